@@ -1,0 +1,124 @@
+"""Run every sample through PyTorch and store values and gradients as tests/oracle/<group>.safetensors.
+
+    python tests/oracle/generate.py            # write the tables anew (needs torch)
+    python tests/oracle/generate.py --check    # do the stored tables equal a fresh run?
+
+Per sample the tables hold `<id>|<i>` for output i and `<id>|g<i>` for the gradient of input i with respect to a
+fixed random cotangent, both computed in float64; and, in the file's metadata, the outputs' dtypes in the float64
+and in the float32 run and whether they require a gradient. Every error input must be one for PyTorch too.
+"""
+
+import argparse
+import json
+import sys
+import warnings
+from pathlib import Path
+
+import numpy as np
+import torch
+from safetensors import safe_open
+from safetensors.numpy import save_file
+
+HERE = Path(__file__).parent
+sys.path.insert(0, str(HERE.parent))
+
+from samples import ERRORS, ORACLE, SAMPLES, Call, difference, dtype_name, is_tensor, to_array  # noqa: E402
+
+
+def record(sample) -> tuple[dict, dict]:
+    """Arrays and facts of one sample in PyTorch."""
+    call = Call(torch, sample)
+    outputs = call()
+    values = [to_array(y) for y in outputs]
+    if sample.is_random:
+        values, gradients = [np.zeros_like(y) for y in values], []
+    else:
+        gradients = call.vjp(outputs)
+    arrays = {f"{sample.id}|{i}": y for i, y in enumerate(values)}
+    arrays |= {f"{sample.id}|g{i}": to_array(g) for i, g in enumerate(gradients) if g is not None}
+    facts = {
+        ORACLE: [dtype_name(y) for y in outputs],
+        "float32": [dtype_name(y) for y in Call(torch, sample, "float32")()],
+        "requires_grad": [is_tensor(torch, y) and y.requires_grad for y in outputs],
+    }
+    return {name: np.array(a, order="C") for name, a in arrays.items()}, facts
+
+
+def tables() -> dict[str, tuple[dict, dict]]:
+    """group -> (arrays, facts by sample id)."""
+    groups = {}
+    for sample in SAMPLES:
+        arrays, facts = groups.setdefault(sample.group, ({}, {}))
+        if sample.id in facts:
+            raise SystemExit(f"two samples are called {sample.id}")
+        try:
+            new, facts[sample.id] = record(sample)
+        except Exception as error:
+            error.add_note(f"sample {sample.id} ({sample.group})")
+            raise
+        arrays.update(new)
+    return groups
+
+
+def check_errors() -> list[str]:
+    """Error inputs that PyTorch takes, or refuses with another exception."""
+    told = []
+    for error in ERRORS:
+        try:
+            Call(torch, error)()
+        except error.raises:
+            continue
+        except Exception as raised:
+            told.append(f"{error.id}: PyTorch raises {type(raised).__name__}, not {error.raises}: {raised}")
+        else:
+            if not error.torch_accepts:
+                told.append(f"{error.id}: PyTorch raises nothing")
+    return told
+
+
+def compare(groups) -> list[str]:
+    """Where the stored tables differ from `groups`."""
+    told = []
+    stored_names = {path.stem for path in HERE.glob("*.safetensors")}
+    for group in sorted(stored_names ^ groups.keys()):
+        told.append(f"group {group}: only {'stored' if group in stored_names else 'in the table'}")
+    for group in sorted(stored_names & groups.keys()):
+        arrays, facts = groups[group]
+        with safe_open(HERE / f"{group}.safetensors", "numpy") as file:
+            if json.loads(file.metadata()["samples"]) != facts:
+                told.append(f"group {group}: samples or dtypes differ")
+            if set(file.keys()) != arrays.keys():
+                told.append(f"group {group}: {sorted(set(file.keys()) ^ arrays.keys())} stored or in the table only")
+            for name in sorted(set(file.keys()) & arrays.keys()):
+                stored, fresh = file.get_tensor(name), arrays[name]
+                # another processor's vector instructions may change the last bits
+                tolerance = 1e-6 if stored.dtype == np.float32 else 1e-14
+                differs = difference(fresh, stored, tolerance)
+                if stored.dtype != fresh.dtype or differs:
+                    told.append(f"{name}: {differs or f'{fresh.dtype}, stored {stored.dtype}'}")
+    return told
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--check", action="store_true", help="compare the stored tables with a fresh run")
+    arguments = parser.parse_args()
+    warnings.simplefilter("ignore")
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    groups, told = tables(), check_errors()
+    if arguments.check:
+        told += compare(groups)
+    else:
+        for old in HERE.glob("*.safetensors"):
+            old.unlink()
+        for group, (arrays, facts) in groups.items():
+            save_file(arrays, HERE / f"{group}.safetensors", {"samples": json.dumps(facts)})
+    print(*told, sep="\n")
+    size = sum(path.stat().st_size for path in HERE.glob("*.safetensors"))
+    print(f"PyTorch {torch.__version__}: {len(SAMPLES)} samples, {len(ERRORS)} error inputs, {size / 1e6:.2f} MB")
+    return bool(told)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

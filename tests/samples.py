@@ -1,0 +1,1528 @@
+"""The one table of op samples: good inputs and error inputs, for `torch` and `tinytensor` alike.
+
+A sample names a callable by its path (several spellings of the same thing may follow one another) and gives
+its arguments as small specs, from which `Call` builds tensors of the library that is passed in:
+
+    S("Tensor.sum sum", T(2, 3, 4), dim=(0, 2))       # x.sum(dim=(0, 2)) and lib.sum(x, dim=(0, 2))
+    S("operator.add", 2, T(3))                        # 2 + x
+    E("matmul", T(3, 4), T(5, 6), raises=RuntimeError, match=r"matmul.*\\(3, 4\\).*\\(5, 6\\)")
+
+The values are drawn from a generator seeded by the sample's own text: they do not depend on the order of the
+table. They are rounded to float32, so that a float32 run sees exactly the inputs of the float64 run.
+"""
+
+import importlib
+import operator
+import re
+import zlib
+from math import inf, nan
+from types import EllipsisType
+
+import numpy as np
+
+ORACLE = "float64"  # the dtype that PyTorch's stored values and gradients were computed in
+
+
+# --- specs: how a tensor argument is made ---------------------------------------------------------------
+
+
+class Spec:
+    """A tensor to be: shape, range or values, dtype ("float" is the dtype of the run), and how it lies in memory."""
+
+    def __init__(
+        self, name, shape, options, *, values=None, layout="", low=-2.0, high=2.0, dtype="float", grad=None
+    ):
+        self.shape, self.values, self.layout, self.dtype = shape, values, layout, dtype
+        self.low, self.high = low, high
+        self.grad = (dtype.startswith("float") and values is None) if grad is None else grad
+        parts = [repr(values)] if values is not None else [str(n) for n in shape]
+        self.text = f"{name}({', '.join(parts + [f'{k}={v}' for k, v in options.items()])})"
+
+    def __repr__(self):
+        return self.text
+
+    def array(self, seed: int, real: str) -> np.ndarray:
+        """The array that `arrange` turns into the tensor of the wanted shape."""
+        dtype = real if self.dtype == "float" else self.dtype
+        if self.values is not None:
+            return np.array(self.values, dtype=dtype)
+        shape = list(self.shape)
+        if self.layout == "transposed":
+            shape[-2:] = shape[:-3:-1]
+        elif self.layout == "strided":
+            shape[-1] *= 2
+        elif self.layout == "offset":
+            shape[0] += 1
+        elif self.layout == "expanded":
+            shape[0] = 1
+        # RandomState's stream is frozen by NumPy's policy; default_rng's is not.
+        u = np.asarray(np.random.RandomState(seed).random_sample(tuple(shape)))
+        if dtype == "bool":
+            return u < 0.5
+        x = self.low + (self.high - self.low) * u
+        return (np.floor(x) if dtype.startswith("int") else x.astype("float32")).astype(dtype)
+
+    def arrange(self, x):
+        """Views (or a copy) of the leaf, made by the library's own methods."""
+        if self.layout == "transposed":
+            return x.transpose(-1, -2)
+        if self.layout == "strided":
+            return x[..., ::2]
+        if self.layout == "offset":
+            return x[1:]
+        if self.layout == "expanded":
+            return x.expand(*self.shape)
+        if self.layout == "clone":
+            return x.clone()
+        return x
+
+
+def T(*shape, **options):
+    """A float tensor with a gradient, uniform in [low, high) = [-2, 2)."""
+    return Spec("T", shape, options, **options)
+
+
+def TR(*shape, **options):
+    """T, but the transpose of a contiguous tensor."""
+    return Spec("TR", shape, options, layout="transposed", **options)
+
+
+def STRIDED(*shape, **options):
+    """T, but every second number of a tensor twice as long in its last dimension."""
+    return Spec("STRIDED", shape, options, layout="strided", **options)
+
+
+def OFFSET(*shape, **options):
+    """T, but without the first row of a longer tensor."""
+    return Spec("OFFSET", shape, options, layout="offset", **options)
+
+
+def EXPANDED(*shape, **options):
+    """T, but with stride 0 in the first dimension."""
+    return Spec("EXPANDED", shape, options, layout="expanded", **options)
+
+
+def CLONE(*shape, **options):
+    """T, but not a leaf: what in-place operations may write to."""
+    return Spec("CLONE", shape, options, layout="clone", **options)
+
+
+def I(*shape, high=5, low=0, dtype="int64", **options):  # noqa: E743
+    """An integer tensor, uniform in low ... high - 1."""
+    text = {"high": high} | ({"low": low} if low else {}) | ({"dtype": dtype} if dtype != "int64" else {}) | options
+    return Spec("I", shape, text, high=high, low=low, dtype=dtype, grad=False, **options)
+
+
+def B(*shape, **options):
+    """A bool tensor."""
+    return Spec("B", shape, options, dtype="bool", grad=False, **options)
+
+
+def C(values, **options):
+    """A tensor of the given values: float unless dtype says otherwise, without a gradient unless grad=True."""
+    return Spec("C", None, options, values=values, **options)
+
+
+class DT:
+    """A dtype of the library."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __repr__(self):
+        return self.name
+
+
+# --- samples --------------------------------------------------------------------------------------------
+
+
+class Sample:
+    """One call: paths (spellings of the same call), arguments, and what the tests may do with it."""
+
+    def __init__(self, group, paths, args, kwargs):
+        self.group, self.paths, self.args, self.kwargs = group, paths.split(), args, kwargs
+        shown = [_show(a) for a in args] + [f"{k}={_show(v)}" for k, v in kwargs.items()]
+        self.id = f"{self.paths[0]}({', '.join(shown)})"
+        self.differences = True  # may finite differences be taken? (not at a kink, not at NaN)
+        self.second = True  # of the gradient, too?
+        self.is_random = False  # only shape and dtype are comparable
+
+    def __repr__(self):
+        return self.id
+
+    def kink(self):
+        """The gradient is compared with PyTorch's, but finite differences have no meaning here."""
+        self.differences = self.second = False
+        return self
+
+    def once(self):
+        """Differentiable once: PyTorch itself has no second derivative here."""
+        self.second = False
+        return self
+
+    def random(self):
+        """The values are drawn: only shape and dtype are compared."""
+        self.is_random = True
+        return self.kink()
+
+
+class Error:
+    """One call that must raise one of `raises`, with a sentence that `match` finds."""
+
+    def __init__(self, path, args, kwargs, raises, match, torch_accepts):
+        shown = [_show(a) for a in args] + [f"{k}={_show(v)}" for k, v in kwargs.items()]
+        self.id = f"{path}({', '.join(shown)})"
+        self.paths, self.args, self.kwargs = [path], args, kwargs
+        self.raises, self.match, self.torch_accepts = raises, match, torch_accepts
+
+    def __repr__(self):
+        return self.id
+
+
+def _show(value):
+    if isinstance(value, slice):
+        return f"slice({value.start},{value.stop},{value.step})"
+    if isinstance(value, EllipsisType):
+        return "..."
+    if isinstance(value, (list, tuple)):
+        inside = ", ".join(_show(v) for v in value)
+        return f"[{inside}]" if isinstance(value, list) else f"({inside})"
+    return repr(value)
+
+
+SAMPLES: list[Sample] = []
+ERRORS: list[Error] = []
+_group = ""
+
+
+def group(name):
+    """The samples that follow are stored in oracle/<name>.safetensors."""
+    global _group
+    _group = name
+
+
+def S(paths, *args, **kwargs):
+    """Add a sample to the table."""
+    SAMPLES.append(Sample(_group, paths, args, kwargs))
+    return SAMPLES[-1]
+
+
+def E(path, *args, raises, match, torch_accepts=False, **kwargs):
+    """Add an error input to the table; `torch_accepts` marks what PyTorch lets pass and tinytensor refuses."""
+    ERRORS.append(Error(path, args, kwargs, raises, match, torch_accepts))
+
+
+# --- running a sample ----------------------------------------------------------------------------------
+
+
+def _walk(function, tree):
+    """`function` on every spec and dtype of nested lists, tuples and dicts; the rest stays."""
+    if isinstance(tree, (Spec, DT)):
+        return function(tree)
+    if isinstance(tree, dict):
+        return {k: _walk(function, v) for k, v in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return type(tree)(_walk(function, v) for v in tree)
+    return tree
+
+
+def _seed(*parts) -> int:
+    return zlib.crc32("/".join(map(str, parts)).encode())
+
+
+def _is_in_place(path: str) -> bool:
+    name = path.rpartition(".")[2]
+    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name in IN_PLACE_OPERATORS
+
+
+IN_PLACE_OPERATORS = ("iadd", "isub", "imul", "itruediv", "ipow")
+
+
+def is_tensor(lib, value) -> bool:
+    return isinstance(value, lib.Tensor)
+
+
+def dtype_name(value) -> str:
+    """float32 for a tensor of that dtype, "python int" for an int."""
+    if not hasattr(value, "dtype"):
+        return f"python {type(value).__name__}"
+    return str(value.dtype).rpartition(".")[2]
+
+
+def to_array(value) -> np.ndarray:
+    return np.asarray(value.detach().numpy() if hasattr(value, "detach") else value)
+
+
+def _flatten(lib, value) -> list:
+    if isinstance(value, (list, tuple)):
+        return [leaf for v in value for leaf in _flatten(lib, v)]
+    return [value]
+
+
+def _invoke(lib, path: str, args, kwargs):
+    head, _, name = path.partition(".")
+    if head == "operator":
+        return getattr(operator, name)(*args, **kwargs)
+    if head == "Tensor":
+        attribute = getattr(args[0], name)
+        return attribute(*args[1:], **kwargs) if callable(attribute) else attribute  # x.T has no brackets
+    module, _, name = path.rpartition(".")
+    return getattr(importlib.import_module(f"{lib.__name__}.{module}") if module else lib, name)(*args, **kwargs)
+
+
+class Call:
+    """A sample made ready for a library and a float dtype: `call()` gives the list of its outputs."""
+
+    def __init__(self, lib, sample, real=ORACLE):
+        self.lib, self.sample = lib, sample
+        self.leaves, self.specs = [], []
+        _walk(lambda spec: self._add(spec, real), [sample.args, sample.kwargs])
+        self.inputs = [x for x, spec in zip(self.leaves, self.specs, strict=True) if spec.grad]
+
+    def _add(self, spec, real):
+        if isinstance(spec, Spec):
+            array = spec.array(_seed(self.sample.id, len(self.leaves)), real)
+            dtype = getattr(self.lib, str(array.dtype))
+            self.leaves.append(self.lib.tensor(array, dtype=dtype, requires_grad=spec.grad))
+            self.specs.append(spec)
+
+    def __call__(self, *inputs, path=None):
+        """The outputs; `inputs` takes the place of the tensors that require a gradient."""
+        given = iter(inputs or self.inputs)
+        leaves = iter([(next(given) if spec.grad else x, spec) for x, spec in zip(self.leaves, self.specs, strict=True)])
+
+        def build(spec):
+            if isinstance(spec, DT):
+                return getattr(self.lib, spec.name)
+            x, spec = next(leaves)
+            return spec.arrange(x)
+
+        args, kwargs = _walk(build, [self.sample.args, self.sample.kwargs])
+        path = path or self.sample.paths[0]
+        result = _invoke(self.lib, path, args, kwargs)
+        return _flatten(self.lib, args[0] if _is_in_place(path) else result)
+
+    def differentiable(self, *inputs) -> tuple:
+        """The outputs that carry a gradient: what gradcheck looks at."""
+        return tuple(y for y in self(*inputs) if is_tensor(self.lib, y) and y.requires_grad)
+
+    def vjp(self, outputs, create_graph=False) -> list:
+        """Gradients of all inputs for a fixed random cotangent; None where an output does not depend on one."""
+        outputs = [y for y in outputs if is_tensor(self.lib, y) and y.requires_grad]
+        if not outputs or not self.inputs:
+            return [None] * len(self.inputs)
+        cotangents = []
+        for i, y in enumerate(outputs):
+            u = np.random.RandomState(_seed(self.sample.id, "cotangent", i)).random_sample(tuple(y.shape))
+            array = np.asarray(2 * u - 1).astype("float32")
+            cotangents.append(self.lib.tensor(array, dtype=y.dtype))
+        grads = self.lib.autograd.grad(outputs, self.inputs, cotangents, create_graph=create_graph, allow_unused=True)
+        return list(grads)
+
+
+# --- comparing -----------------------------------------------------------------------------------------
+
+# The samples are sums of at most some hundred terms of size about 1, so that rounding reaches some 100 units in
+# the last place (2.2e-16, 1.2e-7) where terms cancel. Functions like exp and erf differ by a few units between
+# libraries. Both bounds leave a factor of ten or more, and are far below what a wrong formula gives.
+TOLERANCE = {"float64": 1e-12, "float32": 2e-5}
+
+
+def difference(got: np.ndarray, expected: np.ndarray, tolerance: float) -> str:
+    """"" if the arrays agree (shape, NaN, infinities, and numbers within the tolerance), else what differs."""
+    got, expected = np.asarray(got), np.asarray(expected)
+    if got.shape != expected.shape:
+        return f"shape {got.shape}, expected {expected.shape}"
+    if got.size == 0:
+        return ""
+    if not np.issubdtype(expected.dtype, np.floating):
+        return "" if np.array_equal(got, expected) else f"got\n{got}\nexpected\n{expected}"
+    got, expected = got.astype("float64"), expected.astype("float64")
+    finite = np.isfinite(expected)
+    # infinities with their sign, NaN where NaN is expected
+    if not np.array_equal(np.where(finite, 0.0, expected), np.where(np.isfinite(got), 0.0, got), equal_nan=True):
+        return f"got\n{got}\nexpected\n{expected}"
+    got, expected = got[finite], expected[finite]
+    scale = max(1.0, np.abs(expected).max(initial=0.0))
+    worst = np.abs(got - expected).max(initial=0.0)
+    return "" if worst <= tolerance * scale else f"off by {worst:.2e} (scale {scale:.2e}): got\n{got}\nexpected\n{expected}"
+
+
+def gradient_difference(got: list, expected: list, tolerance: float) -> str:
+    """The same for a list of gradients, in which None stands for zeros."""
+    for i, (g, e) in enumerate(zip(got, expected, strict=True)):
+        if g is None and e is None:
+            continue
+        g = np.zeros_like(e) if g is None else g
+        e = np.zeros_like(g) if e is None else e
+        told = difference(g, e, tolerance)
+        if told:
+            return f"gradient of input {i}: {told}"
+    return ""
+
+
+def message_matches(error: Error, raised: BaseException) -> bool:
+    return re.search(error.match, str(raised), re.DOTALL) is not None
+
+
+# --- the table: elementwise ------------------------------------------------------------------------------
+
+SPECIAL = [nan, inf, -inf, 0.0, -0.0, 1.0, -1.0, 0.5]
+PAIRS = [((3, 4), (3, 4)), ((3, 4), (4,)), ((2, 1, 4), (3, 1)), ((), (3,)), ((), ()), ((0,), (1,)), ((2, 0, 3), (3,))]
+
+group("arithmetic")
+for name, low in (("add", -2.0), ("sub", -2.0), ("mul", -2.0), ("truediv", 0.5)):
+    method = {"truediv": "div"}.get(name, name)
+    spellings = f"operator.{name} Tensor.{method} {method}"
+    for a, b in PAIRS:
+        S(spellings, T(*a), T(*b, low=low))
+    S(spellings, TR(3, 4), STRIDED(3, 4, low=low))
+    S(spellings, OFFSET(3, 4), EXPANDED(3, 4, low=low))
+    S(spellings, EXPANDED(2, 3, 4), T(3, 1, low=low))
+    S(f"operator.{name} Tensor.{method}", T(2, 3), 2)
+    S(f"operator.{name} Tensor.{method}", T(2, 3), 0.75)
+    S(f"operator.{name} Tensor.{method}", T(), -3)
+    S(f"operator.{name}", 2, T(2, 3, low=low))
+    S(f"operator.{name}", -1.5, STRIDED(2, 3, low=low))
+    if name != "sub":  # PyTorch refuses to subtract bools
+        S(f"operator.{name}", True, T(3, low=low))
+        S(spellings, B(3, 4), T(4, low=low))
+        S(spellings, B(3), I(3, low=1))
+    # the kinds and sizes of numbers meet: int, bool, float, Python's own
+    S(spellings, I(3, 4), I(4, low=1))
+    S(spellings, I(3, dtype="int32"), I(3, low=1, high=6))
+    S(spellings, I(3, dtype="int32"), I(3, low=1, high=6, dtype="int32"))
+    S(spellings, I(3, 4), T(3, 4, low=low))
+    S(spellings, T(3, 4), I(4, low=1))
+    S(spellings, I(3), C(2.5))
+    S(spellings, I(3), C(2.5, dtype="float64"))
+    S(spellings, T(3, dtype="float32"), T(3, dtype="float64", low=low))
+    S(spellings, T(3, dtype="float32"), C(2.0, dtype="float64"))
+    S(spellings, T(3, dtype="float64"), C(2.0, dtype="float32"))
+    S(f"operator.{name}", I(3), 2)
+    S(f"operator.{name}", I(3), 2.5)
+    S(f"operator.{name}", 7, I(3, low=1))
+    S(f"operator.{name}", 0.5, I(3, low=1))
+    S(f"operator.{name}", I(3, dtype="int32"), 2)
+    S(f"operator.{name}", I(), 2.5)
+    S(f"operator.{name}", I(0), 2.5)
+    S(f"operator.{name}", C(SPECIAL, grad=True), C([[inf], [-inf], [0.0], [2.0]], grad=True)).kink()
+    S(f"operator.{name}", C([nan, inf, -inf, -0.0], grad=True), 0).kink()
+    E(f"operator.{name}", T(3, 4), T(2, 5), raises=RuntimeError, match=rf"{method}.*\(3, 4\).*\(2, 5\)")
+    E(f"operator.{name}", T(3, 4), T(3), raises=RuntimeError, match=rf"{method}.*\(3, 4\).*\(3,?\)")
+    E(f"operator.{name}", T(0), T(3), raises=RuntimeError, match=rf"{method}.*\(0,?\).*\(3,?\)")
+    E(f"operator.{name}", T(3, 4), "two", raises=TypeError, match=r"two|str")
+    E(f"operator.{name}", T(3, 4), None, raises=TypeError, match=r"None")
+S("operator.add", B(3), B(3))
+S("operator.mul", B(3), B(3))
+S("operator.truediv", B(3), C([True, True, True], dtype="bool"))
+S("operator.add", B(3), 1)
+S("operator.add", B(3), 1.5)
+S("operator.mul", B(3), True)
+S("operator.truediv", C([-7, 7, -7, 7]), C([2, 2, -2, -2]))
+S("operator.truediv", C([1, -1, 0], dtype="int64"), 0)
+S("Tensor.add add", T(2, 3), T(3), alpha=-0.5)
+S("Tensor.sub sub", T(2, 3), T(3), alpha=3)
+S("Tensor.add", I(3), I(3), alpha=2)
+E("operator.sub", B(3), I(3), raises=RuntimeError, match=r"sub.*bool")
+E("operator.sub", B(3), B(3), raises=RuntimeError, match=r"sub.*bool")
+E("Tensor.neg", B(3), raises=RuntimeError, match=r"neg.*bool")
+E("Tensor.add", T(3), T(3), beta=2, raises=TypeError, match=r"add.*beta")
+
+INTS = C([-7, -6, -1, 0, 1, 6, 7], dtype="int64")
+for name in ("floordiv", "mod"):
+    method = {"floordiv": "floor_divide", "mod": "remainder"}[name]
+    spellings = f"operator.{name} Tensor.{method} {method}"
+    for divisor in (3, -3, 1):
+        S(spellings, INTS, divisor)
+        S(spellings, INTS, C([divisor], dtype="int64"))
+    S(spellings, INTS, 2.5)
+    S(spellings, C([-7.0, -6.5, -1.0, -0.0, 0.5, 6.0, 7.5]), 2)
+    S(spellings, C([-7.0, -6.5, -1.0, 0.0, 0.5, 6.0, 7.5]), -2.5)
+    S(spellings, T(3, 4, grad=False), T(4, low=0.5, grad=False))
+    S(spellings, STRIDED(3, 4, grad=False), T(3, 1, low=-1.5, high=-0.5, grad=False))
+    S(spellings, T(0, grad=False), 2)
+    S(spellings, T(grad=False), 0.75)
+    S(f"operator.{name}", 7, C([-3, -2, 2, 3], dtype="int64"))
+    S(f"operator.{name}", -7.5, C([-3.0, -2.0, 2.0, 3.0]))
+    S(spellings, C([1.0, -1.0, 0.0, nan, inf, -inf]), 0.0)
+    S(spellings, C([1.0, -1.0, 0.0, nan]), inf)
+    E(f"operator.{name}", I(3), 0, raises=RuntimeError, match=rf"{method}.*(zero|\b0\b)")
+    E(f"operator.{name}", T(3, 4), T(5), raises=RuntimeError, match=rf"{method}.*\(3, 4\).*\(5,?\)")
+S("operator.mod Tensor.remainder remainder", T(3, 4), 0.75)
+S("operator.mod Tensor.remainder remainder", T(3, 4), T(4, low=0.5))
+
+group("power")
+POSITIVE = T(3, 4, low=0.2)
+for exponent in (2, 3, -1, 0.5, -0.5, 1.7, 1, 0):
+    S("operator.pow Tensor.pow pow", POSITIVE, exponent)
+for exponent in (0, 1, 2, 3, -1, -2):
+    S("operator.pow Tensor.pow", T(5), exponent)
+    S("operator.pow Tensor.pow", C([-1.5, -1.0, 2.0], grad=True), C(float(exponent)))
+S("operator.pow", T(), 2)
+S("operator.pow", T(0, 3), 2)
+S("operator.pow", STRIDED(2, 3), 2)
+S("operator.pow", TR(2, 3), 3)
+S("operator.pow", 2, T(2, 3))
+S("operator.pow", 0.5, T(2, 1, 3))
+S("operator.pow", 1, T(3))
+for a, b in PAIRS:
+    S("operator.pow Tensor.pow pow", T(*a, low=0.3), T(*b))
+S("operator.pow", TR(2, 3, low=0.3), EXPANDED(2, 3))
+S("operator.pow", C([-2.0, -3.0], grad=True), C([2.0, 3.0], grad=True)).kink()  # log of a negative base: NaN
+S("operator.pow", C([0.0, 0.0, 0.0], grad=True), C([0.0, 1.0, 2.0], grad=True)).kink()
+S("operator.pow", C([0.0, -0.0, 2.0], grad=True), -1).kink()
+S("operator.pow", C(SPECIAL, grad=True), 0).kink()
+S("operator.pow", C(SPECIAL, grad=True), 2).kink()
+S("operator.pow", C(SPECIAL, grad=True), 0.5).kink()
+S("operator.pow", C(SPECIAL), C([[0.0], [1.0], [inf], [-inf], [nan], [-1.0]]))
+S("operator.pow", 0, C([0.0, 1.0, 2.0, -1.0], grad=True)).kink()
+S("operator.pow", I(3, low=-3), 2)
+S("operator.pow", I(3, low=-3), 3)
+S("operator.pow", I(3, low=1), 0.5)
+S("operator.pow", I(3, low=-3), C([0, 1, 2], dtype="int64"))
+S("operator.pow", 2, I(3))
+S("operator.pow", 2.5, I(3))
+S("operator.pow", I(3, dtype="int32"), 2)
+S("operator.pow", T(3, dtype="float32"), 2)
+E("operator.pow", I(3), -1, raises=RuntimeError, match=r"pow.*negative")
+E("operator.pow", T(2, 3), T(4), raises=RuntimeError, match=r"pow.*\(2, 3\).*\(4,?\)")
+
+group("comparison")
+for name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    spellings = f"operator.{name} Tensor.{name} {name}"
+    for a, b in PAIRS:
+        S(spellings, T(*a), T(*b))
+    S(spellings, TR(3, 4), STRIDED(3, 4))
+    S(spellings, I(3, 4, high=3), I(4, high=3))
+    S(spellings, I(5, high=3), 1)
+    S(spellings, I(5, high=3), 1.5)
+    S(spellings, I(5, high=3), C([0.0, 1.0, 2.0, 0.5, 1.5]))
+    S(spellings, T(5), 0)
+    S(spellings, T(), 0.5)
+    S(spellings, B(5), B(5))
+    S(spellings, B(5), True)
+    S(spellings, C(SPECIAL), C([[nan], [inf], [-0.0], [1.0]]))
+    S(f"operator.{name}", 1, I(5, high=3))
+    E(f"operator.{name}", T(3, 4), T(5), raises=RuntimeError, match=rf"{name}.*\(3, 4\).*\(5,?\)")
+for name, method in (("and_", "logical_and"), ("or_", "logical_or"), ("xor", "logical_xor")):
+    S(f"operator.{name} Tensor.{method} {method}", B(3, 4), B(4))
+    S(f"operator.{name} Tensor.{method} {method}", B(0), B(1))
+    S(f"operator.{name}", B(3), True)
+    S(f"operator.{name}", I(6, high=8), I(6, high=8))
+    S(f"Tensor.{method} {method}", T(3, grad=False), C([0.0, 1.0, nan]))
+S("operator.invert Tensor.logical_not logical_not", B(3, 4))
+S("operator.invert", I(4, low=-3))
+S("Tensor.logical_not logical_not", C([0.0, 2.0, -0.0, nan]))
+for name in ("isnan", "isinf", "isfinite"):
+    S(f"Tensor.{name} {name}", C(SPECIAL))
+    S(f"Tensor.{name} {name}", I(3))
+    S(f"Tensor.{name} {name}", T(0, 2))
+S("allclose", C([1.0, 2.0]), C([1.0, 2.0000001]))
+S("allclose", C([1.0, nan]), C([1.0, nan]))
+S("Tensor.allclose", C([1.0, nan]), C([1.0, nan]), equal_nan=True)
+S("equal Tensor.equal", C([1.0, 2.0]), C([1.0, 2.0]))
+S("equal Tensor.equal", C([1.0, 2.0]), C([1.0]))
+E("operator.and_", T(3), T(3), raises=(RuntimeError, TypeError), match=r"and.*float")
+E("operator.invert", T(3), raises=(RuntimeError, TypeError), match=r"(not|invert).*float")
+
+group("unary")
+UNARY = {  # name: spellings, range
+    "exp": ("Tensor.exp exp", -2.0, 2.0),
+    "log": ("Tensor.log log", 0.2, 3.0),
+    "sqrt": ("Tensor.sqrt sqrt", 0.2, 3.0),
+    "rsqrt": ("Tensor.rsqrt rsqrt", 0.2, 3.0),
+    "tanh": ("Tensor.tanh tanh nn.functional.tanh", -3.0, 3.0),
+    "sigmoid": ("Tensor.sigmoid sigmoid nn.functional.sigmoid", -4.0, 4.0),
+    "sin": ("Tensor.sin sin", -4.0, 4.0),
+    "cos": ("Tensor.cos cos", -4.0, 4.0),
+    "erf": ("Tensor.erf erf", -3.0, 3.0),
+    "relu": ("Tensor.relu relu nn.functional.relu", -2.0, 2.0),
+    "silu": ("nn.functional.silu", -4.0, 4.0),
+    "gelu": ("nn.functional.gelu", -4.0, 4.0),
+    "abs": ("Tensor.abs abs operator.abs", -2.0, 2.0),
+    "neg": ("operator.neg Tensor.neg neg", -2.0, 2.0),
+    "sign": ("Tensor.sign sign", -2.0, 2.0),
+}
+for name, (spellings, low, high) in UNARY.items():
+    S(spellings, T(3, 5, low=low, high=high))
+    S(spellings, T(low=low, high=high))
+    S(spellings, T(0, 3, low=low, high=high))
+    S(spellings, TR(2, 3, 4, low=low, high=high))
+    S(spellings, STRIDED(7, low=low, high=high))
+    S(spellings, OFFSET(2, 3, low=low, high=high))
+    S(spellings, EXPANDED(3, 4, low=low, high=high))
+    S(spellings, T(33, low=low, high=high)).once()  # longer than a vector register, with a rest
+    S(spellings, C(SPECIAL, grad=True)).kink()
+    S(spellings, T(5, low=low, high=high, dtype="float32"))
+    if name in ("silu", "gelu"):
+        E(spellings, I(3), raises=RuntimeError, match=rf"{name}.*int64")
+    else:
+        S(spellings, I(4, low=0 if name in ("log", "sqrt", "rsqrt") else -3))
+        S(spellings, I(4, low=0 if name in ("log", "sqrt", "rsqrt") else -3, dtype="int32"))
+for name in ("exp", "log", "sqrt", "tanh", "sigmoid", "sin"):
+    S(f"Tensor.{name}", B(3))
+for x in ([-200.0, -104.0, -87.0, 88.0, 89.0, 200.0], [1e-30, 1e30, -1e30, 3.4e38]):  # the ends of float32
+    for name in ("exp", "tanh", "sigmoid", "erf", "relu", "silu", "gelu"):
+        S(UNARY[name][0], C(x, dtype="float32"))
+S("nn.functional.gelu", T(3, 5, low=-4.0, high=4.0), approximate="tanh")
+S("nn.functional.gelu", STRIDED(3, 5), approximate="tanh")
+S("nn.functional.gelu", T(0), approximate="tanh")
+S("nn.functional.gelu", T(33, low=-4.0, high=4.0), approximate="tanh").once()
+S("nn.functional.gelu", C(SPECIAL, grad=True), approximate="tanh").kink()
+S("nn.functional.gelu", T(3), approximate="none")
+E("nn.functional.gelu", T(3), approximate="erf", raises=(RuntimeError, ValueError), match=r"gelu.*erf.*(none|tanh)")
+E("Tensor.exp", T(3), 2, raises=TypeError, match=r"exp")
+E("exp", 1.5, raises=TypeError, match=r"exp.*float")
+E("Tensor.log", T(3), base=2, raises=TypeError, match=r"log.*base")
+
+group("clamp_where")
+for name in ("maximum", "minimum"):
+    for a, b in PAIRS:
+        S(f"Tensor.{name} {name}", T(*a), T(*b))
+    S(f"Tensor.{name} {name}", TR(3, 4), STRIDED(3, 4))
+    S(f"Tensor.{name} {name}", C([1.0, 2.0, 2.0], grad=True), C([1.0, 2.0, 3.0], grad=True)).kink()  # halves
+    S(f"Tensor.{name} {name}", C(SPECIAL, grad=True), C([[nan], [inf], [0.0]], grad=True)).kink()
+    S(f"Tensor.{name} {name}", I(5), I(5))
+    S(f"Tensor.{name} {name}", I(5), T(5))
+    S(f"Tensor.{name} {name}", B(3), B(3))
+    E(name, T(2, 3), T(4), raises=RuntimeError, match=rf"{name}.*\(2, 3\).*\(4,?\)")
+S("max Tensor.max", T(3, 4), T(4))
+S("min Tensor.min", T(3, 4), T(4))
+
+S("Tensor.clamp clamp", T(3, 5), -1.0, 0.5)
+S("Tensor.clamp clamp", T(3, 5), min=-0.5)
+S("Tensor.clamp clamp", T(3, 5), max=0.25)
+S("Tensor.clamp clamp", T(3, 5), -1)
+S("Tensor.clamp clamp", T(), -1.0, 1.0)
+S("Tensor.clamp clamp", T(0, 2), -1.0, 1.0)
+S("Tensor.clamp clamp", STRIDED(3, 4), -1.0, 1.0)
+S("Tensor.clamp clamp", T(4), 1.0, -1.0)  # min > max: max everywhere
+S("Tensor.clamp clamp", C([-1.0, 0.0, 1.0], grad=True), -1.0, 1.0).kink()  # at the bound the gradient passes
+S("Tensor.clamp clamp", C(SPECIAL, grad=True), -0.75, 0.75).kink()
+S("Tensor.clamp clamp", C(SPECIAL, grad=True), min=0.0).kink()
+S("Tensor.clamp clamp", C([0.5, nan], grad=True), min=nan).kink()
+S("Tensor.clamp clamp", I(6, low=-5), -2, 3)
+S("Tensor.clamp clamp", I(6, low=-5), -1.5, 3)
+S("Tensor.clamp clamp", I(6, low=-5), min=0)
+S("Tensor.clamp clamp", T(3, 5), T(5, low=-1.5, high=-0.5), T(3, 1, low=0.5, high=1.5))
+S("Tensor.clamp clamp", T(3, 5), min=T(5, low=-1.0, high=0.0))
+S("Tensor.clamp clamp", T(3, 5), max=T(3, 1, low=-1.0, high=1.0))
+E("clamp", T(3), raises=(RuntimeError, ValueError), match=r"clamp.*min.*max")
+E("Tensor.clamp", T(3), minimum=1, raises=TypeError, match=r"clamp.*minimum")
+
+S("where", B(3, 4), T(3, 4), T(3, 4))
+S("where", B(3, 1), T(4), T(2, 1, 1))
+S("where", B(), T(3), T())
+S("where", B(0), T(0), T(1))
+S("where", B(3), T(3), 0.0)
+S("where", B(3), 1.5, T(3))
+S("where", B(3), T(3), 0)
+S("where", B(3), I(3), 7)
+S("where", B(3), I(3), 0.5)
+S("where", B(3), I(3), T(3))
+S("where", B(3), T(3, dtype="float32"), C(0.0, dtype="float64"))
+S("where", B(3), 1.0, 0.0)
+S("where", B(3), 1, 0)
+S("where", TR(3, 4, dtype="bool"), TR(3, 4), STRIDED(3, 4))
+S("where", C([True, False, True], dtype="bool"), C([1.0, nan, inf], grad=True), C([nan, 2.0, nan], grad=True)).kink()
+S("Tensor.where", T(3, 4), B(4), T(3, 1))
+S("Tensor.where", T(3, 4), B(4), 0.0)
+E("where", T(3), T(3), T(3), raises=RuntimeError, match=r"where.*(condition|bool)")
+E("where", B(2), T(3), T(3), raises=RuntimeError, match=r"where.*\(2,?\).*\(3,?\)")
+
+S("Tensor.masked_fill masked_fill", T(3, 4), B(3, 4), -1.5)
+S("Tensor.masked_fill masked_fill", T(2, 3, 4), B(3, 1), -inf).kink()
+S("Tensor.masked_fill masked_fill", T(2, 3, 4), B(4), 0)
+S("Tensor.masked_fill masked_fill", STRIDED(3, 4), TR(3, 4, dtype="bool"), 0.5)
+S("Tensor.masked_fill masked_fill", T(3, 4), B(3, 4), T())
+S("Tensor.masked_fill masked_fill", T(3), B(2, 3), 2.0)
+S("Tensor.masked_fill masked_fill", T(), B(), 2.0)
+S("Tensor.masked_fill masked_fill", T(0, 3), B(3), 2.0)
+S("Tensor.masked_fill masked_fill", I(5), B(5), -100)
+E("Tensor.masked_fill", T(3), I(3), 0.0, raises=RuntimeError, match=r"masked_fill.*bool.*int64|masked_fill.*int64.*bool")
+E("Tensor.masked_fill", T(3), B(4), 0.0, raises=RuntimeError, match=r"masked_fill.*\(4,?\).*\(3,?\)|masked_fill.*\(3,?\).*\(4,?\)")
+E("Tensor.masked_fill", T(3), B(3), T(3), raises=RuntimeError, match=r"masked_fill.*(0-d|one number|\(3,?\))")
+
+# --- the table: reductions -------------------------------------------------------------------------------
+
+group("reduction")
+DIMS = [{}, {"dim": 0}, {"dim": -1}, {"dim": 1, "keepdim": True}, {"dim": (0, 2)}, {"dim": (-1, 0), "keepdim": True}]
+for name in ("sum", "mean", "var", "std", "amax", "amin", "logsumexp"):
+    spellings = f"Tensor.{name} {name}"
+    for dims in DIMS:
+        if not (name == "logsumexp" and not dims):
+            S(spellings, T(2, 3, 4), **dims)
+    if name != "logsumexp":
+        S(spellings, T())
+        S(spellings, T(3, 4), dim=None)
+        S(spellings, TR(2, 3, 4))
+    S(spellings, TR(2, 3, 4), dim=1)
+    S(spellings, STRIDED(3, 4), dim=0)
+    S(spellings, EXPANDED(3, 4), dim=0).kink()
+    S(spellings, OFFSET(3, 4), dim=(0, 1))
+    S(spellings, T(2, 0, 3), dim=0)
+    S(spellings, T(5, 33), dim=-1).once()
+    S(spellings, T(33, 5), dim=0).once()
+    S(spellings, T(4), 0)
+    S(spellings, T(2, 3), 1, True)
+    S(spellings, T(3, dtype="float32"), dim=0)
+    S(spellings, C([[nan, 1.0], [inf, 1.0], [-inf, 1.0], [inf, -inf], [1.0, 1.0]], grad=True), dim=1).kink()
+    E(f"Tensor.{name}", T(3, 4), dim=2, raises=IndexError, match=rf"{name}.*\b2\b")
+    E(f"Tensor.{name}", T(3, 4), dim=-3, raises=IndexError, match=rf"{name}.*-3")
+    E(f"Tensor.{name}", T(3, 4), dim=(0, -2), raises=RuntimeError, match=rf"{name}.*(twice|repeated|more than once|multiple)")
+    E(f"Tensor.{name}", T(3, 4), dim=0, keepdims=True, raises=TypeError, match=rf"{name}.*keepdims", torch_accepts=True)
+for name in ("sum", "mean"):
+    S(f"Tensor.{name} {name}", T(0))
+    S(f"Tensor.{name} {name}", T(2, 0, 3), dim=1)
+    S(f"Tensor.{name} {name}", T(2, 0), dim=(0, 1), keepdim=True)
+    S(f"Tensor.{name} {name}", T(3, 4), 0, False)
+    S(f"Tensor.{name} {name}", T(3, 4), dim=(1,))
+    S(f"Tensor.{name} {name}", T(3, 4, dtype="float32"), dtype=DT("float64"))
+    S(f"Tensor.{name} {name}", I(3, 4), dim=0, dtype=DT("float32"))
+S("Tensor.sum sum", I(3, 4, low=-4))
+S("Tensor.sum sum", I(3, 4, low=-4), dim=1)
+S("Tensor.sum sum", I(3, dtype="int32"), dim=0)
+S("Tensor.sum sum", B(3, 4))
+S("Tensor.sum sum", B(3, 4), dim=-1)
+S("Tensor.sum sum", T(4, 5, 6, 2), dim=(1, 3)).once()
+E("Tensor.mean", I(3), raises=RuntimeError, match=r"mean.*int64")
+E("Tensor.mean", B(3), raises=RuntimeError, match=r"mean.*bool")
+E("Tensor.sum", T(3), axis=0, raises=TypeError, match=r"sum.*axis", torch_accepts=True)
+
+S("Tensor.prod prod", T(5))
+S("Tensor.prod prod", T(2, 3))
+S("Tensor.prod prod", T(2, 3, 4), dim=1)
+S("Tensor.prod prod", T(2, 3, 4), dim=-1, keepdim=True)
+S("Tensor.prod prod", TR(3, 4), dim=0)
+S("Tensor.prod prod", T(0))
+S("Tensor.prod prod", T())
+S("Tensor.prod prod", I(3, 2, low=-3))
+S("Tensor.prod prod", B(3))
+S("Tensor.prod prod", C([2.0, 0.0, 3.0], grad=True)).once()
+S("Tensor.prod prod", C([[2.0, 0.0, 3.0], [0.0, 0.0, 5.0], [1.0, 2.0, 3.0]], grad=True), dim=1).once()
+E("Tensor.prod", T(3, 4), dim=2, raises=IndexError, match=r"prod.*\b2\b")
+
+TIES = [[1.0, 3.0, 3.0, 2.0], [0.0, 0.0, 0.0, 0.0], [-1.0, -2.0, -1.0, -2.0]]
+for name in ("max", "min"):
+    spellings = f"Tensor.{name} {name}"
+    for x in (T(3, 4), T(), T(2, 3, 4), TR(3, 4), STRIDED(5), T(41)):
+        S(spellings, x)
+    S(spellings, T(2, 3, 4), dim=0)
+    S(spellings, T(2, 3, 4), dim=1, keepdim=True)
+    S(spellings, T(2, 3, 4), -1)
+    S(spellings, T(2, 3), 1, True)
+    S(spellings, TR(3, 4), dim=-1)
+    S(spellings, STRIDED(3, 4), dim=0)
+    S(spellings, T(), dim=0)
+    S(spellings, T(2, 0, 3), dim=0)
+    S(spellings, T(5, 41), dim=1).once()
+    S(spellings, I(3, 4, high=100))
+    S(spellings, I(3, 4, high=100), dim=1)
+    S(spellings, B(3, 4))
+    S(spellings, B(3, 4), dim=1)
+    S(spellings, C(TIES, grad=True)).kink()  # evenly among all that are largest
+    S(spellings, C(TIES, grad=True), dim=1).kink()  # to the one whose index is returned
+    S(spellings, C(TIES, grad=True), dim=0).kink()
+    S(f"Tensor.a{name} a{name}", C(TIES, grad=True)).kink()
+    S(f"Tensor.a{name} a{name}", C(TIES, grad=True), dim=1).kink()
+    S(f"Tensor.a{name} a{name}", C(TIES, grad=True), dim=(0, 1)).kink()
+    S(f"Tensor.a{name} a{name}", I(3, 4, high=100), dim=1)
+    S(spellings, C([1.0, nan, 3.0], grad=True)).kink()
+    S(spellings, C([[1.0, nan, 3.0, nan], [inf, -inf, 0.0, inf]], grad=True), dim=1).kink()
+    S(spellings, C([[-inf, -inf], [inf, inf]], grad=True), dim=1).kink()
+    for arg in (f"arg{name}",):
+        S(f"Tensor.{arg} {arg}", T(3, 4))
+        S(f"Tensor.{arg} {arg}", T())
+        S(f"Tensor.{arg} {arg}", TR(3, 4))
+        S(f"Tensor.{arg} {arg}", T(2, 3, 4), dim=1)
+        S(f"Tensor.{arg} {arg}", T(2, 3, 4), dim=-1, keepdim=True)
+        S(f"Tensor.{arg} {arg}", STRIDED(3, 4), 0)
+        S(f"Tensor.{arg} {arg}", C(TIES))
+        S(f"Tensor.{arg} {arg}", C(TIES), dim=1)
+        S(f"Tensor.{arg} {arg}", C(TIES), dim=0)
+        S(f"Tensor.{arg} {arg}", C([[1.0, nan, 3.0, nan], [inf, -inf, 0.0, inf]]), dim=1)
+        S(f"Tensor.{arg} {arg}", C([[1.0, nan, 3.0, nan], [inf, -inf, 0.0, inf]]))
+        S(f"Tensor.{arg} {arg}", I(3, 4, high=100), dim=0)
+        S(f"Tensor.{arg} {arg}", T(2, 0, 3), dim=0)
+        S(f"Tensor.{arg} {arg}", T(5, 41), dim=1)
+        E(f"Tensor.{arg}", T(0), raises=(RuntimeError, IndexError), match=rf"{arg}.*(empty|no elements|size 0|\(0,?\))")
+        E(f"Tensor.{arg}", T(3, 4), dim=2, raises=IndexError, match=rf"{arg}.*\b2\b")
+    E(f"Tensor.{name}", T(0), raises=RuntimeError, match=rf"{name}.*(empty|no elements|size 0|\(0,?\))")
+    E(f"Tensor.{name}", T(2, 0), dim=1, raises=(RuntimeError, IndexError), match=rf"{name}.*(empty|no elements|size 0|\(2, 0\))")
+    E(f"Tensor.{name}", T(3, 4), dim=5, raises=IndexError, match=rf"{name}.*\b5\b")
+    E(f"Tensor.a{name}", T(0), raises=(RuntimeError, IndexError), match=rf"a{name}.*(empty|no elements|size 0|\(0,?\))")
+
+for name in ("var", "std"):
+    S(f"Tensor.{name} {name}", T(3, 4), dim=1, correction=0)
+    S(f"Tensor.{name} {name}", T(3, 4), dim=0, correction=2)
+    S(f"Tensor.{name} {name}", T(3, 4), dim=0, unbiased=False)
+    S(f"Tensor.{name} {name}", T(3, 4), unbiased=False)
+    S(f"Tensor.{name} {name}", T(3, 4), False)
+    S(f"Tensor.{name} {name}", T(3, 4), 1, False, True)
+    S(f"Tensor.{name} {name}", T(3, 1), dim=1).kink()  # one number has no unbiased variance: NaN
+    S(f"Tensor.{name} {name}", T(3, 1), dim=1, correction=0).kink()
+    S(f"Tensor.{name} {name}", T(2, 0), dim=1)
+    S(f"Tensor.{name} {name}", C([[2.0, 2.0, 2.0], [1.0, 2.0, 4.0]], grad=True), dim=1).kink()  # std at variance 0
+    S(f"Tensor.{name} {name}", C([1e6, 1e6 + 1, 1e6 + 2, 1e6 + 4]))  # two passes, or nothing is left
+    E(f"Tensor.{name}", I(3), raises=RuntimeError, match=rf"{name}.*int64")
+
+S("Tensor.logsumexp logsumexp", T(), 0)
+S("Tensor.logsumexp logsumexp", T(3, 4), (0, 1))
+S("Tensor.logsumexp logsumexp", C([[1000.0, 1001.0], [-1000.0, -1001.0]], grad=True), 1).kink()
+S("Tensor.logsumexp logsumexp", C([[-inf, -inf], [-inf, 0.0], [inf, 1.0]], grad=True), 1).kink()
+S("Tensor.logsumexp logsumexp", T(2, 0), 1)
+E("Tensor.logsumexp", T(3), raises=TypeError, match=r"logsumexp.*dim")
+
+for name in ("any", "all"):
+    for dims in ({}, {"dim": 0}, {"dim": -1, "keepdim": True}, {"dim": (0, 2)}):
+        S(f"Tensor.{name} {name}", B(2, 3, 4), **dims)
+    S(f"Tensor.{name} {name}", C([[0.0, 0.0], [0.0, nan], [1.0, -0.0], [2.0, 1.0]]), dim=1)
+    S(f"Tensor.{name} {name}", I(3, 2, high=2), dim=1)
+    S(f"Tensor.{name} {name}", T(0))
+    S(f"Tensor.{name} {name}", B(2, 0), dim=1)
+    S(f"Tensor.{name} {name}", B())
+    E(f"Tensor.{name}", B(3), dim=1, raises=IndexError, match=rf"{name}.*\b1\b")
+
+for x in (T(2, 3, 4), TR(2, 3, 4), I(2, 3, 4), B(2, 3, 4)):
+    for dim in (0, 1, -1):
+        S("Tensor.cumsum cumsum", x, dim)
+S("Tensor.cumsum cumsum", T(41), dim=0).once()
+S("Tensor.cumsum cumsum", T(), dim=0)
+S("Tensor.cumsum cumsum", T(2, 0), dim=1)
+S("Tensor.cumsum cumsum", STRIDED(5), 0)
+S("Tensor.cumsum cumsum", I(3, dtype="int32"), 0)
+S("Tensor.cumsum cumsum", C([1.0, nan, 2.0, inf]), 0)
+E("Tensor.cumsum", T(3), 1, raises=IndexError, match=r"cumsum.*\b1\b")
+E("Tensor.cumsum", T(3), raises=TypeError, match=r"cumsum.*dim")
+
+group("softmax")
+for name in ("softmax", "log_softmax"):
+    spellings = f"Tensor.{name} {name} nn.functional.{name}"
+    for dim in (0, 1, 2, -1, -2):
+        S(spellings, T(2, 3, 4), dim=dim)
+    S(spellings, T(5), 0)
+    S(spellings, T(3, 1), -1)
+    S(spellings, T(), dim=0)
+    S(spellings, T(0, 3), dim=1)
+    S(spellings, T(3, 0), dim=1)
+    S(spellings, TR(3, 4), dim=-1)
+    S(spellings, STRIDED(3, 4), dim=-1)
+    S(spellings, EXPANDED(3, 4), dim=-1)
+    S(spellings, T(3, 37), dim=-1).once()
+    S(spellings, T(37, 3), dim=0).once()
+    S(spellings, C([[1000.0, 1001.0, 999.0], [-1000.0, -1001.0, -1003.0], [0.0, 1000.0, -1000.0]], grad=True), -1).kink()
+    S(spellings, C([[-inf, 0.0, 1.0], [-inf, -inf, -inf], [inf, 0.0, 1.0], [nan, 0.0, 1.0]], grad=True), -1).kink()
+    S(spellings, T(3, dtype="float32"), dim=0)
+    S(spellings, T(3, dtype="float32"), dim=0, dtype=DT("float64"))
+    S(spellings, I(3), dim=0, dtype=DT("float32"))
+    E(f"nn.functional.{name}", T(3, 4), dim=2, raises=IndexError, match=rf"{name}.*\b2\b")
+    E(f"nn.functional.{name}", I(3), dim=0, raises=RuntimeError, match=rf"{name}.*int64")
+    E(f"Tensor.{name}", T(3), raises=TypeError, match=rf"{name}.*dim")
+
+# --- the table: products ---------------------------------------------------------------------------------
+
+group("matmul")
+SHAPES = [
+    ((3,), (3,)), ((3, 4), (4,)), ((3,), (3, 4)), ((3, 4), (4, 5)), ((1, 1), (1, 1)), ((1, 7), (7, 1)), ((5, 1), (1, 6)),
+    ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 2)), ((3, 4), (2, 4, 2)), ((2, 1, 3, 4), (3, 4, 2)), ((4, 1, 2, 3), (1, 2, 3, 2)),
+    ((2, 3, 4), (4,)), ((4,), (2, 4, 3)), ((2, 2, 3), (2, 1, 3, 1)),
+    ((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 3), (3, 0)), ((0,), (0,)), ((0, 2, 3), (3, 4)), ((2, 3, 0), (0, 2)), ((0, 3), (3,)),
+]  # fmt: skip
+for a, b in SHAPES:
+    S("operator.matmul Tensor.matmul matmul", T(*a), T(*b))
+S("operator.matmul", T(7, 17), T(17, 9)).once()
+S("operator.matmul", T(2, 19, 5), T(5, 33)).once()
+S("operator.matmul", TR(3, 4), T(4, 5))
+S("operator.matmul", T(3, 4), TR(4, 5))
+S("operator.matmul", TR(3, 4), TR(4, 5))
+S("operator.matmul", TR(2, 3, 4), TR(2, 4, 3))
+S("operator.matmul", STRIDED(3, 4), OFFSET(4, 2))
+S("operator.matmul", EXPANDED(2, 3, 4), T(2, 4, 2))
+S("operator.matmul", STRIDED(4), TR(4, 3))
+S("operator.matmul", I(3, 4), I(4, 2, low=-3))
+S("operator.matmul", I(4), I(4))
+S("operator.matmul", T(2, 3, dtype="float32"), T(3, 2, dtype="float32"))
+S("operator.matmul", C([[nan, 0.0], [inf, 1.0]], grad=True), C([[0.0, 1.0], [1.0, -inf]], grad=True)).kink()
+E("matmul", T(3, 4), T(5, 6), raises=RuntimeError, match=r"matmul: \(3, 4\) @ \(5, 6\).*\b4\b.*\b5\b")
+E("operator.matmul", T(4), T(5), raises=RuntimeError, match=r"matmul: \(4,?\) @ \(5,?\).*\b4\b.*\b5\b")
+E("operator.matmul", T(3, 4), T(3), raises=RuntimeError, match=r"matmul: \(3, 4\) @ \(3,?\).*\b4\b.*\b3\b")
+E("operator.matmul", T(2, 3, 4), T(3, 4, 5), raises=RuntimeError, match=r"matmul: \(2, 3, 4\) @ \(3, 4, 5\).*(batch|broadcast)")
+E("operator.matmul", T(), T(3), raises=RuntimeError, match=r"matmul.*\(\).*\(3,?\)")
+E("operator.matmul", T(3, 4), 2.0, raises=TypeError, match=r"matmul.*float")
+E("matmul", T(2, 3, dtype="float32"), T(3, 2, dtype="float64"), raises=RuntimeError, match=r"matmul.*float32.*float64")
+E("matmul", T(2, 3), I(3, 2), raises=RuntimeError, match=r"matmul.*float.*int64")
+
+group("einsum")
+PATTERNS = [
+    ("ij,jk->ik", (3, 4), (4, 2)), ("ij,jk", (3, 4), (4, 2)), ("ij->ji", (3, 4)), ("ji", (3, 4)), ("ij->", (3, 4)),
+    ("ij->i", (3, 4)), ("ij->j", (3, 4)), ("i,i->", (4,), (4,)), ("i,i", (4,), (4,)), ("i,j->ij", (3,), (4,)), ("i,j", (3,), (4,)),
+    ("ij,ij->ij", (3, 4), (3, 4)), ("ij,ij->", (3, 4), (3, 4)), ("ij,ij->i", (3, 4), (3, 4)), ("ij,kj->ik", (3, 4), (2, 4)),
+    ("bij,bjk->bik", (2, 3, 4), (2, 4, 2)), ("bij,jk->bik", (2, 3, 4), (4, 2)), ("bij,bkj->bik", (2, 3, 4), (2, 2, 4)),
+    ("bhid,bhjd->bhij", (1, 2, 3, 2), (1, 2, 2, 2)), ("bchw,hw->cb", (2, 2, 2, 3), (2, 3)), ("bqhd,bkhd->bhqk", (1, 2, 2, 3), (1, 3, 2, 3)),
+    ("ij,jk,kl->il", (2, 3), (3, 2), (2, 3)), ("i,j,k->ijk", (2,), (3,), (2,)), ("ij,j,i->", (2, 3), (3,), (2,)), ("ba,bc,bd->acd", (2, 2), (2, 3), (2, 2)),
+    ("...ij,...jk->...ik", (2, 3, 4), (2, 4, 2)), ("...i->...", (2, 3, 4)), ("i...->...i", (2, 3, 4)), ("...ij,jk->...ik", (2, 1, 3, 2), (2, 2)),
+    ("...i,...i->...", (2, 1, 3), (4, 3)), ("b...,b...->b...", (2, 3, 2), (2, 3, 2)), ("...i,...i", (2, 3), (2, 3)), ("ij...->...", (2, 3, 4)),
+    (" i j , j k -> i k ", (3, 4), (4, 2)), ("Ab,bC->AC", (2, 3), (3, 2)), ("aB,Bc", (2, 3), (3, 2)), ("ba", (2, 3)), ("ij,j->ij", (3, 4), (4,)),
+    (",ij->ij", (), (2, 3)), ("ij,->ij", (2, 3), ()), ("ij,jk->ik", (3, 0), (0, 2)), ("ij,jk->ik", (0, 4), (4, 2)), ("i->", (0,)),
+    ("ij,k->jk", (2, 3), (2,)), ("ij,kl->jl", (2, 3), (2, 2)),
+]  # fmt: skip
+for pattern, *shapes in PATTERNS:
+    S("einsum", pattern, *[T(*shape) for shape in shapes])
+S("einsum", "ij,jk->ik", TR(3, 4), STRIDED(4, 2))
+S("einsum", "bij,bij->b", EXPANDED(2, 3, 2), TR(2, 3, 2))
+S("einsum", "ij,jk->ik", I(2, 3), I(3, 2))
+S("einsum", "ij,jk->ik", T(2, 3, dtype="float32"), T(3, 2, dtype="float32"))
+E("einsum", "ij,jk->ik", T(3, 4), T(5, 6), raises=RuntimeError, match=r"einsum.*j.*\b4\b.*\b5\b")
+E("einsum", "ij,jk->ik", T(3, 4), raises=(RuntimeError, ValueError), match=r"einsum.*(\b2\b.*\b1\b|\b1\b.*\b2\b|two.*one|one.*two)")
+E("einsum", "ij->ik", T(3, 4), raises=RuntimeError, match=r"einsum.*k")
+E("einsum", "ijk->i", T(3, 4), raises=RuntimeError, match=r"einsum.*ijk.*(\(3, 4\)|\b3\b.*\b2\b)")
+E("einsum", "ij->ii", T(3, 4), raises=RuntimeError, match=r"einsum.*i")
+E("einsum", "i1->i", T(3, 4), raises=(RuntimeError, ValueError), match=r"einsum.*1")
+
+# --- the table: shapes -----------------------------------------------------------------------------------
+
+group("shape")
+X = T(2, 3, 4)
+S("Tensor.reshape", X, 6, 4)
+S("Tensor.reshape", X, (4, 6))
+S("Tensor.reshape reshape", X, (-1,))
+S("Tensor.reshape", X, 2, -1)
+S("Tensor.reshape", X, [3, 1, 8])
+S("Tensor.reshape", TR(2, 3, 4), 6, 4)
+S("Tensor.reshape", STRIDED(3, 4), 12)
+S("Tensor.reshape", EXPANDED(3, 4), 2, 6)
+S("Tensor.reshape", T(), 1, 1)
+S("Tensor.reshape", T(1), ())
+S("Tensor.reshape", T(2, 0), 0, 5)
+S("Tensor.reshape", T(2, 0), -1)
+S("Tensor.reshape", I(6), 2, 3)
+S("Tensor.view", X, 6, 4)
+S("Tensor.view", X, (2, 12))
+S("Tensor.view", X, -1)
+S("Tensor.view", OFFSET(2, 3), 3, 2)
+S("Tensor.view", T(), 1)
+S("Tensor.view", T(0, 3), 3, 0)
+S("Tensor.view", STRIDED(4, 2), 2, 2, 2)
+S("Tensor.view_as", T(2, 6), T(3, 4))
+E("Tensor.reshape", X, 5, 5, raises=RuntimeError, match=r"reshape.*\(2, 3, 4\).*\(5, 5\)|reshape.*\(5, 5\).*24")
+E("Tensor.reshape", X, -1, -1, raises=RuntimeError, match=r"reshape.*-1")
+E("Tensor.reshape", X, -1, 5, raises=RuntimeError, match=r"reshape.*\(-1, 5\)|reshape.*\(2, 3, 4\)")
+E("Tensor.reshape", T(2, 0), -1, 0, raises=RuntimeError, match=r"reshape.*-1")
+E("Tensor.view", TR(3, 4), 12, raises=RuntimeError, match=r"view.*reshape")
+E("Tensor.view", X, 7, raises=RuntimeError, match=r"view.*\(2, 3, 4\).*\(7,?\)|view.*\(7,?\).*24")
+
+S("Tensor.transpose transpose", X, 0, 1)
+S("Tensor.transpose transpose", X, -1, 0)
+S("Tensor.transpose transpose", X, 1, 1)
+S("Tensor.transpose transpose", TR(2, 3), 0, 1)
+S("Tensor.transpose transpose", T(0, 3), 0, 1)
+S("Tensor.transpose", T(2, 3), dim0=0, dim1=1)
+S("Tensor.permute", X, 2, 0, 1)
+S("Tensor.permute permute", X, (1, 0, 2))
+S("Tensor.permute permute", X, (-1, 0, -2))
+S("Tensor.permute", STRIDED(2, 3), 1, 0)
+S("Tensor.permute permute", T(), ())
+S("Tensor.T", T(3, 4))
+S("Tensor.mT", X)
+S("Tensor.t t", T(3, 4))
+S("Tensor.movedim movedim", X, 0, 2)
+S("Tensor.movedim movedim", X, -1, 0)
+S("Tensor.movedim movedim", X, (0, 1), (2, 0))
+E("Tensor.transpose", X, 0, 3, raises=IndexError, match=r"transpose.*\b3\b")
+E("Tensor.permute", X, 0, 1, raises=(RuntimeError, ValueError), match=r"permute.*\(0, 1\)")
+E("Tensor.permute", X, 0, 1, 1, raises=(RuntimeError, ValueError), match=r"permute.*\(0, 1, 1\)")
+E("Tensor.mT", T(3), raises=RuntimeError, match=r"mT.*\(3,?\)|transpose.*\(3,?\)|mT.*1-d")
+
+S("Tensor.expand", T(3, 1), 3, 4)
+S("Tensor.expand", T(3, 1), (2, 3, 4))
+S("Tensor.expand", T(3, 1), -1, 4)
+S("Tensor.expand", T(1), 0)
+S("Tensor.expand", T(), 2, 3)
+S("Tensor.expand", STRIDED(1, 3), 2, 3)
+S("Tensor.expand_as", T(3, 1), T(3, 4))
+S("Tensor.broadcast_to broadcast_to", T(3, 1), (2, 3, 4))
+S("Tensor.broadcast_to broadcast_to", I(3), (2, 3))
+E("Tensor.expand", T(3, 2), 3, 4, raises=RuntimeError, match=r"expand.*\(3, 2\).*\(3, 4\)")
+E("Tensor.expand", T(3, 2), 2, raises=RuntimeError, match=r"expand.*\(3, 2\).*\(2,?\)")
+E("Tensor.expand", T(3), -1, 3, raises=RuntimeError, match=r"expand.*-1")
+
+S("Tensor.squeeze squeeze", T(1, 3, 1))
+S("Tensor.squeeze squeeze", T(1, 3, 1), 0)
+S("Tensor.squeeze squeeze", T(1, 3, 1), -1)
+S("Tensor.squeeze squeeze", T(1, 3, 1), 1)
+S("Tensor.squeeze squeeze", T(1, 3, 1), dim=(0, 2))
+S("Tensor.squeeze squeeze", T(1, 1))
+S("Tensor.squeeze squeeze", T())
+S("Tensor.unsqueeze unsqueeze", T(2, 3), 0)
+S("Tensor.unsqueeze unsqueeze", T(2, 3), 2)
+S("Tensor.unsqueeze unsqueeze", T(2, 3), -1)
+S("Tensor.unsqueeze unsqueeze", T(2, 3), dim=-2)
+S("Tensor.unsqueeze unsqueeze", T(), 0)
+S("Tensor.unsqueeze unsqueeze", TR(2, 3), 1)
+S("Tensor.flatten flatten", X)
+S("Tensor.flatten flatten", X, 1)
+S("Tensor.flatten flatten", X, 0, 1)
+S("Tensor.flatten flatten", X, start_dim=-2, end_dim=-1)
+S("Tensor.flatten flatten", T())
+S("Tensor.flatten flatten", TR(2, 3))
+S("Tensor.flatten flatten", T(2, 0, 3), 1)
+E("Tensor.squeeze", T(1, 3), 2, raises=IndexError, match=r"squeeze.*\b2\b")
+E("Tensor.unsqueeze", T(2, 3), 4, raises=IndexError, match=r"unsqueeze.*\b4\b")
+E("Tensor.flatten", X, 2, 1, raises=RuntimeError, match=r"flatten.*(start|\b2\b)")
+
+S("Tensor.split split", T(7, 2), 3)
+S("Tensor.split split", T(2, 6), 2, 1)
+S("Tensor.split split", T(2, 6), 3, dim=-1)
+S("Tensor.split split", T(6, 2), [1, 2, 3])
+S("Tensor.split split", T(6, 2), [0, 6])
+S("Tensor.split split", T(2, 3), 10, dim=1)
+S("Tensor.split split", T(0, 3), 2)
+S("Tensor.split split", TR(4, 6), 2, dim=1)
+S("Tensor.chunk chunk", T(7, 2), 3)
+S("Tensor.chunk chunk", T(2, 6), 3, dim=-1)
+S("Tensor.chunk chunk", T(2, 3), 5, 1)
+S("Tensor.chunk chunk", T(5, 2), 4)
+S("Tensor.unbind unbind", T(3, 2))
+S("Tensor.unbind unbind", T(3, 2), 1)
+S("Tensor.unbind unbind", STRIDED(2, 3), dim=-1)
+E("Tensor.split", T(6, 2), [1, 2], raises=(RuntimeError, ValueError), match=r"split.*(\b3\b|\[1, 2\]|\(1, 2\)).*\b6\b|split.*\b6\b.*(\b3\b|\[1, 2\])")
+E("Tensor.split", T(6, 2), 0, raises=(RuntimeError, ValueError), match=r"split.*\b0\b|split.*positive")
+E("Tensor.chunk", T(6, 2), 0, raises=(RuntimeError, ValueError), match=r"chunk.*\b0\b|chunk.*positive")
+E("Tensor.split", T(6, 2), 2, dim=2, raises=IndexError, match=r"split.*\b2\b")
+E("Tensor.unbind", T(), raises=(IndexError, RuntimeError), match=r"unbind.*(0-d|\(\)|\b0\b)")
+
+S("cat", [T(2, 3), T(1, 3)])
+S("cat", (T(2, 3), T(2, 2), T(2, 1)), dim=1)
+S("cat", [T(2, 3), T(2, 3)], -1)
+S("cat", [T(2, 3)])
+S("cat", [T(0, 3), T(2, 3)])
+S("cat", [TR(2, 3), STRIDED(2, 3)], dim=0)
+S("cat", [T(0), T(2, 3)])  # an old exception of PyTorch: a tensor of shape (0,) goes with every shape
+S("cat", [I(2), I(3)])
+S("cat", [I(2), T(3)])
+S("cat", [B(2), I(2)])
+S("cat", [T(2, dtype="float32"), T(2, dtype="float64")])
+S("stack", [T(2, 3), T(2, 3)])
+S("stack", (T(2, 3), T(2, 3), T(2, 3)), dim=1)
+S("stack", [T(2, 3), TR(2, 3)], -1)
+S("stack", [T(), T()])
+S("stack", [I(2), I(2)], dim=1)
+S("stack", [T(0, 2), T(0, 2)])
+E("cat", [T(2, 3), T(2, 4)], raises=RuntimeError, match=r"cat.*\(2, 3\).*\(2, 4\)")
+E("cat", [T(2, 3), T(2)], raises=RuntimeError, match=r"cat.*\(2, 3\).*\(2,?\)")
+E("cat", [], raises=(RuntimeError, ValueError), match=r"cat.*(empty|no tensors|at least one)")
+E("cat", [T(), T()], raises=RuntimeError, match=r"cat.*(0-d|\(\)|stack)")
+E("cat", [T(2, 3), T(2, 3)], dim=2, raises=IndexError, match=r"cat.*\b2\b")
+E("cat", T(2, 3), raises=TypeError, match=r"cat.*(list|tuple|sequence)")
+E("stack", [T(2, 3), T(3, 2)], raises=RuntimeError, match=r"stack.*\(2, 3\).*\(3, 2\)")
+E("stack", [], raises=(RuntimeError, ValueError), match=r"stack.*(empty|no tensors|at least one)")
+
+for name in ("tril", "triu"):
+    for diagonal in (0, 1, -1, 5, -5):
+        S(f"Tensor.{name} {name}", T(3, 4), diagonal)
+    S(f"Tensor.{name} {name}", T(2, 3, 3), diagonal=1)
+    S(f"Tensor.{name} {name}", TR(4, 3))
+    S(f"Tensor.{name} {name}", T(0, 3))
+    S(f"Tensor.{name} {name}", I(3, 3))
+    S(f"Tensor.{name} {name}", C([[True] * 4] * 3, dtype="bool"), 1)
+    S(f"Tensor.{name} {name}", C([[nan, nan], [inf, inf]], grad=True)).kink()  # what is cut off is 0, not NaN
+    E(name, T(3), raises=RuntimeError, match=rf"{name}.*\(3,?\)")
+S("Tensor.flip flip", X, (0,))
+S("Tensor.flip flip", X, (0, 2))
+S("Tensor.flip flip", X, [-1])
+S("Tensor.flip", X, 0, 1)
+S("Tensor.flip flip", STRIDED(2, 3), (1,))
+S("Tensor.flip flip", T(0, 2), (0, 1))
+S("Tensor.flip flip", I(4), (0,))
+E("Tensor.flip", X, 3, raises=IndexError, match=r"flip.*\b3\b")
+E("Tensor.flip", X, 0, 0, raises=RuntimeError, match=r"flip.*(twice|repeated|more than once|multiple)")
+S("Tensor.repeat", T(2, 3), 2, 1)
+S("Tensor.repeat", T(2, 3), (2, 1, 2))
+S("Tensor.repeat", T(3), 2, 2)
+S("Tensor.repeat", T(), 3)
+S("Tensor.repeat", T(2), 0)
+S("Tensor.repeat", TR(2, 3), 1, 2)
+S("Tensor.repeat", I(2), 3)
+E("Tensor.repeat", T(2, 3), 2, raises=RuntimeError, match=r"repeat.*(\(2, 3\)|\(2,?\)|dimensions)")
+E("Tensor.repeat", T(2), -1, raises=RuntimeError, match=r"repeat.*(-1|negative)")
+S("Tensor.roll roll", X, 1, 0)
+S("Tensor.roll roll", X, -1, 2)
+S("Tensor.roll roll", X, (1, 2), (0, 1))
+S("Tensor.roll roll", T(5), 7, 0)
+S("Tensor.roll roll", T(2, 3), 1)
+S("Tensor.roll roll", I(4), shifts=1, dims=0)
+
+group("indexing")
+GET = [  # shape, index
+    ((4, 5), 0), ((4, 5), -1), ((4, 5), (1, 2)), ((4, 5), (-1, -2)), ((4, 5), slice(1, 3)), ((4, 5), slice(None, None, 2)),
+    ((4, 5), (slice(None), slice(1, None, 2))), ((4, 5), (slice(-3, -1), 0)), ((4, 5), slice(10, 20)), ((4, 5), slice(3, 1)), ((4, 5), slice(-100, 100)),
+    ((4, 5), None), ((4, 5), (slice(None), None)), ((4, 5), (None, 0, None)), ((4, 5), ...), ((2, 3, 4), (..., 0)), ((2, 3, 4), (0, ...)),
+    ((2, 3, 4), (0, ..., 1)), ((2, 3, 4), (..., None)), ((2, 3, 4), (..., slice(0, 2))), ((2, 3, 4), (0, 1, 2)), ((2, 3, 4), (0, 1, 2, ...)), ((), ()), ((), ...), ((), None),
+    ((0, 3), slice(None)), ((0, 3), (slice(None), 1)), ((4, 5), ()),
+]  # fmt: skip
+for shape, index in GET:
+    S("operator.getitem Tensor.__getitem__", T(*shape), index)
+ROWS, MATRIX = C([2, 0, 2, -1], dtype="int64"), C([[0, 1], [3, 3], [1, 0]], dtype="int64")
+COLUMNS = C([1, 1, 4, -5], dtype="int64")
+for x in (T(4, 5), TR(4, 5), STRIDED(4, 5)):
+    S("operator.getitem", x, slice(1, None, 2))
+    S("operator.getitem", x, ROWS)
+    S("operator.getitem", x, (slice(None), ROWS))
+    S("operator.getitem", x, (ROWS, COLUMNS))
+    S("operator.getitem", x, B(4, 5))
+ADVANCED = [
+    (T(4, 5), MATRIX), (T(4, 5), (ROWS, 1)), (T(4, 5), (2, ROWS)), (T(4, 5), (ROWS, slice(1, 4))), (T(4, 5), (slice(0, 3), COLUMNS)),
+    (T(4, 5), (MATRIX, C([[1], [2], [0]], dtype="int64"))), (T(4, 5), (C(1, dtype="int64"), ROWS)), (T(4, 5), C(2, dtype="int64")), (T(4, 5), (C(-1, dtype="int64"), C(0, dtype="int64"))),
+    (T(4, 5), [0, 2, 0]), (T(4, 5), ([0, 2], [1, 1])), (T(4, 5), (..., ROWS)), (T(4, 5), (None, ROWS)), (T(4, 5), (ROWS, None)), (T(4, 5), (ROWS, ...)),
+    (T(4, 5), C([], dtype="int64")), (T(0, 3), C([], dtype="int64")), (T(6), ROWS), (T(4, 5), I(3, high=4, dtype="int32")),
+    (T(4, 3, 5), (ROWS, slice(None), COLUMNS)),  # indices apart: their shape goes to the front
+    (T(4, 3, 5), (slice(None), C([0, 2], dtype="int64"), C([1, 4], dtype="int64"))),
+    (T(4, 3, 5), (slice(None), C([[0], [2]], dtype="int64"), C([1, 4], dtype="int64"))),
+    (T(3, 4, 5), (0, slice(None), COLUMNS)), (T(3, 4, 5), (slice(None), 0, COLUMNS)), (T(3, 4, 5), (C([0, 2], dtype="int64"), slice(1, 3), 0)),
+    (T(2, 4, 3, 2), (slice(None), C([0, 3], dtype="int64"), C([[1], [2]], dtype="int64"), slice(None, None, 2))),
+    (T(2, 4, 3, 2), (C([0, 1], dtype="int64"), None, C([0, 3], dtype="int64"))),
+    (T(4, 5), B(4)), (T(4, 5), (slice(None), B(5))), (T(4, 3, 5), (slice(None), B(3, 5))), (T(4, 3, 5), B(4, 3)),
+    (T(4, 5), (C([True, False, True, True], dtype="bool"), C([1, 0, 2], dtype="int64"))), (T(4, 5), (C([True, False, True, False], dtype="bool"), slice(1, 3))),
+    (T(3), C([False] * 3, dtype="bool")), (T(0), B(0)), (T(2, 3), (B(2), 0)), (T(4, 5), (1, B(5))),
+    (I(4, 5), ROWS), (B(4, 5), (ROWS, COLUMNS)), (T(4, 5), (C([[2]], dtype="int64"), slice(None, None, 2))),
+]  # fmt: skip
+for x, index in ADVANCED:
+    S("operator.getitem Tensor.__getitem__", x, index)
+S("operator.getitem", T(7, 3), I(20, high=7)).once()  # many repeats: the gradient is a sum
+for index, told in (
+    (4, r"\b4\b.*\b4\b"), (-5, r"-5.*\b4\b"), ((0, 5), r"\b5\b.*\b5\b"), ((0, 0, 0), r"\b3\b.*\b2\b|\(4, 5\)|too many"), (C([0, 4], dtype="int64"), r"\b4\b"),
+    ((ROWS, C([0, 1], dtype="int64")), r"\(4,?\).*\(2,?\)|broadcast"), (B(3), r"\(3,?\).*\(4,?\)|\(3,?\).*\(4, 5\)|\b3\b.*\b4\b|\b4\b.*\b3\b"), ((slice(None), B(3)), r"\b3\b.*\b5\b|\b5\b.*\b3\b"), (T(3, grad=False), r"float"),
+):  # fmt: skip
+    E("operator.getitem", T(4, 5), index, raises=(IndexError, RuntimeError), match=rf"index.*({told})")
+E("operator.getitem", T(4, 5), 1.5, raises=(IndexError, TypeError), match=r"index.*(1\.5|float)")
+E("operator.getitem", T(4, 5), "a", raises=(IndexError, TypeError, RuntimeError), match=r"index.*(a|str)")
+E("operator.getitem", T(), 0, raises=IndexError, match=r"index.*(0-d|\(\)|too many)")
+E("operator.getitem", T(4, 5), slice(None, None, -1), raises=ValueError, match=r"index.*(step|-1).*(flip|positive|greater)")
+E("operator.getitem", T(4, 5), slice(None, None, 0), raises=ValueError, match=r"index.*step")
+
+for index, value in (
+    (0, 1.5), ((1, 2), 0), (slice(1, 3), -1.0), ((slice(None), slice(0, 2)), 2.0), (..., 3.0), ((..., 0), 1.0), (C([True, False, True, False], dtype="bool"), 0.0),
+    (B(4, 5), -inf), (ROWS, 0.5), ((ROWS, COLUMNS), 2.0), (0, T(5)), (slice(1, 3), T(2, 5)), (slice(1, 3), T(5)), ((slice(None), 1), T(4)), (slice(None, None, 2), T()), (B(4, 5), T()),
+    (C([0, 2], dtype="int64"), T(2, 5)), (C([0, 2], dtype="int64"), T(5)), ((C([0, 2], dtype="int64"), C([1, 3], dtype="int64")), T(2)), ((slice(None), C([0, 3], dtype="int64")), T(4, 2)), (slice(2, 2), 1.0),
+    (C([True, False, True, False], dtype="bool"), T(2, 5)), (slice(None), 0), (0, I(5)), (B(4), T(5)), ((None, 0), T(5)),
+):  # fmt: skip
+    S("Tensor.__setitem__ operator.setitem", CLONE(4, 5), index, value)
+S("Tensor.__setitem__", I(4), slice(1, 3), 7)
+S("Tensor.__setitem__", I(4), 0, 2.75)
+S("Tensor.__setitem__", I(4), C([0, 2], dtype="int64"), I(2))
+S("Tensor.__setitem__", B(4), 1, True)
+S("Tensor.__setitem__", T(3, 4, grad=False), C([[True, False, True, False]] * 3, dtype="bool"), C([9.0, 8.0, 7.0, 6.0, 5.0, 4.0]))
+S("Tensor.__setitem__", STRIDED(3, 4, grad=False), (slice(None), 1), T(3, grad=False))
+S("Tensor.__setitem__", TR(3, 4, grad=False), C([1, 2], dtype="int64"), T(2, 4, grad=False))
+E("Tensor.__setitem__", CLONE(4, 5), 0, T(4), raises=(RuntimeError, ValueError), match=r"(setitem|index).*\(4,?\).*\(5,?\)")
+E("Tensor.__setitem__", CLONE(4, 5), B(3), 0.0, raises=(IndexError, RuntimeError), match=r"index.*\b3\b.*\b4\b|index.*\b4\b.*\b3\b")
+E("Tensor.__setitem__", T(4, 5), 0, 1.0, raises=RuntimeError, match=r"leaf.*(no_grad|requires|clone)")
+
+group("gather_sort")
+S("Tensor.gather gather", T(3, 4), 1, I(3, 2, high=4))
+S("Tensor.gather gather", T(3, 4), 0, I(2, 4, high=3))
+S("Tensor.gather gather", T(3, 4), -1, I(2, 6, high=4))  # a smaller index, with repeats
+S("Tensor.gather gather", T(2, 3, 4), 1, I(2, 5, 3, high=3))
+S("Tensor.gather gather", T(2, 3, 4), dim=2, index=I(1, 2, 3, high=4))
+S("Tensor.gather gather", T(5), 0, I(7, high=5))
+S("Tensor.gather gather", TR(3, 4), 1, I(3, 2, high=4))
+S("Tensor.gather gather", STRIDED(3, 4), 0, TR(2, 4, dtype="int64", low=0, high=3))
+S("Tensor.gather gather", T(3, 4), 1, I(3, 0))
+S("Tensor.gather gather", T(0, 4), 1, I(0, 2))
+S("Tensor.gather gather", T(), 0, C(0, dtype="int64"))
+S("Tensor.gather gather", I(3, 4), 1, I(3, 2, high=4))
+E("Tensor.gather", T(3, 4), 1, C([[4], [0], [0]], dtype="int64"), raises=(RuntimeError, IndexError), match=r"gather.*\b4\b")
+E("Tensor.gather", T(3, 4), 1, C([[-1], [0], [0]], dtype="int64"), raises=(RuntimeError, IndexError), match=r"gather.*-1")
+E("Tensor.gather", T(3, 4), 1, I(4, 2), raises=RuntimeError, match=r"gather.*\(4, 2\).*\(3, 4\)|gather.*\(3, 4\).*\(4, 2\)")
+E("Tensor.gather", T(3, 4), 1, I(3), raises=RuntimeError, match=r"gather.*\(3,?\).*\(3, 4\)|gather.*\(3, 4\).*\(3,?\)")
+E("Tensor.gather", T(3, 4), 1, T(3, 2), raises=RuntimeError, match=r"gather.*(int64|float)")
+E("Tensor.gather", T(3, 4), 2, I(3, 2), raises=IndexError, match=r"gather.*\b2\b")
+
+S("Tensor.topk topk", T(3, 6), 2)
+S("Tensor.topk topk", T(3, 6), 6)
+S("Tensor.topk topk", T(6, 3), 2, dim=0)
+S("Tensor.topk topk", T(3, 6), 3, -1, False)
+S("Tensor.topk topk", T(3, 6), 3, largest=False)
+S("Tensor.topk topk", T(2, 5, 3), 2, 1)
+S("Tensor.topk topk", TR(3, 6), 2)
+S("Tensor.topk topk", STRIDED(3, 6), 2)
+S("Tensor.topk topk", T(3, 6), 0)
+S("Tensor.topk topk", T(0, 6), 2)
+S("Tensor.topk topk", T(), 1)
+S("Tensor.topk topk", C([5, 3, 9, 1], dtype="int64"), 2)
+S("Tensor.topk topk", C([1.0, nan, 3.0, inf, -inf]), 3)
+S("Tensor.topk topk", T(2, 41), 7).once()
+E("Tensor.topk", T(3, 4), 5, raises=RuntimeError, match=r"topk.*\b5\b.*\b4\b|topk.*\b4\b.*\b5\b")
+E("Tensor.topk", T(3, 4), -1, raises=RuntimeError, match=r"topk.*-1")
+for descending in (False, True):
+    S("Tensor.sort sort", T(3, 5), descending=descending)
+    S("Tensor.sort sort", T(3, 5), 0, descending)
+    S("Tensor.sort sort", T(2, 3, 4), dim=1, descending=descending)
+    S("Tensor.sort sort", TR(3, 4), -1, descending=descending)
+    S("Tensor.sort sort", C([3.0, 1.0, 3.0, 1.0, 2.0, 2.0], grad=True), descending=descending, stable=True).kink()
+    S("Tensor.sort sort", C([1.0, nan, -inf, inf, nan, 0.0, -0.0]), descending=descending, stable=True)
+    S("Tensor.argsort argsort", T(3, 5), descending=descending)
+    S("Tensor.argsort argsort", T(3, 5), 0, descending)
+    S("Tensor.argsort argsort", C([3, 1, 3, 1, 2], dtype="int64"), descending=descending, stable=True)
+S("Tensor.sort sort", T(0, 3), 0)
+S("Tensor.sort sort", T())
+S("Tensor.sort sort", I(3, 6, high=100))
+S("Tensor.sort sort", B(5), stable=True)
+S("Tensor.sort sort", T(2, 41)).once()
+E("Tensor.sort", T(3), 1, raises=IndexError, match=r"sort.*\b1\b")
+E("Tensor.argsort", T(3), 1, raises=IndexError, match=r"argsort.*\b1\b|sort.*\b1\b")
+
+# --- the table: nn.functional ----------------------------------------------------------------------------
+
+group("functional")
+F = "nn.functional."
+for shape in ((4,), (2, 4), (2, 3, 4), (0, 4), (2, 0, 4)):
+    S(F + "linear", T(*shape), T(5, 4), T(5))
+    S(F + "linear", T(*shape), T(5, 4))
+S(F + "linear", T(3, 4), T(1, 4), T(1))
+S(F + "linear", T(3, 1), T(2, 1), T(2))
+S(F + "linear", TR(3, 4), TR(5, 4), STRIDED(5))
+S(F + "linear", STRIDED(2, 3, 4), OFFSET(5, 4), bias=EXPANDED(5))
+S(F + "linear", T(7, 19), T(33, 19), T(33)).once()
+S(F + "linear", T(2, 4, dtype="float32"), T(3, 4, dtype="float32"), T(3, dtype="float32"))
+S(F + "linear", T(3, 4), T(4))
+E(F + "linear", T(3, 4), T(5, 6), raises=RuntimeError, match=r"linear.*\(3, 4\).*\(5, 6\)")
+E(F + "linear", T(3, 4), T(5, 4), T(6), raises=RuntimeError, match=r"linear.*\(6,?\)")
+
+S(F + "embedding", I(3, high=6), T(6, 4))
+S(F + "embedding", I(2, 5, high=3), T(3, 2))  # repeats: the gradient is a sum
+S(F + "embedding", I(high=6), T(6, 4))
+S(F + "embedding", I(0), T(6, 4))
+S(F + "embedding", I(3, high=6), TR(6, 4))
+S(F + "embedding", I(3, high=6, dtype="int32"), T(6, 4))
+S(F + "embedding", C([0, 2, 2, 1, 0], dtype="int64"), T(3, 4), padding_idx=0).kink()
+S(F + "embedding", C([0, 2, 2, 1, 0], dtype="int64"), T(3, 4), padding_idx=-1).kink()
+S(F + "embedding", STRIDED(2, 3, dtype="int64", low=0, high=6), T(6, 4))
+E(F + "embedding", C([0, 6], dtype="int64"), T(6, 4), raises=IndexError, match=r"embedding.*\b6\b")
+E(F + "embedding", C([0, -1], dtype="int64"), T(6, 4), raises=IndexError, match=r"embedding.*-1")
+E(F + "embedding", T(3), T(6, 4), raises=RuntimeError, match=r"embedding.*(int64|float)")
+E(F + "embedding", I(3), T(6), raises=(RuntimeError, ValueError), match=r"embedding.*\(6,?\)")
+
+for x in (T(3, 4), T(2, 3, 4), T(4), TR(3, 4), STRIDED(3, 4), EXPANDED(3, 4), T(0, 4)):
+    S(F + "layer_norm", x, (4,))
+    S(F + "layer_norm", x, (4,), T(4), T(4))
+    S(F + "rms_norm", x, (4,))
+    S(F + "rms_norm", x, (4,), T(4))
+S(F + "layer_norm", T(3, 4), [4], weight=T(4))
+S(F + "layer_norm", T(3, 4), [4], bias=T(4))
+S(F + "layer_norm", T(3, 4), (4,), STRIDED(4), T(4), 0.1)
+S(F + "layer_norm", T(2, 3, 4), (3, 4))
+S(F + "layer_norm", T(2, 3, 4), (3, 4), T(3, 4), T(3, 4))
+S(F + "layer_norm", T(3, 1), (1,))
+S(F + "layer_norm", T(2, 35), (35,), T(35), T(35)).once()
+S(F + "layer_norm", C([[1e4, 1e4 + 1, 1e4 + 2, 1e4 + 4], [2.0, 2.0, 2.0, 2.0]], grad=True), (4,)).kink()
+S(F + "layer_norm", C([[nan, 1.0, 2.0], [inf, 1.0, 2.0], [1.0, 2.0, 4.0]]), (3,))
+S(F + "rms_norm", T(3, 4), (4,), T(4), 0.1)
+S(F + "rms_norm", T(3, 4), [4], eps=1e-5)
+S(F + "rms_norm", T(2, 3, 4), (3, 4), T(3, 4))
+S(F + "rms_norm", T(2, 35), (35,), T(35)).once()
+S(F + "rms_norm", C([[0.0, 0.0, 0.0], [1.0, 2.0, 4.0]], grad=True), (3,), eps=1e-5).kink()
+for name in ("layer_norm", "rms_norm"):
+    E(F + name, T(3, 4), (3,), raises=RuntimeError, match=rf"{name}.*\(3,?\).*\(3, 4\)|{name}.*\(3, 4\).*\(3,?\)")
+    E(F + name, T(3, 4), (4,), T(3), raises=RuntimeError, match=rf"{name}.*weight.*\(3,?\)|{name}.*\(3,?\)")
+
+S(F + "dropout", T(3, 4), 0.0)
+S(F + "dropout", T(3, 4), 0.5, False)
+S(F + "dropout", T(3, 4), p=0.3, training=False)
+S(F + "dropout", T(3, 4), 1.0)
+S(F + "dropout", T(3, 4), 0.5).random()
+S(F + "dropout", T(0, 4), 0.5)
+E(F + "dropout", T(3), 1.5, raises=ValueError, match=r"dropout.*1\.5")
+E(F + "dropout", T(3), -0.1, raises=ValueError, match=r"dropout.*-0\.1")
+
+TARGET = C([1, 0, 4, 2], dtype="int64")
+for reduction in ("mean", "sum", "none"):
+    S(F + "cross_entropy", T(4, 5), TARGET, reduction=reduction)
+    S(F + "cross_entropy", T(4, 5), C([1, -100, 4, -100], dtype="int64"), reduction=reduction)
+    S(F + "cross_entropy", T(4, 5), C([1, 2, 4, 2], dtype="int64"), ignore_index=2, reduction=reduction)
+    S(F + "cross_entropy", T(4, 5), C([-100] * 4, dtype="int64"), reduction=reduction).kink()  # mean of nothing: NaN
+    S(F + "cross_entropy", T(4, 5), TARGET, label_smoothing=0.1, reduction=reduction)
+    S(F + "cross_entropy", T(4, 5), C([1, -100, 4, 2], dtype="int64"), label_smoothing=0.2, reduction=reduction)
+    S(F + "cross_entropy", T(4, 5), TARGET, T(5, low=0.1, grad=False), reduction=reduction)
+    S(F + "cross_entropy", T(4, 5), C([1, -100, 4, 2], dtype="int64"), weight=T(5, low=0.1, grad=False), label_smoothing=0.1, reduction=reduction)
+    S(F + "cross_entropy", T(4, 5), T(4, 5, low=0.0, high=0.5), reduction=reduction)
+    S(F + "cross_entropy", T(4, 5), T(4, 5, low=0.0, high=0.5), label_smoothing=0.1, reduction=reduction)
+    S(F + "cross_entropy", T(4, 5), T(4, 5, low=0.0, grad=False), T(5, low=0.1, grad=False), reduction=reduction)
+    S(F + "cross_entropy", T(2, 5, 3), I(2, 3), reduction=reduction)
+    S(F + "cross_entropy", T(2, 3, 2, 2), I(2, 2, 2, high=3), reduction=reduction)
+    S(F + "cross_entropy", T(2, 5, 3), T(2, 5, 3, low=0.0, high=0.5), reduction=reduction)
+    S(F + "cross_entropy", T(5), C(3, dtype="int64"), reduction=reduction)
+    S(F + "cross_entropy", T(5), T(5, low=0.0, high=0.5), reduction=reduction)
+    S(F + "cross_entropy", T(0, 5), I(0), reduction=reduction)
+    S(F + "cross_entropy", TR(4, 5), TARGET, reduction=reduction)
+    S(F + "nll_loss", T(4, 5), TARGET, reduction=reduction)
+    S(F + "nll_loss", T(4, 5), C([1, -100, 4, 2], dtype="int64"), T(5, low=0.1, grad=False), reduction=reduction)
+    S(F + "mse_loss", T(3, 4), T(3, 4), reduction=reduction)
+    S(F + "mse_loss", T(0), T(0), reduction=reduction)
+    S(F + "mse_loss", TR(3, 4), STRIDED(3, 4), reduction=reduction)
+    S(F + "binary_cross_entropy_with_logits", T(3, 4), T(3, 4, low=0.0, high=1.0), reduction=reduction)
+    S(F + "binary_cross_entropy_with_logits", C([100.0, -100.0, 0.0], grad=True), C([0.0, 1.0, 1.0]), reduction=reduction).once()
+S(F + "nll_loss", T(4, 5), C([1, 3, 4, 3], dtype="int64"), ignore_index=3)
+S(F + "nll_loss", T(2, 5, 3), I(2, 3))
+S(F + "mse_loss", T(), T())
+S(F + "binary_cross_entropy_with_logits", T(3, 4), T(3, 4, low=0.0, high=1.0), weight=T(4, low=0.1, grad=False))
+S(F + "binary_cross_entropy_with_logits", T(3, 4), T(3, 4, low=0.0, high=1.0), pos_weight=T(4, low=0.1, grad=False))
+S(F + "cross_entropy", STRIDED(4, 5), TARGET)
+S(F + "cross_entropy", T(3, 37), I(3, high=37)).once()
+S(F + "cross_entropy", T(4, 5, dtype="float32"), TARGET)
+S(F + "cross_entropy", C([[1000.0, 0.0, -1000.0], [-1000.0, 1000.0, 0.0]], grad=True), C([1, 1], dtype="int64")).kink()
+S(F + "cross_entropy", C([[-inf, 0.0, 1.0], [0.0, -inf, 1.0]], grad=True), C([1, 1], dtype="int64"), reduction="none").kink()
+S(F + "cross_entropy", C([[nan, 0.0], [0.0, 1.0]], grad=True), C([1, -100], dtype="int64"), reduction="none").kink()
+E(F + "cross_entropy", T(4, 5), C([1, 5, 0, 0], dtype="int64"), raises=IndexError, match=r"cross_entropy.*\b5\b")
+E(F + "cross_entropy", T(4, 5), C([1, -1, 0, 0], dtype="int64"), raises=IndexError, match=r"cross_entropy.*-1")
+E(F + "cross_entropy", T(4, 5), I(3), raises=(RuntimeError, ValueError), match=r"cross_entropy.*(\(4, 5\).*\(3,?\)|\(3,?\).*\(4, 5\)|\b4\b.*\b3\b|\b3\b.*\b4\b)")
+E(F + "cross_entropy", T(4, 5), T(4, 6), raises=(RuntimeError, ValueError), match=r"cross_entropy.*(\(4, 5\).*\(4, 6\)|\(4, 6\).*\(4, 5\))")
+E(F + "cross_entropy", T(4, 5), I(4), reduction="average", raises=ValueError, match=r"cross_entropy.*average|average.*(mean|sum|none)")
+E(F + "cross_entropy", T(4, 5), I(4), label_smoothing=1.5, raises=(RuntimeError, ValueError), match=r"label_smoothing.*1\.5")
+E(F + "cross_entropy", T(4, 5), I(4), weight=T(4, grad=False), raises=RuntimeError, match=r"(weight|cross_entropy).*(\(4,?\)|\b5\b)")
+E(F + "nll_loss", T(4, 5), C([1, 5, 0, 0], dtype="int64"), raises=IndexError, match=r"nll_loss.*\b5\b")
+E(F + "mse_loss", T(3, 4), T(5), raises=RuntimeError, match=r"mse_loss.*\(3, 4\).*\(5,?\)")
+E(F + "binary_cross_entropy_with_logits", T(3), T(4), raises=ValueError, match=r"binary_cross_entropy_with_logits.*\(4,?\).*\(3,?\)|binary_cross_entropy_with_logits.*\(3,?\).*\(4,?\)")
+
+group("attention")
+SDPA = F + "scaled_dot_product_attention"
+Q, K, V = T(1, 2, 3, 2), T(1, 2, 3, 2), T(1, 2, 3, 2)
+S(SDPA, Q, K, V)
+S(SDPA, Q, K, V, is_causal=True)
+S(SDPA, Q, K, V, None, 0.0, True)
+S(SDPA, Q, K, V, scale=0.3)
+S(SDPA, Q, K, V, is_causal=True, scale=2.0)
+S(SDPA, T(2, 3, 4), T(2, 5, 4), T(2, 5, 3))  # C != M, and values of another size
+S(SDPA, T(2, 3, 2), T(2, 5, 2), T(2, 5, 2), is_causal=True)
+S(SDPA, T(5, 2), T(3, 2), T(3, 2), is_causal=True)
+S(SDPA, T(3, 2), T(4, 2), T(4, 2))
+S(SDPA, T(2, 3, 2), T(2, 4, 2), T(2, 4, 2), attn_mask=B(3, 4))
+S(SDPA, T(2, 2, 3, 2), T(2, 2, 4, 2), T(2, 2, 4, 2), attn_mask=B(2, 1, 3, 4)).once()
+S(SDPA, T(2, 2, 2, 2), T(2, 2, 3, 2), T(2, 2, 3, 2), attn_mask=C([[[[True, True, False]]], [[[True, False, False]]]], dtype="bool")).once()
+S(SDPA, T(1, 3, 2), T(1, 3, 2), T(1, 3, 2), attn_mask=C([[True, False, False], [False, False, False], [True, True, True]], dtype="bool")).kink()
+S(SDPA, T(1, 2, 2), T(1, 3, 2), T(1, 3, 2), attn_mask=C([[False] * 3] * 2, dtype="bool")).kink()  # 0, and gradient 0
+S(SDPA, T(2, 3, 2), T(2, 4, 2), T(2, 4, 2), attn_mask=T(3, 4, grad=False))
+S(SDPA, T(2, 3, 2), T(2, 4, 2), T(2, 4, 2), attn_mask=T(2, 3, 4))
+S(SDPA, T(1, 2, 2), T(1, 3, 2), T(1, 3, 2), attn_mask=C([[0.0, -inf, 0.0], [-inf, 0.5, -inf]])).once()
+S(SDPA, TR(2, 3, 2), TR(2, 4, 2), STRIDED(2, 4, 2))
+S(SDPA, TR(2, 3, 2), T(2, 3, 2), T(2, 3, 2), is_causal=True)
+S(SDPA, T(0, 3, 2), T(0, 4, 2), T(0, 4, 2))
+S(SDPA, T(2, 0, 2), T(2, 4, 2), T(2, 4, 2))
+S(SDPA, T(2, 1, 2), T(2, 1, 2), T(2, 1, 2), is_causal=True)
+S(SDPA, T(1, 2, 9, 4), T(1, 2, 19, 4), T(1, 2, 19, 4)).kink()
+S(SDPA, T(1, 19, 4), T(1, 19, 4), T(1, 19, 4), is_causal=True).kink()
+S(SDPA, Q, K, V, dropout_p=0.5).random()
+S(SDPA, C([[[100.0, 0.0], [0.0, 100.0]]], grad=True), C([[[100.0, 0.0], [0.0, 100.0]]], grad=True), T(1, 2, 2)).kink()
+E(SDPA, T(2, 3, 4), T(2, 5, 6), T(2, 5, 4), raises=RuntimeError, match=r"attention.*\(2, 3, 4\).*\(2, 5, 6\)")
+E(SDPA, T(2, 3, 4), T(2, 5, 4), T(2, 6, 4), raises=RuntimeError, match=r"attention.*\(2, 5, 4\).*\(2, 6, 4\)")
+E(SDPA, T(2, 3, 4), T(2, 5, 4), T(2, 5, 4), attn_mask=B(4, 5), raises=RuntimeError, match=r"attention.*\(4, 5\)")
+E(SDPA, T(2, 3, 4), T(2, 3, 4), T(2, 3, 4), attn_mask=B(3, 3), is_causal=True, raises=RuntimeError, match=r"attention.*(attn_mask.*is_causal|is_causal.*attn_mask)")
+E(SDPA, T(2, 3, 4), T(2, 3, 4), T(2, 3, 4), attn_mask=I(3, 3), raises=RuntimeError, match=r"attention.*int64")
+
+S(F + "one_hot", C([0, 2, 1], dtype="int64"))
+S(F + "one_hot", C([0, 2, 1], dtype="int64"), 5)
+S(F + "one_hot", I(2, 3, high=4), num_classes=4)
+S(F + "one_hot", C(1, dtype="int64"), 3)
+S(F + "one_hot", I(0), 3)
+E(F + "one_hot", C([0, 3], dtype="int64"), 3, raises=(RuntimeError, IndexError), match=r"one_hot.*\b3\b")
+E(F + "one_hot", C([0, -1], dtype="int64"), 3, raises=(RuntimeError, IndexError), match=r"one_hot.*(-1|negative)")
+E(F + "one_hot", T(3), 3, raises=RuntimeError, match=r"one_hot.*(int64|float)")
+
+# --- the table: creation, dtypes, in-place ---------------------------------------------------------------
+
+group("creation")
+S("arange", 5)
+S("arange", 5.0)
+S("arange", 2, 7)
+S("arange", 1, 10, 3)
+S("arange", 5, 0, -2)
+S("arange", 0, 1, 0.25)
+S("arange", 0.5, 3.0)
+S("arange", 0)
+S("arange", 3, 3)
+S("arange", 4, dtype=DT("float32"))
+S("arange", 4, dtype=DT("float64"))
+S("arange", 0, 10, 3, dtype=DT("int32"))
+S("arange", start=1, end=4)
+S("arange", 1, 2, 0.1, dtype=DT("float64"))
+S("linspace", 0, 1, 5)
+S("linspace", -1.0, 2.0, 4, dtype=DT("float64"))
+S("linspace", 3, 1, steps=3)
+S("linspace", 0, 1, 1)
+S("linspace", 0, 1, 0)
+for name in ("zeros", "ones"):
+    S(name, 2, 3)
+    S(name, (2, 3))
+    S(name, [2, 0])
+    S(name, ())
+    S(name, 3, dtype=DT("int64"))
+    S(name, 2, 2, dtype=DT("bool"))
+    S(name, 2, dtype=DT("float64"), requires_grad=True)
+    S(f"{name}_like", T(2, 3))
+    S(f"{name}_like", I(2, 3))
+    S(f"{name}_like", T(2, 3), dtype=DT("int64"))
+    S(f"{name}_like", TR(2, 3, dtype="float64"))
+    S(f"{name}_like", T())
+    S(f"Tensor.new_{name}", T(2, 3, dtype="float64"), 4)
+    S(f"Tensor.new_{name}", I(2), (2, 2))
+S("full", (2, 3), 1.5)
+S("full", (2, 3), 7)
+S("full", (2,), True)
+S("full", (), 2.5)
+S("full", (2, 0), -inf)
+S("full", (2,), 3, dtype=DT("float32"))
+S("full", (2,), 2.5, dtype=DT("float64"))
+S("full_like", T(2, 3), 4)
+S("full_like", I(2, 3), 4)
+S("full_like", T(2, 3), -inf, dtype=DT("float32"))
+S("Tensor.new_full", T(2, dtype="float64"), (2, 2), 3)
+S("eye", 3)
+S("eye", 2, 4)
+S("eye", 3, dtype=DT("bool"))
+S("eye", 0)
+S("tril", C([[1] * 4] * 4, dtype="int64"))
+S("empty", 2, 3).random()
+S("empty_like", I(2, 3)).random()
+S("rand", 2, 3).random()
+S("rand", (2, 3), dtype=DT("float64")).random()
+S("randn", 2, 3).random()
+S("randn", ()).random()
+S("randn_like", T(2, 3, dtype="float64")).random()
+S("rand_like", T(2, 3)).random()
+S("randint", 10, (2, 3)).random()
+S("randint", 0, 10, (4,)).random()
+S("randint", 3, 4, (5,))
+S("randperm", 5).random()
+S("Tensor.normal_", T(3, 2, grad=False)).random()
+S("Tensor.uniform_", T(3, 2, grad=False), -1.0, 1.0).random()
+S("bernoulli", C([0.0, 1.0, 1.0, 0.0]))
+S("multinomial", C([0.0, 2.0, 0.0]), 1)
+S("multinomial Tensor.multinomial", C([[0.0, 1.0, 0.0], [3.0, 0.0, 0.0]]), 2, replacement=True)
+S("multinomial", T(3, 4, low=0.1, grad=False), 2).random()
+S("tensor", 3)
+S("tensor", 2.5)
+S("tensor", True)
+S("tensor", [1, 2, 3])
+S("tensor", [1.0, 2])
+S("tensor", [True, False])
+S("tensor", [[1, 2], [3, 4.5]])
+S("tensor", [])
+S("tensor", [[], []])
+S("tensor", [1, 2], dtype=DT("float32"))
+S("tensor", [1.7, -1.7], dtype=DT("int64"))
+S("tensor", [1.0, 2.0], dtype=DT("float64"), requires_grad=True)
+S("tensor", [nan, inf, -inf])
+S("tensor", [0.0, 0.5], dtype=DT("bool"))
+S("tensor", [2**40])
+S("as_tensor", [1.0, 2.0])
+E("arange", 5, 0, raises=(RuntimeError, ValueError), match=r"arange.*\b5\b.*\b0\b")
+E("arange", 0, 5, 0, raises=(RuntimeError, ValueError), match=r"arange.*step")
+E("arange", 0, inf, raises=(RuntimeError, ValueError), match=r"arange.*inf")
+E("linspace", 0, 1, -1, raises=(RuntimeError, ValueError), match=r"linspace.*(-1|steps)")
+E("zeros", -1, raises=(RuntimeError, ValueError), match=r"zeros.*-1")
+E("zeros", 2.5, raises=TypeError, match=r"zeros.*(2\.5|float)")
+E("ones", 2, dtype="float32", raises=TypeError, match=r"(ones|dtype).*(float32|str)")
+E("eye", -1, raises=(RuntimeError, ValueError), match=r"eye.*-1")
+E("tensor", [[1, 2], [3]], raises=ValueError, match=r"tensor.*(ragged|length|\b2\b.*\b1\b|\b1\b.*\b2\b)")
+E("tensor", "text", raises=(TypeError, ValueError), match=r"tensor.*str")
+E("tensor", [1, 2], requires_grad=True, raises=RuntimeError, match=r"float")
+E("tensor", [1], dtyp=DT("float32"), raises=TypeError, match=r"dtyp")
+E("multinomial", C([0.0, 0.0]), 1, raises=RuntimeError, match=r"multinomial.*(sum|zero|positive|\b0\b)")
+E("multinomial", C([-1.0, 2.0]), 1, raises=RuntimeError, match=r"multinomial.*(negative|< 0|-1)")
+E("multinomial", C([nan, 2.0]), 1, raises=RuntimeError, match=r"multinomial.*nan")
+E("multinomial", C([1.0, 2.0]), 3, raises=RuntimeError, match=r"multinomial.*\b3\b.*\b2\b|multinomial.*\b2\b.*\b3\b|multinomial.*replacement")
+E("multinomial", I(3), 1, raises=RuntimeError, match=r"multinomial.*int64")
+
+group("dtypes")
+for name, x in (("float", I(3)), ("float", T(3)), ("double", T(3)), ("double", I(3)), ("long", T(3)), ("long", B(3)), ("int", T(3)), ("bool", I(3, high=2)), ("bool", C(SPECIAL)), ("bool", T(0))):
+    S(f"Tensor.{name}", x)
+S("Tensor.long", C([1.7, -1.7, 0.2, -0.2]))
+S("Tensor.to", T(3), DT("float64"))
+S("Tensor.to", T(3), DT("float32"))
+S("Tensor.to", T(3), dtype=DT("int64"))
+S("Tensor.to", T(3), "cpu")
+S("Tensor.to", T(3), "cpu", DT("float64"))
+S("Tensor.to", T(3), T(1, dtype="float64", grad=False))
+S("Tensor.to", T(3), DT("float64"), copy=True)
+S("Tensor.type_as", I(3), T(1))
+S("Tensor.cpu", T(3))
+S("Tensor.clone clone", TR(2, 3))
+S("Tensor.contiguous", TR(2, 3))
+S("Tensor.contiguous", EXPANDED(2, 3))
+S("Tensor.detach", T(3))
+S("Tensor.item", C(2.5))
+S("Tensor.item", C([[3]], dtype="int64"))
+S("Tensor.item", C(True, dtype="bool"))
+S("Tensor.tolist", C([[1.0, 2.0], [3.0, nan]]))
+S("Tensor.tolist", I(3))
+S("Tensor.tolist", C(4, dtype="int64"))
+S("Tensor.shape", T(2, 3, 4))
+S("Tensor.shape", T())
+S("Tensor.size", T(2, 3, 4))
+S("Tensor.size", T(2, 3, 4), -1)
+S("Tensor.dim", T(2, 3))
+S("Tensor.ndim", T(2, 3))
+S("Tensor.numel numel", T(2, 3))
+S("Tensor.numel", T(2, 0))
+S("Tensor.__len__", T(2, 3))
+S("Tensor.is_contiguous", TR(2, 3))
+S("Tensor.is_contiguous", OFFSET(2, 3))
+S("Tensor.stride", TR(2, 3))
+S("Tensor.element_size", T(2, dtype="float64"))
+S("Tensor.__bool__", C(0.0))
+S("Tensor.__bool__", C([[2.0]]))
+S("Tensor.__float__", C(2.5))
+S("Tensor.__int__", C(-2.5))
+S("Tensor.__contains__", C([1.0, 2.0]), 2.0)
+S("Tensor.is_floating_point is_floating_point", I(2))
+E("Tensor.item", T(2, 3), raises=(RuntimeError, ValueError), match=r"item.*\(2, 3\)|item.*\b6\b")
+E("Tensor.item", T(0), raises=(RuntimeError, ValueError), match=r"item.*(\(0,?\)|\b0\b)")
+E("Tensor.__bool__", T(3), raises=(RuntimeError, ValueError), match=r"bool.*(\(3,?\)|\b3\b|any|all)")
+E("Tensor.__bool__", T(0), raises=(RuntimeError, ValueError), match=r"bool.*(\(0,?\)|\b0\b|empty)")
+E("Tensor.__len__", T(), raises=TypeError, match=r"len.*0-d")
+E("Tensor.numpy", T(3), raises=RuntimeError, match=r"numpy.*detach")
+E("Tensor.to", T(3), "cuda", raises=(RuntimeError, ValueError, AssertionError), match=r"cuda.*cpu")
+E("Tensor.requires_grad_", I(3), raises=RuntimeError, match=r"float")
+
+group("in_place")
+for name in ("iadd", "isub", "imul", "itruediv"):
+    method = {"iadd": "add_", "isub": "sub_", "imul": "mul_", "itruediv": "div_"}[name]
+    S(f"operator.{name} Tensor.{method}", CLONE(3, 4), T(3, 4, low=0.5))
+    S(f"operator.{name} Tensor.{method}", CLONE(3, 4), T(4, low=0.5))
+    S(f"operator.{name} Tensor.{method}", CLONE(3, 4), 2.5)
+    S(f"operator.{name} Tensor.{method}", CLONE(), 2)
+    S(f"operator.{name} Tensor.{method}", CLONE(0, 3), 2)
+    S(f"operator.{name} Tensor.{method}", T(3, 4, grad=False), I(4, low=1))
+    S(f"operator.{name} Tensor.{method}", STRIDED(3, 4, grad=False), T(3, 1, low=0.5, grad=False))
+    S(f"operator.{name} Tensor.{method}", T(3, dtype="float32", grad=False), C([1.5, 2.5, 3.5], dtype="float64"))
+    if name != "itruediv":
+        S(f"operator.{name} Tensor.{method}", I(3), 2)
+        E(f"operator.{name}", I(3), 2.5, raises=RuntimeError, match=rf"{method}.*float.*int64|{method}.*int64.*float")
+    else:
+        E(f"operator.{name}", I(3), 2, raises=RuntimeError, match=r"div_.*float.*int64|div_.*int64.*float")
+    E(f"operator.{name}", CLONE(4), T(3, 4), raises=RuntimeError, match=rf"{method}.*\(4,?\).*\(3, 4\)|{method}.*\(3, 4\).*\(4,?\)")
+    E(f"operator.{name}", T(3), 1.0, raises=RuntimeError, match=r"leaf.*(no_grad|requires|clone)")
+S("operator.ipow Tensor.pow_", CLONE(3, 4), 2)
+S("Tensor.add_", CLONE(3, 4), T(4), alpha=-0.5)
+S("Tensor.zero_", CLONE(3, 4))
+S("Tensor.zero_", I(3))
+S("Tensor.fill_", CLONE(3, 4), 2.5)
+S("Tensor.fill_", STRIDED(3, 4, grad=False), 2)
+S("Tensor.fill_", I(3), 7)
+S("Tensor.copy_", CLONE(3, 4), T(3, 4))
+S("Tensor.copy_", CLONE(3, 4), T(4))
+S("Tensor.copy_", CLONE(3), I(3))
+S("Tensor.copy_", TR(3, 4, grad=False), T(3, 4, grad=False))
+S("Tensor.copy_", I(3), C([1.7, -1.7, 2.0]))
+S("Tensor.clamp_", CLONE(3, 4), -1.0, 1.0)
+S("Tensor.clamp_", CLONE(3, 4), min=0.0)
+S("Tensor.exp_", CLONE(3, 4))
+S("Tensor.sqrt_", CLONE(3, 4, low=0.2))
+S("Tensor.tanh_", CLONE(3, 4))
+S("Tensor.relu_", CLONE(3, 4))
+S("Tensor.neg_", CLONE(3, 4))
+S("Tensor.masked_fill_", CLONE(3, 4), B(3, 4), -1.0)
+S("Tensor.masked_fill_", CLONE(3, 4), B(4), 0)
+E("Tensor.copy_", CLONE(3), T(4), raises=RuntimeError, match=r"copy_.*\(4,?\).*\(3,?\)|copy_.*\(3,?\).*\(4,?\)")
+E("Tensor.zero_", T(3), raises=RuntimeError, match=r"leaf.*(no_grad|requires|clone)")
