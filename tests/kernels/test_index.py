@@ -1,0 +1,138 @@
+"""Indexing, sorting and drawing against NumPy, and PyTorch 2.13 for NaN and ties."""
+
+import numba
+import numpy as np
+import pytest
+from numba import config
+
+from tinytensor.kernels import index as kernels
+
+# without the compiler NumPy warns of the infinities and NaNs that are asked for here
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+SIZES = (1, 2, 3, 7) if config.DISABLE_JIT else (1, 2, 3, 7, 31, 33, 100)
+DTYPES = (np.float32, np.float64, np.int64)
+INF, NAN = np.inf, np.nan
+
+
+def random(rng, shape, dtype):
+    return (10 * rng.standard_normal(shape)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", (*DTYPES, np.bool_))
+def test_take(dtype):
+    rng = np.random.default_rng(0)
+    for size in (0, *SIZES):
+        for rows in (0, 1, 50):
+            x, index = random(rng, (5, size), dtype), rng.integers(0, 5, rows)
+            y = np.full((rows, size), 7, dtype)
+            kernels.take(x, index, y)
+            assert (y == x[index]).all()
+    kernels.take(np.zeros((0, 3), dtype), np.zeros(0, np.int64), np.zeros((0, 3), dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_scatter_add(dtype):
+    rng = np.random.default_rng(1)
+    for size in (0, *SIZES):
+        for rows in (0, 1, 50):  # 50 rows for 5 targets: every index comes up again and again
+            g, index = random(rng, (rows, size), dtype), rng.integers(0, 5, rows)
+            dx = np.full((6, size), 7, dtype)
+            kernels.scatter_add(g, index, dx)
+            expected = np.zeros_like(dx)
+            np.add.at(expected, index, g)  # in the order of the rows too, so the bits agree
+            assert (dx == expected).all()
+            assert (dx[5] == 0).all()
+    kernels.scatter_add(np.zeros((0, 3), dtype), np.zeros(0, np.int64), np.zeros((0, 3), dtype))
+
+
+def test_scatter_add_is_told_from_an_assignment():
+    g, index, dx = np.ones((2, 3)), np.array([1, 1]), np.zeros((2, 3))
+    kernels.scatter_add(g, index, dx)
+    assigned = np.zeros((2, 3))
+    assigned[index] = g
+    assert not (dx == assigned).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_gather_and_its_backward(dtype):
+    rng = np.random.default_rng(2)
+    for n in SIZES:
+        for outer, m, inner in ((1, 1, 1), (2, 5, 1), (3, 2, 7), (2, 0, 3), (0, 2, 3), (2, 3, 0)):
+            x, index = random(rng, (outer, n, inner), dtype), rng.integers(0, n, (outer, m, inner))
+            y = np.full(index.shape, 7, dtype)
+            kernels.gather(x, index, y)
+            assert (y == np.take_along_axis(x, index, 1)).all()
+
+            g, dx = random(rng, index.shape, dtype), np.full(x.shape, 7, dtype)
+            kernels.gather_backward(g, index, dx)
+            expected = np.zeros_like(dx)
+            for o, j, i in np.ndindex(index.shape):
+                expected[o, index[o, j, i], i] += g[o, j, i]
+            assert (dx == expected).all()
+
+
+def argsort(x, descending):
+    y, scratch = np.full(x.shape, 99), np.full(x.shape, 99)
+    kernels.argsort(x, descending, y, scratch)
+    return y
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_argsort(dtype):
+    rng = np.random.default_rng(3)
+    for n in range(10 if config.DISABLE_JIT else 70):
+        for x in (random(rng, (3, n), dtype), rng.integers(0, 3, (3, n)).astype(dtype)):  # with many ties
+            assert (argsort(x, False) == np.argsort(x, 1, kind="stable")).all()
+            assert (argsort(x, True) == np.argsort(-x, 1, kind="stable")).all()
+    assert argsort(np.zeros((0, 3), dtype), False).shape == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+def test_argsort_of_nan_inf_and_bool(dtype):
+    """Expected: what PyTorch gives with stable=True."""
+    x = np.array([[1, NAN, -INF, INF, NAN, 0]], dtype)
+    assert argsort(x, False).tolist() == [[2, 5, 0, 3, 1, 4]]
+    assert argsort(x, True).tolist() == [[1, 4, 3, 0, 5, 2]]
+    assert argsort(np.array([[-0.0, 0.0, -0.0]], dtype), True).tolist() == [[0, 1, 2]]
+    assert argsort(np.array([[True, False, True]]), False).tolist() == [[1, 0, 2]]
+
+
+def sample(p, u):
+    y = np.full(len(p), 99)
+    kernels.sample_rows(p, u, y)
+    return y
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+def test_sample_rows(dtype):
+    p = np.array([[0, 1, 0, 2, 1, 0]] * 5, dtype)
+    assert sample(p, np.array([0, 0.24, 0.25, 0.5, 0.75], dtype)).tolist() == [1, 1, 3, 3, 4]
+    below_one = np.nextafter(dtype(1), dtype(0))
+    assert sample(p[:2], np.array([below_one, 1], dtype)).tolist() == [4, 4]  # never the 0 at the end
+    assert sample(np.zeros((1, 3), dtype), np.zeros(1, dtype)).tolist() == [-1]
+    assert sample(np.zeros((1, 0), dtype), np.zeros(1, dtype)).tolist() == [-1]
+    assert sample(np.zeros((0, 3), dtype), np.zeros(0, dtype)).tolist() == []
+
+
+def test_sample_rows_draws_in_proportion():
+    rng = np.random.default_rng(4)
+    n = 200 if config.DISABLE_JIT else 100_000
+    p = np.broadcast_to([1.0, 0.0, 3.0, 4.0], (n, 4)).copy()
+    share = np.bincount(sample(p, rng.random(n)), minlength=4) / n
+    assert share[1] == 0
+    assert np.abs(share - p[0] / 8).max() < 4 * np.sqrt(0.25 / n)
+
+
+@pytest.mark.skipif(config.DISABLE_JIT or config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
+def test_thread_count_changes_no_bit():
+    rng = np.random.default_rng(5)
+    x, g, index = rng.standard_normal((333, 77)), rng.standard_normal((500, 77)), rng.integers(0, 333, 500)
+    before, results = numba.get_num_threads(), []
+    for threads in (1, 2):
+        numba.set_num_threads(threads)
+        dx = np.zeros_like(x)
+        kernels.scatter_add(g, index, dx)
+        results.append([dx.tobytes(), argsort(x, False).tobytes()])
+    numba.set_num_threads(before)
+    assert results[0] == results[1]

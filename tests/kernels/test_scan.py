@@ -1,0 +1,39 @@
+"""Running sums against NumPy."""
+
+import numpy as np
+import pytest
+from numba import config
+
+from tinytensor.kernels import scan
+
+# without the compiler NumPy warns of the infinities and NaNs that are asked for here
+pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
+
+SIZES = (0, 1, 2, 3, 7) if config.DISABLE_JIT else (0, 1, 2, 3, 7, 31, 33, 100)
+INF, NAN = np.inf, np.nan
+
+
+def run(x, reverse):
+    y = np.full_like(x, 7)
+    scan.cumsum(x, reverse, y)
+    return y
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float64, np.int64))
+def test_cumsum(dtype):
+    rng = np.random.default_rng(0)
+    for n in SIZES:
+        for outer, inner in ((1, 1), (3, 1), (2, 5), (0, 2), (2, 0)):
+            x = (10 * rng.standard_normal((outer, n, inner))).astype(dtype)
+            y = run(x, False)
+            assert (y == np.cumsum(x, 1, dtype=dtype)).all()  # the same order of additions, the same bits
+            assert (run(x, True) == np.cumsum(x[:, ::-1], 1, dtype=dtype)[:, ::-1]).all()
+            if n > 1 and y.size:
+                assert not (y == run(x, True)).all()  # the direction matters
+
+
+@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+def test_nan_and_inf(dtype):
+    x = np.array([1, INF, -INF, 2], dtype).reshape(1, 4, 1)
+    np.testing.assert_array_equal(run(x, False).ravel(), [1, INF, NAN, NAN])
+    np.testing.assert_array_equal(run(x, True).ravel(), [NAN, NAN, -INF, 2])

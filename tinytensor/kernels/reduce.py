@@ -1,0 +1,156 @@
+"""Reductions over the middle of x (outer, n, inner) to y (outer, inner).
+
+A reduction over neighbouring dims of a contiguous array can always be seen so. With inner = 1 each row is
+reduced along its length; with inner > 1 rows of length inner are combined one after the other: two loops, so
+that both run along the memory.
+"""
+
+import numpy as np
+
+from tinytensor.kernels.fastmath import exp
+from tinytensor.kernels.kernel import EXACT_ORDER, helper, kernel
+
+
+@helper
+def pairwise_sum(row, start, stop, total):
+    """The sum of row[start:stop], added to `total` = 0 of the result's dtype, by halves down to 128 elements.
+
+    The rounding error grows with log n and not with n, and the order depends on n alone.
+    """
+    n = stop - start
+    if n <= 128:
+        a, b, c, d = total, total, total, total  # four chains: an addition need not wait for the one before
+        part = row[start:stop]
+        for k in range(n // 4):
+            a += part[4 * k]
+            b += part[4 * k + 1]
+            c += part[4 * k + 2]
+            d += part[4 * k + 3]
+        for k in range(n - n % 4, n):
+            a += part[k]
+        return (a + b) + (c + d)
+    middle = start + n // 2
+    return pairwise_sum(row, start, middle, total) + pairwise_sum(row, middle, stop, total)
+
+
+@kernel()
+def reduce_sum(x, y):
+    """y[o, i] = sum_j x[o, j, i]; 0 for an empty sum. Summed in the dtype of y."""
+    outer, n, inner = x.shape
+    for o in range(outer):
+        if inner == 1:
+            y[o, 0] = pairwise_sum(x[o, :, 0], 0, n, y.dtype.type(0))
+            continue
+        for i in range(inner):
+            y[o, i] = y.dtype.type(0)
+        for k in range(n // 8):  # eight rows at a time: the error grows with n / 8, and y is read less often
+            j = 8 * k
+            for i in range(inner):
+                zero = y.dtype.type(0)
+                a = (zero + x[o, j, i] + x[o, j + 1, i]) + (zero + x[o, j + 2, i] + x[o, j + 3, i])
+                b = (zero + x[o, j + 4, i] + x[o, j + 5, i]) + (zero + x[o, j + 6, i] + x[o, j + 7, i])
+                y[o, i] += a + b
+        for j in range(n - n % 8, n):
+            for i in range(inner):
+                y[o, i] += x[o, j, i]
+
+
+@kernel(fastmath=EXACT_ORDER)  # in another order a product may overflow where it need not
+def reduce_prod(x, y):
+    """y[o, i] = prod_j x[o, j, i]; 1 for an empty product. Multiplied in the dtype of y."""
+    outer, n, inner = x.shape
+    for o in range(outer):
+        for i in range(inner):
+            y[o, i] = y.dtype.type(1)
+        for j in range(n):
+            for i in range(inner):
+                y[o, i] *= x[o, j, i]
+
+
+@kernel()
+def reduce_max(x, y, index):
+    """y[o, i] = max_j x[o, j, i], and index its first j. A NaN counts as the maximum. Needs n > 0."""
+    outer, n, inner = x.shape
+    for o in range(outer if n > 0 else 0):
+        for i in range(inner):
+            y[o, i] = x[o, 0, i]
+            index[o, i] = 0
+        for j in range(1, n):
+            for i in range(inner):
+                value, best = x[o, j, i], y[o, i]
+                better = not (value <= best) and not np.isnan(best)  # a NaN beats every number; nothing beats a NaN
+                y[o, i] = value if better else best
+                index[o, i] = j if better else index[o, i]
+
+
+@kernel()
+def reduce_min(x, y, index):
+    """y[o, i] = min_j x[o, j, i], and index its first j. A NaN counts as the minimum. Needs n > 0."""
+    outer, n, inner = x.shape
+    for o in range(outer if n > 0 else 0):
+        for i in range(inner):
+            y[o, i] = x[o, 0, i]
+            index[o, i] = 0
+        for j in range(1, n):
+            for i in range(inner):
+                value, best = x[o, j, i], y[o, i]
+                better = not (value >= best) and not np.isnan(best)
+                y[o, i] = value if better else best
+                index[o, i] = j if better else index[o, i]
+
+
+@helper
+def finite_or_zero(m, zero):
+    """m, or 0 where m is infinite or NaN: inf - inf would make a NaN of a sum that has a value."""
+    return m if m - m == zero else zero
+
+
+@kernel()
+def reduce_logsumexp(x, y, peak):
+    """y[o, i] = m + log(sum_j exp(x[o, j, i] - m)) with m = max_j x[o, j, i], kept in peak (outer, inner).
+
+    -inf where all are -inf (and for n = 0), +inf where one is, NaN where one is.
+    """
+    outer, n, inner = x.shape
+    zero = x.dtype.type(0)
+    for o in range(outer):
+        for i in range(inner):
+            y[o, i] = zero
+            if n > 0:
+                peak[o, i] = x[o, 0, i]
+        for j in range(1, n):
+            for i in range(inner):
+                peak[o, i] = max(peak[o, i], x[o, j, i])
+        for i in range(inner if n > 0 else 0):
+            peak[o, i] = finite_or_zero(peak[o, i], zero)
+        for j in range(n):
+            for i in range(inner):
+                y[o, i] += exp(x[o, j, i] - peak[o, i])
+        for i in range(inner):
+            y[o, i] = np.log(y[o, i])
+            if n > 0:
+                y[o, i] += peak[o, i]
+
+
+@kernel()
+def reduce_any(x, y):
+    """y[o, i] = is one of x[o, :, i] true? x and y are bool; false for n = 0."""
+    outer, n, inner = x.shape
+    for o in range(outer):
+        for i in range(inner):
+            y[o, i] = False
+        for j in range(n):
+            for i in range(inner):
+                y[o, i] = y[o, i] or x[o, j, i]
+
+
+@kernel()
+def reduce_all(x, y):
+    """y[o, i] = are all of x[o, :, i] true? x and y are bool; true for n = 0."""
+    outer, n, inner = x.shape
+    for o in range(outer):
+        for i in range(inner):
+            y[o, i] = True
+        for j in range(n):
+            for i in range(inner):
+                y[o, i] = y[o, i] and x[o, j, i]

@@ -1,0 +1,17 @@
+"""Running sums."""
+
+from tinytensor.kernels.kernel import EXACT_ORDER, kernel
+
+
+@kernel(fastmath=EXACT_ORDER)
+def cumsum(x, reverse, y):
+    """y[o, j, i] = x[o, 0, i] + ... + x[o, j, i]; from the other end if reverse (its backward). x, y (outer, n, inner)."""
+    outer, n, inner = x.shape
+    for o in range(outer if n > 0 else 0):
+        first, step = (n - 1, -1) if reverse else (0, 1)
+        for i in range(inner):
+            y[o, first, i] = x[o, first, i]
+        for k in range(1, n):
+            j = first + k * step
+            for i in range(inner):
+                y[o, j, i] = y[o, j - step, i] + x[o, j, i]

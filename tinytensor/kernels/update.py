@@ -1,0 +1,91 @@
+"""Optimizer steps on flat arrays, in place, and what clipping by norm needs.
+
+Hyper-parameters come in one small float64 array, so that a recorded step sees their present values. `scale`
+multiplies the learning rate: (0,) for none, (1,) for one factor, or one factor for each element of p.
+"""
+
+import numpy as np
+from numba import prange
+
+from tinytensor.kernels.kernel import EXACT_ORDER, kernel
+
+BLOCK = 4096  # elements that one thread treats at a time
+
+
+@kernel(fastmath=EXACT_ORDER)
+def sgd(p, g, buf, scale, hyper):
+    """p -= lr d with d = g + wd p; with momentum: b = momentum b + (1 - dampening) d (b = d at first), d = b (Nesterov: d + momentum b).
+
+    hyper = [lr, momentum, dampening, weight_decay, nesterov, maximize, first], the last three 0 or 1.
+    buf is (0,) without momentum.
+    """
+    kind = p.dtype.type
+    lr, momentum, keep, decay = kind(hyper[0]), kind(hyper[1]), kind(1 - hyper[2]), kind(hyper[3])
+    nesterov, maximize, first = hyper[4] != 0, hyper[5] != 0, hyper[6] != 0
+    common = scale[0] if scale.size == 1 else kind(1)
+    each = scale.size > 1
+    for i in range(p.size):
+        d = -g[i] if maximize else g[i]
+        d += decay * p[i]
+        if buf.size > 0:
+            b = d if first else momentum * buf[i] + keep * d
+            buf[i] = b
+            d = d + momentum * b if nesterov else b
+        p[i] -= lr * (scale[i] if each else common) * d
+
+
+@kernel(parallel=True, fastmath=EXACT_ORDER)
+def adam(p, g, m, v, scale, hyper):
+    """m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, p -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps).
+
+    hyper = [lr, b1, b2, eps, weight_decay, decoupled, t, maximize]. Weight decay adds wd p to g (Adam), or if
+    decoupled (AdamW) p is multiplied by 1 - lr wd first.
+    """
+    kind = p.dtype.type
+    lr, decay, decoupled, maximize = kind(hyper[0]), kind(hyper[4]), hyper[5] != 0, hyper[7] != 0
+    beta2, eps = kind(hyper[2]), kind(hyper[3])
+    new1, new2 = kind(1 - hyper[1]), kind(1 - hyper[2])
+    step = kind(hyper[0] / (1 - hyper[1] ** hyper[6]))
+    root = kind(np.sqrt(1 - hyper[2] ** hyper[6]))
+    common = scale[0] if scale.size == 1 else kind(1)
+    each = scale.size > 1
+    for i in prange(p.size):
+        factor = scale[i] if each else common
+        d = -g[i] if maximize else g[i]
+        if decoupled:
+            p[i] *= kind(1) - lr * factor * decay
+        else:
+            d += decay * p[i]
+        m[i] += new1 * (d - m[i])
+        v[i] = beta2 * v[i] + new2 * d * d
+        p[i] -= step * factor * m[i] / (np.sqrt(v[i]) / root + eps)
+
+
+def sumsq_scratch(n):
+    """The shape of the scratch array of sumsq for x (n,)."""
+    return ((n + BLOCK - 1) // BLOCK,)
+
+
+@kernel(parallel=True)
+def sumsq(x, y, scratch):
+    """y[0] = sum_i x_i^2: x (n,), y (1,), scratch of the shape sumsq_scratch(n)."""
+    blocks = scratch.size
+    for block in prange(blocks):
+        total = x.dtype.type(0)
+        for i in range(block * x.size // blocks, (block + 1) * x.size // blocks):
+            total += x[i] * x[i]
+        scratch[block] = total
+    total = x.dtype.type(0)
+    for block in range(blocks):
+        total += scratch[block]
+    y[0] = total
+
+
+@kernel(fastmath=EXACT_ORDER)
+def isfinite_all(x, y):
+    """y[0] = is no element of x (n,) infinite or NaN? y is bool (1,)."""
+    zero = x.dtype.type(0)
+    finite = True
+    for i in range(x.size):
+        finite = finite and x[i] - x[i] == zero  # inf - inf is NaN
+    y[0] = finite
