@@ -12,41 +12,39 @@ from tinytensor.kernels.kernel import EXACT_ORDER, helper, kernel
 
 
 @helper
-def pairwise_sum(row, start, stop, total):
-    """The sum of row[start:stop], added to `total` = 0 of the result's dtype, by halves down to 128 elements.
-
-    The rounding error grows with log n and not with n, and the order depends on n alone.
-    """
-    n = stop - start
-    if n <= 128:
-        a, b, c, d = total, total, total, total  # four chains: an addition need not wait for the one before
-        part = row[start:stop]
-        for k in range(n // 4):
-            a += part[4 * k]
-            b += part[4 * k + 1]
-            c += part[4 * k + 2]
-            d += part[4 * k + 3]
-        for k in range(n - n % 4, n):
-            a += part[k]
-        return (a + b) + (c + d)
-    middle = start + n // 2
-    return pairwise_sum(row, start, middle, total) + pairwise_sum(row, middle, stop, total)
+def carried_sum(total, part, lost, zero):
+    """(total + part, what rounding added to it), where `lost` is what the addition before had added too much."""
+    part -= lost
+    after = total + part
+    lost = (after - total) - part
+    return after, lost if lost - lost == zero else zero  # inf - inf is no rounding error
 
 
 @kernel()
 def reduce_sum(x, y):
-    """y[o, i] = sum_j x[o, j, i]; 0 for an empty sum. Summed in the dtype of y."""
+    """y[o, i] = sum_j x[o, j, i]; 0 for an empty sum. Summed in the dtype of y.
+
+    Rows are summed in blocks of 512, and what each addition of a block loses is carried to the next.
+    """
     outer, n, inner = x.shape
+    zero = y.dtype.type(0)
+    rows = x.reshape((outer, n * inner))
     for o in range(outer):
         if inner == 1:
-            y[o, 0] = pairwise_sum(x[o, :, 0], 0, n, y.dtype.type(0))
+            total, lost = zero, zero
+            for start in range(0, n, 512):
+                block = rows[o, start : min(start + 512, n)]
+                part = zero
+                for j in range(block.size):
+                    part += block[j]
+                total, lost = carried_sum(total, part, lost, zero)
+            y[o, 0] = total
             continue
         for i in range(inner):
-            y[o, i] = y.dtype.type(0)
-        for k in range(n // 8):  # eight rows at a time: the error grows with n / 8, and y is read less often
+            y[o, i] = zero
+        for k in range(n // 8):  # eight rows at a time: y is read less often, and the error grows with n / 8
             j = 8 * k
             for i in range(inner):
-                zero = y.dtype.type(0)
                 a = (zero + x[o, j, i] + x[o, j + 1, i]) + (zero + x[o, j + 2, i] + x[o, j + 3, i])
                 b = (zero + x[o, j + 4, i] + x[o, j + 5, i]) + (zero + x[o, j + 6, i] + x[o, j + 7, i])
                 y[o, i] += a + b
