@@ -29,9 +29,7 @@ ORACLE = "float64"  # the dtype that PyTorch's stored values and gradients were 
 class Spec:
     """A tensor to be: shape, range or values, dtype ("float" is the dtype of the run), and how it lies in memory."""
 
-    def __init__(
-        self, name, shape, options, *, values=None, layout="", low=-2.0, high=2.0, dtype="float", grad=None
-    ):
+    def __init__(self, name, shape, options, *, values=None, layout="", low=-2.0, high=2.0, dtype="float", grad=None):
         self.shape, self.values, self.layout, self.dtype = shape, values, layout, dtype
         self.low, self.high = low, high
         self.grad = (dtype.startswith("float") and values is None) if grad is None else grad
@@ -156,8 +154,13 @@ class Sample:
         return self
 
     def once(self):
-        """Differentiable once: PyTorch itself has no second derivative here."""
+        """No second derivative is taken: it does not exist, or it is too long to wait for."""
         self.second = False
+        return self
+
+    def large(self):
+        """Too many numbers for finite differences."""
+        self.differences = self.second = False
         return self
 
     def random(self):
@@ -231,11 +234,10 @@ def _seed(*parts) -> int:
 
 
 def _is_in_place(path: str) -> bool:
-    name = path.rpartition(".")[2]
-    return name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name in IN_PLACE_OPERATORS
-
-
-IN_PLACE_OPERATORS = ("iadd", "isub", "imul", "itruediv", "ipow")
+    head, _, name = path.partition(".")
+    if head == "operator":
+        return name in ("iadd", "isub", "imul", "itruediv", "ipow", "setitem")
+    return head == "Tensor" and (name == "__setitem__" or (name.endswith("_") and not name.endswith("__")))
 
 
 def is_tensor(lib, value) -> bool:
@@ -289,7 +291,9 @@ class Call:
     def __call__(self, *inputs, path=None):
         """The outputs; `inputs` takes the place of the tensors that require a gradient."""
         given = iter(inputs or self.inputs)
-        leaves = iter([(next(given) if spec.grad else x, spec) for x, spec in zip(self.leaves, self.specs, strict=True)])
+        leaves = iter(
+            [(next(given) if spec.grad else x, spec) for x, spec in zip(self.leaves, self.specs, strict=True)]
+        )
 
         def build(spec):
             if isinstance(spec, DT):
@@ -329,7 +333,7 @@ TOLERANCE = {"float64": 1e-12, "float32": 2e-5}
 
 
 def difference(got: np.ndarray, expected: np.ndarray, tolerance: float) -> str:
-    """"" if the arrays agree (shape, NaN, infinities, and numbers within the tolerance), else what differs."""
+    """ "" if the arrays agree (shape, NaN, infinities, and numbers within the tolerance), else what differs."""
     got, expected = np.asarray(got), np.asarray(expected)
     if got.shape != expected.shape:
         return f"shape {got.shape}, expected {expected.shape}"
@@ -345,7 +349,11 @@ def difference(got: np.ndarray, expected: np.ndarray, tolerance: float) -> str:
     got, expected = got[finite], expected[finite]
     scale = max(1.0, np.abs(expected).max(initial=0.0))
     worst = np.abs(got - expected).max(initial=0.0)
-    return "" if worst <= tolerance * scale else f"off by {worst:.2e} (scale {scale:.2e}): got\n{got}\nexpected\n{expected}"
+    return (
+        ""
+        if worst <= tolerance * scale
+        else f"off by {worst:.2e} (scale {scale:.2e}): got\n{got}\nexpected\n{expected}"
+    )
 
 
 def gradient_difference(got: list, expected: list, tolerance: float) -> str:
@@ -553,7 +561,8 @@ for name, (spellings, low, high) in UNARY.items():
     S(spellings, OFFSET(2, 3, low=low, high=high))
     S(spellings, EXPANDED(3, 4, low=low, high=high))
     S(spellings, T(33, low=low, high=high)).once()  # longer than a vector register, with a rest
-    S(spellings, C(SPECIAL, grad=True)).kink()
+    # PyTorch's gelu is NaN at inf in float32 and inf in float64
+    S(spellings, C([x for x in SPECIAL if name != "gelu" or abs(x) != inf], grad=True)).kink()
     S(spellings, T(5, low=low, high=high, dtype="float32"))
     if name in ("silu", "gelu"):
         E(spellings, I(3), raises=RuntimeError, match=rf"{name}.*int64")
@@ -640,8 +649,22 @@ S("Tensor.masked_fill masked_fill", T(3), B(2, 3), 2.0)
 S("Tensor.masked_fill masked_fill", T(), B(), 2.0)
 S("Tensor.masked_fill masked_fill", T(0, 3), B(3), 2.0)
 S("Tensor.masked_fill masked_fill", I(5), B(5), -100)
-E("Tensor.masked_fill", T(3), I(3), 0.0, raises=RuntimeError, match=r"masked_fill.*bool.*int64|masked_fill.*int64.*bool")
-E("Tensor.masked_fill", T(3), B(4), 0.0, raises=RuntimeError, match=r"masked_fill.*\(4,?\).*\(3,?\)|masked_fill.*\(3,?\).*\(4,?\)")
+E(
+    "Tensor.masked_fill",
+    T(3),
+    I(3),
+    0.0,
+    raises=RuntimeError,
+    match=r"masked_fill.*bool.*int64|masked_fill.*int64.*bool",
+)
+E(
+    "Tensor.masked_fill",
+    T(3),
+    B(4),
+    0.0,
+    raises=RuntimeError,
+    match=r"masked_fill.*\(4,?\).*\(3,?\)|masked_fill.*\(3,?\).*\(4,?\)",
+)
 E("Tensor.masked_fill", T(3), B(3), T(3), raises=RuntimeError, match=r"masked_fill.*(0-d|one number|\(3,?\))")
 
 # --- the table: reductions -------------------------------------------------------------------------------
@@ -653,8 +676,11 @@ for name in ("sum", "mean", "var", "std", "amax", "amin", "logsumexp"):
     for dims in DIMS:
         if not (name == "logsumexp" and not dims):
             S(spellings, T(2, 3, 4), **dims)
-    if name != "logsumexp":
+    if name in ("var", "std"):
+        S(spellings, T()).kink()  # NaN
+    elif name != "logsumexp":
         S(spellings, T())
+    if name != "logsumexp":
         S(spellings, T(3, 4), dim=None)
         S(spellings, TR(2, 3, 4))
     S(spellings, TR(2, 3, 4), dim=1)
@@ -662,15 +688,21 @@ for name in ("sum", "mean", "var", "std", "amax", "amin", "logsumexp"):
     S(spellings, EXPANDED(3, 4), dim=0).kink()
     S(spellings, OFFSET(3, 4), dim=(0, 1))
     S(spellings, T(2, 0, 3), dim=0)
-    S(spellings, T(5, 33), dim=-1).once()
-    S(spellings, T(33, 5), dim=0).once()
+    S(spellings, T(5, 33), dim=-1).large()
+    S(spellings, T(33, 5), dim=0).large()
     S(spellings, T(4), 0)
     S(spellings, T(2, 3), 1, True)
     S(spellings, T(3, dtype="float32"), dim=0)
     S(spellings, C([[nan, 1.0], [inf, 1.0], [-inf, 1.0], [inf, -inf], [1.0, 1.0]], grad=True), dim=1).kink()
     E(f"Tensor.{name}", T(3, 4), dim=2, raises=IndexError, match=rf"{name}.*\b2\b")
     E(f"Tensor.{name}", T(3, 4), dim=-3, raises=IndexError, match=rf"{name}.*-3")
-    E(f"Tensor.{name}", T(3, 4), dim=(0, -2), raises=RuntimeError, match=rf"{name}.*(twice|repeated|more than once|multiple)")
+    E(
+        f"Tensor.{name}",
+        T(3, 4),
+        dim=(0, -2),
+        raises=RuntimeError,
+        match=rf"{name}.*(twice|repeated|more than once|multiple)",
+    )
     E(f"Tensor.{name}", T(3, 4), dim=0, keepdims=True, raises=TypeError, match=rf"{name}.*keepdims", torch_accepts=True)
 for name in ("sum", "mean"):
     S(f"Tensor.{name} {name}", T(0))
@@ -716,7 +748,7 @@ for name in ("max", "min"):
     S(spellings, STRIDED(3, 4), dim=0)
     S(spellings, T(), dim=0)
     S(spellings, T(2, 0, 3), dim=0)
-    S(spellings, T(5, 41), dim=1).once()
+    S(spellings, T(5, 41), dim=1).large()
     S(spellings, I(3, 4, high=100))
     S(spellings, I(3, 4, high=100), dim=1)
     S(spellings, B(3, 4))
@@ -749,7 +781,13 @@ for name in ("max", "min"):
         E(f"Tensor.{arg}", T(0), raises=(RuntimeError, IndexError), match=rf"{arg}.*(empty|no elements|size 0|\(0,?\))")
         E(f"Tensor.{arg}", T(3, 4), dim=2, raises=IndexError, match=rf"{arg}.*\b2\b")
     E(f"Tensor.{name}", T(0), raises=RuntimeError, match=rf"{name}.*(empty|no elements|size 0|\(0,?\))")
-    E(f"Tensor.{name}", T(2, 0), dim=1, raises=(RuntimeError, IndexError), match=rf"{name}.*(empty|no elements|size 0|\(2, 0\))")
+    E(
+        f"Tensor.{name}",
+        T(2, 0),
+        dim=1,
+        raises=(RuntimeError, IndexError),
+        match=rf"{name}.*(empty|no elements|size 0|\(2, 0\))",
+    )
     E(f"Tensor.{name}", T(3, 4), dim=5, raises=IndexError, match=rf"{name}.*\b5\b")
     E(f"Tensor.a{name}", T(0), raises=(RuntimeError, IndexError), match=rf"a{name}.*(empty|no elements|size 0|\(0,?\))")
 
@@ -809,9 +847,11 @@ for name in ("softmax", "log_softmax"):
     S(spellings, TR(3, 4), dim=-1)
     S(spellings, STRIDED(3, 4), dim=-1)
     S(spellings, EXPANDED(3, 4), dim=-1)
-    S(spellings, T(3, 37), dim=-1).once()
-    S(spellings, T(37, 3), dim=0).once()
-    S(spellings, C([[1000.0, 1001.0, 999.0], [-1000.0, -1001.0, -1003.0], [0.0, 1000.0, -1000.0]], grad=True), -1).kink()
+    S(spellings, T(3, 37), dim=-1).large()
+    S(spellings, T(37, 3), dim=0).large()
+    S(
+        spellings, C([[1000.0, 1001.0, 999.0], [-1000.0, -1001.0, -1003.0], [0.0, 1000.0, -1000.0]], grad=True), -1
+    ).kink()
     S(spellings, C([[-inf, 0.0, 1.0], [-inf, -inf, -inf], [inf, 0.0, 1.0], [nan, 0.0, 1.0]], grad=True), -1).kink()
     S(spellings, T(3, dtype="float32"), dim=0)
     S(spellings, T(3, dtype="float32"), dim=0, dtype=DT("float64"))
@@ -824,15 +864,33 @@ for name in ("softmax", "log_softmax"):
 
 group("matmul")
 SHAPES = [
-    ((3,), (3,)), ((3, 4), (4,)), ((3,), (3, 4)), ((3, 4), (4, 5)), ((1, 1), (1, 1)), ((1, 7), (7, 1)), ((5, 1), (1, 6)),
-    ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 2)), ((3, 4), (2, 4, 2)), ((2, 1, 3, 4), (3, 4, 2)), ((4, 1, 2, 3), (1, 2, 3, 2)),
-    ((2, 3, 4), (4,)), ((4,), (2, 4, 3)), ((2, 2, 3), (2, 1, 3, 1)),
-    ((0, 3), (3, 2)), ((2, 0), (0, 3)), ((2, 3), (3, 0)), ((0,), (0,)), ((0, 2, 3), (3, 4)), ((2, 3, 0), (0, 2)), ((0, 3), (3,)),
-]  # fmt: skip
+    ((3,), (3,)),
+    ((3, 4), (4,)),
+    ((3,), (3, 4)),
+    ((3, 4), (4, 5)),
+    ((1, 1), (1, 1)),
+    ((1, 7), (7, 1)),
+    ((5, 1), (1, 6)),
+    ((2, 3, 4), (2, 4, 5)),
+    ((2, 3, 4), (4, 2)),
+    ((3, 4), (2, 4, 2)),
+    ((2, 1, 3, 4), (3, 4, 2)),
+    ((4, 1, 2, 3), (1, 2, 3, 2)),
+    ((2, 3, 4), (4,)),
+    ((4,), (2, 4, 3)),
+    ((2, 2, 3), (2, 1, 3, 1)),
+    ((0, 3), (3, 2)),
+    ((2, 0), (0, 3)),
+    ((2, 3), (3, 0)),
+    ((0,), (0,)),
+    ((0, 2, 3), (3, 4)),
+    ((2, 3, 0), (0, 2)),
+    ((0, 3), (3,)),
+]
 for a, b in SHAPES:
     S("operator.matmul Tensor.matmul matmul", T(*a), T(*b))
-S("operator.matmul", T(7, 17), T(17, 9)).once()
-S("operator.matmul", T(2, 19, 5), T(5, 33)).once()
+S("operator.matmul", T(7, 17), T(17, 9)).large()
+S("operator.matmul", T(2, 19, 5), T(5, 33)).large()
 S("operator.matmul", TR(3, 4), T(4, 5))
 S("operator.matmul", T(3, 4), TR(4, 5))
 S("operator.matmul", TR(3, 4), TR(4, 5))
@@ -847,7 +905,13 @@ S("operator.matmul", C([[nan, 0.0], [inf, 1.0]], grad=True), C([[0.0, 1.0], [1.0
 E("matmul", T(3, 4), T(5, 6), raises=RuntimeError, match=r"matmul: \(3, 4\) @ \(5, 6\).*\b4\b.*\b5\b")
 E("operator.matmul", T(4), T(5), raises=RuntimeError, match=r"matmul: \(4,?\) @ \(5,?\).*\b4\b.*\b5\b")
 E("operator.matmul", T(3, 4), T(3), raises=RuntimeError, match=r"matmul: \(3, 4\) @ \(3,?\).*\b4\b.*\b3\b")
-E("operator.matmul", T(2, 3, 4), T(3, 4, 5), raises=RuntimeError, match=r"matmul: \(2, 3, 4\) @ \(3, 4, 5\).*(batch|broadcast)")
+E(
+    "operator.matmul",
+    T(2, 3, 4),
+    T(3, 4, 5),
+    raises=RuntimeError,
+    match=r"matmul: \(2, 3, 4\) @ \(3, 4, 5\).*(batch|broadcast)",
+)
 E("operator.matmul", T(), T(3), raises=RuntimeError, match=r"matmul.*\(\).*\(3,?\)")
 E("operator.matmul", T(3, 4), 2.0, raises=TypeError, match=r"matmul.*float")
 E("matmul", T(2, 3, dtype="float32"), T(3, 2, dtype="float64"), raises=RuntimeError, match=r"matmul.*float32.*float64")
@@ -855,18 +919,52 @@ E("matmul", T(2, 3), I(3, 2), raises=RuntimeError, match=r"matmul.*float.*int64"
 
 group("einsum")
 PATTERNS = [
-    ("ij,jk->ik", (3, 4), (4, 2)), ("ij,jk", (3, 4), (4, 2)), ("ij->ji", (3, 4)), ("ji", (3, 4)), ("ij->", (3, 4)),
-    ("ij->i", (3, 4)), ("ij->j", (3, 4)), ("i,i->", (4,), (4,)), ("i,i", (4,), (4,)), ("i,j->ij", (3,), (4,)), ("i,j", (3,), (4,)),
-    ("ij,ij->ij", (3, 4), (3, 4)), ("ij,ij->", (3, 4), (3, 4)), ("ij,ij->i", (3, 4), (3, 4)), ("ij,kj->ik", (3, 4), (2, 4)),
-    ("bij,bjk->bik", (2, 3, 4), (2, 4, 2)), ("bij,jk->bik", (2, 3, 4), (4, 2)), ("bij,bkj->bik", (2, 3, 4), (2, 2, 4)),
-    ("bhid,bhjd->bhij", (1, 2, 3, 2), (1, 2, 2, 2)), ("bchw,hw->cb", (2, 2, 2, 3), (2, 3)), ("bqhd,bkhd->bhqk", (1, 2, 2, 3), (1, 3, 2, 3)),
-    ("ij,jk,kl->il", (2, 3), (3, 2), (2, 3)), ("i,j,k->ijk", (2,), (3,), (2,)), ("ij,j,i->", (2, 3), (3,), (2,)), ("ba,bc,bd->acd", (2, 2), (2, 3), (2, 2)),
-    ("...ij,...jk->...ik", (2, 3, 4), (2, 4, 2)), ("...i->...", (2, 3, 4)), ("i...->...i", (2, 3, 4)), ("...ij,jk->...ik", (2, 1, 3, 2), (2, 2)),
-    ("...i,...i->...", (2, 1, 3), (4, 3)), ("b...,b...->b...", (2, 3, 2), (2, 3, 2)), ("...i,...i", (2, 3), (2, 3)), ("ij...->...", (2, 3, 4)),
-    (" i j , j k -> i k ", (3, 4), (4, 2)), ("Ab,bC->AC", (2, 3), (3, 2)), ("aB,Bc", (2, 3), (3, 2)), ("ba", (2, 3)), ("ij,j->ij", (3, 4), (4,)),
-    (",ij->ij", (), (2, 3)), ("ij,->ij", (2, 3), ()), ("ij,jk->ik", (3, 0), (0, 2)), ("ij,jk->ik", (0, 4), (4, 2)), ("i->", (0,)),
-    ("ij,k->jk", (2, 3), (2,)), ("ij,kl->jl", (2, 3), (2, 2)),
-]  # fmt: skip
+    ("ij,jk->ik", (3, 4), (4, 2)),
+    ("ij,jk", (3, 4), (4, 2)),
+    ("ij->ji", (3, 4)),
+    ("ji", (3, 4)),
+    ("ij->", (3, 4)),
+    ("ij->i", (3, 4)),
+    ("ij->j", (3, 4)),
+    ("i,i->", (4,), (4,)),
+    ("i,i", (4,), (4,)),
+    ("i,j->ij", (3,), (4,)),
+    ("i,j", (3,), (4,)),
+    ("ij,ij->ij", (3, 4), (3, 4)),
+    ("ij,ij->", (3, 4), (3, 4)),
+    ("ij,ij->i", (3, 4), (3, 4)),
+    ("ij,kj->ik", (3, 4), (2, 4)),
+    ("bij,bjk->bik", (2, 3, 4), (2, 4, 2)),
+    ("bij,jk->bik", (2, 3, 4), (4, 2)),
+    ("bij,bkj->bik", (2, 3, 4), (2, 2, 4)),
+    ("bhid,bhjd->bhij", (1, 2, 3, 2), (1, 2, 2, 2)),
+    ("bchw,hw->cb", (2, 2, 2, 3), (2, 3)),
+    ("bqhd,bkhd->bhqk", (1, 2, 2, 3), (1, 3, 2, 3)),
+    ("ij,jk,kl->il", (2, 3), (3, 2), (2, 3)),
+    ("i,j,k->ijk", (2,), (3,), (2,)),
+    ("ij,j,i->", (2, 3), (3,), (2,)),
+    ("ba,bc,bd->acd", (2, 2), (2, 3), (2, 2)),
+    ("...ij,...jk->...ik", (2, 3, 4), (2, 4, 2)),
+    ("...i->...", (2, 3, 4)),
+    ("i...->...i", (2, 3, 4)),
+    ("...ij,jk->...ik", (2, 1, 3, 2), (2, 2)),
+    ("...i,...i->...", (2, 1, 3), (4, 3)),
+    ("b...,b...->b...", (2, 3, 2), (2, 3, 2)),
+    ("...i,...i", (2, 3), (2, 3)),
+    ("ij...->...", (2, 3, 4)),
+    (" i j , j k -> i k ", (3, 4), (4, 2)),
+    ("Ab,bC->AC", (2, 3), (3, 2)),
+    ("aB,Bc", (2, 3), (3, 2)),
+    ("ba", (2, 3)),
+    ("ij,j->ij", (3, 4), (4,)),
+    (",ij->ij", (), (2, 3)),
+    ("ij,->ij", (2, 3), ()),
+    ("ij,jk->ik", (3, 0), (0, 2)),
+    ("ij,jk->ik", (0, 4), (4, 2)),
+    ("i->", (0,)),
+    ("ij,k->jk", (2, 3), (2,)),
+    ("ij,kl->jl", (2, 3), (2, 2)),
+]
 for pattern, *shapes in PATTERNS:
     S("einsum", pattern, *[T(*shape) for shape in shapes])
 S("einsum", "ij,jk->ik", TR(3, 4), STRIDED(4, 2))
@@ -874,7 +972,13 @@ S("einsum", "bij,bij->b", EXPANDED(2, 3, 2), TR(2, 3, 2))
 S("einsum", "ij,jk->ik", I(2, 3), I(3, 2))
 S("einsum", "ij,jk->ik", T(2, 3, dtype="float32"), T(3, 2, dtype="float32"))
 E("einsum", "ij,jk->ik", T(3, 4), T(5, 6), raises=RuntimeError, match=r"einsum.*j.*\b4\b.*\b5\b")
-E("einsum", "ij,jk->ik", T(3, 4), raises=(RuntimeError, ValueError), match=r"einsum.*(\b2\b.*\b1\b|\b1\b.*\b2\b|two.*one|one.*two)")
+E(
+    "einsum",
+    "ij,jk->ik",
+    T(3, 4),
+    raises=(RuntimeError, ValueError),
+    match=r"einsum.*(\b2\b.*\b1\b|\b1\b.*\b2\b|two.*one|one.*two)",
+)
 E("einsum", "ij->ik", T(3, 4), raises=RuntimeError, match=r"einsum.*k")
 E("einsum", "ijk->i", T(3, 4), raises=RuntimeError, match=r"einsum.*ijk.*(\(3, 4\)|\b3\b.*\b2\b)")
 E("einsum", "ij->ii", T(3, 4), raises=RuntimeError, match=r"einsum.*i")
@@ -986,7 +1090,13 @@ S("Tensor.chunk chunk", T(5, 2), 4)
 S("Tensor.unbind unbind", T(3, 2))
 S("Tensor.unbind unbind", T(3, 2), 1)
 S("Tensor.unbind unbind", STRIDED(2, 3), dim=-1)
-E("Tensor.split", T(6, 2), [1, 2], raises=(RuntimeError, ValueError), match=r"split.*(\b3\b|\[1, 2\]|\(1, 2\)).*\b6\b|split.*\b6\b.*(\b3\b|\[1, 2\])")
+E(
+    "Tensor.split",
+    T(6, 2),
+    [1, 2],
+    raises=(RuntimeError, ValueError),
+    match=r"split.*(\b3\b|\[1, 2\]|\(1, 2\)).*\b6\b|split.*\b6\b.*(\b3\b|\[1, 2\])",
+)
 E("Tensor.split", T(6, 2), 0, raises=(RuntimeError, ValueError), match=r"split.*\b0\b|split.*positive")
 E("Tensor.chunk", T(6, 2), 0, raises=(RuntimeError, ValueError), match=r"chunk.*\b0\b|chunk.*positive")
 E("Tensor.split", T(6, 2), 2, dim=2, raises=IndexError, match=r"split.*\b2\b")
@@ -1055,12 +1165,35 @@ S("Tensor.roll roll", I(4), shifts=1, dims=0)
 
 group("indexing")
 GET = [  # shape, index
-    ((4, 5), 0), ((4, 5), -1), ((4, 5), (1, 2)), ((4, 5), (-1, -2)), ((4, 5), slice(1, 3)), ((4, 5), slice(None, None, 2)),
-    ((4, 5), (slice(None), slice(1, None, 2))), ((4, 5), (slice(-3, -1), 0)), ((4, 5), slice(10, 20)), ((4, 5), slice(3, 1)), ((4, 5), slice(-100, 100)),
-    ((4, 5), None), ((4, 5), (slice(None), None)), ((4, 5), (None, 0, None)), ((4, 5), ...), ((2, 3, 4), (..., 0)), ((2, 3, 4), (0, ...)),
-    ((2, 3, 4), (0, ..., 1)), ((2, 3, 4), (..., None)), ((2, 3, 4), (..., slice(0, 2))), ((2, 3, 4), (0, 1, 2)), ((2, 3, 4), (0, 1, 2, ...)), ((), ()), ((), ...), ((), None),
-    ((0, 3), slice(None)), ((0, 3), (slice(None), 1)), ((4, 5), ()),
-]  # fmt: skip
+    ((4, 5), 0),
+    ((4, 5), -1),
+    ((4, 5), (1, 2)),
+    ((4, 5), (-1, -2)),
+    ((4, 5), slice(1, 3)),
+    ((4, 5), slice(None, None, 2)),
+    ((4, 5), (slice(None), slice(1, None, 2))),
+    ((4, 5), (slice(-3, -1), 0)),
+    ((4, 5), slice(10, 20)),
+    ((4, 5), slice(3, 1)),
+    ((4, 5), slice(-100, 100)),
+    ((4, 5), None),
+    ((4, 5), (slice(None), None)),
+    ((4, 5), (None, 0, None)),
+    ((4, 5), ...),
+    ((2, 3, 4), (..., 0)),
+    ((2, 3, 4), (0, ...)),
+    ((2, 3, 4), (0, ..., 1)),
+    ((2, 3, 4), (..., None)),
+    ((2, 3, 4), (..., slice(0, 2))),
+    ((2, 3, 4), (0, 1, 2)),
+    ((2, 3, 4), (0, 1, 2, ...)),
+    ((), ()),
+    ((), ...),
+    ((), None),
+    ((0, 3), slice(None)),
+    ((0, 3), (slice(None), 1)),
+    ((4, 5), ()),
+]
 for shape, index in GET:
     S("operator.getitem Tensor.__getitem__", T(*shape), index)
 ROWS, MATRIX = C([2, 0, 2, -1], dtype="int64"), C([[0, 1], [3, 3], [1, 0]], dtype="int64")
@@ -1072,52 +1205,134 @@ for x in (T(4, 5), TR(4, 5), STRIDED(4, 5)):
     S("operator.getitem", x, (ROWS, COLUMNS))
     S("operator.getitem", x, B(4, 5))
 ADVANCED = [
-    (T(4, 5), MATRIX), (T(4, 5), (ROWS, 1)), (T(4, 5), (2, ROWS)), (T(4, 5), (ROWS, slice(1, 4))), (T(4, 5), (slice(0, 3), COLUMNS)),
-    (T(4, 5), (MATRIX, C([[1], [2], [0]], dtype="int64"))), (T(4, 5), (C(1, dtype="int64"), ROWS)), (T(4, 5), C(2, dtype="int64")), (T(4, 5), (C(-1, dtype="int64"), C(0, dtype="int64"))),
-    (T(4, 5), [0, 2, 0]), (T(4, 5), ([0, 2], [1, 1])), (T(4, 5), (..., ROWS)), (T(4, 5), (None, ROWS)), (T(4, 5), (ROWS, None)), (T(4, 5), (ROWS, ...)),
-    (T(4, 5), C([], dtype="int64")), (T(0, 3), C([], dtype="int64")), (T(6), ROWS), (T(4, 5), I(3, high=4, dtype="int32")),
+    (T(4, 5), MATRIX),
+    (T(4, 5), (ROWS, 1)),
+    (T(4, 5), (2, ROWS)),
+    (T(4, 5), (ROWS, slice(1, 4))),
+    (T(4, 5), (slice(0, 3), COLUMNS)),
+    (T(4, 5), (MATRIX, C([[1], [2], [0]], dtype="int64"))),
+    (T(4, 5), (C(1, dtype="int64"), ROWS)),
+    (T(4, 5), C(2, dtype="int64")),
+    (T(4, 5), (C(-1, dtype="int64"), C(0, dtype="int64"))),
+    (T(4, 5), [0, 2, 0]),
+    (T(4, 5), ([0, 2], [1, 1])),
+    (T(4, 5), (..., ROWS)),
+    (T(4, 5), (None, ROWS)),
+    (T(4, 5), (ROWS, None)),
+    (T(4, 5), (ROWS, ...)),
+    (T(4, 5), C([], dtype="int64")),
+    (T(0, 3), C([], dtype="int64")),
+    (T(6), ROWS),
+    (T(4, 5), I(3, high=4, dtype="int32")),
     (T(4, 3, 5), (ROWS, slice(None), COLUMNS)),  # indices apart: their shape goes to the front
     (T(4, 3, 5), (slice(None), C([0, 2], dtype="int64"), C([1, 4], dtype="int64"))),
     (T(4, 3, 5), (slice(None), C([[0], [2]], dtype="int64"), C([1, 4], dtype="int64"))),
-    (T(3, 4, 5), (0, slice(None), COLUMNS)), (T(3, 4, 5), (slice(None), 0, COLUMNS)), (T(3, 4, 5), (C([0, 2], dtype="int64"), slice(1, 3), 0)),
+    (T(3, 4, 5), (0, slice(None), COLUMNS)),
+    (T(3, 4, 5), (slice(None), 0, COLUMNS)),
+    (T(3, 4, 5), (C([0, 2], dtype="int64"), slice(1, 3), 0)),
     (T(2, 4, 3, 2), (slice(None), C([0, 3], dtype="int64"), C([[1], [2]], dtype="int64"), slice(None, None, 2))),
     (T(2, 4, 3, 2), (C([0, 1], dtype="int64"), None, C([0, 3], dtype="int64"))),
-    (T(4, 5), B(4)), (T(4, 5), (slice(None), B(5))), (T(4, 3, 5), (slice(None), B(3, 5))), (T(4, 3, 5), B(4, 3)),
-    (T(4, 5), (C([True, False, True, True], dtype="bool"), C([1, 0, 2], dtype="int64"))), (T(4, 5), (C([True, False, True, False], dtype="bool"), slice(1, 3))),
-    (T(3), C([False] * 3, dtype="bool")), (T(0), B(0)), (T(2, 3), (B(2), 0)), (T(4, 5), (1, B(5))),
-    (I(4, 5), ROWS), (B(4, 5), (ROWS, COLUMNS)), (T(4, 5), (C([[2]], dtype="int64"), slice(None, None, 2))),
-]  # fmt: skip
+    (T(4, 5), B(4)),
+    (T(4, 5), (slice(None), B(5))),
+    (T(4, 3, 5), (slice(None), B(3, 5))),
+    (T(4, 3, 5), B(4, 3)),
+    (T(4, 5), (C([True, False, True, True], dtype="bool"), C([1, 0, 2], dtype="int64"))),
+    (T(4, 5), (C([True, False, True, False], dtype="bool"), slice(1, 3))),
+    (T(3), C([False] * 3, dtype="bool")),
+    (T(0), B(0)),
+    (T(2, 3), (B(2), 0)),
+    (T(4, 5), (1, B(5))),
+    (I(4, 5), ROWS),
+    (B(4, 5), (ROWS, COLUMNS)),
+    (T(4, 5), (C([[2]], dtype="int64"), slice(None, None, 2))),
+]
 for x, index in ADVANCED:
     S("operator.getitem Tensor.__getitem__", x, index)
 S("operator.getitem", T(7, 3), I(20, high=7)).once()  # many repeats: the gradient is a sum
 for index, told in (
-    (4, r"\b4\b.*\b4\b"), (-5, r"-5.*\b4\b"), ((0, 5), r"\b5\b.*\b5\b"), ((0, 0, 0), r"\b3\b.*\b2\b|\(4, 5\)|too many"), (C([0, 4], dtype="int64"), r"\b4\b"),
-    ((ROWS, C([0, 1], dtype="int64")), r"\(4,?\).*\(2,?\)|broadcast"), (B(3), r"\(3,?\).*\(4,?\)|\(3,?\).*\(4, 5\)|\b3\b.*\b4\b|\b4\b.*\b3\b"), ((slice(None), B(3)), r"\b3\b.*\b5\b|\b5\b.*\b3\b"), (T(3, grad=False), r"float"),
-):  # fmt: skip
+    (4, r"\b4\b.*\b4\b"),
+    (-5, r"-5.*\b4\b"),
+    ((0, 5), r"\b5\b.*\b5\b"),
+    ((0, 0, 0), r"\b3\b.*\b2\b|\(4, 5\)|too many"),
+    (C([0, 4], dtype="int64"), r"\b4\b"),
+    ((ROWS, C([0, 1], dtype="int64")), r"\(4,?\).*\(2,?\)|broadcast"),
+    (B(3), r"\(3,?\).*\(4,?\)|\(3,?\).*\(4, 5\)|\b3\b.*\b4\b|\b4\b.*\b3\b"),
+    ((slice(None), B(3)), r"\b3\b.*\b5\b|\b5\b.*\b3\b"),
+    (T(3, grad=False), r"float"),
+):
     E("operator.getitem", T(4, 5), index, raises=(IndexError, RuntimeError), match=rf"index.*({told})")
 E("operator.getitem", T(4, 5), 1.5, raises=(IndexError, TypeError), match=r"index.*(1\.5|float)")
 E("operator.getitem", T(4, 5), "a", raises=(IndexError, TypeError, RuntimeError), match=r"index.*(a|str)")
 E("operator.getitem", T(), 0, raises=IndexError, match=r"index.*(0-d|\(\)|too many)")
-E("operator.getitem", T(4, 5), slice(None, None, -1), raises=ValueError, match=r"index.*(step|-1).*(flip|positive|greater)")
+E(
+    "operator.getitem",
+    T(4, 5),
+    slice(None, None, -1),
+    raises=ValueError,
+    match=r"index.*(step|-1).*(flip|positive|greater)",
+)
 E("operator.getitem", T(4, 5), slice(None, None, 0), raises=ValueError, match=r"index.*step")
 
 for index, value in (
-    (0, 1.5), ((1, 2), 0), (slice(1, 3), -1.0), ((slice(None), slice(0, 2)), 2.0), (..., 3.0), ((..., 0), 1.0), (C([True, False, True, False], dtype="bool"), 0.0),
-    (B(4, 5), -inf), (ROWS, 0.5), ((ROWS, COLUMNS), 2.0), (0, T(5)), (slice(1, 3), T(2, 5)), (slice(1, 3), T(5)), ((slice(None), 1), T(4)), (slice(None, None, 2), T()), (B(4, 5), T()),
-    (C([0, 2], dtype="int64"), T(2, 5)), (C([0, 2], dtype="int64"), T(5)), ((C([0, 2], dtype="int64"), C([1, 3], dtype="int64")), T(2)), ((slice(None), C([0, 3], dtype="int64")), T(4, 2)), (slice(2, 2), 1.0),
-    (C([True, False, True, False], dtype="bool"), T(2, 5)), (slice(None), 0), (0, I(5)), (B(4), T(5)), ((None, 0), T(5)),
-):  # fmt: skip
-    S("Tensor.__setitem__ operator.setitem", CLONE(4, 5), index, value)
+    (0, 1.5),
+    ((1, 2), 0),
+    (slice(1, 3), -1.0),
+    ((slice(None), slice(0, 2)), 2.0),
+    (..., 3.0),
+    ((..., 0), 1.0),
+    (C([True, False, True, False], dtype="bool"), 0.0),
+    (B(4, 5), -inf),
+    (ROWS, 0.5),
+    ((ROWS, COLUMNS), 2.0),
+    (0, T(5)),
+    (slice(1, 3), T(2, 5)),
+    (slice(1, 3), T(5)),
+    ((slice(None), 1), T(4)),
+    (slice(None, None, 2), T()),
+    (B(4, 5), T()),
+    (C([0, 2], dtype="int64"), T(2, 5)),
+    (C([0, 2], dtype="int64"), T(5)),
+    ((C([0, 2], dtype="int64"), C([1, 3], dtype="int64")), T(2)),
+    ((slice(None), C([0, 3], dtype="int64")), T(4, 2)),
+    (slice(2, 2), 1.0),
+    (C([True, False, True, False], dtype="bool"), T(2, 5)),
+    (slice(None), 0),
+    (0, I(5)),
+    (B(4), T(5)),
+    ((None, 0), T(5)),
+):
+    sample = S("Tensor.__setitem__ operator.setitem", CLONE(4, 5), index, value)
+    if value == -inf:
+        sample.kink()
 S("Tensor.__setitem__", I(4), slice(1, 3), 7)
 S("Tensor.__setitem__", I(4), 0, 2.75)
 S("Tensor.__setitem__", I(4), C([0, 2], dtype="int64"), I(2))
 S("Tensor.__setitem__", B(4), 1, True)
-S("Tensor.__setitem__", T(3, 4, grad=False), C([[True, False, True, False]] * 3, dtype="bool"), C([9.0, 8.0, 7.0, 6.0, 5.0, 4.0]))
+S(
+    "Tensor.__setitem__",
+    T(3, 4, grad=False),
+    C([[True, False, True, False]] * 3, dtype="bool"),
+    C([9.0, 8.0, 7.0, 6.0, 5.0, 4.0]),
+)
 S("Tensor.__setitem__", STRIDED(3, 4, grad=False), (slice(None), 1), T(3, grad=False))
 S("Tensor.__setitem__", TR(3, 4, grad=False), C([1, 2], dtype="int64"), T(2, 4, grad=False))
-E("Tensor.__setitem__", CLONE(4, 5), 0, T(4), raises=(RuntimeError, ValueError), match=r"(setitem|index).*\(4,?\).*\(5,?\)")
-E("Tensor.__setitem__", CLONE(4, 5), B(3), 0.0, raises=(IndexError, RuntimeError), match=r"index.*\b3\b.*\b4\b|index.*\b4\b.*\b3\b")
-E("Tensor.__setitem__", T(4, 5), 0, 1.0, raises=RuntimeError, match=r"leaf.*(no_grad|requires|clone)")
+E(
+    "Tensor.__setitem__",
+    CLONE(4, 5),
+    0,
+    T(4),
+    raises=(RuntimeError, ValueError),
+    match=r"(setitem|index).*\(4,?\).*\(5,?\)",
+)
+E(
+    "Tensor.__setitem__",
+    CLONE(4, 5),
+    B(3),
+    0.0,
+    raises=(IndexError, RuntimeError),
+    match=r"index.*\b3\b.*\b4\b|index.*\b4\b.*\b3\b",
+)
+E("Tensor.__setitem__", T(4, 5), 0, 1.0, raises=RuntimeError, match=r"(leaf|requires grad).*(no_grad|clone)")
 
 group("gather_sort")
 S("Tensor.gather gather", T(3, 4), 1, I(3, 2, high=4))
@@ -1132,9 +1347,30 @@ S("Tensor.gather gather", T(3, 4), 1, I(3, 0))
 S("Tensor.gather gather", T(0, 4), 1, I(0, 2))
 S("Tensor.gather gather", T(), 0, C(0, dtype="int64"))
 S("Tensor.gather gather", I(3, 4), 1, I(3, 2, high=4))
-E("Tensor.gather", T(3, 4), 1, C([[4], [0], [0]], dtype="int64"), raises=(RuntimeError, IndexError), match=r"gather.*\b4\b")
-E("Tensor.gather", T(3, 4), 1, C([[-1], [0], [0]], dtype="int64"), raises=(RuntimeError, IndexError), match=r"gather.*-1")
-E("Tensor.gather", T(3, 4), 1, I(4, 2), raises=RuntimeError, match=r"gather.*\(4, 2\).*\(3, 4\)|gather.*\(3, 4\).*\(4, 2\)")
+E(
+    "Tensor.gather",
+    T(3, 4),
+    1,
+    C([[4], [0], [0]], dtype="int64"),
+    raises=(RuntimeError, IndexError),
+    match=r"gather.*\b4\b",
+)
+E(
+    "Tensor.gather",
+    T(3, 4),
+    1,
+    C([[-1], [0], [0]], dtype="int64"),
+    raises=(RuntimeError, IndexError),
+    match=r"gather.*-1",
+)
+E(
+    "Tensor.gather",
+    T(3, 4),
+    1,
+    I(4, 2),
+    raises=RuntimeError,
+    match=r"gather.*\(4, 2\).*\(3, 4\)|gather.*\(3, 4\).*\(4, 2\)",
+)
 E("Tensor.gather", T(3, 4), 1, I(3), raises=RuntimeError, match=r"gather.*\(3,?\).*\(3, 4\)|gather.*\(3, 4\).*\(3,?\)")
 E("Tensor.gather", T(3, 4), 1, T(3, 2), raises=RuntimeError, match=r"gather.*(int64|float)")
 E("Tensor.gather", T(3, 4), 2, I(3, 2), raises=IndexError, match=r"gather.*\b2\b")
@@ -1184,7 +1420,7 @@ S(F + "linear", T(3, 4), T(1, 4), T(1))
 S(F + "linear", T(3, 1), T(2, 1), T(2))
 S(F + "linear", TR(3, 4), TR(5, 4), STRIDED(5))
 S(F + "linear", STRIDED(2, 3, 4), OFFSET(5, 4), bias=EXPANDED(5))
-S(F + "linear", T(7, 19), T(33, 19), T(33)).once()
+S(F + "linear", T(7, 19), T(33, 19), T(33)).large()
 S(F + "linear", T(2, 4, dtype="float32"), T(3, 4, dtype="float32"), T(3, dtype="float32"))
 S(F + "linear", T(3, 4), T(4))
 E(F + "linear", T(3, 4), T(5, 6), raises=RuntimeError, match=r"linear.*\(3, 4\).*\(5, 6\)")
@@ -1215,13 +1451,13 @@ S(F + "layer_norm", T(3, 4), (4,), STRIDED(4), T(4), 0.1)
 S(F + "layer_norm", T(2, 3, 4), (3, 4))
 S(F + "layer_norm", T(2, 3, 4), (3, 4), T(3, 4), T(3, 4))
 S(F + "layer_norm", T(3, 1), (1,))
-S(F + "layer_norm", T(2, 35), (35,), T(35), T(35)).once()
+S(F + "layer_norm", T(2, 35), (35,), T(35), T(35)).large()
 S(F + "layer_norm", C([[1e4, 1e4 + 1, 1e4 + 2, 1e4 + 4], [2.0, 2.0, 2.0, 2.0]], grad=True), (4,)).kink()
 S(F + "layer_norm", C([[nan, 1.0, 2.0], [inf, 1.0, 2.0], [1.0, 2.0, 4.0]]), (3,))
 S(F + "rms_norm", T(3, 4), (4,), T(4), 0.1)
 S(F + "rms_norm", T(3, 4), [4], eps=1e-5)
 S(F + "rms_norm", T(2, 3, 4), (3, 4), T(3, 4))
-S(F + "rms_norm", T(2, 35), (35,), T(35)).once()
+S(F + "rms_norm", T(2, 35), (35,), T(35)).large()
 S(F + "rms_norm", C([[0.0, 0.0, 0.0], [1.0, 2.0, 4.0]], grad=True), (3,), eps=1e-5).kink()
 for name in ("layer_norm", "rms_norm"):
     E(F + name, T(3, 4), (3,), raises=RuntimeError, match=rf"{name}.*\(3,?\).*\(3, 4\)|{name}.*\(3, 4\).*\(3,?\)")
@@ -1245,7 +1481,14 @@ for reduction in ("mean", "sum", "none"):
     S(F + "cross_entropy", T(4, 5), TARGET, label_smoothing=0.1, reduction=reduction)
     S(F + "cross_entropy", T(4, 5), C([1, -100, 4, 2], dtype="int64"), label_smoothing=0.2, reduction=reduction)
     S(F + "cross_entropy", T(4, 5), TARGET, T(5, low=0.1, grad=False), reduction=reduction)
-    S(F + "cross_entropy", T(4, 5), C([1, -100, 4, 2], dtype="int64"), weight=T(5, low=0.1, grad=False), label_smoothing=0.1, reduction=reduction)
+    S(
+        F + "cross_entropy",
+        T(4, 5),
+        C([1, -100, 4, 2], dtype="int64"),
+        weight=T(5, low=0.1, grad=False),
+        label_smoothing=0.1,
+        reduction=reduction,
+    )
     S(F + "cross_entropy", T(4, 5), T(4, 5, low=0.0, high=0.5), reduction=reduction)
     S(F + "cross_entropy", T(4, 5), T(4, 5, low=0.0, high=0.5), label_smoothing=0.1, reduction=reduction)
     S(F + "cross_entropy", T(4, 5), T(4, 5, low=0.0, grad=False), T(5, low=0.1, grad=False), reduction=reduction)
@@ -1262,28 +1505,74 @@ for reduction in ("mean", "sum", "none"):
     S(F + "mse_loss", T(0), T(0), reduction=reduction)
     S(F + "mse_loss", TR(3, 4), STRIDED(3, 4), reduction=reduction)
     S(F + "binary_cross_entropy_with_logits", T(3, 4), T(3, 4, low=0.0, high=1.0), reduction=reduction)
-    S(F + "binary_cross_entropy_with_logits", C([100.0, -100.0, 0.0], grad=True), C([0.0, 1.0, 1.0]), reduction=reduction).once()
+    S(
+        F + "binary_cross_entropy_with_logits",
+        C([100.0, -100.0, 0.0], grad=True),
+        C([0.0, 1.0, 1.0]),
+        reduction=reduction,
+    ).once()
 S(F + "nll_loss", T(4, 5), C([1, 3, 4, 3], dtype="int64"), ignore_index=3)
 S(F + "nll_loss", T(2, 5, 3), I(2, 3))
 S(F + "mse_loss", T(), T())
 S(F + "binary_cross_entropy_with_logits", T(3, 4), T(3, 4, low=0.0, high=1.0), weight=T(4, low=0.1, grad=False))
 S(F + "binary_cross_entropy_with_logits", T(3, 4), T(3, 4, low=0.0, high=1.0), pos_weight=T(4, low=0.1, grad=False))
 S(F + "cross_entropy", STRIDED(4, 5), TARGET)
-S(F + "cross_entropy", T(3, 37), I(3, high=37)).once()
+S(F + "cross_entropy", T(3, 37), I(3, high=37)).large()
 S(F + "cross_entropy", T(4, 5, dtype="float32"), TARGET)
 S(F + "cross_entropy", C([[1000.0, 0.0, -1000.0], [-1000.0, 1000.0, 0.0]], grad=True), C([1, 1], dtype="int64")).kink()
-S(F + "cross_entropy", C([[-inf, 0.0, 1.0], [0.0, -inf, 1.0]], grad=True), C([1, 1], dtype="int64"), reduction="none").kink()
+S(
+    F + "cross_entropy", C([[-inf, 0.0, 1.0], [0.0, -inf, 1.0]], grad=True), C([1, 1], dtype="int64"), reduction="none"
+).kink()
 S(F + "cross_entropy", C([[nan, 0.0], [0.0, 1.0]], grad=True), C([1, -100], dtype="int64"), reduction="none").kink()
 E(F + "cross_entropy", T(4, 5), C([1, 5, 0, 0], dtype="int64"), raises=IndexError, match=r"cross_entropy.*\b5\b")
 E(F + "cross_entropy", T(4, 5), C([1, -1, 0, 0], dtype="int64"), raises=IndexError, match=r"cross_entropy.*-1")
-E(F + "cross_entropy", T(4, 5), I(3), raises=(RuntimeError, ValueError), match=r"cross_entropy.*(\(4, 5\).*\(3,?\)|\(3,?\).*\(4, 5\)|\b4\b.*\b3\b|\b3\b.*\b4\b)")
-E(F + "cross_entropy", T(4, 5), T(4, 6), raises=(RuntimeError, ValueError), match=r"cross_entropy.*(\(4, 5\).*\(4, 6\)|\(4, 6\).*\(4, 5\))")
-E(F + "cross_entropy", T(4, 5), I(4), reduction="average", raises=ValueError, match=r"cross_entropy.*average|average.*(mean|sum|none)")
-E(F + "cross_entropy", T(4, 5), I(4), label_smoothing=1.5, raises=(RuntimeError, ValueError), match=r"label_smoothing.*1\.5")
-E(F + "cross_entropy", T(4, 5), I(4), weight=T(4, grad=False), raises=RuntimeError, match=r"(weight|cross_entropy).*(\(4,?\)|\b5\b)")
+E(
+    F + "cross_entropy",
+    T(4, 5),
+    I(3),
+    raises=(RuntimeError, ValueError),
+    match=r"cross_entropy.*(\(4, 5\).*\(3,?\)|\(3,?\).*\(4, 5\)|\b4\b.*\b3\b|\b3\b.*\b4\b)",
+)
+E(
+    F + "cross_entropy",
+    T(4, 5),
+    T(4, 6),
+    raises=(RuntimeError, ValueError),
+    match=r"cross_entropy.*(\(4, 5\).*\(4, 6\)|\(4, 6\).*\(4, 5\))",
+)
+E(
+    F + "cross_entropy",
+    T(4, 5),
+    I(4),
+    reduction="average",
+    raises=ValueError,
+    match=r"cross_entropy.*average|average.*(mean|sum|none)",
+)
+E(
+    F + "cross_entropy",
+    T(4, 5),
+    I(4),
+    label_smoothing=1.5,
+    raises=(RuntimeError, ValueError),
+    match=r"label_smoothing.*1\.5",
+)
+E(
+    F + "cross_entropy",
+    T(4, 5),
+    I(4),
+    weight=T(4, grad=False),
+    raises=RuntimeError,
+    match=r"(weight|cross_entropy).*(\(4,?\)|\b5\b)",
+)
 E(F + "nll_loss", T(4, 5), C([1, 5, 0, 0], dtype="int64"), raises=IndexError, match=r"nll_loss.*\b5\b")
 E(F + "mse_loss", T(3, 4), T(5), raises=RuntimeError, match=r"mse_loss.*\(3, 4\).*\(5,?\)")
-E(F + "binary_cross_entropy_with_logits", T(3), T(4), raises=ValueError, match=r"binary_cross_entropy_with_logits.*\(4,?\).*\(3,?\)|binary_cross_entropy_with_logits.*\(3,?\).*\(4,?\)")
+E(
+    F + "binary_cross_entropy_with_logits",
+    T(3),
+    T(4),
+    raises=ValueError,
+    match=r"binary_cross_entropy_with_logits.*\(4,?\).*\(3,?\)|binary_cross_entropy_with_logits.*\(3,?\).*\(4,?\)",
+)
 
 group("attention")
 SDPA = F + "scaled_dot_product_attention"
@@ -1299,8 +1588,20 @@ S(SDPA, T(5, 2), T(3, 2), T(3, 2), is_causal=True)
 S(SDPA, T(3, 2), T(4, 2), T(4, 2))
 S(SDPA, T(2, 3, 2), T(2, 4, 2), T(2, 4, 2), attn_mask=B(3, 4))
 S(SDPA, T(2, 2, 3, 2), T(2, 2, 4, 2), T(2, 2, 4, 2), attn_mask=B(2, 1, 3, 4)).once()
-S(SDPA, T(2, 2, 2, 2), T(2, 2, 3, 2), T(2, 2, 3, 2), attn_mask=C([[[[True, True, False]]], [[[True, False, False]]]], dtype="bool")).once()
-S(SDPA, T(1, 3, 2), T(1, 3, 2), T(1, 3, 2), attn_mask=C([[True, False, False], [False, False, False], [True, True, True]], dtype="bool")).kink()
+S(
+    SDPA,
+    T(2, 2, 2, 2),
+    T(2, 2, 3, 2),
+    T(2, 2, 3, 2),
+    attn_mask=C([[[[True, True, False]]], [[[True, False, False]]]], dtype="bool"),
+).once()
+S(
+    SDPA,
+    T(1, 3, 2),
+    T(1, 3, 2),
+    T(1, 3, 2),
+    attn_mask=C([[True, False, False], [False, False, False], [True, True, True]], dtype="bool"),
+).kink()
 S(SDPA, T(1, 2, 2), T(1, 3, 2), T(1, 3, 2), attn_mask=C([[False] * 3] * 2, dtype="bool")).kink()  # 0, and gradient 0
 S(SDPA, T(2, 3, 2), T(2, 4, 2), T(2, 4, 2), attn_mask=T(3, 4, grad=False))
 S(SDPA, T(2, 3, 2), T(2, 4, 2), T(2, 4, 2), attn_mask=T(2, 3, 4))
@@ -1310,14 +1611,23 @@ S(SDPA, TR(2, 3, 2), T(2, 3, 2), T(2, 3, 2), is_causal=True)
 S(SDPA, T(0, 3, 2), T(0, 4, 2), T(0, 4, 2))
 S(SDPA, T(2, 0, 2), T(2, 4, 2), T(2, 4, 2))
 S(SDPA, T(2, 1, 2), T(2, 1, 2), T(2, 1, 2), is_causal=True)
-S(SDPA, T(1, 2, 9, 4), T(1, 2, 19, 4), T(1, 2, 19, 4)).kink()
-S(SDPA, T(1, 19, 4), T(1, 19, 4), T(1, 19, 4), is_causal=True).kink()
+S(SDPA, T(1, 2, 9, 4), T(1, 2, 19, 4), T(1, 2, 19, 4)).large()
+S(SDPA, T(1, 19, 4), T(1, 19, 4), T(1, 19, 4), is_causal=True).large()
 S(SDPA, Q, K, V, dropout_p=0.5).random()
 S(SDPA, C([[[100.0, 0.0], [0.0, 100.0]]], grad=True), C([[[100.0, 0.0], [0.0, 100.0]]], grad=True), T(1, 2, 2)).kink()
 E(SDPA, T(2, 3, 4), T(2, 5, 6), T(2, 5, 4), raises=RuntimeError, match=r"attention.*\(2, 3, 4\).*\(2, 5, 6\)")
 E(SDPA, T(2, 3, 4), T(2, 5, 4), T(2, 6, 4), raises=RuntimeError, match=r"attention.*\(2, 5, 4\).*\(2, 6, 4\)")
 E(SDPA, T(2, 3, 4), T(2, 5, 4), T(2, 5, 4), attn_mask=B(4, 5), raises=RuntimeError, match=r"attention.*\(4, 5\)")
-E(SDPA, T(2, 3, 4), T(2, 3, 4), T(2, 3, 4), attn_mask=B(3, 3), is_causal=True, raises=RuntimeError, match=r"attention.*(attn_mask.*is_causal|is_causal.*attn_mask)")
+E(
+    SDPA,
+    T(2, 3, 4),
+    T(2, 3, 4),
+    T(2, 3, 4),
+    attn_mask=B(3, 3),
+    is_causal=True,
+    raises=RuntimeError,
+    match=r"attention.*(attn_mask.*is_causal|is_causal.*attn_mask)",
+)
 E(SDPA, T(2, 3, 4), T(2, 3, 4), T(2, 3, 4), attn_mask=I(3, 3), raises=RuntimeError, match=r"attention.*int64")
 
 S(F + "one_hot", C([0, 2, 1], dtype="int64"))
@@ -1431,11 +1741,28 @@ E("tensor", [1], dtyp=DT("float32"), raises=TypeError, match=r"dtyp")
 E("multinomial", C([0.0, 0.0]), 1, raises=RuntimeError, match=r"multinomial.*(sum|zero|positive|\b0\b)")
 E("multinomial", C([-1.0, 2.0]), 1, raises=RuntimeError, match=r"multinomial.*(negative|< 0|-1)")
 E("multinomial", C([nan, 2.0]), 1, raises=RuntimeError, match=r"multinomial.*nan")
-E("multinomial", C([1.0, 2.0]), 3, raises=RuntimeError, match=r"multinomial.*\b3\b.*\b2\b|multinomial.*\b2\b.*\b3\b|multinomial.*replacement")
+E(
+    "multinomial",
+    C([1.0, 2.0]),
+    3,
+    raises=RuntimeError,
+    match=r"multinomial.*\b3\b.*\b2\b|multinomial.*\b2\b.*\b3\b|multinomial.*replacement",
+)
 E("multinomial", I(3), 1, raises=RuntimeError, match=r"multinomial.*int64")
 
 group("dtypes")
-for name, x in (("float", I(3)), ("float", T(3)), ("double", T(3)), ("double", I(3)), ("long", T(3)), ("long", B(3)), ("int", T(3)), ("bool", I(3, high=2)), ("bool", C(SPECIAL)), ("bool", T(0))):
+for name, x in (
+    ("float", I(3)),
+    ("float", T(3)),
+    ("double", T(3)),
+    ("double", I(3)),
+    ("long", T(3)),
+    ("long", B(3)),
+    ("int", T(3)),
+    ("bool", I(3, high=2)),
+    ("bool", C(SPECIAL)),
+    ("bool", T(0)),
+):
     S(f"Tensor.{name}", x)
 S("Tensor.long", C([1.7, -1.7, 0.2, -0.2]))
 S("Tensor.to", T(3), DT("float64"))
@@ -1498,11 +1825,23 @@ for name in ("iadd", "isub", "imul", "itruediv"):
     S(f"operator.{name} Tensor.{method}", T(3, dtype="float32", grad=False), C([1.5, 2.5, 3.5], dtype="float64"))
     if name != "itruediv":
         S(f"operator.{name} Tensor.{method}", I(3), 2)
-        E(f"operator.{name}", I(3), 2.5, raises=RuntimeError, match=rf"{method}.*float.*int64|{method}.*int64.*float")
+        E(
+            f"operator.{name}",
+            I(3),
+            2.5,
+            raises=RuntimeError,
+            match=rf"({method}|in place).*(float.*int64|int64.*float)",
+        )
     else:
-        E(f"operator.{name}", I(3), 2, raises=RuntimeError, match=r"div_.*float.*int64|div_.*int64.*float")
-    E(f"operator.{name}", CLONE(4), T(3, 4), raises=RuntimeError, match=rf"{method}.*\(4,?\).*\(3, 4\)|{method}.*\(3, 4\).*\(4,?\)")
-    E(f"operator.{name}", T(3), 1.0, raises=RuntimeError, match=r"leaf.*(no_grad|requires|clone)")
+        E(f"operator.{name}", I(3), 2, raises=RuntimeError, match=r"(div_|in place).*(float.*int64|int64.*float)")
+    E(
+        f"operator.{name}",
+        CLONE(4),
+        T(3, 4),
+        raises=RuntimeError,
+        match=rf"({method}|in place).*(\(4,?\).*\(3, 4\)|\(3, 4\).*\(4,?\))",
+    )
+    E(f"operator.{name}", T(3), 1.0, raises=RuntimeError, match=r"(leaf|requires grad).*(no_grad|clone)")
 S("operator.ipow Tensor.pow_", CLONE(3, 4), 2)
 S("Tensor.add_", CLONE(3, 4), T(4), alpha=-0.5)
 S("Tensor.zero_", CLONE(3, 4))
@@ -1524,5 +1863,5 @@ S("Tensor.relu_", CLONE(3, 4))
 S("Tensor.neg_", CLONE(3, 4))
 S("Tensor.masked_fill_", CLONE(3, 4), B(3, 4), -1.0)
 S("Tensor.masked_fill_", CLONE(3, 4), B(4), 0)
-E("Tensor.copy_", CLONE(3), T(4), raises=RuntimeError, match=r"copy_.*\(4,?\).*\(3,?\)|copy_.*\(3,?\).*\(4,?\)")
-E("Tensor.zero_", T(3), raises=RuntimeError, match=r"leaf.*(no_grad|requires|clone)")
+E("Tensor.copy_", CLONE(3), T(4), raises=RuntimeError, match=r"(copy_|in place).*(\(4,?\).*\(3,?\)|\(3,?\).*\(4,?\))")
+E("Tensor.zero_", T(3), raises=RuntimeError, match=r"(leaf|requires grad).*(no_grad|clone)")
