@@ -1,0 +1,1 @@
+"""The transformers of the seed documents, what they read, and how they are trained (`python -m models`)."""
