@@ -60,17 +60,19 @@ def test_the_comparison_sees_one_lost_element():
 @pytest.mark.parametrize("dtype", (np.int32, np.int64, np.bool_))
 def test_integers(dtype):
     rng = np.random.default_rng(1)
+    low, high = (0, 2) if dtype is np.bool_ else (-3, 4)
     for n in SIZES:
-        x = rng.integers(0 if dtype is np.bool_ else -3, 2 if dtype is np.bool_ else 4, (2, n, 3)).astype(dtype)
-        assert (run(reduce.reduce_sum, x, np.int64) == x.sum(1)).all()
-        assert (run(reduce.reduce_prod, x, np.int64) == x.prod(1, dtype=np.int64)).all()
-        for kernel, value, position in (
-            (reduce.reduce_max, x.max(1), x.argmax(1)),
-            (reduce.reduce_min, x.min(1), x.argmin(1)),
-        ):
-            y, index = run(kernel, x, extra=(np.int64,))
-            assert (y == value).all()
-            assert (index == position).all()
+        for inner in (1, 3):
+            x = rng.integers(low, high, (2, n, inner)).astype(dtype)
+            assert (run(reduce.reduce_sum, x, np.int64) == x.sum(1)).all()
+            assert (run(reduce.reduce_prod, x, np.int64) == x.prod(1, dtype=np.int64)).all()
+            for kernel, value, position in (
+                (reduce.reduce_max, x.max(1), x.argmax(1)),
+                (reduce.reduce_min, x.min(1), x.argmin(1)),
+            ):
+                y, index = run(kernel, x, extra=(np.int64,))
+                assert (y == value).all()
+                assert (index == position).all()
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -19,9 +19,9 @@ def take(x, index, y):
 def scatter_add(g, index, dx):
     """dx[v, d] = sum over the r with index[r] = v of g[r, d], in the order of r; the backward of take."""
     size = dx.shape[1]
-    for v in range(dx.shape[0]):
-        for d in range(size):
-            dx[v, d] = dx.dtype.type(0)
+    everything = dx.reshape(dx.size)
+    for k in range(dx.size):
+        everything[k] = dx.dtype.type(0)
     for r in range(index.size):
         row, target = g[r], dx[index[r]]
         for d in range(size):
@@ -42,10 +42,10 @@ def gather(x, index, y):
 def gather_backward(g, index, dx):
     """dx[o, k, i] = sum over the j with index[o, j, i] = k of g[o, j, i], in the order of j."""
     outer, m, inner = index.shape
+    everything = dx.reshape(dx.size)
+    for k in range(dx.size):
+        everything[k] = dx.dtype.type(0)
     for o in range(outer):
-        for k in range(dx.shape[1]):
-            for i in range(inner):
-                dx[o, k, i] = dx.dtype.type(0)
         for j in range(m):
             for i in range(inner):
                 dx[o, index[o, j, i], i] += g[o, j, i]

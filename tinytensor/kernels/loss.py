@@ -4,22 +4,8 @@ import numpy as np
 from numba import prange
 
 from tinytensor.kernels.fastmath import exp
-from tinytensor.kernels.kernel import helper, kernel
-
-
-@helper
-def row_max(row):
-    """The largest element of a row that is not empty; any number where one is NaN."""
-    m = row[0]
-    for j in range(1, row.size):
-        m = max(m, row[j])
-    return m
-
-
-@helper
-def log_share(a, m, log_total):
-    """(a - m) - log_total in this order: a kernel may make a - (m + log_total) of it, which loses digits."""
-    return a - m - log_total
+from tinytensor.kernels.kernel import kernel
+from tinytensor.kernels.softmax import log_share, row_max
 
 
 @kernel(parallel=True)

@@ -9,6 +9,7 @@ import numpy as np
 
 from tinytensor.kernels.fastmath import exp
 from tinytensor.kernels.kernel import EXACT_ORDER, helper, kernel
+from tinytensor.kernels.softmax import row_max
 
 
 @helper
@@ -65,11 +66,36 @@ def reduce_prod(x, y):
                 y[o, i] *= x[o, j, i]
 
 
+@helper
+def first_nan(row):
+    """The first j at which row is NaN, -1 if there is none."""
+    for j in range(row.size):
+        if np.isnan(row[j]):
+            return j
+    return -1
+
+
+@helper
+def first_equal(row, value):
+    """The first j with row[j] = value; there must be one."""
+    for j in range(row.size):
+        if row[j] == value:
+            return j
+    return 0
+
+
 @kernel()
 def reduce_max(x, y, index):
     """y[o, i] = max_j x[o, j, i], and index its first j. A NaN counts as the maximum. Needs n > 0."""
     outer, n, inner = x.shape
+    rows = x.reshape((outer, n * inner))
     for o in range(outer if n > 0 else 0):
+        if inner == 1:
+            first = first_nan(rows[o])
+            if first < 0:
+                first = first_equal(rows[o], row_max(rows[o]))
+            y[o, 0], index[o, 0] = rows[o, first], first
+            continue
         for i in range(inner):
             y[o, i] = x[o, 0, i]
             index[o, i] = 0
@@ -85,7 +111,17 @@ def reduce_max(x, y, index):
 def reduce_min(x, y, index):
     """y[o, i] = min_j x[o, j, i], and index its first j. A NaN counts as the minimum. Needs n > 0."""
     outer, n, inner = x.shape
+    rows = x.reshape((outer, n * inner))
     for o in range(outer if n > 0 else 0):
+        if inner == 1:
+            first = first_nan(rows[o])
+            if first < 0:
+                least = rows[o, 0]
+                for j in range(1, n):
+                    least = min(least, rows[o, j])
+                first = first_equal(rows[o], least)
+            y[o, 0], index[o, 0] = rows[o, first], first
+            continue
         for i in range(inner):
             y[o, i] = x[o, 0, i]
             index[o, i] = 0
@@ -111,23 +147,29 @@ def reduce_logsumexp(x, y, peak):
     """
     outer, n, inner = x.shape
     zero = x.dtype.type(0)
+    rows = x.reshape((outer, n * inner))
     for o in range(outer):
+        if inner == 1 and n > 0:
+            row = rows[o]
+            shift, total = finite_or_zero(row_max(row), zero), zero
+            for j in range(n):
+                total += exp(row[j] - shift)
+            peak[o, 0] = shift
+            y[o, 0] = shift + np.log(total)
+            continue
         for i in range(inner):
             y[o, i] = zero
-            if n > 0:
-                peak[o, i] = x[o, 0, i]
+            peak[o, i] = x[o, 0, i] if n > 0 else zero
         for j in range(1, n):
             for i in range(inner):
                 peak[o, i] = max(peak[o, i], x[o, j, i])
-        for i in range(inner if n > 0 else 0):
+        for i in range(inner):
             peak[o, i] = finite_or_zero(peak[o, i], zero)
         for j in range(n):
             for i in range(inner):
                 y[o, i] += exp(x[o, j, i] - peak[o, i])
         for i in range(inner):
-            y[o, i] = np.log(y[o, i])
-            if n > 0:
-                y[o, i] += peak[o, i]
+            y[o, i] = peak[o, i] + np.log(y[o, i])
 
 
 @kernel()

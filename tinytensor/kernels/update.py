@@ -9,7 +9,7 @@ from numba import prange
 
 from tinytensor.kernels.kernel import EXACT_ORDER, kernel
 
-BLOCK = 4096  # elements that one thread treats at a time
+BLOCK = 4096  # elements summed at a time
 
 
 @kernel(fastmath=EXACT_ORDER)
@@ -71,9 +71,10 @@ def sumsq(x, y, scratch):
     """y[0] = sum_i x_i^2: x (n,), y (1,), scratch of the shape sumsq_scratch(n)."""
     blocks = scratch.size
     for block in prange(blocks):
+        part = x[block * BLOCK : min((block + 1) * BLOCK, x.size)]
         total = x.dtype.type(0)
-        for i in range(block * x.size // blocks, (block + 1) * x.size // blocks):
-            total += x[i] * x[i]
+        for i in range(part.size):
+            total += part[i] * part[i]
         scratch[block] = total
     total = x.dtype.type(0)
     for block in range(blocks):
