@@ -5,7 +5,7 @@ its arguments as small specs, from which `Call` builds tensors of the library th
 
     S("Tensor.sum sum", T(2, 3, 4), dim=(0, 2))       # x.sum(dim=(0, 2)) and lib.sum(x, dim=(0, 2))
     S("operator.add", 2, T(3))                        # 2 + x
-    E("matmul", T(3, 4), T(5, 6), raises=RuntimeError, match=r"matmul.*\\(3, 4\\).*\\(5, 6\\)")
+    E("matmul", T(3, 4), T(5, 6), raises=RuntimeError, match=("matmul", r"\\(3, 4\\)", r"\\(5, 6\\)"))
 
 The values are drawn from a generator seeded by the sample's own text: they do not depend on the order of the
 table. They are rounded to float32, so that a float32 run sees exactly the inputs of the float64 run.
@@ -121,6 +121,16 @@ def C(values, **options):
     return Spec("C", None, options, values=values, **options)
 
 
+def INT(values):
+    """An int64 tensor of the given values."""
+    return Spec("INT", None, {}, values=values, dtype="int64")
+
+
+def BOOL(values):
+    """A bool tensor of the given values."""
+    return Spec("BOOL", None, {}, values=values, dtype="bool")
+
+
 class DT:
     """A dtype of the library."""
 
@@ -170,16 +180,29 @@ class Sample:
 
 
 class Error:
-    """One call that must raise one of `raises`, with a sentence that `match` finds."""
+    """One call that must raise one of `raises`, with a sentence in which all of `match` is found.
+
+    `match` is a regular expression or several of them; a shape or an int stands for itself.
+    """
 
     def __init__(self, path, args, kwargs, raises, match, torch_accepts):
         shown = [_show(a) for a in args] + [f"{k}={_show(v)}" for k, v in kwargs.items()]
         self.id = f"{path}({', '.join(shown)})"
         self.paths, self.args, self.kwargs = [path], args, kwargs
-        self.raises, self.match, self.torch_accepts = raises, match, torch_accepts
+        self.raises, self.torch_accepts = raises, torch_accepts
+        match = match if isinstance(match, tuple) else (match,)
+        self.match = [_pattern(part) for part in match]
 
     def __repr__(self):
         return self.id
+
+
+def _pattern(part) -> str:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, int):
+        return rf"(?<![\w.-]){part}\b"
+    return re.escape(str(part)).replace(",\\)", ",?\\)")  # (3,) may be written (3)
 
 
 def _show(value):
@@ -370,7 +393,7 @@ def gradient_difference(got: list, expected: list, tolerance: float) -> str:
 
 
 def message_matches(error: Error, raised: BaseException) -> bool:
-    return re.search(error.match, str(raised), re.DOTALL) is not None
+    return all(re.search(pattern, str(raised)) for pattern in error.match)
 
 
 # --- the table: elementwise ------------------------------------------------------------------------------
@@ -416,28 +439,28 @@ for name, low in (("add", -2.0), ("sub", -2.0), ("mul", -2.0), ("truediv", 0.5))
     S(f"operator.{name}", I(0), 2.5)
     S(f"operator.{name}", C(SPECIAL, grad=True), C([[inf], [-inf], [0.0], [2.0]], grad=True)).kink()
     S(f"operator.{name}", C([nan, inf, -inf, -0.0], grad=True), 0).kink()
-    E(f"operator.{name}", T(3, 4), T(2, 5), raises=RuntimeError, match=rf"{method}.*\(3, 4\).*\(2, 5\)")
-    E(f"operator.{name}", T(3, 4), T(3), raises=RuntimeError, match=rf"{method}.*\(3, 4\).*\(3,?\)")
-    E(f"operator.{name}", T(0), T(3), raises=RuntimeError, match=rf"{method}.*\(0,?\).*\(3,?\)")
+    E(f"operator.{name}", T(3, 4), T(2, 5), raises=RuntimeError, match=(method, (3, 4), (2, 5)))
+    E(f"operator.{name}", T(3, 4), T(3), raises=RuntimeError, match=(method, (3, 4), (3,)))
+    E(f"operator.{name}", T(0), T(3), raises=RuntimeError, match=(method, (0,), (3,)))
     E(f"operator.{name}", T(3, 4), "two", raises=TypeError, match=r"two|str")
     E(f"operator.{name}", T(3, 4), None, raises=TypeError, match=r"None")
 S("operator.add", B(3), B(3))
 S("operator.mul", B(3), B(3))
-S("operator.truediv", B(3), C([True, True, True], dtype="bool"))
+S("operator.truediv", B(3), BOOL([True, True, True]))
 S("operator.add", B(3), 1)
 S("operator.add", B(3), 1.5)
 S("operator.mul", B(3), True)
 S("operator.truediv", C([-7, 7, -7, 7]), C([2, 2, -2, -2]))
-S("operator.truediv", C([1, -1, 0], dtype="int64"), 0)
+S("operator.truediv", INT([1, -1, 0]), 0)
 S("Tensor.add add", T(2, 3), T(3), alpha=-0.5)
 S("Tensor.sub sub", T(2, 3), T(3), alpha=3)
 S("Tensor.add", I(3), I(3), alpha=2)
-E("operator.sub", B(3), I(3), raises=RuntimeError, match=r"sub.*bool")
-E("operator.sub", B(3), B(3), raises=RuntimeError, match=r"sub.*bool")
-E("Tensor.neg", B(3), raises=RuntimeError, match=r"neg.*bool")
-E("Tensor.add", T(3), T(3), beta=2, raises=TypeError, match=r"add.*beta")
+E("operator.sub", B(3), I(3), raises=RuntimeError, match=("sub", "bool"))
+E("operator.sub", B(3), B(3), raises=RuntimeError, match=("sub", "bool"))
+E("Tensor.neg", B(3), raises=RuntimeError, match=("neg", "bool"))
+E("Tensor.add", T(3), T(3), beta=2, raises=TypeError, match=("add", "beta"))
 
-INTS = C([-7, -6, -1, 0, 1, 6, 7], dtype="int64")
+INTS = INT([-7, -6, -1, 0, 1, 6, 7])
 for name in ("floordiv", "mod"):
     method = {"floordiv": "floor_divide", "mod": "remainder"}[name]
     spellings = f"operator.{name} Tensor.{method} {method}"
@@ -451,12 +474,12 @@ for name in ("floordiv", "mod"):
     S(spellings, STRIDED(3, 4, grad=False), T(3, 1, low=-1.5, high=-0.5, grad=False))
     S(spellings, T(0, grad=False), 2)
     S(spellings, T(grad=False), 0.75)
-    S(f"operator.{name}", 7, C([-3, -2, 2, 3], dtype="int64"))
+    S(f"operator.{name}", 7, INT([-3, -2, 2, 3]))
     S(f"operator.{name}", -7.5, C([-3.0, -2.0, 2.0, 3.0]))
     S(spellings, C([1.0, -1.0, 0.0, nan, inf, -inf]), 0.0)
     S(spellings, C([1.0, -1.0, 0.0, nan]), inf)
-    E(f"operator.{name}", I(3), 0, raises=RuntimeError, match=rf"{method}.*(zero|\b0\b)")
-    E(f"operator.{name}", T(3, 4), T(5), raises=RuntimeError, match=rf"{method}.*\(3, 4\).*\(5,?\)")
+    E(f"operator.{name}", I(3), 0, raises=RuntimeError, match=(method, r"(zero|\b0\b)"))
+    E(f"operator.{name}", T(3, 4), T(5), raises=RuntimeError, match=(method, (3, 4), (5,)))
 S("operator.mod Tensor.remainder remainder", T(3, 4), 0.75)
 S("operator.mod Tensor.remainder remainder", T(3, 4), T(4, low=0.5))
 
@@ -488,13 +511,13 @@ S("operator.pow", 0, C([0.0, 1.0, 2.0, -1.0], grad=True)).kink()
 S("operator.pow", I(3, low=-3), 2)
 S("operator.pow", I(3, low=-3), 3)
 S("operator.pow", I(3, low=1), 0.5)
-S("operator.pow", I(3, low=-3), C([0, 1, 2], dtype="int64"))
+S("operator.pow", I(3, low=-3), INT([0, 1, 2]))
 S("operator.pow", 2, I(3))
 S("operator.pow", 2.5, I(3))
 S("operator.pow", I(3, dtype="int32"), 2)
 S("operator.pow", T(3, dtype="float32"), 2)
-E("operator.pow", I(3), -1, raises=RuntimeError, match=r"pow.*negative")
-E("operator.pow", T(2, 3), T(4), raises=RuntimeError, match=r"pow.*\(2, 3\).*\(4,?\)")
+E("operator.pow", I(3), -1, raises=RuntimeError, match=("pow", "negative"))
+E("operator.pow", T(2, 3), T(4), raises=RuntimeError, match=("pow", (2, 3), (4,)))
 
 group("comparison")
 for name in ("eq", "ne", "lt", "le", "gt", "ge"):
@@ -512,7 +535,7 @@ for name in ("eq", "ne", "lt", "le", "gt", "ge"):
     S(spellings, B(5), True)
     S(spellings, C(SPECIAL), C([[nan], [inf], [-0.0], [1.0]]))
     S(f"operator.{name}", 1, I(5, high=3))
-    E(f"operator.{name}", T(3, 4), T(5), raises=RuntimeError, match=rf"{name}.*\(3, 4\).*\(5,?\)")
+    E(f"operator.{name}", T(3, 4), T(5), raises=RuntimeError, match=(name, (3, 4), (5,)))
 for name, method in (("and_", "logical_and"), ("or_", "logical_or"), ("xor", "logical_xor")):
     S(f"operator.{name} Tensor.{method} {method}", B(3, 4), B(4))
     S(f"operator.{name} Tensor.{method} {method}", B(0), B(1))
@@ -531,8 +554,8 @@ S("allclose", C([1.0, nan]), C([1.0, nan]))
 S("Tensor.allclose", C([1.0, nan]), C([1.0, nan]), equal_nan=True)
 S("equal Tensor.equal", C([1.0, 2.0]), C([1.0, 2.0]))
 S("equal Tensor.equal", C([1.0, 2.0]), C([1.0]))
-E("operator.and_", T(3), T(3), raises=(RuntimeError, TypeError), match=r"and.*float")
-E("operator.invert", T(3), raises=(RuntimeError, TypeError), match=r"(not|invert).*float")
+E("operator.and_", T(3), T(3), raises=(RuntimeError, TypeError), match=("and", "float"))
+E("operator.invert", T(3), raises=(RuntimeError, TypeError), match=("(not|invert)", "float"))
 
 group("unary")
 UNARY = {  # name: spellings, range
@@ -565,7 +588,7 @@ for name, (spellings, low, high) in UNARY.items():
     S(spellings, C([x for x in SPECIAL if name != "gelu" or abs(x) != inf], grad=True)).kink()
     S(spellings, T(5, low=low, high=high, dtype="float32"))
     if name in ("silu", "gelu"):
-        E(spellings, I(3), raises=RuntimeError, match=rf"{name}.*int64")
+        E(spellings, I(3), raises=RuntimeError, match=(name, "int64"))
     else:
         S(spellings, I(4, low=0 if name in ("log", "sqrt", "rsqrt") else -3))
         S(spellings, I(4, low=0 if name in ("log", "sqrt", "rsqrt") else -3, dtype="int32"))
@@ -580,10 +603,16 @@ S("nn.functional.gelu", T(0), approximate="tanh")
 S("nn.functional.gelu", T(33, low=-4.0, high=4.0), approximate="tanh").once()
 S("nn.functional.gelu", C(SPECIAL, grad=True), approximate="tanh").kink()
 S("nn.functional.gelu", T(3), approximate="none")
-E("nn.functional.gelu", T(3), approximate="erf", raises=(RuntimeError, ValueError), match=r"gelu.*erf.*(none|tanh)")
+E(
+    "nn.functional.gelu",
+    T(3),
+    approximate="erf",
+    raises=(RuntimeError, ValueError),
+    match=("gelu", "erf", "(none|tanh)"),
+)
 E("Tensor.exp", T(3), 2, raises=TypeError, match=r"exp")
-E("exp", 1.5, raises=TypeError, match=r"exp.*float")
-E("Tensor.log", T(3), base=2, raises=TypeError, match=r"log.*base")
+E("exp", 1.5, raises=TypeError, match=("exp", "float"))
+E("Tensor.log", T(3), base=2, raises=TypeError, match=("log", "base"))
 
 group("clamp_where")
 for name in ("maximum", "minimum"):
@@ -595,7 +624,7 @@ for name in ("maximum", "minimum"):
     S(f"Tensor.{name} {name}", I(5), I(5))
     S(f"Tensor.{name} {name}", I(5), T(5))
     S(f"Tensor.{name} {name}", B(3), B(3))
-    E(name, T(2, 3), T(4), raises=RuntimeError, match=rf"{name}.*\(2, 3\).*\(4,?\)")
+    E(name, T(2, 3), T(4), raises=RuntimeError, match=(name, (2, 3), (4,)))
 S("max Tensor.max", T(3, 4), T(4))
 S("min Tensor.min", T(3, 4), T(4))
 
@@ -617,8 +646,8 @@ S("Tensor.clamp clamp", I(6, low=-5), min=0)
 S("Tensor.clamp clamp", T(3, 5), T(5, low=-1.5, high=-0.5), T(3, 1, low=0.5, high=1.5))
 S("Tensor.clamp clamp", T(3, 5), min=T(5, low=-1.0, high=0.0))
 S("Tensor.clamp clamp", T(3, 5), max=T(3, 1, low=-1.0, high=1.0))
-E("clamp", T(3), raises=(RuntimeError, ValueError), match=r"clamp.*min.*max")
-E("Tensor.clamp", T(3), minimum=1, raises=TypeError, match=r"clamp.*minimum")
+E("clamp", T(3), raises=(RuntimeError, ValueError), match=("clamp", "min", "max"))
+E("Tensor.clamp", T(3), minimum=1, raises=TypeError, match=("clamp", "minimum"))
 
 S("where", B(3, 4), T(3, 4), T(3, 4))
 S("where", B(3, 1), T(4), T(2, 1, 1))
@@ -634,11 +663,11 @@ S("where", B(3), T(3, dtype="float32"), C(0.0, dtype="float64"))
 S("where", B(3), 1.0, 0.0)
 S("where", B(3), 1, 0)
 S("where", TR(3, 4, dtype="bool"), TR(3, 4), STRIDED(3, 4))
-S("where", C([True, False, True], dtype="bool"), C([1.0, nan, inf], grad=True), C([nan, 2.0, nan], grad=True)).kink()
+S("where", BOOL([True, False, True]), C([1.0, nan, inf], grad=True), C([nan, 2.0, nan], grad=True)).kink()
 S("Tensor.where", T(3, 4), B(4), T(3, 1))
 S("Tensor.where", T(3, 4), B(4), 0.0)
-E("where", T(3), T(3), T(3), raises=RuntimeError, match=r"where.*(condition|bool)")
-E("where", B(2), T(3), T(3), raises=RuntimeError, match=r"where.*\(2,?\).*\(3,?\)")
+E("where", T(3), T(3), T(3), raises=RuntimeError, match=("where", "(condition|bool)"))
+E("where", B(2), T(3), T(3), raises=RuntimeError, match=("where", (2,), (3,)))
 
 S("Tensor.masked_fill masked_fill", T(3, 4), B(3, 4), -1.5)
 S("Tensor.masked_fill masked_fill", T(2, 3, 4), B(3, 1), -inf).kink()
@@ -655,7 +684,7 @@ E(
     I(3),
     0.0,
     raises=RuntimeError,
-    match=r"masked_fill.*bool.*int64|masked_fill.*int64.*bool",
+    match=("masked_fill", "bool", "int64"),
 )
 E(
     "Tensor.masked_fill",
@@ -663,9 +692,9 @@ E(
     B(4),
     0.0,
     raises=RuntimeError,
-    match=r"masked_fill.*\(4,?\).*\(3,?\)|masked_fill.*\(3,?\).*\(4,?\)",
+    match=("masked_fill", (4,), (3,)),
 )
-E("Tensor.masked_fill", T(3), B(3), T(3), raises=RuntimeError, match=r"masked_fill.*(0-d|one number|\(3,?\))")
+E("Tensor.masked_fill", T(3), B(3), T(3), raises=RuntimeError, match=("masked_fill", r"(0-d|one number|\(3,?\))"))
 
 # --- the table: reductions -------------------------------------------------------------------------------
 
@@ -694,16 +723,16 @@ for name in ("sum", "mean", "var", "std", "amax", "amin", "logsumexp"):
     S(spellings, T(2, 3), 1, True)
     S(spellings, T(3, dtype="float32"), dim=0)
     S(spellings, C([[nan, 1.0], [inf, 1.0], [-inf, 1.0], [inf, -inf], [1.0, 1.0]], grad=True), dim=1).kink()
-    E(f"Tensor.{name}", T(3, 4), dim=2, raises=IndexError, match=rf"{name}.*\b2\b")
-    E(f"Tensor.{name}", T(3, 4), dim=-3, raises=IndexError, match=rf"{name}.*-3")
+    E(f"Tensor.{name}", T(3, 4), dim=2, raises=IndexError, match=(name, 2))
+    E(f"Tensor.{name}", T(3, 4), dim=-3, raises=IndexError, match=(name, -3))
     E(
         f"Tensor.{name}",
         T(3, 4),
         dim=(0, -2),
         raises=RuntimeError,
-        match=rf"{name}.*(twice|repeated|more than once|multiple)",
+        match=(name, "(twice|repeated|more than once|multiple)"),
     )
-    E(f"Tensor.{name}", T(3, 4), dim=0, keepdims=True, raises=TypeError, match=rf"{name}.*keepdims", torch_accepts=True)
+    E(f"Tensor.{name}", T(3, 4), dim=0, keepdims=True, raises=TypeError, match=(name, "keepdims"), torch_accepts=True)
 for name in ("sum", "mean"):
     S(f"Tensor.{name} {name}", T(0))
     S(f"Tensor.{name} {name}", T(2, 0, 3), dim=1)
@@ -718,9 +747,9 @@ S("Tensor.sum sum", I(3, dtype="int32"), dim=0)
 S("Tensor.sum sum", B(3, 4))
 S("Tensor.sum sum", B(3, 4), dim=-1)
 S("Tensor.sum sum", T(4, 5, 6, 2), dim=(1, 3)).once()
-E("Tensor.mean", I(3), raises=RuntimeError, match=r"mean.*int64")
-E("Tensor.mean", B(3), raises=RuntimeError, match=r"mean.*bool")
-E("Tensor.sum", T(3), axis=0, raises=TypeError, match=r"sum.*axis", torch_accepts=True)
+E("Tensor.mean", I(3), raises=RuntimeError, match=("mean", "int64"))
+E("Tensor.mean", B(3), raises=RuntimeError, match=("mean", "bool"))
+E("Tensor.sum", T(3), axis=0, raises=TypeError, match=("sum", "axis"), torch_accepts=True)
 
 S("Tensor.prod prod", T(5))
 S("Tensor.prod prod", T(2, 3))
@@ -733,7 +762,7 @@ S("Tensor.prod prod", I(3, 2, low=-3))
 S("Tensor.prod prod", B(3))
 S("Tensor.prod prod", C([2.0, 0.0, 3.0], grad=True)).once()
 S("Tensor.prod prod", C([[2.0, 0.0, 3.0], [0.0, 0.0, 5.0], [1.0, 2.0, 3.0]], grad=True), dim=1).once()
-E("Tensor.prod", T(3, 4), dim=2, raises=IndexError, match=r"prod.*\b2\b")
+E("Tensor.prod", T(3, 4), dim=2, raises=IndexError, match=("prod", 2))
 
 TIES = [[1.0, 3.0, 3.0, 2.0], [0.0, 0.0, 0.0, 0.0], [-1.0, -2.0, -1.0, -2.0]]
 for name in ("max", "min"):
@@ -778,18 +807,23 @@ for name in ("max", "min"):
         S(f"Tensor.{arg} {arg}", I(3, 4, high=100), dim=0)
         S(f"Tensor.{arg} {arg}", T(2, 0, 3), dim=0)
         S(f"Tensor.{arg} {arg}", T(5, 41), dim=1)
-        E(f"Tensor.{arg}", T(0), raises=(RuntimeError, IndexError), match=rf"{arg}.*(empty|no elements|size 0|\(0,?\))")
-        E(f"Tensor.{arg}", T(3, 4), dim=2, raises=IndexError, match=rf"{arg}.*\b2\b")
-    E(f"Tensor.{name}", T(0), raises=RuntimeError, match=rf"{name}.*(empty|no elements|size 0|\(0,?\))")
+        E(f"Tensor.{arg}", T(0), raises=(RuntimeError, IndexError), match=(arg, r"(empty|no elements|size 0|\(0,?\))"))
+        E(f"Tensor.{arg}", T(3, 4), dim=2, raises=IndexError, match=(arg, 2))
+    E(f"Tensor.{name}", T(0), raises=RuntimeError, match=(name, r"(empty|no elements|size 0|\(0,?\))"))
     E(
         f"Tensor.{name}",
         T(2, 0),
         dim=1,
         raises=(RuntimeError, IndexError),
-        match=rf"{name}.*(empty|no elements|size 0|\(2, 0\))",
+        match=(name, r"(empty|no elements|size 0|\(2, 0\))"),
     )
-    E(f"Tensor.{name}", T(3, 4), dim=5, raises=IndexError, match=rf"{name}.*\b5\b")
-    E(f"Tensor.a{name}", T(0), raises=(RuntimeError, IndexError), match=rf"a{name}.*(empty|no elements|size 0|\(0,?\))")
+    E(f"Tensor.{name}", T(3, 4), dim=5, raises=IndexError, match=(name, 5))
+    E(
+        f"Tensor.a{name}",
+        T(0),
+        raises=(RuntimeError, IndexError),
+        match=(f"a{name}", r"(empty|no elements|size 0|\(0,?\))"),
+    )
 
 for name in ("var", "std"):
     S(f"Tensor.{name} {name}", T(3, 4), dim=1, correction=0)
@@ -803,14 +837,14 @@ for name in ("var", "std"):
     S(f"Tensor.{name} {name}", T(2, 0), dim=1)
     S(f"Tensor.{name} {name}", C([[2.0, 2.0, 2.0], [1.0, 2.0, 4.0]], grad=True), dim=1).kink()  # std at variance 0
     S(f"Tensor.{name} {name}", C([1e6, 1e6 + 1, 1e6 + 2, 1e6 + 4]))  # two passes, or nothing is left
-    E(f"Tensor.{name}", I(3), raises=RuntimeError, match=rf"{name}.*int64")
+    E(f"Tensor.{name}", I(3), raises=RuntimeError, match=(name, "int64"))
 
 S("Tensor.logsumexp logsumexp", T(), 0)
 S("Tensor.logsumexp logsumexp", T(3, 4), (0, 1))
 S("Tensor.logsumexp logsumexp", C([[1000.0, 1001.0], [-1000.0, -1001.0]], grad=True), 1).kink()
 S("Tensor.logsumexp logsumexp", C([[-inf, -inf], [-inf, 0.0], [inf, 1.0]], grad=True), 1).kink()
 S("Tensor.logsumexp logsumexp", T(2, 0), 1)
-E("Tensor.logsumexp", T(3), raises=TypeError, match=r"logsumexp.*dim")
+E("Tensor.logsumexp", T(3), raises=TypeError, match=("logsumexp", "dim"))
 
 for name in ("any", "all"):
     for dims in ({}, {"dim": 0}, {"dim": -1, "keepdim": True}, {"dim": (0, 2)}):
@@ -820,7 +854,7 @@ for name in ("any", "all"):
     S(f"Tensor.{name} {name}", T(0))
     S(f"Tensor.{name} {name}", B(2, 0), dim=1)
     S(f"Tensor.{name} {name}", B())
-    E(f"Tensor.{name}", B(3), dim=1, raises=IndexError, match=rf"{name}.*\b1\b")
+    E(f"Tensor.{name}", B(3), dim=1, raises=IndexError, match=(name, 1))
 
 for x in (T(2, 3, 4), TR(2, 3, 4), I(2, 3, 4), B(2, 3, 4)):
     for dim in (0, 1, -1):
@@ -831,8 +865,8 @@ S("Tensor.cumsum cumsum", T(2, 0), dim=1)
 S("Tensor.cumsum cumsum", STRIDED(5), 0)
 S("Tensor.cumsum cumsum", I(3, dtype="int32"), 0)
 S("Tensor.cumsum cumsum", C([1.0, nan, 2.0, inf]), 0)
-E("Tensor.cumsum", T(3), 1, raises=IndexError, match=r"cumsum.*\b1\b")
-E("Tensor.cumsum", T(3), raises=TypeError, match=r"cumsum.*dim")
+E("Tensor.cumsum", T(3), 1, raises=IndexError, match=("cumsum", 1))
+E("Tensor.cumsum", T(3), raises=TypeError, match=("cumsum", "dim"))
 
 group("softmax")
 for name in ("softmax", "log_softmax"):
@@ -856,37 +890,19 @@ for name in ("softmax", "log_softmax"):
     S(spellings, T(3, dtype="float32"), dim=0)
     S(spellings, T(3, dtype="float32"), dim=0, dtype=DT("float64"))
     S(spellings, I(3), dim=0, dtype=DT("float32"))
-    E(f"nn.functional.{name}", T(3, 4), dim=2, raises=IndexError, match=rf"{name}.*\b2\b")
-    E(f"nn.functional.{name}", I(3), dim=0, raises=RuntimeError, match=rf"{name}.*int64")
-    E(f"Tensor.{name}", T(3), raises=TypeError, match=rf"{name}.*dim")
+    E(f"nn.functional.{name}", T(3, 4), dim=2, raises=IndexError, match=(name, 2))
+    E(f"nn.functional.{name}", I(3), dim=0, raises=RuntimeError, match=(name, "int64"))
+    E(f"Tensor.{name}", T(3), raises=TypeError, match=(name, "dim"))
 
 # --- the table: products ---------------------------------------------------------------------------------
 
 group("matmul")
 SHAPES = [
-    ((3,), (3,)),
-    ((3, 4), (4,)),
-    ((3,), (3, 4)),
-    ((3, 4), (4, 5)),
-    ((1, 1), (1, 1)),
-    ((1, 7), (7, 1)),
-    ((5, 1), (1, 6)),
-    ((2, 3, 4), (2, 4, 5)),
-    ((2, 3, 4), (4, 2)),
-    ((3, 4), (2, 4, 2)),
-    ((2, 1, 3, 4), (3, 4, 2)),
-    ((4, 1, 2, 3), (1, 2, 3, 2)),
-    ((2, 3, 4), (4,)),
-    ((4,), (2, 4, 3)),
-    ((2, 2, 3), (2, 1, 3, 1)),
-    ((0, 3), (3, 2)),
-    ((2, 0), (0, 3)),
-    ((2, 3), (3, 0)),
-    ((0,), (0,)),
-    ((0, 2, 3), (3, 4)),
-    ((2, 3, 0), (0, 2)),
-    ((0, 3), (3,)),
-]
+    ((3,), (3,)), ((3, 4), (4,)), ((3,), (3, 4)), ((3, 4), (4, 5)), ((1, 1), (1, 1)), ((1, 7), (7, 1)),
+    ((5, 1), (1, 6)), ((2, 3, 4), (2, 4, 5)), ((2, 3, 4), (4, 2)), ((3, 4), (2, 4, 2)), ((2, 1, 3, 4), (3, 4, 2)),
+    ((4, 1, 2, 3), (1, 2, 3, 2)), ((2, 3, 4), (4,)), ((4,), (2, 4, 3)), ((2, 2, 3), (2, 1, 3, 1)), ((0, 3), (3, 2)),
+    ((2, 0), (0, 3)), ((2, 3), (3, 0)), ((0,), (0,)), ((0, 2, 3), (3, 4)), ((2, 3, 0), (0, 2)), ((0, 3), (3,)),
+]  # fmt: skip
 for a, b in SHAPES:
     S("operator.matmul Tensor.matmul matmul", T(*a), T(*b))
 S("operator.matmul", T(7, 17), T(17, 9)).large()
@@ -902,87 +918,62 @@ S("operator.matmul", I(3, 4), I(4, 2, low=-3))
 S("operator.matmul", I(4), I(4))
 S("operator.matmul", T(2, 3, dtype="float32"), T(3, 2, dtype="float32"))
 S("operator.matmul", C([[nan, 0.0], [inf, 1.0]], grad=True), C([[0.0, 1.0], [1.0, -inf]], grad=True)).kink()
-E("matmul", T(3, 4), T(5, 6), raises=RuntimeError, match=r"matmul: \(3, 4\) @ \(5, 6\).*\b4\b.*\b5\b")
-E("operator.matmul", T(4), T(5), raises=RuntimeError, match=r"matmul: \(4,?\) @ \(5,?\).*\b4\b.*\b5\b")
-E("operator.matmul", T(3, 4), T(3), raises=RuntimeError, match=r"matmul: \(3, 4\) @ \(3,?\).*\b4\b.*\b3\b")
+E("matmul", T(3, 4), T(5, 6), raises=RuntimeError, match=(r"matmul: \(3, 4\) @ \(5, 6\)", 4, 5))
+E("operator.matmul", T(4), T(5), raises=RuntimeError, match=(r"matmul: \(4,?\) @ \(5,?\)", 4, 5))
+E("operator.matmul", T(3, 4), T(3), raises=RuntimeError, match=(r"matmul: \(3, 4\) @ \(3,?\)", 4, 3))
 E(
     "operator.matmul",
     T(2, 3, 4),
     T(3, 4, 5),
     raises=RuntimeError,
-    match=r"matmul: \(2, 3, 4\) @ \(3, 4, 5\).*(batch|broadcast)",
+    match=(r"matmul: \(2, 3, 4\) @ \(3, 4, 5\)", "(batch|broadcast)"),
 )
-E("operator.matmul", T(), T(3), raises=RuntimeError, match=r"matmul.*\(\).*\(3,?\)")
-E("operator.matmul", T(3, 4), 2.0, raises=TypeError, match=r"matmul.*float")
-E("matmul", T(2, 3, dtype="float32"), T(3, 2, dtype="float64"), raises=RuntimeError, match=r"matmul.*float32.*float64")
-E("matmul", T(2, 3), I(3, 2), raises=RuntimeError, match=r"matmul.*float.*int64")
+E("operator.matmul", T(), T(3), raises=RuntimeError, match=("matmul", (), (3,)))
+E("operator.matmul", T(3, 4), 2.0, raises=TypeError, match=("matmul", "float"))
+E(
+    "matmul",
+    T(2, 3, dtype="float32"),
+    T(3, 2, dtype="float64"),
+    raises=RuntimeError,
+    match=("matmul", "float32", "float64"),
+)
+E("matmul", T(2, 3), I(3, 2), raises=RuntimeError, match=("matmul", "float", "int64"))
 
 group("einsum")
 PATTERNS = [
-    ("ij,jk->ik", (3, 4), (4, 2)),
-    ("ij,jk", (3, 4), (4, 2)),
-    ("ij->ji", (3, 4)),
-    ("ji", (3, 4)),
-    ("ij->", (3, 4)),
-    ("ij->i", (3, 4)),
-    ("ij->j", (3, 4)),
-    ("i,i->", (4,), (4,)),
-    ("i,i", (4,), (4,)),
-    ("i,j->ij", (3,), (4,)),
-    ("i,j", (3,), (4,)),
-    ("ij,ij->ij", (3, 4), (3, 4)),
-    ("ij,ij->", (3, 4), (3, 4)),
-    ("ij,ij->i", (3, 4), (3, 4)),
-    ("ij,kj->ik", (3, 4), (2, 4)),
-    ("bij,bjk->bik", (2, 3, 4), (2, 4, 2)),
-    ("bij,jk->bik", (2, 3, 4), (4, 2)),
-    ("bij,bkj->bik", (2, 3, 4), (2, 2, 4)),
-    ("bhid,bhjd->bhij", (1, 2, 3, 2), (1, 2, 2, 2)),
-    ("bchw,hw->cb", (2, 2, 2, 3), (2, 3)),
-    ("bqhd,bkhd->bhqk", (1, 2, 2, 3), (1, 3, 2, 3)),
-    ("ij,jk,kl->il", (2, 3), (3, 2), (2, 3)),
-    ("i,j,k->ijk", (2,), (3,), (2,)),
-    ("ij,j,i->", (2, 3), (3,), (2,)),
-    ("ba,bc,bd->acd", (2, 2), (2, 3), (2, 2)),
-    ("...ij,...jk->...ik", (2, 3, 4), (2, 4, 2)),
-    ("...i->...", (2, 3, 4)),
-    ("i...->...i", (2, 3, 4)),
-    ("...ij,jk->...ik", (2, 1, 3, 2), (2, 2)),
-    ("...i,...i->...", (2, 1, 3), (4, 3)),
-    ("b...,b...->b...", (2, 3, 2), (2, 3, 2)),
-    ("...i,...i", (2, 3), (2, 3)),
-    ("ij...->...", (2, 3, 4)),
-    (" i j , j k -> i k ", (3, 4), (4, 2)),
-    ("Ab,bC->AC", (2, 3), (3, 2)),
-    ("aB,Bc", (2, 3), (3, 2)),
-    ("ba", (2, 3)),
-    ("ij,j->ij", (3, 4), (4,)),
-    (",ij->ij", (), (2, 3)),
-    ("ij,->ij", (2, 3), ()),
-    ("ij,jk->ik", (3, 0), (0, 2)),
-    ("ij,jk->ik", (0, 4), (4, 2)),
-    ("i->", (0,)),
-    ("ij,k->jk", (2, 3), (2,)),
-    ("ij,kl->jl", (2, 3), (2, 2)),
-]
+    ("ij,jk->ik", (3, 4), (4, 2)), ("ij,jk", (3, 4), (4, 2)), ("ij->ji", (3, 4)), ("ji", (3, 4)), ("ij->", (3, 4)),
+    ("ij->i", (3, 4)), ("ij->j", (3, 4)), ("i,i->", (4,), (4,)), ("i,i", (4,), (4,)), ("i,j->ij", (3,), (4,)),
+    ("i,j", (3,), (4,)), ("ij,ij->ij", (3, 4), (3, 4)), ("ij,ij->", (3, 4), (3, 4)), ("ij,ij->i", (3, 4), (3, 4)),
+    ("ij,kj->ik", (3, 4), (2, 4)), ("bij,bjk->bik", (2, 3, 4), (2, 4, 2)), ("bij,jk->bik", (2, 3, 4), (4, 2)),
+    ("bij,bkj->bik", (2, 3, 4), (2, 2, 4)), ("bhid,bhjd->bhij", (1, 2, 3, 2), (1, 2, 2, 2)),
+    ("bchw,hw->cb", (2, 2, 2, 3), (2, 3)), ("bqhd,bkhd->bhqk", (1, 2, 2, 3), (1, 3, 2, 3)),
+    ("ij,jk,kl->il", (2, 3), (3, 2), (2, 3)), ("i,j,k->ijk", (2,), (3,), (2,)), ("ij,j,i->", (2, 3), (3,), (2,)),
+    ("ba,bc,bd->acd", (2, 2), (2, 3), (2, 2)), ("...ij,...jk->...ik", (2, 3, 4), (2, 4, 2)),
+    ("...i->...", (2, 3, 4)), ("i...->...i", (2, 3, 4)), ("...ij,jk->...ik", (2, 1, 3, 2), (2, 2)),
+    ("...i,...i->...", (2, 1, 3), (4, 3)), ("b...,b...->b...", (2, 3, 2), (2, 3, 2)), ("...i,...i", (2, 3), (2, 3)),
+    ("ij...->...", (2, 3, 4)), (" i j , j k -> i k ", (3, 4), (4, 2)), ("Ab,bC->AC", (2, 3), (3, 2)),
+    ("aB,Bc", (2, 3), (3, 2)), ("ba", (2, 3)), ("ij,j->ij", (3, 4), (4,)), (",ij->ij", (), (2, 3)),
+    ("ij,->ij", (2, 3), ()), ("ij,jk->ik", (3, 0), (0, 2)), ("ij,jk->ik", (0, 4), (4, 2)), ("i->", (0,)),
+    ("ij,k->jk", (2, 3), (2,)), ("ij,kl->jl", (2, 3), (2, 2)),
+]  # fmt: skip
 for pattern, *shapes in PATTERNS:
     S("einsum", pattern, *[T(*shape) for shape in shapes])
 S("einsum", "ij,jk->ik", TR(3, 4), STRIDED(4, 2))
 S("einsum", "bij,bij->b", EXPANDED(2, 3, 2), TR(2, 3, 2))
 S("einsum", "ij,jk->ik", I(2, 3), I(3, 2))
 S("einsum", "ij,jk->ik", T(2, 3, dtype="float32"), T(3, 2, dtype="float32"))
-E("einsum", "ij,jk->ik", T(3, 4), T(5, 6), raises=RuntimeError, match=r"einsum.*j.*\b4\b.*\b5\b")
+E("einsum", "ij,jk->ik", T(3, 4), T(5, 6), raises=RuntimeError, match=("einsum", "j", 4, 5))
 E(
     "einsum",
     "ij,jk->ik",
     T(3, 4),
     raises=(RuntimeError, ValueError),
-    match=r"einsum.*(\b2\b.*\b1\b|\b1\b.*\b2\b|two.*one|one.*two)",
+    match=("einsum", r"(\b2\b.*\b1\b|\b1\b.*\b2\b|two.*one|one.*two)"),
 )
-E("einsum", "ij->ik", T(3, 4), raises=RuntimeError, match=r"einsum.*k")
-E("einsum", "ijk->i", T(3, 4), raises=RuntimeError, match=r"einsum.*ijk.*(\(3, 4\)|\b3\b.*\b2\b)")
-E("einsum", "ij->ii", T(3, 4), raises=RuntimeError, match=r"einsum.*i")
-E("einsum", "i1->i", T(3, 4), raises=(RuntimeError, ValueError), match=r"einsum.*1")
+E("einsum", "ij->ik", T(3, 4), raises=RuntimeError, match=("einsum", "k"))
+E("einsum", "ijk->i", T(3, 4), raises=RuntimeError, match=("einsum", "ijk", r"(\(3, 4\)|\b3\b.*\b2\b)"))
+E("einsum", "ij->ii", T(3, 4), raises=RuntimeError, match=("einsum", "i"))
+E("einsum", "i1->i", T(3, 4), raises=(RuntimeError, ValueError), match=("einsum", "1"))
 
 # --- the table: shapes -----------------------------------------------------------------------------------
 
@@ -1009,12 +1000,12 @@ S("Tensor.view", T(), 1)
 S("Tensor.view", T(0, 3), 3, 0)
 S("Tensor.view", STRIDED(4, 2), 2, 2, 2)
 S("Tensor.view_as", T(2, 6), T(3, 4))
-E("Tensor.reshape", X, 5, 5, raises=RuntimeError, match=r"reshape.*\(2, 3, 4\).*\(5, 5\)|reshape.*\(5, 5\).*24")
-E("Tensor.reshape", X, -1, -1, raises=RuntimeError, match=r"reshape.*-1")
-E("Tensor.reshape", X, -1, 5, raises=RuntimeError, match=r"reshape.*\(-1, 5\)|reshape.*\(2, 3, 4\)")
-E("Tensor.reshape", T(2, 0), -1, 0, raises=RuntimeError, match=r"reshape.*-1")
-E("Tensor.view", TR(3, 4), 12, raises=RuntimeError, match=r"view.*reshape")
-E("Tensor.view", X, 7, raises=RuntimeError, match=r"view.*\(2, 3, 4\).*\(7,?\)|view.*\(7,?\).*24")
+E("Tensor.reshape", X, 5, 5, raises=RuntimeError, match=("reshape", (5, 5), r"\(2, 3, 4\)|24"))
+E("Tensor.reshape", X, -1, -1, raises=RuntimeError, match=("reshape", -1))
+E("Tensor.reshape", X, -1, 5, raises=RuntimeError, match=("reshape", r"\(-1, 5\)|\(2, 3, 4\)"))
+E("Tensor.reshape", T(2, 0), -1, 0, raises=RuntimeError, match=("reshape", -1))
+E("Tensor.view", TR(3, 4), 12, raises=RuntimeError, match=("view", "reshape"))
+E("Tensor.view", X, 7, raises=RuntimeError, match=("view", (7,), r"\(2, 3, 4\)|24"))
 
 S("Tensor.transpose transpose", X, 0, 1)
 S("Tensor.transpose transpose", X, -1, 0)
@@ -1033,10 +1024,10 @@ S("Tensor.t t", T(3, 4))
 S("Tensor.movedim movedim", X, 0, 2)
 S("Tensor.movedim movedim", X, -1, 0)
 S("Tensor.movedim movedim", X, (0, 1), (2, 0))
-E("Tensor.transpose", X, 0, 3, raises=IndexError, match=r"transpose.*\b3\b")
-E("Tensor.permute", X, 0, 1, raises=(RuntimeError, ValueError), match=r"permute.*\(0, 1\)")
-E("Tensor.permute", X, 0, 1, 1, raises=(RuntimeError, ValueError), match=r"permute.*\(0, 1, 1\)")
-E("Tensor.mT", T(3), raises=RuntimeError, match=r"mT.*\(3,?\)|transpose.*\(3,?\)|mT.*1-d")
+E("Tensor.transpose", X, 0, 3, raises=IndexError, match=("transpose", 3))
+E("Tensor.permute", X, 0, 1, raises=(RuntimeError, ValueError), match=("permute", (0, 1)))
+E("Tensor.permute", X, 0, 1, 1, raises=(RuntimeError, ValueError), match=("permute", (0, 1, 1)))
+E("Tensor.mT", T(3), raises=RuntimeError, match=("mT|transpose", r"\(3,?\)|1-d"))
 
 S("Tensor.expand", T(3, 1), 3, 4)
 S("Tensor.expand", T(3, 1), (2, 3, 4))
@@ -1047,9 +1038,9 @@ S("Tensor.expand", STRIDED(1, 3), 2, 3)
 S("Tensor.expand_as", T(3, 1), T(3, 4))
 S("Tensor.broadcast_to broadcast_to", T(3, 1), (2, 3, 4))
 S("Tensor.broadcast_to broadcast_to", I(3), (2, 3))
-E("Tensor.expand", T(3, 2), 3, 4, raises=RuntimeError, match=r"expand.*\(3, 2\).*\(3, 4\)")
-E("Tensor.expand", T(3, 2), 2, raises=RuntimeError, match=r"expand.*\(3, 2\).*\(2,?\)")
-E("Tensor.expand", T(3), -1, 3, raises=RuntimeError, match=r"expand.*-1")
+E("Tensor.expand", T(3, 2), 3, 4, raises=RuntimeError, match=("expand", (3, 2), (3, 4)))
+E("Tensor.expand", T(3, 2), 2, raises=RuntimeError, match=("expand", (3, 2), (2,)))
+E("Tensor.expand", T(3), -1, 3, raises=RuntimeError, match=("expand", -1))
 
 S("Tensor.squeeze squeeze", T(1, 3, 1))
 S("Tensor.squeeze squeeze", T(1, 3, 1), 0)
@@ -1071,9 +1062,9 @@ S("Tensor.flatten flatten", X, start_dim=-2, end_dim=-1)
 S("Tensor.flatten flatten", T())
 S("Tensor.flatten flatten", TR(2, 3))
 S("Tensor.flatten flatten", T(2, 0, 3), 1)
-E("Tensor.squeeze", T(1, 3), 2, raises=IndexError, match=r"squeeze.*\b2\b")
-E("Tensor.unsqueeze", T(2, 3), 4, raises=IndexError, match=r"unsqueeze.*\b4\b")
-E("Tensor.flatten", X, 2, 1, raises=RuntimeError, match=r"flatten.*(start|\b2\b)")
+E("Tensor.squeeze", T(1, 3), 2, raises=IndexError, match=("squeeze", 2))
+E("Tensor.unsqueeze", T(2, 3), 4, raises=IndexError, match=("unsqueeze", 4))
+E("Tensor.flatten", X, 2, 1, raises=RuntimeError, match=("flatten", r"(start|\b2\b)"))
 
 S("Tensor.split split", T(7, 2), 3)
 S("Tensor.split split", T(2, 6), 2, 1)
@@ -1095,12 +1086,12 @@ E(
     T(6, 2),
     [1, 2],
     raises=(RuntimeError, ValueError),
-    match=r"split.*(\b3\b|\[1, 2\]|\(1, 2\)).*\b6\b|split.*\b6\b.*(\b3\b|\[1, 2\])",
+    match=("split", 6, r"\b3\b|\[1, 2\]|\(1, 2\)"),
 )
-E("Tensor.split", T(6, 2), 0, raises=(RuntimeError, ValueError), match=r"split.*\b0\b|split.*positive")
-E("Tensor.chunk", T(6, 2), 0, raises=(RuntimeError, ValueError), match=r"chunk.*\b0\b|chunk.*positive")
-E("Tensor.split", T(6, 2), 2, dim=2, raises=IndexError, match=r"split.*\b2\b")
-E("Tensor.unbind", T(), raises=(IndexError, RuntimeError), match=r"unbind.*(0-d|\(\)|\b0\b)")
+E("Tensor.split", T(6, 2), 0, raises=(RuntimeError, ValueError), match=("split", r"\b0\b|positive"))
+E("Tensor.chunk", T(6, 2), 0, raises=(RuntimeError, ValueError), match=("chunk", r"\b0\b|positive"))
+E("Tensor.split", T(6, 2), 2, dim=2, raises=IndexError, match=("split", 2))
+E("Tensor.unbind", T(), raises=(IndexError, RuntimeError), match=("unbind", r"(0-d|\(\)|\b0\b)"))
 
 S("cat", [T(2, 3), T(1, 3)])
 S("cat", (T(2, 3), T(2, 2), T(2, 1)), dim=1)
@@ -1119,14 +1110,14 @@ S("stack", [T(2, 3), TR(2, 3)], -1)
 S("stack", [T(), T()])
 S("stack", [I(2), I(2)], dim=1)
 S("stack", [T(0, 2), T(0, 2)])
-E("cat", [T(2, 3), T(2, 4)], raises=RuntimeError, match=r"cat.*\(2, 3\).*\(2, 4\)")
-E("cat", [T(2, 3), T(2)], raises=RuntimeError, match=r"cat.*\(2, 3\).*\(2,?\)")
-E("cat", [], raises=(RuntimeError, ValueError), match=r"cat.*(empty|no tensors|at least one)")
-E("cat", [T(), T()], raises=RuntimeError, match=r"cat.*(0-d|\(\)|stack)")
-E("cat", [T(2, 3), T(2, 3)], dim=2, raises=IndexError, match=r"cat.*\b2\b")
-E("cat", T(2, 3), raises=TypeError, match=r"cat.*(list|tuple|sequence)")
-E("stack", [T(2, 3), T(3, 2)], raises=RuntimeError, match=r"stack.*\(2, 3\).*\(3, 2\)")
-E("stack", [], raises=(RuntimeError, ValueError), match=r"stack.*(empty|no tensors|at least one)")
+E("cat", [T(2, 3), T(2, 4)], raises=RuntimeError, match=("cat", (2, 3), (2, 4)))
+E("cat", [T(2, 3), T(2)], raises=RuntimeError, match=("cat", (2, 3), (2,)))
+E("cat", [], raises=(RuntimeError, ValueError), match=("cat", "(empty|no tensors|at least one)"))
+E("cat", [T(), T()], raises=RuntimeError, match=("cat", r"(0-d|\(\)|stack)"))
+E("cat", [T(2, 3), T(2, 3)], dim=2, raises=IndexError, match=("cat", 2))
+E("cat", T(2, 3), raises=TypeError, match=("cat", "(list|tuple|sequence)"))
+E("stack", [T(2, 3), T(3, 2)], raises=RuntimeError, match=("stack", (2, 3), (3, 2)))
+E("stack", [], raises=(RuntimeError, ValueError), match=("stack", "(empty|no tensors|at least one)"))
 
 for name in ("tril", "triu"):
     for diagonal in (0, 1, -1, 5, -5):
@@ -1135,9 +1126,9 @@ for name in ("tril", "triu"):
     S(f"Tensor.{name} {name}", TR(4, 3))
     S(f"Tensor.{name} {name}", T(0, 3))
     S(f"Tensor.{name} {name}", I(3, 3))
-    S(f"Tensor.{name} {name}", C([[True] * 4] * 3, dtype="bool"), 1)
+    S(f"Tensor.{name} {name}", BOOL([[True] * 4] * 3), 1)
     S(f"Tensor.{name} {name}", C([[nan, nan], [inf, inf]], grad=True)).kink()  # what is cut off is 0, not NaN
-    E(name, T(3), raises=RuntimeError, match=rf"{name}.*\(3,?\)")
+    E(name, T(3), raises=RuntimeError, match=(name, (3,)))
 S("Tensor.flip flip", X, (0,))
 S("Tensor.flip flip", X, (0, 2))
 S("Tensor.flip flip", X, [-1])
@@ -1145,8 +1136,8 @@ S("Tensor.flip", X, 0, 1)
 S("Tensor.flip flip", STRIDED(2, 3), (1,))
 S("Tensor.flip flip", T(0, 2), (0, 1))
 S("Tensor.flip flip", I(4), (0,))
-E("Tensor.flip", X, 3, raises=IndexError, match=r"flip.*\b3\b")
-E("Tensor.flip", X, 0, 0, raises=RuntimeError, match=r"flip.*(twice|repeated|more than once|multiple)")
+E("Tensor.flip", X, 3, raises=IndexError, match=("flip", 3))
+E("Tensor.flip", X, 0, 0, raises=RuntimeError, match=("flip", "(twice|repeated|more than once|multiple)"))
 S("Tensor.repeat", T(2, 3), 2, 1)
 S("Tensor.repeat", T(2, 3), (2, 1, 2))
 S("Tensor.repeat", T(3), 2, 2)
@@ -1154,8 +1145,8 @@ S("Tensor.repeat", T(), 3)
 S("Tensor.repeat", T(2), 0)
 S("Tensor.repeat", TR(2, 3), 1, 2)
 S("Tensor.repeat", I(2), 3)
-E("Tensor.repeat", T(2, 3), 2, raises=RuntimeError, match=r"repeat.*(\(2, 3\)|\(2,?\)|dimensions)")
-E("Tensor.repeat", T(2), -1, raises=RuntimeError, match=r"repeat.*(-1|negative)")
+E("Tensor.repeat", T(2, 3), 2, raises=RuntimeError, match=("repeat", r"(\(2, 3\)|\(2,?\)|dimensions)"))
+E("Tensor.repeat", T(2), -1, raises=RuntimeError, match=("repeat", "(-1|negative)"))
 S("Tensor.roll roll", X, 1, 0)
 S("Tensor.roll roll", X, -1, 2)
 S("Tensor.roll roll", X, (1, 2), (0, 1))
@@ -1164,40 +1155,19 @@ S("Tensor.roll roll", T(2, 3), 1)
 S("Tensor.roll roll", I(4), shifts=1, dims=0)
 
 group("indexing")
-GET = [  # shape, index
-    ((4, 5), 0),
-    ((4, 5), -1),
-    ((4, 5), (1, 2)),
-    ((4, 5), (-1, -2)),
-    ((4, 5), slice(1, 3)),
-    ((4, 5), slice(None, None, 2)),
-    ((4, 5), (slice(None), slice(1, None, 2))),
-    ((4, 5), (slice(-3, -1), 0)),
-    ((4, 5), slice(10, 20)),
-    ((4, 5), slice(3, 1)),
-    ((4, 5), slice(-100, 100)),
-    ((4, 5), None),
-    ((4, 5), (slice(None), None)),
-    ((4, 5), (None, 0, None)),
-    ((4, 5), ...),
-    ((2, 3, 4), (..., 0)),
-    ((2, 3, 4), (0, ...)),
-    ((2, 3, 4), (0, ..., 1)),
-    ((2, 3, 4), (..., None)),
-    ((2, 3, 4), (..., slice(0, 2))),
-    ((2, 3, 4), (0, 1, 2)),
-    ((2, 3, 4), (0, 1, 2, ...)),
-    ((), ()),
-    ((), ...),
-    ((), None),
-    ((0, 3), slice(None)),
-    ((0, 3), (slice(None), 1)),
-    ((4, 5), ()),
-]
+GET = [
+    ((4, 5), 0), ((4, 5), -1), ((4, 5), (1, 2)), ((4, 5), (-1, -2)), ((4, 5), slice(1, 3)),
+    ((4, 5), slice(None, None, 2)), ((4, 5), (slice(None), slice(1, None, 2))), ((4, 5), (slice(-3, -1), 0)),
+    ((4, 5), slice(10, 20)), ((4, 5), slice(3, 1)), ((4, 5), slice(-100, 100)), ((4, 5), None),
+    ((4, 5), (slice(None), None)), ((4, 5), (None, 0, None)), ((4, 5), ...), ((2, 3, 4), (..., 0)),
+    ((2, 3, 4), (0, ...)), ((2, 3, 4), (0, ..., 1)), ((2, 3, 4), (..., None)), ((2, 3, 4), (..., slice(0, 2))),
+    ((2, 3, 4), (0, 1, 2)), ((2, 3, 4), (0, 1, 2, ...)), ((), ()), ((), ...), ((), None), ((0, 3), slice(None)),
+    ((0, 3), (slice(None), 1)), ((4, 5), ()),
+]  # fmt: skip
 for shape, index in GET:
     S("operator.getitem Tensor.__getitem__", T(*shape), index)
-ROWS, MATRIX = C([2, 0, 2, -1], dtype="int64"), C([[0, 1], [3, 3], [1, 0]], dtype="int64")
-COLUMNS = C([1, 1, 4, -5], dtype="int64")
+ROWS, MATRIX = INT([2, 0, 2, -1]), INT([[0, 1], [3, 3], [1, 0]])
+COLUMNS = INT([1, 1, 4, -5])
 for x in (T(4, 5), TR(4, 5), STRIDED(4, 5)):
     S("operator.getitem", x, slice(1, None, 2))
     S("operator.getitem", x, ROWS)
@@ -1205,124 +1175,76 @@ for x in (T(4, 5), TR(4, 5), STRIDED(4, 5)):
     S("operator.getitem", x, (ROWS, COLUMNS))
     S("operator.getitem", x, B(4, 5))
 ADVANCED = [
-    (T(4, 5), MATRIX),
-    (T(4, 5), (ROWS, 1)),
-    (T(4, 5), (2, ROWS)),
-    (T(4, 5), (ROWS, slice(1, 4))),
-    (T(4, 5), (slice(0, 3), COLUMNS)),
-    (T(4, 5), (MATRIX, C([[1], [2], [0]], dtype="int64"))),
-    (T(4, 5), (C(1, dtype="int64"), ROWS)),
-    (T(4, 5), C(2, dtype="int64")),
-    (T(4, 5), (C(-1, dtype="int64"), C(0, dtype="int64"))),
-    (T(4, 5), [0, 2, 0]),
-    (T(4, 5), ([0, 2], [1, 1])),
-    (T(4, 5), (..., ROWS)),
-    (T(4, 5), (None, ROWS)),
-    (T(4, 5), (ROWS, None)),
-    (T(4, 5), (ROWS, ...)),
-    (T(4, 5), C([], dtype="int64")),
-    (T(0, 3), C([], dtype="int64")),
-    (T(6), ROWS),
-    (T(4, 5), I(3, high=4, dtype="int32")),
-    (T(4, 3, 5), (ROWS, slice(None), COLUMNS)),  # indices apart: their shape goes to the front
-    (T(4, 3, 5), (slice(None), C([0, 2], dtype="int64"), C([1, 4], dtype="int64"))),
-    (T(4, 3, 5), (slice(None), C([[0], [2]], dtype="int64"), C([1, 4], dtype="int64"))),
-    (T(3, 4, 5), (0, slice(None), COLUMNS)),
-    (T(3, 4, 5), (slice(None), 0, COLUMNS)),
-    (T(3, 4, 5), (C([0, 2], dtype="int64"), slice(1, 3), 0)),
-    (T(2, 4, 3, 2), (slice(None), C([0, 3], dtype="int64"), C([[1], [2]], dtype="int64"), slice(None, None, 2))),
-    (T(2, 4, 3, 2), (C([0, 1], dtype="int64"), None, C([0, 3], dtype="int64"))),
-    (T(4, 5), B(4)),
-    (T(4, 5), (slice(None), B(5))),
-    (T(4, 3, 5), (slice(None), B(3, 5))),
-    (T(4, 3, 5), B(4, 3)),
-    (T(4, 5), (C([True, False, True, True], dtype="bool"), C([1, 0, 2], dtype="int64"))),
-    (T(4, 5), (C([True, False, True, False], dtype="bool"), slice(1, 3))),
-    (T(3), C([False] * 3, dtype="bool")),
-    (T(0), B(0)),
-    (T(2, 3), (B(2), 0)),
-    (T(4, 5), (1, B(5))),
-    (I(4, 5), ROWS),
-    (B(4, 5), (ROWS, COLUMNS)),
-    (T(4, 5), (C([[2]], dtype="int64"), slice(None, None, 2))),
-]
+    (T(4, 5), MATRIX), (T(4, 5), (ROWS, 1)), (T(4, 5), (2, ROWS)), (T(4, 5), (ROWS, slice(1, 4))),
+    (T(4, 5), (slice(0, 3), COLUMNS)), (T(4, 5), (MATRIX, INT([[1], [2], [0]]))),
+    (T(4, 5), (INT(1), ROWS)), (T(4, 5), INT(2)),
+    (T(4, 5), (INT(-1), INT(0))), (T(4, 5), [0, 2, 0]), (T(4, 5), ([0, 2], [1, 1])),
+    (T(4, 5), (..., ROWS)), (T(4, 5), (None, ROWS)), (T(4, 5), (ROWS, None)), (T(4, 5), (ROWS, ...)),
+    (T(4, 5), INT([])), (T(0, 3), INT([])), (T(6), ROWS),
+    (T(4, 5), I(3, high=4, dtype="int32")), (T(4, 3, 5), (ROWS, slice(None), COLUMNS)),
+    (T(4, 3, 5), (slice(None), INT([0, 2]), INT([1, 4]))),
+    (T(4, 3, 5), (slice(None), INT([[0], [2]]), INT([1, 4]))),
+    (T(3, 4, 5), (0, slice(None), COLUMNS)), (T(3, 4, 5), (slice(None), 0, COLUMNS)),
+    (T(3, 4, 5), (INT([0, 2]), slice(1, 3), 0)),
+    (T(2, 4, 3, 2), (slice(None), INT([0, 3]), INT([[1], [2]]), slice(None, None, 2))),
+    (T(2, 4, 3, 2), (INT([0, 1]), None, INT([0, 3]))), (T(4, 5), B(4)),
+    (T(4, 5), (slice(None), B(5))), (T(4, 3, 5), (slice(None), B(3, 5))), (T(4, 3, 5), B(4, 3)),
+    (T(4, 5), (BOOL([True, False, True, True]), INT([1, 0, 2]))),
+    (T(4, 5), (BOOL([True, False, True, False]), slice(1, 3))), (T(3), BOOL([False] * 3)),
+    (T(0), B(0)), (T(2, 3), (B(2), 0)), (T(4, 5), (1, B(5))), (I(4, 5), ROWS), (B(4, 5), (ROWS, COLUMNS)),
+    (T(4, 5), (INT([[2]]), slice(None, None, 2))),
+]  # fmt: skip
 for x, index in ADVANCED:
     S("operator.getitem Tensor.__getitem__", x, index)
 S("operator.getitem", T(7, 3), I(20, high=7)).once()  # many repeats: the gradient is a sum
 for index, told in (
-    (4, r"\b4\b.*\b4\b"),
-    (-5, r"-5.*\b4\b"),
-    ((0, 5), r"\b5\b.*\b5\b"),
-    ((0, 0, 0), r"\b3\b.*\b2\b|\(4, 5\)|too many"),
-    (C([0, 4], dtype="int64"), r"\b4\b"),
-    ((ROWS, C([0, 1], dtype="int64")), r"\(4,?\).*\(2,?\)|broadcast"),
-    (B(3), r"\(3,?\).*\(4,?\)|\(3,?\).*\(4, 5\)|\b3\b.*\b4\b|\b4\b.*\b3\b"),
-    ((slice(None), B(3)), r"\b3\b.*\b5\b|\b5\b.*\b3\b"),
-    (T(3, grad=False), r"float"),
-):
-    E("operator.getitem", T(4, 5), index, raises=(IndexError, RuntimeError), match=rf"index.*({told})")
-E("operator.getitem", T(4, 5), 1.5, raises=(IndexError, TypeError), match=r"index.*(1\.5|float)")
-E("operator.getitem", T(4, 5), "a", raises=(IndexError, TypeError, RuntimeError), match=r"index.*(a|str)")
-E("operator.getitem", T(), 0, raises=IndexError, match=r"index.*(0-d|\(\)|too many)")
+    (4, (4,)), (-5, (-5, r"\b4\b")), ((0, 5), (5,)), ((0, 0, 0), (r"\b3\b|\(4, 5\)|too many",)), (INT([0, 4]), (4,)),
+    ((ROWS, INT([0, 1])), (r"\(2,?\)|broadcast",)), (B(3), (3, 4)), ((slice(None), B(3)), (3, 5)),
+    (T(3, grad=False), ("float",)),
+):  # fmt: skip
+    E("operator.getitem", T(4, 5), index, raises=(IndexError, RuntimeError), match=("index", *told))
+E("operator.getitem", T(4, 5), 1.5, raises=(IndexError, TypeError), match=("index", r"(1\.5|float)"))
+E("operator.getitem", T(4, 5), "a", raises=(IndexError, TypeError, RuntimeError), match=("index", "(a|str)"))
+E("operator.getitem", T(), 0, raises=IndexError, match=("index", r"(0-d|\(\)|too many)"))
 E(
     "operator.getitem",
     T(4, 5),
     slice(None, None, -1),
     raises=ValueError,
-    match=r"index.*(step|-1).*(flip|positive|greater)",
+    match=("index", "(step|-1)", "(flip|positive|greater)"),
 )
-E("operator.getitem", T(4, 5), slice(None, None, 0), raises=ValueError, match=r"index.*step")
+E("operator.getitem", T(4, 5), slice(None, None, 0), raises=ValueError, match=("index", "step"))
 
 for index, value in (
-    (0, 1.5),
-    ((1, 2), 0),
-    (slice(1, 3), -1.0),
-    ((slice(None), slice(0, 2)), 2.0),
-    (..., 3.0),
-    ((..., 0), 1.0),
-    (C([True, False, True, False], dtype="bool"), 0.0),
-    (B(4, 5), -inf),
-    (ROWS, 0.5),
-    ((ROWS, COLUMNS), 2.0),
-    (0, T(5)),
-    (slice(1, 3), T(2, 5)),
-    (slice(1, 3), T(5)),
-    ((slice(None), 1), T(4)),
-    (slice(None, None, 2), T()),
-    (B(4, 5), T()),
-    (C([0, 2], dtype="int64"), T(2, 5)),
-    (C([0, 2], dtype="int64"), T(5)),
-    ((C([0, 2], dtype="int64"), C([1, 3], dtype="int64")), T(2)),
-    ((slice(None), C([0, 3], dtype="int64")), T(4, 2)),
-    (slice(2, 2), 1.0),
-    (C([True, False, True, False], dtype="bool"), T(2, 5)),
-    (slice(None), 0),
-    (0, I(5)),
-    (B(4), T(5)),
-    ((None, 0), T(5)),
-):
+    (0, 1.5), ((1, 2), 0), (slice(1, 3), -1.0), ((slice(None), slice(0, 2)), 2.0), (..., 3.0), ((..., 0), 1.0),
+    (BOOL([True, False, True, False]), 0.0), (B(4, 5), -inf), (ROWS, 0.5), ((ROWS, COLUMNS), 2.0), (0, T(5)),
+    (slice(1, 3), T(2, 5)), (slice(1, 3), T(5)), ((slice(None), 1), T(4)), (slice(None, None, 2), T()),
+    (B(4, 5), T()), (INT([0, 2]), T(2, 5)), (INT([0, 2]), T(5)), ((INT([0, 2]), INT([1, 3])), T(2)),
+    ((slice(None), INT([0, 3])), T(4, 2)), (slice(2, 2), 1.0), (BOOL([True, False, True, False]), T(2, 5)),
+    (slice(None), 0), (0, I(5)), (B(4), T(5)), ((None, 0), T(5)),
+):  # fmt: skip
     sample = S("Tensor.__setitem__ operator.setitem", CLONE(4, 5), index, value)
     if value == -inf:
         sample.kink()
 S("Tensor.__setitem__", I(4), slice(1, 3), 7)
 S("Tensor.__setitem__", I(4), 0, 2.75)
-S("Tensor.__setitem__", I(4), C([0, 2], dtype="int64"), I(2))
+S("Tensor.__setitem__", I(4), INT([0, 2]), I(2))
 S("Tensor.__setitem__", B(4), 1, True)
 S(
     "Tensor.__setitem__",
     T(3, 4, grad=False),
-    C([[True, False, True, False]] * 3, dtype="bool"),
+    BOOL([[True, False, True, False]] * 3),
     C([9.0, 8.0, 7.0, 6.0, 5.0, 4.0]),
 )
 S("Tensor.__setitem__", STRIDED(3, 4, grad=False), (slice(None), 1), T(3, grad=False))
-S("Tensor.__setitem__", TR(3, 4, grad=False), C([1, 2], dtype="int64"), T(2, 4, grad=False))
+S("Tensor.__setitem__", TR(3, 4, grad=False), INT([1, 2]), T(2, 4, grad=False))
 E(
     "Tensor.__setitem__",
     CLONE(4, 5),
     0,
     T(4),
     raises=(RuntimeError, ValueError),
-    match=r"(setitem|index).*\(4,?\).*\(5,?\)",
+    match=("(setitem|index)", (4,), (5,)),
 )
 E(
     "Tensor.__setitem__",
@@ -1330,9 +1252,9 @@ E(
     B(3),
     0.0,
     raises=(IndexError, RuntimeError),
-    match=r"index.*\b3\b.*\b4\b|index.*\b4\b.*\b3\b",
+    match=("index", 3, 4),
 )
-E("Tensor.__setitem__", T(4, 5), 0, 1.0, raises=RuntimeError, match=r"(leaf|requires grad).*(no_grad|clone)")
+E("Tensor.__setitem__", T(4, 5), 0, 1.0, raises=RuntimeError, match=("(leaf|requires grad)", "(no_grad|clone)"))
 
 group("gather_sort")
 S("Tensor.gather gather", T(3, 4), 1, I(3, 2, high=4))
@@ -1345,23 +1267,23 @@ S("Tensor.gather gather", TR(3, 4), 1, I(3, 2, high=4))
 S("Tensor.gather gather", STRIDED(3, 4), 0, TR(2, 4, dtype="int64", low=0, high=3))
 S("Tensor.gather gather", T(3, 4), 1, I(3, 0))
 S("Tensor.gather gather", T(0, 4), 1, I(0, 2))
-S("Tensor.gather gather", T(), 0, C(0, dtype="int64"))
+S("Tensor.gather gather", T(), 0, INT(0))
 S("Tensor.gather gather", I(3, 4), 1, I(3, 2, high=4))
 E(
     "Tensor.gather",
     T(3, 4),
     1,
-    C([[4], [0], [0]], dtype="int64"),
+    INT([[4], [0], [0]]),
     raises=(RuntimeError, IndexError),
-    match=r"gather.*\b4\b",
+    match=("gather", 4),
 )
 E(
     "Tensor.gather",
     T(3, 4),
     1,
-    C([[-1], [0], [0]], dtype="int64"),
+    INT([[-1], [0], [0]]),
     raises=(RuntimeError, IndexError),
-    match=r"gather.*-1",
+    match=("gather", -1),
 )
 E(
     "Tensor.gather",
@@ -1369,11 +1291,11 @@ E(
     1,
     I(4, 2),
     raises=RuntimeError,
-    match=r"gather.*\(4, 2\).*\(3, 4\)|gather.*\(3, 4\).*\(4, 2\)",
+    match=("gather", (4, 2), (3, 4)),
 )
-E("Tensor.gather", T(3, 4), 1, I(3), raises=RuntimeError, match=r"gather.*\(3,?\).*\(3, 4\)|gather.*\(3, 4\).*\(3,?\)")
-E("Tensor.gather", T(3, 4), 1, T(3, 2), raises=RuntimeError, match=r"gather.*(int64|float)")
-E("Tensor.gather", T(3, 4), 2, I(3, 2), raises=IndexError, match=r"gather.*\b2\b")
+E("Tensor.gather", T(3, 4), 1, I(3), raises=RuntimeError, match=("gather", (3,), (3, 4)))
+E("Tensor.gather", T(3, 4), 1, T(3, 2), raises=RuntimeError, match=("gather", "(int64|float)"))
+E("Tensor.gather", T(3, 4), 2, I(3, 2), raises=IndexError, match=("gather", 2))
 
 S("Tensor.topk topk", T(3, 6), 2)
 S("Tensor.topk topk", T(3, 6), 6)
@@ -1386,11 +1308,11 @@ S("Tensor.topk topk", STRIDED(3, 6), 2)
 S("Tensor.topk topk", T(3, 6), 0)
 S("Tensor.topk topk", T(0, 6), 2)
 S("Tensor.topk topk", T(), 1)
-S("Tensor.topk topk", C([5, 3, 9, 1], dtype="int64"), 2)
+S("Tensor.topk topk", INT([5, 3, 9, 1]), 2)
 S("Tensor.topk topk", C([1.0, nan, 3.0, inf, -inf]), 3)
 S("Tensor.topk topk", T(2, 41), 7).once()
-E("Tensor.topk", T(3, 4), 5, raises=RuntimeError, match=r"topk.*\b5\b.*\b4\b|topk.*\b4\b.*\b5\b")
-E("Tensor.topk", T(3, 4), -1, raises=RuntimeError, match=r"topk.*-1")
+E("Tensor.topk", T(3, 4), 5, raises=RuntimeError, match=("topk", 5, 4))
+E("Tensor.topk", T(3, 4), -1, raises=RuntimeError, match=("topk", -1))
 for descending in (False, True):
     S("Tensor.sort sort", T(3, 5), descending=descending)
     S("Tensor.sort sort", T(3, 5), 0, descending)
@@ -1400,14 +1322,14 @@ for descending in (False, True):
     S("Tensor.sort sort", C([1.0, nan, -inf, inf, nan, 0.0, -0.0]), descending=descending, stable=True)
     S("Tensor.argsort argsort", T(3, 5), descending=descending)
     S("Tensor.argsort argsort", T(3, 5), 0, descending)
-    S("Tensor.argsort argsort", C([3, 1, 3, 1, 2], dtype="int64"), descending=descending, stable=True)
+    S("Tensor.argsort argsort", INT([3, 1, 3, 1, 2]), descending=descending, stable=True)
 S("Tensor.sort sort", T(0, 3), 0)
 S("Tensor.sort sort", T())
 S("Tensor.sort sort", I(3, 6, high=100))
 S("Tensor.sort sort", B(5), stable=True)
 S("Tensor.sort sort", T(2, 41)).once()
-E("Tensor.sort", T(3), 1, raises=IndexError, match=r"sort.*\b1\b")
-E("Tensor.argsort", T(3), 1, raises=IndexError, match=r"argsort.*\b1\b|sort.*\b1\b")
+E("Tensor.sort", T(3), 1, raises=IndexError, match=("sort", 1))
+E("Tensor.argsort", T(3), 1, raises=IndexError, match=("sort", 1))
 
 # --- the table: nn.functional ----------------------------------------------------------------------------
 
@@ -1423,8 +1345,8 @@ S(F + "linear", STRIDED(2, 3, 4), OFFSET(5, 4), bias=EXPANDED(5))
 S(F + "linear", T(7, 19), T(33, 19), T(33)).large()
 S(F + "linear", T(2, 4, dtype="float32"), T(3, 4, dtype="float32"), T(3, dtype="float32"))
 S(F + "linear", T(3, 4), T(4))
-E(F + "linear", T(3, 4), T(5, 6), raises=RuntimeError, match=r"linear.*\(3, 4\).*\(5, 6\)")
-E(F + "linear", T(3, 4), T(5, 4), T(6), raises=RuntimeError, match=r"linear.*\(6,?\)")
+E(F + "linear", T(3, 4), T(5, 6), raises=RuntimeError, match=("linear", (3, 4), (5, 6)))
+E(F + "linear", T(3, 4), T(5, 4), T(6), raises=RuntimeError, match=("linear", (6,)))
 
 S(F + "embedding", I(3, high=6), T(6, 4))
 S(F + "embedding", I(2, 5, high=3), T(3, 2))  # repeats: the gradient is a sum
@@ -1432,13 +1354,13 @@ S(F + "embedding", I(high=6), T(6, 4))
 S(F + "embedding", I(0), T(6, 4))
 S(F + "embedding", I(3, high=6), TR(6, 4))
 S(F + "embedding", I(3, high=6, dtype="int32"), T(6, 4))
-S(F + "embedding", C([0, 2, 2, 1, 0], dtype="int64"), T(3, 4), padding_idx=0).kink()
-S(F + "embedding", C([0, 2, 2, 1, 0], dtype="int64"), T(3, 4), padding_idx=-1).kink()
+S(F + "embedding", INT([0, 2, 2, 1, 0]), T(3, 4), padding_idx=0).kink()
+S(F + "embedding", INT([0, 2, 2, 1, 0]), T(3, 4), padding_idx=-1).kink()
 S(F + "embedding", STRIDED(2, 3, dtype="int64", low=0, high=6), T(6, 4))
-E(F + "embedding", C([0, 6], dtype="int64"), T(6, 4), raises=IndexError, match=r"embedding.*\b6\b")
-E(F + "embedding", C([0, -1], dtype="int64"), T(6, 4), raises=IndexError, match=r"embedding.*-1")
-E(F + "embedding", T(3), T(6, 4), raises=RuntimeError, match=r"embedding.*(int64|float)")
-E(F + "embedding", I(3), T(6), raises=(RuntimeError, ValueError), match=r"embedding.*\(6,?\)")
+E(F + "embedding", INT([0, 6]), T(6, 4), raises=IndexError, match=("embedding", 6))
+E(F + "embedding", INT([0, -1]), T(6, 4), raises=IndexError, match=("embedding", -1))
+E(F + "embedding", T(3), T(6, 4), raises=RuntimeError, match=("embedding", "(int64|float)"))
+E(F + "embedding", I(3), T(6), raises=(RuntimeError, ValueError), match=("embedding", (6,)))
 
 for x in (T(3, 4), T(2, 3, 4), T(4), TR(3, 4), STRIDED(3, 4), EXPANDED(3, 4), T(0, 4)):
     S(F + "layer_norm", x, (4,))
@@ -1460,8 +1382,8 @@ S(F + "rms_norm", T(2, 3, 4), (3, 4), T(3, 4))
 S(F + "rms_norm", T(2, 35), (35,), T(35)).large()
 S(F + "rms_norm", C([[0.0, 0.0, 0.0], [1.0, 2.0, 4.0]], grad=True), (3,), eps=1e-5).kink()
 for name in ("layer_norm", "rms_norm"):
-    E(F + name, T(3, 4), (3,), raises=RuntimeError, match=rf"{name}.*\(3,?\).*\(3, 4\)|{name}.*\(3, 4\).*\(3,?\)")
-    E(F + name, T(3, 4), (4,), T(3), raises=RuntimeError, match=rf"{name}.*weight.*\(3,?\)|{name}.*\(3,?\)")
+    E(F + name, T(3, 4), (3,), raises=RuntimeError, match=(name, (3,), (3, 4)))
+    E(F + name, T(3, 4), (4,), T(3), raises=RuntimeError, match=(name, "weight", (3,)))
 
 S(F + "dropout", T(3, 4), 0.0)
 S(F + "dropout", T(3, 4), 0.5, False)
@@ -1469,22 +1391,22 @@ S(F + "dropout", T(3, 4), p=0.3, training=False)
 S(F + "dropout", T(3, 4), 1.0)
 S(F + "dropout", T(3, 4), 0.5).random()
 S(F + "dropout", T(0, 4), 0.5)
-E(F + "dropout", T(3), 1.5, raises=ValueError, match=r"dropout.*1\.5")
-E(F + "dropout", T(3), -0.1, raises=ValueError, match=r"dropout.*-0\.1")
+E(F + "dropout", T(3), 1.5, raises=ValueError, match=("dropout", r"1\.5"))
+E(F + "dropout", T(3), -0.1, raises=ValueError, match=("dropout", r"-0\.1"))
 
-TARGET = C([1, 0, 4, 2], dtype="int64")
+TARGET = INT([1, 0, 4, 2])
 for reduction in ("mean", "sum", "none"):
     S(F + "cross_entropy", T(4, 5), TARGET, reduction=reduction)
-    S(F + "cross_entropy", T(4, 5), C([1, -100, 4, -100], dtype="int64"), reduction=reduction)
-    S(F + "cross_entropy", T(4, 5), C([1, 2, 4, 2], dtype="int64"), ignore_index=2, reduction=reduction)
-    S(F + "cross_entropy", T(4, 5), C([-100] * 4, dtype="int64"), reduction=reduction).kink()  # mean of nothing: NaN
+    S(F + "cross_entropy", T(4, 5), INT([1, -100, 4, -100]), reduction=reduction)
+    S(F + "cross_entropy", T(4, 5), INT([1, 2, 4, 2]), ignore_index=2, reduction=reduction)
+    S(F + "cross_entropy", T(4, 5), INT([-100] * 4), reduction=reduction).kink()  # mean of nothing: NaN
     S(F + "cross_entropy", T(4, 5), TARGET, label_smoothing=0.1, reduction=reduction)
-    S(F + "cross_entropy", T(4, 5), C([1, -100, 4, 2], dtype="int64"), label_smoothing=0.2, reduction=reduction)
+    S(F + "cross_entropy", T(4, 5), INT([1, -100, 4, 2]), label_smoothing=0.2, reduction=reduction)
     S(F + "cross_entropy", T(4, 5), TARGET, T(5, low=0.1, grad=False), reduction=reduction)
     S(
         F + "cross_entropy",
         T(4, 5),
-        C([1, -100, 4, 2], dtype="int64"),
+        INT([1, -100, 4, 2]),
         weight=T(5, low=0.1, grad=False),
         label_smoothing=0.1,
         reduction=reduction,
@@ -1495,12 +1417,12 @@ for reduction in ("mean", "sum", "none"):
     S(F + "cross_entropy", T(2, 5, 3), I(2, 3), reduction=reduction)
     S(F + "cross_entropy", T(2, 3, 2, 2), I(2, 2, 2, high=3), reduction=reduction)
     S(F + "cross_entropy", T(2, 5, 3), T(2, 5, 3, low=0.0, high=0.5), reduction=reduction)
-    S(F + "cross_entropy", T(5), C(3, dtype="int64"), reduction=reduction)
+    S(F + "cross_entropy", T(5), INT(3), reduction=reduction)
     S(F + "cross_entropy", T(5), T(5, low=0.0, high=0.5), reduction=reduction)
     S(F + "cross_entropy", T(0, 5), I(0), reduction=reduction)
     S(F + "cross_entropy", TR(4, 5), TARGET, reduction=reduction)
     S(F + "nll_loss", T(4, 5), TARGET, reduction=reduction)
-    S(F + "nll_loss", T(4, 5), C([1, -100, 4, 2], dtype="int64"), T(5, low=0.1, grad=False), reduction=reduction)
+    S(F + "nll_loss", T(4, 5), INT([1, -100, 4, 2]), T(5, low=0.1, grad=False), reduction=reduction)
     S(F + "mse_loss", T(3, 4), T(3, 4), reduction=reduction)
     S(F + "mse_loss", T(0), T(0), reduction=reduction)
     S(F + "mse_loss", TR(3, 4), STRIDED(3, 4), reduction=reduction)
@@ -1511,7 +1433,7 @@ for reduction in ("mean", "sum", "none"):
         C([0.0, 1.0, 1.0]),
         reduction=reduction,
     ).once()
-S(F + "nll_loss", T(4, 5), C([1, 3, 4, 3], dtype="int64"), ignore_index=3)
+S(F + "nll_loss", T(4, 5), INT([1, 3, 4, 3]), ignore_index=3)
 S(F + "nll_loss", T(2, 5, 3), I(2, 3))
 S(F + "mse_loss", T(), T())
 S(F + "binary_cross_entropy_with_logits", T(3, 4), T(3, 4, low=0.0, high=1.0), weight=T(4, low=0.1, grad=False))
@@ -1519,26 +1441,24 @@ S(F + "binary_cross_entropy_with_logits", T(3, 4), T(3, 4, low=0.0, high=1.0), p
 S(F + "cross_entropy", STRIDED(4, 5), TARGET)
 S(F + "cross_entropy", T(3, 37), I(3, high=37)).large()
 S(F + "cross_entropy", T(4, 5, dtype="float32"), TARGET)
-S(F + "cross_entropy", C([[1000.0, 0.0, -1000.0], [-1000.0, 1000.0, 0.0]], grad=True), C([1, 1], dtype="int64")).kink()
-S(
-    F + "cross_entropy", C([[-inf, 0.0, 1.0], [0.0, -inf, 1.0]], grad=True), C([1, 1], dtype="int64"), reduction="none"
-).kink()
-S(F + "cross_entropy", C([[nan, 0.0], [0.0, 1.0]], grad=True), C([1, -100], dtype="int64"), reduction="none").kink()
-E(F + "cross_entropy", T(4, 5), C([1, 5, 0, 0], dtype="int64"), raises=IndexError, match=r"cross_entropy.*\b5\b")
-E(F + "cross_entropy", T(4, 5), C([1, -1, 0, 0], dtype="int64"), raises=IndexError, match=r"cross_entropy.*-1")
+S(F + "cross_entropy", C([[1000.0, 0.0, -1000.0], [-1000.0, 1000.0, 0.0]], grad=True), INT([1, 1])).kink()
+S(F + "cross_entropy", C([[-inf, 0.0, 1.0], [0.0, -inf, 1.0]], grad=True), INT([1, 1]), reduction="none").kink()
+S(F + "cross_entropy", C([[nan, 0.0], [0.0, 1.0]], grad=True), INT([1, -100]), reduction="none").kink()
+E(F + "cross_entropy", T(4, 5), INT([1, 5, 0, 0]), raises=IndexError, match=("cross_entropy", 5))
+E(F + "cross_entropy", T(4, 5), INT([1, -1, 0, 0]), raises=IndexError, match=("cross_entropy", -1))
 E(
     F + "cross_entropy",
     T(4, 5),
     I(3),
     raises=(RuntimeError, ValueError),
-    match=r"cross_entropy.*(\(4, 5\).*\(3,?\)|\(3,?\).*\(4, 5\)|\b4\b.*\b3\b|\b3\b.*\b4\b)",
+    match=("cross_entropy", r"(\(4, 5\).*\(3,?\)|\(3,?\).*\(4, 5\)|\b4\b.*\b3\b|\b3\b.*\b4\b)"),
 )
 E(
     F + "cross_entropy",
     T(4, 5),
     T(4, 6),
     raises=(RuntimeError, ValueError),
-    match=r"cross_entropy.*(\(4, 5\).*\(4, 6\)|\(4, 6\).*\(4, 5\))",
+    match=("cross_entropy", (4, 5), (4, 6)),
 )
 E(
     F + "cross_entropy",
@@ -1546,7 +1466,7 @@ E(
     I(4),
     reduction="average",
     raises=ValueError,
-    match=r"cross_entropy.*average|average.*(mean|sum|none)",
+    match=("cross_entropy|reduction", "average"),
 )
 E(
     F + "cross_entropy",
@@ -1554,7 +1474,7 @@ E(
     I(4),
     label_smoothing=1.5,
     raises=(RuntimeError, ValueError),
-    match=r"label_smoothing.*1\.5",
+    match=("label_smoothing", r"1\.5"),
 )
 E(
     F + "cross_entropy",
@@ -1562,16 +1482,16 @@ E(
     I(4),
     weight=T(4, grad=False),
     raises=RuntimeError,
-    match=r"(weight|cross_entropy).*(\(4,?\)|\b5\b)",
+    match=("(weight|cross_entropy)", r"(\(4,?\)|\b5\b)"),
 )
-E(F + "nll_loss", T(4, 5), C([1, 5, 0, 0], dtype="int64"), raises=IndexError, match=r"nll_loss.*\b5\b")
-E(F + "mse_loss", T(3, 4), T(5), raises=RuntimeError, match=r"mse_loss.*\(3, 4\).*\(5,?\)")
+E(F + "nll_loss", T(4, 5), INT([1, 5, 0, 0]), raises=IndexError, match=("nll_loss", 5))
+E(F + "mse_loss", T(3, 4), T(5), raises=RuntimeError, match=("mse_loss", (3, 4), (5,)))
 E(
     F + "binary_cross_entropy_with_logits",
     T(3),
     T(4),
     raises=ValueError,
-    match=r"binary_cross_entropy_with_logits.*\(4,?\).*\(3,?\)|binary_cross_entropy_with_logits.*\(3,?\).*\(4,?\)",
+    match=("binary_cross_entropy_with_logits", (4,), (3,)),
 )
 
 group("attention")
@@ -1593,16 +1513,16 @@ S(
     T(2, 2, 2, 2),
     T(2, 2, 3, 2),
     T(2, 2, 3, 2),
-    attn_mask=C([[[[True, True, False]]], [[[True, False, False]]]], dtype="bool"),
+    attn_mask=BOOL([[[[True, True, False]]], [[[True, False, False]]]]),
 ).once()
 S(
     SDPA,
     T(1, 3, 2),
     T(1, 3, 2),
     T(1, 3, 2),
-    attn_mask=C([[True, False, False], [False, False, False], [True, True, True]], dtype="bool"),
+    attn_mask=BOOL([[True, False, False], [False, False, False], [True, True, True]]),
 ).kink()
-S(SDPA, T(1, 2, 2), T(1, 3, 2), T(1, 3, 2), attn_mask=C([[False] * 3] * 2, dtype="bool")).kink()  # 0, and gradient 0
+S(SDPA, T(1, 2, 2), T(1, 3, 2), T(1, 3, 2), attn_mask=BOOL([[False] * 3] * 2)).kink()  # 0, and gradient 0
 S(SDPA, T(2, 3, 2), T(2, 4, 2), T(2, 4, 2), attn_mask=T(3, 4, grad=False))
 S(SDPA, T(2, 3, 2), T(2, 4, 2), T(2, 4, 2), attn_mask=T(2, 3, 4))
 S(SDPA, T(1, 2, 2), T(1, 3, 2), T(1, 3, 2), attn_mask=C([[0.0, -inf, 0.0], [-inf, 0.5, -inf]])).once()
@@ -1615,9 +1535,9 @@ S(SDPA, T(1, 2, 9, 4), T(1, 2, 19, 4), T(1, 2, 19, 4)).large()
 S(SDPA, T(1, 19, 4), T(1, 19, 4), T(1, 19, 4), is_causal=True).large()
 S(SDPA, Q, K, V, dropout_p=0.5).random()
 S(SDPA, C([[[100.0, 0.0], [0.0, 100.0]]], grad=True), C([[[100.0, 0.0], [0.0, 100.0]]], grad=True), T(1, 2, 2)).kink()
-E(SDPA, T(2, 3, 4), T(2, 5, 6), T(2, 5, 4), raises=RuntimeError, match=r"attention.*\(2, 3, 4\).*\(2, 5, 6\)")
-E(SDPA, T(2, 3, 4), T(2, 5, 4), T(2, 6, 4), raises=RuntimeError, match=r"attention.*\(2, 5, 4\).*\(2, 6, 4\)")
-E(SDPA, T(2, 3, 4), T(2, 5, 4), T(2, 5, 4), attn_mask=B(4, 5), raises=RuntimeError, match=r"attention.*\(4, 5\)")
+E(SDPA, T(2, 3, 4), T(2, 5, 6), T(2, 5, 4), raises=RuntimeError, match=("attention", (2, 3, 4), (2, 5, 6)))
+E(SDPA, T(2, 3, 4), T(2, 5, 4), T(2, 6, 4), raises=RuntimeError, match=("attention", (2, 5, 4), (2, 6, 4)))
+E(SDPA, T(2, 3, 4), T(2, 5, 4), T(2, 5, 4), attn_mask=B(4, 5), raises=RuntimeError, match=("attention", (4, 5)))
 E(
     SDPA,
     T(2, 3, 4),
@@ -1626,18 +1546,18 @@ E(
     attn_mask=B(3, 3),
     is_causal=True,
     raises=RuntimeError,
-    match=r"attention.*(attn_mask.*is_causal|is_causal.*attn_mask)",
+    match=("attention", "attn_mask", "is_causal"),
 )
-E(SDPA, T(2, 3, 4), T(2, 3, 4), T(2, 3, 4), attn_mask=I(3, 3), raises=RuntimeError, match=r"attention.*int64")
+E(SDPA, T(2, 3, 4), T(2, 3, 4), T(2, 3, 4), attn_mask=I(3, 3), raises=RuntimeError, match=("attention", "int64"))
 
-S(F + "one_hot", C([0, 2, 1], dtype="int64"))
-S(F + "one_hot", C([0, 2, 1], dtype="int64"), 5)
+S(F + "one_hot", INT([0, 2, 1]))
+S(F + "one_hot", INT([0, 2, 1]), 5)
 S(F + "one_hot", I(2, 3, high=4), num_classes=4)
-S(F + "one_hot", C(1, dtype="int64"), 3)
+S(F + "one_hot", INT(1), 3)
 S(F + "one_hot", I(0), 3)
-E(F + "one_hot", C([0, 3], dtype="int64"), 3, raises=(RuntimeError, IndexError), match=r"one_hot.*\b3\b")
-E(F + "one_hot", C([0, -1], dtype="int64"), 3, raises=(RuntimeError, IndexError), match=r"one_hot.*(-1|negative)")
-E(F + "one_hot", T(3), 3, raises=RuntimeError, match=r"one_hot.*(int64|float)")
+E(F + "one_hot", INT([0, 3]), 3, raises=(RuntimeError, IndexError), match=("one_hot", 3))
+E(F + "one_hot", INT([0, -1]), 3, raises=(RuntimeError, IndexError), match=("one_hot", "(-1|negative)"))
+E(F + "one_hot", T(3), 3, raises=RuntimeError, match=("one_hot", "(int64|float)"))
 
 # --- the table: creation, dtypes, in-place ---------------------------------------------------------------
 
@@ -1691,7 +1611,7 @@ S("eye", 3)
 S("eye", 2, 4)
 S("eye", 3, dtype=DT("bool"))
 S("eye", 0)
-S("tril", C([[1] * 4] * 4, dtype="int64"))
+S("tril", INT([[1] * 4] * 4))
 S("empty", 2, 3).random()
 S("empty_like", I(2, 3)).random()
 S("rand", 2, 3).random()
@@ -1726,29 +1646,29 @@ S("tensor", [nan, inf, -inf])
 S("tensor", [0.0, 0.5], dtype=DT("bool"))
 S("tensor", [2**40])
 S("as_tensor", [1.0, 2.0])
-E("arange", 5, 0, raises=(RuntimeError, ValueError), match=r"arange.*\b5\b.*\b0\b")
-E("arange", 0, 5, 0, raises=(RuntimeError, ValueError), match=r"arange.*step")
-E("arange", 0, inf, raises=(RuntimeError, ValueError), match=r"arange.*inf")
-E("linspace", 0, 1, -1, raises=(RuntimeError, ValueError), match=r"linspace.*(-1|steps)")
-E("zeros", -1, raises=(RuntimeError, ValueError), match=r"zeros.*-1")
-E("zeros", 2.5, raises=TypeError, match=r"zeros.*(2\.5|float)")
-E("ones", 2, dtype="float32", raises=TypeError, match=r"(ones|dtype).*(float32|str)")
-E("eye", -1, raises=(RuntimeError, ValueError), match=r"eye.*-1")
-E("tensor", [[1, 2], [3]], raises=ValueError, match=r"tensor.*(ragged|length|\b2\b.*\b1\b|\b1\b.*\b2\b)")
-E("tensor", "text", raises=(TypeError, ValueError), match=r"tensor.*str")
+E("arange", 5, 0, raises=(RuntimeError, ValueError), match=("arange", 5, 0))
+E("arange", 0, 5, 0, raises=(RuntimeError, ValueError), match=("arange", "step"))
+E("arange", 0, inf, raises=(RuntimeError, ValueError), match=("arange", "inf"))
+E("linspace", 0, 1, -1, raises=(RuntimeError, ValueError), match=("linspace", "(-1|steps)"))
+E("zeros", -1, raises=(RuntimeError, ValueError), match=("zeros", -1))
+E("zeros", 2.5, raises=TypeError, match=("zeros", r"(2\.5|float)"))
+E("ones", 2, dtype="float32", raises=TypeError, match=("(ones|dtype)", "(float32|str)"))
+E("eye", -1, raises=(RuntimeError, ValueError), match=("eye", -1))
+E("tensor", [[1, 2], [3]], raises=ValueError, match=("tensor", r"(ragged|length|\b2\b.*\b1\b|\b1\b.*\b2\b)"))
+E("tensor", "text", raises=(TypeError, ValueError), match=("tensor", "str"))
 E("tensor", [1, 2], requires_grad=True, raises=RuntimeError, match=r"float")
 E("tensor", [1], dtyp=DT("float32"), raises=TypeError, match=r"dtyp")
-E("multinomial", C([0.0, 0.0]), 1, raises=RuntimeError, match=r"multinomial.*(sum|zero|positive|\b0\b)")
-E("multinomial", C([-1.0, 2.0]), 1, raises=RuntimeError, match=r"multinomial.*(negative|< 0|-1)")
-E("multinomial", C([nan, 2.0]), 1, raises=RuntimeError, match=r"multinomial.*nan")
+E("multinomial", C([0.0, 0.0]), 1, raises=RuntimeError, match=("multinomial", r"(sum|zero|positive|\b0\b)"))
+E("multinomial", C([-1.0, 2.0]), 1, raises=RuntimeError, match=("multinomial", "(negative|< 0|-1)"))
+E("multinomial", C([nan, 2.0]), 1, raises=RuntimeError, match=("multinomial", "nan"))
 E(
     "multinomial",
     C([1.0, 2.0]),
     3,
     raises=RuntimeError,
-    match=r"multinomial.*\b3\b.*\b2\b|multinomial.*\b2\b.*\b3\b|multinomial.*replacement",
+    match=("multinomial", r"\b3\b|replacement"),
 )
-E("multinomial", I(3), 1, raises=RuntimeError, match=r"multinomial.*int64")
+E("multinomial", I(3), 1, raises=RuntimeError, match=("multinomial", "int64"))
 
 group("dtypes")
 for name, x in (
@@ -1779,11 +1699,11 @@ S("Tensor.contiguous", TR(2, 3))
 S("Tensor.contiguous", EXPANDED(2, 3))
 S("Tensor.detach", T(3))
 S("Tensor.item", C(2.5))
-S("Tensor.item", C([[3]], dtype="int64"))
-S("Tensor.item", C(True, dtype="bool"))
+S("Tensor.item", INT([[3]]))
+S("Tensor.item", BOOL(True))
 S("Tensor.tolist", C([[1.0, 2.0], [3.0, nan]]))
 S("Tensor.tolist", I(3))
-S("Tensor.tolist", C(4, dtype="int64"))
+S("Tensor.tolist", INT(4))
 S("Tensor.shape", T(2, 3, 4))
 S("Tensor.shape", T())
 S("Tensor.size", T(2, 3, 4))
@@ -1803,13 +1723,13 @@ S("Tensor.__float__", C(2.5))
 S("Tensor.__int__", C(-2.5))
 S("Tensor.__contains__", C([1.0, 2.0]), 2.0)
 S("Tensor.is_floating_point is_floating_point", I(2))
-E("Tensor.item", T(2, 3), raises=(RuntimeError, ValueError), match=r"item.*\(2, 3\)|item.*\b6\b")
-E("Tensor.item", T(0), raises=(RuntimeError, ValueError), match=r"item.*(\(0,?\)|\b0\b)")
-E("Tensor.__bool__", T(3), raises=(RuntimeError, ValueError), match=r"bool.*(\(3,?\)|\b3\b|any|all)")
-E("Tensor.__bool__", T(0), raises=(RuntimeError, ValueError), match=r"bool.*(\(0,?\)|\b0\b|empty)")
-E("Tensor.__len__", T(), raises=TypeError, match=r"len.*0-d")
-E("Tensor.numpy", T(3), raises=RuntimeError, match=r"numpy.*detach")
-E("Tensor.to", T(3), "cuda", raises=(RuntimeError, ValueError, AssertionError), match=r"cuda.*cpu")
+E("Tensor.item", T(2, 3), raises=(RuntimeError, ValueError), match=("item", r"\(2, 3\)|\b6\b"))
+E("Tensor.item", T(0), raises=(RuntimeError, ValueError), match=("item", r"(\(0,?\)|\b0\b)"))
+E("Tensor.__bool__", T(3), raises=(RuntimeError, ValueError), match=("bool", r"(\(3,?\)|\b3\b|any|all)"))
+E("Tensor.__bool__", T(0), raises=(RuntimeError, ValueError), match=("bool", r"(\(0,?\)|\b0\b|empty)"))
+E("Tensor.__len__", T(), raises=TypeError, match=("len", "0-d"))
+E("Tensor.numpy", T(3), raises=RuntimeError, match=("numpy", "detach"))
+E("Tensor.to", T(3), "cuda", raises=(RuntimeError, ValueError, AssertionError), match=("cuda", "cpu"))
 E("Tensor.requires_grad_", I(3), raises=RuntimeError, match=r"float")
 
 group("in_place")
@@ -1830,18 +1750,18 @@ for name in ("iadd", "isub", "imul", "itruediv"):
             I(3),
             2.5,
             raises=RuntimeError,
-            match=rf"({method}|in place).*(float.*int64|int64.*float)",
+            match=(f"({method}|in place)", "float", "int64"),
         )
     else:
-        E(f"operator.{name}", I(3), 2, raises=RuntimeError, match=r"(div_|in place).*(float.*int64|int64.*float)")
+        E(f"operator.{name}", I(3), 2, raises=RuntimeError, match=("(div_|in place)", "float", "int64"))
     E(
         f"operator.{name}",
         CLONE(4),
         T(3, 4),
         raises=RuntimeError,
-        match=rf"({method}|in place).*(\(4,?\).*\(3, 4\)|\(3, 4\).*\(4,?\))",
+        match=(f"({method}|in place)", (4,), (3, 4)),
     )
-    E(f"operator.{name}", T(3), 1.0, raises=RuntimeError, match=r"(leaf|requires grad).*(no_grad|clone)")
+    E(f"operator.{name}", T(3), 1.0, raises=RuntimeError, match=("(leaf|requires grad)", "(no_grad|clone)"))
 S("operator.ipow Tensor.pow_", CLONE(3, 4), 2)
 S("Tensor.add_", CLONE(3, 4), T(4), alpha=-0.5)
 S("Tensor.zero_", CLONE(3, 4))
@@ -1863,5 +1783,5 @@ S("Tensor.relu_", CLONE(3, 4))
 S("Tensor.neg_", CLONE(3, 4))
 S("Tensor.masked_fill_", CLONE(3, 4), B(3, 4), -1.0)
 S("Tensor.masked_fill_", CLONE(3, 4), B(4), 0)
-E("Tensor.copy_", CLONE(3), T(4), raises=RuntimeError, match=r"(copy_|in place).*(\(4,?\).*\(3,?\)|\(3,?\).*\(4,?\))")
-E("Tensor.zero_", T(3), raises=RuntimeError, match=r"(leaf|requires grad).*(no_grad|clone)")
+E("Tensor.copy_", CLONE(3), T(4), raises=RuntimeError, match=("(copy_|in place)", (4,), (3,)))
+E("Tensor.zero_", T(3), raises=RuntimeError, match=("(leaf|requires grad)", "(no_grad|clone)"))

@@ -145,6 +145,15 @@ def test_error(error):
     assert message_matches(error, caught.value), f"{caught.value!s}\ndoes not match {error.match}"
 
 
+@pytest.mark.parametrize("name", ["max", "min", "sort", "topk"])
+def test_results_have_names(name):
+    x = lib.tensor([[3.0, 1.0, 2.0], [0.0, 5.0, 4.0]])
+    result = x.topk(2, dim=1) if name == "topk" else getattr(x, name)(dim=1)
+    values, indices = result
+    assert result.values is values and result.indices is indices
+    assert np.array_equal(to_array(x.gather(1, indices.reshape(2, -1))), to_array(values).reshape(2, -1))
+
+
 # --- the tests tested ------------------------------------------------------------------------------------
 
 
