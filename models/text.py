@@ -30,12 +30,12 @@ def default_corpus() -> list[str]:
 def without_copies(documents: list[str]) -> list[str]:
     """The documents, without those that mostly (by half of the characters) repeat paragraphs of longer documents.
 
-    White space does not count, and neither do paragraphs under 40 characters ("See also:").
+    Paragraphs that differ in white space only are the same.
     """
     paragraphs = [[" ".join(p.split()) for p in re.split(r"\n\s*\n", document)] for document in documents]
     seen, kept = set(), []
     for i in sorted(range(len(documents)), key=lambda i: (-len(documents[i]), i)):
-        repeated = sum(len(p) for p in paragraphs[i] if len(p) >= 40 and p in seen)
+        repeated = sum(len(p) for p in paragraphs[i] if p in seen)
         if 2 * repeated <= sum(map(len, paragraphs[i])):
             kept.append(i)
         seen.update(paragraphs[i])

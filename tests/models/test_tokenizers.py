@@ -134,6 +134,11 @@ def test_bpe_uses_all_characters_when_merges_run_out():
     assert sorted(BPETokenizer.train(["\n".join("abcdefgh")], 10).tokens) == ["\n", *"abcdefgh", UNKNOWN]
 
 
+def test_bpe_pieces_are_limited_in_length():
+    # merged two by two, the eight tokens made of a's would reach 256 letters, were a piece not cut at 100
+    assert max(len(token) for token in BPETokenizer.train(["a" * 10_000], 10).tokens) == 100
+
+
 def test_bpe_is_the_same_in_another_process():
     # among equally rare characters the library chooses by the order of a hash table, which differs from run to run
     program = (
@@ -163,6 +168,13 @@ def test_no_text_encodes_to_a_special_token(cls):
     ids = tokenizer.encode("<pad> <bos> <eos>" + UNKNOWN)
     assert min(ids) == tokenizer.unknown == 3
     assert tokenizer.decode([0, *ids, 1, 2]) == tokenizer.decode(ids)
+
+
+@pytest.mark.parametrize("cls", [CharTokenizer, BPETokenizer])
+def test_a_replacement_character_in_the_text_is_the_unknown(cls):
+    tokenizer = cls.train(["ab" + UNKNOWN * 3], 3 + (cls is BPETokenizer))
+    assert tokenizer.tokens.count(UNKNOWN) == 1
+    assert tokenizer.encode(UNKNOWN) == [tokenizer.unknown]
 
 
 def test_half_a_surrogate_pair_is_an_unknown_character():
