@@ -89,11 +89,6 @@ def repeat(x, axis):
     return np.lib.stride_tricks.as_strided(x, x.shape, [0 if i == axis else s for i, s in enumerate(x.strides)])
 
 
-def repeat(x, axis):
-    """The first slice of `axis` again and again, by a stride of 0."""
-    return np.lib.stride_tricks.as_strided(x, x.shape, [0 if i == axis else s for i, s in enumerate(x.strides)])
-
-
 def test_strides():
     rng = np.random.default_rng(0)
     a, b = draw(rng, (3, 10, 14), np.float32), draw(rng, (3, 14, 80), np.float32)
