@@ -11,6 +11,8 @@ from tinytensor.kernels.attention import (
     attention_scratch,
 )
 
+# run as Python, the kernel works on NumPy's scalars, which warn of log(0) and -inf + inf
+pytestmark = [pytest.mark.filterwarnings("ignore:divide by zero"), pytest.mark.filterwarnings("ignore:invalid value")]
 JIT = not numba.config.DISABLE_JIT
 SIZES = range(1, 41) if JIT else (1, 2, 4, 5, 17)
 NO_MASK = np.zeros((0, 0, 0, 0), bool)
@@ -84,7 +86,7 @@ def test_every_size(which, dtype):
         sizes[which] = size
         arrays = draw(rng, dtype, 1, 2, *sizes)
         is_causal = size % 2
-        check(both(*arrays, NO_MASK, scale, is_causal), reference(*arrays, NO_MASK, scale, is_causal), dtype)
+        check(both(*arrays, is_causal=is_causal), reference(*arrays, is_causal=is_causal), dtype)
 
 
 @pytest.mark.parametrize("is_causal", [0, 1])
@@ -168,7 +170,6 @@ def test_the_number_of_threads_does_not_change_a_bit():
         assert all(a.tobytes() == b.tobytes() for a, b in zip(one, two, strict=True))
 
 
-@pytest.mark.filterwarnings("ignore:invalid value")
 def test_nan_stays_where_it_belongs():
     rng = np.random.default_rng(0)
     for place in (0, 5, 16):
