@@ -9,7 +9,7 @@ from numba import prange
 
 from tinytensor.kernels.kernel import EXACT_ORDER, kernel
 
-BLOCK = 4096  # elements summed at a time
+BLOCK = 4096  # elements that one thread treats at a time
 
 
 @kernel(fastmath=EXACT_ORDER)
@@ -49,16 +49,20 @@ def adam(p, g, m, v, scale, hyper):
     root = kind(np.sqrt(1 - hyper[2] ** hyper[6]))
     common = scale[0] if scale.size == 1 else kind(1)
     each = scale.size > 1
-    for i in prange(p.size):
-        factor = scale[i] if each else common
-        d = -g[i] if maximize else g[i]
-        if decoupled:
-            p[i] *= kind(1) - lr * factor * decay
-        else:
-            d += decay * p[i]
-        m[i] += new1 * (d - m[i])
-        v[i] = beta2 * v[i] + new2 * d * d
-        p[i] -= step * factor * m[i] / (np.sqrt(v[i]) / root + eps)
+    for block in prange((p.size + BLOCK - 1) // BLOCK):
+        start, stop = block * BLOCK, min((block + 1) * BLOCK, p.size)
+        pb, gb, mb, vb = p[start:stop], g[start:stop], m[start:stop], v[start:stop]
+        factors = scale[start:stop]  # empty unless there is one for each element
+        for i in range(pb.size):
+            factor = factors[i] if each else common
+            d = -gb[i] if maximize else gb[i]
+            if decoupled:
+                pb[i] *= kind(1) - lr * factor * decay
+            else:
+                d += decay * pb[i]
+            mb[i] += new1 * (d - mb[i])
+            vb[i] = beta2 * vb[i] + new2 * d * d
+            pb[i] -= step * factor * mb[i] / (np.sqrt(vb[i]) / root + eps)
 
 
 def sumsq_scratch(n):
