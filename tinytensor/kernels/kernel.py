@@ -84,24 +84,33 @@ class Kernel:
 
 
 class Elementwise(Kernel):
-    """y[...] = f(a[...], b[...], ...): `kernel(*inputs, *settings, y)`."""
+    """y[...] = f(a[...], b[...], ...): `kernel(*inputs, *settings, y)`.
+
+    One ufunc for each combination of dtypes: a single one that had a float64 loop would run float32 through it.
+    """
 
     def __init__(self, py_func: Callable):
         super().__init__(py_func)
         self.arity = py_func.__code__.co_argcount
-        if config.DISABLE_JIT:
-            self.ufunc = np.frompyfunc(py_func, self.arity, 1)
-        else:
-            with _numba_cache_here():
-                self.ufunc = numba.vectorize(cache=True, fastmath=set(EXACT_ORDER))(py_func)
+        self.ufuncs: dict[tuple, np.ufunc] = {}
 
     def __call__(self, *args):
-        if _cold:
-            _announce()
+        key = tuple([a.dtype for a in args])
+        ufunc = self.ufuncs.get(key)
+        if ufunc is None:
+            ufunc = self.ufuncs[key] = self._build(key)
         if config.DISABLE_JIT:
-            args[-1][...] = self.ufunc(*args[:-1])
+            args[-1][...] = ufunc(*args[:-1])
         else:
-            self.ufunc(*args)
+            ufunc(*args)
+
+    def _build(self, dtypes: tuple) -> np.ufunc:
+        if config.DISABLE_JIT:
+            return np.frompyfunc(self.py_func, self.arity, 1)
+        *inputs, output = (from_dtype(d) for d in dtypes)
+        with _compiling, _numba_cache_here():
+            _announce()
+            return numba.vectorize([output(*inputs)], cache=True, fastmath=set(EXACT_ORDER))(self.py_func)
 
 
 class Loop(Kernel):

@@ -1,0 +1,462 @@
+"""Walking the tape backwards: backward, grad, and the checks of both.
+
+Nodes are visited latest first: a node is younger than all it came from, so when the youngest one left is
+taken, every gradient that flows into it has arrived. No recursion, each node once.
+"""
+
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import ContextDecorator
+from heapq import heappop, heappush
+
+import numpy as np
+
+from tinytensor import ops
+from tinytensor.creation import eye, ones_like, randn, zeros_like
+from tinytensor.launch import state
+from tinytensor.tensor import Node, Tensor, enable_grad, no_grad, set_grad_enabled
+
+
+def sum_to_shape(g: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """g summed over the dimensions along which a value of `shape` was broadcast."""
+    if g.shape == shape:
+        return g
+    new = g.ndim - len(shape)
+    stretched = [d + new for d, n in enumerate(shape) if n == 1 and g.shape[d + new] != 1]
+    return ops.reshape(g.sum([*range(new), *stretched]), shape)
+
+
+def _vjp(node: Node, g: Tensor, create_graph: bool) -> Sequence[Tensor | None]:
+    """The gradients of a node's inputs, given the gradient g of its output."""
+    op = node.op
+    for version, count, read in node.versions:
+        if version.count != count and (read or create_graph):
+            raise RuntimeError(
+                f"backward: an input of {op.name} was changed in place after it was used, and its gradient needs the "
+                "old values; change a clone() instead"
+            )
+    needs = tuple(edge is not None for edge in node.edges)
+    if op.backward is not None and not create_graph:
+        arrays = (a._data if isinstance(a, Tensor) else a for a in node.args)
+        dense = g._data
+        results = op.backward(needs, dense, node.out, *arrays, *node.saved)
+        return [Tensor(r) if n and r is not None else None for r, n in zip(results, needs, strict=False)]
+    if op.rules or op.grads:
+        y = None
+        if node.out is not None:
+            y = Tensor(node.out)
+            if create_graph:
+                y.node, y.requires_grad = node, True
+        saved = tuple(Tensor(s) for s in node.saved)
+        if op.grads:
+            return [r if n else None for r, n in zip(op.grads(g, y, *node.args, *saved), needs, strict=True)]
+        return [
+            op.rules[i](g, y, *node.args, *saved) if needed and i in op.rules else None
+            for i, needed in enumerate(needs)
+        ]
+    # a fused operation: its definition in simpler ones carries the higher derivatives
+    with enable_grad():
+        # seen through a view made now, inputs are the oldest things that `grad` has to look at
+        args = [ops.slice_(a if create_graph else a.detach().requires_grad_(), ...) if n else a
+                for a, n in zip(node.args, needs, strict=True)]  # fmt: skip
+        inputs = [a for a, n in zip(args, needs, strict=True) if n]
+        y = op.definition(*args)
+        found = iter(grad(y, inputs, g, create_graph=create_graph, allow_unused=True))
+    return [next(found) if n else None for n in needs]
+
+
+def _between(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> set[Node | Tensor]:
+    """The nodes from which the inputs can be reached, and the inputs: only these need a gradient."""
+    useful = {x if x.node is None else x.node for x in inputs}
+    oldest = min((x.node.time if x.node is not None else -1) for x in inputs)  # nothing older leads to an input
+    reached, todo = set(), [y.node for y in outputs if y.node is not None]
+    while todo:
+        node = todo.pop()
+        if node not in reached and node.time >= oldest:
+            reached.add(node)
+            todo.extend(edge for edge in node.edges if isinstance(edge, Node))
+    for node in sorted(reached, key=lambda n: n.time):
+        if any(edge in useful for edge in node.edges if edge is not None):
+            useful.add(node)
+    return useful
+
+
+def _walk(
+    outputs: Sequence[Tensor],
+    gradients: Sequence[Tensor],
+    retain_graph: bool,
+    create_graph: bool,
+    leaf: Callable[[Tensor, Tensor], None],
+    useful: set[Node | Tensor] | None = None,
+    wanted: dict[Node, list[int]] | None = None,
+    found: list | None = None,
+) -> None:
+    """Send gradients from outputs to leaves (only through `useful` nodes, if given); those `wanted` go to `found`."""
+    pending: dict[Node | Tensor, Tensor] = {}
+    heap: list[tuple[int, Node]] = []
+    leaves: list[Tensor] = []
+
+    def send(target: Node | Tensor, g: Tensor) -> None:
+        if useful is not None and target not in useful:
+            return
+        if target in pending:
+            pending[target] = pending[target] + g
+            return
+        pending[target] = g
+        if isinstance(target, Node):
+            heappush(heap, (-target.time, target))  # times are unique: nodes are never compared
+        else:
+            leaves.append(target)
+
+    with set_grad_enabled(create_graph):
+        for y, g in zip(outputs, gradients, strict=True):
+            send(y if y.node is None else y.node, g)
+        while heap:
+            _, node = heappop(heap)
+            g = _hooked(node, pending.pop(node))
+            for i in (wanted or {}).get(node, ()):
+                found[i] = g
+            if useful is not None and not any(edge in useful for edge in node.edges if edge is not None):
+                continue
+            if node.args is None:
+                raise RuntimeError(
+                    f"backward: this part of the tape ({node.op.name}) was freed by an earlier backward(); "
+                    "call that one with retain_graph=True to walk it twice"
+                )
+            results = _vjp(node, g, create_graph)
+            if state.anomaly:
+                _look_for_anomalies(node, g, results)
+            for edge, r in zip(node.edges, results, strict=False):
+                if edge is not None and r is not None:
+                    r = sum_to_shape(r, edge.shape)
+                    send(edge, r if r.dtype == edge.dtype else r.to(edge.dtype))
+            del g, results
+            if not retain_graph:
+                node.free()
+        while leaves:
+            target = leaves.pop()
+            leaf(target, _hooked(target, pending.pop(target)))
+
+
+def _hooked(holder: Node | Tensor, g: Tensor) -> Tensor:
+    """g after the hooks have seen it."""
+    for hook in holder._hooks or ():
+        replaced = hook(g)
+        g = g if replaced is None else replaced
+    return g
+
+
+def _look_for_anomalies(node: Node, g: Tensor, results) -> None:
+    for position, r in enumerate(results):
+        if r is not None and r.dtype.kind == "f" and np.isfinite(g._data).all() and not np.isfinite(r._data).all():
+            name = node.op.params[min(position, len(node.op.params) - 1)]
+            raise FloatingPointError(
+                f"backward of {node.op.name}: the first {'NaN' if np.isnan(r._data).any() else 'inf'} arose in the "
+                f"gradient of {name}, of shape {r.shape}"
+            )
+
+
+def _accumulate(create_graph: bool) -> Callable[[Tensor, Tensor], None]:
+    def into(leaf: Tensor, g: Tensor) -> None:
+        old = leaf.grad
+        if old is None:
+            # the array is ours alone if nothing else refers to it: then no copy is needed
+            mine = not isinstance(g._data.base, np.ndarray) and sys.getrefcount(g._data) == 2 and sys.getrefcount(g) <= 3
+            leaf.grad = g if create_graph else Tensor(g._data) if mine else g.detach().clone()
+        elif create_graph:
+            leaf.grad = old + g
+        else:
+            with no_grad():
+                old.add_(g)
+
+    return into
+
+
+def _seed(y: Tensor, gradient: Tensor | None, what: str) -> Tensor:
+    if not y.requires_grad:
+        raise RuntimeError(
+            f"{what}: this tensor does not require grad: nothing that it was computed from does (or no_grad() was on)"
+        )
+    if gradient is None:
+        if y.numel() != 1:
+            raise RuntimeError(
+                f"{what}() starts from one number, but this tensor has shape {y.shape}: call .sum() or .mean() first, "
+                "or give the gradient to start from"
+            )
+        return ones_like(y)
+    if gradient.shape != y.shape:
+        raise RuntimeError(f"{what}: the gradient has shape {gradient.shape}, but the tensor has shape {y.shape}")
+    return gradient.to(y.dtype)
+
+
+def backward(
+    self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False
+) -> None:
+    """Add the derivative of this number to `.grad` of every leaf it was computed from.
+
+    `gradient` is where to start from if this is not one number. The tape is freed as it is walked unless
+    `retain_graph`; with `create_graph` the gradients are on the tape themselves.
+    """
+    retain = create_graph if retain_graph is None else retain_graph
+    seed = _seed(self, gradient, "backward")
+    _walk([self], [seed], retain, create_graph, _accumulate(create_graph))
+
+
+Tensor.backward = backward
+
+
+def grad(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Tensor | Sequence[Tensor],
+    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    allow_unused: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """The derivatives of outputs by inputs, returned instead of added to `.grad`.
+
+    Inputs may be leaves or computed tensors. An input that the outputs do not depend on raises, unless
+    `allow_unused`: then its gradient is None.
+    """
+    outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
+    starts = [grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs
+    starts = [None] * len(outputs) if starts is None else list(starts)
+    if any(not x.requires_grad for x in inputs):
+        raise RuntimeError("grad: an input does not require grad; call requires_grad_() before it is used")
+    seeds = [_seed(y, g, "grad") for y, g in zip(outputs, starts, strict=True)]
+    found: list[Tensor | None] = [None] * len(inputs)
+    wanted: dict[Node, list[int]] = {}
+    for i, x in enumerate(inputs):
+        if x.node is not None:
+            wanted.setdefault(x.node, []).append(i)
+    by_leaf: dict[int, list[int]] = {}
+    for i, x in enumerate(inputs):
+        if x.node is None:
+            by_leaf.setdefault(id(x), []).append(i)
+
+    def keep(leaf: Tensor, g: Tensor) -> None:
+        for i in by_leaf.get(id(leaf), ()):
+            found[i] = g
+
+    retain = create_graph if retain_graph is None else retain_graph
+    _walk(outputs, seeds, retain, create_graph, keep, _between(outputs, inputs), wanted, found)
+    if not allow_unused and any(g is None for g in found):
+        unused = [i for i, g in enumerate(found) if g is None]
+        raise RuntimeError(f"grad: the outputs do not depend on the inputs number {unused}; allow_unused=True gives None")
+    return tuple(found)
+
+
+class set_detect_anomaly(ContextDecorator):
+    """Name the operation in which the first NaN or inf arises, forward or backward (slow: for finding a fault)."""
+
+    def __init__(self, mode: bool = True):
+        self.mode, self.before = mode, []
+
+    def __enter__(self):
+        self.before.append(state.anomaly)
+        state.anomaly = self.mode
+        return self
+
+    def __exit__(self, *exc):
+        state.anomaly = self.before.pop()
+        return False
+
+
+detect_anomaly = set_detect_anomaly
+
+
+# --------------------------------------------------------------------------------------------------- checks
+
+
+def _differentiable(values) -> list[Tensor]:
+    return [v for v in values if isinstance(v, Tensor) and v.requires_grad]
+
+
+def _outputs(result) -> list[Tensor]:
+    results = result if isinstance(result, tuple | list) else (result,)
+    return [r for r in results if isinstance(r, Tensor) and r.dtype.kind == "f" and r.requires_grad]
+
+
+def gradcheck(
+    func: Callable,
+    inputs: Tensor | Sequence,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+) -> bool:
+    r"""Compare the tape's gradients with central differences, (f(x + \epsilon) - f(x - \epsilon)) / 2\epsilon.
+
+    Every entry of every Jacobian is compared. Inputs that require grad must be float64: in float32 the differences
+    carry no more than three digits, so a wrong gradient could pass.
+    """
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    checked = _differentiable(inputs)
+    if not checked:
+        raise ValueError("gradcheck: no input requires grad, so there is nothing to check")
+    for x in checked:
+        if x.dtype != np.float64:
+            raise ValueError(
+                f"gradcheck: an input has dtype {x.dtype}; finite differences need float64: use x.double() and "
+                "requires_grad_()"
+            )
+    outputs = _outputs(func(*inputs))
+    if not outputs:
+        raise ValueError("gradcheck: no output of the function depends on the inputs that require grad")
+    for number, y in enumerate(outputs):
+        analytic = [np.zeros((y.numel(), x.numel())) for x in checked]
+        for i in range(y.numel()):
+            pick = np.zeros(y.numel())
+            pick[i] = 1
+            found = grad(y, checked, Tensor(pick.reshape(y.shape)), retain_graph=True, allow_unused=True)
+            for row, g in zip(analytic, found, strict=True):
+                if g is not None:
+                    row[i] = g._data.reshape(-1)
+        for which, (x, jacobian) in enumerate(zip(checked, analytic, strict=True)):
+            numeric = np.zeros_like(jacobian)
+            for j in range(x.numel()):
+                at = np.unravel_index(j, x.shape)
+                before = x._data[at]
+                values = []
+                for step in (eps, -eps):
+                    x._data[at] = before + step
+                    with enable_grad():  # an operation may look different without the tape
+                        values.append(_outputs(func(*inputs))[number]._data.reshape(-1).copy())
+                x._data[at] = before
+                numeric[:, j] = (values[0] - values[1]) / (2 * eps)
+            close = np.isclose(jacobian, numeric, rtol=rtol, atol=atol, equal_nan=False)
+            if not close.all():
+                if not raise_exception:
+                    return False
+                i, j = (int(k[0]) for k in np.nonzero(~close))
+                raise RuntimeError(
+                    f"gradcheck: d output {number}[{i}] / d input {which}[{j}] is {jacobian[i, j]:.8g} on the tape, but "
+                    f"{numeric[i, j]:.8g} by finite differences"
+                )
+    return True
+
+
+def gradgradcheck(
+    func: Callable,
+    inputs: Tensor | Sequence,
+    grad_outputs: Sequence[Tensor] | None = None,
+    *,
+    eps: float = 1e-6,
+    atol: float = 1e-5,
+    rtol: float = 1e-3,
+    raise_exception: bool = True,
+) -> bool:
+    """Compare the tape's second derivatives with finite differences of its first (see `gradcheck`)."""
+    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
+    outputs = _outputs(func(*inputs))
+    if grad_outputs is None:
+        grad_outputs = [randn(y.shape, dtype=y.dtype).requires_grad_() for y in outputs]
+    n = len(inputs)
+
+    def first(*args):
+        ys = _outputs(func(*args[:n]))
+        found = grad(ys, _differentiable(args[:n]), list(args[n:]), create_graph=True, allow_unused=True)
+        return tuple(g for g in found if g is not None and g.requires_grad)
+
+    return gradcheck(
+        first, (*inputs, *grad_outputs), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception
+    )
+
+
+# ---------------------------------------------------------------------------- autograd.functional, as PyTorch has it
+
+
+def _fresh(inputs) -> tuple[tuple[Tensor, ...], bool]:
+    single = isinstance(inputs, Tensor)
+    return tuple(x.detach().clone().requires_grad_() for x in ((inputs,) if single else inputs)), single
+
+
+def vjp(func: Callable, inputs, v: Tensor | None = None, create_graph: bool = False):
+    """(f(x), v^T J): what backward computes, for a function of tensors."""
+    xs, single = _fresh(inputs)
+    with enable_grad():
+        y = func(*xs)
+    found = _or_zeros(grad(y, xs, v, create_graph=create_graph, allow_unused=True), xs)
+    return y if create_graph else y.detach(), found[0] if single else found
+
+
+def _or_zeros(gradients, inputs) -> tuple[Tensor, ...]:
+    return tuple(zeros_like(x) if g is None else g for g, x in zip(gradients, inputs, strict=True))
+
+
+def jvp(func: Callable, inputs, v):
+    """(f(x), J v), by differentiating u -> u^T J, which is linear, by u."""
+    xs, single = _fresh(inputs)
+    vs = (v,) if single else tuple(v)
+    with enable_grad():
+        y = func(*xs)
+        u = zeros_like(y).requires_grad_()
+        through = grad(y, xs, u, create_graph=True, allow_unused=True)
+        pairs = [(g, w) for g, w in zip(through, vs, strict=True) if g is not None]
+        if not pairs:
+            return y.detach(), zeros_like(y)
+        (result,) = grad([g for g, _ in pairs], u, [w for _, w in pairs], allow_unused=True)
+    return y.detach(), zeros_like(y) if result is None else result.detach()
+
+
+def jacobian(func: Callable, inputs, create_graph: bool = False):
+    """J[i][j] = d f_i / d x_j, of shape f.shape + x.shape (a tuple of them for several inputs)."""
+    xs, single = _fresh(inputs)
+    if create_graph:
+        xs = (inputs,) if single else tuple(inputs)
+    with enable_grad():
+        y = func(*xs)
+    columns: list[list[Tensor]] = [[] for _ in xs]
+    for row in eye(y.numel(), dtype=y.dtype):
+        found = grad(y, xs, ops.reshape(row, y.shape), retain_graph=True, create_graph=create_graph, allow_unused=True)
+        for column, g in zip(columns, _or_zeros(found, xs), strict=True):
+            column.append(g)
+    result = tuple(ops.reshape(ops.stack(c), y.shape + x.shape) for c, x in zip(columns, xs, strict=True))
+    return result[0] if single else result
+
+
+def hessian(func: Callable, inputs):
+    """H[i][j] = d^2 f / dx_i dx_j of a function with one number as its value (nested tuples for several inputs)."""
+    xs, single = _fresh(inputs)
+    with enable_grad():
+        first = _or_zeros(grad(func(*xs), xs, create_graph=True, allow_unused=True), xs)
+    rows = []
+    for g, x in zip(first, xs, strict=True):
+        blocks: list[list[Tensor]] = [[] for _ in xs]
+        for i in range(g.numel()):
+            entry = ops.reshape(g, -1)[i]
+            found = grad(entry, xs, retain_graph=True, allow_unused=True) if g.requires_grad else [None] * len(xs)
+            for block, h in zip(blocks, _or_zeros(found, xs), strict=True):
+                block.append(h)
+        rows.append(tuple(ops.reshape(ops.stack(b), x.shape + z.shape) for b, z in zip(blocks, xs, strict=True)))
+    return rows[0][0] if single else tuple(rows)
+
+
+def hvp(func: Callable, inputs, v):
+    """(f(x), H v) of a function with one number as its value."""
+    xs, single = _fresh(inputs)
+    vs = (v,) if single else tuple(v)
+    with enable_grad():
+        y = func(*xs)
+        first = grad(y, xs, create_graph=True, allow_unused=True)
+        pairs = [(g, w) for g, w in zip(first, vs, strict=True) if g is not None and g.requires_grad]
+        found = grad([g for g, _ in pairs], xs, [w for _, w in pairs], allow_unused=True) if pairs else [None] * len(xs)
+    found = _or_zeros(found, xs)
+    return y.detach(), found[0] if single else found
+
+
+__all__ = [
+    "backward",
+    "detect_anomaly",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "hessian",
+    "hvp",
+    "jacobian",
+    "jvp",
+    "set_detect_anomaly",
+    "vjp",
+]

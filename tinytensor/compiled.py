@@ -1,0 +1,200 @@
+"""compile: record a training step once, replay it without making a tensor or a buffer.
+
+The first call runs the function as it is and notes every launch (`launch.py`). A later call under the same
+conditions copies its arguments into the recorded buffers, runs the noted launches, and hands out copies of the
+results. Where a condition has changed the step is recorded anew.
+"""
+
+import functools
+from collections.abc import Callable
+
+import numpy as np
+
+from tinytensor.launch import Recording, state
+from tinytensor.tensor import Seen, Tensor, get_default_dtype
+
+LIMIT = 64  # recordings kept for one function; more means that something varies at each call
+
+
+def compile(function: Callable) -> Callable:
+    """Make `function(*args)`, a training step say, run from a recording after its first call.
+
+    The function takes and returns tensors (and tuples, lists and dicts of them); other arguments are conditions: a new
+    value records anew, as do new shapes and dtypes, train() and eval(), no_grad(), and gradients that are there or
+    not. What the function does in Python beyond tensors (appending to a list, say) happens only while recording.
+    Raises where a replay could not follow: .item(), printing, and control flow by a tensor's value, a returned tensor
+    whose graph is still alive, a returned number.
+    """
+    return functools.wraps(function)(Compiled(function))
+
+
+class Compiled:
+    """A function with its recordings."""
+
+    def __init__(self, function: Callable):
+        self.function = function
+        self.recordings: dict[tuple, list[Step]] = {}
+
+    def __call__(self, *args, **kwargs):
+        if state.recording is not None or state.meta or state.anomaly:
+            return self.function(*args, **kwargs)
+        tensors: list[Tensor] = []
+        key = (_structure((args, kwargs), tensors), state.grad, get_default_dtype())
+        if any(t.node is not None or t.dtype.kind == "O" for t in tensors):
+            return self.function(*args, **kwargs)  # part of a larger graph, or exact: nothing to replay
+        steps = self.recordings.setdefault(key, [])
+        for step in steps:
+            if step.recording.holds() and step.reusable(tensors):
+                return step.replay(tensors)
+        if sum(map(len, self.recordings.values())) >= LIMIT:
+            raise RuntimeError(
+                f"compile: {self.function.__name__} was recorded {LIMIT} times, each time under other conditions; pass what "
+                "varies as a tensor, or call the function without compile"
+            )
+        step = Step()
+        result = step.record(self.function, args, kwargs, tensors)
+        steps.append(step)
+        return result
+
+
+class Step:
+    """One recording of a function, under one set of conditions."""
+
+    def __init__(self):
+        self.recording = Recording()
+        self.inputs: list[np.ndarray | None] = []  # a buffer for each argument that is copied in
+
+    def record(self, function: Callable, args, kwargs, tensors: list[Tensor]):
+        stand_ins = {}
+        for t in tensors:
+            if t.requires_grad:  # a parameter: used where it is
+                self.inputs.append(None)
+            else:
+                buffer = self.recording.buffer(t.shape, t.dtype)
+                buffer[...] = t._data
+                self.inputs.append(buffer)
+                stand_ins[id(t)] = Tensor(buffer)
+        self.arguments = [stand_ins.get(id(t), t) for t in tensors]
+        state.recording = self.recording
+        try:
+            result = function(*_replaced(args, stand_ins), **_replaced(kwargs, stand_ins))
+        finally:
+            state.recording = None
+            self.recording.open = False
+            self.seen: list[Seen] = list(self.recording.seen.values())
+            self._settle()
+        self.result = result
+        self.changed_inputs = [t._version.count > 0 for t in self.arguments]
+        self.changed = [s.tensor for s in self.seen if s.tensor._version.count != s.version]
+        self.reads_gradient = [s.stand_in is not None and self._is_read(s.stand_in._data) for s in self.seen]
+        self._hand_back(tensors)
+        return self._copied_out(result, tensors)
+
+    def _is_read(self, array: np.ndarray) -> bool:
+        """Does any launch look at this array's memory?"""
+        return any(
+            isinstance(a, np.ndarray) and np.may_share_memory(a, array)
+            for _, args in self.recording.steps
+            for group in args
+            for a in (group if isinstance(group, list) else [group])
+        )
+
+    def _settle(self) -> None:
+        """After recording: gradients leave as copies, so that the next replay does not change them."""
+        self.gradients: list[Tensor | None] = []
+        for seen in self.seen:
+            left = seen.tensor._grad
+            self.gradients.append(left)
+            self._give(seen, seen.grad, left)
+
+    @staticmethod
+    def _give(seen: Seen, entered: Tensor | None, left: Tensor | None) -> None:
+        """Set the gradient that the step leaves: none, the one that came in (changed in place), or a new one."""
+        if left is not None and left is seen.stand_in:
+            np.copyto(entered._data, left._data)
+            entered._version.count += 1
+            seen.tensor._grad = entered
+        else:
+            seen.tensor._grad = None if left is None else Tensor(left._data.copy())
+
+    def reusable(self, tensors: list[Tensor]) -> bool:
+        """Do the tensors from outside still stand where they stood, with and without gradients as then?"""
+        same = all(buffer is not None or now is then for now, then, buffer in zip(tensors, self.arguments, self.inputs))
+        return same and all(seen.state() == seen.condition for seen in self.seen)
+
+    def replay(self, tensors: list[Tensor]):
+        for buffer, t in zip(self.inputs, tensors, strict=True):
+            if buffer is not None:
+                np.copyto(buffer, t._data)
+        entered = []
+        for seen, read in zip(self.seen, self.reads_gradient, strict=True):
+            grad = seen.tensor._grad
+            entered.append(grad)
+            if read:
+                np.copyto(seen.stand_in._data, grad._data)
+        self.recording.replay()
+        for tensor in self.changed:
+            tensor._version.count += 1
+        for seen, grad, left in zip(self.seen, entered, self.gradients, strict=True):
+            self._give(seen, grad, left)
+        self._hand_back(tensors)
+        return self._copied_out(self.result, tensors)
+
+    def _hand_back(self, tensors: list[Tensor]) -> None:
+        """What the step did in place to its arguments, the caller sees."""
+        for changed, buffer, t in zip(self.changed_inputs, self.inputs, tensors, strict=True):
+            if changed and buffer is not None:
+                np.copyto(t._data, buffer)
+                t._version.count += 1
+
+    def _copied_out(self, value, tensors: list[Tensor]):
+        if isinstance(value, Tensor):
+            for mine, theirs in zip(self.arguments, tensors, strict=True):
+                if value is mine:
+                    return theirs
+            if not self.recording.owns(value._data):
+                return value  # a tensor from outside, a parameter say
+            if value.node is not None and value.node.args is not None:
+                raise RuntimeError(
+                    "compile: the step returned a tensor whose graph is still alive, but a replay makes no graph; call "
+                    "backward() inside the step, or return tensor.detach()"
+                )
+            return Tensor(value._data.copy())
+        if isinstance(value, tuple | list):
+            return type(value)(self._copied_out(v, tensors) for v in value)
+        if isinstance(value, dict):
+            return {k: self._copied_out(v, tensors) for k, v in value.items()}
+        if value is None:
+            return None
+        raise RuntimeError(
+            f"compile: the step returned {value!r} ({type(value).__name__}), which a replay could not compute anew; return "
+            "tensors"
+        )
+
+
+def _structure(value, tensors: list[Tensor]):
+    """What the arguments are but for the values of tensors, as something that can be compared; collects the tensors."""
+    if isinstance(value, Tensor):
+        tensors.append(value)
+        return "tensor", value.shape, value.dtype, value.requires_grad
+    if isinstance(value, tuple | list):
+        return type(value).__name__, tuple(_structure(v, tensors) for v in value)
+    if isinstance(value, dict):
+        return "dict", tuple((k, _structure(v, tensors)) for k, v in value.items())
+    if isinstance(value, np.ndarray):
+        raise TypeError("compile: a NumPy array as argument would be frozen at its first value; pass tensor(array)")
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(f"compile: an argument of type {type(value).__name__} can't be a condition; pass tensors") from None
+    return type(value).__name__, value
+
+
+def _replaced(value, stand_ins: dict):
+    if isinstance(value, Tensor):
+        return stand_ins.get(id(value), value)
+    if isinstance(value, tuple | list):
+        return type(value)(_replaced(v, stand_ins) for v in value)
+    if isinstance(value, dict):
+        return {k: _replaced(v, stand_ins) for k, v in value.items()}
+    return value

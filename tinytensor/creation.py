@@ -1,0 +1,284 @@
+"""Tensors from values, and from chance."""
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tinytensor.launch import empty as buffer
+from tinytensor.launch import host, move, state
+from tinytensor.tensor import DTYPES, Meta, Tensor, _concrete, bool_, get_default_dtype, int64
+
+
+def as_dtype(dtype) -> np.dtype:
+    """A dtype that tensors may have, from its object or its name."""
+    try:
+        result = np.dtype(dtype)
+    except TypeError:
+        result = None
+    if result not in DTYPES:
+        raise TypeError(f"dtype: expected float32, float64, int32, int64, bool or object, got {dtype}")
+    return result
+
+
+def check_device(device, what: str) -> None:
+    """Computing happens on the CPU; "meta" is a shape without data."""
+    if device is not None and str(device) not in ("cpu", "meta"):
+        raise RuntimeError(f"{what}: device {str(device)!r} is not available: tinytensor computes on the CPU only")
+
+
+def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
+    """A tensor with a copy of `data`: numbers, nested lists, arrays, tensors.
+
+    Python floats become the default dtype (float32), whole numbers int64; arrays keep their dtype. Raises where rows
+    have different lengths or the dtype is not one of float32, float64, int32, int64, bool (object only if asked for).
+    """
+    check_device(device, "tensor")
+    if isinstance(data, Tensor):
+        data = data.detach()._values("tensor(tensor)")
+    from_array = isinstance(data, np.ndarray | np.generic)
+    if not from_array:
+        data = _plain(data)
+    try:
+        array = np.array(data, dtype=None if dtype is None else as_dtype(dtype))
+    except ValueError as error:
+        raise ValueError(f"tensor: the rows of the nested list have different lengths ({error})") from None
+    if dtype is None and not from_array and array.dtype.kind in "fiu":
+        array = array.astype(get_default_dtype() if array.dtype.kind == "f" else int64)
+    if array.dtype not in DTYPES or (array.dtype.kind == "O" and dtype is None):
+        raise TypeError(
+            f"tensor: values of {array.dtype} are not stored; expected float32, float64, int32, int64 or bool "
+            "(dtype=object for exact scalars): convert them first"
+        )
+    result = Tensor(np.ascontiguousarray(array).reshape(array.shape))
+    result._meta = False
+    if device == "meta":
+        return Tensor(Meta(array.shape, array.dtype), requires_grad)
+    return result.requires_grad_() if requires_grad else result
+
+
+def _plain(data):
+    """Nested sequences with tensors among their elements, as numbers."""
+    if isinstance(data, Tensor):
+        return data.detach()._values("tensor([...])")
+    if isinstance(data, list | tuple) and any(isinstance(d, Tensor | list | tuple) for d in data):
+        return [_plain(d) for d in data]
+    return data
+
+
+def as_tensor(data: Any, *, dtype=None) -> Tensor:
+    """A tensor of `data`, without a copy where memory can be shared (tensors, arrays)."""
+    if isinstance(data, Tensor):
+        return data if dtype is None else data.to(dtype)
+    if isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype):
+        return from_numpy(data)
+    return tensor(data, dtype=dtype)
+
+
+def from_numpy(array: np.ndarray) -> Tensor:
+    """A tensor that shares memory with a NumPy array (read-only arrays are copied: a kernel might write)."""
+    if not isinstance(array, np.ndarray):
+        raise TypeError(f"from_numpy: expected a NumPy array, got {type(array).__name__}; use tensor(data)")
+    if array.dtype not in DTYPES or array.dtype.kind == "O":
+        raise TypeError(f"from_numpy: dtype {array.dtype} is not offered; convert with array.astype(numpy.float32)")
+    return Tensor(array if array.flags.writeable and array.dtype.isnative else array.copy())
+
+
+def from_dlpack(other) -> Tensor:
+    """A tensor that shares memory with another library's (through the DLPack protocol)."""
+    return from_numpy(np.from_dlpack(other))
+
+
+def _shape(sizes: tuple, what: str) -> tuple:
+    if len(sizes) == 1 and isinstance(sizes[0], Sequence):
+        sizes = tuple(sizes[0])
+    for n in sizes:
+        if isinstance(n, float) or (isinstance(n, int) and n < 0):
+            raise (TypeError if isinstance(n, float) else RuntimeError)(
+                f"{what}: sizes must be whole numbers of 0 or more, got {sizes}"
+            )
+    return tuple(n.__index__() if hasattr(n, "__index__") else n for n in sizes)
+
+
+def _new(what: str, shape: tuple, dtype, requires_grad: bool, device, fill) -> Tensor:
+    """A tensor of a shape, filled by `fill(array)` through the door; on "meta" the sizes may be symbols."""
+    check_device(device, what)
+    dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
+    if device == "meta" or not _concrete(shape):
+        if device != "meta":
+            raise TypeError(f"{what}: sizes {shape} are not all whole numbers; symbols need device='meta'")
+        result = Tensor(Meta(shape, dtype))
+    else:
+        result = Tensor(buffer(shape, dtype))
+        if fill is not None and not state.meta:
+            fill(result._data)
+    return result.requires_grad_() if requires_grad else result
+
+
+def full(size, fill_value, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
+    """A tensor of one value."""
+    if dtype is None:
+        dtype = bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else None
+    size = (size,) if not isinstance(size, Sequence) else tuple(size)
+    value = np.empty((), get_default_dtype() if dtype is None else as_dtype(dtype))
+    value[()] = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    return _new("full", size, dtype, requires_grad, device, lambda a: move(value, a))
+
+
+def zeros(*size, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
+    """A tensor of zeros."""
+    return full(_shape(size, "zeros"), 0, dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device)
+
+
+def ones(*size, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
+    """A tensor of ones."""
+    return full(_shape(size, "ones"), 1, dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device)
+
+
+def empty(*size, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
+    """A tensor whose values are whatever the memory held."""
+    return _new("empty", _shape(size, "empty"), dtype, requires_grad, device, None)
+
+
+def zeros_like(x: Tensor, *, dtype=None, requires_grad: bool = False) -> Tensor:
+    """Zeros in the shape and dtype of x."""
+    return zeros(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=x.device)
+
+
+def ones_like(x: Tensor, *, dtype=None, requires_grad: bool = False) -> Tensor:
+    """Ones in the shape and dtype of x."""
+    return ones(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=x.device)
+
+
+def full_like(x: Tensor, fill_value, *, dtype=None, requires_grad: bool = False) -> Tensor:
+    """One value in the shape and dtype of x."""
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, requires_grad=requires_grad, device=x.device)
+
+
+def empty_like(x: Tensor, *, dtype=None, requires_grad: bool = False) -> Tensor:
+    """Whatever the memory held, in the shape and dtype of x."""
+    return empty(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=x.device)
+
+
+def eye(n: int, m: int | None = None, *, dtype=None, requires_grad: bool = False) -> Tensor:
+    """The identity matrix, (n, n) or (n, m)."""
+    return tensor(np.eye(n, m), dtype=dtype or get_default_dtype(), requires_grad=requires_grad)
+
+
+def arange(start, end=None, step=1, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
+    """start, start + step, ... below end; whole numbers give int64."""
+    start, end = (0, start) if end is None else (start, end)
+    start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
+    if step == 0 or (end - start) * step < 0:
+        raise RuntimeError(f"arange: from {start} to {end} in steps of {step} never arrives")
+    if dtype is None:
+        dtype = get_default_dtype() if any(isinstance(v, float) for v in (start, end, step)) else int64
+    n = math.ceil((end - start) / step)
+    check_device(device, "arange")
+    return tensor(start + step * np.arange(n), dtype=dtype, requires_grad=requires_grad)
+
+
+def linspace(start: float, end: float, steps: int, *, dtype=None, requires_grad: bool = False) -> Tensor:
+    """`steps` numbers from start to end, both included, evenly spaced."""
+    return tensor(np.linspace(start, end, steps), dtype=dtype or get_default_dtype(), requires_grad=requires_grad)
+
+
+# ------------------------------------------------------------------------------------------------------ chance
+
+
+class Generator:
+    """A source of random numbers with a state that can be saved.
+
+    NumPy's PCG64. The numbers are not PyTorch's for the same seed; their distributions are.
+    """
+
+    def __init__(self, device: str = "cpu"):
+        check_device(device, "Generator")
+        self.numpy = np.random.Generator(np.random.PCG64())
+
+    def manual_seed(self, seed: int) -> "Generator":
+        """Start the sequence that belongs to `seed`; returns the generator."""
+        self.numpy.bit_generator.state = np.random.PCG64(seed % 2**64).state
+        return self
+
+    def get_state(self) -> dict:
+        """The position in the sequence, as plain numbers (JSON can hold them)."""
+        return self.numpy.bit_generator.state
+
+    def set_state(self, new_state: dict) -> "Generator":
+        """Go on from a position that `get_state` returned."""
+        self.numpy.bit_generator.state = new_state
+        return self
+
+
+default_generator = Generator()
+
+
+def manual_seed(seed: int) -> Generator:
+    """Seed the generator that is used where none is given."""
+    return default_generator.manual_seed(seed)
+
+
+def _uniform(array: np.ndarray, generator: Generator) -> None:
+    if array.flags.c_contiguous and array.dtype.kind == "f":
+        generator.numpy.random(out=array, dtype=array.dtype)
+    else:
+        array[...] = generator.numpy.random(array.shape)
+
+
+def _normal(array: np.ndarray, generator: Generator) -> None:
+    generator.numpy.standard_normal(out=array, dtype=array.dtype)
+
+
+def _integers(array: np.ndarray, generator: Generator, low: int, high: int) -> None:
+    array[...] = generator.numpy.integers(low, high, array.shape)
+
+
+def _permutation(array: np.ndarray, generator: Generator) -> None:
+    array[...] = generator.numpy.permutation(array.size)
+
+
+def _random(what, fill, size, dtype, requires_grad, device, generator, *args) -> Tensor:
+    generator = default_generator if generator is None else generator
+    fill_now = lambda array: host(fill, array, generator, *args)  # noqa: E731  (a replay draws anew)
+    return _new(what, size, dtype, requires_grad, device, fill_now)
+
+
+def rand(*size, dtype=None, requires_grad: bool = False, device=None, generator: Generator | None = None) -> Tensor:
+    """Uniform numbers from [0, 1)."""
+    return _random("rand", _uniform, _shape(size, "rand"), dtype, requires_grad, device, generator)
+
+
+def randn(*size, dtype=None, requires_grad: bool = False, device=None, generator: Generator | None = None) -> Tensor:
+    """Numbers from the standard normal distribution."""
+    return _random("randn", _normal, _shape(size, "randn"), dtype, requires_grad, device, generator)
+
+
+def rand_like(x: Tensor, *, generator: Generator | None = None) -> Tensor:
+    """Uniform numbers from [0, 1) in the shape and dtype of x."""
+    return rand(x.shape, dtype=x.dtype, device=x.device, generator=generator)
+
+
+def randn_like(x: Tensor, *, generator: Generator | None = None) -> Tensor:
+    """Numbers from the standard normal distribution in the shape and dtype of x."""
+    return randn(x.shape, dtype=x.dtype, device=x.device, generator=generator)
+
+
+def randint(low: int, high, size=None, *, dtype=int64, device=None, generator: Generator | None = None) -> Tensor:
+    """Whole numbers from low (0 if left out) to high - 1."""
+    if size is None:
+        low, high, size = 0, low, high
+    if low >= high:
+        raise RuntimeError(f"randint: nothing lies between {low} and {high} - 1")
+    return _random("randint", _integers, _shape((size,), "randint"), dtype, False, device, generator, low, high)
+
+
+def randperm(n: int, *, generator: Generator | None = None) -> Tensor:
+    """The numbers 0 to n - 1 in random order."""
+    return _random("randperm", _permutation, (n,), int64, False, None, generator)
+
+
+def bernoulli(p: Tensor, *, generator: Generator | None = None) -> Tensor:
+    """1 with probability p, else 0, elementwise."""
+    return (rand(p.shape, dtype=p.dtype, generator=generator) < p).to(p.dtype)

@@ -1,0 +1,18 @@
+"""Numba kernels: raw arrays in, raw arrays out. `kernel.KERNELS` is the table of all of them."""
+
+from tinytensor.kernels import attention, elementwise, index, loss, matmul, norm, reduce, scan, softmax, update
+from tinytensor.kernels.kernel import KERNELS
+
+__all__ = [
+    "KERNELS",
+    "attention",
+    "elementwise",
+    "index",
+    "loss",
+    "matmul",
+    "norm",
+    "reduce",
+    "scan",
+    "softmax",
+    "update",
+]

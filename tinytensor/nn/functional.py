@@ -1,0 +1,304 @@
+"""Layers as functions: PyTorch's names, shapes and defaults."""
+
+import math
+
+import numpy as np
+
+from tinytensor import ops
+from tinytensor.creation import Generator, bernoulli, full_like, ones_like, zeros
+from tinytensor.ops import gelu, linear, log_softmax, relu, sigmoid, silu, softmax, tanh
+from tinytensor.tensor import Tensor, bool_, int64
+
+__all__ = [
+    "binary_cross_entropy_with_logits",
+    "cross_entropy",
+    "dropout",
+    "embedding",
+    "gelu",
+    "layer_norm",
+    "linear",
+    "log_softmax",
+    "mse_loss",
+    "nll_loss",
+    "normalize",
+    "one_hot",
+    "relu",
+    "rms_norm",
+    "scaled_dot_product_attention",
+    "sigmoid",
+    "silu",
+    "softmax",
+    "tanh",
+]
+
+
+def dropout(
+    input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, *, generator: Generator | None = None
+) -> Tensor:
+    """y = x / (1 - p) with probability 1 - p, else 0 (while training; otherwise y = x)."""
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout: the probability must be between 0 and 1, got {p}")
+    if not training or p == 0:
+        return input
+    if p == 1:
+        return input * 0
+    keep = bernoulli(full_like(input.detach(), 1 - p), generator=generator)
+    y = input * (keep * (1 / (1 - p)))
+    return input.become(y) if inplace else y
+
+
+def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
+    """y = weight[input]: the rows that the indices name; the row `padding_idx` gets no gradient."""
+    y = ops.embedding(input, weight)
+    if padding_idx is None:
+        return y
+    padding = ops.unsqueeze(input == padding_idx % weight.shape[0], -1)
+    return ops.where(padding, y.detach(), y)
+
+
+def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
+    """y_{...c} = [x_{...} = c], as int64."""
+    if num_classes == -1:
+        num_classes = int(tensor.max().item()) + 1 if tensor.numel() else 0
+    classes = ops.tensor(range(num_classes), dtype=int64)
+    return (ops.unsqueeze(tensor, -1) == classes).to(int64)
+
+
+def _check_normalized(what: str, x: Tensor, normalized_shape, **parameters: Tensor | None) -> int:
+    """How many trailing dimensions are normalised together."""
+    shape = tuple(normalized_shape)
+    if not shape or x.shape[-len(shape) :] != shape:
+        raise RuntimeError(f"{what}: x of shape {x.shape} does not end in the normalized shape {shape}")
+    for name, p in parameters.items():
+        if p is not None and p.shape != shape:
+            raise RuntimeError(f"{what}: {name} of shape {p.shape}, but the normalized shape is {shape}")
+    return len(shape)
+
+
+def _over_last(x: Tensor, n: int, *parameters: Tensor | None):
+    """The last n dimensions as one."""
+    if n == 1:
+        return x, parameters
+    return ops.flatten(x, -n), tuple(None if p is None else ops.flatten(p) for p in parameters)
+
+
+def layer_norm(
+    input: Tensor, normalized_shape, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    r"""y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta over the last dimensions (000; 003 without parameters)."""
+    n = _check_normalized("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    if input.numel() == 0:
+        return input.clone()
+    x, (weight, bias) = _over_last(input, n, weight, bias)
+    return ops.reshape(ops.layer_norm_(x, weight, bias, eps), input.shape)
+
+
+def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
+    r"""y = \gamma x / \sqrt{\overline{x^2} + \epsilon} over the last dimensions."""
+    n = _check_normalized("rms_norm", input, normalized_shape, weight=weight)
+    if input.numel() == 0:
+        return input.clone()
+    eps = float(np.finfo(input.dtype).eps) if eps is None else eps
+    x, (weight,) = _over_last(input, n, weight)
+    return ops.reshape(ops.rms_norm_(x, weight, eps), input.shape)
+
+
+def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
+    """y = x / max(|x|_p, eps) along `dim`."""
+    return input / ops.clamp(ops.norm(input, p, dim, keepdim=True), min=eps)
+
+
+def scaled_dot_product_attention(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attn_mask: Tensor | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    scale: float | None = None,
+    *,
+    generator: Generator | None = None,
+) -> Tensor:
+    r"""softmax(Q K^T / \sqrt{d_k} + mask) V (001; 004; eqs. 3-6 of 003), without storing the C x M weights.
+
+    query (..., C, K), key (..., M, K), value (..., M, Kv); `attn_mask` is bool (True: may attend) or is added to the
+    scores, and broadcasts to (..., C, M); `is_causal` lets row i attend to m <= i. A row that may attend to nothing
+    gives 0, and no gradient.
+    """
+    what = "scaled_dot_product_attention"
+    shapes = f"query {query.shape}, key {key.shape}, value {value.shape}"
+    if min(query.ndim, key.ndim, value.ndim) < 2:
+        raise RuntimeError(f"{what}: {shapes}: expected at least 2 dimensions each, (..., positions, width)")
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        raise RuntimeError(
+            f"{what}: {shapes}: query and key need one width, key and value one number of positions"
+        )
+    if attn_mask is not None and is_causal:
+        raise RuntimeError(f"{what}: give attn_mask or is_causal, not both; combine them in the mask")
+    C, M = query.shape[-2], key.shape[-2]
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    try:
+        batch = np.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
+        if attn_mask is not None:
+            np.broadcast_shapes(attn_mask.shape, (*batch, C, M))
+    except ValueError:
+        mask = "" if attn_mask is None else f", mask {attn_mask.shape}"
+        raise RuntimeError(f"{what}: {shapes}{mask}: the sizes before the last two do not broadcast") from None
+    if dropout_p > 0 or (attn_mask is not None and attn_mask.dtype != bool_):
+        weights = attention_weights(query, key, attn_mask, is_causal, scale)
+        return ops.matmul(dropout(weights, dropout_p, generator=generator), value)
+
+    def four(x: Tensor) -> Tensor:  # (B, H, positions, width)
+        x = ops.expand(x, (*batch, *x.shape[-2:]))
+        if len(batch) == 2:
+            return x
+        return ops.unsqueeze(x, 0) if len(batch) == 1 else ops.reshape(x, (1, math.prod(batch), *x.shape[-2:]))
+
+    if not math.prod(batch) * C * value.shape[-1]:
+        return zeros(*batch, C, value.shape[-1], dtype=query.dtype)
+    if attn_mask is not None:
+        attn_mask = four(ops.expand(attn_mask, (*attn_mask.shape[:-2], C, M)))
+    y = ops.attention(four(query), four(key), four(value), attn_mask, scale, is_causal)
+    return y if len(batch) == 2 else ops.reshape(y, (*batch, C, value.shape[-1]))
+
+
+def attention_weights(
+    query: Tensor, key: Tensor, attn_mask: Tensor | None = None, is_causal: bool = False, scale: float | None = None
+) -> Tensor:
+    r"""A = softmax(Q K^T / \sqrt{d_k} + mask): rows of weights over the keys, (..., C, M) (001, step 2).
+
+    A row that may attend to nothing is 0.
+    """
+    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scores = ops.matmul(query, ops.transpose(key, -1, -2)) * scale
+    if is_causal:
+        attn_mask = ops.tensor(np.tri(*scores.shape[-2:], dtype=bool))
+    if attn_mask is None:
+        return softmax(scores, -1)
+    if attn_mask.dtype != bool_:
+        return softmax(scores + attn_mask, -1)
+    allowed = ops.expand(attn_mask, scores.shape)
+    none = ops.logical_not(ops.any(allowed, -1, keepdim=True))
+    masked = ops.where(ops.logical_or(allowed, none), scores, -math.inf)
+    return ops.where(none, 0, softmax(masked, -1))
+
+
+def _reduced(loss: Tensor, reduction: str, total: Tensor | None, what: str) -> Tensor:
+    """The loss of each position, or their sum, or their mean (over `total` counted positions)."""
+    if reduction == "none":
+        return loss
+    if reduction == "sum":
+        return ops.sum(loss)
+    if reduction == "mean":
+        return ops.mean(loss) if total is None else ops.sum(loss) / total
+    raise ValueError(f"{what}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+
+
+def _classes_last(x: Tensor) -> Tensor:
+    """(V,) or (N, V, d1, ...) as rows (N d1 ..., V)."""
+    if x.ndim > 2:
+        x = ops.movedim(x, 1, -1)
+    return ops.reshape(x, (-1, x.shape[-1])) if x.shape[-1] else ops.reshape(x, (0, 0))
+
+
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""H(p, q) = -\sum_j p^j \ln q^j with q = softmax(input) (003, eqs. 12-16).
+
+    input (V,), (N, V) or (N, V, d1, ...). target: class indices (int64), or class probabilities in the shape of the
+    input (the general p of eq. 13). Positions with the target `ignore_index` do not count, nor in the mean; the mean
+    of no position is NaN, as in PyTorch.
+    """
+    what = "cross_entropy"
+    if input.ndim == 0:
+        raise RuntimeError(f"{what}: expected logits of shape (V,), (N, V) or (N, V, ...), got {input.shape}")
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"{what}: label_smoothing must be between 0 and 1, got {label_smoothing}")
+    V = input.shape[0] if input.ndim == 1 else input.shape[1]
+    if weight is not None and weight.shape != (V,):
+        raise RuntimeError(f"{what}: weight of shape {weight.shape}, but there are {V} classes")
+    if target.dtype.kind == "f":
+        return _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, V)
+    expected = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
+    if target.shape != expected:
+        raise RuntimeError(
+            f"{what}: input of shape {input.shape} needs targets of shape {expected} (class indices), or class "
+            f"probabilities of shape {input.shape}; got {target.shape}"
+        )
+    if target.dtype.kind not in "i":
+        raise RuntimeError(f"{what}: expected integer class indices or probabilities, got {target.dtype}")
+    rows, flat = _classes_last(input), ops.reshape(target, (-1,)).to(int64)
+    counted = flat != ignore_index
+    if weight is None:
+        losses = ops.cross_entropy_rows(rows, flat, ignore_index, label_smoothing)
+        total = ops.sum(counted).to(losses.dtype)
+    else:
+        losses = ops.cross_entropy_rows(rows, flat, ignore_index, 0.0)
+        weights = ops.where(counted, ops.embedding(ops.where(counted, flat, 0), ops.reshape(weight, (-1, 1)))[:, 0], 0)
+        losses, total = losses * weights, ops.sum(weights)
+        if label_smoothing:
+            spread = -ops.sum(log_softmax(rows, -1) * weight, -1) * (label_smoothing / V)
+            losses = losses * (1 - label_smoothing) + ops.where(counted, spread, 0)
+    return _reduced(ops.reshape(losses, expected), reduction, total, what)
+
+
+def _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, V):
+    if target.shape != input.shape:
+        raise RuntimeError(
+            f"cross_entropy: class probabilities of shape {target.shape}, but the input has shape {input.shape}"
+        )
+    p = _classes_last(target)
+    if label_smoothing:
+        p = p * (1 - label_smoothing) + label_smoothing / V
+    terms = p * log_softmax(_classes_last(input), -1)
+    losses = -ops.sum(terms if weight is None else terms * weight, -1)
+    shape = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
+    return _reduced(ops.reshape(losses, shape), reduction, None, "cross_entropy")
+
+
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Tensor:
+    """-input[target], for log-probabilities (N, V) or (N, V, d1, ...)."""
+    shape = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
+    if target.shape != shape:
+        raise RuntimeError(f"nll_loss: input of shape {input.shape} needs targets of shape {shape}, got {target.shape}")
+    rows, flat = _classes_last(input), ops.reshape(target, (-1,))
+    counted = flat != ignore_index
+    safe = ops.where(counted, flat, 0)
+    picked = ops.gather(rows, 1, ops.unsqueeze(safe, 1))[:, 0]
+    weights = ones_like(picked.detach()) if weight is None else ops.embedding(safe, ops.unsqueeze(weight, 1))[:, 0]
+    weights = ops.where(counted, weights, 0)
+    losses = ops.where(counted, -picked * weights, 0)
+    return _reduced(ops.reshape(losses, shape), reduction, ops.sum(weights), "nll_loss")
+
+
+def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """(x - t)^2, and its mean."""
+    difference = input - target
+    return _reduced(difference * difference, reduction, None, "mse_loss")
+
+
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    r"""-(t \ln \sigma(x) + (1 - t) \ln(1 - \sigma(x))), computed so that large |x| do not overflow."""
+    if input.shape != target.shape:
+        raise ValueError(
+            f"binary_cross_entropy_with_logits: target of shape {target.shape}, but the input has shape {input.shape}"
+        )
+    log_of_negative = -ops.log(1 + ops.exp(-ops.absolute(input))) + ops.clamp(input, max=0) - input  # ln(1 - sigma(x))
+    log_of_positive = log_of_negative + input
+    positive = target if pos_weight is None else target * pos_weight
+    loss = -(positive * log_of_positive + (1 - target) * log_of_negative)
+    return _reduced(loss if weight is None else loss * weight, reduction, None, "binary_cross_entropy_with_logits")

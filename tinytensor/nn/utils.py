@@ -1,0 +1,62 @@
+"""Gradient clipping, in PyTorch's place."""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from tinytensor import kernels, ops
+from tinytensor.launch import contiguous, empty, launch
+from tinytensor.tensor import Tensor, no_grad
+
+
+def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
+    parameters = [parameters] if isinstance(parameters, Tensor) else list(parameters)
+    return [p.grad for p in parameters if p.grad is not None]
+
+
+def _sum_of_squares(x: Tensor) -> Tensor:
+    flat = contiguous(x._data).reshape(-1)
+    y, scratch = empty((1,), x.dtype), empty(kernels.update.sumsq_scratch(flat.size), x.dtype)
+    launch(kernels.update.sumsq, flat, y, scratch)
+    return Tensor(y)
+
+
+def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Tensor:
+    """The norm of all tensors as if they were one vector."""
+    tensors = list(tensors)
+    with no_grad():
+        if not tensors:
+            return Tensor(np.zeros(()))
+        if norm_type == 2:
+            total = ops.sqrt(ops.sum(ops.cat([_sum_of_squares(t) for t in tensors])))
+        else:
+            norms = ops.stack([ops.norm(t, norm_type) for t in tensors])
+            total = ops.amax(norms) if norm_type == math.inf else ops.norm(norms, norm_type)
+    if error_if_nonfinite and not math.isfinite(total.item()):
+        raise RuntimeError(f"clip_grad_norm_: the total norm of the gradients is {total.item()}")
+    return total
+
+
+def clip_grad_norm_(
+    parameters: Tensor | Iterable[Tensor],
+    max_norm: float,
+    norm_type: float = 2.0,
+    error_if_nonfinite: bool = False,
+    foreach: bool | None = None,
+) -> Tensor:
+    """Scale all gradients so that their common norm is at most max_norm; returns the norm before."""
+    gradients = _gradients(parameters)
+    total = get_total_norm(gradients, norm_type, error_if_nonfinite)
+    with no_grad():
+        factor = ops.clamp(max_norm / (total + 1e-6), max=1.0)
+        for g in gradients:
+            g.mul_(factor)
+    return total
+
+
+def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, foreach: bool | None = None) -> None:
+    """Limit every element of every gradient to +-clip_value."""
+    with no_grad():
+        for g in _gradients(parameters):
+            g.clamp_(-clip_value, clip_value)

@@ -1,0 +1,277 @@
+"""Optimizers: one kernel call for each parameter, hyper-parameters read anew at each step (in a replay too)."""
+
+import copy
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from tinytensor import kernels
+from tinytensor.launch import contiguous, host, launch, move, outside_recording, state
+from tinytensor.tensor import Tensor, enable_grad, no_grad
+
+# accepted because they cannot change a result: they choose between implementations that PyTorch has several of
+_HARMLESS = {"foreach", "fused", "capturable", "differentiable"}
+
+
+class Optimizer:
+    """What all optimizers share: parameter groups, state, and the step over every parameter with a gradient.
+
+    A group is a dictionary with "params" and any of the hyper-parameters. `lr_multiplier` in a group scales its
+    learning rate, for all of a parameter or by a tensor that broadcasts to it (one factor for each head, say: the
+    remark after eq. 18 of document 003).
+    """
+
+    slots: tuple[str, ...] = ()  # the tensors kept for each parameter, by PyTorch's names
+
+    def __init__(self, params: Iterable, defaults: dict[str, Any], options: dict[str, Any] | None = None):
+        for name, value in (options or {}).items():
+            if name not in _HARMLESS:
+                raise TypeError(f"{type(self).__name__}: unknown option {name!r}; expected {sorted(defaults)}")
+            if name == "differentiable" and value:
+                raise ValueError(f"{type(self).__name__}: differentiable=True is not offered: steps are not on the tape")
+        self.defaults = defaults | {"lr_multiplier": 1.0}
+        self.param_groups: list[dict[str, Any]] = []
+        self.state: dict[Tensor, dict[str, Any]] = {}
+        self._tables: list[np.ndarray] = []  # one row of hyper-parameters for each parameter of a group
+        groups = list(params)
+        if not groups:
+            raise ValueError(f"{type(self).__name__}: the list of parameters is empty")
+        if isinstance(groups[0], tuple):  # named_parameters()
+            groups = [p for _, p in groups]
+        for group in groups if isinstance(groups[0], dict) else [{"params": groups}]:
+            self.add_param_group(group)
+
+    def add_param_group(self, param_group: dict[str, Any]) -> None:
+        """Train more parameters, with hyper-parameters of their own where the group has them."""
+        group = dict(param_group)
+        params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
+        params = [p[1] if isinstance(p, tuple) else p for p in params]
+        unknown = set(group) - {"params", "initial_lr"} - set(self.defaults)
+        if unknown:
+            raise TypeError(f"{type(self).__name__}: unknown options {sorted(unknown)} in a parameter group")
+        taken = {id(p) for g in self.param_groups for p in g["params"]}
+        for p in params:
+            if not isinstance(p, Tensor):
+                raise TypeError(f"{type(self).__name__}: expected tensors to train, got {type(p).__name__}")
+            if not p.is_leaf:
+                raise ValueError(f"{type(self).__name__}: a parameter of shape {p.shape} was computed from others")
+            if id(p) in taken:
+                raise ValueError(f"{type(self).__name__}: a parameter of shape {p.shape} is in two groups, or twice in one")
+            taken.add(id(p))
+        group = self.defaults | group | {"params": params}
+        self._check(group)
+        self.param_groups.append(group)
+        self._tables.append(np.zeros((len(params), 8)))
+
+    def _check(self, group: dict[str, Any]) -> None:
+        for name in ("lr", "eps", "weight_decay", "momentum"):
+            if name in group and not group[name] >= 0:
+                raise ValueError(f"{type(self).__name__}: {name} must be 0 or more, got {group[name]}")
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget all gradients (or set them to 0)."""
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none:
+                    p.grad = None
+                elif p.grad is not None:
+                    p.grad.zero_()
+
+    def step(self, closure: Callable | None = None):
+        """Change every parameter that has a gradient; a closure is called first, to compute the loss anew."""
+        loss = None
+        if closure is not None:
+            with enable_grad():
+                loss = closure()
+        with no_grad():
+            for number, group in enumerate(self.param_groups):
+                rows = [i for i, p in enumerate(group["params"]) if p.grad is not None]
+                if state.recording is not None:
+                    state.recording.guard(lambda g=group: (tuple(map(id, g["params"])), *self._shape_of(g)))
+                with outside_recording():
+                    for i in rows:
+                        self._prepare(group, group["params"][i])
+                host(self._refresh, number, rows)
+                for i in rows:
+                    self._update(group["params"][i], group, self._tables[number][i])
+        return loss
+
+    def _shape_of(self, group: dict[str, Any]) -> tuple:
+        """What of a group decides which launches a step makes."""
+        return ()
+
+    def _prepare(self, group: dict[str, Any], p: Tensor) -> None:
+        if p in self.state:
+            return
+        entry: dict[str, Any] = {"step": 0}
+        for slot in self.slots:
+            if self._needs(slot, group):
+                entry[slot] = Tensor(np.zeros(p.shape, p.dtype))
+        multiplier = group["lr_multiplier"]
+        if isinstance(multiplier, Tensor) and multiplier.numel() > 1:
+            try:
+                scale = np.broadcast_to(multiplier.detach()._data, p.shape).astype(p.dtype).reshape(-1)
+            except ValueError:
+                raise ValueError(
+                    f"{type(self).__name__}: lr_multiplier of shape {multiplier.shape} does not broadcast to a parameter "
+                    f"of shape {p.shape}"
+                ) from None
+        else:
+            value = float(multiplier.item() if isinstance(multiplier, Tensor) else multiplier)
+            scale = np.full(0 if value == 1 else 1, value, p.dtype)
+        entry["scale"] = scale
+        self.state[p] = entry
+
+    def _needs(self, slot: str, group: dict[str, Any]) -> bool:
+        return True
+
+    def _refresh(self, number: int, rows: list[int]) -> None:
+        """Write the present hyper-parameters where the kernels read them, and count the step."""
+        group, table = self.param_groups[number], self._tables[number]
+        for i in rows:
+            entry = self.state[group["params"][i]]
+            entry["step"] += 1
+            table[i] = self._hyper(group, entry["step"])
+
+    def _hyper(self, group: dict[str, Any], step: int) -> tuple:
+        raise NotImplementedError
+
+    def _update(self, p: Tensor, group: dict[str, Any], hyper: np.ndarray) -> None:
+        """p after one step, through the kernel; `flat` may be a copy where p's memory is strided."""
+        g = p.grad
+        if g.dtype != p.dtype:
+            raise RuntimeError(f"{type(self).__name__}: a gradient of {g.dtype} for a parameter of {p.dtype}")
+        flat, entry = contiguous(p._data), self.state[p]
+        slots = [entry[s]._data if s in entry else np.empty(0, p.dtype) for s in self.slots]
+        arrays = [a.reshape(-1) for a in (flat, contiguous(g._data), *slots)]
+        launch(self.kernel, *arrays, entry["scale"], hyper)
+        if flat is not p._data:
+            move(flat, p._data)
+        p._version.count += 1
+
+    def state_dict(self) -> dict[str, Any]:
+        """State and hyper-parameters, with parameters by number; tensors share memory."""
+        numbers = {}
+        for group in self.param_groups:
+            for p in group["params"]:
+                numbers[id(p)] = len(numbers)
+        kept = {
+            numbers[id(p)]: {k: v for k, v in entry.items() if k != "scale"} for p, entry in self.state.items()
+        }
+        groups = [
+            {k: copy.copy(v) for k, v in g.items() if k != "params"} | {"params": [numbers[id(p)] for p in g["params"]]}
+            for g in self.param_groups
+        ]
+        return {"state": dict(sorted(kept.items())), "param_groups": groups}
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from a state that `state_dict()` returned."""
+        groups = state_dict["param_groups"]
+        if [len(g["params"]) for g in groups] != [len(g["params"]) for g in self.param_groups]:
+            raise ValueError(
+                f"{type(self).__name__}.load_state_dict: groups of {[len(g['params']) for g in groups]} parameters in the "
+                f"state, of {[len(g['params']) for g in self.param_groups]} here"
+            )
+        params = [p for g in self.param_groups for p in g["params"]]
+        for group, saved in zip(self.param_groups, groups, strict=True):
+            group.update({k: v for k, v in saved.items() if k != "params"})
+        self.state.clear()
+        for number, entry in state_dict["state"].items():
+            p = params[int(number)]
+            group = next(g for g in self.param_groups if any(p is q for q in g["params"]))
+            self._prepare(group, p)
+            for name, value in entry.items():
+                self.state[p][name] = Tensor(np.array(value._data)) if isinstance(value, Tensor) else value
+
+
+class SGD(Optimizer):
+    r"""x \to x - \rho \, \partial L / \partial x (003, eq. 18), with momentum and weight decay if asked for."""
+
+    kernel = kernels.update.sgd
+    slots = ("momentum_buffer",)
+
+    def __init__(
+        self,
+        params: Iterable,
+        lr: float = 1e-3,
+        momentum: float = 0.0,
+        dampening: float = 0.0,
+        weight_decay: float = 0.0,
+        nesterov: bool = False,
+        *,
+        maximize: bool = False,
+        **options,
+    ):
+        if nesterov and (momentum <= 0 or dampening != 0):
+            raise ValueError("SGD: nesterov needs a momentum and no dampening")
+        defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
+        super().__init__(params, defaults | {"nesterov": nesterov, "maximize": maximize}, options)
+
+    def _needs(self, slot, group):
+        return group["momentum"] != 0
+
+    def _shape_of(self, group):
+        return (group["momentum"] != 0,)
+
+    def _hyper(self, group, step):
+        return (
+            *(group["lr"], group["momentum"], group["dampening"], group["weight_decay"]),
+            *(group["nesterov"], group["maximize"], step == 1, 0),
+        )
+
+
+class Adam(Optimizer):
+    r"""x \to x - \rho \hat m / (\sqrt{\hat v} + \epsilon), with moments m, v of the gradient; weight decay joins the gradient."""
+
+    kernel = kernels.update.adam
+    slots = ("exp_avg", "exp_avg_sq")
+    decoupled = False
+
+    def __init__(
+        self,
+        params: Iterable,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 0.0,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        **options,
+    ):
+        if amsgrad:
+            raise ValueError(f"{type(self).__name__}: amsgrad=True is not offered")
+        if not all(0 <= b < 1 for b in betas):
+            raise ValueError(f"{type(self).__name__}: betas must be from 0 to below 1, got {betas}")
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
+        super().__init__(params, defaults, options)
+
+    def _hyper(self, group, step):
+        return (
+            *(group["lr"], *group["betas"], group["eps"], group["weight_decay"]),
+            *(self.decoupled, step, group["maximize"]),
+        )
+
+
+class AdamW(Adam):
+    r"""Adam in which weight decay shrinks the parameter itself: x \to (1 - \rho \lambda) x first."""
+
+    decoupled = True
+
+    def __init__(
+        self,
+        params: Iterable,
+        lr: float = 1e-3,
+        betas: tuple[float, float] = (0.9, 0.999),
+        eps: float = 1e-8,
+        weight_decay: float = 1e-2,
+        amsgrad: bool = False,
+        *,
+        maximize: bool = False,
+        **options,
+    ):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize, **options)
+
+
+__all__ = ["SGD", "Adam", "AdamW", "Optimizer"]

@@ -1,0 +1,80 @@
+"""Weights in safetensors files: no pickle, nothing is executed by loading. Tied tensors are stored once."""
+
+import json
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save as to_bytes
+
+from tinytensor.creation import tensor
+from tinytensor.tensor import Tensor
+
+TIED = "tied"  # the entry of the file's metadata that says which names share one tensor
+
+
+def save_file(tensors: Mapping[str, Tensor], path: str | os.PathLike, metadata: Mapping[str, str] | None = None) -> None:
+    """Write named tensors to a safetensors file, atomically: the file is the old one or the new one, never a part.
+
+    Names that share memory are stored once; `load_file` gives each of them its tensor again. float32, float64, int32,
+    int64 and bool are stored.
+    """
+    arrays, owner, tied = {}, {}, {}
+    for name, value in tensors.items():
+        array = value.detach()._values("save_file")
+        if array.dtype == object:
+            raise TypeError(f"save_file: {name} holds exact scalars; only numbers can be stored")
+        place = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
+        if array.size and place in owner:
+            tied[name] = owner[place]
+        else:
+            owner[place] = name
+            arrays[name] = np.ascontiguousarray(array).reshape(array.shape)
+    extra = dict(metadata or {}) | ({TIED: json.dumps(tied)} if tied else {})
+    write_atomically(Path(path), to_bytes(arrays, extra or None))
+
+
+def load_file(path: str | os.PathLike) -> dict[str, Tensor]:
+    """Read a safetensors file (PyTorch's too) as named tensors; names stored as tied share one tensor."""
+    try:
+        with safe_open(path, framework="np") as file:
+            result = {name: tensor(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (not a dict)
+            tied = json.loads((file.metadata() or {}).get(TIED, "{}"))
+    except SafetensorError as error:
+        raise ValueError(f"load_file: {path} is not a safetensors file ({error})") from None
+    for name, owner in tied.items():
+        result[name] = result[owner]
+    return result
+
+
+def load_metadata(path: str | os.PathLike) -> dict[str, str]:
+    """The strings that a safetensors file carries beside its tensors."""
+    with safe_open(path, framework="np") as file:
+        return dict(file.metadata() or {})
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Put a file in place by one rename, after its bytes have reached the disk."""
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+    sync_directory(path.parent)
+
+
+def sync_directory(path: Path) -> None:
+    """Make renames in a directory survive a loss of power."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
