@@ -5,7 +5,10 @@ from tinytensor.kernels.kernel import EXACT_ORDER, kernel
 
 @kernel(fastmath=EXACT_ORDER)
 def cumsum(x, reverse, y):
-    """y[o, j, i] = x[o, 0, i] + ... + x[o, j, i]; from the other end if reverse (its backward). x, y (outer, n, inner)."""
+    """y[o, j, i] = x[o, 0, i] + ... + x[o, j, i], or x[o, j, i] + ... + x[o, n - 1, i] if reverse (the backward).
+
+    x and y are (outer, n, inner).
+    """
     outer, n, inner = x.shape
     for o in range(outer if n > 0 else 0):
         first, step = (n - 1, -1) if reverse else (0, 1)

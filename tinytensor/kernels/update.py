@@ -14,8 +14,9 @@ BLOCK = 4096  # elements that one thread treats at a time
 
 @kernel(fastmath=EXACT_ORDER)
 def sgd(p, g, buf, scale, hyper):
-    """p -= lr d with d = g + wd p; with momentum: b = momentum b + (1 - dampening) d (b = d at first), d = b (Nesterov: d + momentum b).
+    """p -= lr d with d = g + wd p.
 
+    With momentum b = momentum b + (1 - dampening) d (at first b = d) stands for d, with Nesterov's d + momentum b.
     hyper = [lr, momentum, dampening, weight_decay, nesterov, maximize, first], the last three 0 or 1.
     buf is (0,) without momentum.
     """
@@ -42,9 +43,9 @@ def adam(p, g, m, v, scale, hyper):
     decoupled (AdamW) p is multiplied by 1 - lr wd first.
     """
     kind = p.dtype.type
-    lr, decay, decoupled, maximize = kind(hyper[0]), kind(hyper[4]), hyper[5] != 0, hyper[7] != 0
-    beta2, eps = kind(hyper[2]), kind(hyper[3])
+    beta2, eps, sign = kind(hyper[2]), kind(hyper[3]), kind(1 - 2 * hyper[7])
     new1, new2 = kind(1 - hyper[1]), kind(1 - hyper[2])
+    decay, shrink = kind(hyper[4] * (1 - hyper[5])), kind(hyper[0] * hyper[4] * hyper[5])  # one of them is 0
     step = kind(hyper[0] / (1 - hyper[1] ** hyper[6]))
     root = kind(np.sqrt(1 - hyper[2] ** hyper[6]))
     common = scale[0] if scale.size == 1 else kind(1)
@@ -55,11 +56,8 @@ def adam(p, g, m, v, scale, hyper):
         factors = scale[start:stop]  # empty unless there is one for each element
         for i in range(pb.size):
             factor = factors[i] if each else common
-            d = -gb[i] if maximize else gb[i]
-            if decoupled:
-                pb[i] *= kind(1) - lr * factor * decay
-            else:
-                d += decay * pb[i]
+            pb[i] *= kind(1) - factor * shrink
+            d = sign * gb[i] + decay * pb[i]
             mb[i] += new1 * (d - mb[i])
             vb[i] = beta2 * vb[i] + new2 * d * d
             pb[i] -= step * factor * mb[i] / (np.sqrt(vb[i]) / root + eps)
