@@ -19,7 +19,7 @@ def random(rng, shape, dtype):
     return (10 * rng.standard_normal(shape)).astype(dtype)
 
 
-@pytest.mark.parametrize("dtype", (*DTYPES, np.bool_))
+@pytest.mark.parametrize("dtype", [*DTYPES, np.bool_])
 def test_take(dtype):
     rng = np.random.default_rng(0)
     for size in (0, *SIZES):
@@ -88,7 +88,7 @@ def test_argsort(dtype):
     assert argsort(np.zeros((0, 3), dtype), False).shape == (0, 3)
 
 
-@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_argsort_of_nan_inf_and_bool(dtype):
     """Expected: what PyTorch gives with stable=True."""
     x = np.array([[1, NAN, -INF, INF, NAN, 0]], dtype)
@@ -104,7 +104,7 @@ def sample(p, u):
     return y
 
 
-@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_sample_rows(dtype):
     p = np.array([[0, 1, 0, 2, 1, 0]] * 5, dtype)
     assert sample(p, np.array([0, 0.24, 0.25, 0.5, 0.75], dtype)).tolist() == [1, 1, 3, 3, 4]

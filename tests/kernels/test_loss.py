@@ -43,7 +43,7 @@ def close(y, expected, dtype, factor=20):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("smoothing", (0, 0.1, 1))
+@pytest.mark.parametrize("smoothing", [0, 0.1, 1])
 def test_against_numpy(dtype, smoothing):
     rng = np.random.default_rng(0)
     for rows in (1, 3, 33):
@@ -74,7 +74,7 @@ def test_backward_is_the_slope_of_forward():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("ignore_index", (-100, 1, 10**12))
+@pytest.mark.parametrize("ignore_index", [-100, 1, 10**12])
 def test_ignored_rows(dtype, ignore_index):
     """They give 0 whatever stands in them; and all rows may be ignored."""
     x = np.array([[1, 2, 3], [NAN, INF, -INF], [0, 5, 1]], dtype)

@@ -144,7 +144,7 @@ def test_constant_rows_nan_and_inf(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("shape", ((0, 5), (5, 0), (0, 0)))
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (0, 0)])
 def test_empty(dtype, shape):
     x = np.zeros(shape, dtype)
     weight, bias = np.zeros((2, shape[1]), dtype)

@@ -57,7 +57,7 @@ def test_the_comparison_sees_one_lost_element():
         close(run(reduce.reduce_sum, x[:, :32].copy()), x.astype(np.float64).sum(1), np.float32, 33)
 
 
-@pytest.mark.parametrize("dtype", (np.int32, np.int64, np.bool_))
+@pytest.mark.parametrize("dtype", [np.int32, np.int64, np.bool_])
 def test_integers(dtype):
     rng = np.random.default_rng(1)
     low, high = (0, 2) if dtype is np.bool_ else (-3, 4)
@@ -76,7 +76,7 @@ def test_integers(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("inner", (1, 3))
+@pytest.mark.parametrize("inner", [1, 3])
 def test_empty_sizes(dtype, inner):
     x = np.zeros((2, 0, inner), dtype)
     assert (run(reduce.reduce_sum, x) == 0).all()
@@ -108,8 +108,8 @@ def test_max_and_min(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("inner", (1, 2, 9))
-@pytest.mark.parametrize("pad", (0, 40))
+@pytest.mark.parametrize("inner", [1, 2, 9])
+@pytest.mark.parametrize("pad", [0, 40])
 def test_max_and_min_of_nan_and_inf(dtype, inner, pad):
     """Expected: what PyTorch gives. `pad` copies of the last element lengthen the row."""
     for row, high, low in (
@@ -153,7 +153,7 @@ def test_logsumexp(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("inner", (1, 2, 9))
+@pytest.mark.parametrize("inner", [1, 2, 9])
 def test_logsumexp_of_nan_and_inf(dtype, inner):
     """Expected: what PyTorch gives."""
     for row, expected in (

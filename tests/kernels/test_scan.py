@@ -19,7 +19,7 @@ def run(x, reverse):
     return y
 
 
-@pytest.mark.parametrize("dtype", (np.float32, np.float64, np.int64))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
 def test_cumsum(dtype):
     rng = np.random.default_rng(0)
     for n in SIZES:
@@ -32,7 +32,7 @@ def test_cumsum(dtype):
                 assert not (y == run(x, True)).all()  # the direction matters
 
 
-@pytest.mark.parametrize("dtype", (np.float32, np.float64))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_nan_and_inf(dtype):
     x = np.array([1, INF, -INF, 2], dtype).reshape(1, 4, 1)
     np.testing.assert_array_equal(run(x, False).ravel(), [1, INF, NAN, NAN])

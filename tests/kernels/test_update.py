@@ -29,7 +29,7 @@ def scales(rng, n, dtype):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
     ("momentum", "dampening", "decay", "nesterov", "maximize"),
-    ((0, 0, 0, 0, 0), (0, 0, 0.1, 0, 1), (0.9, 0, 0, 0, 0), (0.9, 0.5, 0.1, 0, 0), (0.9, 0, 0.1, 1, 0)),
+    [(0, 0, 0, 0, 0), (0, 0, 0.1, 0, 1), (0.9, 0, 0, 0, 0), (0.9, 0.5, 0.1, 0, 0), (0.9, 0, 0.1, 1, 0)],
 )
 def test_sgd(dtype, momentum, dampening, decay, nesterov, maximize):
     rng = np.random.default_rng(0)
@@ -52,7 +52,7 @@ def test_sgd(dtype, momentum, dampening, decay, nesterov, maximize):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize(
-    ("decay", "decoupled", "maximize"), ((0, 0, 0), (0.1, 0, 0), (0.1, 1, 0), (0, 1, 1), (0.1, 0, 1))
+    ("decay", "decoupled", "maximize"), [(0, 0, 0), (0.1, 0, 0), (0.1, 1, 0), (0, 1, 1), (0.1, 0, 1)]
 )
 def test_adam(dtype, decay, decoupled, maximize):
     rng = np.random.default_rng(1)
