@@ -691,7 +691,7 @@ class slice_:
     r"y = x[key] with slices, whole numbers, None and ... in the key"
 
     def view(x, key):
-        return x[key]
+        return x[_with_dots(key)]
 
     def grad_x(g, y, x, key):
         return unslice(g, x.shape, key)
@@ -704,11 +704,16 @@ class unslice:
     def forward(x, shape, key):
         y = empty(shape, x.dtype)
         move(np.zeros((), x.dtype), y)
-        move(x, y[key])
+        move(x, y[_with_dots(key)])
         return y
 
     def grad_x(g, y, x, shape, key):
         return slice_(g, key)
+
+
+def _with_dots(key):
+    """A key that always gives a view: without dots NumPy makes a scalar of one element, a copy."""
+    return key if key is ... else (*key, ...)
 
 
 @op
