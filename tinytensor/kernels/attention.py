@@ -23,17 +23,31 @@ TASKS = 64  # the heads are dealt to at most so many iterations, however many th
 
 
 def attention_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[int, int]:
-    """Return the shape of the scratch array of `attention`: per iteration one flat buffer."""
-    keys, k, columns = -(-M // WIDTH), K, -(-Kv // WIDTH)
-    panels = keys * k * WIDTH + columns * keys * WIDTH * WIDTH
-    return max(1, min(TASKS, B * H)), panels + (keys + 1) * TILE + 2 * WIDTH + ROWS * k
+    """Return the shape of the scratch array of `attention`: a flat buffer for each iteration.
+
+    It is fastest where it begins at a multiple of 64 bytes: then no vector straddles two cache lines.
+    """
+    keys, k, columns = panels_of(M), round_up(K), panels_of(Kv)
+    return max(1, min(TASKS, B * H)), keys * (k * WIDTH + columns * WIDTH * WIDTH + TILE) + 2 * TILE + ROWS * k + WIDTH
 
 
 def attention_backward_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[int, int]:
-    """Return the shape of the scratch array of `attention_backward`: per iteration one flat buffer."""
-    keys, k, kv, columns = -(-M // WIDTH), -(-K // ROWS) * ROWS, -(-Kv // ROWS) * ROWS, -(-K // WIDTH)
-    panels = 2 * keys * (k + kv) * WIDTH + columns * keys * WIDTH * WIDTH
-    return max(1, min(TASKS, B * H)), panels + (2 * keys + 1) * TILE + ROWS * (k + kv)
+    """Return the shape of the scratch array of `attention_backward`: a flat buffer for each iteration."""
+    keys, k, kv, columns = panels_of(M), round_up(K), round_up(Kv), panels_of(K)
+    each = 2 * (k + kv) * WIDTH + columns * WIDTH * WIDTH + 2 * TILE
+    return max(1, min(TASKS, B * H)), keys * each + TILE + ROWS * (k + kv)
+
+
+@helper
+def panels_of(size):
+    """How many panels of WIDTH columns hold `size` columns."""
+    return (size + WIDTH - 1) // WIDTH
+
+
+@helper
+def round_up(size):
+    """The next multiple of ROWS."""
+    return (size + ROWS - 1) // ROWS * ROWS
 
 
 @helper
@@ -45,204 +59,243 @@ def fill(x, at, size, value):
 
 
 @helper
-def pack(x, rows, buffer, at):
-    """Panels of x^T for x (M, K): buffer[p, k, j] = x[p WIDTH + j, k], each panel of `rows` >= K rows; else 0."""
-    at = max(at, 0)
+def pack(x, rows, y):
+    """Panels of x^T for x (M, K): y[p, k, j] = x[p WIDTH + j, k], each panel of `rows` >= K rows; else 0."""
     M, K = x.shape
-    panels = (M + WIDTH - 1) // WIDTH
-    fill(buffer, at, panels * rows * WIDTH, buffer.dtype.type(0))
-    for p in range(panels):
+    fill(y, 0, y.size, y.dtype.type(0))
+    for p in range(panels_of(M)):
         for j in range(min(WIDTH, M - p * WIDTH)):
             for k in range(K):
-                buffer[at + (p * rows + k) * WIDTH + j] = x[p * WIDTH + j, k]
+                y[(p * rows + k) * WIDTH + j] = x[p * WIDTH + j, k]
 
 
 @helper
-def pack_columns(x, rows, buffer, at):
-    """Panels of x (M, K): buffer[c, m, j] = x[m, c WIDTH + j], each panel of `rows` >= M rows; else 0."""
-    at = max(at, 0)
+def unpack(y, rows, x):
+    """The inverse of pack: x[p WIDTH + j, k] = y[p, k, j]."""
     M, K = x.shape
-    panels = (K + WIDTH - 1) // WIDTH
-    fill(buffer, at, panels * rows * WIDTH, buffer.dtype.type(0))
-    for c in range(panels):
+    for p in range(panels_of(M)):
+        for j in range(min(WIDTH, M - p * WIDTH)):
+            for k in range(K):
+                x[p * WIDTH + j, k] = y[(p * rows + k) * WIDTH + j]
+
+
+@helper
+def pack_columns(x, rows, y):
+    """Panels of x (M, K): y[c, m, j] = x[m, c WIDTH + j], each panel of `rows` >= M rows; else 0."""
+    M, K = x.shape
+    fill(y, 0, y.size, y.dtype.type(0))
+    for c in range(panels_of(K)):
         for m in range(M):
             for j in range(min(WIDTH, K - c * WIDTH)):
-                buffer[at + (c * rows + m) * WIDTH + j] = x[m, c * WIDTH + j]
+                y[(c * rows + m) * WIDTH + j] = x[m, c * WIDTH + j]
 
 
 @helper
-def unpack(buffer, at, rows, x):
-    """The inverse of pack: x[p WIDTH + j, k] = buffer[p, k, j]."""
-    at = max(at, 0)
-    M, K = x.shape
-    for p in range((M + WIDTH - 1) // WIDTH):
-        for j in range(min(WIDTH, M - p * WIDTH)):
-            for k in range(K):
-                x[p * WIDTH + j, k] = buffer[at + (p * rows + k) * WIDTH + j]
-
-
-@helper
-def take_rows(x, first, scale, buffer, at, row):
-    """buffer[r, k] = scale x[first + r, k] for ROWS rows of length `row` >= K; 0 beyond the last row or column."""
-    at = max(at, 0)
-    fill(buffer, at, ROWS * row, buffer.dtype.type(0))
+def take_rows(x, first, scale, length, y):
+    """y[r, k] = scale x[first + r, k], ROWS rows of `length` >= K; 0 beyond the last row or column of x."""
+    fill(y, 0, y.size, y.dtype.type(0))
     for r in range(min(ROWS, x.shape[0] - first)):
         for k in range(x.shape[1]):
-            buffer[at + r * row + k] = scale * x[first + r, k]
+            y[r * length + k] = scale * x[first + r, k]
 
 
 @helper
-def multiply(buffer, a, row, step, K, panel, acc):
-    """acc[r, j] += sum_k a[r, k] panel[k, j]: a tile; a, panel and acc are offsets, a has strides (row, step)."""
-    a, panel, acc = max(a, 0), max(panel, 0), max(acc, 0)
-    a1, a2, a3 = a + max(row, 0), a + max(2 * row, 0), a + max(3 * row, 0)
-    for k4 in range(K // 4):
-        k, s = 4 * k4 * step, step
-        a00, a01, a02, a03 = buffer[a + k], buffer[a + k + s], buffer[a + k + 2 * s], buffer[a + k + 3 * s]
-        a10, a11, a12, a13 = buffer[a1 + k], buffer[a1 + k + s], buffer[a1 + k + 2 * s], buffer[a1 + k + 3 * s]
-        a20, a21, a22, a23 = buffer[a2 + k], buffer[a2 + k + s], buffer[a2 + k + 2 * s], buffer[a2 + k + 3 * s]
-        a30, a31, a32, a33 = buffer[a3 + k], buffer[a3 + k + s], buffer[a3 + k + 2 * s], buffer[a3 + k + 3 * s]
-        o = panel + 4 * k4 * WIDTH
+def multiply(a, at, row, step, K, b, b_step, y, first, y_step, panels):
+    """y[p, r, j] += sum_k a[r, k] b[p, k, j]: a tile of y for each panel of b; K is a multiple of 4.
+
+    a begins at `at` and has the strides (row, step), y at `first`; b_step and y_step are those of p.
+    """
+    at, row, step = max(at, 0), max(row, 0), max(step, 0)
+    for k in range(0, K, 4):
+        i0 = at + k * step
+        i1, i2, i3 = i0 + row, i0 + 2 * row, i0 + 3 * row
+        a00, a01, a02, a03 = a[i0], a[i0 + step], a[i0 + 2 * step], a[i0 + 3 * step]
+        a10, a11, a12, a13 = a[i1], a[i1 + step], a[i1 + 2 * step], a[i1 + 3 * step]
+        a20, a21, a22, a23 = a[i2], a[i2 + step], a[i2 + 2 * step], a[i2 + 3 * step]
+        a30, a31, a32, a33 = a[i3], a[i3 + step], a[i3 + 2 * step], a[i3 + 3 * step]
+        for p in range(panels):
+            m, n = max(p * b_step + k * WIDTH, 0), max(first + p * y_step, 0)
+            for j in range(WIDTH):
+                b0, b1, b2, b3 = b[m + j], b[m + WIDTH + j], b[m + 2 * WIDTH + j], b[m + 3 * WIDTH + j]
+                t0, t1, t2, t3 = y[n + j], y[n + WIDTH + j], y[n + 2 * WIDTH + j], y[n + 3 * WIDTH + j]
+                y[n + j] = t0 + a00 * b0 + a01 * b1 + a02 * b2 + a03 * b3
+                y[n + WIDTH + j] = t1 + a10 * b0 + a11 * b1 + a12 * b2 + a13 * b3
+                y[n + 2 * WIDTH + j] = t2 + a20 * b0 + a21 * b1 + a22 * b2 + a23 * b3
+                y[n + 3 * WIDTH + j] = t3 + a30 * b0 + a31 * b1 + a32 * b2 + a33 * b3
+
+
+@helper
+def weigh(tiles, panels, rows, first, y):
+    """y[r, j] += sum_pm tiles[p, r, m] rows[p, m, j], a tile, over all of `panels` tiles; rows begin at `first`."""
+    for p in range(panels):
+        a, b = max(p * TILE, 0), max(first + p * WIDTH * WIDTH, 0)
         for j in range(WIDTH):
-            b0, b1 = buffer[o + j], buffer[o + WIDTH + j]
-            b2, b3 = buffer[o + 2 * WIDTH + j], buffer[o + 3 * WIDTH + j]
-            t0, t1, t2, t3 = (
-                buffer[acc + j],
-                buffer[acc + WIDTH + j],
-                buffer[acc + 2 * WIDTH + j],
-                buffer[acc + 3 * WIDTH + j],
-            )
-            buffer[acc + j] = t0 + a00 * b0 + a01 * b1 + a02 * b2 + a03 * b3
-            buffer[acc + WIDTH + j] = t1 + a10 * b0 + a11 * b1 + a12 * b2 + a13 * b3
-            buffer[acc + 2 * WIDTH + j] = t2 + a20 * b0 + a21 * b1 + a22 * b2 + a23 * b3
-            buffer[acc + 3 * WIDTH + j] = t3 + a30 * b0 + a31 * b1 + a32 * b2 + a33 * b3
-    for k in range(K // 4 * 4, K):
-        for r in range(ROWS):
-            add_row(buffer, buffer[a + r * row + k * step], panel + k * WIDTH, acc + r * WIDTH)
+            o = b + j
+            t0, t1, t2, t3 = y[j], y[WIDTH + j], y[2 * WIDTH + j], y[3 * WIDTH + j]
+            for m in range(WIDTH):  # sixteen turns: unrolled, so that the loop over j becomes vectors
+                value = rows[o + m * WIDTH]
+                t0 = t0 + tiles[a + m] * value
+                t1 = t1 + tiles[a + WIDTH + m] * value
+                t2 = t2 + tiles[a + 2 * WIDTH + m] * value
+                t3 = t3 + tiles[a + 3 * WIDTH + m] * value
+            y[j], y[WIDTH + j], y[2 * WIDTH + j], y[3 * WIDTH + j] = t0, t1, t2, t3
 
 
 @helper
-def add_row(buffer, factor, row, acc):
-    """acc[j] += factor row[j]: a row of a tile; row and acc are offsets."""
-    row, acc = max(row, 0), max(acc, 0)
+def weigh_some(tiles, tile, count, rows, first, y):
+    """The same for the first `count` columns of one tile, which begins at `tile`."""
+    tile, first = max(tile, 0), max(first, 0)
+    for m in range(count):
+        a0, a1 = tiles[tile + m], tiles[tile + WIDTH + m]
+        a2, a3 = tiles[tile + 2 * WIDTH + m], tiles[tile + 3 * WIDTH + m]
+        b = first + m * WIDTH
+        for j in range(WIDTH):
+            value = rows[b + j]
+            y[j] = y[j] + a0 * value
+            y[WIDTH + j] = y[WIDTH + j] + a1 * value
+            y[2 * WIDTH + j] = y[2 * WIDTH + j] + a2 * value
+            y[3 * WIDTH + j] = y[3 * WIDTH + j] + a3 * value
+
+
+@helper
+def weigh_row(weight, rows, row, y, at):
+    """The same for one number of a tile: y[at + j] += weight rows[row + j]."""
+    row, at = max(row, 0), max(at, 0)
     for j in range(WIDTH):
-        buffer[acc + j] = buffer[acc + j] + factor * buffer[row + j]
+        y[at + j] = y[at + j] + weight * rows[row + j]
 
 
 @helper
-def seen(i, r, C, M, is_causal):
-    """How many keys query i + r may see."""
-    if i + r >= C:
+def seen(i, C, M, is_causal):
+    """How many keys query i may see, masks apart."""
+    if i >= C:
         return 0
-    return min(i + r + 1, M) if is_causal else M
+    return min(i + 1, M) if is_causal else M
 
 
 @helper
-def hide(mask, count, value, buffer, at):
-    """Set the masked ones of the first `count` scores (or probabilities) of a row to `value`."""
+def hide(mask, count, value, x, at):
+    """Set the masked ones of the first `count` numbers of a row of tiles to `value`; the row begins at `at`."""
     at = max(at, 0)
     for m in range(count):
         if not mask[m]:
-            buffer[at + m // WIDTH * TILE + m % WIDTH] = value
+            x[at + m // WIDTH * TILE + m % WIDTH] = value
 
 
 @helper
-def first_seen(mask, count, buffer, at):
-    """The first score of a row that is not masked, 0 if all are."""
+def first_seen(mask, count, x, at):
+    """The first number of a row of tiles that is not masked, 0 if all are."""
+    at = max(at, 0)
     for m in range(count):
         if mask[m]:
-            return buffer[at + m // WIDTH * TILE + m % WIDTH]
-    return buffer.dtype.type(0)
+            return x[at + m // WIDTH * TILE + m % WIDTH]
+    return x.dtype.type(0)
 
 
 @helper
-def largest(buffer, at, count, lanes):
-    """The largest of the first `count` > 0 scores of a row; `lanes` is the offset of WIDTH numbers of scratch."""
-    at, lanes = max(at, 0), max(lanes, 0)
-    fill(buffer, lanes, WIDTH, buffer[at])
-    for p in range((count + WIDTH - 1) // WIDTH):
-        for j in range(WIDTH):
-            t = buffer[lanes + j]
-            buffer[lanes + j] = max(t, buffer[at + p * TILE + j] if j < count - p * WIDTH else t)
-    top = buffer[lanes]
-    for j in range(1, WIDTH):
-        top = max(top, buffer[lanes + j])
-    return top
+def largest(tiles, count, y):
+    """y[r] = the largest of the first `count` > 0 numbers of each row of the tiles, the four rows side by side."""
+    t0, t1, t2, t3 = tiles[0], tiles[WIDTH], tiles[2 * WIDTH], tiles[3 * WIDTH]
+    for p in range(panels_of(count)):
+        o = max(p * TILE, 0)
+        for j in range(min(WIDTH, count - p * WIDTH)):
+            t0, t1 = max(t0, tiles[o + j]), max(t1, tiles[o + WIDTH + j])
+            t2, t3 = max(t2, tiles[o + 2 * WIDTH + j]), max(t3, tiles[o + 3 * WIDTH + j])
+    y[0], y[1], y[2], y[3] = t0, t1, t2, t3
 
 
 @helper
-def exponentials(buffer, at, count, panels, shift):
-    """Replace the first `count` scores s of a row by exp(s - shift), the others of its `panels` panels by 0."""
-    at = max(at, 0)
-    zero = buffer.dtype.type(0)
+def totals(tiles, panels, lanes, y):
+    """y[r] = sum_pj tiles[p, r, j]: WIDTH lanes, then the lanes in order, the four rows side by side."""
+    fill(lanes, 0, TILE, lanes.dtype.type(0))
     for p in range(panels):
-        for j in range(WIDTH):
-            o = at + p * TILE + j
-            buffer[o] = exp(buffer[o] - shift) if j < count - p * WIDTH else zero
-
-
-@helper
-def total(buffer, at, panels, lanes):
-    """The sum of a row; `lanes` is the offset of WIDTH numbers of scratch."""
-    at, lanes = max(at, 0), max(lanes, 0)
-    fill(buffer, lanes, WIDTH, buffer.dtype.type(0))
-    for p in range(panels):
-        for j in range(WIDTH):
-            buffer[lanes + j] += buffer[at + p * TILE + j]
-    result = buffer[lanes]
+        o = max(p * TILE, 0)
+        for j in range(TILE):
+            lanes[j] += tiles[o + j]
+    t0, t1, t2, t3 = lanes[0], lanes[WIDTH], lanes[2 * WIDTH], lanes[3 * WIDTH]
     for j in range(1, WIDTH):
-        result += buffer[lanes + j]
-    return result
+        t0, t1 = t0 + lanes[j], t1 + lanes[WIDTH + j]
+        t2, t3 = t2 + lanes[2 * WIDTH + j], t3 + lanes[3 * WIDTH + j]
+    y[0], y[1], y[2], y[3] = t0, t1, t2, t3
 
 
 @helper
-def head(q, k, v, mask, b, h, scale, is_causal, y, lse, buffer):
+def exponentials(x, at, count, panels, shift):
+    """x = exp(x - shift) for the first `count` numbers of a row of tiles, 0 for the others."""
+    zero = x.dtype.type(0)
+    for p in range(panels):
+        o = max(at + p * TILE, 0)
+        for j in range(WIDTH):
+            x[o + j] = exp(x[o + j] - shift) if j < count - p * WIDTH else zero
+
+
+@helper
+def exponentials_backward(ps, ds, at, count, panels, shift, delta):
+    """p = exp(s - shift) in place of s, and dS = p (dP - delta) in place of dP; both 0 beyond the first `count`."""
+    zero = ps.dtype.type(0)
+    for n in range(panels):
+        o = max(at + n * TILE, 0)
+        for j in range(WIDTH):
+            s, d = ps[o + j] - shift, ds[o + j] - delta
+            p = exp(s) if j < count - n * WIDTH else zero
+            ps[o + j] = p
+            ds[o + j] = p * d if j < count - n * WIDTH else zero
+
+
+@helper
+def head(q, k, v, mask, b, h, scale, is_causal, y, lse, scratch):
     """One head of attention: q (C, K), k (M, K), v (M, Kv), mask[b, h] (C, M), y (C, Kv), lse (C)."""
     C, K = q.shape
     M, Kv = v.shape
-    keys, columns = (M + WIDTH - 1) // WIDTH, (Kv + WIDTH - 1) // WIDTH
-    zero, one = buffer.dtype.type(0), buffer.dtype.type(1)
-    kt = 0  # offsets: keys, transposed
-    vs = kt + keys * K * WIDTH  # values
-    ps = vs + columns * keys * WIDTH * WIDTH  # scores, then probabilities
-    acc = ps + keys * TILE
-    lanes = acc + TILE
-    inverse = lanes + WIDTH
-    qs = inverse + WIDTH  # queries
-    pack(k, K, buffer, kt)
-    pack_columns(v, keys * WIDTH, buffer, vs)
+    keys, columns, K4 = panels_of(M), panels_of(Kv), round_up(K)
+    zero, one = y.dtype.type(0), y.dtype.type(1)
+    n = keys * K4 * WIDTH
+    kt, scratch = scratch[:n], scratch[n:]  # keys, transposed
+    n = columns * keys * WIDTH * WIDTH
+    vs, scratch = scratch[:n], scratch[n:]  # values
+    n = keys * TILE
+    ps, scratch = scratch[:n], scratch[n:]  # scores of ROWS queries, then probabilities
+    acc, lanes, scratch = scratch[:TILE], scratch[TILE : 2 * TILE], scratch[2 * TILE :]
+    top, inverse, qs = scratch[:ROWS], scratch[ROWS : 2 * ROWS], scratch[WIDTH : WIDTH + ROWS * K4]
+    pack(k, K4, kt)
+    pack_columns(v, keys * WIDTH, vs)
     for i in range(0, C, ROWS):
         rows = min(ROWS, C - i)
-        together = seen(i, 0, C, M, is_causal)  # keys that all rows see
-        panels = (seen(i, rows - 1, C, M, is_causal) + WIDTH - 1) // WIDTH
-        take_rows(q, i, scale, buffer, qs, K)
-        fill(buffer, ps, panels * TILE, zero)
-        for p in range(panels):
-            multiply(buffer, qs, K, 1, K, kt + p * K * WIDTH, ps + p * TILE)
+        together = seen(i, C, M, is_causal)  # keys that all rows see
+        whole, panels = together // WIDTH, panels_of(seen(i + rows - 1, C, M, is_causal))
+        take_rows(q, i, scale, K4, qs)
+        fill(ps, 0, panels * TILE, zero)
+        multiply(qs, 0, K4, 1, K4, kt, K4 * WIDTH, ps, 0, TILE, panels)
+        if mask.size > 0:  # a masked score becomes one that is not: the maximum and exp see nothing of it
+            for r in range(rows):
+                row, count = mask[b, h, i + r], seen(i + r, C, M, is_causal)
+                hide(row, count, first_seen(row, count, ps, r * WIDTH), ps, r * WIDTH)
+        fill(top, 0, ROWS, zero)
+        if panels > 0:
+            largest(ps, together, top)
+        for r in range(ROWS):
+            count = seen(i + r, C, M, is_causal)
+            for m in range(together, count):
+                top[r] = max(top[r], ps[m // WIDTH * TILE + r * WIDTH + m % WIDTH])
+            exponentials(ps, r * WIDTH, count, panels, top[r])
+            if mask.size > 0 and r < rows:
+                hide(mask[b, h, i + r], count, zero, ps, r * WIDTH)
+        totals(ps, panels, lanes, inverse)
         for r in range(rows):
-            row, count = ps + r * WIDTH, seen(i, r, C, M, is_causal)
-            if mask.size > 0:  # a masked score becomes one that is not: the maximum and exp see nothing of it
-                hide(mask[b, h, i + r], count, first_seen(mask[b, h, i + r], count, buffer, row), buffer, row)
-            top = largest(buffer, row, count, lanes) if count > 0 else zero
-            exponentials(buffer, row, count, panels, top)
-            if mask.size > 0:
-                hide(mask[b, h, i + r], count, zero, buffer, row)
-            t = total(buffer, row, panels, lanes)
-            lse[i + r] = top + np.log(t)
-            buffer[inverse + r] = t if t == zero else one / t  # 0 where all is masked
+            lse[i + r] = top[r] + np.log(inverse[r])
+            inverse[r] = zero if inverse[r] == zero else one / inverse[r]  # 0 where all is masked
         for c in range(columns):
-            values = vs + c * keys * WIDTH * WIDTH
-            fill(buffer, acc, TILE, zero)
-            for p in range((together + WIDTH - 1) // WIDTH):
-                count = min(WIDTH, together - p * WIDTH)
-                multiply(buffer, ps + p * TILE, WIDTH, 1, count, values + p * WIDTH * WIDTH, acc)
-            for r in range(1, rows):  # keys that only some rows see, in a loop of their own: 0 times inf is NaN
-                for m in range(together, seen(i, r, C, M, is_causal)):
-                    weight = buffer[ps + m // WIDTH * TILE + r * WIDTH + m % WIDTH]
-                    add_row(buffer, weight, values + m * WIDTH, acc + r * WIDTH)
+            first = c * keys * WIDTH * WIDTH
+            fill(acc, 0, TILE, zero)
+            weigh(ps, whole, vs, first, acc)
+            weigh_some(ps, whole * TILE, together % WIDTH, vs, first + whole * WIDTH * WIDTH, acc)
+            for r in range(1, rows):  # keys that only some rows see, each by itself: 0 times inf would be NaN
+                for m in range(together, seen(i + r, C, M, is_causal)):
+                    p = ps[m // WIDTH * TILE + r * WIDTH + m % WIDTH]
+                    weigh_row(p, vs, first + m * WIDTH, acc, r * WIDTH)
             for r in range(rows):
                 for j in range(min(WIDTH, Kv - c * WIDTH)):
-                    y[i + r, c * WIDTH + j] = buffer[acc + r * WIDTH + j] * buffer[inverse + r]
+                    y[i + r, c * WIDTH + j] = acc[r * WIDTH + j] * inverse[r]
 
 
 @kernel(parallel=True, fastmath=EXACT_ORDER, strided=("q", "k", "v", "mask", "y"))
@@ -262,74 +315,62 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch):
 
 
 @helper
-def score_gradients(buffer, p_row, row, panels, delta):
-    """dS = p (dP - delta) in place of dP, for one row."""
-    p_row, row = max(p_row, 0), max(row, 0)
-    for p in range(panels):
-        for j in range(WIDTH):
-            o = row + p * TILE + j
-            buffer[o] = buffer[p_row + p * TILE + j] * (buffer[o] - delta)
-
-
-@helper
-def head_backward(g, q, k, v, mask, b, h, y, lse, scale, is_causal, dq, dk, dv, buffer):
+def head_backward(g, q, k, v, mask, b, h, y, lse, scale, is_causal, dq, dk, dv, scratch):
     """One head of attention_backward; shapes as in `head`."""
     C, K = q.shape
     M, Kv = v.shape
-    keys, columns = (M + WIDTH - 1) // WIDTH, (K + WIDTH - 1) // WIDTH
-    K4, Kv4 = (K + ROWS - 1) // ROWS * ROWS, (Kv + ROWS - 1) // ROWS * ROWS
-    zero, one = buffer.dtype.type(0), buffer.dtype.type(1)
-    kt = 0  # offsets: keys, transposed
-    vt = kt + keys * K4 * WIDTH  # values, transposed
-    dkt = vt + keys * Kv4 * WIDTH  # their gradients
-    dvt = dkt + keys * K4 * WIDTH
-    ks = dvt + keys * Kv4 * WIDTH  # keys
-    ps = ks + columns * keys * WIDTH * WIDTH  # scores, then probabilities
-    ds = ps + keys * TILE  # gradients of the probabilities, then of the scores
-    acc = ds + keys * TILE
-    qs = acc + TILE  # queries
-    gs = qs + ROWS * K4
-    pack(k, K4, buffer, kt)
-    pack(v, Kv4, buffer, vt)
-    pack_columns(k, keys * WIDTH, buffer, ks)
-    fill(buffer, dkt, keys * (K4 + Kv4) * WIDTH, zero)
+    keys, columns = panels_of(M), panels_of(K)
+    K4, Kv4 = round_up(K), round_up(Kv)
+    zero, one = y.dtype.type(0), y.dtype.type(1)
+    n = keys * K4 * WIDTH
+    kt, dkt, scratch = scratch[:n], scratch[n : 2 * n], scratch[2 * n :]  # keys, transposed, and their gradient
+    n = keys * Kv4 * WIDTH
+    vt, dvt, scratch = scratch[:n], scratch[n : 2 * n], scratch[2 * n :]  # values, likewise
+    n = columns * keys * WIDTH * WIDTH
+    ks, scratch = scratch[:n], scratch[n:]  # keys
+    n = keys * TILE
+    ps, ds, scratch = scratch[:n], scratch[n : 2 * n], scratch[2 * n :]  # s, then p; dP, then dS, of ROWS queries
+    acc, scratch = scratch[:TILE], scratch[TILE:]
+    qs, gs = scratch[: ROWS * K4], scratch[ROWS * K4 : ROWS * (K4 + Kv4)]
+    pack(k, K4, kt)
+    pack(v, Kv4, vt)
+    pack_columns(k, keys * WIDTH, ks)
+    fill(dkt, 0, dkt.size, zero)
+    fill(dvt, 0, dvt.size, zero)
     for i in range(0, C, ROWS):
         rows = min(ROWS, C - i)
-        panels = (seen(i, rows - 1, C, M, is_causal) + WIDTH - 1) // WIDTH
-        take_rows(q, i, scale, buffer, qs, K4)
-        take_rows(g, i, one, buffer, gs, Kv4)
-        fill(buffer, ps, panels * TILE, zero)
-        fill(buffer, ds, panels * TILE, zero)
-        for p in range(panels):
-            multiply(buffer, qs, K4, 1, K, kt + p * K4 * WIDTH, ps + p * TILE)
-            multiply(buffer, gs, Kv4, 1, Kv, vt + p * Kv4 * WIDTH, ds + p * TILE)
+        panels = panels_of(seen(i + rows - 1, C, M, is_causal))
+        take_rows(q, i, scale, K4, qs)
+        take_rows(g, i, one, Kv4, gs)
+        fill(ps, 0, panels * TILE, zero)
+        fill(ds, 0, panels * TILE, zero)
+        multiply(qs, 0, K4, 1, K4, kt, K4 * WIDTH, ps, 0, TILE, panels)
+        multiply(gs, 0, Kv4, 1, Kv4, vt, Kv4 * WIDTH, ds, 0, TILE, panels)
         for r in range(ROWS):  # a row beyond C sees nothing: its p and dS are 0
-            row, count = ps + r * WIDTH, seen(i, r, C, M, is_causal)
+            count = seen(i + r, C, M, is_causal)
             shift, delta = zero, zero  # delta = g_i . y_i = sum_m p_im dP_im
             if r < rows:
                 shift = lse[i + r]
                 for j in range(Kv):
                     delta += g[i + r, j] * y[i + r, j]
-                if mask.size > 0:
-                    hide(mask[b, h, i + r], count, shift, buffer, row)
-            exponentials(buffer, row, count, panels, shift)
+                if mask.size > 0:  # exp sees nothing of what is masked
+                    hide(mask[b, h, i + r], count, shift, ps, r * WIDTH)
+            exponentials_backward(ps, ds, r * WIDTH, count, panels, shift, delta)
             if mask.size > 0 and r < rows:
-                hide(mask[b, h, i + r], count, zero, buffer, row)
-            score_gradients(buffer, row, ds + r * WIDTH, panels, delta)
+                hide(mask[b, h, i + r], count, zero, ps, r * WIDTH)
+                hide(mask[b, h, i + r], count, zero, ds, r * WIDTH)
         for c in range(columns):
-            fill(buffer, acc, TILE, zero)
-            for p in range(panels):
-                multiply(buffer, ds + p * TILE, WIDTH, 1, WIDTH, ks + (c * keys + p) * WIDTH * WIDTH, acc)
+            fill(acc, 0, TILE, zero)
+            weigh(ds, panels, ks, c * keys * WIDTH * WIDTH, acc)
             for r in range(rows):
                 for j in range(min(WIDTH, K - c * WIDTH)):
-                    dq[i + r, c * WIDTH + j] = scale * buffer[acc + r * WIDTH + j]
-        for p in range(panels):  # dV^T += g^T P and dK^T += (scale q)^T dS, four rows at a time
-            for j in range(0, Kv4, ROWS):
-                multiply(buffer, gs + j, 1, Kv4, ROWS, ps + p * TILE, dvt + (p * Kv4 + j) * WIDTH)
-            for j in range(0, K4, ROWS):
-                multiply(buffer, qs + j, 1, K4, ROWS, ds + p * TILE, dkt + (p * K4 + j) * WIDTH)
-    unpack(buffer, dkt, K4, dk)
-    unpack(buffer, dvt, Kv4, dv)
+                    dq[i + r, c * WIDTH + j] = scale * acc[r * WIDTH + j]
+        for j in range(0, Kv4, ROWS):  # dV^T += g^T P and dK^T += (scale q)^T dS, four of their rows at a time
+            multiply(gs, j, 1, Kv4, ROWS, ps, TILE, dvt, j * WIDTH, Kv4 * WIDTH, panels)
+        for j in range(0, K4, ROWS):
+            multiply(qs, j, 1, K4, ROWS, ds, TILE, dkt, j * WIDTH, K4 * WIDTH, panels)
+    unpack(dkt, K4, dk)
+    unpack(dvt, Kv4, dv)
 
 
 @kernel(parallel=True, fastmath=EXACT_ORDER, strided=("g", "q", "k", "v", "mask", "y", "dq", "dk", "dv"))
