@@ -1,0 +1,260 @@
+"""The decoder-only transformer of document 003, equations 1-16, in its own letters.
+
+    D  width of the model          H  heads             K  width of a head, D / H
+    F  width of the feed-forward   L  layers            V  size of the vocabulary
+    C  size of the context window  B  sequences side by side (not in the document)
+
+A weight X_j^k of the document, which is summed over its lower index, is stored as X[j, k]: lower index first.
+The document has some letters twice (V is the vocabulary and a weight, K and F are widths and weights, L the layers and
+the loss). Here the sizes belong to the configuration and the weights to the module: `config.V`, `block.V`.
+
+How the text is read where it leaves a choice:
+
+- Eq. (3) multiplies row i by K and row m by Q, but in (5) and (6) row i attends to m <= i. As everywhere else, the row
+  that attends has the query here: S_im = q_i . k_m. With the names Q and K exchanged this is eq. (3).
+- Eq. (6) stands for Y_i = sum_m softmax_m(S'_im) (Z V)_m, and (5) for m <= i.
+- The norms divide by sqrt(variance + eps): without eps a constant vector would be divided by zero.
+- "Before proceeding, these values are normalized: Z -> ..." after eq. (1), and then Z -> Z' -> Z'' for the layers: does
+  each layer normalise what it gets, and does eq. (9) add to the normalised Z? Three readings differ (`residual`):
+
+      "literal"   each layer begins with Z -> norm(Z), and eq. (9) adds A to that normalised Z
+      "once"      only the embedding is normalised; later layers take Z' as it comes
+      "pre-norm"  each layer attends to norm(Z), and eq. (9) adds A to Z as it was: what GPT-2 does
+"""
+
+import math
+from dataclasses import asdict, dataclass, replace
+
+from tinytensor import Tensor, cat, empty, linear, nn
+from tinytensor.nn import Parameter, functional, init
+
+RESIDUALS = ("literal", "once", "pre-norm")
+NORMS = ("plain", "scale", "affine", "rms")
+ACTIVATIONS = ("relu", "gelu")
+
+
+@dataclass(frozen=True)
+class Config:
+    """The sizes of a decoder, and the switches by which other layouts differ from document 003's."""
+
+    D: int = 32
+    H: int = 4
+    F: int = 64
+    L: int = 2
+    V: int = 300
+    C: int = 96
+    residual: str = "literal"  # how eqs. (1), (9), (10) are read: see the top of this file
+    norm: str = "plain"  # without parameters as in 003; "scale": gamma; "affine": gamma and delta; "rms": RMS, without
+    final_norm: bool = False  # normalise once more before eq. (11)
+    activation: str = "relu"
+    attention_bias: bool = False  # of Q, K, V and W
+    bias: bool = True  # b and c of eq. (10)
+    tied: bool = False  # O is the transpose of E
+    positions: bool = True  # the P of eq. (1)
+    causal: bool = True  # eqs. (4) and (5)
+    dropout: float = 0.0
+    eps: float = 1e-5
+
+    def __post_init__(self):
+        for name in "DHFLVC":
+            size = getattr(self, name)
+            if isinstance(size, int | float) and (size != int(size) or size < 1):
+                raise ValueError(f"{name} = {size}: sizes must be whole numbers of 1 or more")
+        if isinstance(self.D, int) and isinstance(self.H, int) and self.D % self.H:
+            raise ValueError(f"D = {self.D} is not divisible by H = {self.H}: each head has the width K = D / H")
+        for name, choices in (("residual", RESIDUALS), ("norm", NORMS), ("activation", ACTIVATIONS)):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} = {getattr(self, name)!r}: choose one of {', '.join(choices)}")
+        if not 0 <= self.dropout < 1:
+            raise ValueError(f"dropout = {self.dropout}: a probability from 0 to below 1 is needed")
+
+    @property
+    def K(self):
+        """The width of a head, D / H (a SymPy expression where the sizes are symbols)."""
+        return self.D // self.H if isinstance(self.D, int) and isinstance(self.H, int) else self.D / self.H
+
+    def to_dict(self) -> dict:
+        return asdict(self)
+
+    def replace(self, **changes) -> "Config":
+        return replace(self, **changes)
+
+
+_GPT2 = {"residual": "pre-norm", "final_norm": True, "activation": "gelu", "tied": True}
+
+CONFIGS = {
+    # document 003's own example, after eq. (19): 38,848 parameters
+    "toth-tiny": Config(),
+    # nanoGPT's character model for the CPU (no biases, norms with gamma only): 804,096
+    "nano": Config(D=128, H=4, F=512, L=4, V=65, C=64, norm="scale", bias=False, **_GPT2),
+    # GPT-2 small: 124,439,808
+    "gpt2": Config(
+        D=768, H=12, F=3072, L=12, V=50257, C=1024, norm="affine", attention_bias=True, dropout=0.1, **_GPT2
+    ),
+    # the sizes of microgpt, one layer that learns names: 4,192
+    "micro": Config(D=16, H=4, F=64, L=1, V=27, C=16, residual="once", norm="rms", bias=False),
+}
+
+
+def _norm(config: Config, device) -> nn.Module:
+    r"""Z -> (Z - <Z>) / sqrt(sigma(Z) + eps), with parameters only if asked for."""
+    if config.norm == "rms":
+        return nn.RMSNorm(config.D, config.eps, elementwise_affine=False, device=device)
+    affine = config.norm != "plain"
+    return nn.LayerNorm(config.D, config.eps, affine, bias=config.norm == "affine", device=device)
+
+
+class Block(nn.Module):
+    """Equations (2) to (10): one layer, Z (B, C, D) -> Z' (B, C, D)."""
+
+    def __init__(self, config: Config, device=None):
+        super().__init__()
+        D, H, K, F = config.D, config.H, config.K, config.F
+        self.config = config
+        self.enter = _norm(config, device)  # after eq. (1)
+        self.Q = Parameter(empty(H, D, K, device=device))  # eq. (2): Q_j^k for each head
+        self.K = Parameter(empty(H, D, K, device=device))
+        self.V = Parameter(empty(H, D, K, device=device))
+        self.W = Parameter(empty(H * K, D, device=device))  # eq. (8): W_l^j
+        self.middle = _norm(config, device)  # after eq. (9)
+        self.F = Parameter(empty(D, F, device=device))  # eq. (10): F_k^l
+        self.b = Parameter(empty(F, device=device)) if config.bias else None  # b^l
+        self.G = Parameter(empty(F, D, device=device))  # G_l^j
+        self.c = Parameter(empty(D, device=device)) if config.bias else None  # c^j
+        self.q, self.k, self.v, self.w = (  # biases of Q, K, V and W, which 003 does not have
+            (Parameter(empty(n, device=device)) if config.attention_bias else None) for n in (H * K, H * K, H * K, D)
+        )
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Initial values; the document gives none.
+
+        What is summed over n terms gets the variance 1/n, so that unit variance stays unit variance; W and G, which add
+        to Z twice in each of L layers, 1/2L of that (GPT-2's factor). Biases are 0.
+        """
+        config = self.config
+        for weight, terms in ((self.Q, config.D), (self.K, config.D), (self.V, config.D), (self.F, config.D)):
+            _normal(weight, terms)
+        for weight, terms in ((self.W, config.D), (self.G, config.F)):
+            _normal(weight, 2 * config.L * terms)
+        for bias in (self.b, self.c, self.q, self.k, self.v, self.w):
+            if bias is not None:
+                init.zeros_(bias)
+
+    def heads(self, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """q, k, v (B, H, C, K): the products of Z (B, C, D) with Q, K and V, all in one product of matrices."""
+        B, C, _ = Z.shape
+        H, K = self.config.H, self.config.K
+        weights = cat([self.Q.mT, self.K.mT, self.V.mT])  # (3 H, K, D)
+        biases = cat([self.q, self.k, self.v]) if self.config.attention_bias else None  # (3 H K)
+        together = linear(Z, weights.flatten(0, 1), biases)  # (B, C, 3 H K)
+        q, k, v = together.view(B, C, 3, H, K).permute(2, 0, 3, 1, 4).unbind()  # views: (B, H, C, K) each
+        return q, k, v
+
+    def forward(self, Z: Tensor, cache: list | None = None) -> Tensor:
+        config, p = self.config, self.config.dropout if self.training else 0.0
+        N = Z if config.residual == "once" else self.enter(Z)  # after (1): (B, C, D)
+        Z = N if config.residual == "literal" else Z
+        q, k, v = self.heads(N)  # (2): (B, H, C, K) each
+        if cache is not None:
+            k, v = _remember(cache, k, v)  # keys and values of earlier tokens before those of these
+        causal = config.causal and q.shape[2] > 1  # the last row alone may attend to all
+        Y = functional.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=causal)  # (3)-(6): (B, H, C, K)
+        Y = Y.transpose(1, 2).flatten(2)  # (7): (B, C, H K), the heads side by side
+        A = linear(Y, self.W.t(), self.w)  # (8): (B, C, D)
+        Z = Z + functional.dropout(A, p)  # (9): (B, C, D)
+        N = self.middle(Z)  # after (9): (B, C, D)
+        if config.activation == "relu":
+            X = linear(N, self.F.t(), self.b, relu=True)  # max(0, F N + b) of (10): (B, C, F)
+        else:
+            X = functional.gelu(linear(N, self.F.t(), self.b))
+        return Z + functional.dropout(linear(X, self.G.t(), self.c), p)  # (10): (B, C, D)
+
+
+def _remember(cache: list, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """All keys and values so far, (B, H, M, K) each; `cache` is [] at first and keeps them."""
+    if cache:
+        k, v = cat([cache[0], k], dim=2), cat([cache[1], v], dim=2)
+    cache[:] = [k, v]
+    return k, v
+
+
+def _normal(weight: Parameter, terms) -> None:
+    if weight.device != "meta":
+        init.normal_(weight, std=1 / math.sqrt(terms))
+
+
+class Decoder(nn.Module):
+    """Equations (1) to (16): tokens (B, C) to logits (B, C, V), and to the loss if there are targets.
+
+    With device="meta" only shapes are made, and the sizes (all but L) may be SymPy symbols: `num_parameters()` is then
+    eq. (19).
+    """
+
+    def __init__(self, config: Config, device=None):
+        super().__init__()
+        if not isinstance(config.L, int):
+            raise TypeError(
+                f"Decoder: L = {config.L}: the number of layers must be a number, the other sizes may be symbols"
+            )
+        D, V, C = config.D, config.V, config.C
+        self.config = config
+        self.E = Parameter(empty(V, D, device=device))  # eq. (1): E_k^j
+        self.P = Parameter(empty(C, D, device=device)) if config.positions else None  # eq. (1): P_i^j
+        self.blocks = nn.ModuleList([Block(config, device) for _ in range(config.L)])
+        self.final = _norm(config, device) if config.final_norm else None
+        self.O = None if config.tied else Parameter(empty(D, V, device=device))  # eq. (11): O_j^m
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        """Rows of E and P that add up to unit variance, or of 0.02 (GPT-2's) where E serves as O too; O as in Block."""
+        if self.E.device == "meta":
+            return
+        std = 0.02 if self.config.tied else math.sqrt(0.5)
+        init.normal_(self.E, std=std)
+        if self.P is not None:
+            init.normal_(self.P, std=std)
+        if self.O is not None:
+            _normal(self.O, self.config.D)
+
+    def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
+        """Z (B, C, D) of tokens (B, C) that stand at the positions `first`, `first` + 1, ..."""
+        Z = functional.embedding(tokens, self.E)  # (1): E_{t_i}^j, (B, C, D)
+        if self.P is not None:
+            Z = Z + self.P[first : first + tokens.shape[1]]  # (1): + P_i^j, (C, D)
+        if self.config.residual == "once":
+            Z = self.blocks[0].enter(Z)  # after (1)
+        return functional.dropout(Z, self.config.dropout, self.training)
+
+    def logits(self, Z: Tensor) -> Tensor:
+        """L (B, C, V) of Z (B, C, D) after the last layer."""
+        if self.final is not None:
+            Z = self.final(Z)
+        return linear(Z, self.E if self.O is None else self.O.t())  # (11)
+
+    def forward(self, tokens: Tensor, targets: Tensor | None = None, cache: list | None = None):
+        """(logits (B, C, V), loss ()) of int64 tokens (B, C); the loss is None without targets (B, C).
+
+        Targets that are IGNORE_INDEX (-100) are not counted in the mean of eq. (16). `cache`, one list per layer, keeps
+        keys and values: later calls then take only the tokens that are new, one at a time.
+        """
+        C = tokens.shape[1]
+        first = cache[0][0].shape[2] if cache and cache[0] else 0  # tokens that the cache knows already
+        if first + C > self.config.C:
+            raise ValueError(f"Decoder: {first + C} tokens, but the context holds C = {self.config.C}")
+        if first and C > 1:
+            raise ValueError(
+                f"Decoder: with {first} tokens in the cache the others come one at a time, not {C} at once"
+            )
+        Z = self.embed(tokens, first)  # (1): (B, C, D)
+        for i, block in enumerate(self.blocks):
+            Z = block(Z, None if cache is None else cache[i])  # (2)-(10): (B, C, D)
+        logits = self.logits(Z)  # (11): (B, C, V)
+        if targets is None:
+            return logits, None
+        loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())  # (12)-(16): ()
+        return logits, loss
+
+    def new_cache(self) -> list:
+        """An empty cache for `forward`: one list per layer."""
+        return [[] for _ in self.blocks]
