@@ -1,0 +1,198 @@
+"""When is an expression zero? By bringing it to one fraction of polynomials, with what functions give as variables.
+
+SymPy's `simplify` tries a hundred things and may fail at any size; this does one thing. From the inside out each
+exp(u), log(u), sqrt(u) ... becomes a variable of its own (an atom), named by its function and the normal form of u, after
+
+    exp(u + v) = exp(u) exp(v),   exp(n log u) = u^n,   log(exp(u) v) = u + log(v),   sqrt(u)^2 = u.
+
+Then the expression is a fraction of polynomials, and it is zero if its numerator is. So `True` is a proof; `False`
+says that these four rules do not suffice.
+"""
+
+import math
+
+import sympy
+from sympy import QQ, S
+from sympy.polys.fields import field
+
+# name: (on floats, dy/dx from x and y)
+_FUNCTIONS = {
+    "exp": (math.exp, lambda x, y: y),
+    "log": (math.log, lambda x, y: 1 / x),
+    "sqrt": (math.sqrt, lambda x, y: 1 / (2 * y)),
+    "tanh": (math.tanh, lambda x, y: 1 - y**2),
+    "sin": (math.sin, lambda x, y: OPAQUE["cos"](x)),
+    "cos": (math.cos, lambda x, y: -OPAQUE["sin"](x)),
+    "erf": (math.erf, lambda x, y: 2 / sympy.sqrt(sympy.pi) * OPAQUE["exp"](-(x**2))),
+}
+_AT_ZERO = {"exp": S.One, "tanh": S.Zero, "sin": S.Zero, "cos": S.One, "erf": S.Zero}
+
+
+class Opaque(sympy.Function):
+    """A function that SymPy can differentiate and does nothing else with: it asks no questions about the argument."""
+
+    is_commutative = True
+
+    @classmethod
+    def eval(cls, x):
+        if x is S.Zero and cls.__name__ in _AT_ZERO:
+            return _AT_ZERO[cls.__name__]
+        return S.Zero if x is S.One and cls.__name__ == "log" else None
+
+    def fdiff(self, argindex=1):
+        return _FUNCTIONS[self.func.__name__][1](self.args[0], self)
+
+
+FLOATS = {name: on_floats for name, (on_floats, _) in _FUNCTIONS.items()}
+OPAQUE = {name: type(name, (Opaque,), {}) for name in _FUNCTIONS}
+_NAMES = {kind: name for name, kind in OPAQUE.items()} | {
+    getattr(sympy, name): name for name in _FUNCTIONS if name != "sqrt"
+}
+
+
+def is_zero(expr: sympy.Expr) -> bool:
+    """Is this expression zero for all values of its symbols? (True is a proof.)"""
+    return _Proof().is_zero(expr)
+
+
+class _Proof:
+    """The atoms of one proof."""
+
+    def __init__(self):
+        self.atoms: dict[tuple, sympy.Symbol] = {}  # (function, argument in normal form): its variable
+        self.exponents: dict[sympy.Symbol, sympy.Expr] = {}  # t of an atom that is exp(t)
+        self.logarithms: dict[sympy.Symbol, sympy.Expr] = {}  # u of an atom that is log(u)
+        self.roots: dict[sympy.Symbol, tuple] = {}  # (u, n) of an atom that is u^(1/n)
+        self.flattened: dict[sympy.Expr, sympy.Expr] = {}
+
+    def is_zero(self, expr) -> bool:
+        numerator = self.fraction(self.flat(expr))[0]
+        for root, (base, degree) in reversed(self.roots.items()):  # a later one may have an earlier one inside
+            if root in numerator.free_symbols:
+                over, under = self.fraction(base)
+                numerator = sympy.expand(sympy.prem(numerator, under * root**degree - over, root))
+        return numerator == 0
+
+    def flat(self, expr) -> sympy.Expr:
+        """The expression with atoms in place of its functions."""
+        if expr.is_Rational or expr.is_Symbol:
+            return expr
+        if expr not in self.flattened:
+            self.flattened[expr] = self._flat(expr)
+        return self.flattened[expr]
+
+    def _flat(self, expr):
+        name = _NAMES.get(expr.func)
+        if expr.is_Add or expr.is_Mul:
+            return expr.func(*(self.flat(a) for a in expr.args))
+        if expr.is_Pow:
+            base, exponent = expr.args
+            if exponent.is_Integer:
+                return self.flat(base) ** exponent
+            if exponent.is_Rational:
+                return self.root(self.flat(base), exponent.q) ** exponent.p
+            return self.exp(self.flat(exponent) * self.log(self.flat(base)))
+        if name == "exp":
+            return self.exp(self.flat(expr.args[0]))
+        if name == "log":
+            return self.log(self.flat(expr.args[0]))
+        if name == "sqrt":
+            return self.root(self.flat(expr.args[0]), 2)
+        if name is not None:
+            over, under = self.fraction(self.flat(expr.args[0]))
+            return self.atom(name, over / under)
+        if expr.is_number:  # pi
+            return self.atom("number", expr)
+        raise TypeError(f"{expr.func.__name__}: expressions with this function can't be compared")
+
+    def atom(self, name: str, argument) -> sympy.Symbol:
+        key = name, argument
+        if key not in self.atoms:
+            self.atoms[key] = sympy.Symbol(f"{name}#{len(self.atoms)}")
+        return self.atoms[key]
+
+    def exp(self, u):
+        over, under = self.fraction(u)
+        result = S.One
+        for term in sympy.Add.make_args(over):
+            factor, rest = term.as_coeff_Mul()
+            if under == 1 and rest in self.logarithms and factor.is_Integer:
+                result *= self.logarithms[rest] ** factor
+                continue
+            if not (factor.is_Integer and abs(factor) <= 8):  # a power that high would be a monstrous polynomial
+                rest, factor = abs(factor) * rest, sympy.sign(factor)
+            atom = self.atom("exp", rest / under)
+            self.exponents[atom] = rest / under
+            result *= atom**factor
+        return result
+
+    def log(self, u):
+        over, under = self.fraction(u)
+        result = S.Zero
+        for sign, part in ((1, over), (-1, under)):
+            terms = sympy.Add.make_args(part)
+            for atom in sorted(part.free_symbols & self.exponents.keys(), key=str):
+                power = min(term.as_coeff_exponent(atom)[1] for term in terms)
+                if power:
+                    result += sign * power * self.exponents[atom]
+                    terms = [term / atom**power for term in terms]
+            if sign > 0:
+                over = sympy.Add(*terms)
+            else:
+                under = sympy.Add(*terms)
+        separate = self._positive(over) and self._positive(under)
+        for sign, part in ((1, over), (-1, under)) if separate else ((1, over / under),):
+            if part != 1:
+                atom = self.atom("log", part)
+                self.logarithms[atom] = part
+                result += sign * atom
+        return result
+
+    def _positive(self, polynomial) -> bool:
+        """Certainly positive: a sum of products of exponentials with positive coefficients?"""
+        only_exponentials = polynomial.free_symbols <= self.exponents.keys()
+        return only_exponentials and all(t.as_coeff_Mul()[0] > 0 for t in sympy.Add.make_args(polynomial))
+
+    def root(self, u, degree: int):
+        over, under = self.fraction(u)
+        atom = self.atom(f"root{degree}", over / under)
+        self.roots[atom] = over / under, degree
+        return atom
+
+    def fraction(self, flat) -> tuple[sympy.Expr, sympy.Expr]:
+        """Numerator and denominator without a common factor; the denominator's leading coefficient is 1."""
+        symbols: set[sympy.Symbol] = set()
+        self._collect(flat, symbols, set())
+        if not symbols:
+            return flat, S.One
+        names = sorted(symbols, key=str)  # one order for all, so that a normal form is one
+        domain, *generators = field(names, QQ)
+        value = _evaluated(flat, domain, dict(zip(names, generators, strict=True)))
+        lead = value.denom.LC
+        return value.numer.quo_ground(lead).as_expr(), value.denom.quo_ground(lead).as_expr()
+
+    def _collect(self, expr, symbols: set, seen: set) -> None:
+        """The symbols of an expression in which subexpressions are shared."""
+        if expr in seen:
+            return
+        seen.add(expr)
+        if expr.is_Symbol:
+            symbols.add(expr)
+        for a in expr.args:
+            self._collect(a, symbols, seen)
+
+
+def _evaluated(expr, domain, values: dict):
+    """A rational expression as an element of a field of fractions; `values` remembers every subexpression."""
+    if expr not in values:
+        if expr.is_Rational:
+            result = domain(QQ(int(expr.p), int(expr.q)))
+        elif expr.is_Pow:
+            result = _evaluated(expr.base, domain, values) ** int(expr.exp)
+        else:
+            first, *others = (_evaluated(a, domain, values) for a in expr.args)
+            for other in others:
+                first = first + other if expr.is_Add else first * other
+            result = first
+        values[expr] = result
+    return values[expr]

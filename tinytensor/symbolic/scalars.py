@@ -1,0 +1,381 @@
+"""Exact scalars: what stands in an object array instead of a float when code is proved rather than run.
+
+An exact scalar has no rounding. Beside it goes a float, its witness, which decides comparisons: a kernel that
+takes the larger of two symbols takes one path, and what holds on that path is collected as its conditions.
+`Exact` is what all kinds have in common; `Symbolic` is the kind that holds a SymPy expression.
+"""
+
+import math
+import threading
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import sympy
+
+from tinytensor.symbolic.normal import FLOATS, OPAQUE, is_zero
+
+CLOSE = 1e-9  # witnesses nearer than this (relatively) decide nothing: they carry the rounding of floats
+
+
+class Undecided(ArithmeticError):
+    """A comparison whose witnesses are too close to tell which is larger."""
+
+
+@dataclass(frozen=True)
+class Condition:
+    """`difference > 0`: what must hold for a computation to have gone the way it went."""
+
+    difference: "Exact"
+
+    def __str__(self):
+        return f"{self.difference} > 0"
+
+
+class _Paths(threading.local):
+    def __init__(self):
+        self.open: list[list[Condition]] = []
+
+
+_paths = _Paths()
+
+
+@contextmanager
+def path():
+    """Collect the conditions of what is computed inside: `with path() as conditions: ...`."""
+    conditions: list[Condition] = []
+    _paths.open.append(conditions)
+    try:
+        yield conditions
+    finally:
+        _paths.open.remove(conditions)
+
+
+class Exact:
+    """A number without rounding.
+
+    A kind of exact scalar is a subclass: its constructor takes a number (`type(x)(1)` is a one of x's kind), and it
+    has `_add`, `_mul`, `_div` and `_power` with operands of its own kind, `_apply(name)` for a function by its name,
+    `number()` (the Fraction it is, None if it is not a known number) and `_same(other)` (certainly equal?).
+    Numbers that meet it become scalars of its kind: floats exactly, as the dyadic fractions that they are.
+    """
+
+    __slots__ = ("witness",)
+    NUMBERS = (int, float, Fraction, np.number, np.bool_)
+
+    @classmethod
+    def of(cls, value) -> "Exact":
+        """`value` as a scalar of this kind."""
+        return value if value.__class__ is cls else cls(value)
+
+    def _operand(self, other) -> "Exact | None":
+        """`other` as a scalar of this kind; None if it is no number (an array or a tensor knows what to do itself)."""
+        if other.__class__ is self.__class__:
+            return other
+        return self.__class__(other) if isinstance(other, self.NUMBERS) else None
+
+    # ------------------------------------------------------------------------------------- arithmetic
+
+    def __add__(self, other):
+        other = self._operand(other)
+        return NotImplemented if other is None else self._add(other)
+
+    __radd__ = __add__
+
+    def __mul__(self, other):
+        other = self._operand(other)
+        return NotImplemented if other is None else self._mul(other)
+
+    __rmul__ = __mul__
+
+    def __neg__(self):
+        return self._mul(self.__class__(-1))
+
+    def __pos__(self):
+        return self
+
+    def __sub__(self, other):
+        other = self._operand(other)
+        return NotImplemented if other is None else self._add(-other)
+
+    def __rsub__(self, other):
+        other = self._operand(other)
+        return NotImplemented if other is None else other._add(-self)
+
+    def __truediv__(self, other):
+        other = self._operand(other)
+        return NotImplemented if other is None else self._divided(other)
+
+    def __rtruediv__(self, other):
+        other = self._operand(other)
+        return NotImplemented if other is None else other._divided(self)
+
+    def _divided(self, other):
+        if other.number() == 0:
+            raise ZeroDivisionError(f"{self} / 0: exact scalars have no infinity")
+        return self._div(other)
+
+    def __floordiv__(self, other):
+        quotient = self / other
+        return quotient if quotient is NotImplemented else quotient.floor()
+
+    def __rfloordiv__(self, other):
+        other = self._operand(other)
+        return NotImplemented if other is None else other // self
+
+    def __mod__(self, other):
+        other = self._operand(other)
+        return NotImplemented if other is None else self - other * (self // other)
+
+    def __rmod__(self, other):
+        other = self._operand(other)
+        return NotImplemented if other is None else other % self
+
+    def __pow__(self, other):
+        other = self._operand(other)
+        if other is None:
+            return NotImplemented
+        exponent = other.number()
+        if exponent is not None and exponent.denominator == 1:
+            if exponent < 0 and self.number() == 0:
+                raise ZeroDivisionError(f"0 ** {exponent}: exact scalars have no infinity")
+            return self._power(int(exponent))
+        if exponent in (Fraction(1, 2), Fraction(-1, 2)):
+            return self.sqrt()._power(int(2 * exponent))
+        if self > 0:  # a^b = e^(b log a), on the path where a is positive
+            return (other * self.log()).exp()
+        if self.number() == 0 and other > 0:
+            return self
+        raise Undecided(f"{self} ** {other}: a power that is no whole number needs a positive base")
+
+    def __rpow__(self, other):
+        other = self._operand(other)
+        return NotImplemented if other is None else other**self
+
+    # ------------------------------------------------------------------------- comparisons: by witness
+
+    def _sign(self, other) -> int | None:
+        """The sign of self - other: exactly for numbers, else by the witnesses and noted as a condition; None for NaN."""
+        a, b = self.number(), other.number()
+        if a is not None and b is not None:
+            return (a > b) - (a < b)
+        if math.isnan(self.witness) or math.isnan(other.witness):
+            return None
+        if self._same(other):
+            return 0
+        gap = self.witness - other.witness
+        if math.isnan(gap):
+            return 0  # the same infinity
+        if math.isinf(gap):
+            return 1 if gap > 0 else -1
+        if abs(gap) <= CLOSE * max(1.0, abs(self.witness), abs(other.witness)):
+            raise Undecided(
+                f"{self} or {other}: which is larger can't be decided, their witnesses are {self.witness!r} and "
+                f"{other.witness!r}; choose other witnesses"
+            )
+        for conditions in _paths.open:
+            conditions.append(Condition(self - other if gap > 0 else other - self))
+        return 1 if gap > 0 else -1
+
+    def _compared(self, other, outcomes: tuple):
+        other = self._operand(other)
+        if other is None:
+            return NotImplemented
+        return self._sign(other) in outcomes
+
+    def __lt__(self, other):
+        return self._compared(other, (-1,))
+
+    def __le__(self, other):
+        return self._compared(other, (-1, 0))
+
+    def __gt__(self, other):
+        return self._compared(other, (1,))
+
+    def __ge__(self, other):
+        return self._compared(other, (1, 0))
+
+    def __eq__(self, other):
+        return self._compared(other, (0,))
+
+    def __ne__(self, other):
+        return self._compared(other, (1, -1, None))
+
+    def __bool__(self):
+        return self != 0
+
+    __hash__ = None
+
+    # --------------------------------------------- functions; NumPy's np.exp(object array) calls x.exp()
+
+    def exp(self):
+        return self._apply("exp")
+
+    def log(self):
+        return self._apply("log")
+
+    def sqrt(self):
+        return self._apply("sqrt")
+
+    def tanh(self):
+        return self._apply("tanh")
+
+    def sin(self):
+        return self._apply("sin")
+
+    def cos(self):
+        return self._apply("cos")
+
+    def erf(self):
+        return self._apply("erf")
+
+    def isnan(self) -> bool:
+        return math.isnan(self.witness)
+
+    def isfinite(self) -> bool:
+        return math.isfinite(self.witness)
+
+    def __abs__(self):
+        return -self if self < 0 else self
+
+    def floor(self):
+        return self._integer(math.floor, Fraction(0))
+
+    def ceil(self):
+        return -(-self).floor()
+
+    def rint(self):
+        return self._integer(round, Fraction(1, 2))
+
+    __floor__, __ceil__, __round__ = floor, ceil, rint
+
+    def _integer(self, nearest, shift: Fraction):
+        """The whole number n with n <= self + shift < n + 1, on the path where it is n."""
+        value = self.number()
+        if value is not None:
+            return self.__class__(nearest(value))
+        n = nearest(self.witness)
+        if self + shift > n and self + shift < n + 1:
+            return self.__class__(n)
+        raise Undecided(f"{self}: which whole number is next to it can't be decided from the witness {self.witness!r}")
+
+    # ---------------------------------------------------------------------- what would lose exactness
+
+    def __float__(self):
+        raise TypeError(f"float({self}): an exact scalar is not rounded; .witness is the float beside it")
+
+    def __int__(self):
+        raise TypeError(f"int({self}): an exact scalar is no index or count; use .floor() or .number()")
+
+
+def fraction(value) -> Fraction:
+    """The exact value of a Python or NumPy number."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value}: exact scalars have no infinity and no NaN; use a mask instead")
+    return Fraction(value)
+
+
+class Symbolic(Exact):
+    """A SymPy expression and its witness; a fraction is one without symbols.
+
+    `Symbolic(3)`, `Symbolic(0.1)` (the fraction that this float is), `Symbolic(expression, witness)`. Functions are
+    opaque: exp(x) is never rewritten while a kernel runs, since SymPy's own functions ask so many questions about their
+    arguments that a loop does not end. `equals` is where things are proved.
+    """
+
+    __slots__ = ("expr",)
+    NUMBERS = (*Exact.NUMBERS, sympy.Expr)
+
+    def __init__(self, value, witness: float | Fraction | None = None):
+        if isinstance(value, Symbolic):
+            self.expr, self.witness = value.expr, value.witness
+            return
+        if isinstance(value, sympy.Expr):
+            self.expr = value
+            if witness is None:
+                if value.free_symbols:
+                    raise TypeError(f"Symbolic({value}): an expression with symbols needs a witness, its value as a number")
+                witness = value
+        else:
+            known = fraction(value)
+            self.expr = sympy.Rational(known.numerator, known.denominator)
+            witness = known
+        self.witness = float(witness)
+
+    @classmethod
+    def _make(cls, expr: sympy.Expr, witness: float) -> "Symbolic":
+        result = cls.__new__(cls)
+        result.expr = expr
+        result.witness = float(expr) if expr.is_Rational or expr is sympy.nan else witness
+        return result
+
+    def number(self) -> Fraction | None:
+        return Fraction(int(self.expr.p), int(self.expr.q)) if self.expr.is_Rational else None
+
+    def _same(self, other) -> bool:
+        return self.expr == other.expr
+
+    def _add(self, other):
+        if other.expr is sympy.S.Zero:
+            return self
+        return other if self.expr is sympy.S.Zero else self._make(self.expr + other.expr, self.witness + other.witness)
+
+    def _mul(self, other):
+        for one, two in ((self, other), (other, self)):
+            if one.expr is sympy.S.One or (two.expr is sympy.S.Zero and one.isfinite()):
+                return two
+        return self._make(self.expr * other.expr, self.witness * other.witness)
+
+    def _div(self, other):
+        if other.expr is sympy.S.One or (self.expr is sympy.S.Zero and other.isfinite()):
+            return self
+        return self._make(self.expr / other.expr, self.witness / other.witness if other.witness else math.nan)
+
+    def _power(self, exponent: int):
+        return self._make(self.expr**exponent, self.witness**exponent if self.witness or exponent >= 0 else math.nan)
+
+    def _apply(self, name: str):
+        if name == "log" and self.expr is sympy.S.Zero:  # of a row of attention in which all is masked
+            return self._make(sympy.S.NegativeInfinity, -math.inf)
+        if name == "sqrt" and self.expr.is_Rational:
+            root = sympy.sqrt(self.expr)
+            return self._make(root, math.sqrt(self.witness))
+        return self._make(OPAQUE[name](self.expr), _on_float(name, self.witness))
+
+    def equals(self, other) -> bool:
+        """Is this equal to `other` for all values of the symbols (on the path that was taken)?
+
+        True is a proof: the difference is brought to one fraction of polynomials in the symbols and in
+        what the functions give, with e^(a+b) = e^a e^b, log(e^a b) = a + log b and sqrt(a)^2 = a; its numerator is 0.
+        """
+        other = self._operand(other)
+        if other is None:
+            raise TypeError("equals: expected an exact scalar or a number")
+        if not self.isfinite() or not other.isfinite():
+            return self.witness == other.witness
+        if abs(self.witness - other.witness) > 1e-6 * max(1.0, abs(self.witness), abs(other.witness)):
+            return False
+        return self.expr == other.expr or is_zero(self.expr - other.expr)
+
+    def formula(self) -> sympy.Expr:
+        """The expression in SymPy's own functions, for reading and for SymPy's further use."""
+        named = {kind: getattr(sympy, name) for name, kind in OPAQUE.items()}
+        return self.expr.replace(lambda e: e.func in named, lambda e: named[e.func](*e.args))
+
+    def __hash__(self):
+        return hash(self.expr)
+
+    def __repr__(self):
+        return str(self.expr)
+
+
+def _on_float(name: str, x: float) -> float:
+    try:
+        return FLOATS[name](x)
+    except OverflowError:
+        return math.inf
+    except ValueError:  # the logarithm or the root of a negative number
+        return math.nan
