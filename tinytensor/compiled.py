@@ -6,11 +6,14 @@ results. Where a condition has changed the step is recorded anew.
 """
 
 import functools
+import gc
+import threading
+import types
 from collections.abc import Callable
 
 import numpy as np
 
-from tinytensor.launch import Recording, state
+from tinytensor.launch import Recording, _lease, state
 from tinytensor.tensor import Seen, Tensor, get_default_dtype
 
 LIMIT = 64  # recordings kept for one function; more means that something varies at each call
@@ -21,11 +24,11 @@ def compile(function: Callable) -> Callable:
 
     The function takes and returns tensors (and tuples, lists and dicts of them); other arguments are conditions: a new
     value records anew, as do new shapes and dtypes, train() and eval(), no_grad(), and gradients that are there or
-    not. What the function does in Python beyond tensors (appending to a list, say) happens only while recording.
+    not. What the function does in Python beyond tensors (counting its calls, say) happens only while recording.
     Raises where a replay could not follow: .item(), printing, and control flow by a tensor's value, a returned tensor
-    whose graph is still alive, a returned number.
+    whose graph is still alive, a returned number, a tensor of the step kept in a list or an attribute.
     """
-    return functools.wraps(function)(Compiled(function))
+    return functools.update_wrapper(Compiled(function), function, updated=())
 
 
 class Compiled:
@@ -33,22 +36,31 @@ class Compiled:
 
     def __init__(self, function: Callable):
         self.function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
         self.recordings: dict[tuple, list[Step]] = {}
+        self.one_at_a_time = threading.RLock()  # its buffers serve one call at a time
+
+    def __get__(self, instance, owner=None):
+        return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args, **kwargs):
         if state.recording is not None or state.meta or state.anomaly:
             return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
         key = (_structure((args, kwargs), tensors), state.grad, get_default_dtype())
-        if any(t.node is not None or t.dtype.kind == "O" for t in tensors):
-            return self.function(*args, **kwargs)  # part of a larger graph, or exact: nothing to replay
+        if any(t.node is not None or t._meta or t.dtype.kind == "O" for t in tensors):
+            return self.function(*args, **kwargs)  # part of a larger graph, or without numbers: nothing to replay
+        with self.one_at_a_time:
+            return self._run(key, tensors, args, kwargs)
+
+    def _run(self, key, tensors, args, kwargs):
         steps = self.recordings.setdefault(key, [])
         for step in steps:
             if step.recording.holds() and step.reusable(tensors):
                 return step.replay(tensors)
         if sum(map(len, self.recordings.values())) >= LIMIT:
             raise RuntimeError(
-                f"compile: {self.function.__name__} was recorded {LIMIT} times, each time under other conditions; pass what "
+                f"compile: {self.name} was recorded {LIMIT} times, each time under other conditions; pass what "
                 "varies as a tensor, or call the function without compile"
             )
         step = Step()
@@ -82,13 +94,58 @@ class Step:
             state.recording = None
             self.recording.open = False
             self.seen: list[Seen] = list(self.recording.seen.values())
+            self.changed_inputs = [
+                buffer is not None and t._version.count > 0
+                for t, buffer in zip(self.arguments, self.inputs, strict=True)
+            ]
+            self.changed = [s.tensor for s in self.seen if s.tensor._version.count != s.version]
             self._settle()
+            self._hand_back(tensors)
         self.result = result
-        self.changed_inputs = [t._version.count > 0 for t in self.arguments]
-        self.changed = [s.tensor for s in self.seen if s.tensor._version.count != s.version]
         self.reads_gradient = [s.stand_in is not None and self._is_read(s.stand_in._data) for s in self.seen]
-        self._hand_back(tensors)
-        return self._copied_out(result, tensors)
+        copies = self._copied_out(result, tensors)
+        self._check_arguments(tensors)
+        self._check_nothing_stays()
+        return copies
+
+    def _check_arguments(self, tensors: list[Tensor]) -> None:
+        """An argument is a copy: refuse what could be seen only in the original."""
+        changed, passed = set(map(id, self.changed)), set(map(id, tensors))
+        outside = [(s.tensor._data, id(s.tensor) in changed) for s in self.seen if id(s.tensor) not in passed]
+        inside = list(zip(tensors, self.arguments, self.inputs, self.changed_inputs, strict=True))
+        for number, (t, stand_in, buffer, changed) in enumerate(inside):
+            if buffer is None:
+                continue
+            if stand_in.requires_grad or stand_in._grad is not None:
+                raise RuntimeError(
+                    "compile: the step asked for the gradient of its argument, which is a copy here; write "
+                    "x = x.detach().requires_grad_() and return x.grad"
+                )
+            others = outside + [(o._data, c) for o, _, _, c in inside[:number]]
+            if any((changed or c) and np.may_share_memory(t._data, other) for other, c in others):
+                raise RuntimeError(
+                    "compile: an argument shares memory with another tensor that the step uses, and one of them is changed "
+                    "in place; pass one of them, or a clone()"
+                )
+
+    def _check_nothing_stays(self) -> None:
+        """Refuse a tensor that outlives the step other than as a result: a replay would not make it anew."""
+        results: list[Tensor] = []
+        _structure(self.result, results)
+        kept = {id(_lease(t._data)) for t in [*results, *self.arguments, *self.gradients] if t is not None}
+        for attempt in range(2):
+            if all(id(lease) in kept for lease in self.recording.leases):
+                return
+            if attempt == 0:
+                gc.collect()  # hooks may refer to their tensors in a circle
+        shapes = sorted(
+            {lease.__array_interface__["shape"] for lease in self.recording.leases if id(lease) not in kept}
+        )
+        raise RuntimeError(
+            "compile: the step keeps tensors of its own beyond its end (in a list, an attribute, a graph), of shapes "
+            f"{', '.join(map(str, shapes[:5]))}, but a replay would not make them anew; return them from the step, or write "
+            "into a tensor from outside with copy_()"
+        )
 
     def _is_read(self, array: np.ndarray) -> bool:
         """Does any launch look at this array's memory?"""
@@ -104,6 +161,8 @@ class Step:
         self.gradients: list[Tensor | None] = []
         for seen in self.seen:
             left = seen.tensor._grad
+            if left is not None and self.recording.owns(left._data):
+                left.node, left.requires_grad = None, False  # a replay makes no graph
             self.gradients.append(left)
             self._give(seen, seen.grad, left)
 
@@ -152,16 +211,19 @@ class Step:
             for mine, theirs in zip(self.arguments, tensors, strict=True):
                 if value is mine:
                     return theirs
-            if not self.recording.owns(value._data):
-                return value  # a tensor from outside, a parameter say
+            for seen, left in zip(self.seen, self.gradients, strict=True):
+                if value is left:
+                    return seen.tensor._grad
             if value.node is not None and value.node.args is not None:
                 raise RuntimeError(
                     "compile: the step returned a tensor whose graph is still alive, but a replay makes no graph; call "
                     "backward() inside the step, or return tensor.detach()"
                 )
+            if not self.recording.owns(value._data):
+                return value  # a tensor from outside, a parameter say
             return Tensor(value._data.copy())
         if isinstance(value, tuple | list):
-            return type(value)(self._copied_out(v, tensors) for v in value)
+            return _like(value, [self._copied_out(v, tensors) for v in value])
         if isinstance(value, dict):
             return {k: self._copied_out(v, tensors) for k, v in value.items()}
         if value is None:
@@ -175,10 +237,13 @@ class Step:
 def _structure(value, tensors: list[Tensor]):
     """What the arguments are but for the values of tensors, as something that can be compared; collects the tensors."""
     if isinstance(value, Tensor):
+        for number, t in enumerate(tensors):
+            if t is value:
+                return "the same tensor as", number
         tensors.append(value)
         return "tensor", value.shape, value.dtype, value.requires_grad
     if isinstance(value, tuple | list):
-        return type(value).__name__, tuple(_structure(v, tensors) for v in value)
+        return type(value), tuple(_structure(v, tensors) for v in value)
     if isinstance(value, dict):
         return "dict", tuple((k, _structure(v, tensors)) for k, v in value.items())
     if isinstance(value, np.ndarray):
@@ -186,15 +251,22 @@ def _structure(value, tensors: list[Tensor]):
     try:
         hash(value)
     except TypeError:
-        raise TypeError(f"compile: an argument of type {type(value).__name__} can't be a condition; pass tensors") from None
-    return type(value).__name__, value
+        raise TypeError(
+            f"compile: an argument of type {type(value).__name__} can't be a condition; pass tensors"
+        ) from None
+    return type(value), repr(value) if isinstance(value, float) else value  # 0.0 == -0.0, but is another argument
 
 
 def _replaced(value, stand_ins: dict):
     if isinstance(value, Tensor):
         return stand_ins.get(id(value), value)
     if isinstance(value, tuple | list):
-        return type(value)(_replaced(v, stand_ins) for v in value)
+        return _like(value, [_replaced(v, stand_ins) for v in value])
     if isinstance(value, dict):
         return {k: _replaced(v, stand_ins) for k, v in value.items()}
     return value
+
+
+def _like(value: tuple | list, elements: list):
+    """A tuple or list of the same kind (named tuples take their elements one by one)."""
+    return value._make(elements) if hasattr(value, "_make") else type(value)(elements)

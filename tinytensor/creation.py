@@ -51,10 +51,13 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
             f"tensor: values of {array.dtype} are not stored; expected float32, float64, int32, int64 or bool "
             "(dtype=object for exact scalars): convert them first"
         )
-    result = Tensor(np.ascontiguousarray(array).reshape(array.shape))
-    result._meta = False
     if device == "meta":
         return Tensor(Meta(array.shape, array.dtype), requires_grad)
+    array = np.ascontiguousarray(array).reshape(array.shape)
+    if state.recording is not None:  # each replay starts from these values, whatever is done to the tensor in place
+        constant, array = array, buffer(array.shape, array.dtype)
+        move(constant, array)
+    result = Tensor(array)
     return result.requires_grad_() if requires_grad else result
 
 
@@ -199,8 +202,11 @@ class Generator:
 
     def manual_seed(self, seed: int) -> "Generator":
         """Start the sequence that belongs to `seed`; returns the generator."""
-        self.numpy.bit_generator.state = np.random.PCG64(seed % 2**64).state
+        host(self._go_to, np.random.PCG64(seed % 2**64).state)
         return self
+
+    def _go_to(self, position: dict) -> None:
+        self.numpy.bit_generator.state = position
 
     def get_state(self) -> dict:
         """The position in the sequence, as plain numbers (JSON can hold them)."""
@@ -208,7 +214,7 @@ class Generator:
 
     def set_state(self, new_state: dict) -> "Generator":
         """Go on from a position that `get_state` returned."""
-        self.numpy.bit_generator.state = new_state
+        host(self._go_to, new_state)
         return self
 
 

@@ -14,6 +14,8 @@ import math
 import threading
 from collections.abc import Callable
 from contextlib import contextmanager
+from operator import is_
+from weakref import WeakSet
 
 import numba
 import numpy as np
@@ -45,16 +47,21 @@ class Recording:
     def __init__(self):
         self.steps: list[tuple[Callable, tuple]] = []
         self.seen: dict[int, object] = {}  # tensors from outside that were used, by id
-        self.guards: list[tuple[Callable, object]] = []  # a question and the answer it must still have
+        self.guards: list[tuple[Callable, tuple]] = []  # a question and the answer it must still have
+        self.leases: WeakSet[Lease] = WeakSet()  # buffers that somebody looks at
         self.free: dict[int, list[np.ndarray]] = {}  # buffers that nobody looks at, by size in bytes
         self.open = True
 
     def guard(self, question: Callable) -> None:
-        """Replay only while `question()` answers what it answers now."""
+        """Replay only while `question()` answers with the very objects (a tuple of them) that it answers now."""
         self.guards.append((question, question()))
 
     def holds(self) -> bool:
-        return all(question() == answer for question, answer in self.guards)
+        for question, answer in self.guards:
+            now = question()
+            if len(now) != len(answer) or not all(map(is_, now, answer)):
+                return False
+        return True
 
     def owns(self, array: np.ndarray) -> bool:
         lease = _lease(array)
@@ -66,14 +73,17 @@ class Recording:
             return np.empty(shape, dtype)
         free = self.free.get(size)
         memory = free.pop() if free else np.empty(size, np.uint8)
-        return np.asarray(Lease(self, memory, shape, dtype))
+        lease = Lease(self, memory, shape, dtype)
+        self.leases.add(lease)
+        return np.asarray(lease)
 
     def note(self, step: Callable, args: tuple) -> None:
         self.steps.append((step, tuple(_owned(a) for a in args)))
 
     def replay(self) -> None:
-        for step, args in self.steps:
-            step(*args)
+        with np.errstate(all="ignore"):  # as Elementwise has it: inf and NaN are results like others
+            for step, args in self.steps:
+                step(*args)
 
 
 class Lease:
@@ -91,9 +101,9 @@ class Lease:
 
 def _lease(array: np.ndarray) -> Lease | None:
     base = array.base
-    while isinstance(base, np.ndarray):
-        base = base.base
-    return base if isinstance(base, Lease) else None
+    while base is not None and not isinstance(base, Lease):  # arrays, and what as_strided() puts between them
+        base = getattr(base, "base", None)
+    return base
 
 
 def _owned(value):
@@ -124,18 +134,22 @@ def launch(kernel: Kernel, *args) -> None:
         if arg.__class__ is np.ndarray and arg.dtype is OBJECT:
             kernel = _lifted(kernel)
             break
-    if state.recording is not None:
-        state.recording.note(kernel, args)
     kernel(*args)
+    if state.recording is not None:
+        state.recording.note(kernel.bind(args) if isinstance(kernel, Kernel) else kernel, args)
 
 
 def host(function: Callable, *args) -> None:
     """Run a Python function now and, if this run is being recorded, at every replay."""
     if state.meta:
         return
-    if state.recording is not None:
-        state.recording.note(function, args)
-    function(*args)
+    recording, state.recording = state.recording, None  # at a replay it is off as well
+    try:
+        function(*args)
+    finally:
+        state.recording = recording
+    if recording is not None:
+        recording.note(function, args)
 
 
 def _lifted(kernel: Kernel) -> Callable:

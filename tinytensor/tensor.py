@@ -135,6 +135,7 @@ class Tensor:
     @property
     def data(self) -> "Tensor":
         """The same memory, without the tape and without a version check; assigning replaces the values."""
+        _notice(self)
         view = Tensor(self._data)
         view._meta = self._meta
         return view
@@ -144,6 +145,7 @@ class Tensor:
         recording = state.recording
         if recording is not None and not recording.owns(self._data) and value.shape == self.shape:
             _notice(self)
+            _notice(value)
             move(value._data, self._data)  # a replay finds the tensor at its place, so that place stays
         else:
             self._data, self._meta = value._data, value._meta
@@ -202,6 +204,7 @@ class Tensor:
 
     def detach(self) -> "Tensor":
         """The same values, sharing memory, outside the tape."""
+        _notice(self)
         view = Tensor(self._data)
         view._meta = self._meta
         view._version = self._version
@@ -384,7 +387,7 @@ class Seen:
 
     def __init__(self, tensor: Tensor):
         self.tensor = tensor
-        self.data = tensor._data  # kept, so that its id stays its own
+        self.data = tensor._data
         self.version = tensor._version.count
         self.grad = tensor._grad
         self.condition = self.state()
@@ -393,8 +396,11 @@ class Seen:
             self.stand_in = tensor._grad = Tensor(self.grad._data.copy())
 
     def state(self) -> tuple:
+        """What decides which launches are made: the memory, and what backward() will find."""
         tensor = self.tensor
-        return id(tensor._data), tensor.requires_grad, tensor._grad is None
+        hooks = () if tensor._hooks is None else tuple(tensor._hooks)
+        grad = None if tensor._grad is None else tensor._grad._data.dtype
+        return tensor._data is self.data, tensor.requires_grad, grad, hooks
 
 
 # ---------------------------------------------------------------------------------------- modes of this thread

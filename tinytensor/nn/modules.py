@@ -38,6 +38,11 @@ class Buffer(Tensor):
         super().__init__(data._data)
         self.persistent = persistent
 
+    def __deepcopy__(self, memo):
+        result = super().__deepcopy__(memo)
+        result.persistent = self.persistent
+        return result
+
 
 class Module:
     """A function with parameters, buffers and submodules, found in the order in which they are set."""
@@ -136,12 +141,17 @@ class Module:
 
     def __call__(self, *args, **kwargs):
         if state.recording is not None:
-            state.recording.guard(lambda: self.training)
+            state.recording.guard(self._makeup)
         result = self.forward(*args, **kwargs)
         for hook in list(self._hooks):
             replaced = hook(self, args, result)
             result = result if replaced is None else replaced
         return result
+
+    def _makeup(self) -> tuple:
+        """What decides which launches a call makes, tensors' values aside."""
+        places = self._parameters, self._buffers, self._modules
+        return self.training, *(value for place in places for value in place.values()), *self._hooks
 
     # ------------------------------------------------------------------------------ walking the tree
 

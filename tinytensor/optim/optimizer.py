@@ -87,41 +87,48 @@ class Optimizer:
         with no_grad():
             for number, group in enumerate(self.param_groups):
                 rows = [i for i, p in enumerate(group["params"]) if p.grad is not None]
-                if state.recording is not None:
-                    state.recording.guard(lambda g=group: (tuple(map(id, g["params"])), *self._shape_of(g)))
                 with outside_recording():
                     for i in rows:
                         self._prepare(group, group["params"][i])
                 host(self._refresh, number, rows)
                 for i in rows:
                     self._update(group["params"][i], group, self._tables[number][i])
+        if state.recording is not None:
+            state.recording.guard(self._makeup)
         return loss
 
-    def _shape_of(self, group: dict[str, Any]) -> tuple:
-        """What of a group decides which launches a step makes."""
-        return ()
+    def _makeup(self) -> tuple:
+        """What decides which launches a step makes, and on which memory: numbers in tables aside."""
+        found: list[Any] = []
+        for group in self.param_groups:
+            found += [group["lr_multiplier"], *(self._needs(slot, group) for slot in self.slots)]
+            for p in group["params"]:
+                found += [p, self.state.get(p)]
+        return tuple(found)
 
     def _prepare(self, group: dict[str, Any], p: Tensor) -> None:
-        if p in self.state:
-            return
-        entry: dict[str, Any] = {"step": 0}
+        """Make the state that a step of p needs and that is not there yet."""
+        entry = self.state.setdefault(p, {"step": 0})
         for slot in self.slots:
-            if self._needs(slot, group):
+            if slot not in entry and self._needs(slot, group):
                 entry[slot] = Tensor(np.zeros(p.shape, p.dtype))
+                entry["since"] = entry["step"] + 1  # the first step that has the slots
         multiplier = group["lr_multiplier"]
+        if entry.get("multiplier") is not multiplier:
+            entry["multiplier"], entry["scale"] = multiplier, self._scale(multiplier, p)
+
+    def _scale(self, multiplier, p: Tensor) -> np.ndarray:
+        """The factors of the learning rate as the kernels take them."""
         if isinstance(multiplier, Tensor) and multiplier.numel() > 1:
             try:
-                scale = np.broadcast_to(multiplier.detach()._data, p.shape).astype(p.dtype).reshape(-1)
+                return np.broadcast_to(multiplier.detach()._data, p.shape).astype(p.dtype).reshape(-1)
             except ValueError:
                 raise ValueError(
                     f"{type(self).__name__}: lr_multiplier of shape {multiplier.shape} does not broadcast to a parameter "
                     f"of shape {p.shape}"
                 ) from None
-        else:
-            value = float(multiplier.item() if isinstance(multiplier, Tensor) else multiplier)
-            scale = np.full(0 if value == 1 else 1, value, p.dtype)
-        entry["scale"] = scale
-        self.state[p] = entry
+        value = float(multiplier.item() if isinstance(multiplier, Tensor) else multiplier)
+        return np.full(0 if value == 1 else 1, value, p.dtype)
 
     def _needs(self, slot: str, group: dict[str, Any]) -> bool:
         return True
@@ -132,9 +139,9 @@ class Optimizer:
         for i in rows:
             entry = self.state[group["params"][i]]
             entry["step"] += 1
-            table[i] = self._hyper(group, entry["step"])
+            table[i] = self._hyper(group, entry)
 
-    def _hyper(self, group: dict[str, Any], step: int) -> tuple:
+    def _hyper(self, group: dict[str, Any], entry: dict[str, Any]) -> tuple:
         raise NotImplementedError
 
     def _update(self, p: Tensor, group: dict[str, Any], hyper: np.ndarray) -> None:
@@ -143,7 +150,7 @@ class Optimizer:
         if g.dtype != p.dtype:
             raise RuntimeError(f"{type(self).__name__}: a gradient of {g.dtype} for a parameter of {p.dtype}")
         flat, entry = contiguous(p._data), self.state[p]
-        slots = [entry[s]._data if s in entry else np.empty(0, p.dtype) for s in self.slots]
+        slots = [entry[s]._data if self._needs(s, group) else np.empty(0, p.dtype) for s in self.slots]
         arrays = [a.reshape(-1) for a in (flat, contiguous(g._data), *slots)]
         launch(self.kernel, *arrays, entry["scale"], hyper)
         if flat is not p._data:
@@ -157,7 +164,8 @@ class Optimizer:
             for p in group["params"]:
                 numbers[id(p)] = len(numbers)
         kept = {
-            numbers[id(p)]: {k: v for k, v in entry.items() if k != "scale"} for p, entry in self.state.items()
+            numbers[id(p)]: {k: v for k, v in entry.items() if k not in ("multiplier", "scale")}
+            for p, entry in self.state.items()
         }
         groups = [
             {k: copy.copy(v) for k, v in g.items() if k != "params"} | {"params": [numbers[id(p)] for p in g["params"]]}
@@ -211,13 +219,11 @@ class SGD(Optimizer):
     def _needs(self, slot, group):
         return group["momentum"] != 0
 
-    def _shape_of(self, group):
-        return (group["momentum"] != 0,)
-
-    def _hyper(self, group, step):
+    def _hyper(self, group, entry):
+        first = entry["step"] == entry.get("since")
         return (
             *(group["lr"], group["momentum"], group["dampening"], group["weight_decay"]),
-            *(group["nesterov"], group["maximize"], step == 1, 0),
+            *(group["nesterov"], group["maximize"], first, 0),
         )
 
 
@@ -247,10 +253,10 @@ class Adam(Optimizer):
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
         super().__init__(params, defaults, options)
 
-    def _hyper(self, group, step):
+    def _hyper(self, group, entry):
         return (
             *(group["lr"], *group["betas"], group["eps"], group["weight_decay"]),
-            *(self.decoupled, step, group["maximize"]),
+            *(self.decoupled, entry["step"], group["maximize"]),
         )
 
 
