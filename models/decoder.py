@@ -141,15 +141,18 @@ class Block(nn.Module):
             if bias is not None:
                 init.zeros_(bias)
 
-    def heads(self, Z: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """q, k, v (B, H, C, K): the products of Z (B, C, D) with Q, K and V, all in one product of matrices."""
-        B, C, _ = Z.shape
-        H, K = self.config.H, self.config.K
-        weights = cat([self.Q.mT, self.K.mT, self.V.mT])  # (3 H, K, D)
-        biases = cat([self.q, self.k, self.v]) if self.config.attention_bias else None  # (3 H K)
-        together = linear(Z, weights.flatten(0, 1), biases)  # (B, C, 3 H K)
-        q, k, v = together.view(B, C, 3, H, K).permute(2, 0, 3, 1, 4).unbind()  # views: (B, H, C, K) each
-        return q, k, v
+    def heads(self, Z: Tensor) -> list[Tensor]:
+        """q, k, v: the products of Z (B, C, D) with Q, K and V, (B, H, C, K) each.
+
+        Three products, not one with all weights side by side: its gradient would have to be put together from three
+        parts again, and that costs more than it saves.
+        """
+        heads = []
+        for weight, bias in ((self.Q, self.q), (self.K, self.k), (self.V, self.v)):
+            rows = weight.mT.flatten(0, 1)  # (H K, D)
+            joined = linear(Z, rows, bias)  # (B, C, H K)
+            heads.append(joined.unflatten(-1, (self.config.H, self.config.K)).transpose(1, 2))
+        return heads
 
     def forward(self, Z: Tensor, cache: list | None = None) -> Tensor:
         config, p = self.config, self.config.dropout if self.training else 0.0
