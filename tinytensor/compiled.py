@@ -110,7 +110,8 @@ class Step:
 
     def _check_arguments(self, tensors: list[Tensor]) -> None:
         """An argument is a copy: refuse what could be seen only in the original."""
-        changed, passed = set(map(id, self.changed)), set(map(id, tensors))
+        changed = set(map(id, self.changed))
+        passed = {id(t) for t, buffer in zip(tensors, self.inputs, strict=True) if buffer is None}
         outside = [(s.tensor._data, id(s.tensor) in changed) for s in self.seen if id(s.tensor) not in passed]
         inside = list(zip(tensors, self.arguments, self.inputs, self.changed_inputs, strict=True))
         for number, (t, stand_in, buffer, changed) in enumerate(inside):
