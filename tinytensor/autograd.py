@@ -161,7 +161,9 @@ def _accumulate(create_graph: bool) -> Callable[[Tensor, Tensor], None]:
         old = leaf.grad
         if old is None:
             # the array is ours alone if nothing else refers to it: then no copy is needed
-            mine = not isinstance(g._data.base, np.ndarray) and sys.getrefcount(g._data) == 2 and sys.getrefcount(g) <= 3
+            mine = (
+                not isinstance(g._data.base, np.ndarray) and sys.getrefcount(g._data) == 2 and sys.getrefcount(g) <= 3
+            )
             leaf.grad = g if create_graph else Tensor(g._data) if mine else g.detach().clone()
         elif create_graph:
             leaf.grad = old + g
@@ -243,7 +245,9 @@ def grad(
     _walk(outputs, seeds, retain, create_graph, keep, _between(outputs, inputs), wanted, found)
     if not allow_unused and any(g is None for g in found):
         unused = [i for i, g in enumerate(found) if g is None]
-        raise RuntimeError(f"grad: the outputs do not depend on the inputs number {unused}; allow_unused=True gives None")
+        raise RuntimeError(
+            f"grad: the outputs do not depend on the inputs number {unused}; allow_unused=True gives None"
+        )
     return tuple(found)
 
 
@@ -360,9 +364,7 @@ def gradgradcheck(
         found = grad(ys, _differentiable(args[:n]), list(args[n:]), create_graph=True, allow_unused=True)
         return tuple(g for g in found if g is not None and g.requires_grad)
 
-    return gradcheck(
-        first, (*inputs, *grad_outputs), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception
-    )
+    return gradcheck(first, (*inputs, *grad_outputs), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)
 
 
 # ---------------------------------------------------------------------------- autograd.functional, as PyTorch has it

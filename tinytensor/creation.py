@@ -131,7 +131,9 @@ def full(size, fill_value, *, dtype=None, requires_grad: bool = False, device=No
 
 def zeros(*size, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """A tensor of zeros."""
-    return full(_shape(size, "zeros"), 0, dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device)
+    return full(
+        _shape(size, "zeros"), 0, dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device
+    )
 
 
 def ones(*size, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
@@ -166,6 +168,8 @@ def empty_like(x: Tensor, *, dtype=None, requires_grad: bool = False) -> Tensor:
 
 def eye(n: int, m: int | None = None, *, dtype=None, requires_grad: bool = False) -> Tensor:
     """The identity matrix, (n, n) or (n, m)."""
+    if n < 0 or (m or 0) < 0:
+        raise RuntimeError(f"eye: sizes must be 0 or more, got {n} and {m}")
     return tensor(np.eye(n, m), dtype=dtype or get_default_dtype(), requires_grad=requires_grad)
 
 
@@ -173,7 +177,7 @@ def arange(start, end=None, step=1, *, dtype=None, requires_grad: bool = False, 
     """start, start + step, ... below end; whole numbers give int64."""
     start, end = (0, start) if end is None else (start, end)
     start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
-    if step == 0 or (end - start) * step < 0:
+    if step == 0 or not (end - start) * step >= 0 or math.isinf(end - start):
         raise RuntimeError(f"arange: from {start} to {end} in steps of {step} never arrives")
     if dtype is None:
         dtype = get_default_dtype() if any(isinstance(v, float) for v in (start, end, step)) else int64
@@ -184,6 +188,8 @@ def arange(start, end=None, step=1, *, dtype=None, requires_grad: bool = False, 
 
 def linspace(start: float, end: float, steps: int, *, dtype=None, requires_grad: bool = False) -> Tensor:
     """`steps` numbers from start to end, both included, evenly spaced."""
+    if steps < 0:
+        raise RuntimeError(f"linspace: steps must be 0 or more, got {steps}")
     return tensor(np.linspace(start, end, steps), dtype=dtype or get_default_dtype(), requires_grad=requires_grad)
 
 

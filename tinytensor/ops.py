@@ -7,9 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinytensor import kernels, tensor as core
-from tinytensor.creation import as_dtype, check_device, ones_like, rand, tensor, zeros
+from tinytensor.creation import as_dtype, check_device, full, ones_like, rand, randn, tensor, zeros
 from tinytensor.launch import OBJECT, contiguous, empty, host, launch, move, state
-from tinytensor.tensor import OPS, Op, Tensor, bool_, int32, int64, no_grad, op, result_type
+from tinytensor.tensor import OPS, Meta, Op, Tensor, bool_, int32, int64, no_grad, op, result_type
 
 # ruff: noqa: A001  (PyTorch's names: sum, max, abs ... are the operations; Python's own come from `builtins`)
 
@@ -35,6 +35,7 @@ class sub:
     r"y = a - b"
 
     kernel = kernels.elementwise.sub
+    kinds = "ifO"  # of bools there is ^ (xor)
 
     def grad_a(g, y, a, b):
         return g
@@ -71,14 +72,14 @@ class true_divide:
 
 
 @op
-class floor_divide:
+class floor_divide_:
     r"y = \lfloor a / b \rfloor"
 
     kernel = kernels.elementwise.floor_divide
 
 
 @op
-class remainder:
+class remainder_:
     r"y = a - b \lfloor a / b \rfloor"
 
     kernel = kernels.elementwise.remainder
@@ -87,7 +88,7 @@ class remainder:
         return g
 
     def grad_b(g, y, a, b):
-        return -g * floor_divide(a, b)
+        return -g * floor_divide_(a, b)
 
 
 @op
@@ -98,9 +99,12 @@ class power:
 
     def grad_a(g, y, a, b):
         # at b = 0 the derivative is 0, where b a^(b-1) may be 0 * inf
-        return g * where(eq(b, 0), 0.0, b * power(a, b - 1)) if isinstance(b, Tensor) else g * (b * power(a, b - 1))
+        if isinstance(b, Tensor):
+            return g * where(eq(b, 0), 0.0, b * power(a, b - 1))
+        return g * 0 if b == 0 else g * (b * power(a, b - 1))
 
     def grad_b(g, y, a, b):
+        a = _as_tensor(a, y.dtype)
         # lim a->0 of a^b log a is 0 for b >= 0
         return g * where(logical_and(eq(a, 0), ge(b, 0)), 0.0, y * log(a))
 
@@ -112,10 +116,10 @@ class maximum:
     kernel = kernels.elementwise.maximum
 
     def grad_a(g, y, a, b):
-        return where(eq(a, b), g / 2, where(gt(a, b), g, 0))  # equal inputs share the gradient
+        return where(eq(a, b), g / 2, where(lt(a, b), 0, g))  # equal inputs share the gradient; NaN gives it to both
 
     def grad_b(g, y, a, b):
-        return where(eq(a, b), g / 2, where(gt(b, a), g, 0))
+        return where(eq(a, b), g / 2, where(gt(a, b), 0, g))
 
 
 @op
@@ -125,10 +129,10 @@ class minimum:
     kernel = kernels.elementwise.minimum
 
     def grad_a(g, y, a, b):
-        return where(eq(a, b), g / 2, where(lt(a, b), g, 0))
+        return where(eq(a, b), g / 2, where(gt(a, b), 0, g))
 
     def grad_b(g, y, a, b):
-        return where(eq(a, b), g / 2, where(lt(b, a), g, 0))
+        return where(eq(a, b), g / 2, where(lt(a, b), 0, g))
 
 
 @op
@@ -162,6 +166,7 @@ class neg:
     r"y = -x"
 
     kernel = kernels.elementwise.neg
+    kinds = "ifO"
 
     def grad_x(g, y, x):
         return -g
@@ -259,6 +264,26 @@ class sqrt:
 
     def grad_x(g, y, x):
         return g / (2 * y)
+
+
+@op
+class root:
+    r"y = \sqrt{x}, with the gradient 0 at 0 (a length has no direction there)"
+
+    kernel = kernels.elementwise.sqrt
+
+    def grad_x(g, y, x):
+        return where(y == 0, 0, g / (2 * y))
+
+
+@op
+class logsigmoid:
+    r"y = \ln(1 / (1 + e^{-x}))"
+
+    kernel = kernels.elementwise.log_sigmoid
+
+    def grad_x(g, y, x):
+        return g * sigmoid(-x)
 
 
 @op
@@ -440,6 +465,7 @@ class bitwise_and:
     r"y = a \wedge b"
 
     kernel = kernels.elementwise.bitwise_and
+    kinds = "bi"
 
 
 @op
@@ -447,6 +473,7 @@ class bitwise_or:
     r"y = a \vee b"
 
     kernel = kernels.elementwise.bitwise_or
+    kinds = "bi"
 
 
 @op
@@ -454,6 +481,7 @@ class bitwise_xor:
     r"y = a \oplus b"
 
     kernel = kernels.elementwise.bitwise_xor
+    kinds = "bi"
 
 
 def _truth(x):
@@ -477,6 +505,8 @@ def logical_xor(a, b) -> Tensor:
 
 def bitwise_not(x: Tensor) -> Tensor:
     """y = not x (bool), or the complement -x - 1 (integers)."""
+    if x.dtype.kind not in "bi":
+        raise RuntimeError(f"bitwise_not: expected bool or integer tensors, got {x.dtype}")
     return logical_not(x) if x.dtype is bool_ else -x - 1
 
 
@@ -496,7 +526,19 @@ def where(condition: Tensor, a=None, b=None) -> Tensor:
     if not isinstance(condition, Tensor) or condition.dtype is not bool_:
         came = condition.dtype if isinstance(condition, Tensor) else type(condition).__name__
         raise RuntimeError(f"where: the condition must be a bool tensor, got {came}; compare first (x > 0, x != 0)")
-    return where_(condition, _as_tensor(a, dtype), _as_tensor(b, dtype))
+    a, b = _as_tensor(a, dtype), _as_tensor(b, dtype)
+    _together("where", condition.shape, a.shape, b.shape)
+    return where_(condition, a, b)
+
+
+def _together(what: str, *shapes: tuple) -> tuple:
+    """The shape that shapes broadcast to."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise RuntimeError(
+            f"{what}: shapes {' and '.join(map(str, shapes))} do not broadcast: from the right, sizes must be equal or 1"
+        ) from None
 
 
 def _as_tensor(value, dtype) -> Tensor:
@@ -512,6 +554,9 @@ def masked_fill(x: Tensor, mask: Tensor, value) -> Tensor:
     """y = value where the mask holds, else x."""
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"masked_fill: expected one value, got a tensor of shape {value.shape}; use where()")
+    if mask.dtype is not bool_:
+        raise RuntimeError(f"masked_fill: the mask must be a bool tensor, got {mask.dtype}; compare first (x != 0)")
+    _together("masked_fill", x.shape, mask.shape)
     return where(mask, _as_tensor(value, x.dtype), x)
 
 
@@ -553,6 +598,59 @@ def clamp(x: Tensor, min=None, max=None) -> Tensor:
     if min is not None:
         x = clamp_min(x, min)
     return x if max is None else clamp_max(x, max)
+
+
+def broadcast_to(x: Tensor, size: Sequence[int]) -> Tensor:
+    """y = x, repeated to a larger shape without a copy."""
+    return expand(x, size)
+
+
+def numel(x: Tensor) -> int:
+    """The number of elements."""
+    return x.numel()
+
+
+def is_floating_point(x: Tensor) -> bool:
+    """Is the dtype float32 or float64?"""
+    return x.is_floating_point()
+
+
+def equal(a: Tensor, b: Tensor) -> bool:
+    """Have both the same shape and the same elements?"""
+    return a.shape == b.shape and builtins.bool(all(a == b))
+
+
+def isclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """y = [|a - b| <= atol + rtol |b|]."""
+    close = logical_or(absolute(a - b) <= atol + rtol * absolute(b), a == b)
+    return logical_or(close, logical_and(isnan(a), isnan(b))) if equal_nan else close
+
+
+def allclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """Is |a - b| <= atol + rtol |b| everywhere?"""
+    return builtins.bool(all(isclose(a, b, rtol, atol, equal_nan)))
+
+
+def _no_integer_zero(what: str, a, b) -> None:
+    if result_type(a, b).kind in "bi":
+        host(_check_no_zero, b._data if isinstance(b, Tensor) else np.asarray(b), what)
+
+
+def _check_no_zero(divisor: np.ndarray, what: str) -> None:
+    if (divisor == 0).any():
+        raise RuntimeError(f"{what}: an integer was divided by 0; floats give inf or NaN: use .float()")
+
+
+def floor_divide(a, b) -> Tensor:
+    """y = a / b, rounded down."""
+    _no_integer_zero("floor_divide", a, b)
+    return floor_divide_(a, b)
+
+
+def remainder(a, b) -> Tensor:
+    """y = a - b floor(a / b): it has the sign of b."""
+    _no_integer_zero("remainder", a, b)
+    return remainder_(a, b)
 
 
 def _scaled(value, alpha):
@@ -815,7 +913,9 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """y = x with one dimension made several."""
     dim = _dim(x, dim, "unflatten")
-    return reshape(x, x.shape[:dim] + tuple(sizes) + x.shape[dim + 1 :]) if -1 not in sizes else _unflatten(x, dim, sizes)
+    return (
+        reshape(x, x.shape[:dim] + tuple(sizes) + x.shape[dim + 1 :]) if -1 not in sizes else _unflatten(x, dim, sizes)
+    )
 
 
 def _unflatten(x, dim, sizes):
@@ -864,8 +964,11 @@ def expand(x: Tensor, *shape) -> Tensor:
     sizes = _sizes(shape)
     old = (1,) * (len(sizes) - x.ndim) + x.shape
     new = tuple(n if m == -1 else int(m) for n, m in zip(old, sizes, strict=False))
-    if len(sizes) < x.ndim or builtins.any(n != m and n != 1 for n, m in zip(old, new, strict=True)):
-        raise RuntimeError(f"expand: shape {x.shape} can't become {sizes}: only new dimensions and those of size 1 grow")
+    new_ones = sizes[: builtins.max(0, len(sizes) - x.ndim)]
+    if len(sizes) < x.ndim or -1 in new_ones or builtins.any(n not in (m, 1) for n, m in zip(old, new, strict=True)):
+        raise RuntimeError(
+            f"expand: shape {x.shape} can't become {sizes}: only new dimensions and those of size 1 grow"
+        )
     return expand_(x, new)
 
 
@@ -909,7 +1012,9 @@ def split(x: Tensor, split_size_or_sections, dim: int = 0) -> tuple[Tensor, ...]
             raise RuntimeError(f"split: the size of a piece must be positive, got {sizes}")
         sizes = [builtins.min(sizes, n - i) for i in range(0, n, sizes)] if n else [0]
     if builtins.sum(sizes) != n:
-        raise RuntimeError(f"split: the sizes {list(sizes)} add up to {builtins.sum(sizes)}, but dimension {dim} has {n}")
+        raise RuntimeError(
+            f"split: the sizes {list(sizes)} add up to {builtins.sum(sizes)}, but dimension {dim} has {n}"
+        )
     starts = np.cumsum([0, *sizes])
     return tuple(narrow(x, dim, int(a), int(m)) for a, m in zip(starts, sizes, strict=False))
 
@@ -924,6 +1029,8 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
 
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """x's slices along one dimension, as views."""
+    if x.ndim == 0:
+        raise IndexError("unbind: a 0-d tensor has no dimension to take apart")
     dim = _dim(x, dim, "unbind")
     return tuple(slice_(x, (slice(None),) * dim + (i,)) for i in range(x.shape[dim]))
 
@@ -945,9 +1052,15 @@ class cat_:
         return (None, None, *split(g, sizes, dim))
 
 
+def _listed(tensors, what: str) -> list[Tensor]:
+    if isinstance(tensors, Tensor) or not builtins.all(isinstance(x, Tensor) for x in tensors):
+        raise TypeError(f"{what}: expected a list or tuple of tensors, got {type(tensors).__name__}")
+    return list(tensors)
+
+
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join tensors along a dimension they have."""
-    tensors = list(tensors)
+    tensors = _listed(tensors, "cat")
     if not tensors:
         raise RuntimeError("cat: expected at least one tensor")
     dtype = result_type(*tensors)
@@ -966,7 +1079,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
 
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join tensors of one shape along a new dimension."""
-    tensors = list(tensors)
+    tensors = _listed(tensors, "stack")
     if not tensors:
         raise RuntimeError("stack: expected at least one tensor")
     if len({x.shape for x in tensors}) > 1:
@@ -979,7 +1092,7 @@ def _triangle(x: Tensor, diagonal: int, upper: bool, what: str) -> Tensor:
     if x.ndim < 2:
         raise RuntimeError(f"{what}: expected at least 2 dimensions, got shape {x.shape}")
     keep = np.tri(*x.shape[-2:], k=diagonal - 1 if upper else diagonal, dtype=bool)
-    return where(Tensor(~keep if upper else keep), x, 0)
+    return masked_fill(x, Tensor(keep if upper else ~keep), 0)
 
 
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
@@ -994,13 +1107,22 @@ def triu(x: Tensor, diagonal: int = 0) -> Tensor:
 
 def flip(x: Tensor, *dims) -> Tensor:
     """y = x, back to front along the given dimensions."""
-    return flip_(x, tuple(_dim(x, d, "flip") for d in _sizes(dims)))
+    order = tuple(_dim(x, d, "flip") for d in _sizes(dims))
+    if len(set(order)) < len(order):
+        raise RuntimeError(f"flip: a dimension appears twice in {_sizes(dims)}")
+    return flip_(x, order)
 
 
-def roll(x: Tensor, shifts: int, dims: int | None = None) -> Tensor:
-    """y_i = x_{(i - shift) mod n}."""
+def roll(x: Tensor, shifts, dims=None) -> Tensor:
+    """y_i = x_{(i - shift) mod n} along one dimension, or several (with a shift each)."""
     if dims is None:
         return reshape(roll(flatten(x), shifts, 0), x.shape)
+    if not isinstance(dims, int):
+        if isinstance(shifts, int) or len(shifts) != len(dims):
+            raise RuntimeError(f"roll: expected a shift for each of the dimensions {dims}, got {shifts}")
+        for shift, dim in zip(shifts, dims, strict=True):
+            x = roll(x, shift, dim)
+        return x
     dim = _dim(x, dims, "roll")
     n = x.shape[dim]
     return cat([narrow(x, dim, n - shifts % n, shifts % n), narrow(x, dim, 0, n - shifts % n)], dim) if n else x
@@ -1009,8 +1131,8 @@ def roll(x: Tensor, shifts: int, dims: int | None = None) -> Tensor:
 def repeat(x: Tensor, *repeats) -> Tensor:
     """y = x, laid side by side as often as `repeats` says for each dimension (new ones in front)."""
     times = _sizes(repeats)
-    if len(times) < x.ndim:
-        raise RuntimeError(f"repeat: expected at least {x.ndim} numbers for shape {x.shape}, got {times}")
+    if len(times) < x.ndim or builtins.any(n < 0 for n in times):
+        raise RuntimeError(f"repeat: expected at least {x.ndim} numbers of 0 or more for shape {x.shape}, got {times}")
     shape = (1,) * (len(times) - x.ndim) + x.shape
     doubled = reshape(x, [k for n in shape for k in (1, n)])
     spread = expand(doubled, [k for m, n in zip(times, shape, strict=True) for k in (m, n)])
@@ -1026,11 +1148,15 @@ def repeat_interleave(x: Tensor, repeats: int, dim: int | None = None) -> Tensor
     return flatten(spread, dim, dim + 1)
 
 
-def diagonal(x: Tensor) -> Tensor:
-    """y_i = x_{ii} of a matrix."""
-    n = builtins.min(x.shape)
-    i = tensor(np.arange(n))
-    return x[i, i]
+def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """y_{... i} = x with i at dim1 and i + offset at dim2."""
+    a, b = _dim(x, dim1, "diagonal"), _dim(x, dim2, "diagonal")
+    if a == b:
+        raise RuntimeError(f"diagonal: dim1 = {dim1} and dim2 = {dim2} are the same dimension of shape {x.shape}")
+    x = movedim(x, (a, b), (0, 1))
+    n = builtins.max(0, builtins.min(x.shape[0] - builtins.max(-offset, 0), x.shape[1] - builtins.max(offset, 0)))
+    i = np.arange(n)
+    return movedim(x[i + builtins.max(-offset, 0), i + builtins.max(offset, 0)], 0, -1)
 
 
 # ------------------------------------------------------------------------------------------------ reductions
@@ -1088,7 +1214,7 @@ class reduce_prod:
         rows = movedim(x, dims, tuple(range(len(dims))))
         rows = reshape(rows, (math.prod(rows.shape[: len(dims)]), *rows.shape[len(dims) :]))
         if not rows.shape[0]:
-            return ones_like(sum(x, dims, keepdim)) if dims else x.clone()
+            return reduce_sum(x, dims, keepdim) + 1
         while (n := rows.shape[0]) > 1:
             pairs = rows[: n // 2] * rows[n // 2 : n - n % 2]
             rows = cat([pairs, rows[n - 1 :]]) if n % 2 else pairs
@@ -1099,26 +1225,29 @@ class reduce_prod:
 class reduce_amax:
     r"y = \max_i x_i; equal maxima share the gradient"
 
-    def forward(x, dims, keepdim):
+    def forward(x, dims, keepdim, nan_is_equal):
         return _reduce(kernels.reduce.reduce_max, x, dims, keepdim, int64)[0]
 
-    def grad_x(g, y, x, dims, keepdim):
-        return _shared_among_equals(g, y, x, dims, keepdim)
+    def grad_x(g, y, x, dims, keepdim, nan_is_equal):
+        return _shared_among_equals(g, y, x, dims, keepdim, nan_is_equal)
 
 
 @op
 class reduce_amin:
     r"y = \min_i x_i; equal minima share the gradient"
 
-    def forward(x, dims, keepdim):
+    def forward(x, dims, keepdim, nan_is_equal):
         return _reduce(kernels.reduce.reduce_min, x, dims, keepdim, int64)[0]
 
-    def grad_x(g, y, x, dims, keepdim):
-        return _shared_among_equals(g, y, x, dims, keepdim)
+    def grad_x(g, y, x, dims, keepdim, nan_is_equal):
+        return _shared_among_equals(g, y, x, dims, keepdim, nan_is_equal)
 
 
-def _shared_among_equals(g, y, x, dims, keepdim):
-    equal = (x == _spread(y, x.shape, dims, keepdim)).to(g.dtype)
+def _shared_among_equals(g, y, x, dims, keepdim, nan_is_equal):
+    equal = x == _spread(y, x.shape, dims, keepdim)
+    if nan_is_equal:
+        equal = logical_or(equal, isnan(x))
+    equal = equal.to(g.dtype)
     share = reshape(g, _reduced(x.shape, dims, True)) / reduce_sum(equal, dims, True)
     return share * equal
 
@@ -1224,18 +1353,18 @@ def var(x: Tensor, dim=None, unbiased: bool = True, keepdim: bool = False, *, co
 
 
 def std(x: Tensor, dim=None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Tensor:
-    """y = the square root of var."""
-    return sqrt(var(x, dim, unbiased, keepdim, correction=correction))
+    """y = the square root of var; where that is 0 the gradient is 0 too."""
+    return root(var(x, dim, unbiased, keepdim, correction=correction))
 
 
 def amax(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
     """y = the largest of x over `dim`; equal ones share the gradient."""
-    return reduce_amax(x, _nonempty(x, dim, "amax"), keepdim)
+    return reduce_amax(x, _nonempty(x, dim, "amax"), keepdim, False)
 
 
 def amin(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
     """y = the smallest of x over `dim`; equal ones share the gradient."""
-    return reduce_amin(x, _nonempty(x, dim, "amin"), keepdim)
+    return reduce_amin(x, _nonempty(x, dim, "amin"), keepdim, False)
 
 
 def _nonempty(x: Tensor, dim, what: str) -> tuple[int, ...]:
@@ -1249,7 +1378,7 @@ def _nonempty(x: Tensor, dim, what: str) -> tuple[int, ...]:
 
 def _extreme(x: Tensor, dim, keepdim, all_of, one_of, pairwise, what):
     if dim is None:
-        return all_of(x, None)
+        return all_of(x, _nonempty(x, None, what), False, True)  # NaN among the elements takes the gradient
     if isinstance(dim, Tensor):
         return pairwise(x, dim)
     return one_of(x, _nonempty(x, dim, what), keepdim)
@@ -1260,12 +1389,12 @@ def max(x: Tensor, dim=None, keepdim: bool = False):
 
     max(a, b) of two tensors is maximum(a, b).
     """
-    return _pair("max", _extreme(x, dim, keepdim, amax, reduce_max, maximum, "max"))
+    return _pair("max", _extreme(x, dim, keepdim, reduce_amax, reduce_max, maximum, "max"))
 
 
 def min(x: Tensor, dim=None, keepdim: bool = False):
     """The smallest element; over one `dim`: (values, indices), the first index where several are equal."""
-    return _pair("min", _extreme(x, dim, keepdim, amin, reduce_min, minimum, "min"))
+    return _pair("min", _extreme(x, dim, keepdim, reduce_amin, reduce_min, minimum, "min"))
 
 
 class ValuesIndices(tuple):
@@ -1309,7 +1438,7 @@ def all(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
 def norm(x: Tensor, p: float = 2, dim=None, keepdim: bool = False) -> Tensor:
     r"""y = (\sum_i |x_i|^p)^{1/p} over `dim`; p = 2 unless told, inf for the largest |x|."""
     if p == 2:
-        return sqrt(sum(x * x, dim, keepdim))
+        return root(sum(x * x, dim, keepdim))
     if p == math.inf:
         return amax(absolute(x), dim, keepdim)
     return pow(sum(pow(absolute(x), p), dim, keepdim), 1 / p)
@@ -1372,15 +1501,15 @@ class matmul_:
 
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     r"""y_{ij} = \sum_k a_{ik} b_{kj}; vectors are rows or columns as needed, further dimensions are a batch and broadcast."""
+    if not isinstance(b, Tensor) or not isinstance(a, Tensor):
+        raise TypeError(f"matmul: expected two tensors, got {type(a).__name__} @ {type(b).__name__}; use * for numbers")
     if a.ndim == 0 or b.ndim == 0:
         raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: expected at least 1 dimension each; use * for numbers")
     if a.dtype != b.dtype:
         raise RuntimeError(f"matmul: {a.dtype} @ {b.dtype}: the dtypes must be equal; convert one with .to(dtype)")
     inner = b.shape[-2] if b.ndim > 1 else b.shape[0]
     if a.shape[-1] != inner:
-        raise RuntimeError(
-            f"matmul: {a.shape} @ {b.shape}: the inner sizes {a.shape[-1]} and {inner} must be equal"
-        )
+        raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: the inner sizes {a.shape[-1]} and {inner} must be equal")
     left = unsqueeze(a, 0) if a.ndim == 1 else a
     right = unsqueeze(b, 1) if b.ndim == 1 else b
     if left.ndim > 2 and right.ndim == 2:  # one tall matrix instead of a batch: one product, and one for b's gradient
@@ -1446,20 +1575,27 @@ def einsum(equation: str, *operands) -> Tensor:
 
 def _einsum_letters(equation, operands):
     left, arrow, right = equation.replace(" ", "").partition("->")
+    strange = {c for c in (left + right).replace("...", "") if not c.isalpha() and c != ","}
+    if strange:
+        raise RuntimeError(f"einsum: {equation!r} may have letters, commas, '...' and '->', but not {sorted(strange)}")
     terms = left.split(",")
     if len(terms) != len(operands):
         raise RuntimeError(f"einsum: {equation!r} names {len(terms)} operands, but {len(operands)} came")
     spare = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[::-1]
     spare = [c for c in spare if c not in equation]
-    dots = builtins.max(x.ndim - len(term.replace("...", "")) if "..." in term else 0 for x, term in zip(operands, terms, strict=True))
-    batch = "".join(spare[:builtins.max(dots, 0)])
+    dots = builtins.max(
+        x.ndim - len(term.replace("...", "")) if "..." in term else 0 for x, term in zip(operands, terms, strict=True)
+    )
+    batch = "".join(spare[: builtins.max(dots, 0)])
     full_terms, sizes = [], {}
     for x, term in zip(operands, terms, strict=True):
         if "..." in term:
             n = x.ndim - len(term) + 3
             term = term.replace("...", batch[len(batch) - n :] if n > 0 else "")
         if len(term) != x.ndim:
-            raise RuntimeError(f"einsum: {term!r} in {equation!r} names {len(term)} dimensions, but its operand has shape {x.shape}")
+            raise RuntimeError(
+                f"einsum: {term!r} in {equation!r} names {len(term)} dimensions, but its operand has shape {x.shape}"
+            )
         for letter, n in zip(term, x.shape, strict=True):
             if sizes.setdefault(letter, n) != n and 1 not in (n, sizes[letter]):
                 raise RuntimeError(f"einsum: letter {letter!r} in {equation!r} has the sizes {sizes[letter]} and {n}")
@@ -1471,7 +1607,9 @@ def _einsum_letters(equation, operands):
         output = batch + "".join(sorted(c for c in set(joined) if joined.count(c) == 1 and c not in batch))
     unknown = set(output) - set("".join(full_terms))
     if unknown or len(set(output)) < len(output):
-        raise RuntimeError(f"einsum: the output {output!r} of {equation!r} must use each letter once, and only known ones")
+        raise RuntimeError(
+            f"einsum: the output {output!r} of {equation!r} must use each letter once, and only known ones"
+        )
     return full_terms, output
 
 
@@ -1630,6 +1768,8 @@ def _flat_rows(x: np.ndarray) -> np.ndarray:
 
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
     """y = x w^T + b, then max(0, y) if relu; x (..., K), w (N, K), b (N)."""
+    if weight.ndim == 1 and bias is None and not relu:
+        return matmul(x, weight)
     if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
         raise RuntimeError(
             f"linear: x {x.shape} with weight {weight.shape}: the last size of x must be the last size of the weight "
@@ -1638,7 +1778,9 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = F
     if bias is not None and bias.shape != weight.shape[:1]:
         raise RuntimeError(f"linear: bias {bias.shape} with weight {weight.shape}: expected shape {weight.shape[:1]}")
     if len({v.dtype for v in (x, weight, bias) if v is not None}) > 1:
-        raise RuntimeError(f"linear: x is {x.dtype}, weight is {weight.dtype}: the dtypes must be equal; use .to(dtype)")
+        raise RuntimeError(
+            f"linear: x is {x.dtype}, weight is {weight.dtype}: the dtypes must be equal; use .to(dtype)"
+        )
     return linear_(x, weight, bias, bool(relu))
 
 
@@ -1756,9 +1898,7 @@ class cross_entropy_rows:
     def backward(needs, g, y, x, target, ignore_index, label_smoothing, lse):
         dx = empty(x.shape, x.dtype)
         settings = lse, ignore_index, _number(label_smoothing, x.dtype)
-        launch(
-            kernels.loss.cross_entropy_backward, contiguous(g), contiguous(x), contiguous(target), *settings, dx
-        )
+        launch(kernels.loss.cross_entropy_backward, contiguous(g), contiguous(x), contiguous(target), *settings, dx)
         return dx, None, None, None
 
     def definition(x, target, ignore_index, label_smoothing):
@@ -1856,13 +1996,17 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
         raise RuntimeError(f"gather: the index must be an integer tensor, got {index.dtype}")
     if x.ndim == 0:
         return reshape(x, index.shape)
-    if index.ndim != x.ndim or builtins.any(n > m for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=False)) if d != dim):
+    if index.ndim != x.ndim or builtins.any(
+        n > m for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=False)) if d != dim
+    ):
         raise RuntimeError(f"gather: index {index.shape} does not fit x {x.shape}: only dimension {dim} may be larger")
-    host(_check_range, index._data, x.shape[dim], "gather")
+    host(check_range, index._data, x.shape[dim], "gather")
     return gather_(x, index.to(int64), dim)
 
 
-def _check_range(index: np.ndarray, n: int, what: str) -> None:
+def check_range(index: np.ndarray, n: int, what: str) -> None:
+    if isinstance(index, Meta):
+        return  # a shape without values
     if index.size and (index.min() < 0 or index.max() >= n):
         wrong = index.min() if index.min() < 0 else index.max()
         raise IndexError(f"{what}: index {wrong} is outside 0 to {n - 1}")
@@ -1874,7 +2018,7 @@ def embedding(index: Tensor, weight: Tensor) -> Tensor:
         raise RuntimeError(f"embedding: expected an integer tensor of indices, got {getattr(index, 'dtype', index)}")
     if weight.ndim != 2:
         raise RuntimeError(f"embedding: expected a weight of shape (V, D), got {weight.shape}")
-    host(_check_range, index._data, weight.shape[0], "embedding")
+    host(check_range, index._data, weight.shape[0], "embedding")
     return take(weight, index.to(int64))
 
 
@@ -1887,7 +2031,11 @@ def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
 def nonzero(x: Tensor, as_tuple: bool = False):
     """The indices of the elements that are not zero: (n, ndim), or one tensor a dimension."""
     found = np.nonzero(x._values("nonzero()"))
-    return tuple(Tensor(i) for i in found) if as_tuple else Tensor(np.stack(found, 1) if found else np.zeros((1, 0), int64))
+    return (
+        tuple(Tensor(i) for i in found)
+        if as_tuple
+        else Tensor(np.stack(found, 1) if found else np.zeros((1, 0), int64))
+    )
 
 
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
@@ -1975,7 +2123,9 @@ def _key(x: Tensor, key) -> tuple:
                 at = len([e for e in result if e is not None and e is not Ellipsis])
                 part = x.shape[at : at + k.ndim]
                 if Ellipsis not in result and k.shape != part:
-                    raise IndexError(f"indexing: the mask of shape {k.shape} does not match shape {x.shape} at dimension {at}")
+                    raise IndexError(
+                        f"indexing: the mask of shape {k.shape} does not match shape {x.shape} at dimension {at}"
+                    )
                 result.extend(np.nonzero(k._values("a mask as index")))
             elif k.dtype.kind == "i":
                 result.append(int(k.item()) if k.ndim == 0 and state.recording is None else k._data)
@@ -2028,8 +2178,7 @@ def _advanced(x: Tensor, key: tuple):
     rows = permute(x, places + rest)
     rows = reshape(rows, (math.prod(sizes), *rows.shape[len(places) :]))
 
-    numbers = [i for i, k in enumerate(key) if isinstance(k, np.ndarray | int | np.integer)]
-    together = numbers == list(range(numbers[0], numbers[0] + len(numbers)))
+    together = places == list(range(places[0], places[0] + len(places)))
 
     def finish(taken: Tensor) -> Tensor:
         """Index arrays that stand together leave their dimensions at their place, others in front."""
@@ -2129,10 +2278,11 @@ def _in_place(operation):
     """x.f_(...): the result of f takes the place of x (PyTorch's names end in an underscore)."""
 
     def changed(x: Tensor, *args, **kwargs) -> Tensor:
-        if isinstance(operation, Op) and not (state.grad and builtins.any(
-            isinstance(a, Tensor) and a.requires_grad for a in (x, *args)
-        )):
-            core.check_in_place(x, False)
+        tracked = state.grad and builtins.any(isinstance(a, Tensor) and a.requires_grad for a in (x, *args))
+        core.check_in_place(x, tracked)
+        if tracked:  # the rules may need the values from before
+            return x.become(operation(_as_it_was(x), *args, **kwargs))
+        if isinstance(operation, Op):
             y = operation(x, *args, **kwargs, out=x)
             return y if y is x else x.become(y)
         return x.become(operation(x, *args, **kwargs))
@@ -2143,15 +2293,44 @@ def _in_place(operation):
     return changed
 
 
+def _as_it_was(x: Tensor) -> Tensor:
+    """A copy of x at the same place on the tape."""
+    with no_grad():
+        copy = clone(x)
+    copy.node, copy.requires_grad = x.node, x.requires_grad
+    return copy
+
+
+@op
+class overwrite:
+    r"y = value, in the place of x"
+
+    def forward(x, value):
+        return value
+
+    def grad_x(g, y, x, value):
+        return zeros(x.shape, dtype=g.dtype)
+
+    def grad_value(g, y, x, value):
+        return g
+
+
 def copy_(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
     """x[...] = source (broadcast), in place."""
-    value = cast(source, x.dtype) if source.dtype != x.dtype else source
-    return x.become(expand(value, x.shape))
+    try:
+        fits = np.broadcast_shapes(source.shape, x.shape) == x.shape
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RuntimeError(f"copy_: values of shape {source.shape} do not fit a tensor of shape {x.shape}")
+    core.check_in_place(x, x.requires_grad or source.requires_grad)
+    value = expand(cast(source, x.dtype) if source.dtype != x.dtype else source, x.shape)
+    return x.become(overwrite(x, value) if x.requires_grad else value)
 
 
 def fill_(x: Tensor, value) -> Tensor:
     """x[...] = value, in place."""
-    return x.become(expand(_as_tensor(value, x.dtype), x.shape))
+    return copy_(x, _as_tensor(value, x.dtype))
 
 
 def zero_(x: Tensor) -> Tensor:
@@ -2162,6 +2341,11 @@ def zero_(x: Tensor) -> Tensor:
 def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator=None) -> Tensor:
     """Draw every element from [low, high), in place."""
     return copy_(x, rand(x.shape, dtype=x.dtype, generator=generator) * (high - low) + low)
+
+
+def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator=None) -> Tensor:
+    """Draw every element from the normal distribution, in place."""
+    return copy_(x, randn(x.shape, dtype=x.dtype, generator=generator) * std + mean)
 
 
 # --------------------------------------------------------------- the one table: what a Tensor can do
@@ -2186,14 +2370,39 @@ METHODS = {
         *(softmax, log_softmax, matmul, mm, bmm, mv, dot, outer, to, clone, reshape, view, view_as, flatten, unflatten),
         *(permute, transpose, t, movedim, expand, expand_as, squeeze, unsqueeze, narrow, split, chunk, unbind, tril),
         *(triu, flip, roll, repeat, repeat_interleave, diagonal, gather, index_select, nonzero, masked_select),
-        *(argsort, sort, topk, multinomial, copy_, fill_, zero_, uniform_),
+        *(
+            argsort,
+            sort,
+            topk,
+            multinomial,
+            copy_,
+            fill_,
+            zero_,
+            uniform_,
+            normal_,
+            broadcast_to,
+            equal,
+            isclose,
+            allclose,
+        ),
+        *(logsigmoid,),
     )
 }
 METHODS |= {"add": add_scaled, "sub": sub_scaled, "abs": absolute, "round": round_, "contiguous": contiguous_}
+METHODS |= {
+    "new_zeros": lambda x, *size, dtype=None: full(_sizes(size), 0, dtype=dtype or x.dtype),
+    "new_ones": lambda x, *size, dtype=None: full(_sizes(size), 1, dtype=dtype or x.dtype),
+    "new_full": lambda x, size, fill_value, dtype=None: full(size, fill_value, dtype=dtype or x.dtype),
+    "new_tensor": lambda x, data, dtype=None: tensor(data, dtype=dtype or x.dtype),
+}
 METHODS |= {"where": lambda x, condition, other: where(condition, x, other), "sign": sign}
 del METHODS["add_scaled"], METHODS["sub_scaled"]
-_SELF_CHANGING = "add sub mul div floor_divide remainder pow clamp clamp_min clamp_max neg abs sign reciprocal floor ceil"
-_SELF_CHANGING += " round exp log sqrt rsqrt sin cos tanh sigmoid relu square addcmul addcdiv lerp masked_fill tril triu"
+_SELF_CHANGING = (
+    "add sub mul div floor_divide remainder pow clamp clamp_min clamp_max neg abs sign reciprocal floor ceil"
+)
+_SELF_CHANGING += (
+    " round exp log sqrt rsqrt sin cos tanh sigmoid relu square addcmul addcdiv lerp masked_fill tril triu"
+)
 METHODS |= {f"{name}_": _in_place(METHODS[name]) for name in _SELF_CHANGING.split()}
 METHODS |= {
     "__add__": add, "__radd__": _reflected(add), "__iadd__": METHODS["add_"],
@@ -2223,9 +2432,24 @@ for _name, _property in {
 
 # what stands in the package beside the methods: tinytensor.exp(x) is x.exp()
 FUNCTIONS = {
-    name: f for name, f in METHODS.items() if not name.endswith("_") and name not in ("float", "double", "long", "int", "bool", "type")
+    name: f
+    for name, f in METHODS.items()
+    if not name.endswith("_") and name not in ("float", "double", "long", "int", "bool", "type")
 }
 FUNCTIONS |= {
     f.__name__: f
-    for f in (einsum, cat, stack, where, silu, gelu, broadcast_tensors, bitwise_xor, linear, embedding, take, scatter_rows)
+    for f in (
+        einsum,
+        cat,
+        stack,
+        where,
+        silu,
+        gelu,
+        broadcast_tensors,
+        bitwise_xor,
+        linear,
+        embedding,
+        numel,
+        is_floating_point,
+    )
 }

@@ -16,7 +16,9 @@ from tinytensor.tensor import Tensor
 TIED = "tied"  # the entry of the file's metadata that says which names share one tensor
 
 
-def save_file(tensors: Mapping[str, Tensor], path: str | os.PathLike, metadata: Mapping[str, str] | None = None) -> None:
+def save_file(
+    tensors: Mapping[str, Tensor], path: str | os.PathLike, metadata: Mapping[str, str] | None = None
+) -> None:
     """Write named tensors to a safetensors file, atomically: the file is the old one or the new one, never a part.
 
     Names that share memory are stored once; `load_file` gives each of them its tensor again. float32, float64, int32,

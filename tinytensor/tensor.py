@@ -19,6 +19,7 @@ int32, int64 = np.dtype("int32"), np.dtype("int64")
 bool_ = np.dtype("bool")
 
 DTYPES = {float32, float64, int32, int64, bool_, OBJECT}
+_KINDS = {"b": "bool", "i": "integer", "f": "floating-point"}
 _CATEGORY = {"b": 0, "i": 1, "f": 2, "O": 3}  # by NumPy's dtype.kind: a higher one wins
 _default_dtype = float32
 
@@ -233,7 +234,9 @@ class Tensor:
     def numpy(self) -> np.ndarray:
         """The values as a NumPy array, sharing memory."""
         if self.requires_grad:
-            raise RuntimeError("numpy(): this tensor requires grad, and NumPy would lose the tape: use .detach().numpy()")
+            raise RuntimeError(
+                "numpy(): this tensor requires grad, and NumPy would lose the tape: use .detach().numpy()"
+            )
         return self._values("numpy()")
 
     def __array__(self, dtype=None, copy=None) -> np.ndarray:
@@ -291,7 +294,9 @@ class Tensor:
         values = self._values("printing a tensor")
         body = np.array2string(values, separator=", ", prefix="tensor(", precision=4, threshold=1000)
         extra = "" if self.dtype in (_default_dtype, int64, bool_) else f", dtype={self.dtype}"
-        extra += f", grad_fn=<{self.node.op.name}>" if self.node else ", requires_grad=True" if self.requires_grad else ""
+        extra += (
+            f", grad_fn=<{self.node.op.name}>" if self.node else ", requires_grad=True" if self.requires_grad else ""
+        )
         return f"tensor({body}{extra})"
 
     def __deepcopy__(self, memo):
@@ -354,7 +359,7 @@ def check_in_place(tensor: Tensor, tracked: bool) -> None:
                 "in place: this is (a view of) a tensor that requires grad and was made by the user; its gradient would "
                 "be lost. Change it under no_grad(), or work on a clone()"
             )
-    if tracked and 0 in tensor._data.strides and tensor.numel() > 1:
+    if tracked and any(n > 1 and step == 0 for n, step in zip(tensor.shape, tensor._data.strides, strict=True)):
         raise RuntimeError("in place: several elements of this expanded tensor share memory; clone() it first")
 
 
@@ -462,7 +467,7 @@ def is_grad_enabled() -> bool:
 
 def category(value) -> int:
     """0 bool, 1 integer, 2 float, 3 exact scalar."""
-    if isinstance(value, Tensor | np.ndarray | np.generic):
+    if isinstance(value, Tensor | np.generic):
         return _CATEGORY[value.dtype.kind]
     return 0 if isinstance(value, bool) else 1 if isinstance(value, int) else 2 if isinstance(value, float) else 3
 
@@ -563,7 +568,8 @@ class Op:
     - `kernel`: an elementwise kernel; or `view(x, *settings)`, which returns a NumPy view; or
       `forward(*args)`, which gets arrays for tensors, calls `launch`, and returns y or `(y, *saved)`
       (with `outputs = n` the first n are results; only the first has a gradient)
-    - `dtype`: of the result of an elementwise op: "same", "float" (integers become floats), or "bool"
+    - `dtype`: of the result of an elementwise op: "same", "float" (integers become floats), or "bool"; `kinds`: the
+      only kinds of numbers that it takes, as letters of NumPy's `dtype.kind`
     - `grad_NAME(g, y, *args, *saved)`: the gradient of the input NAME, written with tensors; or
       `grads(g, y, *args, *saved)`: all of them, as a tuple; or `backward(needs, g, y, *args, *saved)`: all gradients at once, on arrays, through `launch`
     - `definition(*args)`: the same in simpler ops; an op with `backward` has its second derivatives from here.
@@ -577,6 +583,7 @@ class Op:
         for attribute in ("kernel", "view", "forward", "grads", "backward", "definition"):
             setattr(self, attribute, getattr(form, attribute, None))
         self.dtype = getattr(form, "dtype", "same")
+        self.kinds = getattr(form, "kinds", "")
         self.outputs = getattr(form, "outputs", 1)
         source = self.forward or self.view or self.kernel.py_func
         self.params = tuple(inspect.signature(source).parameters)
@@ -611,7 +618,11 @@ class Op:
             self._reads[needs] = frozenset().union(*inputs), output
         return self._reads[needs]
 
-    def __call__(self, *args, out: Tensor | None = None):
+    def __call__(self, *args, out: Tensor | None = None, **unknown):
+        if unknown:
+            raise TypeError(
+                f"{self.name}: unknown keyword {next(iter(unknown))!r}; the inputs are {', '.join(self.params)}"
+            )
         tensors = [a for a in args if isinstance(a, Tensor)]
         if state.recording is not None:
             for t in tensors:
@@ -638,7 +649,11 @@ class Op:
         if state.grad and self.differentiable and any(t.requires_grad for t in tensors):
             if results[0].dtype.kind in "fO":
                 for t in tensors:
-                    if t._base is not None and t._tracked != t._version.tracked and t.requires_grad | t._base.requires_grad:
+                    if (
+                        t._base is not None
+                        and t._tracked != t._version.tracked
+                        and t.requires_grad | t._base.requires_grad
+                    ):
                         raise RuntimeError(
                             f"{self.name}: this view was made before its base was changed in place on the tape, and its "
                             "gradient would go to the old values; take the view anew"
@@ -655,7 +670,9 @@ class Op:
             raise RuntimeError(f"{self.name}: sizes that are symbols can be counted, but not computed with")
         state.meta = True
         try:
-            ghosts = tuple(Tensor(empty(a.shape, a.dtype), a.requires_grad) if isinstance(a, Tensor) else a for a in args)
+            ghosts = tuple(
+                Tensor(empty(a.shape, a.dtype), a.requires_grad) if isinstance(a, Tensor) else a for a in args
+            )
             result = self(*ghosts)
         finally:
             state.meta = False
@@ -667,7 +684,7 @@ class Op:
         return self.view(*arrays)
 
     def _forward_elementwise(self, *args, out: Tensor | None = None):
-        dtype = result_type(*args)
+        dtype = self._common_dtype(args)
         if self.dtype == "float" and dtype.kind in "bi":
             dtype = _default_dtype
         arrays = [self._operand(a, dtype) for a in args]
@@ -686,6 +703,25 @@ class Op:
         launch(self.kernel, *arrays, y)
         return y
 
+    def _common_dtype(self, args: tuple) -> np.dtype:
+        """The dtype in which the arguments meet; anything that is neither tensor nor number is refused."""
+        if len(args) != len(self.params):
+            raise TypeError(
+                f"{self.name}: expected {len(self.params)} arguments ({', '.join(self.params)}), got {len(args)}"
+            )
+        dtype = result_type(*args)
+        if (dtype is OBJECT or self.kinds) and not any(isinstance(a, Tensor) and a.dtype is OBJECT for a in args):
+            for a in args:
+                if not isinstance(a, Tensor | int | float | np.number | np.bool_):
+                    raise TypeError(f"{self.name}: expected tensors or numbers, got {type(a).__name__}")
+            if not any(isinstance(a, Tensor) for a in args):
+                raise TypeError(f"{self.name}: expected at least one tensor, got {', '.join(map(repr, args))}")
+        for a in args if self.kinds else ():
+            if isinstance(a, Tensor) and a.dtype.kind not in self.kinds:
+                allowed = " or ".join(_KINDS[k] for k in self.kinds if k != "O")
+                raise RuntimeError(f"{self.name}: expected {allowed} tensors, got {a.dtype}")
+        return dtype
+
     def _operand(self, value, dtype: np.dtype):
         """A value as the kernel takes it: an array of `dtype`, or a number of that type."""
         if isinstance(value, Tensor):
@@ -698,8 +734,6 @@ class Op:
             return cast
         if dtype is OBJECT:
             return value
-        if not isinstance(value, int | float | np.number | np.bool_):
-            raise TypeError(f"{self.name}: expected tensors or numbers, got {type(value).__name__}")
         return dtype.type(value)
 
     def _look_for_anomalies(self, args, results) -> None:

@@ -142,6 +142,13 @@ def sigmoid(x):
 
 
 @elementwise
+def log_sigmoid(x):
+    zero = type(x)(0)
+    size = -x if x > zero else x  # -|x|, so that exp does not overflow
+    return (zero if x > zero else x) - np.log(type(x)(1) + fast_exp(size))
+
+
+@elementwise
 def silu(x):
     return x / (type(x)(1) + fast_exp(-x))
 

@@ -29,6 +29,8 @@ EXACT_ORDER = frozenset({"contract", "nsz"})
 
 KERNELS: dict[str, "Kernel"] = {}
 
+SMALL = 4096  # where no array has more elements, waking a second thread costs more than it saves
+
 
 def _cache_dir() -> Path:
     """A folder named after the text of all kernels: Numba's own cache does not see a change in a helper."""
@@ -95,18 +97,25 @@ class Elementwise(Kernel):
         self.ufuncs: dict[tuple, np.ufunc] = {}
 
     def __call__(self, *args):
+        with np.errstate(all="ignore"):  # inf and NaN are results like others
+            self.bind(args)(*args)
+
+    def bind(self, args: tuple) -> Callable:
+        """What runs for arguments of these dtypes, without asking again."""
         key = tuple([a.dtype for a in args])
         ufunc = self.ufuncs.get(key)
         if ufunc is None:
             ufunc = self.ufuncs[key] = self._build(key)
-        if config.DISABLE_JIT:
-            args[-1][...] = ufunc(*args[:-1])
-        else:
-            ufunc(*args)
+        return ufunc
 
-    def _build(self, dtypes: tuple) -> np.ufunc:
+    def _build(self, dtypes: tuple) -> Callable:
         if config.DISABLE_JIT:
-            return np.frompyfunc(self.py_func, self.arity, 1)
+            plain = np.frompyfunc(self.py_func, self.arity, 1)
+
+            def interpreted(*args):
+                args[-1][...] = plain(*args[:-1])
+
+            return interpreted
         *inputs, output = (from_dtype(d) for d in dtypes)
         with _compiling, _numba_cache_here():
             _announce()
@@ -134,14 +143,31 @@ class Loop(Kernel):
         if not self.built:
             self._compile(args)
         try:
-            if self.parallel and _one_at_a_time():
-                with _compiling:
-                    return self.dispatcher(*args)
-            return self.dispatcher(*args)
+            return self.bind(args)(*args)
         except TypeError:
             if config.DISABLE_JIT or not self._compile(args):
                 raise
-        return self(*args)
+        return self.bind(args)(*args)
+
+    def bind(self, args: tuple) -> Callable:
+        """What runs for arguments of these sizes."""
+        if not self.parallel or config.DISABLE_JIT:
+            return self.dispatcher
+        if max([a.size for a in args if a.__class__ is np.ndarray]) < SMALL:
+            return self._on_one_thread
+        return self._one_at_a_time if _threads_exclude_each_other() else self.dispatcher
+
+    def _on_one_thread(self, *args):
+        threads = numba.get_num_threads()
+        numba.set_num_threads(1)
+        try:
+            self._one_at_a_time(*args) if _threads_exclude_each_other() else self.dispatcher(*args)
+        finally:
+            numba.set_num_threads(threads)
+
+    def _one_at_a_time(self, *args):
+        with _compiling:
+            self.dispatcher(*args)
 
     def _compile(self, args) -> bool:
         """Build for the dtypes of `args`; False if that build exists, so that the error was another."""
@@ -164,7 +190,7 @@ class Loop(Kernel):
         return True
 
 
-def _one_at_a_time() -> bool:
+def _threads_exclude_each_other() -> bool:
     """Numba's workqueue aborts the process when two Python threads enter it at once; OpenMP and TBB do not."""
     try:
         return numba.threading_layer() == "workqueue"

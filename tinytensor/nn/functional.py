@@ -5,8 +5,9 @@ import math
 import numpy as np
 
 from tinytensor import ops
-from tinytensor.creation import Generator, bernoulli, full_like, ones_like, zeros
-from tinytensor.ops import gelu, linear, log_softmax, relu, sigmoid, silu, softmax, tanh
+from tinytensor.creation import Generator, bernoulli, full_like, ones_like
+from tinytensor.launch import host
+from tinytensor.ops import check_range, gelu, linear, log_softmax, relu, sigmoid, silu, softmax, tanh
 from tinytensor.tensor import Tensor, bool_, int64
 
 __all__ = [
@@ -58,8 +59,11 @@ def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     """y_{...c} = [x_{...} = c], as int64."""
+    if tensor.dtype.kind != "i":
+        raise RuntimeError(f"one_hot: expected an integer tensor of classes, got {tensor.dtype}")
     if num_classes == -1:
         num_classes = int(tensor.max().item()) + 1 if tensor.numel() else 0
+    host(check_range, tensor._data, num_classes, "one_hot")
     classes = ops.tensor(range(num_classes), dtype=int64)
     return (ops.unsqueeze(tensor, -1) == classes).to(int64)
 
@@ -130,8 +134,10 @@ def scaled_dot_product_attention(
     if min(query.ndim, key.ndim, value.ndim) < 2:
         raise RuntimeError(f"{what}: {shapes}: expected at least 2 dimensions each, (..., positions, width)")
     if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2]:
+        raise RuntimeError(f"{what}: {shapes}: query and key need one width, key and value one number of positions")
+    if attn_mask is not None and attn_mask.dtype.kind not in "bfO":
         raise RuntimeError(
-            f"{what}: {shapes}: query and key need one width, key and value one number of positions"
+            f"{what}: attn_mask must be bool (True: may attend) or floating-point, got {attn_mask.dtype}"
         )
     if attn_mask is not None and is_causal:
         raise RuntimeError(f"{what}: give attn_mask or is_causal, not both; combine them in the mask")
@@ -154,8 +160,8 @@ def scaled_dot_product_attention(
             return x
         return ops.unsqueeze(x, 0) if len(batch) == 1 else ops.reshape(x, (1, math.prod(batch), *x.shape[-2:]))
 
-    if not math.prod(batch) * C * value.shape[-1]:
-        return zeros(*batch, C, value.shape[-1], dtype=query.dtype)
+    if not math.prod(batch) * C * value.shape[-1]:  # nothing to compute, but the graph has its shape
+        return ops.matmul(ops.matmul(query, ops.transpose(key, -1, -2)), value)
     if attn_mask is not None:
         attn_mask = four(ops.expand(attn_mask, (*attn_mask.shape[:-2], C, M)))
     y = ops.attention(four(query), four(key), four(value), attn_mask, scale, is_causal)
@@ -297,8 +303,7 @@ def binary_cross_entropy_with_logits(
         raise ValueError(
             f"binary_cross_entropy_with_logits: target of shape {target.shape}, but the input has shape {input.shape}"
         )
-    log_of_negative = -ops.log(1 + ops.exp(-ops.absolute(input))) + ops.clamp(input, max=0) - input  # ln(1 - sigma(x))
-    log_of_positive = log_of_negative + input
+    log_of_positive, log_of_negative = ops.logsigmoid(input), ops.logsigmoid(-input)
     positive = target if pos_weight is None else target * pos_weight
     loss = -(positive * log_of_positive + (1 - target) * log_of_negative)
     return _reduced(loss if weight is None else loss * weight, reduction, None, "binary_cross_entropy_with_logits")

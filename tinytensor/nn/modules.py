@@ -83,7 +83,9 @@ class Module:
                         place[name] = None
                         return None
                     if place is parameters and isinstance(value, Tensor):
-                        raise TypeError(f"{name} is a parameter: assign a Parameter, or change it in place under no_grad()")
+                        raise TypeError(
+                            f"{name} is a parameter: assign a Parameter, or change it in place under no_grad()"
+                        )
                     del place[name]
             return object.__setattr__(self, name, value)
         for place in places:
@@ -553,7 +555,9 @@ class LayerNorm(Module):
         dtype=None,
     ):
         super().__init__()
-        self.normalized_shape = tuple(normalized_shape) if isinstance(normalized_shape, tuple | list) else (normalized_shape,)
+        self.normalized_shape = (
+            tuple(normalized_shape) if isinstance(normalized_shape, tuple | list) else (normalized_shape,)
+        )
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.register_parameter("weight", None)
         self.register_parameter("bias", None)
@@ -582,7 +586,9 @@ class RMSNorm(Module):
         self, normalized_shape, eps: float | None = None, elementwise_affine: bool = True, device=None, dtype=None
     ):
         super().__init__()
-        self.normalized_shape = tuple(normalized_shape) if isinstance(normalized_shape, tuple | list) else (normalized_shape,)
+        self.normalized_shape = (
+            tuple(normalized_shape) if isinstance(normalized_shape, tuple | list) else (normalized_shape,)
+        )
         self.eps, self.elementwise_affine = eps, elementwise_affine
         self.register_parameter("weight", None)
         if elementwise_affine:
@@ -744,7 +750,9 @@ class MultiheadAttention(Module):
             masks.append(ops.reshape(attn_mask, (B, H, C, M)) if attn_mask.ndim == 3 else attn_mask)
         if key_padding_mask is not None:
             if key_padding_mask.shape not in ((B, M), (M,)):
-                raise RuntimeError(f"MultiheadAttention: key_padding_mask of shape {key_padding_mask.shape}, expected {(B, M)}")
+                raise RuntimeError(
+                    f"MultiheadAttention: key_padding_mask of shape {key_padding_mask.shape}, expected {(B, M)}"
+                )
             masks.append(ops.reshape(key_padding_mask, (B, 1, 1, M)))
         if not masks:
             return None
@@ -809,7 +817,9 @@ CrossEntropyLoss = _module_of(
     reduction="mean",
     label_smoothing=0.0,
 )
-NLLLoss = _module_of("NLLLoss", F.nll_loss, "See functional.nll_loss.", weight=None, ignore_index=-100, reduction="mean")
+NLLLoss = _module_of(
+    "NLLLoss", F.nll_loss, "See functional.nll_loss.", weight=None, ignore_index=-100, reduction="mean"
+)
 MSELoss = _module_of("MSELoss", F.mse_loss, "See functional.mse_loss.", reduction="mean")
 BCEWithLogitsLoss = _module_of(
     "BCEWithLogitsLoss",

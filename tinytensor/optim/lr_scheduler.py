@@ -105,6 +105,4 @@ class NoamLR(LambdaLR):
 
     def __init__(self, optimizer: Optimizer, d_model: int, warmup: int, last_epoch: int = -1):
         scale = d_model**-0.5
-        super().__init__(
-            optimizer, lambda t: scale * min((t + 1) ** -0.5, (t + 1) * warmup**-1.5), last_epoch
-        )
+        super().__init__(optimizer, lambda t: scale * min((t + 1) ** -0.5, (t + 1) * warmup**-1.5), last_epoch)

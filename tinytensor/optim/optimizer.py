@@ -29,7 +29,9 @@ class Optimizer:
             if name not in _HARMLESS:
                 raise TypeError(f"{type(self).__name__}: unknown option {name!r}; expected {sorted(defaults)}")
             if name == "differentiable" and value:
-                raise ValueError(f"{type(self).__name__}: differentiable=True is not offered: steps are not on the tape")
+                raise ValueError(
+                    f"{type(self).__name__}: differentiable=True is not offered: steps are not on the tape"
+                )
         self.defaults = defaults | {"lr_multiplier": 1.0}
         self.param_groups: list[dict[str, Any]] = []
         self.state: dict[Tensor, dict[str, Any]] = {}
@@ -57,7 +59,9 @@ class Optimizer:
             if not p.is_leaf:
                 raise ValueError(f"{type(self).__name__}: a parameter of shape {p.shape} was computed from others")
             if id(p) in taken:
-                raise ValueError(f"{type(self).__name__}: a parameter of shape {p.shape} is in two groups, or twice in one")
+                raise ValueError(
+                    f"{type(self).__name__}: a parameter of shape {p.shape} is in two groups, or twice in one"
+                )
             taken.add(id(p))
         group = self.defaults | group | {"params": params}
         self._check(group)
