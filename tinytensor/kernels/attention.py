@@ -19,7 +19,7 @@ from tinytensor.kernels.kernel import EXACT_ORDER, helper, kernel
 WIDTH = 16  # columns of a panel: one AVX-512 or two AVX2 vectors of float32
 ROWS = 4  # queries taken together: each key and value, once loaded, is used four times
 TILE = ROWS * WIDTH
-TASKS = 64  # the heads are dealt to at most so many iterations, however many threads there are
+TASKS = 16  # the heads are dealt to at most so many iterations, however many threads there are
 
 
 def attention_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[int, int]:
@@ -27,15 +27,17 @@ def attention_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[
 
     It is fastest where it begins at a multiple of 64 bytes: then no vector straddles two cache lines.
     """
-    keys, k, columns = panels_of(M), round_up(K), panels_of(Kv)
-    return max(1, min(TASKS, B * H)), keys * (k * WIDTH + columns * WIDTH * WIDTH + TILE) + 2 * TILE + ROWS * k + WIDTH
+    each = round_up(K) * WIDTH + panels_of(Kv) * WIDTH * WIDTH + TILE
+    size = panels_of(M) * each + 2 * TILE + WIDTH + round_up(C) * round_up(K)
+    return max(1, min(TASKS, B * H)), panels_of(size) * WIDTH
 
 
 def attention_backward_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[int, int]:
     """Return the shape of the scratch array of `attention_backward`: a flat buffer for each iteration."""
-    keys, k, kv, columns = panels_of(M), round_up(K), round_up(Kv), panels_of(K)
-    each = 2 * (k + kv) * WIDTH + columns * WIDTH * WIDTH + 2 * TILE
-    return max(1, min(TASKS, B * H)), keys * each + TILE + ROWS * (k + kv)
+    k, kv = round_up(K), round_up(Kv)
+    size = panels_of(M) * (2 * (k + kv) * WIDTH + panels_of(K) * WIDTH * WIDTH + 2 * TILE) + TILE
+    size += round_up(C) * (k + kv)
+    return max(1, min(TASKS, B * H)), panels_of(size) * WIDTH
 
 
 @helper
@@ -51,52 +53,36 @@ def round_up(size):
 
 
 @helper
-def fill(x, at, size, value):
-    """x[at : at + size] = value."""
-    at = max(at, 0)  # never negative: said here so that the compiler drops Numba's wrap-around test
-    for i in range(size):
-        x[at + i] = value
+def fill(x, value):
+    """x[...] = value."""
+    for i in range(x.size):
+        x[i] = value
 
 
 @helper
-def pack(x, rows, y):
-    """Panels of x^T for x (M, K): y[p, k, j] = x[p WIDTH + j, k], each panel of `rows` >= K rows; else 0."""
-    M, K = x.shape
-    fill(y, 0, y.size, y.dtype.type(0))
-    for p in range(panels_of(M)):
-        for j in range(min(WIDTH, M - p * WIDTH)):
-            for k in range(K):
-                y[(p * rows + k) * WIDTH + j] = x[p * WIDTH + j, k]
+def copy_rows(x, scale, y):
+    """y[i, j] = scale x[i, j], and 0 where y is larger than x."""
+    fill(y.reshape(y.size), y.dtype.type(0))
+    for i in range(min(x.shape[0], y.shape[0])):
+        for j in range(min(x.shape[1], y.shape[1])):
+            y[i, j] = scale * x[i, j]
 
 
 @helper
-def unpack(y, rows, x):
-    """The inverse of pack: x[p WIDTH + j, k] = y[p, k, j]."""
-    M, K = x.shape
-    for p in range(panels_of(M)):
-        for j in range(min(WIDTH, M - p * WIDTH)):
-            for k in range(K):
-                x[p * WIDTH + j, k] = y[(p * rows + k) * WIDTH + j]
-
-
-@helper
-def pack_columns(x, rows, y):
-    """Panels of x (M, K): y[c, m, j] = x[m, c WIDTH + j], each panel of `rows` >= M rows; else 0."""
-    M, K = x.shape
-    fill(y, 0, y.size, y.dtype.type(0))
-    for c in range(panels_of(K)):
-        for m in range(M):
-            for j in range(min(WIDTH, K - c * WIDTH)):
-                y[(c * rows + m) * WIDTH + j] = x[m, c * WIDTH + j]
-
-
-@helper
-def take_rows(x, first, scale, length, y):
-    """y[r, k] = scale x[first + r, k], ROWS rows of `length` >= K; 0 beyond the last row or column of x."""
-    fill(y, 0, y.size, y.dtype.type(0))
-    for r in range(min(ROWS, x.shape[0] - first)):
+def pack(x, y):
+    """y[p, k, j] = x[p WIDTH + j, k], the panels of x^T, and 0 where they are larger than x^T."""
+    fill(y.reshape(y.size), y.dtype.type(0))
+    for i in range(x.shape[0]):
         for k in range(x.shape[1]):
-            y[r * length + k] = scale * x[first + r, k]
+            y[i // WIDTH, k, i % WIDTH] = x[i, k]
+
+
+@helper
+def unpack(y, x):
+    """The inverse of pack."""
+    for i in range(x.shape[0]):
+        for k in range(x.shape[1]):
+            x[i, k] = y[i // WIDTH, k, i % WIDTH]
 
 
 @helper
@@ -207,7 +193,7 @@ def largest(tiles, count, y):
 @helper
 def totals(tiles, panels, lanes, y):
     """y[r] = sum_pj tiles[p, r, j]: WIDTH lanes, then the lanes in order, the four rows side by side."""
-    fill(lanes, 0, TILE, lanes.dtype.type(0))
+    fill(lanes, lanes.dtype.type(0))
     for p in range(panels):
         o = max(p * TILE, 0)
         for j in range(TILE):
@@ -256,21 +242,24 @@ def head(q, k, v, mask, b, h, scale, is_causal, y, lse, scratch):
     n = keys * TILE
     ps, scratch = scratch[:n], scratch[n:]  # scores of ROWS queries, then probabilities
     acc, lanes, scratch = scratch[:TILE], scratch[TILE : 2 * TILE], scratch[2 * TILE :]
-    top, inverse, qs = scratch[:ROWS], scratch[ROWS : 2 * ROWS], scratch[WIDTH : WIDTH + ROWS * K4]
-    pack(k, K4, kt)
-    pack_columns(v, keys * WIDTH, vs)
+    top, inverse, scratch = scratch[:ROWS], scratch[ROWS : 2 * ROWS], scratch[WIDTH:]
+    qs = scratch[: round_up(C) * K4]  # queries, scaled
+    pack(k, kt.reshape((keys, K4, WIDTH)))
+    copy_rows(q, scale, qs.reshape((round_up(C), K4)))
+    n = keys * WIDTH
+    for c in range(columns):
+        copy_rows(v[:, c * WIDTH :], one, vs[c * n * WIDTH : (c + 1) * n * WIDTH].reshape((n, WIDTH)))
     for i in range(0, C, ROWS):
         rows = min(ROWS, C - i)
         together = seen(i, C, M, is_causal)  # keys that all rows see
         whole, panels = together // WIDTH, panels_of(seen(i + rows - 1, C, M, is_causal))
-        take_rows(q, i, scale, K4, qs)
-        fill(ps, 0, panels * TILE, zero)
-        multiply(qs, 0, K4, 1, K4, kt, K4 * WIDTH, ps, 0, TILE, panels)
+        fill(ps[: panels * TILE], zero)
+        multiply(qs, i * K4, K4, 1, K4, kt, K4 * WIDTH, ps, 0, TILE, panels)
         if mask.size > 0:  # a masked score becomes one that is not: the maximum and exp see nothing of it
             for r in range(rows):
                 row, count = mask[b, h, i + r], seen(i + r, C, M, is_causal)
                 hide(row, count, first_seen(row, count, ps, r * WIDTH), ps, r * WIDTH)
-        fill(top, 0, ROWS, zero)
+        fill(top, zero)
         if panels > 0:
             largest(ps, together, top)
         for r in range(ROWS):
@@ -286,7 +275,7 @@ def head(q, k, v, mask, b, h, scale, is_causal, y, lse, scratch):
             inverse[r] = zero if inverse[r] == zero else one / inverse[r]  # 0 where all is masked
         for c in range(columns):
             first = c * keys * WIDTH * WIDTH
-            fill(acc, 0, TILE, zero)
+            fill(acc, zero)
             weigh(ps, whole, vs, first, acc)
             weigh_some(ps, whole * TILE, together % WIDTH, vs, first + whole * WIDTH * WIDTH, acc)
             for r in range(1, rows):  # keys that only some rows see, each by itself: 0 times inf would be NaN
@@ -331,21 +320,24 @@ def head_backward(g, q, k, v, mask, b, h, y, lse, scale, is_causal, dq, dk, dv, 
     n = keys * TILE
     ps, ds, scratch = scratch[:n], scratch[n : 2 * n], scratch[2 * n :]  # s, then p; dP, then dS, of ROWS queries
     acc, scratch = scratch[:TILE], scratch[TILE:]
-    qs, gs = scratch[: ROWS * K4], scratch[ROWS * K4 : ROWS * (K4 + Kv4)]
-    pack(k, K4, kt)
-    pack(v, Kv4, vt)
-    pack_columns(k, keys * WIDTH, ks)
-    fill(dkt, 0, dkt.size, zero)
-    fill(dvt, 0, dvt.size, zero)
+    n = round_up(C)
+    qs, gs = scratch[: n * K4], scratch[n * K4 : n * (K4 + Kv4)]  # queries, scaled, and the gradient of y
+    copy_rows(q, scale, qs.reshape((n, K4)))
+    copy_rows(g, one, gs.reshape((n, Kv4)))
+    pack(k, kt.reshape((keys, K4, WIDTH)))
+    pack(v, vt.reshape((keys, Kv4, WIDTH)))
+    n = keys * WIDTH
+    for c in range(columns):
+        copy_rows(k[:, c * WIDTH :], one, ks[c * n * WIDTH : (c + 1) * n * WIDTH].reshape((n, WIDTH)))
+    fill(dkt, zero)
+    fill(dvt, zero)
     for i in range(0, C, ROWS):
         rows = min(ROWS, C - i)
         panels = panels_of(seen(i + rows - 1, C, M, is_causal))
-        take_rows(q, i, scale, K4, qs)
-        take_rows(g, i, one, Kv4, gs)
-        fill(ps, 0, panels * TILE, zero)
-        fill(ds, 0, panels * TILE, zero)
-        multiply(qs, 0, K4, 1, K4, kt, K4 * WIDTH, ps, 0, TILE, panels)
-        multiply(gs, 0, Kv4, 1, Kv4, vt, Kv4 * WIDTH, ds, 0, TILE, panels)
+        fill(ps[: panels * TILE], zero)
+        fill(ds[: panels * TILE], zero)
+        multiply(qs, i * K4, K4, 1, K4, kt, K4 * WIDTH, ps, 0, TILE, panels)
+        multiply(gs, i * Kv4, Kv4, 1, Kv4, vt, Kv4 * WIDTH, ds, 0, TILE, panels)
         for r in range(ROWS):  # a row beyond C sees nothing: its p and dS are 0
             count = seen(i + r, C, M, is_causal)
             shift, delta = zero, zero  # delta = g_i . y_i = sum_m p_im dP_im
@@ -360,17 +352,17 @@ def head_backward(g, q, k, v, mask, b, h, y, lse, scale, is_causal, dq, dk, dv, 
                 hide(mask[b, h, i + r], count, zero, ps, r * WIDTH)
                 hide(mask[b, h, i + r], count, zero, ds, r * WIDTH)
         for c in range(columns):
-            fill(acc, 0, TILE, zero)
+            fill(acc, zero)
             weigh(ds, panels, ks, c * keys * WIDTH * WIDTH, acc)
             for r in range(rows):
                 for j in range(min(WIDTH, K - c * WIDTH)):
                     dq[i + r, c * WIDTH + j] = scale * acc[r * WIDTH + j]
         for j in range(0, Kv4, ROWS):  # dV^T += g^T P and dK^T += (scale q)^T dS, four of their rows at a time
-            multiply(gs, j, 1, Kv4, ROWS, ps, TILE, dvt, j * WIDTH, Kv4 * WIDTH, panels)
+            multiply(gs, i * Kv4 + j, 1, Kv4, ROWS, ps, TILE, dvt, j * WIDTH, Kv4 * WIDTH, panels)
         for j in range(0, K4, ROWS):
-            multiply(qs, j, 1, K4, ROWS, ds, TILE, dkt, j * WIDTH, K4 * WIDTH, panels)
-    unpack(dkt, K4, dk)
-    unpack(dvt, Kv4, dv)
+            multiply(qs, i * K4 + j, 1, K4, ROWS, ds, TILE, dkt, j * WIDTH, K4 * WIDTH, panels)
+    unpack(dkt.reshape((keys, K4, WIDTH)), dk)
+    unpack(dvt.reshape((keys, Kv4, WIDTH)), dv)
 
 
 @kernel(parallel=True, fastmath=EXACT_ORDER, strided=("g", "q", "k", "v", "mask", "y", "dq", "dk", "dv"))
