@@ -1,0 +1,118 @@
+"""What a run leaves to look at: the parameter table of eq. (19), the curve of the loss, a picture of the attention."""
+
+from pathlib import Path
+
+import numpy as np
+
+from tinytensor import no_grad, tensor
+from tinytensor.nn.functional import attention_weights
+
+from .decoder import Decoder
+
+
+def parameter_table(model: Decoder) -> list[tuple[str, str, object, object]]:
+    """Eq. (19), N = [(4D + 1) D + (2D + 1) F] L + (C + 2V) D, term by term, counted from the module's own parameters.
+
+    Rows (letters, term, value of the term, counted), the last one "total". Layouts that differ from 003's have other
+    terms. Sizes may be SymPy symbols.
+    """
+    c = model.config
+    D, F, L, V, C = c.D, c.F, c.L, c.V, c.C
+    counted: dict[str, object] = {}
+    for name, p in model.named_parameters():
+        letter = name.split(".")[-1] if not name.endswith(("weight", "bias")) else "norms"
+        counted[letter] = counted.get(letter, 0) + p.numel()
+    per_norm = {"plain": 0, "rms": 0, "scale": 1, "affine": 2}[c.norm]
+    rows = [
+        ("P", "C D", C * D if c.positions else 0),
+        ("E", "V D", V * D),
+        ("Q K V W", "4 D^2 L", 4 * D * D * L),
+        ("q k v w", "4 D L", 4 * D * L if c.attention_bias else 0),
+        ("F G b", "(2 D + 1) F L" if c.bias else "2 D F L", (2 * D + c.bias) * F * L),
+        ("c", "D L", D * L if c.bias else 0),
+        ("norms", f"{per_norm} D (2 L{' + 1' if c.final_norm else ''})", per_norm * D * (2 * L + c.final_norm)),
+        ("O", "D V", 0 if c.tied else D * V),
+    ]
+    table = [(letters, term, value, sum(counted.pop(x, 0) for x in letters.split())) for letters, term, value in rows]
+    assert not counted, f"parameters that no term counts: {counted}"
+    table = [row for row in table if row[2] != 0 or row[3] != 0]
+    return [*table, ("total", "N", sum(row[2] for row in table), model.num_parameters())]
+
+
+def matches(table: list[tuple]) -> bool:
+    """Is every term equal to what was counted, and the total to their sum?"""
+    return all(_equal(value, counted) for _, _, value, counted in table) and _equal(
+        table[-1][3], sum(row[3] for row in table[:-1])
+    )
+
+
+def _equal(a, b) -> bool:
+    difference = a - b
+    return (difference.simplify() if hasattr(difference, "simplify") else difference) == 0
+
+
+def format_table(table: list[tuple]) -> str:
+    """The table as text, with "match: True" at its end."""
+    cells = [("parameters", "term", "value", "counted")]
+    cells += [(a, b, *(f"{n:,}" if isinstance(n, int) else str(n) for n in (value, n))) for a, b, value, n in table]
+    widths = [max(len(row[i]) for row in cells) for i in range(4)]
+    lines = [f"{a:<{widths[0]}}  {b:<{widths[1]}}  {v:>{widths[2]}}  {n:>{widths[3]}}" for a, b, v, n in cells]
+    lines.insert(-1, "-" * len(lines[0]))
+    return "\n".join(lines) + f"  match: {matches(table)}"
+
+
+def attention_maps(model: Decoder, tokens: list[int]) -> np.ndarray:
+    """softmax(S') of eq. (6) for each layer and head: (L, H, C, C); row i is how position i spreads its attention."""
+    training = model.training
+    model.eval()
+    maps = []
+    with no_grad():
+        Z = model.embed(tensor([tokens]))
+        for block in model.blocks:
+            q, k, _ = block.heads(Z if model.config.residual == "once" else block.enter(Z))
+            maps.append(attention_weights(q, k, is_causal=model.config.causal).numpy()[0])
+            Z = block(Z)
+    model.train(training)
+    return np.stack(maps)
+
+
+def _pyplot():
+    """matplotlib without a screen, loaded when the first picture is drawn (it takes a second or two)."""
+    import matplotlib
+
+    matplotlib.use("agg")
+    from matplotlib import pyplot
+
+    return pyplot
+
+
+def draw_loss(path: Path, rows: list[dict], baselines: dict[str, float]) -> None:
+    """loss.png: training and held-out loss over the steps, n-gram models as lines."""
+    plt = _pyplot()
+    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
+    axes.plot([r["step"] for r in rows], [r["loss"] for r in rows], label="training", linewidth=1)
+    held = [(r["step"], r["heldout_loss"]) for r in rows if r.get("heldout_loss") is not None]
+    if held:
+        axes.plot(*zip(*held, strict=True), "o-", label="held out", markersize=4)
+    for i, (name, value) in enumerate(baselines.items()):
+        axes.axhline(value, linestyle="--", linewidth=1, color=f"C{i + 2}", label=f"{name} ({value:.3f})")
+    axes.set(xlabel="step", ylabel="nats per token", title="loss of eq. (16)")
+    axes.legend(fontsize="small")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def draw_attention(path: Path, maps: np.ndarray, labels: list[str]) -> None:
+    """attention.png: one square per layer and head; rows attend to columns."""
+    plt = _pyplot()
+    L, H, C, _ = maps.shape
+    figure, grid = plt.subplots(L, H, figsize=(4 * H, 4 * L), layout="constrained", squeeze=False)
+    for layer in range(L):
+        for head in range(H):
+            axes = grid[layer, head]
+            axes.imshow(maps[layer, head], cmap="viridis", vmin=0)
+            axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize="small")
+            axes.set_xticks(range(C), labels if layer == L - 1 else [], rotation=90, fontsize=6, family="monospace")
+            axes.set_yticks(range(C), labels if head == 0 else [], fontsize=6, family="monospace")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)

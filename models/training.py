@@ -1,0 +1,348 @@
+"""The training loop: one step recorded and replayed, a log, checkpoints, and the name of what went wrong.
+
+A step is equations (1) to (16) forward, (17) backward, and (18), or AdamW in its place.
+"""
+
+import hashlib
+import math
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+
+import tinytensor
+from tinytensor import Tensor, no_grad, tensor
+from tinytensor.nn import functional
+from tinytensor.nn.utils import clip_grad_norm_
+from tinytensor.optim import SGD, AdamW, Optimizer
+from tinytensor.optim.lr_scheduler import LambdaLR
+from tinytensor.serialization import write_atomically
+
+from . import checkpoint
+from .decoder import Config, Decoder
+from .text import IGNORE_INDEX, Batches, Corpus, evaluation_batches
+
+OPTIMIZERS = ("adamw", "sgd")
+SCHEDULES = ("cosine", "linear", "constant")
+
+
+class NonFiniteLoss(RuntimeError):
+    """The loss or a parameter became NaN or inf; the message names the first tensor that did."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How a model is trained. With the model's configuration and the text they determine every bit of the result."""
+
+    steps: int = 9000
+    batch_size: int = 16
+    optimizer: str = "adamw"  # or "sgd": eq. (18)
+    lr: float = 6e-3
+    weight_decay: float = 0.01
+    betas: tuple[float, float] = (0.9, 0.99)
+    clip: float = 1.0  # the largest norm of all gradients together; 0: no limit
+    schedule: str = "cosine"
+    warmup: int = 100
+    floor: float = 0.05  # the rate at the end, as a part of `lr`
+    seed: int = 0
+    log_every: int = 50
+    evaluate_every: int = 1000
+    checkpoint_every: int = 1000
+    layer_lr: tuple[float, ...] = ()  # a factor on the rate for each layer (the remark after eq. 18)
+    head_lr: tuple[float, ...] = ()  # and for each head
+
+    def __post_init__(self):
+        for name in ("steps", "batch_size", "log_every", "evaluate_every", "checkpoint_every"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} = {getattr(self, name)}: 1 or more is needed")
+        for name in ("warmup", "seed", "lr", "weight_decay", "clip", "floor"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise ValueError(f"{name} = {getattr(self, name)}: 0 or more is needed")
+        for name, choices in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
+            if getattr(self, name) not in choices:
+                raise ValueError(f"{name} = {getattr(self, name)!r}: choose one of {', '.join(choices)}")
+        for name in ("betas", "layer_lr", "head_lr"):
+            object.__setattr__(self, name, tuple(getattr(self, name)))  # JSON makes lists of them
+
+    def rate(self, step: int) -> float:
+        """The part of `lr` that step number `step` (from 0) uses: up in a straight line, then down to `floor`."""
+        if step < self.warmup:
+            return (step + 1) / self.warmup
+        done = min(1.0, (step - self.warmup) / max(1, self.steps - self.warmup))
+        shape = {"cosine": (1 + math.cos(math.pi * done)) / 2, "linear": 1 - done, "constant": 1.0}[self.schedule]
+        return self.floor + (1 - self.floor) * shape
+
+
+def parameter_groups(model: Decoder, layer_lr: tuple[float, ...] = (), head_lr: tuple[float, ...] = ()) -> list[dict]:
+    """Parameters for an optimizer, with a factor on the rate for each layer and each head (after eq. 18).
+
+    A head owns its Q, K and V (and their biases) and the rows of W that read its part of eq. (7).
+    """
+    config = model.config
+    for name, factors, count in (("layer", layer_lr, config.L), ("head", head_lr, config.H)):
+        if factors and len(factors) != count:
+            raise ValueError(f"{len(factors)} learning rates for {count} {name}s: give one for each {name}")
+    in_blocks = {id(p) for p in model.blocks.parameters()}
+    groups = [{"params": [p for p in model.parameters() if id(p) not in in_blocks]}]
+    heads = np.array(head_lr or [1.0] * config.H)
+    for block, factor in zip(model.blocks, layer_lr or [1.0] * config.L, strict=True):
+        for name, p in block.named_parameters():
+            multiplier = factor
+            if head_lr and name in "QKV":
+                multiplier = tensor((factor * heads).reshape(-1, 1, 1), dtype=p.dtype)  # (H, 1, 1) on (H, D, K)
+            elif head_lr and name in "qkvW":
+                rows = np.repeat(factor * heads, config.K)  # (H K) on (H K), or (H K, 1) on (H K, D)
+                multiplier = tensor(rows.reshape(-1, *[1] * (p.ndim - 1)), dtype=p.dtype)
+            groups.append({"params": [p], "lr_multiplier": multiplier})
+    return groups
+
+
+def build_optimizer(model: Decoder, settings: Settings) -> Optimizer:
+    groups = parameter_groups(model, settings.layer_lr, settings.head_lr)
+    if settings.optimizer == "sgd":
+        return SGD(groups, lr=settings.lr, weight_decay=settings.weight_decay)
+    return AdamW(groups, lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay)
+
+
+@dataclass
+class Log:
+    """The rows of log.csv."""
+
+    rows: list[dict] = field(default_factory=list)
+
+    COLUMNS = ("step", "loss", "lr", "tokens_per_second", "heldout_loss")
+
+    def text(self, rows: list[dict]) -> str:
+        return "".join(",".join(_cell(row.get(name)) for name in self.COLUMNS) + "\n" for row in rows)
+
+    def rewrite(self, path: Path) -> None:
+        """The whole file anew: after a resume it holds what the checkpoint knows, no row twice."""
+        write_atomically(path, (",".join(self.COLUMNS) + "\n" + self.text(self.rows)).encode())
+
+    def append(self, path: Path, row: dict) -> None:
+        self.rows.append(row)
+        with path.open("a", encoding="utf-8") as file:
+            file.write(self.text([row]))
+
+
+def _cell(value) -> str:
+    return "" if value is None else f"{value:.6g}" if isinstance(value, float) else str(value)
+
+
+class Trainer:
+    """A run: the model, its optimizer, its place in the text and its log.
+
+    Dropout and initial values come from tinytensor's default generator, the order of the text from a generator of its
+    own. `folder` is where log and checkpoints go, `file` where the text came from (None: the default corpus).
+    """
+
+    def __init__(
+        self, config: Config, settings: Settings, corpus: Corpus, folder: Path, file: str | None, eager: bool = False
+    ):
+        self.config, self.settings, self.corpus = config, settings, corpus
+        self.folder, self.file = folder, file
+        tinytensor.manual_seed(settings.seed)
+        self.model = Decoder(config)
+        self.optimizer = build_optimizer(self.model, settings)
+        self.schedule = LambdaLR(self.optimizer, settings.rate)
+        self.batches = Batches(corpus.train, config.C, settings.batch_size, np.random.default_rng(settings.seed))
+        self.log = Log()
+        self.step = 0
+        self.recent: list[float] = []  # the losses since the last row of the log
+        self.stop = False  # set from outside (Ctrl-C): finish this step, save, and return
+        self._step = self._one_step if eager else tinytensor.compile(self._one_step)
+        self._total_loss = self._sum_of_losses if eager else tinytensor.compile(self._sum_of_losses)
+
+    # ------------------------------------------------------------------------------------------ steps
+
+    def _one_step(self, x: Tensor, y: Tensor) -> Tensor:
+        self.optimizer.zero_grad()
+        _, loss = self.model(x, y)  # (1)-(16)
+        loss.backward()  # (17)
+        if self.settings.clip:
+            clip_grad_norm_(self.model.parameters(), self.settings.clip)
+        self.optimizer.step()  # (18)
+        return loss.detach()
+
+    def advance(self) -> float:
+        """One step on the next batch; returns its loss."""
+        x, y = self.batches.next()  # (B, C) each
+        loss = self._step(tensor(x), tensor(y)).item()
+        self.schedule.step()
+        self.step += 1
+        return loss
+
+    def train(self, progress: Callable[[dict], None] = lambda row: None) -> bool:
+        """Go on to the last step (True) or until `stop` is set (False), saving on the way and at the end.
+
+        `progress` is called after each step with {"step", "loss"}, and where a row of the log is due, with the row.
+        """
+        settings, began, counted = self.settings, time.perf_counter(), 0
+        if self.step == 0:
+            self.save()
+        self.log.rewrite(self.folder / "log.csv")
+        self.model.train()
+        while self.step < settings.steps and not self.stop:
+            lr = self.schedule.get_last_lr()[0]
+            loss = self.advance()
+            if not math.isfinite(loss):
+                self.explain()
+            self.recent.append(loss)
+            counted += settings.batch_size * self.config.C
+            row = {"step": self.step, "loss": loss}
+            evaluate = self.step % settings.evaluate_every == 0 or self.step == settings.steps
+            if evaluate or self.step % settings.log_every == 0:
+                speed = counted / (time.perf_counter() - began)
+                row |= {"loss": math.fsum(self.recent) / len(self.recent), "lr": lr, "tokens_per_second": speed}
+                if evaluate:
+                    row["heldout_loss"] = self.evaluate()
+                self.log.append(self.folder / "log.csv", row)
+                self.recent, began, counted = [], time.perf_counter(), 0
+            if self.step % settings.checkpoint_every == 0:
+                self.save()
+            progress(row)
+        self.save()
+        return self.step == settings.steps
+
+    # ------------------------------------------------------------------------------------- evaluation
+
+    def _sum_of_losses(self, x: Tensor, y: Tensor) -> Tensor:
+        logits, _ = self.model(x)
+        return functional.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=IGNORE_INDEX, reduction="sum")
+
+    def evaluate(self) -> float:
+        """Eq. (16) over the held-out text, every token but the first counted once.
+
+        Windows overlap by half, so that each token has at least C / 2 tokens before it (but for the first ones).
+        """
+        total, count = 0.0, 0
+        self.model.eval()
+        with no_grad():
+            stride = max(1, self.config.C // 2)
+            for x, y in evaluation_batches(self.corpus.heldout, self.config.C, self.settings.batch_size, stride):
+                total += self._total_loss(tensor(x), tensor(y)).item()
+                count += int((y != IGNORE_INDEX).sum())
+        self.model.train()
+        return total / count
+
+    # ------------------------------------------------------------------------------------ checkpoints
+
+    def save(self) -> Path:
+        """Write a checkpoint; parameters that are not finite are reported instead, and the last one is kept."""
+        if self._first_nonfinite_parameter():
+            self.explain()
+        kept = self.optimizer.state_dict()["state"]
+        optimizer = {f"{i}.{k}": v for i, entry in kept.items() for k, v in entry.items() if isinstance(v, Tensor)}
+        state = {
+            "config": self.config.to_dict(),
+            "settings": asdict(self.settings),
+            "tokenizer": self.corpus.tokenizer.to_dict(),
+            "file": self.file,
+            "text": fingerprint(self.corpus),
+            "optimizer_steps": {str(i): entry["step"] for i, entry in kept.items()},
+            "schedule": self.schedule.state_dict()["last_epoch"],
+            "generator": tinytensor.default_generator.get_state(),
+            "batches": self.batches.state_dict(),
+            "log": self.log.rows,
+            "recent": self.recent,
+        }
+        return checkpoint.save(self.folder, checkpoint.Checkpoint(self.step, self.model.state_dict(), optimizer, state))
+
+    def restore(self, saved: checkpoint.Checkpoint) -> "Trainer":
+        """Go back (or forward) to a checkpoint of this run; from there every bit is as if the run had not stopped."""
+        state = saved.state
+        if state["text"] != fingerprint(self.corpus):
+            raise checkpoint.CheckpointError(
+                f"{self.folder} was trained on another text ({state['text']['tokens']} tokens) than the one given now "
+                f"({fingerprint(self.corpus)['tokens']} tokens): a run goes on with the text it was begun with"
+            )
+        self.model.load_state_dict(saved.weights)
+        own = self.optimizer.state_dict()
+        own["state"] = {int(i): {"step": n} for i, n in state["optimizer_steps"].items()}
+        for name, value in saved.optimizer.items():
+            number, slot = name.split(".", 1)
+            own["state"][int(number)][slot] = value
+        self.optimizer.load_state_dict(own)
+        self.schedule.load_state_dict({"last_epoch": state["schedule"], "base_lrs": self.schedule.base_lrs})
+        tinytensor.default_generator.set_state(state["generator"])
+        self.batches.load_state_dict(state["batches"])
+        self.log, self.recent, self.step = Log(list(state["log"])), list(state["recent"]), saved.step
+        return self
+
+    # ---------------------------------------------------------------------------- what went wrong
+
+    def _first_nonfinite_parameter(self) -> str | None:
+        return next(
+            (name for name, p in self.model.named_parameters() if not np.isfinite(p.detach().numpy()).all()), None
+        )
+
+    def explain(self):
+        """Raise NonFiniteLoss, naming the first tensor that is not finite.
+
+        By now the parameters are spoilt. So the run is repeated from the last checkpoint, which is good, up to the step
+        that does it, and that step is taken again with an eye on every operation.
+        """
+        path = checkpoint.latest(self.folder)
+        again = Trainer(self.config, self.settings, self.corpus, self.folder, self.file, eager=True)
+        again.restore(checkpoint.load(self.folder))
+        while again.step < self.settings.steps:
+            weights = {name: p.clone() for name, p in again.model.state_dict().items()}
+            generator, batches = tinytensor.default_generator.get_state(), again.batches.state_dict()
+            loss = again.advance()
+            changed = again._first_nonfinite_parameter()
+            if not math.isfinite(loss) or changed:
+                again.model.load_state_dict(weights)
+                again.optimizer.zero_grad()
+                tinytensor.default_generator.set_state(generator)
+                again.batches.load_state_dict(batches)
+                x, y = again.batches.next()
+                found = (
+                    first_nonfinite(again.model, tensor(x), tensor(y)) or f"the parameter {changed} after its update"
+                )
+                raise NonFiniteLoss(
+                    f"step {again.step} gave a loss of {loss}; the first tensor that is not finite is {found}. "
+                    f"{path} is the last good checkpoint: try a smaller --lr or --clip"
+                )
+        raise NonFiniteLoss(f"a parameter became NaN or inf, but not when the steps since {path} were repeated")
+
+
+def first_nonfinite(model: Decoder, x: Tensor, y: Tensor) -> str | None:
+    """What becomes NaN or inf first in a forward and backward pass: a tensor's name, and the operation."""
+    generator = tinytensor.default_generator.get_state()  # both passes below draw the same dropout masks
+    found: list[str] = []
+
+    def look(name):
+        def hook(module, args, output):
+            values = output[0] if isinstance(output, tuple) else output
+            if not np.isfinite(values.detach().numpy()).all():
+                found.append(f"the output of {name}" if name else "the logits")
+
+        return hook
+
+    removers = [module.register_forward_hook(look(name)) for name, module in model.named_modules()]
+    _, loss = model(x, y)
+    for remove in removers:
+        remove()
+    if not math.isfinite(loss.item()):
+        found.append("the loss")
+    if not found:
+        loss.backward()
+        parameters = list(model.named_parameters())[::-1]  # backward() reaches the last ones first
+        found = [f"the gradient of {name}" for name, p in parameters if not np.isfinite(p.grad.numpy()).all()]
+    if not found:
+        return None
+    tinytensor.default_generator.set_state(generator)
+    try:
+        with tinytensor.detect_anomaly():
+            model(x, y)[1].backward()
+    except FloatingPointError as error:
+        return f"{found[0]} ({error})"
+    return found[0]
+
+
+def fingerprint(corpus: Corpus) -> dict:
+    """By which a text is known again."""
+    digest = hashlib.sha256(corpus.train.tobytes() + b"|" + corpus.heldout.tobytes()).hexdigest()
+    return {"tokens": len(corpus.train) + len(corpus.heldout), "sha256": digest}
