@@ -9,7 +9,6 @@ and there is only this one path. So the bits of a row of y depend on nothing but
 decoding one token at a time gives what a full pass gives.
 """
 
-import numpy as np
 from numba import prange
 
 from tinytensor.kernels.kernel import EXACT_ORDER, helper, kernel
@@ -155,9 +154,9 @@ def linear(x, weight, bias, relu, y, scratch):
         for p in range(panels):
             pack(weight.T, p * WIDTH, scratch[p * size : (p + 1) * size])
         for t in range(tasks):
-            task(t, tasks, x[np.newaxis], bias, relu, y[np.newaxis], scratch)
+            task(t, tasks, x[None], bias, relu, y[None], scratch)
     else:
         for p in prange(panels):
             pack(weight.T, p * WIDTH, scratch[p * size : (p + 1) * size])
         for t in prange(tasks):
-            task(t, tasks, x[np.newaxis], bias, relu, y[np.newaxis], scratch)
+            task(t, tasks, x[None], bias, relu, y[None], scratch)
