@@ -152,11 +152,11 @@ def weigh_row(weight, rows, row, y, at):
 
 
 @helper
-def seen(i, C, M, is_causal):
-    """How many keys query i may see, masks apart."""
-    if i >= C:
+def seen(i, r, C, M, is_causal):
+    """How many keys query i + r may see, masks apart."""
+    if i + r >= C:
         return 0
-    return min(i + 1, M) if is_causal else M
+    return min(i + r + 1, M) if is_causal else M
 
 
 @helper
@@ -251,19 +251,19 @@ def head(q, k, v, mask, b, h, scale, is_causal, y, lse, scratch):
         copy_rows(v[:, c * WIDTH :], one, vs[c * n * WIDTH : (c + 1) * n * WIDTH].reshape((n, WIDTH)))
     for i in range(0, C, ROWS):
         rows = min(ROWS, C - i)
-        together = seen(i, C, M, is_causal)  # keys that all rows see
-        whole, panels = together // WIDTH, panels_of(seen(i + rows - 1, C, M, is_causal))
+        together = seen(i, 0, C, M, is_causal)  # keys that all rows see
+        whole, panels = together // WIDTH, panels_of(seen(i, rows - 1, C, M, is_causal))
         fill(ps[: panels * TILE], zero)
         multiply(qs, i * K4, K4, 1, K4, kt, K4 * WIDTH, ps, 0, TILE, panels)
         if mask.size > 0:  # a masked score becomes one that is not: the maximum and exp see nothing of it
             for r in range(rows):
-                row, count = mask[b, h, i + r], seen(i + r, C, M, is_causal)
+                row, count = mask[b, h, i + r], seen(i, r, C, M, is_causal)
                 hide(row, count, first_seen(row, count, ps, r * WIDTH), ps, r * WIDTH)
         fill(top, zero)
         if panels > 0:
             largest(ps, together, top)
         for r in range(ROWS):
-            count = seen(i + r, C, M, is_causal)
+            count = seen(i, r, C, M, is_causal)
             for m in range(together, count):
                 top[r] = max(top[r], ps[m // WIDTH * TILE + r * WIDTH + m % WIDTH])
             exponentials(ps, r * WIDTH, count, panels, top[r])
@@ -279,7 +279,7 @@ def head(q, k, v, mask, b, h, scale, is_causal, y, lse, scratch):
             weigh(ps, whole, vs, first, acc)
             weigh_some(ps, whole * TILE, together % WIDTH, vs, first + whole * WIDTH * WIDTH, acc)
             for r in range(1, rows):  # keys that only some rows see, each by itself: 0 times inf would be NaN
-                for m in range(together, seen(i + r, C, M, is_causal)):
+                for m in range(together, seen(i, r, C, M, is_causal)):
                     p = ps[m // WIDTH * TILE + r * WIDTH + m % WIDTH]
                     weigh_row(p, vs, first + m * WIDTH, acc, r * WIDTH)
             for r in range(rows):
@@ -333,13 +333,13 @@ def head_backward(g, q, k, v, mask, b, h, y, lse, scale, is_causal, dq, dk, dv, 
     fill(dvt, zero)
     for i in range(0, C, ROWS):
         rows = min(ROWS, C - i)
-        panels = panels_of(seen(i + rows - 1, C, M, is_causal))
+        panels = panels_of(seen(i, rows - 1, C, M, is_causal))
         fill(ps[: panels * TILE], zero)
         fill(ds[: panels * TILE], zero)
         multiply(qs, i * K4, K4, 1, K4, kt, K4 * WIDTH, ps, 0, TILE, panels)
         multiply(gs, i * Kv4, Kv4, 1, Kv4, vt, Kv4 * WIDTH, ds, 0, TILE, panels)
         for r in range(ROWS):  # a row beyond C sees nothing: its p and dS are 0
-            count = seen(i + r, C, M, is_causal)
+            count = seen(i, r, C, M, is_causal)
             shift, delta = zero, zero  # delta = g_i . y_i = sum_m p_im dP_im
             if r < rows:
                 shift = lse[i + r]
