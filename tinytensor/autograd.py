@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ContextDecorator
 from heapq import heappop, heappush
+from types import SimpleNamespace
 
 import numpy as np
 
 from tinytensor import ops
 from tinytensor.creation import eye, ones_like, randn, zeros_like
-from tinytensor.launch import state
+from tinytensor.launch import Lease, state
 from tinytensor.tensor import Node, Tensor, enable_grad, no_grad, set_grad_enabled
 
 
@@ -29,10 +30,10 @@ def sum_to_shape(g: Tensor, shape: tuple[int, ...]) -> Tensor:
 def _vjp(node: Node, g: Tensor, create_graph: bool) -> Sequence[Tensor | None]:
     """The gradients of a node's inputs, given the gradient g of its output."""
     op = node.op
-    for version, count, read in node.versions:
-        if version.count != count and (read or create_graph):
+    for what, version, count, read in node.versions:
+        if version.count != count and (read or (create_graph and what == "an input")):
             raise RuntimeError(
-                f"backward: an input of {op.name} was changed in place after it was used, and its gradient needs the "
+                f"backward: {what} of {op.name} was changed in place after it was used, and its gradient needs the "
                 "old values; change a clone() instead"
             )
     needs = tuple(edge is not None for edge in node.edges)
@@ -123,9 +124,7 @@ def _walk(
                     f"backward: this part of the tape ({node.op.name}) was freed by an earlier backward(); "
                     "call that one with retain_graph=True to walk it twice"
                 )
-            results = _vjp(node, g, create_graph)
-            if state.anomaly:
-                _look_for_anomalies(node, g, results)
+            results = _vjp(node, g, create_graph) if not state.anomaly else _watched_vjp(node, g, create_graph)
             for edge, r in zip(node.edges, results, strict=False):
                 if edge is not None and r is not None:
                     r = sum_to_shape(r, edge.shape)
@@ -146,7 +145,12 @@ def _hooked(holder: Node | Tensor, g: Tensor) -> Tensor:
     return g
 
 
-def _look_for_anomalies(node: Node, g: Tensor, results) -> None:
+def _watched_vjp(node: Node, g: Tensor, create_graph: bool) -> Sequence[Tensor | None]:
+    """The gradients of a node's inputs; raises where the first NaN or inf arises."""
+    try:
+        results = _vjp(node, g, create_graph)
+    except FloatingPointError as error:
+        raise FloatingPointError(f"backward of {node.op.name}: {error}") from None
     for position, r in enumerate(results):
         if r is not None and r.dtype.kind == "f" and np.isfinite(g._data).all() and not np.isfinite(r._data).all():
             name = node.op.params[min(position, len(node.op.params) - 1)]
@@ -154,17 +158,21 @@ def _look_for_anomalies(node: Node, g: Tensor, results) -> None:
                 f"backward of {node.op.name}: the first {'NaN' if np.isnan(r._data).any() else 'inf'} arose in the "
                 f"gradient of {name}, of shape {r.shape}"
             )
+    return results
+
+
+# how many references Python counts for a second argument that only the called function knows
+ALONE = (lambda leaf, g: sys.getrefcount(g))(None, object())
 
 
 def _accumulate(create_graph: bool) -> Callable[[Tensor, Tensor], None]:
     def into(leaf: Tensor, g: Tensor) -> None:
         old = leaf.grad
         if old is None:
-            # the array is ours alone if nothing else refers to it: then no copy is needed
-            mine = (
-                not isinstance(g._data.base, np.ndarray) and sys.getrefcount(g._data) == 2 and sys.getrefcount(g) <= 3
-            )
-            leaf.grad = g if create_graph else Tensor(g._data) if mine else g.detach().clone()
+            # an array that looks at no other's memory is ours alone if nothing else refers to it: no copy is needed
+            whole = g._data.base is None or isinstance(g._data.base, Lease)
+            mine = whole and sys.getrefcount(g._data) == 2 and sys.getrefcount(g) == ALONE
+            leaf.grad = g.clone() if create_graph else Tensor(g._data) if mine else g.detach().clone()
         elif create_graph:
             leaf.grad = old + g
         else:
@@ -449,9 +457,12 @@ def hvp(func: Callable, inputs, v):
     return y.detach(), found[0] if single else found
 
 
+functional = SimpleNamespace(jacobian=jacobian, hessian=hessian, vjp=vjp, jvp=jvp, hvp=hvp)
+
 __all__ = [
     "backward",
     "detect_anomaly",
+    "functional",
     "grad",
     "gradcheck",
     "gradgradcheck",

@@ -125,8 +125,8 @@ class Step:
             others = outside + [(o._data, c) for o, _, _, c in inside[:number]]
             if any((changed or c) and np.may_share_memory(t._data, other) for other, c in others):
                 raise RuntimeError(
-                    "compile: an argument shares memory with another tensor that the step uses, and one of them is changed "
-                    "in place; pass one of them, or a clone()"
+                    "compile: an argument shares memory with another tensor that the step uses, and one of them is "
+                    "changed in place; pass one of them, or a clone()"
                 )
 
     def _check_nothing_stays(self) -> None:
@@ -144,8 +144,8 @@ class Step:
         )
         raise RuntimeError(
             "compile: the step keeps tensors of its own beyond its end (in a list, an attribute, a graph), of shapes "
-            f"{', '.join(map(str, shapes[:5]))}, but a replay would not make them anew; return them from the step, or write "
-            "into a tensor from outside with copy_()"
+            f"{', '.join(map(str, shapes[:5]))}, but a replay would not make them anew; return them from the step, or "
+            "write into a tensor from outside with copy_()"
         )
 
     def _is_read(self, array: np.ndarray) -> bool:
@@ -230,8 +230,8 @@ class Step:
         if value is None:
             return None
         raise RuntimeError(
-            f"compile: the step returned {value!r} ({type(value).__name__}), which a replay could not compute anew; return "
-            "tensors"
+            f"compile: the step returned {value!r} ({type(value).__name__}), which a replay could not compute anew; "
+            "return tensors"
         )
 
 

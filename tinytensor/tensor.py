@@ -4,7 +4,9 @@ This file knows no operation by name; `ops.py` declares them and attaches them t
 """
 
 import dis
+import functools
 import inspect
+import weakref
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from itertools import count
@@ -248,14 +250,12 @@ class Tensor:
         return np.array(self._values("a NumPy function"), dtype=dtype, copy=copy)
 
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
-        if any(isinstance(x, Tensor) and x.requires_grad for x in inputs):
-            raise TypeError(
-                f"numpy.{ufunc.__name__} was called on a tensor that requires grad, and NumPy would lose the tape; "
-                f"call tinytensor.{ufunc.__name__} (or a method of the tensor), or .detach() it first"
-            )
-        if "out" in kwargs:
-            kwargs["out"] = tuple(o.numpy() if isinstance(o, Tensor) else o for o in kwargs["out"])
-        return getattr(ufunc, method)(*(x.numpy() if isinstance(x, Tensor) else x for x in inputs), **kwargs)
+        if method == "__call__" and isinstance(inputs[0], np.generic) and ufunc.__name__ in _REFLECTED and not kwargs:
+            return getattr(self, _REFLECTED[ufunc.__name__])(inputs[0].item())  # np.sqrt(2.0) * x is a number times x
+        return getattr(ufunc, method)(*_as_arrays(inputs, ufunc.__name__), **_as_arrays(kwargs, ufunc.__name__))
+
+    def __array_function__(self, function, types, args, kwargs):
+        return function(*_as_arrays(args, function.__name__), **_as_arrays(kwargs, function.__name__))
 
     def __dlpack__(self, **kwargs):
         return self.numpy().__dlpack__(**kwargs)
@@ -326,8 +326,15 @@ class Tensor:
 
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in `.grad` too."""
-        if self.node is not None:
-            self.register_hook(lambda g: setattr(self, "_grad", g.detach()))
+        if self.node is None:
+            return
+        this = weakref.ref(self)  # the tape holds the hook, and must not hold the tensor that holds the tape
+
+        def keep(g: Tensor) -> None:
+            if (tensor := this()) is not None:
+                tensor._grad = g.clone()
+
+        self.register_hook(keep)
 
     def become(self, other: "Tensor") -> "Tensor":
         """Take over the values and the place on the tape of `other` (how every in-place operation ends)."""
@@ -349,6 +356,27 @@ class Tensor:
         return self
 
 
+# what NumPy calls for `scalar * tensor`, and what the tensor has for it
+_REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__"}
+_REFLECTED |= {"floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__"}
+
+
+def _as_arrays(value, name: str):
+    """The arguments of a NumPy function with arrays for tensors."""
+    if isinstance(value, Tensor):
+        if value.requires_grad:
+            raise TypeError(
+                f"numpy.{name} was called on a tensor that requires grad, and NumPy would lose the tape; call "
+                f"tinytensor.{name} (or a method of the tensor), or .detach() it first"
+            )
+        return value._values(f"numpy.{name}")
+    if isinstance(value, tuple | list):
+        return type(value)(_as_arrays(v, name) for v in value)
+    if isinstance(value, dict):
+        return {key: _as_arrays(v, name) for key, v in value.items()}
+    return value
+
+
 def check_in_place(tensor: Tensor, tracked: bool) -> None:
     """Refuse a change in place that would lose gradients or that the memory does not allow."""
     if not state.grad:
@@ -359,7 +387,11 @@ def check_in_place(tensor: Tensor, tracked: bool) -> None:
                 "in place: this is (a view of) a tensor that requires grad and was made by the user; its gradient would "
                 "be lost. Change it under no_grad(), or work on a clone()"
             )
-    if tracked and any(n > 1 and step == 0 for n, step in zip(tensor.shape, tensor._data.strides, strict=True)):
+    if (
+        tracked
+        and tensor.numel()
+        and any(n > 1 and step == 0 for n, step in zip(tensor.shape, tensor._data.strides, strict=True))
+    ):
         raise RuntimeError("in place: several elements of this expanded tensor share memory; clone() it first")
 
 
@@ -373,7 +405,7 @@ def _scatter_into_base(view: Tensor, value: Tensor) -> None:
     seen = np.lib.stride_tricks.as_strided(numbers[offset:], view.shape, [s // size * 8 for s in view._data.strides])
     before = Tensor(base._data)  # the base as it was: its values are not needed, its place on the tape is
     before.node, before.requires_grad = base.node, base.requires_grad
-    base.node = Node(OPS["put"], (before, Tensor(seen.copy()), value), base._data, ())
+    base.node = Node(OPS["put"], (before, Tensor(seen.copy()), value), base._data, (), base._version)
     base.requires_grad = True
 
 
@@ -411,26 +443,13 @@ class Seen:
 # ---------------------------------------------------------------------------------------- modes of this thread
 
 
-class set_grad_enabled(ContextDecorator):
-    """Switch recording on the tape on or off (a function, a context or a decorator; per thread)."""
-
-    def __init__(self, mode: bool):
-        self.mode, self.before = bool(mode), [state.grad]
-        state.grad = self.mode
-
-    def __enter__(self):
-        state.grad = self.mode
-        return self
-
-    def __exit__(self, *exc):
-        state.grad = self.before[-1]
-        return False
-
-
 class no_grad(ContextDecorator):
-    """Compute without the tape (context or decorator; per thread)."""
+    """Compute without the tape (context, or decorator of a function or a generator; per thread)."""
 
     mode = False
+
+    def __new__(cls, function: Callable | None = None):
+        return super().__new__(cls) if function is None else cls()(function)  # @no_grad is @no_grad()
 
     def __init__(self):
         self.before = []  # a decorated function may call itself
@@ -447,11 +466,56 @@ class no_grad(ContextDecorator):
     def _recreate_cm(self):
         return self.__class__()  # each call of a decorated function, in whatever thread, has its own
 
+    def __call__(self, function: Callable) -> Callable:
+        if not inspect.isgeneratorfunction(function):
+            return super().__call__(function)
+
+        @functools.wraps(function)
+        def generator(*args, **kwargs):
+            """The mode holds while the generator runs, not while it waits."""
+            steps = function(*args, **kwargs)
+            go_on = functools.partial(next, steps)
+            while True:
+                try:
+                    with self._recreate_cm():
+                        value = go_on()
+                except StopIteration as stop:
+                    return stop.value
+                try:
+                    go_on = functools.partial(steps.send, (yield value))
+                except BaseException as error:  # thrown in by the caller; close() is one of them
+                    go_on = functools.partial(steps.throw, error)
+
+        return generator
+
 
 class enable_grad(no_grad):
     """Compute with the tape, inside no_grad() too."""
 
     mode = True
+
+
+class set_grad_enabled(no_grad):
+    """Switch recording on the tape on or off (a function, a context or a decorator; per thread)."""
+
+    def __new__(cls, mode: bool):
+        return super().__new__(cls)
+
+    def __init__(self, mode: bool):
+        self.mode, self.outside = bool(mode), state.grad
+        self.before = []
+        state.grad = self.mode
+
+    def __enter__(self):
+        state.grad = self.outside
+        return super().__enter__()
+
+    def _recreate_cm(self):
+        return self.__class__(self.mode)
+
+    def __call__(self, function: Callable) -> Callable:
+        state.grad = self.outside
+        return super().__call__(function)
 
 
 inference_mode = no_grad
@@ -512,7 +576,7 @@ class Node:
 
     __slots__ = ("__weakref__", "_hooks", "args", "dtype", "edges", "op", "out", "saved", "shape", "time", "versions")
 
-    def __init__(self, op: "Op", args: tuple, out: np.ndarray, saved: tuple):
+    def __init__(self, op: "Op", args: tuple, out: np.ndarray, saved: tuple, version: Version):
         self.op = op
         self.time = next(_clock)
         self.shape, self.dtype = out.shape, out.dtype
@@ -523,12 +587,12 @@ class Node:
         )
         reads, reads_output = op.reads_for(tuple(edge is not None for edge in self.edges))
         self.out = out if reads_output else None
-        kept, versions = [], []
+        kept, versions = [], [("the output", version, version.count, True)] if reads_output else []
         for position, arg in enumerate(args):
             if isinstance(arg, Tensor):
                 read = position in reads
                 if read or op.definition is not None:  # second derivatives come from the definition, which reads all
-                    versions.append((arg._version, arg._version.count, read))
+                    versions.append(("an input", arg._version, arg._version.count, read))
                 else:
                     arg = Shape(arg._data)
             kept.append(arg)
@@ -658,11 +722,14 @@ class Op:
                             f"{self.name}: this view was made before its base was changed in place on the tape, and its "
                             "gradient would go to the old values; take the view anew"
                         )
-                y.node = Node(self, args, results[0], results[1:])
+                y.node = Node(self, args, results[0], results[1:], y._version)
                 y.requires_grad = True
         if self.outputs == 1:
             return y
-        return (y, *(Tensor(r) for r in results[1 : self.outputs]))
+        more = [Tensor(r) for r in results[1 : self.outputs]]
+        if y.node is not None:
+            y.node.versions += [("a result", r._version, 0, True) for r in more]  # its rules read them
+        return y, *more
 
     def _on_meta(self, args):
         """Shapes only: the same code, with arrays that have no memory behind them."""
@@ -713,7 +780,8 @@ class Op:
         if (dtype is OBJECT or self.kinds) and not any(isinstance(a, Tensor) and a.dtype is OBJECT for a in args):
             for a in args:
                 if not isinstance(a, Tensor | int | float | np.number | np.bool_):
-                    raise TypeError(f"{self.name}: expected tensors or numbers, got {type(a).__name__}")
+                    hint = "; use tinytensor.from_numpy(array)" if isinstance(a, np.ndarray) else ""
+                    raise TypeError(f"{self.name}: expected tensors or numbers, got {type(a).__name__}{hint}")
             if not any(isinstance(a, Tensor) for a in args):
                 raise TypeError(f"{self.name}: expected at least one tensor, got {', '.join(map(repr, args))}")
         for a in args if self.kinds else ():
