@@ -23,6 +23,7 @@ import numpy as np
 from tinytensor.kernels.kernel import Kernel
 
 OBJECT = np.dtype(object)
+LINE = 64  # bytes in a cache line, and in the widest vector
 
 
 class State(threading.local):
@@ -72,7 +73,7 @@ class Recording:
         if size == 0 or dtype is OBJECT:
             return np.empty(shape, dtype)
         free = self.free.get(size)
-        memory = free.pop() if free else np.empty(size, np.uint8)
+        memory = free.pop() if free else _aligned(size)
         lease = Lease(self, memory, shape, dtype)
         self.leases.add(lease)
         return np.asarray(lease)
@@ -84,6 +85,13 @@ class Recording:
         with np.errstate(all="ignore"):  # as Elementwise has it: inf and NaN are results like others
             for step, args in self.steps:
                 step(*args)
+
+
+def _aligned(size: int) -> np.ndarray:
+    """Bytes that begin where a cache line does: vector loads then never straddle two."""
+    memory = np.empty(size + LINE, np.uint8)
+    start = -memory.ctypes.data % LINE
+    return memory[start : start + size]
 
 
 class Lease:
