@@ -292,7 +292,7 @@ def _finish(trainer: Trainer, marks: dict[str, float]) -> None:
     print(f"  this model, per character: {heldout * len(corpus.heldout) / corpus.heldout_characters:.3f}\n")
     report.draw_loss(folder / "loss.png", trainer.log.rows, marks)
     shown = [int(i) for i in corpus.heldout[: min(C, 32)]]
-    labels = [corpus.tokenizer.decode([i]).replace("\n", "\\n") for i in shown]
+    labels = [corpus.tokenizer.decode([i]).replace("\n", "\\n").replace(" ", "␣") for i in shown]
     report.draw_attention(folder / "attention.png", report.attention_maps(trainer.model, shown), labels)
     written = _write(trainer.model, corpus.tokenizer, "\n", count=200, temperature=0.8, seed=trainer.settings.seed)
     (folder / "sample.txt").write_text(written + "\n", encoding="utf-8")

@@ -28,9 +28,9 @@ def parameter_table(model: Decoder) -> list[tuple[str, str, object, object]]:
         ("E", "V D", V * D),
         ("Q K V W", "4 D^2 L", 4 * D * D * L),
         ("q k v w", "4 D L", 4 * D * L if c.attention_bias else 0),
-        ("F G b", "(2 D + 1) F L" if c.bias else "2 D F L", (2 * D + c.bias) * F * L),
+        ("F G b", "(2 D + 1) F L" if c.bias else "2 D F L", (2 * D + int(c.bias)) * F * L),
         ("c", "D L", D * L if c.bias else 0),
-        ("norms", f"{per_norm} D (2 L{' + 1' if c.final_norm else ''})", per_norm * D * (2 * L + c.final_norm)),
+        ("norms", f"{per_norm} D (2 L{' + 1' if c.final_norm else ''})", per_norm * D * (2 * L + int(c.final_norm))),
         ("O", "D V", 0 if c.tied else D * V),
     ]
     table = [(letters, term, value, sum(counted.pop(x, 0) for x in letters.split())) for letters, term, value in rows]
@@ -106,13 +106,14 @@ def draw_attention(path: Path, maps: np.ndarray, labels: list[str]) -> None:
     """attention.png: one square per layer and head; rows attend to columns."""
     plt = _pyplot()
     L, H, C, _ = maps.shape
+    style = {"fontsize": 6, "family": "monospace", "parse_math": False}  # a token may be "$"
     figure, grid = plt.subplots(L, H, figsize=(4 * H, 4 * L), layout="constrained", squeeze=False)
     for layer in range(L):
         for head in range(H):
             axes = grid[layer, head]
             axes.imshow(maps[layer, head], cmap="viridis", vmin=0)
             axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize="small")
-            axes.set_xticks(range(C), labels if layer == L - 1 else [], rotation=90, fontsize=6, family="monospace")
-            axes.set_yticks(range(C), labels if head == 0 else [], fontsize=6, family="monospace")
+            axes.set_xticks(range(C), labels if layer == L - 1 else [""] * C, rotation=90, **style)
+            axes.set_yticks(range(C), labels if head == 0 else [""] * C, **style)
     figure.savefig(path, dpi=120)
     plt.close(figure)

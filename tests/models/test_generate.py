@@ -1,0 +1,171 @@
+"""Sampling: the cache changes no bit, the settings leave the tokens they should, a seed repeats a text."""
+
+import re
+from collections import Counter
+
+import numpy as np
+import pytest
+
+import tinytensor
+from models import generate as module
+from models.decoder import CONFIGS, Config, Decoder
+from models.generate import choose, generate, window
+from tinytensor import Generator, nn, tensor
+
+SMALL = Config(D=16, H=2, F=24, L=2, V=50, C=12)
+
+
+def model_of(config, seed=0):
+    tinytensor.manual_seed(seed)
+    model = Decoder(config)
+    for p in model.parameters():
+        nn.init.normal_(p, std=0.4)
+    return model
+
+
+def traced(monkeypatch, model, prompt, count, **settings):
+    """The tokens, and the logits from which each was chosen."""
+    seen = []
+
+    def watching(logits, *args):
+        seen.append(logits.numpy().copy())
+        return choose(logits, *args)
+
+    monkeypatch.setattr(module, "choose", watching)
+    generator = Generator().manual_seed(7)
+    return list(generate(model, prompt, count, generator=generator, **settings)), np.array(seen)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        SMALL,
+        SMALL.replace(C=13),
+        SMALL.replace(C=1),
+        SMALL.replace(residual="pre-norm", norm="affine", activation="gelu", attention_bias=True, tied=True),
+        SMALL.replace(residual="once", norm="rms", positions=False),
+        CONFIGS["toth-tiny"],
+    ],
+)
+def test_the_cache_changes_no_bit(monkeypatch, config):
+    model = model_of(config)
+    count = 3 * config.C + 5  # far beyond the context: the window has to jump
+    with_cache, logits = traced(monkeypatch, model, [1, 2, 3], count)
+    without, expected = traced(monkeypatch, model, [1, 2, 3], count, cache=False)
+    assert with_cache == without
+    assert logits.shape == (count, config.V)
+    np.testing.assert_array_equal(logits, expected)
+
+
+def test_the_cache_computes_one_row_a_token(monkeypatch):
+    model = model_of(SMALL)
+    rows = []
+    model.blocks[0].register_forward_hook(lambda block, args, output: rows.append(args[0].shape[1]))
+    list(generate(model, [1, 2, 3], 16))
+    assert rows == [3] + [1] * 9 + [7] + [1] * 5  # the window is full at 12 tokens and goes on with the last 7
+
+
+def test_logits_are_those_of_a_plain_forward_pass(monkeypatch):
+    model = model_of(SMALL)
+    tokens, logits = traced(monkeypatch, model, [4, 5], 10)
+    plain = model(tensor([[4, 5, *tokens]]))[0].detach().numpy()[0]
+    np.testing.assert_array_equal(logits, plain[1:11])
+
+
+def test_a_model_without_the_mask_is_read_without_the_cache(monkeypatch):
+    model = model_of(SMALL.replace(causal=False))
+    with_cache, logits = traced(monkeypatch, model, [1, 2, 3], 8)
+    plain = [model(tensor([[1, 2, 3, *with_cache[:i]]]))[0].detach().numpy()[0, -1] for i in range(8)]
+    np.testing.assert_array_equal(logits, plain)
+
+
+def test_windows_hold_at_most_the_context_and_at_least_half_of_it():
+    for C in (1, 2, 7, 96):
+        starts = [window(n, C) for n in range(1, 5 * C)]
+        for n, start in enumerate(starts, 1):
+            assert n - C <= start < n
+            assert n <= C or n - start > C - max(1, C // 2)
+        assert starts == sorted(starts)
+        assert len(set(starts)) <= 1 + -(-4 * C // max(1, C // 2))  # it jumps, and not at each token
+
+
+def test_temperature_0_takes_the_largest():
+    logits = tensor([1.0, 3.0, 3.0, 2.0])
+    assert {choose(logits, 0, None, None) for _ in range(5)} == {1}
+
+
+def counts(logits, temperature=1.0, top_k=None, top_p=None, draws=4000):
+    generator = Generator().manual_seed(3)
+    found = Counter(choose(tensor(logits), temperature, top_k, top_p, generator) for _ in range(draws))
+    return np.array([found[i] for i in range(len(logits))]) / draws
+
+
+def softmax(x):
+    e = np.exp(np.array(x) - max(x))
+    return e / e.sum()
+
+
+LOGITS = [0.0, 2.0, 1.0, -1.0, 1.5]
+
+
+@pytest.mark.parametrize("temperature", [0.5, 1.0, 2.0])
+def test_frequencies_are_those_of_the_softmax(temperature):
+    expected = softmax(np.array(LOGITS) / temperature)
+    np.testing.assert_allclose(counts(LOGITS, temperature), expected, atol=4 * np.sqrt(0.25 / 4000))
+
+
+def test_top_k_leaves_the_k_likeliest():
+    found = counts(LOGITS, top_k=2)
+    assert set(np.nonzero(found)[0]) == {1, 4}
+    np.testing.assert_allclose(found[[1, 4]], softmax([2.0, 1.5]), atol=0.04)
+    assert (counts(LOGITS, top_k=99) > 0).all()
+
+
+def test_top_p_leaves_the_smallest_set_with_that_probability():
+    p = softmax(LOGITS)  # 0.42, 0.26, 0.16, ...: tokens 1, 4, 2, 0, 3
+    for top_p, left in [(0.01, {1}), (p[1] + 0.01, {1, 4}), (p[1] + p[4] + 0.01, {1, 4, 2}), (1.0, {0, 1, 2, 3, 4})]:
+        assert set(np.nonzero(counts(LOGITS, top_p=top_p))[0]) == left
+
+
+def test_a_tiny_temperature_is_no_division_by_zero():
+    assert counts(LOGITS, temperature=1e-30, draws=20)[1] == 1
+
+
+def test_a_seed_repeats_a_text_and_the_global_generator_is_not_touched():
+    model = model_of(SMALL)
+
+    def text(seed):
+        return list(generate(model, [1], 30, generator=Generator().manual_seed(seed)))
+
+    state = tinytensor.default_generator.get_state()
+    assert text(5) == text(5)
+    assert text(5) != text(6)
+    assert tinytensor.default_generator.get_state() == state
+
+
+def test_sampling_switches_dropout_off_and_on_again():
+    model = model_of(SMALL.replace(dropout=0.5))
+    assert model.training
+    first, second = (list(generate(model, [1], 10, temperature=0)) for _ in range(2))
+    assert first == second
+    assert model.training
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"temperature": -1}, "temperature = -1"),
+        ({"temperature": float("nan")}, "temperature = nan"),
+        ({"top_k": 0}, "top-k = 0"),
+        ({"top_p": 0.0}, "top-p = 0.0"),
+        ({"top_p": 1.1}, "top-p = 1.1"),
+    ],
+)
+def test_settings_that_leave_nothing_to_choose(settings, sentence):
+    with pytest.raises(ValueError, match="^" + re.escape(sentence)):
+        next(generate(model_of(SMALL), [1], 1, **settings))
+
+
+def test_nothing_to_begin_with():
+    with pytest.raises(ValueError, match="at least one token"):
+        next(generate(model_of(SMALL), [], 1))
