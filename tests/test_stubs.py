@@ -1,0 +1,31 @@
+"""The stubs say what the source says, and a type checker reads what a Tensor can do from them."""
+
+import ast
+
+import pytest
+
+from tinytensor import Tensor, ops, stubs
+
+
+@pytest.mark.parametrize("path", stubs.STUBS, ids=lambda p: p.name)
+def test_stub_is_what_the_source_generates(path):
+    assert path.read_text() == stubs.STUBS[path](), "run `python -m tinytensor.stubs`"
+
+
+def test_stub_has_every_method_of_a_tensor():
+    tree = ast.parse(stubs.tensor_stub())
+    (tensor,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Tensor")
+    declared = {n.name for n in tensor.body if isinstance(n, ast.FunctionDef)}
+    declared |= {n.target.id for n in tensor.body if isinstance(n, ast.AnnAssign)}
+    public = {n for n in vars(Tensor) if not n.startswith("_")}
+    assert public - declared == set()
+
+
+def test_a_method_that_is_attached_later_is_missed():
+    """The comparison can fail: a method that the table does not have is not in the stub."""
+    assert "def never_declared" not in stubs.tensor_stub()
+    ops.METHODS["never_declared"] = lambda x: x
+    try:
+        assert "def never_declared" in stubs.tensor_stub()
+    finally:
+        del ops.METHODS["never_declared"]
