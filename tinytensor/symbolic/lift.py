@@ -12,6 +12,7 @@ import math
 import types
 from collections.abc import Callable
 from functools import cache
+from itertools import pairwise
 
 import numba
 import numpy as np
@@ -57,28 +58,20 @@ def lift(kernel: Kernel, **constants: int) -> Callable:
         return _exact_meaning(kernel.name, code, name, constants.get(name, value))
 
     source = rebind(kernel.py_func, meaning)
-    names = kernel.py_func.__code__.co_varnames
-    if isinstance(kernel, Elementwise):
+    is_formula = isinstance(kernel, Elementwise)
+    code = kernel.py_func.__code__
+    names = code.co_varnames[: code.co_argcount] + (("result",) if is_formula else ())
 
-        def lifted(*args):
-            *inputs, y = args
-            kind = _kind(args)
-            columns = [_broadcast(value, y.shape) for value in inputs]
-            for at in np.ndindex(y.shape):
-                y[at] = source(
-                    *(_scalar(c[at], kind, kernel.name, name, at) for c, name in zip(columns, names, strict=False))
-                )
-
-    else:
-
-        def lifted(*args):
-            kind = _kind(args)
-            return source(
-                *(
-                    Cells(a, kind, kernel.name, name) if isinstance(a, np.ndarray) else _scalar(a, kind, kernel.name, name)
-                    for a, name in zip(args, names, strict=False)
-                )
+    def lifted(*args):
+        kind = _kind(args)
+        if is_formula:
+            *inputs, y = (
+                Cells(_array(a, args[-1].shape), kind, kernel.name, n) for a, n in zip(args, names, strict=True)
             )
+            for at in np.ndindex(y.shape):
+                y[at] = source(*(x[at] for x in inputs))
+        else:
+            source(*(_argument(a, kind, kernel.name, n) for a, n in zip(args, names, strict=True)))
 
     lifted.__name__, lifted.__doc__ = kernel.name, kernel.__doc__
     return lifted
@@ -95,13 +88,12 @@ def rebind(function: Callable, meaning: Callable) -> Callable:
         function = getattr(function, "py_func", function)
         code = function.__code__
         if code not in bound:
-            names: dict[str, object] = {"__builtins__": {}}
-            bound[code] = types.FunctionType(code, names, function.__name__, function.__defaults__, function.__closure__)
+            scope: dict[str, object] = {"__builtins__": {}}
+            bound[code] = types.FunctionType(code, scope, code.co_name, function.__defaults__, function.__closure__)
             for name in _global_names(code):
-                value = function.__globals__.get(name, getattr(builtins, name, None))
-                value = meaning(code, name, value)
-                is_code = isinstance(value, types.FunctionType) and value.__module__ != __name__
-                names[name] = bind(value) if is_code or hasattr(value, "py_func") else value
+                value = meaning(code, name, function.__globals__.get(name, getattr(builtins, name, None)))
+                is_code = isinstance(value, types.FunctionType) or hasattr(value, "py_func")
+                scope[name] = bind(value) if is_code else value
         return bound[code]
 
     return bind(function)
@@ -121,7 +113,7 @@ def _exact_meaning(kernel: str, code: types.CodeType, name: str, value):
         return range
     if name in BUILTINS and value is getattr(builtins, name):
         return value
-    if isinstance(value, int) or isinstance(value, types.FunctionType) or hasattr(value, "py_func"):
+    if isinstance(value, int | types.FunctionType) or hasattr(value, "py_func"):
         return value
     if isinstance(value, float | np.floating):
         raise NotLiftable(f"{where}: the constant {name} = {value!r} is a float; make it a parameter of the kernel")
@@ -139,10 +131,9 @@ def _check_constants(code: types.CodeType, where: str) -> None:
 
 def _module(module, code: types.CodeType, where: str) -> types.SimpleNamespace:
     """NumPy or math with the exact meaning of what the code uses of it."""
-    instructions = list(dis.get_instructions(code))
     used = {
         after.argval
-        for this, after in zip(instructions, instructions[1:], strict=False)
+        for this, after in pairwise(dis.get_instructions(code))
         if this.opname == "LOAD_GLOBAL" and after.opname in ("LOAD_ATTR", "LOAD_METHOD")
         if this.argval in _names_of(module)
     }
@@ -174,22 +165,19 @@ def _kind(args) -> type[Exact]:
     return Symbolic
 
 
-def _scalar(value, kind: type[Exact], kernel: str, name: str, at: tuple = ()):
-    """A number as the kernel sees it: exact, but for whole numbers that never were anything else, and bools."""
-    if isinstance(value, Exact):
-        return value
-    if value is None:
-        raise RuntimeError(f"kernel {kernel}: {name}{list(at)} was read before anything was written there")
-    if isinstance(value, bool | np.bool_):
-        return bool(value)
-    return int(value) if isinstance(value, int | np.integer) else kind(value)
+def _argument(value, kind: type[Exact], kernel: str, name: str):
+    """An argument as a loop sees it: switches and whole numbers stay what they are."""
+    if isinstance(value, np.ndarray):
+        return Cells(value, kind, kernel, name)
+    return kind(value) if isinstance(value, float | np.floating) else value
 
 
-def _broadcast(value, shape: tuple) -> np.ndarray:
+def _array(value, shape: tuple) -> np.ndarray:
+    """An argument of a formula in the shape of the result: every number in it is exact, but for truth values."""
     if not isinstance(value, np.ndarray):
-        value, scalar = np.empty((), object), value
-        value[()] = scalar
-    return np.broadcast_to(value, shape)
+        element, value = value, np.empty((), bool if isinstance(value, bool | np.bool_) else object)
+        value[()] = element
+    return np.broadcast_to(value, shape) if value.shape != shape else value
 
 
 class Cells:
@@ -228,7 +216,7 @@ class Cells:
             if k is None:
                 continue
             n = next(sizes, None)
-            if n is None or not isinstance(k, slice) and not (isinstance(k, int) and 0 <= k < n):
+            if n is None or (not isinstance(k, slice) and not (isinstance(k, int) and 0 <= k < n)):
                 raise IndexError(
                     f"kernel {self.kernel}: {self.name}{list(key)} is outside the shape {self.array.shape} (a negative "
                     "index, too: compiled code would wrap it)"
@@ -240,9 +228,12 @@ class Cells:
         value = self.array[key]
         if isinstance(value, np.ndarray):
             return self._part(value)
-        if value is not None and value.__class__ is not self.kind and self.array.dtype.kind not in "ib":
-            return self.kind(value)
-        return _scalar(value, self.kind, self.kernel, self.name, key)
+        if value is None:
+            raise RuntimeError(
+                f"kernel {self.kernel}: {self.name}{list(key)} was read before anything was written there"
+            )
+        whole = {"i": int, "b": bool}.get(self.array.dtype.kind)
+        return self.kind.of(value) if whole is None else whole(value)
 
     def __setitem__(self, key, value):
         key = self._checked(key)
@@ -251,8 +242,10 @@ class Cells:
         self.array[key] = self.kind.of(value) if self.array.dtype == object else value
 
     def _expression(self, *_):
-        raise TypeError(f"kernel {self.kernel}: an expression over the whole array {self.name} allocates; write the loop")
+        raise TypeError(f"kernel {self.kernel}: an expression over the array {self.name} allocates; write the loop out")
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = _expression
-    __lt__ = __le__ = __gt__ = __ge__ = __pow__ = __matmul__ = __rmatmul__ = __iadd__ = __isub__ = __imul__ = _expression
+    __iadd__ = __isub__ = __imul__ = __pow__ = __matmul__ = __rmatmul__ = __lt__ = __le__ = __gt__ = __ge__ = (
+        _expression
+    )
     __array__ = _expression

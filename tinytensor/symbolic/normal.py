@@ -1,7 +1,8 @@
 """When is an expression zero? By bringing it to one fraction of polynomials, with what functions give as variables.
 
 SymPy's `simplify` tries a hundred things and may fail at any size; this does one thing. From the inside out each
-exp(u), log(u), sqrt(u) ... becomes a variable of its own (an atom), named by its function and the normal form of u, after
+exp(u), log(u), sqrt(u) ... becomes a variable of its own (an atom), named by its function and the normal form of
+u, after
 
     exp(u + v) = exp(u) exp(v),   exp(n log u) = u^n,   log(exp(u) v) = u + log(v),   sqrt(u)^2 = u.
 
@@ -10,10 +11,12 @@ says that these four rules do not suffice.
 """
 
 import math
+from collections.abc import Callable
 
 import sympy
 from sympy import QQ, S
 from sympy.polys.fields import field
+from sympy.polys.rings import ring
 
 # name: (on floats, dy/dx from x and y)
 _FUNCTIONS = {
@@ -66,7 +69,7 @@ class _Proof:
         self.flattened: dict[sympy.Expr, sympy.Expr] = {}
 
     def is_zero(self, expr) -> bool:
-        numerator = self.fraction(self.flat(expr))[0]
+        numerator = self.numerator(self.flat(expr))
         for root, (base, degree) in reversed(self.roots.items()):  # a later one may have an earlier one inside
             if root in numerator.free_symbols:
                 over, under = self.fraction(base)
@@ -161,38 +164,86 @@ class _Proof:
 
     def fraction(self, flat) -> tuple[sympy.Expr, sympy.Expr]:
         """Numerator and denominator without a common factor; the denominator's leading coefficient is 1."""
-        symbols: set[sympy.Symbol] = set()
-        self._collect(flat, symbols, set())
-        if not symbols:
+        names = _symbols(flat)
+        if not names:
             return flat, S.One
-        names = sorted(symbols, key=str)  # one order for all, so that a normal form is one
         domain, *generators = field(names, QQ)
-        value = _evaluated(flat, domain, dict(zip(names, generators, strict=True)))
+        values = dict(zip(names, generators, strict=True))
+        value = _evaluated(flat, values, domain)
         lead = value.denom.LC
         return value.numer.quo_ground(lead).as_expr(), value.denom.quo_ground(lead).as_expr()
 
-    def _collect(self, expr, symbols: set, seen: set) -> None:
-        """The symbols of an expression in which subexpressions are shared."""
-        if expr in seen:
-            return
-        seen.add(expr)
-        if expr.is_Symbol:
-            symbols.add(expr)
-        for a in expr.args:
-            self._collect(a, symbols, seen)
+    def numerator(self, flat) -> sympy.Expr:
+        """A numerator of the expression: zero if and only if the expression is."""
+        names = _symbols(flat)
+        if not names:
+            return flat
+        domain, *generators = ring(names, QQ)
+        values = {name: _Quotient(g, {}) for name, g in zip(names, generators, strict=True)}
+        return _evaluated(flat, values, lambda number: _Quotient(domain(number), {})).over.as_expr()
 
 
-def _evaluated(expr, domain, values: dict):
-    """A rational expression as an element of a field of fractions; `values` remembers every subexpression."""
+class _Quotient:
+    """A polynomial over a product of powers: common factors stay, since to find them takes longer than all the rest."""
+
+    __slots__ = ("over", "under")
+
+    def __init__(self, over, under: dict):
+        self.over, self.under = over, under  # under: {polynomial: power}
+
+    def __add__(self, other):
+        under = {p: max(self.under.get(p, 0), other.under.get(p, 0)) for p in self.under | other.under}
+        return _Quotient(self._brought_to(under) + other._brought_to(under), under)
+
+    def _brought_to(self, under: dict):
+        over = self.over
+        for p, power in under.items():
+            over = over * p ** (power - self.under.get(p, 0))
+        return over
+
+    def __mul__(self, other):
+        under = {p: self.under.get(p, 0) + other.under.get(p, 0) for p in self.under | other.under}
+        return _Quotient(self.over * other.over, under)
+
+    def __pow__(self, exponent: int):
+        if exponent >= 0:
+            return _Quotient(self.over**exponent, {p: power * exponent for p, power in self.under.items()})
+        ones = self.over.ring.one
+        over = ones.mul_ground(1 / self.over.LC)
+        for p, power in self.under.items():
+            over = over * p**power
+        rest, under = self.over.monic(), {}
+        powers = [min(column) for column in zip(*rest.monoms(), strict=True)]
+        for generator, power in zip(rest.ring.gens, powers, strict=True):
+            if power:
+                under[generator] = power
+                rest = rest.quo(generator**power)
+        return _Quotient(over, under | ({rest: 1} if rest != ones else {})) ** -exponent
+
+
+def _symbols(expr) -> list[sympy.Symbol]:
+    """The symbols of an expression in which subexpressions are shared, in one order for all: a normal form is one."""
+    found, seen, todo = set(), set(), [expr]
+    while todo:
+        e = todo.pop()
+        if e not in seen:
+            seen.add(e)
+            todo.extend(e.args)
+            if e.is_Symbol:
+                found.add(e)
+    return sorted(found, key=str)
+
+
+def _evaluated(expr, values: dict, constant: Callable):
+    """A rational expression, computed with what `values` has for its symbols; it remembers every subexpression."""
     if expr not in values:
         if expr.is_Rational:
-            result = domain(QQ(int(expr.p), int(expr.q)))
+            result = constant(QQ(int(expr.p), int(expr.q)))
         elif expr.is_Pow:
-            result = _evaluated(expr.base, domain, values) ** int(expr.exp)
+            result = _evaluated(expr.base, values, constant) ** int(expr.exp)
         else:
-            first, *others = (_evaluated(a, domain, values) for a in expr.args)
+            result, *others = (_evaluated(a, values, constant) for a in expr.args)
             for other in others:
-                first = first + other if expr.is_Add else first * other
-            result = first
+                result = result + other if expr.is_Add else result * other
         values[expr] = result
     return values[expr]

@@ -156,7 +156,7 @@ class Exact:
     # ------------------------------------------------------------------------- comparisons: by witness
 
     def _sign(self, other) -> int | None:
-        """The sign of self - other: exactly for numbers, else by the witnesses and noted as a condition; None for NaN."""
+        """The sign of self - other, None for NaN: exact for numbers, else by the witnesses and noted as a condition."""
         a, b = self.number(), other.number()
         if a is not None and b is not None:
             return (a > b) - (a < b)
@@ -297,7 +297,7 @@ class Symbolic(Exact):
             self.expr = value
             if witness is None:
                 if value.free_symbols:
-                    raise TypeError(f"Symbolic({value}): an expression with symbols needs a witness, its value as a number")
+                    raise TypeError(f"Symbolic({value}): an expression with symbols needs a witness, a number for it")
                 witness = value
         else:
             known = fraction(value)

@@ -1,0 +1,535 @@
+"""The table of kernel proofs: for each kernel, tiny inputs made of symbols, and what must come out.
+
+A sample is a call (inputs, settings, blank outputs) and a function from the inputs to the expected outputs, written
+from the mathematics and not from the kernel: sums without shifts and blocks, and for a backward kernel SymPy's
+derivative of the forward formula. `disagreements` runs the kernel's own source and names every entry that is not
+proved equal. The walk over all kernels, the compiled builds and the planted mistakes use the same table.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from fractions import Fraction
+from itertools import permutations
+from unittest.mock import patch
+
+import numpy as np
+import sympy
+
+from tinytensor.kernels.attention import attention_backward_scratch, attention_scratch
+from tinytensor.kernels.kernel import Elementwise, Kernel
+from tinytensor.kernels.matmul import linear_scratch, matmul_scratch
+from tinytensor.symbolic import Symbolic, lift, path, symbols
+
+HALF = Symbolic(Fraction(1, 2))
+# what exact scalars do not show: in these an exp is of a number <= 0 always, so that no float overflows
+SHIFTED = {"softmax", "log_softmax", "reduce_logsumexp", "cross_entropy", "attention", "log_sigmoid"}
+
+
+@dataclass
+class Sample:
+    """One call of a kernel over symbols; `expected(*args)` gives the outputs by the names of their parameters."""
+
+    args: tuple
+    expected: Callable[..., dict]
+    path: tuple[str, ...] | None = None  # the conditions, where the sample is about them
+    constants: dict = field(default_factory=dict)  # block sizes made small, so that a tiny array has several blocks
+
+
+def names(kernel: Kernel) -> tuple[str, ...]:
+    """The names of the arguments; a formula's result is y."""
+    code = kernel.py_func.__code__
+    return code.co_varnames[: code.co_argcount] + (("y",) if isinstance(kernel, Elementwise) else ())
+
+
+def copies(args: tuple) -> tuple:
+    return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
+
+
+def disagreements(kernel: Kernel, sample: Sample) -> list[str]:
+    """Run the kernel's own source on a sample; every output entry that is not proved to be what is expected."""
+    expected = sample.expected(*copies(sample.args))
+    args = copies(sample.args)
+    largest = [0.0]
+    exp = Symbolic.exp
+    with path() as conditions, patch.object(Symbolic, "exp", lambda x: largest.append(x.witness) or exp(x)):
+        lift(kernel, **sample.constants)(*args)
+    outputs = dict(zip(names(kernel), args, strict=True))
+    wrong = []
+    for name, values in expected.items():
+        values = np.asarray(values, object)
+        assert values.shape == outputs[name].shape, (name, values.shape, outputs[name].shape)
+        for at in np.ndindex(values.shape):
+            got = outputs[name][at]
+            if not same(got, values[at]):
+                wrong.append(f"{kernel.name}: {name}{list(at)} is {got}, expected {values[at]}")
+    if sample.path is not None and sorted(set(map(str, conditions))) != sorted(sample.path):
+        wrong.append(f"{kernel.name}: the path is {sorted(set(map(str, conditions)))}, expected {sorted(sample.path)}")
+    if kernel.name.removesuffix("_backward") in SHIFTED and max(largest) > 0:
+        wrong.append(f"{kernel.name}: exp of {max(largest)}, which grows with the input until it overflows")
+    return wrong
+
+
+def same(got, expected) -> bool:
+    """Is an output proved equal to a formula (a scalar, or SymPy's expression in the same symbols)?"""
+    if got is None:
+        return False
+    if not isinstance(got, Symbolic):
+        return bool(got == expected)
+    if isinstance(expected, sympy.Expr):
+        expected = Symbolic(expected, got.witness)
+    return got.equals(expected)
+
+
+# --------------------------------------------------------------------------------------------- building blocks
+
+
+def sym(name: str, *shape, **options) -> np.ndarray:
+    """An array of symbols; without a shape, one symbol."""
+    values = symbols(name, *shape, **options)._data
+    return values if shape else values[()]
+
+
+def blank(*shape, dtype=object) -> np.ndarray:
+    """An output or scratch array before the call: None everywhere, or numbers that are no index and no result."""
+    return np.empty(shape, object) if dtype is object else np.full(shape, -7, np.int64).astype(dtype)
+
+
+def index(*values) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """d(sum of g y)/dx for each symbol of x, by SymPy."""
+    total = sympy.Add(*((a * b).expr for a, b in zip(np.ravel(g), np.ravel(y), strict=True)))
+    result = np.empty(np.shape(x), object)
+    for at in np.ndindex(result.shape):
+        result[at] = sympy.diff(total, x[at].expr)
+    return result
+
+
+def total(values):
+    """A sum over the last dimension, which stays."""
+    return values.sum(-1, keepdims=True)
+
+
+SAMPLES: dict[str, list[Sample]] = {}
+
+
+def add(kernel: str, expected: Callable[..., dict], *calls: tuple, **options) -> None:
+    SAMPLES.setdefault(kernel, []).extend(Sample(args, expected, **options) for args in calls)
+
+
+# -------------------------------------------------------------------------------------------------- elementwise
+# Each formula is SymPy's; a second symbol with a witness below and above the first one takes the other branch.
+
+X, LESS, MORE = (sym(n, witness=Fraction(w)) for n, w in (("x", "3/4"), ("u", "-1/2"), ("v", "5/3")))
+G = sym("g", witness=Fraction("-7/5"))
+x, u, v, g = (s.expr for s in (X, LESS, MORE, G))
+
+
+def add_formula(kernel: str, *cases: tuple, path=None) -> None:
+    """Cases (arguments, expected result) of an elementwise kernel."""
+    for args, result in cases:
+        dtype = bool if isinstance(result, bool) else object
+        args = tuple(np.bool_(a) if isinstance(a, bool) else a for a in args)
+        add(kernel, lambda *_, result=result: {"y": result}, (*args, blank(dtype=dtype)), path=path)
+
+
+def add_function(
+    kernel: str, function: Callable, *settings, backward: str | None = None, points=(X, LESS, MORE)
+) -> None:
+    """A function of one number and, where it has a kernel of its own, its derivative times g."""
+    for point in points:
+        add_formula(kernel, ((point, *settings), function(point.expr)))
+        if backward is not None:
+            add_formula(backward, ((G, point, *settings), g * sympy.diff(function(point.expr), point.expr)))
+
+
+add_formula("add", ((X, LESS), x + u), ((X, 2), x + 2), ((Symbolic(0.1), 3), Fraction(0.1) + 3))
+add_formula("sub", ((X, LESS), x - u))
+add_formula("mul", ((X, LESS), x * u), ((X, 0), 0))
+add_formula("div", ((X, LESS), x / u), ((Symbolic(1), 3), Fraction(1, 3)))
+add_formula("neg", ((X,), -x))
+add_formula("reciprocal", ((X,), 1 / x))
+add_formula(
+    "power", ((X, 3), x**3), ((X, -2), x**-2), ((MORE, X), sympy.exp(x * sympy.log(v))), ((X, HALF), sympy.sqrt(x))
+)
+add_formula("power", ((LESS, 2), u**2), ((Symbolic(0), X), 0), ((Symbolic(0), 0), 1))
+
+add_formula("floor_divide", ((MORE, X), 2), ((Symbolic(-7), 2), -4), path=None)
+add_formula("remainder", ((MORE, X), v - 2 * x), ((Symbolic(-7), 2), 1))
+add_formula("floor", ((MORE,), 1), ((LESS,), -1), ((Symbolic(Fraction(-7, 2)),), -4))
+add_formula("ceil", ((MORE,), 2), ((LESS,), 0), ((Symbolic(3),), 3))
+add_formula("rint", ((MORE,), 2), ((Symbolic(Fraction(5, 2)),), 2), ((Symbolic(Fraction(7, 2)),), 4))
+
+add_formula("maximum", ((X, LESS), x), path=("-u + x > 0",))
+add_formula("maximum", ((X, MORE), v), path=("v - x > 0",))
+add_formula("maximum", ((X, X), x), ((Symbolic(2), 3), 3), path=())
+add_formula("minimum", ((X, LESS), u), path=("-u + x > 0",))
+add_formula("minimum", ((X, MORE), x), path=("v - x > 0",))
+add_formula("absolute", ((X,), x), path=("x > 0",))
+add_formula("absolute", ((LESS,), -u), path=("-u > 0",))
+add_formula("sign", ((X,), 1), ((LESS,), -1), ((Symbolic(0),), 0))
+add_formula("relu", ((X,), x), path=("x > 0",))
+add_formula("relu", ((LESS,), 0), path=("-u > 0",))
+add_formula("relu", ((Symbolic(0),), 0), path=())
+add_formula("relu_backward", ((G, X), g), path=("x > 0",))
+add_formula("relu_backward", ((G, LESS), 0), path=("-u > 0",))
+add_formula("relu_backward", ((G, Symbolic(0)), 0), path=())  # the subgradient at 0 is 0
+add_formula("where", ((True, X, LESS), x), ((False, X, LESS), u), path=())
+
+for name in ("exp", "sin", "cos", "tanh", "erf"):
+    add_function(name, getattr(sympy, name))
+add_function("log", sympy.log, points=(X, MORE))
+add_function("sqrt", sympy.sqrt, points=(X, MORE))
+add_function("rsqrt", lambda t: 1 / sympy.sqrt(t), points=(X, MORE))
+add_function("sigmoid", lambda t: 1 / (1 + sympy.exp(-t)))
+add_function("log_sigmoid", lambda t: -sympy.log(1 + sympy.exp(-t)))
+add_function("silu", lambda t: t / (1 + sympy.exp(-t)), backward="silu_backward")
+
+ROOT_HALF, DENSITY = Symbolic(1 / sympy.sqrt(2)), Symbolic(1 / sympy.sqrt(2 * sympy.pi))
+
+
+def gelu(t):
+    return t * (1 + sympy.erf(t / sympy.sqrt(2))) / 2
+
+
+add_function("gelu", gelu, HALF, ROOT_HALF)
+add_formula("gelu_backward", ((G, X, HALF, ROOT_HALF, DENSITY), g * sympy.diff(gelu(x), x)))
+SLOPE, CUBIC = sym("s", witness=Fraction(4, 5)), sym("c", witness=Fraction(1, 22))
+
+
+def gelu_tanh(t):
+    return t * (1 + sympy.tanh(SLOPE.expr * (t + CUBIC.expr * t**3))) / 2
+
+
+add_function("gelu_tanh", gelu_tanh, HALF, SLOPE, CUBIC)
+add_formula("gelu_tanh_backward", ((G, X, HALF, SLOPE, CUBIC, 3 * CUBIC), g * sympy.diff(gelu_tanh(x), x)))
+
+for name, holds in (("lt", (0, 0, 1)), ("le", (0, 1, 1)), ("gt", (1, 0, 0)), ("ge", (1, 1, 0)), ("eq", (0, 1, 0))):
+    add_formula(name, *(((X, other), bool(h)) for other, h in zip((LESS, X, MORE), holds, strict=True)))
+add_formula("ne", ((X, LESS), True), ((X, X), False))
+add_formula("isnan", ((X,), False))
+add_formula("isfinite", ((X,), True))
+add_formula("logical_not", ((True,), False), ((False,), True))
+for p in (False, True):
+    for q in (False, True):
+        add_formula("bitwise_and", ((p, q), p and q))
+        add_formula("bitwise_or", ((p, q), p or q))
+        add_formula("bitwise_xor", ((p, q), p != q))
+
+
+# --------------------------------------------------------------------------------------- reductions and scans
+
+CUBE = sym("x", 2, 9, 2)  # (outer, n, inner): nine rows are a block of eight and a rest
+ROWS = sym("x", 2, 5, 1)
+
+
+def reduced(x, y, *_):
+    return {"y": x.sum(1)}
+
+
+add("reduce_sum", reduced, (CUBE, blank(2, 2)), (ROWS, blank(2, 1)), (sym("x", 2, 0, 2), np.full((2, 2), None)))
+LONG = np.array([Symbolic(Fraction(1, 3 * j + 1)) for j in range(514)], object).reshape(1, 514, 1)
+add("reduce_sum", lambda x, y: {"y": [[sum(Fraction(1, 3 * j + 1) for j in range(514))]]}, (LONG, blank(1, 1)))
+add("reduce_prod", lambda x, y: {"y": x.prod(1)}, (sym("x", 2, 3, 2), blank(2, 2)), (sym("x", 1, 0, 2), blank(1, 2)))
+add(
+    "reduce_logsumexp",
+    lambda x, y, peak: {"y": np.log(np.exp(x).sum(1))},
+    (sym("x", 2, 3, 2), blank(2, 2), blank(2, 2)),
+    (ROWS, blank(2, 1), blank(2, 1)),
+)
+for order in permutations((-1, 0, 1)):  # every path of a maximum of three
+    for inner in (1, 2):
+        x3 = sym("x", 1, 3, inner, witness=np.array(order).reshape(1, 3, 1) * np.array([[[1, -1][:inner]]]))
+
+        def extreme(x, y, index, arg):
+            at = arg([[[e.witness for e in row] for row in block] for block in x.tolist()], 1)
+            return {"y": np.take_along_axis(x, at[:, None], 1)[:, 0], "index": at}
+
+        call = (x3, blank(1, inner), blank(1, inner, dtype=np.int64))
+        add("reduce_max", lambda *args: extreme(*args, np.argmax), call)
+        add("reduce_min", lambda *args: extreme(*args, np.argmin), call)
+for inner in (1, 2):  # of equal ones the first counts
+    tied = np.repeat(np.array([LESS, X, X, LESS], object), inner).reshape(1, 4, inner)
+    outputs = blank(1, inner), blank(1, inner, dtype=np.int64)
+    add("reduce_max", lambda x, y, index: {"y": x[:, 1], "index": 0 * index + 1}, (tied, *outputs))
+    add("reduce_min", lambda x, y, index: {"y": x[:, 0], "index": 0 * index}, (tied, *outputs))
+TRUTH = np.array([[[0, 0], [0, 1], [0, 1]], [[1, 1], [1, 1], [0, 1]]], bool)
+add("reduce_any", lambda x, y: {"y": x.any(1)}, (TRUTH, blank(2, 2, dtype=bool)))
+add("reduce_all", lambda x, y: {"y": x.all(1)}, (TRUTH, blank(2, 2, dtype=bool)))
+add(
+    "cumsum",
+    lambda x, reverse, y: {"y": np.flip(np.flip(x, 1).cumsum(1), 1) if reverse else x.cumsum(1)},
+    (sym("x", 2, 3, 2), 0, blank(2, 3, 2)),
+    (sym("x", 2, 3, 2), 1, blank(2, 3, 2)),
+)
+
+# ---------------------------------------------------------------------------------------- indexing, sorting
+
+TOKENS = index(2, 0, 2, 1)  # one of them twice
+add("take", lambda x, i, y: {"y": x[i]}, (sym("x", 4, 2), TOKENS, blank(4, 2)))
+
+
+def scattered(g, index, dx):
+    expected = np.full(dx.shape, Symbolic(0))
+    np.add.at(expected, index, g)
+    return {"dx": expected}
+
+
+add("scatter_add", scattered, (sym("g", 4, 2), TOKENS, blank(4, 2)))
+PLACES = index([[0, 2], [1, 2], [0, 0], [1, 2]]).reshape(1, 4, 2)
+
+
+def gathered(x, index, y):
+    return {"y": np.take_along_axis(x, index, 1)}
+
+
+add("gather", gathered, (sym("x", 1, 3, 2), PLACES, blank(1, 4, 2)))
+
+
+def gathered_back(g, index, dx):
+    x = sym("x", *dx.shape)
+    return {"dx": derivative(np.take_along_axis(x, index, 1), g, x)}
+
+
+add("gather_backward", gathered_back, (sym("g", 1, 4, 2), PLACES, blank(1, 3, 2)))
+SORTED = sym("x", 2, 5, witness=[[3, 1, 2, 5, 4], [1, 2, -3, 0, -1]])
+SORTED[0, 3] = SORTED[0, 0]  # equal elements keep their order
+
+
+def sorted_rows(x, descending, y, scratch):
+    keys = np.array([[-e.witness if descending else e.witness for e in row] for row in x])
+    return {"y": np.argsort(keys, 1, kind="stable")}
+
+
+for descending in (0, 1):
+    call = (SORTED, descending, blank(2, 5, dtype=np.int64), blank(2, 5, dtype=np.int64))
+    add("argsort", sorted_rows, call)
+WEIGHTS = sym("p", 4, 3, witness=[[1, 2, 3], [1, 2, 3], [1, 2, 3], [1, 2, 3]])
+WEIGHTS[3, 0] = Symbolic(0)
+DRAWS = sym("u", 4, witness=[Fraction(1, 12), Fraction(5, 12), Fraction(11, 12), Fraction(1, 12)])
+add("sample_rows", lambda p, u, y: {"y": [0, 1, 2, 1]}, (WEIGHTS, DRAWS, blank(4, dtype=np.int64)))
+
+# ------------------------------------------------------------------------------------------- softmax and loss
+
+
+def softmax(x):
+    return np.exp(x) / total(np.exp(x))
+
+
+def log_softmax(x):
+    return x - np.log(total(np.exp(x)))
+
+
+for n in (1, 3):
+    a, b = sym("x", 2, n), sym("g", 2, n)
+    add("softmax", lambda x, y: {"y": softmax(x)}, (a, blank(2, n)))
+    add("log_softmax", lambda x, y: {"y": log_softmax(x)}, (a, blank(2, n)))
+    back = lambda g, y, dx, a=a: {"dx": derivative(y, g, a)}  # noqa: E731
+    add("softmax_backward", back, (b, softmax(a), blank(2, n)))
+    add("log_softmax_backward", back, (b, log_softmax(a), blank(2, n)))
+for order in permutations((-1, 0, 1)):  # every path of the row's maximum
+    add("softmax", lambda x, y: {"y": softmax(x)}, (sym("x", 1, 3, witness=[order]), blank(1, 3)))
+add("softmax", lambda x, y: {"y": softmax(x)}, (sym("x", 1, 6), blank(1, 6)))  # four chains and a rest
+
+TARGETS, IGNORED = index(2, -100, 0), -100
+SMOOTHING = sym("s", witness=Fraction(1, 10))
+
+
+def cross_entropy(x, target, ignore_index, smoothing, *_):
+    """-sum_v p_v log softmax(x)_v with p = (1 - s) [v = target] + s / V; eq. 13 of document 003."""
+    onehot = np.arange(x.shape[1]) == target[:, None]
+    p = np.where(onehot, 1 - smoothing, 0) + smoothing / Symbolic(x.shape[1])
+    kept = target != ignore_index
+    losses = np.where(kept, -(p * log_softmax(x)).sum(1), Symbolic(0))
+    return {"losses": losses, "lse": np.where(kept, np.log(np.exp(x).sum(1)), Symbolic(0))}
+
+
+def cross_entropy_back(g, x, target, lse, ignore_index, smoothing, dx):
+    return {"dx": derivative(cross_entropy(x, target, ignore_index, smoothing)["losses"], g, x)}
+
+
+LOGITS = sym("x", 3, 3)
+for smoothing in (Symbolic(0), SMOOTHING):
+    settings = TARGETS, IGNORED, smoothing
+    add("cross_entropy", cross_entropy, (LOGITS, *settings, blank(3), blank(3)))
+    lse = cross_entropy(LOGITS, *settings)["lse"]
+    add(
+        "cross_entropy_backward",
+        cross_entropy_back,
+        (sym("g", 3), LOGITS, TARGETS, lse, IGNORED, smoothing, blank(3, 3)),
+    )
+
+# ------------------------------------------------------------------------------------------------------ norms
+
+NONE = np.empty(0, object)
+EPS = sym("e", witness=Fraction(1, 7))
+
+
+def normed(x, eps, centre=True):
+    """(x - mean) / sqrt(var + eps), the mean, and the reciprocal root."""
+    D = x.shape[1]
+    mean = total(x) / D if centre else 0 * total(x)
+    rstd = 1 / np.sqrt(total((x - mean) ** 2) / D + eps)
+    return (x - mean) * rstd, mean[:, 0], rstd[:, 0]
+
+
+def layer_norm(x, weight, bias, eps, *_):
+    y, mean, rstd = normed(x, eps)
+    y = y * weight if weight.size else y
+    return {"y": y + bias if bias.size else y, "mean": mean, "rstd": rstd}
+
+
+def rms_norm(x, weight, eps, *_):
+    y, _, rstd = normed(x, eps, centre=False)
+    return {"y": y * weight if weight.size else y, "rstd": rstd}
+
+
+def layer_norm_back(g, x, weight, mean, rstd, *_):
+    bias = sym("b", *weight.shape)
+    y = layer_norm(x, weight, bias, EPS)["y"]
+    return {"dx": derivative(y, g, x), "dweight": derivative(y, g, weight), "dbias": derivative(y, g, bias)}
+
+
+def rms_norm_back(g, x, weight, rstd, *_):
+    y = rms_norm(x, weight, EPS)["y"]
+    return {"dx": derivative(y, g, x), "dweight": derivative(y, g, weight)}
+
+
+R, D = 3, 3  # with D = 2 and no eps, a normed row is (1, -1) whatever x is
+N, NG = sym("x", R, D), sym("g", R, D)
+for W, B in ((sym("w", D), sym("b", D)), (NONE, NONE)):
+    add("layer_norm", layer_norm, (N, W, B, EPS, blank(R, D), blank(R), blank(R)))
+    add("rms_norm", rms_norm, (N, W, EPS, blank(R, D), blank(R)))
+    dW = blank(*W.shape)
+    for blocks in (1, 2):
+        statistics = normed(N, EPS)[1:]
+        outputs = blank(R, D), dW, blank(*W.shape), blank(blocks, 2, D)
+        add("layer_norm_backward", layer_norm_back, (NG, N, W, *statistics, *outputs))
+        rstd = normed(N, EPS, centre=False)[2]
+        add("rms_norm_backward", rms_norm_back, (NG, N, W, rstd, blank(R, D), dW, blank(blocks, D)))
+
+# --------------------------------------------------------------------------------------------- matrix products
+
+
+def matmul(a, b, y, scratch):
+    return {"y": a @ b}
+
+
+# a block of four rows and a rest, four terms of the sum and a rest, a panel of 32 columns and a rest
+A, B = sym("a", 2, 5, 5), sym("b", 2, 5, 3)
+WIDE = sym("a", 1, 2, 2), sym("b", 1, 2, 33)
+add("matmul", matmul, (A, B, blank(2, 5, 3), blank(*matmul_scratch(A.shape, B.shape))))
+add("matmul", matmul, (*WIDE, blank(1, 2, 33), blank(*matmul_scratch(WIDE[0].shape, WIDE[1].shape))))
+TRANSPOSED = sym("a", 1, 3, 2).transpose(0, 2, 1), sym("b", 1, 2, 3).transpose(0, 2, 1)
+call = (*TRANSPOSED, blank(1, 2, 2), blank(*matmul_scratch(TRANSPOSED[0].shape, TRANSPOSED[1].shape)))
+add("matmul", matmul, call)
+add("matmul", matmul, call, constants={"SMALL": 0})  # as large products go
+add(
+    "matmul",
+    lambda a, b, y, s: {"y": np.full((1, 2, 2), 0)},
+    (blank(1, 2, 0), blank(1, 0, 2), blank(1, 2, 2), blank(*matmul_scratch((1, 2, 0), (1, 0, 2)))),
+)
+
+
+def linear(x, weight, bias, relu, y, scratch):
+    y = x @ weight.T
+    y = y + bias if bias.size else y
+    return {"y": np.where(np.array([[e.witness > 0 for e in row] for row in y]), y, 0) if relu else y}
+
+
+for relu in (0, 1):
+    for bias in (sym("b", 3), NONE):
+        W = sym("w", 3, 2)
+        call = (sym("x", 5, 2), W, bias, relu, blank(5, 3), blank(*linear_scratch((5, 2), W.shape)))
+        add("linear", linear, call)
+        add("linear", linear, call, constants={"SMALL": 0})
+
+# --------------------------------------------------------------------------------------------------- attention
+
+
+def attention(q, k, v, mask, scale, is_causal, *_):
+    """Row i of a head: the mean of the v_m that i may see, weighted by exp(scale q_i . k_m); 0 if it sees none."""
+    B, H, C, _ = q.shape
+    y, lse = np.full((B, H, C, v.shape[-1]), Symbolic(0)), np.empty((B, H, C), object)
+    for b, h, i in np.ndindex(B, H, C):
+        keys = [m for m in range(k.shape[2]) if (not is_causal or m <= i) and (not mask.size or mask[b, h, i, m])]
+        weights = np.exp(scale * (k[b, h, keys] @ q[b, h, i])) if keys else np.full(0, Symbolic(0))
+        lse[b, h, i] = weights.sum().log() if keys else Symbolic(0).log()
+        if keys:
+            y[b, h, i] = weights @ v[b, h, keys] / weights.sum()
+    return {"y": y, "lse": lse}
+
+
+def attention_back(g, q, k, v, mask, y, lse, scale, is_causal, *_):
+    return {"dq": derivative(y, g, q), "dk": derivative(y, g, k), "dv": derivative(y, g, v)}
+
+
+SCALE = sym("s", witness=Fraction(2, 3))
+NO_MASK = np.empty((0, 0, 0, 0), bool)
+MASK = np.array([[[[1, 0], [0, 0], [1, 1]]]], bool)  # the second query may see nothing
+NARROW = {"WIDTH": 2, "TILE": 8}  # panels of two keys, so that three keys fill more than one
+
+
+def add_attention(B, H, C, M, K, Kv, mask, is_causal, constants=None):
+    q, k, v, g = sym("q", B, H, C, K), sym("k", B, H, M, K), sym("v", B, H, M, Kv), sym("g", B, H, C, Kv)
+    outputs = blank(B, H, C, Kv), blank(B, H, C), blank(*attention_scratch(B, H, C, M, K, Kv))
+    call = (q, k, v, mask, SCALE, is_causal)
+    add("attention", attention, (*call, *outputs), constants=constants or {})
+    y, lse = attention(*call).values()
+    outputs = blank(*q.shape), blank(*k.shape), blank(*v.shape), blank(*attention_backward_scratch(B, H, C, M, K, Kv))
+    call = (g, q, k, v, mask, y, lse, SCALE, is_causal, *outputs)
+    add("attention_backward", attention_back, call, constants=constants or {})
+
+
+add_attention(1, 2, 2, 2, 1, 1, NO_MASK, 0)
+add_attention(1, 1, 2, 2, 2, 3, NO_MASK, 1)
+add_attention(1, 1, 3, 2, 1, 1, MASK, 0)
+add_attention(1, 1, 3, 2, 1, 2, MASK, 1)
+add_attention(1, 1, 5, 3, 1, 1, NO_MASK, 1, NARROW)  # four queries and one more, a panel and a half
+add_attention(2, 1, 1, 3, 2, 1, NO_MASK, 0, NARROW)
+
+# --------------------------------------------------------------------------------------------------- optimizers
+
+P, PG, MOMENT, SQUARE = sym("p", 3), sym("g", 3), sym("m", 3), sym("v", 3, positive=True)
+LR, MU, DAMP, DECAY, B1, B2, EPSILON = (
+    sym(n, witness=Fraction(w, 100)) for n, w in zip("lmdwxyz", (10, 90, 20, 5, 80, 95, 1), strict=True)
+)
+
+
+def hyper(*values) -> np.ndarray:
+    return np.array([Symbolic(value) for value in values], object)
+
+
+def sgd(p, g, buf, scale, hyper):
+    lr, momentum, dampening, decay, nesterov, maximize, first = hyper
+    d = (-g if maximize == 1 else g) + decay * p
+    factor = scale if scale.size else 1
+    if not buf.size:
+        return {"p": p - factor * lr * d}
+    buf = d if first == 1 else momentum * buf + (1 - dampening) * d
+    return {"p": p - factor * lr * (d + momentum * buf if nesterov == 1 else buf), "buf": buf}
+
+
+for maximize, scale in ((0, NONE), (1, sym("f", 1)), (0, sym("f", 3))):
+    add("sgd", sgd, (P, PG, NONE, scale, hyper(LR, 0, 0, DECAY, 0, maximize, 0)))
+    for nesterov, first in ((0, 0), (0, 1), (1, 0)):
+        add("sgd", sgd, (P, PG, MOMENT, scale, hyper(LR, MU, DAMP, DECAY, nesterov, maximize, first)))
+
+
+def adam(p, g, m, v, scale, hyper):
+    lr, b1, b2, eps, decay, decoupled, t, maximize = hyper
+    factor = scale if scale.size else 1
+    p = p - factor * lr * decay * p if decoupled == 1 else p
+    d = (-g if maximize == 1 else g) + (0 if decoupled == 1 else decay) * p
+    m, v = b1 * m + (1 - b1) * d, b2 * v + (1 - b2) * d**2
+    step = lr / (1 - b1**t) * m / (np.sqrt(v) / (1 - b2**t).sqrt() + eps)
+    return {"p": p - factor * step, "m": m, "v": v}
+
+
+for decoupled, maximize, scale in ((0, 0, NONE), (1, 0, sym("f", 1)), (1, 1, sym("f", 3)), (0, 1, NONE)):
+    call = (P, PG, MOMENT, SQUARE, scale, hyper(LR, B1, B2, EPSILON, DECAY, decoupled, 2, maximize))
+    add("adam", adam, call, constants={"BLOCK": 2})
+add("sumsq", lambda x, y, s: {"y": [(x * x).sum()]}, (sym("x", 5), blank(1), blank(3)), constants={"BLOCK": 2})
+add("isfinite_all", lambda x, y: {"y": [True]}, (sym("x", 3), blank(1, dtype=bool)))

@@ -1,0 +1,233 @@
+"""Every kernel's own source, run over symbols, gives its definition: a proof for the sizes and paths of the table.
+
+The proofs are only as good as what they would notice, so planted mistakes are part of this file.
+"""
+
+import importlib
+import inspect
+
+import numpy as np
+import pytest
+from symbolic.kernel_samples import SAMPLES, Sample, blank, disagreements, sym
+
+from tinytensor.kernels import KERNELS
+from tinytensor.kernels import kernel as declaring
+from tinytensor.kernels.kernel import elementwise, helper, kernel
+from tinytensor.symbolic import NotLiftable, lift
+
+CALLS = [pytest.param(name, sample, id=f"{name}-{i}") for name in SAMPLES for i, sample in enumerate(SAMPLES[name])]
+
+
+@pytest.mark.parametrize(("name", "sample"), CALLS)
+def test_kernel_equals_its_definition(name, sample):
+    assert disagreements(KERNELS[name], sample) == []
+
+
+def unproved() -> set[str]:
+    """The kernels that ship without a sample (tests declare kernels of their own)."""
+    return {n for n, k in KERNELS.items() if k.py_func.__module__.startswith("tinytensor.")} - set(SAMPLES)
+
+
+def test_every_kernel_has_a_proof():
+    assert unproved() == set()
+    assert set(SAMPLES) <= set(KERNELS), "the table proves kernels that are gone"
+
+
+# ----------------------------------------------------------------------------------- what the proofs would notice
+
+
+@pytest.fixture
+def elsewhere(monkeypatch):
+    """Kernels declared in a test go to a table of their own."""
+    monkeypatch.setattr(declaring, "KERNELS", {})
+    return declaring.KERNELS
+
+
+def test_a_kernel_without_a_sample_is_noticed(monkeypatch):
+    def unheard_of(x):
+        return x
+
+    monkeypatch.setitem(KERNELS, "unheard_of", type("Declared", (), {"py_func": unheard_of}))
+    assert unproved() == set()  # a test's own kernel does not count
+    unheard_of.__module__ = "tinytensor.kernels.new"
+    assert unproved() == {"unheard_of"}
+
+
+MISTAKES = [
+    ("elementwise", "sub", "return a - b", "return b - a"),
+    ("elementwise", "maximum", "a if a > b or", "a if a < b or"),
+    ("elementwise", "relu_backward", "if y <= type(y)(0) else g", "if y < type(y)(0) else g"),
+    ("elementwise", "silu_backward", "(type(x)(1) + x * (type(x)(1) - s))", "(type(x)(1) - x * (type(x)(1) - s))"),
+    ("elementwise", "gelu_backward", "cdf + x * density", "cdf + density"),
+    ("elementwise", "gelu_tanh_backward", "(one - t * t)", "(one - t)"),
+    ("reduce", "reduce_sum", "range(n - n % 8, n)", "range(n - n % 8 + 1, n)"),
+    ("reduce", "reduce_max", "better = not (value <= best)", "better = not (value < best)"),
+    ("reduce", "reduce_logsumexp", "y[o, i] = peak[o, i] + np.log(y[o, i])", "y[o, i] = np.log(y[o, i])"),
+    ("scan", "cumsum", "y[o, j - step, i] + x", "y[o, j - step, i] - x"),
+    ("softmax", "softmax", "scale = x.dtype.type(1) / total", "scale = x.dtype.type(1)"),
+    ("softmax", "softmax", "a = max(a, row[j])", "a = row[j]"),  # still a softmax, but one that overflows
+    ("softmax", "softmax_backward", "b[j] * (a[j] - dot)", "b[j] * a[j]"),
+    ("softmax", "log_softmax_backward", "exp(b[j]) * total", "exp(b[j])"),
+    ("loss", "cross_entropy", "label_smoothing * (all_nll / count)", "label_smoothing * all_nll"),
+    ("loss", "cross_entropy_backward", "d[t] -= scale *", "d[t] = scale *"),
+    ("loss", "cross_entropy_backward", "if t == ignore_index:", "if t == ignore_index + 1:"),
+    ("norm", "layer_norm", "np.sqrt(total / count + eps)", "np.sqrt(total / count)"),
+    ("norm", "layer_norm_backward", "(h - sum_h - n * sum_hn)", "(h - n * sum_hn)"),
+    ("norm", "layer_norm_backward", "(h - sum_h - n * sum_hn)", "(h - sum_h)"),
+    ("norm", "layer_norm_backward", "            scratch[block, 1, d] = zero\n", ""),  # read before it is written
+    ("norm", "rms_norm_backward", "sum_hn *= inverse", "pass"),
+    ("index", "scatter_add", "target[d] += row[d]", "target[d] = row[d]"),
+    ("index", "gather_backward", "index[o, j, i], i] += g", "index[o, j, i], i] -= g"),
+    ("index", "argsort", "return a > b or", "return a >= b or"),
+    ("update", "adam", "vb[i] = beta2 * vb[i] + new2 * d * d", "vb[i] = beta2 * vb[i] + new2 * d"),
+    ("update", "adam", "/ root + eps)", "+ eps)"),
+    ("update", "sgd", "d + momentum * b if nesterov", "momentum * b if nesterov"),
+    ("attention", "attention_backward", "dq[i + r, c * WIDTH + j] = scale *", "dq[i + r, c * WIDTH + j] ="),
+    ("attention", "attention", "if is_causal else M", "if is_causal else M - 1"),
+    ("attention", "attention_backward", "if is_causal else M", "if not is_causal else M"),
+    ("matmul", "linear", "negative = t <= zero", "negative = t >= zero"),
+]
+
+
+@pytest.mark.parametrize(
+    ("module", "name", "right", "wrong"), MISTAKES, ids=lambda value: value if value in KERNELS else ""
+)
+def test_a_planted_mistake_is_noticed(module, name, right, wrong, elsewhere):
+    module = importlib.import_module(f"tinytensor.kernels.{module}")
+    source = inspect.getsource(module)
+    assert right in source, f"{name} is written in another way now: plant another mistake"
+    exec(
+        compile(source.replace(right, wrong), module.__file__, "exec"),
+        {"__name__": "planted", "__file__": module.__file__},
+    )
+    assert noticed(elsewhere[name], name)
+
+
+def noticed(mutant, name: str) -> bool:
+    for sample in SAMPLES[name]:
+        try:
+            if disagreements(mutant, sample):
+                return True
+        except (RuntimeError, ArithmeticError, IndexError):
+            return True
+    return False
+
+
+def test_the_planted_copies_are_right_without_a_mistake(elsewhere):
+    module = importlib.import_module("tinytensor.kernels.norm")
+    exec(
+        compile(inspect.getsource(module), module.__file__, "exec"),
+        {"__name__": "planted", "__file__": module.__file__},
+    )
+    assert not any(noticed(elsewhere[name], name) for name in ("layer_norm", "layer_norm_backward", "rms_norm"))
+
+
+def test_an_uninitialised_read_names_kernel_and_element(elsewhere):
+    @kernel()
+    def adds_up(x, y):
+        for j in range(x.size):
+            y[0] += x[j]
+
+    with pytest.raises(RuntimeError, match=r"kernel adds_up: y\[0\] was read before"):
+        lift(adds_up)(sym("x", 2), blank(1))
+
+
+def test_indices_outside_are_noticed(elsewhere):
+    @kernel()
+    def looks_back(x, y):
+        for j in range(x.size):
+            y[j] = x[j - 1]
+
+    @kernel()
+    def looks_ahead(x, y):
+        for j in range(x.size):
+            y[j] = x[j + 1]
+
+    for wrong in (looks_back, looks_ahead):
+        with pytest.raises(IndexError, match=f"kernel {wrong.name}: x.* is outside the shape"):
+            lift(wrong)(sym("x", 2), blank(2))
+
+
+COEFFICIENT = 0.044715
+
+
+@helper
+def hidden(row):
+    return np.dot(row, row)
+
+
+def dots(x, y):
+    y[0] = np.dot(x, x)
+
+
+def dots_in_a_helper(x, y):
+    y[0] = hidden(x)
+
+
+def allocates(x, y):
+    t = np.zeros(x.size)
+    for j in range(x.size):
+        y[j] = t[j]
+
+
+def comprehends(x, y):
+    y[0] = sum([x[j] for j in range(x.size)])
+
+
+def has_a_literal(x, y):
+    for j in range(x.size):
+        y[j] = 0.044715 * x[j]
+
+
+def has_a_constant(x, y):
+    for j in range(x.size):
+        y[j] = COEFFICIENT * x[j]
+
+
+def converts(x, y):
+    for j in range(x.size):
+        y[j] = float(x[j])
+
+
+@pytest.mark.parametrize(
+    ("source", "sentence"),
+    [
+        (dots, r"kernel dots: numpy.dot has no exact meaning"),
+        (dots_in_a_helper, r"kernel dots_in_a_helper, in hidden: numpy.dot has no exact meaning"),
+        (allocates, r"kernel allocates: numpy.zeros allocates; take the array as a parameter"),
+        (comprehends, r"kernel comprehends: functions and comprehensions inside it allocate"),
+        (has_a_literal, r"kernel has_a_literal: the literal 0.044715 is a float; make it a parameter"),
+        (has_a_constant, r"kernel has_a_constant: the constant COEFFICIENT = 0.044715 is a float"),
+        (converts, r"kernel converts: the name float .* has no exact meaning"),
+    ],
+)
+def test_what_has_no_exact_meaning_is_refused_by_name(source, sentence, elsewhere):
+    with pytest.raises(NotLiftable, match=sentence):
+        lift(kernel()(source))
+
+
+def test_array_expressions_are_refused_by_name(elsewhere):
+    @kernel()
+    def adds_arrays(x, y):
+        y[0] = x + x
+
+    with pytest.raises(TypeError, match="kernel adds_arrays: an expression over the array x allocates"):
+        lift(adds_arrays)(sym("x", 2), blank(1))
+
+    @kernel()
+    def copies_rows(x, y):
+        y[0] = x[0]
+
+    with pytest.raises(TypeError, match="kernel copies_rows: an expression over the array y"):
+        lift(copies_rows)(sym("x", 2, 2), blank(2, 2))
+
+
+def test_a_formula_with_a_mistake_is_noticed(elsewhere):
+    @elementwise
+    def doubled(x):
+        return x + x + type(x)(1)
+
+    x = sym("x")
+    assert disagreements(doubled, Sample((x, blank()), lambda x, y: {"y": 2 * x + 1})) == []
+    told = disagreements(doubled, Sample((x, blank()), lambda x, y: {"y": 2 * x}))
+    assert told == ["doubled: y[] is 2*x + 1, expected 2*x"]
