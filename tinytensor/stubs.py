@@ -36,7 +36,12 @@ def _functions(module) -> dict[str, ast.FunctionDef]:
     return {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-SOURCES = _functions(ops) | {"backward": _functions(autograd)["backward"]}
+OPERATIONS = (
+    getattr(ops, name) for name in ("elementwise", "shape", "index", "reduce", "products", "fused", "order", "in_place")
+)
+SOURCES = {name: f for module in OPERATIONS for name, f in _functions(module).items()} | {
+    "backward": _functions(autograd)["backward"]
+}
 
 
 def _signature(function: Callable, method: bool) -> str:

@@ -29,7 +29,7 @@ EXACT_ORDER = frozenset({"contract", "nsz"})
 
 KERNELS: dict[str, "Kernel"] = {}
 
-SMALL = 4096  # where no array has more elements, waking a second thread costs more than it saves
+SMALL = 1024  # where no array has more elements, waking a second thread costs more than it saves
 
 
 def _cache_dir() -> Path:
@@ -93,7 +93,6 @@ class Elementwise(Kernel):
 
     def __init__(self, py_func: Callable):
         super().__init__(py_func)
-        self.arity = py_func.__code__.co_argcount
         self.ufuncs: dict[tuple, np.ufunc] = {}
 
     def __call__(self, *args):
@@ -108,14 +107,15 @@ class Elementwise(Kernel):
             ufunc = self.ufuncs[key] = self._build(key)
         return ufunc
 
+    def _interpreted(self, *args):
+        """Without Numba: on NumPy's scalars, since Python's own floats raise at a division by zero."""
+        y = args[-1]
+        for at, values in zip(np.ndindex(y.shape), np.broadcast(*args), strict=True):
+            y[at] = self.py_func(*values[:-1])
+
     def _build(self, dtypes: tuple) -> Callable:
         if config.DISABLE_JIT:
-            plain = np.frompyfunc(self.py_func, self.arity, 1)
-
-            def interpreted(*args):
-                args[-1][...] = plain(*args[:-1])
-
-            return interpreted
+            return self._interpreted
         *inputs, output = (from_dtype(d) for d in dtypes)
         with _compiling, _numba_cache_here():
             _announce()
@@ -151,11 +151,17 @@ class Loop(Kernel):
 
     def bind(self, args: tuple) -> Callable:
         """What runs for arguments of these sizes."""
-        if not self.parallel or config.DISABLE_JIT:
+        if config.DISABLE_JIT:
+            return self._interpreted
+        if not self.parallel:
             return self.dispatcher
         if max([a.size for a in args if a.__class__ is np.ndarray]) < SMALL:
             return self._on_one_thread
         return self._one_at_a_time if _threads_exclude_each_other() else self.dispatcher
+
+    def _interpreted(self, *args):
+        with np.errstate(all="ignore"):  # compiled code does not warn either
+            self.py_func(*args)
 
     def _on_one_thread(self, *args):
         threads = numba.get_num_threads()

@@ -1,0 +1,261 @@
+"""Operations with kernels of their own for forward and backward; the definition says the same in simpler ones."""
+
+import math
+
+import numpy as np
+
+from tinytensor import kernels
+from tinytensor.creation import tensor
+from tinytensor.launch import contiguous, empty, host, launch, state
+from tinytensor.ops.elementwise import _elementwise, _number, exp, log, logical_and, maximum, sqrt, where
+from tinytensor.ops.index import gather
+from tinytensor.ops.products import _matmul, matmul
+from tinytensor.ops.reduce import _only_floats, _reduce, amax, amin, mean, sum
+from tinytensor.ops.shape import _absent, _dim, _rows, expand, expand_, reshape, t, transpose
+from tinytensor.tensor import Tensor, op
+
+
+@op
+class softmax_:
+    r"y_i = e^{x_i} / \sum_j e^{x_j} along the last dimension"
+
+    def forward(x):
+        rows = _rows(x)
+        y = empty(rows.shape, x.dtype)
+        launch(kernels.softmax.softmax, rows, y)
+        return y.reshape(x.shape)
+
+    def backward(needs, g, y, x):
+        dx = empty((math.prod(g.shape[:-1]), g.shape[-1]), g.dtype)
+        launch(kernels.softmax.softmax_backward, _rows(g), _rows(y), dx)
+        return (dx.reshape(g.shape),)
+
+    def definition(x):
+        e = exp(x - amax(x.detach(), -1, keepdim=True))
+        return e / sum(e, -1, keepdim=True)
+
+
+@op
+class log_softmax_:
+    r"y_i = x_i - \ln \sum_j e^{x_j} along the last dimension"
+
+    def forward(x):
+        rows = _rows(x)
+        y = empty(rows.shape, x.dtype)
+        launch(kernels.softmax.log_softmax, rows, y)
+        return y.reshape(x.shape)
+
+    def backward(needs, g, y, x):
+        dx = empty((math.prod(g.shape[:-1]), g.shape[-1]), g.dtype)
+        launch(kernels.softmax.log_softmax_backward, _rows(g), _rows(y), dx)
+        return (dx.reshape(g.shape),)
+
+    def definition(x):
+        shifted = x - amax(x.detach(), -1, keepdim=True)
+        return shifted - log(sum(exp(shifted), -1, keepdim=True))
+
+
+def _along(operation, x: Tensor, dim: int | None, dtype, what: str) -> Tensor:
+    if dim is None:
+        raise TypeError(f"{what}: say along which dimension: {what}(x, dim=-1)")
+    x = x if dtype is None else x.to(dtype)
+    _only_floats(x, what)
+    if x.ndim == 0:
+        return reshape(operation(reshape(x, 1)), ())
+    dim = _dim(x, dim, what)
+    if x.numel() == 0:
+        return x.clone()
+    return operation(x) if dim == x.ndim - 1 else transpose(operation(transpose(x, dim, -1)), dim, -1)
+
+
+def softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
+    r"""y_i = e^{x_i} / \sum_j e^{x_j} along `dim`."""
+    return _along(softmax_, x, dim, dtype, "softmax")
+
+
+def log_softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
+    r"""y_i = x_i - \ln \sum_j e^{x_j} along `dim`."""
+    return _along(log_softmax_, x, dim, dtype, "log_softmax")
+
+
+@op
+class linear_:
+    r"y_{ij} = \sum_k x_{ik} w_{jk} + b_j, then \max(0, y) if relu"
+
+    def forward(x, weight, bias, relu):
+        rows = _flat_rows(x)
+        y = empty((rows.shape[0], weight.shape[0]), x.dtype)
+        scratch = empty(kernels.matmul.linear_scratch(rows.shape, weight.shape), x.dtype)
+        bias = _absent(x) if bias is None else contiguous(bias)
+        launch(kernels.matmul.linear, rows, weight, bias, int(relu), y, scratch)
+        return y.reshape(*x.shape[:-1], weight.shape[0])
+
+    def backward(needs, g, y, x, weight, bias, relu):
+        if relu:
+            g = _elementwise(kernels.elementwise.relu_backward, g, y)
+        g, x_rows = _flat_rows(g), _flat_rows(x)
+        dx = _matmul(g[None], weight[None])[0].reshape(x.shape) if needs[0] else None
+        dweight = _matmul(g.T[None], x_rows[None])[0] if needs[1] else None
+        dbias = _reduce(kernels.reduce.reduce_sum, g, (0,), False) if needs[2] else None
+        return dx, dweight, dbias, None
+
+    def definition(x, weight, bias, relu):
+        y = matmul(x, t(weight))
+        y = y if bias is None else y + bias
+        return maximum(y, 0) if relu else y
+
+
+def _flat_rows(x: np.ndarray) -> np.ndarray:
+    """x (..., n) as rows (R, n) of any strides, copied only where it must be."""
+    shape = math.prod(x.shape[:-1]), x.shape[-1]
+    try:
+        return np.reshape(x, shape, copy=None if state.meta else False)
+    except ValueError:
+        return contiguous(x).reshape(shape)
+
+
+def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
+    """y = x w^T + b, then max(0, y) if relu; x (..., K), w (N, K), b (N)."""
+    if weight.ndim == 1 and bias is None and not relu:
+        return matmul(x, weight)
+    if weight.ndim != 2 or x.ndim == 0 or x.shape[-1] != weight.shape[1]:
+        raise RuntimeError(
+            f"linear: x {x.shape} with weight {weight.shape}: the last size of x must be the last size of the weight "
+            "(out, in)"
+        )
+    if bias is not None and bias.shape != weight.shape[:1]:
+        raise RuntimeError(f"linear: bias {bias.shape} with weight {weight.shape}: expected shape {weight.shape[:1]}")
+    if len({v.dtype for v in (x, weight, bias) if v is not None}) > 1:
+        raise RuntimeError(
+            f"linear: x is {x.dtype}, weight is {weight.dtype}: the dtypes must be equal; use .to(dtype)"
+        )
+    return linear_(x, weight, bias, bool(relu))
+
+
+@op
+class layer_norm_:
+    r"y_i = \gamma_i (x_i - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta_i along the last dimension"
+
+    def forward(x, weight, bias, eps):
+        rows = _rows(x)
+        y, mean, rstd = empty(rows.shape, x.dtype), empty(rows.shape[:1], x.dtype), empty(rows.shape[:1], x.dtype)
+        weight, bias = (_absent(x) if p is None else contiguous(p) for p in (weight, bias))
+        launch(kernels.norm.layer_norm, rows, weight, bias, _number(eps, x.dtype), y, mean, rstd)
+        return y.reshape(x.shape), mean, rstd
+
+    def backward(needs, g, y, x, weight, bias, eps, mean, rstd):
+        rows = _rows(x)
+        dx = empty(rows.shape, x.dtype)
+        dweight = empty(weight.shape, x.dtype) if weight is not None else _absent(x)
+        dbias = empty(bias.shape, x.dtype) if bias is not None else _absent(x)
+        gamma = _absent(x) if weight is None else contiguous(weight)
+        scratch = empty(kernels.norm.layer_norm_backward_scratch(*rows.shape), x.dtype)
+        launch(kernels.norm.layer_norm_backward, _rows(g), rows, gamma, mean, rstd, dx, dweight, dbias, scratch)
+        return dx.reshape(x.shape), dweight if needs[1] else None, dbias if needs[2] else None, None
+
+    def definition(x, weight, bias, eps):
+        centred = x - mean(x, -1, keepdim=True)
+        y = centred / sqrt(mean(centred * centred, -1, keepdim=True) + eps)
+        y = y if weight is None else y * weight
+        return y if bias is None else y + bias
+
+
+@op
+class rms_norm_:
+    r"y_i = \gamma_i x_i / \sqrt{\frac1D \sum_j x_j^2 + \epsilon} along the last dimension"
+
+    def forward(x, weight, eps):
+        rows = _rows(x)
+        y, rstd = empty(rows.shape, x.dtype), empty(rows.shape[:1], x.dtype)
+        weight = _absent(x) if weight is None else contiguous(weight)
+        launch(kernels.norm.rms_norm, rows, weight, _number(eps, x.dtype), y, rstd)
+        return y.reshape(x.shape), rstd
+
+    def backward(needs, g, y, x, weight, eps, rstd):
+        rows = _rows(x)
+        dx = empty(rows.shape, x.dtype)
+        dweight = empty(weight.shape, x.dtype) if weight is not None else _absent(x)
+        gamma = _absent(x) if weight is None else contiguous(weight)
+        scratch = empty(kernels.norm.rms_norm_backward_scratch(*rows.shape), x.dtype)
+        launch(kernels.norm.rms_norm_backward, _rows(g), rows, gamma, rstd, dx, dweight, scratch)
+        return dx.reshape(x.shape), dweight if needs[1] else None, None
+
+    def definition(x, weight, eps):
+        y = x / sqrt(mean(x * x, -1, keepdim=True) + eps)
+        return y if weight is None else y * weight
+
+
+@op
+class attention:
+    r"y_i = \sum_m \mathrm{softmax}_m(s\, q_i \cdot k_m) v_m over the m that the mask allows; a row without any gives 0"
+
+    def forward(q, k, v, mask, scale, is_causal):
+        B, H, C, K = q.shape
+        M, Kv = v.shape[-2:]
+        y = empty((B, C, H, Kv), q.dtype).transpose(0, 2, 1, 3)  # heads side by side: joining them is no copy
+        lse = empty((B, H, C), q.dtype)
+        scratch = empty(kernels.attention.attention_scratch(B, H, C, M, K, Kv), q.dtype)
+        settings = _number(scale, q.dtype), int(is_causal)
+        launch(kernels.attention.attention, q, k, v, _mask(mask, (B, H, C, M)), *settings, y, lse, scratch)
+        return y, lse
+
+    def backward(needs, g, y, q, k, v, mask, scale, is_causal, lse):
+        B, H, C, K = q.shape
+        M, Kv = v.shape[-2:]
+        dq, dk, dv = (empty((B, n, H, w), q.dtype).transpose(0, 2, 1, 3) for n, w in ((C, K), (M, K), (M, Kv)))
+        scratch = empty(kernels.attention.attention_backward_scratch(B, H, C, M, K, Kv), q.dtype)
+        settings = lse, _number(scale, q.dtype), int(is_causal)
+        mask = _mask(mask, (B, H, C, M))
+        launch(kernels.attention.attention_backward, g, q, k, v, mask, y, *settings, dq, dk, dv, scratch)
+        return dq, dk, dv, None, None, None
+
+    def definition(q, k, v, mask, scale, is_causal):
+        scores = matmul(q, transpose(k, -1, -2)) * scale
+        allowed = tensor(np.ones(scores.shape[-2:], bool)) if mask is None else mask
+        if is_causal:
+            allowed = logical_and(allowed, tensor(np.tri(*scores.shape[-2:], dtype=bool)))
+        allowed = expand(allowed, scores.shape)
+        lowest = amin(scores.detach(), -1, keepdim=True)
+        peak = amax(where(allowed, scores.detach(), lowest), -1, keepdim=True)
+        e = where(allowed, exp(where(allowed, scores - peak, 0)), 0)
+        total = sum(e, -1, keepdim=True)
+        return matmul(e / where(total == 0, 1, total), v)
+
+
+def _mask(mask: np.ndarray | None, shape: tuple) -> np.ndarray:
+    return np.empty((0, 0, 0, 0), bool) if mask is None else expand_.view(mask, shape)
+
+
+@op
+class cross_entropy_rows:
+    r"y_i = \ln \sum_j e^{x_{ij}} - (1 - s) x_{i t_i} - \frac{s}{V} \sum_j x_{ij}; 0 where t_i is the ignored index"
+
+    def forward(x, target, ignore_index, label_smoothing):
+        rows = contiguous(x)
+        y, lse = empty(rows.shape[:1], x.dtype), empty(rows.shape[:1], x.dtype)
+        host(_check_targets, target, rows.shape[1], ignore_index)
+        settings = ignore_index, _number(label_smoothing, x.dtype)
+        launch(kernels.loss.cross_entropy, rows, contiguous(target), *settings, y, lse)
+        return y, lse
+
+    def backward(needs, g, y, x, target, ignore_index, label_smoothing, lse):
+        dx = empty(x.shape, x.dtype)
+        settings = lse, ignore_index, _number(label_smoothing, x.dtype)
+        launch(kernels.loss.cross_entropy_backward, contiguous(g), contiguous(x), contiguous(target), *settings, dx)
+        return dx, None, None, None
+
+    def definition(x, target, ignore_index, label_smoothing):
+        counted = target != ignore_index
+        logp = log_softmax_.definition(x)
+        picked = reshape(gather(logp, 1, reshape(where(counted, target, 0), (-1, 1))), (-1,))
+        loss = -picked if label_smoothing == 0 else -(picked * (1 - label_smoothing) + mean(logp, 1) * label_smoothing)
+        return where(counted, loss, 0)
+
+
+def _check_targets(target: np.ndarray, classes: int, ignore_index: int) -> None:
+    wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
+    if wrong.any():
+        raise IndexError(
+            f"cross_entropy: target {target[wrong][0]} is outside 0 to {classes - 1} "
+            f"(and is not ignore_index {ignore_index})"
+        )

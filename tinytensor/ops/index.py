@@ -1,0 +1,260 @@
+"""Rows and elements by their numbers; the gradient adds up at the place an element came from."""
+
+import builtins
+import math
+
+import numpy as np
+
+from tinytensor import kernels
+from tinytensor.creation import zeros
+from tinytensor.launch import contiguous, empty, host, launch, move, state
+from tinytensor.ops.shape import _dim, broadcast_tensors, flatten, permute, reshape, slice_
+from tinytensor.tensor import Meta, Tensor, bool_, int64, op
+
+
+@op
+class take:
+    r"y_{r} = x_{i_r}: rows of x by their number"
+
+    def forward(x, index):
+        rows, index = contiguous(x), contiguous(index)
+        width = math.prod(x.shape[1:])
+        y = empty(index.shape + x.shape[1:], x.dtype)
+        launch(kernels.index.take, rows.reshape(x.shape[0], width), index.reshape(-1), y.reshape(index.size, width))
+        return y
+
+    def grad_x(g, y, x, index):
+        return scatter_rows(g, index, x.shape)
+
+
+@op
+class scatter_rows:
+    r"y_v = \sum_{r: i_r = v} x_r: rows added up at their numbers"
+
+    def forward(x, index, shape):
+        y = empty(shape, x.dtype)
+        width = math.prod(shape[1:])
+        rows = contiguous(x).reshape(index.size, width)
+        launch(kernels.index.scatter_add, rows, contiguous(index).reshape(-1), y.reshape(shape[0], width))
+        return y
+
+    def grad_x(g, y, x, index, shape):
+        return take(g, index)
+
+
+@op
+class gather_:
+    r"y_{..j..} = x_{.. i_{..j..} ..} along one dimension"
+
+    def forward(x, index, dim):
+        y = empty(index.shape, x.dtype)
+        outer, inner = math.prod(index.shape[:dim]), math.prod(index.shape[dim + 1 :])
+        rows = contiguous(x[tuple(slice(n) if d != dim else slice(None) for d, n in enumerate(index.shape))])
+        shapes = (outer, x.shape[dim], inner), (outer, index.shape[dim], inner)
+        launch(
+            kernels.index.gather, rows.reshape(shapes[0]), contiguous(index).reshape(shapes[1]), y.reshape(shapes[1])
+        )
+        return y
+
+    def grad_x(g, y, x, index, dim):
+        return gather_backward(g, index, x.shape, dim)
+
+
+@op
+class gather_backward:
+    r"y_{..i..} = \sum_{j: i_j = i} x_{..j..} along one dimension"
+
+    def forward(x, index, shape, dim):
+        outer, inner = math.prod(index.shape[:dim]), math.prod(index.shape[dim + 1 :])
+        seen = index.shape[:dim] + (shape[dim],) + index.shape[dim + 1 :]
+        part = empty(seen, x.dtype)
+        rows, at = (contiguous(a).reshape(outer, index.shape[dim], inner) for a in (x, index))
+        launch(kernels.index.gather_backward, rows, at, part.reshape(outer, shape[dim], inner))
+        if seen == tuple(shape):
+            return part
+        y = empty(shape, x.dtype)
+        move(np.zeros((), x.dtype), y)
+        move(part, y[tuple(slice(n) for n in seen)])
+        return y
+
+    def grad_x(g, y, x, index, shape, dim):
+        return gather_(g, index, dim)
+
+
+def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """y[i][j] = x[index[i][j]][j] (dim 0) or x[i][index[i][j]] (dim 1), and so on."""
+    dim = _dim(x, dim, "gather")
+    if index.dtype.kind != "i":
+        raise RuntimeError(f"gather: the index must be an integer tensor, got {index.dtype}")
+    if x.ndim == 0:
+        return reshape(x, index.shape)
+    if index.ndim != x.ndim or builtins.any(
+        n > m for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=False)) if d != dim
+    ):
+        raise RuntimeError(f"gather: index {index.shape} does not fit x {x.shape}: only dimension {dim} may be larger")
+    host(check_range, index._data, x.shape[dim], "gather")
+    return gather_(x, index.to(int64), dim)
+
+
+def check_range(index: np.ndarray, n: int, what: str) -> None:
+    if isinstance(index, Meta):
+        return  # a shape without values
+    if index.size and (index.min() < 0 or index.max() >= n):
+        wrong = index.min() if index.min() < 0 else index.max()
+        raise IndexError(f"{what}: index {wrong} is outside 0 to {n - 1}")
+
+
+def embedding(index: Tensor, weight: Tensor) -> Tensor:
+    """y = the rows of the weight (V, D) that the index names; y has the index's shape and D."""
+    if not isinstance(index, Tensor) or index.dtype.kind != "i":
+        raise RuntimeError(f"embedding: expected an integer tensor of indices, got {getattr(index, 'dtype', index)}")
+    if weight.ndim != 2:
+        raise RuntimeError(f"embedding: expected a weight of shape (V, D), got {weight.shape}")
+    host(check_range, index._data, weight.shape[0], "embedding")
+    return take(weight, index.to(int64))
+
+
+def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    """y = the slices of x along `dim` that the index names."""
+    dim = _dim(x, dim, "index_select")
+    return x[(slice(None),) * dim + (index,)]
+
+
+def nonzero(x: Tensor, as_tuple: bool = False):
+    """The indices of the elements that are not zero: (n, ndim), or one tensor a dimension."""
+    found = np.nonzero(x._values("nonzero()"))
+    return (
+        tuple(Tensor(i) for i in found)
+        if as_tuple
+        else Tensor(np.stack(found, 1) if found else np.zeros((1, 0), int64))
+    )
+
+
+def masked_select(x: Tensor, mask: Tensor) -> Tensor:
+    """The elements of x where the mask holds, in order, as a vector."""
+    x, mask = broadcast_tensors(x, mask)
+    return x[mask]
+
+
+def getitem(x: Tensor, key) -> Tensor:
+    """y = x[key]: a view for slices and whole numbers, a copy where index tensors or masks are among them."""
+    key = _key(x, key)
+    if not builtins.any(isinstance(k, np.ndarray) for k in key):
+        return slice_(x, key)
+    rows, index, finish = _advanced(x, key)
+    return finish(take(rows, index))
+
+
+@op
+class put:
+    r"y = x, but y[p_r] = v_r at positions in the flattened tensor"
+
+    def forward(x, positions, value):
+        y = empty(x.shape, x.dtype)
+        move(x, y)
+        host(_put, y.reshape(-1), positions, value)
+        return y
+
+    def grad_x(g, y, x, positions, value):
+        return put(g, positions, zeros(value.shape, dtype=g.dtype))
+
+    def grad_value(g, y, x, positions, value):
+        return take(flatten(g), positions)
+
+
+def _put(flat, positions, value):
+    flat[positions] = value
+
+
+def _key(x: Tensor, key) -> tuple:
+    """The key as a tuple in which index tensors, lists and masks are int64 arrays (masks: one per dimension)."""
+    key = key if isinstance(key, tuple) else (key,)
+    if builtins.any(isinstance(k, list) for k in key) or builtins.any(isinstance(k, np.ndarray) for k in key):
+        key = tuple(Tensor(np.asarray(k)) if isinstance(k, list | np.ndarray) else k for k in key)
+    result = []
+    for k in key:
+        if isinstance(k, Tensor):
+            if k.dtype is bool_:
+                if k.ndim == 0:
+                    raise IndexError("indexing: a 0-d mask is not offered; use where()")
+                at = len([e for e in result if e is not None and e is not Ellipsis])
+                part = x.shape[at : at + k.ndim]
+                if Ellipsis not in result and k.shape != part:
+                    raise IndexError(
+                        f"indexing: the mask of shape {k.shape} does not match shape {x.shape} at dimension {at}"
+                    )
+                result.extend(np.nonzero(k._values("a mask as index")))
+            elif k.dtype.kind == "i":
+                result.append(int(k.item()) if k.ndim == 0 and state.recording is None else k._data)
+            else:
+                raise IndexError(f"indexing: tensors used as indices must be integer or bool, this one is {k.dtype}")
+        elif isinstance(k, float | str):
+            raise IndexError(f"indexing: expected whole numbers, slices, None, ... or tensors, got {k!r}")
+        elif isinstance(k, slice) and k.step is not None and k.step <= 0:
+            raise ValueError(f"indexing: the step of a slice must be positive, got {k.step}; use flip()")
+        else:
+            result.append(k)
+    used = builtins.sum(k is not None and k is not Ellipsis for k in result)
+    if used > x.ndim:
+        raise IndexError(f"indexing: {used} indices for a tensor of shape {x.shape} with {x.ndim} dimensions")
+    if Ellipsis in [k for k in result if not isinstance(k, np.ndarray)]:
+        at = next(i for i, k in enumerate(result) if k is Ellipsis)
+        result[at : at + 1] = [slice(None)] * (x.ndim - used)
+    dim = 0
+    for k in result:
+        if k is None:
+            continue
+        if isinstance(k, int | np.integer) and not -x.shape[dim] <= k < x.shape[dim]:
+            raise IndexError(f"indexing: index {k} is out of range for dimension {dim} of shape {x.shape}")
+        dim += 1
+    return tuple(result)
+
+
+def _advanced(x: Tensor, key: tuple):
+    """x[key] as rows of a matrix: (rows (V, ...), index, how to arrange the taken rows).
+
+    First the slices are cut, then the dimensions that index arrays address are brought to the front and made one.
+    """
+    basic = tuple(slice(None) if isinstance(k, np.ndarray) else k for k in key)
+    x = slice_(x, basic)
+    places, dim = [], 0
+    for k in key:  # where each index array's dimension is, once whole numbers are gone and Nones are there
+        if isinstance(k, np.ndarray):
+            places.append(dim)
+        dim += not isinstance(k, int | np.integer)
+    arrays = [k for k in key if isinstance(k, np.ndarray)]
+    try:
+        shape = np.broadcast_shapes(*(a.shape for a in arrays))
+    except ValueError:
+        shapes = ", ".join(str(a.shape) for a in arrays)
+        raise IndexError(f"indexing: index tensors of shapes {shapes} do not broadcast") from None
+    sizes = tuple(x.shape[p] for p in places)
+    index = empty(shape, int64)
+    host(_flat_index, arrays, sizes, index)
+    rest = [d for d in range(x.ndim) if d not in places]
+    rows = permute(x, places + rest)
+    rows = reshape(rows, (math.prod(sizes), *rows.shape[len(places) :]))
+
+    together = places == list(range(places[0], places[0] + len(places)))
+
+    def finish(taken: Tensor) -> Tensor:
+        """Index arrays that stand together leave their dimensions at their place, others in front."""
+        before = len([d for d in rest if d < places[0]]) if together else 0
+        if not before:
+            return taken
+        n = len(shape)
+        order = [*range(n, n + before), *range(n), *range(n + before, taken.ndim)]
+        return permute(taken, order)
+
+    return rows, Tensor(index), finish
+
+
+def _flat_index(arrays: list[np.ndarray], sizes: tuple[int, ...], index: np.ndarray) -> None:
+    """index = the arrays' position in row-major order; negative numbers count from the end."""
+    index[...] = 0
+    for array, n in zip(arrays, sizes, strict=True):
+        if array.size and (array.min() < -n or array.max() >= n):
+            wrong = array.max() if array.max() >= n else array.min()
+            raise IndexError(f"indexing: index {wrong} is out of range for a dimension of size {n}")
+        index *= n
+        index += np.where(array < 0, array + n, array)

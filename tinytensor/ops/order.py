@@ -1,0 +1,76 @@
+"""Order and chance."""
+
+import numpy as np
+
+from tinytensor import kernels
+from tinytensor.creation import rand, zeros
+from tinytensor.launch import empty, host, launch, move
+from tinytensor.ops.index import gather
+from tinytensor.ops.reduce import ValuesIndices
+from tinytensor.ops.shape import _dim, _rows, narrow, stack
+from tinytensor.tensor import Tensor, int64
+
+
+def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
+    """The indices that sort x along `dim` (equal elements keep their order; NaN counts as the largest)."""
+    if x.ndim == 0:
+        return zeros((), dtype=int64)
+    dim = _dim(x, dim, "argsort")
+    last = np.moveaxis(x._data, dim, -1)
+    rows = _rows(last)
+    index, scratch = empty(rows.shape, int64), empty(rows.shape, int64)
+    launch(kernels.index.argsort, rows, int(descending), index, scratch)
+    return Tensor(np.moveaxis(index.reshape(last.shape), -1, dim))
+
+
+def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False):
+    """x in ascending (or descending) order along `dim`: (values, indices)."""
+    index = argsort(x, dim, descending)
+    return ValuesIndices((gather(x, dim, index) if x.ndim else x.clone(), index))
+
+
+def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
+    """The k largest (or smallest) elements along `dim`, in order: (values, indices)."""
+    at = _dim(x, dim, "topk")
+    n = x.shape[at] if x.ndim else 1
+    if not 0 <= k <= n:
+        raise RuntimeError(f"topk: k = {k} is outside 0 to {n}, the size of dimension {dim} of shape {x.shape}")
+    if x.ndim == 0:
+        return ValuesIndices((x.clone(), zeros((), dtype=int64)))
+    index = narrow(argsort(x, at, largest), at, 0, k)
+    return ValuesIndices((gather(x, at, index), index))
+
+
+def multinomial(p: Tensor, num_samples: int, replacement: bool = False, *, generator=None) -> Tensor:
+    """Indices drawn with probabilities proportional to p (rows of a matrix, or one vector)."""
+    if p.ndim not in (1, 2):
+        raise RuntimeError(f"multinomial: expected weights of shape (n,) or (rows, n), got {p.shape}")
+    rows = _rows(p._data if p.ndim == 2 else p._data[None])
+    host(_check_weights, rows, num_samples, replacement)
+    draws = []
+    for _ in range(num_samples):
+        u, y = rand(rows.shape[0], dtype=p.dtype, generator=generator)._data, empty(rows.shape[:1], int64)
+        launch(kernels.index.sample_rows, rows, u, y)
+        draws.append(Tensor(y))
+        if not replacement and num_samples > 1:
+            remaining = empty(rows.shape, rows.dtype)
+            move(rows, remaining)
+            host(_strike_out, remaining, y)
+            rows = remaining
+    result = stack(draws, 1)
+    return result if p.ndim == 2 else result[0]
+
+
+def _check_weights(rows: np.ndarray, num_samples: int, replacement: bool) -> None:
+    if not np.isfinite(rows).all() or (rows < 0).any():
+        raise RuntimeError("multinomial: the weights must be finite and not negative")
+    possible = (rows > 0).sum(1)
+    if (possible < (1 if replacement else num_samples)).any():
+        raise RuntimeError(
+            f"multinomial: a row has {possible.min()} positive weights, too few for {num_samples} draws"
+            f"{'' if replacement else ' without replacement'}"
+        )
+
+
+def _strike_out(rows: np.ndarray, chosen: np.ndarray) -> None:
+    rows[np.arange(len(rows)), chosen] = 0

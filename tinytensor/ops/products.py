@@ -1,0 +1,206 @@
+"""Products of matrices."""
+
+import builtins
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tinytensor import kernels
+from tinytensor.creation import tensor
+from tinytensor.launch import contiguous, empty, launch, state
+from tinytensor.ops.elementwise import where
+from tinytensor.ops.reduce import sum
+from tinytensor.ops.shape import expand, expand_, flatten, permute, reshape, squeeze, transpose, unsqueeze
+from tinytensor.tensor import Tensor, op
+
+
+def _matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """y[n] = a[n] b[n] on arrays (n, M, K) and (n, K, N) of any strides."""
+    y = empty((a.shape[0], a.shape[1], b.shape[2]), a.dtype)
+    scratch = empty(kernels.matmul.matmul_scratch(a.shape, b.shape), a.dtype)
+    launch(kernels.matmul.matmul, a, b, y, scratch)
+    return y
+
+
+def _batched(x: np.ndarray, batch: tuple) -> np.ndarray:
+    """x (..., M, K) as (n, M, K) with its batch dimensions broadcast to `batch`."""
+    x = expand_.view(x, batch + x.shape[-2:])
+    try:
+        return np.reshape(x, (math.prod(batch), *x.shape[-2:]), copy=None if state.meta else False)
+    except ValueError:
+        return contiguous(x).reshape(math.prod(batch), *x.shape[-2:])
+
+
+@op
+class matmul_:
+    r"y_{ij} = \sum_k a_{ik} b_{kj}, for each matrix of the batch"
+
+    def forward(a, b):
+        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        y = _matmul(_batched(a, batch), _batched(b, batch))
+        return y.reshape(*batch, a.shape[-2], b.shape[-1])
+
+    def grad_a(g, y, a, b):
+        return matmul_(g, transpose(b, -1, -2))
+
+    def grad_b(g, y, a, b):
+        return matmul_(transpose(a, -1, -2), g)
+
+
+def matmul(a: Tensor, b: Tensor) -> Tensor:
+    r"""y_{ij} = \sum_k a_{ik} b_{kj}.
+
+    Vectors are rows or columns as needed; further dimensions are a batch, and broadcast.
+    """
+    if not isinstance(b, Tensor) or not isinstance(a, Tensor):
+        raise TypeError(f"matmul: expected two tensors, got {type(a).__name__} @ {type(b).__name__}; use * for numbers")
+    if a.ndim == 0 or b.ndim == 0:
+        raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: expected at least 1 dimension each; use * for numbers")
+    if a.dtype != b.dtype:
+        raise RuntimeError(f"matmul: {a.dtype} @ {b.dtype}: the dtypes must be equal; convert one with .to(dtype)")
+    inner = b.shape[-2] if b.ndim > 1 else b.shape[0]
+    if a.shape[-1] != inner:
+        raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: the inner sizes {a.shape[-1]} and {inner} must be equal")
+    left = unsqueeze(a, 0) if a.ndim == 1 else a
+    right = unsqueeze(b, 1) if b.ndim == 1 else b
+    if left.ndim > 2 and right.ndim == 2:  # one tall matrix instead of a batch: one product, and one for b's gradient
+        y = reshape(matmul_(flatten(left, 0, -2), right), (*left.shape[:-1], right.shape[-1]))
+    else:
+        try:
+            np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+        except ValueError:
+            raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: the batch sizes do not broadcast") from None
+        y = matmul_(left, right)
+    if a.ndim == 1:
+        y = squeeze(y, -2)
+    return squeeze(y, -1) if b.ndim == 1 else y
+
+
+def _square_product(a, b, ndim, what):
+    if a.ndim != ndim or b.ndim != ndim:
+        raise RuntimeError(f"{what}: expected {ndim}-d tensors, got {a.shape} and {b.shape}; use matmul()")
+    return matmul(a, b)
+
+
+def mm(a: Tensor, b: Tensor) -> Tensor:
+    """y = a b of two matrices."""
+    return _square_product(a, b, 2, "mm")
+
+
+def bmm(a: Tensor, b: Tensor) -> Tensor:
+    """y = a b of two batches of matrices."""
+    return _square_product(a, b, 3, "bmm")
+
+
+def mv(a: Tensor, b: Tensor) -> Tensor:
+    """y = a b of a matrix and a vector."""
+    return matmul(a, b)
+
+
+def dot(a: Tensor, b: Tensor) -> Tensor:
+    """y = sum_i a_i b_i of two vectors."""
+    return _square_product(a, b, 1, "dot")
+
+
+def outer(a: Tensor, b: Tensor) -> Tensor:
+    """y_{ij} = a_i b_j."""
+    return unsqueeze(a, 1) * unsqueeze(b, 0)
+
+
+def einsum(equation: str, *operands) -> Tensor:
+    """y = the sum over the letters that do not appear after the arrow, as in "bik,bkj->bij"; "..." is a batch.
+
+    Pairs of operands are multiplied from left to right, each as one matrix product.
+    """
+    operands = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], Sequence) else list(operands)
+    terms, output = _einsum_letters(equation, operands)
+    operands = [_einsum_diagonal(x, term) for x, term in zip(operands, terms, strict=True)]
+    terms = ["".join(dict.fromkeys(term)) for term in terms]
+    result, have = operands[0], terms[0]
+    for i, (x, letters) in enumerate(zip(operands[1:], terms[1:], strict=True), 2):
+        later = set(output).union(*terms[i:])
+        result, have = _einsum_pair(result, have, x, letters, later)
+    result, have = _einsum_sum(result, have, set(output))
+    return permute(result, [have.index(c) for c in output]) if output else result
+
+
+def _einsum_letters(equation, operands):
+    left, arrow, right = equation.replace(" ", "").partition("->")
+    strange = {c for c in (left + right).replace("...", "") if not c.isalpha() and c != ","}
+    if strange:
+        raise RuntimeError(f"einsum: {equation!r} may have letters, commas, '...' and '->', but not {sorted(strange)}")
+    terms = left.split(",")
+    if len(terms) != len(operands):
+        raise RuntimeError(f"einsum: {equation!r} names {len(terms)} operands, but {len(operands)} came")
+    spare = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"[::-1]
+    spare = [c for c in spare if c not in equation]
+    dots = builtins.max(
+        x.ndim - len(term.replace("...", "")) if "..." in term else 0 for x, term in zip(operands, terms, strict=True)
+    )
+    batch = "".join(spare[: builtins.max(dots, 0)])
+    full_terms, sizes = [], {}
+    for x, term in zip(operands, terms, strict=True):
+        if "..." in term:
+            n = x.ndim - len(term) + 3
+            term = term.replace("...", batch[len(batch) - n :] if n > 0 else "")
+        if len(term) != x.ndim:
+            raise RuntimeError(
+                f"einsum: {term!r} in {equation!r} names {len(term)} dimensions, but its operand has shape {x.shape}"
+            )
+        for letter, n in zip(term, x.shape, strict=True):
+            if sizes.setdefault(letter, n) != n and 1 not in (n, sizes[letter]):
+                raise RuntimeError(f"einsum: letter {letter!r} in {equation!r} has the sizes {sizes[letter]} and {n}")
+        full_terms.append(term)
+    if arrow:
+        output = right.replace("...", batch)
+    else:
+        joined = "".join(full_terms)
+        output = batch + "".join(sorted(c for c in set(joined) if joined.count(c) == 1 and c not in batch))
+    unknown = set(output) - set("".join(full_terms))
+    if unknown or len(set(output)) < len(output):
+        raise RuntimeError(
+            f"einsum: the output {output!r} of {equation!r} must use each letter once, and only known ones"
+        )
+    return full_terms, output
+
+
+def _einsum_diagonal(x, term):
+    """x with letters that it repeats reduced to the diagonal."""
+    for letter in dict.fromkeys(term):
+        while term.count(letter) > 1:
+            a = term.index(letter)
+            b = term.index(letter, a + 1)
+            n = x.shape[a]
+            mask = reshape(tensor(np.eye(n, dtype=bool)), [n if d in (a, b) else 1 for d in range(x.ndim)])
+            x = sum(where(mask, x, 0), b)
+            term = term[:b] + term[b + 1 :]
+    return x
+
+
+def _einsum_sum(x, letters, keep):
+    gone = [d for d, c in enumerate(letters) if c not in keep]
+    return (sum(x, gone) if gone else x), "".join(c for c in letters if c in keep)
+
+
+def _einsum_pair(a, la, b, lb, later):
+    """One matrix product: batch letters, then rows of a, then columns of b; the rest is summed."""
+    a, la = _einsum_sum(a, la, later | set(lb))
+    b, lb = _einsum_sum(b, lb, later | set(la))
+    shared = [c for c in la if c in lb]
+    batch = [c for c in shared if c in later]
+    inner = [c for c in shared if c not in later]
+    rows, columns = [c for c in la if c not in lb], [c for c in lb if c not in la]
+    size = {c: builtins.max(n, m) for c, n, m in ((c, a.shape[la.index(c)], b.shape[lb.index(c)]) for c in shared)}
+    size |= {c: a.shape[la.index(c)] for c in rows} | {c: b.shape[lb.index(c)] for c in columns}
+
+    def arranged(x, letters, order, *groups):
+        x = permute(x, [letters.index(c) for c in order])
+        x = expand(x, [size[c] for c in order])
+        return reshape(x, [size[c] for c in batch] + [math.prod(size[c] for c in group) for group in groups])
+
+    left = arranged(a, la, batch + rows + inner, rows, inner)
+    right = arranged(b, lb, batch + inner + columns, inner, columns)
+    y = matmul_(left, right)
+    letters = batch + rows + columns
+    return reshape(y, [size[c] for c in letters]), "".join(letters)

@@ -1,0 +1,330 @@
+"""Sums, products, extremes and the like, over any dimensions."""
+
+import builtins
+import math
+
+import numpy as np
+
+from tinytensor import kernels
+from tinytensor.launch import contiguous, empty, launch
+from tinytensor.ops.elementwise import absolute, exp, isnan, logical_and, logical_or, maximum, minimum, pow, root
+from tinytensor.ops.index import gather_backward
+from tinytensor.ops.shape import _dim, _dims, cat, expand, movedim, reshape
+from tinytensor.tensor import Tensor, bool_, int64, no_grad, op
+
+
+def _grouped(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    """x as (outer, n, inner), C-contiguous, with the reduced dimensions as the middle one."""
+    first = dims[0] if dims else x.ndim
+    if dims != tuple(range(first, first + len(dims))):  # not neighbours: bring them to the end
+        kept = tuple(d for d in range(x.ndim) if d not in dims)
+        x, first = x.transpose(kept + dims), len(kept)
+    last = first + len(dims)
+    shape = math.prod(x.shape[:first]), math.prod(x.shape[first:last]), math.prod(x.shape[last:])
+    return contiguous(x).reshape(shape)
+
+
+def _reduced(shape: tuple, dims: tuple, keepdim: bool) -> tuple:
+    return tuple(1 if d in dims else n for d, n in enumerate(shape) if keepdim or d not in dims)
+
+
+def _reduce(kernel, x: np.ndarray, dims: tuple, keepdim: bool, *extra, dtype=None) -> np.ndarray:
+    """y = kernel(x) over dims; `extra` makes further outputs or scratch of y's size, by their dtypes."""
+    rows = _grouped(x, dims)
+    y = empty((rows.shape[0], rows.shape[2]), dtype or x.dtype)
+    more = [empty(y.shape, e) for e in extra]
+    launch(kernel, rows, y, *more)
+    shape = _reduced(x.shape, dims, keepdim)
+    return tuple(a.reshape(shape) for a in (y, *more)) if extra else y.reshape(shape)
+
+
+def _spread(g: Tensor, shape: tuple, dims: tuple, keepdim: bool) -> Tensor:
+    """g, which has the reduced shape, seen in the shape before."""
+    return expand(reshape(g, _reduced(shape, dims, True)), shape)
+
+
+@op
+class reduce_sum:
+    r"y = \sum_i x_i"
+
+    def forward(x, dims, keepdim):
+        return _reduce(kernels.reduce.reduce_sum, x, dims, keepdim)
+
+    def grad_x(g, y, x, dims, keepdim):
+        return _spread(g, x.shape, dims, keepdim)
+
+
+@op
+class reduce_prod:
+    r"y = \prod_i x_i"
+
+    def forward(x, dims, keepdim):
+        return _reduce(kernels.reduce.reduce_prod, x, dims, keepdim)
+
+    def definition(x, dims, keepdim):  # as a tree of products, so that a zero among the factors needs no division
+        rows = movedim(x, dims, tuple(range(len(dims))))
+        rows = reshape(rows, (math.prod(rows.shape[: len(dims)]), *rows.shape[len(dims) :]))
+        if not rows.shape[0]:
+            return reduce_sum(x, dims, keepdim) + 1
+        while (n := rows.shape[0]) > 1:
+            pairs = rows[: n // 2] * rows[n // 2 : n - n % 2]
+            rows = cat([pairs, rows[n - 1 :]]) if n % 2 else pairs
+        return reshape(rows[0], _reduced(x.shape, dims, keepdim))
+
+
+@op
+class reduce_amax:
+    r"y = \max_i x_i; equal maxima share the gradient"
+
+    def forward(x, dims, keepdim, nan_is_equal):
+        return _reduce(kernels.reduce.reduce_max, x, dims, keepdim, int64)[0]
+
+    def grad_x(g, y, x, dims, keepdim, nan_is_equal):
+        return _shared_among_equals(g, y, x, dims, keepdim, nan_is_equal)
+
+
+@op
+class reduce_amin:
+    r"y = \min_i x_i; equal minima share the gradient"
+
+    def forward(x, dims, keepdim, nan_is_equal):
+        return _reduce(kernels.reduce.reduce_min, x, dims, keepdim, int64)[0]
+
+    def grad_x(g, y, x, dims, keepdim, nan_is_equal):
+        return _shared_among_equals(g, y, x, dims, keepdim, nan_is_equal)
+
+
+def _shared_among_equals(g, y, x, dims, keepdim, nan_is_equal):
+    equal = x == _spread(y, x.shape, dims, keepdim)
+    if nan_is_equal:
+        equal = logical_or(equal, isnan(x))
+    equal = equal.to(g.dtype)
+    share = reshape(g, _reduced(x.shape, dims, True)) / reduce_sum(equal, dims, True)
+    return share * equal
+
+
+@op
+class reduce_max:
+    r"y = \max_i x_i and the first i where it stands"
+
+    outputs = 2
+
+    def forward(x, dims, keepdim):
+        return _reduce(kernels.reduce.reduce_max, x, dims, keepdim, int64)
+
+    def grad_x(g, y, x, dims, keepdim, index):
+        return _at_index(g, x.shape, dims, keepdim, index)
+
+
+@op
+class reduce_min:
+    r"y = \min_i x_i and the first i where it stands"
+
+    outputs = 2
+
+    def forward(x, dims, keepdim):
+        return _reduce(kernels.reduce.reduce_min, x, dims, keepdim, int64)
+
+    def grad_x(g, y, x, dims, keepdim, index):
+        return _at_index(g, x.shape, dims, keepdim, index)
+
+
+def _at_index(g, shape, dims, keepdim, index):
+    if not dims:
+        return g
+    kept = _reduced(shape, dims, True)
+    return gather_backward(reshape(g, kept), reshape(index, kept), shape, dims[0])
+
+
+@op
+class reduce_logsumexp:
+    r"y = \ln \sum_i e^{x_i}"
+
+    def forward(x, dims, keepdim):
+        return _reduce(kernels.reduce.reduce_logsumexp, x, dims, keepdim, x.dtype)[0]
+
+    def grad_x(g, y, x, dims, keepdim):
+        return _spread(g, x.shape, dims, keepdim) * exp(x - _spread(y, x.shape, dims, keepdim))
+
+
+@op
+class reduce_any:
+    r"y = \bigvee_i x_i"
+
+    def forward(x, dims, keepdim):
+        return _reduce(kernels.reduce.reduce_any, x, dims, keepdim)
+
+
+@op
+class reduce_all:
+    r"y = \bigwedge_i x_i"
+
+    def forward(x, dims, keepdim):
+        return _reduce(kernels.reduce.reduce_all, x, dims, keepdim)
+
+
+def _at_least_int64(x: Tensor, dtype) -> Tensor:
+    return x.to(dtype if dtype is not None else int64 if x.dtype.kind in "bi" else x.dtype)
+
+
+def sum(x: Tensor, dim=None, keepdim: bool = False, *, dtype=None) -> Tensor:
+    """y = sum of x over `dim` (one, several, or all); integers and bools give int64."""
+    return reduce_sum(_at_least_int64(x, dtype), _dims(x, dim, "sum"), keepdim)
+
+
+def prod(x: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
+    """y = product of x over `dim` (one or all); integers and bools give int64."""
+    return reduce_prod(_at_least_int64(x, dtype), _dims(x, dim, "prod"), keepdim)
+
+
+def _only_floats(x: Tensor, what: str) -> None:
+    if x.dtype.kind not in "fO":
+        raise RuntimeError(f"{what}: expected a floating-point tensor, got {x.dtype}; use x.float() first")
+
+
+def mean(x: Tensor, dim=None, keepdim: bool = False, *, dtype=None) -> Tensor:
+    """y = (1/n) sum of x over `dim`."""
+    x = x if dtype is None else x.to(dtype)
+    _only_floats(x, "mean")
+    dims = _dims(x, dim, "mean")
+    return reduce_sum(x, dims, keepdim) / math.prod(x.shape[d] for d in dims)
+
+
+def var(x: Tensor, dim=None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Tensor:
+    r"""y = \frac{1}{n - c} \sum_i (x_i - \bar x)^2 over `dim`, with the correction c = 1 unless told."""
+    _only_floats(x, "var")
+    if isinstance(dim, bool):  # PyTorch: var(unbiased)
+        dim, unbiased = None, dim
+    correction = int(unbiased) if correction is None else correction
+    dims = _dims(x, dim, "var")
+    centred = x - mean(x, dims, keepdim=True) if dims else x * 0
+    n = math.prod(x.shape[d] for d in dims)
+    total = reduce_sum(centred * centred, dims, keepdim)
+    return total / (n - correction) if n > correction else total / 0.0
+
+
+def std(x: Tensor, dim=None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Tensor:
+    """y = the square root of var; where that is 0 the gradient is 0 too."""
+    return root(var(x, dim, unbiased, keepdim, correction=correction))
+
+
+def amax(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
+    """y = the largest of x over `dim`; equal ones share the gradient."""
+    return reduce_amax(x, _nonempty(x, dim, "amax"), keepdim, False)
+
+
+def amin(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
+    """y = the smallest of x over `dim`; equal ones share the gradient."""
+    return reduce_amin(x, _nonempty(x, dim, "amin"), keepdim, False)
+
+
+def _nonempty(x: Tensor, dim, what: str) -> tuple[int, ...]:
+    dims = _dims(x, dim, what)
+    if math.prod(x.shape[d] for d in dims) == 0:
+        raise (IndexError if dim is not None else RuntimeError)(
+            f"{what}: nothing to choose from: shape {x.shape} is empty along dim {dim}; give a dim that is not"
+        )
+    return dims
+
+
+def _extreme(x: Tensor, dim, keepdim, all_of, one_of, pairwise, what):
+    if dim is None:
+        return all_of(x, _nonempty(x, None, what), False, True)  # NaN among the elements takes the gradient
+    if isinstance(dim, Tensor):
+        return pairwise(x, dim)
+    return one_of(x, _nonempty(x, dim, what), keepdim)
+
+
+def max(x: Tensor, dim=None, keepdim: bool = False):
+    """The largest element; over one `dim`: (values, indices), the first index where several are equal.
+
+    max(a, b) of two tensors is maximum(a, b).
+    """
+    return _pair("max", _extreme(x, dim, keepdim, reduce_amax, reduce_max, maximum, "max"))
+
+
+def min(x: Tensor, dim=None, keepdim: bool = False):
+    """The smallest element; over one `dim`: (values, indices), the first index where several are equal."""
+    return _pair("min", _extreme(x, dim, keepdim, reduce_amin, reduce_min, minimum, "min"))
+
+
+class ValuesIndices(tuple):
+    """What max, min, sort and topk return: `.values` and `.indices`."""
+
+    values = property(lambda self: self[0])
+    indices = property(lambda self: self[1])
+
+
+def _pair(what, result):
+    return ValuesIndices(result) if isinstance(result, tuple) else result
+
+
+def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """The (first) index of the largest element, of the flattened tensor if no dim is given."""
+    with no_grad():
+        return reduce_max(x, _nonempty(x, dim, "argmax"), keepdim)[1]
+
+
+def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
+    """The (first) index of the smallest element, of the flattened tensor if no dim is given."""
+    with no_grad():
+        return reduce_min(x, _nonempty(x, dim, "argmin"), keepdim)[1]
+
+
+def logsumexp(x: Tensor, dim, keepdim: bool = False) -> Tensor:
+    """y = log of the sum of e^x over `dim`."""
+    return reduce_logsumexp(x if x.dtype.kind in "fO" else x.float(), _dims(x, dim, "logsumexp"), keepdim)
+
+
+def any(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
+    """Is any element true (not zero)?"""
+    return reduce_any(x.to(bool_), _dims(x, dim, "any"), keepdim)
+
+
+def all(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
+    """Are all elements true (not zero)?"""
+    return reduce_all(x.to(bool_), _dims(x, dim, "all"), keepdim)
+
+
+def norm(x: Tensor, p: float = 2, dim=None, keepdim: bool = False) -> Tensor:
+    r"""y = (\sum_i |x_i|^p)^{1/p} over `dim`; p = 2 unless told, inf for the largest |x|."""
+    if p == 2:
+        return root(sum(x * x, dim, keepdim))
+    if p == math.inf:
+        return amax(absolute(x), dim, keepdim)
+    return pow(sum(pow(absolute(x), p), dim, keepdim), 1 / p)
+
+
+@op
+class cumsum_:
+    r"y_i = \sum_{j \le i} x_j (or \sum_{j \ge i} x_j)"
+
+    def forward(x, dim, reverse):
+        rows = _grouped(x, (dim,) if x.ndim else ())
+        y = empty(rows.shape, x.dtype)
+        launch(kernels.scan.cumsum, rows, int(reverse), y)
+        return y.reshape(x.shape)
+
+    def grad_x(g, y, x, dim, reverse):
+        return cumsum_(g, dim, not reverse)
+
+
+def cumsum(x: Tensor, dim: int, *, dtype=None) -> Tensor:
+    """y_i = x_0 + ... + x_i along `dim`."""
+    return cumsum_(_at_least_int64(x, dtype), _dim(x, dim, "cumsum"), False)
+
+
+def equal(a: Tensor, b: Tensor) -> bool:
+    """Have both the same shape and the same elements?"""
+    return a.shape == b.shape and builtins.bool(all(a == b))
+
+
+def isclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """y = [|a - b| <= atol + rtol |b|]."""
+    close = logical_or(absolute(a - b) <= atol + rtol * absolute(b), a == b)
+    return logical_or(close, logical_and(isnan(a), isnan(b))) if equal_nan else close
+
+
+def allclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
+    """Is |a - b| <= atol + rtol |b| everywhere?"""
+    return builtins.bool(all(isclose(a, b, rtol, atol, equal_nan)))

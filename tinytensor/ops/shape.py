@@ -1,0 +1,486 @@
+"""Data type, copies, and shape: most of these only look at memory that is there."""
+
+import builtins
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tinytensor.creation import as_dtype, check_device
+from tinytensor.launch import contiguous, empty, move, state
+from tinytensor.ops.elementwise import masked_fill
+from tinytensor.tensor import Tensor, op, result_type
+
+
+@op
+class cast:
+    r"y = x, in another dtype"
+
+    def forward(x, dtype):
+        y = empty(x.shape, dtype)
+        move(x, y)
+        return y
+
+    def grad_x(g, y, x, dtype):
+        return cast(g, x.dtype)
+
+
+@op
+class clone:
+    r"y = x, in memory of its own"
+
+    def forward(x):
+        y = empty(x.shape, x.dtype)
+        move(x, y)
+        return y
+
+    def grad_x(g, y, x):
+        return g
+
+
+def contiguous_(x: Tensor) -> Tensor:
+    """x itself if its elements lie in order, else a copy."""
+    return x if x._meta or x._data.flags.c_contiguous else clone(x)
+
+
+def to(x: Tensor, *args, dtype=None, device=None, copy: bool = False, non_blocking: bool = False) -> Tensor:
+    """x in another dtype (`x.to(float64)`, `x.to(other)`, `x.to("cpu")`); itself if nothing changes."""
+    for arg in args:
+        if isinstance(arg, Tensor):
+            dtype = arg.dtype
+        elif isinstance(arg, str):
+            device = arg
+        elif arg is not None:
+            dtype = arg
+    check_device(device, "to")
+    dtype = x.dtype if dtype is None else as_dtype(dtype)
+    if dtype != x.dtype:
+        return cast(x, dtype)
+    return clone(x) if copy else x
+
+
+@op
+class reshape_view:
+    r"y = x, read in another shape"
+
+    def view(x, shape):
+        return np.reshape(x, shape, copy=None if state.meta else False)
+
+    def grad_x(g, y, x, shape):
+        return reshape(g, x.shape)
+
+
+@op
+class permute_:
+    r"y_{i_{d_1} i_{d_2} ...} = x_{i_1 i_2 ...}"
+
+    def view(x, dims):
+        return x.transpose(dims)
+
+    def grad_x(g, y, x, dims):
+        return permute_(g, tuple(int(d) for d in np.argsort(dims)))
+
+
+@op
+class expand_:
+    r"y = x, repeated along new dimensions or those of size 1, without a copy"
+
+    def view(x, shape):
+        strides = (0,) * (len(shape) - x.ndim) + tuple(
+            0 if n == 1 and m != 1 else s
+            for n, m, s in zip(x.shape, shape[len(shape) - x.ndim :], x.strides, strict=True)
+        )
+        return np.lib.stride_tricks.as_strided(x, shape, strides)
+
+    def grad_x(g, y, x, shape):
+        return g  # summed to x's shape in backward()
+
+
+@op
+class slice_:
+    r"y = x[key] with slices, whole numbers, None and ... in the key"
+
+    def view(x, key):
+        return x[_with_dots(key)]
+
+    def grad_x(g, y, x, key):
+        return unslice(g, x.shape, key)
+
+
+@op
+class unslice:
+    r"y = 0 everywhere, but y[key] = x"
+
+    def forward(x, shape, key):
+        y = empty(shape, x.dtype)
+        move(np.zeros((), x.dtype), y)
+        move(x, y[_with_dots(key)])
+        return y
+
+    def grad_x(g, y, x, shape, key):
+        return slice_(g, key)
+
+
+def _with_dots(key):
+    """A key that always gives a view: without dots NumPy makes a scalar of one element, a copy."""
+    return key if key is ... else (*key, ...)
+
+
+@op
+class flip_:
+    r"y = x, back to front along the given dimensions"
+
+    def forward(x, dims):
+        return contiguous(np.flip(x, dims))
+
+    def grad_x(g, y, x, dims):
+        return flip_(g, dims)
+
+
+def _dim(x: Tensor, dim: int, what: str, extra: int = 0) -> int:
+    """A dimension's number counted from the front."""
+    n = x.ndim + extra
+    if not isinstance(dim, int | np.integer):
+        raise TypeError(f"{what}: dim must be a whole number, got {dim!r}")
+    if not -builtins.max(n, 1) <= dim < builtins.max(n, 1):
+        raise IndexError(
+            f"{what}: dim {dim} is out of range for shape {x.shape} (expected {-builtins.max(n, 1)} to "
+            f"{builtins.max(n, 1) - 1})"
+        )
+    return int(dim) % builtins.max(n, 1)
+
+
+def _dims(x: Tensor, dim, what: str) -> tuple[int, ...]:
+    """Dimensions counted from the front; None and () are all of them."""
+    if dim is None:
+        return tuple(range(x.ndim))
+    if isinstance(dim, int | np.integer):
+        return (_dim(x, dim, what),) if x.ndim else _dim_of_scalar(x, dim, what)
+    dims = tuple(_dim(x, d, what) for d in dim)
+    if len(set(dims)) < len(dims):
+        raise RuntimeError(f"{what}: a dimension appears twice in dim={tuple(dim)}")
+    return tuple(sorted(dims)) if dims else tuple(range(x.ndim))
+
+
+def _dim_of_scalar(x, dim, what):
+    _dim(x, dim, what)
+    return ()
+
+
+def _sizes(args: tuple) -> tuple:
+    """view(2, 3) and view((2, 3)) are the same."""
+    return tuple(args[0]) if len(args) == 1 and isinstance(args[0], Sequence) else tuple(args)
+
+
+def reshape(x: Tensor, *shape) -> Tensor:
+    """y = x in another shape, with one size -1 to be found; a view where memory allows, else a copy."""
+    wanted = _sizes(shape)
+    shape = _infer(x, wanted, "reshape")
+    try:
+        return reshape_view(x, shape)
+    except ValueError:
+        return reshape_view(clone(x), shape)
+
+
+def view(x: Tensor, *shape) -> Tensor:
+    """y = x in another shape, sharing memory."""
+    wanted = _sizes(shape)
+    if len(wanted) == 1 and isinstance(wanted[0], np.dtype):
+        raise TypeError("view: reading memory as another dtype is not offered; use .to(dtype)")
+    try:
+        return reshape_view(x, _infer(x, wanted, "view"))
+    except ValueError:
+        raise RuntimeError(
+            f"view: shape {x.shape} with strides {x.stride()} can't be read as {wanted} without a copy; use reshape()"
+        ) from None
+
+
+def view_as(x: Tensor, other: Tensor) -> Tensor:
+    """y = x in the shape of another tensor, sharing memory."""
+    return view(x, other.shape)
+
+
+def _infer(x: Tensor, shape: tuple, what: str) -> tuple[int, ...]:
+    shape = tuple(int(n) for n in shape)
+    known = math.prod(n for n in shape if n != -1)
+    if shape.count(-1) > 1 or builtins.any(n < -1 for n in shape):
+        raise RuntimeError(f"{what}: {shape}: sizes must be 0 or more, and at most one may be -1")
+    if -1 in shape and known and x.numel() % known == 0:
+        shape = tuple(x.numel() // known if n == -1 else n for n in shape)
+    if -1 in shape or math.prod(shape) != x.numel():
+        raise RuntimeError(f"{what}: {x.numel()} elements of shape {x.shape} do not fill the shape {shape}")
+    return shape
+
+
+def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    """y = x with the dimensions from start to end (inclusive) made one."""
+    if x.ndim == 0:
+        return reshape(x, 1)
+    start, end = _dim(x, start_dim, "flatten"), _dim(x, end_dim, "flatten")
+    if start > end:
+        raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim} for shape {x.shape}")
+    return reshape(x, x.shape[:start] + (math.prod(x.shape[start : end + 1]),) + x.shape[end + 1 :])
+
+
+def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """y = x with one dimension made several."""
+    dim = _dim(x, dim, "unflatten")
+    return (
+        reshape(x, x.shape[:dim] + tuple(sizes) + x.shape[dim + 1 :]) if -1 not in sizes else _unflatten(x, dim, sizes)
+    )
+
+
+def _unflatten(x, dim, sizes):
+    known = -math.prod(sizes)
+    return unflatten(x, dim, [x.shape[dim] // known if n == -1 else n for n in sizes])
+
+
+def permute(x: Tensor, *dims) -> Tensor:
+    """y = x with its dimensions in another order (a view)."""
+    dims = _sizes(dims)
+    order = tuple(_dim(x, d, "permute") for d in dims)
+    if sorted(order) != list(range(x.ndim)):
+        raise RuntimeError(f"permute: {dims} must name each of the {x.ndim} dimensions of shape {x.shape} once")
+    return permute_(x, order)
+
+
+def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
+    """y = x with two dimensions exchanged (a view)."""
+    if x.ndim == 0:
+        return x
+    order = list(range(x.ndim))
+    a, b = _dim(x, dim0, "transpose"), _dim(x, dim1, "transpose")
+    order[a], order[b] = b, a
+    return permute_(x, tuple(order))
+
+
+def t(x: Tensor) -> Tensor:
+    """y_{ji} = x_{ij}."""
+    if x.ndim > 2:
+        raise RuntimeError(f"t: expected at most 2 dimensions, got shape {x.shape}; use transpose() or .mT")
+    return x if x.ndim < 2 else permute_(x, (1, 0))
+
+
+def movedim(x: Tensor, source, destination) -> Tensor:
+    """y = x with the dimensions at `source` moved to `destination`."""
+    source = [_dim(x, d, "movedim") for d in ([source] if isinstance(source, int) else source)]
+    destination = [_dim(x, d, "movedim") for d in ([destination] if isinstance(destination, int) else destination)]
+    order = [d for d in range(x.ndim) if d not in source]
+    for to_, from_ in sorted(zip(destination, source, strict=True)):
+        order.insert(to_, from_)
+    return permute_(x, tuple(order))
+
+
+def expand(x: Tensor, *shape) -> Tensor:
+    """y = x, repeated to a larger shape without a copy; -1 keeps a size."""
+    sizes = _sizes(shape)
+    old = (1,) * (len(sizes) - x.ndim) + x.shape
+    new = tuple(n if m == -1 else int(m) for n, m in zip(old, sizes, strict=False))
+    new_ones = sizes[: builtins.max(0, len(sizes) - x.ndim)]
+    if len(sizes) < x.ndim or -1 in new_ones or builtins.any(n not in (m, 1) for n, m in zip(old, new, strict=True)):
+        raise RuntimeError(
+            f"expand: shape {x.shape} can't become {sizes}: only new dimensions and those of size 1 grow"
+        )
+    return expand_(x, new)
+
+
+def expand_as(x: Tensor, other: Tensor) -> Tensor:
+    """y = x, repeated to the shape of another tensor without a copy."""
+    return expand(x, other.shape)
+
+
+def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
+    """All tensors, expanded to the shape they have together."""
+    shape = np.broadcast_shapes(*(x.shape for x in tensors))
+    return tuple(expand(x, shape) for x in tensors)
+
+
+def squeeze(x: Tensor, dim=None) -> Tensor:
+    """y = x without its dimensions of size 1 (all, or those named)."""
+    dims = _dims(x, dim, "squeeze") if x.ndim else ()
+    return reshape_view(x, tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
+
+
+def unsqueeze(x: Tensor, dim: int) -> Tensor:
+    """y = x with a new dimension of size 1."""
+    dim = _dim(x, dim, "unsqueeze", extra=1)
+    return reshape_view(x, x.shape[:dim] + (1,) + x.shape[dim:])
+
+
+def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
+    """y = the part of x from start, `length` long, along one dimension (a view)."""
+    dim = _dim(x, dim, "narrow")
+    if not 0 <= start <= start + length <= x.shape[dim]:
+        raise RuntimeError(f"narrow: {start} to {start + length} is outside dimension {dim} of shape {x.shape}")
+    return slice_(x, (slice(None),) * dim + (slice(start, start + length),))
+
+
+def split(x: Tensor, split_size_or_sections, dim: int = 0) -> tuple[Tensor, ...]:
+    """x in pieces of one size (the last may be smaller) or of the sizes listed, as views."""
+    dim = _dim(x, dim, "split")
+    n, sizes = x.shape[dim], split_size_or_sections
+    if isinstance(sizes, int):
+        if sizes <= 0 and n:
+            raise RuntimeError(f"split: the size of a piece must be positive, got {sizes}")
+        sizes = [builtins.min(sizes, n - i) for i in range(0, n, sizes)] if n else [0]
+    if builtins.sum(sizes) != n:
+        raise RuntimeError(
+            f"split: the sizes {list(sizes)} add up to {builtins.sum(sizes)}, but dimension {dim} has {n}"
+        )
+    starts = np.cumsum([0, *sizes])
+    return tuple(narrow(x, dim, int(a), int(m)) for a, m in zip(starts, sizes, strict=False))
+
+
+def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
+    """x in (at most) `chunks` pieces of equal size, as views."""
+    if chunks <= 0:
+        raise RuntimeError(f"chunk: the number of pieces must be positive, got {chunks}")
+    n = x.shape[_dim(x, dim, "chunk")]
+    return split(x, -(-n // chunks), dim) if n else (x,) * chunks
+
+
+def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
+    """x's slices along one dimension, as views."""
+    if x.ndim == 0:
+        raise IndexError("unbind: a 0-d tensor has no dimension to take apart")
+    dim = _dim(x, dim, "unbind")
+    return tuple(slice_(x, (slice(None),) * dim + (i,)) for i in range(x.shape[dim]))
+
+
+@op
+class cat_:
+    r"y = x_1 \oplus x_2 \oplus ... along one dimension"
+
+    def forward(dim, sizes, *xs):
+        shape = list(xs[0].shape)
+        shape[dim] = builtins.sum(sizes)
+        y, start = empty(tuple(shape), xs[0].dtype), 0
+        for x, n in zip(xs, sizes, strict=True):
+            move(x, y[(slice(None),) * dim + (slice(start, start + n),)])
+            start += n
+        return y
+
+    def grads(g, y, dim, sizes, *xs):
+        return (None, None, *split(g, sizes, dim))
+
+
+def _listed(tensors, what: str) -> list[Tensor]:
+    if isinstance(tensors, Tensor) or not builtins.all(isinstance(x, Tensor) for x in tensors):
+        raise TypeError(f"{what}: expected a list or tuple of tensors, got {type(tensors).__name__}")
+    return list(tensors)
+
+
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Join tensors along a dimension they have."""
+    tensors = _listed(tensors, "cat")
+    if not tensors:
+        raise RuntimeError("cat: expected at least one tensor")
+    dtype = result_type(*tensors)
+    parts = [x.to(dtype) for x in tensors if x.shape != (0,)] or tensors[:1]  # PyTorch's old way to say "nothing yet"
+    if parts[0].ndim == 0:
+        raise RuntimeError("cat: 0-d tensors can't be joined; use stack()")
+    dim = _dim(parts[0], dim, "cat")
+    for x in parts:
+        if x.ndim != parts[0].ndim or builtins.any(
+            a != b for d, (a, b) in enumerate(zip(x.shape, parts[0].shape, strict=True)) if d != dim
+        ):
+            shapes = ", ".join(str(x.shape) for x in parts)
+            raise RuntimeError(f"cat: shapes {shapes} differ elsewhere than in dimension {dim}")
+    return cat_(dim, [x.shape[dim] for x in parts], *parts)
+
+
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    """Join tensors of one shape along a new dimension."""
+    tensors = _listed(tensors, "stack")
+    if not tensors:
+        raise RuntimeError("stack: expected at least one tensor")
+    if len({x.shape for x in tensors}) > 1:
+        raise RuntimeError(f"stack: expected equal shapes, got {', '.join(str(x.shape) for x in tensors)}")
+    dim = _dim(tensors[0], dim, "stack", extra=1)
+    return cat([unsqueeze(x, dim) for x in tensors], dim)
+
+
+def _triangle(x: Tensor, diagonal: int, upper: bool, what: str) -> Tensor:
+    if x.ndim < 2:
+        raise RuntimeError(f"{what}: expected at least 2 dimensions, got shape {x.shape}")
+    keep = np.tri(*x.shape[-2:], k=diagonal - 1 if upper else diagonal, dtype=bool)
+    return masked_fill(x, Tensor(keep if upper else ~keep), 0)
+
+
+def tril(x: Tensor, diagonal: int = 0) -> Tensor:
+    """y_{ij} = x_{ij} where j <= i + diagonal, else 0."""
+    return _triangle(x, diagonal, False, "tril")
+
+
+def triu(x: Tensor, diagonal: int = 0) -> Tensor:
+    """y_{ij} = x_{ij} where j >= i + diagonal, else 0."""
+    return _triangle(x, diagonal, True, "triu")
+
+
+def flip(x: Tensor, *dims) -> Tensor:
+    """y = x, back to front along the given dimensions."""
+    order = tuple(_dim(x, d, "flip") for d in _sizes(dims))
+    if len(set(order)) < len(order):
+        raise RuntimeError(f"flip: a dimension appears twice in {_sizes(dims)}")
+    return flip_(x, order)
+
+
+def roll(x: Tensor, shifts, dims=None) -> Tensor:
+    """y_i = x_{(i - shift) mod n} along one dimension, or several (with a shift each)."""
+    if dims is None:
+        return reshape(roll(flatten(x), shifts, 0), x.shape)
+    if not isinstance(dims, int):
+        if isinstance(shifts, int) or len(shifts) != len(dims):
+            raise RuntimeError(f"roll: expected a shift for each of the dimensions {dims}, got {shifts}")
+        for shift, dim in zip(shifts, dims, strict=True):
+            x = roll(x, shift, dim)
+        return x
+    dim = _dim(x, dims, "roll")
+    n = x.shape[dim]
+    return cat([narrow(x, dim, n - shifts % n, shifts % n), narrow(x, dim, 0, n - shifts % n)], dim) if n else x
+
+
+def repeat(x: Tensor, *repeats) -> Tensor:
+    """y = x, laid side by side as often as `repeats` says for each dimension (new ones in front)."""
+    times = _sizes(repeats)
+    if len(times) < x.ndim or builtins.any(n < 0 for n in times):
+        raise RuntimeError(f"repeat: expected at least {x.ndim} numbers of 0 or more for shape {x.shape}, got {times}")
+    shape = (1,) * (len(times) - x.ndim) + x.shape
+    doubled = reshape(x, [k for n in shape for k in (1, n)])
+    spread = expand(doubled, [k for m, n in zip(times, shape, strict=True) for k in (m, n)])
+    return reshape(spread, [m * n for m, n in zip(times, shape, strict=True)])
+
+
+def repeat_interleave(x: Tensor, repeats: int, dim: int | None = None) -> Tensor:
+    """y = x with each element repeated in place along a dimension."""
+    if dim is None:
+        return repeat_interleave(flatten(x), repeats, 0)
+    dim = _dim(x, dim, "repeat_interleave")
+    spread = expand(unsqueeze(x, dim + 1), *x.shape[: dim + 1], repeats, *x.shape[dim + 1 :])
+    return flatten(spread, dim, dim + 1)
+
+
+def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    """y_{... i} = x with i at dim1 and i + offset at dim2."""
+    a, b = _dim(x, dim1, "diagonal"), _dim(x, dim2, "diagonal")
+    if a == b:
+        raise RuntimeError(f"diagonal: dim1 = {dim1} and dim2 = {dim2} are the same dimension of shape {x.shape}")
+    x = movedim(x, (a, b), (0, 1))
+    n = builtins.max(0, builtins.min(x.shape[0] - builtins.max(-offset, 0), x.shape[1] - builtins.max(offset, 0)))
+    i = np.arange(n)
+    return movedim(x[i + builtins.max(-offset, 0), i + builtins.max(offset, 0)], 0, -1)
+
+
+def _rows(x: np.ndarray) -> np.ndarray:
+    """x (..., n) as contiguous rows (R, n)."""
+    return contiguous(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+def _absent(x: np.ndarray, *shape) -> np.ndarray:
+    """How a kernel is told that an input is not there."""
+    return np.empty(shape or (0,), x.dtype)
+
+
+def broadcast_to(x: Tensor, size: Sequence[int]) -> Tensor:
+    """y = x, repeated to a larger shape without a copy."""
+    return expand(x, size)
