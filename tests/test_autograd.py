@@ -1,0 +1,1007 @@
+"""The tape: order, sums, memory, changes in place, hooks, modes, checks of gradients, operations of one's own."""
+
+import gc
+import os
+import threading
+import time
+import weakref
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from tinytensor import nn
+from tinytensor.autograd import functional, grad
+from tinytensor.kernels import KERNELS
+from tinytensor.launch import contiguous, empty, launch
+from tinytensor.nn import functional as F
+
+
+def leaf(*values, dtype=tt.float32):
+    return tt.tensor(values, dtype=dtype, requires_grad=True)
+
+
+@pytest.fixture
+def without_collector():
+    """What dies here dies because nothing refers to it."""
+    gc.collect()
+    gc.disable()
+    yield
+    gc.enable()
+
+
+# ------------------------------------------------------------------------------------------------ order and sums
+
+
+def test_a_chain_of_100_000_operations():
+    x = leaf(1.0, dtype=tt.float64)
+    y = x
+    for _ in range(100_000):
+        y = y * 1.00001
+    y.backward()
+    assert x.grad.item() == pytest.approx(y.item(), rel=1e-9)
+
+
+@pytest.mark.parametrize("step", [lambda y: y.tanh(), lambda y: y[:], lambda y: y.add_(1)])
+def test_a_chain_is_dropped_without_recursion(step):
+    y = leaf(1.0) * 1
+    for _ in range(100_000):
+        y = step(y)
+    del y
+
+
+def test_a_shared_node_is_visited_once():
+    x = leaf(1.0, dtype=tt.float64)
+    y = x
+    for _ in range(60):
+        y = y + y
+    start = time.perf_counter()
+    y.backward()
+    assert x.grad.item() == 2.0**60
+    assert time.perf_counter() - start < 1  # 2^60 walks would outlive the sun
+
+
+def test_diamond():
+    a = leaf(2.0)
+    b = a + a
+    c = b * b
+    d = b * 3
+    (c * d + b).backward()  # 3 b^3 + b, with b = 2 a: (9 b^2 + 1) 2
+    assert a.grad.tolist() == [290.0]
+
+
+def test_order_is_by_age_not_by_reach():
+    """b = a + a; c = b + b: whoever sends b's gradient on before both halves have come gets 2 or 3, not 4."""
+    a = leaf(1.0)
+    b = a + a
+    c = b + b
+    c.backward()
+    assert a.grad.tolist() == [4.0]
+
+
+def test_a_tensor_used_twice_adds_up_and_so_do_two_backwards():
+    x = leaf(2.0, 3.0)
+    (x * x).sum().backward()
+    assert x.grad.tolist() == [4.0, 6.0]
+    (x * 5).sum().backward()
+    assert x.grad.tolist() == [9.0, 11.0]
+    x.sum().backward()
+    (x * tt.tensor([1.0, 2.0])).sum().backward()
+    assert x.grad.tolist() == [11.0, 14.0]
+
+
+def test_a_gradient_that_was_an_expanded_view_can_be_added_to():
+    x = tt.ones(2, 3, requires_grad=True)
+    x.sum().backward()
+    (x * tt.arange(6).reshape(2, 3)).sum().backward()
+    assert x.grad.tolist() == [[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+    x.grad[0, 0] = 9.0
+    assert x.grad.tolist() == [[9.0, 2.0, 3.0], [4.0, 5.0, 6.0]]
+
+
+def test_broadcast_inputs_get_gradients_of_their_shape():
+    a, b, c = tt.ones(3, 1, requires_grad=True), tt.ones(4, requires_grad=True), tt.tensor(2.0, requires_grad=True)
+    (a * b * c).sum().backward()
+    assert a.grad.tolist() == [[8.0]] * 3
+    assert b.grad.tolist() == [6.0] * 4
+    assert c.grad.item() == 12.0
+
+
+# ----------------------------------------------------------------------------------------------------- backward()
+
+
+@pytest.mark.parametrize("function", [lambda x: (x * x).sum(), lambda x: x.sum(), lambda x: F.softmax(x, 0)[0]])
+def test_a_second_backward_needs_retain_graph(function):
+    x = leaf(1.0, 2.0)
+    y = function(x)
+    y.backward(retain_graph=True)
+    once = x.grad.clone()
+    y.backward()
+    assert x.grad.tolist() == (once * 2).tolist()
+    with pytest.raises(RuntimeError, match=r"freed by an earlier backward\(\).*retain_graph=True"):
+        y.backward()
+
+
+def test_backward_says_what_it_needs():
+    with pytest.raises(RuntimeError, match=r"starts from one number, but this tensor has shape \(2,\): call .sum"):
+        (leaf(1.0, 2.0) * 2).backward()
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        tt.ones(1).backward()
+    with pytest.raises(RuntimeError, match=r"the gradient has shape \(3,\), but the tensor has shape \(2,\)"):
+        (leaf(1.0, 2.0) * 2).backward(tt.ones(3))
+
+
+def test_backward_from_a_given_gradient():
+    x = leaf(1.0, 2.0)
+    (x * x).backward(tt.tensor([1.0, 10.0]))
+    assert x.grad.tolist() == [2.0, 40.0]
+    y = leaf(3.0)
+    y.backward()
+    assert y.grad.tolist() == [1.0]
+
+
+def test_create_graph():
+    x = leaf(2.0, dtype=tt.float64)
+    (x**3).sum().backward(create_graph=True)
+    first = x.grad
+    assert first.tolist() == [12.0] and first.requires_grad
+    x.grad = None
+    first.sum().backward()
+    assert x.grad.tolist() == [12.0]
+    assert not x.grad.requires_grad
+
+
+def test_third_derivative():
+    x = leaf(0.5, dtype=tt.float64)
+    y = x.tanh()
+    for _ in range(3):
+        (y,) = grad(y, x, create_graph=True)
+    t = np.tanh(0.5)
+    assert y.item() == pytest.approx((1 - t * t) * (6 * t * t - 2), rel=1e-12)
+
+
+def test_grad_by_leaves_and_by_computed_tensors():
+    x = leaf(1.0, 2.0)
+    y = x * x
+    z = (y * y).sum()
+    by_y, by_x, again = grad(z, [y, x, x])
+    assert by_y.tolist() == [2.0, 8.0]
+    assert by_x.tolist() == again.tolist() == [4.0, 32.0]
+    assert x.grad is None
+    (itself,) = grad(x, x, tt.tensor([1.0, 2.0]))
+    assert itself.tolist() == [1.0, 2.0]
+    z = y.exp().sum()
+    (by_y,) = grad(z, y)
+    np.testing.assert_allclose(by_y.numpy(), np.exp([1.0, 4.0]), rtol=1e-6)
+
+
+def test_grad_of_several_outputs():
+    x = leaf(1.0, 2.0)
+    (g,) = grad([x * 2, (x * x).sum()], x, [tt.ones(2), None])
+    assert g.tolist() == [4.0, 6.0]
+
+
+def test_grad_of_what_is_not_used():
+    x, unused = leaf(1.0), leaf(1.0)
+    with pytest.raises(RuntimeError, match=r"do not depend on the inputs number \[1\]; allow_unused=True gives None"):
+        grad(x * 2, [x, unused])
+    assert grad(x * 2, [x, unused], allow_unused=True)[1] is None
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        grad(x * 2, tt.ones(1))
+
+
+def test_grad_walks_only_where_it_must():
+    x, w = leaf(1.0), leaf(2.0)
+    h = x * w
+    y = h * 3
+    grad(y, h)
+    h.backward()  # the part below h was not walked, so it was not freed
+    assert (x.grad.item(), w.grad.item()) == (2.0, 1.0)
+
+
+def test_a_gradient_shares_memory_with_no_other_tensor():
+    a, b, start, kept = leaf(1.0, 1.0), leaf(1.0, 1.0), tt.ones(2), []
+    a.register_hook(kept.append)
+    c = (a + b) * 1
+    c.retain_grad()
+    c.register_hook(kept.append)
+    c.backward(start)
+    d = leaf(5.0, 5.0)
+    d.backward(start)
+    everything = [a.grad, b.grad, c.grad, d.grad, start]
+    for i, x in enumerate(everything):
+        for y in [*everything[:i], *(kept if i < 4 else [])]:
+            assert not np.shares_memory(x.numpy(), y.numpy())
+    a.grad.add_(100)
+    assert b.grad.tolist() == c.grad.tolist() == d.grad.tolist() == [1.0, 1.0]
+
+
+def test_create_graph_gradients_are_apart_too():
+    a, b = leaf(1.0), leaf(1.0)
+    (a + b).backward(create_graph=True)
+    with tt.no_grad():
+        a.grad.add_(5)
+    assert b.grad.tolist() == [1.0]
+
+
+def test_grad_attribute():
+    x = leaf(1.0, 2.0)
+    with pytest.raises(ValueError, match=r"a gradient of shape \(3,\) does not fit a tensor of shape \(2,\)"):
+        x.grad = tt.ones(3)
+    x.grad = tt.ones(2)
+    (x * 2).sum().backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
+# --------------------------------------------------------------------------------------------------------- hooks
+
+
+def test_hooks_of_leaves_and_of_computed_tensors():
+    x, seen = leaf(1.0, 2.0), []
+    y = x * 3
+    y.register_hook(lambda g: seen.append(g.tolist()))
+    remove = y.register_hook(lambda g: g * 2)
+    x.register_hook(lambda g: g + 1)
+    (y * y).sum().backward(retain_graph=True)
+    assert seen == [[6.0, 12.0]]
+    assert x.grad.tolist() == [37.0, 73.0]
+    remove()
+    x.grad = None
+    (y * 1).sum().backward()
+    assert x.grad.tolist() == [4.0, 4.0]
+
+
+def test_a_hook_sees_the_sum_of_a_shared_tensor():
+    x, seen = leaf(1.0), []
+    y = x * 2
+    y.register_hook(lambda g: seen.append(g.item()))
+    x.register_hook(lambda g: seen.append(g.item()))
+    (y * 3 + y * 4).backward()
+    assert seen == [7.0, 14.0]
+
+
+def test_hooks_act_on_grad_too():
+    x = leaf(1.0)
+    y = x * 2
+    y.register_hook(lambda g: g * 10)
+    assert grad(y * 1, x)[0].item() == 20.0
+
+
+def test_hook_that_cannot_be():
+    with pytest.raises(RuntimeError, match="does not require grad"):
+        tt.ones(1).register_hook(print)
+
+
+def test_retain_grad(without_collector):
+    x = leaf(1.0, 2.0)
+    y = x * 3
+    y.retain_grad()
+    x.retain_grad()  # no more than it had
+    (y * y).sum().backward()
+    assert y.grad.tolist() == [6.0, 12.0]
+    assert x.grad.tolist() == [18.0, 36.0]
+    dead = weakref.ref(y)
+    del y
+    assert dead() is None
+
+
+# ----------------------------------------------------------------------------------------------- changes in place
+
+CHANGED = {
+    "an input": lambda x, w: (x * w, w),
+    "an input through a view": lambda x, w: (x * w, w[0]),
+    "an input through detach": lambda x, w: (x * w, w.detach()),
+    "a matrix": lambda x, w: (x.reshape(1, 2) @ w.reshape(2, 1), w),
+    "a weight": lambda x, w: (F.linear(x, w.reshape(1, 2)), w),
+    "a view that was used": lambda x, w: (x[:1] * w[:1], w),
+}
+CHANGED_OUTPUT = {
+    "exp": lambda x: x.exp(),
+    "relu": lambda x: x.relu(),
+    "softmax": lambda x: x.softmax(0),
+    "sqrt": lambda x: x.sqrt(),
+    "division": lambda x: 1 / (x * 1).reciprocal(),
+}
+
+
+@pytest.mark.parametrize("what", CHANGED)
+def test_a_changed_input_raises_at_backward(what):
+    x, w = leaf(1.0, 2.0), tt.tensor([3.0, 4.0])
+    y, changed = CHANGED[what](x, w)
+    changed.add_(1)
+    with pytest.raises(RuntimeError, match=r"an input of .* was changed in place after it was used.*clone"):
+        y.sum().backward()
+
+
+@pytest.mark.parametrize("what", CHANGED_OUTPUT)
+@pytest.mark.parametrize("how", [lambda y: y, lambda y: y[0], lambda y: y.detach()])
+def test_a_changed_output_raises_at_backward(what, how):
+    y = CHANGED_OUTPUT[what](leaf(1.0, 2.0))
+    how(y).add_(1)
+    with pytest.raises(RuntimeError, match="was changed in place after it was used"):
+        y.sum().backward()
+
+
+def test_a_changed_index_that_was_returned_raises():
+    x = tt.ones(3, 2, requires_grad=True)
+    values, indices = x.max(1)
+    indices.add_(1)
+    with pytest.raises(RuntimeError, match="a result of reduce_max was changed in place"):
+        values.sum().backward()
+
+
+HARMLESS = {
+    "sum of two": lambda x, w: (x + w, w, [1.0, 1.0]),
+    "output of a product": lambda x, w: ((y := x * w), y, [3.0, 4.0]),
+    "output of a sum": lambda x, w: ((y := x + w), y, [1.0, 1.0]),
+    "input of a product with a number": lambda x, w: ((y := x * 1) * 3, y, [3.0, 3.0]),
+    "input of exp": lambda x, w: ((y := x * 1).exp() * 0 + y * 2, tt.ones(1), [2.0, 2.0]),
+    "bias": lambda x, w: (F.linear(x.reshape(2, 1), tt.ones(2, 1), w), w, [2.0, 2.0]),
+    "data": lambda x, w: (x * w, w.data, [4.0, 5.0]),  # without a version check, as the name says
+}
+
+
+@pytest.mark.parametrize("what", HARMLESS)
+def test_a_harmless_change_does_not_raise(what):
+    x, w = leaf(1.0, 2.0), tt.tensor([3.0, 4.0])
+    y, changed, expected = HARMLESS[what](x, w)
+    changed.add_(1)
+    y.sum().backward()
+    assert x.grad.tolist() == expected
+
+
+def test_a_weight_changed_before_backward_raises():
+    model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1))
+    loss = model(tt.ones(4, 2)).sum()
+    with tt.no_grad():
+        model[2].weight.mul_(2)
+    with pytest.raises(RuntimeError, match="an input of linear was changed in place"):
+        loss.backward()
+
+
+def test_changing_a_leaf_raises():
+    x = leaf(1.0, 2.0)
+    changes = lambda: x.add_(1), lambda: x.__setitem__(0, 1.0), lambda: x[0].mul_(2), lambda: x.view(2, 1).zero_()
+    for change in changes:
+        with pytest.raises(RuntimeError, match=r"made by the user.*no_grad\(\)"):
+            change()
+    assert x.tolist() == [1.0, 2.0]
+
+
+def test_changing_a_leaf_off_the_tape():
+    x = leaf(1.0, 2.0)
+    with tt.no_grad():
+        x.add_(1)
+        x[0] = 7.0
+    x.data.mul_(2)
+    x.detach()[1] = 5.0
+    assert x.tolist() == [14.0, 5.0]
+    assert x.is_leaf and x.requires_grad
+
+
+def test_in_place_on_the_tape():
+    """Numbers checked against PyTorch 2.13."""
+    x = leaf(1.0, 2.0, 3.0)
+    y = x * 2
+    y[0] = x[2] * 10
+    y[1:] *= x[:2]
+    y.add_(x, alpha=3)
+    y -= 1
+    (y * tt.tensor([1.0, 10.0, 100.0])).sum().backward()
+    assert y.tolist() == [32.0, 9.0, 20.0]
+    assert x.grad.tolist() == [43.0, 650.0, 710.0]
+
+
+def test_views_changed_in_place():
+    x = tt.arange(6, dtype=tt.float32).reshape(2, 3).requires_grad_()
+    y = x * 1
+    row, column = y[0], y.T[1]
+    row.mul_(2)
+    with pytest.raises(RuntimeError, match="this view was made before its base was changed"):
+        column + 1
+    (y * y).sum().backward()
+    assert x.grad.tolist() == [[0.0, 8.0, 16.0], [6.0, 8.0, 10.0]]
+
+
+def test_a_view_of_a_view_changed_in_place():
+    x = leaf(1.0, 2.0, 3.0, 4.0)
+    y = x * 1
+    y.reshape(2, 2)[1].mul_(tt.tensor([5.0, 6.0]))
+    y.view(4)[::2] = 0.0
+    y.sum().backward()
+    assert x.grad.tolist() == [0.0, 1.0, 0.0, 6.0]
+
+
+def test_a_tensor_without_gradient_that_gets_one_in_place():
+    x, total = leaf(1.0, 2.0), tt.zeros(3)
+    total[:2] += x * x
+    part = total[1:]
+    part.mul_(4)
+    total.sum().backward()
+    assert total.tolist() == [1.0, 16.0, 0.0]
+    assert x.grad.tolist() == [2.0, 16.0]
+
+
+def test_the_old_values_of_a_changed_base_are_gone():
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    view = y[:1]
+    y.mul_(2)
+    with pytest.raises(RuntimeError, match=r"this view was made before its base was changed.*take the view anew"):
+        view * 3
+    (y[:1] * 3).sum().backward()
+    assert x.grad.tolist() == [6.0, 0.0]
+
+
+def test_masks_and_indices_assigned_on_the_tape():
+    x, v = leaf(1.0, 2.0, 3.0, 4.0), leaf(10.0)
+    y = x * 2
+    y[tt.tensor([True, False, False, True])] = v
+    y[tt.tensor([1])] = 3 * v
+    (y * tt.tensor([1.0, 10.0, 100.0, 1000.0])).sum().backward()
+    assert x.grad.tolist() == [0.0, 0.0, 200.0, 0.0]
+    assert v.grad.tolist() == [1031.0]
+
+
+def test_an_expanded_tensor_cannot_be_changed_on_the_tape():
+    y = (leaf(1.0) * 1).expand(3)
+    with pytest.raises(RuntimeError, match="share memory; clone"):
+        y.add_(1)
+
+
+def test_an_in_place_result_must_fit():
+    x = tt.ones(2)
+    with pytest.raises(RuntimeError, match=r"a result of shape \(3, 2\) does not fit a tensor of shape \(2,\)"):
+        x.add_(tt.ones(3, 2))
+    with pytest.raises(RuntimeError, match="a result of dtype float32 can't be stored in a tensor of int64"):
+        tt.tensor([1]).add_(0.5)
+
+
+def test_detach_shares_memory_and_leaves_the_tape():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    d = y.detach()
+    assert not d.requires_grad and d.is_leaf
+    d[0] = 9.0
+    assert y.tolist() == [9.0, 4.0]
+    (y.detach() * x).sum().backward()
+    assert x.grad.tolist() == [9.0, 4.0]
+
+
+def test_requires_grad_of_what_cannot_have_one():
+    with pytest.raises(RuntimeError, match="only floating-point tensors have gradients, this one is int64"):
+        tt.tensor([1]).requires_grad_()
+    with pytest.raises(RuntimeError, match=r"computed from others; use detach\(\)"):
+        (leaf(1.0) * 2).requires_grad_(False)
+    assert not (leaf(1.0) > 0).requires_grad
+    assert not leaf(1.0).long().requires_grad
+
+
+# --------------------------------------------------------------------------------------------------------- modes
+
+
+def test_no_grad_as_context_and_decorator():
+    x = leaf(1.0)
+
+    @tt.no_grad()
+    def off(depth):
+        return (x * 2).requires_grad or (depth > 0 and off(depth - 1))
+
+    @tt.no_grad
+    def bare():
+        return tt.is_grad_enabled()
+
+    assert not off(3)
+    assert not bare()
+    assert tt.is_grad_enabled()
+    with tt.no_grad():
+        assert not (x * 2).requires_grad
+        with tt.enable_grad():
+            assert (x * 2).requires_grad
+        assert not tt.is_grad_enabled()
+    with pytest.raises(ValueError, match="inside"), tt.no_grad():
+        raise ValueError("inside")
+    assert tt.is_grad_enabled()
+    with tt.inference_mode():
+        assert not tt.is_grad_enabled()
+
+
+def test_no_grad_around_a_generator():
+    seen = []
+
+    @tt.no_grad()
+    def steps(n):
+        try:
+            for i in range(n):
+                seen.append(tt.is_grad_enabled())
+                try:
+                    seen.append((yield i))
+                except KeyError:
+                    seen.append("caught")
+        finally:
+            seen.append(("end", tt.is_grad_enabled()))
+        return "done"
+
+    assert [(i, tt.is_grad_enabled()) for i in steps(2)] == [(0, True), (1, True)]
+    assert seen == [False, None, False, None, ("end", False)]
+    seen.clear()
+    generator = steps(5)
+    assert next(generator) == 0
+    assert generator.send("sent") == 1
+    assert generator.throw(KeyError()) == 2
+    assert tt.is_grad_enabled()
+    generator.close()
+    assert seen == [False, "sent", False, "caught", False, ("end", False)]
+
+    def result():
+        return (yield from steps(0))
+
+    assert list(result()) == []
+    assert tt.is_grad_enabled()
+
+
+def test_set_grad_enabled():
+    tt.set_grad_enabled(False)
+    assert not tt.is_grad_enabled()
+    tt.set_grad_enabled(True)
+    with tt.set_grad_enabled(False):
+        assert not tt.is_grad_enabled()
+    assert tt.is_grad_enabled()
+
+    @tt.set_grad_enabled(False)
+    def off():
+        return tt.is_grad_enabled()
+
+    assert tt.is_grad_enabled()
+    assert not off()
+    with tt.no_grad():
+        assert not off()
+        assert not tt.is_grad_enabled()
+    assert tt.is_grad_enabled()
+
+
+def test_modes_belong_to_a_thread():
+    seen = []
+    with tt.no_grad():
+        thread = threading.Thread(target=lambda: seen.append(tt.is_grad_enabled()))
+        thread.start()
+        thread.join()
+        assert not tt.is_grad_enabled()
+    assert seen == [True]
+
+
+# -------------------------------------------------------------------------------------------------------- memory
+
+
+@pytest.fixture
+def built():
+    """The kernels that the tests of memory use are compiled: the compiler leaves circles behind."""
+    x = leaf(1.0, 2.0)
+    (F.layer_norm(x * 2, (2,)).exp() * F.softmax(x, 0)).sum().backward()
+
+
+def test_backward_frees_the_graph_at_once(built, without_collector):
+    x = leaf(1.0, 2.0)
+    h = x * 2
+    z = F.layer_norm(h, (2,))
+    loss = (z.exp() * F.softmax(h, 0)).sum()
+    dead = [weakref.ref(thing) for thing in (h.node, z.node, h._data, loss.node.edges[0])]
+    del h, z
+    assert all(ref() is not None for ref in dead)
+    loss.backward()
+    assert all(ref() is None for ref in dead)
+
+
+def test_a_graph_that_is_dropped_dies_at_once(built, without_collector):
+    x = leaf(1.0, 2.0)
+    y = (x * 2).softmax(0)
+    y[0] = x[1] * 2
+    loss = y.sum()
+    dead = [weakref.ref(thing) for thing in (y.node, y._data, loss.node)]
+    del y, loss
+    assert all(ref() is None for ref in dead)
+
+
+def test_values_that_no_rule_reads_are_not_kept(without_collector):
+    x = tt.ones(100, requires_grad=True)
+    h = x * 2
+    y = h + 1
+    array = weakref.ref(h._data)
+    del h
+    assert array() is None
+    y.sum().backward()
+    assert x.grad[0].item() == 2
+
+
+def resident() -> int:
+    """Bytes of memory that the process holds (0 where the system does not say)."""
+    statm = Path("/proc/self/statm")
+    return int(statm.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE") if statm.exists() else 0
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, tt.compile])
+def test_memory_is_flat_over_2_000_steps(wrap, without_collector):
+    tt.manual_seed(0)
+    model = nn.Sequential(nn.Linear(4, 8), nn.GELU(), nn.LayerNorm(8), nn.Dropout(0.1), nn.Linear(8, 3))
+    opt = tt.optim.AdamW(model.parameters(), lr=1e-3)
+    scheduler = tt.optim.lr_scheduler.WarmupCosineLR(opt, 10, 2000)
+    x, y = tt.randn(64, 4), tt.randint(0, 3, (64,))
+
+    @wrap
+    def step(x, y):
+        loss = F.cross_entropy(model(x), y)
+        loss.backward()
+        nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+        opt.step()
+        scheduler.step()
+        opt.zero_grad()
+        return loss
+
+    for i in range(2000):
+        loss = step(x, y)
+        if i == 200:
+            objects, size = len(gc.get_objects()), resident()
+    assert np.isfinite(loss.item())
+    assert len(gc.get_objects()) - objects < 100  # one tensor kept a step would be 1,800
+    assert resident() - size < 10e6  # the activations of 1,800 steps would be 40 MB
+
+
+# -------------------------------------------------------------------------------------------- checks of gradients
+
+
+@pytest.fixture
+def kernels():
+    """Kernels that a test declares leave the table again: other tests walk it."""
+    before = set(KERNELS)
+    yield
+    for name in set(KERNELS) - before:
+        del KERNELS[name]
+
+
+def cube(rule):
+    """y = x^3 with a gradient rule of the test's choosing."""
+    return tt.op(type("cube", (), {"__doc__": "y = x^3", "forward": lambda x: x * x * x, "grad_x": rule}))
+
+
+def points():
+    return tt.tensor([[0.3, -1.2], [0.7, 2.0]], dtype=tt.float64, requires_grad=True)
+
+
+def test_a_right_gradient_passes_the_checks():
+    right = cube(lambda g, y, x: g * 3 * x * x)
+    assert tt.gradcheck(right, points())
+    assert tt.gradgradcheck(right, points())
+    assert tt.gradcheck(lambda a, b: (a @ b, a.sum() * b), (points(), points()))
+
+
+WRONG = {
+    "tripled": lambda g, y, x: g * 9 * x * x,
+    "a forgotten term": lambda g, y, x: g * 3 * x,
+    "a sign": lambda g, y, x: -g * 3 * x * x,
+    "five per mille": lambda g, y, x: g * 3.015 * x * x,
+    "zero": lambda g, y, x: g * 0,
+    "NaN": lambda g, y, x: g * float("nan"),
+    "transposed": lambda g, y, x: (g * 3 * x * x).T,
+}
+
+
+@pytest.mark.parametrize("how", WRONG)
+def test_a_wrong_gradient_fails_the_check(how):
+    wrong = cube(WRONG[how])
+    with pytest.raises(RuntimeError, match=r"gradcheck: d output 0\[\d\] / d input 0\[\d\] is .* on the tape, but"):
+        tt.gradcheck(wrong, points())
+    assert not tt.gradcheck(wrong, points(), raise_exception=False)
+
+
+def test_a_wrong_second_derivative_fails_the_second_check():
+    wrong = cube(lambda g, y, x: g * 3 * x * x.detach())  # the first derivative is right
+    assert tt.gradcheck(wrong, points())
+    with pytest.raises(RuntimeError, match="gradcheck: d output"):
+        tt.gradgradcheck(wrong, points())
+    lost = cube(lambda g, y, x: g.detach() * 3 * x * x)  # does not depend on g: wrong by the incoming gradient
+    assert tt.gradcheck(lost, points())
+    assert not tt.gradgradcheck(lost, points(), raise_exception=False)
+
+
+def test_a_gradient_that_is_missing_fails_the_check():
+    function = lambda x: x * x.detach()  # noqa: E731
+    assert not tt.gradcheck(function, points(), raise_exception=False)
+
+
+def test_the_checks_refuse_float32():
+    for check in (tt.gradcheck, tt.gradgradcheck):
+        with pytest.raises(ValueError, match="dtype float32; finite differences need float64"):
+            check(lambda x: x * 2, tt.ones(2, requires_grad=True))
+    with pytest.raises(ValueError, match="no input requires grad"):
+        tt.gradcheck(lambda x: x * 2, tt.ones(2, dtype=tt.float64))
+    with pytest.raises(ValueError, match="no output of the function depends on the inputs"):
+        tt.gradcheck(lambda x: x.detach(), points())
+
+
+# --------------------------------------------------------------------------------------------------- anomaly mode
+
+
+def test_anomaly_mode_names_the_operation():
+    x = leaf(4.0, -1.0)
+    (x.log() * 2).sum().backward()  # without the mode nothing happens
+    with tt.detect_anomaly():
+        with pytest.raises(FloatingPointError, match=r"^log: the first NaN arose here: the inputs \(2,\) are finite"):
+            x.log().exp()
+        with pytest.raises(FloatingPointError, match=r"^true_divide: the first inf arose here"):
+            1 / (x - 4)
+        root = (x - x).sqrt()
+        with pytest.raises(FloatingPointError, match=r"^backward of sqrt: .*the first inf arose"):
+            root.sum().backward()
+    assert not np.isfinite((x.log() * 2).sum().item())
+
+
+def test_anomaly_mode_names_a_fused_operation(kernels):
+    @tt.op
+    class broken:
+        r"y = x, with a gradient that is NaN"
+
+        def forward(x):
+            return x.copy()
+
+        def backward(needs, g, y, x):
+            return (g * np.nan,)
+
+        def definition(x):
+            return x * 1
+
+    with (
+        tt.autograd.set_detect_anomaly(True),
+        pytest.raises(
+            FloatingPointError, match=r"backward of broken: the first NaN arose in the gradient of x, of shape \(2,\)"
+        ),
+    ):
+        broken(leaf(1.0, 2.0)).sum().backward()
+
+
+# ---------------------------------------------------------------------------------- functional, by closed forms
+
+
+def test_functional_derivatives():
+    rng = np.random.default_rng(0)
+    A, x = tt.tensor(rng.normal(size=(3, 3))), tt.tensor(rng.normal(size=3))
+    v = tt.tensor(rng.normal(size=3))
+    a, n, w = A.numpy(), x.numpy(), v.numpy()
+    close = lambda got, expected: np.testing.assert_allclose(got.numpy(), expected, rtol=1e-12, atol=1e-12)  # noqa: E731
+
+    close(functional.jacobian(lambda x: A @ x, x), a)
+    close(functional.jacobian(lambda x: x.exp(), x), np.diag(np.exp(n)))
+    by_a, by_x = functional.jacobian(lambda A, x: A @ x, (A, x))
+    close(by_a, np.einsum("ij,k->ijk", np.eye(3), n))
+    close(by_x, a)
+    quadratic = lambda x: x @ A @ x  # noqa: E731
+    close(functional.hessian(quadratic, x), a + a.T)
+    (xx, xy), (yx, yy) = functional.hessian(lambda x, y: x @ A @ y, (x, v))
+    for got, expected in ((xx, np.zeros((3, 3))), (xy, a), (yx, a.T), (yy, np.zeros((3, 3)))):
+        close(got, expected)
+    value, product = functional.vjp(lambda x: A @ x, x, v)
+    close(value, a @ n)
+    close(product, w @ a)
+    value, product = functional.jvp(lambda x: (A @ x).sin(), x, v)
+    close(value, np.sin(a @ n))
+    close(product, np.cos(a @ n) * (a @ w))
+    value, product = functional.hvp(quadratic, x, v)
+    close(value, n @ a @ n)
+    close(product, (a + a.T) @ w)
+    assert functional.jacobian(lambda x: x.sum(), x).tolist() == [1.0, 1.0, 1.0]
+    assert functional.hessian(lambda x: x.sum(), x).tolist() == [[0.0] * 3] * 3
+
+
+def test_functional_derivatives_can_be_differentiated():
+    x = tt.tensor([1.0, 2.0], dtype=tt.float64, requires_grad=True)
+    functional.jacobian(lambda x: x**3, x, create_graph=True).sum().backward()
+    assert x.grad.tolist() == [6.0, 12.0]
+
+
+# ------------------------------------------------------------------------------------- an operation of one's own
+
+
+def in_every_mode(operation, plain, shape=(3, 4)):
+    """Value, gradient, second derivative, and a compiled training step, against the same in simpler operations."""
+    x = tt.tensor(np.random.default_rng(1).normal(size=shape), requires_grad=True)
+    np.testing.assert_allclose(operation(x).detach().numpy(), plain(x).detach().numpy(), rtol=1e-12)
+    assert tt.gradcheck(operation, x)
+    assert tt.gradgradcheck(operation, x)
+    trained = []
+    for function, wrap in ((operation, lambda f: f), (operation, tt.compile), (plain, tt.compile)):
+        w = nn.Parameter(tt.ones(*shape))
+        opt = tt.optim.SGD([w], lr=0.1)
+
+        def step(x, w=w, opt=opt, function=function):
+            opt.zero_grad()
+            loss = function(w * x).square().mean()
+            loss.backward()
+            opt.step()
+            return loss
+
+        step = wrap(step)
+        for i in range(4):
+            step(tt.tensor(np.random.default_rng(i).normal(size=shape).astype(np.float32)))
+        trained.append(w.detach().numpy())
+    assert trained[0].tobytes() == trained[1].tobytes()
+    np.testing.assert_allclose(trained[0], trained[2], rtol=1e-5)
+
+
+def test_an_operation_with_an_elementwise_kernel_and_a_rule(kernels):
+    @tt.elementwise
+    def softsign_kernel(x):
+        return x / (1 + abs(x))
+
+    @tt.op
+    class softsign:
+        r"y = x / (1 + |x|)"
+
+        kernel = softsign_kernel
+
+        def grad_x(g, y, x):
+            return g / ((1 + x.abs()) * (1 + x.abs()))
+
+    in_every_mode(softsign, lambda x: x / (1 + x.abs()))
+    assert repr(softsign) == "<op softsign(x): y = x / (1 + |x|)>"
+
+
+def test_an_operation_with_a_loop_of_ones_own_a_backward_and_a_definition(kernels):
+    @tt.kernel()
+    def unit_rows(x, y, length):
+        for i in range(x.shape[0]):
+            total = x.dtype.type(0)
+            for j in range(x.shape[1]):
+                total += x[i, j] * x[i, j]
+            length[i] = np.sqrt(total)
+            for j in range(x.shape[1]):
+                y[i, j] = x[i, j] / length[i]
+
+    @tt.kernel()
+    def unit_rows_backward(g, y, length, dx):
+        for i in range(y.shape[0]):
+            along = y.dtype.type(0)
+            for j in range(y.shape[1]):
+                along += g[i, j] * y[i, j]
+            for j in range(y.shape[1]):
+                dx[i, j] = (g[i, j] - along * y[i, j]) / length[i]
+
+    @tt.op
+    class unit:
+        r"y_{ij} = x_{ij} / |x_i|"
+
+        def forward(x):
+            y, length = empty(x.shape, x.dtype), empty(x.shape[:1], x.dtype)
+            launch(unit_rows, contiguous(x), y, length)
+            return y, length
+
+        def backward(needs, g, y, x, length):
+            dx = empty(y.shape, y.dtype)
+            launch(unit_rows_backward, contiguous(g), y, length, dx)
+            return (dx,)
+
+        def definition(x):
+            return x / (x * x).sum(-1, keepdim=True).sqrt()
+
+    in_every_mode(unit, unit.definition)
+
+
+def test_an_operation_with_several_inputs_and_a_setting(kernels):
+    @tt.op
+    class blend:
+        r"y = (1 - t) a + t b"
+
+        def forward(a, b, t):
+            y = empty(a.shape, a.dtype)
+            launch(KERNELS["blend_kernel"], a, b, a.dtype.type(t), y)
+            return y
+
+        def grads(g, y, a, b, t):
+            return g * (1 - t), g * t, None
+
+    @tt.elementwise
+    def blend_kernel(a, b, t):
+        return a + t * (b - a)
+
+    in_every_mode(lambda x: blend(x, x * x, 0.25), lambda x: x * 0.75 + x * x * 0.25)
+
+
+def test_a_rule_for_an_input_that_is_not_there():
+    with pytest.raises(TypeError, match=r"op odd: \['grad_z'\] name no input; the inputs are \('x',\)"):
+
+        @tt.op
+        class odd:
+            def forward(x):
+                return x
+
+            def grad_z(g, y, x):
+                return g
+
+
+def test_a_kernel_name_that_is_taken():
+    with pytest.raises(ValueError, match="kernel exp: the name is taken by"):
+
+        @tt.elementwise
+        def exp(x):
+            return x
+
+
+# ---------------------------------------------------------------------------------------------------------- NumPy
+
+
+def test_arrays_and_tensors_share_memory():
+    array = np.array([1.0, 2.0], np.float32)
+    x = tt.from_numpy(array)
+    x[0] = 5.0
+    assert array[0] == 5.0
+    x.numpy()[1] = 7.0
+    assert array.tolist() == [5.0, 7.0]
+    assert np.shares_memory(np.asarray(x), array)
+    assert not np.shares_memory(np.array(x), array)
+    assert not np.shares_memory(tt.tensor(array).numpy(), array)
+    assert np.asarray(x, dtype=np.float64).dtype == np.float64
+    array.flags.writeable = False
+    copied = tt.from_numpy(array)
+    copied[0] = 0.0
+    assert array[0] == 5.0
+
+
+def test_dlpack_both_ways():
+    x = tt.tensor([1.0, 2.0])
+    array = np.from_dlpack(x)
+    assert np.shares_memory(array, x.numpy())
+    back = tt.from_dlpack(array)
+    back[0] = 9.0
+    assert x.tolist() == [9.0, 2.0]
+    assert tt.from_dlpack(x)[0].item() == 9.0
+    with pytest.raises(RuntimeError, match="requires grad"):
+        np.from_dlpack(leaf(1.0))
+
+
+NUMPY = {
+    "exp": lambda x: np.exp(x),
+    "sum": lambda x: np.sum(x),
+    "mean": lambda x: np.mean(x, axis=0),
+    "concatenate": lambda x: np.concatenate([x, x]),
+    "matmul": lambda x: np.eye(2, dtype=np.float32) @ x,
+    "add": lambda x: np.ones(2, np.float32) + x,
+    "where": lambda x: np.where(np.ones(2, bool), x, 0),
+}
+
+
+@pytest.mark.parametrize("name", NUMPY)
+def test_numpy_functions(name):
+    x = tt.tensor([1.0, 2.0])
+    expected = NUMPY[name](np.array([1.0, 2.0], np.float32))
+    result = NUMPY[name](x)
+    assert isinstance(result, np.ndarray | np.generic)
+    assert result.dtype == expected.dtype and (result == expected).all()
+    with pytest.raises(
+        TypeError, match=f"numpy.{name} was called on a tensor that requires grad.*call tinytensor.{name}"
+    ):
+        NUMPY[name](leaf(1.0, 2.0))
+
+
+def test_numpy_scalars_are_numbers():
+    x = leaf(1.0, 2.0)
+    y = np.sqrt(4.0) * x + x / np.float64(2) - np.float32(1) - (np.int64(1) - x) + np.float64(2) ** x
+    assert y.dtype == tt.float32
+    assert y.tolist() == [3.5, 9.0]
+    y.sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), [3.5 + 2 * np.log(2), 3.5 + 4 * np.log(2)], rtol=1e-6)
+
+
+def test_numpy_needs_a_sentence_where_it_would_lose_the_tape():
+    x = leaf(1.0, 2.0)
+    with pytest.raises(RuntimeError, match=r"use .detach\(\).numpy\(\)"):
+        x.numpy()
+    with pytest.raises(RuntimeError, match=r"a NumPy function was called on a tensor that requires grad"):
+        np.asarray(x)
+    with pytest.raises(TypeError, match=r"expected tensors or numbers, got ndarray; use tinytensor.from_numpy"):
+        x + np.ones(2)
+    assert x.detach().numpy().tolist() == [1.0, 2.0]
+    out = np.zeros(2, np.float32)
+    np.add(tt.ones(2), 1, out=out)
+    assert out.tolist() == [2.0, 2.0]
+    target = tt.zeros(2)
+    np.add(np.ones(2, np.float32), 1, out=target)
+    assert target.tolist() == [2.0, 2.0]
