@@ -163,7 +163,7 @@ class put:
 
 
 def _put(flat, positions, value):
-    flat[positions] = value
+    flat[positions.reshape(-1)] = value.reshape(-1)  # 0-d arrays would be stored as such in an array of objects
 
 
 def _key(x: Tensor, key) -> tuple:
