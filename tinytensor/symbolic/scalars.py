@@ -255,10 +255,10 @@ class Exact:
         value = self.number()
         if value is not None:
             return self.__class__(nearest(value))
-        n = nearest(self.witness)
-        if self + shift > n and self + shift < n + 1:
-            return self.__class__(n)
-        raise Undecided(f"{self}: which whole number is next to it can't be decided from the witness {self.witness!r}")
+        n, zero = nearest(self.witness), self.__class__(0)
+        for difference in (self + shift - n, n + 1 - shift - self):
+            difference._sign(zero)  # notes that it is positive, or raises where that can't be decided
+        return self.__class__(n)
 
     # ---------------------------------------------------------------------- what would lose exactness
 
