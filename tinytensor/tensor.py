@@ -1,6 +1,6 @@
 """Tensor: an array that remembers how it was computed. Op: the one form in which every operation is declared.
 
-This file knows no operation by name; `ops.py` declares them and attaches them to Tensor.
+This file knows no operation by name; the files in `ops/` declare them, and its table attaches them to Tensor.
 """
 
 import dis

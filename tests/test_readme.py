@@ -1,0 +1,65 @@
+"""The README's programs run, its line counts are true, and its test command is the one that the whole check runs."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text()
+PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def run(*arguments: str, code: str | None = None) -> str:
+    done = subprocess.run([sys.executable, *arguments], input=code, capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("number", range(len(PROGRAMS)))
+def test_programs_run(number):
+    run("-W", "error", "-", code=PROGRAMS[number])
+
+
+def test_the_first_program_finds_the_weights():
+    weights = [float(w) for w in run("-", code=PROGRAMS[0]).strip("[]\n").split(",")]
+    assert weights == pytest.approx([1.0, -2.0, 0.5], abs=1e-2)
+
+
+def test_the_pytorch_program_differs_in_its_import_only():
+    (other,) = re.findall(r"```py\n(.*?)```", README, re.DOTALL)
+    assert other.replace("import torch as tt", "import tinytensor as tt") == PROGRAMS[0]
+
+
+def lines(path: Path) -> int:
+    files = sorted(path.rglob("*.py")) if path.is_dir() else [path]
+    return sum(len(file.read_text().splitlines()) for file in files)
+
+
+def test_line_counts_are_true():
+    rows = re.findall(r"^\| `([\w./]+)` \| ([\d,]+) \|", README, re.MULTILINE)
+    assert len(rows) >= 10
+    for name, count in rows:
+        assert int(count.replace(",", "")) == pytest.approx(lines(ROOT / name), rel=0.1), (
+            f"{name}: {lines(ROOT / name)} lines"
+        )
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
+def test_examples_run(path):
+    assert len(path.read_text().splitlines()) <= 120
+    assert "# %% [markdown]" in path.read_text()
+    run("-W", "error", "-c", f"import runpy; runpy.run_path({str(path)!r}, run_name='__main__')")
+
+
+def test_the_two_commands_stand_where_the_check_looks_for_them():
+    for mark, ending in (("main", "python -m models train"), ("test", "python -m pytest")):
+        found = re.search(rf"<!-- {mark} command -->\n```\n(.*)\n```", README)
+        assert found and found.group(1).endswith(ending)
+    script = (ROOT / ".ci" / "run").read_text()
+    extract = next(line for line in script.splitlines() if line.startswith("command=$("))
+    shown = subprocess.run(["bash", "-c", f'{extract}\necho "$command"'], capture_output=True, text=True, cwd=ROOT)
+    assert shown.stdout.strip() == re.search(r"<!-- test command -->\n```\n(.*)\n```", README).group(1)
