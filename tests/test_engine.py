@@ -1,0 +1,399 @@
+"""The house as a whole: threads, the kernel cache, what is imported when, what calls NumPy, what the wheel holds."""
+
+import ast
+import fnmatch
+import importlib.metadata
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "tinytensor"
+FILES = sorted(PACKAGE.rglob("*.py"))
+
+
+def run(code: str, *args: str, **environment: str) -> str:
+    """What a fresh Python prints."""
+    environment = os.environ | {"PYTHONPATH": str(ROOT)} | environment
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code, *args], env=environment, capture_output=True, text=True, timeout=300
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+# ------------------------------------------------------------------------------------------------------- threads
+
+TRAINING = """
+import sys
+import threading
+import numpy as np
+import tinytensor as tt
+from tinytensor import nn
+from tinytensor.nn import functional as F
+
+def train(seed, compiled):
+    rng, chance = np.random.default_rng(seed), tt.Generator().manual_seed(seed)
+    embedding, first, norm, last = nn.Embedding(50, 64), nn.Linear(64, 192), nn.LayerNorm(64), nn.Linear(64, 50)
+    parameters = [p for m in (embedding, first, norm, last) for p in m.parameters()]
+    for p in parameters:
+        p.data = tt.tensor(rng.normal(size=p.shape, scale=0.3).astype(np.float32))
+    opt = tt.optim.AdamW(parameters, lr=0.01)
+
+    def step(tokens):
+        opt.zero_grad()
+        x = F.dropout(embedding(tokens), 0.1, generator=chance)
+        q, k, v = (t.unflatten(-1, (4, 16)).transpose(1, 2) for t in first(x).split(64, -1))
+        x = x + F.scaled_dot_product_attention(q, k, v, is_causal=True).transpose(1, 2).flatten(2)
+        loss = F.cross_entropy(last(F.gelu(norm(x))).flatten(0, 1), tokens.flatten())
+        loss.backward()
+        nn.utils.clip_grad_norm_(parameters, 1.0)
+        opt.step()
+        return loss
+
+    step = tt.compile(step) if compiled else step
+    losses = [step(tt.tensor(rng.integers(0, 50, (6, 20)))).item() for _ in range(12)]
+    return np.array(losses).tobytes() + b"".join(p.detach().numpy().tobytes() for p in parameters)
+
+jobs = [(1, False), (2, True), (1, True), (2, False)]
+alone = [train(*job) for job in jobs]
+assert alone[0] == alone[2] and alone[1] == alone[3] and alone[0] != alone[1]
+
+for threads in (1, 2, 3):
+    tt.set_num_threads(threads)
+    assert tt.get_num_threads() == threads
+    assert train(1, False) == alone[0], f"{threads} threads give other bits"
+
+together = [None] * len(jobs)
+def work(i):
+    together[i] = train(*jobs[i])
+workers = [threading.Thread(target=work, args=(i,)) for i in range(len(jobs))]
+for w in workers:
+    w.start()
+for w in workers:
+    w.join()
+assert together == alone, "Python threads disturb each other"
+
+shared = tt.compile(lambda x: (x @ x).softmax(-1).sum(0))
+inputs = [tt.tensor(np.random.default_rng(i).normal(size=(64, 64)).astype(np.float32)) for i in range(4)]
+expected = [shared(x).tolist() for x in inputs]
+wrong = []
+def call(i):
+    for _ in range(30):
+        if shared(inputs[i]).tolist() != expected[i]:
+            wrong.append(i)
+workers = [threading.Thread(target=call, args=(i,)) for i in range(4)]
+for w in workers:
+    w.start()
+for w in workers:
+    w.join()
+assert not wrong, "one compiled function called by several threads"
+import numba
+print(numba.threading_layer())
+"""
+
+
+@pytest.mark.parametrize("layer", ["default", "workqueue"])
+def test_python_threads_and_kernel_threads_do_not_change_a_bit(layer):
+    used = run(TRAINING, NUMBA_NUM_THREADS="3", NUMBA_THREADING_LAYER=layer)
+    assert layer in ("default", used)
+
+
+def test_set_num_threads_refuses_nonsense():
+    import tinytensor as tt
+
+    with pytest.raises(ValueError, match=r"set_num_threads\(0\): expected 1 or more"):
+        tt.set_num_threads(0)
+
+
+# -------------------------------------------------------------------------------------------------- kernel cache
+
+WHERE = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("kernel", sys.argv[1])
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+print(module.CACHE_DIR)
+"""
+
+
+def test_changed_kernel_sources_have_another_cache(tmp_path):
+    sources = shutil.copytree(PACKAGE / "kernels", tmp_path / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    where = lambda: run(WHERE, str(sources / "kernel.py"), NUMBA_CACHE_DIR=str(tmp_path / "cache"))  # noqa: E731
+    first = where()
+    assert Path(first).is_relative_to(tmp_path / "cache")
+    assert where() == first
+    with (sources / "fastmath.py").open("a") as file:  # a helper that other files' kernels call
+        file.write("\n# changed\n")
+    assert where() != first
+
+
+def test_a_cache_that_cannot_be_written(tmp_path):
+    (tmp_path / "file").write_text("not a folder")
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    printed = run(
+        "import tinytensor as tt; from tinytensor.kernels.kernel import CACHE_DIR;"
+        "print((tt.ones(2) + 1).tolist(), CACHE_DIR)",
+        NUMBA_CACHE_DIR=str(tmp_path / "file"),
+        TMPDIR=str(temporary),
+    )
+    assert printed.startswith(f"[2.0, 2.0] {temporary}")
+    assert not list(temporary.iterdir())  # and it cleans up behind itself
+
+
+# ------------------------------------------------------------------------------------------------------- imports
+
+ORDER = [
+    *("kernels.kernel", "kernels.fastmath", "kernels", "launch", "tensor", "creation"),
+    *("ops.elementwise", "ops.shape", "ops.index", "ops.reduce", "ops.products", "ops.fused", "ops.order"),
+    *("ops.in_place", "ops", "autograd", "compiled", "optim.optimizer", "optim.lr_scheduler", "optim"),
+    *("nn.functional", "nn.init", "nn.utils", "nn.modules", "nn", "serialization", "symbolic", "", "stubs"),
+]
+ELSEWHERE = {"optim": {"kernels", "launch", "tensor"}, "symbolic": {"kernels", "tensor"}}  # what these may import
+
+
+def module_of(path: Path) -> str:
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def place(module: str) -> int:
+    """A module's place in the order; files not named stand where their folder stands."""
+    return ORDER.index(module) if module in ORDER else ORDER.index(module.rpartition(".")[0])
+
+
+def imports(path: Path):
+    """(module, is it inside a function?) for every import in a file."""
+    tree = ast.parse(path.read_text())
+    inside = {
+        node
+        for function in ast.walk(tree)
+        if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda)
+        for node in ast.walk(function)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for name in node.names:
+                yield name.name, node in inside
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: a relative import"
+            for name in node.names:
+                dotted = f"{node.module}.{name.name}"
+                below = ROOT.joinpath(*dotted.split("."))
+                is_module = below.with_suffix(".py").exists() or (below / "__init__.py").exists()
+                yield dotted if is_module else node.module, node in inside
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_imports_point_one_way(path):
+    me = module_of(path)
+    for imported, inside in imports(path):
+        top, _, theirs = imported.partition(".")
+        assert top not in ("models", "derivations", "tests", "examples", "torch", "matplotlib"), imported
+        if top == "sympy":
+            assert me.startswith("symbolic"), f"{me} imports sympy, which costs a second at every start"
+        if inside:
+            assert (me, theirs) == ("launch", "symbolic.lift"), f"{me} imports {imported} inside a function"
+        elif top == "tinytensor":
+            same_folder = me.partition(".")[0] == theirs.partition(".")[0]
+            if not (same_folder and me.partition(".")[0] in ("kernels", "symbolic")):
+                assert place(theirs) < place(me), f"{me} imports {theirs}, which stands above it"
+            allowed = ELSEWHERE.get(me.partition(".")[0])
+            assert same_folder or allowed is None or theirs.partition(".")[0] in allowed, f"{me} imports {imported}"
+
+
+def test_kernels_import_each_other_without_a_circle():
+    """Kernel files build on `kernel` and on shared helpers, which build on nothing but `kernel`."""
+    below = {
+        path: {m for m, _ in imports(path) if m.startswith("tinytensor")} for path in (PACKAGE / "kernels").glob("*.py")
+    }
+    files = {f"tinytensor.{module_of(path)}": path for path in below}
+    done: list[str] = []
+    while len(done) < len(files):
+        ready = [name for name, path in files.items() if name not in done and below[path] <= set(done)]
+        assert ready, f"a circle among {sorted(set(files) - set(done))}"
+        done += ready
+
+
+def test_what_import_tinytensor_loads():
+    heavy = "sympy matplotlib tokenizers tqdm torch hypothesis models derivations tinytensor.symbolic tinytensor.stubs"
+    loaded = run(f"import tinytensor, sys; print([m for m in {heavy.split()} if m in sys.modules])")
+    assert loaded == "[]"
+
+
+# --------------------------------------------------------------------------------- no arithmetic outside the door
+
+OUTSIDE = [p for p in FILES if module_of(p).partition(".")[0] not in ("kernels", "symbolic", "stubs")]
+
+# NumPy's names that may stand outside kernels/, by the reason why no arithmetic on a tensor's data is done with them
+ALLOWED = {
+    "types and settings": "ndarray generic integer number bool_ bool float32 float64 int64 uint8 dtype finfo errstate "
+    "promote_types",
+    "shapes and strides, no values": "broadcast_shapes broadcast_to reshape moveaxis flip lib.stride_tricks.as_strided "
+    "may_share_memory unravel_index ndindex",
+    "fresh memory and copies": "empty zeros zeros_like full array asarray ascontiguousarray copyto from_dlpack stack",
+    "constants made from sizes": "arange linspace eye ones tri",
+    "chance": "random.Generator random.PCG64",
+}
+# and those that look at values or compute, with the only files that may
+EXCEPTIONS = {
+    "array2string": {"tensor.py"},  # printing
+    "nonzero": {"ops/index.py", "autograd.py"},  # where a mask holds: refused in a recording; where a check failed
+    "isfinite": {"tensor.py", "autograd.py", "ops/order.py"},  # anomaly mode; weights of multinomial
+    "isnan": {"tensor.py", "autograd.py"},  # anomaly mode
+    "isclose": {"autograd.py"},  # gradcheck compares
+    "argsort": {"ops/shape.py"},  # the inverse of a permutation of dimensions
+    "cumsum": {"ops/shape.py"},  # where the pieces of split() start
+    "where": {"ops/index.py"},  # negative indices, in a host function
+}
+
+
+def numpy_names(tree: ast.AST):
+    """np.a.b as "a.b", once each, with its line."""
+    parts = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node not in parts:
+            names, inner = [node.attr], node.value
+            while isinstance(inner, ast.Attribute):
+                parts.add(inner)
+                names.append(inner.attr)
+                inner = inner.value
+            if isinstance(inner, ast.Name) and inner.id == "np":
+                yield ".".join(reversed(names)), node.lineno
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_numpy_outside_kernels_computes_nothing(path):
+    allowed = {name for names in ALLOWED.values() for name in names.split()}
+    file = str(path.relative_to(PACKAGE))
+    for name, line in numpy_names(ast.parse(path.read_text())):
+        assert name in allowed or file in EXCEPTIONS.get(name, ()), f"{file}:{line}: np.{name} stands outside kernels/"
+
+
+def test_every_exception_is_needed():
+    used = {(name, str(p.relative_to(PACKAGE))) for p in OUTSIDE for name, _ in numpy_names(ast.parse(p.read_text()))}
+    listed = {(name, file) for name, files in EXCEPTIONS.items() for file in files}
+    assert listed <= used
+
+
+def is_data(node: ast.AST, arrays: set[str]) -> bool:
+    """Is this expression a tensor's array (x._data, x._data[i]), or an array that a function of an op was given?"""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    return (isinstance(node, ast.Attribute) and node.attr == "_data") or (
+        isinstance(node, ast.Name) and node.id in arrays
+    )
+
+
+# array arguments of the functions of an op that work on arrays; what else they take are settings
+ARRAYS = "x a b g y q k v rows weight bias dx dense lse mean rstd value index target mask positions"
+METHODS = "reshape astype copy transpose all any tolist item __dlpack__"  # no arithmetic in these
+
+
+def arithmetic(tree: ast.AST):
+    """Python's operators, and NumPy's methods, on the arrays behind tensors."""
+    methods = [f for form in ast.walk(tree) if isinstance(form, ast.ClassDef) for f in form.body]
+    for part in [tree, *methods]:
+        arrays = set()
+        if isinstance(part, ast.FunctionDef) and part.name in ("forward", "backward", "view"):
+            arrays = set(ARRAYS.split()) & {a.arg for a in part.args.args} - {"self"}
+        for node in ast.walk(part):
+            if isinstance(node, ast.BinOp):
+                operands = [node.left, node.right]
+            elif isinstance(node, ast.UnaryOp) and not isinstance(node.op, ast.Not):
+                operands = [node.operand]
+            elif isinstance(node, ast.AugAssign):
+                operands = [node.target, node.value]
+            elif isinstance(node, ast.Compare) and not isinstance(node.ops[0], ast.Is | ast.IsNot):
+                operands = [node.left, *node.comparators]
+            elif (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and node.func.attr not in METHODS.split()
+            ):
+                operands = [node.func.value]
+            else:
+                continue
+            if any(is_data(operand, arrays) for operand in operands):
+                yield node.lineno, ast.unparse(node)
+
+
+@pytest.mark.parametrize("path", OUTSIDE, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_no_operators_on_arrays_outside_kernels(path):
+    assert not list(arithmetic(ast.parse(path.read_text())))
+
+
+PLANTED = [
+    "def f(x):\n    return x._data * 2",
+    "def f(x):\n    x._data[0] += 1",
+    "def f(x):\n    return -x._data",
+    "def f(x):\n    return x._data > 0",
+    "def f(x):\n    return x._data.sum()",
+    "class op:\n    def forward(x):\n        return x * x",
+    "class op:\n    def backward(needs, g, y, x):\n        return (g.mean(),)",
+]
+
+
+@pytest.mark.parametrize("code", PLANTED)
+def test_the_check_finds_what_it_looks_for(code):
+    assert list(arithmetic(ast.parse(code)))
+
+
+def test_the_check_of_names_finds_what_it_looks_for():
+    names = [name for name, _ in numpy_names(ast.parse("y = np.add.reduce(np.exp(x))\nz = np.ndarray"))]
+    assert sorted(names) == ["add.reduce", "exp", "ndarray"]
+
+
+# -------------------------------------------------------------------------------------------------------- the wheel
+
+
+def test_the_wheel_holds_only_tinytensor(tmp_path):
+    """Built where setuptools is new enough for pyproject.toml; else by its patterns."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    try:
+        can_build = int(importlib.metadata.version("setuptools").partition(".")[0]) >= 77
+    except importlib.metadata.PackageNotFoundError:
+        can_build = False
+    if can_build:
+        source = tmp_path / "source"
+        source.mkdir()
+        for name in (
+            "pyproject.toml",
+            "README.md",
+            "LICENSE",
+            "tinytensor",
+            "models",
+            "tests",
+            "examples",
+            "derivations",
+        ):
+            there = ROOT / name
+            if there.is_dir():
+                shutil.copytree(there, source / name, ignore=shutil.ignore_patterns("__pycache__", "oracle"))
+            elif there.exists():
+                shutil.copy(there, source)
+        subprocess.run(
+            [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "-q", "-w", str(tmp_path)],
+            cwd=source,
+            check=True,
+            capture_output=True,
+            timeout=120,
+        )
+        (wheel,) = tmp_path.glob("*.whl")
+        with zipfile.ZipFile(wheel) as archive:
+            names = [name for name in archive.namelist() if ".dist-info/" not in name]
+        assert {name.partition("/")[0] for name in names} == {"tinytensor"}
+        assert {f"tinytensor/{p.relative_to(PACKAGE)}" for p in FILES} <= set(names)
+        assert {"tinytensor/py.typed", "tinytensor/tensor.pyi"} <= set(names)
+    patterns = project["tool"]["setuptools"]["packages"]["find"]["include"]
+    packages = {str(p.parent.relative_to(ROOT)).replace(os.sep, ".") for p in ROOT.glob("[a-z]*/**/__init__.py")}
+    chosen = {p for p in packages if any(fnmatch.fnmatchcase(p, pattern) for pattern in patterns)}
+    assert chosen == {p for p in packages if p.partition(".")[0] == "tinytensor"}
+    assert {"tinytensor", "tinytensor.kernels", "tinytensor.nn", "tinytensor.optim"} <= chosen
