@@ -6,8 +6,10 @@ whole arrays: `name(*inputs, *settings, *outputs, *saved, *scratch)`; it allocat
 `KERNELS` is the table of all of them; the tests walk it.
 """
 
+import atexit
 import hashlib
 import os
+import shutil
 import sys
 import tempfile
 import threading
@@ -44,7 +46,9 @@ def _cache_dir() -> Path:
         with tempfile.TemporaryFile(dir=folder):
             return folder
     except OSError:  # a read-only home: compile anew for this process
-        return Path(tempfile.mkdtemp(prefix="tinytensor-"))
+        folder = Path(tempfile.mkdtemp(prefix="tinytensor-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        return folder
 
 
 CACHE_DIR = _cache_dir()
