@@ -20,7 +20,7 @@ from .decoder import ACTIVATIONS, CONFIGS, NORMS, RESIDUALS, Config, Decoder
 from .generate import check_sampling, generate
 from .ngram import baselines
 from .text import TextError
-from .tokenizers import KINDS, tokenizer_from_dict
+from .tokenizers import KINDS, Tokenizer, tokenizer_from_dict
 from .training import OPTIMIZERS, SCHEDULES, NonFiniteLoss, Settings, Trainer
 
 RUNS = Path("runs")  # where runs go that were given no --out
@@ -126,9 +126,8 @@ def parser() -> Parser:
     training.add_argument("--head-lr", metavar="X,X", type=_numbers, help="a factor on the rate for each head")
 
     sample = command("sample", _sample, "Let a trained model write.")
-    sample.add_argument(
-        "run", nargs="?", metavar="DIR", type=Path, help="folder of a run (default: the newest in runs/)"
-    )
+    newest = "folder of a run (default: the newest in runs/)"
+    sample.add_argument("run", nargs="?", metavar="DIR", type=Path, default=None, help=newest)
     sample.add_argument("--prompt", help="text to go on from")
     sample.add_argument("--tokens", metavar="N", type=int, help="how many tokens (default: 200)")
     sample.add_argument("--temperature", metavar="X", type=float, help="0 for always the likeliest (default: 0.8)")
@@ -183,6 +182,7 @@ def _begun(options) -> tuple[Trainer, str]:
     kind = given.get("tokenizer", "char" if name in MADE_FOR_CHARACTERS else "bpe")
     vocabulary = config.V if kind == "bpe" else given.get("V")  # characters and words: all there are, unless told
     settings = Settings(**_defaults(given) | {f.name: given[f.name] for f in fields(Settings) if f.name in given})
+    folder = _new_folder(given.get("out"), name)
     documents, title = _documents(given.get("text"))
     corpus = text.prepare(documents, KINDS[kind], vocabulary)
     V = corpus.tokenizer.vocab_size
@@ -190,9 +190,10 @@ def _begun(options) -> tuple[Trainer, str]:
         raise UsageError(f"--V {given['V']}: this text has only {V} different tokens ({kind}); leave --V out")
     config = config.replace(V=V)
     text.check_context(corpus.train, corpus.heldout, config.C)
-    folder = _new_folder(given.get("out"), name)
     file = str(given["text"].resolve()) if "text" in given else None
-    return Trainer(config, settings, corpus, folder, file, eager=given.get("eager", False)), title
+    trainer = Trainer(config, settings, corpus, folder, file, eager=given.get("eager", False))
+    folder.mkdir(parents=True, exist_ok=True)
+    return trainer, title
 
 
 def _defaults(given: dict) -> dict:
@@ -228,7 +229,7 @@ def _documents(file) -> tuple[list[str], str]:
 
 
 def _new_folder(out: Path | None, name: str) -> Path:
-    """A folder for a new run; refused if something is in it."""
+    """A folder for a new run, not made yet; refused if something is in it."""
     if out is None:
         number = 1
         while (folder := RUNS / (name if number == 1 else f"{name}-{number}")).exists():
@@ -241,7 +242,6 @@ def _new_folder(out: Path | None, name: str) -> Path:
             raise UsageError(f"{out} holds a run already: use --resume {out} to go on with it, or another --out")
         if any(entry.name not in (LOCK, checkpoint.FOLDER) for entry in out.iterdir()):
             raise UsageError(f"--out {out} is not empty; name a new folder")
-    out.mkdir(parents=True, exist_ok=True)
     return out
 
 
@@ -317,7 +317,7 @@ def _sample(options) -> int:
     if count < 1:
         raise UsageError(f"--tokens {count}: 1 or more is needed")
     _set_threads(options)
-    model, tokenizer, _ = _loaded(given.get("run") or _newest_run())
+    model, tokenizer = _loaded(given["run"] or _newest_run())
     prompt = given.get("prompt", "\n")
     unknown = tokenizer.unknown_count(tokenizer.encode(prompt))
     if unknown:
@@ -328,7 +328,7 @@ def _sample(options) -> int:
     return 0
 
 
-def _write(model: Decoder, tokenizer, prompt: str, count: int, seed: int, **settings) -> str:
+def _write(model: Decoder, tokenizer: Tokenizer, prompt: str, count: int, seed: int, **settings) -> str:
     """The prompt and what the model adds to it."""
     tokens = tokenizer.encode(prompt) or tokenizer.encode("\n")
     generator = tinytensor.Generator().manual_seed(seed)
@@ -368,12 +368,12 @@ def _newest_run() -> Path:
     return max(found)[1]
 
 
-def _loaded(folder: Path) -> tuple[Decoder, object, checkpoint.Checkpoint]:
-    """The model of a run after its last checkpoint, its tokenizer, and the rest."""
+def _loaded(folder: Path) -> tuple[Decoder, Tokenizer]:
+    """The model of a run after its last checkpoint, and its tokenizer."""
     saved = checkpoint.load(folder)
     model = Decoder(Config(**saved.state["config"]))
     model.load_state_dict(saved.weights)
-    return model.eval(), tokenizer_from_dict(saved.state["tokenizer"]), saved
+    return model, tokenizer_from_dict(saved.state["tokenizer"])
 
 
 def _set_threads(options) -> None:

@@ -1,0 +1,316 @@
+"""Checkpoints: whole at any moment, and a resumed run ends with the bits of one that never stopped."""
+
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from models import checkpoint
+from models.checkpoint import Checkpoint, CheckpointError
+from tinytensor import tensor
+
+ROOT = Path(__file__).parents[2]
+
+
+def weights_of(folder):
+    saved = checkpoint.load(folder)
+    return saved.step, {name: w.numpy().tobytes() for name, w in saved.weights.items()}
+
+
+def a_checkpoint(step, value=1.0):
+    return Checkpoint(step, {"w": tensor([value, 2.0])}, {"0.exp_avg": tensor([3.0, value])}, {"log": [{"step": step}]})
+
+
+# ------------------------------------------------------------------------------------------- one checkpoint
+
+
+def test_what_is_saved_is_loaded(tmp_path):
+    path = checkpoint.save(tmp_path, a_checkpoint(7))
+    assert path == checkpoint.latest(tmp_path) == tmp_path / "checkpoints" / "step-00000007"
+    saved = checkpoint.load(tmp_path)
+    assert (saved.step, saved.state) == (7, {"log": [{"step": 7}]})
+    assert saved.weights["w"].tolist() == [1.0, 2.0]
+    assert saved.optimizer["0.exp_avg"].tolist() == [3.0, 1.0]
+
+
+def test_files_are_safetensors_and_json(tmp_path):
+    path = checkpoint.save(tmp_path, a_checkpoint(7))
+    assert sorted(p.name for p in path.iterdir()) == ["optimizer.safetensors", "state.json", "weights.safetensors"]
+    json.loads((path / "state.json").read_text())
+    for source in (ROOT / "models").glob("*.py"):
+        assert "import pickle" not in source.read_text()
+
+
+def test_the_last_two_are_kept(tmp_path):
+    for step in (0, 5, 10, 15, 100_000_000):
+        checkpoint.save(tmp_path, a_checkpoint(step))
+    assert sorted(p.name for p in (tmp_path / "checkpoints").iterdir()) == ["step-00000015", "step-100000000"]
+    assert checkpoint.load(tmp_path).step == 100_000_000
+
+
+def test_a_checkpoint_that_exists_is_not_written_again(tmp_path):
+    path = checkpoint.save(tmp_path, a_checkpoint(5))
+    before = (path / "state.json").stat().st_mtime_ns
+    checkpoint.save(tmp_path, a_checkpoint(5, value=9.0))
+    assert (path / "state.json").stat().st_mtime_ns == before
+
+
+class PowerCut(BaseException):
+    pass
+
+
+def test_whatever_call_is_the_last_the_checkpoint_before_or_the_new_one_is_whole(tmp_path, monkeypatch):
+    """Every call that changes the disk is made to fail in turn; what stays behind must be loadable."""
+    real = {name: getattr(os, name) for name in ("replace", "fsync", "mkdir", "open", "rmdir", "unlink")}
+    budget = [0]
+
+    def limited(name):
+        def call(*args, **kwargs):
+            budget[0] -= 1
+            if budget[0] < 0:
+                raise PowerCut
+            return real[name](*args, **kwargs)
+
+        return call
+
+    outcomes = []
+    for calls in range(200):
+        run = tmp_path / str(calls)
+        checkpoint.save(run, a_checkpoint(1, value=1.0), keep=1)
+        for name in real:
+            monkeypatch.setattr(os, name, limited(name))
+        budget[0] = calls
+        try:
+            checkpoint.save(run, a_checkpoint(2, value=2.0), keep=1)
+            finished = True
+        except PowerCut:
+            finished = False
+        for name in real:
+            monkeypatch.setattr(os, name, real[name])
+        saved = checkpoint.load(run)
+        assert saved.weights["w"].tolist()[0] == saved.step == saved.state["log"][0]["step"]
+        assert saved.optimizer["0.exp_avg"].tolist()[1] == saved.step
+        outcomes.append(saved.step)
+        checkpoint.save(run, a_checkpoint(3, value=3.0), keep=1)  # leftovers are in nobody's way
+        assert checkpoint.load(run).step == 3
+        if finished:
+            break
+    assert outcomes == sorted(outcomes)
+    assert set(outcomes) == {1, 2}
+    assert len(outcomes) > 10
+
+
+def test_bytes_reach_the_disk_before_the_name_does(tmp_path, monkeypatch):
+    events = []
+    fsync, replace = os.fsync, os.replace
+
+    def watched_fsync(handle):
+        events.append(("fsync", os.readlink(f"/proc/self/fd/{handle}")))
+        fsync(handle)
+
+    def watched_replace(old, new):
+        events.append(("replace", str(new)))
+        replace(old, new)
+
+    if not Path("/proc/self/fd").exists():
+        pytest.skip("the names of open files are not known here")
+    monkeypatch.setattr(os, "fsync", watched_fsync)
+    monkeypatch.setattr(os, "replace", watched_replace)
+    final = checkpoint.save(tmp_path, a_checkpoint(1))
+    committed = events.index(("replace", str(final)))
+    synced = [Path(name) for kind, name in events[:committed] if kind == "fsync"]
+    assert sum(path.parent.name == ".unfinished-step-00000001" for path in synced) == 3  # each file,
+    assert synced[-1].name == ".unfinished-step-00000001"  # then the folder that names them,
+    assert ("fsync", str(final.parent)) in events[committed:]  # and then the folder above
+
+
+def test_folders_that_are_no_checkpoints_do_not_count(tmp_path):
+    for name in (".unfinished-step-00000009", "step-9", "step-0000000x", "notes"):
+        (tmp_path / "checkpoints" / name).mkdir(parents=True)
+    assert checkpoint.latest(tmp_path) is None
+    with pytest.raises(CheckpointError, match="holds no checkpoint"):
+        checkpoint.load(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "state.json"])
+@pytest.mark.parametrize("damage", ["missing", "cut"])
+def test_a_damaged_checkpoint_says_so(tmp_path, name, damage):
+    file = checkpoint.save(tmp_path, a_checkpoint(3)) / name
+    content = file.read_bytes()
+    file.unlink()
+    if damage == "cut":
+        file.write_bytes(content[: len(content) // 2])
+    with pytest.raises(CheckpointError, match="step-00000003 cannot be read"):
+        checkpoint.load(tmp_path)
+
+
+# ---------------------------------------------------------------------------------------------------- resuming
+
+
+def columns(trainer):
+    return [{k: v for k, v in row.items() if k != "tokens_per_second"} for row in trainer.log.rows]
+
+
+@pytest.mark.parametrize("eager", [False, True])
+@pytest.mark.parametrize(
+    ("model", "changes"),
+    [
+        ({"dropout": 0.2}, {}),
+        ({"tied": True, "norm": "affine", "attention_bias": True}, {"head_lr": (0.5, 2.0), "layer_lr": (1.0, 0.1)}),
+        ({}, {"optimizer": "sgd", "lr": 0.3, "weight_decay": 0.0, "clip": 0.5}),
+    ],
+)
+def test_stopped_and_resumed_is_never_stopped(begin, eager, model, changes):
+    whole = begin("whole", eager=eager, model=model, **changes)
+    assert whole.train()
+    stops = [1, 9, 10, 23]  # before a row of the log is due, at one, ...
+    trainer = begin("parts", eager=eager, model=model, **changes)
+    for stop in [*stops, None]:
+
+        def progress(row, trainer=trainer, stop=stop):
+            trainer.stop = row["step"] == stop
+
+        assert trainer.train(progress) == (stop is None)
+        if stop is not None:
+            trainer = begin("parts", eager=not eager, model=model, **changes)  # eager and replayed may alternate
+            trainer.restore(checkpoint.load(trainer.folder))
+            assert trainer.step == stop
+    assert weights_of(whole.folder) == weights_of(trainer.folder)
+    assert columns(whole) == columns(trainer)
+    lines = [(t.folder / "log.csv").read_text().splitlines() for t in (whole, trainer)]
+    assert [line.split(",")[:3] for line in lines[0]] == [line.split(",")[:3] for line in lines[1]]
+
+
+def test_rows_written_after_the_last_checkpoint_are_not_doubled(begin):
+    trainer = begin(checkpoint_every=10)
+
+    class Killed(Exception):
+        pass
+
+    def progress(row):
+        if row["step"] == 17:
+            raise Killed
+
+    with pytest.raises(Killed):
+        trainer.train(progress)
+    assert len((trainer.folder / "log.csv").read_text().splitlines()) == 1 + 5  # 4, 8, 10, 12, 16
+    again = begin(checkpoint_every=10).restore(checkpoint.load(trainer.folder))
+    assert again.step == 10
+    assert again.train()
+    steps = [int(line.split(",")[0]) for line in (trainer.folder / "log.csv").read_text().splitlines()[1:]]
+    assert steps == [4, 8, 10, 12, 16, 20, 24, 28, 30]
+
+
+# ------------------------------------------------------------------------------------------------- real signals
+
+
+OPTIONS = (
+    "--steps 600 --checkpoint-every 4 --log-every 10 --evaluate-every 300 --batch-size 2 --tokenizer char --dropout 0.1"
+)
+SIZES = "--D 8 --H 2 --F 8 --L 1 --C 8 --threads 1"
+
+
+@pytest.fixture(scope="module")
+def verse(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "verse.txt"
+    path.write_text("the cat sat on the mat and the dog lay by the door\n" * 30)
+    return path
+
+
+def start(*arguments):
+    command = [sys.executable, "-m", "models", "train", *map(str, arguments)]
+    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def finish(process):
+    output, _ = process.communicate(timeout=300)
+    return process.returncode, output
+
+
+def step_of(folder):
+    path = checkpoint.latest(folder)
+    return -1 if path is None else int(path.name.removeprefix("step-"))
+
+
+def wait_for_step(folder, step, process):
+    limit = time.monotonic() + 300
+    while step_of(folder) < step and process.poll() is None:
+        assert time.monotonic() < limit, "no checkpoint appeared"
+        time.sleep(0.001)
+
+
+@pytest.fixture(scope="module")
+def uninterrupted(verse, tmp_path_factory):
+    out = tmp_path_factory.mktemp("whole") / "run"
+    code, output = finish(start("--text", verse, "--out", out, *OPTIONS.split(), *SIZES.split()))
+    assert code == 0, output
+    return out
+
+
+def test_killed_at_any_moment_and_resumed_the_bits_are_the_same(verse, uninterrupted, tmp_path):
+    out, chance = tmp_path / "run", random.Random(os.getpid())
+    process = start("--text", verse, "--out", out, *OPTIONS.split(), *SIZES.split())
+    killed = []
+    for step in (1, 120, 240, 360, 480):
+        wait_for_step(out, step, process)
+        time.sleep(chance.uniform(0, 0.03))
+        process.send_signal(signal.SIGKILL)
+        finish(process)
+        found = checkpoint.load(out)  # whole
+        assert all(np.isfinite(w.numpy()).all() for w in found.weights.values())
+        killed.append(found.step)
+        process = start("--resume", out, "--threads", 1)
+    code, output = finish(process)
+    assert code == 0, output
+    assert killed[0] < 600, "it was over before it could be killed"
+    assert weights_of(out) == weights_of(uninterrupted)
+    steps = [line.split(",")[:3] for line in (out / "log.csv").read_text().splitlines()]
+    assert steps == [line.split(",")[:3] for line in (uninterrupted / "log.csv").read_text().splitlines()]
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(verse, uninterrupted, tmp_path):
+    out = tmp_path / "run"
+    process = start("--text", verse, "--out", out, *OPTIONS.split(), *SIZES.split())
+    wait_for_step(out, 8, process)
+    process.send_signal(signal.SIGINT)
+    code, output = finish(process)
+    assert code == 130, output
+    assert f"go on with: python -m models train --resume {out}" in output
+    stopped = step_of(out)
+    assert 8 <= stopped < 600
+    code, output = finish(start("--resume", out, "--eager"))
+    assert code == 0, output
+    assert f"going on after step {stopped} of 600" in output
+    assert weights_of(out) == weights_of(uninterrupted)
+
+
+def test_a_finished_run_resumed_only_reports_again(uninterrupted, tmp_path):
+    out = tmp_path / "copy"
+    shutil.copytree(uninterrupted, out)
+    (out / "loss.png").unlink()
+    code, output = finish(start("--resume", out))
+    assert code == 0, output
+    assert (out / "loss.png").exists()
+    assert weights_of(out) == weights_of(uninterrupted)
+
+
+def test_two_processes_do_not_share_a_folder(verse, tmp_path):
+    out = tmp_path / "run"
+    first = start("--text", verse, "--out", out, *OPTIONS.split(), *SIZES.split())
+    try:
+        wait_for_step(out, 4, first)
+        first.send_signal(signal.SIGSTOP)
+        code, output = finish(start("--resume", out))
+        assert code == 2
+        assert "another process is training in" in output
+    finally:
+        first.kill()
+        finish(first)

@@ -1,0 +1,380 @@
+"""The command line: what it prints and leaves behind, and a sentence for whatever cannot be."""
+
+import csv
+import sys
+from shlex import split
+
+import pytest
+
+from models import checkpoint, cli
+from models.cli import main
+
+TINY = split("--D 8 --H 2 --F 12 --L 2 --C 10 --batch-size 2 --log-every 5 --evaluate-every 10 --checkpoint-every 10")
+
+
+@pytest.fixture(scope="module")
+def verse(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "verse.txt"
+    path.write_text("The cat sat on the mat, and the dog lay by the door.\nIt cost 5 $ a day; $$ is no price.\n" * 20)
+    return path
+
+
+@pytest.fixture(scope="module")
+def run(verse, tmp_path_factory):
+    """A finished run, and what it printed."""
+    out = tmp_path_factory.mktemp("runs") / "first"
+    with pytest.MonkeyPatch.context() as patch:
+        printed = []
+        patch.setattr("builtins.print", lambda *args, **kw: printed.append(kw.get("sep", " ").join(map(str, args))))
+        code = main(
+            [
+                "train",
+                "--text",
+                str(verse),
+                "--tokenizer",
+                "bpe",
+                "--V",
+                "50",
+                "--steps",
+                "25",
+                "--out",
+                str(out),
+                *TINY,
+            ]
+        )
+    assert code == 0, printed
+    return out, "\n".join(printed)
+
+
+def refused(capsys, *arguments):
+    """The one sentence for arguments that cannot be."""
+    code = main([str(a) for a in arguments])
+    out, err = capsys.readouterr()
+    assert code == 2
+    assert err.startswith("models: ")
+    assert err.endswith("\n")
+    assert err.count("\n") == 1, err
+    assert "Traceback" not in out + err
+    return err.removeprefix("models: ")
+
+
+# ------------------------------------------------------------------------------------------------------- train
+
+
+def test_a_run_leaves_what_it_promises(run):
+    out, _ = run
+    names = {path.name for path in out.iterdir()} - {cli.LOCK}
+    assert names == {"log.csv", "loss.png", "attention.png", "sample.txt", "checkpoints"}
+    for picture in ("loss.png", "attention.png"):
+        assert (out / picture).read_bytes().startswith(b"\x89PNG")
+    with (out / "log.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [int(row["step"]) for row in rows] == [5, 10, 15, 20, 25]
+    assert len((out / "sample.txt").read_text()) > 100
+    assert checkpoint.load(out).step == 25
+
+
+def test_a_run_prints_the_held_out_loss_beside_the_n_gram_models(run):
+    _, printed = run
+    lines = printed.splitlines()
+    table = {
+        line.split("  ")[1].strip(): line.split()[-2 if "(" in line else -1] for line in lines if line.startswith("  ")
+    }
+    names = ["uniform", "unigram", "bigram", "interpolated bigram", "interpolated trigram", "this model"]
+    assert list(table)[:6] == names
+    losses = [float(table[name]) for name in names]
+    assert losses[0] == pytest.approx(3.912, abs=1e-3)  # ln 50
+    assert losses[1] > losses[2] > losses[4]
+    last = checkpoint.load(run[0]).state["log"][-1]["heldout_loss"]
+    assert losses[5] == pytest.approx(last, abs=6e-4)
+    assert "V = 50" in printed
+    assert f"python -m models sample {run[0]}" in printed
+
+
+def test_named_sizes_and_the_vocabulary_of_the_text(capsys, verse, tmp_path):
+    code = main(
+        ["train", "--config", "micro", "--text", str(verse), "--steps", "2", "--out", str(tmp_path / "run"), "--eager"]
+    )
+    assert code == 0
+    config = checkpoint.load(tmp_path / "run").state["config"]
+    letters = len(set(verse.read_text()))
+    assert (config["D"], config["L"], config["C"]) == (16, 1, 16)
+    assert config["V"] == letters + 1  # and the unknown
+    capsys.readouterr()
+    assert main(["info", str(tmp_path / "run")]) == 0
+    out = capsys.readouterr().out
+    assert "after step 2 of 2, held-out loss" in out
+    assert "match: True" in out
+
+
+def test_switches_reach_the_model_and_the_settings(verse, tmp_path):
+    arguments = split(
+        """--tokenizer word --steps 2 --residual pre-norm --norm affine --activation gelu --dropout 0.25 --no-causal
+        --no-positions --no-bias --attention-bias --tied --final-norm --lr 0.01 --weight-decay 0.5 --clip 0 --warmup 1
+        --floor 0.5 --seed 9 --optimizer sgd --schedule linear --layer-lr 1,0.5 --head-lr 2,1"""
+    )
+    assert main(["train", "--text", str(verse), "--out", str(tmp_path / "run"), *TINY, *arguments]) == 0
+    state = checkpoint.load(tmp_path / "run").state
+    config, settings = state["config"], state["settings"]
+    assert state["tokenizer"]["kind"] == "word"
+    expected = {"residual": "pre-norm", "norm": "affine", "activation": "gelu", "dropout": 0.25, "causal": False}
+    expected |= {"positions": False, "bias": False, "attention_bias": True, "tied": True, "final_norm": True}
+    assert {k: config[k] for k in expected} == expected
+    expected = {"lr": 0.01, "weight_decay": 0.5, "clip": 0.0, "warmup": 1, "floor": 0.5, "seed": 9, "optimizer": "sgd"}
+    expected |= {"schedule": "linear", "layer_lr": [1.0, 0.5], "head_lr": [2.0, 1.0], "steps": 2, "batch_size": 2}
+    assert {k: settings[k] for k in expected} == expected
+
+
+def test_eq_18_as_it_stands_has_no_decay(verse, tmp_path):
+    assert (
+        main(
+            [
+                "train",
+                "--text",
+                str(verse),
+                "--tokenizer",
+                "char",
+                "--steps",
+                "1",
+                "--optimizer",
+                "sgd",
+                "--out",
+                str(tmp_path / "r"),
+                *TINY,
+            ]
+        )
+        == 0
+    )
+    assert checkpoint.load(tmp_path / "r").state["settings"]["weight_decay"] == 0
+
+
+def test_runs_without_a_name_get_one_each(monkeypatch, verse, tmp_path, capsys):
+    monkeypatch.chdir(tmp_path)
+    for _ in range(2):
+        assert main(["train", "--text", str(verse), "--tokenizer", "char", "--steps", "1", *TINY]) == 0
+    assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == ["toth-tiny", "toth-tiny-2"]
+    capsys.readouterr()
+    assert main(["sample", "--tokens", "5"]) == 0  # the newest run
+
+
+def test_the_same_command_gives_the_same_weights(verse, tmp_path):
+    results = []
+    for name in "ab":
+        out = tmp_path / name
+        assert (
+            main(["train", "--text", str(verse), "--tokenizer", "char", "--steps", "6", "--out", str(out), *TINY]) == 0
+        )
+        results.append({n: w.numpy().tobytes() for n, w in checkpoint.load(out).weights.items()})
+    assert results[0] == results[1]
+
+
+def test_the_text_is_read_anew_and_must_be_the_same(capsys, tmp_path):
+    file = tmp_path / "mine.txt"
+    file.write_text("one two three four five six seven\n" * 20)
+    assert (
+        main(["train", "--text", str(file), "--tokenizer", "char", "--steps", "4", "--out", str(tmp_path / "r"), *TINY])
+        == 0
+    )
+    capsys.readouterr()
+    file.write_text("one two three four five six eight\n" * 20)
+    assert "trained on another text" in refused(capsys, "train", "--resume", tmp_path / "r")
+    file.unlink()
+    assert "there is no such file" in refused(capsys, "train", "--resume", tmp_path / "r")
+
+
+# ------------------------------------------------------------------------------------------------------ refusals
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--stepz", "5"], "unrecognized arguments: --stepz"),
+        (["--step", "5"], "unrecognized arguments: --step"),  # no guessing
+        (["--steps", "many"], "argument --steps: invalid int value: 'many'"),
+        (["--steps", "0"], "steps = 0: 1 or more is needed"),
+        (["--task", "copy"], "argument --task: invalid choice: 'copy'"),
+        (["--config", "toth-huge"], "argument --config: invalid choice: 'toth-huge'"),
+        (["--D", "31"], "D = 31 is not divisible by H = 2"),
+        (["--L", "0"], "L = 0: sizes must be whole numbers of 1 or more"),
+        (["--C", "5000"], "the text is too short"),
+        (["--dropout", "1.5"], "dropout = 1.5"),
+        (["--lr", "-1"], "lr = -1.0: 0 or more is needed"),
+        (["--threads", "0"], "--threads 0: 1 or more is needed"),
+        (["--tokenizer", "char", "--V", "5000"], "--V 5000: this text has only"),
+        (
+            ["--tokenizer", "bpe", "--V", "5000"],
+            "BPETokenizer: the vocabulary is to have 5000 tokens, but this text yields only",
+        ),
+        (["--V", "1"], "CharTokenizer: a vocabulary of 1 has no room for text"),
+        (["--layer-lr", "1,2,3"], "3 learning rates for 2 layers"),
+        (["--head-lr", "1;2"], "argument --head-lr: '1;2' is not a list of numbers"),
+        (["--text", "/nowhere/at/all.txt"], "/nowhere/at/all.txt: there is no such file"),
+        (["--seed", "-1"], "seed = -1: 0 or more is needed"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(capsys, verse, tmp_path, arguments, sentence):
+    usual = ["--text", verse, "--tokenizer", "char", "--out", tmp_path / "run"]
+    found = refused(capsys, "train", *TINY, *usual, *arguments)
+    assert found.startswith(sentence), found
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        (b"", "is empty"),
+        (b"x", "holds one character"),
+        (b" \n \n", "holds white space only"),
+        (b"caf\xe9 au lait", "is not UTF-8"),
+        (b"a few words", "the text is too short"),
+    ],
+)
+def test_files_that_cannot_be_used(capsys, tmp_path, content, sentence):
+    file = tmp_path / "mine.txt"
+    file.write_bytes(content)
+    assert sentence in refused(capsys, "train", *TINY, "--tokenizer", "char", "--text", file, "--out", tmp_path / "run")
+
+
+def test_a_file_with_crlf_is_learnt_from_and_it_is_said(capsys, tmp_path):
+    file = tmp_path / "mine.txt"
+    file.write_bytes(b"one two three four five six seven\r\n" * 20)
+    arguments = ["--tokenizer", "char", "--text", str(file), "--steps", "1", "--out", str(tmp_path / "run")]
+    assert main(["train", *TINY, *arguments]) == 0
+    assert "CRLF" in capsys.readouterr().err
+
+
+def test_a_folder_with_a_run_is_not_used_for_another(capsys, run, verse):
+    out, _ = run
+    before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
+    found = refused(capsys, "train", "--text", verse, "--out", out)
+    assert found == f"{out} holds a run already: use --resume {out} to go on with it, or another --out\n"
+    assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
+
+
+def test_a_folder_with_something_else_or_a_file_is_not_used(capsys, verse, tmp_path):
+    (tmp_path / "thesis.tex").write_text("...")
+    assert "is not empty; name a new folder" in refused(capsys, "train", "--text", verse, "--out", tmp_path)
+    assert "is a file" in refused(capsys, "train", "--text", verse, "--out", tmp_path / "thesis.tex")
+
+
+def test_a_run_killed_before_its_first_checkpoint_is_no_obstacle(verse, tmp_path):
+    (tmp_path / "run" / "checkpoints" / ".unfinished-step-00000000").mkdir(parents=True)
+    (tmp_path / "run" / cli.LOCK).touch()
+    arguments = ["--text", str(verse), "--tokenizer", "char", "--steps", "1", "--out", str(tmp_path / "run")]
+    assert main(["train", *TINY, *arguments]) == 0
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--D", "16"], ["--steps", "50"], ["--out", "elsewhere"], ["--no-causal"], ["--lr", "1"]]
+)
+def test_a_resumed_run_stays_as_it_was_begun(capsys, run, arguments):
+    found = refused(capsys, "train", "--resume", run[0], *arguments)
+    assert found.startswith("--resume goes on with a run as it was begun: ")
+
+
+def test_nothing_to_resume(capsys, tmp_path):
+    assert "holds no checkpoint" in refused(capsys, "train", "--resume", tmp_path)
+    assert "holds no checkpoint" in refused(capsys, "train", "--resume", tmp_path / "nowhere")
+
+
+@pytest.mark.parametrize("package", ["tqdm", "matplotlib"])
+def test_without_the_train_extra_it_says_what_to_install(capsys, monkeypatch, package):
+    real = cli.importlib.util.find_spec
+    monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None if name == package else real(name))
+    assert refused(capsys, "train") == f"train needs {package}: pip install -e '.[train]'\n"
+
+
+def test_without_the_tokenizers_library_it_says_so(capsys, monkeypatch, verse, tmp_path):
+    monkeypatch.setitem(sys.modules, "tokenizers", None)
+    assert "tokenizers" in refused(capsys, "train", "--text", verse, "--V", "50", "--out", tmp_path / "r", *TINY)
+
+
+def test_no_command_and_an_unknown_one(capsys):
+    assert "required" in refused(capsys)
+    assert "invalid choice: 'learn'" in refused(capsys, "learn")
+
+
+def test_a_loss_that_is_not_finite_ends_with_a_sentence(capsys, verse, tmp_path):
+    out = tmp_path / "run"
+    arguments = split("--tokenizer char --steps 40 --optimizer sgd --lr 1e30 --clip 0 --warmup 0 --schedule constant")
+    assert main(["train", "--text", str(verse), "--out", str(out), *TINY, *arguments]) == 1
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "the first tensor that is not finite is" in error
+    assert "step-00000000 is the last good checkpoint" in error
+
+
+@pytest.mark.parametrize("command", [[], ["train"], ["sample"], ["info"]])
+def test_help(capsys, command):
+    with pytest.raises(SystemExit) as exit:
+        main([*command, "--help"])
+    assert exit.value.code == 0
+    assert "usage: models" in capsys.readouterr().out
+
+
+# ---------------------------------------------------------------------------------------------- sample and info
+
+
+def sampled(capsys, *arguments):
+    assert main(["sample", *map(str, arguments)]) == 0
+    return capsys.readouterr().out
+
+
+def test_a_sample_repeats_with_its_seed_and_needs_no_cache(capsys, run):
+    out, _ = run
+    first = sampled(capsys, out, "--prompt", "The cat", "--tokens", "40", "--seed", "3")
+    assert first.startswith("The cat")
+    assert len(first) > 40
+    assert sampled(capsys, out, "--prompt", "The cat", "--tokens", "40", "--seed", "3", "--no-cache") == first
+    assert sampled(capsys, out, "--prompt", "The cat", "--tokens", "40", "--seed", "4") != first
+    greedy = sampled(capsys, out, "--temperature", "0")
+    assert greedy == sampled(capsys, out, "--top-k", "1", "--seed", "8")
+    assert greedy == sampled(capsys, out, "--top-p", "1e-9", "--seed", "9", "--threads", "1")
+
+
+def test_a_prompt_that_is_empty_or_unknown(capsys, run):
+    out, _ = run
+    assert len(sampled(capsys, out, "--prompt", "")) > 20
+    assert main(["sample", str(out), "--prompt", "日本"]) == 0
+    assert "2 tokens of the prompt are not in the vocabulary" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--temperature", "-1"], "temperature = -1.0"),
+        (["--top-k", "0"], "top-k = 0"),
+        (["--top-p", "2"], "top-p = 2.0"),
+        (["--tokens", "0"], "--tokens 0: 1 or more is needed"),
+        (["--threads", "0"], "--threads 0"),
+    ],
+)
+def test_samples_that_cannot_be(capsys, run, arguments, sentence):
+    assert refused(capsys, "sample", run[0], *arguments).startswith(sentence)
+
+
+def test_a_sample_of_no_run(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert "there is no run in runs/" in refused(capsys, "sample")
+    assert "holds no checkpoint" in refused(capsys, "sample", tmp_path)
+
+
+def test_info_of_toth_tiny_is_eq_19_term_by_term(capsys):
+    assert main(["info", "toth-tiny"]) == 0
+    out = capsys.readouterr().out
+    assert "D = 32, H = 4 (K = 8), F = 64, L = 2, V = 300, C = 96" in out
+    for term in ("P            C D            ", "Q K V W      4 D^2 L"):
+        assert term.split() == next(
+            line.split()[: len(term.split())] for line in out.splitlines() if line.startswith(term[:8])
+        )
+    assert out.rstrip().endswith("38,848   38,848  match: True")
+
+
+@pytest.mark.parametrize(("name", "count"), [("nano", "804,096"), ("gpt2", "124,439,808"), ("micro", "4,192")])
+def test_info_of_other_layouts(capsys, name, count):
+    assert main(["info", name]) == 0
+    assert capsys.readouterr().out.rstrip().endswith(f"{count}  match: True")
+
+
+def test_info_of_nothing(capsys):
+    assert refused(capsys, "info", "toth-huge").startswith("toth-huge is neither a configuration (toth-tiny, nano")
