@@ -1,5 +1,7 @@
 """tinytensor: reverse-mode automatic differentiation on NumPy arrays, with Numba kernels. See README.md."""
 
+from math import e, inf, nan, pi
+
 from tinytensor import autograd, nn, optim, serialization
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
 from tinytensor.compiled import compile
@@ -36,9 +38,14 @@ from tinytensor.ops import FUNCTIONS as _functions
 from tinytensor.tensor import (
     OPS,
     Tensor,
+    bool_,
     enable_grad,
+    float32,
+    float64,
     get_default_dtype,
     inference_mode,
+    int32,
+    int64,
     is_grad_enabled,
     no_grad,
     op,
@@ -46,11 +53,18 @@ from tinytensor.tensor import (
     set_default_dtype,
     set_grad_enabled,
 )
-from tinytensor.tensor import bool_ as bool
-from tinytensor.tensor import float32 as float
-from tinytensor.tensor import float64 as double
-from tinytensor.tensor import int32 as int
-from tinytensor.tensor import float32, float64, int32, int64
-from tinytensor.tensor import int64 as long
+
+# PyTorch's other names for dtypes, numbers and the one device
+float, double, int, long, bool = float32, float64, int32, int64, bool_
+device = str
+
+
+class cuda:
+    """What a program asks before it chooses a device."""
+
+    @staticmethod
+    def is_available() -> bool:
+        return False
+
 
 globals().update(_functions)

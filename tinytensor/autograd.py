@@ -344,8 +344,8 @@ def gradcheck(
                     return False
                 i, j = (int(k[0]) for k in np.nonzero(~close))
                 raise RuntimeError(
-                    f"gradcheck: d output {number}[{i}] / d input {which}[{j}] is {jacobian[i, j]:.8g} on the tape, but "
-                    f"{numeric[i, j]:.8g} by finite differences"
+                    f"gradcheck: d output {number}[{i}] / d input {which}[{j}] is {jacobian[i, j]:.8g} on the tape, "
+                    f"but {numeric[i, j]:.8g} by finite differences"
                 )
     return True
 

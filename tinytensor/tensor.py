@@ -9,7 +9,7 @@ import inspect
 import weakref
 from collections.abc import Callable
 from contextlib import ContextDecorator
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 
 import numpy as np
@@ -72,13 +72,13 @@ class Tensor:
 
     __slots__ = (
         "__weakref__",
+        "_base",
         "_data",
         "_grad",
         "_hooks",
         "_meta",
         "_tracked",
         "_version",
-        "_base",
         "node",
         "requires_grad",
     )
@@ -384,8 +384,8 @@ def check_in_place(tensor: Tensor, tracked: bool) -> None:
     for t in (tensor, tensor._base):
         if t is not None and t.requires_grad and t.is_leaf:
             raise RuntimeError(
-                "in place: this is (a view of) a tensor that requires grad and was made by the user; its gradient would "
-                "be lost. Change it under no_grad(), or work on a clone()"
+                "in place: this is (a view of) a tensor that requires grad and was made by the user; its gradient "
+                "would be lost. Change it under no_grad(), or work on a clone()"
             )
     if (
         tracked
@@ -635,7 +635,8 @@ class Op:
     - `dtype`: of the result of an elementwise op: "same", "float" (integers become floats), or "bool"; `kinds`: the
       only kinds of numbers that it takes, as letters of NumPy's `dtype.kind`
     - `grad_NAME(g, y, *args, *saved)`: the gradient of the input NAME, written with tensors; or
-      `grads(g, y, *args, *saved)`: all of them, as a tuple; or `backward(needs, g, y, *args, *saved)`: all gradients at once, on arrays, through `launch`
+      `grads(g, y, *args, *saved)`: all of them, as a tuple; or
+      `backward(needs, g, y, *args, *saved)`: all of them, on arrays, through `launch`
     - `definition(*args)`: the same in simpler ops; an op with `backward` has its second derivatives from here.
     """
 
@@ -710,26 +711,26 @@ class Op:
             x = tensors[0]
             y._base = x._base if x._base is not None else x
             y._version, y._tracked = x._version, x._version.tracked
-        if state.grad and self.differentiable and any(t.requires_grad for t in tensors):
-            if results[0].dtype.kind in "fO":
-                for t in tensors:
-                    if (
-                        t._base is not None
-                        and t._tracked != t._version.tracked
-                        and t.requires_grad | t._base.requires_grad
-                    ):
-                        raise RuntimeError(
-                            f"{self.name}: this view was made before its base was changed in place on the tape, and its "
-                            "gradient would go to the old values; take the view anew"
-                        )
-                y.node = Node(self, args, results[0], results[1:], y._version)
-                y.requires_grad = True
+        tracked = state.grad and self.differentiable and any([t.requires_grad for t in tensors])
+        if tracked and results[0].dtype.kind in "fO":
+            self._refuse_stale_views(tensors)
+            y.node = Node(self, args, results[0], results[1:], y._version)
+            y.requires_grad = True
         if self.outputs == 1:
             return y
         more = [Tensor(r) for r in results[1 : self.outputs]]
         if y.node is not None:
             y.node.versions += [("a result", r._version, 0, True) for r in more]  # its rules read them
         return y, *more
+
+    def _refuse_stale_views(self, tensors: list[Tensor]) -> None:
+        for t in tensors:
+            stale = t._base is not None and t._tracked != t._version.tracked
+            if stale and (t.requires_grad or t._base.requires_grad):
+                raise RuntimeError(
+                    f"{self.name}: this view was made before its base was changed in place on the tape; its gradient "
+                    "would go to the old values; take the view anew"
+                )
 
     def _on_meta(self, args):
         """Shapes only: the same code, with arrays that have no memory behind them."""
@@ -826,7 +827,7 @@ def _loaded(function: Callable, first: int, n: int) -> frozenset[int]:
     code = function.__code__
     instructions = list(dis.get_instructions(code))
     loaded = set(code.co_cellvars)
-    for this, following in zip(instructions, instructions[1:], strict=False):
+    for this, following in pairwise(instructions):
         if "LOAD" in this.opname:
             names = list(this.argval) if isinstance(this.argval, tuple) else [this.argval]
             if following.opname == "LOAD_ATTR" and following.argval in ("shape", "ndim", "dtype"):

@@ -10,7 +10,7 @@ import inspect
 import weakref
 from collections.abc import Callable
 from contextlib import ContextDecorator
-from itertools import count
+from itertools import count, pairwise
 from typing import Any
 import numpy as np
 from tinytensor.launch import OBJECT, empty, launch, move, state
@@ -502,6 +502,9 @@ class Op:
         ...
 
     def __call__(self, *args, out: Tensor | None=None, **unknown):
+        ...
+
+    def _refuse_stale_views(self, tensors: list[Tensor]) -> None:
         ...
 
     def _on_meta(self, args):

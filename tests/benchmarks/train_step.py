@@ -128,7 +128,8 @@ def main() -> None:
         print(f"{peer:11} median {median:7.3f} ms, least {least:7.3f} ms, loss after ten steps {runs[0]['loss']:.6f}")
     ratios = [t["median"] / o["median"] for o, t in zip(results["tinytensor"], results["torch"], strict=True)]
     print(
-        f"torch / tinytensor, pass by pass: median {statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})"
+        f"torch / tinytensor, pass by pass: median {statistics.median(ratios):.2f}, "
+        f"from {min(ratios):.2f} to {max(ratios):.2f}"
     )
     return None
 

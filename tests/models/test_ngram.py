@@ -28,7 +28,7 @@ def all_grams(order):
 MODELS = [(1, True), (2, False), (2, True), (3, True), (3, False), (4, True)]
 
 
-@pytest.mark.parametrize("order, interpolate", MODELS)
+@pytest.mark.parametrize(("order", "interpolate"), MODELS)
 @pytest.mark.parametrize("n", [5, 40, 3000])
 def test_probabilities_sum_to_one_after_every_history(order, interpolate, n):
     model = NGram(sample(n, 1, chain(2)), V, order, interpolate)

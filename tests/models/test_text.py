@@ -48,7 +48,7 @@ def test_a_byte_order_mark_is_dropped(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "data, message",
+    ("data", "message"),
     [
         (b"", "toth.txt is empty: there is nothing to learn from"),
         (b"\xef\xbb\xbf", "toth.txt is empty: there"),
@@ -186,7 +186,7 @@ def test_a_batch_is_windows_of_the_row_and_the_tokens_after_them():
     np.testing.assert_array_equal(y, x + 1)
 
 
-@pytest.mark.parametrize("n, context", [(9, 8), (10, 8), (17, 8), (24, 8), (25, 8), (103, 8), (2, 1), (30, 29)])
+@pytest.mark.parametrize(("n", "context"), [(9, 8), (10, 8), (17, 8), (24, 8), (25, 8), (103, 8), (2, 1), (30, 29)])
 def test_an_epoch_covers_the_row_once(n, context):
     b = batches(n, context, batch_size=1)
     for _ in range(5):

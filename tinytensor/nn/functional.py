@@ -89,7 +89,7 @@ def _over_last(x: Tensor, n: int, *parameters: Tensor | None):
 def layer_norm(
     input: Tensor, normalized_shape, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
 ) -> Tensor:
-    r"""y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta over the last dimensions (000; 003 without parameters)."""
+    r"""y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta over the last dimensions (000)."""
     n = _check_normalized("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     if input.numel() == 0:
         return input.clone()
@@ -102,7 +102,8 @@ def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps:
     n = _check_normalized("rms_norm", input, normalized_shape, weight=weight)
     if input.numel() == 0:
         return input.clone()
-    eps = float(np.finfo(input.dtype).eps) if eps is None else eps
+    if eps is None:  # exact scalars are not rounded
+        eps = 0 if input.dtype.kind == "O" else float(np.finfo(input.dtype).eps)
     x, (weight,) = _over_last(input, n, weight)
     return ops.reshape(ops.rms_norm_(x, weight, eps), input.shape)
 
@@ -229,7 +230,7 @@ def cross_entropy(
     V = input.shape[0] if input.ndim == 1 else input.shape[1]
     if weight is not None and weight.shape != (V,):
         raise RuntimeError(f"{what}: weight of shape {weight.shape}, but there are {V} classes")
-    if target.dtype.kind == "f":
+    if target.dtype.kind in "fO":
         return _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, V)
     expected = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
     if target.shape != expected:

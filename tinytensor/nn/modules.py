@@ -543,7 +543,7 @@ class Embedding(Module):
 
 
 class LayerNorm(Module):
-    r"""y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta; without affine, as document 003 has it, (x - \mu) / ..."""
+    r"""y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta; without affine there are no \gamma, \delta (003)."""
 
     def __init__(
         self,

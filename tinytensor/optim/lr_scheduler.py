@@ -101,7 +101,7 @@ class WarmupCosineLR(LambdaLR):
 
 
 class NoamLR(LambdaLR):
-    r"""lr = initial lr * d_{model}^{-1/2} \min(t^{-1/2}, t\, warmup^{-3/2}), t = 1, 2, ... (Vaswani et al. 2017, eq. 3)."""
+    r"""lr = initial lr * d_{model}^{-1/2} \min(t^{-1/2}, t\, warmup^{-3/2}), t = 1, 2, ... (Vaswani 2017)."""
 
     def __init__(self, optimizer: Optimizer, d_model: int, warmup: int, last_epoch: int = -1):
         scale = d_model**-0.5

@@ -128,7 +128,7 @@ class Optimizer:
                 return np.broadcast_to(multiplier.detach()._data, p.shape).astype(p.dtype).reshape(-1)
             except ValueError:
                 raise ValueError(
-                    f"{type(self).__name__}: lr_multiplier of shape {multiplier.shape} does not broadcast to a parameter "
+                    f"{type(self).__name__}: lr_multiplier of shape {multiplier.shape} does not fit a parameter "
                     f"of shape {p.shape}"
                 ) from None
         value = float(multiplier.item() if isinstance(multiplier, Tensor) else multiplier)
@@ -182,8 +182,8 @@ class Optimizer:
         groups = state_dict["param_groups"]
         if [len(g["params"]) for g in groups] != [len(g["params"]) for g in self.param_groups]:
             raise ValueError(
-                f"{type(self).__name__}.load_state_dict: groups of {[len(g['params']) for g in groups]} parameters in the "
-                f"state, of {[len(g['params']) for g in self.param_groups]} here"
+                f"{type(self).__name__}.load_state_dict: groups of {[len(g['params']) for g in groups]} parameters in "
+                f"the state, of {[len(g['params']) for g in self.param_groups]} here"
             )
         params = [p for g in self.param_groups for p in g["params"]]
         for group, saved in zip(self.param_groups, groups, strict=True):
@@ -232,7 +232,7 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    r"""x \to x - \rho \hat m / (\sqrt{\hat v} + \epsilon), with moments m, v of the gradient; weight decay joins the gradient."""
+    r"""x \to x - \rho \hat m / (\sqrt{\hat v} + \epsilon), m and v the gradient's moments; decay joins the gradient."""
 
     kernel = kernels.update.adam
     slots = ("exp_avg", "exp_avg_sq")
