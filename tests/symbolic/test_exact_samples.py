@@ -1,0 +1,78 @@
+"""The sample table over exact numbers: every function of the package runs on them, forward and backward.
+
+The floats of a sample are turned into the fractions that they are; values and gradients are then exact (functions such
+as exp stay formulas), and their witnesses must be what the float64 run computed.
+"""
+
+import numpy as np
+import pytest
+from samples import SAMPLES, Call
+
+import tinytensor as tt
+from tinytensor import autograd
+from tinytensor.symbolic import Symbolic
+from tinytensor.tensor import Tensor
+
+EACH, SIZE = 2, 24  # samples of one function, and numbers in a tensor: enough to go through every line
+
+
+def is_suitable(sample) -> bool:
+    if sample.is_random or sample.group in ("dtypes", "creation") or "dtype=float" in sample.id:
+        return False
+    call = Call(tt, sample)
+    finite = all(np.isfinite(x._data).all() for x in call.leaves)
+    return bool(call.inputs) and finite and all(x.numel() <= SIZE for x in call.inputs)
+
+
+def chosen() -> list:
+    """The first few samples of each function."""
+    counts: dict[str, int] = {}
+    result = []
+    for sample in SAMPLES:
+        if counts.get(sample.paths[0], 0) < EACH and is_suitable(sample):
+            counts[sample.paths[0]] = counts.get(sample.paths[0], 0) + 1
+            result.append(sample)
+    return result
+
+
+def exact(x: np.ndarray, requires_grad: bool) -> Tensor:
+    values = np.empty(x.shape, object)
+    for at in np.ndindex(x.shape):
+        values[at] = Symbolic(x[at])
+    return Tensor(values, requires_grad)
+
+
+def witnesses(x: Tensor | None) -> np.ndarray | None:
+    if x is None or x.dtype != object:
+        return None if x is None else x._data
+    return np.array([getattr(e, "witness", e) for e in x._data.flat], float).reshape(x.shape)
+
+
+def results(call, inputs, wrap):
+    """Outputs, then gradients from fixed numbers at each output that has any."""
+    outputs = [y for y in call(*inputs) if isinstance(y, Tensor)]
+    found = list(outputs)
+    for y in outputs:
+        if y.requires_grad:
+            g = wrap(np.random.default_rng(0).standard_normal(y.shape))
+            found += autograd.grad(y, inputs, g, retain_graph=True, allow_unused=True)
+    return [witnesses(r) for r in found]
+
+
+@pytest.mark.parametrize("sample", chosen(), ids=lambda sample: sample.id)
+def test_exact_numbers_give_what_floats_give(sample):
+    call = Call(tt, sample)
+    floats = results(call, call.inputs, Tensor)
+    fractions = [exact(x._data, x.requires_grad) for x in call.inputs]
+    if not all(f is None or np.isfinite(f).all() for f in floats):
+        with pytest.raises((ArithmeticError, ValueError), match="no infinity"):
+            results(call, fractions, lambda g: exact(g, False))
+        return
+    for f, e in zip(floats, results(call, fractions, lambda g: exact(g, False)), strict=True):
+        assert (f is None) == (e is None)
+        if f is not None:
+            np.testing.assert_allclose(e, f, rtol=1e-9, atol=1e-9)
+
+
+def test_the_choice_is_no_small_one():
+    assert len(chosen()) > 200
