@@ -711,7 +711,7 @@ class Op:
             x = tensors[0]
             y._base = x._base if x._base is not None else x
             y._version, y._tracked = x._version, x._version.tracked
-        tracked = state.grad and self.differentiable and any([t.requires_grad for t in tensors])
+        tracked = state.grad and self.differentiable and any(t.requires_grad for t in tensors)
         if tracked and results[0].dtype.kind in "fO":
             self._refuse_stale_views(tensors)
             y.node = Node(self, args, results[0], results[1:], y._version)
