@@ -148,7 +148,5 @@ def test_in_place():
 
 
 def test_every_formula_is_tested():
-    ours = {
-        n for n, k in KERNELS.items() if isinstance(k, Elementwise) and k.py_func.__module__.startswith("tinytensor.")
-    }
+    ours = {name for name, kernel in KERNELS.items() if isinstance(kernel, Elementwise)}
     assert ours == set(ONE_INPUT) | set(TWO_INPUTS) | ELSEWHERE

@@ -160,16 +160,14 @@ class Exact:
         a, b = self.number(), other.number()
         if a is not None and b is not None:
             return (a > b) - (a < b)
-        if math.isnan(self.witness) or math.isnan(other.witness):
+        if self.isnan() or other.isnan():
             return None
         if self._same(other):
             return 0
         gap = self.witness - other.witness
-        if math.isnan(gap):
-            return 0  # the same infinity
-        if math.isinf(gap):
-            return 1 if gap > 0 else -1
-        if abs(gap) <= CLOSE * max(1.0, abs(self.witness), abs(other.witness)):
+        if not self.isfinite() or not other.isfinite():
+            return 0 if self.witness == other.witness else (gap > 0) - (gap < 0)
+        if not abs(gap) > CLOSE * max(1.0, abs(self.witness), abs(other.witness)):  # NaN and overflow, too
             raise Undecided(
                 f"{self} or {other}: which is larger can't be decided, their witnesses are {self.witness!r} and "
                 f"{other.witness!r}; choose other witnesses"
@@ -231,10 +229,10 @@ class Exact:
         return self._apply("erf")
 
     def isnan(self) -> bool:
-        return math.isnan(self.witness)
+        return False
 
     def isfinite(self) -> bool:
-        return math.isfinite(self.witness)
+        return True
 
     def __abs__(self):
         return -self if self < 0 else self
@@ -255,6 +253,8 @@ class Exact:
         value = self.number()
         if value is not None:
             return self.__class__(nearest(value))
+        if not math.isfinite(self.witness):
+            raise Undecided(f"{self}: no whole number is next to the witness {self.witness!r}")
         n, zero = nearest(self.witness), self.__class__(0)
         for difference in (self + shift - n, n + 1 - shift - self):
             difference._sign(zero)  # notes that it is positive, or raises where that can't be decided
@@ -337,7 +337,15 @@ class Symbolic(Exact):
     def _power(self, exponent: int):
         return self._make(self.expr**exponent, self.witness**exponent if self.witness or exponent >= 0 else math.nan)
 
+    def isnan(self) -> bool:
+        return self.expr is sympy.nan
+
+    def isfinite(self) -> bool:
+        return math.isfinite(self.witness) or not self.expr.has(sympy.S.NegativeInfinity, sympy.nan)
+
     def _apply(self, name: str):
+        if name in ("log", "sqrt") and self.witness < 0:
+            raise Undecided(f"{name}({self}): the witness {self.witness!r} is negative; choose other witnesses")
         if name == "log" and self.expr is sympy.S.Zero:  # of a row of attention in which all is masked
             return self._make(sympy.S.NegativeInfinity, -math.inf)
         if name == "sqrt" and self.expr.is_Rational:
@@ -355,7 +363,7 @@ class Symbolic(Exact):
         if other is None:
             raise TypeError("equals: expected an exact scalar or a number")
         if not self.isfinite() or not other.isfinite():
-            return self.witness == other.witness
+            return self.witness == other.witness and not self.isfinite() and not other.isfinite()
         if abs(self.witness - other.witness) > 1e-6 * max(1.0, abs(self.witness), abs(other.witness)):
             return False
         return self.expr == other.expr or is_zero(self.expr - other.expr)
@@ -377,5 +385,3 @@ def _on_float(name: str, x: float) -> float:
         return FLOATS[name](x)
     except OverflowError:
         return math.inf
-    except ValueError:  # the logarithm or the root of a negative number
-        return math.nan
