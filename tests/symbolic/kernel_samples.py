@@ -21,6 +21,7 @@ from tinytensor.kernels.matmul import linear_scratch, matmul_scratch
 from tinytensor.symbolic import Symbolic, lift, path, symbols
 
 HALF = Symbolic(Fraction(1, 2))
+SCRATCH = ("scratch", "peak")
 # what exact scalars do not show: in these an exp is of a number <= 0 always, so that no float overflows
 SHIFTED = {"softmax", "log_softmax", "reduce_logsumexp", "cross_entropy", "attention", "log_sigmoid"}
 
@@ -62,11 +63,18 @@ def disagreements(kernel: Kernel, sample: Sample) -> list[str]:
             got = outputs[name][at]
             if not same(got, values[at]):
                 wrong.append(f"{kernel.name}: {name}{list(at)} is {got}, expected {values[at]}")
+    for name, before, after in zip(names(kernel), sample.args, args, strict=True):
+        if name not in expected and name not in SCRATCH and isinstance(before, np.ndarray) and changed(before, after):
+            wrong.append(f"{kernel.name}: {name} was written to, and nothing is said about it")
     if sample.path is not None and sorted(set(map(str, conditions))) != sorted(sample.path):
         wrong.append(f"{kernel.name}: the path is {sorted(set(map(str, conditions)))}, expected {sorted(sample.path)}")
     if kernel.name.removesuffix("_backward") in SHIFTED and max(largest) > 0:
         wrong.append(f"{kernel.name}: exp of {max(largest)}, which grows with the input until it overflows")
     return wrong
+
+
+def changed(before: np.ndarray, after: np.ndarray) -> bool:
+    return any(a is not b if before.dtype == object else a != b for a, b in zip(before.flat, after.flat, strict=True))
 
 
 def same(got, expected) -> bool:

@@ -217,3 +217,14 @@ def test_a_formula_with_a_mistake_is_noticed():
     assert disagreements(doubled, Sample((x, blank()), lambda x, y: {"y": 2 * x + 1})) == []
     told = disagreements(doubled, Sample((x, blank()), lambda x, y: {"y": 2 * x}))
     assert told == ["doubled: y[] is 2*x + 1, expected 2*x"]
+
+
+def test_a_kernel_that_changes_its_input_is_noticed():
+    @kernel()
+    def doubles(x, y):
+        for j in range(x.size):
+            x[j] = x[j] + x[j]
+            y[j] = x[j]
+
+    told = disagreements(doubles, Sample((sym("x", 1), blank(1)), lambda x, y: {"y": 2 * x}))
+    assert told == ["doubles: x was written to, and nothing is said about it"]
