@@ -564,16 +564,78 @@ def test_parameters_whose_data_is_replaced():
     same(program, [2])
 
 
-def test_detached_data_that_is_replaced():
+USES = {
+    "an operation": lambda p, index, x: p * x,
+    "detach": lambda p, index, x: p.detach() + x,
+    "data": lambda p, index, x: p.data * x,
+    "argsort": lambda p, index, x: p.argsort(),
+    "multinomial": lambda p, index, x: tt.multinomial(p, 2),
+    "index": lambda p, index, x: x[index],
+    "index of detached": lambda p, index, x: p.detach()[index],
+    "assigned index": lambda p, index, x: assigned(x, index),
+    "clip": lambda p, index, x: nn.utils.get_total_norm([p, x]),
+}
+
+
+def assigned(x, index):
+    y = x * 1
+    y[index] = 5.0
+    return y
+
+
+@pytest.mark.parametrize("use", USES)
+def test_data_that_is_replaced(use):
     def program(wrap):
-        p = nn.Parameter(tt.tensor([2.0, 1.0, 3.0]))
-        index = tt.tensor([0, 2])
-        step = wrap(lambda x: (p.detach() + x, p.data * x, x.argsort(), p.argsort(), x[index], p.detach()[index]))
+        p, index = tt.tensor([2.0, 1.0, 3.0]), tt.tensor([0, 2])
+        step = wrap(lambda x: USES[use](p, index, x))
         for i in range(6):
             if i == 3:
-                p.data = tt.tensor([0.0, 5.0, -1.0])
+                p.data = tt.tensor([0.5, 5.0, 0.1])
                 index.data = tt.tensor([1, 1])
             yield step(tt.tensor([3.0, 1.0, float(i)]))
+
+    same(program, [2])
+
+
+def test_changes_are_seen_by_graphs_made_before():
+    """A replay counts as a change in place of what it changes: parameters, buffers, gradients, arguments."""
+    w, count, x = nn.Parameter(tt.ones(2)), tt.ones(2), tt.ones(2)
+
+    @tt.compile
+    def step(x):
+        (w * 2).sum().backward()
+        with tt.no_grad():
+            w.sub_(w.grad)
+            count.add_(1)
+            x.mul_(2)
+
+    for _ in range(4):
+        w.grad = tt.ones(2)
+        graphs = [(tt.ones(2, requires_grad=True) * changed).sum() for changed in (w.detach(), count, x, w.grad)]
+        step(x)
+        for graph in graphs:
+            with pytest.raises(RuntimeError, match="an input of mul was changed in place"):
+                graph.backward()
+    assert recordings(step) == 1
+
+
+def test_a_schedule_inside_may_look_at_tensors():
+    def program(wrap):
+        w = nn.Parameter(tt.ones(2))
+        opt = tt.optim.SGD([w], lr=0.1)
+        rates = tt.tensor([1.0, 0.5, 0.25, 2.0, 1.0, 1.0])
+        scheduler = tt.optim.lr_scheduler.LambdaLR(opt, lambda t: (rates[t] * 2).item())
+
+        @wrap
+        def step(x):
+            opt.zero_grad()
+            (w * x).sum().backward()
+            opt.step()
+            scheduler.step()
+
+        for i in range(5):
+            step(tt.tensor([1.0, float(i)]))
+            yield w, scheduler.get_last_lr()
 
     same(program, [2])
 

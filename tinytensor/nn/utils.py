@@ -16,7 +16,7 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def _sum_of_squares(x: Tensor) -> Tensor:
-    flat = contiguous(x._data).reshape(-1)
+    flat = contiguous(x.detach()._data).reshape(-1)
     y, scratch = empty((1,), x.dtype), empty(kernels.update.sumsq_scratch(flat.size), x.dtype)
     launch(kernels.update.sumsq, flat, y, scratch)
     return Tensor(y)

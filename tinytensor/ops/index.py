@@ -185,7 +185,7 @@ def _key(x: Tensor, key) -> tuple:
                     )
                 result.extend(np.nonzero(k._values("a mask as index")))
             elif k.dtype.kind == "i":
-                result.append(int(k.item()) if k.ndim == 0 and state.recording is None else k._data)
+                result.append(int(k.item()) if k.ndim == 0 and state.recording is None else k.detach()._data)
             else:
                 raise IndexError(f"indexing: tensors used as indices must be integer or bool, this one is {k.dtype}")
         elif isinstance(k, float | str):

@@ -16,7 +16,7 @@ def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = F
     if x.ndim == 0:
         return zeros((), dtype=int64)
     dim = _dim(x, dim, "argsort")
-    last = np.moveaxis(x._data, dim, -1)
+    last = np.moveaxis(x.detach()._data, dim, -1)
     rows = _rows(last)
     index, scratch = empty(rows.shape, int64), empty(rows.shape, int64)
     launch(kernels.index.argsort, rows, int(descending), index, scratch)
@@ -45,7 +45,7 @@ def multinomial(p: Tensor, num_samples: int, replacement: bool = False, *, gener
     """Indices drawn with probabilities proportional to p (rows of a matrix, or one vector)."""
     if p.ndim not in (1, 2):
         raise RuntimeError(f"multinomial: expected weights of shape (n,) or (rows, n), got {p.shape}")
-    rows = _rows(p._data if p.ndim == 2 else p._data[None])
+    rows = _rows(p.detach()._data if p.ndim == 2 else p.detach()._data[None])
     host(_check_weights, rows, num_samples, replacement)
     draws = []
     for _ in range(num_samples):
