@@ -736,6 +736,23 @@ def test_anomaly_mode_names_the_operation():
     assert not np.isfinite((x.log() * 2).sum().item())
 
 
+def test_set_detect_anomaly_switches_at_once_and_as_a_context_ends():
+    x = leaf(-1.0)
+    tt.autograd.set_detect_anomaly(True)
+    try:
+        with pytest.raises(FloatingPointError, match="^log"):
+            x.log()
+        with tt.autograd.set_detect_anomaly(False):
+            assert np.isnan(x.log().item())
+        with pytest.raises(FloatingPointError, match="^log"):
+            x.log()
+    finally:
+        tt.autograd.set_detect_anomaly(False)
+    assert np.isnan(x.log().item())
+    tt.autograd.detect_anomaly()  # a context that is never entered
+    assert np.isnan(x.log().item())
+
+
 def test_anomaly_mode_names_a_fused_operation(kernels):
     @tt.op
     class broken:
@@ -790,6 +807,14 @@ def test_functional_derivatives():
     close(product, (a + a.T) @ w)
     assert functional.jacobian(lambda x: x.sum(), x).tolist() == [1.0, 1.0, 1.0]
     assert functional.hessian(lambda x: x.sum(), x).tolist() == [[0.0] * 3] * 3
+
+
+def test_functional_is_a_module():
+    from tinytensor.autograd.functional import hessian, hvp, jacobian, jvp, vjp
+
+    assert (hessian, hvp, jacobian, jvp, vjp) == tuple(
+        getattr(tt.autograd.functional, name) for name in ("hessian", "hvp", "jacobian", "jvp", "vjp")
+    )
 
 
 def test_functional_derivatives_can_be_differentiated():

@@ -153,7 +153,8 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 ORDER = [
     *("kernels.kernel", "kernels.fastmath", "kernels", "launch", "tensor", "creation"),
     *("ops.elementwise", "ops.shape", "ops.index", "ops.reduce", "ops.products", "ops.fused", "ops.order"),
-    *("ops.in_place", "ops", "autograd", "compiled", "optim.optimizer", "optim.lr_scheduler", "optim"),
+    *("ops.in_place", "ops", "autograd.tape", "autograd.check", "autograd.functional", "autograd", "compiled"),
+    *("optim.optimizer", "optim.lr_scheduler", "optim"),
     *("nn.functional", "nn.init", "nn.utils", "nn.modules", "nn", "serialization", "symbolic", "", "stubs"),
 ]
 ELSEWHERE = {"optim": {"kernels", "launch", "tensor"}, "symbolic": {"kernels", "tensor"}}  # what these may import
@@ -245,10 +246,13 @@ ALLOWED = {
 # and those that look at values or compute, with the only files that may
 EXCEPTIONS = {
     "array2string": {"tensor.py"},  # printing
-    "nonzero": {"ops/index.py", "autograd.py"},  # where a mask holds: refused in a recording; where a check failed
-    "isfinite": {"tensor.py", "autograd.py", "ops/order.py"},  # anomaly mode; weights of multinomial
-    "isnan": {"tensor.py", "autograd.py"},  # anomaly mode
-    "isclose": {"autograd.py"},  # gradcheck compares
+    "nonzero": {
+        "ops/index.py",
+        "autograd/check.py",
+    },  # where a mask holds, where a check failed
+    "isfinite": {"tensor.py", "autograd/tape.py", "ops/order.py"},  # anomaly mode; weights of multinomial
+    "isnan": {"tensor.py", "autograd/tape.py"},  # anomaly mode
+    "isclose": {"autograd/check.py"},  # gradcheck compares
     "argsort": {"ops/shape.py"},  # the inverse of a permutation of dimensions
     "cumsum": {"ops/shape.py"},  # where the pieces of split() start
     "where": {"ops/index.py"},  # negative indices, in a host function

@@ -40,7 +40,7 @@ OPERATIONS = (
     getattr(ops, name) for name in ("elementwise", "shape", "index", "reduce", "products", "fused", "order", "in_place")
 )
 SOURCES = {name: f for module in OPERATIONS for name, f in _functions(module).items()} | {
-    "backward": _functions(autograd)["backward"]
+    "backward": _functions(autograd.tape)["backward"]
 }
 
 

@@ -1,4 +1,4 @@
-"""Walking the tape backwards: backward, grad, and the checks of both.
+"""Walking the tape backwards: backward and grad.
 
 Nodes are visited latest first: a node is younger than all it came from, so when the youngest one left is
 taken, every gradient that flows into it has arrived. No recursion, each node once.
@@ -8,12 +8,11 @@ import sys
 from collections.abc import Callable, Sequence
 from contextlib import ContextDecorator
 from heapq import heappop, heappush
-from types import SimpleNamespace
 
 import numpy as np
 
 from tinytensor import ops
-from tinytensor.creation import eye, ones_like, randn, zeros_like
+from tinytensor.creation import ones_like
 from tinytensor.launch import Lease, state
 from tinytensor.tensor import Node, Tensor, enable_grad, no_grad, set_grad_enabled
 
@@ -259,15 +258,15 @@ def grad(
     return tuple(found)
 
 
-class set_detect_anomaly(ContextDecorator):
+class detect_anomaly(ContextDecorator):
     """Name the operation in which the first NaN or inf arises, forward or backward (slow: for finding a fault)."""
 
-    def __init__(self, mode: bool = True):
-        self.mode, self.before = mode, []
+    def __init__(self):
+        self.before = []  # a decorated function may call itself
 
     def __enter__(self):
         self.before.append(state.anomaly)
-        state.anomaly = self.mode
+        state.anomaly = True
         return self
 
     def __exit__(self, *exc):
@@ -275,201 +274,16 @@ class set_detect_anomaly(ContextDecorator):
         return False
 
 
-detect_anomaly = set_detect_anomaly
+class set_detect_anomaly:
+    """Switch the search for the first NaN or inf on or off, at once (a function, or a context that ends it)."""
 
+    def __init__(self, mode: bool):
+        self.before = state.anomaly
+        state.anomaly = bool(mode)
 
-# --------------------------------------------------------------------------------------------------- checks
+    def __enter__(self):
+        return self
 
-
-def _differentiable(values) -> list[Tensor]:
-    return [v for v in values if isinstance(v, Tensor) and v.requires_grad]
-
-
-def _outputs(result) -> list[Tensor]:
-    results = result if isinstance(result, tuple | list) else (result,)
-    return [r for r in results if isinstance(r, Tensor) and r.dtype.kind == "f" and r.requires_grad]
-
-
-def gradcheck(
-    func: Callable,
-    inputs: Tensor | Sequence,
-    *,
-    eps: float = 1e-6,
-    atol: float = 1e-5,
-    rtol: float = 1e-3,
-    raise_exception: bool = True,
-) -> bool:
-    r"""Compare the tape's gradients with central differences, (f(x + \epsilon) - f(x - \epsilon)) / 2\epsilon.
-
-    Every entry of every Jacobian is compared. Inputs that require grad must be float64: in float32 the differences
-    carry no more than three digits, so a wrong gradient could pass.
-    """
-    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    checked = _differentiable(inputs)
-    if not checked:
-        raise ValueError("gradcheck: no input requires grad, so there is nothing to check")
-    for x in checked:
-        if x.dtype != np.float64:
-            raise ValueError(
-                f"gradcheck: an input has dtype {x.dtype}; finite differences need float64: use x.double() and "
-                "requires_grad_()"
-            )
-    outputs = _outputs(func(*inputs))
-    if not outputs:
-        raise ValueError("gradcheck: no output of the function depends on the inputs that require grad")
-    for number, y in enumerate(outputs):
-        analytic = [np.zeros((y.numel(), x.numel())) for x in checked]
-        for i in range(y.numel()):
-            pick = np.zeros(y.numel())
-            pick[i] = 1
-            found = grad(y, checked, Tensor(pick.reshape(y.shape)), retain_graph=True, allow_unused=True)
-            for row, g in zip(analytic, found, strict=True):
-                if g is not None:
-                    row[i] = g._data.reshape(-1)
-        for which, (x, jacobian) in enumerate(zip(checked, analytic, strict=True)):
-            numeric = np.zeros_like(jacobian)
-            for j in range(x.numel()):
-                at = np.unravel_index(j, x.shape)
-                before = x._data[at]
-                values = []
-                for step in (eps, -eps):
-                    x._data[at] = before + step
-                    with enable_grad():  # an operation may look different without the tape
-                        values.append(_outputs(func(*inputs))[number]._data.reshape(-1).copy())
-                x._data[at] = before
-                numeric[:, j] = (values[0] - values[1]) / (2 * eps)
-            close = np.isclose(jacobian, numeric, rtol=rtol, atol=atol, equal_nan=False)
-            if not close.all():
-                if not raise_exception:
-                    return False
-                i, j = (int(k[0]) for k in np.nonzero(~close))
-                raise RuntimeError(
-                    f"gradcheck: d output {number}[{i}] / d input {which}[{j}] is {jacobian[i, j]:.8g} on the tape, "
-                    f"but {numeric[i, j]:.8g} by finite differences"
-                )
-    return True
-
-
-def gradgradcheck(
-    func: Callable,
-    inputs: Tensor | Sequence,
-    grad_outputs: Sequence[Tensor] | None = None,
-    *,
-    eps: float = 1e-6,
-    atol: float = 1e-5,
-    rtol: float = 1e-3,
-    raise_exception: bool = True,
-) -> bool:
-    """Compare the tape's second derivatives with finite differences of its first (see `gradcheck`)."""
-    inputs = (inputs,) if isinstance(inputs, Tensor) else tuple(inputs)
-    outputs = _outputs(func(*inputs))
-    if grad_outputs is None:
-        grad_outputs = [randn(y.shape, dtype=y.dtype).requires_grad_() for y in outputs]
-    n = len(inputs)
-
-    def first(*args):
-        ys = _outputs(func(*args[:n]))
-        found = grad(ys, _differentiable(args[:n]), list(args[n:]), create_graph=True, allow_unused=True)
-        return tuple(g for g in found if g is not None and g.requires_grad)
-
-    return gradcheck(first, (*inputs, *grad_outputs), eps=eps, atol=atol, rtol=rtol, raise_exception=raise_exception)
-
-
-# ---------------------------------------------------------------------------- autograd.functional, as PyTorch has it
-
-
-def _fresh(inputs) -> tuple[tuple[Tensor, ...], bool]:
-    single = isinstance(inputs, Tensor)
-    return tuple(x.detach().clone().requires_grad_() for x in ((inputs,) if single else inputs)), single
-
-
-def vjp(func: Callable, inputs, v: Tensor | None = None, create_graph: bool = False):
-    """(f(x), v^T J): what backward computes, for a function of tensors."""
-    xs, single = _fresh(inputs)
-    with enable_grad():
-        y = func(*xs)
-    found = _or_zeros(grad(y, xs, v, create_graph=create_graph, allow_unused=True), xs)
-    return y if create_graph else y.detach(), found[0] if single else found
-
-
-def _or_zeros(gradients, inputs) -> tuple[Tensor, ...]:
-    return tuple(zeros_like(x) if g is None else g for g, x in zip(gradients, inputs, strict=True))
-
-
-def jvp(func: Callable, inputs, v):
-    """(f(x), J v), by differentiating u -> u^T J, which is linear, by u."""
-    xs, single = _fresh(inputs)
-    vs = (v,) if single else tuple(v)
-    with enable_grad():
-        y = func(*xs)
-        u = zeros_like(y).requires_grad_()
-        through = grad(y, xs, u, create_graph=True, allow_unused=True)
-        pairs = [(g, w) for g, w in zip(through, vs, strict=True) if g is not None]
-        if not pairs:
-            return y.detach(), zeros_like(y)
-        (result,) = grad([g for g, _ in pairs], u, [w for _, w in pairs], allow_unused=True)
-    return y.detach(), zeros_like(y) if result is None else result.detach()
-
-
-def jacobian(func: Callable, inputs, create_graph: bool = False):
-    """J[i][j] = d f_i / d x_j, of shape f.shape + x.shape (a tuple of them for several inputs)."""
-    xs, single = _fresh(inputs)
-    if create_graph:
-        xs = (inputs,) if single else tuple(inputs)
-    with enable_grad():
-        y = func(*xs)
-    columns: list[list[Tensor]] = [[] for _ in xs]
-    for row in eye(y.numel(), dtype=y.dtype):
-        found = grad(y, xs, ops.reshape(row, y.shape), retain_graph=True, create_graph=create_graph, allow_unused=True)
-        for column, g in zip(columns, _or_zeros(found, xs), strict=True):
-            column.append(g)
-    result = tuple(ops.reshape(ops.stack(c), y.shape + x.shape) for c, x in zip(columns, xs, strict=True))
-    return result[0] if single else result
-
-
-def hessian(func: Callable, inputs):
-    """H[i][j] = d^2 f / dx_i dx_j of a function with one number as its value (nested tuples for several inputs)."""
-    xs, single = _fresh(inputs)
-    with enable_grad():
-        first = _or_zeros(grad(func(*xs), xs, create_graph=True, allow_unused=True), xs)
-    rows = []
-    for g, x in zip(first, xs, strict=True):
-        blocks: list[list[Tensor]] = [[] for _ in xs]
-        for i in range(g.numel()):
-            entry = ops.reshape(g, -1)[i]
-            found = grad(entry, xs, retain_graph=True, allow_unused=True) if g.requires_grad else [None] * len(xs)
-            for block, h in zip(blocks, _or_zeros(found, xs), strict=True):
-                block.append(h)
-        rows.append(tuple(ops.reshape(ops.stack(b), x.shape + z.shape) for b, z in zip(blocks, xs, strict=True)))
-    return rows[0][0] if single else tuple(rows)
-
-
-def hvp(func: Callable, inputs, v):
-    """(f(x), H v) of a function with one number as its value."""
-    xs, single = _fresh(inputs)
-    vs = (v,) if single else tuple(v)
-    with enable_grad():
-        y = func(*xs)
-        first = grad(y, xs, create_graph=True, allow_unused=True)
-        pairs = [(g, w) for g, w in zip(first, vs, strict=True) if g is not None and g.requires_grad]
-        found = grad([g for g, _ in pairs], xs, [w for _, w in pairs], allow_unused=True) if pairs else [None] * len(xs)
-    found = _or_zeros(found, xs)
-    return y.detach(), found[0] if single else found
-
-
-functional = SimpleNamespace(jacobian=jacobian, hessian=hessian, vjp=vjp, jvp=jvp, hvp=hvp)
-
-__all__ = [
-    "backward",
-    "detect_anomaly",
-    "functional",
-    "grad",
-    "gradcheck",
-    "gradgradcheck",
-    "hessian",
-    "hvp",
-    "jacobian",
-    "jvp",
-    "set_detect_anomaly",
-    "vjp",
-]
+    def __exit__(self, *exc):
+        state.anomaly = self.before
+        return False

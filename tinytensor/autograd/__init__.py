@@ -1,0 +1,20 @@
+"""Derivatives: from the tape, of functions, and checked against finite differences."""
+
+from tinytensor.autograd import functional
+from tinytensor.autograd.check import gradcheck, gradgradcheck
+from tinytensor.autograd.tape import backward, detect_anomaly, grad, set_detect_anomaly
+from tinytensor.tensor import enable_grad, inference_mode, no_grad, set_grad_enabled
+
+__all__ = [
+    "backward",
+    "detect_anomaly",
+    "enable_grad",
+    "functional",
+    "grad",
+    "gradcheck",
+    "gradgradcheck",
+    "inference_mode",
+    "no_grad",
+    "set_detect_anomaly",
+    "set_grad_enabled",
+]
