@@ -1389,7 +1389,7 @@ IN_PLACE = {
 NAMES = sorted([*UNARY, *BINARY, *IN_PLACE, "drop"])
 
 
-@settings(max_examples=120, deadline=None, derandomize=True)
+@settings(max_examples=250, deadline=None, derandomize=True)
 @given(
     st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=14),
     st.booleans(),
