@@ -273,6 +273,22 @@ def test_hook_that_cannot_be():
         tt.ones(1).register_hook(print)
 
 
+def test_retain_grad_sees_all_hooks_and_follows_changes_in_place():
+    x = leaf(1.0, 2.0)
+    y, z, v = x * 3, x * 1, x * 1
+    y.retain_grad()
+    y.register_hook(lambda g: g * 10)
+    z.retain_grad()
+    z.mul_(5)
+    v.retain_grad()
+    v[0] = z[1]
+    (y + 7 * z + v).sum().backward()
+    assert y.grad.tolist() == [10.0, 10.0]
+    assert z.grad.tolist() == [7.0, 8.0]
+    assert v.grad.tolist() == [1.0, 1.0]
+    assert x.grad.tolist() == [65.0, 71.0]
+
+
 def test_retain_grad(without_collector):
     x = leaf(1.0, 2.0)
     y = x * 3
@@ -301,7 +317,8 @@ CHANGED_OUTPUT = {
     "relu": lambda x: x.relu(),
     "softmax": lambda x: x.softmax(0),
     "sqrt": lambda x: x.sqrt(),
-    "division": lambda x: 1 / (x * 1).reciprocal(),
+    "tanh": lambda x: x.tanh(),
+    "reciprocal": lambda x: x.reciprocal(),
 }
 
 
@@ -334,6 +351,7 @@ def test_a_changed_index_that_was_returned_raises():
 HARMLESS = {
     "sum of two": lambda x, w: (x + w, w, [1.0, 1.0]),
     "output of a product": lambda x, w: ((y := x * w), y, [3.0, 4.0]),
+    "output of a quotient": lambda x, w: ((y := w / x), y, [-3.0, -1.0]),
     "output of a sum": lambda x, w: ((y := x + w), y, [1.0, 1.0]),
     "input of a product with a number": lambda x, w: ((y := x * 1) * 3, y, [3.0, 3.0]),
     "input of exp": lambda x, w: ((y := x * 1).exp() * 0 + y * 2, tt.ones(1), [2.0, 2.0]),
@@ -432,6 +450,38 @@ def test_the_old_values_of_a_changed_base_are_gone():
         view * 3
     (y[:1] * 3).sum().backward()
     assert x.grad.tolist() == [6.0, 0.0]
+
+
+def test_a_view_made_before_its_base_came_on_the_tape():
+    """It does not require grad, but what is computed from it does: nothing may be lost without a word."""
+    x, base = leaf(1.0, 2.0), tt.zeros(2)
+    view = base[:1]
+    base.add_(x)
+    for use in (lambda: view * x[:1], lambda: view * 2, lambda: view.add_(1), lambda: view[0]):
+        with pytest.raises(RuntimeError, match="this view was made before its base was changed in place on the tape"):
+            use()
+
+
+def test_a_view_taken_without_the_tape_cannot_be_changed_on_it():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    with tt.no_grad():
+        view = y[:1]
+        view.add_(1)
+    with pytest.raises(RuntimeError, match=r"this view was taken under no_grad\(\)"):
+        view.mul_(3)
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_flip_is_a_copy_even_of_one_element():
+    x = leaf(1.0)
+    y = (x * 1).reshape(1, 1)
+    z = y.flip(0)
+    z.mul_(3)
+    (y + z).sum().backward()
+    assert y.item() == 1.0
+    assert x.grad.tolist() == [4.0]
 
 
 def test_masks_and_indices_assigned_on_the_tape():

@@ -63,6 +63,19 @@ class Meta:
         return size
 
 
+class HookHandle:
+    """What a hook is removed by: `handle.remove()`, as PyTorch has it, or `handle()`; a second time nothing happens."""
+
+    def __init__(self, hooks: list, hook: Callable):
+        self.hooks, self.hook = hooks, [hook]
+
+    def remove(self) -> None:
+        while self.hook:
+            self.hooks.remove(self.hook.pop())
+
+    __call__ = remove
+
+
 class Tensor:
     """A NumPy array with a gradient.
 
@@ -311,10 +324,10 @@ class Tensor:
 
     # ---------------------------------------------------------------------------------- the tape's view
 
-    def register_hook(self, hook: Callable) -> Callable:
+    def register_hook(self, hook: Callable) -> "HookHandle":
         """Call `hook(grad)` when this tensor's gradient is known; what it returns (if anything) replaces it.
 
-        Returns a function that removes the hook.
+        Returns a handle that removes the hook.
         """
         if not self.requires_grad:
             raise RuntimeError("register_hook: this tensor does not require grad")
@@ -322,19 +335,12 @@ class Tensor:
         if holder._hooks is None:
             holder._hooks = []
         holder._hooks.append(hook)
-        return lambda: holder._hooks.remove(hook)
+        return HookHandle(holder._hooks, hook)
 
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in `.grad` too."""
-        if self.node is None:
-            return
-        this = weakref.ref(self)  # the tape holds the hook, and must not hold the tensor that holds the tape
-
-        def keep(g: Tensor) -> None:
-            if (tensor := this()) is not None:
-                tensor._grad = g.clone()
-
-        self.register_hook(keep)
+        if self.node is not None:
+            self.node.retained = weakref.ref(self)  # the tape must not hold the tensor that holds the tape
 
     def become(self, other: "Tensor") -> "Tensor":
         """Take over the values and the place on the tape of `other` (how every in-place operation ends)."""
@@ -352,8 +358,15 @@ class Tensor:
             self._tracked = self._version.tracked
             if self._base is not None:
                 _scatter_into_base(self, other)
-            self.node, self.requires_grad = other.node, True
+            self._stand_at(other.node)
         return self
+
+    def _stand_at(self, node: "Node") -> None:
+        """Take another place on the tape; a gradient that is kept is from then on that of the new values."""
+        before = self.node
+        if before is not None and before.retained is not None and before.retained() is self:
+            node.retained, before.retained = before.retained, None
+        self.node, self.requires_grad = node, True
 
 
 # what NumPy calls for `scalar * tensor`, and what the tensor has for it
@@ -381,7 +394,14 @@ def check_in_place(tensor: Tensor, tracked: bool) -> None:
     """Refuse a change in place that would lose gradients or that the memory does not allow."""
     if not state.grad:
         return
-    for t in (tensor, tensor._base):
+    refuse_stale_view(tensor, "in place")
+    base = tensor._base
+    if base is not None and base.requires_grad and not tensor.requires_grad and not base.is_leaf:
+        raise RuntimeError(
+            "in place: this view was taken under no_grad(), and a change of it could not reach the gradient of its "
+            "base; take the view anew"
+        )
+    for t in (tensor, base):
         if t is not None and t.requires_grad and t.is_leaf:
             raise RuntimeError(
                 "in place: this is (a view of) a tensor that requires grad and was made by the user; its gradient "
@@ -395,6 +415,15 @@ def check_in_place(tensor: Tensor, tracked: bool) -> None:
         raise RuntimeError("in place: several elements of this expanded tensor share memory; clone() it first")
 
 
+def refuse_stale_view(tensor: Tensor, what: str) -> None:
+    """A view keeps its place on the tape when its base, or another view, is changed there: it must not be used then."""
+    if tensor._base is not None and tensor._tracked != tensor._version.tracked:
+        raise RuntimeError(
+            f"{what}: this view was made before its base was changed in place on the tape; its gradient would go to "
+            "the old values; take the view anew"
+        )
+
+
 def _scatter_into_base(view: Tensor, value: Tensor) -> None:
     base = view._base
     if not base._data.flags.c_contiguous:
@@ -405,8 +434,7 @@ def _scatter_into_base(view: Tensor, value: Tensor) -> None:
     seen = np.lib.stride_tricks.as_strided(numbers[offset:], view.shape, [s // size * 8 for s in view._data.strides])
     before = Tensor(base._data)  # the base as it was: its values are not needed, its place on the tape is
     before.node, before.requires_grad = base.node, base.requires_grad
-    base.node = Node(OPS["put"], (before, Tensor(seen.copy()), value), base._data, (), base._version)
-    base.requires_grad = True
+    base._stand_at(Node(OPS["put"], (before, Tensor(seen.copy()), value), base._data, (), base._version))
 
 
 def _notice(tensor: Tensor) -> None:
@@ -574,13 +602,15 @@ class Node:
     where the rule's own code reads them.
     """
 
-    __slots__ = ("__weakref__", "_hooks", "args", "dtype", "edges", "op", "out", "saved", "shape", "time", "versions")
+    __slots__ = ("__weakref__", "_hooks", "args", "dtype", "edges", "op", "out", "retained", "saved", "shape", "time")
+    __slots__ += ("versions",)
 
     def __init__(self, op: "Op", args: tuple, out: np.ndarray, saved: tuple, version: Version):
         self.op = op
         self.time = next(_clock)
         self.shape, self.dtype = out.shape, out.dtype
         self._hooks = None
+        self.retained = None  # the tensor that wants to keep its gradient, weakly
         self.saved = saved
         self.edges = tuple(
             None if not isinstance(a, Tensor) or not a.requires_grad else a if a.node is None else a.node for a in args
@@ -694,6 +724,9 @@ class Op:
                 _notice(t)
         if any(t._meta for t in tensors) and not state.meta:
             return self._on_meta(args)
+        if state.grad and self.differentiable:
+            for t in tensors:
+                refuse_stale_view(t, self.name)
         if self.kernel is not None and self.view is None:
             result = self._forward_elementwise(*args, out=out)
         else:
@@ -713,7 +746,6 @@ class Op:
             y._version, y._tracked = x._version, x._version.tracked
         tracked = state.grad and self.differentiable and any(t.requires_grad for t in tensors)
         if tracked and results[0].dtype.kind in "fO":
-            self._refuse_stale_views(tensors)
             y.node = Node(self, args, results[0], results[1:], y._version)
             y.requires_grad = True
         if self.outputs == 1:
@@ -722,15 +754,6 @@ class Op:
         if y.node is not None:
             y.node.versions += [("a result", r._version, 0, True) for r in more]  # its rules read them
         return y, *more
-
-    def _refuse_stale_views(self, tensors: list[Tensor]) -> None:
-        for t in tensors:
-            stale = t._base is not None and t._tracked != t._version.tracked
-            if stale and (t.requires_grad or t._base.requires_grad):
-                raise RuntimeError(
-                    f"{self.name}: this view was made before its base was changed in place on the tape; its gradient "
-                    "would go to the old values; take the view anew"
-                )
 
     def _on_meta(self, args):
         """Shapes only: the same code, with arrays that have no memory behind them."""

@@ -141,6 +141,10 @@ def _hooked(holder: Node | Tensor, g: Tensor) -> Tensor:
     for hook in holder._hooks or ():
         replaced = hook(g)
         g = g if replaced is None else replaced
+    if isinstance(holder, Node) and holder.retained is not None:
+        tensor = holder.retained()
+        if tensor is not None:
+            tensor._grad = g.clone()
     return g
 
 

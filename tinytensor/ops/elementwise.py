@@ -64,7 +64,7 @@ class true_divide:
         return g / b
 
     def grad_b(g, y, a, b):
-        return -g * y / b
+        return -g * (a / b) / b  # not y / b: y may be changed in place
 
 
 @op
