@@ -70,8 +70,11 @@ def _plain(data):
     return data
 
 
-def as_tensor(data: Any, *, dtype=None) -> Tensor:
+def as_tensor(data: Any, *, dtype=None, device=None) -> Tensor:
     """A tensor of `data`, without a copy where memory can be shared (tensors, arrays)."""
+    check_device(device, "as_tensor")
+    if device == "meta":
+        return tensor(data, dtype=dtype, device=device)
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype):
@@ -146,31 +149,32 @@ def empty(*size, dtype=None, requires_grad: bool = False, device=None) -> Tensor
     return _new("empty", _shape(size, "empty"), dtype, requires_grad, device, None)
 
 
-def zeros_like(x: Tensor, *, dtype=None, requires_grad: bool = False) -> Tensor:
+def zeros_like(x: Tensor, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """Zeros in the shape and dtype of x."""
-    return zeros(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=x.device)
+    return zeros(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=device or x.device)
 
 
-def ones_like(x: Tensor, *, dtype=None, requires_grad: bool = False) -> Tensor:
+def ones_like(x: Tensor, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """Ones in the shape and dtype of x."""
-    return ones(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=x.device)
+    return ones(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=device or x.device)
 
 
-def full_like(x: Tensor, fill_value, *, dtype=None, requires_grad: bool = False) -> Tensor:
+def full_like(x: Tensor, fill_value, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """One value in the shape and dtype of x."""
-    return full(x.shape, fill_value, dtype=dtype or x.dtype, requires_grad=requires_grad, device=x.device)
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, requires_grad=requires_grad, device=device or x.device)
 
 
-def empty_like(x: Tensor, *, dtype=None, requires_grad: bool = False) -> Tensor:
+def empty_like(x: Tensor, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """Whatever the memory held, in the shape and dtype of x."""
-    return empty(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=x.device)
+    return empty(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=device or x.device)
 
 
-def eye(n: int, m: int | None = None, *, dtype=None, requires_grad: bool = False) -> Tensor:
+def eye(n: int, m: int | None = None, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """The identity matrix, (n, n) or (n, m)."""
     if n < 0 or (m or 0) < 0:
         raise RuntimeError(f"eye: sizes must be 0 or more, got {n} and {m}")
-    return tensor(np.eye(n, m), dtype=dtype or get_default_dtype(), requires_grad=requires_grad)
+    check_device(device, "eye")
+    return tensor(np.eye(n, m), dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device)
 
 
 def arange(start, end=None, step=1, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
@@ -183,14 +187,16 @@ def arange(start, end=None, step=1, *, dtype=None, requires_grad: bool = False, 
         dtype = get_default_dtype() if any(isinstance(v, float) for v in (start, end, step)) else int64
     n = math.ceil((end - start) / step)
     check_device(device, "arange")
-    return tensor(start + step * np.arange(n), dtype=dtype, requires_grad=requires_grad)
+    return tensor(start + step * np.arange(n), dtype=dtype, requires_grad=requires_grad, device=device)
 
 
-def linspace(start: float, end: float, steps: int, *, dtype=None, requires_grad: bool = False) -> Tensor:
+def linspace(start: float, end: float, steps: int, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """`steps` numbers from start to end, both included, evenly spaced."""
     if steps < 0:
         raise RuntimeError(f"linspace: steps must be 0 or more, got {steps}")
-    return tensor(np.linspace(start, end, steps), dtype=dtype or get_default_dtype(), requires_grad=requires_grad)
+    check_device(device, "linspace")
+    values = np.linspace(start, end, steps)
+    return tensor(values, dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device)
 
 
 # ------------------------------------------------------------------------------------------------------ chance
@@ -267,28 +273,45 @@ def randn(*size, dtype=None, requires_grad: bool = False, device=None, generator
     return _random("randn", _normal, _shape(size, "randn"), dtype, requires_grad, device, generator)
 
 
-def rand_like(x: Tensor, *, generator: Generator | None = None) -> Tensor:
+def rand_like(
+    x: Tensor, *, dtype=None, requires_grad: bool = False, device=None, generator: Generator | None = None
+) -> Tensor:
     """Uniform numbers from [0, 1) in the shape and dtype of x."""
-    return rand(x.shape, dtype=x.dtype, device=x.device, generator=generator)
+    dtype, device = dtype or x.dtype, device or x.device
+    return rand(x.shape, dtype=dtype, requires_grad=requires_grad, device=device, generator=generator)
 
 
-def randn_like(x: Tensor, *, generator: Generator | None = None) -> Tensor:
+def randn_like(
+    x: Tensor, *, dtype=None, requires_grad: bool = False, device=None, generator: Generator | None = None
+) -> Tensor:
     """Numbers from the standard normal distribution in the shape and dtype of x."""
-    return randn(x.shape, dtype=x.dtype, device=x.device, generator=generator)
+    dtype, device = dtype or x.dtype, device or x.device
+    return randn(x.shape, dtype=dtype, requires_grad=requires_grad, device=device, generator=generator)
 
 
-def randint(low: int, high, size=None, *, dtype=int64, device=None, generator: Generator | None = None) -> Tensor:
+def randint(
+    low: int,
+    high,
+    size=None,
+    *,
+    dtype=int64,
+    requires_grad: bool = False,
+    device=None,
+    generator: Generator | None = None,
+) -> Tensor:
     """Whole numbers from low (0 if left out) to high - 1."""
     if size is None:
         low, high, size = 0, low, high
     if low >= high:
         raise RuntimeError(f"randint: nothing lies between {low} and {high} - 1")
-    return _random("randint", _integers, _shape((size,), "randint"), dtype, False, device, generator, low, high)
+    return _random("randint", _integers, _shape((size,), "randint"), dtype, requires_grad, device, generator, low, high)
 
 
-def randperm(n: int, *, generator: Generator | None = None) -> Tensor:
+def randperm(
+    n: int, *, dtype=int64, requires_grad: bool = False, device=None, generator: Generator | None = None
+) -> Tensor:
     """The numbers 0 to n - 1 in random order."""
-    return _random("randperm", _permutation, (n,), int64, False, None, generator)
+    return _random("randperm", _permutation, _shape((n,), "randperm"), dtype, requires_grad, device, generator)
 
 
 def bernoulli(p: Tensor, *, generator: Generator | None = None) -> Tensor:

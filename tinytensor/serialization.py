@@ -4,6 +4,7 @@ import json
 import os
 import tempfile
 from collections.abc import Mapping
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,8 @@ from safetensors.numpy import save as to_bytes
 from tinytensor.creation import tensor
 from tinytensor.tensor import Tensor
 
-TIED = "tied"  # the entry of the file's metadata that says which names share one tensor
+STORED = "F32", "F64", "I32", "I64", "BOOL"  # the format's names of the dtypes that tensors have
+TIED = "tinytensor.tied"  # the entry of the file's metadata that says which names share one tensor
 
 
 def save_file(
@@ -41,12 +43,14 @@ def save_file(
 
 def load_file(path: str | os.PathLike) -> dict[str, Tensor]:
     """Read a safetensors file (PyTorch's too) as named tensors; names stored as tied share one tensor."""
-    try:
-        with safe_open(path, framework="np") as file:
-            result = {name: tensor(file.get_tensor(name)) for name in file.keys()}  # noqa: SIM118 (not a dict)
-            tied = json.loads((file.metadata() or {}).get(TIED, "{}"))
-    except SafetensorError as error:
-        raise ValueError(f"load_file: {path} is not a safetensors file ({error})") from None
+    result = {}
+    with _opened(path, "load_file") as file:
+        for name in file.keys():  # noqa: SIM118 (not a dict)
+            dtype = file.get_slice(name).get_dtype()
+            if dtype not in STORED:
+                raise TypeError(f"load_file: {name} in {path} is stored as {dtype}; expected {', '.join(STORED)}")
+            result[name] = tensor(file.get_tensor(name))
+        tied = json.loads((file.metadata() or {}).get(TIED, "{}"))
     for name, owner in tied.items():
         result[name] = result[owner]
     return result
@@ -54,8 +58,17 @@ def load_file(path: str | os.PathLike) -> dict[str, Tensor]:
 
 def load_metadata(path: str | os.PathLike) -> dict[str, str]:
     """The strings that a safetensors file carries beside its tensors."""
-    with safe_open(path, framework="np") as file:
+    with _opened(path, "load_metadata") as file:
         return dict(file.metadata() or {})
+
+
+@contextmanager
+def _opened(path: str | os.PathLike, what: str):
+    try:
+        with safe_open(path, framework="np") as file:
+            yield file
+    except SafetensorError as error:
+        raise ValueError(f"{what}: {path} is not a safetensors file ({error})") from None
 
 
 def write_atomically(path: Path, content: bytes) -> None:

@@ -44,6 +44,15 @@ class Meta:
     def size(self):
         ...
 
+class HookHandle:
+
+    def __init__(self, hooks: list, hook: Callable):
+        ...
+
+    def remove(self) -> None:
+        ...
+    __call__: Any
+
 class Tensor:
     node: Node | None
     requires_grad: builtins.bool
@@ -385,7 +394,7 @@ class Tensor:
     def __deepcopy__(self, memo):
         ...
 
-    def register_hook(self, hook: Callable) -> Callable:
+    def register_hook(self, hook: Callable) -> 'HookHandle':
         ...
 
     def retain_grad(self) -> None:

@@ -3,14 +3,14 @@
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from tinytensor import ops
 from tinytensor.creation import empty, ones, tensor, zeros
 from tinytensor.launch import state
 from tinytensor.nn import functional as F
 from tinytensor.nn import init
-from tinytensor.tensor import Tensor, bool_, no_grad
+from tinytensor.tensor import HookHandle, Tensor, bool_, no_grad
 
 
 class Parameter(Tensor):
@@ -42,6 +42,13 @@ class Buffer(Tensor):
         result = super().__deepcopy__(memo)
         result.persistent = self.persistent
         return result
+
+
+class LoadedKeys(NamedTuple):
+    """The names that load_state_dict() did not find, and those for which it found no place."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
 
 
 class Module:
@@ -114,27 +121,43 @@ class Module:
     def __dir__(self):
         return [*super().__dir__(), *self._parameters, *self._buffers, *self._modules]
 
+    def _check_name(self, name: str, place: str, value: Any, expected: type) -> None:
+        """Refuse what could be set, but not found again."""
+        what = f"{type(self).__name__}: {name!r}"
+        if place not in self.__dict__:
+            raise AttributeError(f"{what}: call super().__init__() before registering anything")
+        if not name or "." in name:
+            raise KeyError(f"{what} can't be a name in a module: it must not be empty, and dots part modules")
+        if name not in self.__dict__[place] and hasattr(self, name):
+            raise KeyError(f"{what} is an attribute already; choose another name")
+        if value is not None and not isinstance(value, expected):
+            raise TypeError(f"{what}: expected a {expected.__name__} or None, got {type(value).__name__}")
+
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Like setting an attribute; None keeps the name for a parameter that is left out."""
+        self._check_name(name, "_parameters", param, Parameter)
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
         """Keep a tensor in the module's state; `persistent=False` leaves it out of state_dict()."""
+        self._check_name(name, "_buffers", tensor, Tensor)
         self._buffers[name] = tensor
         (self._transient.discard if persistent else self._transient.add)(name)
 
     def register_module(self, name: str, module: "Module | None") -> None:
+        """Like setting an attribute, for names that are computed."""
+        self._check_name(name, "_modules", module, Module)
         self._modules[name] = module
 
     add_module = register_module
 
-    def register_forward_hook(self, hook: Callable) -> Callable:
+    def register_forward_hook(self, hook: Callable) -> HookHandle:
         """Call `hook(module, args, output)` after forward; what it returns (if anything) replaces the output.
 
-        Returns a function that removes the hook.
+        Returns a handle that removes the hook.
         """
         self._hooks.append(hook)
-        return lambda: self._hooks.remove(hook)
+        return HookHandle(self._hooks, hook)
 
     # ---------------------------------------------------------------------------------------- calling
 
@@ -284,8 +307,13 @@ class Module:
             if module is not None:
                 yield from module._named_modules_with_duplicates(f"{prefix.rstrip('.')}.{name}" if prefix else name)
 
-    def load_state_dict(self, state_dict: Mapping[str, Tensor], strict: bool = True) -> tuple[list[str], list[str]]:
-        """Copy values in by name; returns (missing, unexpected) names, which raise if `strict`."""
+    def load_state_dict(self, state_dict: Mapping[str, Tensor], strict: bool = True) -> LoadedKeys:
+        """Copy values in by name; returns (missing_keys, unexpected_keys), which raise if `strict`."""
+        if self._on_meta():
+            raise RuntimeError(
+                f"load_state_dict of {type(self).__name__}: it has shapes only, and no memory to copy values into; "
+                "build the module without device='meta'"
+            )
         own = self.state_dict()
         missing, unexpected = [k for k in own if k not in state_dict], [k for k in state_dict if k not in own]
         wrong = [
@@ -303,7 +331,10 @@ class Module:
             for key, value in state_dict.items():
                 if key in own:
                     own[key].copy_(value if isinstance(value, Tensor) else tensor(value))
-        return missing, unexpected
+        return LoadedKeys(missing, unexpected)
+
+    def _on_meta(self) -> bool:
+        return any(t.device == "meta" for t in (*self.parameters(), *self.buffers()))
 
     # ------------------------------------------------------------------------------------------- printing
 
@@ -487,9 +518,9 @@ class Linear(Module):
         super().__init__()
         self.in_features, self.out_features = in_features, out_features
         self.weight = Parameter(empty(out_features, in_features, device=device, dtype=dtype))
-        self.bias = Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None
-        if not bias:
-            self.register_parameter("bias", None)
+        self.register_parameter("bias", None)
+        if bias:
+            self.bias = Parameter(empty(out_features, device=device, dtype=dtype))
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
@@ -618,7 +649,7 @@ class Dropout(Module):
         return F.dropout(input, self.p, self.training, self.inplace)
 
     def extra_repr(self):
-        return f"p={self.p}"
+        return f"p={self.p}, inplace={self.inplace}"
 
 
 class Identity(Module):
@@ -722,7 +753,7 @@ class MultiheadAttention(Module):
             weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
         q, k, v = (ops.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
         q, k, v = (ops.transpose(ops.unflatten(x, -1, (H, E // H)), 1, 2) for x in (q, k, v))  # (B, H, C, K)
-        mask = self._mask(attn_mask, key_padding_mask, is_causal and attn_mask is None, q, k)
+        mask = self._mask(attn_mask, key_padding_mask, is_causal and attn_mask is None, q, k, batched)
         p = self.dropout if self.training else 0.0
         if need_weights:
             A = F.dropout(F.attention_weights(q, k, mask), p)
@@ -736,7 +767,7 @@ class MultiheadAttention(Module):
             return ops.squeeze(y, 0), None if A is None else ops.squeeze(A, 0)
         return y if self.batch_first else ops.transpose(y, 0, 1), A
 
-    def _mask(self, attn_mask, key_padding_mask, is_causal, q, k) -> Tensor | None:
+    def _mask(self, attn_mask, key_padding_mask, is_causal, q, k, batched) -> Tensor | None:
         """All masks as one: bool with True for "may attend", or one to be added if any of them is."""
         B, H, C, M = *q.shape[:3], k.shape[2]
         masks = []
@@ -749,9 +780,10 @@ class MultiheadAttention(Module):
                 )
             masks.append(ops.reshape(attn_mask, (B, H, C, M)) if attn_mask.ndim == 3 else attn_mask)
         if key_padding_mask is not None:
-            if key_padding_mask.shape not in ((B, M), (M,)):
+            expected = (B, M) if batched else (M,)
+            if key_padding_mask.shape != expected:
                 raise RuntimeError(
-                    f"MultiheadAttention: key_padding_mask of shape {key_padding_mask.shape}, expected {(B, M)}"
+                    f"MultiheadAttention: key_padding_mask of shape {key_padding_mask.shape}, expected {expected}"
                 )
             masks.append(ops.reshape(key_padding_mask, (B, 1, 1, M)))
         if not masks:
@@ -785,13 +817,17 @@ def _module_of(name: str, function: Callable, doc: str, **settings) -> type[Modu
         given = dict(zip(settings, args, strict=False)) | kwargs
         self._settings = settings | given
         for key, value in self._settings.items():
-            setattr(self, key, value)
+            if isinstance(value, Tensor):
+                self.register_buffer(key, value)  # the weights of a loss belong to its state
+            else:
+                setattr(self, key, value)
 
     def forward(self, *tensors):
         return function(*tensors, **{key: getattr(self, key) for key in settings})
 
     def extra_repr(self):
-        return ", ".join(f"{k}={getattr(self, k)!r}" for k in settings if not isinstance(getattr(self, k), Tensor))
+        shown = {k: getattr(self, k) for k in settings}
+        return ", ".join(f"{k}={v!r}" for k, v in shown.items() if not isinstance(v, Tensor) and v is not False)
 
     body = {"__init__": __init__, "forward": forward, "extra_repr": extra_repr, "__doc__": doc}
     return type(name, (Module,), body | {"__module__": __name__})

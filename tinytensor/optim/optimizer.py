@@ -12,6 +12,7 @@ from tinytensor.tensor import Tensor, enable_grad, no_grad
 
 # accepted because they cannot change a result: they choose between implementations that PyTorch has several of
 _HARMLESS = {"foreach", "fused", "capturable", "differentiable"}
+_NOTES = {"initial_lr", "name", "param_names"}  # what a group may carry besides, for schedules and for its reader
 
 
 class Optimizer:
@@ -25,13 +26,10 @@ class Optimizer:
     slots: tuple[str, ...] = ()  # the tensors kept for each parameter, by PyTorch's names
 
     def __init__(self, params: Iterable, defaults: dict[str, Any], options: dict[str, Any] | None = None):
-        for name, value in (options or {}).items():
+        for name in options or {}:
             if name not in _HARMLESS:
                 raise TypeError(f"{type(self).__name__}: unknown option {name!r}; expected {sorted(defaults)}")
-            if name == "differentiable" and value:
-                raise ValueError(
-                    f"{type(self).__name__}: differentiable=True is not offered: steps are not on the tape"
-                )
+        self._refuse(options or {})
         self.defaults = defaults | {"lr_multiplier": 1.0}
         self.param_groups: list[dict[str, Any]] = []
         self.state: dict[Tensor, dict[str, Any]] = {}
@@ -49,9 +47,10 @@ class Optimizer:
         group = dict(param_group)
         params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
         params = [p[1] if isinstance(p, tuple) else p for p in params]
-        unknown = set(group) - {"params", "initial_lr"} - set(self.defaults)
+        unknown = set(group) - {"params"} - _NOTES - _HARMLESS - set(self.defaults)
         if unknown:
             raise TypeError(f"{type(self).__name__}: unknown options {sorted(unknown)} in a parameter group")
+        self._refuse(group)
         taken = {id(p) for g in self.param_groups for p in g["params"]}
         for p in params:
             if not isinstance(p, Tensor):
@@ -67,6 +66,10 @@ class Optimizer:
         self._check(group)
         self.param_groups.append(group)
         self._tables.append(np.zeros((len(params), 8)))
+
+    def _refuse(self, options: dict[str, Any]) -> None:
+        if options.get("differentiable"):
+            raise ValueError(f"{type(self).__name__}: differentiable=True is not offered: steps are not on the tape")
 
     def _check(self, group: dict[str, Any]) -> None:
         for name in ("lr", "eps", "weight_decay", "momentum"):

@@ -1,0 +1,358 @@
+"""Layers, losses, optimizers and schedules as programs for `torch` and `tinytensor` alike.
+
+`generate_nn.py` runs them in PyTorch and stores what comes out; the tests run them in tinytensor and compare. Values
+come from NumPy's RandomState, whose stream is frozen, seeded by each program's own name.
+"""
+
+import math
+import zlib
+
+import numpy as np
+
+
+def numbers(lib, name, *shape, dtype=None):
+    """A tensor of a library with values that belong to `name`."""
+    u = np.asarray(np.random.RandomState(zlib.crc32(name.encode())).random_sample(shape))
+    return lib.tensor((2 * u - 1).tolist(), dtype=dtype or lib.float64).reshape(shape)
+
+
+def fill(lib, module, name=""):
+    """Give every parameter values that belong to its name."""
+    with lib.no_grad():
+        for key, p in module.named_parameters():
+            p.copy_(numbers(lib, f"{name}/{key}", *p.shape))
+    return module
+
+
+# --------------------------------------------------------------------------------------- names, order and shapes
+
+MODULES = {
+    "linear": lambda nn: nn.Linear(3, 4),
+    "linear without bias": lambda nn: nn.Linear(3, 4, bias=False),
+    "embedding": lambda nn: nn.Embedding(5, 4, padding_idx=1),
+    "embedding, padding from the end": lambda nn: nn.Embedding(5, 4, padding_idx=-1),
+    "layer norm": lambda nn: nn.LayerNorm(4),
+    "layer norm of two dimensions": lambda nn: nn.LayerNorm((3, 4), eps=1e-3),
+    "layer norm without affine": lambda nn: nn.LayerNorm(4, elementwise_affine=False),
+    "layer norm without bias": lambda nn: nn.LayerNorm(4, bias=False),
+    "rms norm": lambda nn: nn.RMSNorm(4),
+    "rms norm without affine": lambda nn: nn.RMSNorm(4, eps=1e-6, elementwise_affine=False),
+    "sequential": lambda nn: nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 1)),
+    "module list": lambda nn: nn.ModuleList([nn.Linear(2, 3), nn.LayerNorm(3)]),
+    "module dict": lambda nn: nn.ModuleDict({"a": nn.Linear(2, 3), "b": nn.ModuleDict({"c": nn.Embedding(2, 2)})}),
+    "parameter list": lambda nn: nn.ParameterList([nn.Linear(1, 2).weight, nn.Linear(3, 1).bias]),
+    "attention": lambda nn: nn.MultiheadAttention(4, 2),
+    "attention without bias": lambda nn: nn.MultiheadAttention(4, 2, bias=False),
+    "attention with kdim": lambda nn: nn.MultiheadAttention(4, 2, kdim=3),
+    "attention with vdim": lambda nn: nn.MultiheadAttention(4, 2, vdim=5),
+    "attention with both, without bias": lambda nn: nn.MultiheadAttention(4, 2, kdim=3, vdim=5, bias=False),
+    "loss with weights": lambda nn: nn.CrossEntropyLoss(weight=nn.Linear(3, 1).weight[0].detach()),
+    "loss with weights of positives": lambda nn: nn.BCEWithLogitsLoss(pos_weight=nn.Linear(3, 1).weight[0].detach()),
+    "a tree": lambda nn: nn.Sequential(
+        nn.Embedding(7, 4),
+        nn.ModuleList([nn.Sequential(nn.LayerNorm(4), nn.MultiheadAttention(4, 2)) for _ in range(2)]),
+        nn.Linear(4, 7, bias=False),
+    ),
+}
+
+REPRS = ("linear", "linear without bias", "embedding", "sequential", "rms norm without affine", "module dict")
+
+
+def names(lib, key):
+    """What PyTorch calls a module's parameters and its state, in order, with shapes."""
+    module = MODULES[key](lib.nn)
+    return {
+        "parameters": [[n, list(p.shape)] for n, p in module.named_parameters()],
+        "state": [[n, list(p.shape)] for n, p in module.state_dict().items()],
+        "modules": [n for n, _ in module.named_modules()],
+        "repr": repr(module) if key in REPRS else None,
+    }
+
+
+# -------------------------------------------------------------------------------------- layers: values, gradients
+
+
+def _attention(batched=True, C=3, M=4, batch_first=True, init=None, masks=None, B=2, **call):
+    """A program for MultiheadAttention(6, 2, **init) with masks made by `masks(lib)`."""
+
+    def program(lib, name):
+        settings = {"batch_first": batch_first, **(init or {})}
+        module = fill(lib, lib.nn.MultiheadAttention(6, 2, dtype=lib.float64, **settings), name)
+        widths = 6, settings.get("kdim") or 6, settings.get("vdim") or 6
+        xs = []
+        for i, (n, width) in enumerate(zip((C, M, M), widths, strict=True)):
+            shape = (n, width) if not batched else (B, n, width) if batch_first else (n, B, width)
+            xs.append(numbers(lib, f"{name}{i}", *shape).requires_grad_())
+        y, weights = module(*xs, **(masks(lib) if masks else {}), **call)
+        return module, xs, [y] if weights is None else [y, weights]
+
+    return program
+
+
+def _padding(lib):
+    return lib.tensor([[False, False, True, False], [False, True, True, True]])
+
+
+def _later(lib):
+    return lib.tensor(np.triu(np.ones((3, 4), bool), 1).tolist())
+
+
+def _of_each_head(lib):
+    allowed = np.random.RandomState(1).random_sample((4, 3, 4)) < 0.4
+    allowed[..., 0] = False
+    return lib.tensor(allowed.tolist())
+
+
+def _layer(make, *shapes, integers=None):
+    """A program for one layer; the first argument is a tensor of indices below `integers` if that is given."""
+
+    def program(lib, name):
+        module = fill(lib, make(lib.nn, lib.float64), name)
+        if integers is not None:
+            index = np.random.RandomState(4).randint(0, integers, shapes[0])
+            return module, [], [module(lib.tensor(index.tolist()))]
+        xs = [numbers(lib, f"{name}{i}", *s).requires_grad_() for i, s in enumerate(shapes)]
+        return module, xs, [module(*xs)]
+
+    return program
+
+
+def _loss(make, shape, target):
+    """A program for a loss: `target(lib, shape)` makes what is compared with."""
+
+    def program(lib, name):
+        x = numbers(lib, name, *shape)
+        x = (x * 3).requires_grad_()
+        module = make(lib, lib.nn)
+        return module, [x], [module(x, target(lib))]
+
+    return program
+
+
+def _classes(*values):
+    return lambda lib: lib.tensor(list(values))
+
+
+def _weights(lib, n=4):
+    return lib.tensor([0.5 + 0.25 * i for i in range(n)], dtype=lib.float64)
+
+
+def _image_classes(lib):
+    return lib.tensor(np.random.RandomState(2).randint(0, 4, (2, 3)).tolist())
+
+
+def _probabilities(lib):
+    return numbers(lib, "probabilities", 3, 4).softmax(-1)
+
+
+LAYERS = {
+    "linear": _layer(lambda nn, d: nn.Linear(3, 4, dtype=d), (2, 5, 3)),
+    "linear, one vector": _layer(lambda nn, d: nn.Linear(3, 4, bias=False, dtype=d), (3,)),
+    "embedding": _layer(lambda nn, d: nn.Embedding(5, 4, padding_idx=-2, dtype=d), (3, 6), integers=5),
+    "layer norm": _layer(lambda nn, d: nn.LayerNorm(6, dtype=d), (2, 3, 6)),
+    "layer norm of two dimensions": _layer(lambda nn, d: nn.LayerNorm((3, 6), eps=1e-3, dtype=d), (2, 3, 6)),
+    "layer norm without affine": _layer(lambda nn, d: nn.LayerNorm(6, elementwise_affine=False, dtype=d), (4, 6)),
+    "layer norm without bias": _layer(lambda nn, d: nn.LayerNorm(6, bias=False, dtype=d), (4, 6)),
+    "rms norm": _layer(lambda nn, d: nn.RMSNorm(6, dtype=d), (4, 6)),
+    "rms norm with eps": _layer(lambda nn, d: nn.RMSNorm((2, 6), eps=0.1, dtype=d), (4, 2, 6)),
+    "sequential": _layer(
+        lambda nn, d: nn.Sequential(nn.Linear(3, 4, dtype=d), nn.GELU(), nn.Flatten(), nn.Linear(8, 2, dtype=d)),
+        (3, 2, 3),
+    ),
+    "dropout while evaluating": _layer(lambda nn, d: nn.Dropout(0.5).eval(), (3, 4)),
+    "identity": _layer(lambda nn, d: nn.Identity(), (3, 4)),
+    "relu": _layer(lambda nn, d: nn.ReLU(), (3, 4)),
+    "gelu": _layer(lambda nn, d: nn.GELU(), (3, 4)),
+    "gelu by tanh": _layer(lambda nn, d: nn.GELU(approximate="tanh"), (3, 4)),
+    "silu": _layer(lambda nn, d: nn.SiLU(), (3, 4)),
+    "tanh": _layer(lambda nn, d: nn.Tanh(), (3, 4)),
+    "sigmoid": _layer(lambda nn, d: nn.Sigmoid(), (3, 4)),
+    "softmax": _layer(lambda nn, d: nn.Softmax(dim=1), (3, 4, 2)),
+    "log softmax": _layer(lambda nn, d: nn.LogSoftmax(dim=-1), (3, 4)),
+    "cross entropy": _loss(lambda lib, nn: nn.CrossEntropyLoss(), (3, 4), _classes(0, 3, 1)),
+    "cross entropy, ignored, smoothed": _loss(
+        lambda lib, nn: nn.CrossEntropyLoss(ignore_index=3, label_smoothing=0.1), (3, 4), _classes(0, 3, 1)
+    ),
+    "cross entropy, weights": _loss(lambda lib, nn: nn.CrossEntropyLoss(_weights(lib)), (3, 4), _classes(0, 3, 1)),
+    "cross entropy, weights, smoothed, ignored": _loss(
+        lambda lib, nn: nn.CrossEntropyLoss(weight=_weights(lib), label_smoothing=0.2, ignore_index=0),
+        (3, 4),
+        _classes(0, 3, 1),
+    ),
+    "cross entropy of places": _loss(lambda lib, nn: nn.CrossEntropyLoss(reduction="none"), (2, 4, 3), _image_classes),
+    "cross entropy, sum": _loss(lambda lib, nn: nn.CrossEntropyLoss(reduction="sum"), (3, 4), _classes(0, 3, 1)),
+    "cross entropy, one row": _loss(lambda lib, nn: nn.CrossEntropyLoss(), (4,), lambda lib: lib.tensor(2)),
+    "cross entropy of probabilities": _loss(lambda lib, nn: nn.CrossEntropyLoss(), (3, 4), _probabilities),
+    "cross entropy of probabilities, weights, smoothed": _loss(
+        lambda lib, nn: nn.CrossEntropyLoss(weight=_weights(lib), label_smoothing=0.3), (3, 4), _probabilities
+    ),
+    "nll": _loss(lambda lib, nn: nn.NLLLoss(weight=_weights(lib), ignore_index=3), (3, 4), _classes(0, 3, 1)),
+    "nll of places": _loss(lambda lib, nn: nn.NLLLoss(reduction="sum"), (2, 4, 3), _image_classes),
+    "mse": _loss(lambda lib, nn: nn.MSELoss(), (3, 4), _probabilities),
+    "mse, each": _loss(lambda lib, nn: nn.MSELoss(reduction="none"), (3, 4), _probabilities),
+    "bce with logits": _loss(lambda lib, nn: nn.BCEWithLogitsLoss(), (3, 4), _probabilities),
+    "bce with logits, weights": _loss(
+        lambda lib, nn: nn.BCEWithLogitsLoss(_weights(lib), pos_weight=_weights(lib), reduction="sum"),
+        (3, 4),
+        _probabilities,
+    ),
+    "attention": _attention(),
+    "attention, weights of each head": _attention(average_attn_weights=False),
+    "attention without weights": _attention(need_weights=False),
+    "attention, positions first": _attention(batch_first=False),
+    "attention, positions first, no weights": _attention(batch_first=False, need_weights=False),
+    "attention without a batch": _attention(batched=False),
+    "attention without a batch, weights of each head": _attention(batched=False, average_attn_weights=False),
+    "attention without a batch, no weights": _attention(batched=False, need_weights=False),
+    "attention, padding": _attention(masks=lambda lib: {"key_padding_mask": _padding(lib)}),
+    "attention, padding, no weights": _attention(
+        masks=lambda lib: {"key_padding_mask": _padding(lib)}, need_weights=False
+    ),
+    "attention, bool mask": _attention(masks=lambda lib: {"attn_mask": _later(lib)}),
+    "attention, bool mask, no weights": _attention(masks=lambda lib: {"attn_mask": _later(lib)}, need_weights=False),
+    "attention, float mask": _attention(masks=lambda lib: {"attn_mask": numbers(lib, "mask", 3, 4)}),
+    "attention, float mask, no weights": _attention(
+        masks=lambda lib: {"attn_mask": numbers(lib, "mask", 3, 4)}, need_weights=False
+    ),
+    "attention, bool mask of each head": _attention(masks=lambda lib: {"attn_mask": _of_each_head(lib)}),
+    "attention, float mask of each head": _attention(
+        masks=lambda lib: {"attn_mask": numbers(lib, "mask", 4, 3, 4)}, batch_first=False
+    ),
+    "attention, both masks": _attention(
+        masks=lambda lib: {"attn_mask": _later(lib), "key_padding_mask": _padding(lib)}, average_attn_weights=False
+    ),
+    "attention, float mask and float padding": _attention(
+        masks=lambda lib: {
+            "attn_mask": numbers(lib, "mask", 3, 4),
+            "key_padding_mask": numbers(lib, "padding", 2, 4),
+        }
+    ),
+    "attention without a batch, padding": _attention(
+        batched=False, masks=lambda lib: {"key_padding_mask": _padding(lib)[0]}
+    ),
+    "attention without a batch, mask of each head": _attention(
+        batched=False, masks=lambda lib: {"attn_mask": _of_each_head(lib)[:2]}
+    ),
+    "attention, causal": _attention(
+        C=4, masks=lambda lib: {"attn_mask": lib.tensor(np.triu(np.ones((4, 4), bool), 1).tolist()), "is_causal": True}
+    ),
+    "attention, causal, no weights": _attention(
+        C=4,
+        need_weights=False,
+        masks=lambda lib: {"attn_mask": lib.tensor(np.triu(np.ones((4, 4), bool), 1).tolist()), "is_causal": True},
+    ),
+    "attention, kdim and vdim": _attention(init={"kdim": 5, "vdim": 3}),
+    "attention, kdim": _attention(init={"kdim": 5, "bias": False}, need_weights=False),
+    "attention, vdim, no batch": _attention(init={"vdim": 5}, batched=False),
+    "attention without bias": _attention(init={"bias": False}, average_attn_weights=False),
+}
+
+
+def layer(lib, key):
+    """Outputs, and the gradients of inputs and parameters with respect to fixed cotangents."""
+    module, xs, ys = LAYERS[key](lib, key)
+    total = sum((y * numbers(lib, f"{key} g{i}", *y.shape)).sum() for i, y in enumerate(ys))
+    total.backward()
+    found = {f"y{i}": y for i, y in enumerate(ys)}
+    found |= {f"x{i}.grad": x.grad for i, x in enumerate(xs)}
+    found |= {f"{name}.grad": p.grad for name, p in module.named_parameters()}
+    return {f"{key}|{name}": np.array(t.detach().numpy(), order="C") for name, t in found.items()}
+
+
+# ------------------------------------------------------------------------------------------------------ optimizers
+
+OPTIMIZERS = {
+    "sgd": lambda o, p: o.SGD(p, lr=0.1),
+    "sgd, momentum": lambda o, p: o.SGD(p, lr=0.1, momentum=0.9),
+    "sgd, dampening": lambda o, p: o.SGD(p, lr=0.1, momentum=0.9, dampening=0.3, weight_decay=0.2),
+    "sgd, nesterov": lambda o, p: o.SGD(p, lr=0.05, momentum=0.8, nesterov=True, weight_decay=0.1),
+    "sgd, positional": lambda o, p: o.SGD(p, 0.05, 0.7, 0.1, 0.2),
+    "sgd, maximize": lambda o, p: o.SGD(p, lr=0.01, momentum=0.5, maximize=True, weight_decay=0.1),
+    "adam": lambda o, p: o.Adam(p),
+    "adam, decay": lambda o, p: o.Adam(p, lr=0.05, betas=(0.8, 0.95), eps=1e-6, weight_decay=0.1),
+    "adam, maximize": lambda o, p: o.Adam(p, lr=0.05, maximize=True, weight_decay=0.1),
+    "adamw": lambda o, p: o.AdamW(p),
+    "adamw, decay": lambda o, p: o.AdamW(p, 0.05, (0.9, 0.95), 1e-9, 0.2),
+    "adamw, maximize": lambda o, p: o.AdamW(p, lr=0.05, maximize=True),
+    "adamw, harmless options": lambda o, p: o.AdamW(p, lr=0.02, fused=False, foreach=False),
+    "adam, groups": lambda o, p: o.Adam(
+        [{"params": p[:1], "lr": 0.2}, {"params": p[1:], "weight_decay": 0.3, "betas": (0.5, 0.6)}], lr=0.01
+    ),
+    "sgd, groups": lambda o, p: o.SGD(
+        [{"params": p[0], "momentum": 0.9, "nesterov": True}, {"params": p[1:], "lr": 0.5}], lr=0.01
+    ),
+}
+KEPT = (1, 2, 10)  # the steps whose parameters are stored
+
+
+def objective(lib, a, b):
+    """A number whose gradient by a changes its sign, and by b vanishes at some places from the third step on."""
+    return (a.sin() * numbers(lib, "objective a", 3, 4, dtype=a.dtype)).sum() + (b * b * b.tanh()).sum() * a[0].sum()
+
+
+def trajectory(lib, key, dtype="float64"):
+    """Two parameters after 1, 2 and 10 steps; the second has no gradient in the second step."""
+    dtype = getattr(lib, dtype)
+    a, b = (numbers(lib, f"start {n}", *s, dtype=dtype).requires_grad_() for n, s in (("a", (3, 4)), ("b", (5,))))
+    optimizer = OPTIMIZERS[key](lib.optim, [a, b])
+    found = {}
+    for step in range(1, 11):
+        optimizer.zero_grad(set_to_none=True)
+        objective(lib, a, b.detach() if step == 2 else b).backward()
+        optimizer.step()
+        if step in KEPT:
+            found |= {
+                f"{key}|{dtype_name(dtype)}|{step}|{n}": np.array(p.detach().numpy()) for n, p in (("a", a), ("b", b))
+            }
+    return found
+
+
+def dtype_name(dtype) -> str:
+    return str(dtype).removeprefix("torch.")
+
+
+SCHEDULES = {
+    "step": lambda s, o: s.StepLR(o, 3, 0.5),
+    "multi step": lambda s, o: s.MultiStepLR(o, [2, 5, 5], gamma=0.3),
+    "exponential": lambda s, o: s.ExponentialLR(o, gamma=0.9),
+    "cosine": lambda s, o: s.CosineAnnealingLR(o, T_max=8, eta_min=0.01),
+    "lambda": lambda s, o: s.LambdaLR(o, lambda t: 1 / (1 + t)),
+    "two lambdas": lambda s, o: s.LambdaLR(o, [lambda t: 0.9**t, lambda t: math.cos(t)]),
+    "constant": lambda s, o: s.ConstantLR(o, factor=0.25, total_iters=4),
+    "constant by default": lambda s, o: s.ConstantLR(o),
+}
+
+
+def rates(lib, key):
+    """The rates of two groups over twelve steps."""
+    a, b = (numbers(lib, n, 2).requires_grad_() for n in "ab")
+    optimizer = lib.optim.SGD([{"params": [a]}, {"params": [b], "lr": 0.4}], lr=0.1)
+    scheduler = SCHEDULES[key](lib.optim.lr_scheduler, optimizer)
+    found = [[g["lr"] for g in optimizer.param_groups]]
+    for _ in range(11):
+        optimizer.step()
+        scheduler.step()
+        assert scheduler.get_last_lr() == [g["lr"] for g in optimizer.param_groups]
+        found.append([float(r) for r in scheduler.get_last_lr()])
+    return {f"{key}|rates": np.array(found)}
+
+
+CLIPS = {
+    "2-norm": lambda u, p: u.clip_grad_norm_(p, 0.5),
+    "2-norm, large bound": lambda u, p: u.clip_grad_norm_(p, 1e3),
+    "1-norm": lambda u, p: u.clip_grad_norm_(p, 0.5, norm_type=1.0),
+    "3-norm": lambda u, p: u.clip_grad_norm_(p, max_norm=0.5, norm_type=3),
+    "inf-norm": lambda u, p: u.clip_grad_norm_(p, 0.5, norm_type=math.inf),
+    "one tensor": lambda u, p: u.clip_grad_norm_(p[0], 0.5),
+    "value": lambda u, p: u.clip_grad_value_(p, 0.3),
+}
+
+
+def clipped(lib, key):
+    """What clipping returns, and the gradients after it; the last parameter has none."""
+    ps = [numbers(lib, f"p{i}", *s).requires_grad_() for i, s in enumerate([(3, 4), (), (5,), (2,)])]
+    for i, p in enumerate(ps[:-1]):
+        p.grad = numbers(lib, f"clip {i}", *p.shape)
+    total = CLIPS[key](lib.nn.utils, ps)
+    found = {f"{key}|grad{i}": np.array(p.grad.numpy()) for i, p in enumerate(ps[:-1])}
+    return found if total is None else found | {f"{key}|total": np.array(total.detach().numpy())}

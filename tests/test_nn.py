@@ -1,0 +1,489 @@
+"""Modules: PyTorch's names, order, shapes, values and gradients; and what a tree of modules does."""
+
+import copy
+import json
+import math
+import re
+from pathlib import Path
+
+import nn_samples as samples
+import numpy as np
+import pytest
+import sympy
+from safetensors import safe_open
+
+import tinytensor as tt
+from tinytensor import nn
+from tinytensor.nn import functional as F
+
+VALUES = Path(__file__).parent / "oracle" / "nn" / "values.safetensors"
+
+
+@pytest.fixture(scope="module")
+def stored():
+    with safe_open(VALUES, "np") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+
+
+@pytest.fixture(scope="module")
+def facts():
+    with safe_open(VALUES, "np") as file:
+        return json.loads(file.metadata()["facts"])
+
+
+def compare(found, stored, key, rtol=1e-12, atol=1e-13):
+    """Every array that PyTorch has under `key`, and no other."""
+    assert found.keys() == {name for name in stored if name.startswith(f"{key}|")}
+    for name, array in found.items():
+        assert array.shape == stored[name].shape, name
+        np.testing.assert_allclose(array, stored[name], rtol=rtol, atol=atol, err_msg=name)
+
+
+# ---------------------------------------------------------------------------------------------- PyTorch's results
+
+
+@pytest.mark.parametrize("key", samples.MODULES)
+def test_names_order_and_shapes(key, facts):
+    assert samples.names(tt, key) == facts["modules"][key]
+
+
+def test_names_in_another_order_are_noticed(facts):
+    expected = facts["modules"]["attention with kdim"]
+    found = samples.names(tt, "attention with kdim")
+    found["state"].insert(0, found["state"].pop())
+    assert found != expected
+
+
+@pytest.mark.parametrize("key", samples.LAYERS)
+def test_values_and_gradients(key, stored):
+    # sums of some ten float64 products in another order: a few units in the last place
+    compare(samples.layer(tt, key), stored, key)
+
+
+@pytest.mark.parametrize("change", [lambda a: a * (1 + 1e-9) + 1e-11, lambda a: a[..., :-1]])
+def test_a_perturbed_value_is_noticed(change, stored):
+    found = samples.layer(tt, "attention, both masks")
+    name = "attention, both masks|x1.grad"
+    found[name] = change(found[name])
+    with pytest.raises(AssertionError, match="x1.grad"):
+        compare(found, stored, "attention, both masks")
+
+
+def test_a_missing_gradient_is_noticed(stored):
+    found = samples.layer(tt, "linear")
+    del found["linear|bias.grad"]
+    with pytest.raises(AssertionError):
+        compare(found, stored, "linear")
+
+
+def test_fully_masked_rows_of_attention_are_zero():
+    """PyTorch gives NaN here; 0, with gradient 0, is what this project defines."""
+    m = samples.fill(tt, nn.MultiheadAttention(4, 2, bias=False, batch_first=True, dtype=tt.float64))
+    x = samples.numbers(tt, "x", 2, 3, 4).requires_grad_()
+    padding = tt.tensor([[True] * 3, [False] * 3])
+    for need_weights in (True, False):
+        x.grad = None
+        y, weights = m(x, x, x, key_padding_mask=padding, need_weights=need_weights)
+        assert not y[0].any() and y[1].all()
+        assert weights is None or not weights[0].any()
+        y.sum().backward()
+        assert not x.grad[0].any() and x.grad[1].any()
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda m, x: m(x, x[0], x), "with a batch .3 dimensions. or all without"),
+        (lambda m, x: m(x, x, x, attn_mask=tt.zeros(3, 4)), r"attn_mask of shape \(3, 4\), expected \(3, 3\) or"),
+        (lambda m, x: m(x, x, x, key_padding_mask=tt.zeros(3)), r"key_padding_mask of shape \(3,\), expected \(2, 3\)"),
+    ],
+)
+def test_attention_refuses(call, sentence):
+    with pytest.raises(RuntimeError, match=sentence):
+        call(nn.MultiheadAttention(4, 2, batch_first=True), tt.zeros(2, 3, 4))
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: nn.MultiheadAttention(5, 2), "embed_dim 5 is not a multiple of num_heads 2"),
+        (lambda: nn.MultiheadAttention(4, 2, add_zero_attn=True), "not offered"),
+        (lambda: nn.Embedding(3, 2, padding_idx=3), "padding_idx 3 is outside 3 embeddings"),
+        (lambda: nn.Dropout(1.5), "probability must be between 0 and 1"),
+        (lambda: nn.GELU(aproximate="tanh"), "unknown arguments"),
+        (lambda: nn.Module()(1), r"Module needs a method forward\(\)"),
+        (lambda: nn.Linear(3, 2)(tt.zeros(2, 4)), "linear"),
+        (lambda: nn.Embedding(3, 2)(tt.tensor([3])), "embedding"),
+        (lambda: nn.LayerNorm(3)(tt.zeros(2, 4)), r"does not end in the normalized shape \(3,\)"),
+        (lambda: nn.CrossEntropyLoss(reduction="avg")(tt.zeros(1, 2), tt.tensor([0])), "'mean', 'sum' or 'none'"),
+    ],
+)
+def test_layers_refuse(make, sentence):
+    with pytest.raises(Exception, match=sentence):
+        make()
+
+
+# ------------------------------------------------------------------------------------------------ the tree itself
+
+
+class Tied(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed = nn.Embedding(5, 3)
+        self.norm = nn.LayerNorm(3)
+        self.out = nn.Linear(3, 5, bias=False)
+        self.out.weight = self.embed.weight
+        self.register_buffer("kept", tt.arange(3))
+        self.register_buffer("scratch", tt.ones(2), persistent=False)
+        self.plain = 7
+
+    def forward(self, x):
+        return self.out(self.norm(self.embed(x)))
+
+
+def test_a_shared_parameter_appears_once():
+    m = Tied()
+    assert [n for n, _ in m.named_parameters()] == ["embed.weight", "norm.weight", "norm.bias"]
+    everything = [n for n, _ in m.named_parameters(remove_duplicate=False)]
+    assert everything == ["embed.weight", "norm.weight", "norm.bias", "out.weight"]
+    assert len(list(m.parameters())) == 3
+    assert m.num_parameters() == 15 + 6
+    assert list(m.state_dict()) == ["kept", "embed.weight", "norm.weight", "norm.bias", "out.weight"]
+    m(tt.tensor([1, 2])).sum().backward()
+    assert m.out.weight.grad is m.embed.weight.grad
+
+
+def test_a_shared_module_appears_once():
+    layer = nn.Linear(2, 2)
+    m = nn.Sequential(layer, nn.ReLU(), layer)
+    assert [n for n, _ in m.named_modules()] == ["", "0", "1"]
+    assert [n for n, _ in m.named_parameters()] == ["0.weight", "0.bias"]
+    assert list(m.state_dict()) == ["0.weight", "0.bias", "2.weight", "2.bias"]
+
+
+def test_train_and_eval_reach_every_module():
+    m = nn.Sequential(nn.Dropout(), nn.ModuleList([nn.Dropout()]))
+    assert m.eval() is m and not any(x.training for x in m.modules())
+    assert m.train() is m and all(x.training for x in m.modules())
+    m[1].eval()
+    assert m.training and not m[1][0].training
+
+
+def test_apply_goes_from_the_leaves_up():
+    seen = []
+    m = nn.Sequential(nn.Linear(1, 1), nn.Sequential(nn.ReLU()))
+    assert m.apply(lambda x: seen.append(type(x).__name__)) is m
+    assert seen == ["Linear", "ReLU", "Sequential", "Sequential"]
+
+
+def test_children_and_submodules():
+    m = nn.Sequential(nn.Linear(1, 1), nn.ModuleDict({"a": nn.ReLU()}))
+    assert [n for n, _ in m.named_children()] == ["0", "1"] and list(m.children()) == list(m)
+    assert m.get_submodule("1.a") is m[1]["a"] and m.get_submodule("") is m
+    with pytest.raises(AttributeError, match="ModuleDict has no attribute 'b'"):
+        m.get_submodule("1.b")
+
+
+def test_zero_grad_and_requires_grad():
+    m = nn.Linear(2, 2)
+    m(tt.ones(1, 2)).sum().backward()
+    m.zero_grad(set_to_none=False)
+    assert not m.weight.grad.any()
+    m.zero_grad()
+    assert m.weight.grad is None
+    assert m.requires_grad_(False) is m and not m(tt.ones(1, 2)).requires_grad
+    assert m.requires_grad_()(tt.ones(1, 2)).requires_grad
+
+
+def test_attributes_find_their_place():
+    m = nn.Module()
+    m.w = nn.Parameter(tt.ones(2))
+    assert m.w.requires_grad and dict(m.named_parameters()) == {"w": m.w}
+    with pytest.raises(TypeError, match="w is a parameter: assign a Parameter"):
+        m.w = tt.ones(2)
+    m.w = None
+    assert m.w is None and not list(m.parameters()) and not m.state_dict()
+    m.w = nn.Linear(1, 1)  # another kind under the same name
+    assert [n for n, _ in m.named_parameters()] == ["w.weight", "w.bias"]
+    del m.w
+    assert not hasattr(m, "w")
+    m.register_buffer("b", tt.zeros(2))
+    m.b = tt.ones(3)  # a buffer stays one
+    assert list(m.state_dict()) == ["b"] and m.b.shape == (3,)
+    m.t = tt.ones(1)  # a plain tensor is none of them
+    assert list(m.state_dict()) == ["b"]
+    assert {"b", "t"} <= set(dir(m))
+
+
+def test_setting_before_init_is_refused():
+    class Early(nn.Module):
+        def __init__(self):
+            self.layer = nn.Linear(1, 1)
+            super().__init__()
+
+    with pytest.raises(AttributeError, match=r"Early.layer: call super\(\).__init__\(\) before setting"):
+        Early()
+
+    class EarlyBuffer(nn.Module):
+        def __init__(self):
+            self.register_buffer("b", tt.ones(1))
+
+    with pytest.raises(AttributeError, match=r"call super\(\).__init__\(\) before registering"):
+        EarlyBuffer()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "sentence"),
+    [
+        (lambda m: m.register_parameter("a", tt.ones(1)), TypeError, "expected a Parameter or None, got Tensor"),
+        (lambda m: m.register_buffer("a", [1]), TypeError, "expected a Tensor or None, got list"),
+        (lambda m: m.register_module("a", print), TypeError, "expected a Module or None, got builtin_function"),
+        (lambda m: m.register_buffer("a.b", tt.ones(1)), KeyError, "dots part modules"),
+        (lambda m: m.add_module("", nn.ReLU()), KeyError, "must not be empty"),
+        (lambda m: m.register_buffer("forward", tt.ones(1)), KeyError, "is an attribute already"),
+        (lambda m: m.register_buffer("norm", tt.ones(1)), KeyError, "is an attribute already"),
+    ],
+)
+def test_registering_refuses(change, error, sentence):
+    with pytest.raises(error, match=sentence):
+        change(Tied())
+
+
+def test_buffers():
+    m = Tied()
+    assert [n for n, _ in m.named_buffers()] == ["kept", "scratch"] and len(list(m.buffers())) == 2
+    m.register_buffer("scratch", tt.ones(2))  # persistent now
+    assert "scratch" in m.state_dict()
+    m.own = nn.Buffer(tt.ones(4), persistent=False)
+    assert "own" not in m.state_dict() and any(b is m.own for b in m.buffers())
+    m.double()
+    assert m.scratch.dtype == tt.float64 and m.kept.dtype == tt.int64 and m.embed.weight.dtype == tt.float64
+
+
+def test_state_dict_shares_memory_and_has_no_tape():
+    m = nn.Linear(2, 1)
+    state = m.state_dict()
+    assert not state["weight"].requires_grad
+    with tt.no_grad():
+        m.weight.fill_(5)
+    assert state["weight"].tolist() == [[5.0, 5.0]]
+    assert list(nn.Sequential(m).state_dict(prefix="model.")) == ["model.0.weight", "model.0.bias"]
+
+
+def test_load_state_dict():
+    a, b = Tied(), Tied()
+    keys = b.load_state_dict(a.state_dict())
+    assert keys.missing_keys == [] and keys.unexpected_keys == [] and keys == ([], [])
+    assert b.out.weight is b.embed.weight
+    assert all((x == y).all() for x, y in zip(a.state_dict().values(), b.state_dict().values(), strict=True))
+    assert a.embed.weight.data_ptr() != b.embed.weight.data_ptr()
+    b.load_state_dict({k: v.numpy() for k, v in a.state_dict().items()})  # arrays will do
+
+
+def test_load_state_dict_is_strict():
+    m = nn.Sequential(nn.Linear(2, 3), nn.ReLU())
+    before = m[0].weight.tolist()
+    good = m.state_dict()
+    wrong = {"0.weight": tt.zeros(3, 2), "0.bais": tt.zeros(3)}
+    sentence = "load_state_dict of Sequential: missing: 0.bias; unexpected: 0.bais"
+    with pytest.raises(RuntimeError, match=sentence):
+        m.load_state_dict(wrong)
+    with pytest.raises(RuntimeError, match=re.escape("shapes differ (0.weight: (2, 3) in the state, (3, 2) in the")):
+        m.load_state_dict({**good, "0.weight": tt.zeros(2, 3)}, strict=False)
+    assert m[0].weight.tolist() == before  # nothing was changed on the way
+    assert m.load_state_dict(wrong, strict=False) == (["0.bias"], ["0.bais"])
+    assert not m[0].weight.any()
+
+
+def test_deepcopy_keeps_what_is_tied_and_shares_no_memory():
+    m = Tied().eval()
+    m.register_forward_hook(lambda module, args, y: y * 2)
+    m(tt.tensor([1])).sum().backward()
+    twin = copy.deepcopy(m)
+    assert twin.out.weight is twin.embed.weight and type(twin.out.weight) is nn.Parameter
+    assert twin.embed.weight.grad.tolist() == m.embed.weight.grad.tolist()
+    assert twin.training is False and list(twin.state_dict()) == list(m.state_dict())
+    index = tt.tensor([0, 4])
+    assert twin(index).tolist() == m(index).tolist()
+    with tt.no_grad():
+        twin.embed.weight.zero_()
+    assert m.embed.weight.any() and twin(index).tolist() != m(index).tolist()
+
+
+def test_forward_hooks():
+    m = nn.Linear(2, 1, bias=False)
+    seen = []
+    look = m.register_forward_hook(lambda module, args, y: seen.append((module is m, len(args), y.shape)))
+    double = m.register_forward_hook(lambda module, args, y: y * 2)
+    x = tt.ones(3, 2)
+    plain = m.forward(x).tolist()
+    assert m(x).tolist() == [[2 * v] for (v,) in plain] and seen == [(True, 1, (3, 1))]
+    double.remove()
+    double.remove()  # once more does no harm
+    look()
+    assert m(x).tolist() == plain and len(seen) == 1
+
+
+def test_repr():
+    text = repr(nn.Sequential(nn.Linear(2, 3), nn.Sequential(nn.Dropout(0.1), nn.LayerNorm(3))))
+    assert text.splitlines() == [
+        "Sequential(",
+        "  (0): Linear(in_features=2, out_features=3, bias=True)",
+        "  (1): Sequential(",
+        "    (0): Dropout(p=0.1, inplace=False)",
+        "    (1): LayerNorm((3,), eps=1e-05, elementwise_affine=True)",
+        "  )",
+        ")",
+    ]
+    assert repr(nn.Parameter(tt.ones(1))).startswith("Parameter containing:\ntensor([1.]")
+
+
+def test_containers():
+    layers = [nn.Linear(1, 1) for _ in range(4)]
+    m = nn.ModuleList(layers[:2])
+    m.append(layers[2]).extend([layers[3]])
+    assert len(m) == 4 and list(m) == layers and m[-1] is layers[3] and list(m[1:3]) == layers[1:3]
+    m[-1] = layers[0]
+    assert m[3] is layers[0]
+    s = nn.Sequential(*layers)
+    assert s[1] is layers[1] and list(s[:2]) == layers[:2] and len(s.append(nn.ReLU())) == 5
+    d = nn.ModuleDict({"a": layers[0]})
+    d["b"] = layers[1]
+    d.update({"c": layers[2]})
+    del d["b"]
+    assert list(d) == ["a", "c"] and "b" not in d and d["c"] is layers[2] and len(d) == 2
+    assert list(d.keys()) == ["a", "c"] and list(d.values()) == [layers[0], layers[2]] and dict(d.items())
+    p = nn.ParameterDict({"x": nn.Parameter(tt.ones(1))})
+    p["y"] = nn.Parameter(tt.ones(2))
+    assert list(p.keys()) == ["x", "y"] and "x" in p and [n for n, _ in p.named_parameters()] == ["x", "y"]
+    with pytest.raises(IndexError):
+        m[9]
+
+
+# ------------------------------------------------------------------------------------------------------- dropout
+
+
+def test_dropout_is_drawn_from_the_seed():
+    m, x = nn.Dropout(0.3), tt.ones(10, 10)
+    tt.manual_seed(3)
+    first = m(x).tolist()
+    assert m(x).tolist() != first
+    tt.manual_seed(3)
+    assert m(x).tolist() == first
+    assert m.eval()(x) is x
+
+
+def test_dropout_statistics():
+    """A share p is 0, the rest 1 / (1 - p); the number of zeros is binomial: five standard deviations are allowed."""
+    tt.manual_seed(0)
+    n, p = 40_000, 0.3
+    x = tt.ones(n, dtype=tt.float64, requires_grad=True)
+    y = nn.Dropout(p)(x)
+    assert set(y.tolist()) == {0.0, 1 / (1 - p)}
+    assert abs((y == 0).sum().item() - n * p) < 5 * math.sqrt(n * p * (1 - p))
+    y.sum().backward()
+    assert x.grad.tolist() == y.tolist()  # the same mask goes back
+    assert not F.dropout(x, 1.0).any()
+
+
+def test_initial_values():
+    """Uniform on +-1/sqrt(in): no value outside, and the mean square of n of them within 5 of its deviations."""
+    tt.manual_seed(0)
+    w = nn.Linear(100, 80).weight
+    bound = 0.1
+    assert w.abs().max() <= bound
+    # E x^2 = b^2 / 3, Var x^2 = b^4 (1/5 - 1/9)
+    assert abs((w * w).mean().item() - bound**2 / 3) < 5 * bound**2 * math.sqrt((1 / 5 - 1 / 9) / 8000)
+    e = nn.Embedding(80, 100, padding_idx=2).weight
+    assert not e[2].any()
+    assert abs((e * e).sum().item() / 7900 - 1) < 5 * math.sqrt(2 / 7900)
+
+
+@pytest.mark.parametrize(
+    ("fill", "variance"),
+    [
+        (lambda w: nn.init.xavier_uniform_(w, gain=2.0), 4 * 2 / 150),
+        (nn.init.xavier_normal_, 2 / 150),
+        (nn.init.kaiming_uniform_, 2 / 100),
+        (lambda w: nn.init.kaiming_uniform_(w, a=math.sqrt(5)), 1 / 300),
+        (lambda w: nn.init.kaiming_normal_(w, mode="fan_out", nonlinearity="relu"), 2 / 50),
+        (lambda w: nn.init.normal_(w, mean=0.0, std=0.02), 0.0004),
+        (lambda w: nn.init.uniform_(w, -3, 3), 3.0),
+        (lambda w: nn.init.constant_(w, 2.0), 4.0),
+        (nn.init.ones_, 1.0),
+        (nn.init.zeros_, 0.0),
+    ],
+)
+def test_init(fill, variance):
+    tt.manual_seed(0)
+    w = nn.Parameter(tt.empty(50, 100, dtype=tt.float64))
+    assert fill(w) is w and w.is_leaf and w.requires_grad
+    # kurtosis of a normal: Var x^2 = 2 sigma^4, more than that of a uniform; 5000 values, five deviations
+    assert (w * w).mean().item() == pytest.approx(variance, rel=5 * math.sqrt(2 / 5000))
+
+
+def test_trunc_normal():
+    tt.manual_seed(0)
+    w = nn.init.trunc_normal_(tt.empty(1000), std=2.0, a=-1.0, b=3.0)
+    assert w.min() >= -1 and w.max() <= 3 and w.max() > 2.5
+
+
+# ---------------------------------------------------------------------------------------------- shapes without data
+
+
+class Small(nn.Module):
+    def __init__(self, V, D, F_, H, C, **where):
+        super().__init__()
+        self.tokens, self.places = nn.Embedding(V, D, **where), nn.Embedding(C, D, **where)
+        self.attention = nn.MultiheadAttention(D, H, batch_first=True, **where)
+        self.norm = nn.LayerNorm(D, **where)
+        self.ff = nn.Sequential(nn.Linear(D, F_, **where), nn.GELU(), nn.Linear(F_, D, **where))
+        self.out = nn.Linear(D, V, bias=False, **where)
+
+    def forward(self, x):
+        y = self.tokens(x) + self.places(tt.arange(x.shape[1], device=x.device))
+        y = y + self.attention(y, y, y, need_weights=False)[0]
+        return self.out(y + self.ff(self.norm(y))).log_softmax(-1)
+
+
+def test_meta_module_with_symbols_counts():
+    V, D, F_, C = sympy.symbols("V D F C", positive=True, integer=True)
+    m = nn.Sequential(
+        nn.Embedding(V, D, device="meta"),
+        nn.Embedding(C, D, device="meta"),
+        nn.LayerNorm(D, device="meta"),
+        nn.Linear(D, F_, device="meta"),
+        nn.MultiheadAttention(4 * D, 4, device="meta"),
+    )
+    attention = 12 * D * 4 * D + 12 * D + 4 * D * 4 * D + 4 * D
+    assert sympy.expand(m.num_parameters() - (V * D + C * D + 2 * D + F_ * D + F_ + attention)) == 0
+    assert m[3].weight.shape == (F_, D)
+    with pytest.raises(RuntimeError, match="symbols can be counted, but not computed with"):
+        m[3](tt.empty(2, D, device="meta"))
+
+
+def test_meta_module_with_numbers_gives_shapes():
+    sizes = {"V": 11, "D": 8, "F_": 12, "H": 2, "C": 5}
+    m = Small(**sizes, device="meta")
+    assert m.num_parameters() == Small(**sizes).num_parameters()
+    y = m(tt.zeros(3, 4, dtype=tt.int64, device="meta"))
+    assert y.shape == (3, 4, 11) and y.device == "meta" and y.dtype == tt.float32
+    assert y.shape == Small(**sizes)(tt.zeros(3, 4, dtype=tt.int64)).shape
+    with pytest.raises(RuntimeError, match="no values"):
+        y.sum().item()
+    with pytest.raises(RuntimeError, match="shapes only, and no memory to copy values into"):
+        m.load_state_dict(Small(**sizes).state_dict())
+
+
+def test_symbols_need_meta():
+    with pytest.raises(TypeError, match="symbols need device='meta'"):
+        nn.Linear(sympy.Symbol("D"), 2)
+
+
+def test_modules_move_to_a_dtype_and_refuse_a_device():
+    m = nn.Linear(2, 2)
+    w = m.weight
+    assert m.to("cpu") is m and m.to(tt.float64).weight is w and w.dtype == tt.float64
+    assert m.float().weight.dtype == tt.float32 and m.cpu() is m
+    with pytest.raises(RuntimeError, match="'cuda' is not available"):
+        m.to("cuda")
