@@ -76,19 +76,6 @@ class HookHandle:
     __call__ = remove
 
 
-class HookHandle:
-    """What a hook is removed by: `handle.remove()`, as PyTorch has it, or `handle()`; a second time nothing happens."""
-
-    def __init__(self, hooks: list, hook: Callable):
-        self.hooks, self.hook = hooks, [hook]
-
-    def remove(self) -> None:
-        while self.hook:
-            self.hooks.remove(self.hook.pop())
-
-    __call__ = remove
-
-
 class Tensor:
     """A NumPy array with a gradient.
 
