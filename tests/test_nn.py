@@ -65,7 +65,7 @@ def test_a_perturbed_value_is_noticed(change, stored):
     found = samples.layer(tt, "attention, both masks")
     name = "attention, both masks|x1.grad"
     found[name] = change(found[name])
-    with pytest.raises(AssertionError, match="x1.grad"):
+    with pytest.raises(AssertionError, match=r"x1\.grad"):
         compare(found, stored, "attention, both masks")
 
 

@@ -25,7 +25,10 @@ class LambdaLR:
 
     def _apply(self) -> None:
         for group, base, factor in zip(self.optimizer.param_groups, self.base_lrs, self.lr_lambdas, strict=True):
-            group["lr"] = base * factor(self.last_epoch)
+            group["lr"] = self._rate(base, factor(self.last_epoch))
+
+    def _rate(self, base: float, factor: float) -> float:
+        return base * factor
 
     def step(self) -> None:
         """Go on to the next step's rate (in a replay too)."""
@@ -79,12 +82,11 @@ class CosineAnnealingLR(LambdaLR):
     r"""lr = eta_min + (initial lr - eta_min) (1 + \cos(\pi t / T_max)) / 2."""
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1):
-        def factor_of(base: float) -> Callable[[int], float]:
-            low = eta_min / base if base else 0.0
-            return lambda t: low + (1 - low) * (1 + math.cos(math.pi * t / T_max)) / 2
+        self.eta_min = eta_min  # super().__init__() sets the first rate
+        super().__init__(optimizer, lambda t: (1 + math.cos(math.pi * t / T_max)) / 2, last_epoch)
 
-        bases = [g.get("initial_lr", g["lr"]) for g in optimizer.param_groups]
-        super().__init__(optimizer, [factor_of(b) for b in bases], last_epoch)
+    def _rate(self, base: float, factor: float) -> float:
+        return self.eta_min + (base - self.eta_min) * factor
 
 
 class WarmupCosineLR(LambdaLR):

@@ -218,10 +218,13 @@ class SGD(Optimizer):
         maximize: bool = False,
         **options,
     ):
-        if nesterov and (momentum <= 0 or dampening != 0):
-            raise ValueError("SGD: nesterov needs a momentum and no dampening")
         defaults = {"lr": lr, "momentum": momentum, "dampening": dampening, "weight_decay": weight_decay}
         super().__init__(params, defaults | {"nesterov": nesterov, "maximize": maximize}, options)
+
+    def _check(self, group):
+        super()._check(group)
+        if group["nesterov"] and (group["momentum"] <= 0 or group["dampening"] != 0):
+            raise ValueError("SGD: nesterov needs a momentum and no dampening")
 
     def _needs(self, slot, group):
         return group["momentum"] != 0
@@ -253,12 +256,15 @@ class Adam(Optimizer):
         maximize: bool = False,
         **options,
     ):
-        if amsgrad:
+        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
+        super().__init__(params, defaults | {"maximize": maximize}, options)
+
+    def _check(self, group):
+        super()._check(group)
+        if group["amsgrad"]:
             raise ValueError(f"{type(self).__name__}: amsgrad=True is not offered")
-        if not all(0 <= b < 1 for b in betas):
-            raise ValueError(f"{type(self).__name__}: betas must be from 0 to below 1, got {betas}")
-        defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "maximize": maximize}
-        super().__init__(params, defaults, options)
+        if not all(0 <= b < 1 for b in group["betas"]):
+            raise ValueError(f"{type(self).__name__}: betas must be from 0 to below 1, got {group['betas']}")
 
     def _hyper(self, group, entry):
         return (

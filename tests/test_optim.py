@@ -1,0 +1,294 @@
+"""Optimizers, schedules and clipping: PyTorch's trajectories, states that go on bit for bit, and refusals."""
+
+import json
+import math
+from pathlib import Path
+
+import nn_samples as samples
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+import tinytensor as tt
+from tinytensor import nn, optim
+from tinytensor.optim import lr_scheduler
+
+VALUES = Path(__file__).parent / "oracle" / "nn" / "values.safetensors"
+
+
+@pytest.fixture(scope="module")
+def stored():
+    with safe_open(VALUES, "np") as file:
+        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+
+
+def compare(found, stored, rtol, atol):
+    assert found
+    for name, array in found.items():
+        assert array.dtype == stored[name].dtype and array.shape == stored[name].shape, name
+        np.testing.assert_allclose(array, stored[name], rtol=rtol, atol=atol, err_msg=name)
+
+
+# ------------------------------------------------------------------------------------------------- trajectories
+
+
+@pytest.mark.parametrize("key", samples.OPTIMIZERS)
+def test_ten_steps(key, stored):
+    compare(samples.trajectory(tt, key), stored, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("key", samples.OPTIMIZERS)
+def test_ten_steps_in_float32(key, stored):
+    """Values stay below 4 here, and a step adds a few roundings of half a unit (2^-24): ten steps, growing threefold.
+
+    Adam divides by the root of v: where a gradient is close to 0 its relative error is larger, and goes into the step.
+    """
+    compare(samples.trajectory(tt, key, "float32"), stored, rtol=0, atol=4 * 10 * 3 * 4 * 2.0**-24)
+
+
+def test_a_wrong_trajectory_is_noticed(stored, monkeypatch):
+    monkeypatch.setitem(samples.OPTIMIZERS, "adamw", lambda o, p: o.AdamW(p, betas=(0.9, 0.99900001)))
+    with pytest.raises(AssertionError, match="adamw"):
+        compare(samples.trajectory(tt, "adamw"), stored, rtol=1e-12, atol=1e-13)
+    monkeypatch.setitem(samples.OPTIMIZERS, "sgd", lambda o, p: o.SGD(p, lr=0.1001))
+    with pytest.raises(AssertionError, match="sgd"):
+        compare(samples.trajectory(tt, "sgd", "float32"), stored, rtol=0, atol=4 * 10 * 3 * 4 * 2.0**-24)
+
+
+@pytest.mark.parametrize("key", samples.CLIPS)
+def test_clipping(key, stored):
+    compare(samples.clipped(tt, key), stored, rtol=1e-12, atol=1e-15)
+
+
+def test_clipping_with_another_norm_is_noticed(stored, monkeypatch):
+    monkeypatch.setitem(samples.CLIPS, "2-norm", lambda u, p: u.clip_grad_norm_(p, 0.5, norm_type=2.0000001))
+    with pytest.raises(AssertionError, match="2-norm"):
+        compare(samples.clipped(tt, "2-norm"), stored, rtol=1e-12, atol=1e-15)
+
+
+def test_clipping_what_is_not_finite():
+    p = tt.ones(2).requires_grad_()
+    p.grad = tt.tensor([math.nan, 1.0])
+    with pytest.raises(RuntimeError, match="the total norm of the gradients is nan"):
+        nn.utils.clip_grad_norm_([p], 1.0, error_if_nonfinite=True)
+    assert p.grad.tolist()[1] == 1.0
+    assert nn.utils.clip_grad_norm_([tt.ones(2)], 1.0).item() == 0  # no gradient at all
+
+
+# ------------------------------------------------------------------------------------------- rates of one's own
+
+
+def one_step(multiplier, make=optim.SGD):
+    """How far the four rows (or one number) of a parameter move, with a gradient of ones."""
+    p = tt.zeros(4, 3, dtype=tt.float64).requires_grad_()
+    optimizer = make([{"params": [p], "lr_multiplier": multiplier}], lr=0.5)
+    p.grad = tt.ones(4, 3, dtype=tt.float64)
+    optimizer.step()
+    return -p.detach()
+
+
+@pytest.mark.parametrize("make", [optim.SGD, optim.Adam, lambda p, lr: optim.AdamW(p, lr=lr, weight_decay=0.0)])
+def test_lr_multiplier(make):
+    whole = one_step(1.0, make)
+    assert whole.any()
+    assert np.allclose(one_step(0.25, make), 0.25 * whole.numpy(), rtol=1e-15)
+    assert np.allclose(one_step(tt.tensor(0.25), make), 0.25 * whole.numpy(), rtol=1e-15)
+    heads = tt.tensor([[1.0], [0.5], [0.0], [2.0]])
+    assert np.allclose(one_step(heads, make), (heads * whole).numpy(), rtol=1e-15)
+    assert not np.allclose(one_step(heads, make), whole.numpy())
+
+
+def test_lr_multiplier_that_does_not_fit():
+    with pytest.raises(ValueError, match=r"lr_multiplier of shape \(5,\) does not fit a parameter of shape \(4, 3\)"):
+        one_step(tt.ones(5))
+
+
+def test_lr_multiplier_can_be_changed_on_the_way():
+    p = tt.zeros(2).requires_grad_()
+    optimizer = optim.SGD([p], lr=1.0)
+    for multiplier, expected in ((1.0, -1.0), (0.5, -1.5), (tt.tensor([2.0]), -3.5)):
+        optimizer.param_groups[0]["lr_multiplier"] = multiplier
+        p.grad = tt.ones(2)
+        optimizer.step()
+        assert p.tolist() == [expected] * 2
+
+
+# ------------------------------------------------------------------------------------------------------- groups
+
+
+def test_groups():
+    a, b, c = (tt.zeros(1).requires_grad_() for _ in range(3))
+    optimizer = optim.SGD([{"params": a, "lr": 1.0, "name": "first"}, {"params": [b]}], lr=0.5, momentum=0.5)
+    optimizer.add_param_group({"params": (x for x in [c]), "lr": 0.25, "fused": True})
+    assert [g["lr"] for g in optimizer.param_groups] == [1.0, 0.5, 0.25]
+    assert all(g["momentum"] == 0.5 for g in optimizer.param_groups)
+    for p in (a, b, c):
+        p.grad = tt.ones(1)
+    optimizer.step()
+    assert [p.item() for p in (a, b, c)] == [-1.0, -0.5, -0.25]
+    optimizer.zero_grad(set_to_none=False)
+    assert a.grad.item() == 0
+    optimizer.zero_grad()
+    assert a.grad is None
+    optimizer.step()  # no gradients: nothing moves, momentum or not
+    assert a.item() == -1.0
+
+
+def test_named_parameters_and_closure():
+    m = nn.Linear(2, 1)
+    optimizer = optim.SGD(m.named_parameters(), lr=0.1)
+
+    def closure():
+        optimizer.zero_grad()
+        loss = m(tt.ones(1, 2)).sum()
+        loss.backward()
+        return loss
+
+    with tt.no_grad():
+        first = optimizer.step(closure).item()
+    assert closure().item() == pytest.approx(first - 0.3, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "sentence"),
+    [
+        (lambda p: optim.SGD([], lr=0.1), ValueError, "SGD: the list of parameters is empty"),
+        (lambda p: optim.SGD([p, p], lr=0.1), ValueError, "twice in one"),
+        (lambda p: optim.SGD([{"params": [p]}, {"params": [p]}]), ValueError, "in two groups"),
+        (lambda p: optim.SGD([p * 2]), ValueError, "was computed from others"),
+        (lambda p: optim.SGD([1.0]), TypeError, "expected tensors to train, got float"),
+        (lambda p: optim.SGD([p], lr=-1), ValueError, "lr must be 0 or more, got -1"),
+        (lambda p: optim.SGD([p], lr=math.nan), ValueError, "lr must be 0 or more, got nan"),
+        (lambda p: optim.SGD([p], momentum=-0.1), ValueError, "momentum must be 0 or more"),
+        (lambda p: optim.SGD([p], nesterov=True), ValueError, "nesterov needs a momentum"),
+        (lambda p: optim.SGD([p], learning_rate=1), TypeError, "unknown option 'learning_rate'"),
+        (lambda p: optim.SGD([{"params": [p], "lt": 1}]), TypeError, r"unknown options \['lt'\] in a parameter group"),
+        (lambda p: optim.Adam([p], betas=(1.0, 0.9)), ValueError, "betas must be from 0 to below 1"),
+        (lambda p: optim.Adam([{"params": [p], "betas": (0.9, -1)}]), ValueError, "betas must be from 0 to below 1"),
+        (lambda p: optim.SGD([{"params": [p], "nesterov": True}]), ValueError, "nesterov needs a momentum"),
+        (lambda p: optim.Adam([p], eps=-1), ValueError, "eps must be 0 or more"),
+        (lambda p: optim.AdamW([p], weight_decay=-1), ValueError, "AdamW: weight_decay must be 0 or more"),
+        (lambda p: optim.Adam([p], amsgrad=True), ValueError, "Adam: amsgrad=True is not offered"),
+        (lambda p: optim.AdamW([{"params": [p], "amsgrad": True}]), ValueError, "AdamW: amsgrad=True is not offered"),
+        (lambda p: optim.AdamW([p], differentiable=True), ValueError, "differentiable=True is not offered"),
+        (lambda p: optim.SGD([{"params": [p], "differentiable": True}]), ValueError, "differentiable=True is not"),
+        (lambda p: lr_scheduler.LambdaLR(optim.SGD([p]), [abs, abs]), ValueError, "2 functions for 1 parameter groups"),
+    ],
+)
+def test_refusals(make, error, sentence):
+    with pytest.raises(error, match=sentence):
+        make(tt.ones(1).requires_grad_())
+
+
+def test_options_that_cannot_change_a_result_are_accepted():
+    p = tt.ones(1).requires_grad_()
+    optim.AdamW([p], fused=True, foreach=False, capturable=False, differentiable=False)
+    optim.AdamW([{"params": [p], "fused": True, "amsgrad": False}], amsgrad=False)
+
+
+def test_a_gradient_of_another_dtype_is_refused():
+    p = tt.ones(2).requires_grad_()
+    p.grad = tt.ones(2, dtype=tt.float64)
+    with pytest.raises(RuntimeError, match="a gradient of float64 for a parameter of float32"):
+        optim.SGD([p]).step()
+
+
+# ------------------------------------------------------------------------------------------------------- states
+
+STATEFUL = {
+    "sgd": lambda p: optim.SGD([{"params": p[:1]}, {"params": p[1:], "lr": 0.3}], lr=0.1, momentum=0.9, dampening=0.2),
+    "adam": lambda p: optim.Adam(p, lr=0.1),
+    "adamw": lambda p: optim.AdamW([{"params": p, "lr_multiplier": 0.5}], lr=0.1, weight_decay=0.3),
+}
+
+
+def walk(ps, optimizer, steps, scheduler=None):
+    for _ in range(steps):
+        optimizer.zero_grad()
+        samples.objective(tt, *ps).backward()
+        optimizer.step()
+        if scheduler is not None:
+            scheduler.step()
+    return [p.tolist() for p in ps]
+
+
+def start():
+    return [samples.numbers(tt, n, *s, dtype=tt.float32).requires_grad_() for n, s in (("a", (3, 4)), ("b", (5,)))]
+
+
+@pytest.mark.parametrize("key", STATEFUL)
+def test_a_saved_state_goes_on_bit_for_bit(key):
+    ps = start()
+    optimizer = STATEFUL[key](ps)
+    scheduler = lr_scheduler.StepLR(optimizer, 2, 0.5)
+    walk(ps, optimizer, 5, scheduler)
+    twins = [p.detach().clone().requires_grad_() for p in ps]
+    other = STATEFUL[key](twins)
+    schedule = lr_scheduler.StepLR(other, 2, 0.5)
+    state = optimizer.state_dict()
+    json.dumps(state["param_groups"])
+    schedule_state = json.loads(json.dumps(scheduler.state_dict()))
+    other.load_state_dict(state)
+    schedule.load_state_dict(schedule_state)
+    expected = walk(ps, optimizer, 5, scheduler)  # would change what was loaded if memory were shared
+    assert walk(twins, other, 5, schedule) == expected
+    without = [p.detach().clone().requires_grad_() for p in ps]
+    fresh = [p.detach().clone().requires_grad_() for p in ps]
+    assert walk(without, optimizer, 0) == walk(fresh, STATEFUL[key](fresh), 0)
+    assert walk(ps, optimizer, 1) != walk(fresh, STATEFUL[key](fresh), 1)  # and the state matters
+
+
+def test_a_state_of_another_shape_is_refused():
+    a, b = start()
+    state = optim.Adam([a, b]).state_dict()
+    with pytest.raises(ValueError, match=r"groups of \[2\] parameters in the state, of \[1\] here"):
+        optim.Adam([a]).load_state_dict(state)
+
+
+# ---------------------------------------------------------------------------------------------------- schedules
+
+
+@pytest.mark.parametrize("key", samples.SCHEDULES)
+def test_rates(key, stored):
+    compare(samples.rates(tt, key), stored, rtol=1e-13, atol=1e-16)
+
+
+def test_a_schedule_that_is_a_step_late_is_noticed(stored, monkeypatch):
+    monkeypatch.setitem(samples.SCHEDULES, "exponential", lambda s, o: s.ExponentialLR(o, 0.9, last_epoch=0))
+    with pytest.raises(AssertionError, match="exponential"):
+        compare(samples.rates(tt, "exponential"), stored, rtol=1e-13, atol=1e-16)
+
+
+def rates(make, steps=30, lr=2.0):
+    optimizer = optim.SGD([tt.zeros(1).requires_grad_()], lr=lr)
+    scheduler = make(optimizer)
+    found = []
+    for _ in range(steps):
+        found.append(optimizer.param_groups[0]["lr"])
+        scheduler.step()
+    return found
+
+
+def test_noam():
+    found = rates(lambda o: lr_scheduler.NoamLR(o, d_model=16, warmup=10))
+    assert found == pytest.approx([2 * 16**-0.5 * min(t**-0.5, t * 10**-1.5) for t in range(1, 31)], rel=1e-14)
+    assert max(found) == found[9]
+
+
+def test_warmup_cosine():
+    found = rates(lambda o: lr_scheduler.WarmupCosineLR(o, warmup=5, total=25, floor=0.1))
+    assert found[:5] == pytest.approx([0.4, 0.8, 1.2, 1.6, 2.0])
+    cosine = [0.2 + 1.8 * (1 + math.cos(math.pi * k / 20)) / 2 for k in range(21)]
+    assert found[5:26] == pytest.approx(cosine, rel=1e-14)
+    assert found[25:] == pytest.approx([0.2] * 5)
+    assert rates(lambda o: lr_scheduler.WarmupCosineLR(o, warmup=0, total=0), steps=2) == pytest.approx([2.0, 0.2])
+
+
+def test_a_rate_of_zero_at_first_anneals_to_the_least_rate():
+    found = rates(lambda o: lr_scheduler.CosineAnnealingLR(o, T_max=4, eta_min=0.5), steps=5, lr=0.0)
+    assert found == pytest.approx([0.5 - 0.5 * (1 + math.cos(math.pi * t / 4)) / 2 for t in range(5)])
+
+
+def test_schedules_go_on_from_a_step():
+    everything = rates(lambda o: lr_scheduler.StepLR(o, 3))
+    assert rates(lambda o: lr_scheduler.StepLR(o, 3, last_epoch=6), steps=5) == everything[7:12]
