@@ -332,14 +332,15 @@ def test_zero_grad(place, set_to_none, who):
     same(program, [2 if place in ("begin", "never") or not set_to_none else 1])
 
 
-def test_gradient_accumulation():
+@pytest.mark.parametrize("dtype", [tt.float32, tt.float64])
+def test_gradient_accumulation(dtype):
     def program(wrap):
-        model = mlp(0.3)
+        model = mlp(0.3).to(dtype)
         opt = tt.optim.Adam(model.parameters(), lr=0.01)
 
         @wrap
         def micro(x, y):
-            loss = F.cross_entropy(model(x), y) / 3
+            loss = F.cross_entropy(model(x.to(dtype)), y) / 3
             loss.backward()
             return loss
 
@@ -1391,12 +1392,13 @@ NAMES = sorted([*UNARY, *BINARY, *IN_PLACE, "drop"])
 
 @settings(max_examples=250, deadline=None, derandomize=True)
 @given(
+    st.sampled_from([tt.float32, tt.float64]),
     st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=14),
     st.booleans(),
 )
-def test_random_programs(instructions, keep_gradients):
+def test_random_programs(dtype, instructions, keep_gradients):
     def program(wrap):
-        w = nn.Parameter(tt.tensor([[0.5, -1.0, 0.2], [0.1, 0.3, -0.4], [1.0, 0.0, 0.7]]))
+        w = nn.Parameter(tt.tensor([[0.5, -1.0, 0.2], [0.1, 0.3, -0.4], [1.0, 0.0, 0.7]], dtype=dtype))
 
         @wrap
         def step(x):
@@ -1421,7 +1423,7 @@ def test_random_programs(instructions, keep_gradients):
             return loss, [v.detach() for v in values]
 
         for i in range(4):
-            x = tt.tensor(np.random.default_rng(i).normal(size=(3, 3)).astype(np.float32))
+            x = tt.tensor(np.random.default_rng(i).normal(size=(3, 3)).astype(dtype))
             try:
                 yield step(x)
             except RuntimeError as error:  # in place where it may not be: both must say so
