@@ -290,8 +290,8 @@ def randn_like(
 
 
 def randint(
-    low: int,
-    high,
+    low: int = 0,
+    high=None,
     size=None,
     *,
     dtype=int64,
@@ -300,8 +300,10 @@ def randint(
     generator: Generator | None = None,
 ) -> Tensor:
     """Whole numbers from low (0 if left out) to high - 1."""
-    if size is None:
+    if size is None:  # randint(high, size)
         low, high, size = 0, low, high
+    elif high is None:
+        low, high = 0, low
     if low >= high:
         raise RuntimeError(f"randint: nothing lies between {low} and {high} - 1")
     return _random("randint", _integers, _shape((size,), "randint"), dtype, requires_grad, device, generator, low, high)
