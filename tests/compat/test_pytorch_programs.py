@@ -108,3 +108,12 @@ def test_weights_start_as_configured(gpt):
     for name, deviation in (("mlp.c_fc.weight", 0.02), ("mlp.c_proj.weight", 0.01)):
         w = m.get_submodule(f"transformer.h.0.{name.rpartition('.')[0]}").weight
         assert (w * w).mean().item() / deviation**2 == pytest.approx(1, abs=5 * (2 / w.numel()) ** 0.5)
+
+
+def test_hooks_are_removed_by_their_handles():
+    x = tt.ones(2).requires_grad_()
+    handle = x.register_hook(lambda g: g * 3)
+    x.sum().backward()
+    handle.remove()
+    x.sum().backward()
+    assert x.grad.tolist() == [4.0, 4.0]
