@@ -402,12 +402,18 @@ class Tensor:
 
     def become(self, other: 'Tensor') -> 'Tensor':
         ...
+
+    def _stand_at(self, node: 'Node') -> None:
+        ...
 _REFLECTED: Any
 
 def _as_arrays(value, name: str):
     ...
 
 def check_in_place(tensor: Tensor, tracked: builtins.bool) -> None:
+    ...
+
+def refuse_stale_view(tensor: Tensor, what: str) -> None:
     ...
 
 def _scatter_into_base(view: Tensor, value: Tensor) -> None:
@@ -511,9 +517,6 @@ class Op:
         ...
 
     def __call__(self, *args, out: Tensor | None=None, **unknown):
-        ...
-
-    def _refuse_stale_views(self, tensors: list[Tensor]) -> None:
         ...
 
     def _on_meta(self, args):
