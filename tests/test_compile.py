@@ -788,6 +788,91 @@ def test_arguments_changed_before_an_error():
     same(program, [0])
 
 
+def test_arguments_changed_before_an_index_out_of_range():
+    def program(wrap):
+        table = tt.ones(3)
+
+        @wrap
+        def step(x, index):
+            x.mul_(2)
+            return table[index]
+
+        x = tt.tensor([1.0])
+        for i in (0, 1, 7, 2):
+            try:
+                yield step(x, tt.tensor([i]))
+            except IndexError as error:
+                yield str(error)
+            yield x
+
+    same(program)
+
+
+def test_gradients_that_the_step_does_not_touch_stay():
+    def program(wrap):
+        model = mlp()
+
+        @wrap
+        def evaluate(x):
+            with tt.no_grad():
+                return model(x)
+
+        @wrap
+        def norm():
+            return nn.utils.get_total_norm([p.grad for p in model.parameters()])
+
+        for i in range(4):
+            model.zero_grad()
+            F.cross_entropy(model(batch(i)[0]), batch(i)[1]).backward()
+            graph = (model[0].weight.grad * tt.ones(8, 4, requires_grad=True)).sum()
+            yield evaluate(batch(9)[0]), norm(), model
+            graph.backward()  # the gradient was not changed in place
+
+    same(program, [1, 1])
+
+
+def test_gradients_changed_by_hand():
+    def program(wrap):
+        w, v = nn.Parameter(tt.ones(3)), nn.Parameter(tt.ones(3))
+
+        @wrap
+        def step(x, how):
+            if how == "data":
+                w.grad.data.zero_()
+            (w * x + v * w).sum().backward()
+            if how == "scaled":
+                w.grad = w.grad * 2
+                v.grad.mul_(0.5)
+            if how == "indexed":
+                w.grad[0] = 0.0
+                v.grad[tt.tensor([1, 2])] = x[:2]
+            if how == "moved":
+                w.grad, v.grad = v.grad, w.grad
+            if how == "dropped":
+                v.grad = None
+            if how == "outside":
+                v.grad = fixed
+            old = v.grad
+            if how == "kept":
+                old.mul_(2)
+                v.grad = None
+            with tt.no_grad():
+                w.sub_(w.grad, alpha=0.1)
+            return old
+
+        fixed = tt.tensor([1.0, 2.0, 3.0])
+        for how in ("nothing", "scaled", "data", "indexed", "moved", "dropped", "outside", "kept"):
+            olds = []
+            for i in range(3):
+                olds.append(step(tt.tensor([1.0, -1.0, float(i)]), how))
+                yield w, v, fixed
+                if how == "kept":
+                    v.grad = w.grad.clone()
+            yield [old for old in olds if old is not None]
+
+    same(program)
+
+
 def test_one_tensor_passed_twice():
     def program(wrap):
         step = wrap(lambda a, b: (a - b, a * 2))

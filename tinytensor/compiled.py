@@ -102,10 +102,10 @@ class Step:
             self._settle()
             self._hand_back(tensors)
         self.result = result
-        self.reads_gradient = [s.stand_in is not None and self._is_read(s.stand_in._data) for s in self.seen]
         copies = self._copied_out(result, tensors)
         self._check_arguments(tensors)
         self._check_nothing_stays()
+        self.outside.clear()
         return copies
 
     def _check_arguments(self, tensors: list[Tensor]) -> None:
@@ -148,7 +148,7 @@ class Step:
             "write into a tensor from outside with copy_()"
         )
 
-    def _is_read(self, array: np.ndarray) -> bool:
+    def _is_used(self, array: np.ndarray) -> bool:
         """Does any launch look at this array's memory?"""
         return any(
             isinstance(a, np.ndarray) and np.may_share_memory(a, array)
@@ -158,24 +158,28 @@ class Step:
         )
 
     def _settle(self) -> None:
-        """After recording: gradients leave as copies, so that the next replay does not change them."""
-        self.gradients: list[Tensor | None] = []
-        for seen in self.seen:
-            left = seen.tensor._grad
+        """After recording: what the step did to gradients, as a replay will do it."""
+        self.uses_gradient = [s.stand_in is not None and self._is_used(s.stand_in._data) for s in self.seen]
+        self.gradients: list[Tensor | None] = [s.tensor._grad for s in self.seen]
+        for left in self.gradients:
             if left is not None and self.recording.owns(left._data):
                 left.node, left.requires_grad = None, False  # a replay makes no graph
-            self.gradients.append(left)
-            self._give(seen, seen.grad, left)
+        self._leave_gradients([s.grad for s in self.seen])
 
-    @staticmethod
-    def _give(seen: Seen, entered: Tensor | None, left: Tensor | None) -> None:
-        """Set the gradient that the step leaves: none, the one that came in (changed in place), or a new one."""
-        if left is not None and left is seen.stand_in:
-            np.copyto(entered._data, left._data)
-            entered._version.count += 1
-            seen.tensor._grad = entered
-        else:
-            seen.tensor._grad = None if left is None else Tensor(left._data.copy())
+    def _leave_gradients(self, entered: list[Tensor | None]) -> None:
+        """Set the gradients that the step leaves: those that came in, perhaps changed in place, or copies of new ones."""
+        self.outside: dict[int, Tensor] = {}  # what the caller sees in the place of a tensor of the recording
+        for seen, used, grad in zip(self.seen, self.uses_gradient, entered, strict=True):
+            if seen.stand_in is not None:
+                if used:
+                    np.copyto(grad._data, seen.stand_in._data)
+                grad._version.count += seen.stand_in._version.count > 0
+                self.outside[id(seen.stand_in)] = grad
+        for seen, left in zip(self.seen, self.gradients, strict=True):
+            if left is not None and id(left) not in self.outside:
+                owned = self.recording.owns(left._data)
+                self.outside[id(left)] = Tensor(left._data.copy()) if owned else left
+            seen.tensor._grad = None if left is None else self.outside[id(left)]
 
     def reusable(self, tensors: list[Tensor]) -> bool:
         """Do the tensors from outside still stand where they stood, with and without gradients as then?"""
@@ -187,18 +191,21 @@ class Step:
             if buffer is not None:
                 np.copyto(buffer, t._data)
         entered = []
-        for seen, read in zip(self.seen, self.reads_gradient, strict=True):
+        for seen, used in zip(self.seen, self.uses_gradient, strict=True):
             grad = seen.tensor._grad
             entered.append(grad)
-            if read:
+            if used:
                 np.copyto(seen.stand_in._data, grad._data)
-        self.recording.replay()
-        for tensor in self.changed:
-            tensor._version.count += 1
-        for seen, grad, left in zip(self.seen, entered, self.gradients, strict=True):
-            self._give(seen, grad, left)
-        self._hand_back(tensors)
-        return self._copied_out(self.result, tensors)
+        try:
+            self.recording.replay()
+        finally:  # an index out of range stops a replay half-way
+            for tensor in self.changed:
+                tensor._version.count += 1
+            self._hand_back(tensors)
+        self._leave_gradients(entered)
+        copies = self._copied_out(self.result, tensors)
+        self.outside.clear()
+        return copies
 
     def _hand_back(self, tensors: list[Tensor]) -> None:
         """What the step did in place to its arguments, the caller sees."""
@@ -212,9 +219,8 @@ class Step:
             for mine, theirs in zip(self.arguments, tensors, strict=True):
                 if value is mine:
                     return theirs
-            for seen, left in zip(self.seen, self.gradients, strict=True):
-                if value is left:
-                    return seen.tensor._grad
+            if id(value) in self.outside:
+                return self.outside[id(value)]
             if value.node is not None and value.node.args is not None:
                 raise RuntimeError(
                     "compile: the step returned a tensor whose graph is still alive, but a replay makes no graph; call "
