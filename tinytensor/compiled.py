@@ -167,7 +167,7 @@ class Step:
         self._leave_gradients([s.grad for s in self.seen])
 
     def _leave_gradients(self, entered: list[Tensor | None]) -> None:
-        """Set the gradients that the step leaves: those that came in, perhaps changed in place, or copies of new ones."""
+        """Set the gradients that the step leaves: those that came in, changed perhaps, or copies of new ones."""
         self.outside: dict[int, Tensor] = {}  # what the caller sees in the place of a tensor of the recording
         for seen, used, grad in zip(self.seen, self.uses_gradient, entered, strict=True):
             if seen.stand_in is not None:
