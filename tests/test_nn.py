@@ -338,6 +338,16 @@ def test_repr():
     assert repr(nn.Parameter(tt.ones(1))).startswith("Parameter containing:\ntensor([1.]")
 
 
+def test_activations_in_place():
+    for module, function in ((nn.ReLU, F.relu), (nn.SiLU, F.silu)):
+        x = samples.numbers(tt, "in place", 5).requires_grad_()
+        y, z = x * 1, x * 1
+        assert module(inplace=True)(y) is y and function(z, inplace=True) is z
+        assert y.tolist() == z.tolist() == function(x).tolist() != x.tolist()
+        (in_place,) = tt.autograd.grad(y.sum(), x)
+        assert in_place.tolist() == tt.autograd.grad(function(x).sum(), x)[0].tolist()
+
+
 def test_containers():
     layers = [nn.Linear(1, 1) for _ in range(4)]
     m = nn.ModuleList(layers[:2])
@@ -345,6 +355,9 @@ def test_containers():
     assert len(m) == 4 and list(m) == layers and m[-1] is layers[3] and list(m[1:3]) == layers[1:3]
     m[-1] = layers[0]
     assert m[3] is layers[0]
+    m.insert(1, layers[3])
+    assert list(m) == [layers[0], layers[3], layers[1], layers[2], layers[0]]
+    assert list(m._modules) == ["0", "1", "2", "3", "4"]
     s = nn.Sequential(*layers)
     assert s[1] is layers[1] and list(s[:2]) == layers[:2] and len(s.append(nn.ReLU())) == 5
     d = nn.ModuleDict({"a": layers[0]})
@@ -371,6 +384,15 @@ def test_dropout_is_drawn_from_the_seed():
     tt.manual_seed(3)
     assert m(x).tolist() == first
     assert m.eval()(x) is x
+
+
+def test_dropout_in_place():
+    x = tt.ones(50).requires_grad_()
+    y = x * 2
+    tt.manual_seed(1)
+    assert nn.Dropout(0.5, inplace=True)(y) is y and set(y.tolist()) == {0.0, 4.0}
+    y.sum().backward()
+    assert x.grad.tolist() == y.tolist()
 
 
 def test_dropout_statistics():

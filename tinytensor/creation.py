@@ -96,7 +96,11 @@ def from_dlpack(other) -> Tensor:
     return from_numpy(np.from_dlpack(other))
 
 
-def _shape(sizes: tuple, what: str) -> tuple:
+def _shape(sizes: tuple, what: str, size: Sequence | None = None) -> tuple:
+    if size is not None:
+        if sizes:
+            raise TypeError(f"{what}: sizes {sizes} and size={size} were both given; give one of them")
+        sizes = (size,)
     if len(sizes) == 1 and isinstance(sizes[0], Sequence):
         sizes = tuple(sizes[0])
     for n in sizes:
@@ -132,21 +136,23 @@ def full(size, fill_value, *, dtype=None, requires_grad: bool = False, device=No
     return _new("full", size, dtype, requires_grad, device, lambda a: move(value, a))
 
 
-def zeros(*size, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
+def zeros(*sizes, size=None, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """A tensor of zeros."""
     return full(
-        _shape(size, "zeros"), 0, dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device
+        _shape(sizes, "zeros", size), 0, dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device
     )
 
 
-def ones(*size, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
+def ones(*sizes, size=None, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """A tensor of ones."""
-    return full(_shape(size, "ones"), 1, dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device)
+    return full(
+        _shape(sizes, "ones", size), 1, dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device
+    )
 
 
-def empty(*size, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
+def empty(*sizes, size=None, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """A tensor whose values are whatever the memory held."""
-    return _new("empty", _shape(size, "empty"), dtype, requires_grad, device, None)
+    return _new("empty", _shape(sizes, "empty", size), dtype, requires_grad, device, None)
 
 
 def zeros_like(x: Tensor, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
@@ -263,14 +269,18 @@ def _random(what, fill, size, dtype, requires_grad, device, generator, *args) ->
     return _new(what, size, dtype, requires_grad, device, fill_now)
 
 
-def rand(*size, dtype=None, requires_grad: bool = False, device=None, generator: Generator | None = None) -> Tensor:
+def rand(
+    *sizes, size=None, dtype=None, requires_grad: bool = False, device=None, generator: Generator | None = None
+) -> Tensor:
     """Uniform numbers from [0, 1)."""
-    return _random("rand", _uniform, _shape(size, "rand"), dtype, requires_grad, device, generator)
+    return _random("rand", _uniform, _shape(sizes, "rand", size), dtype, requires_grad, device, generator)
 
 
-def randn(*size, dtype=None, requires_grad: bool = False, device=None, generator: Generator | None = None) -> Tensor:
+def randn(
+    *sizes, size=None, dtype=None, requires_grad: bool = False, device=None, generator: Generator | None = None
+) -> Tensor:
     """Numbers from the standard normal distribution."""
-    return _random("randn", _normal, _shape(size, "randn"), dtype, requires_grad, device, generator)
+    return _random("randn", _normal, _shape(sizes, "randn", size), dtype, requires_grad, device, generator)
 
 
 def rand_like(

@@ -7,7 +7,7 @@ import numpy as np
 from tinytensor import ops
 from tinytensor.creation import Generator, bernoulli, full_like, ones_like
 from tinytensor.launch import host
-from tinytensor.ops import check_range, gelu, linear, log_softmax, relu, sigmoid, silu, softmax, tanh
+from tinytensor.ops import check_range, gelu, linear, log_softmax, sigmoid, softmax, tanh
 from tinytensor.tensor import Tensor, bool_, int64
 
 __all__ = [
@@ -31,6 +31,16 @@ __all__ = [
     "softmax",
     "tanh",
 ]
+
+
+def relu(input: Tensor, inplace: bool = False) -> Tensor:
+    """y = max(0, x)."""
+    return ops._in_place(ops.relu)(input) if inplace else ops.relu(input)
+
+
+def silu(input: Tensor, inplace: bool = False) -> Tensor:
+    r"""y = x \sigma(x)."""
+    return ops._in_place(ops.silu)(input) if inplace else ops.silu(input)
 
 
 def dropout(

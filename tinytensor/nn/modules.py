@@ -413,6 +413,14 @@ class ModuleList(Module):
     def __setitem__(self, index: int, module: Module):
         self.add_module(str(range(len(self))[index]), module)
 
+    def insert(self, index: int, module: Module) -> None:
+        """Put a module in before the one at `index`; those behind it are renumbered."""
+        modules = list(self)
+        modules.insert(index, module)
+        self.extend([module])
+        for i, m in enumerate(modules):
+            self[i] = m
+
 
 class ModuleDict(Module):
     """A dictionary whose modules are found."""
@@ -833,13 +841,9 @@ def _module_of(name: str, function: Callable, doc: str, **settings) -> type[Modu
     return type(name, (Module,), body | {"__module__": __name__})
 
 
-def _with_inplace(function):
-    return lambda x, inplace=False: x.become(function(x)) if inplace else function(x)
-
-
-ReLU = _module_of("ReLU", _with_inplace(ops.relu), "y = max(0, x).", inplace=False)
+ReLU = _module_of("ReLU", F.relu, "y = max(0, x).", inplace=False)
 GELU = _module_of("GELU", ops.gelu, "y = x Phi(x).", approximate="none")
-SiLU = _module_of("SiLU", _with_inplace(ops.silu), "y = x sigma(x).", inplace=False)
+SiLU = _module_of("SiLU", F.silu, "y = x sigma(x).", inplace=False)
 Tanh = _module_of("Tanh", ops.tanh, "y = tanh x.")
 Sigmoid = _module_of("Sigmoid", ops.sigmoid, "y = 1 / (1 + e^-x).")
 Softmax = _module_of("Softmax", ops.softmax, "y_i = e^x_i / sum_j e^x_j along `dim`.", dim=None)
