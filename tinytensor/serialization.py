@@ -76,6 +76,7 @@ def write_atomically(path: Path, content: bytes) -> None:
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
+            os.fchmod(handle, 0o666 & ~_umask())  # a temporary file is for its owner only; this one is to stay
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -84,6 +85,11 @@ def write_atomically(path: Path, content: bytes) -> None:
         Path(temporary).unlink(missing_ok=True)
         raise
     sync_directory(path.parent)
+
+
+def _umask() -> int:
+    os.umask(mask := os.umask(0))  # it can be read only by setting it
+    return mask
 
 
 def sync_directory(path: Path) -> None:
