@@ -109,7 +109,7 @@ def parser() -> Parser:
     for name, kind, what in (
         ("steps", int, "steps"),
         ("batch-size", int, "windows in a step"),
-        ("lr", float, "largest learning rate, the rho of eq. (18) (default: 0.48 / D; 0.5 for sgd)"),
+        ("lr", float, "largest learning rate, the rho of eq. (18) (default: 0.48 / D; 1.5 for sgd)"),
         ("weight-decay", float, "how fast weights shrink"),
         ("clip", float, "largest norm of the gradients together; 0 for no limit"),
         ("warmup", int, "steps over which the learning rate rises"),
@@ -199,7 +199,7 @@ def _begun(options) -> tuple[Trainer, str]:
 
 def _recipe(optimizer: str, config: Config) -> dict:
     """What an optimizer needs, unless told: AdamW smaller steps for a wider model, eq. (18) large ones and no decay."""
-    return {"lr": 0.48 / config.D} if optimizer == "adamw" else {"lr": 0.5, "weight_decay": 0.0}
+    return {"lr": 0.48 / config.D} if optimizer == "adamw" else {"lr": 1.5, "weight_decay": 0.0}
 
 
 def _resumed(options) -> tuple[Trainer, str]:
