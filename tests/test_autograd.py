@@ -209,6 +209,10 @@ def test_a_gradient_shares_memory_with_no_other_tensor():
     c.backward(start)
     d = leaf(5.0, 5.0)
     d.backward(start)
+    e = leaf(1.0, 1.0)
+    e.register_hook(lambda g: kept.append(g.detach()))
+    (e * 2).backward(start)
+    assert not np.shares_memory(e.grad.numpy(), kept[-1].numpy())
     everything = [a.grad, b.grad, c.grad, d.grad, start]
     for i, x in enumerate(everything):
         for y in [*everything[:i], *(kept if i < 4 else [])]:
@@ -653,6 +657,18 @@ def test_a_graph_that_is_dropped_dies_at_once(built, without_collector):
     assert all(ref() is None for ref in dead)
 
 
+def test_backward_lets_go_of_outputs_and_saved_values_of_nodes_that_live_on(built, without_collector):
+    x = leaf(1.0, 2.0)
+    y, z = x.exp(), F.layer_norm(x * 1, (2,))
+    nodes = [y.node, z.node]  # whoever keeps a loss in a list keeps its node
+    dead = [weakref.ref(y._data), *(weakref.ref(saved) for edge in z.node.edges if edge for saved in edge.saved or ())]
+    loss = y.sum() + z.sum()
+    del y, z
+    loss.backward()
+    assert all(ref() is None for ref in dead)
+    assert len(nodes) == 2
+
+
 def test_values_that_no_rule_reads_are_not_kept(without_collector):
     x = tt.ones(100, requires_grad=True)
     h = x * 2
@@ -745,9 +761,9 @@ def test_a_wrong_second_derivative_fails_the_second_check():
     assert not tt.gradgradcheck(lost, points(), raise_exception=False)
 
 
-def test_a_gradient_that_is_missing_fails_the_check():
-    function = lambda x: x * x.detach()  # noqa: E731
-    assert not tt.gradcheck(function, points(), raise_exception=False)
+def test_a_gradient_that_is_missing_or_not_a_number_fails_the_check():
+    assert not tt.gradcheck(lambda x: x * x.detach(), points(), raise_exception=False)
+    assert not tt.gradcheck(lambda x: x * float("nan"), points(), raise_exception=False)
 
 
 def test_the_checks_refuse_float32():
