@@ -464,7 +464,7 @@ class Seen:
         """What decides which launches are made: the memory, and what backward() will find."""
         tensor = self.tensor
         hooks = () if tensor._hooks is None else tuple(tensor._hooks)
-        grad = None if tensor._grad is None else tensor._grad._data.dtype.name  # dtype("float64") == None is True
+        grad = None if tensor._grad is None else tensor._grad._data.dtype.char  # dtype("float64") == None is True
         return tensor._data is self.data, tensor.requires_grad, grad, hooks
 
 
