@@ -81,7 +81,7 @@ def parser() -> Parser:
     run.add_argument("--text", metavar="FILE", type=Path, help="learn from a UTF-8 file of your own")
     run.add_argument("--out", metavar="DIR", type=Path, help="a new folder for the results (default: runs/NAME)")
     run.add_argument("--resume", metavar="DIR", type=Path, help="go on with a run that was stopped, bit for bit")
-    run.add_argument("--threads", metavar="N", type=int, help="threads (no result depends on it)")
+    run.add_argument("--threads", metavar="N", type=int, help="threads (default: up to 4; no result depends on it)")
     run.add_argument("--eager", action="store_true", help="run every step operation by operation, not from a recording")
     model = train.add_argument_group("the model")
     model.add_argument("--config", choices=list(CONFIGS), help="sizes and layout to begin with (default: toth-tiny)")
@@ -378,11 +378,11 @@ def _loaded(folder: Path) -> tuple[Decoder, Tokenizer]:
 
 
 def _set_threads(options) -> None:
-    threads = getattr(options, "threads", None)
-    if threads is not None:
-        if threads < 1:
-            raise UsageError(f"--threads {threads}: 1 or more is needed")
-        tinytensor.set_num_threads(threads)
+    """--threads, or all cores but no more than four: steps as short as these gain nothing from waiting for more."""
+    threads = getattr(options, "threads", min(tinytensor.get_num_threads(), 4))
+    if threads < 1:
+        raise UsageError(f"--threads {threads}: 1 or more is needed")
+    tinytensor.set_num_threads(threads)
 
 
 def _sizes(config: Config) -> str:
