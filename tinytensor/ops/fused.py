@@ -15,20 +15,23 @@ from tinytensor.ops.shape import _absent, _dim, _rows, expand, expand_, reshape,
 from tinytensor.tensor import Tensor, op
 
 
+def _by_rows(kernel, *arrays: np.ndarray) -> np.ndarray:
+    """y = kernel(arrays), all of one shape, row by row along the last dimension."""
+    rows = [_rows(a) for a in arrays]
+    y = empty(rows[0].shape, rows[0].dtype)
+    launch(kernel, *rows, y)
+    return y.reshape(arrays[0].shape)
+
+
 @op
 class softmax_:
     r"y_i = e^{x_i} / \sum_j e^{x_j} along the last dimension"
 
     def forward(x):
-        rows = _rows(x)
-        y = empty(rows.shape, x.dtype)
-        launch(kernels.softmax.softmax, rows, y)
-        return y.reshape(x.shape)
+        return _by_rows(kernels.softmax.softmax, x)
 
     def backward(needs, g, y, x):
-        dx = empty((math.prod(g.shape[:-1]), g.shape[-1]), g.dtype)
-        launch(kernels.softmax.softmax_backward, _rows(g), _rows(y), dx)
-        return (dx.reshape(g.shape),)
+        return (_by_rows(kernels.softmax.softmax_backward, g, y),)
 
     def definition(x):
         e = exp(x - amax(x.detach(), -1, keepdim=True))
@@ -40,15 +43,10 @@ class log_softmax_:
     r"y_i = x_i - \ln \sum_j e^{x_j} along the last dimension"
 
     def forward(x):
-        rows = _rows(x)
-        y = empty(rows.shape, x.dtype)
-        launch(kernels.softmax.log_softmax, rows, y)
-        return y.reshape(x.shape)
+        return _by_rows(kernels.softmax.log_softmax, x)
 
     def backward(needs, g, y, x):
-        dx = empty((math.prod(g.shape[:-1]), g.shape[-1]), g.dtype)
-        launch(kernels.softmax.log_softmax_backward, _rows(g), _rows(y), dx)
-        return (dx.reshape(g.shape),)
+        return (_by_rows(kernels.softmax.log_softmax_backward, g, y),)
 
     def definition(x):
         shifted = x - amax(x.detach(), -1, keepdim=True)

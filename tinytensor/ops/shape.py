@@ -478,9 +478,9 @@ def _rows(x: np.ndarray) -> np.ndarray:
     return contiguous(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
-def _absent(x: np.ndarray, *shape) -> np.ndarray:
+def _absent(x: np.ndarray) -> np.ndarray:
     """How a kernel is told that an input is not there."""
-    return np.empty(shape or (0,), x.dtype)
+    return np.empty(0, x.dtype)
 
 
 def broadcast_to(x: Tensor, size: Sequence[int]) -> Tensor:
