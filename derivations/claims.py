@@ -1,0 +1,126 @@
+"""What a claim is: a statement, how it is established, at which sizes, under which assumptions, and whom it trusts.
+
+A part of the derivations is a module of this package that declares claims:
+
+    @claim("eq19", "the parameters of document 003's model are as many as eq. (19) says", kind="proof", size="any size")
+    def eq_19():
+        if counted != formula:
+            raise Refuted(f"counted {counted}, but eq. (19) gives {formula}")
+        return Evidence(latex=r"N = ...")
+
+The function is the evidence: it returns (an `Evidence` to show, or None) if the claim holds and raises if it does not.
+"""
+
+import importlib
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from types import ModuleType
+
+PARTS = ("index", "eq17", "eq19", "program", "engine", "theorems", "errata", "mutants")
+
+KINDS = {
+    "proof": "holds for all values, at the sizes named",
+    "check": "numbers or sampled points: evidence, not a proof",
+    "erratum": "what is printed is shown to be wrong, and the corrected form to be right",
+}
+
+# Whom a claim trusts beyond CPython, which all of them trust.
+SYMPY = "SymPy's diff and its arithmetic"
+INDEX = "the index calculus"
+NUMBA = "Numba compiling what it is given"
+
+
+class Refuted(AssertionError):
+    """A claim does not hold: what differs, and the rule that is to blame where one is known."""
+
+    def __init__(self, message: str, rule: str = ""):
+        super().__init__(message)
+        self.rule = rule
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """What a report shows of a claim that holds: LaTeX without dollar signs, and text (monospace, lines kept)."""
+
+    latex: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """One statement and the function that establishes it."""
+
+    part: str
+    statement: str
+    kind: str
+    size: str
+    assumptions: tuple[str, ...]
+    source: str
+    trusted: tuple[str, ...]
+    run: Callable[[], Evidence | None]
+
+
+@dataclass(frozen=True)
+class Result:
+    """What came of a claim: its evidence if `error` is None."""
+
+    claim: Claim
+    seconds: float
+    evidence: Evidence
+    error: Exception | None = None
+
+    @property
+    def why(self) -> str:
+        """Why the claim failed: the exception's message, after its kind and the name of the rule where there is one."""
+        if self.error is None:
+            return ""
+        kind = "" if isinstance(self.error, Refuted) else f"{type(self.error).__name__}: "
+        rule = getattr(self.error, "rule", "")
+        return kind + (f"rule {rule}: " if rule else "") + (str(self.error) or "no message")
+
+
+CLAIMS: list[Claim] = []  # in the order of declaration
+
+
+def claim(part: str, statement: str, *, kind: str, size: str, assumptions=(), source: str = "", trusted=(SYMPY,)):
+    """Declare the decorated function to be the evidence for `statement`; the function itself is unchanged.
+
+    part: one of PARTS; kind: one of KINDS; size: "any size", or the sizes at which it was run; assumptions and trusted:
+    tuples of sentences; source: "003 eq. (17)".
+    """
+    if part not in PARTS:
+        raise ValueError(f"claim: part {part!r}: choose one of {', '.join(PARTS)}")
+    if kind not in KINDS:
+        raise ValueError(f"claim: kind {kind!r}: choose one of {', '.join(KINDS)}")
+    for name, value in (("assumptions", assumptions), ("trusted", trusted)):
+        if isinstance(value, str):
+            raise TypeError(f"claim: {name} = {value!r}: a tuple of sentences is needed, not one string")
+
+    def declare(function: Callable[[], Evidence | None]):
+        if any(c.part == part and c.statement == statement for c in CLAIMS):
+            raise ValueError(f"claim: {part} already has a claim with this statement: {statement}")
+        CLAIMS.append(Claim(part, statement, kind, size, tuple(assumptions), source, tuple(trusted), function))
+        return function
+
+    return declare
+
+
+def check(claim: Claim) -> Result:
+    """Run one claim; an exception of any kind makes it fail, and stops nothing else."""
+    start = time.perf_counter()
+    try:
+        evidence, error = claim.run() or Evidence(), None
+    except Exception as exception:
+        evidence, error = Evidence(), exception
+    return Result(claim, time.perf_counter() - start, evidence, error)
+
+
+def load(parts: Iterable[str]) -> dict[str, ModuleType]:
+    """The modules of these parts, imported, so that their claims are declared."""
+    return {part: importlib.import_module(f"{__package__}.{part}") for part in parts}
+
+
+def claims_of(parts: Iterable[str]) -> list[Claim]:
+    """The claims of these parts (which must be loaded), part by part."""
+    return [claim for part in parts for claim in CLAIMS if claim.part == part]
