@@ -25,8 +25,10 @@ How the text is read where it leaves a choice:
 import math
 from dataclasses import asdict, dataclass, replace
 
-from tinytensor import Tensor, cat, empty, linear, nn
+from tinytensor import Tensor, empty, linear, nn
 from tinytensor.nn import Parameter, functional, init
+
+from .attention import feed_forward, join, project, remember, scaled_normal
 
 RESIDUALS = ("literal", "once", "pre-norm")
 NORMS = ("plain", "scale", "affine", "rms")
@@ -134,9 +136,9 @@ class Block(nn.Module):
         """
         config = self.config
         for weight, terms in ((self.Q, config.D), (self.K, config.D), (self.V, config.D), (self.F, config.D)):
-            _normal(weight, terms)
+            scaled_normal(weight, terms)
         for weight, terms in ((self.W, config.D), (self.G, config.F)):
-            _normal(weight, 2 * config.L * terms)
+            scaled_normal(weight, 2 * config.L * terms)
         for bias in (self.b, self.c, self.q, self.k, self.v, self.w):
             if bias is not None:
                 init.zeros_(bias)
@@ -147,12 +149,7 @@ class Block(nn.Module):
         Three products, not one with all weights side by side: its gradient would have to be put together from three
         parts again, and that costs more than it saves.
         """
-        heads = []
-        for weight, bias in ((self.Q, self.q), (self.K, self.k), (self.V, self.v)):
-            rows = weight.mT.flatten(0, 1)  # (H K, D)
-            joined = linear(Z, rows, bias)  # (B, C, H K)
-            heads.append(joined.unflatten(-1, (self.config.H, self.config.K)).transpose(1, 2))
-        return heads
+        return [project(Z, weight, bias) for weight, bias in ((self.Q, self.q), (self.K, self.k), (self.V, self.v))]
 
     def forward(self, Z: Tensor, cache: list | None = None) -> Tensor:
         config, p = self.config, self.config.dropout if self.training else 0.0
@@ -160,31 +157,14 @@ class Block(nn.Module):
         Z = N if config.residual == "literal" else Z
         q, k, v = self.heads(N)  # (2): (B, H, C, K) each
         if cache is not None:
-            k, v = _remember(cache, k, v)  # keys and values of earlier tokens before those of these
+            k, v = remember(cache, k, v)  # keys and values of earlier tokens before those of these
         causal = config.causal and q.shape[2] > 1  # the last row alone may attend to all
         Y = functional.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=causal)  # (3)-(6): (B, H, C, K)
-        Y = Y.transpose(1, 2).flatten(2)  # (7): (B, C, H K), the heads side by side
-        A = linear(Y, self.W.t(), self.w)  # (8): (B, C, D)
+        A = join(Y, self.W, self.w)  # (7), the heads side by side, and (8): (B, C, D)
         Z = Z + functional.dropout(A, p)  # (9): (B, C, D)
         N = self.middle(Z)  # after (9): (B, C, D)
-        if config.activation == "relu":
-            X = linear(N, self.F.t(), self.b, relu=True)  # max(0, F N + b) of (10): (B, C, F)
-        else:
-            X = functional.gelu(linear(N, self.F.t(), self.b))
-        return Z + functional.dropout(linear(X, self.G.t(), self.c), p)  # (10): (B, C, D)
-
-
-def _remember(cache: list, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-    """All keys and values so far, (B, H, M, K) each; `cache` is [] at first and keeps them."""
-    if cache:
-        k, v = cat([cache[0], k], dim=2), cat([cache[1], v], dim=2)
-    cache[:] = [k, v]
-    return k, v
-
-
-def _normal(weight: Parameter, terms) -> None:
-    if weight.device != "meta":
-        init.normal_(weight, std=1 / math.sqrt(terms))
+        X = feed_forward(N, self.F, self.b, self.G, self.c, config.activation)  # (10), without the Z
+        return Z + functional.dropout(X, p)  # (10): (B, C, D)
 
 
 class Decoder(nn.Module):
@@ -218,7 +198,7 @@ class Decoder(nn.Module):
         if self.P is not None:
             init.normal_(self.P, std=std)
         if self.O is not None:
-            _normal(self.O, self.config.D)
+            scaled_normal(self.O, self.config.D)
 
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
         """Z (B, C, D) of tokens (B, C) that stand at the positions `first`, `first` + 1, ..."""
