@@ -1,0 +1,327 @@
+"""Attention: the definitions against sums written out, all heads at once against the loop over heads, and masks."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from models.attention import (
+    MultiHead,
+    algorithm_1,
+    algorithm_2,
+    attention,
+    feed_forward,
+    join,
+    project,
+    simple_self_attention,
+)
+from tinytensor import nn, tensor
+
+D, H, D_K, D_V = 6, 3, 4, 5  # nothing divides anything: no width can stand in for another
+EXACT = {"rtol": 1e-12, "atol": 1e-13}  # sums of a few dozen float64 products in another order
+
+
+def draw(*shape, seed=0):
+    return np.random.default_rng(seed).normal(size=shape)
+
+
+def leaf(*shape, seed=0):
+    return tensor(draw(*shape, seed=seed), requires_grad=True)
+
+
+def multi_head(bias=False, seed=3):
+    tt.manual_seed(seed)
+    module = MultiHead(D, H, D_K, D_V, bias).double()
+    for p in module.parameters():
+        nn.init.normal_(p, std=0.7)
+    return module
+
+
+def heads_of(module):
+    """Its weights, head by head, as algorithm_2 takes them (leaves of their own)."""
+    W = [[tensor(w, requires_grad=True) for w in W.detach().numpy()] for W in (module.W_Q, module.W_K, module.W_V)]
+    betas = [None] * 3
+    if module.beta_Q is not None:
+        betas = [
+            [tensor(b, requires_grad=True) for b in beta.detach().numpy().reshape(H, -1)]
+            for beta in (module.beta_Q, module.beta_K, module.beta_V)
+        ]
+    return W, tensor(module.W_O.detach().numpy().copy(), requires_grad=True), betas
+
+
+# ------------------------------------------------------------------------------------------------- the definitions
+
+
+def by_sums(Q, K, V, allowed=None):
+    """001, steps 1 to 3, one number after the other: (weights, output). A row that may attend to nothing gives 0."""
+    n, m = len(Q), len(K)
+    A = np.zeros((n, m))
+    for i in range(n):
+        seen = [j for j in range(m) if allowed is None or allowed[i, j]]
+        scores = {j: sum(q * k for q, k in zip(Q[i], K[j], strict=True)) / math.sqrt(len(Q[i])) for j in seen}
+        total = math.fsum(math.exp(s) for s in scores.values())
+        for j in seen:
+            A[i, j] = math.exp(scores[j]) / total
+    O = np.array([[math.fsum(A[i, j] * V[j, c] for j in range(m)) for c in range(V.shape[1])] for i in range(n)])
+    return A, O
+
+
+def test_the_attention_002_starts_from():
+    X = draw(5, 3)
+    expected = np.zeros((5, 3))
+    for i in range(5):
+        w = [math.exp(X[i] @ X[j]) for j in range(5)]
+        expected[i] = sum(w[j] * X[j] for j in range(5)) / sum(w)
+    np.testing.assert_allclose(simple_self_attention(tensor(X)).numpy(), expected, **EXACT)
+    shuffled = [3, 0, 4, 1, 2]  # shuffle the inputs, and the outputs are shuffled in the same way (002)
+    np.testing.assert_allclose(simple_self_attention(tensor(X[shuffled])).numpy(), expected[shuffled], **EXACT)
+
+
+def test_attention_is_its_sums():
+    Q, K, V = draw(4, D_K), draw(7, D_K, seed=1), draw(7, D_V, seed=2)
+    np.testing.assert_allclose(attention(tensor(Q), tensor(K), tensor(V)).numpy(), by_sums(Q, K, V)[1], **EXACT)
+
+
+def test_algorithm_1_is_its_sums():
+    X, W_q, W_k, W_v = draw(5, D), draw(D, D_K, seed=1), draw(D, D_K, seed=2), draw(D, D_V, seed=3)
+    Y = algorithm_1(*map(tensor, (X, W_q, W_k, W_v)))
+    assert Y.shape == (5, D_V)
+    np.testing.assert_allclose(Y.numpy(), by_sums(X @ W_q, X @ W_k, X @ W_v)[1], **EXACT)
+
+
+def test_algorithm_1_is_one_head_that_is_joined_by_nothing():
+    X, W = leaf(5, D), [leaf(D, n, seed=seed) for seed, n in enumerate((D_K, D_K, D_V), 1)]
+    cotangent = tensor(draw(5, D_V, seed=4))
+    results = []
+    for Y in (
+        algorithm_1(X, *W),
+        nn.functional.scaled_dot_product_attention(*(project(X[None], w[None]) for w in W))[0, 0],
+        algorithm_2(X, *([w] for w in W), tt.eye(D_V, dtype=tt.float64)),
+    ):
+        grads = tt.autograd.grad((Y * cotangent).sum(), [X, *W])
+        results.append([t.detach().numpy() for t in (Y, *grads)])
+    for other in results[1:]:
+        for a, b in zip(results[0], other, strict=True):
+            np.testing.assert_allclose(a, b, **EXACT)
+
+
+@pytest.mark.parametrize("bias", [False, True])
+def test_algorithm_2_is_all_heads_at_once(bias):
+    """Values and every gradient; d_k, d_v and D / H differ."""
+    module = multi_head(bias)
+    X, (W, W_o, betas) = leaf(7, D), heads_of(module)
+    cotangent = draw(7, D, seed=4)
+    Y = algorithm_2(X, *W, W_o, *betas)
+    if bias:
+        Y = Y + module.beta_O.detach()  # Algorithm 2 has no bias after W^O; 000 gives none
+    (Y * tensor(cotangent)).sum().backward()
+    Z = leaf(1, 7, D)  # the same numbers, as a batch of one
+    fused = module(Z)
+    (fused * tensor(cotangent)).sum().backward()
+    np.testing.assert_allclose(fused.detach().numpy()[0], Y.detach().numpy(), **EXACT)
+    np.testing.assert_allclose(Z.grad.numpy()[0], X.grad.numpy(), **EXACT)
+    np.testing.assert_allclose(module.W_O.grad.numpy(), W_o.grad.numpy(), **EXACT)
+    for parameter, single in zip((module.W_Q, module.W_K, module.W_V), W, strict=True):
+        np.testing.assert_allclose(parameter.grad.numpy(), [w.grad.numpy() for w in single], **EXACT)
+    if bias:
+        for parameter, single in zip((module.beta_Q, module.beta_K, module.beta_V), betas, strict=True):
+            np.testing.assert_allclose(
+                parameter.grad.numpy(), np.concatenate([b.grad.numpy() for b in single]), **EXACT
+            )
+        np.testing.assert_allclose(module.beta_O.grad.numpy(), cotangent.sum(0), **EXACT)
+
+
+def test_a_column_of_ones_times_beta_is_the_bias():
+    """Q = X W + 1 beta^T: the form of 000 for rows, written out."""
+    module = multi_head(bias=True)
+    X = draw(1, 7, D)
+    Q = project(tensor(X), module.W_Q, module.beta_Q).detach().numpy()
+    ones, beta = np.ones((7, 1)), module.beta_Q.detach().numpy().reshape(H, 1, D_K)
+    for h in range(H):
+        np.testing.assert_allclose(Q[0, h], X[0] @ module.W_Q.detach().numpy()[h] + ones @ beta[h], **EXACT)
+
+
+def test_join_puts_the_heads_side_by_side():
+    heads, W = draw(2, H, 7, D_V), draw(H * D_V, D, seed=1)
+    side_by_side = np.concatenate([heads[:, h] for h in range(H)], axis=-1)
+    np.testing.assert_allclose(join(tensor(heads), tensor(W)).numpy(), side_by_side @ W, **EXACT)
+
+
+@pytest.mark.parametrize("activation", ["relu", "gelu"])
+def test_feed_forward(activation):
+    X, W_1, b_1, W_2, b_2 = draw(2, 3, D), draw(D, 8, seed=1), draw(8, seed=2), draw(8, D, seed=3), draw(D, seed=4)
+    inner = X @ W_1 + b_1
+    relu, phi = np.maximum(0, inner), (1 + np.vectorize(math.erf)(inner / math.sqrt(2))) / 2
+    expected = (relu if activation == "relu" else inner * phi) @ W_2 + b_2
+    Y = feed_forward(*map(tensor, (X, W_1, b_1, W_2, b_2)), activation)
+    np.testing.assert_allclose(Y.numpy(), expected, rtol=1e-12, atol=1e-12)
+    without = feed_forward(*map(tensor, (X, W_1)), None, tensor(W_2), None, activation)
+    zeros = feed_forward(*map(tensor, (X, W_1, b_1 * 0, W_2, b_2 * 0)), activation)
+    np.testing.assert_allclose(without.numpy(), zeros.numpy(), **EXACT)
+
+
+# ---------------------------------------------------------------------------------------------- masks, self and cross
+
+B, N, M = 2, 5, 7
+
+
+def masked_case(cross, is_causal, padding):
+    """(X, memory or None, mask or None, what may be attended to (B, n, m))."""
+    X = draw(B, N, D)
+    memory = draw(B, M, D, seed=1) if cross else None
+    m = M if cross else N
+    allowed = np.ones((B, N, m), bool)
+    if is_causal:
+        allowed &= np.array([[j <= i for j in range(m)] for i in range(N)])
+    mask = None
+    if padding == "keys":
+        real = np.array([[j < n for j in range(m)] for n in (m, 3)])
+        allowed, mask = allowed & real[:, None], real[:, None, None]
+    elif padding == "any":  # of every head and row its own; row 2 of the first sentence may attend to nothing
+        real = np.random.default_rng(5).random((B, N, m)) < 0.6
+        real[..., 0], real[0, 2] = True, False
+        allowed, mask = allowed & real, real[:, None]
+    return X, memory, mask, allowed
+
+
+MASKS = list(itertools.product([False, True], [False, True], [None, "keys", "any"]))
+
+
+def run(module, X, memory, mask, is_causal, of="__call__"):
+    memory, mask = (None if x is None else tensor(x) for x in (memory, mask))
+    return getattr(module, of)(tensor(X), memory, mask, is_causal)
+
+
+@pytest.mark.parametrize(("cross", "is_causal", "padding"), MASKS)
+def test_every_combination_of_masks_is_its_sums(cross, is_causal, padding):
+    module = multi_head(bias=True)
+    X, memory, mask, allowed = masked_case(cross, is_causal, padding)
+    found = run(module, X, memory, mask, is_causal).detach().numpy()
+    weights = run(module, X, memory, mask, is_causal, "weights").detach().numpy()
+    (W, W_o, betas), source = heads_of(module), X if memory is None else memory
+    W, betas = ([[t.detach().numpy() for t in single] for single in group] for group in (W, betas))
+    for b in range(B):
+        heads = []
+        for h in range(H):
+            Q, K, V = (of @ W[i][h] + betas[i][h] for i, of in enumerate((X[b], source[b], source[b])))
+            A, O = by_sums(Q, K, V, allowed[b])
+            np.testing.assert_allclose(weights[b, h], A, **EXACT)
+            heads.append(O)
+        Y = np.concatenate(heads, 1) @ W_o.detach().numpy() + module.beta_O.detach().numpy()
+        np.testing.assert_allclose(found[b], Y, rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize(("cross", "is_causal", "padding"), MASKS)
+def test_gradients_with_every_combination_of_masks(cross, is_causal, padding):
+    """The fused path against the same made of small operations: weights times values."""
+    module = multi_head(bias=True)
+    X, memory, mask, _ = masked_case(cross, is_causal, padding)
+    X = tensor(X, requires_grad=True)
+    memory = None if memory is None else tensor(memory, requires_grad=True)
+    mask = None if mask is None else tensor(mask)
+    V = project(X if memory is None else memory, module.W_V, module.beta_V)
+    written_out = join(module.weights(X, memory, mask, is_causal) @ V, module.W_O, module.beta_O)
+    cotangent = tensor(draw(B, N, D, seed=9))
+    leaves = [X, *([] if memory is None else [memory]), *module.parameters()]
+    grads = [tt.autograd.grad((Y * cotangent).sum(), leaves) for Y in (module(X, memory, mask, is_causal), written_out)]
+    for a, b in zip(*grads, strict=True):
+        np.testing.assert_allclose(a.numpy(), b.numpy(), rtol=1e-11, atol=1e-12)
+
+
+@pytest.mark.parametrize(("cross", "is_causal", "padding"), MASKS)
+def test_each_row_is_a_convex_combination(cross, is_causal, padding):
+    """001: weights that are positive and sum to 1, and an output inside the hull of the values, so inside their box."""
+    module = multi_head()
+    X, memory, mask, allowed = masked_case(cross, is_causal, padding)
+    A = run(module, X, memory, mask, is_causal, "weights").detach().numpy()
+    V = project(tensor(X if memory is None else memory), module.W_V).detach().numpy()  # (B, H, m, d_v)
+    O = A @ V
+    allowed = np.broadcast_to(allowed[:, None], A.shape)
+    assert (A[allowed] > 0).all() and (A[~allowed] == 0).all()
+    some = allowed.any(-1)
+    np.testing.assert_allclose(A.sum(-1), some, rtol=1e-14)
+    for b, h, i in np.argwhere(some):
+        seen = V[b, h, allowed[b, h, i]]
+        assert (O[b, h, i] >= seen.min(0) - 1e-14).all() and (O[b, h, i] <= seen.max(0) + 1e-14).all()
+
+
+def test_rows_that_may_attend_to_nothing_give_0_and_no_gradient():
+    module = multi_head()
+    X, _, mask, _ = masked_case(False, False, "any")
+    X = tensor(X, requires_grad=True)
+    memory = tensor(draw(B, N, D, seed=1))
+    Y = module(X, memory, tensor(mask))
+    assert not Y.detach().numpy()[0, 2].any()
+    assert not module.weights(X, memory, tensor(mask)).detach().numpy()[0, :, 2].any()
+    Y.sum().backward()
+    gone = np.zeros((B, N), bool)
+    gone[0, 2] = True
+    assert not X.grad.numpy()[gone].any() and X.grad.numpy()[~gone].any(-1).all()
+    assert np.isfinite(X.grad.numpy()).all()
+    Y, X.grad = module(X, memory, tensor(np.zeros((B, 1, 1, N), bool))), None
+    Y.sum().backward()
+    assert not Y.detach().numpy().any() and not X.grad.numpy().any()
+
+
+def test_masked_keys_and_values_do_not_matter():
+    module = multi_head(bias=True)
+    X, memory, mask, _ = masked_case(True, False, "keys")
+    changed = memory.copy()
+    changed[1, 3:] = 1e30
+    a, b = (run(module, X, source, mask, False).detach().numpy() for source in (memory, changed))
+    np.testing.assert_array_equal(a, b)  # bit for bit
+    changed[1, 2] += 1
+    c = run(module, X, changed, mask, False).detach().numpy()
+    assert (a[1] != c[1]).all() and (a[0] == c[0]).all()
+
+
+# ------------------------------------------------------------------------------------------------------------ caches
+
+
+def test_one_row_at_a_time_with_a_cache_is_all_rows_with_the_causal_mask():
+    module, X = multi_head(bias=True), tensor(draw(B, N, D))
+    cache = []
+    steps = [module(X[:, i : i + 1], cache=cache) for i in range(N)]
+    assert cache[0].shape == (B, H, N, D_K) and cache[1].shape == (B, H, N, D_V)
+    np.testing.assert_allclose(tt.cat(steps, 1).detach().numpy(), module(X, is_causal=True).detach().numpy(), **EXACT)
+
+
+def test_keys_and_values_of_the_memory_are_computed_once():
+    module, X, memory = multi_head(), tensor(draw(B, N, D)), tensor(draw(B, M, D, seed=1))
+    cache = []
+    first = module(X, memory, cache=cache)
+    K, V = cache
+    again = module(X, memory * 0, cache=cache)  # it is not looked at any more
+    assert cache[0] is K and cache[1] is V
+    np.testing.assert_array_equal(first.detach().numpy(), again.detach().numpy())
+
+
+# ------------------------------------------------------------------------------------------------------------ errors
+
+
+@pytest.mark.parametrize(
+    ("mask", "came"),
+    [
+        (np.ones((B, 1, 1, M + 1), bool), r"shape \(2, 1, 1, 8\) and dtype bool"),
+        (np.ones((B, 1, M, N), bool), r"shape \(2, 1, 7, 5\)"),
+        (np.ones((B, M), bool), r"shape \(2, 7\)"),
+        (np.ones((1, B, 1, 1, M), bool), r"shape \(1, 2, 1, 1, 7\)"),
+        (np.zeros((B, 1, 1, M)), "dtype float64"),
+        (np.ones((B, 1, 1, M), np.int64), "dtype int64"),
+    ],
+)
+@pytest.mark.parametrize("of", ["__call__", "weights"])
+def test_masks_that_do_not_fit(mask, came, of):
+    X, memory = draw(B, N, D), draw(B, M, D)
+    with pytest.raises(ValueError, match=came + r".*expected bool.*\(batch, heads, rows, keys\) = \(2, 3, 5, 7\)"):
+        run(multi_head(), X, memory, mask, False, of)
+
+
+def test_inputs_that_do_not_fit():
+    module = multi_head()
+    with pytest.raises(RuntimeError, match=r"\(1, 5, 7\).*\(12, 6\)"):
+        module(tensor(draw(1, 5, 7)))
+    with pytest.raises(RuntimeError, match=r"query \(2, 3, 5, 4\), key \(3, 3, 5, 4\).*do not broadcast"):
+        module(tensor(draw(2, 5, D)), tensor(draw(3, 5, D)))
