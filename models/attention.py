@@ -51,8 +51,8 @@ def algorithm_1(X: Tensor, W_q: Tensor, W_k: Tensor, W_v: Tensor) -> Tensor:
 def algorithm_2(X: Tensor, W_q, W_k, W_v, W_o: Tensor, beta_q=None, beta_k=None, beta_v=None) -> Tensor:
     """Multi-head self-attention, head by head (000; head_i and W^O of 001): X (N, D) gives (N, D).
 
-    W_q and W_k are lists of h weights (D, d_k), W_v of (D, d_v); W_o is (h d_v, D). The biases, if given, are lists of h
-    vectors (d_k), (d_k) and (d_v).
+    W_q and W_k are lists of h weights (D, d_k), W_v of (D, d_v); W_o is (h d_v, D). The biases, if given, are lists of
+    h vectors (d_k), (d_k) and (d_v).
     """
     heads = []
     for h in range(len(W_q)):
@@ -124,9 +124,8 @@ class MultiHead(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        h, d_model, _ = self.W_Q.shape
         for weight in (self.W_Q, self.W_K, self.W_V):
-            scaled_normal(weight, d_model)
+            scaled_normal(weight, weight.shape[1])
         scaled_normal(self.W_O, self.depth * self.W_O.shape[0])
         for bias in (self.beta_Q, self.beta_K, self.beta_V, self.beta_O):
             if bias is not None:
@@ -176,7 +175,7 @@ class MultiHead(nn.Module):
         fits = mask.ndim <= 4 and all(a in (1, b) for a, b in zip(mask.shape[::-1], expected[::-1]))
         if not fits or mask.dtype.kind != "b":
             raise ValueError(
-                f"MultiHead: a mask of shape {mask.shape} and dtype {mask.dtype}; expected bool (True: may attend) that "
-                f"broadcasts to (batch, heads, rows, keys) = {expected}; for padding: (batch, 1, 1, keys)"
+                f"MultiHead: a mask of shape {mask.shape} and dtype {mask.dtype}; expected bool (True: may attend) "
+                f"that broadcasts to (batch, heads, rows, keys) = {expected}; for padding: (batch, 1, 1, keys)"
             )
         return mask & tensor(np.tri(*expected[2:], dtype=bool)) if is_causal else mask

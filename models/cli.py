@@ -1,4 +1,4 @@
-"""`python -m models train | sample | info`: the command line.
+"""`python -m models train | sample | translate | info`: the command line.
 
 What cannot be done as asked is said in one sentence, and the exit code is 2; Ctrl-C saves, and the exit code is 130.
 """
@@ -6,26 +6,25 @@ What cannot be done as asked is said in one sentence, and the exit code is 2; Ct
 import argparse
 import fcntl
 import importlib.util
-import math
 import signal
 import sys
 from contextlib import contextmanager
-from dataclasses import fields
 from pathlib import Path
 
 import tinytensor
+from tinytensor.nn import Module
 
-from . import checkpoint, report, text
-from .decoder import ACTIVATIONS, CONFIGS, NORMS, RESIDUALS, Config, Decoder
-from .generate import check_sampling, generate
-from .ngram import baselines
+from . import checkpoint, report
+from .decoder import Decoder
+from .generate import check_sampling, write
+from .options import add_options, given_for
+from .tasks import TASKS
+from .tasks.task import Task
 from .text import TextError
-from .tokenizers import KINDS, Tokenizer, tokenizer_from_dict
-from .training import OPTIMIZERS, SCHEDULES, NonFiniteLoss, Settings, Trainer
+from .tokenizers import tokenizer_from_dict
+from .training import NonFiniteLoss, Settings, Trainer
 
 RUNS = Path("runs")  # where runs go that were given no --out
-SIZES = "DHFLVC"
-MADE_FOR_CHARACTERS = ("nano", "micro")
 
 
 class UsageError(ValueError):
@@ -51,7 +50,7 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     try:
-        options = parser().parse_args(arguments)
+        options = parser(_task(arguments)).parse_args(arguments)
         return options.command(options)
     except (UsageError, TextError, checkpoint.CheckpointError) as error:
         print(f"models: {error}", file=sys.stderr)
@@ -64,9 +63,17 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
 
 
-def parser() -> Parser:
-    top = Parser(prog="models", description="Train the transformer of document 003, sample from it, count it.")
-    commands = top.add_subparsers(dest="name", required=True, metavar="train | sample | info")
+def _task(arguments: list[str] | None) -> type[Task]:
+    """The task that is named among the arguments: the other options of `train` depend on it."""
+    look = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+    look.add_argument("--task", nargs="?")
+    return TASKS.get(look.parse_known_args(arguments)[0].task, TASKS["text"])
+
+
+def parser(task: type[Task] = TASKS["text"]) -> Parser:
+    about = "Train the transformers of the documents, sample from them, translate, count their parameters."
+    top = Parser(prog="models", description=about)
+    commands = top.add_subparsers(dest="name", required=True, metavar="train | sample | translate | info")
 
     def command(name, function, help):
         made = commands.add_parser(
@@ -75,55 +82,23 @@ def parser() -> Parser:
         made.set_defaults(command=function)
         return made
 
-    train = command("train", _train, "Train a model on text; by default toth-tiny on Python's own language reference.")
+    train = command("train", _train, f"Train a model. --task {task.name}: {task.summary}")
+    train.set_defaults(task_class=task)
     run = train.add_argument_group("the run")
-    run.add_argument("--task", choices=["text"], help="what to learn (default: text)")
-    run.add_argument("--text", metavar="FILE", type=Path, help="learn from a UTF-8 file of your own")
+    run.add_argument(
+        "--task", choices=list(TASKS), help="what to learn (default: text); the options below are those of this task"
+    )
     run.add_argument("--out", metavar="DIR", type=Path, help="a new folder for the results (default: runs/NAME)")
     run.add_argument("--resume", metavar="DIR", type=Path, help="go on with a run that was stopped, bit for bit")
     run.add_argument("--threads", metavar="N", type=int, help="threads (default: up to 4; no result depends on it)")
     run.add_argument("--eager", action="store_true", help="run every step operation by operation, not from a recording")
+    task.add_options(train.add_argument_group("the data"))
     model = train.add_argument_group("the model")
-    model.add_argument("--config", choices=list(CONFIGS), help="sizes and layout to begin with (default: toth-tiny)")
-    for letter, what in zip(
-        SIZES, ("width", "heads", "feed-forward width", "layers", "vocabulary", "context window"), strict=True
-    ):
-        model.add_argument(f"--{letter}", metavar="N", type=int, help=what)
-    model.add_argument(
-        "--tokenizer", choices=list(KINDS), help="what a token is (default: bpe; char for nano and micro)"
-    )
-    model.add_argument("--residual", choices=RESIDUALS, help="how eqs. (1), (9), (10) are read")
-    model.add_argument("--norm", choices=NORMS, help="parameters of the norms (default: plain, none)")
-    model.add_argument("--activation", choices=ACTIVATIONS)
-    model.add_argument("--dropout", metavar="P", type=float)
-    for name, what in (
-        ("causal", "mask of eqs. (4), (5)"),
-        ("positions", "P of eq. (1)"),
-        ("bias", "b and c of eq. (10)"),
-        ("attention-bias", "biases of Q, K, V and W"),
-        ("tied", "the transpose of E as O"),
-        ("final-norm", "one more norm before eq. (11)"),
-    ):
-        model.add_argument(f"--{name}", action=argparse.BooleanOptionalAction, help=what)
-    training = train.add_argument_group("the training")
-    for name, kind, what in (
-        ("steps", int, "steps"),
-        ("batch-size", int, "windows in a step"),
-        ("lr", float, "largest learning rate, the rho of eq. (18) (default: 0.48 / D; 1.5 for sgd)"),
-        ("weight-decay", float, "how fast weights shrink"),
-        ("clip", float, "largest norm of the gradients together; 0 for no limit"),
-        ("warmup", int, "steps over which the learning rate rises"),
-        ("floor", float, "learning rate at the end, as a part of --lr"),
-        ("seed", int, "seed of everything that is left to chance"),
-        ("log-every", int, "steps from one row of log.csv to the next"),
-        ("evaluate-every", int, "steps from one look at the held-out text to the next"),
-        ("checkpoint-every", int, "steps from one checkpoint to the next"),
-    ):
-        training.add_argument(f"--{name}", metavar="N" if kind is int else "X", type=kind, help=what)
-    training.add_argument("--optimizer", choices=OPTIMIZERS, help="sgd is eq. (18) as it stands")
-    training.add_argument("--schedule", choices=SCHEDULES)
-    training.add_argument("--layer-lr", metavar="X,X", type=_numbers, help="a factor on the rate for each layer")
-    training.add_argument("--head-lr", metavar="X,X", type=_numbers, help="a factor on the rate for each head")
+    begin_with = f"sizes and layout to begin with (default: {task.default})"
+    model.add_argument("--config", choices=list(task.CONFIGS), help=begin_with)
+    add_options(model, task.Config, leave_out=task.chosen_by_data)
+    rates = () if task.Model is Decoder else ("layer_lr", "head_lr")  # they are about the weights of 003
+    add_options(train.add_argument_group("the training"), Settings, leave_out=rates)
 
     sample = command("sample", _sample, "Let a trained model write.")
     newest = "folder of a run (default: the newest in runs/)"
@@ -137,16 +112,10 @@ def parser() -> Parser:
     sample.add_argument("--threads", metavar="N", type=int)
     sample.add_argument("--no-cache", dest="cache", action="store_false", help="compute all rows for each token")
 
+    names = [name for each in TASKS.values() for name in each.CONFIGS]
     info = command("info", _info, "The configuration and the parameter table of eq. (19).")
-    info.add_argument("what", metavar="NAME_OR_DIR", help=f"{', '.join(CONFIGS)}, or the folder of a run")
+    info.add_argument("what", metavar="NAME_OR_DIR", help=f"{', '.join(names)}, or the folder of a run")
     return top
-
-
-def _numbers(value: str) -> tuple[float, ...]:
-    try:
-        return tuple(float(x) for x in value.split(","))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a list of numbers with commas between them") from None
 
 
 # ------------------------------------------------------------------------------------------------------- train
@@ -158,54 +127,36 @@ def _train(options) -> int:
             raise UsageError(f"train needs {package}: pip install -e '.[train]'")
     _set_threads(options)
     with _refusing():
-        trainer, title = _resumed(options) if hasattr(options, "resume") else _begun(options)
-    corpus, settings = trainer.corpus, trainer.settings
+        trainer = _resumed(options) if hasattr(options, "resume") else _begun(options)
+    task, settings = trainer.task, trainer.settings
     with _locked(trainer.folder):
-        print(f"text: {title}, {corpus.train_characters:,} characters and {corpus.heldout_characters:,} held out")
-        print(f"tokens: {corpus.tokenizer}, {len(corpus.train):,} and {len(corpus.heldout):,}")
-        print(f"model: {_sizes(trainer.config)}: {trainer.model.num_parameters():,} parameters")
-        print(f"run: {trainer.folder}, {settings.steps:,} steps of {settings.batch_size} windows", flush=True)
-        marks = {"uniform": math.log(trainer.config.V)} | baselines(corpus.train, corpus.heldout, trainer.config.V)
+        for line in task.describe():
+            print(line)
+        print(f"model: {trainer.config.sizes()}: {trainer.model.num_parameters():,} parameters")
+        print(f"run: {trainer.folder}, {settings.steps:,} steps of {settings.batch_size} {task.examples}", flush=True)
         if not _with_progress_bar(trainer):
             print(f"stopped after step {trainer.step}; go on with: python -m models train --resume {trainer.folder}")
             return 130
-        _finish(trainer, marks)
+        task.finish(trainer.model, trainer.folder, trainer.log.rows, settings.seed)
     return 0
 
 
-def _begun(options) -> tuple[Trainer, str]:
+def _begun(options) -> Trainer:
     """A new run."""
-    given = vars(options)
-    name = given.get("config", "toth-tiny")
-    changes = {field.name: given[field.name] for field in fields(Config) if field.name in given}
-    config = CONFIGS[name].replace(**changes)
-    kind = given.get("tokenizer", "char" if name in MADE_FOR_CHARACTERS else "bpe")
-    vocabulary = config.V if kind == "bpe" else given.get("V")  # characters and words: all there are, unless told
-    told = {field.name: given[field.name] for field in fields(Settings) if field.name in given}
-    settings = Settings(**_recipe(given.get("optimizer", "adamw"), config) | told)
+    given, task = vars(options), options.task_class
+    name = given.get("config", task.default)
+    config = task.CONFIGS[name].replace(**given_for(task.Config, given))
+    settings = Settings(**task.recipe(config, given) | given_for(Settings, given))
     folder = _new_folder(given.get("out"), name)
-    documents, title = _documents(given.get("text"))
-    corpus = text.prepare(documents, KINDS[kind], vocabulary)
-    V = corpus.tokenizer.vocab_size
-    if "V" in given and given["V"] != V:
-        raise UsageError(f"--V {given['V']}: this text has only {V} different tokens ({kind}); leave --V out")
-    config = config.replace(V=V)
-    text.check_context(corpus.train, corpus.heldout, config.C)
-    file = str(given["text"].resolve()) if "text" in given else None
-    trainer = Trainer(config, settings, corpus, folder, file, eager=given.get("eager", False))
+    trainer = Trainer(task.begin(config, given, name), settings, folder, eager=given.get("eager", False))
     folder.mkdir(parents=True, exist_ok=True)
-    return trainer, title
+    return trainer
 
 
-def _recipe(optimizer: str, config: Config) -> dict:
-    """What an optimizer needs, unless told: AdamW smaller steps for a wider model, eq. (18) large ones and no decay."""
-    return {"lr": 0.48 / config.D} if optimizer == "adamw" else {"lr": 1.5, "weight_decay": 0.0}
-
-
-def _resumed(options) -> tuple[Trainer, str]:
+def _resumed(options) -> Trainer:
     """A run that was stopped."""
     given = vars(options)
-    other = sorted(set(given) - {"resume", "threads", "eager", "command", "name"})
+    other = sorted(set(given) - {"resume", "threads", "eager", "command", "name", "task_class"})
     if other:
         raise UsageError(
             f"--resume goes on with a run as it was begun: --{other[0].replace('_', '-')} cannot be changed "
@@ -213,20 +164,15 @@ def _resumed(options) -> tuple[Trainer, str]:
         )
     folder = given["resume"]
     saved = checkpoint.load(folder)
-    documents, title = _documents(saved.state["file"])
-    corpus = text.prepare(documents, tokenizer_from_dict(saved.state["tokenizer"]))
-    config, settings = Config(**saved.state["config"]), Settings(**saved.state["settings"])
-    trainer = Trainer(config, settings, corpus, folder, saved.state["file"], eager=given.get("eager", False))
-    trainer.restore(saved)
+    task, settings = _restored(saved), Settings(**saved.state["settings"])
+    trainer = Trainer(task, settings, folder, eager=given.get("eager", False)).restore(saved)
     print(f"going on after step {trainer.step} of {settings.steps}")
-    return trainer, title
+    return trainer
 
 
-def _documents(file) -> tuple[list[str], str]:
-    """The texts to learn from, and what they are."""
-    if file is None:
-        return text.default_corpus(), "Python's language reference"
-    return [text.read_text(file, lambda note: print(note, file=sys.stderr))], str(file)
+def _restored(saved: checkpoint.Checkpoint) -> Task:
+    """The task of a run, its data read anew."""
+    return TASKS[saved.state["task"]["name"]].restore(saved.state["task"])
 
 
 def _new_folder(out: Path | None, name: str) -> Path:
@@ -283,98 +229,86 @@ def _with_progress_bar(trainer: Trainer) -> bool:
         signal.signal(signal.SIGINT, before)
 
 
-def _finish(trainer: Trainer, marks: dict[str, float]) -> None:
-    """Print the result beside the n-gram models; write the pictures and a sample."""
-    corpus, folder, C = trainer.corpus, trainer.folder, trainer.config.C
-    heldout = trainer.log.rows[-1]["heldout_loss"]
-    print("\nheld-out loss in nats per token")
-    for name, value in [*marks.items(), ("this model", heldout)]:
-        print(f"  {name:<22}{value:.3f}{'' if name == 'this model' else f'   ({value - heldout:+.3f})'}")
-    print(f"  this model, per character: {heldout * len(corpus.heldout) / corpus.heldout_characters:.3f}\n")
-    report.draw_loss(folder / "loss.png", trainer.log.rows, marks)
-    shown = [int(i) for i in corpus.heldout[: min(C, 32)]]
-    labels = [corpus.tokenizer.decode([i]).replace("\n", "\\n").replace(" ", "␣") for i in shown]
-    report.draw_attention(folder / "attention.png", report.attention_maps(trainer.model, shown), labels)
-    written = _write(trainer.model, corpus.tokenizer, "\n", count=200, temperature=0.8, seed=trainer.settings.seed)
-    (folder / "sample.txt").write_text(written + "\n", encoding="utf-8")
-    print(f"a sample:\n{written}\n")
-    print(f"written to {folder}: log.csv, loss.png, attention.png, sample.txt and checkpoints")
-    print(f"more samples: python -m models sample {folder} --prompt 'The'")
-
-
 # ---------------------------------------------------------------------------------------------- sample and info
 
 
 def _sample(options) -> int:
     given = vars(options)
-    settings = {
-        "temperature": given.get("temperature", 0.8),
-        "top_k": given.get("top_k"),
-        "top_p": given.get("top_p"),
-    }
-    with _refusing():
-        check_sampling(**settings)
+    settings = _sampling(given, temperature=0.8)
     count = given.get("tokens", 200)
     if count < 1:
         raise UsageError(f"--tokens {count}: 1 or more is needed")
     _set_threads(options)
-    model, tokenizer = _loaded(given["run"] or _newest_run())
+    _, model, state = _loaded(given["run"], "text")
+    tokenizer = tokenizer_from_dict(state["tokenizer"])
     prompt = given.get("prompt", "\n")
     unknown = tokenizer.unknown_count(tokenizer.encode(prompt))
     if unknown:
         print(f"models: {unknown} tokens of the prompt are not in the vocabulary", file=sys.stderr)
-    print(
-        _write(model, tokenizer, prompt, count, seed=given.get("seed", 0), cache=given.get("cache", True), **settings)
-    )
+    print(write(model, tokenizer, prompt, count, seed=given.get("seed", 0), cache=given.get("cache", True), **settings))
     return 0
 
 
-def _write(model: Decoder, tokenizer: Tokenizer, prompt: str, count: int, seed: int, **settings) -> str:
-    """The prompt and what the model adds to it."""
-    tokens = tokenizer.encode(prompt) or tokenizer.encode("\n")
-    generator = tinytensor.Generator().manual_seed(seed)
-    return prompt + tokenizer.decode(generate(model, tokens, count, generator=generator, **settings))
+def _sampling(given: dict, temperature: float) -> dict:
+    """What was said about sampling, checked."""
+    told = {"temperature": given.get("temperature", temperature), "top_k": given.get("top_k")}
+    told["top_p"] = given.get("top_p")
+    with _refusing():
+        check_sampling(**told)
+    return told
 
 
 def _info(options) -> int:
-    what = options.what
-    if what in CONFIGS:
-        config = CONFIGS[what]
-        print(f"{what}: {_sizes(config)}")
+    what, named = options.what, {name: task for task in TASKS.values() for name in task.CONFIGS}
+    if what in named:
+        task, lines = named[what], []
+        config = task.CONFIGS[what]
     else:
-        saved = checkpoint.load(_run_folder(Path(what)))
-        config = Config(**saved.state["config"])
-        print(f"{what}: {_sizes(config)}")
-        print(f"after step {saved.step} of {saved.state['settings']['steps']}", end="")
+        folder = Path(what)
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is neither a configuration ({', '.join(named)}) nor the folder of a run")
+        task, saved = _saved(folder)
+        state = saved.state["task"]
+        config = task.Config(**state["config"])
         held = [row["heldout_loss"] for row in saved.state["log"] if row.get("heldout_loss") is not None]
-        print(f", held-out loss {held[-1]:.3f}" if held else "")
-        print(f"tokens: {tokenizer_from_dict(saved.state['tokenizer'])}")
-    switches = {k: v for k, v in config.to_dict().items() if k not in SIZES}
-    print(", ".join(f"{k} = {v}" for k, v in switches.items()))
-    print("\neq. (19): N = [(4D + 1) D + (2D + 1) F] L + (C + 2V) D\n")
-    print(report.format_table(report.parameter_table(Decoder(config, device="meta"))))
+        lines = [
+            f"after step {saved.step} of {saved.state['settings']['steps']}"
+            + (f", held-out loss {held[-1]:.3f}" if held else ""),
+            f"tokens: {tokenizer_from_dict(state['tokenizer'])}",
+        ]
+    print("\n".join([f"{what}: {config.sizes()}", *lines]))
+    print(", ".join(f"{k} = {v}" for k, v in config.to_dict().items() if k not in config.sizes_shown))
+    table = report.parameter_table(task.Model(config, device="meta"))
+    print(f"\n{config.count}\n\n{report.format_table(table)}")
     return 0
 
 
-def _run_folder(folder: Path) -> Path:
-    if not folder.is_dir():
-        raise UsageError(f"{folder} is neither a configuration ({', '.join(CONFIGS)}) nor the folder of a run")
-    return folder
-
-
-def _newest_run() -> Path:
-    found = [(latest.stat().st_mtime, run) for run in RUNS.glob("*") if (latest := checkpoint.latest(run))]
-    if not found:
-        raise UsageError(f"there is no run in {RUNS}/: train a model first, or name the folder of a run")
-    return max(found)[1]
-
-
-def _loaded(folder: Path) -> tuple[Decoder, Tokenizer]:
-    """The model of a run after its last checkpoint, and its tokenizer."""
+def _saved(folder: Path) -> tuple[type[Task], checkpoint.Checkpoint]:
+    """The last checkpoint of a run, and its task."""
     saved = checkpoint.load(folder)
-    model = Decoder(Config(**saved.state["config"]))
+    return TASKS[saved.state["task"]["name"]], saved
+
+
+def _loaded(folder: Path | None, name: str) -> tuple[Path, Module, dict]:
+    """A run of a task (the newest if none is named), its model after the last checkpoint, and what the task saved."""
+    if folder is None:
+        folder = _newest_run(name)
+    task, saved = _saved(folder)
+    if task.name != name:
+        raise UsageError(f"{folder} was trained with --task {task.name}, this command needs a run of --task {name}")
+    state = saved.state["task"]
+    model = task.Model(task.Config(**state["config"]))
     model.load_state_dict(saved.weights)
-    return model, tokenizer_from_dict(saved.state["tokenizer"])
+    return folder, model, state
+
+
+def _newest_run(name: str) -> Path:
+    found = [(latest.stat().st_mtime, run) for run in RUNS.glob("*") if (latest := checkpoint.latest(run))]
+    of_task = [run for _, run in sorted(found) if _saved(run)[0].name == name]
+    if not of_task:
+        train = "train" if name == "text" else f"train --task {name}"
+        raise UsageError(f"there is no run of python -m models {train} in {RUNS}/: train first, or name a run's folder")
+    return of_task[-1]
 
 
 def _set_threads(options) -> None:
@@ -383,8 +317,3 @@ def _set_threads(options) -> None:
     if threads < 1:
         raise UsageError(f"--threads {threads}: 1 or more is needed")
     tinytensor.set_num_threads(threads)
-
-
-def _sizes(config: Config) -> str:
-    sizes = ", ".join(f"{letter} = {getattr(config, letter):,}" for letter in SIZES)
-    return sizes.replace(", F =", f" (K = {config.K}), F =")

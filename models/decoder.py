@@ -29,6 +29,7 @@ from tinytensor import Tensor, empty, linear, nn
 from tinytensor.nn import Parameter, functional, init
 
 from .attention import feed_forward, join, project, remember, scaled_normal
+from .options import check, option
 
 RESIDUALS = ("literal", "once", "pre-norm")
 NORMS = ("plain", "scale", "affine", "rms")
@@ -39,41 +40,41 @@ ACTIVATIONS = ("relu", "gelu")
 class Config:
     """The sizes of a decoder, and the switches by which other layouts differ from document 003's."""
 
-    D: int = 32
-    H: int = 4
-    F: int = 64
-    L: int = 2
-    V: int = 300
-    C: int = 96
-    residual: str = "literal"  # how eqs. (1), (9), (10) are read: see the top of this file
-    norm: str = "plain"  # without parameters as in 003; "scale": gamma; "affine": gamma and delta; "rms": RMS, without
-    final_norm: bool = False  # normalise once more before eq. (11)
-    activation: str = "relu"
-    attention_bias: bool = False  # of Q, K, V and W
-    bias: bool = True  # b and c of eq. (10)
-    tied: bool = False  # O is the transpose of E
-    positions: bool = True  # the P of eq. (1)
-    causal: bool = True  # eqs. (4) and (5)
-    dropout: float = 0.0
+    D: int = option(32, "width", least=1)
+    H: int = option(4, "heads", least=1)
+    F: int = option(64, "feed-forward width", least=1)
+    L: int = option(2, "layers", least=1)
+    V: int = option(300, "vocabulary", least=1)
+    C: int = option(96, "context window", least=1)
+    residual: str = option("literal", "how eqs. (1), (9), (10) are read", RESIDUALS)  # see the top of this file
+    norm: str = option("plain", "parameters of the norms: none, gamma, gamma and delta; or RMS without any", NORMS)
+    final_norm: bool = option(False, "one more norm before eq. (11)")
+    activation: str = option("relu", "of eq. (10)", ACTIVATIONS)
+    attention_bias: bool = option(False, "biases of Q, K, V and W")
+    bias: bool = option(True, "b and c of eq. (10)")
+    tied: bool = option(False, "the transpose of E as O")
+    positions: bool = option(True, "the P of eq. (1)")
+    causal: bool = option(True, "the mask of eqs. (4) and (5)")
+    dropout: float = option(0.0, "part of the weights and of what is added to Z that is dropped", least=0.0, below=1)
     eps: float = 1e-5
 
     def __post_init__(self):
-        for name in "DHFLVC":
-            size = getattr(self, name)
-            if isinstance(size, int | float) and (size != int(size) or size < 1):
-                raise ValueError(f"{name} = {size}: sizes must be whole numbers of 1 or more")
+        check(self)
         if isinstance(self.D, int) and isinstance(self.H, int) and self.D % self.H:
             raise ValueError(f"D = {self.D} is not divisible by H = {self.H}: each head has the width K = D / H")
-        for name, choices in (("residual", RESIDUALS), ("norm", NORMS), ("activation", ACTIVATIONS)):
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} = {getattr(self, name)!r}: choose one of {', '.join(choices)}")
-        if not 0 <= self.dropout < 1:
-            raise ValueError(f"dropout = {self.dropout}: a probability from 0 to below 1 is needed")
 
     @property
     def K(self):
         """The width of a head, D / H (a SymPy expression where the sizes are symbols)."""
         return self.D // self.H if isinstance(self.D, int) and isinstance(self.H, int) else self.D / self.H
+
+    count = "eq. (19): N = [(4D + 1) D + (2D + 1) F] L + (C + 2V) D"
+    sizes_shown = ("D", "H", "F", "L", "V", "C")
+
+    def sizes(self) -> str:
+        """The sizes in words."""
+        shown = ", ".join(f"{letter} = {getattr(self, letter):,}" for letter in self.sizes_shown)
+        return shown.replace(", F =", f" (K = {self.K}), F =")
 
     def to_dict(self) -> dict:
         return asdict(self)

@@ -12,6 +12,7 @@ import numpy as np
 from tinytensor import Generator, Tensor, no_grad, softmax, tensor
 
 from .decoder import Decoder
+from .tokenizers import Tokenizer
 
 
 def window(n: int, C: int) -> int:
@@ -57,6 +58,13 @@ def generate(
                 yield tokens[-1]
     finally:
         model.train(training)
+
+
+def write(model: Decoder, tokenizer: Tokenizer, prompt: str, count: int, seed: int, **settings) -> str:
+    """The prompt and what the model adds to it."""
+    tokens = tokenizer.encode(prompt) or tokenizer.encode("\n")
+    generator = Generator().manual_seed(seed)
+    return prompt + tokenizer.decode(generate(model, tokens, count, generator=generator, **settings))
 
 
 def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:

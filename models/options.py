@@ -1,33 +1,34 @@
-"""Settings that say what they mean: fields of dataclasses which the command line offers as options, checked in one way."""
+"""Settings that say what they mean: fields of dataclasses which the command line offers."""
 
 import argparse
 import math
-from dataclasses import MISSING, field, fields
+from dataclasses import field, fields
 
 
-def option(default, help: str, choices: tuple = (), least=None, default_text: str = ""):
-    """A field of a dataclass with its explanation, the values it may have, and the least number it may be."""
-    about = {"help": help, "choices": choices, "least": least, "default_text": default_text}
+def option(default, help: str, choices: tuple = (), least=None, below=None, default_text: str = ""):
+    """A field of a dataclass with its explanation, the values it may have, and between which numbers it must lie.
+
+    A whole `least` asks for whole numbers.
+    """
+    about = {"help": help, "choices": choices, "least": least, "below": below, "default_text": default_text}
     return field(default=default, metadata=about)
 
 
 def check(settings) -> None:
-    """Raise ValueError for the first field that has none of its choices or is less than its least number.
-
-    Where the least number is whole the field must be too; sizes that are SymPy symbols are not looked at.
-    """
+    """Raise ValueError for the first field with a value that it may not have; SymPy symbols are not looked at."""
     for entry in fields(settings):
         value, about = getattr(settings, entry.name), entry.metadata
         if about.get("choices") and value not in about["choices"]:
             raise ValueError(f"{entry.name} = {value!r}: choose one of {', '.join(about['choices'])}")
-        least = about.get("least")
+        least, below = about.get("least"), about.get("below")
         if least is None or not isinstance(value, int | float):
             continue
-        if isinstance(least, int) and value != int(value) or value < least:
-            what = "sizes must be whole numbers of" if isinstance(least, int) else "a number of"
-            raise ValueError(f"{entry.name} = {value}: {what} {least:g} or more")
-        if not math.isfinite(value):
-            raise ValueError(f"{entry.name} = {value}: a finite number is needed")
+        whole = isinstance(least, int)
+        if not least <= value < (math.inf if below is None else below) or (whole and value != int(value)):
+            wanted = f"{'a whole number of ' if whole else ''}{least:g} or more"
+            raise ValueError(
+                f"{entry.name} = {value}: {wanted}{'' if below is None else f', below {below:g},'} is needed"
+            )
 
 
 def add_options(group, cls, leave_out: tuple[str, ...] = ()) -> None:
@@ -42,15 +43,16 @@ def add_options(group, cls, leave_out: tuple[str, ...] = ()) -> None:
             group.add_argument(name, choices=about["choices"], help=text)
         elif kind is bool:
             group.add_argument(name, action=argparse.BooleanOptionalAction, help=text)
-        elif kind in (int, float, int | None):
-            whole = kind is not float
-            group.add_argument(name, metavar="N" if whole else "X", type=int if whole else float, help=text)
-        elif entry.default is not MISSING and isinstance(entry.default, tuple):
+        elif kind is float:
+            group.add_argument(name, metavar="X", type=float, help=text)
+        elif kind in (int, int | None):
+            group.add_argument(name, metavar="N", type=int, help=text)
+        else:
             group.add_argument(name, metavar="X,X", type=_numbers, help=text)
 
 
 def given_for(cls, given: dict) -> dict:
-    """Those of the options that are fields of the dataclass."""
+    """Those of the given options that are fields of the dataclass."""
     return {entry.name: given[entry.name] for entry in fields(cls) if entry.name in given}
 
 

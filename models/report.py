@@ -1,4 +1,4 @@
-"""What a run leaves to look at: the parameter table of eq. (19), the curve of the loss, a picture of the attention."""
+"""What a run leaves to look at: the parameter table of eq. (19), the curve of the loss, pictures of the attention."""
 
 from pathlib import Path
 
@@ -7,23 +7,32 @@ import numpy as np
 from tinytensor import no_grad, tensor
 from tinytensor.nn.functional import attention_weights
 
+from . import decoder, transformer
 from .decoder import Decoder
+from .transformer import Transformer
 
 
-def parameter_table(model: Decoder) -> list[tuple[str, str, object, object]]:
-    """Eq. (19), N = [(4D + 1) D + (2D + 1) F] L + (C + 2V) D, term by term, counted from the module's own parameters.
+def parameter_table(model: Decoder | Transformer) -> list[tuple[str, str, object, object]]:
+    """The formula for the number of parameters, `config.count`, term by term, and what the module's own shapes give.
 
-    Rows (letters, term, value of the term, counted), the last one "total". Layouts that differ from 003's have other
-    terms. Sizes may be SymPy symbols.
+    For 003 that is eq. (19). Rows (letters, term, value of the term, counted),
+    the last one "total". Layouts that differ from the documents' have other terms. Sizes may be SymPy symbols.
     """
-    c = model.config
-    D, F, L, V, C = c.D, c.F, c.L, c.V, c.C
     counted: dict[str, object] = {}
     for name, p in model.named_parameters():
-        letter = name.split(".")[-1] if not name.endswith(("weight", "bias")) else "norms"
+        letter = "norms" if name.endswith(("weight", "bias")) else name.split(".")[-1]
         counted[letter] = counted.get(letter, 0) + p.numel()
+    rows = (_terms_of_003 if isinstance(model, Decoder) else _terms_of_004)(model.config)
+    table = [(letters, term, value, sum(counted.pop(x, 0) for x in letters.split())) for letters, term, value in rows]
+    assert not counted, f"parameters that no term counts: {counted}"
+    table = [row for row in table if row[2] != 0 or row[3] != 0]
+    return [*table, ("total", "N", sum(row[2] for row in table), model.num_parameters())]
+
+
+def _terms_of_003(c: decoder.Config) -> list[tuple[str, str, object]]:
+    D, F, L, V, C = c.D, c.F, c.L, c.V, c.C
     per_norm = {"plain": 0, "rms": 0, "scale": 1, "affine": 2}[c.norm]
-    rows = [
+    return [
         ("P", "C D", C * D if c.positions else 0),
         ("E", "V D", V * D),
         ("Q K V W", "4 D^2 L", 4 * D * D * L),
@@ -33,10 +42,28 @@ def parameter_table(model: Decoder) -> list[tuple[str, str, object, object]]:
         ("norms", f"{per_norm} D (2 L{' + 1' if c.final_norm else ''})", per_norm * D * (2 * L + int(c.final_norm))),
         ("O", "D V", 0 if c.tied else D * V),
     ]
-    table = [(letters, term, value, sum(counted.pop(x, 0) for x in letters.split())) for letters, term, value in rows]
-    assert not counted, f"parameters that no term counts: {counted}"
-    table = [row for row in table if row[2] != 0 or row[3] != 0]
-    return [*table, ("total", "N", sum(row[2] for row in table), model.num_parameters())]
+
+
+def _terms_of_004(c: transformer.Config) -> list[tuple[str, str, object]]:
+    N, d_model, h, d_ff, n_vol, (d_k, d_v) = c.N, c.d_model, c.h, c.d_ff, c.n_vol, c.head_widths()
+    norms = 5 * N + (2 if c.norm == "before" else 0)  # 2 in a stack of the encoder, 3 in one of the decoder
+    return (
+        "N [3 . 2 d_model h (d_k + d_v) + 2 (2 d_model d_ff + d_ff + d_model)] + 2 n_vol d_model + n_vol, and norms",
+        [
+            ("W_Embedding", "n_vol d_model", n_vol * d_model),
+            ("W_Q W_K W_V W_O", "3 N 2 d_model h (d_k + d_v)", 3 * N * 2 * d_model * h * (d_k + d_v)),
+            (
+                "beta_Q beta_K beta_V beta_O",
+                "3 N (h (2 d_k + d_v) + d_model)",
+                3 * N * (h * (2 * d_k + d_v) + d_model) if c.bias else 0,
+            ),
+            ("W_1 W_2", "2 N 2 d_model d_ff", 4 * N * d_model * d_ff),
+            ("b_1 b_2", "2 N (d_ff + d_model)", 2 * N * (d_ff + d_model)),
+            ("norms", f"{norms} 2 d_model", 2 * d_model * norms if c.affine else 0),
+            ("W_S", "d_model n_vol", 0 if c.tied else d_model * n_vol),
+            ("b_S", "n_vol", n_vol),
+        ],
+    )
 
 
 def matches(table: list[tuple]) -> bool:
@@ -102,10 +129,10 @@ def draw_loss(path: Path, rows: list[dict], baselines: dict[str, float]) -> None
     plt.close(figure)
 
 
-def draw_attention(path: Path, maps: np.ndarray, labels: list[str]) -> None:
-    """attention.png: one square per layer and head; rows attend to columns."""
+def draw_attention(path: Path, maps: np.ndarray, rows: list[str], columns: list[str]) -> None:
+    """attention.png: one field per layer and head, maps (L, H, rows, columns); rows attend to columns."""
     plt = _pyplot()
-    L, H, C, _ = maps.shape
+    L, H, n, m = maps.shape
     style = {"fontsize": 6, "family": "monospace", "parse_math": False}  # a token may be "$"
     figure, grid = plt.subplots(L, H, figsize=(4 * H, 4 * L), layout="constrained", squeeze=False)
     for layer in range(L):
@@ -113,7 +140,7 @@ def draw_attention(path: Path, maps: np.ndarray, labels: list[str]) -> None:
             axes = grid[layer, head]
             axes.imshow(maps[layer, head], cmap="viridis", vmin=0)
             axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize="small")
-            axes.set_xticks(range(C), labels if layer == L - 1 else [""] * C, rotation=90, **style)
-            axes.set_yticks(range(C), labels if head == 0 else [""] * C, **style)
+            axes.set_xticks(range(m), columns if layer == L - 1 else [""] * m, rotation=90, **style)
+            axes.set_yticks(range(n), rows if head == 0 else [""] * n, **style)
     figure.savefig(path, dpi=120)
     plt.close(figure)

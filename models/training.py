@@ -3,7 +3,6 @@
 A step is equations (1) to (16) forward, (17) backward, and (18), or AdamW in its place.
 """
 
-import hashlib
 import math
 import time
 from collections.abc import Callable
@@ -14,18 +13,16 @@ import numpy as np
 
 import tinytensor
 from tinytensor import Tensor, no_grad, tensor
-from tinytensor.nn import functional
+from tinytensor.nn import Module
 from tinytensor.nn.utils import clip_grad_norm_
 from tinytensor.optim import SGD, AdamW, Optimizer
 from tinytensor.optim.lr_scheduler import LambdaLR
 from tinytensor.serialization import write_atomically
 
 from . import checkpoint
-from .decoder import Config, Decoder
-from .text import IGNORE_INDEX, Batches, Corpus, evaluation_batches
-
-OPTIMIZERS = ("adamw", "sgd")
-SCHEDULES = ("cosine", "linear", "constant")
+from .decoder import Decoder
+from .options import check, option
+from .tasks.task import Task
 
 
 class NonFiniteLoss(RuntimeError):
@@ -34,35 +31,27 @@ class NonFiniteLoss(RuntimeError):
 
 @dataclass(frozen=True)
 class Settings:
-    """How a model is trained. With the model's configuration and the text they determine every bit of the result."""
+    """How a model is trained. With the model's configuration and the data they determine every bit of the result."""
 
-    steps: int = 16000
-    batch_size: int = 16
-    optimizer: str = "adamw"  # or "sgd": eq. (18)
-    lr: float = 1.5e-2  # this and the decay: the best of ten runs of toth-tiny on the default corpus
-    weight_decay: float = 0.1
+    steps: int = option(16000, "steps", least=1)
+    batch_size: int = option(16, "examples in a step", least=1)
+    optimizer: str = option("adamw", "sgd is eq. (18) of 003 as it stands", ("adamw", "sgd"))
+    lr: float = option(1.5e-2, "largest learning rate, the rho of eq. (18)", least=0.0)
+    weight_decay: float = option(0.1, "how fast weights shrink", least=0.0)
     betas: tuple[float, float] = (0.9, 0.99)
-    clip: float = 1.0  # the largest norm of all gradients together; 0: no limit
-    schedule: str = "cosine"
-    warmup: int = 100
-    floor: float = 0.0  # the rate at the end, as a part of `lr`
-    seed: int = 0
-    log_every: int = 50
-    evaluate_every: int = 1000
-    checkpoint_every: int = 1000
-    layer_lr: tuple[float, ...] = ()  # a factor on the rate for each layer (the remark after eq. 18)
-    head_lr: tuple[float, ...] = ()  # and for each head
+    clip: float = option(1.0, "largest norm of the gradients together; 0 for no limit", least=0.0)
+    schedule: str = option("cosine", "how the learning rate falls", ("cosine", "linear", "constant"))
+    warmup: int = option(100, "steps over which the learning rate rises", least=0)
+    floor: float = option(0.0, "learning rate at the end, as a part of --lr", least=0.0)
+    seed: int = option(0, "seed of everything that is left to chance", least=0)
+    log_every: int = option(50, "steps from one row of log.csv to the next", least=1)
+    evaluate_every: int = option(1000, "steps from one look at the held-out data to the next", least=1)
+    checkpoint_every: int = option(1000, "steps from one checkpoint to the next", least=1)
+    layer_lr: tuple[float, ...] = option((), "a factor on the rate for each layer")  # the remark after eq. (18)
+    head_lr: tuple[float, ...] = option((), "a factor on the rate for each head")
 
     def __post_init__(self):
-        for name in ("steps", "batch_size", "log_every", "evaluate_every", "checkpoint_every"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: 1 or more is needed")
-        for name in ("warmup", "seed", "lr", "weight_decay", "clip", "floor"):
-            if not 0 <= getattr(self, name) < math.inf:
-                raise ValueError(f"{name} = {getattr(self, name)}: 0 or more is needed")
-        for name, choices in (("optimizer", OPTIMIZERS), ("schedule", SCHEDULES)):
-            if getattr(self, name) not in choices:
-                raise ValueError(f"{name} = {getattr(self, name)!r}: choose one of {', '.join(choices)}")
+        check(self)
         for name in ("betas", "layer_lr", "head_lr"):
             object.__setattr__(self, name, tuple(getattr(self, name)))  # JSON makes lists of them
 
@@ -99,8 +88,9 @@ def parameter_groups(model: Decoder, layer_lr: tuple[float, ...] = (), head_lr: 
     return groups
 
 
-def build_optimizer(model: Decoder, settings: Settings) -> Optimizer:
-    groups = parameter_groups(model, settings.layer_lr, settings.head_lr)
+def build_optimizer(model: Module, settings: Settings) -> Optimizer:
+    factors = settings.layer_lr or settings.head_lr
+    groups = parameter_groups(model, settings.layer_lr, settings.head_lr) if factors else list(model.parameters())
     if settings.optimizer == "sgd":
         return SGD(groups, lr=settings.lr, weight_decay=settings.weight_decay)
     return AdamW(groups, lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay)
@@ -132,34 +122,35 @@ def _cell(value) -> str:
 
 
 class Trainer:
-    """A run: the model, its optimizer, its place in the text and its log.
+    """A run: a task, the model that learns it, its optimizer, its place in the data and its log.
 
-    Dropout and initial values come from tinytensor's default generator, the order of the text from a generator of its
-    own. `folder` is where log and checkpoints go, `file` where the text came from (None: the default corpus).
+    Dropout and initial values come from tinytensor's default generator, the order of the data from a generator of its
+    own. `folder` is where log and checkpoints go.
     """
 
-    def __init__(
-        self, config: Config, settings: Settings, corpus: Corpus, folder: Path, file: str | None, eager: bool = False
-    ):
-        self.config, self.settings, self.corpus = config, settings, corpus
-        self.folder, self.file = folder, file
+    def __init__(self, task: Task, settings: Settings, folder: Path, eager: bool = False):
+        self.task, self.config, self.settings, self.folder = task, task.config, settings, folder
         tinytensor.manual_seed(settings.seed)
-        self.model = Decoder(config)
+        self.model = task.build()
         self.optimizer = build_optimizer(self.model, settings)
         self.schedule = LambdaLR(self.optimizer, settings.rate)
-        self.batches = Batches(corpus.train, config.C, settings.batch_size, np.random.default_rng(settings.seed))
+        self.batches = task.batches(settings.batch_size, np.random.default_rng(settings.seed))
         self.log = Log()
         self.step = 0
+        self.seen = 0  # targets since the last row of the log
         self.recent: list[float] = []  # the losses since the last row of the log
         self.stop = False  # set from outside (Ctrl-C): finish this step, save, and return
         self._step = self._one_step if eager else tinytensor.compile(self._one_step)
         self._total_loss = self._sum_of_losses if eager else tinytensor.compile(self._sum_of_losses)
 
+    def _tensors(self, batch) -> list[Tensor]:
+        return [tensor(array) for array in batch]
+
     # ------------------------------------------------------------------------------------------ steps
 
-    def _one_step(self, x: Tensor, y: Tensor) -> Tensor:
+    def _one_step(self, *batch: Tensor) -> Tensor:
         self.optimizer.zero_grad()
-        _, loss = self.model(x, y)  # (1)-(16)
+        _, loss = self.model(*batch)  # (1)-(16)
         loss.backward()  # (17)
         if self.settings.clip:
             clip_grad_norm_(self.model.parameters(), self.settings.clip)
@@ -167,19 +158,21 @@ class Trainer:
         return loss.detach()
 
     def advance(self) -> float:
-        """One step on the next batch; returns its loss."""
-        x, y = self.batches.next()  # (B, C) each
-        loss = self._step(tensor(x), tensor(y)).item()
+        """One step on the next batch; returns its loss for each counted target."""
+        batch = self.batches.next()
+        targets = self.task.counted(*batch)
+        loss = self._step(*self._tensors(batch)).item()
         self.schedule.step()
         self.step += 1
-        return loss
+        self.seen += targets
+        return loss if self.task.averages else loss / targets
 
     def train(self, progress: Callable[[dict], None] = lambda row: None) -> bool:
         """Go on to the last step (True) or until `stop` is set (False), saving on the way and at the end.
 
         `progress` is called after each step with {"step", "loss"}, and where a row of the log is due, with the row.
         """
-        settings, began, counted = self.settings, time.perf_counter(), 0
+        settings, began, self.seen = self.settings, time.perf_counter(), 0
         if self.step == 0:
             self.save()
         self.log.rewrite(self.folder / "log.csv")
@@ -190,16 +183,15 @@ class Trainer:
             if not math.isfinite(loss):
                 self.explain()
             self.recent.append(loss)
-            counted += settings.batch_size * self.config.C
             row = {"step": self.step, "loss": loss}
             evaluate = self.step % settings.evaluate_every == 0 or self.step == settings.steps
             if evaluate or self.step % settings.log_every == 0:
-                speed = counted / (time.perf_counter() - began)
+                speed = self.seen / (time.perf_counter() - began)
                 row |= {"loss": math.fsum(self.recent) / len(self.recent), "lr": lr, "tokens_per_second": speed}
                 if evaluate:
                     row["heldout_loss"] = self.evaluate()
                 self.log.append(self.folder / "log.csv", row)
-                self.recent, began, counted = [], time.perf_counter(), 0
+                self.recent, began, self.seen = [], time.perf_counter(), 0
             if self.step % settings.checkpoint_every == 0:
                 self.save()
             progress(row)
@@ -208,22 +200,17 @@ class Trainer:
 
     # ------------------------------------------------------------------------------------- evaluation
 
-    def _sum_of_losses(self, x: Tensor, y: Tensor) -> Tensor:
-        logits, _ = self.model(x)
-        return functional.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=IGNORE_INDEX, reduction="sum")
+    def _sum_of_losses(self, *batch: Tensor) -> Tensor:
+        return self.task.sum_of_losses(self.model, *batch)
 
     def evaluate(self) -> float:
-        """Eq. (16) over the held-out text, every token but the first counted once.
-
-        Windows overlap by half, so that each token has at least C / 2 tokens before it (but for the first ones).
-        """
+        """Eq. (16) over the held-out data, every target counted once."""
         total, count = 0.0, 0
         self.model.eval()
         with no_grad():
-            stride = max(1, self.config.C // 2)
-            for x, y in evaluation_batches(self.corpus.heldout, self.config.C, self.settings.batch_size, stride):
-                total += self._total_loss(tensor(x), tensor(y)).item()
-                count += int((y != IGNORE_INDEX).sum())
+            for batch in self.task.heldout_batches(self.settings.batch_size):
+                total += self._total_loss(*self._tensors(batch)).item()
+                count += self.task.counted(*batch)
         self.model.train()
         return total / count
 
@@ -236,11 +223,9 @@ class Trainer:
         kept = self.optimizer.state_dict()["state"]
         optimizer = {f"{i}.{k}": v for i, entry in kept.items() for k, v in entry.items() if isinstance(v, Tensor)}
         state = {
-            "config": self.config.to_dict(),
+            "task": {"name": self.task.name, "config": self.config.to_dict()} | self.task.state(),
             "settings": asdict(self.settings),
-            "tokenizer": self.corpus.tokenizer.to_dict(),
-            "file": self.file,
-            "text": fingerprint(self.corpus),
+            "data": self.task.fingerprint(),
             "optimizer_steps": {str(i): entry["step"] for i, entry in kept.items()},
             "schedule": self.schedule.state_dict()["last_epoch"],
             "generator": tinytensor.default_generator.get_state(),
@@ -253,10 +238,11 @@ class Trainer:
     def restore(self, saved: checkpoint.Checkpoint) -> "Trainer":
         """Go back (or forward) to a checkpoint of this run; from there every bit is as if the run had not stopped."""
         state = saved.state
-        if state["text"] != fingerprint(self.corpus):
+        here = self.task.fingerprint()
+        if state["data"] != here:
             raise checkpoint.CheckpointError(
-                f"{self.folder} was trained on another text ({state['text']['tokens']} tokens) than the one given now "
-                f"({fingerprint(self.corpus)['tokens']} tokens): a run goes on with the text it was begun with"
+                f"{self.folder} was trained on another text ({state['data']['tokens']} tokens) than the one given now "
+                f"({here['tokens']} tokens): a run goes on with the text it was begun with"
             )
         self.model.load_state_dict(saved.weights)
         own = self.optimizer.state_dict()
@@ -285,7 +271,7 @@ class Trainer:
         that does it, and that step is taken again with an eye on every operation.
         """
         path = checkpoint.latest(self.folder)
-        again = Trainer(self.config, self.settings, self.corpus, self.folder, self.file, eager=True)
+        again = Trainer(self.task, self.settings, self.folder, eager=True)
         again.restore(checkpoint.load(self.folder))
         while again.step < self.settings.steps:
             weights = {name: p.clone() for name, p in again.model.state_dict().items()}
@@ -297,10 +283,8 @@ class Trainer:
                 again.optimizer.zero_grad()
                 tinytensor.default_generator.set_state(generator)
                 again.batches.load_state_dict(batches)
-                x, y = again.batches.next()
-                found = (
-                    first_nonfinite(again.model, tensor(x), tensor(y)) or f"the parameter {changed} after its update"
-                )
+                batch = again._tensors(again.batches.next())
+                found = first_nonfinite(again.model, *batch) or f"the parameter {changed} after its update"
                 raise NonFiniteLoss(
                     f"step {again.step} gave a loss of {loss}; the first tensor that is not finite is {found}. "
                     f"{path} is the last good checkpoint: try a smaller --lr or --clip"
@@ -308,7 +292,7 @@ class Trainer:
         raise NonFiniteLoss(f"a parameter became NaN or inf, but not when the steps since {path} were repeated")
 
 
-def first_nonfinite(model: Decoder, x: Tensor, y: Tensor) -> str | None:
+def first_nonfinite(model: Module, *batch: Tensor) -> str | None:
     """What becomes NaN or inf first in a forward and backward pass: a tensor's name, and the operation."""
     generator = tinytensor.default_generator.get_state()  # both passes below draw the same dropout masks
     found: list[str] = []
@@ -322,7 +306,7 @@ def first_nonfinite(model: Decoder, x: Tensor, y: Tensor) -> str | None:
         return hook
 
     removers = [module.register_forward_hook(look(name)) for name, module in model.named_modules()]
-    _, loss = model(x, y)
+    _, loss = model(*batch)
     for remove in removers:
         remove()
     if not math.isfinite(loss.item()):
@@ -336,13 +320,7 @@ def first_nonfinite(model: Decoder, x: Tensor, y: Tensor) -> str | None:
     tinytensor.default_generator.set_state(generator)
     try:
         with tinytensor.detect_anomaly():
-            model(x, y)[1].backward()
+            model(*batch)[1].backward()
     except FloatingPointError as error:
         return f"{found[0]} ({error})"
     return found[0]
-
-
-def fingerprint(corpus: Corpus) -> dict:
-    """By which a text is known again."""
-    digest = hashlib.sha256(corpus.train.tobytes() + b"|" + corpus.heldout.tobytes()).hexdigest()
-    return {"tokens": len(corpus.train) + len(corpus.heldout), "sha256": digest}

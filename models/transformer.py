@@ -55,16 +55,13 @@ class Config:
     tied: bool = option(False, "the transpose of W_Embedding as W^S")
     begin: str = option("zero", "y_0: the zero vector (004), or a token of its own", ("zero", "token"))
     positions: bool = option(True, "the positional encoding")
-    dropout: float = option(0.0, "part of each sublayer's output, and of the embeddings, that is dropped", least=0.0)
-    label_smoothing: float = option(0.0, "part of the target's probability that all words share", least=0.0)
+    dropout: float = option(0.0, "part of embeddings and sublayers' outputs that is dropped", least=0.0, below=1)
+    label_smoothing: float = option(0.0, "part of the target's probability that all words share", least=0.0, below=1)
     reduction: str = option("sum", "of the cross-entropy over the words: as in 004, or their mean", ("sum", "mean"))
     eps: float = 1e-5
 
     def __post_init__(self):
         check(self)
-        for name in ("dropout", "label_smoothing"):
-            if getattr(self, name) >= 1:
-                raise ValueError(f"{name} = {getattr(self, name)}: a part from 0 to below 1 is needed")
         if None not in (self.d_k, self.d_v):
             return
         if isinstance(self.d_model, int) and isinstance(self.h, int) and self.d_model % self.h:
@@ -78,6 +75,14 @@ class Config:
         numbers = isinstance(self.d_model, int) and isinstance(self.h, int)
         width = self.d_model // self.h if numbers else self.d_model / self.h
         return (width if self.d_k is None else self.d_k), (width if self.d_v is None else self.d_v)
+
+    count = "[6 d_model h (d_k + d_v) + 2 (2 d_model d_ff + d_ff + d_model)] N + 2 n_vol d_model + n_vol, and the norms"
+    sizes_shown = ("N", "d_model", "h", "d_k", "d_v", "d_ff", "n_vol", "n_max")
+
+    def sizes(self) -> str:
+        """The sizes in words."""
+        values = self.to_dict() | dict(zip(("d_k", "d_v"), self.head_widths()))
+        return ", ".join(f"{name} = {values[name]:,}" for name in self.sizes_shown)
 
     def to_dict(self) -> dict:
         return asdict(self)
@@ -154,7 +159,7 @@ class FeedForward(nn.Module):
 
 
 class EncoderStack(nn.Module):
-    """Stack i of the encoder: Algorithm 3 of 000 (whose Y = MultiHead(X) is missing there), Z_{i,1} to Z_{i,4} of 004."""
+    """Stack i of the encoder: Z_{i,1} to Z_{i,4} of 004; Algorithm 3 of 000, where Y = MultiHead(X) is missing."""
 
     def __init__(self, config: Config, device=None):
         super().__init__()
@@ -252,8 +257,8 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """The logits Z (B, n_output, n_vol) of the words after y_0, y_1, ..., given as tokens (B, n_output).
 
-        `cache`, from `new_cache()`, keeps keys and values, those of the input too: later calls take only the tokens that
-        are new, one at a time.
+        `cache`, from `new_cache()`, keeps keys and values, those of the input too: later calls take only the tokens
+        that are new, one at a time.
         """
         n = shifted.shape[1]
         first = cache[0][0][0].shape[2] if cache and cache[0][0] else 0  # words that the cache knows already
@@ -279,7 +284,7 @@ class Transformer(nn.Module):
         """
         if inputs.ndim != 2 or outputs.ndim != 2 or inputs.shape[0] != outputs.shape[0]:
             raise ValueError(
-                f"Transformer: inputs {inputs.shape} and outputs {outputs.shape}: expected (B, n_input) and (B, n_output)"
+                f"Transformer: inputs {inputs.shape}, outputs {outputs.shape}: expected (B, n_input), (B, n_output)"
             )
         logits = self.decode(shift(outputs), *self.encode(inputs))
         return logits, self.loss(logits, outputs, self.config.reduction)

@@ -4,6 +4,7 @@ import pytest
 
 from models import text
 from models.decoder import Config
+from models.tasks.text import TextTask
 from models.tokenizers import CharTokenizer
 from models.training import Settings, Trainer
 
@@ -28,6 +29,6 @@ def begin(corpus, tmp_path):
         config = CONFIG.replace(**{"V": corpus.tokenizer.vocab_size, **(model or {})})
         settings = Settings(**{**SETTINGS.__dict__, **changes})
         (tmp_path / folder).mkdir(exist_ok=True)
-        return Trainer(config, settings, corpus, tmp_path / folder, None, eager=eager)
+        return Trainer(TextTask(config, corpus, None), settings, tmp_path / folder, eager=eager)
 
     return make

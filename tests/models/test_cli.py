@@ -96,7 +96,7 @@ def test_named_sizes_and_the_vocabulary_of_the_text(capsys, verse, tmp_path):
         ["train", "--config", "micro", "--text", str(verse), "--steps", "2", "--out", str(tmp_path / "run"), "--eager"]
     )
     assert code == 0
-    config = checkpoint.load(tmp_path / "run").state["config"]
+    config = checkpoint.load(tmp_path / "run").state["task"]["config"]
     letters = len(set(verse.read_text()))
     assert (config["D"], config["L"], config["C"]) == (16, 1, 16)
     assert config["V"] == letters + 1  # and the unknown
@@ -115,8 +115,8 @@ def test_switches_reach_the_model_and_the_settings(verse, tmp_path):
     )
     assert main(["train", "--text", str(verse), "--out", str(tmp_path / "run"), *TINY, *arguments]) == 0
     state = checkpoint.load(tmp_path / "run").state
-    config, settings = state["config"], state["settings"]
-    assert state["tokenizer"]["kind"] == "word"
+    config, settings = state["task"]["config"], state["settings"]
+    assert state["task"]["tokenizer"]["kind"] == "word"
     expected = {"residual": "pre-norm", "norm": "affine", "activation": "gelu", "dropout": 0.25, "causal": False}
     expected |= {"positions": False, "bias": False, "attention_bias": True, "tied": True, "final_norm": True}
     assert {k: config[k] for k in expected} == expected
@@ -191,11 +191,11 @@ def test_the_text_is_read_anew_and_must_be_the_same(capsys, tmp_path):
         (["--stepz", "5"], "unrecognized arguments: --stepz"),
         (["--step", "5"], "unrecognized arguments: --step"),  # no guessing
         (["--steps", "many"], "argument --steps: invalid int value: 'many'"),
-        (["--steps", "0"], "steps = 0: 1 or more is needed"),
+        (["--steps", "0"], "steps = 0: a whole number of 1 or more is needed"),
         (["--task", "copy"], "argument --task: invalid choice: 'copy'"),
         (["--config", "toth-huge"], "argument --config: invalid choice: 'toth-huge'"),
         (["--D", "31"], "D = 31 is not divisible by H = 2"),
-        (["--L", "0"], "L = 0: sizes must be whole numbers of 1 or more"),
+        (["--L", "0"], "L = 0: a whole number of 1 or more is needed"),
         (["--C", "5000"], "the text is too short"),
         (["--dropout", "1.5"], "dropout = 1.5"),
         (["--lr", "-1"], "lr = -1.0: 0 or more is needed"),
@@ -209,7 +209,7 @@ def test_the_text_is_read_anew_and_must_be_the_same(capsys, tmp_path):
         (["--layer-lr", "1,2,3"], "3 learning rates for 2 layers"),
         (["--head-lr", "1;2"], "argument --head-lr: '1;2' is not a list of numbers"),
         (["--text", "/nowhere/at/all.txt"], "/nowhere/at/all.txt: there is no such file"),
-        (["--seed", "-1"], "seed = -1: 0 or more is needed"),
+        (["--seed", "-1"], "seed = -1: a whole number of 0 or more is needed"),
     ],
 )
 def test_what_cannot_be_is_one_sentence(capsys, verse, tmp_path, arguments, sentence):
@@ -355,7 +355,7 @@ def test_samples_that_cannot_be(capsys, run, arguments, sentence):
 
 def test_a_sample_of_no_run(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    assert "there is no run in runs/" in refused(capsys, "sample")
+    assert "there is no run of python -m models train in runs/" in refused(capsys, "sample")
     assert "holds no checkpoint" in refused(capsys, "sample", tmp_path)
 
 

@@ -268,8 +268,8 @@ def test_a_model_without_data_tells_the_shapes():
     ("changes", "sentence"),
     [
         ({"D": 30}, "D = 30 is not divisible by H = 4"),
-        ({"L": 0}, "L = 0: sizes must be whole numbers of 1 or more"),
-        ({"C": 9.5}, "C = 9.5: sizes must be whole"),
+        ({"L": 0}, "L = 0: a whole number of 1 or more is needed"),
+        ({"C": 9.5}, "C = 9.5: a whole number"),
         ({"residual": "post-norm"}, "residual = 'post-norm': choose one of literal, once, pre-norm"),
         ({"norm": "batch"}, "norm = 'batch'"),
         ({"activation": "tanh"}, "activation = 'tanh'"),

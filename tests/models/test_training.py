@@ -205,7 +205,7 @@ def test_as_many_rates_as_layers_or_heads(rates, sentence):
 
 def test_evaluation_is_the_mean_over_every_held_out_token(begin):
     trainer = begin()
-    tokens, C = trainer.corpus.heldout, trainer.config.C
+    tokens, C = trainer.task.corpus.heldout, trainer.config.C
     losses = {}
     for start in [*range(0, len(tokens) - 1 - C, C // 2), len(tokens) - 1 - C]:
         logits, _ = trainer.model(tensor(tokens[start : start + C][None]))
@@ -318,7 +318,7 @@ def test_a_gradient_that_overflows_is_named(begin):
 @pytest.mark.parametrize(
     ("changes", "sentence"),
     [
-        ({"steps": 0}, "steps = 0: 1 or more is needed"),
+        ({"steps": 0}, "steps = 0: a whole number of 1 or more is needed"),
         ({"batch_size": -1}, "batch_size = -1"),
         ({"lr": -0.1}, "lr = -0.1: 0 or more"),
         ({"lr": math.nan}, "lr = nan"),
@@ -335,6 +335,6 @@ def test_settings_that_make_no_run(changes, sentence):
 def test_another_text_is_not_gone_on_with(begin, corpus):
     trainer = begin()
     saved = checkpoint.load(trainer.save().parent.parent)
-    trainer.corpus = Corpus(corpus.tokenizer, corpus.train[::-1], corpus.heldout, 1, 1)
+    trainer.task.corpus = Corpus(corpus.tokenizer, corpus.train[::-1], corpus.heldout, 1, 1)
     with pytest.raises(checkpoint.CheckpointError, match="trained on another text"):
         trainer.restore(saved)

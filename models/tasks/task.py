@@ -1,0 +1,105 @@
+"""What a task is: data, a model for it, its loss, and what there is to show at the end. `--task` names one."""
+
+import hashlib
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from tinytensor import Tensor, nn
+from tinytensor.nn import functional
+
+from ..text import IGNORE_INDEX
+
+
+class Task:
+    """One task with its data read and its model's configuration known.
+
+    Subclasses say what `train` needs (the data's options, batches, the final report), the Trainer does the rest. Models
+    are called with a batch and give (logits, loss).
+    """
+
+    name: str
+    summary: str  # one sentence for --help
+    Config: type
+    Model: type[nn.Module]
+    CONFIGS: dict  # configurations by name; `default` is one of the names
+    default: str
+    examples: str  # what a batch consists of, in the plural
+    chosen_by_data: tuple[str, ...] = ()  # fields of the configuration that the data decide and nobody else
+
+    def __init__(self, config):
+        self.config = config
+
+    # --------------------------------------------------------------------------------------------- from where it comes
+
+    @classmethod
+    def add_options(cls, group) -> None:
+        """Options of this task's data, added to a group of an argument parser."""
+        raise NotImplementedError
+
+    @classmethod
+    def begin(cls, config, given: dict, name: str) -> "Task":
+        """The task from the options that were given, with the configuration called `name` and changed by them."""
+        raise NotImplementedError
+
+    @classmethod
+    def restore(cls, state: dict) -> "Task":
+        """The task as `state()` described it, its data read anew."""
+        raise NotImplementedError
+
+    @classmethod
+    def recipe(cls, config, given: dict) -> dict:
+        """Settings that this task prefers to the usual ones, unless told."""
+        return {}
+
+    def state(self) -> dict:
+        """What `restore` needs beside the configuration, as JSON can hold it."""
+        raise NotImplementedError
+
+    def fingerprint(self) -> dict:
+        """By which the data are known again: {"tokens", "sha256"}."""
+        raise NotImplementedError
+
+    # ------------------------------------------------------------------------------------------------ for the Trainer
+
+    def build(self) -> nn.Module:
+        return self.Model(self.config)
+
+    averages = True  # is the model's loss a mean over the counted targets? else their sum
+
+    def batches(self, batch_size: int, generator: np.random.Generator):
+        """Endless training batches: next() gives arrays; state_dict() and load_state_dict() keep the place."""
+        raise NotImplementedError
+
+    def heldout_batches(self, batch_size: int) -> Iterable[tuple[np.ndarray, ...]]:
+        """Batches that count every held-out target once."""
+        raise NotImplementedError
+
+    def counted(self, x: np.ndarray, y: np.ndarray) -> int:
+        """How many targets of a batch the loss counts."""
+        return int((y != IGNORE_INDEX).sum())
+
+    def sum_of_losses(self, model: nn.Module, x: Tensor, y: Tensor) -> Tensor:
+        """The cross-entropy of a held-out batch, summed over the counted targets."""
+        logits, _ = model(x)
+        return functional.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=IGNORE_INDEX, reduction="sum")
+
+    # ----------------------------------------------------------------------------------------------------- for people
+
+    def describe(self) -> list[str]:
+        """Lines about the data."""
+        raise NotImplementedError
+
+    def marks(self) -> dict[str, float]:
+        """Held-out losses to compare with, by name."""
+        return {}
+
+    def finish(self, model: nn.Module, folder: Path, rows: list[dict], seed: int) -> None:
+        """Print the results and draw the pictures. `rows` are those of the log."""
+        raise NotImplementedError
+
+
+def fingerprint(*arrays: np.ndarray) -> dict:
+    digest = hashlib.sha256(b"|".join(array.tobytes() for array in arrays)).hexdigest()
+    return {"tokens": sum(array.size for array in arrays), "sha256": digest}

@@ -1,0 +1,107 @@
+"""`--task text`: the decoder of document 003 learns to continue a text."""
+
+import math
+import sys
+from pathlib import Path
+
+from .. import report, text
+from ..decoder import CONFIGS, Config, Decoder
+from ..generate import write
+from ..ngram import baselines
+from ..text import Corpus, TextError
+from ..tokenizers import KINDS, tokenizer_from_dict
+from .task import Task, fingerprint
+
+MADE_FOR_CHARACTERS = ("nano", "micro")
+
+
+class TextTask(Task):
+    name = "text"
+    summary = "The decoder of document 003 learns to continue a text; by default Python's own language reference."
+    Config, Model, CONFIGS, default = Config, Decoder, CONFIGS, "toth-tiny"
+    examples = "windows"
+
+    def __init__(self, config: Config, corpus: Corpus, file: str | None):
+        super().__init__(config)
+        self.corpus, self.file = corpus, file
+
+    @classmethod
+    def add_options(cls, group):
+        group.add_argument("--text", metavar="FILE", type=Path, help="learn from a UTF-8 file of your own")
+        kinds = "what a token is (default: bpe; char for nano and micro)"
+        group.add_argument("--tokenizer", choices=list(KINDS), help=kinds)
+
+    @classmethod
+    def begin(cls, config, given, name):
+        kind = given.get("tokenizer", "char" if name in MADE_FOR_CHARACTERS else "bpe")
+        vocabulary = config.V if kind == "bpe" else given.get("V")  # characters and words: all there are, unless told
+        file = str(given["text"].resolve()) if "text" in given else None
+        corpus = text.prepare(_documents(file), KINDS[kind], vocabulary)
+        V = corpus.tokenizer.vocab_size
+        if "V" in given and given["V"] != V:
+            raise TextError(f"--V {given['V']}: this text has only {V} different tokens ({kind}); leave --V out")
+        text.check_context(corpus.train, corpus.heldout, config.C)
+        return cls(config.replace(V=V), corpus, file)
+
+    @classmethod
+    def restore(cls, state):
+        corpus = text.prepare(_documents(state["file"]), tokenizer_from_dict(state["tokenizer"]))
+        return cls(Config(**state["config"]), corpus, state["file"])
+
+    @classmethod
+    def recipe(cls, config, given):
+        """AdamW needs smaller steps for a wider model, eq. (18) as it stands large ones and no decay.
+
+        The rate and the decay of 0.1 are the best of ten runs of toth-tiny on the default corpus.
+        """
+        sgd = given.get("optimizer") == "sgd"
+        return {"lr": 1.5, "weight_decay": 0.0} if sgd else {"lr": 0.48 / config.D}
+
+    def state(self):
+        return {"tokenizer": self.corpus.tokenizer.to_dict(), "file": self.file}
+
+    def fingerprint(self):
+        return fingerprint(self.corpus.train, self.corpus.heldout)
+
+    def batches(self, batch_size, generator):
+        return text.Batches(self.corpus.train, self.config.C, batch_size, generator)
+
+    def heldout_batches(self, batch_size):
+        """Windows overlap by half, so that each token has at least C / 2 tokens before it (but for the first ones)."""
+        C = self.config.C
+        return text.evaluation_batches(self.corpus.heldout, C, batch_size, max(1, C // 2))
+
+    def describe(self):
+        corpus, title = self.corpus, self.file or "Python's language reference"
+        return [
+            f"text: {title}, {corpus.train_characters:,} characters and {corpus.heldout_characters:,} held out",
+            f"tokens: {corpus.tokenizer}, {len(corpus.train):,} and {len(corpus.heldout):,}",
+        ]
+
+    def marks(self):
+        V = self.config.V
+        return {"uniform": math.log(V)} | baselines(self.corpus.train, self.corpus.heldout, V)
+
+    def finish(self, model, folder, rows, seed):
+        """The result beside the n-gram models; pictures of the loss and the attention, and a sample."""
+        corpus, marks, heldout = self.corpus, self.marks(), rows[-1]["heldout_loss"]
+        print("\nheld-out loss in nats per token")
+        for name, value in [*marks.items(), ("this model", heldout)]:
+            print(f"  {name:<22}{value:.3f}{'' if name == 'this model' else f'   ({value - heldout:+.3f})'}")
+        print(f"  this model, per character: {heldout * len(corpus.heldout) / corpus.heldout_characters:.3f}\n")
+        report.draw_loss(folder / "loss.png", rows, marks)
+        shown = [int(i) for i in corpus.heldout[: min(self.config.C, 32)]]
+        labels = [corpus.tokenizer.decode([i]).replace("\n", "\\n").replace(" ", "␣") for i in shown]
+        report.draw_attention(folder / "attention.png", report.attention_maps(model, shown), labels, labels)
+        written = write(model, corpus.tokenizer, "\n", count=200, temperature=0.8, seed=seed)
+        (folder / "sample.txt").write_text(written + "\n", encoding="utf-8")
+        print(f"a sample:\n{written}\n")
+        print(f"written to {folder}: log.csv, loss.png, attention.png, sample.txt and checkpoints")
+        print(f"more samples: python -m models sample {folder} --prompt 'The'")
+
+
+def _documents(file: str | None) -> list[str]:
+    """The texts to learn from."""
+    if file is None:
+        return text.default_corpus()
+    return [text.read_text(file, lambda note: print(note, file=sys.stderr))]
