@@ -16,7 +16,7 @@ from .claims import KINDS, PARTS, Result
 
 TRUST = (
     "Every claim trusts CPython and the source text of this package. SymPy's diff and its arithmetic stand behind what "
-    "is derived, the index calculus (part index, tested by expanding its rules at small sizes) behind what holds for any "
+    "is derived, the index calculus (part index, whose rules are expanded at small sizes) behind what holds for any "
     "size, Numba behind what is run on the engine's compiled kernels. No proof kernel checks the proofs."
 )
 
