@@ -48,7 +48,7 @@ class Opaque(sympy.Function):
 
 FLOATS = {name: on_floats for name, (on_floats, _) in _FUNCTIONS.items()}
 OPAQUE = {name: type(name, (Opaque,), {}) for name in _FUNCTIONS}
-_NAMES = {kind: name for name, kind in OPAQUE.items()} | {
+NAMES = {kind: name for name, kind in OPAQUE.items()} | {
     getattr(sympy, name): name for name in _FUNCTIONS if name != "sqrt"
 }
 
@@ -85,7 +85,7 @@ class _Proof:
         return self.flattened[expr]
 
     def _flat(self, expr):
-        name = _NAMES.get(expr.func)
+        name = NAMES.get(expr.func)
         if expr.is_Add or expr.is_Mul:
             return expr.func(*(self.flat(a) for a in expr.args))
         if expr.is_Pow:

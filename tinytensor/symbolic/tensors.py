@@ -1,0 +1,67 @@
+"""Tensors whose elements are formulas: made by `symbols`, read by `latex`."""
+
+import random
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+import sympy
+
+from tinytensor.symbolic.scalars import Exact, Symbolic
+from tinytensor.tensor import Tensor
+
+_STEPS = 509  # witnesses are multiples of 1/509: a prime, so that sums and products rarely meet
+
+
+def symbols(name: str, *shape, witness=None, positive: bool = False) -> Tensor:
+    """A tensor of symbols name_0, name_1, ... with a witness for each, for proofs.
+
+    Witnesses are fractions between -2 and 2 (0 and 2 if `positive`), no two alike, drawn from a generator that the
+    name seeds; or give them: an array or nested lists of the tensor's shape. They decide comparisons only.
+    """
+    shape = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
+    values = np.empty(shape, object)
+    if witness is None:
+        low = 1 if positive else -2 * _STEPS
+        steps = [n for n in range(low, 2 * _STEPS) if n]
+        numbers = [Fraction(n, _STEPS) for n in random.Random(name).sample(steps, values.size)]
+    else:
+        numbers = np.broadcast_to(np.asarray(witness, object), shape).reshape(-1)
+    flat = values.reshape(-1)
+    for i, number in enumerate(numbers):
+        flat[i] = Symbolic(sympy.Symbol(f"{name}_{i}" if shape else name), number)
+    return Tensor(values)
+
+
+def latex(x: Tensor) -> str:
+    r"""The values of x as LaTeX: a formula for 0-d, a row for 1-d, a matrix for 2-d, nested brackets beyond.
+
+    Formulas are brought to one fraction, with common factors cancelled: what a kernel computes in ten steps is read
+    better as the closed form it amounts to.
+    """
+    return _latex(x.detach().numpy())
+
+
+def _latex(values: np.ndarray) -> str:
+    if values.ndim == 0:
+        return sympy.latex(_readable(values[()]))
+    if values.ndim == 1:
+        return _rows([" & ".join(map(_latex_of, values))])
+    if values.ndim == 2:
+        return _rows([" & ".join(map(_latex_of, row)) for row in values])
+    return r"\left[" + r",\; ".join(_latex(block) for block in values) + r"\right]"
+
+
+def _latex_of(value) -> str:
+    return sympy.latex(_readable(value))
+
+
+def _rows(rows: list[str]) -> str:
+    return r"\begin{bmatrix} " + r" \\ ".join(rows) + r" \end{bmatrix}"
+
+
+def _readable(value) -> sympy.Expr:
+    if not isinstance(value, Exact):
+        return sympy.sympify(value.item() if isinstance(value, np.generic) else value)
+    formula = value.formula()
+    return sympy.factor(sympy.powsimp(sympy.cancel(sympy.together(formula))))
