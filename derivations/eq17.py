@@ -1,0 +1,282 @@
+r"""Equation (17) of document 003 for any sizes: the gradients of its equations (1) to (16), derived by differentiation.
+
+The source is followed line by line: three programs (`embedding`, `block`, `head`) hold its equations as definitions, in
+its letters, corrected where it errs (each correction says so next to the line). `adjoint` of derivations.index then
+differentiates every line with SymPy's diff and adds up, over all lines that use a name, what comes back through them.
+The result has the form that one writes by hand, in cached interim results of the forward pass. Every gradient is then
+proved equal to the closed form of `embedding_closed`, `block_closed` or `head_closed`, which were written by hand.
+All sizes stay symbols: no statement here depends on a number.
+
+    C  positions   D  width   H  heads   K  width of a head   F  width of the feed-forward   V  vocabulary   L  layers
+
+How the letters are read. The source has some of them twice; here an index m runs over positions in (3) to (6) and over
+the vocabulary from (11) on, as it does there. Left superscript: the head. The products Z Q, Z K and Z V of one position
+and one head have names of their own, since their gradients are used twice. σ is the softmax over m (the source's norms
+divide by another σ, the variance, which is s here). K D/H = D is not assumed.
+
+Mask: (4) adds M_im in {0, -∞} before the exponential; here e_im = M_im exp S_im with M_im in {1, 0}, which is the same
+(exp(-∞) = 0) and keeps ∞ out of the algebra. No property of M, w, N or t is used but that they are not learned; so the
+results hold for any mask, with any positions left out of the loss, and for tokens that occur more than once.
+
+max(0, x) has the derivative θ(x) = 1 where x > 0, else 0, at 0 as well.
+
+To plant a mistake: `derive(...)` returns `Derivation(embedding, block, head)`; each of its programs has
+`replaced(name, change)`, each `*_closed()` is a dict {entry: Closed(form, through)}. `check(program, closed)` proves all
+of a dict, or raises Refuted with a counterexample. `derive` takes the forward programs, so a mistake may go there too.
+"""
+
+from dataclasses import dataclass
+
+from sympy import Expr, Rational, Symbol, exp, log, sqrt
+
+from derivations.claims import INDEX, SYMPY, Evidence, Refuted, claim
+from derivations.index import (
+    Array,
+    Definition,
+    Index,
+    Program,
+    Size,
+    adjoint,
+    contract,
+    d,
+    delta,
+    equal,
+    fits,
+    normal,
+    relu,
+    step,
+    tex,
+    text,
+    total,
+    uses,
+)
+
+RESIDUALS = ("literal", "once", "pre-norm")  # how (1), (9) and (10) are read: see models/decoder.py
+
+# ---- letters --------------------------------------------------------------------------------------------------------
+
+C, D, H = Size("C", "i m p"), Size("D", "j n"), Size("H", "h")
+nK, nF, nV, nL = Size("K", "k"), Size("F", "l"), Size("V", "m u"), Size("L", "λ")  # Q, K, V, F are weights in the code
+
+i, m = Index("i", C), Index("m", C)  # positions: i attends to m
+j, n = Index("j", D), Index("n", D)  # components of the model's vectors
+h, k, l = Index("h", H), Index("k", nK), Index("l", nF)  # heads, components within a head, units of the feed-forward
+u, u_ = Index("m", nV), Index("u", nV)  # the vocabulary: the source's m again, from (11) on
+t_ = Index("k", nV)  # rows of E: the source's k in E_k^j
+
+ε, N = Symbol("epsilon", positive=True), Symbol("N", positive=True)  # of the norms; number of counted positions
+
+t, y = Array("t", (C,), values=nV), Array("y", (C,), values=nV)  # tokens, and those that are to be predicted
+w = Array("w", (C,))  # 1 where a position counts, 0 where it is padding
+M = Array("M", (C, C))  # 1 where i may attend to m, 0 where not
+E, P = Array("E", (nV, D), "_^"), Array("P", (C, D), "_^")
+Q, K, V = (Array(name, (H, D, nK), "<_^") for name in "QKV")  # X_j^k of the source for each head; lower index first
+W = Array("W", (H, nK, D), "__^")
+F, b = Array("F", (D, nF), "_^"), Array("b", (nF,), "^")
+G, c = Array("G", (nF, D), "_^"), Array("c", (D,), "^")
+O = Array("O", (D, nV), "_^")
+
+X = Array("X", (C, D), "_^")  # what a block gets: (1), or Z' of the block before
+Z = Array("Z", (C, D), "_^")
+ZQ, ZK, ZV = (Array(f"Z{name}", (H, C, nK), "<_^", text=f"(Z{name})") for name in "QKV")
+S, e, σ = Array("S", (H, C, C), "<__"), Array("e", (H, C, C), "<__"), Array("σ", (H, C, C), "<__", tex=r"\sigma")
+T = Array("T", (H, C), "<_")
+Y = Array("Y", (H, C, nK), "<_^")
+A = Array("A", (C, D), "_^")
+X0 = Array("X0", (C, D), "_^", text="X⁰", tex=r"X^{(0)}")  # only where the embedding is normalised once: (1) as it is
+Zhat = Array("Zhat", (C, D), "_^", text="Ẑ", tex=r"\hat{Z}")
+Zbar = Array("Zbar", (C, D), "_^", text="Z̄", tex=r"\bar{Z}")
+f, R = Array("f", (C, nF), "_^"), Array("R", (C, nF), "_^")
+Zp = Array("Zp", (C, D), "_^", text="Z'", tex="Z'")
+
+logits = Array("L", (C, nV), "_^")
+num, den = Array("num", (C, nV), "_^", tex=r"\mathrm{num}"), Array("den", (C,), tex=r"\mathrm{den}")
+q = Array("q", (C, nV), "_^")
+loss_i, loss = Array("loss_i", (C,), text="𝓛", tex=r"\mathcal{L}"), Symbol("loss", real=True)
+
+
+# ---- equations (1) to (16) ------------------------------------------------------------------------------------------
+
+
+def norm_names(hat: bool = False) -> tuple[Array, ...]:
+    """Mean μ, deviation v, variance s and r = 1/sqrt(s + ε): with a hat for the norm of Ẑ, without for the first."""
+    names = []
+    for letter, shown, latex, sizes in (
+        ("mu", "μ", r"\mu", (C,)),
+        ("v", "v", "v", (C, D)),
+        ("s", "s", "s", (C,)),
+        ("r", "r", "r", (C,)),
+    ):
+        text, tex = (shown + "\N{COMBINING CIRCUMFLEX ACCENT}", rf"\hat{{{latex}}}") if hat else (shown, latex)
+        names.append(Array(letter + "hat" * hat, sizes, "_^"[: len(sizes)], text=text, tex=tex))
+    return tuple(names)
+
+
+def normalised(p: Program, x: Array, z: Array, hat: bool = False, source: str = "after (1)") -> None:
+    """z = (x - <x>) / sqrt(variance of x + ε), row by row."""
+    mu, v, s, r = norm_names(hat)
+    p.let(mu[i], total(x[i, j], j) / D, source)
+    p.let(v[i, j], x[i, j] - mu[i], source)
+    p.let(s[i], total(v[i, j] ** 2, j) / D, source)
+    p.let(r[i], (s[i] + ε) ** Rational(-1, 2), source, "without ε a constant vector is divided by zero")
+    p.let(z[i, j], v[i, j] * r[i], source)
+
+
+def embedding(residual: str = "literal") -> Program:
+    """Equation (1): tokens to what the first block gets."""
+    p = Program([E[t_, j], P[i, j]], [t, ε])
+    raw = X0 if residual == "once" else X
+    p.let(raw[i, j], E[t[i], j] + P[i, j], "(1)")
+    if residual == "once":  # only here; the other readings normalise at the start of each block
+        normalised(p, X0, X)
+    return p
+
+
+def block(residual: str = "literal") -> Program:
+    """The norm after (1), and (2) to (10): one layer, X to Z'."""
+    p = Program([X[i, j], Q[h, j, k], K[h, j, k], V[h, j, k], W[h, k, j], F[j, l], b[l], G[l, j], c[j]], [M, ε])
+    z, kept = attended(residual)
+    if z == Z:
+        normalised(p, X, Z)
+    p.let(ZQ[h, i, k], total(z[i, j] * Q[h, j, k], j), "(2)")
+    p.let(ZK[h, i, k], total(z[i, j] * K[h, j, k], j), "(2)")
+    p.let(ZV[h, i, k], total(z[i, j] * V[h, j, k], j), "(2)")
+    p.let(
+        S[h, i, m],
+        total(ZQ[h, i, k] * ZK[h, m, k], k) / sqrt(nK),
+        "(3)",
+        "i attends to m, so Q belongs to i and K to m; S is C x C, not D x D",
+    )
+    p.let(e[h, i, m], M[i, m] * exp(S[h, i, m]), "(4), (5)", "(5) tests j <= i, but j is not an index of M: m <= i")
+    p.let(T[h, i], total(e[h, i, m], m), "(6)")
+    p.let(σ[h, i, m], e[h, i, m] / T[h, i], "(6)", "of the masked S', over m")
+    p.let(Y[h, i, k], total(σ[h, i, m] * ZV[h, m, k], m), "(6)", "m runs over positions: times Z V, not the weight V")
+    p.let(A[i, j], total(Y[h, i, k] * W[h, k, j], h, k), "(7), (8)")  # row (h - 1) K + k of W, see `concatenation`
+    p.let(Zhat[i, j], kept[i, j] + A[i, j], "(9)")
+    normalised(p, Zhat, Zbar, hat=True, source="after (9)")
+    p.let(f[i, l], total(Zbar[i, j] * F[j, l], j) + b[l], "(10)")
+    p.let(R[i, l], relu(f[i, l]), "(10)")
+    p.let(Zp[i, j], Zhat[i, j] + total(R[i, l] * G[l, j], l) + c[j], "(10)")
+    return p
+
+
+def attended(residual: str) -> tuple[Array, Array]:
+    """What Q, K and V are multiplied by, and what (9) adds to."""
+    if residual not in RESIDUALS:
+        raise ValueError(f"residual = {residual!r}: choose one of {', '.join(RESIDUALS)}")
+    return {"literal": (Z, Z), "once": (X, X), "pre-norm": (Z, X)}[residual]
+
+
+def head() -> Program:
+    """Equations (11) to (16): Z' of the last block to the loss."""
+    p = Program([Zp[i, j], O[j, u]], [y, w, N])
+    p.let(logits[i, u], total(Zp[i, j] * O[j, u], j), "(11)", "a probability distribution only after (14)")
+    p.let(num[i, u], exp(logits[i, u]), "(14)")
+    p.let(den[i], total(num[i, u], u), "(14)", "the sum is of exp L, over an index of its own")
+    p.let(q[i, u], num[i, u] / den[i], "(14)")
+    p.let(loss_i[i], -log(q[i, y[i]]), "(12)")  # with (15) this is (13)
+    p.let(loss, total(w[i] * loss_i[i], i) / N, "(16)")
+    return p
+
+
+# ---- equation (17) --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Derivation:
+    """The three programs, each followed by its adjoints: what was asked for is the adjoints of the parameters."""
+
+    embedding: Program  # from the adjoint of X: those of E and P
+    block: Program  # from the adjoint of Z': those of X and of the weights of one layer
+    head: Program  # from the loss: those of the logits, O and Z'
+
+
+def derive(residual: str = "literal", embedding=embedding, block=block, head=head) -> Derivation:
+    """Differentiate the three programs (functions that make them: another one may be given to plant a mistake)."""
+    return Derivation(adjoint(embedding(residual), X), adjoint(block(residual), Zp), adjoint(head(), loss))
+
+
+# ---- the same, written by hand --------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Closed:
+    """What one would write for a gradient, and the names whose definitions are put in to prove it."""
+
+    form: Expr
+    through: tuple[Array, ...] = ()
+
+
+def head_closed() -> dict[Expr, Closed]:
+    """Softmax minus one-hot, over N, where a position counts; then two products."""
+    return {
+        d(logits)[i, u]: Closed(
+            w[i] / N * (q[i, u] - delta(u, y[i])), (num, q, d(num), d(den), d(q), d(loss_i), d(loss))
+        ),
+        d(O)[j, u]: Closed(total(Zp[i, j] * d(logits)[i, u], i)),
+        d(Zp)[i, j]: Closed(total(O[j, u] * d(logits)[i, u], u)),
+    }
+
+
+def norm_closed(z: Array, x: Array, hat: bool = False) -> Closed:
+    """The adjoint of x from that of z = norm(x): r (dz - <dz> - z <z dz>), with r = 1/sqrt(s + ε)."""
+    mu, v, s, r = norm_names(hat)
+    dz = d(z)
+    form = r[i] * (dz[i, j] - total(dz[i, j], j) / D - z[i, j] * total(z[i, j] * dz[i, j], j) / D)
+    return Closed(form, (mu, v, z, d(mu), d(v), d(s), d(r)))
+
+
+def block_closed(residual: str = "literal") -> dict[Expr, Closed]:
+    """Feed-forward, norm, output projection, attention, and what comes back to X through all of them."""
+    z, kept = attended(residual)
+    middle = norm_closed(Zbar, Zhat, hat=True)
+    branches = total(Q[h, j, k] * d(ZQ)[h, i, k] + K[h, j, k] * d(ZK)[h, i, k] + V[h, j, k] * d(ZV)[h, i, k], h, k)
+    closed = {
+        # (10): the feed-forward
+        d(c)[j]: Closed(total(d(Zp)[i, j], i)),
+        d(G)[l, j]: Closed(total(R[i, l] * d(Zp)[i, j], i)),
+        d(f)[i, l]: Closed(step(f[i, l]) * total(G[l, j] * d(Zp)[i, j], j), (d(R),)),
+        d(b)[l]: Closed(total(d(f)[i, l], i)),
+        d(F)[j, l]: Closed(total(Zbar[i, j] * d(f)[i, l], i)),
+        d(Zbar)[i, j]: Closed(total(F[j, l] * d(f)[i, l], l)),
+        # after (9): the norm, and the residual beside it
+        d(Zhat)[i, j]: Closed(d(Zp)[i, j] + middle.form, middle.through),
+        # (7), (8): the output projection
+        d(W)[h, k, j]: Closed(total(Y[h, i, k] * d(Zhat)[i, j], i), (d(A),)),
+        d(Y)[h, i, k]: Closed(total(W[h, k, j] * d(Zhat)[i, j], j), (d(A),)),
+        # (6): the softmax
+        d(σ)[h, i, m]: Closed(total(ZV[h, m, k] * d(Y)[h, i, k], k)),
+        d(S)[h, i, m]: Closed(σ[h, i, m] * (d(σ)[h, i, m] - total(σ[h, i, m] * d(σ)[h, i, m], m)), (e, σ, d(e), d(T))),
+        # (3): the scores
+        d(ZQ)[h, i, k]: Closed(total(ZK[h, m, k] * d(S)[h, i, m], m) / sqrt(nK)),
+        d(ZK)[h, m, k]: Closed(total(ZQ[h, i, k] * d(S)[h, i, m], i) / sqrt(nK)),
+        d(ZV)[h, m, k]: Closed(total(σ[h, i, m] * d(Y)[h, i, k], i)),
+        # (2): the weights of the heads
+        d(Q)[h, j, k]: Closed(total(z[i, j] * d(ZQ)[h, i, k], i)),
+        d(K)[h, j, k]: Closed(total(z[i, j] * d(ZK)[h, i, k], i)),
+        d(V)[h, j, k]: Closed(total(z[i, j] * d(ZV)[h, i, k], i)),
+    }
+    # (9) and the three branches meet in what was attended to; then the norm
+    closed[d(z)[i, j]] = Closed(branches + (d(Zhat)[i, j] if kept == z else 0))
+    if z == Z:
+        first = norm_closed(Z, X)
+        closed[d(X)[i, j]] = Closed(first.form + (d(Zhat)[i, j] if kept == X else 0), first.through)
+    return closed
+
+
+def embedding_closed(residual: str = "literal") -> dict[Expr, Closed]:
+    """Rows of E collect from every position that holds their token; P from its own position."""
+    raw = X0 if residual == "once" else X
+    closed = {
+        d(E)[t_, j]: Closed(total(delta(t_, t[i]) * d(raw)[i, j], i)),
+        d(P)[i, j]: Closed(d(raw)[i, j]),
+    }
+    if residual == "once":
+        closed[d(X0)[i, j]] = norm_closed(X, X0)
+    return closed
+
+
+def check(program: Program, closed: dict[Expr, Closed]) -> None:
+    """Prove every closed form of a dict, for all sizes, or raise Refuted with a counterexample."""
+    for left, by_hand in closed.items():
+        equal(program, left, by_hand.form, by_hand.through)
