@@ -86,9 +86,15 @@ def shapes(c: dict) -> dict[str, tuple]:
     return found
 
 
+def value(c: dict, name: str, shape: tuple) -> np.ndarray:
+    """Values of one parameter: about 1 for gamma, so that rows stay as different as they came, else about 0."""
+    if c["bare"] and name.endswith(BARE):
+        return np.zeros(shape)
+    return 1 + draw(name, *shape) / 2 if name.endswith("norm.weight") else draw(name, *shape)
+
+
 def weights(c: dict) -> dict[str, np.ndarray]:
-    """Values for all of them; the feed-forward biases 0 if the case is `bare`."""
-    return {name: draw(name, *shape) * (not (c["bare"] and name.endswith(BARE))) for name, shape in shapes(c).items()}
+    return {name: value(c, name, shape) for name, shape in shapes(c).items()}
 
 
 def encoding(n: int, d_model: int) -> list[list[float]]:
@@ -117,13 +123,13 @@ def in_pytorch(torch, changes: dict, lengths) -> dict[str, np.ndarray]:
         W = [p[f"{name}.W_{x}"].transpose(1, 2).reshape(-1, d) for x in "QKV"]
         made = {"in_proj_weight": torch.cat(W), "out_proj.weight": p[f"{name}.W_O"].T}
         if not c["bare"]:
-            beta = [p.get(f"{name}.beta_{x}", torch.zeros(d).double()) for x in "QKVO"]
+            beta = [p.get(f"{name}.beta_{x}", torch.zeros(d, dtype=torch.float64)) for x in "QKVO"]
             made |= {"in_proj_bias": torch.cat(beta[:3]), "out_proj.bias": beta[3]}
         return made
 
     def norm(name):
-        made = {"weight": p.get(f"{name}.weight", torch.ones(d).double())}
-        return made if c["bare"] else made | {"bias": p.get(f"{name}.bias", torch.zeros(d).double())}
+        made = {"weight": p.get(f"{name}.weight", torch.ones(d, dtype=torch.float64))}
+        return made if c["bare"] else made | {"bias": p.get(f"{name}.bias", torch.zeros(d, dtype=torch.float64))}
 
     def ffn(name):
         made = {"linear1.weight": p[f"{name}.W_1"].T, "linear2.weight": p[f"{name}.W_2"].T}
@@ -157,7 +163,7 @@ def in_pytorch(torch, changes: dict, lengths) -> dict[str, np.ndarray]:
         X = p["W_Embedding"][tokens] * math.sqrt(d)
         if c["begin"] == "zero":
             X = X.masked_fill((tokens == BEGIN)[..., None], 0.0)
-        return X + torch.tensor(encoding(tokens.shape[1], d)).double() if c["positions"] else X
+        return X + torch.tensor(encoding(tokens.shape[1], d), dtype=torch.float64) if c["positions"] else X
 
     encoded = run("encoder", embed(inputs), src_key_padding_mask=inputs == PAD)
     n = outputs.shape[1]
