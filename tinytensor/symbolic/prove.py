@@ -57,7 +57,7 @@ class Wrong:
     @property
     def differs(self) -> bool:
         """Are the two different numbers at the sample point (or is it just that no proof was found)?"""
-        return not _close(self.got.witness, self.right.witness)
+        return _differ(self.got.witness, self.right.witness)
 
     def __str__(self):
         if not self.input:
@@ -131,8 +131,8 @@ def _numbers(values: np.ndarray) -> str:
     return " ".join(rounded.split())
 
 
-def _close(a: float, b: float) -> bool:
-    return abs(a - b) <= SAME * max(1.0, abs(a), abs(b))
+def _differ(a: float, b: float) -> bool:
+    return abs(a - b) > SAME * max(1.0, abs(a), abs(b))  # not so where one is NaN: then nothing is known
 
 
 def _proof(name: str, passes: list["_Pass"], start: float) -> Proof:
@@ -379,6 +379,10 @@ class _Pass:
         step.result = out.copy()
         step._hooks = [lambda g: self.arrive(step, g)]
         self.name(step.label, out)
+        for a in args:  # constants may be symbols, too
+            for value in a._data.flat if isinstance(a, Tensor) and a.dtype is OBJECT else [a]:
+                if isinstance(value, Symbolic):
+                    self.values.setdefault(value.expr, value.witness)
         self.steps.append(step)
         for i, edge in enumerate(step.edges):
             if edge is not None:
@@ -515,10 +519,9 @@ class _Pass:
             y = _first(step.op(*args))
             g = symbols("g", *y.shape)
             y.backward(g, create_graph=create_graph)
-        known = {}
-        for a in (*args, g):
-            if isinstance(a, Tensor) and a.dtype is OBJECT:
-                known |= {s.expr: s.witness for s in a._data.flat if not _is_number(s)}
+        known = dict(self.values)
+        for a in (*(a for i, a in enumerate(args) if step.edges[i] is not None), g):
+            known |= {s.expr: s.witness for s in a._data.flat if not _is_number(s)}
         for i, edge in enumerate(step.edges):
             if edge is None:
                 continue
@@ -545,7 +548,7 @@ class _Pass:
             for at in np.ndindex(leaf.shape):
                 tape = 0.0 if leaf.grad is None else Symbolic.of(leaf.grad._data[at]).witness
                 right = self.gradients[name][at].witness
-                if self.counterexample is None and not _is_number(leaf._data[at]) and not _close(tape, right):
+                if self.counterexample is None and not _is_number(leaf._data[at]) and _differ(tape, right):
                     point = {n: _witnesses(x._data) for n, x in self.leaves.items()}
                     self.counterexample = Counterexample(name, at, tape, right, point)
             leaf.grad = None
@@ -585,8 +588,10 @@ def _value(expr: sympy.Expr, values: dict[sympy.Expr, float]) -> float:
                 result = math.prod(args)
             elif expr.is_Pow:
                 result = args[0] ** args[1]
+            elif args:
+                result = FLOATS[NAMES[expr.func]](*args)
             else:
-                result = FLOATS[NAMES[expr.func]](*args) if args else float(expr)
+                result = math.nan if expr.is_Symbol else float(expr)
         except (ArithmeticError, ValueError):  # an overflow, a division by 0: the witness says nothing
             result = math.nan
         values[expr] = result
@@ -616,9 +621,9 @@ def assumptions(run: _Pass) -> list[str]:
             rest.setdefault(label, {})[str(expr.xreplace(_readable(run, expr)))] = None
     lines = []
     for step in run.steps:
-        cut = [v for v in step.result.flat if _is_number(v)]
-        if step.label in rest and len(rest[step.label]) == step.result.size and all(v == 0 for v in cut):
-            del rest[step.label]  # max(0, .), and the formula that was compared has no name of its own
+        cut = r"\max(0" in step.op.equation and len(rest.get(step.label, ())) == step.result.size
+        if cut:  # what was compared with 0 is a formula inside the operation and has no name of its own
+            del rest[step.label]
             pattern = np.array(["-" if _is_number(v) else "+" for v in step.result.flat])
             signs[f"{step.label} before max(0, .)"] = pattern.reshape(step.result.shape)
             signs.pop(step.label, None)

@@ -52,6 +52,24 @@ def path():
         _paths.open.remove(conditions)
 
 
+class _Reading(threading.local):
+    def __init__(self):
+        self.constants: dict[float, sympy.Expr] = {}
+
+
+_reading = _Reading()
+
+
+@contextmanager
+def reading(constants: dict[float, sympy.Expr]):
+    """Read these floats as the numbers that they stand for and can only round: 0.70710678... as the root of 1/2."""
+    before, _reading.constants = _reading.constants, constants
+    try:
+        yield
+    finally:
+        _reading.constants = before
+
+
 class Exact:
     """A number without rounding.
 
@@ -293,6 +311,8 @@ class Symbolic(Exact):
         if isinstance(value, Symbolic):
             self.expr, self.witness = value.expr, value.witness
             return
+        if isinstance(value, float) and value in _reading.constants:
+            value = _reading.constants[value]
         if isinstance(value, sympy.Expr):
             self.expr = value
             if witness is None:

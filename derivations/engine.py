@@ -1,0 +1,291 @@
+"""The gradients of the engine that ships are derivatives: every rule, every fused operation, the model of document 003.
+
+Nothing here is a copy. `tinytensor.symbolic.prove` runs the engine's own operations, rules, kernels (their Python
+source) and `backward()` on symbols, and compares every gradient with SymPy's derivative of what the forward computed.
+A rule that is broken makes a claim fail, and the message names the operation and the input.
+
+The table CALLS is the one table of symbolic calls of operations; the tests go by it too.
+"""
+
+import inspect
+import math
+from fractions import Fraction
+
+import sympy
+
+import tinytensor as tt
+from derivations.claims import NUMBA, SYMPY, Evidence, Refuted, claim
+from models.decoder import Config, Decoder
+from tinytensor import nn
+from tinytensor.symbolic import Proof, latex, prove, symbols
+from tinytensor.symbolic.scalars import reading
+from tinytensor.tensor import OBJECT, OPS, Op, Tensor
+
+TRUSTED = (SYMPY, "the chain rule", NUMBA)
+
+# ---------------------------------------------------------------------------------------------------- the one table
+
+x, y, z = symbols("x", 2, 3), symbols("y", 3), symbols("z", 2, 3)
+high = symbols("h", 2, 3, positive=True)
+EPS, SCALE, SMOOTHING = (symbols(n, witness=Fraction(w, 10)).item() for n, w in (("e", 1), ("s", 7), ("t", 2)))
+CUBE = symbols("x", 2, 3, 2)
+TOKENS = tt.tensor([2, 0, 2, 1])
+MASK = tt.tensor([[True, False], [False, False], [True, True]])
+
+
+def qkv(C, M, K, Kv):
+    return symbols("q", 1, 1, C, K), symbols("k", 1, 1, M, K), symbols("v", 1, 1, M, Kv)
+
+
+# op: its calls, as (arguments); tensors of symbols get gradients
+CALLS = {
+    **{name: [(x, y), (x, z)] for name in ("add", "sub", "mul", "true_divide", "maximum", "minimum")},
+    **{name: [(x, y), (x, Fraction(1, 3))] for name in ("clamp_min", "clamp_max", "remainder")},
+    "power": [(high, y), (x, 3)],
+    **{
+        n: [(x,)]
+        for n in ("neg", "absolute", "sign", "reciprocal", "floor", "ceil", "round", "exp", "sin", "cos", "tanh")
+    },
+    **{n: [(x,)] for n in ("erf", "sigmoid", "silu", "logsigmoid", "relu", "gelu_erf", "gelu_tanh", "clone")},
+    **{n: [(high,)] for n in ("log", "sqrt", "rsqrt", "root")},
+    "relu_backward": [(x, z)],
+    "where": [(tt.tensor([[True, False, True], [False, False, True]]), x, z)],
+    "cast": [(x, OBJECT)],
+    "reshape_view": [(x, (3, 2))],
+    "permute": [(CUBE, (2, 0, 1))],
+    "expand": [(symbols("x", 2, 1), (3, 2, 2))],
+    "slice": [(CUBE, (slice(None), 1, slice(0, 2)))],
+    "unslice": [(y, (2, 3), (1,))],
+    "flip": [(x, (0, 1))],
+    "cat": [(1, [3, 3], x, z)],
+    "reduce_sum": [(CUBE, (0, 2), False), (CUBE, (1,), True), (CUBE, (), False)],
+    "reduce_prod": [(CUBE, (1,), False), (x, (0, 1), False)],
+    "reduce_logsumexp": [(CUBE, (1,), False), (x, (1,), True)],
+    **{f"reduce_{n}": [(CUBE, (1,), False), (x, (1,), True)] for n in ("max", "min")},
+    **{f"reduce_{n}": [(CUBE, (1, 2), False, False), (x, (1,), True, True)] for n in ("amax", "amin")},
+    "cumsum": [(CUBE, 1, False), (CUBE, 1, True)],
+    "matmul": [(symbols("a", 2, 2, 3), symbols("b", 3, 2))],
+    "softmax": [(x,)],
+    "log_softmax": [(x,)],
+    "linear": [(x, symbols("w", 2, 3), symbols("b", 2), relu) for relu in (False, True)] + [(x, z, None, False)],
+    "layer_norm": [(x, symbols("w", 3), symbols("b", 3), EPS), (x, None, None, EPS)],
+    "rms_norm": [(x, symbols("w", 3), EPS), (x, None, EPS)],
+    "attention": [(*qkv(2, 2, 2, 1), None, SCALE, True), (*qkv(3, 2, 1, 2), MASK, SCALE, False)],
+    "cross_entropy_rows": [(symbols("x", 3, 3), tt.tensor([2, -100, 0]), -100, s) for s in (0, SMOOTHING)],
+    "take": [(symbols("x", 3, 2), TOKENS)],
+    "scatter_rows": [(symbols("x", 4, 2), TOKENS, (3, 2))],
+    "gather": [(x, tt.tensor([[2, 0], [1, 1]]), 1)],
+    "gather_backward": [(symbols("x", 2, 2), tt.tensor([[2, 0], [1, 1]]), (2, 3), 1)],
+    "put": [(x, tt.tensor([4, 1]), symbols("v", 2))],
+    "overwrite": [(x, z)],
+}
+
+# ops that have no derivative, and why
+NO_DERIVATIVE = {
+    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isfinite"), "the result is a truth value"),
+    **dict.fromkeys(("logical_not", "bitwise_and", "bitwise_or", "bitwise_xor"), "truth values and whole numbers only"),
+    **dict.fromkeys(("reduce_any", "reduce_all"), "truth values only"),
+    "floor_divide": "the result is a whole number, and PyTorch gives it no gradient either",
+}
+
+# ops in which roots of 2 and pi stand as floats: what each of these floats is the rounding of
+ROUNDED = {
+    math.sqrt(0.5): sympy.sqrt(2) / 2,
+    1 / math.sqrt(2): sympy.sqrt(2) / 2,
+    2 / math.sqrt(math.pi): 2 / sympy.sqrt(sympy.pi),
+    1 / math.sqrt(2 * math.pi): 1 / sympy.sqrt(2 * sympy.pi),
+    math.sqrt(2 / math.pi): sympy.sqrt(2 / sympy.pi),
+    0.044715: sympy.Rational(44715, 10**6),
+    3 * 0.044715: sympy.Rational(3 * 44715, 10**6),
+}
+
+
+# ------------------------------------------------------------------------------------------------------ the proofs
+
+
+def prove_op(name: str, args: tuple) -> Proof:
+    """One call of an operation, proved: the tensors of symbols among its arguments are the inputs."""
+    op = OPS[name]
+    places = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.dtype is OBJECT]
+
+    def call(*tensors):
+        given = list(args)
+        for place, tensor in zip(places, tensors, strict=True):
+            given[place] = tensor
+        return op(*given)
+
+    names = [op.params[i] if i < len(op.params) else f"{op.params[-1]}{i}" for i in places]
+    call.__name__ = name
+    call.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names])
+    with reading(ROUNDED):
+        return prove(call, *(args[i] for i in places))
+
+
+def require(proof: Proof) -> Proof:
+    """The proof, or a refutation that names the rule."""
+    if not proof:
+        rules = [f"{w.op}, input {w.input}" if w.input else f"{w.op}, definition" for w in proof.wrong]
+        raise Refuted(repr(proof), rule="; ".join(rules))
+    return proof
+
+
+def unproved() -> set[str]:
+    """The operations that ship without a proof and without a reason why there is none."""
+    return set(OPS) - set(CALLS) - set(NO_DERIVATIVE)
+
+
+def file_of(op: Op) -> str:
+    """The file of ops/ in which an operation's gradient is declared."""
+    said = [*op.rules.values(), op.grads, op.backward, op.definition]
+    return next(f.__module__ for f in said if f is not None).rpartition(".")[2]
+
+
+FILES = {
+    "elementwise": "arithmetic and functions, element by element",
+    "shape": "views, copies, pieces and how they are put together",
+    "index": "rows and elements by their numbers, with repeated ones",
+    "reduce": "sums, products, extremes, log-sum-exp, running sums",
+    "products": "the matrix product",
+    "fused": "softmax, linear, the norms, attention, cross-entropy",
+    "in_place": "what changes a tensor in place",
+}
+
+
+def declare(file: str, what: str) -> None:
+    """The claim for one file of operations."""
+
+    @claim(
+        "engine",
+        f"ops/{file}.py: every gradient rule gives the derivative of its own forward ({what})",
+        kind="proof",
+        size="the shapes of the table CALLS, two or three along each dimension",
+        assumptions=("comparisons come out as at the sample point; the text lists them",),
+        trusted=TRUSTED,
+    )
+    def every_rule():
+        lines = []
+        for name, calls in CALLS.items():
+            if file_of(OPS[name]) == file:
+                for args in calls:
+                    proof = require(prove_op(name, args))
+                    lines += [
+                        f"{name}: {proof.size}: {proof.entries} entries",
+                        *(f"    {a}" for a in proof.assumptions),
+                    ]
+        if not lines:
+            raise Refuted(f"no operation of ops/{file}.py is in the table")
+        return Evidence(text="\n".join(lines))
+
+
+for file, what in FILES.items():
+    declare(file, what)
+
+
+@claim(
+    "engine",
+    "no operation ships without one of these proofs, or a reason why it has no derivative",
+    kind="check",
+    size="all operations",
+    trusted=(),
+)
+def complete():
+    if unproved():
+        raise Refuted(f"these operations have no call in derivations/engine.py: {', '.join(sorted(unproved()))}")
+    gone = (set(CALLS) | set(NO_DERIVATIVE)) - set(OPS)
+    if gone:
+        raise Refuted(f"the table proves operations that are gone: {', '.join(sorted(gone))}")
+    for name in NO_DERIVATIVE:
+        if OPS[name].differentiable:
+            raise Refuted(f"{name} has a gradient rule: it needs a proof, not a reason")
+    homeless = {name for name in CALLS if file_of(OPS[name]) not in FILES}
+    if homeless:
+        raise Refuted(f"no claim proves {', '.join(sorted(homeless))}: add the file to FILES")
+    reasons = "\n".join(f"{name}: {reason}" for name, reason in NO_DERIVATIVE.items())
+    return Evidence(text=f"{len(CALLS)} operations are proved; these have no derivative:\n{reasons}")
+
+
+def closed_form(name: str, args: tuple) -> str:
+    """The value of an operation and the gradient of its first input, from symbols g arriving, as LaTeX."""
+    leaf = Tensor(args[0]._data.copy(), requires_grad=True)
+    y = OPS[name](leaf, *args[1:])
+    y.backward(symbols("g", *y.shape))
+    return rf"y = {latex(y)}, \quad \partial_x = {latex(leaf.grad)}"
+
+
+@claim(
+    "engine",
+    "every fused operation equals its definition in simpler ones, and so does its gradient by that second road",
+    kind="proof",
+    size="the shapes of the table CALLS",
+    assumptions=("comparisons come out as at the sample point",),
+    trusted=TRUSTED,
+)
+def definitions():
+    fused = [name for name in CALLS if OPS[name].definition is not None]
+    for name in fused:
+        for args in CALLS[name]:
+            if name not in require(prove_op(name, args)).fused:
+                raise Refuted(f"{name} has a definition, but was not compared with it", rule=name)
+    return Evidence(latex=closed_form("softmax", (symbols("x", 2),)), text=f"compared: {', '.join(fused)}")
+
+
+# ---------------------------------------------------------------------------------------------- document 003's model
+
+# No two sizes are equal, so that no transposition can hide; token 1 stands twice, and the last place is padding.
+SIZES = Config(D=4, H=2, F=5, L=1, V=6, C=3, eps=EPS)
+TEXT, TARGETS = tt.tensor([[1, 4, 1]]), tt.tensor([[4, 1, -100]])
+
+
+class Loss(nn.Module):
+    """The loss of eqs. (13) to (16) alone: what training differentiates."""
+
+    def __init__(self, config: Config):
+        super().__init__()
+        self.model = Decoder(config)
+
+    def forward(self, tokens, targets):
+        return self.model(tokens, targets)[1]
+
+
+def prove_model(config: Config) -> Proof:
+    """Every entry of every gradient of the loss, over all parameters as symbols."""
+    with reading(ROUNDED):
+        return require(prove(Loss(config), TEXT, TARGETS))
+
+
+def declare_model(statement: str, source: str, config: Config) -> None:
+    c = config
+
+    @claim(
+        "engine",
+        statement,
+        kind="proof",
+        size=f"C={c.C}, D={c.D}, F={c.F}, V={c.V}, H={c.H}, L={c.L}, any eps; a token twice, one place padded",
+        assumptions=(
+            "the signs before the ReLU and the order of logits and scores are those of the sample point",
+            "eps is such that no denominator is 0",
+        ),
+        source=source,
+        trusted=TRUSTED,
+    )
+    def gradients():
+        proof = prove_model(config)
+        signs = [line for line in proof.assumptions if "max(0" in line]
+        if not signs or not all({"+", "-"} <= set(line) for line in signs):
+            raise Refuted(f"the sample point has ReLUs of one sign only, so that rules were not tried: {signs}")
+        lines = [f"{proof.entries} entries of {proof.size}", f"{proof.steps} entries of gradients on the way"]
+        return Evidence(text="\n".join([*lines, "for all values at which", *(f"    {a}" for a in proof.assumptions)]))
+
+
+declare_model(
+    "document 003, one layer: backward() gives the derivative of the loss by every entry of E, P, Q, K, V, W, F, b, G, "
+    "c and O",
+    "003 eqs. (1)-(17)",
+    SIZES,
+)
+declare_model(
+    'the same where eq. (9) adds to Z as it was before the norm ("pre-norm")',
+    "003 eqs. (1), (9)",
+    SIZES.replace(residual="pre-norm"),
+)
+declare_model("the same for two layers", "003 eqs. (1)-(17)", SIZES.replace(L=2, residual="once"))
