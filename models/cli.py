@@ -14,12 +14,13 @@ from pathlib import Path
 import tinytensor
 from tinytensor.nn import Module
 
-from . import checkpoint, report
+from . import checkpoint, pairs, report
 from .decoder import Decoder
 from .generate import check_sampling, write
 from .options import add_options, given_for
 from .tasks import TASKS
 from .tasks.task import Task
+from .tasks.translate import draw_attention, translate_sentences
 from .text import TextError
 from .tokenizers import tokenizer_from_dict
 from .training import NonFiniteLoss, Settings, Trainer
@@ -111,6 +112,22 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     sample.add_argument("--seed", metavar="N", type=int, help="seed (default: 0)")
     sample.add_argument("--threads", metavar="N", type=int)
     sample.add_argument("--no-cache", dest="cache", action="store_false", help="compute all rows for each token")
+
+    translated = command("translate", _translate, "Translate sentences with a trained encoder-decoder.")
+    translated.add_argument("sentences", nargs="*", metavar="SENTENCE", help="default: the lines of the standard input")
+    translated.add_argument("--checkpoint", metavar="DIR", type=Path, help=newest)
+    translated.add_argument("--attention", metavar="FILE", type=Path, help="draw how words attend to the source (.png)")
+    translated.add_argument("--beam", metavar="N", type=int, help="beam search among N sentences (default: 1, greedy)")
+    translated.add_argument(
+        "--length-penalty", metavar="X", type=float, help="of beam search: 0 for probabilities alone (default: 0.6)"
+    )
+    translated.add_argument("--temperature", metavar="X", type=float, help="by chance; 0 for the likeliest (default)")
+    translated.add_argument("--top-k", metavar="N", type=int, help="choose among the N likeliest words")
+    translated.add_argument("--top-p", metavar="P", type=float, help="among the likeliest that make up the part P")
+    translated.add_argument("--seed", metavar="N", type=int, help="seed (default: 0)")
+    translated.add_argument("--literal", action="store_true", help="004's inference, with the mask taken away")
+    translated.add_argument("--no-cache", dest="cache", action="store_false", help="compute all rows for each word")
+    translated.add_argument("--threads", metavar="N", type=int)
 
     names = [name for each in TASKS.values() for name in each.CONFIGS]
     info = command("info", _info, "The configuration and the parameter table of eq. (19).")
@@ -246,6 +263,31 @@ def _sample(options) -> int:
     if unknown:
         print(f"models: {unknown} tokens of the prompt are not in the vocabulary", file=sys.stderr)
     print(write(model, tokenizer, prompt, count, seed=given.get("seed", 0), cache=given.get("cache", True), **settings))
+    return 0
+
+
+def _translate(options) -> int:
+    given = vars(options)
+    how = _sampling(given, temperature=0.0)
+    how |= {name: given[name] for name in ("beam", "length_penalty", "literal", "cache") if name in given}
+    how["generator"] = tinytensor.Generator().manual_seed(given.get("seed", 0))
+    sentences = [pairs.tidy(s) for s in given["sentences"] or sys.stdin.read().splitlines()]
+    if "attention" in given and len(sentences) != 1:
+        raise UsageError(f"--attention draws one sentence, but {len(sentences)} were given")
+    _set_threads(options)
+    _, model, state = _loaded(given.get("checkpoint"), "translate")
+    tokenizer = tokenizer_from_dict(state["tokenizer"])
+    for sentence in sentences:
+        unknown = pairs.unknown_words(tokenizer, sentence)
+        if unknown:
+            words = ", ".join(map(repr, unknown))
+            raise UsageError(f"{sentence!r}: the model's vocabulary does not have {words}; nothing was translated")
+    with _refusing():
+        if "attention" in given:
+            print(draw_attention(model, tokenizer, sentences[0], given["attention"], **how))
+        else:
+            for found in translate_sentences(model, tokenizer, sentences, **how):
+                print(found)
     return 0
 
 

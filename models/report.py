@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tinytensor import no_grad, tensor
+from tinytensor import Tensor, no_grad, tensor
 from tinytensor.nn.functional import attention_weights
 
 from . import decoder, transformer
@@ -144,3 +144,37 @@ def draw_attention(path: Path, maps: np.ndarray, rows: list[str], columns: list[
             axes.set_yticks(range(n), rows if head == 0 else [""] * n, **style)
     figure.savefig(path, dpi=120)
     plt.close(figure)
+
+
+def draw_stream(path: Path, stream: list[tuple[str, Tensor, Tensor]], source: list[str], output: list[str]) -> None:
+    """stream.png: what each sublayer writes into the residual stream of 002, for each word.
+
+    `stream` holds (name, the stream before the sublayer, the stream after it), (words, d_model) each, from the first
+    sublayer to the last. On the left the length of what is written beside the length of what the stream then holds; on
+    the right the cosine between the stream and the embedding that it began with: how much of that is still there.
+    """
+    plt = _pyplot()
+    figure, grid = plt.subplots(2, 2, figsize=(11, 2.5 + 0.45 * len(stream)), layout="constrained")
+    titles = ("length of what the sublayer writes / length of the stream", "cosine of the stream with its embedding")
+    for row, (part, words) in zip(grid, (("encoder", source), ("decoder", output))):
+        entries = [(name, b.numpy(), a.numpy()) for name, b, a in stream if name.startswith(part)]
+        first = entries[0][1]  # (words, d_model)
+        names = [name.removeprefix(f"{part}.").replace(".", " ") for name, _, _ in entries]
+        written = [_length(after - before) / _length(after) for _, before, after in entries]
+        kept = [(after * first).sum(-1) / (_length(after) * _length(first)) for _, _, after in entries]
+        for axes, values, title, colours in zip(row, (written, kept), titles, ("magma", "RdBu")):
+            low = {"magma": 0, "RdBu": -1}[colours]
+            shown = axes.imshow(np.stack(values), cmap=colours, vmin=low, vmax=max(1, np.max(values)), origin="lower")
+            for (i, j), value in np.ndenumerate(np.stack(values)):
+                axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=6, color="gray")
+            axes.set_title(f"{part}: {title}", fontsize="small")
+            axes.set_yticks(range(len(names)), names, fontsize=7)
+            axes.set_xticks(range(len(words)), words, fontsize=7, parse_math=False)
+            figure.colorbar(shown, ax=axes)
+    figure.suptitle("the residual stream, from the first sublayer (below) to the last (above)", fontsize="medium")
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+
+
+def _length(x: np.ndarray) -> np.ndarray:
+    return np.sqrt((x * x).sum(-1))

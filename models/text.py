@@ -12,6 +12,7 @@ import numpy as np
 
 from .tokenizers import TextError, Tokenizer
 
+SHOWN = 10  # what cannot be used is told one by one up to here
 IGNORE_INDEX = -100  # a target that is not counted in the mean of eq. (16): cross_entropy's ignore_index
 
 
@@ -73,6 +74,17 @@ def read_text(path, note=print) -> str:
     if len(text) == 1:
         raise TextError(f"{path} holds one character, {text!r}: there is nothing after it to predict")
     return text
+
+
+def report_lines(path, bad: list[tuple[int, str]], strict: bool, note) -> None:
+    """Say which lines of a file cannot be used and why; with `strict` the first one raises TextError."""
+    if bad and strict:
+        raise TextError(f"{path}, line {bad[0][0]}: {bad[0][1]} ({len(bad)} such lines)")
+    for number, reason in bad[:SHOWN]:
+        note(f"{path}, line {number}: {reason}; skipped")
+    if len(bad) > SHOWN:
+        rest = ", ".join(str(number) for number, _ in bad[SHOWN:])
+        note(f"{path}: {len(bad) - SHOWN:,} more lines skipped: {rest}")
 
 
 def split(documents: list[str], fraction: float = 0.1) -> tuple[list[str], list[str]]:

@@ -115,7 +115,7 @@ class BPETokenizer(Tokenizer):
 
     That is done V-1-S-A times, A being the number of characters in the vocabulary (the alphabet). Bytes as the alphabet
     would take 256 of toth-tiny's 300 tokens and leave 44 merges; the characters that occur in an English text are about
-    100. Merges stay inside the pieces that `PIECES` cuts a text into. The `tokenizers` library does the work.
+    100. Merges stay inside the pieces that `pattern` cuts a text into. The `tokenizers` library does the work.
     """
 
     kind = "bpe"
@@ -135,8 +135,10 @@ class BPETokenizer(Tokenizer):
         self._bpe.pre_tokenizer = _cutter(library, pattern)
 
     @classmethod
-    def train(cls, texts, vocab_size, special=(), limit_alphabet=None):
+    def train(cls, texts, vocab_size, special=(), limit_alphabet=None, pattern=PIECES, exact=True):
         """Merge until there are exactly `vocab_size` tokens: special, unknown, the alphabet and the merged ones.
+
+        Where the merges run out before that, TextError is raised, unless `exact` is False.
 
         The alphabet is every character of `texts`, but at most `limit_alphabet` of them, the most frequent ones; the
         others become unknown. By default characters take no more than half of the vocabulary, unless merges run out.
@@ -148,7 +150,7 @@ class BPETokenizer(Tokenizer):
         for limit in (vocab_size // 2, room) if limit_alphabet is None else (limit_alphabet,):
             alphabet = characters[: min(limit, room)]
             bpe = library.Tokenizer(library.models.BPE())
-            bpe.pre_tokenizer = _cutter(library, cls.PIECES)
+            bpe.pre_tokenizer = _cutter(library, pattern)
             # The alphabet is handed over complete: the library would choose among equally rare characters at random.
             trainer = library.trainers.BpeTrainer(
                 vocab_size=room, initial_alphabet=alphabet, limit_alphabet=len(alphabet), show_progress=False
@@ -157,7 +159,7 @@ class BPETokenizer(Tokenizer):
             pieces = sorted(bpe.get_vocab(), key=bpe.token_to_id)
             if len(pieces) == room:
                 break
-        else:
+        if exact and len(pieces) < room:
             reached = vocab_size - room + len(pieces)
             raise TextError(
                 f"BPETokenizer: the vocabulary is to have {vocab_size} tokens, but this text yields only {reached} "
@@ -165,7 +167,7 @@ class BPETokenizer(Tokenizer):
                 f"use a longer text, or a vocabulary of at most {reached}"
             )
         merges = [tuple(pair) for pair in json.loads(bpe.to_str())["model"]["merges"]]
-        return cls(pieces, special, merges, cls.PIECES)
+        return cls(pieces, special, merges, pattern)
 
     def encode(self, text):
         return self._bpe.encode(_without_surrogates(text)).ids

@@ -1,6 +1,7 @@
 """What a task is: data, a model for it, its loss, and what there is to show at the end. `--task` names one."""
 
 import hashlib
+import sys
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from tinytensor import Tensor, nn
 from tinytensor.nn import functional
 
 from ..text import IGNORE_INDEX
+from ..tokenizers import Tokenizer, tokenizer_from_dict
 
 
 class Task:
@@ -28,8 +30,9 @@ class Task:
     examples: str  # what a batch consists of, in the plural
     chosen_by_data: tuple[str, ...] = ()  # fields of the configuration that the data decide and nobody else
 
-    def __init__(self, config):
-        self.config = config
+    def __init__(self, config, tokenizer: Tokenizer, file: str | None):
+        """`file` holds the data (None: the task's own)."""
+        self.config, self.tokenizer, self.file = config, tokenizer, file
 
     # --------------------------------------------------------------------------------------------- from where it comes
 
@@ -46,7 +49,7 @@ class Task:
     @classmethod
     def restore(cls, state: dict) -> "Task":
         """The task as `state()` described it, its data read anew."""
-        raise NotImplementedError
+        return cls(cls.Config(**state["config"]), tokenizer_from_dict(state["tokenizer"]), state["file"])
 
     @classmethod
     def recipe(cls, config, given: dict) -> dict:
@@ -55,7 +58,7 @@ class Task:
 
     def state(self) -> dict:
         """What `restore` needs beside the configuration, as JSON can hold it."""
-        raise NotImplementedError
+        return {"tokenizer": self.tokenizer.to_dict(), "file": self.file}
 
     def fingerprint(self) -> dict:
         """By which the data are known again: {"tokens", "sha256"}."""
@@ -100,6 +103,16 @@ class Task:
         raise NotImplementedError
 
 
-def fingerprint(*arrays: np.ndarray) -> dict:
-    digest = hashlib.sha256(b"|".join(array.tobytes() for array in arrays)).hexdigest()
-    return {"tokens": sum(array.size for array in arrays), "sha256": digest}
+def fingerprint(rows: Iterable[Iterable[int]]) -> dict:
+    """The fingerprint of some rows of tokens."""
+    tokens = np.array([i for row in rows for i in (*row, -1)], dtype=np.int64)
+    return {"tokens": int((tokens >= 0).sum()), "sha256": hashlib.sha256(tokens.tobytes()).hexdigest()}
+
+
+def say(note: str) -> None:
+    """Tell the user about the data."""
+    print(f"models: {note}", file=sys.stderr)
+
+
+def silent(note: str) -> None:
+    """For data that are read a second time."""

@@ -1,7 +1,6 @@
 """`--task text`: the decoder of document 003 learns to continue a text."""
 
 import math
-import sys
 from pathlib import Path
 
 from .. import report, text
@@ -10,7 +9,7 @@ from ..generate import write
 from ..ngram import baselines
 from ..text import Corpus, TextError
 from ..tokenizers import KINDS, tokenizer_from_dict
-from .task import Task, fingerprint
+from .task import Task, fingerprint, say
 
 MADE_FOR_CHARACTERS = ("nano", "micro")
 
@@ -22,8 +21,8 @@ class TextTask(Task):
     examples = "windows"
 
     def __init__(self, config: Config, corpus: Corpus, file: str | None):
-        super().__init__(config)
-        self.corpus, self.file = corpus, file
+        super().__init__(config, corpus.tokenizer, file)
+        self.corpus = corpus
 
     @classmethod
     def add_options(cls, group):
@@ -57,11 +56,8 @@ class TextTask(Task):
         sgd = given.get("optimizer") == "sgd"
         return {"lr": 1.5, "weight_decay": 0.0} if sgd else {"lr": 0.48 / config.D}
 
-    def state(self):
-        return {"tokenizer": self.corpus.tokenizer.to_dict(), "file": self.file}
-
     def fingerprint(self):
-        return fingerprint(self.corpus.train, self.corpus.heldout)
+        return fingerprint([self.corpus.train, self.corpus.heldout])
 
     def batches(self, batch_size, generator):
         return text.Batches(self.corpus.train, self.config.C, batch_size, generator)
@@ -104,4 +100,4 @@ def _documents(file: str | None) -> list[str]:
     """The texts to learn from."""
     if file is None:
         return text.default_corpus()
-    return [text.read_text(file, lambda note: print(note, file=sys.stderr))]
+    return [text.read_text(file, say)]

@@ -1,0 +1,189 @@
+"""`--task recommend`: the causal decoder names the item that a user will choose next (001 comes from a recommender).
+
+The last item of each user is left out for the test, the one before it for the held-out loss while training.
+"""
+
+import csv
+from collections import Counter, defaultdict
+from datetime import datetime
+from io import StringIO
+from pathlib import Path
+
+import numpy as np
+
+from tinytensor import no_grad, tensor
+
+from .. import report
+from ..decoder import Config, Decoder
+from ..pairs import PairBatches, batch
+from ..text import IGNORE_INDEX, TextError, read_text, report_lines
+from ..tokenizers import WordTokenizer
+from ..transformer import PAD
+from .task import Task, fingerprint, say, silent
+
+TOP = 10  # HR@10, NDCG@10
+
+
+class RecommendTask(Task):
+    name = "recommend"
+    summary = "The decoder of document 003 learns which item a user chooses next; by default from generated sequences."
+    Config, Model, default = Config, Decoder, "recommend"
+    CONFIGS = {"recommend": Config(D=64, H=4, F=128, L=2, C=32, dropout=0.1)}
+    examples = "sequences"
+    chosen_by_data = ("V",)
+
+    def __init__(self, config, tokenizer, file):
+        super().__init__(config, tokenizer, file)
+        C, number = config.C, {item: i for i, item in enumerate(tokenizer.tokens)}
+        rows = [[number[item] for item in chosen] for chosen in _sequences(file, silent).values()]
+        self.rows = [row for row in rows if len(row) >= 4]  # two to learn from, two that are left out
+        parts = [row[i : i + C + 1] for row in (r[:-2] for r in self.rows) for i in range(0, len(row) - 1, C)]
+        self.windows = [(part[:-1], part[1:]) for part in parts]
+        if not self.windows:
+            raise TextError(f"{file}: no user has the four items that are needed: two to learn from, two to leave out")
+
+    @classmethod
+    def add_options(cls, group):
+        about = "columns user, item and time (a number or an ISO date), named in the first line"
+        group.add_argument("--sequences", metavar="FILE.csv", type=Path, help=about)
+
+    @classmethod
+    def begin(cls, config, given, name):
+        file = str(given["sequences"].resolve()) if "sequences" in given else None
+        items = sorted({item for chosen in _sequences(file, say).values() for item in chosen})
+        tokenizer = WordTokenizer(items, special=("<pad>",))
+        return cls(config.replace(V=tokenizer.vocab_size), tokenizer, file)
+
+    @classmethod
+    def recipe(cls, config, given):
+        return {"steps": 2000, "batch_size": 64, "lr": 0.2 / config.D, "evaluate_every": 250}
+
+    def fingerprint(self):
+        return fingerprint(self.rows)
+
+    def batches(self, batch_size, generator):
+        return _Batches(self.windows, self.config.C, batch_size, generator)
+
+    def heldout_batches(self, batch_size):
+        return self._last([row[:-1] for row in self.rows], batch_size)
+
+    def _last(self, rows, batch_size: int):
+        """Yield x, y (batch_size, C): the items before the last one of each row, which alone is a target."""
+        C = self.config.C
+        for first in range(0, len(rows), batch_size):
+            chosen = rows[first : first + batch_size]
+            x, _ = batch([(row[:-1][-C:], []) for row in chosen], C, batch_size)
+            y = np.full_like(x, IGNORE_INDEX)
+            for i, row in enumerate(chosen):
+                y[i, min(C, len(row) - 1) - 1] = row[-1]
+            yield x, y
+
+    def describe(self):
+        counts = f"{len(self.rows):,} users, {self.config.V - 2:,} items, {sum(map(len, self.rows)):,} choices"
+        return [f"sequences: {self.file or 'generated'}: {counts}"]
+
+    def finish(self, model, folder, rows, seed):
+        """HR@10 and NDCG@10 of the items left out, beside popularity and a Markov chain."""
+        report.draw_loss(folder / "loss.png", rows, {})
+        print(f"\nheld-out loss: {rows[-1]['heldout_loss']:.3f} nats per item\n{'':<16}HR@{TOP}  NDCG@{TOP}")
+        for name, ranks in self.ranks(model).items():
+            print(f"{name:<16}{hit_ratio(ranks):5.3f}  {ndcg(ranks):7.3f}")
+        print(f"written to {folder}: log.csv, loss.png and checkpoints")
+
+    def ranks(self, model: Decoder) -> dict[str, np.ndarray]:
+        """The place of each left-out item among all items, by popularity, by a Markov chain, and by the model."""
+        popular, follows = np.zeros(self.config.V), defaultdict(Counter)
+        for row in self.rows:
+            for before, item in zip([None, *row[:-3]], row[:-2]):
+                popular[item] += 1
+                follows[before][item] += 1
+        found = defaultdict(list)
+        model.eval()
+        for first, (x, y) in zip(range(0, len(self.rows), 256), self._last(self.rows, 256)):
+            rows = self.rows[first : first + 256]
+            chain = np.tile(popular / (popular.sum() + 1), (len(rows), 1))  # below 1: it decides where nothing was seen
+            for scores, row in zip(chain, rows):
+                for item, count in follows[row[-2]].items():
+                    scores[item] += count
+            with no_grad():
+                logits = model(tensor(x))[0].numpy()[y != IGNORE_INDEX]  # (users, V)
+            for name, scores in ("popularity", popular[None]), ("Markov chain", chain), ("this model", logits):
+                found[name].append(rank(np.broadcast_to(scores, logits.shape), [row[-1] for row in rows]))
+        return {name: np.concatenate(ranks) for name, ranks in found.items()}
+
+
+class _Batches(PairBatches):
+    """Items and the items after them; what fills a row up counts for nothing."""
+
+    def next(self):
+        x, y = super().next()
+        return x, np.where(y == PAD, IGNORE_INDEX, y)
+
+
+def rank(scores: np.ndarray, targets: list[int]) -> np.ndarray:
+    """The place (1: the best) of each row's target among the items, halfway among its equals; scores (users, V)."""
+    items = scores[:, 2:]  # without <pad> and the unknown
+    own = scores[np.arange(len(targets)), targets][:, None]
+    return 1 + (items > own).sum(-1) + ((items == own).sum(-1) - 1) / 2
+
+
+def hit_ratio(ranks: np.ndarray) -> float:
+    """HR@10: the part of the users whose item is among the first ten."""
+    return float((ranks <= TOP).mean())
+
+
+def ndcg(ranks: np.ndarray) -> float:
+    """NDCG@10 with one right item each: the mean of 1 / log2(1 + rank), 0 from the eleventh place on."""
+    return float(np.where(ranks <= TOP, 1 / np.log2(1 + ranks), 0).mean())
+
+
+def _sequences(file: str | None, note) -> dict[str, list[str]]:
+    """The items of each user in the order of time."""
+    if file is None:
+        return generated(np.random.default_rng(0))
+    reader = csv.DictReader(StringIO(read_text(file, note)), skipinitialspace=True)
+    if missing := {"user", "item", "time"} - set(reader.fieldnames or ()):
+        raise TextError(f"{file}: the first line must name the columns user, item and time; not there: {missing}")
+    rows, bad = [], []
+    for row in reader:
+        when = _time(row["time"] or "")
+        if row["user"] and row["item"] and np.isfinite(when):
+            rows.append((when, row["user"], row["item"]))
+        else:
+            bad.append((reader.line_num, "a user, an item and a time (a number or an ISO date) are needed"))
+    report_lines(file, bad, False, note)
+    found = defaultdict(list)
+    for _, user, item in sorted(rows, key=lambda row: row[0]):
+        found[user].append(item)
+    return found
+
+
+def _time(value: str) -> float:
+    for read in (float, lambda text: datetime.fromisoformat(text).timestamp()):
+        try:
+            return read(value)
+        except ValueError:
+            continue
+    return np.nan
+
+
+def generated(generator: np.random.Generator, users: int = 2000, genres: int = 10, size: int = 20):
+    """Users with two interests each: the next item follows the last one of the same genre, round and round.
+
+    Eight times in ten the next item is of the other genre than the last one; one time in ten anything is chosen. So the
+    last item alone says little: one must look at the one before it, and further back.
+    """
+    chosen = {}
+    for user in range(users):
+        interests = generator.choice(genres, 2, replace=False)
+        places, now = generator.integers(size, size=2), 0
+        chosen[f"user-{user}"] = items = []
+        for _ in range(generator.integers(12, 30)):
+            if generator.random() < 0.1:
+                genre, place = generator.integers(genres), generator.integers(size)
+            else:
+                now = 1 - now if generator.random() < 0.8 else now
+                places[now] = (places[now] + 1) % size
+                genre, place = interests[now], places[now]
+            items.append(f"genre-{genre}-{place}")
+    return chosen

@@ -1,0 +1,193 @@
+"""`--task translate`: the encoder-decoder of documents 000 and 004 learns to translate."""
+
+from pathlib import Path
+
+from tinytensor.nn import functional
+
+from .. import grammar, pairs, report
+from ..pairs import Pair
+from ..text import SHOWN, TextError
+from ..tokenizers import BPETokenizer, Tokenizer, WordTokenizer, tokenizer_from_dict
+from ..transformer import CONFIGS, PAD, Config, Transformer
+from ..translate import cross_attention, residual_stream, translate
+from .task import Task, fingerprint, say, silent
+
+KINDS = {kind.kind: kind for kind in (WordTokenizer, BPETokenizer)}
+PIECES = 2000  # of a user's own pairs, unless told
+KNOWN = Pair("je suis étudiant", "i am a student")  # the example of 004
+
+
+class TranslateTask(Task):
+    name = "translate"
+    summary = "The encoder-decoder of documents 000 and 004 learns to translate; by default some French."
+    Config, Model, CONFIGS, default = Config, Transformer, CONFIGS, "translate"
+    examples = "pairs"
+
+    def __init__(self, config: Config, tokenizer: Tokenizer, file: str | None, reading: dict, note=say):
+        """`reading` says how the pairs of the file are read (see `pairs.read_pairs`)."""
+        super().__init__(config, tokenizer, file)
+        self.reading = reading
+        if tokenizer.vocab_size != config.n_vol:
+            raise TextError(
+                f"the vocabulary has {tokenizer.vocab_size} tokens, but the model n_vol = {config.n_vol}: a model and "
+                "its data need one vocabulary"
+            )
+        self.train, self.heldout = _data(file, reading, note)
+        self.examples_of = {name: self._encoded(name, part, note) for name, part in self.parts.items()}
+
+    @property
+    def parts(self) -> dict[str, list[Pair]]:
+        return {"training": self.train, **self.heldout}
+
+    def _encoded(self, name: str, part: list[Pair], note) -> list[pairs.Example]:
+        """The pairs of a part in tokens; those that are too long are told and left out."""
+        encoded = [pairs.example(self.tokenizer, pair) for pair in part]
+        n_max = self.config.n_max
+        long = [pair for pair, e in zip(part, encoded) if max(map(len, e)) > n_max]
+        if long:
+            shown = "; ".join(repr(pair.source) for pair in long[:SHOWN])
+            note(f"{name}: {len(long):,} pairs are longer than n_max = {n_max} tokens and left out: {shown}")
+        part[:] = [pair for pair, e in zip(part, encoded) if max(map(len, e)) <= n_max]
+        if not part:
+            raise TextError(f"{name}: no pair has at most n_max = {n_max} tokens: give a larger --n-max")
+        return [e for e in encoded if max(map(len, e)) <= n_max]
+
+    @classmethod
+    def add_options(cls, group):
+        group.add_argument(
+            "--pairs",
+            metavar="FILE",
+            type=Path,
+            help="pairs of your own: source, tab, target",
+        )
+        columns = "which columns, from 1 (default: 1,2; or 2,4 beside columns of numbers)"
+        group.add_argument("--columns", metavar="N,N", type=_columns, help=columns)
+        group.add_argument("--strict", action="store_true", help="refuse a file with bad lines (default: skip them)")
+        kinds = "what a token is (default: word; bpe for your own pairs)"
+        group.add_argument("--tokenizer", choices=list(KINDS), help=kinds)
+
+    @classmethod
+    def begin(cls, config, given, name):
+        file = str(given["pairs"].resolve()) if "pairs" in given else None
+        reading = {"columns": given.get("columns"), "strict": given.get("strict", False)}
+        train, _ = _data(file, reading, silent)
+        kind = KINDS[given.get("tokenizer", "word" if file is None else "bpe")]
+        size = given.get("n_vol", PIECES if kind is BPETokenizer else None)
+        tokenizer = pairs.train_tokenizer(kind, train, size)
+        return cls(config.replace(n_vol=tokenizer.vocab_size), tokenizer, file, reading, say)
+
+    @classmethod
+    def restore(cls, state):
+        tokenizer = tokenizer_from_dict(state["tokenizer"])
+        return cls(Config(**state["config"]), tokenizer, state["file"], state["reading"], say)
+
+    @classmethod
+    def recipe(cls, config, given):
+        return {"steps": 6000, "batch_size": 64, "lr": 0.2 / config.d_model, "weight_decay": 0.01, "warmup": 400}
+
+    def state(self):
+        return super().state() | {"reading": self.reading}
+
+    def fingerprint(self):
+        return fingerprint(tokens for part in self.examples_of.values() for pair in part for tokens in pair)
+
+    @property
+    def averages(self):
+        return self.config.reduction == "mean"
+
+    def batches(self, batch_size, generator):
+        return pairs.PairBatches(self.examples_of["training"], self.config.n_max, batch_size, generator)
+
+    def heldout_batches(self, batch_size):
+        return pairs.evaluation_batches(self.examples_of["held out"], self.config.n_max, batch_size)
+
+    def counted(self, x, y):
+        return int((y != PAD).sum())
+
+    def sum_of_losses(self, model, x, y):
+        logits, _ = model(x, y)
+        return functional.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=PAD, reduction="sum")
+
+    def describe(self):
+        title = self.file or "the French of models/grammar.py"
+        counts = ", ".join(f"{len(part):,} {name}" for name, part in self.parts.items())
+        return [f"pairs: {title}: {counts}", f"tokens: {self.tokenizer}, for both languages"]
+
+    def finish(self, model, folder, rows, seed):
+        """Exact matches, BLEU and chrF of each held-out part; translations, and pictures of what happens inside."""
+        report.draw_loss(folder / "loss.png", rows, {})
+        print(f"\nheld-out loss: {rows[-1]['heldout_loss']:.4f} nats per token")
+        for name, part in self.heldout.items():
+            sources, references = _references(part)
+            found = translate_sentences(model, self.tokenizer, sources)
+            exact, bleu, chrf = scores(found, references)
+            print(f"{name}, {len(sources):,} sentences: exact {exact:.2%}, BLEU {bleu:.2f}, chrF {chrf:.2f}")
+            lines = [f"{s}\t{t}\t{' | '.join(r)}\n" for s, t, r in zip(sources, found, references)]
+            (folder / f"{name.replace(' ', '-')}.tsv").write_text("source\tfound\texpected\n" + "".join(lines))
+        shown = KNOWN.source if self.file is None else self.heldout["held out"][0].source
+        translation = translate_sentences(model, self.tokenizer, [shown])[0]
+        print(f"\n{shown} -> {translation}")
+        draw_attention(model, self.tokenizer, shown, folder / "attention.png")
+        source, output = (pairs.encode(self.tokenizer, sentence) for sentence in (shown, translation))
+        stream = residual_stream(model, source, output)
+        words = [pairs.labels(self.tokenizer, source), ["∅", *pairs.labels(self.tokenizer, output)]]
+        report.draw_stream(folder / "stream.png", stream, *words)
+        print(f"written to {folder}: log.csv, loss.png, attention.png, stream.png, all translations, and checkpoints")
+        print(f"more: python -m models translate --checkpoint {folder} {shown!r}")
+
+
+def _columns(value: str) -> tuple[int, int]:
+    first, second = (int(x) for x in value.split(","))
+    if min(first, second) < 1:
+        raise ValueError
+    return first, second
+
+
+def _data(file: str | None, reading: dict, note) -> tuple[list[Pair], dict[str, list[Pair]]]:
+    """(training pairs, held-out pairs by the name of the part)."""
+    if file is None:
+        train, heldout, new = ([Pair(s.source, s.target) for s in part] for part in grammar.split(grammar.pairs()))
+        return train, {"held out": heldout, "new combinations": new}
+    columns = reading["columns"] and tuple(reading["columns"])
+    train, heldout = pairs.split_pairs(pairs.read_pairs(file, columns, reading["strict"], note))
+    return train, {"held out": heldout}
+
+
+def _references(part: list[Pair]) -> tuple[list[str], list[list[str]]]:
+    """Each source sentence once, with all its translations."""
+    found: dict[str, list[str]] = {}
+    for pair in part:
+        found.setdefault(pair.source, []).append(pair.target)
+    return list(found), list(found.values())
+
+
+def translate_sentences(model: Transformer, tokenizer: Tokenizer, sentences: list[str], **how) -> list[str]:
+    """The translations, computed side by side, sentences of about one length together."""
+    tokens = [pairs.encode(tokenizer, sentence) for sentence in sentences]
+    order = sorted(range(len(tokens)), key=lambda i: len(tokens[i]))
+    found = [""] * len(tokens)
+    for first in range(0, len(order), 256):
+        chosen = order[first : first + 256]
+        for i, words in zip(chosen, translate(model, [tokens[i] for i in chosen], **how)):
+            found[i] = pairs.decode(tokenizer, words)
+    return found
+
+
+def scores(found: list[str], references: list[list[str]]) -> tuple[float, float, float]:
+    """(part that equals a reference, BLEU, chrF); the last two by sacrebleu, from 0 to 100."""
+    from sacrebleu.metrics import BLEU, CHRF
+
+    most = max(map(len, references))
+    columns = [[r[i] if i < len(r) else None for r in references] for i in range(most)]  # as sacrebleu wants them
+    exact = sum(sentence in r for sentence, r in zip(found, references)) / len(found)
+    return exact, BLEU().corpus_score(found, columns).score, CHRF().corpus_score(found, columns).score
+
+
+def draw_attention(model: Transformer, tokenizer: Tokenizer, sentence: str, path: Path, **how) -> str:
+    """The translation of a sentence; the picture shows how each of its words attends to the source."""
+    source = pairs.encode(tokenizer, sentence)
+    output = translate(model, [source], **how)[0]
+    maps = cross_attention(model, source, output)
+    rows = [*pairs.labels(tokenizer, output), "<stop>"]
+    report.draw_attention(path, maps, rows, pairs.labels(tokenizer, source))
+    return pairs.decode(tokenizer, output)
