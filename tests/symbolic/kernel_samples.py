@@ -19,6 +19,7 @@ from tinytensor.kernels.attention import attention_backward_scratch, attention_s
 from tinytensor.kernels.kernel import Elementwise, Kernel
 from tinytensor.kernels.matmul import linear_scratch, matmul_scratch
 from tinytensor.symbolic import Symbolic, lift, path, symbols
+from tinytensor.symbolic.prove import derivative
 
 HALF = Symbolic(Fraction(1, 2))
 SCRATCH = ("scratch", "peak")
@@ -104,15 +105,6 @@ def blank(*shape, dtype=object) -> np.ndarray:
 
 def index(*values) -> np.ndarray:
     return np.array(values, np.int64)
-
-
-def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """d(sum of g y)/dx for each symbol of x, by SymPy."""
-    total = sympy.Add(*((a * b).expr for a, b in zip(np.ravel(g), np.ravel(y), strict=True)))
-    result = np.empty(np.shape(x), object)
-    for at in np.ndindex(result.shape):
-        result[at] = sympy.diff(total, x[at].expr)
-    return result
 
 
 def total(values):
