@@ -1,0 +1,116 @@
+"""Settings that the command line offers: what is refused, which options there are, and what comes back from them."""
+
+import argparse
+import math
+import re
+import shlex
+from dataclasses import dataclass
+
+import pytest
+import sympy
+
+from models import transformer
+from models.options import add_options, check, given_for, option
+
+
+@dataclass
+class Settings:
+    size: int = option(4, "a size", least=1)
+    width: int | None = option(None, "a width", least=1, default_text="size / 2")
+    part: float = option(0.0, "a part", least=0.0, below=1)
+    rate: float = option(0.1, "a rate", least=0.0)
+    kind: str = option("plain", "a kind", ("plain", "round"))
+    switched: bool = option(True, "a switch")
+    factors: tuple[float, ...] = option((), "factors, one each")
+    unseen: float = 1e-5  # nothing explains it: no option
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{}, {"size": 1}, {"width": 3}, {"part": 0.999}, {"rate": 1e9}, {"kind": "round"}, {"size": 2.0}, {"unseen": -1}],
+)
+def test_settings_that_are_taken(changes):
+    check(Settings(**changes))
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence"),
+    [
+        ({"size": 0}, "size = 0: a whole number of 1 or more is needed"),
+        ({"size": 2.5}, "size = 2.5: a whole number of 1 or more is needed"),
+        ({"size": math.inf}, "size = inf: a whole number of 1 or more is needed"),
+        ({"size": math.nan}, "size = nan: a whole number of 1 or more is needed"),
+        ({"width": -3}, "width = -3: a whole number of 1 or more is needed"),
+        ({"part": 1}, "part = 1: 0 or more, below 1, is needed"),
+        ({"part": -0.5}, "part = -0.5: 0 or more, below 1, is needed"),
+        ({"part": math.nan}, "part = nan: 0 or more, below 1, is needed"),
+        ({"rate": -1}, "rate = -1: 0 or more is needed"),
+        ({"rate": math.inf}, "rate = inf: 0 or more is needed"),
+        ({"kind": "square"}, "kind = 'square': choose one of plain, round"),
+    ],
+)
+def test_settings_that_are_refused(changes, sentence):
+    with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
+        check(Settings(**changes))
+
+
+def test_the_first_field_that_is_wrong_is_named():
+    with pytest.raises(ValueError, match=r"^size = 0"):
+        check(Settings(kind="square", size=0))
+
+
+def test_symbols_are_not_looked_at():
+    check(Settings(size=sympy.Symbol("s"), width=sympy.Symbol("w") / 2, part=sympy.Symbol("p")))
+
+
+def parser(**settings):
+    made = argparse.ArgumentParser(argument_default=argparse.SUPPRESS, exit_on_error=False)
+    add_options(made, Settings, **settings)
+    return made
+
+
+def test_an_option_for_each_field_that_is_explained():
+    words = shlex.split("--size 8 --width 3 --part 0.5 --rate 2 --kind round --no-switched --factors 1,0.5")
+    given = vars(parser().parse_args(words))
+    assert given == {
+        "size": 8, "width": 3, "part": 0.5, "rate": 2.0, "kind": "round", "switched": False, "factors": (1.0, 0.5),
+    }  # fmt: skip
+    assert isinstance(given["rate"], float) and isinstance(given["size"], int)
+    assert given_for(Settings, given | {"out": "runs"}) == given
+    assert Settings(**given).unseen == 1e-5
+
+
+def test_what_is_not_given_is_left_to_the_defaults():
+    assert vars(parser().parse_args([])) == {}
+    assert given_for(Settings, {}) == {}
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (["--size", "2.5"], "invalid int value: '2.5'"),
+        (["--kind", "square"], "invalid choice: 'square'"),
+        (["--factors", "1;2"], "'1;2' is not a list of numbers with commas between them"),
+    ],
+)
+def test_words_that_are_no_such_value(words, sentence):
+    with pytest.raises(argparse.ArgumentError, match=sentence):
+        parser().parse_args(words)
+
+
+def test_fields_are_left_out_if_nothing_explains_them_or_if_asked():
+    text = parser(leave_out=("width",)).format_help()
+    assert "--size" in text and "--unseen" not in text and "--width" not in text
+    assert "a width (default: size / 2)" in " ".join(parser().format_help().split())
+
+
+def test_the_settings_of_the_encoder_decoder_are_all_options():
+    """Each one but eps can be given on the command line, and has an explanation of its own."""
+    made = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
+    add_options(made, transformer.Config)
+    offered = {action.dest: action.help for action in made._actions if action.dest != "help"}
+    assert offered.keys() == transformer.Config.__dataclass_fields__.keys() - {"eps"}
+    assert len(set(offered.values())) == len(offered)
+    given = vars(made.parse_args(shlex.split("--d-model 6 --h 2 --d-k 5 --norm before --no-positions --bias")))
+    config = transformer.Config(**given_for(transformer.Config, given))
+    assert config == transformer.Config(d_model=6, h=2, d_k=5, norm="before", positions=False, bias=True)
