@@ -29,6 +29,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 import sympy
@@ -332,6 +333,7 @@ class _Pass:
         self.steps = self.reachable(y)
         for step in self.steps:
             self.differentiate(step)
+            step._hooks = [partial(self.arrive, step)]
         start = symbols("g", *y.shape) if y.ndim else None  # backward() of one number starts from 1
         self.start = np.full((), Symbolic(1)) if start is None else start._data
         self.values |= {g.expr: g.witness for g in self.start.flat}
@@ -377,7 +379,6 @@ class _Pass:
                 step.formulas[atom] = out[at].expr
                 out[at] = Symbolic(atom, out[at].witness)
         step.result = out.copy()
-        step._hooks = [lambda g: self.arrive(step, g)]
         self.name(step.label, out)
         for a in args:  # constants may be symbols, too
             for value in a._data.flat if isinstance(a, Tensor) and a.dtype is OBJECT else [a]:
@@ -451,6 +452,8 @@ class _Pass:
         for at in np.ndindex(terms.shape):
             terms[at] = [self.start[at].expr] if target is self.result else []
         for step, i in self.consumers.get(target, ()):
+            if step.adjoint is None:  # backward has not been there, and if it never comes, that is checked at the end
+                continue
             for at, partials in step.partials[i].items():
                 terms[at] += [step.adjoint[to].expr * dy for to, dy in partials]
         expected = np.empty(target.shape, object)
@@ -463,6 +466,9 @@ class _Pass:
 
     def arrive(self, step: _Step, g: Tensor | None) -> Tensor:
         """Backward comes to a result with its gradient (None: it never does); the gradient that it goes on with."""
+        if g is not None:  # too late for a value that this one was computed from, if that has gone on already
+            late = [step, *(edge for edge in step.edges if isinstance(edge, Node))]
+            self.suspects += [target for target in late if target.adjoint is not None]
         expected = self.adjoint(step)
         self.compare(step, g, expected, step.result)
         self.compared += expected.size
@@ -518,7 +524,7 @@ class _Pass:
         with enable_grad():
             y = _first(step.op(*args))
             g = symbols("g", *y.shape)
-            y.backward(g, create_graph=create_graph)
+            y.backward(g, retain_graph=True, create_graph=create_graph)
         known = dict(self.values)
         for a in (*(a for i, a in enumerate(args) if step.edges[i] is not None), g):
             known |= {s.expr: s.witness for s in a._data.flat if not _is_number(s)}
@@ -543,7 +549,7 @@ class _Pass:
         """The tape's own numbers at the sample point, without symbols on the way, beside the derivative."""
         with enable_grad():
             y = _results(self.fn(*self.args))[self.number]
-            y.backward(symbols("g", *y.shape) if y.ndim else None)
+            y.backward(symbols("g", *y.shape) if y.ndim else None, retain_graph=True)
         for name, leaf in self.leaves.items():
             for at in np.ndindex(leaf.shape):
                 tape = 0.0 if leaf.grad is None else Symbolic.of(leaf.grad._data[at]).witness

@@ -1,0 +1,289 @@
+"""`prove`: what it proves, what it refutes and whom it blames, and that it leaves everything as it was."""
+
+import inspect
+import sys
+
+import numpy as np
+import pytest
+import sympy
+
+import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor.symbolic import Symbolic, Undecided, latex, prove, symbols
+from tinytensor.tensor import Node, Tensor
+
+HOME, TAPE = sys.modules[Node.__module__], sys.modules["tinytensor.autograd.tape"]
+
+
+@tt.elementwise
+def softsign_kernel(x):
+    return x / (type(x)(1) + abs(x))
+
+
+@tt.op
+class softsign:
+    r"y = x / (1 + |x|)"
+
+    kernel = softsign_kernel
+
+    def grad_x(g, y, x):
+        return g / (1 + x.abs()) ** 2
+
+
+@tt.op
+class wrong_softsign:
+    r"y = x / (1 + |x|)"
+
+    kernel = softsign_kernel
+
+    def grad_x(g, y, x):
+        return g / (1 + x.abs())
+
+
+@tt.elementwise
+def product_kernel(a, b):
+    return a * b
+
+
+@tt.op
+class forgetful:
+    r"y = a b, but no rule for b"
+
+    kernel = product_kernel
+
+    def grad_a(g, y, a, b):
+        return g * b
+
+
+# ------------------------------------------------------------------------------------------------------- it proves
+
+
+def test_an_op_of_ones_own_in_three_lines():
+    proof = prove(softsign, (2, 3))
+    print(proof)
+    assert proof
+    assert (proof.verdict, proof.size, proof.entries, proof.operations) == ("proved", "x (2, 3)", 6, ("softsign",))
+    assert proof.assumptions == ("signs of x: [[+ - +], [+ - -]]", "no denominator is 0")
+    assert proof.seconds > 0
+    assert repr(proof).startswith("proved: softsign at x (2, 3): 6 entries of gradients, for all values at which\n")
+
+
+def network(E, W, b, tokens, targets):
+    hidden = F.linear(F.embedding(tokens, E), W, b).relu()
+    return F.cross_entropy(hidden @ E.T, targets)
+
+
+def test_a_whole_network():
+    """Embedding with a repeated token, a layer with ReLU, tied output, padding: in one tape."""
+    proof = prove(network, (3, 2), (2, 2), (2,), tt.tensor([1, 0, 1]), tt.tensor([0, -100, 2]))
+    assert proof, proof
+    assert proof.entries == 6 + 4 + 2
+    assert proof.fused == ("linear", "cross_entropy_rows")
+    signs = next(line for line in proof.assumptions if line.startswith("signs"))
+    assert {"+", "-"} <= set(signs), "the witness must take both branches of relu"
+
+
+def test_the_proof_agrees_with_the_derivative_of_the_whole_expression():
+    """What is put together step by step is what SymPy makes of the loss as one expression, where that is feasible."""
+    leaves = [symbols(n, *s).requires_grad_() for n, s in (("E", (3, 2)), ("W", (2, 2)), ("b", (2,)))]
+    loss = network(*leaves, tt.tensor([1, 0, 1]), tt.tensor([0, 1, 2]))
+    loss.backward()
+    for leaf in leaves:
+        for got, x in zip(leaf.grad._data.flat, leaf._data.flat, strict=True):
+            assert got.equals(Symbolic(sympy.diff(loss.item().expr, x.expr), got.witness))
+
+
+def in_place(x, y):
+    z = x * 2
+    z[0] = y[0] ** 2
+    z[1:].mul_(y[1:])
+    return (z * x).sum()
+
+
+FUNCTIONS = {
+    "a value that is used three times": (lambda x: (x * x * x.exp()).sum(), [(2,)]),
+    "broadcasting, both ways": (lambda x, y: (x + y) * y, [(2, 1), (3,)]),
+    "views of views": (lambda x: x.T[1:].reshape(-1) * x.flatten()[:4], [(2, 3)]),
+    "changes in place": (in_place, [(3,), (3,)]),
+    "an input that is not used": (lambda x, y: x.tanh(), [(2,), (2,)]),
+    "an input that is the result": (lambda x: x, [(2,)]),
+    "constants of several kinds": (lambda x: x * 0.5 + tt.tensor([1, 2]) - tt.tensor([0.25, 1.0]), [(2,)]),
+    "a mask and a constant": (lambda x, mask: tt.where(mask, x, 0).sum(), [(2,), tt.tensor([True, False])]),
+    "results without a gradient beside one with": (lambda x: (x.argmax(), x.exp(), None), [(3,)]),
+    "two steps back": (lambda x: tt.autograd.grad((x**3).sum(), x, create_graph=True)[0] ** 2, [(2,)]),
+    "no dimensions": (lambda x: x.sin() * x, [()]),
+    "a root of positive numbers": (lambda x: x.sqrt().log(), [symbols("x", 2, positive=True)]),
+}
+
+
+@pytest.mark.parametrize("what", FUNCTIONS)
+def test_it_proves(what):
+    fn, inputs = FUNCTIONS[what]
+    proof = prove(fn, *inputs)
+    assert proof, proof
+    assert proof.entries > 0
+
+
+def test_several_results_are_all_differentiated():
+    both = prove(lambda x: (x.exp(), x * x), (2,))
+    assert both
+    assert both.entries == 2 * prove(torch_like, (2,)).entries
+    assert not prove(lambda x: (x.exp(), wrong_softsign(x)), (2,))
+    assert not prove(lambda x: (wrong_softsign(x), x.exp()), (2,))
+
+
+def torch_like(x):
+    return x.exp()
+
+
+def test_a_module_has_its_parameters_back():
+    model = tt.nn.Sequential(tt.nn.Linear(2, 3), tt.nn.ReLU(), tt.nn.LayerNorm(3), tt.nn.Linear(3, 2))
+    model[0].weight.requires_grad_(False)
+    model[0].bias.grad = tt.ones(3)
+    before = {name: (p._data, p.grad) for name, p in model.named_parameters()}
+    proof = prove(model, (2, 2))
+    assert proof, proof
+    assert "0.bias (3,), 2.weight (3,)" in proof.size
+    assert "0.weight" not in proof.size
+    for name, p in model.named_parameters():
+        assert p._data is before[name][0]
+        assert p.grad is before[name][1]
+
+
+def test_floats_that_require_grad_are_the_sample_point():
+    x = tt.tensor([[0.5, -1.0], [-2.0, 3.0]], requires_grad=True)
+    assert prove(tt.relu, x).assumptions == ("signs of x: [[+ -], [- +]]",)
+    assert x.grad is None
+    assert x.dtype == tt.float32
+
+
+def test_the_places_of_maxima_are_named():
+    x = symbols("x", 2, 3, witness=[[1, 3, 2], [6, 4, 5]])
+    assert prove(lambda x: x.max(-1), x).assumptions == (
+        "x[0, 1] is larger than x[0, 0], x[0, 2]",
+        "x[1, 0] is larger than x[1, 1], x[1, 2]",
+    )
+
+
+def test_what_is_not_on_the_tape_is_named():
+    proof = prove(lambda x: x * x.detach(), (2,))
+    assert proof.assumptions == ("held constant, since it is not on the tape: b of mul",)
+
+
+# ------------------------------------------------------------------------------------------------------ it refutes
+
+
+def test_a_counterexample_is_one():
+    """The numbers shown are those of the formulas, at the point shown."""
+    proof = prove(lambda x: wrong_softsign(x * 2).sum(), (2, 3))
+    assert not proof
+    assert proof.verdict == "refuted"
+    assert [(w.op, w.input) for w in proof.wrong] == [("wrong_softsign", "x")]
+    example = proof.counterexample
+    x = example.point["x"][example.at]
+    assert example.derivative == pytest.approx(2 / (1 + abs(2 * x)) ** 2)
+    assert example.tape == pytest.approx(2 / (1 + abs(2 * x)))
+    told = repr(proof)
+    assert told.startswith("refuted: <lambda> at x (2, 3)\n  the rule of wrong_softsign for its input x gives g_0/(")
+    assert "\n  the gradient of x at [0, 0] is " in told
+    assert "\n  at x = [[" in told
+
+
+def test_a_rule_that_is_not_there_is_noticed():
+    proof = prove(forgetful, (2,), (2,))
+    assert [(w.op, w.input) for w in proof.wrong] == [("forgetful", "b")]
+    assert prove(forgetful, (2,), tt.ones(2))
+
+
+def test_a_definition_that_says_something_else_is_noticed(monkeypatch):
+    monkeypatch.setattr(tt.OPS["silu"], "definition", lambda x: x * x)
+    proof = prove(lambda x: F.silu(x), (2,))
+    assert not proof
+    assert "but its definition gives" in repr(proof)
+
+
+def shares_a_value(x):
+    y = x.exp()
+    return (y * (y + y.sin())).sum()
+
+
+WALKS = [
+    ("pending[target] = pending[target] + g", "pending[target] = g"),  # overwritten where it should be added
+    ("heappush(heap, (-target.time, target))", "heappush(heap, (target.time, target))"),  # too early
+    ("send(edge, r if r.dtype == edge.dtype else r.to(edge.dtype))", "send(edge, r + r)"),
+]
+
+
+@pytest.mark.parametrize(("right", "wrong"), WALKS)
+def test_a_wrong_walk_over_the_tape_is_noticed(right, wrong, monkeypatch):
+    source = inspect.getsource(TAPE)
+    assert right in source
+    monkeypatch.setattr(Tensor, "backward", Tensor.backward)  # put back at the end
+    exec(compile(source.replace(right, wrong), TAPE.__file__, "exec"), {"__name__": "planted"})
+    assert not prove(shares_a_value, (2,))
+
+
+def test_overwriting_is_blamed_on_the_walk(monkeypatch):
+    assert prove(shares_a_value, (2,))
+    monkeypatch.setattr(Tensor, "backward", Tensor.backward)
+    source = inspect.getsource(TAPE).replace(*WALKS[0])
+    exec(compile(source, TAPE.__file__, "exec"), {"__name__": "planted"})
+    proof = prove(shares_a_value, (2,))
+    assert proof.tape_is_wrong
+    assert not proof.wrong
+    assert "every rule is right by itself" in repr(proof)
+
+
+# ------------------------------------------------------------------------------------------------------- it refuses
+
+
+def test_inputs_that_prove_nothing_are_refused():
+    with pytest.raises(ValueError, match="no input has a gradient"):
+        prove(lambda x: x, tt.tensor([1, 2]))
+    with pytest.raises(ValueError, match="no tensor that the function returns depends"):
+        prove(lambda x: x.detach(), (2,))
+    with pytest.raises(ValueError, match="the input x holds the formula 2\\*y_0"):
+        prove(lambda x: x, symbols("y", 2) * 2)
+    with pytest.raises(ValueError, match="y_0 stands in the inputs a and b; rename one"):
+        prove(tt.OPS["mul"], symbols("y", 2), symbols("y", 2))
+    weight = tt.ones(2, requires_grad=True)
+    with pytest.raises(ValueError, match=r"mul reads a tensor of shape \(2,\) that requires grad and is no input"):
+        prove(lambda x: x * weight, (2,))
+    with pytest.raises(Undecided, match="choose other witnesses"):
+        prove(tt.relu, symbols("x", 2, witness=0))
+
+
+def test_the_engine_is_left_as_it_was():
+    def fails(x):
+        raise RuntimeError("my own error")
+
+    with pytest.raises(RuntimeError, match="my own error"):
+        prove(fails, (2,))
+    assert HOME.Node is Node
+    assert prove(tt.exp, (2,))
+    assert HOME.Node is Node
+    assert type((tt.ones(2, requires_grad=True) * 2).node) is Node
+
+
+# ----------------------------------------------------------------------------------------------------------- latex
+
+
+def test_latex():
+    x = symbols("x", 2).requires_grad_()
+    y = x.softmax(-1)
+    first = r"\frac{e^{x_{0}}}{e^{x_{0}} + e^{x_{1}}}"
+    assert latex(y[0]) == first
+    assert latex(y) == rf"\begin{{bmatrix}} {first} & {first.replace('{e^{x_{0}}}{', '{e^{x_{1}}}{')} \end{{bmatrix}}"
+    y[0].backward()
+    product = r"\frac{e^{x_{0}} e^{x_{1}}}{\left(e^{x_{0}} + e^{x_{1}}\right)^{2}}"
+    assert latex(x.grad) == rf"\begin{{bmatrix}} {product} & - {product} \end{{bmatrix}}"
+    assert latex(tt.tensor([[1, 2], [3, 4]])) == r"\begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}"
+    assert latex(tt.tensor([[[1, 2]], [[3, 4]]])).count("bmatrix") == 4
+    assert latex(tt.tensor(0.5)) == "0.5"
+
+
+def test_latex_says_what_the_formula_is():
+    """A matrix product, read back from its LaTeX's source."""
+    x = symbols("x", 2, 2)
+    assert latex(x @ x).split(" & ")[0] == r"\begin{bmatrix} x_{0}^{2} + x_{1} x_{2}"
+    assert np.array_equal((x @ x).shape, (2, 2))
