@@ -26,8 +26,9 @@ of a dict, or raises Refuted with a counterexample. `derive` takes the forward p
 """
 
 from dataclasses import dataclass
+from functools import cache
 
-from sympy import Expr, Rational, Symbol, exp, log, sqrt
+from sympy import Expr, Indexed, Integer, Rational, Symbol, exp, log, sqrt
 
 from derivations.claims import INDEX, SYMPY, Evidence, Refuted, claim
 from derivations.index import (
@@ -37,11 +38,13 @@ from derivations.index import (
     Program,
     Size,
     adjoint,
-    contract,
     d,
     delta,
+    derivative,
     equal,
-    fits,
+    free,
+    fresh,
+    name,
     normal,
     relu,
     step,
@@ -83,11 +86,11 @@ S, e, σ = Array("S", (H, C, C), "<__"), Array("e", (H, C, C), "<__"), Array("σ
 T = Array("T", (H, C), "<_")
 Y = Array("Y", (H, C, nK), "<_^")
 A = Array("A", (C, D), "_^")
-X0 = Array("X0", (C, D), "_^", text="X⁰", tex=r"X^{(0)}")  # only where the embedding is normalised once: (1) as it is
+X0 = Array("X0", (C, D), "_^", text="X⁰", tex="{X^{0}}")  # only where the embedding is normalised once: (1) as it is
 Zhat = Array("Zhat", (C, D), "_^", text="Ẑ", tex=r"\hat{Z}")
 Zbar = Array("Zbar", (C, D), "_^", text="Z̄", tex=r"\bar{Z}")
 f, R = Array("f", (C, nF), "_^"), Array("R", (C, nF), "_^")
-Zp = Array("Zp", (C, D), "_^", text="Z'", tex="Z'")
+Zp = Array("Zp", (C, D), "_^", text="Z'", tex="{Z'}")
 
 logits = Array("L", (C, nV), "_^")
 num, den = Array("num", (C, nV), "_^", tex=r"\mathrm{num}"), Array("den", (C,), tex=r"\mathrm{den}")
@@ -210,9 +213,7 @@ class Closed:
 def head_closed() -> dict[Expr, Closed]:
     """Softmax minus one-hot, over N, where a position counts; then two products."""
     return {
-        d(logits)[i, u]: Closed(
-            w[i] / N * (q[i, u] - delta(u, y[i])), (num, q, d(num), d(den), d(q), d(loss_i), d(loss))
-        ),
+        d(logits)[i, u]: Closed(w[i] / N * (q[i, u] - delta(u, y[i])), (num, q, d(num), d(den), d(q), d(loss_i))),
         d(O)[j, u]: Closed(total(Zp[i, j] * d(logits)[i, u], i)),
         d(Zp)[i, j]: Closed(total(O[j, u] * d(logits)[i, u], u)),
     }
@@ -280,3 +281,285 @@ def check(program: Program, closed: dict[Expr, Closed]) -> None:
     """Prove every closed form of a dict, for all sizes, or raise Refuted with a counterexample."""
     for left, by_hand in closed.items():
         equal(program, left, by_hand.form, by_hand.through)
+
+
+# ---- any number of layers -------------------------------------------------------------------------------------------
+
+λ = Index("λ", nL)  # a layer. X of layer 1 is what the first block gets, X of layer λ + 1 what block λ gives
+deep_X = Array("X", (nL + 1, C, D), "<_^")
+
+
+def placed(expr: Expr, layers: dict[Array, Expr]) -> Expr:
+    """expr with the layer as one more index of the arrays in `layers` and of their adjoints; Z' is the next layer's X."""
+    deep = {}
+    for entry in expr.atoms(Indexed):
+        array = entry.base.of or entry.base
+        if array in layers:
+            more = Array(array.label.name, (nL, *array.sizes), "<" + array.places, text=array.text, tex=array.tex)
+            more = deep_X if array in (X, Zp) else more
+            deep[entry] = (d(more) if entry.base.of else more)[layers[array], *entry.indices]
+    return expr.xreplace(deep)
+
+
+def places(p: Program) -> dict[Array, Expr]:
+    """In which layer the arrays of a program are: those of the block in layer λ, where it meets the others in 1, L + 1."""
+    if Zp not in p.definitions:
+        return {X: Integer(1), Zp: nL + 1}
+    return {array: λ for array in [*p.parameters, *p.definitions]} | {Zp: λ + 1}
+
+
+def stack(*programs: Program) -> list[Definition]:
+    """Embedding, block and head as one model of L layers: the lines of the block stand for each λ = 1..L."""
+    return [
+        Definition(placed(line.left, places(p)), placed(line.right, places(p)))
+        for p in programs
+        for line in p.definitions.values()
+    ]
+
+
+def induction(derivation: Derivation, lines: list[Definition]) -> None:
+    """Prove that the adjoints in a model of L layers are those of the three programs, put in their places; or Refuted.
+
+    Every array with indices, and every layer λ = 1..L, at once: the uses of each array in all lines of the stack
+    are differentiated, and compared with what the derivation says.
+    """
+    for program in (derivation.head, derivation.block, derivation.embedding):
+        adjoints = [array for array in program.definitions if isinstance(array, Array) and array.of]
+        for line in (program[array] for array in adjoints):
+            entry = line.name.of[line.left.indices]
+            new = {index: index.fresh() for index in (*free(entry), λ)}
+            found = uses(lines, placed(entry, places(program)).xreplace(new)).xreplace({d(loss): Integer(1)})
+            expected = placed(fresh(line.right), places(program)).xreplace(new)
+            if normal(found - expected) != 0:
+                raise Refuted(
+                    f"{text(line.left)} in L layers is {text(found)}, but the derivation says {text(expected)}"
+                )
+
+
+# ---- what is claimed ------------------------------------------------------------------------------------------------
+
+BY = (SYMPY, INDEX)
+derivation = cache(derive)
+
+
+def shown(lines) -> Evidence:
+    """Evidence of (left, right) pairs, one equation a line."""
+    lines = list(lines)
+    return Evidence(
+        latex="\n\n".join(f"{tex(left)} = {tex(right)}" for left, right in lines),
+        text="\n".join(f"{text(left)} = {text(right)}" for left, right in lines),
+    )
+
+
+def proved(program: Program, closed: dict[Expr, Closed], *arrays: Array) -> Evidence:
+    """Check the closed forms of the adjoints of these arrays, and show them."""
+    chosen = {left: by_hand for left, by_hand in closed.items() if left.base.of in arrays}
+    check(program, chosen)
+    return shown((left, by_hand.form) for left, by_hand in chosen.items())
+
+
+@claim(
+    "eq17",
+    "equations (1) to (16) as definitions: every index in its range, every name defined once and before it is used",
+    kind="proof",
+    size="any size",
+    source="003 eqs. (1)-(16)",
+    trusted=(INDEX,),
+)
+def definitions():
+    lines = [line for p in (embedding(), block(), head()) for line in p.definitions.values()]
+    evidence = shown((line.left, line.right) for line in lines)
+    notes = [f"{line.source}" + (f"  corrected: {line.erratum}" if line.erratum else "") for line in lines]
+    wide = max(len(one) for one in evidence.text.splitlines())
+    return Evidence(
+        evidence.latex, "\n".join(f"{one:{wide}}  {note}" for one, note in zip(evidence.text.splitlines(), notes))
+    )
+
+
+@claim(
+    "eq17",
+    "the adjoints of all names, line by line backward, in cached interim results: reverse mode in symbols",
+    kind="proof",
+    size="any size",
+    source="003 eq. (17)",
+    trusted=BY,
+)
+def adjoints():
+    found = derivation()
+    wanted = {logits, O, G, c, F, b, W, V, Q, K, E, P}
+    lines = [line for p in (found.head, found.block, found.embedding) for line in p.definitions.values()]
+    lines = [line for line in lines if isinstance(line.name, Array) and line.name.of]
+    if missing := wanted - {line.name.of for line in lines}:
+        raise Refuted(f"eq. (17) needs the gradient of {missing.pop().label}, which was not derived")
+    return shown((line.left, line.right) for line in lines)
+
+
+@claim(
+    "eq17",
+    "∂𝓛/∂L is softmax minus one-hot, times w_i/N: 0 at padding; and from it ∂𝓛/∂O and ∂𝓛/∂Z'",
+    kind="proof",
+    size="any size",
+    assumptions=("N > 0: at least one position counts",),
+    source="003 eq. (17)",
+    trusted=BY,
+)
+def head_gradients():
+    return proved(derivation().head, head_closed(), logits, O, Zp)
+
+
+@claim(
+    "eq17",
+    "∂𝓛/∂G, ∂c, ∂F, ∂b: the feed-forward",
+    kind="proof",
+    size="any size",
+    assumptions=("the derivative of max(0, x) at 0 is taken to be 0",),
+    source="003 eq. (17)",
+    trusted=BY,
+)
+def feed_forward_gradients():
+    return proved(derivation().block, block_closed(), c, G, f, b, F, Zbar)
+
+
+@claim(
+    "eq17",
+    "through a norm: r (dz - <dz> - z <z dz>), with r = 1/sqrt(variance + ε)",
+    kind="proof",
+    size="any size",
+    assumptions=("ε > 0",),
+    source="003 eq. (17)",
+    trusted=BY,
+)
+def norm_gradients():
+    return proved(derivation().block, block_closed(), Zhat, X)
+
+
+@claim(
+    "eq17",
+    "∂𝓛/∂W: the output projection of the heads",
+    kind="proof",
+    size="any size",
+    source="003 eq. (17)",
+    trusted=BY,
+)
+def projection_gradients():
+    return proved(derivation().block, block_closed(), W, Y)
+
+
+@claim(
+    "eq17",
+    "through the softmax: ∂S = σ (∂σ - Σ σ ∂σ), whatever the mask",
+    kind="proof",
+    size="any size",
+    assumptions=("every position may attend to one at least: T > 0",),
+    source="003 eq. (17)",
+    trusted=BY,
+)
+def softmax_gradients():
+    return proved(derivation().block, block_closed(), σ, S)
+
+
+@claim(
+    "eq17",
+    "∂𝓛/∂Q, ∂K, ∂V, and the three branches meeting the residual in ∂𝓛/∂Z",
+    kind="proof",
+    size="any size",
+    source="003 eq. (17)",
+    trusted=BY,
+)
+def attention_gradients():
+    return proved(derivation().block, block_closed(), ZQ, ZK, ZV, Q, K, V, Z)
+
+
+@claim(
+    "eq17",
+    "∂𝓛/∂E collects from all positions that hold the token; and ∂𝓛/∂P, which (17) leaves out but (19) counts",
+    kind="proof",
+    size="any size",
+    source="003 eq. (17)",
+    trusted=BY,
+)
+def embedding_gradients():
+    return proved(derivation().embedding, embedding_closed(), E, P)
+
+
+@claim(
+    "eq17",
+    "any number of layers: in a model of L layers, the adjoints in layer λ are those of one block, with the "
+    "adjoint of X in layer λ + 1 for that of Z'; and in layer L + 1 that of X is what the head gives back",
+    kind="proof",
+    size="any size, any number of layers",
+    assumptions=("induction: what is shown for the last layer, and from each layer to the one before, holds for all",),
+    source="003 eq. (17)",
+    trusted=BY,
+)
+def layers():
+    found = derivation()
+    induction(found, stack(embedding(), block(), head()))
+    x = X[i, j]
+    last = placed(x, {X: nL + 1})
+    base = placed(found.head[d(Zp)].right, places(found.head))
+    first = placed(found.embedding[d(P)].right, places(found.embedding))
+    step_ = placed(found.block[d(X)].right, places(found.block))
+    return shown([(d(last), base), (d(placed(x, {X: λ})), step_), (d(P)[i, j], first)])
+
+
+@claim(
+    "eq17",
+    "the other two readings of the residual (normalised once; before each branch): the same closed forms",
+    kind="proof",
+    size="any size, any number of layers",
+    source="003 eqs. (1), (9), (10)",
+    trusted=BY,
+)
+def other_readings():
+    for residual in RESIDUALS[1:]:
+        found = derivation(residual)
+        check(found.embedding, embedding_closed(residual))
+        check(found.block, block_closed(residual))
+        induction(found, stack(embedding(residual), block(residual), head()))
+
+
+@claim(
+    "eq17",
+    "a second way: norm, attention and loss each written as one expression and differentiated at once, without "
+    "names in between, give the same",
+    kind="proof",
+    size="any size",
+    source="003 eq. (17)",
+    trusted=BY,
+)
+def at_once():
+    norm, attention = Program([X[i, j]], [ε]), Program([ZQ[h, i, k], ZK[h, i, k], ZV[h, i, k]], [M])
+    normalised(norm, X, Z)
+    for array in (S, e, T, σ, Y):
+        attention.let(block()[array].left, block()[array].right)
+    for p, output, inputs in ((norm, Z[i, j], (X,)), (attention, Y[h, i, k], (ZQ, ZK, ZV)), (head(), loss, (Zp,))):
+        backward = adjoint(p, name(output))
+        whole = p.expand(output, p.definitions)
+        whole = total(d(output) * whole, *output.indices) if isinstance(output, Indexed) else whole
+        for array in inputs:
+            entry = p.parameters[array]
+            new = {index: index.fresh() for index in entry.indices}
+            direct = derivative(whole, entry.xreplace(new)).xreplace({v: k for k, v in new.items()})
+            rest = normal(direct - backward.expand(d(entry), backward.definitions))
+            if rest != 0:
+                raise Refuted(f"{text(d(entry))}: differentiated at once, what is left over is {text(rest)}")
+
+
+@claim(
+    "eq17",
+    "(7), the concatenation: row (h - 1) K + k of W stands for head h and component k, each row once",
+    kind="check",
+    size="H, K = 1..8",
+    assumptions=(
+        "any size by division with remainder: (h - 1) K + k - 1 has the quotient h - 1 and the remainder k - 1",
+    ),
+    source="003 eqs. (7), (8)",
+    trusted=(),
+)
+def concatenation():
+    for heads in range(1, 9):
+        for width in range(1, 9):
+            rows = [(a - 1) * width + b for a in range(1, heads + 1) for b in range(1, width + 1)]
+            if rows != list(range(1, heads * width + 1)):
+                raise Refuted(f"H = {heads}, K = {width}: the rows of W are {rows}")

@@ -441,14 +441,14 @@ def adjoint(program: Program, output: Array | Symbol) -> Program:
     result = Program(program.parameters.values(), [*program.constants, *seed])
     for definition in program.definitions.values():
         result.let(definition.left, definition.right, definition.source, definition.erratum)
-    if not seed:
-        result.let(d(output), S.One)
     entries = [*program.parameters.values(), *(definition.left for definition in program.definitions.values())]
     for entry in reversed(entries):
         if name(entry) == output:
             continue
         new = {i: i.fresh() for i in free(entry)}
         derived = uses(program.definitions.values(), entry.xreplace(new))
+        if not seed:
+            derived = derived.xreplace({d(output): S.One})
         result.let(d(entry), derived.xreplace({v: k for k, v in new.items()}))
     return result
 
@@ -515,6 +515,12 @@ _MEANING = {
 # ---- printing -------------------------------------------------------------------------------------------------------
 
 
+_SYMBOLS = {  # as text and as LaTeX
+    "epsilon": ("ε", r"\epsilon"),
+    "loss": ("𝓛", r"\mathcal{L}"),
+}
+
+
 class _Letters:
     """What both printers share: a letter for each bound index that no other index in sight has."""
 
@@ -544,19 +550,50 @@ class _Letters:
         parts = {"<": "", "_": "", "^": ""}
         for place, index in zip(of.places, expr.indices, strict=True):
             printed = self._print(index)
-            parts[place] += f"({printed})" if index.is_Add else printed
+            parts[place] += printed if isinstance(index, Index) or place == "<" else self._index(printed)
         return parts.values()
+
+    def _print_Mul(self, expr):
+        """A fraction of what is multiplied and divided, after it the adjoints, and last the sums."""
+        number, rest = expr.as_coeff_Mul()
+        if number < 0:
+            return f"-{self._print(-expr)}"
+        above, below, adjoints, sums = [], [], [], []
+        for factor in Mul.make_args(rest):
+            if isinstance(factor, Sum):
+                sums.append(factor)
+            elif factor.is_Pow and factor.exp.is_number and factor.exp.is_negative:
+                below.append(1 / factor)
+            elif any(a.of for a in factor.atoms(Array)):
+                adjoints.append(factor)
+            elif factor != 1:
+                above.append(factor)
+        above = [str(number.p)] * (number.p != 1) + [self._factor(f) for f in above]
+        below = [str(number.q)] * (number.q != 1) + [self._factor(f) for f in below]
+        fraction = [self._fraction(" ".join(above) or "1", below)] if below else above
+        last = [*adjoints, *sums][-1:]
+        return " ".join([*fraction, *map(self._factor, [*adjoints, *sums][:-1]), *map(self._last, last)])
+
+    def _factor(self, expr):
+        return self._bracket(self._print(expr)) if expr.is_Add or isinstance(expr, Sum) else self._print(expr)
+
+    def _last(self, expr):
+        return self._print(expr) if isinstance(expr, Sum) else self._factor(expr)
 
 
 class _Text(_Letters, StrPrinter):
     printmethod = None  # print all by the methods below, none as the expression itself would
 
     def _print_Symbol(self, expr):
-        return {"epsilon": "ε"}.get(expr.name, expr.name)
+        return _SYMBOLS.get(expr.name, (expr.name, expr.name))[0]
+
+    def _bracket(self, printed):
+        return f"({printed})"
+
+    _index = _bracket  # what stands for an index: a token, λ + 1
 
     def _sum(self, indices, inside):
-        inside = f"({self._print(inside)})" if inside.is_Add else self._print(inside)
-        return f"Σ_{indices} {inside}"
+        return f"Σ_{indices} {self._factor(inside)}"
 
     def _print_Indexed(self, expr):
         left, below, above = self._places(expr)
@@ -565,26 +602,8 @@ class _Text(_Letters, StrPrinter):
         shown = f"{left}{(of.of or of).text}" + (f"_{below}" if below else "") + (f"^{above}" if above else "")
         return f"∂𝓛/∂{shown}" if of.of else shown
 
-    def _print_Mul(self, expr):
-        number, rest = expr.as_coeff_Mul()
-        if number < 0:
-            return f"-{self._print(-expr)}"
-        above, below, sums = [str(number.p)] if number.p != 1 else [], [str(number.q)] if number.q != 1 else [], []
-        for factor in Mul.make_args(rest):
-            if isinstance(factor, Sum):
-                sums.append(self._print(factor))
-            elif factor.is_Pow and factor.exp.is_number and factor.exp.is_negative:
-                below.append(self._factor(1 / factor))
-            elif factor != 1:
-                above.append(self._factor(factor))
-        fraction = " ".join(above)
-        if below:
-            fraction = f"{fraction or 1}/{below[0] if len(below) == 1 else '(' + ' '.join(below) + ')'}"
-        sums = [f"({s})" for s in sums[:-1]] + sums[-1:]
-        return " ".join([fraction, *sums] if fraction else sums)
-
-    def _factor(self, expr):
-        return f"({self._print(expr)})" if expr.is_Add or isinstance(expr, Sum) else self._print(expr)
+    def _fraction(self, above, below):
+        return f"{above}/{below[0] if len(below) == 1 else '(' + ' '.join(below) + ')'}"
 
     def _print_Pow(self, expr, rational=False):
         base = self._factor(expr.base)
@@ -606,9 +625,17 @@ class _Text(_Letters, StrPrinter):
 
 
 class _TeX(_Letters, LatexPrinter):
+    def _bracket(self, printed):
+        return rf"\left({printed}\right)"
+
+    def _index(self, printed):
+        return printed
+
     def _sum(self, indices, inside):
-        inside = rf"\left({self._print(inside)}\right)" if inside.is_Add else self._print(inside)
-        return rf"\sum_{{{indices}}} {inside}"
+        return rf"\sum_{{{indices}}} {self._factor(inside)}"
+
+    def _print_exp(self, expr, exp=None):
+        return rf"\exp\left({self._print(expr.args[0])}\right)"
 
     def _print_Indexed(self, expr):
         left, below, above = self._places(expr)
@@ -616,6 +643,12 @@ class _TeX(_Letters, LatexPrinter):
         shown = f"{{}}^{{{left}}}" if left else ""
         shown += (of.of or of).tex + (f"_{{{below}}}" if below else "") + (f"^{{{above}}}" if above else "")
         return rf"\frac{{\partial\mathcal{{L}}}}{{\partial {shown}}}" if of.of else shown
+
+    def _fraction(self, above, below):
+        return rf"\frac{{{above}}}{{{' '.join(below)}}}"
+
+    def _print_Symbol(self, expr, style="plain"):
+        return _SYMBOLS.get(expr.name, (expr.name, expr.name))[1]
 
     def _print_Pow(self, expr):
         if isinstance(expr.base, Indexed) and "^" in expr.base.base.places and expr.exp.is_positive:
