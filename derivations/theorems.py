@@ -395,7 +395,10 @@ def encoding_is_unique():
     true(simplify(first.dot(first).expand() - square) == 0, "|r_n - r_m|^2 >= 4 sin^2((n - m)/2)")
     whole = Symbol("w", integer=True)
     for roots in solveset(sin(x), x, Reals).args:  # even and odd multiples of pi
-        true(roots.base_sets == (Integers,) and (roots.lamda(whole) / pi).is_integer, f"{roots}: whole multiples of pi")
+        true(
+            roots.base_sets == (Integers,) and expand(roots.lamda(whole) / pi).is_integer,
+            f"{roots}: whole multiples of pi",
+        )
     true((2 * turns * pi).is_irrational, "n - m = 2 pi z is irrational for a whole number z that is not 0")
     table = positional_encoding(5000, 64)
     nearest = np.linalg.norm(table[1:] - table[0], axis=1).min()  # of all pairs: the distance depends on n - m alone
