@@ -271,13 +271,15 @@ def _translate(options) -> int:
     how = _sampling(given, temperature=0.0)
     how |= {name: given[name] for name in ("beam", "length_penalty", "literal", "cache") if name in given}
     how["generator"] = tinytensor.Generator().manual_seed(given.get("seed", 0))
-    sentences = [pairs.tidy(s) for s in given["sentences"] or sys.stdin.read().splitlines()]
+    sentences = [pairs.tidy(s) for s in given.get("sentences") or sys.stdin.read().splitlines()]
     if "attention" in given and len(sentences) != 1:
         raise UsageError(f"--attention draws one sentence, but {len(sentences)} were given")
     _set_threads(options)
     _, model, state = _loaded(given.get("checkpoint"), "translate")
     tokenizer = tokenizer_from_dict(state["tokenizer"])
     for sentence in sentences:
+        if not sentence:
+            raise UsageError("a sentence is empty: there is nothing to translate")
         unknown = pairs.unknown_words(tokenizer, sentence)
         if unknown:
             words = ", ".join(map(repr, unknown))

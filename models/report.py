@@ -159,14 +159,15 @@ def draw_stream(path: Path, stream: list[tuple[str, Tensor, Tensor]], source: li
     for row, (part, words) in zip(grid, (("encoder", source), ("decoder", output))):
         entries = [(name, b.numpy(), a.numpy()) for name, b, a in stream if name.startswith(part)]
         first = entries[0][1]  # (words, d_model)
-        names = [name.removeprefix(f"{part}.").replace(".", " ") for name, _, _ in entries]
+        names = [f"stack {int(stack) + 1}, {sublayer}" for _, stack, sublayer in (e[0].split(".") for e in entries)]
         written = [_length(after - before) / _length(after) for _, before, after in entries]
         kept = [(after * first).sum(-1) / (_length(after) * _length(first)) for _, _, after in entries]
         for axes, values, title, colours in zip(row, (written, kept), titles, ("magma", "RdBu")):
             low = {"magma": 0, "RdBu": -1}[colours]
             shown = axes.imshow(np.stack(values), cmap=colours, vmin=low, vmax=max(1, np.max(values)), origin="lower")
             for (i, j), value in np.ndenumerate(np.stack(values)):
-                axes.text(j, i, f"{value:.2f}", ha="center", va="center", fontsize=6, color="gray")
+                dark = np.mean(shown.to_rgba(value)[:3]) < 0.5
+                axes.text(j, i, f"{value:.2f}", ha="center", va="center", size=6, color="white" if dark else "black")
             axes.set_title(f"{part}: {title}", fontsize="small")
             axes.set_yticks(range(len(names)), names, fontsize=7)
             axes.set_xticks(range(len(words)), words, fontsize=7, parse_math=False)

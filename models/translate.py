@@ -92,8 +92,8 @@ def _literal(model: Transformer, inputs: Tensor, limit: int) -> list[int]:
         logits = model.decode(tensor([[BEGIN, *words]]), encoded, mask, is_causal=False)  # (1, k, n_vol)
         words = logits.argmax(-1).tolist()[0]
         if words[-1] == STOP:
-            break
-    return _until_stop(words)
+            return words[:-1]
+    return words
 
 
 @no_grad()

@@ -83,7 +83,14 @@ class TranslateTask(Task):
 
     @classmethod
     def recipe(cls, config, given):
-        return {"steps": 6000, "batch_size": 64, "lr": 0.2 / config.d_model, "weight_decay": 0.01, "warmup": 400}
+        return {
+            "steps": 3000,
+            "batch_size": 64,
+            "lr": 0.2 / config.d_model,
+            "weight_decay": 0.01,
+            "warmup": 300,
+            "evaluate_every": 500,
+        }
 
     def state(self):
         return super().state() | {"reading": self.reading}
