@@ -8,7 +8,7 @@ from collections.abc import Callable
 from itertools import pairwise
 
 import numpy as np
-from sympy import Integer, Symbol, exp, limit, oo, simplify, sqrt, symbols
+from sympy import Integer, exp, limit, oo, simplify, sqrt, symbols
 
 import tinytensor
 from models.attention import attention, join, project
@@ -18,8 +18,9 @@ from models.transformer import Config as TransformerConfig
 from tinytensor import Tensor, nn, tensor
 from tinytensor.nn import functional
 
-from . import eq19
+from . import eq19, theorems
 from .claims import NUMBA, SYMPY, Evidence, Refuted, claim
+from .index import Size
 
 SMALL = Config(D=6, H=2, F=10, L=2, V=11, C=7)
 SMALL_004 = TransformerConfig(N=2, d_model=6, h=2, d_ff=10, n_vol=11, n_max=9)
@@ -469,9 +470,9 @@ def length_argument():
     holds(
         limit(scaled, k, oo) == oo and simplify(scaled / length) == c, "divided by sqrt(k) it still grows like sqrt(k)"
     )
-    sigma = Symbol("sigma", positive=True)
-    deviation = sqrt(k * sigma**4)  # of q . k with independent components of mean 0: see the part theorems
-    holds(not (deviation / sqrt(k)).has(k), "what sqrt(k) takes away is the growth of the standard deviation")
+    width = Size("d_k", "a b")
+    variance = theorems.variance_of_dot_product(width).xreplace(theorems.STANDARD)
+    holds(sqrt(variance) / sqrt(width) == 1, "what sqrt(k) takes away is the growth of the standard deviation")
 
 
 @erratum("002 positional encoding", "self-attention is permutation equivariant, not invariant")

@@ -8,8 +8,6 @@ A symmetry is a change of the parameters that does not change the loss. Along it
 gives one identity between gradients for each symmetry (E. Noether), without any other gradient to compare with.
 """
 
-from functools import cache
-
 import numpy as np
 from sympy import (
     Expr,
@@ -75,7 +73,7 @@ from .eq17 import (
     b,
     d,
     den,
-    derive,
+    derivation,
     e,
     f,
     h,
@@ -424,9 +422,6 @@ def encoding_is_bounded():
 # ---------------------------------------------------------------------------------------------- symmetries of the loss
 
 
-backward = cache(derive)  # once for each reading of (1), (9) and (10)
-
-
 def symmetry(statement: str, **more):
     """A theorem on gradients, proved for the adjoint programs that eq17 derives from the model's equations."""
     return theorem(statement, source="003 eq. (17)", **more)
@@ -435,7 +430,7 @@ def symmetry(statement: str, **more):
 @symmetry("per head Q^T dL/dQ = (K^T dL/dK)^T: Q -> Q B, K -> K B^-T leaves every score as it is")
 def queries_and_keys():
     for residual in eq17.RESIDUALS:
-        block = backward(residual).block
+        block = derivation(residual).block
         along_q = total(Q[h, j, k] * d(Q)[h, j, k2], j)
         along_k = total(K[h, j, k2] * d(K)[h, j, k], j)
         same(block, Array("I", (H, nK, nK))[h, k, k2], along_q, along_k, [d(Q), d(K), d(ZQ), d(ZK), ZQ, ZK])
@@ -445,7 +440,7 @@ def queries_and_keys():
 @symmetry("per head V^T dL/dV = (W dL/dW^T)^T: V -> V B, W -> B^-1 W leaves the head's output as it is")
 def values_and_output():
     for residual in eq17.RESIDUALS:
-        block = backward(residual).block
+        block = derivation(residual).block
         along_v = total(V[h, j, k] * d(V)[h, j, k2], j)
         along_w = total(W[h, k2, j] * d(W)[h, k, j], j)
         same(block, Array("I", (H, nK, nK))[h, k, k2], along_v, along_w, [d(V), d(W), d(ZV), d(Y), d(A), Y, ZV])
@@ -470,7 +465,7 @@ def relu_units():
 
 @symmetry("the gradients of the logits sum to 0 over the vocabulary, and so do those of O: softmax sees no shift")
 def logits_and_output():
-    head = backward().head
+    head = derivation().head
     through = [*eq17.head_closed()[d(logits)[i, u]].through, d(logits), den]
     over_logits, over_O = total(d(logits)[i, u], u), total(d(O)[j, u], u)
     same(head, Array("I", (C,))[i], over_logits, 0, through)
@@ -480,7 +475,7 @@ def logits_and_output():
 
 @symmetry("the gradients of the scores of a row sum to 0")
 def scores():
-    block = backward().block
+    block = derivation().block
     over = total(d(S)[h, i, m], m)
     same(block, Array("I", (H, C))[h, i], over, 0, [d(S), e, σ, d(e), d(T), T])
     return Evidence(latex=f"{tex(over)}=0")
@@ -492,14 +487,14 @@ def scores():
 )
 def before_a_norm():
     mu, v, s, r = eq17.norm_names()
-    block = backward("literal").block
+    block = derivation("literal").block
     names = [d(X), d(mu), d(v), d(s), d(r), Z, v, mu]
     over = total(d(X)[i, j], j)
     same(block, Array("I", (C,))[i], over, 0, names)
-    once = backward("once").embedding
+    once = derivation("once").embedding
     over_P = total(d(P)[i, j], j)
     same(once, Array("I", (C,))[i], over_P, 0, [d(P), d(eq17.X0), d(mu), d(v), d(s), d(r), X, v, mu])
-    literal = backward("literal").embedding
+    literal = derivation("literal").embedding
     same(literal, Array("I", (C,))[i], over_P, over, [d(P)])
     return Evidence(latex=f"{tex(over_P)}=0")
 
@@ -507,7 +502,7 @@ def before_a_norm():
 @symmetry("along the centred vector the gradient before a norm is eps / (s + eps) of that after it: 0 for eps = 0")
 def norm_and_scale():
     mu, v, s, r = eq17.norm_names()
-    block = backward("literal").block
+    block = derivation("literal").block
     names = [d(X), d(mu), d(v), d(s), d(r), Z, v, mu, s]
     along = total(v[i, j] * d(X)[i, j], j)
     same(block, Array("I", (C,))[i], along, (1 - s[i] * r[i] ** 2) * total(Z[i, j] * d(Z)[i, j], j), names)
@@ -519,7 +514,7 @@ def norm_and_scale():
 @symmetry("summed over the vocabulary dL/dE is dL/dP summed over positions: E + c, P - c is the same embedding")
 def embeddings():
     for residual in eq17.RESIDUALS:
-        embedding = backward(residual).embedding
+        embedding = derivation(residual).embedding
         over_E, over_P = total(d(E)[t_, j], t_), total(d(P)[i, j], i)
         same(embedding, Array("I", (D,))[j], over_E, over_P, [d(E), d(P)])
     return Evidence(latex=f"{tex(over_E)}={tex(over_P)}")
@@ -546,7 +541,7 @@ def gradients(config=SIZES, seed: int = 0) -> tuple[Config, dict[str, np.ndarray
         nn.init.normal_(p, std=0.5)
     tokens, targets = rng.integers(0, config.V, (2, 2, config.C))
     tokens[0, 1], targets[0, -2:] = tokens[0, 4], IGNORE_INDEX
-    model(tensor(tokens), tensor(targets))[1].backward()
+    model(tensor(tokens), tensor(targets))[1].derivation()
     values = {name: p.detach().numpy() for name, p in model.named_parameters()}
     return config, values, {name: p.grad.numpy() for name, p in model.named_parameters()}
 
