@@ -75,7 +75,7 @@ class Array(IndexedBase):
     """
 
     def __new__(cls, name, sizes, places="", values=None, text="", tex="", of=None):
-        known = {"real": True} if values is None else {"integer": True, "positive": True}
+        known = {} if values is None else {"integer": True, "positive": True}
         self = super().__new__(cls, name, shape=tuple(sizes), **known)
         self.sizes, self.values, self.of = tuple(sizes), values, of
         self.places = places or "_" * len(self.sizes)
@@ -125,6 +125,8 @@ def top(index) -> Expr:
 
 def fits(index, size) -> bool | None:
     """Whether 1 <= index <= size always; None if the two ranges cannot be compared."""
+    if isinstance(index, Index) and index.size == size:
+        return True
     return (S(index) - 1).is_nonnegative and (size - top(index)).is_nonnegative
 
 
