@@ -161,7 +161,7 @@ def _train(options) -> int:
 def _begun(options) -> Trainer:
     """A new run."""
     given, task = vars(options), options.task_class
-    name = given.get("config", task.default)
+    name = task.configuration(given)
     config = task.CONFIGS[name].replace(**given_for(task.Config, given))
     settings = Settings(**task.recipe(config, given) | given_for(Settings, given))
     folder = _new_folder(given.get("out"), name)

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import unicodedata
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -21,6 +21,7 @@ class Pair:
 
     source: str
     target: str
+    line: int = field(default=0, compare=False, kw_only=True)  # where it stands in its file
 
 
 def tidy(sentence: str) -> str:
@@ -42,7 +43,7 @@ def read_pairs(path, columns: tuple[int, int] | None = None, strict: bool = Fals
         if all(len(c) >= 4 and c[0].strip().isdigit() and c[2].strip().isdigit() for c in cells):
             columns = (2, 4)
             note(f"{path}: columns 1 and 3 hold numbers; the sentences are taken from columns 2 and 4")
-    pairs: dict[Pair, int] = {}
+    pairs: dict[Pair, None] = {}  # in the order of the file
     bad, repeated = [], 0
     for number, line in enumerate(lines, 1):
         if not line.strip():
@@ -53,13 +54,13 @@ def read_pairs(path, columns: tuple[int, int] | None = None, strict: bool = Fals
         if len(cells) < max(columns):
             bad.append((number, f"{len(cells)} columns (separated by tabs), but column {max(columns)} is needed"))
             continue
-        pair = Pair(*(tidy(cells[c - 1]) for c in columns))
+        pair = Pair(*(tidy(cells[c - 1]) for c in columns), line=number)
         if not (pair.source and pair.target):
             bad.append((number, "a sentence is empty"))
         elif pair in pairs:
             repeated += 1
         else:
-            pairs[pair] = number
+            pairs[pair] = None
     report_lines(path, bad, strict, note)
     if repeated:
         note(f"{path}: {repeated:,} lines repeat a pair and count once")

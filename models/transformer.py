@@ -94,6 +94,8 @@ class Config:
 CONFIGS = {
     # learns the French of grammar.py in a few minutes
     "translate": Config(reduction="mean"),
+    # the same for a few thousand pairs of a user's own, of which it would learn the training part by heart
+    "pairs": Config(reduction="mean", dropout=0.2, label_smoothing=0.1),
     # the base model of "Attention is all you need", with its shared vocabulary of 37,000 pieces
     "base": Config(
         N=6, d_model=512, h=8, d_ff=2048, n_vol=37000, n_max=512, tied=True, begin="token",
@@ -230,7 +232,9 @@ class Transformer(nn.Module):
 
         One-hot rows times a matrix pick rows of it: that is what is done.
         """
-        config, n = self.config, tokens.shape[-1]
+        if tokens.ndim != 2:
+            raise ValueError(f"Transformer: tokens of shape {tokens.shape}; expected (B, n)")
+        config, n = self.config, tokens.shape[1]
         if first + n > config.n_max:
             raise ValueError(
                 f"Transformer: a sentence of {first + n} words, but the model takes n_max = {config.n_max}"
@@ -246,8 +250,8 @@ class Transformer(nn.Module):
 
     def encode(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
         """(Z^E_{N,4} (B, n_input, d_model), mask (B, 1, 1, n_input)) of tokens (B, n_input); PAD is not attended to."""
-        mask = (inputs != PAD)[:, None, None, :]
         Z = self.embed(inputs)
+        mask = (inputs != PAD)[:, None, None, :]
         for stack in self.encoder:
             Z = stack(Z, mask)
         return (Z if self.encoder_norm is None else self.encoder_norm(Z)), mask
@@ -260,7 +264,7 @@ class Transformer(nn.Module):
         `cache`, from `new_cache()`, keeps keys and values, those of the input too: later calls take only the tokens
         that are new, one at a time.
         """
-        n = shifted.shape[1]
+        n = shifted.shape[-1]
         first = cache[0][0][0].shape[2] if cache and cache[0][0] else 0  # words that the cache knows already
         if first and n > 1:
             raise ValueError(f"Transformer: with {first} words in the cache the others come one at a time, not {n}")

@@ -52,6 +52,11 @@ class Task:
         return cls(cls.Config(**state["config"]), tokenizer_from_dict(state["tokenizer"]), state["file"])
 
     @classmethod
+    def configuration(cls, given: dict) -> str:
+        """The name of the configuration to begin with."""
+        return given.get("config", cls.default)
+
+    @classmethod
     def recipe(cls, config, given: dict) -> dict:
         """Settings that this task prefers to the usual ones, unless told."""
         return {}

@@ -6,7 +6,7 @@ from tinytensor.nn import functional
 
 from .. import grammar, pairs, report
 from ..pairs import Pair
-from ..text import SHOWN, TextError
+from ..text import TextError, report_lines
 from ..tokenizers import BPETokenizer, Tokenizer, WordTokenizer, tokenizer_from_dict
 from ..transformer import CONFIGS, PAD, Config, Transformer
 from ..translate import cross_attention, residual_stream, translate
@@ -14,7 +14,6 @@ from .task import Task, fingerprint, say, silent
 
 KINDS = {kind.kind: kind for kind in (WordTokenizer, BPETokenizer)}
 PIECES = 2000  # of a user's own pairs, unless told
-KNOWN = Pair("je suis étudiant", "i am a student")  # the example of 004
 
 
 class TranslateTask(Task):
@@ -43,14 +42,13 @@ class TranslateTask(Task):
         """The pairs of a part in tokens; those that are too long are told and left out."""
         encoded = [pairs.example(self.tokenizer, pair) for pair in part]
         n_max = self.config.n_max
-        long = [pair for pair, e in zip(part, encoded) if max(map(len, e)) > n_max]
-        if long:
-            shown = "; ".join(repr(pair.source) for pair in long[:SHOWN])
-            note(f"{name}: {len(long):,} pairs are longer than n_max = {n_max} tokens and left out: {shown}")
-        part[:] = [pair for pair, e in zip(part, encoded) if max(map(len, e)) <= n_max]
+        fits = [max(map(len, tokens)) <= n_max for tokens in encoded]
+        long = [(pair.line, f"more than n_max = {n_max} tokens") for pair, fit in zip(part, fits) if not fit]
+        report_lines(f"{self.file}, {name}", long, self.reading["strict"], note)
+        part[:] = [pair for pair, fit in zip(part, fits) if fit]
         if not part:
             raise TextError(f"{name}: no pair has at most n_max = {n_max} tokens: give a larger --n-max")
-        return [e for e in encoded if max(map(len, e)) <= n_max]
+        return [tokens for tokens, fit in zip(encoded, fits) if fit]
 
     @classmethod
     def add_options(cls, group):
@@ -80,6 +78,10 @@ class TranslateTask(Task):
     def restore(cls, state):
         tokenizer = tokenizer_from_dict(state["tokenizer"])
         return cls(Config(**state["config"]), tokenizer, state["file"], state["reading"], say)
+
+    @classmethod
+    def configuration(cls, given):
+        return given.get("config", "pairs" if "pairs" in given else cls.default)
 
     @classmethod
     def recipe(cls, config, given):
@@ -131,7 +133,7 @@ class TranslateTask(Task):
             print(f"{name}, {len(sources):,} sentences: exact {exact:.2%}, BLEU {bleu:.2f}, chrF {chrf:.2f}")
             lines = [f"{s}\t{t}\t{' | '.join(r)}\n" for s, t, r in zip(sources, found, references)]
             (folder / f"{name.replace(' ', '-')}.tsv").write_text("source\tfound\texpected\n" + "".join(lines))
-        shown = KNOWN.source if self.file is None else self.heldout["held out"][0].source
+        shown = grammar.KNOWN if self.file is None else self._short_sentence()
         translation = translate_sentences(model, self.tokenizer, [shown])[0]
         print(f"\n{shown} -> {translation}")
         draw_attention(model, self.tokenizer, shown, folder / "attention.png")
@@ -141,6 +143,10 @@ class TranslateTask(Task):
         report.draw_stream(folder / "stream.png", stream, *words)
         print(f"written to {folder}: log.csv, loss.png, attention.png, stream.png, all translations, and checkpoints")
         print(f"more: python -m models translate --checkpoint {folder} {shown!r}")
+
+    def _short_sentence(self) -> str:
+        """A held-out sentence that fits into a picture."""
+        return min(self.heldout["held out"], key=lambda pair: abs(len(pair.source.split()) - 5)).source
 
 
 def _columns(value: str) -> tuple[int, int]:
