@@ -22,8 +22,8 @@ max(0, x) has the derivative θ(x) = 1 where x > 0, else 0, at 0 as well.
 
 To plant a mistake: `derive(...)` returns `Derivation(embedding, block, head)`; each of its programs has
 `replaced(name, change)`, each `*_closed()` is a dict {entry: Closed(form, through)}. `check(program, closed)` proves
-all of a dict, or raises Refuted with a counterexample. `derive` takes the functions that make the forward programs, so a
-mistake may go there too; `induction(derivation, stack(...))` compares with the model of L layers.
+all of a dict, or raises Refuted with a counterexample. `derive` takes the functions that make the forward programs, so
+a mistake may go there too; `induction(derivation, stack(...))` compares with the model of L layers.
 """
 
 from dataclasses import dataclass
@@ -514,9 +514,8 @@ def layers():
 )
 def other_readings():
     for residual in RESIDUALS[1:]:
-        found = derivation(residual)
-        check(found.embedding, embedding_closed(residual))
-        check(found.block, block_closed(residual))
+        check(adjoint(embedding(residual), X), embedding_closed(residual))
+        check(adjoint(block(residual), Zp), block_closed(residual))
 
 
 @claim(
@@ -533,7 +532,7 @@ def at_once():
     normalised(norm, X, Z)
     for line in (line for line in block().definitions.values() if line.name in (S, e, T, σ, Y)):
         attention.let(line.left, line.right)
-    for p, output, inputs in ((norm, Z[i, j], (X,)), (attention, Y[h, i, k], (ZQ, ZK, ZV)), (head(), loss, (Zp,))):
+    for p, output, inputs in ((norm, Z[i, j], (X,)), (attention, Y[h, i, k], (ZQ, ZK)), (head(), loss, (Zp,))):
         backward = adjoint(p, name(output))
         whole = p.expand(output, p.definitions)
         whole = total(d(output) * whole, *output.indices) if isinstance(output, Indexed) else whole
