@@ -323,5 +323,9 @@ def test_inputs_that_do_not_fit():
     module = multi_head()
     with pytest.raises(RuntimeError, match=r"\(1, 5, 7\).*\(12, 6\)"):
         module(tensor(draw(1, 5, 7)))
+    for X, memory in ((draw(5, D), None), (draw(2, 5, D), draw(5, D))):
+        for of in ("__call__", "weights"):
+            with pytest.raises(ValueError, match=r"rows of shape \(5, 6\); expected \(batch, rows, d_model\)"):
+                run(module, X, memory, None, False, of)
     with pytest.raises(RuntimeError, match=r"query \(2, 3, 5, 4\), key \(3, 3, 5, 4\).*do not broadcast"):
         module(tensor(draw(2, 5, D)), tensor(draw(3, 5, D)))

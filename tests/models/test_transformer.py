@@ -3,6 +3,7 @@ change a sentence's result."""
 
 import itertools
 import math
+import re
 from pathlib import Path
 
 import numba
@@ -558,19 +559,30 @@ def test_a_sentence_of_padding_alone_gives_finite_logits():
     np.testing.assert_array_equal(found[1:], expected[1:])
 
 
-def test_dropout_acts_in_training_only():
-    (x, y), model, without = sentences(), exact(SMALL.replace(dropout=0.5)), exact(SMALL)
+@pytest.mark.parametrize("norm", NORMS)
+def test_dropout_acts_in_training_only(norm):
+    (x, y), model, without = sentences(), exact(SMALL.replace(dropout=0.5, norm=norm)), exact(SMALL.replace(norm=norm))
     np.testing.assert_array_equal(logits_of(model, x, y), logits_of(without, x, y))
     model.train()
     assert (logits_of(model, x, y) != logits_of(model, x, y)).all()
-    # embeddings of dropout 0.5 are 0 or twice what they were; the same for what a sublayer adds
+
+
+def test_what_is_dropped():
+    """Components of the embeddings, and of what each sublayer adds; those that stay are doubled if p = 0.5."""
+    model, without = (exact(SMALL.replace(dropout=p)).train() for p in (0.5, 0.0))
+    x, _ = sentences()
     kept, whole = (m.embed(tensor(x)).detach().numpy() for m in (model, without))
     assert 0.2 < (kept == 0).mean() < 0.8
     np.testing.assert_allclose(kept[kept != 0], 2 * whole[kept != 0], rtol=1e-14)
-    sublayer = exact(SMALL.replace(dropout=0.5, norm="before")).train().encoder[0].add_ffn
-    X = tensor(samples.draw("X", 50, SMALL.d_model))
-    wrote = (sublayer(X, lambda X: X * 0 + 1) - X).detach().numpy()
-    assert set(np.round(wrote.ravel(), 12)) == {0.0, 2.0}
+    X = tensor(np.zeros((1, 50, 6)))
+    for norm in NORMS:
+        sublayer = Sublayer(SMALL.replace(dropout=0.5, norm=norm, affine=False)).double()
+        added = sublayer(X, lambda X: X * 0 + 1).numpy()  # each component 0 or 2, and then, if so, LayerNorm
+        if norm == "before":
+            assert set(added.ravel()) == {0.0, 2.0}
+        else:
+            assert (np.abs(added).max(-1) > 0.1).sum() > 30  # nearly all rows; without dropout all would be 0
+        np.testing.assert_array_equal(sublayer.eval()(X, lambda X: X * 0 + 1).numpy(), float(norm == "before"))
 
 
 def test_float32_is_float64_with_fewer_digits():
@@ -744,6 +756,16 @@ def test_what_decode_refuses():
     model.decode(ids(2, 1), encoded, mask, cache)
     with pytest.raises(ValueError, match="a sentence of 13 words, but the model takes n_max = 12"):
         model.decode(ids(2, 1), encoded, mask, cache)
+
+
+@pytest.mark.parametrize("tokens", [ids(3), ids(2, 3, 1)])
+def test_tokens_that_are_no_batch_of_sentences(tokens):
+    model = Transformer(SMALL)
+    sentence = re.escape(f"tokens of shape {tokens.shape}; expected (B, n)")
+    with pytest.raises(ValueError, match=sentence):
+        model.encode(tokens)
+    with pytest.raises(ValueError, match=sentence):
+        model.decode(tokens, *model.encode(ids(2, 3)))
 
 
 def test_a_number_of_stacks_must_be_a_number():
