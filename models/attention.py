@@ -69,6 +69,8 @@ def algorithm_2(X: Tensor, W_q, W_k, W_v, W_o: Tensor, beta_q=None, beta_k=None,
 
 def project(X: Tensor, W: Tensor, beta: Tensor | None = None) -> Tensor:
     """X W_j + beta_j for every head j: X (B, n, D), W (h, D, d), beta (h d) give (B, h, n, d)."""
+    if X.ndim != 3:
+        raise ValueError(f"attention: rows of shape {X.shape}; expected (batch, rows, d_model)")
     h, _, d = W.shape
     rows = W.mT.flatten(0, 1)  # (h d, D)
     return linear(X, rows, beta).unflatten(-1, (h, d)).transpose(1, 2)
