@@ -28,7 +28,7 @@ def summary(results: Sequence[Result]) -> str:
     kinds = ", ".join(f"{n} {_plural(kind, n)}" for n, kind in counts if n)
     seconds = sum(r.seconds for r in results)
     if failed:
-        return f"{failed} of {len(results)} claims FAILED; {kinds or 'none'} hold ({seconds:.1f} s)"
+        return f"{failed} of {len(results)} claims FAILED; held: {kinds or 'none'} ({seconds:.1f} s)"
     return f"{_plural_of(len(results), 'claim')} hold{'s' if len(results) == 1 else ''}: {kinds} ({seconds:.1f} s)"
 
 

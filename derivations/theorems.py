@@ -73,7 +73,6 @@ from .eq17 import (
     b,
     d,
     den,
-    derivation,
     e,
     f,
     h,
@@ -91,7 +90,23 @@ from .eq17 import (
     ε,
     σ,
 )  # fmt: skip
-from .index import Array, Index, Program, Size, adjoint, delta, equal, fresh, normal, spread, step, tex, text, total
+from .index import (
+    Array,
+    Index,
+    Program,
+    Size,
+    adjoint,
+    delta,
+    equal,
+    fresh,
+    names,
+    normal,
+    spread,
+    step,
+    tex,
+    text,
+    total,
+)
 
 k2 = Index("k'", nK)
 
@@ -423,27 +438,45 @@ def encoding_is_bounded():
 
 
 def symmetry(statement: str, **more):
-    """A theorem on gradients, proved for the adjoint programs that eq17 derives from the model's equations."""
+    """A theorem on gradients, proved for the lines of the model that the symmetry concerns."""
     return theorem(statement, source="003 eq. (17)", **more)
+
+
+def part(program: Program, *lines, given=()) -> Program:
+    """These lines of a program, and their adjoints from any adjoint of the last one: whatever the model goes on with.
+
+    What else they use, and the parameters `given`, may be anything. No other line may use the other parameters, or the
+    names of these lines before the last one.
+    """
+    used = set().union(*(names(program[x].right) for x in lines)) - set(lines)
+    own = {*lines[:-1], *used.intersection(program.parameters)} - set(given)
+    for other in program.definitions.values():
+        if other.name not in lines and names(other.right) & own:
+            raise Refuted(f"{text(other.left)} = {text(other.right)} uses what should have no other use")
+    parameters = [entry for array, entry in program.parameters.items() if array in used & own]
+    new = Program(parameters, sorted(used - own, key=str))
+    for x in lines:
+        new.let(program[x].left, program[x].right)
+    return adjoint(new, lines[-1])
 
 
 @symmetry("per head Q^T dL/dQ = (K^T dL/dK)^T: Q -> Q B, K -> K B^-T leaves every score as it is")
 def queries_and_keys():
     for residual in eq17.RESIDUALS:
-        block = derivation(residual).block
+        lines = part(eq17.block(residual), ZQ, ZK, S, given=[X])
         along_q = total(Q[h, j, k] * d(Q)[h, j, k2], j)
         along_k = total(K[h, j, k2] * d(K)[h, j, k], j)
-        same(block, Array("I", (H, nK, nK))[h, k, k2], along_q, along_k, [d(Q), d(K), d(ZQ), d(ZK), ZQ, ZK])
+        same(lines, Array("I", (H, nK, nK))[h, k, k2], along_q, along_k, [d(Q), d(K), d(ZQ), d(ZK), ZQ, ZK])
     return Evidence(latex=f"{tex(along_q)}={tex(along_k)}")
 
 
 @symmetry("per head V^T dL/dV = (W dL/dW^T)^T: V -> V B, W -> B^-1 W leaves the head's output as it is")
 def values_and_output():
     for residual in eq17.RESIDUALS:
-        block = derivation(residual).block
+        lines = part(eq17.block(residual), ZV, Y, A, given=[X])
         along_v = total(V[h, j, k] * d(V)[h, j, k2], j)
         along_w = total(W[h, k2, j] * d(W)[h, k, j], j)
-        same(block, Array("I", (H, nK, nK))[h, k, k2], along_v, along_w, [d(V), d(W), d(ZV), d(Y), d(A), Y, ZV])
+        same(lines, Array("I", (H, nK, nK))[h, k, k2], along_v, along_w, [d(V), d(W), d(ZV), d(Y), Y, ZV])
     return Evidence(latex=f"{tex(along_v)}={tex(along_w)}")
 
 
@@ -452,32 +485,30 @@ def values_and_output():
     assumptions=("max(0, x) = x theta(x)",),
 )
 def relu_units():
-    def block(residual):
-        return eq17.block(residual).replaced(R, lambda _: f[i, l] * step(f[i, l]))
-
-    for residual in eq17.RESIDUALS:
-        derived = adjoint(block(residual), Zp)
-        into = total(F[j, l] * d(F)[j, l], j) + b[l] * d(b)[l]
-        out = total(G[l, j] * d(G)[l, j], j)
-        same(derived, Array("I", (nF,))[l], into, out, [d(F), d(b), d(G), d(f), d(R), R, f])
+    lines = part(eq17.block().replaced(R, lambda _: f[i, l] * step(f[i, l])), f, R, Zp)
+    into = total(F[j, l] * d(F)[j, l], j) + b[l] * d(b)[l]
+    out = total(G[l, j] * d(G)[l, j], j)
+    same(lines, Array("I", (nF,))[l], into, out, [d(F), d(b), d(G), d(f), d(R), R, f])
     return Evidence(latex=f"{tex(into)}={tex(out)}")
 
 
 @symmetry("the gradients of the logits sum to 0 over the vocabulary, and so do those of O: softmax sees no shift")
 def logits_and_output():
-    head = derivation().head
+    lines = adjoint(eq17.head(), eq17.loss)
     through = [*eq17.head_closed()[d(logits)[i, u]].through, d(logits), den]
     over_logits, over_O = total(d(logits)[i, u], u), total(d(O)[j, u], u)
-    same(head, Array("I", (C,))[i], over_logits, 0, through)
-    same(head, Array("I", (D,))[j], over_O, total(Zp[i, j] * over_logits, i), [d(O)])
+    same(lines, Array("I", (C,))[i], over_logits, 0, through)
+    same(lines, Array("I", (D,))[j], over_O, total(Zp[i, j] * over_logits, i), [d(O)])
     return Evidence(latex=f"{tex(over_logits)}=0,\\qquad {tex(over_O)}=0")
 
 
 @symmetry("the gradients of the scores of a row sum to 0")
 def scores():
-    block = derivation().block
+    softmax = Program([S[h, i, m]], [M])  # whatever the scores are made of
+    for x in (e, T, σ):
+        softmax.let(eq17.block()[x].left, eq17.block()[x].right)
     over = total(d(S)[h, i, m], m)
-    same(block, Array("I", (H, C))[h, i], over, 0, [d(S), e, σ, d(e), d(T), T])
+    same(adjoint(softmax, σ), Array("I", (H, C))[h, i], over, 0, [d(S), e, σ, d(e), d(T), T])
     return Evidence(latex=f"{tex(over)}=0")
 
 
@@ -487,36 +518,32 @@ def scores():
 )
 def before_a_norm():
     mu, v, s, r = eq17.norm_names()
-    block = derivation("literal").block
-    names = [d(X), d(mu), d(v), d(s), d(r), Z, v, mu]
-    over = total(d(X)[i, j], j)
-    same(block, Array("I", (C,))[i], over, 0, names)
-    once = derivation("once").embedding
-    over_P = total(d(P)[i, j], j)
-    same(once, Array("I", (C,))[i], over_P, 0, [d(P), d(eq17.X0), d(mu), d(v), d(s), d(r), X, v, mu])
-    literal = derivation("literal").embedding
-    same(literal, Array("I", (C,))[i], over_P, over, [d(P)])
+    back = [d(mu), d(v), d(s), d(r), v, mu]
+    over, over_P = total(d(X)[i, j], j), total(d(P)[i, j], j)
+    row = Array("I", (C,))[i]
+    same(part(eq17.block("literal"), mu, v, s, r, Z), row, over, 0, [d(X), Z, *back])
+    same(adjoint(eq17.embedding("literal"), X), row, over_P, over, [d(P)])
+    same(adjoint(eq17.embedding("once"), X), row, over_P, 0, [d(P), d(eq17.X0), X, *back])
     return Evidence(latex=f"{tex(over_P)}=0")
 
 
 @symmetry("along the centred vector the gradient before a norm is eps / (s + eps) of that after it: 0 for eps = 0")
 def norm_and_scale():
     mu, v, s, r = eq17.norm_names()
-    block = derivation("literal").block
+    lines = part(eq17.block("literal"), mu, v, s, r, Z)
+    along, after = total(v[i, j] * d(X)[i, j], j), total(Z[i, j] * d(Z)[i, j], j)
     names = [d(X), d(mu), d(v), d(s), d(r), Z, v, mu, s]
-    along = total(v[i, j] * d(X)[i, j], j)
-    same(block, Array("I", (C,))[i], along, (1 - s[i] * r[i] ** 2) * total(Z[i, j] * d(Z)[i, j], j), names)
+    same(lines, Array("I", (C,))[i], along, (1 - s[i] * r[i] ** 2) * after, names)
     variance = Symbol("s", positive=True)
     true(simplify(1 - variance / (variance + ε) - ε / (variance + ε)) == 0, "1 - s r^2 = eps / (s + eps)")
-    return Evidence(latex=rf"{tex(along)}=\frac{{\epsilon}}{{s_i+\epsilon}}\,{tex(total(Z[i, j] * d(Z)[i, j], j))}")
+    return Evidence(latex=rf"{tex(along)}=\frac{{\epsilon}}{{s_i+\epsilon}}\,{tex(after)}")
 
 
 @symmetry("summed over the vocabulary dL/dE is dL/dP summed over positions: E + c, P - c is the same embedding")
 def embeddings():
+    over_E, over_P = total(d(E)[t_, j], t_), total(d(P)[i, j], i)
     for residual in eq17.RESIDUALS:
-        embedding = derivation(residual).embedding
-        over_E, over_P = total(d(E)[t_, j], t_), total(d(P)[i, j], i)
-        same(embedding, Array("I", (D,))[j], over_E, over_P, [d(E), d(P)])
+        same(adjoint(eq17.embedding(residual), X), Array("I", (D,))[j], over_E, over_P, [d(E), d(P)])
     return Evidence(latex=f"{tex(over_E)}={tex(over_P)}")
 
 
@@ -541,7 +568,7 @@ def gradients(config=SIZES, seed: int = 0) -> tuple[Config, dict[str, np.ndarray
         nn.init.normal_(p, std=0.5)
     tokens, targets = rng.integers(0, config.V, (2, 2, config.C))
     tokens[0, 1], targets[0, -2:] = tokens[0, 4], IGNORE_INDEX
-    model(tensor(tokens), tensor(targets))[1].derivation()
+    model(tensor(tokens), tensor(targets))[1].backward()
     values = {name: p.detach().numpy() for name, p in model.named_parameters()}
     return config, values, {name: p.grad.numpy() for name, p in model.named_parameters()}
 

@@ -1,0 +1,249 @@
+"""The registry of claims and its reports: what fails is said, what is unknown is refused, nothing stops the others."""
+
+import builtins
+import re
+from html.parser import HTMLParser
+
+import pytest
+
+from derivations import __main__ as command
+from derivations import claims, report
+from derivations.claims import Evidence, Refuted, check, claim
+
+
+@pytest.fixture
+def empty(monkeypatch):
+    """No claims but those that a test declares, and no modules to load."""
+    monkeypatch.setattr(claims, "CLAIMS", [])
+    monkeypatch.setattr(command, "load", lambda parts: dict.fromkeys(parts, claims))
+
+
+def declare(statement="one and one is two", part="eq19", kind="proof", size="any size", **more):
+    def holds():
+        return Evidence(latex=r"1 + 1 = 2", text="1 + 1 = 2")
+
+    return claim(part, statement, kind=kind, size=size, **more)(holds)
+
+
+def planted(error, statement="a planted mistake", part="eq19"):
+    @claim(part, statement, kind="check", size="1")
+    def false():
+        raise error
+
+
+# ------------------------------------------------------------------------------------------------------ the registry
+
+
+def test_a_claim_is_declared_and_runs(empty):
+    function = declare(assumptions=("addition",), source="003 eq. (19)", trusted=("SymPy",))
+    (one,) = claims.CLAIMS
+    assert one.run is function and one.assumptions == ("addition",) and one.source == "003 eq. (19)"
+    result = check(one)
+    assert result.error is None and result.why == "" and result.seconds >= 0
+    assert result.evidence.latex == "1 + 1 = 2"
+
+
+def test_evidence_is_optional(empty):
+    claim("eq17", "nothing to show", kind="proof", size="1")(lambda: None)
+    assert check(claims.CLAIMS[0]).evidence == Evidence()
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"part": "eq18"}, ValueError, "eq18.*index, eq17"),
+        ({"kind": "guess"}, ValueError, "guess.*proof, check, erratum"),
+        ({"assumptions": "one string"}, TypeError, "tuple of sentences"),
+        ({"trusted": "one string"}, TypeError, "tuple of sentences"),
+    ],
+)
+def test_declarations_that_are_refused(empty, changes, error, message):
+    with pytest.raises(error, match=message):
+        declare(**changes)
+
+
+def test_one_statement_is_declared_once(empty):
+    declare()
+    with pytest.raises(ValueError, match="already has a claim"):
+        declare()
+    declare(part="eq17")  # in another part it may stand again
+
+
+@pytest.mark.parametrize(
+    ("error", "why"),
+    [
+        (Refuted("3 is not 2"), "3 is not 2"),
+        (Refuted("3 is not 2", rule="mul.grad_a"), "rule mul.grad_a: 3 is not 2"),
+        (ZeroDivisionError("by zero"), "ZeroDivisionError: by zero"),
+        (RecursionError(), "RecursionError: no message"),
+    ],
+)
+def test_why_a_claim_fails(empty, error, why):
+    planted(error)
+    assert check(claims.CLAIMS[0]).why == why
+
+
+# ------------------------------------------------------------------------------------------------------- the command
+
+
+def test_all_hold(empty, capsys, tmp_path):
+    declare()
+    declare("two and two is four", part="eq17")
+    assert command.main(["--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert out.index("two and two is four") < out.index("one and one is two")  # part after part
+    assert re.search(r"\[  1/2\] eq17 +proof +two and two is four ... holds \(\d\.\d\d s\)", out)
+    assert "2 claims hold: 2 proofs" in out
+    assert "1 + 1 = 2" not in out  # mathematics is for the report, or for parts that are asked for
+
+
+def test_a_false_claim_is_named_and_stops_no_other(empty, capsys, tmp_path):
+    planted(Refuted("3 is not 2", rule="mul.grad_a"))
+    planted(KeyError("lost"), statement="an error in the evidence")
+    declare()
+    assert command.main(["--out", str(tmp_path)]) == 1
+    out = capsys.readouterr().out
+    assert "FAILED eq19: a planted mistake\n       rule mul.grad_a: 3 is not 2" in out
+    assert "FAILED eq19: an error in the evidence\n       KeyError: 'lost'" in out
+    assert "one and one is two ... holds" in out
+    assert "2 of 3 claims FAILED; held: 1 proof" in out
+    for name in ("report.md", "report.html"):
+        written = (tmp_path / name).read_text()
+        assert "3 is not 2" in written and "FAILED" in written and "KeyError" in written
+
+
+def test_one_part_prints_its_mathematics_and_writes_nothing(empty, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    declare()
+    planted(Refuted("not run"), part="errata")
+    assert command.main(["eq19"]) == 0
+    out = capsys.readouterr().out
+    assert "      1 + 1 = 2\n" in out and "planted" not in out
+    assert not list(tmp_path.iterdir())
+
+
+def test_several_parts(empty, capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    declare()
+    declare(part="eq17")
+    declare(part="errata")
+    assert command.main(["errata", "eq17"]) == 0
+    assert "2 claims hold" in capsys.readouterr().out
+
+
+def test_the_report_goes_to_runs(empty, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    declare()
+    assert command.main([]) == 0
+    assert {p.name for p in (tmp_path / "runs/derivations").iterdir()} == {"report.md", "report.html"}
+
+
+def test_list_runs_nothing(empty, capsys):
+    planted(Refuted("not run"))
+    assert command.main(["--list"]) == 0
+    out = capsys.readouterr().out
+    assert out.split() == ["eq19", "check", "1", "a", "planted", "mistake"]
+
+
+def test_an_unknown_part_is_one_sentence(empty, capsys):
+    assert command.main(["eq18"]) == 2
+    said = capsys.readouterr()
+    assert said.out == "" and said.err.count("\n") == 1
+    assert "no part 'eq18'" in said.err and "index, eq17, eq19" in said.err
+
+
+def test_without_latex2mathml_the_markdown_is_written(empty, capsys, tmp_path, monkeypatch):
+    real = builtins.__import__
+
+    def missing(name, *args, **kwargs):
+        if name.startswith("latex2mathml"):
+            raise ModuleNotFoundError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    declare()
+    assert command.main(["--out", str(tmp_path)]) == 0
+    assert "pip install latex2mathml" in capsys.readouterr().err
+    assert [p.name for p in tmp_path.iterdir()] == ["report.md"]
+
+
+# -------------------------------------------------------------------------------------------------------- the reports
+
+
+class Page(HTMLParser):
+    """The tags of a page, which must be balanced, and what is loaded from elsewhere."""
+
+    VOID = {"meta", "br", "link", "img"}
+
+    def __init__(self, page: str):
+        super().__init__()
+        self.open, self.tags, self.ids, self.links, self.elsewhere = [], [], set(), set(), []
+        self.feed(page)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attributes):
+        attributes = dict(attributes)
+        self.tags.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        if "id" in attributes:
+            assert attributes["id"] not in self.ids
+            self.ids.add(attributes["id"])
+        if attributes.get("href", "").startswith("#"):
+            self.links.add(attributes["href"][1:])
+        self.elsewhere += [v for k, v in attributes.items() if k in ("href", "src") and not v.startswith("#")]
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+
+def results():
+    declare("1 < 2 & 2 > 1", assumptions=("a | b",), source="003")
+    declare("a *starred* claim", kind="erratum", part="errata")
+    planted(Refuted("<b> is | not _c_"))
+    return [check(c) for c in claims.claims_of(claims.PARTS)]
+
+
+def test_the_page(empty):
+    page = report.html(results(), {"eq19": "counts & more", "errata": "mistakes"})
+    parsed = Page(page)
+    assert parsed.elsewhere == [] and "script" not in parsed.tags and "@import" not in page and "url(" not in page
+    assert parsed.links == parsed.ids == {"eq19", "eq19-1", "eq19-2", "errata", "errata-1"}
+    assert parsed.tags.count("math") == 2 and parsed.tags.count("article") == 3
+    assert "1 &lt; 2 &amp; 2 &gt; 1" in page and "&lt;b&gt; is | not _c_" in page and "counts &amp; more" in page
+    for word in ("proof", "check", "erratum", "a | b", "any size", "FAILED", "holds"):
+        assert word in page
+
+
+def test_the_markdown(empty):
+    text = report.markdown(results(), {"eq19": "counts", "errata": "mistakes"})
+    assert "| 1 \\< 2 & 2 \\> 1 | proof | any size |" in text
+    assert "a \\*starred\\* claim" in text
+    assert "- **result**: FAILED: \\<b\\> is \\| not \\_c\\_" in text
+    assert "$$\n1 + 1 = 2\n$$" in text and "```text\n1 + 1 = 2\n```" in text
+    assert "- **assumptions**: a \\| b" in text and "- **trusted**: CPython; " in text
+
+
+def test_several_equations_are_typeset_one_by_one(empty):
+    claim("eq17", "two", kind="proof", size="1")(lambda: Evidence(latex="a = b\n\nc = d"))
+    page = report.html([check(claims.CLAIMS[0])], {"eq17": ""})
+    assert Page(page).tags.count("math") == 2
+
+
+def test_latex_that_cannot_be_typeset_is_named(empty):
+    claim("eq17", "a brace too few", kind="proof", size="1")(lambda: Evidence(latex=r"\frac{a}{"))
+    with pytest.raises(ValueError, match="'a brace too few', cannot be typeset"):
+        report.html([check(claims.CLAIMS[0])], {"eq17": ""})
+
+
+@pytest.mark.parametrize(
+    ("kinds", "line"),
+    [
+        (["proof"], "1 claim holds: 1 proof"),
+        (["proof", "check", "erratum", "erratum"], "4 claims hold: 1 proof, 1 check, 2 errata"),
+    ],
+)
+def test_the_summary(empty, kinds, line):
+    for n, kind in enumerate(kinds):
+        declare(f"claim {n}", kind=kind)
+    assert report.summary([check(c) for c in claims.CLAIMS]).startswith(line)

@@ -1,0 +1,84 @@
+"""The errata hold; and each way to show a mistake refuses what is no mistake, and a correction that is none."""
+
+import numpy as np
+import pytest
+
+from derivations import errata
+from derivations.claims import CLAIMS, Refuted, check, claims_of
+
+
+@pytest.mark.parametrize("claim", claims_of(["errata"]), ids=lambda claim: claim.run.__name__)
+def test_holds(claim):
+    result = check(claim)
+    assert result.error is None, result.why
+
+
+def test_each_is_an_erratum_with_a_source():
+    found = [c for c in CLAIMS if c.part == "errata"]
+    assert len(found) == 33
+    assert all(c.kind == "erratum" and c.source[:3] in ("000", "001", "002", "003", "004") for c in found)
+
+
+# -------------------------------------------------------------------------------------------------- negative controls
+
+
+def test_a_printed_form_that_can_be_computed_is_no_clash():
+    with pytest.raises(Refuted, match=r"can be computed: it gives \(2, 2\)"):
+        errata.clashes(lambda: np.eye(2) @ np.eye(2))
+
+
+def test_another_error_is_not_taken_for_a_clash():
+    with pytest.raises(ZeroDivisionError):
+        errata.clashes(lambda: 1 / 0)
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "said"),
+    [(np.ones(3), np.ones(4), "shapes"), (1.0, 1.001, "differ by"), (np.nan, np.nan, "differ by nan")],
+)
+def test_equal_refuses(a, b, said):
+    with pytest.raises(Refuted, match=said):
+        errata.equal(a, b, "two things")
+
+
+def test_differ_refuses_what_is_equal_and_what_is_no_number():
+    for a, b in ((np.ones(3), np.ones(3)), (np.nan, 1.0)):
+        with pytest.raises(Refuted, match="agree"):
+            errata.differ(a, b, "two things")
+
+
+def test_holds_refuses():
+    with pytest.raises(Refuted, match="it is not so that 1 is 2"):
+        errata.holds(1 == 2, "1 is 2")
+
+
+def test_an_encoding_counted_from_1_would_be_noticed(monkeypatch):
+    monkeypatch.setattr(errata, "positional_encoding", errata.counted_from_1)
+    with pytest.raises(Refuted, match="counted from 0 a shift is linear"):
+        errata.encoding_origin()
+
+
+def not_normalised(x):
+    return np.exp(x)
+
+
+@pytest.mark.parametrize("name", ["mask_index", "weighted_values", "softmax_missing", "mean_over_counted"])
+def test_a_softmax_without_its_sum_would_be_noticed(monkeypatch, name):
+    monkeypatch.setattr(errata, "softmax", not_normalised)
+    with pytest.raises(Refuted):
+        getattr(errata, name)()
+
+
+def test_a_model_without_the_mask_would_be_noticed(monkeypatch):
+    real = errata.decoded
+    monkeypatch.setattr(
+        errata, "decoded", lambda made, inputs, shifted, is_causal=True: real(made, inputs, shifted, False)
+    )
+    with pytest.raises(Refuted):
+        errata.mask_at_inference()
+
+
+def test_heads_of_another_width_would_be_noticed(monkeypatch):
+    monkeypatch.setattr(errata.Config, "K", property(lambda self: 64))
+    with pytest.raises(Refuted):
+        errata.head_width()

@@ -1,0 +1,252 @@
+"""The theorems hold; and each checker refutes a statement that is nearly true."""
+
+import numpy as np
+import pytest
+from sympy import Symbol, exp
+
+from derivations import eq17, theorems
+from derivations.claims import CLAIMS, Refuted, check, claims_of
+from derivations.eq17 import (
+    ZK,
+    ZQ,
+    C,
+    D,
+    F,
+    G,
+    H,
+    K,
+    M,
+    Q,
+    S,
+    T,
+    X,
+    Z,
+    b,
+    d,
+    e,
+    f,
+    h,
+    i,
+    j,
+    k,
+    l,
+    m,
+    nF,
+    nK,
+    t,
+    σ,
+)
+from derivations.index import Array, Program, Size, total
+from derivations.theorems import k2, part, permuted, same, true
+
+
+@pytest.mark.parametrize("claim", claims_of(["theorems"]), ids=lambda claim: claim.run.__name__)
+def test_holds(claim):
+    result = check(claim)
+    assert result.error is None, result.why
+
+
+def test_proofs_are_called_proofs_and_runs_are_called_checks():
+    found = [c for c in CLAIMS if c.part == "theorems"]
+    assert len(found) == 21
+    for c in found:
+        assert (c.kind == "check") == c.statement.startswith("engine:") == ("float64" in c.size), c.statement
+
+
+# ----------------------------------------------------------------------------- statements that are nearly true: algebra
+
+
+@pytest.mark.parametrize("condition", [None, False, 1, 0, "yes", Symbol("x") > 0, np.False_])
+def test_only_true_is_true(condition):
+    with pytest.raises(Refuted, match="not so: something"):
+        true(condition, "something")
+
+
+def test_the_sums_of_rows_are_1_only_after_the_division():
+    block = eq17.block()
+    for name in (e, S):
+        with pytest.raises(Refuted):
+            same(block, Array("one", (H, C))[h, i], total(name[h, i, m], m), 1, [e, σ, T])
+
+
+def test_softmax_sees_a_number_that_differs_along_the_row():
+    factor, row = Array("factor", (H, C)), Array("row", (H, C))
+    block = theorems.extended(eq17.block(), factor)
+    block.let(row[h, i], total(factor[h, m] * e[h, i, m], m))
+    with pytest.raises(Refuted):
+        same(block, Array("B", (H, C, C))[h, i, m], factor[h, m] * e[h, i, m] / row[h, i], σ[h, i, m], [row, σ, T])
+
+
+@pytest.mark.parametrize(
+    "wrong", [lambda d_k, q, k: d_k, lambda d_k, q, k: d_k * (1 + q**2), lambda d_k, q, k: 1 + q**2 + k**2]
+)
+def test_a_wrong_variance_is_refuted(wrong):
+    d_k, (q, k, *_) = Size("d_k", "a b"), theorems.MOMENTS
+    variance = theorems.variance_of_dot_product(d_k).xreplace(dict.fromkeys(theorems.MOMENTS[2:], 1))
+    with pytest.raises(Refuted, match="what is left"):
+        theorems.zero(variance - wrong(d_k, q, k), "Var(q . k)")
+
+
+def test_the_variance_after_a_norm_is_not_1():
+    with pytest.raises(Refuted):
+        same(eq17.block(), Array("B", (C,))[i], total(Z[i, j] ** 2, j) / D, 1, [Z, *eq17.norm_names()])
+
+
+# ------------------------------------------------------------------------- statements that are nearly true: programs
+
+
+def unmasked(residual="literal"):
+    return eq17.block(residual).replaced(e, lambda _: exp(S[h, i, m]))
+
+
+def test_without_the_mask_a_block_is_not_causal():
+    with pytest.raises(Refuted, match="later ones as well"):
+        theorems.causal(unmasked(), M)
+
+
+def test_a_mask_that_is_turned_round_is_not_causal():
+    turned = eq17.block().replaced(e, lambda _: M[m, i] * exp(S[h, i, m]))
+    with pytest.raises(Refuted, match="later ones as well"):
+        theorems.causal(turned, M)
+
+
+def test_a_mask_that_is_added_to_the_weights_is_not_causal():
+    added = eq17.block().replaced(e, lambda _: M[i, m] * exp(S[h, i, m]) + exp(S[h, i, m]))
+    with pytest.raises(Refuted, match="later ones as well"):
+        theorems.causal(added, M)
+
+
+def test_values_that_are_summed_without_weights_are_not_causal():
+    mean = eq17.block().replaced(eq17.Y, lambda _: total(eq17.ZV[h, m, k], m))
+    with pytest.raises(Refuted, match="later ones as well"):
+        theorems.causal(mean, M)
+
+
+def test_a_sum_inside_a_function_is_seen():
+    inside = eq17.block().replaced(S, lambda _: exp(total(ZK[h, m, k], m, k)) + ZQ[h, i, k] * 0)
+    with pytest.raises(Refuted, match="later ones as well"):
+        theorems.causal(inside, M)
+
+
+ORDER = Array("π", (C,), values=C)
+
+
+def test_with_a_mask_the_order_matters():
+    with pytest.raises(Refuted, match="moved it is"):
+        permuted(eq17.block(), ORDER, {X})
+
+
+def test_with_positions_the_order_matters():
+    with pytest.raises(Refuted, match="moved it is"):
+        permuted(eq17.embedding(), ORDER, {t})
+
+
+def test_a_sum_with_weights_that_stay_is_not_equivariant():
+    w, y = Array("w", (C,)), Array("y", (C, D))
+    program = Program([X[i, j]], [w])
+    program.let(y[i, j], total(w[m] * X[m, j], m))
+    with pytest.raises(Refuted, match="moved it is"):
+        permuted(program, ORDER, {X})
+
+
+def test_a_sum_in_which_the_position_itself_counts_is_not_equivariant():
+    y = Array("y", (C, D))
+    program = Program([X[i, j]])
+    program.let(y[i, j], total(m * X[m, j], m))
+    with pytest.raises(Refuted, match="moved it is"):
+        permuted(program, ORDER, {X})
+
+
+def test_nothing_moves_where_nothing_is_moved():
+    y = Array("y", (C, D))
+    program = Program([X[i, j]])
+    program.let(y[i, j], X[i, j])
+    with pytest.raises(Refuted):
+        permuted(program, ORDER, set())  # y is the same in every order, not y in this order
+
+
+# ------------------------------------------------------------------------- statements that are nearly true: gradients
+
+
+def nearly(lines, left, right, closed, through):
+    with pytest.raises(Refuted, match=" against "):  # a counterexample
+        same(lines, left, right, closed, through)
+
+
+def test_the_identity_of_queries_and_keys_needs_its_transpose():
+    pair = Array("I", (H, nK, nK))[h, k, k2]
+    names = [d(Q), d(K), d(ZQ), d(ZK), ZQ, ZK]
+    nearly(
+        part(eq17.block(), ZQ, ZK, S),
+        pair,
+        total(Q[h, j, k] * d(Q)[h, j, k2], j),
+        total(K[h, j, k] * d(K)[h, j, k2], j),
+        names,
+    )
+
+
+def test_the_identity_of_a_unit_needs_its_bias():
+    names = [d(F), d(b), d(G), d(f), d(eq17.R), eq17.R, f]
+    lines = part(eq17.block(), f, eq17.R, eq17.Zp)
+    nearly(lines, Array("I", (nF,))[l], total(F[j, l] * d(F)[j, l], j), total(G[l, j] * d(G)[l, j], j), names)
+
+
+def test_pre_norm_uses_what_is_normalised_elsewhere():
+    with pytest.raises(Refuted, match="should have no other use"):
+        part(eq17.block("pre-norm"), *eq17.norm_names(), Z)
+
+
+def test_a_part_without_its_last_line_is_used_elsewhere():
+    with pytest.raises(Refuted, match="should have no other use"):
+        part(eq17.block(), ZQ, ZK)
+
+
+def test_with_eps_the_gradient_before_a_norm_is_not_orthogonal():
+    mu, v, s, r = eq17.norm_names()
+    lines = part(eq17.block(), mu, v, s, r, Z)
+    names = [d(X), d(mu), d(v), d(s), d(r), Z, mu, v, s]
+    nearly(lines, Array("I", (C,))[i], total(v[i, j] * d(X)[i, j], j), 0, names)
+
+
+def test_a_shift_of_positions_is_not_the_identity():
+    assert theorems.pair(theorems.POSITION + theorems.SHIFT) != theorems.pair(theorems.POSITION)
+    rotation = theorems.pair(theorems.POSITION + theorems.SHIFT) - theorems.pair(theorems.POSITION)
+    assert not rotation.expand(trig=True).is_zero_matrix
+
+
+# ------------------------------------------------------------------------------------------------------ on the engine
+
+
+@pytest.mark.parametrize(
+    ("changes", "identity"),
+    [({"activation": "gelu"}, "F, b, G of layer 1"), ({"residual": "pre-norm"}, "sum_j dP = 0")],
+)
+def test_models_without_the_symmetry_do_not_obey(changes, identity):
+    config, x, dx = theorems.gradients(theorems.SIZES.replace(**changes))
+    with pytest.raises(Refuted, match=identity):
+        theorems.compare(theorems.identities(config, x, dx), 1.0)
+
+
+@pytest.mark.parametrize(
+    "name", ["O", "P", "E", *(f"blocks.{layer}.{weight}" for layer in (0, 1) for weight in "QKVWFbG")]
+)
+def test_one_wrong_gradient_is_noticed(name):
+    config, x, dx = _gradients()
+    wrong = dx | {name: dx[name] * (1 + np.linspace(0, 1e-3, dx[name].size).reshape(dx[name].shape))}
+    with pytest.raises(Refuted, match="the two sides differ"):
+        theorems.compare(theorems.identities(config, x, wrong), 1.0)
+
+
+def test_a_gradient_that_is_not_a_number_is_noticed():
+    config, x, dx = _gradients()
+    with pytest.raises(Refuted, match="nan"):
+        theorems.compare(theorems.identities(config, x, dx | {"O": np.full_like(dx["O"], np.nan)}), 1.0)
+
+
+_made = []
+
+
+def _gradients():
+    if not _made:
+        _made.append(theorems.gradients())
+    return _made[0]
