@@ -28,7 +28,7 @@ class RecommendTask(Task):
     name = "recommend"
     summary = "The decoder of document 003 learns which item a user chooses next; by default from generated sequences."
     Config, Model, default = Config, Decoder, "recommend"
-    CONFIGS = {"recommend": Config(D=64, H=4, F=128, L=2, C=32, dropout=0.1)}
+    CONFIGS = {"recommend": Config(D=64, H=4, F=128, C=32, residual="pre-norm", final_norm=True, dropout=0.2)}
     examples = "sequences"
     chosen_by_data = ("V",)
 
@@ -56,7 +56,7 @@ class RecommendTask(Task):
 
     @classmethod
     def recipe(cls, config, given):
-        return {"steps": 2000, "batch_size": 64, "lr": 0.2 / config.D, "evaluate_every": 250}
+        return {"steps": 3000, "batch_size": 64, "lr": 0.2 / config.D, "evaluate_every": 500}
 
     def fingerprint(self):
         return fingerprint(self.rows)
