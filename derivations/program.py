@@ -1,0 +1,325 @@
+"""The derivation runs: eq17.py's definitions and the adjoints derived from them, written out as NumPy and executed.
+
+`source()` is a Python module as a string, made from the programs of `derive`: each definition becomes one line and each
+sum one einsum, with its equation and shape behind it. A block is written once, forward and backward; the function
+`gradients` at its end calls it for each layer, as the induction over the layers says. Nothing in it was written for
+NumPy by hand but those calls.
+
+The claim: its loss and gradients are those of the engine (models.decoder.Decoder: its own forward, tape and kernels)
+in float64. Both round, each in its own order, so the two are compared with a bound. A sum of n terms is off by n units
+of 2^-53 of its largest terms at most; the longest here has V = 300 terms, and about thirty lines follow one another:
+300 x 30 x 2^-53 = 1e-12, relative to the largest entry of each gradient. What is measured lies far below.
+
+The exponentials are taken as (6) and (12) have them, without their row's maximum taken off: scores above 700 overflow.
+
+To see it refute something: `difference(sizes, program=...)` compares another program text, such as `source` of a
+Derivation in which `Program.replaced` has planted a mistake.
+"""
+
+import itertools
+import random
+
+import numpy as np
+from sympy import Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Symbol, fraction
+from sympy.printing.precedence import PRECEDENCE
+from sympy.printing.str import StrPrinter
+
+import tinytensor
+from derivations import eq17
+from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
+from derivations.index import Array, Definition, Index, Program, contract, d, free, names, spread
+from models.decoder import Config, Decoder
+
+TOLERANCE = 1e-12
+
+# ---- one definition, one line ---------------------------------------------------------------------------------------
+
+
+class _Scalar(StrPrinter):
+    """Numbers, sizes and symbols as Python: 1/sqrt(size.K)."""
+
+    def _print_Size(self, expr):
+        return f"size.{expr.name}"
+
+
+def line(definition: Definition) -> str:
+    """`name = expression` in NumPy, for a definition whose indices stand in the order of the array's axes."""
+    axes = definition.left.indices if isinstance(definition.left, Indexed) else ()
+    return f"{_label(definition.name)} = {code(definition.right, axes)}"
+
+
+def _label(name: Array | Symbol) -> str:
+    return str(name.label if isinstance(name, Array) else name)
+
+
+def code(expr: Expr, axes: tuple[Index, ...]) -> str:
+    """NumPy code for an array with these axes, or one that broadcasts to them."""
+    terms = [term(*contract(product, bound), axes) for product, bound in spread(expr)]
+    return " + ".join(sorted(terms, key=lambda one: one.startswith("-"))).replace("+ -", "- ")
+
+
+def term(product: Expr, bound: list[Index], axes: tuple[Index, ...]) -> str:
+    """A product under its sums: an einsum of its factors, multiplied by what has no index."""
+    factors = Mul.make_args(product)
+    number = Mul(*[f for f in factors if not free(f)])
+    operands = [operand(f) for f in factors if free(f)]
+    sign, number = ("-", -number) if number.could_extract_minus_sign() else ("", number)
+    if not operands:
+        return sign + _Scalar().doprint(number)
+    kept = [a for a in axes if any(a in indices for _, indices in operands)]
+    if len(operands) == 1 and operands[0][1] == kept:
+        body = operands[0][0]
+    else:
+        body = einsum(operands, kept)
+    if kept != list(axes[len(axes) - len(kept) :]):  # NumPy adds missing axes in front, others are put in here
+        body = f"{_grouped(body)}[{', '.join(':' if a in kept else 'None' for a in axes)}]"
+    above, below = fraction(number)
+    if above != 1:
+        body = f"{_Scalar().doprint(number)} * {_grouped(body)}"
+    elif below != 1:
+        body = f"{_grouped(body)} / {_Scalar().parenthesize(below, PRECEDENCE['Mul'])}"
+    return sign + body
+
+
+def _grouped(body: str) -> str:
+    """In brackets if it is more than a name, an entry or one call."""
+    return body if re.fullmatch(r"\w+(\[[^]]*\]|\([^()]*\))?", body) else f"({body})"
+
+
+def einsum(operands: list[tuple[str, list[Index]]], kept: list[Index]) -> str:
+    """einsum("him,hmk->hik", ...), with the letters of the formula where no other index has them."""
+    letters: dict[Index, str] = {}
+    for index in [*kept, *itertools.chain(*[indices for _, indices in operands])]:
+        if index not in letters:
+            own = [] if index.name.isdigit() else [index.name]
+            letters[index] = next(a for a in [*own, *index.size.letters, *"abcdefg"] if a not in letters.values())
+    inputs = ",".join("".join(letters[i] for i in indices) for _, indices in operands)
+    output = "".join(letters[i] for i in kept)
+    return f'einsum("{inputs}->{output}", {", ".join(name for name, _ in operands)})'
+
+
+def operand(factor: Expr) -> tuple[str, list[Index]]:
+    """A factor as NumPy code, and the indices of its axes."""
+    if isinstance(factor, Indexed):
+        tables = [i for i in factor.indices if isinstance(i, Indexed)]
+        axes = [i.indices[0] if i in tables else i for i in factor.indices]
+        places = [_label(i.base) if i in tables else ":" for i in factor.indices]
+        while places and places[-1] == ":":
+            places.pop()
+        return _label(factor.base) + (f"[{', '.join(places)}]" if tables else ""), axes
+    if isinstance(factor, KroneckerDelta):
+        (table,) = [x for x in factor.args if isinstance(x, Indexed)]  # two bare indices would have been contracted
+        (other,) = [x for x in factor.args if x is not table]
+        return f"eye(size.{other.size.name})[{_label(table.base)}]", [table.indices[0], other]
+    argument = factor.args[0]
+    axes = list(dict.fromkeys(i for e in _entries(argument) for i in operand(e)[1]))
+    inside = code(argument, tuple(axes))
+    if isinstance(factor, Pow):
+        power = factor.exp
+        root = f"sqrt({inside})" if abs(power).q == 2 else _grouped(inside)
+        power = power * abs(power).q  # sqrt has taken the half
+        return (f"1 / {root}" if power == -1 else root if power == 1 else f"{root}**{power}"), axes
+    assert isinstance(factor, Function), factor
+    return f"{factor.func.__name__}({inside})", axes
+
+
+def _entries(expr: Expr) -> list[Indexed]:
+    """The entries of arrays in an expression from left to right, but not those that are an index of another."""
+    return [expr] if isinstance(expr, Indexed) else [e for a in expr.args for e in _entries(a)]
+
+
+# ---- the program ----------------------------------------------------------------------------------------------------
+
+HEADER = '''"""Loss and gradients of document 003's equations (1) to (16), derived. Heads stand in the first axis."""
+
+from numpy import einsum, exp, eye, log, maximum, sqrt
+
+
+def relu(x):
+    return maximum(0, x)
+
+
+def step(x):
+    return 1.0 * (x > 0)
+'''
+
+FOOTER = '''
+
+def gradients(*, E, P, layers, O, t, y, w, N, M, epsilon, size):
+    """(loss, gradients of E, P, O and the logits L, list of those of each layer's weights)."""
+    start = embedding(E=E, P=P, t=t, epsilon=epsilon, size=size)
+    kept, X = [], start["X"]
+    for weights in layers:
+        kept.append(block(X=X, M=M, epsilon=epsilon, size=size, **weights))
+        X = kept[-1]["Zp"]
+    end = head(Zp=X, O=O, y=y, w=w, N=N, size=size)
+    found = head_backward(**end)
+    dX, blocks = found.pop("Zp"), []  # the adjoint of X in layer L + 1
+    for cached in reversed(kept):
+        blocks.insert(0, block_backward(dZp=dX, **cached))  # from layer l + 1 to layer l
+        dX = blocks[0].pop("X")
+    return end["loss"], found | embedding_backward(dX=dX, **start), blocks
+'''
+
+
+def source(derivation: eq17.Derivation | None = None) -> str:
+    """The derived program as Python text; without a derivation, that of eq17.derive()."""
+    derivation = derivation or eq17.derivation()
+    parts = {
+        "embedding": (derivation.embedding, [eq17.E, eq17.P]),
+        "block": (derivation.block, [*derivation.block.parameters]),
+        "head": (derivation.head, [eq17.logits, eq17.O, eq17.Zp]),
+    }
+    return HEADER + "".join(functions(name, program, wanted) for name, (program, wanted) in parts.items()) + FOOTER
+
+
+def functions(name: str, program: Program, wanted: list[Array]) -> str:
+    """Two functions: the forward lines of a program, and its adjoints with the interim results that they need."""
+    forward = [one for one in program.definitions.values() if not _is_adjoint(one.name)]
+    backward = [one for one in program.definitions.values() if _is_adjoint(one.name)]
+    constants = [x for x in program.constants if not _is_adjoint(x)]
+    given = ", ".join([*map(_label, program.parameters), *map(_label, constants), "size"])
+    made = {_label(one.name) for one in backward}
+    needed = ", ".join([*sorted({_label(x) for one in backward for x in names(one.right)} - made), "size"])
+    results = ", ".join(f"{_label(x)}={_label(d(x))}" for x in wanted)
+    return (
+        f"\n\ndef {name}(*, {given}):\n{_body(forward)}    return locals()  # the interim results are kept\n"
+        f"\n\ndef {name}_backward(*, {needed}, **_):\n{_body(backward)}    return dict({results})\n"
+    )
+
+
+def _is_adjoint(name: Array | Symbol) -> bool:
+    return isinstance(name, Array) and name.of is not None
+
+
+def _body(definitions: list[Definition]) -> str:
+    """Lines with, behind them, the equation and the shape."""
+    lines = []
+    for one in definitions:
+        shape = (
+            ", ".join(map(str, one.name.sizes)) + "," * (len(one.name.sizes) == 1)
+            if isinstance(one.name, Array)
+            else ""
+        )
+        lines.append(f"    {line(one)}  # {one.source + ': ' if one.source else ''}({shape})\n")
+    return "".join(lines)
+
+
+# ---- against the engine ---------------------------------------------------------------------------------------------
+
+
+def example(sizes: dict[str, int], seed: int, residual: str = "literal") -> tuple[Decoder, np.ndarray, np.ndarray]:
+    """A decoder in float64 with random weights, tokens that repeat, and targets of which some are padding (-100)."""
+    rng = np.random.default_rng(seed)
+    tinytensor.manual_seed(seed)
+    model = Decoder(Config(residual=residual, **sizes)).double()
+    with tinytensor.no_grad():
+        for weight in (weight for block in model.blocks for weight in (block.b, block.c)):
+            weight.copy_(tinytensor.tensor(rng.normal(size=weight.shape)))  # they begin at 0
+    tokens, targets = rng.integers(0, sizes["V"], (2, sizes["C"]))
+    tokens[-1] = tokens[0]
+    targets[rng.random(sizes["C"]) < 0.2] = -100
+    targets[0], targets[1] = -100, 0
+    return model, tokens, targets
+
+
+def engine(model: Decoder, tokens: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
+    """The loss and all gradients as the engine computes them."""
+    logits, loss = model(tinytensor.tensor(tokens[None]), tinytensor.tensor(targets[None]))
+    logits.retain_grad()
+    loss.backward()
+    found = {name: weight.grad.numpy() for name, weight in model.named_parameters()}
+    return found | {"loss": loss.detach().numpy(), "L": logits.grad.numpy()[0]}
+
+
+def derived(model: Decoder, tokens: np.ndarray, targets: np.ndarray, program: str) -> dict[str, np.ndarray]:
+    """The same, as the derived program computes them."""
+    space: dict = {}
+    exec(compile(program, "<the derived program>", "exec"), space)
+    sizes = Config(**model.config.to_dict())
+    H, K, C, D = sizes.H, sizes.K, sizes.C, sizes.D
+    layers = [{name: weight.detach().numpy() for name, weight in block.named_parameters()} for block in model.blocks]
+    for weights in layers:
+        weights["W"] = weights["W"].reshape(H, K, D)  # row (h - 1) K + k: head h, component k
+    counted = targets != -100
+    loss, found, blocks = space["gradients"](
+        **{name: getattr(model, name).detach().numpy() for name in "EPO"},
+        layers=layers,
+        t=tokens,
+        y=np.where(counted, targets, 0),  # what stands at padding does not matter
+        w=1.0 * counted,
+        N=counted.sum(),
+        M=np.tril(np.ones((C, C))),
+        epsilon=sizes.eps,
+        size=sizes,
+    )
+    for index, gradients in enumerate(blocks):
+        gradients["W"] = gradients["W"].reshape(H * K, D)
+        found |= {f"blocks.{index}.{name}": gradient for name, gradient in gradients.items()}
+    return found | {"loss": np.asarray(loss)}
+
+
+def difference(sizes: dict[str, int], seed: int = 0, residual: str = "literal", program: str | None = None) -> float:
+    """The largest difference of a loss or gradient from the engine's, relative to the largest entry of its tensor.
+
+    Raises Refuted where it is above TOLERANCE, or where a gradient is missing, or 0 everywhere in both (a gradient that
+    is not there cannot be compared).
+    """
+    case = example(sizes, seed, residual)
+    theirs, ours = engine(*case), derived(*case, program or source(eq17.derivation(residual)))
+    if theirs.keys() != ours.keys():
+        raise Refuted(f"the engine and the derivation differ in what they give: {sorted(theirs.keys() ^ ours.keys())}")
+    worst = 0.0
+    for name, one in theirs.items():
+        scale, other = np.abs(one).max(), ours[name]
+        if one.shape != other.shape or scale == 0:
+            raise Refuted(f"{name}: shape {one.shape} against {other.shape}, largest entry {scale}")
+        relative = np.abs(one - other).max() / scale
+        if not relative <= TOLERANCE:
+            raise Refuted(f"{name}: the derived program and the engine differ by {relative:.1e} of the largest entry")
+        worst = max(worst, float(relative))
+    return worst
+
+
+# ---- what is claimed ------------------------------------------------------------------------------------------------
+
+REAL = {"C": 96, "D": 32, "F": 64, "V": 300, "H": 4, "L": 2}  # document 003's example
+
+
+def random_sizes(seed: int) -> dict[str, int]:
+    """Sizes that a transposition or a swapped axis would not survive: K, H, C, F and V differ from one another."""
+    rng = random.Random(seed)
+    H, K, C, F, V = rng.sample(range(2, 12), 5)
+    return {"C": C + 2, "D": H * K, "F": F + 12, "V": V + 24, "H": H, "L": rng.randint(1, 4)}
+
+
+@claim(
+    "program",
+    "the derivation runs: written out as NumPy, it has the engine's loss and gradients at the size of document 003",
+    kind="check",
+    size=", ".join(f"{name}={size}" for name, size in REAL.items()),
+    assumptions=("float64; largest difference below 1e-12 of the largest entry of each gradient",),
+    source="003 eqs. (1)-(17)",
+    trusted=(SYMPY, INDEX, NUMBA, "NumPy"),
+)
+def real_size():
+    worst = difference(REAL)
+    return Evidence(text=f"largest relative difference: {worst:.1e}\n\n{source()}")
+
+
+@claim(
+    "program",
+    "and at five random sizes, in each of the three readings of the residual",
+    kind="check",
+    size="; ".join(", ".join(f"{name}={size}" for name, size in random_sizes(seed).items()) for seed in range(5)),
+    assumptions=("float64; largest difference below 1e-12 of the largest entry of each gradient",),
+    source="003 eqs. (1)-(17)",
+    trusted=(SYMPY, INDEX, NUMBA, "NumPy"),
+)
+def random_tuples():
+    worst = [
+        (seed, residual, difference(random_sizes(seed), seed, residual))
+        for seed in range(5)
+        for residual in eq17.RESIDUALS
+    ]
+    return Evidence(text="\n".join(f"{random_sizes(seed)}, {residual}: {one:.1e}" for seed, residual, one in worst))
