@@ -18,6 +18,7 @@ Derivation in which `Program.replaced` has planted a mistake.
 
 import itertools
 import random
+import re
 
 import numpy as np
 from sympy import Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Symbol, fraction
