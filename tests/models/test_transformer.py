@@ -581,7 +581,10 @@ def test_what_is_dropped():
             assert set(added.ravel()) == {0.0, 2.0}
         else:
             assert (np.abs(added).max(-1) > 0.1).sum() > 30  # nearly all rows; without dropout all would be 0
+        Y = tensor(samples.draw("Y", 1, 50, 6))
+        passed = sublayer(Y, lambda Y: Y * 0).numpy()  # what is there already is not dropped
         np.testing.assert_array_equal(sublayer.eval()(X, lambda X: X * 0 + 1).numpy(), float(norm == "before"))
+        np.testing.assert_array_equal(sublayer(Y, lambda Y: Y * 0).numpy(), passed)
 
 
 def test_float32_is_float64_with_fewer_digits():
