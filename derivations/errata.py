@@ -2,6 +2,9 @@
 
 Wrong means: the shapes clash, probabilities do not sum to 1, a count differs, a position sees the future, a name has no
 value. Where a text is not wrong but leaves a choice that matters, the choices are computed and differ.
+
+Slips of a name, which no computation depends on, are not among them: in 004 Z_{1,4} for Z_{1,5} and MultiHead_i for
+MultiHead_1, in 000 MLP for FFNN, in 003 sigma for a variance and for the softmax.
 """
 
 from collections.abc import Callable

@@ -121,10 +121,12 @@ body { margin: 0; color: var(--ink); background: var(--paper); line-height: 1.55
 .page { display: grid; grid-template-columns: 19rem minmax(0, 50rem); gap: 3.5rem; max-width: 78rem; margin: auto;
   padding: 0 2rem; }
 nav { position: sticky; top: 0; height: 100vh; overflow-y: auto; padding: 2.5rem 0; font-size: .84rem; }
-nav a { display: block; color: var(--soft); padding: .1rem .6rem; line-height: 1.35;
+nav details { margin-bottom: .5rem; }
+nav summary, nav summary a { color: var(--ink); font-weight: 600; font-size: .9rem; }
+nav summary span { color: var(--soft); font-weight: 400; }
+nav div a { display: block; color: var(--soft); padding: .12rem .7rem; line-height: 1.35; margin-left: .3rem;
   border-left: 2px solid var(--line); }
-nav a:hover { color: var(--ink); border-color: var(--link); }
-nav a.part { color: var(--ink); font-weight: 600; margin-top: .9rem; border: 0; padding-left: 0; }
+nav div a:hover { color: var(--ink); border-color: var(--link); }
 nav a.failed { color: var(--failed); }
 main { padding: 2.5rem 0 6rem; }
 h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .6rem; }
@@ -140,8 +142,10 @@ article.failed { border-color: var(--failed); }
 .proof { color: var(--proof); } .check { color: var(--check); } .erratum { color: var(--erratum); }
 .bad { color: var(--failed); }
 .meta { color: var(--soft); font-size: .86rem; margin: 0; }
-.math { overflow-x: auto; overflow-y: hidden; padding: .5rem 0; }
+.math { overflow-x: auto; padding: .5rem 0 .3rem 1.4rem; }
+.math + .math { padding-top: .2rem; }
 math { font-family: "STIX Two Math", "Cambria Math", "Latin Modern Math", "Libertinus Math", math; font-size: 1.08rem; }
+math[display="block"] { width: max-content; margin: 0; }
 pre { background: var(--panel); padding: .8rem 1rem; border-radius: .4rem; overflow-x: auto; margin: .7rem 0; }
 dl { display: grid; grid-template-columns: 7rem 1fr; gap: .1rem .8rem; margin: .7rem 0 0; font-size: .86rem; }
 dt { color: var(--soft); } dd { margin: 0; }
@@ -160,19 +164,24 @@ def mathml(latex: str) -> str:
         raise ModuleNotFoundError(
             "the HTML report is typeset by latex2mathml, which is not installed: pip install latex2mathml"
         ) from error
-    return convert(latex, display="block")
+    # a left superscript (the head of ^hQ) would stand against the right one of the letter before it
+    return convert(latex, display="block").replace("<msup><mrow />", '<mspace width="0.2em" /><msup><mrow />')
 
 
 def html(results: Sequence[Result], titles: dict[str, str]) -> str:
     """The report as one HTML page without scripts or links to elsewhere; `titles` has a sentence for each part."""
     contents, sections = [], []
     for part, rows in _by_part(results).items():
-        contents.append(f'<a class="part" href="#{part}">{part}</a>')
+        opened = " open" if any(r.error for r in rows) else ""
+        contents.append(
+            f'<details{opened}><summary><a href="#{part}">{part}</a> <span>{len(rows)}</span></summary><div>'
+        )
         sections.append(f'<h2 id="{part}">{part}</h2>\n<p class="lead">{escape(titles[part])}</p>')
         for n, r in enumerate(rows, start=1):
             mark = ' class="failed"' if r.error else ""
             contents.append(f'<a{mark} href="#{part}-{n}">{escape(r.claim.statement)}</a>')
             sections.append(_article(f"{part}-{n}", r))
+        contents.append("</div></details>")
     kinds = "".join(f'<dt class="{k}">{k}</dt><dd>{escape(meaning)}</dd>' for k, meaning in KINDS.items())
     contents_html, sections_html = "\n".join(contents), "\n".join(sections)
     return f"""<!DOCTYPE html>
