@@ -32,15 +32,17 @@ def tidy(sentence: str) -> str:
 def read_pairs(path, columns: tuple[int, int] | None = None, strict: bool = False, note=print) -> list[Pair]:
     """The pairs of a file: one a line, source and target in the columns named (from 1), tabs between the columns.
 
-    Without `columns` they are the first two; or the second and the fourth where the first and the third hold numbers
-    (sentence pairs as Tatoeba exports them, with the numbers of the sentences). Further columns are not looked at.
-    Lines that cannot be used are told to `note` with their number and skipped; with `strict` they raise TextError.
+    Without `columns` they are the first two; or the second and the fourth if most lines have numbers in the first and
+    the third (sentence pairs as Tatoeba exports them, with the numbers of the sentences). Further columns are not
+    looked at. Lines that cannot be used are told to `note` with their number and skipped; with `strict` they raise
+    TextError.
     """
     lines = read_text(path, note).split("\n")
     if columns is None:
         columns = (1, 2)
         cells = [line.split("\t") for line in lines if line.strip()]
-        if all(len(c) >= 4 and c[0].strip().isdigit() and c[2].strip().isdigit() for c in cells):
+        numbered = sum(len(c) >= 4 and c[0].strip().isdigit() and c[2].strip().isdigit() for c in cells)
+        if numbered > len(cells) / 2:
             columns = (2, 4)
             note(f"{path}: columns 1 and 3 hold numbers; the sentences are taken from columns 2 and 4")
     pairs: dict[Pair, None] = {}  # in the order of the file
