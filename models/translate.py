@@ -41,6 +41,8 @@ def translate(
         raise ValueError(f"translate: beam = {beam}: 1 or more is needed")
     if (beam > 1) + (temperature > 0) + literal > 1:
         raise ValueError("translate: choose one of beam search, a temperature above 0, and the literal inference")
+    if not 0 <= length_penalty < np.inf:  # where beam_search ends, it takes a longer sentence to score no worse
+        raise ValueError(f"translate: length penalty = {length_penalty}: 0 (compare probabilities) or more is needed")
     if not all(sources):
         raise ValueError("translate: a sentence without words; there is nothing to translate")
     most, longest = model.config.n_max, max(map(len, sources), default=1)
