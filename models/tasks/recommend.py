@@ -35,7 +35,8 @@ class RecommendTask(Task):
     def __init__(self, config, tokenizer, file):
         super().__init__(config, tokenizer, file)
         C, number = config.C, {item: i for i, item in enumerate(tokenizer.tokens)}
-        rows = [[number[item] for item in chosen] for chosen in _sequences(file, silent).values()]
+        sequences = _sequences(file, silent).values()
+        rows = [[number.get(item, tokenizer.unknown) for item in chosen] for chosen in sequences]
         self.rows = [row for row in rows if len(row) >= 4]  # two to learn from, two that are left out
         parts = [row[i : i + C + 1] for row in (r[:-2] for r in self.rows) for i in range(0, len(row) - 1, C)]
         self.windows = [(part[:-1], part[1:]) for part in parts]
@@ -145,12 +146,15 @@ def _sequences(file: str | None, note) -> dict[str, list[str]]:
     if missing := {"user", "item", "time"} - set(reader.fieldnames or ()):
         raise TextError(f"{file}: the first line must name the columns user, item and time; not there: {missing}")
     rows, bad = [], []
-    for row in reader:
-        when = _time(row["time"] or "")
-        if row["user"] and row["item"] and np.isfinite(when):
-            rows.append((when, row["user"], row["item"]))
-        else:
-            bad.append((reader.line_num, "a user, an item and a time (a number or an ISO date) are needed"))
+    try:
+        for row in reader:
+            when = _time(row["time"] or "")
+            if row["user"] and row["item"] and np.isfinite(when):
+                rows.append((when, row["user"], row["item"]))
+            else:
+                bad.append((reader.line_num, "a user, an item and a time (a number or an ISO date) are needed"))
+    except csv.Error as error:  # a quotation mark that nothing closes
+        raise TextError(f"{file}, line {reader.line_num}: {error}") from None
     report_lines(file, bad, False, note)
     found = defaultdict(list)
     for _, user, item in sorted(rows, key=lambda row: row[0]):
