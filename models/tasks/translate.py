@@ -1,5 +1,6 @@
 """`--task translate`: the encoder-decoder of documents 000 and 004 learns to translate."""
 
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 from tinytensor.nn import functional
@@ -42,7 +43,10 @@ class TranslateTask(Task):
         """The pairs of a part in tokens; those that are too long are told and left out."""
         encoded = [pairs.example(self.tokenizer, pair) for pair in part]
         n_max = self.config.n_max
-        fits = [max(map(len, tokens)) <= n_max for tokens in encoded]
+        longest = [max(map(len, tokens)) for tokens in encoded]
+        if self.file is None and max(longest) > n_max:
+            raise TextError(f"the French learnt here has sentences of {max(longest)} tokens, but n_max = {n_max}")
+        fits = [length <= n_max for length in longest]
         long = [(pair.line, f"more than n_max = {n_max} tokens") for pair, fit in zip(part, fits) if not fit]
         report_lines(f"{self.file}, {name}", long, self.reading["strict"], note)
         part[:] = [pair for pair, fit in zip(part, fits) if fit]
@@ -132,7 +136,8 @@ class TranslateTask(Task):
             exact, bleu, chrf = scores(found, references)
             print(f"{name}, {len(sources):,} sentences: exact {exact:.2%}, BLEU {bleu:.2f}, chrF {chrf:.2f}")
             lines = [f"{s}\t{t}\t{' | '.join(r)}\n" for s, t, r in zip(sources, found, references)]
-            (folder / f"{name.replace(' ', '-')}.tsv").write_text("source\tfound\texpected\n" + "".join(lines))
+            table = "source\tfound\texpected\n" + "".join(lines)
+            (folder / f"{name.replace(' ', '-')}.tsv").write_text(table, encoding="utf-8")
         shown = grammar.KNOWN if self.file is None else self._short_sentence()
         translation = translate_sentences(model, self.tokenizer, [shown])[0]
         print(f"\n{shown} -> {translation}")
@@ -150,10 +155,10 @@ class TranslateTask(Task):
 
 
 def _columns(value: str) -> tuple[int, int]:
-    first, second = (int(x) for x in value.split(","))
-    if min(first, second) < 1:
-        raise ValueError
-    return first, second
+    numbers = [int(x) if x.strip().isdecimal() else 0 for x in value.split(",")]
+    if len(numbers) != 2 or min(numbers) < 1:
+        raise ArgumentTypeError(f"{value!r} is not two numbers of columns, counted from 1, with a comma between them")
+    return tuple(numbers)
 
 
 def _data(file: str | None, reading: dict, note) -> tuple[list[Pair], dict[str, list[Pair]]]:
