@@ -97,9 +97,10 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     model = train.add_argument_group("the model")
     begin_with = f"sizes and layout to begin with (default: {task.default})"
     model.add_argument("--config", choices=list(task.CONFIGS), help=begin_with)
-    add_options(model, task.Config, leave_out=task.chosen_by_data)
+    usual = task.CONFIGS[task.default]
+    add_options(model, task.Config, task.chosen_by_data, usual.to_dict())
     rates = () if task.Model is Decoder else ("layer_lr", "head_lr")  # they are about the weights of 003
-    add_options(train.add_argument_group("the training"), Settings, leave_out=rates)
+    add_options(train.add_argument_group("the training"), Settings, rates, task.recipe(usual, {}))
 
     sample = command("sample", _sample, "Let a trained model write.")
     newest = "folder of a run (default: the newest in runs/)"
@@ -139,7 +140,7 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
 
 
 def _train(options) -> int:
-    for package in ("tqdm", "matplotlib"):
+    for package in ("tqdm", "matplotlib", "sacrebleu"):
         if importlib.util.find_spec(package) is None:
             raise UsageError(f"train needs {package}: pip install -e '.[train]'")
     _set_threads(options)
@@ -173,7 +174,7 @@ def _begun(options) -> Trainer:
 def _resumed(options) -> Trainer:
     """A run that was stopped."""
     given = vars(options)
-    other = sorted(set(given) - {"resume", "threads", "eager", "command", "name", "task_class"})
+    other = sorted(set(given) - {"resume", "threads", "eager", "command", "name", "task_class", "task"})
     if other:
         raise UsageError(
             f"--resume goes on with a run as it was begun: --{other[0].replace('_', '-')} cannot be changed "
@@ -181,15 +182,13 @@ def _resumed(options) -> Trainer:
         )
     folder = given["resume"]
     saved = checkpoint.load(folder)
-    task, settings = _restored(saved), Settings(**saved.state["settings"])
+    kind, settings = TASKS[saved.state["task"]["name"]], Settings(**saved.state["settings"])
+    if given.get("task", kind.name) != kind.name:
+        raise UsageError(f"{folder} was trained with --task {kind.name}, not {given['task']}")
+    task = kind.restore(saved.state["task"])
     trainer = Trainer(task, settings, folder, eager=given.get("eager", False)).restore(saved)
     print(f"going on after step {trainer.step} of {settings.steps}")
     return trainer
-
-
-def _restored(saved: checkpoint.Checkpoint) -> Task:
-    """The task of a run, its data read anew."""
-    return TASKS[saved.state["task"]["name"]].restore(saved.state["task"])
 
 
 def _new_folder(out: Path | None, name: str) -> Path:
@@ -271,7 +270,8 @@ def _translate(options) -> int:
     how = _sampling(given, temperature=0.0)
     how |= {name: given[name] for name in ("beam", "length_penalty", "literal", "cache") if name in given}
     how["generator"] = tinytensor.Generator().manual_seed(given.get("seed", 0))
-    sentences = [pairs.tidy(s) for s in given.get("sentences") or sys.stdin.read().splitlines()]
+    with _refusing():  # the standard input may not be text
+        sentences = [pairs.tidy(s) for s in given.get("sentences") or sys.stdin.read().splitlines()]
     if "attention" in given and len(sentences) != 1:
         raise UsageError(f"--attention draws one sentence, but {len(sentences)} were given")
     _set_threads(options)

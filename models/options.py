@@ -31,14 +31,18 @@ def check(settings) -> None:
             )
 
 
-def add_options(group, cls, leave_out: tuple[str, ...] = ()) -> None:
-    """An option --like-this for each field like_this of a dataclass that has an explanation."""
+def add_options(group, cls, leave_out: tuple[str, ...] = (), instead: dict | None = None) -> None:
+    """An option --like-this for each field like_this of a dataclass that has an explanation.
+
+    The help shows the fields' defaults, or those that stand in `instead`.
+    """
     for entry in fields(cls):
         about = entry.metadata
         if "help" not in about or entry.name in leave_out:
             continue
         name, kind = "--" + entry.name.replace("_", "-"), entry.type
-        text = about["help"] + (f" (default: {about['default_text']})" if about["default_text"] else "")
+        default = about["default_text"] or (instead or {}).get(entry.name, entry.default)
+        text = about["help"] + ("" if default == () else f" (default: {default})")
         if about["choices"]:
             group.add_argument(name, choices=about["choices"], help=text)
         elif kind is bool:

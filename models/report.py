@@ -47,23 +47,20 @@ def _terms_of_003(c: decoder.Config) -> list[tuple[str, str, object]]:
 def _terms_of_004(c: transformer.Config) -> list[tuple[str, str, object]]:
     N, d_model, h, d_ff, n_vol, (d_k, d_v) = c.N, c.d_model, c.h, c.d_ff, c.n_vol, c.head_widths()
     norms = 5 * N + (2 if c.norm == "before" else 0)  # 2 in a stack of the encoder, 3 in one of the decoder
-    return (
-        "N [3 . 2 d_model h (d_k + d_v) + 2 (2 d_model d_ff + d_ff + d_model)] + 2 n_vol d_model + n_vol, and norms",
-        [
-            ("W_Embedding", "n_vol d_model", n_vol * d_model),
-            ("W_Q W_K W_V W_O", "3 N 2 d_model h (d_k + d_v)", 3 * N * 2 * d_model * h * (d_k + d_v)),
-            (
-                "beta_Q beta_K beta_V beta_O",
-                "3 N (h (2 d_k + d_v) + d_model)",
-                3 * N * (h * (2 * d_k + d_v) + d_model) if c.bias else 0,
-            ),
-            ("W_1 W_2", "2 N 2 d_model d_ff", 4 * N * d_model * d_ff),
-            ("b_1 b_2", "2 N (d_ff + d_model)", 2 * N * (d_ff + d_model)),
-            ("norms", f"{norms} 2 d_model", 2 * d_model * norms if c.affine else 0),
-            ("W_S", "d_model n_vol", 0 if c.tied else d_model * n_vol),
-            ("b_S", "n_vol", n_vol),
-        ],
-    )
+    return [
+        ("W_Embedding", "n_vol d_model", n_vol * d_model),
+        ("W_Q W_K W_V W_O", "6 d_model h (d_k + d_v) N", 6 * d_model * h * (d_k + d_v) * N),
+        (
+            "beta_Q beta_K beta_V beta_O",
+            "3 (h (2 d_k + d_v) + d_model) N",
+            3 * (h * (2 * d_k + d_v) + d_model) * N if c.bias else 0,
+        ),
+        ("W_1 W_2", "4 d_model d_ff N", 4 * d_model * d_ff * N),
+        ("b_1 b_2", "2 (d_ff + d_model) N", 2 * (d_ff + d_model) * N),
+        ("norms", f"{2 * norms} d_model", 2 * norms * d_model if c.affine else 0),
+        ("W_S", "d_model n_vol", 0 if c.tied else d_model * n_vol),
+        ("b_S", "n_vol", n_vol),
+    ]
 
 
 def matches(table: list[tuple]) -> bool:
