@@ -34,7 +34,7 @@ from sympy import Add, Dummy, Expr, Function, Indexed, IndexedBase, KroneckerDel
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
-from derivations.claims import Refuted
+from derivations.claims import Evidence, Refuted, claim
 
 # ---- sizes, indices, arrays -----------------------------------------------------------------------------------------
 
@@ -399,18 +399,22 @@ class Program:
         """Small sizes, and random numbers for all parameters and constants (for tables of indices: random indices)."""
         rng = random.Random(seed)
         given = [*self.parameters, *self.constants]
-        arrays = [*(a for a in given if isinstance(a, Array)), *(a for a in self.definitions if isinstance(a, Array))]
-        sizes = {s for a in arrays for s in (*a.sizes, a.values or S.One)}
-        sizes = sorted({s for size in sizes for s in S(size).atoms(Size)}, key=str)
-        at = {size: 2 + (n + seed) % 2 for n, size in enumerate(sizes)}
-        for x in given:
-            if not isinstance(x, Array):
-                at[x] = number(rng)
-                continue
-            at[x] = np.empty([value(size, at) for size in x.sizes], dtype=object)
-            for where in np.ndindex(at[x].shape):
-                at[x][where] = number(rng) if x.values is None else rng.randint(1, value(x.values, at))
-        return at
+        sizes = {s for x in [*given, *self.definitions] if isinstance(x, Array) for s in _sizes(x)}
+        at = {size: 2 + (n + seed) % 2 for n, size in enumerate(sorted(sizes, key=str))}
+        return at | {x: _random(x, at, rng, number) if isinstance(x, Array) else number(rng) for x in given}
+
+
+def _sizes(array: Array) -> set[Size]:
+    """The symbols of an array's sizes, and of how far its values go."""
+    return {symbol for size in (*array.sizes, S(array.values or 0)) for symbol in size.atoms(Size)}
+
+
+def _random(array: Array, at: dict, rng: random.Random, number) -> np.ndarray:
+    """Random entries: numbers, or indices where the array is a table of them."""
+    entries = np.empty([value(size, at) for size in array.sizes], dtype=object)
+    for where in np.ndindex(entries.shape):
+        entries[where] = number(rng) if array.values is None else rng.randint(1, value(array.values, at))
+    return entries
 
 
 def uses(definitions, entry: Expr) -> Expr:
@@ -675,3 +679,105 @@ def text(expr: Expr) -> str:
 def tex(expr: Expr) -> str:
     """An expression in index notation, as LaTeX."""
     return _TeX().doprint(expr)
+
+
+# ---- what is claimed: the rules, against plain loops ----------------------------------------------------------------
+
+
+def rules():
+    """(rule, an expression, what it becomes), for each rule of this file."""
+    n, m = Size("n", "i j"), Size("m", "k l")
+    i, j, p, k = Index("i", n), Index("j", n), Index("p", n), Index("k", m)
+    a, b, X, Y = Array("a", (n,)), Array("b", (n,)), Array("X", (n, m)), Array("Y", (n + 1, m))
+    t = Array("t", (n,), values=m)  # a table of indices, such as tokens
+    yield "a delta takes its sum away", total(delta(i, j) * a[i] * b[i], i), a[j] * b[j]
+    yield "a delta with a table of indices takes its sum away", total(delta(k, t[i]) * X[i, k], k), X[i, t[i]]
+    yield "two deltas take two sums away", total(delta(i, p) * delta(j, p) * a[i] * b[j], i, j), a[p] * b[p]
+    yield "of two deltas that share a sum one stays", total(delta(i, j) * delta(i, p) * a[i], i), delta(j, p) * a[j]
+    yield "a delta is its own square", total(delta(i, j) ** 2 * a[i], i), a[j]
+    yield "a delta that stays fixes an index", delta(i, j) * a[i] * b[j], delta(i, j) * a[j] * b[i]
+    yield "a delta that stays fixes an index to a table", delta(k, t[i]) * X[i, k], delta(k, t[i]) * X[i, t[i]]
+    yield "a trace counts", total(delta(i, j), i, j), n
+    yield "a sum over nothing counts", total(a[j], i, k), n * m * a[j]
+    yield "a delta beyond the range is 0", KroneckerDelta(i, n + 1) * a[i], S.Zero
+    yield "a delta within a larger range", total(delta(i, j) * Y[i + 1, k], i), Y[j + 1, k]
+    yield "products of sums are multiplied out", total(a[i], i) * total(b[i], i), total(a[i] * b[j], i, j)
+    yield "a square of a sum is two sums", total(a[i] * X[i, k], i) ** 2, total(a[i] * a[j] * X[i, k] * X[j, k], i, j)
+    yield "sums in sums become one", total(a[i] * total(X[i, k], k), i), total(a[i] * X[i, k], k, i)
+    yield "independent sums part", total(a[i] * b[j] * X[i, k], i, j, k), total(b[i], i) * total(a[i] * X[i, k], i, k)
+    yield "a bound index may have any name", total(a[i] * b[j] * a[p], i, p), total(a[p] * b[j] * a[i], p, i)
+    yield "inside a function too", step(total(a[i] - b[i], i)) * a[j], step(total(a[p], p) - total(b[i], i)) * a[j]
+    yield "a power of a sum is one quantity", total(a[j] / total(a[i], i), j), total(a[i], i) * total(a[p], p) ** -1
+
+
+def same(one: Expr, other: Expr, seed: int = 0, largest: int = 3) -> None:
+    """Compare two expressions by plain loops, in exact fractions: all sizes up to `largest`, all values of indices."""
+    rng = random.Random(seed)
+    arrays = sorted(one.atoms(Array) | other.atoms(Array), key=str)
+    indices = sorted(free(one) | free(other), key=_order)
+    sizes = {s for e in (one, other, *[i.size for i in indices]) for s in e.atoms(Size)}
+    sizes = sorted(sizes.union(*[_sizes(a) for a in arrays]), key=str)
+    for numbers in itertools.product(range(1, largest + 1), repeat=len(sizes)):
+        at = dict(zip(sizes, numbers))
+        for array in arrays:
+            at[array] = _random(array, at, rng, lambda rng: Fraction(rng.randint(1, 9), rng.randint(1, 5)))
+        for where in itertools.product(*[range(1, value(i.size, at) + 1) for i in indices]):
+            here = at | dict(zip(indices, where))
+            if (left := value(one, here)) != (right := value(other, here)):
+                raise Refuted(f"{text(one)} is {left}, but {text(other)} is {right}, with {dict(zip(sizes, numbers))}")
+
+
+def random_expression(rng: random.Random, indices: list[Index], depth: int = 3) -> Expr:
+    """Some sum, product, square or sum over an index of entries and deltas in these indices, of two ranges."""
+    kinds = {size: [i for i in indices if i.size == size] for size in _RANGES}
+    if depth == 0 or rng.random() < 0.15:
+        i, j = (rng.choice(kinds[_RANGES[0]]) for _ in range(2))
+        k = rng.choice(kinds[_RANGES[1]])
+        return rng.choice([_a[i], _X[i, k], _X[j, _t[i]], delta(i, j), delta(k, _t[i]), S(rng.randint(-3, 3))])
+    kind = rng.choice(["+", "*", "*", "square", "sum", "sum"])
+    if kind == "sum":
+        bound = Index("b", rng.choice(_RANGES))
+        return total(random_expression(rng, [*indices, bound], depth - 1), bound)
+    one, other = (random_expression(rng, indices, depth - 1) for _ in range(2))
+    return one + other if kind == "+" else one * other if kind == "*" else one**2
+
+
+_RANGES = (Size("n", "i j"), Size("m", "k l"))
+_a, _X = Array("a", _RANGES[:1]), Array("X", _RANGES)
+_t = Array("t", _RANGES[:1], values=_RANGES[1])
+FREE = [Index("i", _RANGES[0]), Index("j", _RANGES[0]), Index("k", _RANGES[1])]
+
+
+@claim(
+    "index",
+    "each rewriting rule keeps the value, and the normal form knows it",
+    kind="check",
+    size="all sizes 1 to 3, all values of indices, in exact fractions",
+    trusted=("the plain loops of `value`",),
+)
+def each_rule():
+    for rule, one, other in rules():
+        try:
+            same(one, other)
+        except Refuted as error:
+            raise Refuted(f"{rule}: {error}") from None
+        if normal(one - other) != 0:
+            raise Refuted(f"{rule}: the normal form does not know it: {text(normal(one - other))} is left")
+    return Evidence(text="\n".join(f"{text(one)} = {text(other)}   ({rule})" for rule, one, other in rules()))
+
+
+@claim(
+    "index",
+    "the normal form keeps the value, and is its own normal form",
+    kind="check",
+    size="200 random expressions at all sizes 1 and 2, in exact fractions",
+    trusted=("the plain loops of `value`",),
+)
+def normal_form():
+    rng = random.Random(0)
+    for seed in range(200):
+        expr = random_expression(rng, FREE)
+        form = normal(expr)
+        same(expr, form, seed, largest=2)
+        if normal(form) != form or normal(fresh(expr)) != form:
+            raise Refuted(f"{text(expr)}: the normal form {text(form)} depends on the names of its bound indices")
