@@ -1,0 +1,313 @@
+"""The index calculus: every rule against plain loops, its errors, and the wrong answers of SymPy that it avoids."""
+
+import itertools
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import sympy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sympy import Eq, Heaviside, IndexedBase, KroneckerDelta, MatrixSymbol, Max, Piecewise, S, Sum, Symbol, exp, log
+
+from derivations import index
+from derivations.claims import Refuted
+from derivations.index import (
+    Array,
+    Index,
+    Program,
+    Size,
+    adjoint,
+    d,
+    delta,
+    derivative,
+    equal,
+    fits,
+    free,
+    fresh,
+    normal,
+    relu,
+    same,
+    step,
+    tex,
+    text,
+    top,
+    total,
+    uses,
+    value,
+)
+
+n, m = Size("n", "i j"), Size("m", "k l")
+i, j, p = Index("i", n), Index("j", n), Index("p", n)
+k, l = Index("k", m), Index("l", m)
+a, b, X = Array("a", (n,)), Array("b", (n,)), Array("X", (n, m))
+t = Array("t", (n,), values=m)
+v = Array("v", (n,))
+
+
+# ---- every rule keeps the value -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("rule", "one", "other"), list(index.rules()), ids=lambda x: x if isinstance(x, str) else "")
+def test_rule(rule, one, other):
+    same(one, other, seed=1)
+    assert normal(one - other) == 0
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_normal_form_keeps_the_value(rng):
+    expr = index.random_expression(rng, index.FREE)
+    same(expr, normal(expr), largest=2)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_equal_expressions_have_one_normal_form(rng):
+    one, other, third = (index.random_expression(rng, index.FREE, depth=2) for _ in range(3))
+    form = normal(one * (other + third))
+    assert form == normal(fresh(third) * one + fresh(one) * other)
+    assert form == normal(form)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.randoms(use_true_random=False))
+def test_derivatives_are_those_of_a_polynomial(rng):
+    # an entry of `a` occurs to the power of at most 4 here: differences at five points know the derivative exactly
+    expr = index.random_expression(rng, index.FREE, depth=2)
+    where = Index("w", n)
+    found = normal(derivative(expr, index._a[where]))
+    sizes = {n: 2, m: 2}
+    at = sizes | {
+        x: index._random(x, sizes, rng, lambda r: Fraction(r.randint(1, 5))) for x in (index._a, index._X, index._t)
+    }
+    for numbers in itertools.product([1, 2], repeat=4):
+        here = at | dict(zip([*index.FREE, where], numbers))
+        entries = at[index._a]
+
+        def moved(by, here=here, entries=entries):
+            other = entries.copy()
+            other[here[where] - 1] += by
+            return value(expr, here | {index._a: other})
+
+        five_points = Fraction(-moved(2) + 8 * moved(1) - 8 * moved(-1) + moved(-2), 12)
+        assert value(found, here) == five_points
+
+
+@pytest.mark.parametrize(
+    ("one", "wrong"),
+    [
+        (total(delta(i, j) * a[i], i), a[i].xreplace({i: p}) + 0 * a[j]),
+        (total(a[i], i) * total(b[i], i), total(a[i] * b[i], i)),
+        (total(a[j], i), a[j]),
+        (total(a[i], i) ** 2, total(a[i] ** 2, i)),
+        (total(delta(k, t[i]) * X[i, k], k), total(X[i, k], k)),
+    ],
+)
+def test_a_wrong_rule_is_refuted(one, wrong):
+    with pytest.raises(Refuted, match="with"):
+        same(one, wrong)
+    assert normal(one - wrong) != 0
+
+
+def test_nested_sums_do_not_take_each_others_numbers():
+    inner = total(X[i, k], k)  # its bound index gets the number 0, so the outer sum has to take another
+    form = normal(total(step(total(a[j] * step(inner), j)) * a[p] * step(total(a[j], j) * a[p]), p))
+    same(form, total(step(total(a[j] * step(inner), j)) * a[p] * step(total(a[j], j) * a[p]), p), largest=2)
+
+
+# ---- types ----------------------------------------------------------------------------------------------------------
+
+
+def test_an_index_fits_where_its_range_lies_within():
+    assert fits(i, n)
+    assert fits(i, n + 1)
+    assert fits(i + 1, n + 1)
+    assert fits(t[i], m)
+    assert fits(n, n)
+    assert fits(3, 4)
+    assert fits(i + 1, n) is False
+    assert fits(0, n) is False
+    assert fits(5, 4) is False
+    assert fits(i, m) is None
+    assert top(t[i]) == m
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (lambda: X[k, i], "X: k:m stands where an index of 1..n belongs, but it runs up to m"),
+        (lambda: X[i], "X: 1 indices, but it has 2"),
+        (lambda: X[i + 1, k], "runs up to n . 1"),
+        (lambda: X[t[i], k], "runs up to m"),
+        (lambda: X[a[i], k], "is not an index: its values have no range"),
+        (lambda: delta(i, k), "run over different ranges"),
+        (lambda: normal(total(KroneckerDelta(i, k) * a[i], i)), "run over different ranges"),
+        (lambda: derivative(a[i] ** 2, a[i]), "stands in the expression too"),
+    ],
+)
+def test_types_that_clash(wrong, message):
+    with pytest.raises(TypeError, match=message):
+        wrong()
+
+
+def test_a_delta_is_not_contracted_beyond_the_range():
+    further = Index("q", n + 1)
+    expr = total(KroneckerDelta(i, further) * a[i], i)  # 0 where q = n + 1, so not a[q]
+    same(expr, normal(expr))
+    assert normal(expr).has(KroneckerDelta)
+
+
+# ---- SymPy's wrong answers, and ours --------------------------------------------------------------------------------
+
+
+D = Symbol("D", integer=True, positive=True)
+y, z, x = Symbol("y", integer=True), Symbol("z", integer=True), IndexedBase("x")
+
+
+def test_trap_derivative_by_a_bound_index():
+    assert Sum(x[y], (y, 1, D)).diff(x[y]).doit() == D  # wrong: each x occurs once
+    assert normal(derivative(total(a[i], i), a[i])) == 1
+
+
+def test_trap_substitution_catches_an_index():
+    sum_ = Sum(x[y] * x[z], (y, 1, D))
+    assert sum_.subs(z, y) == Sum(x[y] ** 2, (y, 1, D))  # wrong
+    assert sum_.xreplace({z: y}) == Sum(x[y] ** 2, (y, 1, D))  # wrong
+    program = Program([a[i]])
+    program.let(b[j], total(a[i] * a[j], i))
+    bound = program[b].right.limits[0][0]
+    caught = program[b].at(b[bound])  # b at the very index that is bound in it
+    assert normal(caught - a[bound] * total(a[p], p)) == 0
+
+
+def test_trap_sums_that_differ_in_a_name():
+    assert Sum(x[y], (y, 1, D)) - Sum(x[z], (z, 1, D)) != 0
+    assert normal(total(a[i], i) - total(a[j], j)) == 0
+
+
+def test_trap_a_delta_becomes_a_case_distinction():
+    assert Sum(KroneckerDelta(y, z) * x[y], (y, 1, D)).doit().has(Piecewise)
+    assert Sum(KroneckerDelta(y, z) ** 2 * x[y], (y, 1, D)).doit().has(Piecewise)
+    assert normal(total(delta(i, j) ** 2 * a[i], i)) == a[j]
+    assert Eq(normal(total(delta(i, j), i)), 1)
+
+
+def test_trap_derivatives_by_a_matrix():
+    size = Symbol("N", integer=True, positive=True)
+    w, A, B = MatrixSymbol("w", size, 1), MatrixSymbol("A", size, size), MatrixSymbol("B", size, size)
+    assert log((sympy.OneMatrix(size, 1).T * w.applyfunc(exp))[0, 0]).diff(w) == sympy.ZeroMatrix(size, 1)  # wrong
+    squares = sympy.Trace(A.T * A) + sympy.Trace((A - B).T * (A - B))
+    assert squares.diff(A) == sympy.ZeroMatrix(size, size)  # wrong: it is 4 A - 2 B
+
+    assert normal(derivative(log(total(exp(a[i]), i)), a[j]) - exp(a[j]) / total(exp(a[i]), i)) == 0
+    Y = Array("Y", (n, m))
+    squares = total(X[i, k] ** 2, i, k) + total((X[i, k] - Y[i, k]) ** 2, i, k)
+    assert normal(derivative(squares, X[j, l]) - 4 * X[j, l] + 2 * Y[j, l]) == 0
+
+
+def test_trap_the_step_at_zero():
+    assert Max(0, x[y]).diff(x[y]).subs(x[y], 0) == Heaviside(0) == S.Half
+    assert derivative(relu(a[i]), a[j]) == step(a[i]) * KroneckerDelta(i, j)
+    assert value(step(a[i]), {i: 1, a: np.array([0])}) == 0
+
+
+# ---- programs and adjoints ------------------------------------------------------------------------------------------
+
+
+def small() -> tuple[Program, Symbol]:
+    """Four lines with a mean, a table of indices, a function, and a name that is used twice."""
+    loss, mean = Symbol("loss", real=True), Symbol("mean", real=True)
+    program = Program([a[i], X[i, k]], [t])
+    program.let(mean, total(a[i], i) / n)
+    program.let(v[i], (a[i] - mean) * X[i, t[i]])
+    program.let(b[i], exp(v[i]))
+    program.let(loss, total(b[i] * relu(v[i]), i))
+    return program, loss
+
+
+def test_adjoints_are_the_slope_of_the_loss():
+    program, loss = small()
+    backward = adjoint(program, loss)
+    at = program.point(seed=4)
+    found = backward.run(at)
+    for array in (a, X):
+        for where in itertools.product(*[range(length) for length in at[array].shape]):
+            up, down = at[array].copy(), at[array].copy()
+            up[where] += 1e-5
+            down[where] -= 1e-5
+            slope = (program.run(at | {array: up})[loss] - program.run(at | {array: down})[loss]) / 2e-5
+            assert found[d(array)][where] == pytest.approx(slope, rel=1e-7, abs=1e-9)
+
+
+def test_adjoints_use_what_has_been_computed():
+    program, loss = small()
+    backward = adjoint(program, loss)
+    used = backward[d(v)].right
+    assert used.has(b)
+    assert not used.has(exp)  # the derivative of exp(v) is b, which is there already
+
+
+def test_equal_refutes_with_a_counterexample():
+    program, loss = small()
+    backward = adjoint(program, loss)
+    right = relu(v[i])
+    equal(backward, d(b)[i], right)
+    for wrong in (-right, 2 * right, right / n, right * b[i]):
+        with pytest.raises(Refuted, match=r"∂𝓛/∂b_i: derived .* closed form .* with m = 2, n = 3"):
+            equal(backward, d(b)[i], wrong)
+
+
+def test_equal_does_not_call_unproved_what_is_refuted():
+    program, loss = small()
+    with pytest.raises(Refuted, match="no proof: what is left of the difference"):
+        equal(adjoint(program, loss), d(b)[i], v[i] * step(v[i]))  # true, but a law of max that is not used
+
+
+def test_replaced_plants_a_mistake_in_one_line():
+    program, loss = small()
+    other = program.replaced(b, lambda right: 2 * right)
+    assert other[b].right == 2 * program[b].right
+    at = program.point()
+    assert other.run(at)[loss] == pytest.approx(2 * program.run(at)[loss])
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "message"),
+    [
+        (a[i], S.One, "a is defined already"),
+        (b[i], X[i, k], "index k:m stands on the right only"),
+        (b[i], Array("Y", (n,))[i], "Y is not defined before it is used"),
+    ],
+)
+def test_definitions_that_make_no_sense(left, right, message):
+    with pytest.raises(TypeError, match=message):
+        Program([a[i], X[i, k]]).let(left, right)
+
+
+def test_uses_adds_up_all_lines():
+    c = Array("c", (n,))
+    program = Program([a[i]])
+    program.let(b[i], a[i] ** 2)
+    program.let(c[i], 3 * a[i] + b[i])
+    found = uses(program.definitions.values(), a[j])
+    assert normal(found - 2 * a[j] * d(b)[j] - 3 * d(c)[j]) == 0
+
+
+# ---- printing -------------------------------------------------------------------------------------------------------
+
+
+def test_printed_in_the_notation_of_the_source():
+    Q = Array("Q", (n, m), "_^")
+    A = Array("A", (m, n, n), "<__", tex=r"\alpha")
+    expr = total(Q[i, k] * A[k, i, j] / n, k)
+    assert text(expr) == "Σ_k Q_i^k ^(k)A_ij/n"
+    assert tex(expr) == r"\sum_{k} \frac{Q_{i}^{k} {}^{k}\alpha_{ij}}{n}"
+    assert text(-d(Q)[i, k] * a[i] ** 3 / 2) == "-a_i³/2 ∂𝓛/∂Q_i^k"
+    assert tex(d(Q)[i, k]) == r"\frac{\partial\mathcal{L}}{\partial Q_{i}^{k}}"
+
+
+def test_bound_letters_do_not_hide_free_ones():
+    form = normal(total(a[i] * b[j] * a[p], i, p).xreplace({j: i}))
+    assert text(form) in ("(Σ_j a_j)² b_i", "b_i (Σ_j a_j)²")
+    assert free(form) == {i}
