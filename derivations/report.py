@@ -230,7 +230,8 @@ def _article(anchor: str, r: Result) -> str:
     if r.evidence.text:
         text = f"<pre>{escape(r.evidence.text)}</pre>"
         long = r.evidence.text.count("\n") >= 15
-        lines.append(f"<details><summary>as text</summary>{text}</details>" if long else text)
+        label = "as text" if r.evidence.latex else "in full"
+        lines.append(f"<details><summary>{label}</summary>{text}</details>" if long else text)
     shown = [(name, value) for name, value in details(r) if name in ("assumptions", "trusted")]
     lines.append("<dl>" + "".join(f"<dt>{name}</dt><dd>{escape(value)}</dd>" for name, value in shown) + "</dl>")
     return "\n".join([*lines, "</article>"])
