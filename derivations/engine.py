@@ -33,15 +33,18 @@ TOKENS = tt.tensor([2, 0, 2, 1])
 MASK = tt.tensor([[True, False], [False, False], [True, True]])
 
 
-def qkv(C, M, K, Kv):
-    return symbols("q", 1, 1, C, K), symbols("k", 1, 1, M, K), symbols("v", 1, 1, M, Kv)
+DEEP = symbols("x", 2, 1, 2)  # where the last dimension is not the second
+
+
+def qkv(C, M, K, Kv, H=1):
+    return symbols("q", 1, H, C, K), symbols("k", 1, H, M, K), symbols("v", 1, H, M, Kv)
 
 
 # op: its calls, as (arguments); tensors of symbols get gradients
 CALLS = {
     **{name: [(x, y), (x, z)] for name in ("add", "sub", "mul", "true_divide", "maximum", "minimum")},
     **{name: [(x, y), (x, Fraction(1, 3))] for name in ("clamp_min", "clamp_max", "remainder")},
-    "power": [(high, y), (x, 3)],
+    "power": [(high, y), *((x, n) for n in (3, 1, 0))],
     **{
         n: [(x,)]
         for n in ("neg", "absolute", "sign", "reciprocal", "floor", "ceil", "round", "exp", "sin", "cos", "tanh")
@@ -64,13 +67,17 @@ CALLS = {
     **{f"reduce_{n}": [(CUBE, (1,), False), (x, (1,), True)] for n in ("max", "min")},
     **{f"reduce_{n}": [(CUBE, (1, 2), False, False), (x, (1,), True, True)] for n in ("amax", "amin")},
     "cumsum": [(CUBE, 1, False), (CUBE, 1, True)],
-    "matmul": [(symbols("a", 2, 2, 3), symbols("b", 3, 2))],
-    "softmax": [(x,)],
-    "log_softmax": [(x,)],
+    "matmul": [(symbols("a", 2, 2, 3), symbols("b", 3, 2)), (symbols("a", 2, 1, 2), symbols("b", 2, 2, 1))],
+    "softmax": [(x,), (DEEP,)],
+    "log_softmax": [(x,), (DEEP,)],
     "linear": [(x, symbols("w", 2, 3), symbols("b", 2), relu) for relu in (False, True)] + [(x, z, None, False)],
-    "layer_norm": [(x, symbols("w", 3), symbols("b", 3), EPS), (x, None, None, EPS)],
-    "rms_norm": [(x, symbols("w", 3), EPS), (x, None, EPS)],
-    "attention": [(*qkv(2, 2, 2, 1), None, SCALE, True), (*qkv(3, 2, 1, 2), MASK, SCALE, False)],
+    "layer_norm": [(x, symbols("w", 3), symbols("b", 3), EPS), (x, None, None, EPS), (DEEP, None, None, EPS)],
+    "rms_norm": [(x, symbols("w", 3), EPS), (x, None, EPS), (DEEP, None, EPS)],
+    "attention": [
+        (*qkv(1, 2, 1, 1, H=2), None, SCALE, False),
+        (*qkv(2, 2, 2, 1), None, SCALE, True),
+        (*qkv(3, 2, 1, 2), MASK, SCALE, False),
+    ],
     "cross_entropy_rows": [(symbols("x", 3, 3), tt.tensor([2, -100, 0]), -100, s) for s in (0, SMOOTHING)],
     "take": [(symbols("x", 3, 2), TOKENS)],
     "scatter_rows": [(symbols("x", 4, 2), TOKENS, (3, 2))],

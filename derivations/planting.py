@@ -1,0 +1,279 @@
+"""How mistakes are made and planted, to see whether the proofs notice them: in code, and in formulas.
+
+`code_mistakes` changes one place of a function's syntax tree, `formula_mistakes` one place of a SymPy expression;
+`planted_rule`, `planted_kernel` and `planted_walk` put changed code in the place of the engine's for a while. Nothing
+on disk is touched.
+"""
+
+import ast
+import copy
+import inspect
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+import numpy as np
+from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Rational, S, Sum
+
+from derivations.index import Size, normal, top
+from tinytensor.kernels.kernel import Elementwise, Kernel
+from tinytensor.symbolic.lift import rebind
+from tinytensor.tensor import OPS, Op, Tensor
+
+# --------------------------------------------------------------------------------------------- mistakes in code
+
+OPERATORS = {ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Div, ast.Div: ast.Mult, ast.Pow: ast.Mult}
+COMPARED = {ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.Gt, ast.Gt: ast.Lt, ast.LtE: ast.GtE, ast.GtE: ast.LtE}
+NAMES = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "sin": "cos", "cos": "sin", "exp": "log", "log": "exp"}
+NAMES |= {"maximum": "minimum", "minimum": "maximum", "amax": "amin", "amin": "amax", "sum": "mean", "mean": "sum"}
+
+
+def code_mistakes(
+    function: ast.FunctionDef, values_only: bool = False
+) -> Iterator[tuple[str, ast.AST, ast.FunctionDef]]:
+    """(what was changed, the place, the function with that one change), for every place and change there is.
+
+    A sign, an operator, an operand dropped or swapped, a name for another one, a number, a comparison, an argument, a
+    missing gradient, and `=` for `+=`. values_only: leave indices, loop bounds and sizes as they are.
+    """
+    inputs = [a.arg for a in function.args.args if a.arg not in ("needs", "eps", "scratch")]
+    for place in _places(function, values_only):
+        for new in _changes(place, inputs):
+            before, after = ast.unparse(place), ast.unparse(ast.fix_missing_locations(new))
+            if before != after:
+                yield f"{before}  ->  {after}", place, _with(function, place, new)
+
+
+def _places(function: ast.FunctionDef, values_only: bool) -> Iterator[ast.AST]:
+    todo: list[ast.AST] = list(function.body)
+    while todo:
+        node = todo.pop(0)
+        is_count = (
+            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("range", "prange")
+        )
+        if isinstance(node, ast.expr | ast.AugAssign):
+            yield node
+        children = [] if values_only and is_count else list(ast.iter_child_nodes(node))
+        if values_only and isinstance(node, ast.Subscript):
+            children.remove(node.slice)
+        todo += children
+
+
+def _changes(node: ast.AST, inputs: list[str]) -> Iterator[ast.AST]:
+    if isinstance(node, ast.BinOp):
+        if type(node.op) in OPERATORS:
+            yield ast.BinOp(node.left, OPERATORS[type(node.op)](), node.right)
+        if isinstance(node.op, ast.Sub | ast.Div):
+            yield ast.BinOp(node.right, node.op, node.left)
+        if not isinstance(node.op, ast.FloorDiv | ast.Mod):
+            yield node.left
+            yield node.right
+    elif isinstance(node, ast.UnaryOp):
+        yield node.operand
+    elif isinstance(node, ast.Constant) and isinstance(node.value, int | float) and not isinstance(node.value, bool):
+        yield ast.Constant(node.value + 1)
+    elif isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load):
+        if node.id in NAMES:
+            yield ast.Name(NAMES[node.id], ast.Load())
+        if node.id in inputs and len(inputs) > 1:
+            yield ast.Name(inputs[(inputs.index(node.id) + 1) % len(inputs)], ast.Load())
+    elif isinstance(node, ast.Call) and len(node.args) > 1 and not any(isinstance(a, ast.Starred) for a in node.args):
+        yield ast.Call(node.func, [node.args[1], node.args[0], *node.args[2:]], node.keywords)
+    elif isinstance(node, ast.IfExp):
+        yield node.body
+        yield node.orelse
+    elif isinstance(node, ast.Compare) and type(node.ops[0]) in COMPARED:
+        yield ast.Compare(node.left, [COMPARED[type(node.ops[0])](), *node.ops[1:]], node.comparators)
+    elif isinstance(node, ast.Tuple) and isinstance(node.ctx, ast.Load):
+        for i, element in enumerate(node.elts):
+            if isinstance(element, ast.Name | ast.IfExp | ast.Call):
+                yield ast.Tuple([*node.elts[:i], ast.Constant(None), *node.elts[i + 1 :]], ast.Load())
+    elif isinstance(node, ast.AugAssign):
+        if isinstance(node.op, ast.Add | ast.Sub):
+            yield ast.AugAssign(node.target, OPERATORS[type(node.op)](), node.value)
+        yield ast.Assign([node.target], node.value)
+        yield ast.Pass()
+
+
+def unreached(function: ast.FunctionDef, place: ast.AST) -> ast.FunctionDef:
+    """The function with an error in that place: whoever does not notice never comes there."""
+    error = ast.parse("this_place_is_reached()").body[0]
+    return _with(function, place, error.value if isinstance(place, ast.expr) else error)
+
+
+def _with(function: ast.FunctionDef, place: ast.AST, new: ast.AST) -> ast.FunctionDef:
+    place.is_the_place = True
+    result = copy.deepcopy(function)
+    del place.is_the_place
+    return ast.fix_missing_locations(_Replacing(new).visit(result))
+
+
+class _Replacing(ast.NodeTransformer):
+    def __init__(self, new: ast.AST):
+        self.new = copy.deepcopy(new)
+
+    def visit(self, node):
+        return self.new if hasattr(node, "is_the_place") else self.generic_visit(node)
+
+
+# --------------------------------------------------------------------------------------- planting them in the engine
+
+
+def module_of(op: Op):
+    """The module in which an operation's gradient is declared."""
+    said = [*op.rules.values(), op.grads, op.backward, op.definition]
+    return sys.modules[next(f.__module__ for f in said if f is not None)]
+
+
+def declaration(op: Op) -> ast.ClassDef:
+    """The class that `@op` made the operation of."""
+    tree = ast.parse(inspect.getsource(module_of(op)))
+    return next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name.rstrip("_") == op.name)
+
+
+def rules_of(form: ast.ClassDef) -> list[ast.FunctionDef]:
+    """The functions of a declaration that say what a gradient is."""
+    functions = [n for n in form.body if isinstance(n, ast.FunctionDef)]
+    return [f for f in functions if f.name in ("grads", "backward", "definition") or f.name.startswith("grad_")]
+
+
+@contextmanager
+def planted_rule(op: Op, function: ast.FunctionDef) -> Iterator[None]:
+    """The operation with this function in the place of the one of the same name."""
+    scope = dict(vars(module_of(op)))
+    exec(compile(ast.Module([function], []), "planted", "exec"), scope)
+    new = scope[function.name]
+    if function.name.startswith("grad_"):
+        number = op.params.index(function.name.removeprefix("grad_"))
+        change = patch.object(op, "rules", op.rules | {number: new})
+    else:
+        change = patch.object(op, function.name, new)
+    with change, patch.object(op, "_reads", {}):
+        yield
+
+
+@contextmanager
+def planted_kernel(file: str, source: str | ast.Module, name: str, interpreted: bool = False) -> Iterator[None]:
+    """The kernel of this name out of another source of its file; interpreted: as plain Python, for floats."""
+    module = sys.modules[f"tinytensor.kernels.{file}"]
+    scope = {"__name__": "planted", "__file__": module.__file__}  # by this name it is not put into the table
+    exec(compile(source, module.__file__, "exec"), scope)
+    with patch.object(module, name, Interpreted(scope[name]) if interpreted else scope[name]):
+        yield
+
+
+class Interpreted:
+    """A kernel as plain Python."""
+
+    def __init__(self, kernel: Kernel):
+        self.is_formula = isinstance(kernel, Elementwise)
+        self.source = rebind(kernel.py_func, lambda code, name, value: value)
+
+    def __call__(self, *args):
+        with np.errstate(all="ignore"):
+            if self.is_formula:
+                args[-1][...] = np.vectorize(self.source, otypes=[float])(*args[:-1])
+            else:
+                self.source(*args)
+
+
+def kernel_source(file: str) -> tuple[ast.Module, dict[str, ast.FunctionDef]]:
+    """The syntax tree of a file of kernels, and the functions in it."""
+    tree = ast.parse(inspect.getsource(sys.modules[f"tinytensor.kernels.{file}"]))
+    return tree, {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+
+
+def with_function(tree: ast.Module, function: ast.FunctionDef) -> ast.Module:
+    """The file with this function in the place of the one of the same name."""
+    body = [function if getattr(node, "name", None) == function.name else node for node in tree.body]
+    return ast.Module(body, [])
+
+
+@contextmanager
+def planted_walk(right: str, wrong: str) -> Iterator[None]:
+    """backward() out of a copy of autograd/tape.py in which `wrong` stands for `right`."""
+    module = sys.modules["tinytensor.autograd.tape"]
+    with patch.object(Tensor, "backward", Tensor.backward):  # which the copy replaces, and the end restores
+        exec(
+            compile(_replaced(inspect.getsource(module), right, wrong), module.__file__, "exec"),
+            {"__name__": "planted"},
+        )
+        yield
+
+
+def rule_with(name: str, function: str, right: str, wrong: str) -> tuple[Op, ast.FunctionDef]:
+    """An operation's function in which `wrong` stands for `right`."""
+    op = OPS[name]
+    rule = next(f for f in rules_of(declaration(op)) if f.name == function)
+    changed = ast.parse(_replaced(ast.unparse(rule), right, wrong)).body[0]
+    return op, changed
+
+
+def kernel_with(file: str, right: str, wrong: str) -> str:
+    """The source of a file of kernels in which `wrong` stands for `right`."""
+    return _replaced(inspect.getsource(sys.modules[f"tinytensor.kernels.{file}"]), right, wrong)
+
+
+def _replaced(source: str, right: str, wrong: str) -> str:
+    if right not in source:
+        raise LookupError(f"{right!r} is not in the source any more: plant this mistake in another way")
+    return source.replace(right, wrong)
+
+
+# ------------------------------------------------------------------------------------------- mistakes in formulas
+
+
+def formula_mistakes(expr: Expr) -> Iterator[tuple[str, Expr]]:
+    """(what was changed, the expression with that one change), for every place and change that makes a difference.
+
+    A sign, a term or factor dropped, a power, the mean for a sum, two indices swapped, a delta left out, a function
+    left out. Changes that leave the normal form as it was are none.
+    """
+    seen = {normal(expr)}
+    for what, changed in _formula_changes(expr):
+        form = normal(changed)
+        if form not in seen:
+            seen.add(form)
+            yield what, changed
+
+
+def _formula_changes(expr: Expr) -> Iterator[tuple[str, Expr]]:
+    if isinstance(expr, Add):
+        for term in expr.args:
+            yield f"the sign of {term}", expr - 2 * term
+            yield f"without {term}", expr - term
+    elif isinstance(expr, Mul):
+        yield "the sign", -expr
+        for factor in expr.args:
+            if factor is not S.NegativeOne:
+                yield f"without the factor {factor}", Mul(*(f for f in expr.args if f is not factor))
+    elif isinstance(expr, Pow) and expr.exp.is_Rational:
+        yield f"the power {expr.exp + 1} for {expr.exp}", expr.base ** (expr.exp + 1)
+        yield f"the power {-expr.exp} for {expr.exp}", expr.base ** (-expr.exp)
+    elif isinstance(expr, Sum):
+        count = Mul(*(limit[2] for limit in expr.limits))
+        yield "the mean for the sum", expr / count
+        for what, changed in _formula_changes(expr.function):
+            yield what, Sum(changed, *expr.limits)
+        return
+    elif isinstance(expr, KroneckerDelta):
+        yield f"1 for {expr}", S.One
+    elif isinstance(expr, Indexed):
+        indices = expr.indices
+        for a in range(len(indices)):
+            for b in range(a + 1, len(indices)):
+                if top(indices[a]) == top(indices[b]):
+                    order = list(indices)
+                    order[a], order[b] = order[b], order[a]
+                    yield f"{expr} with its indices swapped", expr.base[tuple(order)]
+        return
+    elif isinstance(expr, Function):
+        yield f"1 for {expr}", S.One
+        yield f"without {expr.func.__name__}", expr.args[0]
+    if isinstance(expr, Size):
+        return
+    for i, part in enumerate(expr.args):
+        if not isinstance(expr, KroneckerDelta) and not isinstance(part, Rational):
+            for what, changed in _formula_changes(part):
+                yield what, expr.func(*expr.args[:i], changed, *expr.args[i + 1 :])
