@@ -395,13 +395,20 @@ class Program:
             at[definition.name] = result
         return at
 
-    def point(self, seed: int = 0, number=lambda rng: rng.uniform(0.5, 1.5)) -> dict:
-        """Small sizes, and random numbers for all parameters and constants (for tables of indices: random indices)."""
+    def point(self, seed: int = 0) -> dict:
+        """Sizes 2 and 3, and random parameters and constants: symbols above 0, entries of both signs."""
         rng = random.Random(seed)
         given = [*self.parameters, *self.constants]
         sizes = {s for x in [*given, *self.definitions] if isinstance(x, Array) for s in _sizes(x)}
         at = {size: 2 + (n + seed) % 2 for n, size in enumerate(sorted(sizes, key=str))}
-        return at | {x: _random(x, at, rng, number) if isinstance(x, Array) else number(rng) for x in given}
+        for x in given:
+            above = rng.uniform(0.5, 1.5)
+            at[x] = _random(x, at, rng, _either_sign) if isinstance(x, Array) else above
+        return at
+
+
+def _either_sign(rng: random.Random) -> float:
+    return rng.choice((-1, 1)) * rng.uniform(0.5, 1.5)
 
 
 def _sizes(array: Array) -> set[Size]:
@@ -465,8 +472,11 @@ def equal(program: Program, left: Expr, closed, through=()) -> None:
     through: the names that have their definitions put in for them, on both sides. If the normal forms then differ, the
     two are evaluated at small sizes: Refuted names an entry where they differ, or says that no proof was found.
     """
+    closed = S(closed)
+    if loose := free(closed) - free(left):
+        raise Refuted(f"{text(left)}: index {loose.pop().name} of the closed form {text(closed)} is not on the left")
     derived = program[name(left)].at(left)
-    rest = normal(program.expand(derived - S(closed), set(through)))
+    rest = normal(program.expand(derived - closed, set(through)))
     if rest == 0:
         return
     for seed in range(3):
@@ -474,12 +484,12 @@ def equal(program: Program, left: Expr, closed, through=()) -> None:
         indices = sorted(free(left), key=_order)
         for numbers in itertools.product(*[range(1, value(i.size, at) + 1) for i in indices]):
             where = at | dict(zip(indices, numbers))
-            one, other = float(value(derived, where)), float(value(S(closed), where))
+            one, other = float(value(derived, where)), float(value(closed, where))
             if abs(one - other) > 1e-6 * (abs(one) + abs(other)):
                 sizes = ", ".join(f"{s} = {n}" for s, n in at.items() if isinstance(s, Size))
                 entry = ", ".join(f"{i.name} = {n}" for i, n in zip(indices, numbers))
                 raise Refuted(
-                    f"{text(left)}: derived {text(derived)}, closed form {text(S(closed))}; with {sizes}, "
+                    f"{text(left)}: derived {text(derived)}, closed form {text(closed)}; with {sizes}, "
                     f"at {entry or 'the only entry'}: {one:.6g} against {other:.6g}"
                 )
     raise Refuted(f"{text(left)}: no proof: what is left of the difference is {text(rest)}")

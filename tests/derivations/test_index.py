@@ -258,6 +258,12 @@ def test_equal_refutes_with_a_counterexample():
             equal(backward, d(b)[i], wrong)
 
 
+def test_equal_refuses_an_index_that_is_not_on_the_left():
+    program, loss = small()
+    with pytest.raises(Refuted, match=r"index j of the closed form .* is not on the left"):
+        equal(adjoint(program, loss), d(b)[i], relu(v[j]))
+
+
 def test_equal_does_not_call_unproved_what_is_refuted():
     program, loss = small()
     with pytest.raises(Refuted, match="no proof: what is left of the difference"):
