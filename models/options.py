@@ -21,6 +21,8 @@ def check(settings) -> None:
         if about.get("choices") and value not in about["choices"]:
             raise ValueError(f"{entry.name} = {value!r}: choose one of {', '.join(about['choices'])}")
         least, below = about.get("least"), about.get("below")
+        if isinstance(value, str) and least is not None:
+            raise ValueError(f"{entry.name} = {value!r}: a number is needed, not text")
         if least is None or not isinstance(value, int | float):
             continue
         whole = isinstance(least, int)

@@ -1,8 +1,8 @@
 """Inference of document 004: the translation word by word, greedily, by chance, or by beam search.
 
 The mask stays on. 004 takes it away at inference, so that the words already there may look ahead, and predicts the
-whole prefix anew at each step. That is another function than the one that was trained: with two stacks, or with one for
-all words but the last, predictions of earlier words change (a test shows it), and "he" may turn into "i" when "am"
+whole prefix anew at each step. That is another function than the one that was trained: predictions of earlier words
+change, and with two stacks or more that of the newest word too (a test shows both); "he" may turn into "i" when "am"
 follows. `literal` does it that way, to be looked at. With the mask no earlier row changes when a word is added, so that
 keys and values can be kept: those of the output grow by a row a word, those of the input are computed once.
 """
