@@ -131,8 +131,7 @@ def prove_op(name: str, args: tuple) -> Proof:
 def require(proof: Proof) -> Proof:
     """The proof, or a refutation that names the rule."""
     if not proof:
-        rules = [f"{w.op}, input {w.input}" if w.input else f"{w.op}, definition" for w in proof.wrong]
-        raise Refuted(repr(proof), rule="; ".join(rules))
+        raise Refuted(repr(proof), rule="; ".join(wrong.rule for wrong in proof.wrong))
     return proof
 
 
@@ -147,6 +146,7 @@ def file_of(op: Op) -> str:
     return next(f.__module__ for f in said if f is not None).rpartition(".")[2]
 
 
+FILE_OF = {name: file_of(OPS[name]) for name in CALLS}
 FILES = {
     "elementwise": "arithmetic and functions, element by element",
     "shape": "views, copies, pieces and how they are put together",
@@ -172,7 +172,7 @@ def declare(file: str, what: str) -> None:
     def every_rule():
         lines = []
         for name, calls in CALLS.items():
-            if file_of(OPS[name]) == file:
+            if FILE_OF[name] == file:
                 for args in calls:
                     proof = require(prove_op(name, args))
                     lines += [
@@ -204,7 +204,7 @@ def complete():
     for name in NO_DERIVATIVE:
         if OPS[name].differentiable:
             raise Refuted(f"{name} has a gradient rule: it needs a proof, not a reason")
-    homeless = {name for name in CALLS if file_of(OPS[name]) not in FILES}
+    homeless = {name for name in CALLS if FILE_OF[name] not in FILES}
     if homeless:
         raise Refuted(f"no claim proves {', '.join(sorted(homeless))}: add the file to FILES")
     reasons = "\n".join(f"{name}: {reason}" for name, reason in NO_DERIVATIVE.items())

@@ -54,6 +54,14 @@ class Wrong:
     at: tuple[int, ...]
     got: Symbolic
     right: Symbolic
+    second_road: bool = False  # the gradient of a fused operation through its definition, as for second derivatives
+
+    @property
+    def rule(self) -> str:
+        """Which rule it is, in few words."""
+        if not self.input:
+            return f"{self.op}, definition"
+        return f"{self.op}, input {self.input}{', through its definition' if self.second_road else ''}"
 
     @property
     def differs(self) -> bool:
@@ -63,7 +71,8 @@ class Wrong:
     def __str__(self):
         if not self.input:
             return f"{self.op}{list(self.at)} is {_short(self.got)}, but its definition gives {_short(self.right)}"
-        told = f"the rule of {self.op} for its input {self.input} gives {_short(self.got)} at {list(self.at)}"
+        what = "the definition" if self.second_road else "the rule"
+        told = f"{what} of {self.op} for its input {self.input} gives {_short(self.got)} at {list(self.at)}"
         if self.differs:
             return f"{told}, but the derivative is {_short(self.right)}"
         return f"{told}: not proved equal to the derivative, {_short(self.right)}"
@@ -154,7 +163,7 @@ def _proof(name: str, passes: list["_Pass"], start: float) -> Proof:
         fused=_once(op for p in passes for op in p.fused),
         assumptions=_once(line for p in passes for line in assumptions(p)),
         conditions=_once(c for p in passes for c in p.conditions),
-        wrong=tuple(wrong.values()),
+        wrong=tuple(sorted(wrong.values(), key=lambda w: w.second_road)),  # which may come from the others
         counterexample=example,
         tape_is_wrong=astray,
         seconds=time.perf_counter() - start,
@@ -315,7 +324,7 @@ class _Pass:
         self.constant: list[str] = []  # inputs that depend on symbols, but are not on the tape
         self.conditions: list[Condition] = []
         self.suspects: list[_Step | Tensor] = []  # values whose gradient is not proved
-        self.wrong: dict[tuple[str, str], Wrong] = {}
+        self.wrong: dict[str, Wrong] = {}
         self.fused: list[str] = []
         self.gradients: dict[str, np.ndarray] = {}  # of the inputs, as they should be
         self.counterexample: Counterexample | None = None
@@ -538,10 +547,10 @@ class _Pass:
                     got = Symbolic(0) if x.grad is None else Symbolic.of(x.grad._data[at])
                     true = Symbolic(right[at], _value(right[at], known))
                     if not got.equals(true):
-                        self.blame(Wrong(step.op.name, _parameter(step.op, i), at, got, true))
+                        self.blame(Wrong(step.op.name, _parameter(step.op, i), at, got, true, create_graph))
 
     def blame(self, wrong: Wrong) -> None:
-        key = wrong.op, wrong.input
+        key = wrong.rule
         if key not in self.wrong or (wrong.differs and not self.wrong[key].differs):
             self.wrong[key] = wrong
 

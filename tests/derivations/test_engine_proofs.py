@@ -1,0 +1,83 @@
+"""The claims about the engine hold, and a rule that is broken makes them fail with its name."""
+
+import pytest
+
+from derivations import engine
+from derivations.claims import Refuted, check, claims_of
+from tinytensor.tensor import OPS
+
+CLAIMS = {claim.statement: claim for claim in claims_of(["engine"])}
+
+
+def claim(start: str):
+    return next(c for statement, c in CLAIMS.items() if statement.startswith(start))
+
+
+def test_what_is_claimed():
+    assert len(CLAIMS) == len(engine.FILES) + 5
+    assert set(engine.FILE_OF.values()) == set(engine.FILES)
+    assert sum(c.kind == "proof" for c in CLAIMS.values()) == len(CLAIMS) - 1
+
+
+@pytest.mark.parametrize("start", ["ops/shape.py", "ops/index.py", "ops/in_place.py", "no operation", "every fused"])
+def test_claims_hold(start):
+    result = check(claim(start))
+    assert result.error is None, result.why
+    assert result.evidence.text
+
+
+def test_one_layer_of_document_003():
+    result = check(claim("document 003, one layer"))
+    assert result.error is None, result.why
+    first, second, *_ = result.evidence.text.splitlines()
+    c = engine.SIZES
+    parameters = 2 * c.V * c.D + c.C * c.D + 4 * c.D**2 + 2 * c.D * c.F + c.D + c.F  # eq. (19) for L = 1
+    assert first.startswith(f"{parameters} entries of model.E (6, 4), model.P (3, 4), model.O (4, 6)")
+    assert int(second.split()[0]) > 600
+    assert "signs of linear#5 before max(0, .): [[[" in result.evidence.text
+
+
+@pytest.mark.parametrize(
+    ("start", "op", "attribute", "wrong", "rule"),
+    [
+        ("ops/shape.py", "flip", "rules", {0: lambda g, y, x, dims: g}, "flip, input x"),
+        ("ops/index.py", "take", "rules", {0: lambda g, y, x, i: OPS["scatter_rows"](-g, i, x.shape)}, "take, input x"),
+        ("every fused", "silu", "definition", lambda x: x * x, "silu, definition"),
+        (
+            "document 003, one layer",
+            "add",
+            "rules",
+            {0: lambda g, y, a, b: g, 1: lambda g, y, a, b: g * 2},
+            "add, input b",
+        ),
+    ],
+)
+def test_a_broken_rule_fails_and_is_named(start, op, attribute, wrong, rule, monkeypatch):
+    monkeypatch.setattr(OPS[op], attribute, wrong)
+    monkeypatch.setattr(OPS[op], "_reads", {})
+    result = check(claim(start))
+    assert isinstance(result.error, Refuted)
+    assert result.error.rule.partition(";")[0] == rule
+    assert result.why.startswith(f"rule {rule}")
+
+
+def test_an_op_without_a_proof_fails(monkeypatch):
+    monkeypatch.setitem(OPS, "unheard_of", OPS["mul"])
+    assert "unheard_of" in check(claim("no operation")).why
+
+
+def test_a_sample_point_at_which_the_relu_does_nothing_fails(monkeypatch):
+    """All signs alike: half of the rule would never be tried."""
+    real = engine.prove_model
+
+    class OneSign:
+        def __init__(self, proof):
+            self.proof = proof
+
+        def __getattr__(self, name):
+            if name == "assumptions":
+                return tuple(line.replace("-", "+") for line in self.proof.assumptions)
+            return getattr(self.proof, name)
+
+    monkeypatch.setattr(engine, "prove_model", lambda config: OneSign(real(config)))
+    assert "one sign only" in check(claim("the same for two layers")).why
