@@ -48,6 +48,15 @@ def test_line_counts_are_true():
         )
 
 
+@pytest.mark.parametrize("part", ["eq17", "program"])
+def test_derivations_print_what_is_shown(part):
+    (shown,) = re.findall(rf"<!-- from: python -m derivations {part} -->\n```\n(.*?)```", README, re.DOTALL)
+    printed = run("-m", "derivations", part).splitlines()
+    assert len(shown.splitlines()) >= 3
+    for line in shown.splitlines():
+        assert line in printed
+
+
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
 def test_examples_run(path):
     assert len(path.read_text().splitlines()) <= 120
