@@ -46,7 +46,10 @@ class _Scalar(StrPrinter):
 def line(definition: Definition) -> str:
     """`name = expression` in NumPy, for a definition whose indices stand in the order of the array's axes."""
     axes = definition.left.indices if isinstance(definition.left, Indexed) else ()
-    return f"{_label(definition.name)} = {code(definition.right, axes)}"
+    right = code(definition.right, axes)
+    if set(axes) - free(definition.right):  # the same along an axis: what is written out has to have it
+        right += f" + zeros(({', '.join(_Scalar().doprint(a.size) for a in axes)},))"
+    return f"{_label(definition.name)} = {right}"
 
 
 def _label(name: Array | Symbol) -> str:
@@ -84,7 +87,7 @@ def term(product: Expr, bound: list[Index], axes: tuple[Index, ...]) -> str:
 
 def _grouped(body: str) -> str:
     """In brackets if it is more than a name, an entry or one call."""
-    return body if re.fullmatch(r"\w+(\[[^]]*\]|\([^()]*\))?", body) else f"({body})"
+    return body if re.fullmatch(r"\w+(\([^()]*\))?(\[[^]]*\])?", body) else f"({body})"
 
 
 def einsum(operands: list[tuple[str, list[Index]]], kept: list[Index]) -> str:
@@ -133,7 +136,7 @@ def _entries(expr: Expr) -> list[Indexed]:
 
 HEADER = '''"""Loss and gradients of document 003's equations (1) to (16), derived. Heads stand in the first axis."""
 
-from numpy import einsum, exp, eye, log, maximum, sqrt
+from numpy import einsum, exp, eye, log, maximum, sqrt, zeros
 
 
 def relu(x):

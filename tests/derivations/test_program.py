@@ -1,0 +1,135 @@
+"""The derived program: its lines against plain loops, it against the engine, and mistakes that make the two differ."""
+
+import ast
+
+import numpy as np
+import pytest
+from sympy import Rational, exp, sqrt
+
+from derivations import eq17, program
+from derivations.claims import CLAIMS, Refuted
+from derivations.eq17 import E, K, M, Q, S, Y, d, derivation, derive, e, i, j, logits, m
+from derivations.index import Array, Index, Program, Size, delta, relu, total
+
+SIZES = {"C": 6, "D": 6, "F": 9, "V": 11, "H": 2, "L": 2}
+
+
+@pytest.mark.parametrize("claim", [c for c in CLAIMS if c.part == "program"], ids=lambda claim: claim.run.__name__)
+def test_claim(claim):
+    claim.run()
+
+
+def test_the_program_is_a_module_that_python_reads():
+    tree = ast.parse(program.source())
+    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    parts = [f"{part}{way}" for part in ("embedding", "block", "head") for way in ("", "_backward")]
+    assert names == ["relu", "step", *parts, "gradients"]
+    assert max(map(len, program.source().splitlines())) <= 130
+
+
+# ---- one line at a time, against plain loops ------------------------------------------------------------------------
+
+n, width = Size("n", "i j"), Size("m", "k l")
+a_, b_, c_ = Index("i", n), Index("j", n), Index("k", width)
+x, X, B = Array("x", (n,)), Array("X", (n, width)), Array("B", (n, n))
+table, out, wide = Array("t", (n,), values=width), Array("out", (n, n)), Array("wide", (n, width))
+
+LINES = {
+    "a sum": (out[a_, b_], total(X[a_, c_] * X[b_, c_], c_) / sqrt(width), 'einsum("ik,jk->ij", X, X) / sqrt(size.m)'),
+    "a transposition": (out[a_, b_], B[b_, a_], 'einsum("ji->ij", B)'),
+    "broadcast in front": (out[a_, b_], B[a_, b_] - x[b_], "B - x"),
+    "broadcast behind": (out[a_, b_], B[a_, b_] - x[a_], "B - x[:, None]"),
+    "a diagonal": (out[a_, b_], B[a_, b_] * B[b_, b_], 'einsum("ij,jj->ij", B, B)'),
+    "rows by a table": (out[a_, b_], B[a_, b_] + X[a_, table[a_]], "B + "),
+    "columns by a table": (out[a_, b_], X[a_, table[b_]] * x[a_], 'einsum("i,ij->ij", x, X[:, t])'),
+    "a one-hot table": (wide[a_, c_], X[a_, c_] - delta(c_, table[a_]) / n, "X - eye(size.m)[t] / size.n"),
+    "a count": (out[a_, b_], total(B[a_, b_], c_), "size.m * B"),
+    "functions": (wide[a_, c_], relu(X[a_, c_]) * exp(X[a_, c_] - x[a_]), "exp(X - x[:, None])"),
+    "roots and powers": (
+        wide[a_, c_],
+        (X[a_, c_] ** 2 + 2) ** Rational(-3, 2) + (x[a_] ** 2 + 1) ** Rational(1, 2) / (X[a_, c_] ** 2 + 2),
+        "sqrt(2 + X**2)**-3",
+    ),
+    "a minus in front": (wide[a_, c_], -2 * X[a_, c_] / width, "-2/size.m * X"),
+    "the same along an axis": (wide[a_, c_], x[a_] / n, "x[:, None] / size.n + zeros((size.n, size.m,))"),
+    "nothing at all": (wide[a_, c_], 0 * x[a_], "0 + zeros("),
+    "a product of sums": (out[a_, b_], B[a_, b_] * total(x[a_], a_) ** 2, "einsum("),
+}
+
+
+@pytest.mark.parametrize("case", LINES)
+@pytest.mark.parametrize("seed", [0, 1])
+def test_a_line_is_what_plain_loops_give(case, seed):
+    left, right, expected = LINES[case]
+    one = Program([x[a_], X[a_, c_], B[a_, b_]], [table])
+    one.let(left, right)
+    line = program.line(one[left.base])
+    assert expected in line
+    at = one.point(seed)
+    space = {"size": type("size", (), {"n": at[n], "m": at[width]}), "t": at[table].astype(int) - 1}
+    space |= {str(array.label): at[array].astype(float) for array in (x, X, B)}
+    exec(program.HEADER + line, space)
+    expected_values = one.run(at)[left.base].astype(float)
+    np.testing.assert_allclose(np.broadcast_to(space[str(left.base.label)], expected_values.shape), expected_values)
+
+
+# ---- mistakes -------------------------------------------------------------------------------------------------------
+
+
+def test_without_a_mistake_they_agree():
+    assert program.difference(SIZES) < 1e-13
+
+
+@pytest.mark.parametrize("residual", ["once", "pre-norm"])
+def test_another_reading_of_the_residual_differs(residual):
+    other = program.source(derivation(residual))
+    with pytest.raises(Refuted, match="differ by"):
+        program.difference(SIZES, program=other)
+
+
+FORWARD = {
+    "no mask": (e, lambda right: right.subs(M[i, m], 1)),
+    "mask transposed": (e, lambda right: right.subs(M[i, m], M[m, i])),
+    "Q and K exchanged, as (3) is printed": (S, lambda right: right.xreplace({i: m, m: i})),
+    "no 1/sqrt(K)": (S, lambda right: right * sqrt(eq17.nK)),
+    "attention to oneself": (Y, lambda right: eq17.ZV[eq17.h, i, eq17.k] + 0 * right),
+}
+
+
+@pytest.mark.parametrize("mistake", FORWARD)
+def test_a_mistake_in_the_equations_shows(mistake):
+    array, change = FORWARD[mistake]
+    wrong = derive(block=lambda residual: eq17.block(residual).replaced(array, change))
+    with pytest.raises(Refuted, match="differ by"):
+        program.difference(SIZES, program=program.source(wrong))
+
+
+BACKWARD = {
+    "one-hot forgotten": ("head", d(logits), lambda right: right - eq17.w[i] / eq17.N),
+    "only half of what repeated tokens collect": ("embedding", d(E), lambda right: right / 2),
+    "Q gets the gradient of K": ("block", d(Q), lambda right: right.xreplace({d(eq17.ZQ): d(eq17.ZK)})),
+    "a sign": ("block", d(K), lambda right: -right),
+    "a part in a million": ("block", d(eq17.b), lambda right: right * (1 + Rational(1, 10**6))),
+    "the residual forgotten": ("block", d(eq17.Z), lambda right: right - d(eq17.Zhat)[i, j]),
+}
+
+
+@pytest.mark.parametrize("mistake", BACKWARD)
+def test_a_mistake_in_a_gradient_shows(mistake):
+    part, array, change = BACKWARD[mistake]
+    right = derivation()
+    programs = {name: getattr(right, name) for name in ("embedding", "block", "head")}
+    programs[part] = programs[part].replaced(array, change)
+    with pytest.raises(Refuted, match="differ by"):
+        program.difference(SIZES, program=program.source(eq17.Derivation(**programs)))
+
+
+def test_a_missing_gradient_shows():
+    less = program.source().replace("dict(E=dE, P=dP)", "dict(E=dE)")
+    with pytest.raises(Refuted, match=r"differ in what they give: \['P'\]"):
+        program.difference(SIZES, program=less)
+
+
+def test_gradients_that_are_all_zero_compare_nothing():
+    with pytest.raises(Refuted, match=r"largest entry 0\.0"):
+        program.difference({"C": 2, "D": 2, "F": 1, "V": 3, "H": 1, "L": 1})
