@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 import tinytensor as tt
 from tinytensor.symbolic import Symbolic, Undecided, path, symbols
 from tinytensor.symbolic.normal import FLOATS, OPAQUE
+from tinytensor.symbolic.scalars import reading
 from tinytensor.tensor import OBJECT
 
 x = symbols("x", witness=Fraction(3, 4)).item()
@@ -61,6 +62,18 @@ def test_floats_are_the_dyadic_fractions_they_are():
     for value in (math.inf, math.nan):
         with pytest.raises(ValueError, match="no infinity and no NaN"):
             Symbolic(value)
+
+
+def test_constants_that_floats_can_only_round():
+    root = sympy.sqrt(2) / 2
+    with reading({math.sqrt(0.5): root}):
+        assert Symbolic(math.sqrt(0.5)).expr == root
+        assert (x * math.sqrt(0.5) * math.sqrt(0.5)).equals(x / 2)
+        assert Symbolic(0.25).number() == Fraction(1, 4)
+        with reading({}):
+            assert Symbolic(math.sqrt(0.5)).number() is not None
+        assert Symbolic(np.float64(math.sqrt(0.5))).witness == pytest.approx(math.sqrt(0.5))
+    assert not (x * math.sqrt(0.5) * math.sqrt(0.5)).equals(x / 2)
 
 
 def test_nothing_is_rounded_behind_your_back():
