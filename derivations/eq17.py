@@ -1,18 +1,19 @@
 r"""Equation (17) of document 003 for any sizes: the gradients of its equations (1) to (16), derived by differentiation.
 
 The source is followed line by line: three programs (`embedding`, `block`, `head`) hold its equations as definitions, in
-its letters, corrected where it errs (each correction says so next to the line). `adjoint` of derivations.index then
-differentiates every line with SymPy's diff and adds up, over all lines that use a name, what comes back through them.
-The result has the form that one writes by hand, in cached interim results of the forward pass. Every gradient is then
-proved equal to the closed form of `embedding_closed`, `block_closed` or `head_closed`, which were written by hand.
-All sizes stay symbols: no statement here depends on a number.
+its letters, corrected where it errs (the erratum stands next to the line, by its place in errata.py). `adjoint` of
+derivations.index then differentiates every line with SymPy's diff and adds up, over all lines that use a name, what
+comes back through them. The result has the form that one writes by hand, in cached interim results of the forward pass.
+Every gradient is then proved equal to the closed form of `embedding_closed`, `block_closed` or `head_closed`, which were
+written by hand. All sizes stay symbols: no statement here depends on a number.
 
     C  positions   D  width   H  heads   K  width of a head   F  width of the feed-forward   V  vocabulary   L  layers
 
 How the letters are read. The source has some of them twice; here an index m runs over positions in (3) to (6) and over
 the vocabulary from (11) on, as it does there. Left superscript: the head. The products Z Q, Z K and Z V of one position
 and one head have names of their own, since their gradients are used twice. σ is the softmax over m (the source's norms
-divide by another σ, the variance, which is s here). K D/H = D is not assumed.
+divide by another σ, the variance, which is s here). The letters K, V, F and L are sizes and arrays in the source; in
+the code the sizes are nK, nV, nF and nL. That H K = D is not assumed.
 
 Mask: (4) adds M_im in {0, -∞} before the exponential; here e_im = M_im exp S_im with M_im in {1, 0}, which is the same
 (exp(-∞) = 0) and keeps ∞ out of the algebra. No property of M, w, N or t is used but that they are not learned; so the
@@ -28,6 +29,7 @@ a mistake may go there too; `induction(derivation, stack(...))` compares with th
 
 from dataclasses import dataclass
 from functools import cache
+from unicodedata import combining
 
 from sympy import Expr, Indexed, Integer, Rational, Symbol, exp, log, sqrt
 
@@ -60,12 +62,12 @@ RESIDUALS = ("literal", "once", "pre-norm")  # how (1), (9) and (10) are read: s
 # ---- letters --------------------------------------------------------------------------------------------------------
 
 C, D, H = Size("C", "i m p"), Size("D", "j n"), Size("H", "h")
-nK, nF, nV, nL = Size("K", "k"), Size("F", "l"), Size("V", "m u"), Size("L", "λ")  # Q, K, V, F are weights in the code
+nK, nF, nV, nL = Size("K", "k"), Size("F", "l"), Size("V", "m u"), Size("L", "λ")  # K, F, V are weights in the code
 
 i, m = Index("i", C), Index("m", C)  # positions: i attends to m
-j, n = Index("j", D), Index("n", D)  # components of the model's vectors
+j = Index("j", D)  # components of the model's vectors
 h, k, l = Index("h", H), Index("k", nK), Index("l", nF)  # heads, components within a head, units of the feed-forward
-u, u_ = Index("m", nV), Index("u", nV)  # the vocabulary: the source's m again, from (11) on
+u = Index("m", nV)  # the vocabulary: the source's m again, from (11) on
 t_ = Index("k", nV)  # rows of E: the source's k in E_k^j
 
 ε, N = Symbol("epsilon", positive=True), Symbol("N", positive=True)  # of the norms; number of counted positions
@@ -122,7 +124,12 @@ def normalised(p: Program, x: Array, z: Array, hat: bool = False, source: str = 
     p.let(mu[i], total(x[i, j], j) / D, source)
     p.let(v[i, j], x[i, j] - mu[i], source)
     p.let(s[i], total(v[i, j] ** 2, j) / D, source)
-    p.let(r[i], (s[i] + ε) ** Rational(-1, 2), source, "without ε a constant vector is divided by zero")
+    p.let(
+        r[i],
+        (s[i] + ε) ** Rational(-1, 2),
+        source,
+        "003 after (1), (9): no ε is 0/0 for constant vectors",
+    )
     p.let(z[i, j], v[i, j] * r[i], source)
 
 
@@ -149,12 +156,12 @@ def block(residual: str = "literal") -> Program:
         S[h, i, m],
         total(ZQ[h, i, k] * ZK[h, m, k], k) / sqrt(nK),
         "(3)",
-        "i attends to m, so Q belongs to i and K to m; S is C x C, not D x D",
+        "003 (3): i attends to m, so Q belongs to i and K to m",
     )
-    p.let(e[h, i, m], M[i, m] * exp(S[h, i, m]), "(4), (5)", "(5) tests j <= i, but j is not an index of M: m <= i")
+    p.let(e[h, i, m], M[i, m] * exp(S[h, i, m]), "(4), (5)", "003 (5): j <= i, but j is not an index of M: m <= i")
     p.let(T[h, i], total(e[h, i, m], m), "(6)")
-    p.let(σ[h, i, m], e[h, i, m] / T[h, i], "(6)", "of the masked S', over m")
-    p.let(Y[h, i, k], total(σ[h, i, m] * ZV[h, m, k], m), "(6)", "m runs over positions: times Z V, not the weight V")
+    p.let(σ[h, i, m], e[h, i, m] / T[h, i], "(6)", "003 (6): of the masked S', over m")
+    p.let(Y[h, i, k], total(σ[h, i, m] * ZV[h, m, k], m), "(6)", "003 (6): m runs over positions: times Z V, not V")
     p.let(A[i, j], total(Y[h, i, k] * W[h, k, j], h, k), "(7), (8)")  # row (h - 1) K + k of W, see `concatenation`
     p.let(Zhat[i, j], kept[i, j] + A[i, j], "(9)")
     normalised(p, Zhat, Zbar, hat=True, source="after (9)")
@@ -174,12 +181,12 @@ def attended(residual: str) -> tuple[Array, Array]:
 def head() -> Program:
     """Equations (11) to (16): Z' of the last block to the loss."""
     p = Program([Zp[i, j], O[j, u]], [y, w, N])
-    p.let(logits[i, u], total(Zp[i, j] * O[j, u], j), "(11)", "a probability distribution only after (14)")
+    p.let(logits[i, u], total(Zp[i, j] * O[j, u], j), "(11)", "003 (11), (12): probabilities only after (14)")
     p.let(num[i, u], exp(logits[i, u]), "(14)")
-    p.let(den[i], total(num[i, u], u), "(14)", "the sum is of exp L, over an index of its own")
+    p.let(den[i], total(num[i, u], u), "(14)", "003 (14): the sum is of exp L, over an index of its own")
     p.let(q[i, u], num[i, u] / den[i], "(14)")
     p.let(loss_i[i], -log(q[i, y[i]]), "(12)")  # with (15) this is (13)
-    p.let(loss, total(w[i] * loss_i[i], i) / N, "(16)")
+    p.let(loss, total(w[i] * loss_i[i], i) / N, "(16)", "003 (16): the mean over counted positions is meant")
     return p
 
 
@@ -370,11 +377,10 @@ def proved(program: Program, closed: dict[Expr, Closed], *arrays: Array) -> Evid
 def definitions():
     lines = [line for p in (embedding(), block(), head()) for line in p.definitions.values()]
     evidence = shown((line.left, line.right) for line in lines)
-    notes = [f"{line.source}" + (f"  corrected: {line.erratum}" if line.erratum else "") for line in lines]
-    wide = max(len(one) for one in evidence.text.splitlines())
-    return Evidence(
-        evidence.latex, "\n".join(f"{one:{wide}}  {note}" for one, note in zip(evidence.text.splitlines(), notes))
-    )
+    notes = [line.source + (f"   erratum {line.erratum}" if line.erratum else "") for line in lines]
+    columns = [" " * (42 - sum(not combining(x) for x in one)) for one in evidence.text.splitlines()]
+    text = "\n".join(map("".join, zip(evidence.text.splitlines(), columns, notes)))
+    return Evidence(evidence.latex, text)
 
 
 @claim(

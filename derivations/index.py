@@ -298,7 +298,7 @@ def _bound(size: Expr, number: int) -> Index:
 class Definition:
     """left := right, where `left` is an entry (or a symbol) and its indices are the only free ones on the right.
 
-    source: which equation of the source this is; erratum: what is wrong there and put right here.
+    source: which equation of the source this is; erratum: "place: what is wrong there", where it is put right here.
     """
 
     left: Expr
