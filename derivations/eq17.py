@@ -4,8 +4,8 @@ The source is followed line by line: three programs (`embedding`, `block`, `head
 its letters, corrected where it errs (the erratum stands next to the line, by its place in errata.py). `adjoint` of
 derivations.index then differentiates every line with SymPy's diff and adds up, over all lines that use a name, what
 comes back through them. The result has the form that one writes by hand, in cached interim results of the forward pass.
-Every gradient is then proved equal to the closed form of `embedding_closed`, `block_closed` or `head_closed`, which were
-written by hand. All sizes stay symbols: no statement here depends on a number.
+Every gradient is then proved equal to the closed form in `embedding_closed`, `block_closed` or `head_closed`, written
+by hand. All sizes stay symbols: no statement here depends on a number.
 
     C  positions   D  width   H  heads   K  width of a head   F  width of the feed-forward   V  vocabulary   L  layers
 

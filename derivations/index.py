@@ -28,6 +28,7 @@ import math
 import random
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from sympy import Add, Dummy, Expr, Function, Indexed, IndexedBase, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log
@@ -62,6 +63,12 @@ class Index(Dummy):
     def fresh(self) -> "Index":
         """Another index with the same range."""
         return Index(self.name, self.size)
+
+    @property
+    def letters(self) -> list[str]:
+        """What it may be called in print, the best first: its name, unless that is the number of a bound index."""
+        own = [] if self.name.isdigit() else [self.name]
+        return [*own, *getattr(self.size, "letters", []), *"abcdefgh"]
 
     def _sympystr(self, printer) -> str:
         return f"{self.name}:{self.size}"  # by name and range, for the order of terms
@@ -179,6 +186,8 @@ def normal(expr) -> Expr:
     it (exp, a power that is no positive whole number) are looked into, but their laws are not used.
     """
     expr = S(expr)
+    if loose := [i for i in free(expr) if isinstance(i, _Numbered)]:
+        raise TypeError(f"normal: {loose[0]} belongs to a sum of a normal form; put a fresh index in its place")
     form = Add(*[close(*contract(product, bound)) for product, bound in spread(expr)])
     inside = any(p.has(Sum) for p in form.atoms(Function, Pow) if not isinstance(p, Sum | KroneckerDelta))
     return normal(form) if inside and form != expr else form  # a contraction may have changed what is inside
@@ -214,8 +223,8 @@ def _multiplied(factors) -> list[tuple[Expr, list[Index]]]:
 def contract(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
     """Use every delta of a product, and count the sums over nothing."""
     bound = list(bound)
-    while (step := _one_delta(product, bound)) is not None:
-        product, bound = step
+    while (used := _one_delta(product, bound)) is not None:
+        product, bound = used
     for i in [i for i in bound if not product.has(i)]:
         product, bound = product * i.size, [j for j in bound if j is not i]
     return product, bound
@@ -267,13 +276,13 @@ def _numbered(product: Expr, bound: set[Index]) -> Expr:
     """
     if not bound:
         return product
-    inside = {limit[0] for s in product.atoms(Sum) for limit in s.limits}  # numbers that sums in functions have taken
+    taken = product.atoms(Index)  # among them the numbers of sums in functions
     ranges = {}
     for i in sorted(bound, key=_order):
         ranges.setdefault(i.size, []).append(i)
     choices = []
     for size, indices in sorted(ranges.items(), key=str):
-        numbers = [b for n in range(len(indices) + len(inside)) if (b := _bound(size, n)) not in inside]
+        numbers = [b for n in range(len(indices) + len(taken)) if (b := _bound(size, n)) not in taken]
         choices.append([dict(zip(order, numbers)) for order in itertools.permutations(indices)])
     forms = []
     for choice in itertools.product(*choices):
@@ -283,12 +292,14 @@ def _numbered(product: Expr, bound: set[Index]) -> Expr:
     return Sum(form, *[(i, 1, i.size) for i in indices])
 
 
-_BOUND: dict[tuple[Expr, int], Index] = {}
+class _Numbered(Index):
+    """A bound index of a normal form."""
 
 
-def _bound(size: Expr, number: int) -> Index:
+@cache
+def _bound(size: Expr, number: int) -> _Numbered:
     """The index of this range that carries this number in normal forms, and stands nowhere else."""
-    return _BOUND.setdefault((size, number), Index(f"{number}", size))
+    return _Numbered(str(number), size)
 
 
 # ---- programs -------------------------------------------------------------------------------------------------------
@@ -551,8 +562,7 @@ class _Letters:
     def _print_Sum(self, expr):
         outside = dict(self.letters)
         for index, *_ in expr.limits:
-            names = [index.name, *index.size.letters] if not index.name.isdigit() else index.size.letters
-            self.letters[index] = next(n for n in [*names, *"abcdefgh"] if n not in self.letters.values())
+            self.letters[index] = next(one for one in index.letters if one not in self.letters.values())
         result = self._sum("".join(self.letters[limit[0]] for limit in expr.limits), expr.function)
         self.letters = outside
         return result

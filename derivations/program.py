@@ -95,8 +95,7 @@ def einsum(operands: list[tuple[str, list[Index]]], kept: list[Index]) -> str:
     letters: dict[Index, str] = {}
     for index in [*kept, *itertools.chain(*[indices for _, indices in operands])]:
         if index not in letters:
-            own = [] if index.name.isdigit() else [index.name]
-            letters[index] = next(a for a in [*own, *index.size.letters, *"abcdefg"] if a not in letters.values())
+            letters[index] = next(one for one in index.letters if one not in letters.values())
     inputs = ",".join("".join(letters[i] for i in indices) for _, indices in operands)
     output = "".join(letters[i] for i in kept)
     return f'einsum("{inputs}->{output}", {", ".join(name for name, _ in operands)})'

@@ -116,6 +116,13 @@ def test_nested_sums_do_not_take_each_others_numbers():
     same(form, total(step(total(a[j] * step(inner), j)) * a[p] * step(total(a[j], j) * a[p]), p), largest=2)
 
 
+def test_a_bound_index_of_a_normal_form_does_not_stand_free():
+    bound = normal(total(a[i], i)).limits[0][0]
+    with pytest.raises(TypeError, match="put a fresh index in its place"):
+        normal(total(a[i] * a[bound], i))  # else it would be caught: Σ a²
+    assert normal(total(a[i] * a[bound.fresh()], i)).has(Sum)
+
+
 # ---- types ----------------------------------------------------------------------------------------------------------
 
 
