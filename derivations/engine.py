@@ -70,7 +70,11 @@ CALLS = {
     "matmul": [(symbols("a", 2, 2, 3), symbols("b", 3, 2)), (symbols("a", 2, 1, 2), symbols("b", 2, 2, 1))],
     "softmax": [(x,), (DEEP,)],
     "log_softmax": [(x,), (DEEP,)],
-    "linear": [(x, symbols("w", 2, 3), symbols("b", 2), relu) for relu in (False, True)] + [(x, z, None, False)],
+    "linear": [
+        *((x, symbols("w", 2, 3), symbols("b", 2), relu) for relu in (False, True)),
+        (x, z, None, False),
+        (*(symbols(n, 1, 1, witness=Fraction(1, 2)) for n in "xw"), None, True),  # between 0 and 1 before the ReLU
+    ],
     "layer_norm": [(x, symbols("w", 3), symbols("b", 3), EPS), (x, None, None, EPS), (DEEP, None, None, EPS)],
     "rms_norm": [(x, symbols("w", 3), EPS), (x, None, EPS), (DEEP, None, EPS)],
     "attention": [

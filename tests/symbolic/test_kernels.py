@@ -208,6 +208,24 @@ def test_array_expressions_are_refused_by_name():
         lift(copies_rows)(sym("x", 2, 2), blank(2, 2))
 
 
+def test_an_array_in_the_place_of_a_number_is_refused_by_name():
+    """`x == 0` of an array: Python would say False, where compiled code says something else."""
+
+    @kernel()
+    def compares(x, y):
+        if x == 0:
+            y[0] = x[0]
+
+    @kernel()
+    def asks(x, y):
+        if x:
+            y[0] = x[0]
+
+    for wrong in (compares, asks):
+        with pytest.raises(TypeError, match=f"kernel {wrong.name}: an expression over the array x"):
+            lift(wrong)(sym("x", 1), blank(1))
+
+
 def test_a_formula_with_a_mistake_is_noticed():
     @elementwise
     def doubled(x):

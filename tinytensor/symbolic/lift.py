@@ -248,4 +248,5 @@ class Cells:
     __iadd__ = __isub__ = __imul__ = __pow__ = __matmul__ = __rmatmul__ = __lt__ = __le__ = __gt__ = __ge__ = (
         _expression
     )
-    __array__ = _expression
+    __eq__ = __ne__ = __bool__ = __array__ = _expression
+    __hash__ = None
