@@ -48,6 +48,7 @@ from derivations.index import (
     free,
     fresh,
     name,
+    names,
     normal,
     relu,
     step,
@@ -502,12 +503,15 @@ def embedding_gradients():
 def layers():
     found = derivation()
     induction(found, stack(embedding(), block(), head()))
-    x = X[i, j]
-    last = placed(x, {X: nL + 1})
-    base = placed(found.head[d(Zp)].right, places(found.head))
-    first = placed(found.embedding[d(P)].right, places(found.embedding))
-    step_ = placed(found.block[d(X)].right, places(found.block))
-    return shown([(d(last), base), (d(placed(x, {X: λ})), step_), (d(P)[i, j], first)])
+    top, in_block = placed(d(Zp)[i, j], {Zp: nL + 1}), places(found.block)
+    steps = [line for line in found.block.definitions.values() if d(Zp) in names(line.right) or line.name == d(X)]
+    return shown(
+        [
+            (top, placed(found.head[d(Zp)].right, places(found.head))),
+            *((placed(line.left, in_block), placed(line.right, in_block)) for line in steps),
+            (d(P)[i, j], placed(found.embedding[d(P)].right, places(found.embedding))),
+        ]
+    )
 
 
 @claim(

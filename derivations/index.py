@@ -16,11 +16,11 @@ leaves undone with sums over indices is done here, by a few rules that each fit 
     equal         closed form = derived form, by putting definitions in for names and comparing normal forms
 
 Contraction needs no case distinction (SymPy makes a Piecewise of it), because the types say that j lies in the range of
-i; where they do not, nothing is contracted, and where they cannot be compared, TypeError. Never used here: `simplify`,
-`doit` or `subs` of a Sum, and derivatives by a MatrixSymbol; tests/derivations/test_index.py shows why.
+i; where they do not, nothing is contracted, and where they cannot be compared, TypeError. Never trusted here:
+`simplify`, `doit` or `subs` of a Sum, and derivatives by a MatrixSymbol; tests/derivations/test_index.py shows why.
 
-To refute a formula that is wrong on purpose: `program.replaced(name, expression)` is the program with another
-right-hand side for one name, and `equal` with it, or with another closed form, raises Refuted with a counterexample.
+To refute a formula that is wrong on purpose: `program.replaced(name, change)` is the program with `change` applied to
+one right-hand side, and `equal` with it, or with another closed form, raises Refuted with a counterexample.
 """
 
 import itertools
@@ -439,7 +439,8 @@ def uses(definitions, entry: Expr) -> Expr:
     """The adjoint of an entry: the sum, over all definitions that use it, of their adjoint times their derivative.
 
     Where the derivative contains what the definition has computed already, the name stands for it: exp(S) becomes e,
-    (s + eps)^(-3/2) becomes r^3. These are the cached interim results. That nothing has changed is checked.
+    (s + eps)^(-3/2) becomes r^3. These are the cached interim results. SymPy's `subs` only proposes this: putting the
+    right-hand side back has to give the same normal form.
     """
     adjoint = S.Zero
     for definition in definitions:
