@@ -1,0 +1,527 @@
+"""The tasks from end to end: a translator of a user's own pairs, a recommender, and the commands that use them."""
+
+import csv
+import io
+import math
+import re
+import shutil
+import sys
+from shlex import split
+
+import numpy as np
+import pytest
+
+import tinytensor
+from models import checkpoint, grammar, report
+from models.cli import main
+from models.decoder import Config, Decoder
+from models.pairs import batch, example, read_pairs, split_pairs
+from models.tasks.recommend import RecommendTask, generated, hit_ratio, ndcg, rank
+from models.tasks.translate import TranslateTask, scores, translate_sentences
+from models.text import IGNORE_INDEX, TextError
+from models.tokenizers import WordTokenizer
+from models.transformer import CONFIGS, PAD, Transformer
+from tinytensor import tensor
+
+WHO = {"I am": "Je suis", "You are": "Tu es", "He is": "Il est", "She is": "Elle est", "We are": "Nous sommes"}
+WHERE = {
+    "here": "ici", "late": "en retard", "early": "en avance", "in Paris": "à Paris", "in Rome": "à Rome",
+    "on time": "à l'heure", "in bed": "au lit", "in town": "en ville", "on holiday": "en vacances",
+    "at school": "à l'école", "outside": "dehors", "downstairs": "en bas", "at work": "au travail", "there": "là",
+}  # fmt: skip
+LINES = [
+    f"{who} {where}.\t{WHO[who]} {WHERE[where]}.\tCC-BY 2.0 (France) Attribution: tatoeba.org #{i} (a) & #{i + 9} (b)\n"
+    for i, (who, where) in enumerate((who, where) for who in WHO for where in WHERE)
+]
+TINY = split(
+    """--N 1 --d-model 16 --h 2 --d-ff 32 --n-vol 120 --n-max 16 --dropout 0.1 --steps 240 --batch-size 16 --warmup 20
+    --log-every 20 --evaluate-every 80 --checkpoint-every 80 --threads 1"""
+)
+
+
+def run(capsys, *arguments, code=0):
+    """What a command prints: (to the standard output, for errors and notes)."""
+    found = main([str(a) for a in arguments])
+    out, err = capsys.readouterr()
+    assert found == code, err
+    return out, err
+
+
+def refused(capsys, *arguments):
+    """The one sentence for what cannot be."""
+    out, err = run(capsys, *arguments, code=2)
+    assert err.startswith("models: ") and err.count("\n") == 1 and "Traceback" not in out + err
+    return err.removeprefix("models: ").rstrip()
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """English first, then French, then whose they are; and two lines that are no pairs."""
+    path = tmp_path_factory.mktemp("pairs") / "fra.tsv"
+    path.write_text("".join([*LINES[:20], "no tab in this line\n", *LINES[20:], "I am\t\tCC-BY\n"]), encoding="utf-8")
+    return path
+
+
+@pytest.fixture(scope="module")
+def trained(file, tmp_path_factory):
+    """The folder of a run, and what it printed."""
+    out, printed = tmp_path_factory.mktemp("runs") / "first", io.StringIO()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(sys, "stdout", printed)
+        patch.setattr(sys, "stderr", printed)
+        arguments = ["train", "--task", "translate", "--pairs", file, "--columns", "2,1", "--out", out, *TINY]
+        code = main([str(a) for a in arguments])
+    assert code == 0, printed.getvalue()
+    return out, printed.getvalue()
+
+
+def translated(capsys, folder, *arguments):
+    return run(capsys, "translate", "--checkpoint", folder, *arguments)[0].splitlines()
+
+
+# ------------------------------------------------------------------------------------------- pairs of a user's own
+
+
+def test_a_file_as_tatoeba_exports_it_is_learnt(trained, file):
+    out, printed = trained
+    with (out / "log.csv").open() as log:
+        rows = list(csv.DictReader(log))
+    held = [float(row["heldout_loss"]) for row in rows if row["heldout_loss"]]
+    assert len(held) == 3 and held[-1] < held[0] < math.log(120)
+    assert float(rows[-1]["loss"]) < 0.5 * float(rows[0]["loss"])
+    train, heldout = split_pairs(read_pairs(file, (2, 1), note=lambda note: None))
+    assert len(train) + len(heldout) == len(LINES)
+    assert f"{len(train)} training, {len(heldout)} held out" in printed
+    assert "fra.tsv, line 21: 1 columns (separated by tabs), but column 2 is needed; skipped" in printed
+    assert f"fra.tsv, line {len(LINES) + 2}: a sentence is empty; skipped" in printed
+    assert f"held-out loss: {held[-1]:.4f} nats per token" in printed
+    assert f"python -m models translate --checkpoint {out} " in printed
+
+
+def test_what_a_run_leaves(trained):
+    out, _ = trained
+    names = {path.name for path in out.iterdir()}
+    assert names >= {"log.csv", "loss.png", "attention.png", "stream.png", "held-out.tsv", "checkpoints"}
+    for name in ("loss.png", "attention.png", "stream.png"):
+        assert (out / name).read_bytes().startswith(b"\x89PNG")
+    assert checkpoint.load(out).step == 240
+
+
+def test_the_figures_are_those_of_the_translations_that_are_left(trained, file):
+    out, printed = trained
+    with (out / "held-out.tsv").open(encoding="utf-8") as table:
+        rows = list(csv.DictReader(table, delimiter="\t"))
+    _, heldout = split_pairs(read_pairs(file, (2, 1), note=lambda note: None))
+    assert [(row["source"], row["expected"]) for row in rows] == [(p.source, p.target) for p in heldout]
+    exact = np.mean([row["found"] == row["expected"] for row in rows])
+    found = re.search(r"held out, (\d+) sentences: exact ([\d.]+)%, BLEU ([\d.]+), chrF ([\d.]+)", printed)
+    assert int(found[1]) == len(rows)
+    assert float(found[2]) == pytest.approx(100 * exact, abs=0.006)
+    assert exact > 0.5  # the sentences are new, their parts are not
+    bleu, chrf = float(found[3]), float(found[4])
+    expected = scores([row["found"] for row in rows], [[row["expected"]] for row in rows])
+    assert (bleu, chrf) == (pytest.approx(expected[1], abs=0.006), pytest.approx(expected[2], abs=0.006))
+    assert bleu > 50 and chrf > 50
+
+
+@pytest.mark.parametrize("how", [[], ["--eager"]])
+def test_a_run_that_goes_on_is_the_same_run(capsys, trained, tmp_path, how):
+    out, again = trained[0], tmp_path / "again"
+    shutil.copytree(out, again)
+    shutil.rmtree(checkpoint.latest(again))  # as if it had been killed after step 160
+    printed, _ = run(capsys, "train", "--resume", again, "--threads", "1", *how)
+    assert "going on after step 160 of 240" in printed
+    first, second = checkpoint.load(out), checkpoint.load(again)
+    assert first.weights.keys() == second.weights.keys() and first.step == second.step
+    for one, other in ((first.weights, second.weights), (first.optimizer, second.optimizer)):
+        assert {k: v.numpy().tobytes() for k, v in one.items()} == {k: v.numpy().tobytes() for k, v in other.items()}
+    columns = ("step", "loss", "lr", "heldout_loss")
+    assert [[row.get(c) for c in columns] for row in first.state["log"]] == [
+        [row.get(c) for c in columns] for row in second.state["log"]
+    ]
+    assert first.state["batches"] == second.state["batches"]
+
+
+def test_another_file_is_not_gone_on_with(capsys, file, tmp_path):
+    own = tmp_path / "own.tsv"
+    shutil.copy(file, own)
+    arguments = ["--pairs", own, "--columns", "2,1", "--out", tmp_path / "run", *TINY, "--steps", "1", "--eager"]
+    run(capsys, "train", "--task", "translate", *arguments)
+    own.write_text(own.read_text().replace("at school", "in school"))
+    notes, error = run(capsys, "train", "--resume", tmp_path / "run", code=2)
+    assert "was trained on another text" in error.splitlines()[-1]
+
+
+# ------------------------------------------------------------------------------------------------------ the data
+
+
+SOME = (
+    "je suis\ti am\ntu es ici\tyou are here\nil est là et elle est ici\the is there and she is here\nelle est\tshe is\n"
+)
+
+
+def task_of(path, content=SOME, n_max=64, n_vol=None, note=lambda note: None, **reading):
+    path = path / "some.tsv"
+    path.write_text(content)
+    tokenizer = WordTokenizer.train(
+        [" " + content.replace("\t", " ").replace("\n", " ")], None, ("<pad>", "<b>", "<s>")
+    )
+    config = CONFIGS["translate"].replace(n_max=n_max, n_vol=n_vol or tokenizer.vocab_size)
+    return TranslateTask(config, tokenizer, str(path), {"columns": None, "strict": False} | reading, note)
+
+
+def test_pairs_that_are_too_long_are_told_with_their_lines_and_left_out(tmp_path):
+    notes = []
+    task = task_of(tmp_path, n_max=5, note=notes.append)
+    kept = [pair.line for part in task.parts.values() for pair in part]
+    assert sorted(kept) == [1, 2, 4]
+    assert sum(map(len, task.examples_of.values())) == 3
+    assert len(notes) == 1
+    assert re.search(r"some\.tsv, (training|held out), line 3: more than n_max = 5 tokens; skipped", notes[0])
+    with pytest.raises(TextError, match=r"line 3: more than n_max = 5 tokens \(1 such lines\)"):
+        task_of(tmp_path, n_max=5, strict=True)
+    with pytest.raises(TextError, match="no pair has at most n_max = 2 tokens: give a larger --n-max"):
+        task_of(tmp_path, n_max=2)
+
+
+def test_a_model_and_its_data_need_one_vocabulary(tmp_path):
+    with pytest.raises(TextError, match=r"the vocabulary has \d+ tokens, but the model n_vol = 300"):
+        task_of(tmp_path, n_vol=300)
+
+
+def test_the_grammar_is_not_cut(capsys, tmp_path):
+    found = refused(capsys, "train", "--task", "translate", "--n-max", "5", "--out", tmp_path / "run")
+    assert found.startswith("the French learnt here has sentences of ")
+    assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--pairs", "/nowhere.tsv"], "/nowhere.tsv: there is no such file"),
+        (["--columns", "0,1"], "argument --columns: '0,1' is not two numbers of columns"),
+        (["--columns", "2"], "argument --columns: '2' is not two numbers of columns"),
+        (["--columns", "1,7"], "fra.tsv: 0 usable pairs"),
+        (["--strict"], "fra.tsv, line 21: 1 columns"),
+        (["--n-vol", "4"], "BPETokenizer: a vocabulary of 4 has no room for text"),
+        (["--d-model", "15"], "d_model = 15 is not divisible by h = 2"),
+        (["--norm", "between"], "argument --norm: invalid choice: 'between'"),
+        (["--text", "x"], "unrecognized arguments: --text x"),
+        (["--layer-lr", "1"], "unrecognized arguments: --layer-lr 1"),
+    ],
+)
+def test_runs_that_cannot_be(capsys, file, tmp_path, arguments, sentence):
+    usual = ["--pairs", file, "--out", tmp_path / "run", *TINY, "--steps", "1"]
+    code = main([str(a) for a in ["train", "--task", "translate", *usual, *arguments]])
+    error = capsys.readouterr().err.splitlines()  # notes about lines may come before it
+    assert code == 2 and sentence in error[-1], error
+    assert not (tmp_path / "run").exists()
+
+
+def test_scores_with_several_references():
+    found = ["i am a student", "you are here"]
+    references = [["i am one", "i am a student"], ["you are there"]]
+    exact, bleu, chrf = scores(found, references)
+    assert exact == 0.5 and 30 < bleu < 100 and 50 < chrf < 100
+    assert scores(["i am a student now"], [["i am a student now"]]) == pytest.approx((1, 100, 100))
+    assert scores(["x"], [["i am a student now"]])[0] == 0
+
+
+def test_the_default_configuration_begins_to_learn_the_grammar():
+    """Sixty steps on a few of its sentences; what it reaches in all its steps takes minutes to see."""
+    sentences = [s for s in grammar.pairs() if len(s.source.split()) <= 4][:40]
+    words = WordTokenizer.train([f" {s.source} {s.target}" for s in sentences], None, ("<pad>", "<begin>", "<stop>"))
+    tinytensor.manual_seed(0)
+    model = Transformer(CONFIGS["translate"].replace(n_vol=words.vocab_size))
+    optimizer = tinytensor.optim.AdamW(model.parameters(), lr=3e-3)
+    x, y = (tensor(a) for a in batch([example(words, s) for s in sentences], 8, 40))
+
+    def exact():
+        found = translate_sentences(model, words, [s.source for s in sentences])
+        return scores(found, [[s.target] for s in sentences])[0]
+
+    assert exact() < 0.1
+    for _ in range(60):
+        optimizer.zero_grad()
+        model(x, y)[1].backward()
+        optimizer.step()
+    assert exact() > 0.9
+
+
+# ------------------------------------------------------------------------------------- python -m models translate
+
+
+def test_it_translates(capsys, trained):
+    out, _ = trained
+    assert translated(capsys, out, "Je suis à Paris.") == ["I am in Paris."]
+    both = ["Tu es en retard.", "Elle est dehors."]
+    assert translated(capsys, out, *both) == ["You are late.", "She is outside."]
+    assert translated(capsys, out, "  Je   suis à Paris. ", "--no-cache") == ["I am in Paris."]
+    assert translated(capsys, out, "Je suis à Paris.", "--beam", "4", "--length-penalty", "0") == ["I am in Paris."]
+    assert len(translated(capsys, out, "Je suis à Paris.", "--literal")) == 1
+
+
+def test_it_reads_the_standard_input(capsys, monkeypatch, trained):
+    monkeypatch.setattr(sys, "stdin", io.StringIO("Je suis à Paris.\nTu es en retard.\n"))
+    assert translated(capsys, trained[0]) == ["I am in Paris.", "You are late."]
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Je suis l\xe0.\n"), encoding="utf-8"))
+    assert "can't decode byte 0xe0" in refused(capsys, "translate", "--checkpoint", trained[0])
+
+
+def test_a_seed_repeats_a_translation(capsys, trained):
+    def sampled(seed, *how):
+        return translated(capsys, trained[0], "Je suis à Paris.", "--temperature", "4", "--seed", seed, *how)
+
+    assert sampled(1) == sampled(1) != sampled(2)
+    assert sampled(1, "--top-k", "1") == ["I am in Paris."]
+
+
+def test_the_attention_is_drawn(capsys, monkeypatch, trained, tmp_path):
+    drawn = []
+    monkeypatch.setattr(report, "draw_attention", lambda path, *what: drawn.append(what))
+    assert translated(capsys, trained[0], "Je suis à Paris.", "--attention", tmp_path / "a.png") == ["I am in Paris."]
+    maps, rows, columns = drawn[0]
+    assert maps.shape == (1, 2, len(rows), len(columns))
+    assert "".join(columns) == "Jesuisà" + "Paris." and rows[-1] == "<stop>" and "".join(rows[:-1]) == "IaminParis."
+    monkeypatch.undo()
+    translated(capsys, trained[0], "Je suis à Paris.", "--attention", tmp_path / "a.png", "--beam", "3")
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["Je suis à 東京."], "'Je suis à 東京.': the model's vocabulary does not have '東京'; nothing was translated"),
+        (["Je suis ici.", " "], "a sentence is empty: there is nothing to translate"),
+        ([""], "a sentence is empty"),
+        (["Je suis " * 20], "translate: a sentence of "),
+        (["Je", "--beam", "0"], "translate: beam = 0"),
+        (["Je", "--beam", "2", "--temperature", "1"], "translate: choose one of beam search"),
+        (["Je", "--beam", "2", "--length-penalty", "-1"], "translate: length penalty = -1.0"),
+        (["Je", "--temperature", "-1"], "temperature = -1.0"),
+        (["Je", "--top-k", "0"], "top-k = 0"),
+        (["Je", "Tu", "--attention", "a.png"], "--attention draws one sentence, but 2 were given"),
+        (["Je", "--attention", "/nowhere/at/all.png"], "[Errno 2] No such file or directory: '/nowhere/at/all.png'"),
+        (["Je", "--attention", "a.xyz"], "Format 'xyz' is not supported"),
+        (["Je", "--threads", "0"], "--threads 0: 1 or more is needed"),
+    ],
+)
+def test_what_cannot_be_translated(capsys, monkeypatch, tmp_path, trained, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    assert refused(capsys, "translate", "--checkpoint", trained[0], *arguments).startswith(sentence)
+
+
+def test_a_checkpoint_of_another_task(capsys, monkeypatch, trained, tmp_path):
+    verse = tmp_path / "verse.txt"
+    verse.write_text("the cat sat on the mat\n" * 20)
+    sizes = split("--D 8 --H 2 --F 12 --L 1 --C 10 --tokenizer char --steps 1 --eager --threads 1")
+    run(capsys, "train", "--text", verse, "--out", tmp_path / "text", *sizes)
+    found = refused(capsys, "translate", "--checkpoint", tmp_path / "text", "Je")
+    assert found.endswith("was trained with --task text, this command needs a run of --task translate")
+    found = refused(capsys, "sample", trained[0])
+    assert found.endswith("was trained with --task translate, this command needs a run of --task text")
+    assert "holds no checkpoint" in refused(capsys, "translate", "--checkpoint", tmp_path, "Je")
+    monkeypatch.chdir(tmp_path)
+    assert "there is no run of python -m models train --task translate" in refused(capsys, "translate", "Je")
+    shutil.copytree(trained[0], tmp_path / "runs" / "mine")
+    shutil.copytree(tmp_path / "text", tmp_path / "runs" / "newer")
+    assert run(capsys, "translate", "Je suis à Paris.")[0] == "I am in Paris.\n"  # the newest that translates
+
+
+# -------------------------------------------------------------------------------------------------- info and help
+
+
+def test_info_of_a_translator(capsys, trained):
+    out, _ = run(capsys, "info", "base")
+    assert out.rstrip().endswith("63,082,632  63,082,632  match: True")
+    assert "N = 6, d_model = 512, h = 8" in out
+    out, _ = run(capsys, "info", "translate")
+    assert out.rstrip().endswith("match: True") and "W_Embedding" in out
+    out, _ = run(capsys, "info", trained[0])
+    assert "after step 240 of 240, held-out loss" in out and "n_vol = 120" in out and out.rstrip().endswith("True")
+
+
+@pytest.mark.parametrize(
+    ("task", "there", "absent"),
+    [
+        ("translate", "--pairs --columns --d-model --d-ff --label-smoothing", "--text --sequences --D --layer-lr --F"),
+        ("recommend", "--sequences --D --layer-lr", "--text --pairs --d-model --V --n-vol --tokenizer"),
+        ("text", "--text --D --V --tokenizer", "--pairs --sequences --d-model"),
+    ],
+)
+def test_help_shows_the_options_of_the_task(capsys, task, there, absent):
+    with pytest.raises(SystemExit) as exit:
+        main(["train", "--task", task, "--help"])
+    assert exit.value.code == 0
+    found = set(re.findall(r"--[\w-]+", capsys.readouterr().out))
+    assert found >= set(there.split())
+    assert not found & set(absent.split())
+
+
+# ------------------------------------------------------------------------------------------------- the recommender
+
+
+def test_places_by_hand():
+    """Columns 0 and 1 are <pad> and the unknown: they are no items, whatever their scores."""
+    nine = [9.0, 9.0]
+    score = np.array([nine + [3, 2, 1, 0], nine + [1, 1, 1, 0], nine + [2, 5, 5, 1], nine + [0, 0, 0, 0]], dtype=float)
+    np.testing.assert_array_equal(rank(score, [2, 2, 3, 5]), [1, 2, 1.5, 2.5])
+    np.testing.assert_array_equal(rank(score, [5, 5, 2, 2]), [4, 4, 3, 2.5])
+
+
+def test_hit_ratio_and_ndcg_by_hand():
+    ranks = np.array([1, 3, 10, 10.5, 200])
+    assert hit_ratio(ranks) == 3 / 5
+    assert ndcg(ranks) == pytest.approx((1 + 1 / 2 + 1 / math.log2(11)) / 5, rel=1e-12)
+    assert ndcg(np.array([1.0])) == hit_ratio(np.array([1.0])) == 1
+
+
+CHOICES = {"u": "a b a b c d", "v": "a b c a c", "w": "b c a b a", "x": "d d d"}  # x has too few to leave two out
+
+
+def table(choices, when=str):
+    return [(user, item, when(i)) for user, items in choices.items() for i, item in enumerate(items.split())]
+
+
+def write(path, rows, head="user,item,time"):
+    path.write_text("".join(f"{line}\n" for line in [head, *(",".join(row) for row in rows)]))
+    return path
+
+
+def recommender(file, **sizes):
+    config = Config(D=8, H=2, F=12, L=1, V=1, C=8).replace(**sizes)
+    return RecommendTask.begin(config, {"sequences": file}, "recommend")
+
+
+def test_popularity_and_the_markov_chain_by_hand(tmp_path):
+    """Trained on a b a b, a b c and b c a: a and b four times, c twice, d never; after a came b three times, after b
+    came c twice and a once, after c came a. The last item but one of the users: c, a, b; the last one: d, c, a."""
+    task = recommender(write(tmp_path / "c.csv", table(CHOICES)))
+    assert task.tokenizer.tokens[2:] == ["a", "b", "c", "d"] and len(task.rows) == 3
+    tinytensor.manual_seed(0)
+    model = Decoder(task.config)
+    found = task.ranks(model)
+    assert found["popularity"].tolist() == [4, 3, 1.5]
+    assert found["Markov chain"].tolist() == [4, 3, 2]
+    for row, place in zip(task.rows, found["this model"], strict=True):  # each user alone
+        logits = model.eval()(tensor([row[:-1]]))[0].detach().numpy()[0, -1:]
+        assert place == rank(logits, [row[-1]])[0]
+
+
+def test_what_is_left_out_is_learnt_by_nobody(tmp_path):
+    generator = np.random.default_rng(0)
+    choices = {}
+    for user in range(30):
+        items = [f"item-{i}" for i in generator.integers(9, size=generator.integers(2, 25))]
+        choices[f"user-{user}"] = " ".join([*items, f"last-but-one-{user}", f"last-{user}"])
+    task = recommender(write(tmp_path / "c.csv", table(choices)), C=6)
+    name = task.tokenizer.tokens
+    learnt = [{name[i] for part in window for i in part} for window in task.windows]
+    assert not [item for window in learnt for item in window if item.startswith("last")]
+    targets = sum(len(y) for _, y in task.windows)
+    assert targets == sum(len(items.split()) - 3 for items in choices.values())  # all others but each user's first
+    for x, y in task.windows:
+        assert x[1:] == y[:-1] and len(x) <= 6
+    batches = task.batches(4, np.random.default_rng(0))
+    for _ in range(40):
+        x, y = batches.next()
+        assert not [i for i in {*x.flat, *y.flat} if i > PAD and name[i].startswith("last")]
+        assert ((y == IGNORE_INDEX) == (x == PAD)).all()
+    for rows, start, unseen in (
+        (task.heldout_batches(4), "last-but-one-", "last-"),
+        (task._last(task.rows, 4), "last-", ""),
+    ):
+        counted = []
+        for x, y in rows:
+            assert x.shape == y.shape == (4, 6)
+            for a, b in zip(x, y, strict=True):
+                (where,) = np.nonzero(b != IGNORE_INDEX)
+                if len(where):
+                    counted.append(name[b[where[0]]])
+                    assert len(where) == 1 and (a[where[0] + 1 :] == PAD).all() and (a[: where[0] + 1] != PAD).all()
+                    seen = {name[i] for i in a}
+                    assert counted[-1] not in seen
+                    assert not unseen or not any(re.fullmatch(r"last-\d+", item) for item in seen)
+        assert [re.fullmatch(rf"{start}\d+", item) is not None for item in counted] == [True] * 30
+
+
+def test_items_are_put_in_the_order_of_time(tmp_path):
+    expected = recommender(write(tmp_path / "a.csv", table(CHOICES))).rows
+
+    def date(i):
+        return f"2024-0{1 + i // 3}-{28 - 9 * (2 - i % 3):02d}T10:00:00"
+
+    assert recommender(write(tmp_path / "b.csv", table(CHOICES, date))).rows == expected
+    shuffled = sorted(table(CHOICES), key=lambda row: (row[0], -int(row[2])))
+    columns = [(when, "x", user, item) for user, item, when in shuffled]
+    assert recommender(write(tmp_path / "c.csv", columns, "time, rating, user, item")).rows == expected
+
+
+def test_lines_of_a_csv_that_cannot_be_used(capsys, tmp_path):
+    rows = table(CHOICES)
+    bad = [*rows[:3], ("u", "", "3"), ("u", "a"), ("u", "a", "yesterday"), ("", "a", "3"), ("u", "a", "nan"), *rows[3:]]
+    task = recommender(write(tmp_path / "c.csv", bad))
+    notes = capsys.readouterr().err.splitlines()
+    assert [int(re.search(r"line (\d+): a user, an item and a time", note)[1]) for note in notes] == [5, 6, 7, 8, 9]
+    assert task.rows == recommender(write(tmp_path / "d.csv", rows)).rows
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("user,thing,time\na,b,1\n", "the first line must name the columns user, item and time; not there: {'item'}"),
+        ("user,item,time\na,b,1\na,c,2\na,d,3\n", "no user has the four items that are needed"),
+        ('user,item,time\na,"b,1\n' + "a,c,2\n" * 30000, "line "),
+        ("", "is empty"),
+    ],
+)
+def test_csv_files_that_cannot_be_used(capsys, tmp_path, content, sentence):
+    file = tmp_path / "c.csv"
+    file.write_text(content)
+    assert sentence in refused(capsys, "train", "--task", "recommend", "--sequences", file, "--out", tmp_path / "run")
+
+
+def test_a_recommender_from_end_to_end(capsys, tmp_path):
+    """Two interests each, taken in turn: the last item says little, the one before it much."""
+    choices = generated(np.random.default_rng(1), users=150, genres=4, size=5)
+    file = write(tmp_path / "c.csv", table({user: " ".join(items) for user, items in choices.items()}))
+    sizes = split("--D 16 --H 2 --F 32 --L 2 --C 16 --dropout 0 --steps 200 --batch-size 32 --threads 1")
+    out = tmp_path / "run"
+    printed, _ = run(capsys, "train", "--task", "recommend", "--sequences", file, "--out", out, *sizes)
+    assert "150 users, 20 items" in printed
+    found = {
+        m[1].strip(): (float(m[2]), float(m[3])) for m in re.finditer(r"(?m)^(\D+?) +(0\.\d+) +(0\.\d+)$", printed)
+    }
+    assert found.keys() == {"popularity", "Markov chain", "this model"}
+    saved = checkpoint.load(out)
+    task = RecommendTask.restore(saved.state["task"])
+    model = Decoder(task.config)
+    model.load_state_dict(saved.weights)
+    for name, ranks in task.ranks(model).items():
+        assert found[name] == (pytest.approx(hit_ratio(ranks), abs=6e-4), pytest.approx(ndcg(ranks), abs=6e-4))
+    assert found["this model"][1] > 1.5 * found["popularity"][1]
+    assert (out / "loss.png").read_bytes().startswith(b"\x89PNG")
+    held = [row["heldout_loss"] for row in saved.state["log"] if row.get("heldout_loss")]
+    assert held[-1] < math.log(20)
+    # a file with an item that was not there
+    with file.open("a") as more:
+        more.write("user-0,something new,99\n")
+    assert "was trained on another text" in refused(capsys, "train", "--resume", out)
+
+
+def test_the_generated_sequences_have_the_structure_that_is_said():
+    choices = generated(np.random.default_rng(0), users=300)
+    follows = total = other = 0
+    for items in choices.values():
+        assert 12 <= len(items) < 30
+        pairs = [tuple(map(int, item.split("-")[1:])) for item in items]
+        last = {}
+        for (genre, place), (before, _) in zip(pairs[1:], pairs, strict=False):
+            other += genre != before
+            if genre in last:
+                total += 1
+                follows += place == (last[genre] + 1) % 20
+            last[genre] = place
+    assert follows / total > 0.8
+    assert 0.65 < other / sum(len(items) - 1 for items in choices.values()) < 0.85
+    assert choices == generated(np.random.default_rng(0), users=300)
