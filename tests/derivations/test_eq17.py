@@ -190,15 +190,12 @@ def test_every_line_that_was_derived_matters(part, array):
 
 WRONG_LINES = {
     "scores without 1/sqrt(K)": (S, lambda right: right * sqrt(nK)),
-    "softmax not divided": (σ, lambda right: e[h, i, m]),
     "softmax over the other index": (σ, lambda right: e[h, i, m] / T[h, m]),
     "keys for queries": (ZQ, lambda right: total(Z[i, j] * K[h, j, k], j)),
     "values without weights": (Y, lambda right: total(ZV[h, m, k], m)),
     "heads mixed": (A, lambda right: total(Y[h, m, k] * W[h, k, j], h, k, m)),
-    "no residual": (Zhat, lambda right: A[i, j]),
     "residual twice": (Zhat, lambda right: right + Z[i, j]),
     "no bias": (f, lambda right: right - b[l]),
-    "residual from before the norm": (Zhat, lambda right: X[i, j] + A[i, j]),
     "step for max": (R, lambda right: step(f[i, l])),
     "feed-forward reads Ẑ": (f, lambda right: total(Zhat[i, j] * F[j, l], j) + b[l]),
 }
