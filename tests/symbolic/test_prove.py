@@ -234,6 +234,28 @@ def test_overwriting_is_blamed_on_the_walk(monkeypatch):
     assert "every rule is right by itself" in repr(proof)
 
 
+@tt.elementwise
+def named_g_kernel(g, b):
+    return g * b
+
+
+@tt.op
+class named_g:
+    r"y = g b, with an input of the name that gradients have"
+
+    kernel = named_g_kernel
+
+    def grad_g(g, y, a, b):
+        return g * b
+
+    def grad_b(g, y, a, b):
+        return g * g  # right only if the gradient that arrives is taken for the input
+
+
+def test_an_input_is_not_taken_for_the_gradient_that_arrives():
+    assert [w.rule for w in prove(named_g, (2,), (2,)).wrong] == ["named_g, input b"]
+
+
 # ------------------------------------------------------------------------------------------------------- it refuses
 
 

@@ -17,8 +17,9 @@ does `backward()`. What it must give is worked out beside it, by the chain rule 
 
 By induction from the result down, every gradient is the derivative of the whole function: a proof, at the sizes
 given and where comparisons (the sign at a ReLU, the place of a maximum) come out as at the sample point that the
-witnesses are. Trusted are the chain rule, SymPy's `diff` and arithmetic, and CPython; that the forward computes what
-it should is for its definition to say, with which every fused operation is compared as well.
+witnesses are. What was taken off the tape (`detach`) is held constant, and named. Trusted are the chain rule, SymPy's
+`diff` and arithmetic, and CPython; that the forward computes what it should is for its definition to say, with which
+every fused operation is compared as well.
 """
 
 import inspect
@@ -39,6 +40,7 @@ from tinytensor.symbolic.scalars import Condition, Symbolic, path
 from tinytensor.symbolic.tensors import symbols
 from tinytensor.tensor import OBJECT, Node, Op, Tensor, enable_grad, no_grad
 
+SEED = "g'"  # the gradient that arrives at the result: no input has such a name
 SAME = 1e-9  # floats nearer than this (relatively) may be two roundings of one number
 
 
@@ -191,7 +193,9 @@ def prove(fn: Callable, *inputs) -> Proof:
         print(proof)                    # proved ... at which size, under which assumptions
         assert proof                    # or a counterexample, and the rule that is wrong
 
-    ValueError if no result depends on an input; what the function itself raises is raised.
+    A tuple is always a shape: settings that are tuples belong into fn. ValueError if no result depends on an input;
+    Undecided where two numbers that are compared are equal at the sample point (there may be no derivative): choose
+    other witnesses. What the function itself raises is raised.
     """
     start = time.perf_counter()
     with _as_symbols(fn) as parameters:
@@ -343,7 +347,7 @@ class _Pass:
         for step in self.steps:
             self.differentiate(step)
             step._hooks = [partial(self.arrive, step)]
-        start = symbols("g", *y.shape) if y.ndim else None  # backward() of one number starts from 1
+        start = symbols(SEED, *y.shape) if y.ndim else None  # backward() of one number starts from 1
         self.start = np.full((), Symbolic(1)) if start is None else start._data
         self.values |= {g.expr: g.witness for g in self.start.flat}
         self.result = y if y.node is None else y.node
@@ -532,7 +536,7 @@ class _Pass:
         args, _ = self.fresh(step, requires_grad=True)
         with enable_grad():
             y = _first(step.op(*args))
-            g = symbols("g", *y.shape)
+            g = symbols(SEED, *y.shape)
             y.backward(g, retain_graph=True, create_graph=create_graph)
         known = dict(self.values)
         for a in (*(a for i, a in enumerate(args) if step.edges[i] is not None), g):
@@ -558,7 +562,7 @@ class _Pass:
         """The tape's own numbers at the sample point, without symbols on the way, beside the derivative."""
         with enable_grad():
             y = _results(self.fn(*self.args))[self.number]
-            y.backward(symbols("g", *y.shape) if y.ndim else None, retain_graph=True)
+            y.backward(symbols(SEED, *y.shape) if y.ndim else None, retain_graph=True)
         for name, leaf in self.leaves.items():
             for at in np.ndindex(leaf.shape):
                 tape = 0.0 if leaf.grad is None else Symbolic.of(leaf.grad._data[at]).witness
