@@ -514,7 +514,7 @@ class _Pass:
         """Every fused operation equals its definition, and so do its gradients by that second road."""
         done = set()
         for step in self.steps:
-            given = tuple((a.shape, a.dtype) if isinstance(a, Tensor) else repr(a) for a in step.given)
+            given = tuple(_kind(a) for a in step.given)
             if step.op.definition is None or (step.op, given) in done:
                 continue
             done.add((step.op, given))
@@ -580,6 +580,13 @@ def _results(returned) -> list[Tensor]:
     if not results:
         raise ValueError("prove: no tensor that the function returns depends on an input that has a gradient")
     return results
+
+
+def _kind(a):
+    """What makes a difference for a comparison with a definition: all but the values that are symbols."""
+    if not isinstance(a, Tensor):
+        return repr(a)
+    return a.shape, a.dtype, None if a.dtype is OBJECT else a._data.tobytes()
 
 
 def _first(result) -> Tensor:
@@ -654,12 +661,10 @@ def assumptions(run: _Pass) -> list[str]:
         else:
             lines.append(f"{len(exprs)} comparisons of {label} come out as at the sample point (.conditions has them)")
     lines += [f"held constant, since it is not on the tape: {what}" for what in run.constant]
-    found = {e.func if e.func in NAMES else e.is_Pow and e.exp.is_negative
-             for step in run.steps for f in step.formulas.values() for e in sympy.preorder_traversal(f)}  # fmt: skip
-    names = {NAMES.get(kind) for kind in found}
-    if names & {"log", "sqrt"}:
+    parts = {e for step in run.steps for f in step.formulas.values() for e in sympy.preorder_traversal(f)}
+    if any(NAMES.get(e.func) in ("log", "sqrt") for e in parts):
         lines.append("logarithms and square roots are of positive numbers")
-    if True in found:
+    if any(e.is_Pow and e.exp.is_negative for e in parts):
         lines.append("no denominator is 0")
     return lines
 
