@@ -20,7 +20,7 @@ import ast
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
@@ -68,19 +68,32 @@ def notices(check: Check) -> str:
 class Tally:
     """What became of the mistakes."""
 
-    noticed: list[str]
-    left_out: dict[str, str]
-    survivors: list[str]
+    noticed: list[tuple[str, str]] = field(default_factory=list)  # (what was planted, how it was noticed)
+    left_out: list[tuple[str, str]] = field(default_factory=list)  # (what, why)
+    survivors: list[str] = field(default_factory=list)
 
-    def evidence(self, least: int) -> Evidence:
+    def enter(self, what: str, how: str, reason: Callable[[], str] = lambda: "") -> None:
+        """One more: `how` it was noticed; if "", it is left out for a reason, if there is one, or has survived."""
+        if how:
+            self.noticed.append((what, how))
+        elif why := reason():
+            self.left_out.append((what, why))
+        else:
+            self.survivors.append(what)
+
+    def evidence(self, least: int, show: bool = False) -> Evidence:
+        """The text of a report; Refuted if there are survivors, or fewer mistakes than there should be."""
         if self.survivors:
             raise Refuted("not noticed: " + "; ".join(self.survivors), rule=self.survivors[0].partition(":")[0])
         if len(self.noticed) < least:
             raise Refuted(f"only {len(self.noticed)} mistakes were tried, of {least} that there should be")
-        lines = [f"{len(self.noticed)} mistakes, all noticed"]
-        for reason, count in Counter(self.left_out.values()).items():
+        refuted = sum(how in ("refuted", "Refuted") for _, how in self.noticed)
+        raised = len(self.noticed) - refuted
+        lines = [f"{len(self.noticed)} mistakes, all noticed: {refuted} refuted, {raised} by an error that they cause"]
+        lines += [f"    {what}: {how}" for what, how in self.noticed if show]
+        for reason, count in Counter(why for _, why in self.left_out).items():
             lines.append(f"{count} changes left out ({reason}):")
-            lines += [f"    {what}" for what, why in self.left_out.items() if why == reason]
+            lines += [f"    {what}" for what, why in self.left_out if why == reason]
         return Evidence(text="\n".join(lines))
 
 
@@ -222,7 +235,7 @@ HAND_WALKS = {  # what is wrong: (right, wrong)
     trusted=(SYMPY,),
 )
 def engine_by_hand():
-    tally = Tally([], {}, [])
+    tally = Tally()
     tries: list[tuple[str, AbstractContextManager, Check]] = []
     for what, (op, *change) in HAND_RULES.items():
         tries.append((f"{op}: {what}", planted_rule(*rule_with(op, *change)), lambda op=op: passes(op)))
@@ -235,9 +248,8 @@ def engine_by_hand():
         raise Refuted("the checker of the walk refuses the original")
     for what, plant, check in tries:
         with plant:
-            how = notices(check)
-        (tally.noticed if how else tally.survivors).append(f"{what}: {how}" if how else what)
-    return Evidence(text=tally.evidence(25).text + "\n" + "\n".join(f"    {line}" for line in tally.noticed))
+            tally.enter(what, notices(check))
+    return tally.evidence(25, show=True)
 
 
 # ------------------------------------------------------------------------------------- mistakes made mechanically
@@ -311,18 +323,13 @@ def why_not(op: str, plant: Plant, plant_error: Plant) -> str:
 def attempt(tally: Tally, what: str, op: str, plant: Plant, error: Plant, in_floats: Plant | None = None) -> None:
     """Plant one change, ask the checker, and enter what came of it; in_floats: what plants it for `numbers`."""
     with plant():
-        noticed = notices(partial(passes, op))
-    if noticed:
-        tally.noticed.append(what)
-    elif why := why_not(op, in_floats or plant, error):
-        tally.left_out[what] = why
-    else:
-        tally.survivors.append(what)
+        how = notices(partial(passes, op))
+    tally.enter(what, how, partial(why_not, op, in_floats or plant, error))
 
 
 def rules_mechanically(step: Callable[[str], int]) -> Tally:
     """Change every place of every rule, one at a time; of a file of ops/ one change in step(file) is tried."""
-    tally, number = Tally([], {}, []), Counter()
+    tally, number = Tally(), Counter()
     for name_, op in ((name_, OPS[name_]) for name_ in CALLS):
         file = module_of(op).__name__.rpartition(".")[2]
         for function in rules_of(declaration(op)):
@@ -331,7 +338,7 @@ def rules_mechanically(step: Callable[[str], int]) -> Tally:
                 if not passes(name_):
                     raise Refuted(f"{label}: the copy without a mistake is refused", rule=name_)
             if any(isinstance(node, ast.While) for node in ast.walk(function)):
-                tally.left_out[label] = "a loop that might never end"
+                tally.left_out.append((label, "a loop that might never end"))
                 continue
             for what, place, changed in code_mistakes(function):
                 number[file] += 1
@@ -375,7 +382,7 @@ KERNELS_OF = {  # kernel: (its file, an operation that launches it and has a def
 
 def kernels_mechanically(step: int) -> Tally:
     """Change every place that computes a value, one at a time, in kernels; one change in `step` is tried."""
-    tally, number = Tally([], {}, []), 0
+    tally, number = Tally(), 0
     for kernel, (file, op) in KERNELS_OF.items():
         tree, functions = kernel_source(file)
         with planted_kernel(file, tree, kernel):  # the control
@@ -454,12 +461,15 @@ class Part:
                 changed.add(x)
         return derived, changed
 
-    def same_numbers(self, other: Program) -> bool:
-        """Are the output and all gradients what they were, at random numbers, by plain loops?"""
+    def same_numbers(self, array: Array | Symbol | None, right: Expr) -> str:
+        """The reason to leave out another equation: by plain loops, at random numbers, the same comes out."""
+        if array is None:
+            return ""
         at = self.derived.point(0)
-        before, after = self.derived.run(at), other.run(at)
+        before, after = self.derived.run(at), self.derived_from(array, right)[0].run(at)
         seen = [self.output, *(d(x) for x in self.forward.parameters)]
-        return all(np.allclose(np.asarray(before[x], float), np.asarray(after[x], float), rtol=1e-9) for x in seen)
+        same = all(np.allclose(np.asarray(before[x], float), np.asarray(after[x], float), rtol=1e-9) for x in seen)
+        return "same numbers" if same else ""
 
     def adjoints_of(self, forward: Program, arrays: set) -> dict[Array | Symbol, Expr]:
         """The adjoints of these names, as eq17 derives them, from other equations."""
@@ -555,16 +565,15 @@ def formulas_by_hand() -> Iterator[tuple[str, Check]]:
     trusted=(SYMPY, INDEX),
 )
 def formulas_chosen():
-    tally = Tally([], {}, [])
+    tally = Tally()
     for what, check in formulas_by_hand():
-        how = notices(check)
-        (tally.noticed if how else tally.survivors).append(f"{what}: {how}" if how else what)
-    return Evidence(text=tally.evidence(25).text + "\n" + "\n".join(f"    {line}" for line in tally.noticed))
+        tally.enter(what, notices(check))
+    return tally.evidence(25, show=True)
 
 
 def formulas_mechanically(step: int) -> Tally:
     """Change every place of every closed form, of every line of the adjoints, and of every equation, one at a time."""
-    tally, number = Tally([], {}, []), 0
+    tally, number = Tally(), 0
     for part in parts():
         eq17.check(part.derived, part.closed)  # the control
         tries = [("closed form", e, c.form, partial(part.with_closed, e), None) for e, c in part.closed.items()]
@@ -577,13 +586,8 @@ def formulas_mechanically(step: int) -> Tally:
                 number += 1
                 if number % step:
                     continue
-                told = f"{kind} of {text(left)}: {what}"
-                if notices(partial(check, changed)):
-                    tally.noticed.append(told)
-                elif equation is not None and part.same_numbers(part.derived_from(equation, changed)[0]):
-                    tally.left_out[told] = "same numbers"
-                else:
-                    tally.survivors.append(told)
+                is_same = partial(part.same_numbers, equation, changed)
+                tally.enter(f"{kind} of {text(left)}: {what}", notices(partial(check, changed)), is_same)
     return tally
 
 

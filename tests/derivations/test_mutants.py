@@ -103,7 +103,7 @@ def test_a_mistake_that_fits_nowhere_any_more_is_noticed():
 
 
 def attempted(name: str, function: str, change: str) -> mutants.Tally:
-    tally, op = mutants.Tally([], {}, []), OPS[name]
+    tally, op = mutants.Tally(), OPS[name]
     rule = next(f for f in planting.rules_of(planting.declaration(op)) if f.name == function)
     place, new = next((place, new) for what, place, new in planting.code_mistakes(rule) if what == change)
     error = partial(planting.planted_rule, op, planting.unreached(rule, place))
@@ -112,15 +112,15 @@ def attempted(name: str, function: str, change: str) -> mutants.Tally:
 
 
 def test_noticed():
-    assert attempted("mul", "grad_a", "g * b  ->  g").noticed == ["it"]
+    assert attempted("mul", "grad_a", "g * b  ->  g").noticed == [("it", "refuted")]
 
 
 def test_left_out_with_a_reason(monkeypatch):
-    assert attempted("relu", "grad_x", "y  ->  x").left_out == {"it": "same numbers"}
-    assert attempted("maximum", "grad_a", "g / 2  ->  g").left_out == {"it": "at ties only"}
-    assert attempted("power", "grad_a", "g * 0  ->  g").noticed == ["it"]
+    assert attempted("relu", "grad_x", "y  ->  x").left_out == [("it", "same numbers")]
+    assert attempted("maximum", "grad_a", "g / 2  ->  g").left_out == [("it", "at ties only")]
+    assert attempted("power", "grad_a", "g * 0  ->  g").noticed == [("it", "refuted")]
     monkeypatch.setitem(CALLS, "power", CALLS["power"][:1])  # without the calls in which the exponent is a number
-    assert attempted("power", "grad_a", "g * 0  ->  g").left_out == {"it": "never reached"}
+    assert attempted("power", "grad_a", "g * 0  ->  g").left_out == [("it", "never reached")]
 
 
 def test_a_survivor_fails_and_is_named(monkeypatch):
@@ -143,7 +143,7 @@ def test_a_lenient_checker_leaves_survivors(monkeypatch):
 
 def test_too_few_mistakes_fail():
     with pytest.raises(Refuted, match="only 1 mistakes"):
-        mutants.Tally(["it"], {}, []).evidence(25)
+        mutants.Tally([("it", "refuted")]).evidence(25)
 
 
 @pytest.mark.parametrize("name", ["engine_by_hand", "formulas_chosen"])
