@@ -13,7 +13,7 @@ from tinytensor import Generator, Tensor, log_softmax, no_grad, tensor
 
 from .generate import check_sampling, choose
 from .pairs import pad, width_for
-from .transformer import BEGIN, PAD, STOP, Transformer
+from .transformer import BEGIN, STOP, Transformer
 
 
 def translate(
@@ -64,7 +64,7 @@ def translate(
 
 
 def _word_by_word(model, inputs: Tensor, limit: int, cache: bool, *how) -> list[list[int]]:
-    """Sentences side by side; one that has ended waits for the others."""
+    """Sentences side by side; one that has ended goes on until the others have, for nothing."""
     encoded, mask = model.encode(inputs)
     B = inputs.shape[0]
     outputs = np.full((B, 1), BEGIN, dtype=np.int64)
@@ -73,17 +73,16 @@ def _word_by_word(model, inputs: Tensor, limit: int, cache: bool, *how) -> list[
         new = outputs[:, -1:] if cache else outputs
         logits = model.decode(tensor(new), encoded, mask, known)[:, -1]  # (B, n_vol)
         if how[0] == 0:
-            words = logits.argmax(-1).numpy().copy()
+            words = logits.argmax(-1).numpy()
         else:
             words = np.array([choose(logits[i], *how) for i in range(B)])
-        words[ended] = PAD
         ended |= words == STOP
         outputs = np.concatenate([outputs, words[:, None]], axis=1)
     return [_until_stop(row[1:].tolist()) for row in outputs]
 
 
 def _until_stop(words: list[int]) -> list[int]:
-    return words[: words.index(STOP)] if STOP in words else [word for word in words if word != PAD]
+    return words[: words.index(STOP)] if STOP in words else words
 
 
 def _literal(model: Transformer, inputs: Tensor, limit: int) -> list[int]:
