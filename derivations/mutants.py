@@ -35,6 +35,7 @@ from derivations.planting import (
     code_mistakes,
     declaration,
     formula_mistakes,
+    interpreted,
     kernel_source,
     kernel_with,
     module_of,
@@ -307,24 +308,25 @@ def _equal(p: np.ndarray, q: np.ndarray) -> bool:
 def why_not(op: str, plant: Plant, plant_error: Plant) -> str:
     """The reason to leave out a change that is not noticed; "" if there is none.
 
-    plant, plant_error: what puts the change in its place, for floats, and what puts an error there.
+    plant, plant_error: what puts the change in its place, and what puts an error there.
     """
     with plant_error():
         if not notices(lambda: passes(op)):
             return "never reached"
-    before = {ties: numbers(op, ties) for ties in (False, True)}
-    with plant():
-        after = {ties: numbers(op, ties) for ties in (False, True)}
+    with interpreted():
+        before = {ties: numbers(op, ties) for ties in (False, True)}
+        with plant():
+            after = {ties: numbers(op, ties) for ties in (False, True)}
     if not same(before[False], after[False]):
         return ""
     return "same numbers" if same(before[True], after[True]) else "at ties only"
 
 
-def attempt(tally: Tally, what: str, op: str, plant: Plant, error: Plant, in_floats: Plant | None = None) -> None:
-    """Plant one change, ask the checker, and enter what came of it; in_floats: what plants it for `numbers`."""
+def attempt(tally: Tally, what: str, op: str, plant: Plant, error: Plant) -> None:
+    """Plant one change, ask the checker, and enter what came of it."""
     with plant():
         how = notices(partial(passes, op))
-    tally.enter(what, how, partial(why_not, op, in_floats or plant, error))
+    tally.enter(what, how, partial(why_not, op, plant, error))
 
 
 def rules_mechanically(step: Callable[[str], int]) -> Tally:
@@ -391,15 +393,8 @@ def kernels_mechanically(step: int) -> Tally:
         for what, place, changed in code_mistakes(functions[kernel], values_only=True):
             number += 1
             if number % step == 0:
-                source, error = (with_function(tree, f) for f in (changed, unreached(functions[kernel], place)))
-                attempt(
-                    tally,
-                    f"{kernel}: {what}",
-                    op,
-                    partial(planted_kernel, file, source, kernel),
-                    partial(planted_kernel, file, error, kernel),
-                    partial(planted_kernel, file, source, kernel, interpreted=True),
-                )
+                trees = (with_function(tree, f) for f in (changed, unreached(functions[kernel], place)))
+                attempt(tally, f"{kernel}: {what}", op, *(partial(planted_kernel, file, t, kernel) for t in trees))
     return tally
 
 

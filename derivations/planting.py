@@ -17,7 +17,7 @@ import numpy as np
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Rational, S, Sum
 
 from derivations.index import Size, normal, top
-from tinytensor.kernels.kernel import Elementwise, Kernel
+from tinytensor.kernels.kernel import Elementwise, Kernel, Loop
 from tinytensor.symbolic.lift import rebind
 from tinytensor.tensor import OPS, Op, Tensor
 
@@ -154,28 +154,30 @@ def planted_rule(op: Op, function: ast.FunctionDef) -> Iterator[None]:
 
 
 @contextmanager
-def planted_kernel(file: str, source: str | ast.Module, name: str, interpreted: bool = False) -> Iterator[None]:
-    """The kernel of this name out of another source of its file; interpreted: as plain Python, for floats."""
+def planted_kernel(file: str, source: str | ast.Module, name: str) -> Iterator[None]:
+    """The kernel of this name out of another source of its file."""
     module = sys.modules[f"tinytensor.kernels.{file}"]
     scope = {"__name__": "planted", "__file__": module.__file__}  # by this name it is not put into the table
     exec(compile(source, module.__file__, "exec"), scope)
-    with patch.object(module, name, Interpreted(scope[name]) if interpreted else scope[name]):
+    with patch.object(module, name, scope[name]):
         yield
 
 
-class Interpreted:
-    """A kernel as plain Python."""
+@contextmanager
+def interpreted() -> Iterator[None]:
+    """Kernels run as plain Python for a while: nothing has to be compiled for a few floats."""
 
-    def __init__(self, kernel: Kernel):
-        self.is_formula = isinstance(kernel, Elementwise)
-        self.source = rebind(kernel.py_func, lambda code, name, value: value)
-
-    def __call__(self, *args):
+    def call(kernel: Kernel, *args) -> None:
+        source = rebind(kernel.py_func, lambda code, name, value: value)
         with np.errstate(all="ignore"):
-            if self.is_formula:
-                args[-1][...] = np.vectorize(self.source, otypes=[float])(*args[:-1])
+            if isinstance(kernel, Elementwise):
+                for at, values in zip(np.ndindex(args[-1].shape), np.broadcast(*args), strict=True):
+                    args[-1][at] = source(*values[:-1])
             else:
-                self.source(*args)
+                source(*args)
+
+    with patch.object(Elementwise, "__call__", call), patch.object(Loop, "__call__", call):
+        yield
 
 
 def kernel_source(file: str) -> tuple[ast.Module, dict[str, ast.FunctionDef]]:

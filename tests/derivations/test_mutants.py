@@ -3,6 +3,7 @@
 import ast
 from functools import partial
 
+import numpy as np
 import pytest
 from sympy import Rational
 
@@ -92,6 +93,15 @@ def test_a_walk_is_planted_and_taken_out():
     with planting.planted_walk(*mutants.HAND_WALKS["overwritten where gradients meet"]):
         assert Tensor.backward is not tape.backward
     assert Tensor.backward is tape.backward
+
+
+@pytest.mark.parametrize("name", ["maximum", "softmax"])
+def test_interpreted_kernels_give_what_compiled_ones_give(name):
+    compiled = mutants.numbers(name, ties=True)
+    with planting.interpreted():
+        assert mutants.same(mutants.numbers(name, ties=True), compiled)
+    assert not mutants.same(mutants.numbers(name, ties=False), compiled)
+    assert any(isinstance(found, np.ndarray) for found in compiled)
 
 
 def test_a_mistake_that_fits_nowhere_any_more_is_noticed():
