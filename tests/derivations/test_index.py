@@ -200,6 +200,14 @@ def test_trap_a_delta_becomes_a_case_distinction():
     assert Eq(normal(total(delta(i, j), i)), 1)
 
 
+def test_trap_simplify_lets_a_bound_index_out():
+    delta_within = KroneckerDelta(y, z, (1, D))
+    wrong = sympy.simplify(-Sum(Piecewise((delta_within, x[y] > 0), (0, True)), (y, 1, D)))
+    assert y in wrong.free_symbols  # the sum bound it (issue 27359)
+    ours = normal(-total(delta(i, j) * step(a[i]), i))
+    assert ours == -step(a[j]) and free(ours) == {j}
+
+
 def test_trap_derivatives_by_a_matrix():
     size = Symbol("N", integer=True, positive=True)
     w, A, B = MatrixSymbol("w", size, 1), MatrixSymbol("A", size, size), MatrixSymbol("B", size, size)
