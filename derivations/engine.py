@@ -1,4 +1,4 @@
-"""The gradients of the engine that ships are derivatives: every rule, every fused operation, the model of document 003.
+"""The gradients of the engine that ships are derivatives: every rule, every fused operation, the models.
 
 Nothing here is a copy. `tinytensor.symbolic.prove` runs the engine's own operations, rules, kernels (their Python
 source) and `backward()` on symbols, and compares every gradient with SymPy's derivative of what the forward computed.
@@ -9,13 +9,14 @@ The table CALLS is the one table of symbolic calls of operations; the tests go b
 
 import inspect
 import math
+from collections.abc import Callable
 from fractions import Fraction
 
 import sympy
 
 import tinytensor as tt
 from derivations.claims import NUMBA, SYMPY, Evidence, Refuted, claim
-from models.decoder import Config, Decoder
+from models import decoder, transformer
 from tinytensor import nn
 from tinytensor.symbolic import Proof, latex, prove, symbols
 from tinytensor.symbolic.scalars import reading
@@ -240,38 +241,32 @@ def definitions():
     return Evidence(latex=closed_form("softmax", (symbols("x", 2),)), text=f"compared: {', '.join(fused)}")
 
 
-# ---------------------------------------------------------------------------------------------- document 003's model
-
-# No two sizes are equal, so that no transposition can hide; token 1 stands twice, and the last place is padding.
-SIZES = Config(D=4, H=2, F=5, L=1, V=6, C=3, eps=EPS)
-TEXT, TARGETS = tt.tensor([[1, 4, 1]]), tt.tensor([[4, 1, -100]])
+# ------------------------------------------------------------------------------------------------------ the models
 
 
 class Loss(nn.Module):
-    """The loss of eqs. (13) to (16) alone: what training differentiates."""
+    """The loss of a model alone, which is its second result: what training differentiates."""
 
-    def __init__(self, config: Config):
+    def __init__(self, model: nn.Module):
         super().__init__()
-        self.model = Decoder(config)
+        self.model = model
 
     def forward(self, tokens, targets):
         return self.model(tokens, targets)[1]
 
 
-def prove_model(config: Config) -> Proof:
+def prove_model(model: nn.Module, tokens: Tensor, targets: Tensor) -> Proof:
     """Every entry of every gradient of the loss, over all parameters as symbols."""
     with reading(ROUNDED):
-        return require(prove(Loss(config), TEXT, TARGETS))
+        return require(prove(Loss(model), tokens, targets))
 
 
-def declare_model(statement: str, source: str, config: Config) -> None:
-    c = config
-
+def declare_model(statement: str, source: str, size: str, make: Callable[[], nn.Module], *inputs: Tensor) -> None:
     @claim(
         "engine",
         statement,
         kind="proof",
-        size=f"C={c.C}, D={c.D}, F={c.F}, V={c.V}, H={c.H}, L={c.L}, any eps; a token twice, one place padded",
+        size=f"{size}, any eps; a token twice, one place padded",
         assumptions=(
             "the signs before the ReLU and the order of logits and scores are those of the sample point",
             "eps is such that no denominator is 0",
@@ -280,7 +275,7 @@ def declare_model(statement: str, source: str, config: Config) -> None:
         trusted=TRUSTED,
     )
     def gradients():
-        proof = prove_model(config)
+        proof = prove_model(make(), *inputs)
         signs = [line for line in proof.assumptions if "max(0" in line]
         if not signs or not all({"+", "-"} <= set(line) for line in signs):
             raise Refuted(f"the sample point has ReLUs of one sign only, so that rules were not tried: {signs}")
@@ -288,15 +283,37 @@ def declare_model(statement: str, source: str, config: Config) -> None:
         return Evidence(text="\n".join([*lines, "for all values at which", *(f"    {a}" for a in proof.assumptions)]))
 
 
-declare_model(
+# No two sizes are equal, so that no transposition can hide; token 1 stands twice, and the last place is padding.
+SIZES = decoder.Config(D=4, H=2, F=5, L=1, V=6, C=3, eps=EPS)
+TEXT = tt.tensor([[1, 4, 1]]), tt.tensor([[4, 1, -100]])
+
+
+def declare_decoder(statement: str, source: str, config: decoder.Config) -> None:
+    size = ", ".join(f"{name} = {getattr(config, name)}" for name in "CDFVHL")
+    declare_model(statement, source, size, lambda: decoder.Decoder(config), *TEXT)
+
+
+declare_decoder(
     "document 003, one layer: backward() gives the derivative of the loss by every entry of E, P, Q, K, V, W, F, b, G, "
     "c and O",
     "003 eqs. (1)-(17)",
     SIZES,
 )
-declare_model(
+declare_decoder(
     'the same where eq. (9) adds to Z as it was before the norm ("pre-norm")',
     "003 eqs. (1), (9)",
     SIZES.replace(residual="pre-norm"),
 )
-declare_model("the same for two layers", "003 eqs. (1)-(17)", SIZES.replace(L=2, residual="once"))
+declare_decoder("the same for two layers", "003 eqs. (1)-(17)", SIZES.replace(L=2, residual="once"))
+
+STACKS = transformer.Config(N=1, d_model=4, h=2, d_k=1, d_v=3, d_ff=5, n_vol=6, n_max=3, bias=True, eps=EPS)
+SENTENCES = tt.tensor([[4, 4, transformer.PAD]]), tt.tensor([[4, 3]])
+
+declare_model(
+    "documents 000 and 004, one stack of encoder and decoder: backward() gives the derivative of the loss by every "
+    "entry of every weight, through both attentions of the decoder",
+    "000, 004",
+    "N = 1, d_model = 4, h = 2, d_k = 1, d_v = 3, d_ff = 5, n_vol = 6, 3 words to 2",
+    lambda: transformer.Transformer(STACKS),
+    *SENTENCES,
+)
