@@ -155,9 +155,7 @@ def test_another_file_is_not_gone_on_with(capsys, file, tmp_path):
 # ------------------------------------------------------------------------------------------------------ the data
 
 
-SOME = (
-    "je suis\ti am\ntu es ici\tyou are here\nil est là et elle est ici\the is there and she is here\nelle est\tshe is\n"
-)
+SOME = "je suis\ti am\ntu es ici\tyou are here\nil est là et elle ici\the is there and she here\nelle est\tshe is\n"
 
 
 def task_of(path, content=SOME, n_max=64, n_vol=None, note=lambda note: None, **reading):
@@ -170,6 +168,8 @@ def task_of(path, content=SOME, n_max=64, n_vol=None, note=lambda note: None, **
 
 def test_pairs_that_are_too_long_are_told_with_their_lines_and_left_out(tmp_path):
     notes = []
+    task_of(tmp_path, n_max=7, note=notes.append)  # six words and STOP just fit
+    assert notes == []
     task = task_of(tmp_path, n_max=5, note=notes.append)
     kept = [pair.line for part in task.parts.values() for pair in part]
     assert sorted(kept) == [1, 2, 4]
@@ -374,7 +374,8 @@ def test_hit_ratio_and_ndcg_by_hand():
     assert ndcg(np.array([1.0])) == hit_ratio(np.array([1.0])) == 1
 
 
-CHOICES = {"u": "a b a b c d", "v": "a b c a c", "w": "b c a b a", "x": "d d d"}  # x has too few to leave two out
+# the last two of each are left out; x has too few
+CHOICES = {"u": "a b a b c d", "v": "a b c a c", "w": "b c a b a", "z": "c e d d", "x": "d d d"}
 
 
 def table(choices, when=str):
@@ -392,15 +393,15 @@ def recommender(file, **sizes):
 
 
 def test_popularity_and_the_markov_chain_by_hand(tmp_path):
-    """Trained on a b a b, a b c and b c a: a and b four times, c twice, d never; after a came b three times, after b
-    came c twice and a once, after c came a. The last item but one of the users: c, a, b; the last one: d, c, a."""
+    """Trained on a b a b, a b c, b c a and c e. a and b came four times, c three times, e once, d never; after a came b
+    (three times), after b came c (twice) and a, after c came a and e. Asked for what follows c, a, b and d."""
     task = recommender(write(tmp_path / "c.csv", table(CHOICES)))
-    assert task.tokenizer.tokens[2:] == ["a", "b", "c", "d"] and len(task.rows) == 3
+    assert task.tokenizer.tokens[2:] == ["a", "b", "c", "d", "e"] and len(task.rows) == 4
     tinytensor.manual_seed(0)
     model = Decoder(task.config)
     found = task.ranks(model)
-    assert found["popularity"].tolist() == [4, 3, 1.5]
-    assert found["Markov chain"].tolist() == [4, 3, 2]
+    assert found["popularity"].tolist() == [5, 3, 1.5, 5]
+    assert found["Markov chain"].tolist() == [5, 3, 2, 5]
     for row, place in zip(task.rows, found["this model"], strict=True):  # each user alone
         logits = model.eval()(tensor([row[:-1]]))[0].detach().numpy()[0, -1:]
         assert place == rank(logits, [row[-1]])[0]
