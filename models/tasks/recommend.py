@@ -30,7 +30,7 @@ class RecommendTask(Task):
     Config, Model, default = Config, Decoder, "recommend"
     CONFIGS = {"recommend": Config(D=64, H=4, F=128, C=32, residual="pre-norm", final_norm=True, dropout=0.2)}
     examples = "sequences"
-    chosen_by_data = ("V",)
+    chosen_by_data = ("V", "causal")  # who may look at the next item does not learn to name it
 
     def __init__(self, config, tokenizer, file):
         super().__init__(config, tokenizer, file)
@@ -38,6 +38,7 @@ class RecommendTask(Task):
         sequences = _sequences(file, silent).values()
         rows = [[number.get(item, tokenizer.unknown) for item in chosen] for chosen in sequences]
         self.rows = [row for row in rows if len(row) >= 4]  # two to learn from, two that are left out
+        self.too_short = len(rows) - len(self.rows)
         parts = [row[i : i + C + 1] for row in (r[:-2] for r in self.rows) for i in range(0, len(row) - 1, C)]
         self.windows = [(part[:-1], part[1:]) for part in parts]
         if not self.windows:
@@ -81,7 +82,8 @@ class RecommendTask(Task):
 
     def describe(self):
         counts = f"{len(self.rows):,} users, {self.config.V - 2:,} items, {sum(map(len, self.rows)):,} choices"
-        return [f"sequences: {self.file or 'generated'}: {counts}"]
+        left_out = f"; users left out, with fewer than four: {self.too_short:,}" if self.too_short else ""
+        return [f"sequences: {self.file or 'generated'}: {counts}{left_out}"]
 
     def finish(self, model, folder, rows, seed):
         """HR@10 and NDCG@10 of the items left out, beside popularity and a Markov chain."""

@@ -343,7 +343,7 @@ def test_info_of_a_translator(capsys, trained):
     ("task", "there", "absent"),
     [
         ("translate", "--pairs --columns --d-model --d-ff --label-smoothing", "--text --sequences --D --layer-lr --F"),
-        ("recommend", "--sequences --D --layer-lr", "--text --pairs --d-model --V --n-vol --tokenizer"),
+        ("recommend", "--sequences --D --layer-lr", "--text --pairs --d-model --V --n-vol --tokenizer --causal"),
         ("text", "--text --D --V --tokenizer", "--pairs --sequences --d-model"),
     ],
 )
@@ -397,6 +397,7 @@ def test_popularity_and_the_markov_chain_by_hand(tmp_path):
     (three times), after b came c (twice) and a, after c came a and e. Asked for what follows c, a, b and d."""
     task = recommender(write(tmp_path / "c.csv", table(CHOICES)))
     assert task.tokenizer.tokens[2:] == ["a", "b", "c", "d", "e"] and len(task.rows) == 4
+    assert task.describe()[0].endswith("4 users, 5 items, 20 choices; users left out, with fewer than four: 1")
     tinytensor.manual_seed(0)
     model = Decoder(task.config)
     found = task.ranks(model)
