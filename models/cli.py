@@ -272,8 +272,12 @@ def _translate(options) -> int:
     how["generator"] = tinytensor.Generator().manual_seed(given.get("seed", 0))
     with _refusing():  # the standard input may not be text
         sentences = [pairs.tidy(s) for s in given.get("sentences") or sys.stdin.read().splitlines()]
+    if not sentences:
+        raise UsageError("no sentence was given, and the standard input is empty: there is nothing to translate")
     if "attention" in given and len(sentences) != 1:
         raise UsageError(f"--attention draws one sentence, but {len(sentences)} were given")
+    if "attention" in given and given["attention"].is_dir():
+        raise UsageError(f"--attention {given['attention']} is a folder; name a file for the picture")
     _set_threads(options)
     _, model, state = _loaded(given.get("checkpoint"), "translate")
     tokenizer = tokenizer_from_dict(state["tokenizer"])

@@ -264,6 +264,8 @@ def test_it_reads_the_standard_input(capsys, monkeypatch, trained):
     assert translated(capsys, trained[0]) == ["I am in Paris.", "You are late."]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Je suis l\xe0.\n"), encoding="utf-8"))
     assert "can't decode byte 0xe0" in refused(capsys, "translate", "--checkpoint", trained[0])
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    assert refused(capsys, "translate", "--checkpoint", trained[0]).startswith("no sentence was given")
 
 
 def test_a_seed_repeats_a_translation(capsys, trained):
@@ -301,6 +303,7 @@ def test_the_attention_is_drawn(capsys, monkeypatch, trained, tmp_path):
         (["Je", "Tu", "--attention", "a.png"], "--attention draws one sentence, but 2 were given"),
         (["Je", "--attention", "/nowhere/at/all.png"], "[Errno 2] No such file or directory: '/nowhere/at/all.png'"),
         (["Je", "--attention", "a.xyz"], "Format 'xyz' is not supported"),
+        (["Je", "--attention", "."], "--attention . is a folder"),
         (["Je", "--threads", "0"], "--threads 0: 1 or more is needed"),
     ],
 )
