@@ -1,6 +1,7 @@
 """The tasks from end to end: a translator of a user's own pairs, a recommender, and the commands that use them."""
 
 import csv
+import importlib.util
 import io
 import math
 import re
@@ -214,6 +215,13 @@ def test_runs_that_cannot_be(capsys, file, tmp_path, arguments, sentence):
     error = capsys.readouterr().err.splitlines()  # notes about lines may come before it
     assert code == 2 and sentence in error[-1], error
     assert not (tmp_path / "run").exists()
+
+
+def test_what_scores_the_translations_is_asked_for_before_the_training(capsys, monkeypatch, file):
+    real = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "sacrebleu" else real(name))
+    found = refused(capsys, "train", "--task", "translate", "--pairs", file)
+    assert found == "train needs sacrebleu: pip install -e '.[train]'"
 
 
 def test_scores_with_several_references():
