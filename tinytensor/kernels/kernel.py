@@ -23,6 +23,8 @@ from numba import config
 from numba.core import types
 from numba.np.numpy_support import from_dtype
 
+from tinytensor.kernels.build import Builder
+
 # Never fastmath=True: it lets LLVM assume that there are no NaNs, and isnan(nan) becomes False.
 # "reassoc" lets a sum along a row be vectorised. It stays off where the bits of one row of the
 # result must not depend on how rows are blocked (matmul, linear).
@@ -30,6 +32,7 @@ FAST = frozenset({"contract", "reassoc", "nsz"})
 EXACT_ORDER = frozenset({"contract", "nsz"})
 
 KERNELS: dict[str, "Kernel"] = {}
+_builder = Builder()
 
 SMALL = 1024  # where no array has more elements, waking a second thread costs more than it saves
 
@@ -199,6 +202,7 @@ class Loop(Kernel):
             if signature in self.dispatcher.overloads:
                 return False
             _announce()
+            self._build_elsewhere(signature)
             self.dispatcher.disable_compile(False)
             try:
                 self.dispatcher.compile(signature)
@@ -206,6 +210,17 @@ class Loop(Kernel):
                 self.dispatcher.disable_compile(bool(self.dispatcher.overloads))
             self.built = True
         return True
+
+    def _build_elsewhere(self, signature: tuple) -> None:
+        """Put the build into the cache if it is not there, by a process that will not run it (see build.py)."""
+        if KERNELS.get(self.name) is not self or _builder.gave_up:
+            return  # a user's kernel may stand where no other process can find it
+        if self._cached(signature) is None:
+            _builder.build(self.name, signature)
+            _builder.gave_up |= self._cached(signature) is None  # the two have no folder in common
+
+    def _cached(self, signature: tuple):
+        return self.dispatcher._cache.load_overload(signature, self.dispatcher.targetctx)
 
 
 def _threads_exclude_each_other() -> bool:
