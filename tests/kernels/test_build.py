@@ -1,5 +1,6 @@
 """Kernels are compiled by another process: the run that compiles computes what every later run computes."""
 
+import json
 import os
 import subprocess
 import sys
@@ -7,9 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from numba.core import types
 
 from tinytensor.kernels import kernel as module
-from tinytensor.kernels.build import Builder
+from tinytensor.kernels.build import Builder, _told, _type
 from tinytensor.kernels.softmax import softmax
 
 ROOT = Path(__file__).parents[2]
@@ -53,9 +55,23 @@ def test_without_the_other_process_a_kernel_is_compiled_here(tmp_path):
     np.testing.assert_allclose(y.sum(-1), 1, rtol=1e-6)
 
 
+def test_signatures_survive_the_way_to_the_other_process():
+    arrays = [types.Array(t, n, layout) for t in (types.float32, types.boolean) for n in (1, 4) for layout in "CA"]
+    for t in (*arrays, types.int64, types.float32, types.float64, types.boolean):
+        assert _type(json.loads(json.dumps(_told(t)))) == t
+
+
+@pytest.mark.skipif(module.config.DISABLE_JIT, reason="nothing is compiled")
+def test_what_cannot_be_compiled_does_not_end_it():
+    builder = Builder()
+    assert builder.build("softmax", (types.int64, types.int64)) is False
+    assert builder.build("softmax", (types.Array(types.float64, 2, "C"),) * 2) is True
+    builder.close()
+
+
 def test_a_process_that_ends_is_no_harm(monkeypatch):
     def start():
-        return subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        return subprocess.Popen([sys.executable, "-c", ""], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
 
     builder = Builder()
     monkeypatch.setattr(builder, "_start", start)

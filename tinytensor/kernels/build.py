@@ -8,25 +8,37 @@ the first may be slower. So kernels are compiled by a process that runs none of 
 
 import atexit
 import contextlib
+import json
 import os
-import pickle
 import subprocess
 import sys
+
+from numba.core import types
 
 _SERVE = "from tinytensor.kernels import build, kernel; build.serve(kernel.KERNELS)"
 
 
 def serve(kernels: dict) -> None:
-    """In the other process: compile what is asked for, until nobody asks."""
-    answers, sys.stdout = sys.stdout.buffer, sys.stderr  # nothing else may be written between the answers
-    while True:
+    """In the other process: compile what is asked for, a line each, until nobody asks."""
+    answers, sys.stdout = sys.stdout, sys.stderr  # nothing else may be written between the answers
+    for line in sys.stdin:
+        name, signature = json.loads(line)
         try:
-            name, signature = pickle.load(sys.stdin.buffer)
-        except EOFError:
-            return
-        kernels[name].dispatcher.compile(signature)
-        pickle.dump(name, answers)
-        answers.flush()
+            kernels[name].dispatcher.compile(tuple(_type(told) for told in signature))
+        except Exception:  # whatever it is: the process that asks will meet it too, and show it
+            name = ""
+        print(name, file=answers, flush=True)
+
+
+def _told(t: types.Type) -> list:
+    """A type of an argument, in JSON: of a number its name; of an array that of its elements, dimensions, layout."""
+    return [t.dtype.name, t.ndim, t.layout] if isinstance(t, types.Array) else [t.name]
+
+
+def _type(told: list) -> types.Type:
+    """The inverse of `_told`."""
+    number = types.boolean if told[0] == "bool" else getattr(types, told[0])
+    return types.Array(number, *told[1:]) if len(told) > 1 else number
 
 
 class Builder:
@@ -34,6 +46,7 @@ class Builder:
 
     def __init__(self):
         self.process: subprocess.Popen | None = None
+        self.owner = 0  # the process that started it
         self.gave_up = False
 
     def build(self, name: str, signature: tuple) -> bool:
@@ -41,19 +54,19 @@ class Builder:
         if self.gave_up:
             return False
         try:
-            if self.process is None:
-                self.process = self._start()
+            if self.process is None or self.owner != os.getpid():  # a fork has an own one
+                self.process, self.owner = self._start(), os.getpid()
                 atexit.register(self.close)
-            pickle.dump((name, signature), self.process.stdin)
-            self.process.stdin.flush()
-            return pickle.load(self.process.stdout) == name
-        except (OSError, EOFError, pickle.PickleError):  # no processes here, or it ended: then compile in this one
-            self.gave_up = True
-            return False
+            print(json.dumps([name, [_told(t) for t in signature]]), file=self.process.stdin, flush=True)
+            answer = self.process.stdout.readline()
+        except OSError:  # no processes here, or it ended: then compile in this one
+            answer = ""
+        self.gave_up = not answer
+        return answer == f"{name}\n"
 
     def close(self) -> None:
         """Let the other process end."""
-        if self.process is not None:
+        if self.process is not None and self.owner == os.getpid():
             with contextlib.suppress(OSError):
                 self.process.stdin.close()
             self.process.wait()
@@ -68,6 +81,7 @@ class Builder:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            text=True,
             env=os.environ | {"PYTHONPATH": path},
             start_new_session=True,  # Ctrl-C is for the program; this process ends when its input does
         )

@@ -215,9 +215,8 @@ class Loop(Kernel):
         """Put the build into the cache if it is not there, by a process that will not run it (see build.py)."""
         if KERNELS.get(self.name) is not self or _builder.gave_up:
             return  # a user's kernel may stand where no other process can find it
-        if self._cached(signature) is None:
-            _builder.build(self.name, signature)
-            _builder.gave_up |= self._cached(signature) is None  # the two have no folder in common
+        if self._cached(signature) is None and _builder.build(self.name, signature):
+            _builder.gave_up = self._cached(signature) is None  # the two have no folder in common
 
     def _cached(self, signature: tuple):
         return self.dispatcher._cache.load_overload(signature, self.dispatcher.targetctx)
