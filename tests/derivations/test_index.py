@@ -203,7 +203,7 @@ def test_trap_a_delta_becomes_a_case_distinction():
 def test_trap_simplify_lets_a_bound_index_out():
     delta_within = KroneckerDelta(y, z, (1, D))
     wrong = sympy.simplify(-Sum(Piecewise((delta_within, x[y] > 0), (0, True)), (y, 1, D)))
-    assert y in wrong.free_symbols  # the sum bound it (issue 27359)
+    assert y in wrong.free_symbols  # the sum bound it (SymPy issue 27359)
     ours = normal(-total(delta(i, j) * step(a[i]), i))
     assert ours == -step(a[j]) and free(ours) == {j}
 
