@@ -7,9 +7,11 @@ follows. `literal` does it that way, to be looked at. With the mask no earlier r
 keys and values can be kept: those of the output grow by a row a word, those of the input are computed once.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
-from tinytensor import Generator, Tensor, log_softmax, no_grad, tensor
+from tinytensor import Generator, Tensor, log_softmax, nn, no_grad, tensor
 
 from .generate import check_sampling, choose
 from .pairs import pad, width_for
@@ -147,36 +149,37 @@ def beam_search(
 def cross_attention(model: Transformer, source: list[int], output: list[int]) -> np.ndarray:
     """How each word of an output, STOP included, attends to the source: (N, h, n_output + 1, n_input)."""
     seen = []
-    hooks = [
-        stack.attention.register_forward_hook(lambda module, given, _: seen.append(module.weights(*given[:3])))
-        for stack in model.decoder
-    ]
-    _run(model, source, output)
-    for hook in hooks:
-        hook.remove()
+
+    def look(module, given, _):
+        seen.append(module.weights(*given[:3]))
+
+    _run(model, source, output, [(stack.attention, look) for stack in model.decoder])
     return np.concatenate([weights.numpy() for weights in seen])
 
 
 def residual_stream(model: Transformer, source: list[int], output: list[int]) -> list[tuple[str, Tensor, Tensor]]:
     """(name of the sublayer, the stream before it, the stream after it), in order, (n, d_model) each (002)."""
-    seen, hooks = [], []
+    seen, looks = [], []
     for name, module in model.named_modules():
         if name.rpartition(".")[2].startswith("add_"):
 
             def look(module, given, after, name=name):
                 seen.append((name.replace("add_", ""), given[0][0], after[0]))
 
-            hooks.append(module.register_forward_hook(look))
-    _run(model, source, output)
-    for hook in hooks:
-        hook.remove()
+            looks.append((module, look))
+    _run(model, source, output, looks)
     return seen
 
 
-def _run(model: Transformer, source: list[int], output: list[int]) -> None:
-    """The model over one sentence and the beginnings of its translation."""
+def _run(model: Transformer, source: list[int], output: list[int], looks: list[tuple[nn.Module, Callable]]) -> None:
+    """The model over one sentence and the beginnings of its translation; `looks` are hooks for modules meanwhile."""
     training = model.training
     model.eval()
-    with no_grad():
-        model.decode(tensor([[BEGIN, *output]]), *model.encode(tensor([source])))
-    model.train(training)
+    hooks = [module.register_forward_hook(look) for module, look in looks]
+    try:
+        with no_grad():
+            model.decode(tensor([[BEGIN, *output]]), *model.encode(tensor([source])))
+    finally:
+        for hook in hooks:
+            hook.remove()
+        model.train(training)

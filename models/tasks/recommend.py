@@ -17,9 +17,9 @@ from .. import report
 from ..decoder import Config, Decoder
 from ..pairs import PairBatches, batch
 from ..text import IGNORE_INDEX, TextError, read_text, report_lines
-from ..tokenizers import WordTokenizer
+from ..tokenizers import WordTokenizer, tokenizer_from_dict
 from ..transformer import PAD
-from .task import Task, fingerprint, say, silent
+from .task import Task, fingerprint, say
 
 TOP = 10  # HR@10, NDCG@10
 
@@ -32,11 +32,10 @@ class RecommendTask(Task):
     examples = "sequences"
     chosen_by_data = ("V", "causal")  # who may look at the next item does not learn to name it
 
-    def __init__(self, config, tokenizer, file):
+    def __init__(self, config, tokenizer, file, sequences: dict[str, list[str]]):
         super().__init__(config, tokenizer, file)
         C, number = config.C, {item: i for i, item in enumerate(tokenizer.tokens)}
-        sequences = _sequences(file, silent).values()
-        rows = [[number.get(item, tokenizer.unknown) for item in chosen] for chosen in sequences]
+        rows = [[number.get(item, tokenizer.unknown) for item in chosen] for chosen in sequences.values()]
         self.rows = [row for row in rows if len(row) >= 4]  # two to learn from, two that are left out
         self.too_short = len(rows) - len(self.rows)
         parts = [row[i : i + C + 1] for row in (r[:-2] for r in self.rows) for i in range(0, len(row) - 1, C)]
@@ -52,9 +51,15 @@ class RecommendTask(Task):
     @classmethod
     def begin(cls, config, given, name):
         file = str(given["sequences"].resolve()) if "sequences" in given else None
-        items = sorted({item for chosen in _sequences(file, say).values() for item in chosen})
+        sequences = _sequences(file, say)
+        items = sorted({item for chosen in sequences.values() for item in chosen})
         tokenizer = WordTokenizer(items, special=("<pad>",))
-        return cls(config.replace(V=tokenizer.vocab_size), tokenizer, file)
+        return cls(config.replace(V=tokenizer.vocab_size), tokenizer, file, sequences)
+
+    @classmethod
+    def restore(cls, state):
+        file, tokenizer = state["file"], tokenizer_from_dict(state["tokenizer"])
+        return cls(Config(**state["config"]), tokenizer, file, _sequences(file, lambda note: None))
 
     @classmethod
     def recipe(cls, config, given):

@@ -11,7 +11,7 @@ from tinytensor import Tensor, nn
 from tinytensor.nn import functional
 
 from ..text import IGNORE_INDEX
-from ..tokenizers import Tokenizer, tokenizer_from_dict
+from ..tokenizers import Tokenizer
 
 
 class Task:
@@ -49,7 +49,7 @@ class Task:
     @classmethod
     def restore(cls, state: dict) -> "Task":
         """The task as `state()` described it, its data read anew."""
-        return cls(cls.Config(**state["config"]), tokenizer_from_dict(state["tokenizer"]), state["file"])
+        raise NotImplementedError
 
     @classmethod
     def configuration(cls, given: dict) -> str:
@@ -99,10 +99,6 @@ class Task:
         """Lines about the data."""
         raise NotImplementedError
 
-    def marks(self) -> dict[str, float]:
-        """Held-out losses to compare with, by name."""
-        return {}
-
     def finish(self, model: nn.Module, folder: Path, rows: list[dict], seed: int) -> None:
         """Print the results and draw the pictures. `rows` are those of the log."""
         raise NotImplementedError
@@ -117,7 +113,3 @@ def fingerprint(rows: Iterable[Iterable[int]]) -> dict:
 def say(note: str) -> None:
     """Tell the user about the data."""
     print(f"models: {note}", file=sys.stderr)
-
-
-def silent(note: str) -> None:
-    """For data that are read a second time."""

@@ -11,10 +11,12 @@ from ..text import TextError, report_lines
 from ..tokenizers import BPETokenizer, Tokenizer, WordTokenizer, tokenizer_from_dict
 from ..transformer import CONFIGS, PAD, Config, Transformer
 from ..translate import cross_attention, residual_stream, translate
-from .task import Task, fingerprint, say, silent
+from .task import Task, fingerprint, say
 
 KINDS = {kind.kind: kind for kind in (WordTokenizer, BPETokenizer)}
 PIECES = 2000  # of a user's own pairs, unless told
+
+Data = tuple[list[Pair], dict[str, list[Pair]]]  # training pairs; held-out pairs by the name of the part
 
 
 class TranslateTask(Task):
@@ -23,8 +25,8 @@ class TranslateTask(Task):
     Config, Model, CONFIGS, default = Config, Transformer, CONFIGS, "translate"
     examples = "pairs"
 
-    def __init__(self, config: Config, tokenizer: Tokenizer, file: str | None, reading: dict, note=say):
-        """`reading` says how the pairs of the file are read (see `pairs.read_pairs`)."""
+    def __init__(self, config: Config, tokenizer: Tokenizer, file: str | None, reading: dict, data: Data, note=say):
+        """`data` are the pairs; `reading` says how they are read from the file (see `pairs.read_pairs`)."""
         super().__init__(config, tokenizer, file)
         self.reading = reading
         if tokenizer.vocab_size != config.n_vol:
@@ -32,7 +34,7 @@ class TranslateTask(Task):
                 f"the vocabulary has {tokenizer.vocab_size} tokens, but the model n_vol = {config.n_vol}: a model and "
                 "its data need one vocabulary"
             )
-        self.train, self.heldout = _data(file, reading, note)
+        self.train, self.heldout = data
         self.examples_of = {name: self._encoded(name, part, note) for name, part in self.parts.items()}
 
     @property
@@ -72,16 +74,17 @@ class TranslateTask(Task):
     def begin(cls, config, given, name):
         file = str(given["pairs"].resolve()) if "pairs" in given else None
         reading = {"columns": given.get("columns"), "strict": given.get("strict", False)}
-        train, _ = _data(file, reading, silent)
+        data = read(file, reading, say)
         kind = KINDS[given.get("tokenizer", "word" if file is None else "bpe")]
         size = given.get("n_vol", PIECES if kind is BPETokenizer else None)
-        tokenizer = pairs.train_tokenizer(kind, train, size)
-        return cls(config.replace(n_vol=tokenizer.vocab_size), tokenizer, file, reading, say)
+        tokenizer = pairs.train_tokenizer(kind, data[0], size)
+        return cls(config.replace(n_vol=tokenizer.vocab_size), tokenizer, file, reading, data)
 
     @classmethod
     def restore(cls, state):
         tokenizer = tokenizer_from_dict(state["tokenizer"])
-        return cls(Config(**state["config"]), tokenizer, state["file"], state["reading"], say)
+        file, reading = state["file"], state["reading"]
+        return cls(Config(**state["config"]), tokenizer, file, reading, read(file, reading, say))
 
     @classmethod
     def configuration(cls, given):
@@ -161,7 +164,7 @@ def _columns(value: str) -> tuple[int, int]:
     return tuple(numbers)
 
 
-def _data(file: str | None, reading: dict, note) -> tuple[list[Pair], dict[str, list[Pair]]]:
+def read(file: str | None, reading: dict, note) -> Data:
     """(training pairs, held-out pairs by the name of the part)."""
     if file is None:
         train, heldout, new = ([Pair(s.source, s.target) for s in part] for part in grammar.split(grammar.pairs()))

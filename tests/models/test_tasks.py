@@ -18,7 +18,7 @@ from models.cli import main
 from models.decoder import Config, Decoder
 from models.pairs import batch, example, read_pairs, split_pairs
 from models.tasks.recommend import RecommendTask, generated, hit_ratio, ndcg, rank
-from models.tasks.translate import TranslateTask, scores, translate_sentences
+from models.tasks.translate import TranslateTask, read, scores, translate_sentences
 from models.text import IGNORE_INDEX, TextError
 from models.tokenizers import WordTokenizer
 from models.transformer import CONFIGS, PAD, SPECIAL, Transformer
@@ -164,7 +164,8 @@ def task_of(path, content=SOME, n_max=64, n_vol=None, note=lambda note: None, **
     path.write_text(content)
     tokenizer = WordTokenizer.train([f" {word}" for word in content.split()], None, SPECIAL)
     config = CONFIGS["translate"].replace(n_max=n_max, n_vol=n_vol or tokenizer.vocab_size)
-    return TranslateTask(config, tokenizer, str(path), {"columns": None, "strict": False} | reading, note)
+    reading = {"columns": None, "strict": False} | reading
+    return TranslateTask(config, tokenizer, str(path), reading, read(str(path), reading, note), note)
 
 
 def test_pairs_that_are_too_long_are_told_with_their_lines_and_left_out(tmp_path):
