@@ -3,11 +3,11 @@
 `type(x)(1)` is a one of the element's own type: a literal 1 or 0.5 would turn float32 into float64.
 """
 
-import math
-
 import numpy as np
 
+from tinytensor.kernels.fastmath import erf as fast_erf
 from tinytensor.kernels.fastmath import exp as fast_exp
+from tinytensor.kernels.fastmath import tanh as fast_tanh
 from tinytensor.kernels.kernel import elementwise
 
 # ------------------------------------------------------------------------------------------ arithmetic
@@ -128,12 +128,12 @@ def cos(x):
 
 @elementwise
 def tanh(x):
-    return np.tanh(x)
+    return fast_tanh(x)
 
 
 @elementwise
 def erf(x):
-    return type(x)(math.erf(x))
+    return fast_erf(x)
 
 
 @elementwise
@@ -171,25 +171,25 @@ def relu_backward(g, y):
 
 @elementwise
 def gelu(x, half, sqrt_half):
-    return half * x * (type(x)(1) + type(x)(math.erf(x * sqrt_half)))
+    return half * x * (type(x)(1) + fast_erf(x * sqrt_half))
 
 
 @elementwise
 def gelu_backward(g, x, half, sqrt_half, density):
     """density = 1/sqrt(2 pi)."""
-    cdf = half * (type(x)(1) + type(x)(math.erf(x * sqrt_half)))
+    cdf = half * (type(x)(1) + fast_erf(x * sqrt_half))
     return g * (cdf + x * density * fast_exp(-half * x * x))
 
 
 @elementwise
 def gelu_tanh(x, half, sqrt_2_pi, cubic):
-    return half * x * (type(x)(1) + np.tanh(sqrt_2_pi * (x + cubic * x * x * x)))
+    return half * x * (type(x)(1) + fast_tanh(sqrt_2_pi * (x + cubic * x * x * x)))
 
 
 @elementwise
 def gelu_tanh_backward(g, x, half, sqrt_2_pi, cubic, three_cubic):
     one = type(x)(1)
-    t = np.tanh(sqrt_2_pi * (x + cubic * x * x * x))
+    t = fast_tanh(sqrt_2_pi * (x + cubic * x * x * x))
     return g * half * (one + t + x * (one - t * t) * sqrt_2_pi * (one + three_cubic * x * x))
 
 

@@ -1,9 +1,13 @@
-"""exp for kernels: in float32 a polynomial that the compiler vectorises, elsewhere NumPy's.
+"""exp, tanh and erf for kernels: in float32 arithmetic that the compiler vectorises, elsewhere the C library's.
 
-Numba's own np.exp is a call into the C library for every element, ten times slower. Python code,
-`NUMBA_DISABLE_JIT=1` and the symbolic reading see only `exp(x) = np.exp(x)`; compiled code gets
-the polynomial for float32.
+Numba's own np.exp, np.tanh and math.erf are a call into the C library for every element, ten times slower.
+Python code, `NUMBA_DISABLE_JIT=1` and the symbolic reading see only the plain meaning, `exp(x) = np.exp(x)`;
+compiled code gets polynomials for float32. These have no branches: both ends of the range are cut off by a
+minimum and a maximum, and a NaN is put back at the end by a selection, so that a loop over them becomes a loop
+over vectors.
 """
+
+import math
 
 import numpy as np
 from numba import types
@@ -55,4 +59,82 @@ def _exp_float32(x):
     first = np.int32((half + _BIAS) << _SHIFT).view(np.float32)
     second = np.int32((n - half + _BIAS) << _SHIFT).view(np.float32)
     y = p * first * second
+    return x if np.isnan(x) else y
+
+
+# tanh x and erf x are odd and flat at both ends: x P(x^2) / Q(x^2) with all coefficients positive loses nothing by
+# cancellation, and one division costs less than exp would. The coefficients are minimax for the relative error
+# (tanh 3.0e-8, erf 5.5e-8), rounded to float32 one after the other and fitted anew after each; the rest of the
+# errors stated below is rounding.
+_ONE = np.float32(1)
+_TANH_END = np.float32(9.2)  # tanh rounds to 1 here, and the quotient lies a little above 1
+_TANH_P1 = np.float32(0.13383317)
+_TANH_P2 = np.float32(0.0034982064)
+_TANH_P3 = np.float32(2.0648195e-05)
+_TANH_P4 = np.float32(1.3401556e-08)
+_TANH_Q1 = np.float32(0.4671664)
+_TANH_Q2 = np.float32(0.025887206)
+_TANH_Q3 = np.float32(0.0003289744)
+_TANH_Q4 = np.float32(7.797288e-07)
+
+_ERF_END = np.float32(4)  # erf rounds to 1 here, and the quotient lies a little above 1
+_ERF_P0 = np.float32(1.1283792)
+_ERF_P1 = np.float32(0.17462651)
+_ERF_P2 = np.float32(0.050741103)
+_ERF_P3 = np.float32(0.0031177695)
+_ERF_P4 = np.float32(0.00027535047)
+_ERF_P5 = np.float32(2.2326922e-06)
+_ERF_Q1 = np.float32(0.48809332)
+_ERF_Q2 = np.float32(0.10766071)
+_ERF_Q3 = np.float32(0.013658451)
+_ERF_Q4 = np.float32(0.0010154118)
+_ERF_Q5 = np.float32(3.9495804e-05)
+
+
+def tanh(x):
+    r"""Return y = \tanh x.
+
+    float32: relative error at most 3.2e-7 (every float32 was checked), |y| <= 1; tanh(+-inf) = +-1, tanh(nan) = nan.
+    """
+    return np.tanh(x)
+
+
+@overload(tanh, jit_options=_FLAGS)
+def _tanh_compiled(x):
+    if x == types.float32:
+        return _tanh_float32
+    return lambda x: np.tanh(x)
+
+
+def _tanh_float32(x):
+    c = max(-_TANH_END, min(_TANH_END, x))  # NaN becomes a number here
+    u = c * c
+    p = _ONE + u * (_TANH_P1 + u * (_TANH_P2 + u * (_TANH_P3 + u * _TANH_P4)))
+    q = _ONE + u * (_TANH_Q1 + u * (_TANH_Q2 + u * (_TANH_Q3 + u * _TANH_Q4)))
+    y = max(-_ONE, min(_ONE, c * p / q))  # so that the ends give 1
+    return x if np.isnan(x) else y
+
+
+def erf(x):
+    r"""Return y = \mathrm{erf}(x) = \frac{2}{\sqrt\pi} \int_0^x e^{-t^2} dt.
+
+    float32: relative error at most 3.9e-7 for normal results (every float32 was checked), |y| <= 1;
+    erf(+-inf) = +-1, erf(nan) = nan.
+    """
+    return type(x)(math.erf(x))
+
+
+@overload(erf, jit_options=_FLAGS)
+def _erf_compiled(x):
+    if x == types.float32:
+        return _erf_float32
+    return lambda x: math.erf(x)
+
+
+def _erf_float32(x):
+    c = max(-_ERF_END, min(_ERF_END, x))
+    u = c * c
+    p = _ERF_P0 + u * (_ERF_P1 + u * (_ERF_P2 + u * (_ERF_P3 + u * (_ERF_P4 + u * _ERF_P5))))
+    q = _ONE + u * (_ERF_Q1 + u * (_ERF_Q2 + u * (_ERF_Q3 + u * (_ERF_Q4 + u * _ERF_Q5))))
+    y = max(-_ONE, min(_ONE, c * p / q))
     return x if np.isnan(x) else y
