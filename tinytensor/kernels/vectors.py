@@ -1,0 +1,459 @@
+"""Vector registers as ordinary values in kernels: a register holds `lanes(x)` neighbouring elements of a row of x.
+
+A compiler turns a plain loop into vector instructions where it sees how. The loops that decide how fast a model is
+(matrix products, attention) keep a dozen sums in registers from their first term to the last, and no compiler finds
+that by itself. So they say it:
+
+    s = zero(x)
+    for k in range(K):
+        s = fma(splat(a, i, k), load(b, k, j), s)      # s[l] += a[i, k] * b[k, j + l] for every lane l
+    store(s, y, i, j)
+
+Each function below is plain Python first: a register is a tuple of numbers, and that is its meaning where Numba is
+switched off and where the proofs run a kernel over exact numbers. Compiled code gets an LLVM vector and one or a few
+instructions instead. There is no test of bounds in these, and no index from the end: a kernel slices, then counts
+from 0.
+
+`at` is the place of an element, one whole number for each dimension of the array. The elements that follow it in its
+row must be neighbours in memory (`splat` alone reads any strides).
+"""
+
+import os
+from collections.abc import Callable
+
+import llvmlite.binding as llvm
+import numpy as np
+from llvmlite import ir
+from numba import config, types
+from numba.core import cgutils
+from numba.core.typing.templates import AbstractTemplate, infer_global, signature
+from numba.extending import lower_builtin, models, register_model
+from numba.np.arrayobj import make_array
+
+from tinytensor.kernels import fastmath
+
+_REGISTER = {"avx512": 64, "avx2": 32, "neon": 16, "none": 16}  # bytes; LLVM makes 16 of what a machine has
+
+
+def _choose() -> str:
+    """Return the widest vectors of this machine, or the narrower ones that TINYTENSOR_SIMD asks for.
+
+    With narrower ones, the compiler is told as well that the wider ones do not exist, so that what is tested and
+    measured is what another machine would run.
+    """
+    features = dict.fromkeys((config.CPU_FEATURES or "").replace("+", "").split(","), True)
+    if config.CPU_FEATURES is None:
+        features = dict(llvm.get_host_cpu_features())
+    has = [name for name, needs in (("avx512", "avx512f"), ("avx2", "fma"), ("neon", "neon")) if features.get(needs)]
+    has.append("none")
+    asked = os.environ.get("TINYTENSOR_SIMD") or has[0]
+    if asked not in has:
+        raise ValueError(f"TINYTENSOR_SIMD={asked}: this machine has {', '.join(has)}; name one of these, or unset it")
+    if asked != "avx512" and "avx512" in has and config.CPU_FEATURES is None:
+        narrower = {name: on and not name.startswith(("avx512", "evex512")) for name, on in features.items()}
+        config.CPU_FEATURES = ",".join(("+" if on else "-") + name for name, on in narrower.items())
+    return asked
+
+
+SIMD = _choose()
+BYTES = _REGISTER[SIMD]  # in a register
+
+
+# ------------------------------------------------------------------------------------- what a register holds
+
+
+def lanes(x):
+    """The number of elements of the array x that fill a register."""
+    return BYTES // x.itemsize
+
+
+def zero(x):
+    """0 in every lane, of the dtype of x."""
+    return (x.dtype.type(0),) * lanes(x)
+
+
+def fill(x, value):
+    """`value` in every lane, as a number of the dtype of x."""
+    return (x.dtype.type(value),) * lanes(x)
+
+
+# -------------------------------------------------------------------------------------------- memory
+
+
+def load(x, *at):
+    """The elements of x from `at` on."""
+    return load_first(lanes(x), x, *at)
+
+
+def load_first(count, x, *at):
+    """The `count` elements of x from `at` on, then zeros; nothing beyond them is read."""
+    v = ()
+    for lane in range(lanes(x)):
+        v += (x[at[:-1] + (at[-1] + lane,)] if lane < count else x.dtype.type(0),)
+    return v
+
+
+def splat(x, *at):
+    """The one element x[at] in every lane."""
+    return (x[at],) * lanes(x)
+
+
+def store(v, x, *at):
+    """Write v over the elements of x from `at` on."""
+    store_first(len(v), v, x, *at)
+
+
+def store_first(count, v, x, *at):
+    """Write the first `count` lanes of v over the elements of x from `at` on; nothing beyond them is written."""
+    for lane in range(min(count, len(v))):
+        x[at[:-1] + (at[-1] + lane,)] = v[lane]
+
+
+# ----------------------------------------------------------------------------- arithmetic, lane by lane
+
+
+def fma(a, b, c):
+    """a * b + c, rounded once where the machine can."""
+    v = ()
+    for lane in range(len(a)):
+        v += (a[lane] * b[lane] + c[lane],)
+    return v
+
+
+def add(a, b):
+    """a + b."""
+    v = ()
+    for lane in range(len(a)):
+        v += (a[lane] + b[lane],)
+    return v
+
+
+def sub(a, b):
+    """a - b."""
+    v = ()
+    for lane in range(len(a)):
+        v += (a[lane] - b[lane],)
+    return v
+
+
+def mul(a, b):
+    """a * b."""
+    v = ()
+    for lane in range(len(a)):
+        v += (a[lane] * b[lane],)
+    return v
+
+
+def div(a, b):
+    """a / b."""
+    v = ()
+    for lane in range(len(a)):
+        v += (a[lane] / b[lane],)
+    return v
+
+
+def where_less(a, b, x, y):
+    """x where a < b; y elsewhere, and where one of a and b is NaN."""
+    v = ()
+    for lane in range(len(a)):
+        v += (x[lane] if a[lane] < b[lane] else y[lane],)
+    return v
+
+
+def maximum(a, b):
+    """The larger one; b where one of the two is NaN."""
+    v = ()
+    for lane in range(len(a)):
+        v += (a[lane] if a[lane] > b[lane] else b[lane],)
+    return v
+
+
+def first(count, x, y):
+    """The first `count` lanes of x, then those of y."""
+    v = ()
+    for lane in range(len(x)):
+        v += (x[lane] if lane < count else y[lane],)
+    return v
+
+
+def exp(x):
+    """e^x: in float32 the polynomial of fastmath.exp, with its bounds; -inf gives 0, inf gives inf, NaN stays."""
+    v = ()
+    for lane in range(len(x)):
+        v += (np.exp(x[lane]),)
+    return v
+
+
+# ------------------------------------------------------------------------------------ across the lanes
+
+
+def total(v):
+    """The sum of the lanes: the upper half is added to the lower half until one number is left."""
+    while len(v) > 1:
+        v = add(v[: len(v) // 2], v[len(v) // 2 :])
+    return v[0]
+
+
+def largest(v):
+    """The largest lane, found in the order of `total`."""
+    while len(v) > 1:
+        v = maximum(v[: len(v) // 2], v[len(v) // 2 :])
+    return v[0]
+
+
+# --------------------------------------------------------------------------------- their compiled meaning
+
+
+class Vector(types.Type):
+    """The Numba type of a register of `count` numbers."""
+
+    def __init__(self, dtype: types.Type, count: int):
+        self.dtype, self.count = dtype, count
+        super().__init__(f"vector({dtype}, {count})")
+
+
+@register_model(Vector)
+class _VectorModel(models.PrimitiveModel):
+    def __init__(self, dmm, vector):
+        super().__init__(dmm, vector, ir.VectorType(dmm.lookup(vector.dtype).get_value_type(), vector.count))
+
+
+def _register_of(x: types.Array, *_) -> Vector:
+    return Vector(x.dtype, BYTES * 8 // x.dtype.bitwidth)
+
+
+def _compiled(plain: Callable, result: Callable) -> Callable:
+    """Give `plain` its meaning in compiled code, where `result(*types)` is the type of what it returns.
+
+    The decorated function writes the instructions. It takes the LLVM type of the result, and the Numba types and the
+    LLVM values of the arguments.
+    """
+
+    class Template(AbstractTemplate):
+        key = plain
+        prefer_literal = False
+
+        def generic(self, args, kws):
+            args = [types.intp if isinstance(a, types.Integer) else a for a in args]
+            if plain is fill:
+                args[1] = args[0].dtype
+            return signature(result(*args), *args)
+
+    infer_global(plain, types.Function(Template))
+
+    def decorate(emit):
+        @lower_builtin(plain, types.VarArg(types.Any))
+        def lowered(context, builder, sig, args):
+            kind = context.get_value_type(sig.return_type)
+            value = emit(context, builder, kind, sig.args, args)
+            return context.get_dummy_value() if value is None else value
+
+        return emit
+
+    return decorate
+
+
+def _is_float(kind: types.Type | ir.Type) -> bool:
+    return isinstance(getattr(kind, "element", kind), ir.FloatType | ir.DoubleType)
+
+
+def _constant(kind: ir.VectorType, value) -> ir.Constant:
+    return ir.Constant(kind, [value] * kind.count)
+
+
+def _broadcast(builder, kind: ir.VectorType, value):
+    v = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
+    return builder.shuffle_vector(v, v, _constant(ir.VectorType(ir.IntType(32), kind.count), 0))
+
+
+def _element(context, builder, array: types.Array, value, at: list):
+    """The address of an element, from the strides of the array."""
+    array_struct = make_array(array)(context, builder, value)
+    strides = cgutils.unpack_tuple(builder, array_struct.strides, array.ndim)
+    if array.layout == "C":
+        strides[-1] = ir.Constant(strides[-1].type, array.dtype.bitwidth // 8)
+    offset = ir.Constant(strides[-1].type, 0)
+    for place, stride in zip(at, strides, strict=True):
+        offset = builder.add(offset, builder.mul(place, stride))
+    start = builder.bitcast(array_struct.data, ir.IntType(8).as_pointer())
+    return builder.bitcast(builder.gep(start, [offset], inbounds=True), array_struct.data.type)
+
+
+def _mask(builder, count, n: int):
+    """True in the first `count` of n lanes."""
+    whole = ir.VectorType(count.type, n)
+    return builder.icmp_signed("<", ir.Constant(whole, list(range(n))), _broadcast(builder, whole, count))
+
+
+def _call(builder, name: str, result: ir.Type, args: list):
+    """Call an LLVM intrinsic."""
+    kind = ir.FunctionType(result, [a.type for a in args])
+    return builder.call(cgutils.get_or_insert_function(builder.module, kind, name), args)
+
+
+def _name(kind: ir.VectorType) -> str:
+    """How LLVM's intrinsics call a vector type: v8f32."""
+    letter, bits = {"float": ("f", 32), "double": ("f", 64)}.get(str(kind.element)) or ("i", kind.element.width)
+    return f"v{kind.count}{letter}{bits}"
+
+
+@_compiled(lanes, lambda x: types.intp)
+def _lanes(context, builder, kind, kinds, args):
+    return ir.Constant(kind, _register_of(kinds[0]).count)
+
+
+@_compiled(zero, _register_of)
+def _zero(context, builder, kind, kinds, args):
+    return _constant(kind, 0)
+
+
+@_compiled(fill, _register_of)
+def _fill(context, builder, kind, kinds, args):
+    return _broadcast(builder, kind, args[1])
+
+
+@_compiled(splat, _register_of)
+def _splat(context, builder, kind, kinds, args):
+    return _broadcast(builder, kind, builder.load(_element(context, builder, kinds[0], args[0], args[1:])))
+
+
+@_compiled(load, _register_of)
+def _load(context, builder, kind, kinds, args):
+    address = _element(context, builder, kinds[0], args[0], args[1:])
+    value = builder.load(builder.bitcast(address, kind.as_pointer()))
+    value.align = kinds[0].dtype.bitwidth // 8
+    return value
+
+
+@_compiled(load_first, lambda count, x, *at: _register_of(x))
+def _load_first(context, builder, kind, kinds, args):
+    address = builder.bitcast(_element(context, builder, kinds[1], args[1], args[2:]), kind.as_pointer())
+    align = ir.Constant(ir.IntType(32), kinds[1].dtype.bitwidth // 8)
+    mask = _mask(builder, args[0], kind.count)
+    return _call(builder, f"llvm.masked.load.{_name(kind)}.p0", kind, [address, align, mask, _constant(kind, 0)])
+
+
+@_compiled(store, lambda v, x, *at: types.none)
+def _store(context, builder, kind, kinds, args):
+    address = _element(context, builder, kinds[1], args[1], args[2:])
+    builder.store(args[0], builder.bitcast(address, args[0].type.as_pointer())).align = kinds[1].dtype.bitwidth // 8
+
+
+@_compiled(store_first, lambda count, v, x, *at: types.none)
+def _store_first(context, builder, kind, kinds, args):
+    v = args[1]
+    address = builder.bitcast(_element(context, builder, kinds[2], args[2], args[3:]), v.type.as_pointer())
+    align = ir.Constant(ir.IntType(32), kinds[2].dtype.bitwidth // 8)
+    mask = _mask(builder, args[0], v.type.count)
+    _call(builder, f"llvm.masked.store.{_name(v.type)}.p0", ir.VoidType(), [v, address, align, mask])
+
+
+def _same(*kinds):
+    return kinds[-1]
+
+
+@_compiled(fma, _same)
+def _fma(context, builder, kind, kinds, args):
+    if _is_float(kind):  # "fmuladd": one instruction where the machine has it, and never a call into the C library
+        return _call(builder, f"llvm.fmuladd.{_name(kind)}", kind, args)
+    return builder.add(builder.mul(args[0], args[1]), args[2])
+
+
+@_compiled(add, _same)
+def _add(context, builder, kind, kinds, args):
+    return (builder.fadd if _is_float(kind) else builder.add)(*args)
+
+
+@_compiled(sub, _same)
+def _sub(context, builder, kind, kinds, args):
+    return (builder.fsub if _is_float(kind) else builder.sub)(*args)
+
+
+@_compiled(mul, _same)
+def _mul(context, builder, kind, kinds, args):
+    return (builder.fmul if _is_float(kind) else builder.mul)(*args)
+
+
+@_compiled(div, _same)
+def _div(context, builder, kind, kinds, args):
+    return builder.fdiv(*args)  # numbers with a point only: whole ones are not divided in any kernel
+
+
+def _less(builder, a, b):
+    return (builder.fcmp_ordered if _is_float(a.type) else builder.icmp_signed)("<", a, b)
+
+
+@_compiled(where_less, _same)
+def _where_less(context, builder, kind, kinds, args):
+    a, b, x, y = args
+    return builder.select(_less(builder, a, b), x, y)
+
+
+@_compiled(maximum, _same)
+def _maximum(context, builder, kind, kinds, args):
+    a, b = args
+    return builder.select(_less(builder, b, a), a, b)
+
+
+@_compiled(first, _same)
+def _first(context, builder, kind, kinds, args):
+    count, x, y = args
+    return builder.select(_mask(builder, count, kind.count), x, y)
+
+
+def _halves(builder, v, join):
+    """One number from the lanes of v: join(lower half, upper half) until one is left."""
+    n = v.type.count
+    while n > 1:
+        n //= 2
+        places = ir.VectorType(ir.IntType(32), n)
+        lower = builder.shuffle_vector(v, v, ir.Constant(places, list(range(n))))
+        upper = builder.shuffle_vector(v, v, ir.Constant(places, list(range(n, 2 * n))))
+        v = join(lower, upper)
+    return builder.extract_element(v, ir.Constant(ir.IntType(32), 0))
+
+
+@_compiled(total, lambda v: v.dtype)
+def _total(context, builder, kind, kinds, args):
+    return _halves(builder, args[0], lambda a, b: _add(context, builder, a.type, None, (a, b)))
+
+
+@_compiled(largest, lambda v: v.dtype)
+def _largest(context, builder, kind, kinds, args):
+    return _halves(builder, args[0], lambda a, b: builder.select(_less(builder, b, a), a, b))
+
+
+@_compiled(exp, _same)
+def _exp(context, builder, kind, kinds, args):
+    """fastmath.exp, all lanes at once; where that is the C library's, one lane after the other."""
+    if str(kind.element) != "float":
+        function = context.get_function(np.exp, signature(kinds[0].dtype, kinds[0].dtype))
+        v = args[0]
+        for lane in range(kind.count):
+            place = ir.Constant(ir.IntType(32), lane)
+            v = builder.insert_element(v, function(builder, [builder.extract_element(args[0], place)]), place)
+        return v
+    x, whole, bits = args[0], ir.VectorType(ir.IntType(32), kind.count), _name(kind)
+
+    def multiply_add(a, b, c):  # no sum of two products here: nothing that a kernel's "reassoc" could reorder
+        return _call(builder, f"llvm.fmuladd.{bits}", kind, [a, b, c])
+
+    def power_of_two(n):
+        shifted = builder.shl(builder.add(n, _constant(whole, 127)), _constant(whole, 23))
+        return builder.bitcast(shifted, kind)
+
+    lowest, highest = _constant(kind, float(fastmath._LOWEST)), _constant(kind, float(fastmath._HIGHEST))
+    c = builder.select(_less(builder, x, highest), x, highest)
+    c = builder.select(_less(builder, lowest, c), c, lowest)
+    n = _call(builder, f"llvm.rint.{bits}", kind, [builder.fmul(c, _constant(kind, float(fastmath._LOG2_E)))])
+    r = multiply_add(n, _constant(kind, -float(fastmath._LN2_HIGH)), c)
+    r = multiply_add(n, _constant(kind, -float(fastmath._LN2_LOW)), r)
+    q = _constant(kind, float(fastmath._Q4))
+    for coefficient in (fastmath._Q3, fastmath._Q2, fastmath._Q1, fastmath._Q0):
+        q = multiply_add(r, q, _constant(kind, float(coefficient)))
+    p = builder.fadd(_constant(kind, 1.0), multiply_add(builder.fmul(r, r), q, r), flags=("nsz",))
+    n = builder.fptosi(n, whole)
+    half = builder.ashr(n, _constant(whole, 1))
+    y = builder.fmul(p, power_of_two(half), flags=("nsz",))
+    y = builder.fmul(y, power_of_two(builder.sub(n, half)), flags=("nsz",))
+    return builder.select(builder.fcmp_unordered("uno", x, x), x, y)
