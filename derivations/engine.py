@@ -276,9 +276,8 @@ def declare_model(statement: str, source: str, size: str, make: Callable[[], nn.
     )
     def gradients():
         proof = prove_model(make(), *inputs)
-        signs = [line for line in proof.assumptions if "max(0" in line]
-        if not signs or not all({"+", "-"} <= set(line) for line in signs):
-            raise Refuted(f"the sample point has ReLUs of one sign only, so that rules were not tried: {signs}")
+        if not proof.signs or not all({"+", "-"} <= set(signs.flat) for signs in proof.signs.values()):
+            raise Refuted(f"the sample point has ReLUs of one sign only, so that rules were not tried: {proof.signs}")
         lines = [f"{proof.entries} entries of {proof.size}", f"{proof.steps} entries of gradients on the way"]
         return Evidence(text="\n".join([*lines, "for all values at which", *(f"    {a}" for a in proof.assumptions)]))
 

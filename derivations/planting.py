@@ -18,7 +18,7 @@ from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Ration
 
 from derivations.index import Size, normal, top
 from tinytensor.kernels.kernel import Elementwise, Kernel, Loop
-from tinytensor.symbolic.lift import rebind
+from tinytensor.symbolic.lifting import rebind
 from tinytensor.tensor import OPS, Op, Tensor
 
 # --------------------------------------------------------------------------------------------- mistakes in code

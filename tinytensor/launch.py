@@ -33,6 +33,7 @@ class State(threading.local):
     recording = None  # the Recording that notes launches, if any
     meta = False  # shapes only: nothing is allocated, nothing is run
     anomaly = False  # look for NaN and inf after each operation
+    watch = None  # is told of each node that goes on the tape, as watch(node, args, y): `prove` looks on from here
 
 
 state = State()
@@ -163,7 +164,7 @@ def host(function: Callable, *args) -> None:
 def _lifted(kernel: Kernel) -> Callable:
     global _lift
     if _lift is None:  # on demand: SymPy costs a second to import, and training never needs it
-        from tinytensor.symbolic.lift import lift as _lift
+        from tinytensor.symbolic import lift as _lift
     return _lift(kernel)
 
 

@@ -627,6 +627,8 @@ class Node:
                     arg = Shape(arg._data)
             kept.append(arg)
         self.args, self.versions = tuple(kept), versions
+        if state.watch is not None:
+            state.watch(self, args, out)
 
     def free(self) -> None:
         """Let go of all values and of the nodes before; a second walk finds no args and says so."""

@@ -19,7 +19,7 @@ from tinytensor.kernels.attention import attention_backward_scratch, attention_s
 from tinytensor.kernels.kernel import Elementwise, Kernel
 from tinytensor.kernels.matmul import linear_scratch, matmul_scratch
 from tinytensor.symbolic import Symbolic, lift, path, symbols
-from tinytensor.symbolic.prove import derivative
+from tinytensor.symbolic.tensors import derivative
 
 HALF = Symbolic(Fraction(1, 2))
 SCRATCH = ("scratch", "peak")

@@ -19,7 +19,7 @@ from symbolic.kernel_samples import SAMPLES, names
 import tinytensor.kernels
 from tinytensor.kernels import KERNELS
 from tinytensor.kernels.kernel import Elementwise
-from tinytensor.symbolic.lift import rebind
+from tinytensor.symbolic.lifting import rebind
 
 BOUND = 8  # units of rounding of the largest number among the results (or of 1)
 FOLDER = str(Path(tinytensor.kernels.__file__).parent)

@@ -12,8 +12,9 @@ A tensor of dtype object goes through the same operations, rules and kernels as 
 reads a kernel then.
 """
 
-from tinytensor.symbolic.lift import NotLiftable, lift
-from tinytensor.symbolic.prove import Proof, prove
+from tinytensor.symbolic.lifting import NotLiftable, lift
+from tinytensor.symbolic.proof import Proof
+from tinytensor.symbolic.proving import prove
 from tinytensor.symbolic.scalars import Condition, Exact, Symbolic, Undecided, path
 from tinytensor.symbolic.tensors import latex, symbols
 

@@ -247,3 +247,24 @@ def _evaluated(expr, values: dict, constant: Callable):
                 result = result + other if expr.is_Add else result * other
         values[expr] = result
     return values[expr]
+
+
+def float_value(expr: sympy.Expr, values: dict[sympy.Expr, float]) -> float:
+    """An expression in floats, NaN where that overflows; `values` has those of its symbols, and remembers the rest."""
+    if expr not in values:
+        args = [float_value(a, values) for a in expr.args]
+        try:
+            if expr.is_Add:
+                result = sum(args)
+            elif expr.is_Mul:
+                result = math.prod(args)
+            elif expr.is_Pow:
+                result = args[0] ** args[1]
+            elif args:
+                result = FLOATS[NAMES[expr.func]](*args)
+            else:
+                result = math.nan if expr.is_Symbol else float(expr)
+        except (ArithmeticError, ValueError):
+            result = math.nan
+        values[expr] = result
+    return values[expr]

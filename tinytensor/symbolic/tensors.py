@@ -1,4 +1,4 @@
-"""Tensors whose elements are formulas: made by `symbols`, read by `latex`."""
+"""Tensors whose elements are formulas: made by `symbols` and `exact`, differentiated, read by `latex`."""
 
 import random
 from collections.abc import Sequence
@@ -31,6 +31,26 @@ def symbols(name: str, *shape, witness=None, positive: bool = False) -> Tensor:
     for i, number in enumerate(numbers):
         flat[i] = Symbolic(sympy.Symbol(f"{name}_{i}" if shape else name), number)
     return Tensor(values)
+
+
+def exact(x: Tensor) -> Tensor:
+    """A tensor of floats as the fractions that they are."""
+    return Tensor(np.asarray(np.frompyfunc(Symbolic, 1, 1)(x._data), object))
+
+
+def variables(values: np.ndarray) -> dict[tuple[int, ...], Symbolic]:
+    """What depends on a symbol among the values, by its place; all others are numbers."""
+    places = ((at, values[at]) for at in np.ndindex(values.shape))
+    return {at: value for at, value in places if isinstance(value, Symbolic) and value.expr.free_symbols}
+
+
+def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """d(sum of g y)/dx for each symbol of x, by SymPy's `diff`; 0 where x has a number."""
+    total = sympy.Add(*((Symbolic.of(a) * b).expr for a, b in zip(np.ravel(g), np.ravel(y), strict=True)))
+    result = np.full(np.shape(x), sympy.S.Zero, object)
+    for at, value in variables(x).items():
+        result[at] = sympy.diff(total, value.expr)
+    return result
 
 
 def latex(x: Tensor) -> str:

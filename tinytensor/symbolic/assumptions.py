@@ -1,0 +1,109 @@
+"""What a proof leans on, sorted and put into sentences.
+
+A proof holds where every comparison comes out as it did at the sample point. Each is a condition `difference > 0`.
+Most say the sign of one number (at a ReLU) or which of two is larger (at a maximum); these are told by the names that
+the numbers have, the rest as formulas.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+import sympy
+
+from tinytensor.symbolic.normal import NAMES
+from tinytensor.symbolic.passes import Pass, Step
+from tinytensor.symbolic.scalars import Symbolic
+
+SHOWN, LENGTH = 4, 60  # of more or longer formulas than this only the number is told
+
+
+@dataclass
+class Comparisons:
+    """The comparisons of one pass, sorted by what they say."""
+
+    signs: dict[str, np.ndarray] = field(default_factory=dict)  # of what: "+", "-", or "." where none was asked for
+    larger: dict[str, list[str]] = field(default_factory=dict)  # one number: those that it is larger than
+    rest: dict[str, dict[sympy.Expr, str]] = field(default_factory=dict)  # in which step: formulas that are positive
+
+    def sentences(self) -> list[str]:
+        """All of them, for a reader."""
+        lines = [f"signs of {what}: {_pattern(signs)}" for what, signs in self.signs.items()]
+        lines += [f"{one} is larger than {', '.join(others)}" for one, others in self.larger.items()]
+        for label, formulas in self.rest.items():
+            if len(formulas) <= SHOWN and all(len(f) <= LENGTH for f in formulas.values()):
+                lines += [f"{f} > 0 (in {label})" for f in formulas.values()]
+            else:
+                lines.append(
+                    f"{len(formulas)} comparisons of {label} come out as at the sample point (.conditions has them)"
+                )
+        return lines
+
+
+def comparisons(run: Pass) -> Comparisons:
+    """The comparisons that a pass went by."""
+    found = Comparisons()
+    for number, condition in enumerate(run.conditions):
+        expr = condition.difference.expr
+        one, other = _difference(expr)
+        if one in run.names and other in run.names:
+            smaller = found.larger.setdefault(_entry(run, one), [])
+            if _entry(run, other) not in smaller:
+                smaller.append(_entry(run, other))
+        elif (one is None) != (other is None) and (one or other) in run.names:
+            what, at, shape = run.names[one or other]
+            found.signs.setdefault(what, np.full(shape, "."))[at] = "-" if one is None else "+"
+        else:
+            label = next((step.label for step in run.steps if number < step.told), "backward")
+            readable = {s: sympy.Symbol(_entry(run, s)) for s in expr.free_symbols & run.names.keys()}
+            found.rest.setdefault(label, {})[expr] = str(expr.xreplace(readable))
+    for step in run.steps:
+        if _is_cut_at_zero(step, found.rest.get(step.label, {})):
+            # what was compared with 0 is a formula inside the operation and has no name of its own
+            del found.rest[step.label]
+            found.signs.pop(step.label, None)
+            signs = ["-" if Symbolic.of(value).expr == 0 else "+" for value in step.result.flat]
+            found.signs[f"{step.label} before max(0, .)"] = np.array(signs).reshape(step.result.shape)
+    return found
+
+
+def assumptions(run: Pass) -> list[str]:
+    """What the path through the comparisons was, and what else a proof leans on, in sentences."""
+    lines = comparisons(run).sentences()
+    lines += [f"held constant, since it is not on the tape: {what}" for what in run.constant]
+    parts = {e for step in run.steps for f in step.formulas.values() for e in sympy.preorder_traversal(f)}
+    if any(NAMES.get(e.func) in ("log", "sqrt") for e in parts):
+        lines.append("logarithms and square roots are of positive numbers")
+    if any(e.is_Pow and e.exp.is_negative for e in parts):
+        lines.append("no denominator is 0")
+    return lines
+
+
+def _is_cut_at_zero(step: Step, positive: dict[sympy.Expr, str]) -> bool:
+    """Is each entry of the result max(0, z)? Then it is z, which was found positive, or it is 0, since -z was."""
+    if not positive:
+        return False
+    passed = set(step.formulas.values())
+    cut = positive.keys() - passed
+    zeros = sum(Symbolic.of(value).expr == 0 for value in step.result.flat)
+    all_compared = passed <= positive.keys() and len(cut) <= zeros and bool(cut) == bool(zeros)
+    return all_compared and len(step.formulas) + zeros == step.result.size
+
+
+def _difference(expr: sympy.Expr) -> tuple[sympy.Symbol | None, sympy.Symbol | None]:
+    """(a, b) of a - b, where each may be missing; (None, None) if it is something else."""
+    terms = sympy.Add.make_args(expr)
+    plus, minus = [t for t in terms if t.is_Symbol], [-t for t in terms if (-t).is_Symbol]
+    if len(plus) > 1 or len(minus) > 1 or len(plus) + len(minus) != len(terms):
+        return None, None
+    return (plus or [None])[0], (minus or [None])[0]
+
+
+def _entry(run: Pass, symbol: sympy.Symbol) -> str:
+    what, at, _ = run.names[symbol]
+    return f"{what}{list(at)}" if at else what
+
+
+def _pattern(signs: np.ndarray) -> str:
+    if signs.ndim < 2:
+        return "[" + " ".join(signs.flat) + "]"
+    return "[" + ", ".join(map(_pattern, signs)) + "]"

@@ -1,0 +1,331 @@
+r"""One forward pass and one backward() over symbols, and what each gradient on the way must be.
+
+The engine runs as ever, and this watches it (`state.watch`): every operation that goes on the tape is a `Step`. The
+formulas in its result f are written down and a symbol is put in the place of each, so that no expression is ever
+larger than one operation. When `backward()` comes to a value x with the gradient g that it has added up, g is compared
+with the sum over all steps that x went into of
+
+    \partial_z \, \frac{\partial f_z}{\partial x},
+
+where f_z is what the step's operation computes from fresh symbols, and SymPy differentiates. Then symbols take the
+place of the formulas in g, too, and the walk goes on with them.
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+import sympy
+
+from tinytensor.launch import state
+from tinytensor.symbolic.normal import float_value
+from tinytensor.symbolic.proof import Counterexample, Wrong, differ
+from tinytensor.symbolic.scalars import Condition, Symbolic, path
+from tinytensor.symbolic.tensors import derivative, symbols, variables
+from tinytensor.tensor import OBJECT, Node, Op, Tensor, enable_grad, no_grad
+
+SEED = "g'"  # the gradient that arrives at the result: no input has such a name
+
+
+@dataclass(eq=False)
+class Step:
+    """One operation of a pass: what it was given, what it computed, and what its gradient is."""
+
+    node: Node
+    label: str  # the operation's name, and its number from the second of the name on
+    given: tuple  # its arguments as they were
+    result: np.ndarray  # with a symbol for each formula
+    formulas: dict[sympy.Symbol, sympy.Expr]  # what these symbols stand for
+    told: int  # how many comparisons had been made when it was done
+    # partials[i][at]: what the entry `at` of argument i does to the result, as [(entry of the result, dy/dx)]
+    partials: dict[int, dict[tuple, list]] = field(default_factory=dict)
+    adjoint: np.ndarray | None = None  # the gradient of the result, once backward has been here
+
+    op = property(lambda self: self.node.op)
+    edges = property(lambda self: self.node.edges)
+
+
+class Pass:
+    """One forward pass and one backward() over symbols, for result number `number` of the function."""
+
+    def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], number: int):
+        self.fn, self.args, self.leaves, self.number = fn, args, leaves, number
+        self.steps: list[Step] = []  # oldest first
+        self.consumers: dict[Node | Tensor, list[tuple[Step, int]]] = {}  # who reads a value, as which argument
+        self.names: dict[sympy.Symbol, tuple[str, tuple, tuple]] = {}  # the entry of what a symbol is, and its shape
+        self.values: dict[sympy.Expr, float] = {}  # of every expression, at the sample point
+        self.constant: list[str] = []  # inputs that depend on symbols, but are not on the tape
+        self.conditions: list[Condition] = []
+        self.suspects: list[Node | Tensor] = []  # values whose gradient is not proved
+        self.wrong: dict[str, Wrong] = {}
+        self.fused: list[str] = []
+        self.gradients: dict[str, np.ndarray] = {}  # of the inputs, as they should be
+        self.counterexample: Counterexample | None = None
+        self.entries = self.compared = 0
+        self.run()
+
+    def run(self) -> None:
+        """The whole of it; what was found stands in the attributes."""
+        for name, leaf in self.leaves.items():
+            self.name(name, leaf._data)
+            leaf.grad = None
+        with path() as self.conditions, enable_grad(), _watching(self.note):
+            results = returned_tensors(self.fn(*self.args))
+        self.results = len(results)
+        y = results[self.number]
+        self.keep_what_leads_to(y)
+        for step in self.steps:
+            self.differentiate(step)
+            step.node._hooks = [partial(self.arrive, step)]
+        start = symbols(SEED, *y.shape) if y.ndim else None  # backward() of one number starts from 1
+        self.start = np.full((), Symbolic(1)) if start is None else start._data
+        self.values |= {g.expr: g.witness for g in self.start.flat}
+        self.end = y if y.node is None else y.node
+        with path() as conditions:
+            y.backward(start, retain_graph=True)
+        for step in reversed(self.steps):
+            if step.adjoint is None:  # nothing arrived: then nothing should have
+                self.arrive(step, None)
+        for name, leaf in self.leaves.items():
+            self.gradients[name] = self.adjoint(leaf)
+            self.compare(leaf, leaf.grad, self.gradients[name], leaf._data)
+            self.entries += len(variables(leaf._data))
+            leaf.grad = None
+        self.conditions += conditions
+        self.check_fused()
+        for target in self.suspects:
+            for step, _ in self.consumers.get(target, ()):
+                self.check_rules(step)
+        if self.suspects:
+            self.look_for_a_counterexample()
+
+    def name(self, what: str, values: np.ndarray) -> None:
+        """Say what the symbols in an array are the entries of."""
+        for at, value in variables(values).items():
+            self.names.setdefault(value.expr, (what, at, values.shape))
+            self.values[value.expr] = value.witness
+
+    # --------------------------------------------------------------------------------------------------- forward
+
+    def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
+        """Remember what an operation was given, and put symbols in the place of the formulas in its result."""
+        alike = sum(step.op.name == node.op.name for step in self.steps)
+        label = node.op.name if not alike else f"{node.op.name}#{alike + 1}"
+        formulas = {}
+        for at, value in variables(out).items():
+            if not value.expr.is_Symbol:
+                symbol = sympy.Symbol(f"{label}{list(at)}")
+                formulas[symbol] = value.expr
+                out[at] = Symbolic(symbol, value.witness)
+        given = tuple(Tensor(a._data.copy()) if isinstance(a, Tensor) else a for a in args)
+        # of the conditions those so far are about this step or earlier ones
+        step = Step(node, label, given, out.copy(), formulas, told=len(self.conditions))
+        self.steps.append(step)
+        self.name(label, out)
+        for i, (edge, arg) in enumerate(zip(node.edges, given, strict=True)):
+            values = _values(arg)
+            for value in values:  # constants may be symbols, too
+                self.values.setdefault(value.expr, value.witness)
+            if edge is not None:
+                self.consumers.setdefault(edge, []).append((step, i))
+                if isinstance(edge, Tensor) and not any(edge is leaf for leaf in self.leaves.values()):
+                    raise ValueError(
+                        f"prove: {node.op.name} reads a tensor of shape {edge.shape} that requires grad and is no "
+                        "input; give it as an input, or prove the Module that it is a parameter of"
+                    )
+            elif any(not value.expr.free_symbols.isdisjoint(self.names) for value in values):
+                self.constant.append(f"{parameter(node.op, i)} of {label}")
+
+    def keep_what_leads_to(self, y: Tensor) -> None:
+        """Forget the steps that y was not computed in."""
+        found, todo = set(), [y.node]
+        while todo:
+            node = todo.pop()
+            if isinstance(node, Node) and node not in found:
+                found.add(node)
+                todo.extend(node.edges)
+        self.steps = [step for step in self.steps if step.node in found]
+        for edge, consumers in self.consumers.items():
+            self.consumers[edge] = [(step, i) for step, i in consumers if step.node in found]
+
+    # ----------------------------------------------------------------------------- what the gradients should be
+
+    def fresh(self, step: Step, requires_grad: bool = False) -> tuple[list, dict]:
+        """The arguments of an operation with new symbols for what has a gradient, and what each of these stands for."""
+        args, meant = list(step.given), {}
+        for i, edge in enumerate(step.edges):
+            if edge is not None:
+                array = args[i]._data.copy()
+                for at, value in variables(array).items():
+                    symbol = sympy.Symbol(f"{parameter(step.op, i)}'{list(at)}")
+                    meant[symbol] = value.expr
+                    array[at] = Symbolic(symbol, value.witness)
+                args[i] = Tensor(array, requires_grad)
+        return args, meant
+
+    def differentiate(self, step: Step) -> None:
+        """Find the partial derivatives of a step."""
+        args, meant = self.fresh(step)
+        where = {}
+        for i, edge in enumerate(step.edges):
+            if edge is not None:
+                step.partials[i] = {at: [] for at in variables(args[i]._data)}
+                where |= {value.expr: step.partials[i][at] for at, value in variables(args[i]._data).items()}
+        with no_grad():
+            y = _first(step.op(*args))._data
+        for to, value in variables(y).items():
+            for symbol in value.expr.free_symbols & where.keys():
+                where[symbol].append((to, sympy.diff(value.expr, symbol).xreplace(meant)))
+
+    def adjoint(self, target: Node | Tensor) -> np.ndarray:
+        """The derivative of the result by each entry of a value, from those of all values that it went into."""
+        expected = np.empty(target.shape, object)
+        for at in np.ndindex(expected.shape):
+            terms = [self.start[at].expr] if target is self.end else []
+            for step, i in self.consumers.get(target, ()):
+                if step.adjoint is not None:  # else backward has not been there; if it never comes, that is seen later
+                    terms += [step.adjoint[to].expr * dy for to, dy in step.partials[i].get(at, ())]
+            expr = sympy.Add(*terms)
+            expected[at] = Symbolic(expr, float_value(expr, self.values))
+        return expected
+
+    # -------------------------------------------------------------------------------------------------- backward
+
+    def arrive(self, step: Step, g: Tensor | None) -> Tensor:
+        """Backward comes to a result with its gradient (None: it never does); the gradient that it goes on with."""
+        if g is not None:  # too late for a value that this one was computed from, if that has gone on already
+            nodes = {step.node, *(edge for edge in step.edges if isinstance(edge, Node))}
+            self.suspects += [s.node for s in self.steps if s.node in nodes and s.adjoint is not None]
+        expected = self.adjoint(step.node)
+        self.compare(step.node, g, expected, step.result)
+        self.compared += expected.size
+        for at, value in variables(expected).items():
+            if not value.expr.is_Symbol:
+                expected[at] = Symbolic(sympy.Symbol(f"d{step.label}{list(at)}"), value.witness)
+                self.values[expected[at].expr] = value.witness
+        step.adjoint = expected
+        return Tensor(expected.copy())
+
+    def compare(self, target: Node | Tensor, g: Tensor | None, expected: np.ndarray, values: np.ndarray) -> None:
+        """Suspect a value if the tape's gradient is not proved to be the expected one (where it is a number: none)."""
+        readers = {step for step, _ in self.consumers.get(target, ())}
+        youngest_first = sorted(readers, key=lambda step: -step.node.time)
+        for at in variables(values):
+            got, right = Symbolic(0) if g is None else Symbolic.of(g._data[at]), expected[at]
+            if got.expr == right.expr:
+                continue
+            for step in youngest_first:  # a rule that reads the result may lean on what it is
+                if not step.formulas.keys().isdisjoint(got.expr.free_symbols | right.expr.free_symbols):
+                    got = Symbolic(got.expr.xreplace(step.formulas), got.witness)
+                    right = Symbolic(right.expr.xreplace(step.formulas), right.witness)
+            if not got.equals(right):
+                self.suspects.append(target)
+                return
+
+    # ---------------------------------------------------------------------------------------------- who is wrong?
+
+    def check_fused(self) -> None:
+        """Every fused operation equals its definition, and so do its gradients by that second road."""
+        done = set()
+        for step in self.steps:
+            key = step.op, tuple(map(_but_for_symbols, step.given))
+            if step.op.definition is None or key in done:
+                continue
+            done.add(key)
+            self.fused.append(step.op.name)
+            args, _ = self.fresh(step)
+            with no_grad():
+                y, defined = _first(step.op(*args))._data, _first(step.op.definition(*args))._data
+            for at in np.ndindex(y.shape):
+                self.judge(Wrong(step.op.name, "", at, Symbolic.of(y[at]), Symbolic.of(defined[at])))
+            self.check_rules(step, create_graph=True)
+
+    def check_rules(self, step: Step, create_graph: bool = False) -> None:
+        """The rules of one operation by itself, on symbols of its own: which of them is wrong?
+
+        With create_graph the gradient of a fused operation goes through its definition.
+        """
+        args, _ = self.fresh(step, requires_grad=True)
+        with enable_grad():
+            y = _first(step.op(*args))
+            g = symbols(SEED, *y.shape)
+            y.backward(g, retain_graph=True, create_graph=create_graph)
+        inputs = {i: args[i] for i, edge in enumerate(step.edges) if edge is not None}
+        known = dict(self.values)
+        for a in (*inputs.values(), g):
+            known |= {value.expr: value.witness for value in variables(a._data).values()}
+        for i, x in inputs.items():
+            right = derivative(y._data, g._data, x._data)
+            for at in variables(x._data):
+                got = Symbolic(0) if x.grad is None else Symbolic.of(x.grad._data[at])
+                true = Symbolic(right[at], float_value(right[at], known))
+                self.judge(Wrong(step.op.name, parameter(step.op, i), at, got, true, create_graph))
+
+    def judge(self, claim: Wrong) -> None:
+        """Note that something is wrong, unless the two are proved equal; one entry for each rule will do."""
+        before = self.wrong.get(claim.rule)
+        if (before is None or (claim.differs and not before.differs)) and not claim.got.equals(claim.right):
+            self.wrong[claim.rule] = claim
+
+    def look_for_a_counterexample(self) -> None:
+        """The tape's own numbers at the sample point, without symbols on the way, beside the derivative."""
+        with enable_grad():
+            y = returned_tensors(self.fn(*self.args))[self.number]
+            y.backward(symbols(SEED, *y.shape) if y.ndim else None, retain_graph=True)
+        for name, leaf in self.leaves.items():
+            for at in variables(leaf._data):
+                tape = 0.0 if leaf.grad is None else Symbolic.of(leaf.grad._data[at]).witness
+                right = self.gradients[name][at].witness
+                if self.counterexample is None and differ(tape, right):
+                    point = {n: _witnesses(x._data) for n, x in self.leaves.items()}
+                    self.counterexample = Counterexample(name, at, tape, right, point)
+            leaf.grad = None
+
+
+@contextmanager
+def _watching(note: Callable) -> Iterator[None]:
+    """In this thread, `note` is told of every operation that goes on the tape."""
+    before, state.watch = state.watch, note
+    try:
+        yield
+    finally:
+        state.watch = before
+
+
+def returned_tensors(returned) -> list[Tensor]:
+    """The tensors that a function returned and that its inputs have a gradient of."""
+    returned = returned if isinstance(returned, tuple | list) else (returned,)
+    results = [y for y in returned if isinstance(y, Tensor) and y.requires_grad]
+    if not results:
+        raise ValueError("prove: no tensor that the function returns depends on an input that has a gradient")
+    return results
+
+
+def parameter(op: Op, i: int) -> str:
+    """The name of an operation's argument number i (of *xs: xs, xs[1], xs[2] ...)."""
+    last = len(op.params) - 1
+    return op.params[i] if i <= last else f"{op.params[last]}[{i - last}]"
+
+
+def _values(a) -> list[Symbolic]:
+    """What depends on symbols in an argument."""
+    if isinstance(a, Tensor):
+        return list(variables(a._data).values())
+    return [a] if isinstance(a, Symbolic) and a.expr.free_symbols else []
+
+
+def _but_for_symbols(a):
+    """What makes a difference for a comparison with a definition: all but the values that are symbols."""
+    if not isinstance(a, Tensor):
+        return repr(a)
+    return a.shape, a.dtype, None if a.dtype is OBJECT else a._data.tobytes()
+
+
+def _first(result) -> Tensor:
+    return result[0] if isinstance(result, tuple) else result
+
+
+def _witnesses(values: np.ndarray) -> np.ndarray:
+    return np.array([getattr(v, "witness", v) for v in values.flat], float).reshape(values.shape)

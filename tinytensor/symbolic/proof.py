@@ -1,0 +1,110 @@
+"""What `prove` returns: a verdict, what it was found on, and how it is told to a reader."""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tinytensor.symbolic.scalars import Condition, Symbolic
+
+SAME = 1e-9  # floats nearer than this (relatively) may be two roundings of one number
+
+
+def differ(a: float, b: float) -> bool:
+    """Are these two different numbers? (Not so where one is NaN: then nothing is known.)"""
+    return abs(a - b) > SAME * max(1.0, abs(a), abs(b))
+
+
+@dataclass(frozen=True)
+class Wrong:
+    """A rule of an operation (or its definition) that does not give the derivative: where, what, and what is right."""
+
+    op: str
+    input: str  # empty if it is the definition whose value is another
+    at: tuple[int, ...]
+    got: Symbolic
+    right: Symbolic
+    second_road: bool = False  # the gradient of a fused operation through its definition, as for second derivatives
+
+    @property
+    def rule(self) -> str:
+        """Which rule it is, in few words."""
+        if not self.input:
+            return f"{self.op}, definition"
+        return f"{self.op}, input {self.input}{', through its definition' if self.second_road else ''}"
+
+    @property
+    def differs(self) -> bool:
+        """Are the two different numbers at the sample point (or is it just that no proof was found)?"""
+        return differ(self.got.witness, self.right.witness)
+
+    def __str__(self):
+        got, right = _short(self.got), _short(self.right)
+        if not self.input:
+            return f"{self.op}{list(self.at)} is {got}, but its definition gives {right}"
+        what = "the definition" if self.second_road else "the rule"
+        told = f"{what} of {self.op} for its input {self.input} gives {got} at {list(self.at)}"
+        return f"{told}, but the derivative is {right}" if self.differs else f"{told}: not proved equal to {right}"
+
+
+@dataclass(frozen=True)
+class Counterexample:
+    """An entry of a gradient at one point: what the tape gives, and the derivative."""
+
+    input: str
+    at: tuple[int, ...]
+    tape: float
+    derivative: float
+    point: dict[str, np.ndarray]
+
+    def __str__(self):
+        values = "; ".join(f"{name} = {_numbers(value)}" for name, value in self.point.items())
+        return (
+            f"the gradient of {self.input} at {list(self.at)} is {self.tape:.6g} on the tape, but the derivative of "
+            f"the forward is {self.derivative:.6g}\n  at {values}"
+        )
+
+
+@dataclass(frozen=True)
+class Proof:
+    """What `prove` found; true if and only if everything was proved."""
+
+    name: str
+    verdict: str  # "proved", "refuted", or "undecided": equal numbers at the sample point, but no proof
+    size: str
+    entries: int  # compared at the inputs
+    steps: int  # compared on the way, at the results of operations
+    operations: tuple[str, ...]
+    fused: tuple[str, ...]  # of these those with a definition, with which they were compared
+    assumptions: tuple[str, ...]  # in sentences
+    signs: dict[str, np.ndarray] = field(repr=False)  # of what was compared with 0: "+" or "-" for each entry
+    conditions: tuple[Condition, ...] = field(repr=False)
+    wrong: tuple[Wrong, ...] = ()
+    counterexample: Counterexample | None = None
+    tape_is_wrong: bool = False  # all rules are right, but what backward() made of them is not
+    seconds: float = 0.0
+
+    def __bool__(self):
+        return self.verdict == "proved"
+
+    def __repr__(self):
+        lines = [f"{self.verdict}: {self.name} at {self.size}"]
+        if self:
+            lines[0] += f": {self.entries} entries of gradients, for all values"
+            lines[0] += " at which" if self.assumptions else ""
+            lines += self.assumptions
+        lines += [str(wrong) for wrong in self.wrong]
+        if self.tape_is_wrong:
+            lines.append("every rule is right by itself: the walk over the tape puts them together wrongly")
+        if self.counterexample is not None:
+            lines.append(str(self.counterexample))
+        return "\n  ".join(lines)
+
+
+def _short(value: Symbolic) -> str:
+    text = str(value).replace("'", "")
+    return text if len(text) <= 120 else f"{value.witness:.6g} (a formula of {len(text)} letters)"
+
+
+def _numbers(values: np.ndarray) -> str:
+    rounded = np.array2string(values, precision=4, separator=", ", threshold=50)
+    return " ".join(rounded.split())
