@@ -789,6 +789,8 @@ def test_arguments_changed_before_an_error():
 
 
 def test_arguments_changed_before_an_index_out_of_range():
+    errors = []
+
     def program(wrap):
         table = tt.ones(3)
 
@@ -802,10 +804,12 @@ def test_arguments_changed_before_an_index_out_of_range():
             try:
                 yield step(x, tt.tensor([i]))
             except IndexError as error:
-                yield str(error)
+                errors.append(str(error))
+                yield errors[-1]
             yield x
 
     same(program)
+    assert len(errors) == 2  # eager and compiled
 
 
 def test_gradients_that_the_step_does_not_touch_stay():
@@ -1038,6 +1042,8 @@ OUT_OF_RANGE = {
 
 @pytest.mark.parametrize("what", OUT_OF_RANGE)
 def test_out_of_range_index_raises_at_replay_and_training_goes_on(what):
+    errors = []
+
     def program(wrap):
         w = nn.Parameter(tt.tensor(np.arange(8.0, dtype=np.float32).reshape(4, 2)))
         opt = tt.optim.SGD([w], lr=0.1)
@@ -1053,10 +1059,12 @@ def test_out_of_range_index_raises_at_replay_and_training_goes_on(what):
                 step(tt.tensor(index))
                 yield w
             except IndexError as error:
-                yield str(error)
+                errors.append(str(error))
+                yield errors[-1]
             yield w.detach()
 
     same(program)
+    assert len(errors) == 2 * 2  # the indices 9 and -99, eager and compiled
 
 
 def test_an_exception_inside_the_step_leaves_what_eager_leaves():

@@ -85,7 +85,8 @@ def test_fully_masked_rows_of_attention_are_zero():
         x.grad = None
         y, weights = m(x, x, x, key_padding_mask=padding, need_weights=need_weights)
         assert not y[0].any() and y[1].all()
-        assert weights is None or not weights[0].any()
+        assert (weights is not None) == need_weights
+        assert not need_weights or not weights[0].any()
         y.sum().backward()
         assert not x.grad[0].any() and x.grad[1].any()
 

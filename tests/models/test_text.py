@@ -4,7 +4,7 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from models.text import (
@@ -271,8 +271,7 @@ def test_batches_errors():
 @settings(max_examples=300, deadline=None)
 @given(st.integers(2, 90), st.integers(1, 12), st.integers(1, 5), st.integers(1, 12))
 def test_evaluation_counts_every_target_once_with_its_own_history(n, context, batch_size, stride):
-    if n < context + 1 or stride > context:
-        return
+    assume(n >= context + 1 and stride <= context)
     targets, histories = [], {}
     for x, y in evaluation_batches(np.arange(n) + 1000, context, batch_size, stride):
         assert x.shape == y.shape == (batch_size, context) and x.dtype == y.dtype == np.int64

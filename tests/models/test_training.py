@@ -112,6 +112,7 @@ def test_the_rate_rises_and_falls():
 def test_the_rate_in_the_log_is_the_one_the_step_used(begin):
     trainer = begin(lr=0.5, optimizer="sgd", weight_decay=0.0)
     trainer.train()
+    assert len(trainer.log.rows) == 9
     for row in trainer.log.rows:
         assert row["lr"] == pytest.approx(0.5 * trainer.settings.rate(row["step"] - 1))
 
