@@ -34,7 +34,7 @@ from tinytensor.kernels.vectors import (
     where_less,
     zero,
 )
-from tinytensor.symbolic.lift import lift
+from tinytensor.symbolic import lift
 from tinytensor.symbolic.scalars import Symbolic
 
 DTYPES = (np.float32, np.float64)
