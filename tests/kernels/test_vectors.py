@@ -210,9 +210,11 @@ NARROWER = {"avx512": ("avx2", "none"), "avx2": ("none",), "neon": ("none",), "n
 
 
 @pytest.mark.skipif("TINYTENSOR_SIMD" in os.environ or numba.config.DISABLE_JIT, reason="this is the narrower run")
-@pytest.mark.parametrize("simd", NARROWER)
+@pytest.mark.parametrize("simd", ["avx2", "none"])
 def test_narrower(simd):
     """The same tests, and those of the matrix product, in a process that is told to use narrower registers."""
+    if simd not in NARROWER:
+        pytest.skip(f"{simd} is not narrower than {vectors.SIMD}")
     here = Path(__file__)
     command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", here, here.with_name("test_matmul.py")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | {"TINYTENSOR_SIMD": simd})
