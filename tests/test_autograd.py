@@ -13,8 +13,8 @@ import pytest
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.autograd import functional, grad
+from tinytensor.door import contiguous, empty, launch
 from tinytensor.kernels import KERNELS
-from tinytensor.launch import contiguous, empty, launch
 from tinytensor.nn import functional as F
 
 

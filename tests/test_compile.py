@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.compiled import LIMIT
-from tinytensor.launch import Recording
 from tinytensor.nn import functional as F
+from tinytensor.recording import Recording
 
 # ------------------------------------------------------------------------------------------------ the comparison
 
@@ -1434,12 +1434,11 @@ def test_buffers_are_used_again(monkeypatch):
     step(*args)
     ((only,),) = step.recordings.values()
     roots = {}
-    for _, arguments in only.recording.steps:
-        for array in arguments:
-            while isinstance(array, np.ndarray) and array.base is not None:
-                array = array.base
-            if isinstance(array, np.ndarray) and array.dtype == np.uint8:
-                roots[id(array)] = array.nbytes
+    for array in only.recording.arrays():
+        while isinstance(array, np.ndarray) and array.base is not None:
+            array = array.base
+        if isinstance(array, np.ndarray) and array.dtype == np.uint8:
+            roots[id(array)] = array.nbytes
     assert roots and sum(roots.values()) < 0.6 * sum(asked)
 
 

@@ -116,22 +116,24 @@ def test_set_num_threads_refuses_nonsense():
 
 WHERE = """
 import importlib.util, sys
-spec = importlib.util.spec_from_file_location("kernel", sys.argv[1])
+from pathlib import Path
+spec = importlib.util.spec_from_file_location("cache", Path(sys.argv[1]) / "cache.py")
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-print(module.CACHE_DIR)
+print(module.folder(str(Path(sys.argv[1]) / sys.argv[2])))
 """
 
 
 def test_changed_kernel_sources_have_another_cache(tmp_path):
     sources = shutil.copytree(PACKAGE / "kernels", tmp_path / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
-    where = lambda: run(WHERE, str(sources / "kernel.py"), NUMBA_CACHE_DIR=str(tmp_path / "cache"))  # noqa: E731
-    first = where()
+    where = lambda file: run(WHERE, str(sources), file, NUMBA_CACHE_DIR=str(tmp_path / "cache"))  # noqa: E731
+    first, other = where("softmax.py"), where("scan.py")
     assert Path(first).is_relative_to(tmp_path / "cache")
-    assert where() == first
-    with (sources / "fastmath.py").open("a") as file:  # a helper that other files' kernels call
+    assert where("softmax.py") == first != other
+    with (sources / "fastmath.py").open("a") as file:  # a helper that softmax calls, and the running sums do not
         file.write("\n# changed\n")
-    assert where() != first
+    assert where("softmax.py") != first
+    assert where("scan.py") == other
 
 
 def test_a_cache_that_cannot_be_written(tmp_path):
@@ -139,8 +141,8 @@ def test_a_cache_that_cannot_be_written(tmp_path):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     printed = run(
-        "import tinytensor as tt; from tinytensor.kernels.kernel import CACHE_DIR;"
-        "print((tt.ones(2) + 1).tolist(), CACHE_DIR)",
+        "import tinytensor as tt; from tinytensor.kernels import cache, kernel;"
+        "print((tt.ones(2) + 1).tolist(), cache.folder(kernel.__file__))",
         NUMBA_CACHE_DIR=str(tmp_path / "file"),
         TMPDIR=str(temporary),
     )
@@ -151,13 +153,14 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 # ------------------------------------------------------------------------------------------------------- imports
 
 ORDER = [
-    *("kernels.kernel", "kernels.fastmath", "kernels", "launch", "tensor", "creation"),
+    *("kernels.cache", "kernels.driver", "kernels.fastmath", "kernels.vectors", "kernels.kernel", "kernels"),
+    *("door", "recording", "tensor", "creation"),
     *("ops.elementwise", "ops.shape", "ops.index", "ops.reduce", "ops.products", "ops.fused", "ops.order"),
     *("ops.in_place", "ops", "autograd.tape", "autograd.check", "autograd.functional", "autograd", "compiled"),
     *("optim.optimizer", "optim.lr_scheduler", "optim"),
     *("nn.functional", "nn.init", "nn.utils", "nn.modules", "nn", "serialization", "symbolic", "", "stubs"),
 ]
-ELSEWHERE = {name: {"kernels", "launch", "tensor"} for name in ("optim", "symbolic")}  # what these may import
+ELSEWHERE = {name: {"kernels", "door", "tensor"} for name in ("optim", "symbolic")}  # what these may import
 
 
 def module_of(path: Path) -> str:
@@ -201,7 +204,7 @@ def test_imports_point_one_way(path):
         if top == "sympy":
             assert me.startswith("symbolic"), f"{me} imports sympy, which costs a second at every start"
         if inside:
-            assert (me, theirs) == ("launch", "symbolic"), f"{me} imports {imported} inside a function"
+            assert (me, theirs) == ("door", "symbolic"), f"{me} imports {imported} inside a function"
         elif top == "tinytensor":
             same_folder = me.partition(".")[0] == theirs.partition(".")[0]
             if not (same_folder and me.partition(".")[0] in ("kernels", "symbolic")):

@@ -32,8 +32,8 @@ from tinytensor.creation import (
     zeros,
     zeros_like,
 )
-from tinytensor.kernels.kernel import elementwise, helper, kernel
-from tinytensor.launch import get_num_threads, launch, set_num_threads
+from tinytensor.door import get_num_threads, launch, set_num_threads
+from tinytensor.kernels.kernel import cut, elementwise, helper, kernel, share
 from tinytensor.ops import FUNCTIONS as _functions
 from tinytensor.tensor import (
     OPS,

@@ -13,7 +13,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tinytensor.launch import Recording, _lease, state
+from tinytensor.door import state
+from tinytensor.recording import Recording, lease_of
 from tinytensor.tensor import Seen, Tensor, get_default_dtype
 
 LIMIT = 64  # recordings kept for one function; more means that something varies at each call
@@ -92,7 +93,7 @@ class Step:
             result = function(*_replaced(args, stand_ins), **_replaced(kwargs, stand_ins))
         finally:
             state.recording = None
-            self.recording.open = False
+            self.recording.close()
             self.seen: list[Seen] = list(self.recording.seen.values())
             self.changed_inputs = [
                 buffer is not None and t._version.count > 0
@@ -133,7 +134,7 @@ class Step:
         """Refuse a tensor that outlives the step other than as a result: a replay would not make it anew."""
         results: list[Tensor] = []
         _structure(self.result, results)
-        kept = {id(_lease(t._data)) for t in [*results, *self.arguments, *self.gradients] if t is not None}
+        kept = {id(lease_of(t._data)) for t in [*results, *self.arguments, *self.gradients] if t is not None}
         for attempt in range(2):
             if all(id(lease) in kept for lease in self.recording.leases):
                 return
@@ -150,12 +151,7 @@ class Step:
 
     def _is_used(self, array: np.ndarray) -> bool:
         """Does any launch look at this array's memory?"""
-        return any(
-            isinstance(a, np.ndarray) and np.may_share_memory(a, array)
-            for _, args in self.recording.steps
-            for group in args
-            for a in (group if isinstance(group, list) else [group])
-        )
+        return any(np.may_share_memory(a, array) for a in self.recording.arrays())
 
     def _settle(self) -> None:
         """After recording: what the step did to gradients, as a replay will do it."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.launch import empty as buffer
-from tinytensor.launch import host, move, state
+from tinytensor.door import empty as buffer
+from tinytensor.door import host, move, state
 from tinytensor.tensor import DTYPES, Meta, Tensor, _concrete, bool_, get_default_dtype, int64
 
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.launch import OBJECT, empty, launch, move, state
+from tinytensor.door import OBJECT, empty, launch, move, state
 
 float32, float64 = np.dtype("float32"), np.dtype("float64")
 int32, int64 = np.dtype("int32"), np.dtype("int64")

@@ -60,7 +60,16 @@ TWO_INPUTS = {
     "ge": np.greater_equal,
 }
 # the rest: derivatives, which the proofs compare with SymPy's; where and logic; division of integers, below
-ELSEWHERE = {"silu_backward", "gelu", "gelu_backward", "gelu_tanh", "gelu_tanh_backward", "where", "logical_not"}
+ELSEWHERE = {
+    "copy",
+    "silu_backward",
+    "gelu",
+    "gelu_backward",
+    "gelu_tanh",
+    "gelu_tanh_backward",
+    "where",
+    "logical_not",
+}
 ELSEWHERE |= {"bitwise_and", "bitwise_or", "bitwise_xor", "floor_divide", "remainder"}
 
 

@@ -12,7 +12,7 @@ import pytest
 from numba import njit
 
 from tinytensor.kernels import fastmath, vectors
-from tinytensor.kernels.kernel import Kernel
+from tinytensor.kernels.kernel import kernel
 from tinytensor.kernels.vectors import (
     add,
     div,
@@ -199,7 +199,7 @@ def test_proofs_read_it():
     fifths = [[Fraction(i, 5) for i in range(7)], [Fraction(i, 3) for i in range(7)]]
     x = np.array(fifths, object)
     y = np.full(1, None)
-    lift(Kernel(scaled_sum), BYTES=16)(x, y)  # registers of two numbers
+    lift(kernel()(scaled_sum), BYTES=16)(x, y)  # registers of two numbers
     assert y[0] == Symbolic(sum(a * b for a, b in zip(fifths[0], np.repeat(fifths[1][::2], 2), strict=False)))
 
 

@@ -16,7 +16,7 @@ import numpy as np
 import sympy
 
 from tinytensor.kernels.attention import attention_backward_scratch, attention_scratch
-from tinytensor.kernels.kernel import Elementwise, Kernel
+from tinytensor.kernels.kernel import Kernel
 from tinytensor.kernels.matmul import linear_scratch, matmul_scratch
 from tinytensor.symbolic import Symbolic, lift, path, symbols
 from tinytensor.symbolic.tensors import derivative
@@ -39,8 +39,7 @@ class Sample:
 
 def names(kernel: Kernel) -> tuple[str, ...]:
     """The names of the arguments; a formula's result is y."""
-    code = kernel.py_func.__code__
-    return code.co_varnames[: code.co_argcount] + (("y",) if isinstance(kernel, Elementwise) else ())
+    return kernel.names
 
 
 def copies(args: tuple) -> tuple:
@@ -146,6 +145,7 @@ def add_function(
 
 
 add_formula("add", ((X, LESS), x + u), ((X, 2), x + 2), ((Symbolic(0.1), 3), Fraction(0.1) + 3))
+add_formula("copy", ((X,), x), ((2,), 2))
 add_formula("sub", ((X, LESS), x - u))
 add_formula("mul", ((X, LESS), x * u), ((X, 0), 0))
 add_formula("div", ((X, LESS), x / u), ((Symbolic(1), 3), Fraction(1, 3)))

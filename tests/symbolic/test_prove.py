@@ -9,7 +9,7 @@ import sympy
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
-from tinytensor.launch import state
+from tinytensor.door import state
 from tinytensor.symbolic import Symbolic, Undecided, latex, prove, symbols
 from tinytensor.tensor import Tensor
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from tinytensor import ops
 from tinytensor.creation import ones_like
-from tinytensor.launch import Lease, state
+from tinytensor.door import state
+from tinytensor.recording import Lease
 from tinytensor.tensor import Node, Tensor, enable_grad, no_grad, set_grad_enabled
 
 

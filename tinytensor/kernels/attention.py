@@ -11,10 +11,9 @@ sees, as in a causal pass over all rows: a key/value cache changes nothing.
 """
 
 import numpy as np
-from numba import prange
 
 from tinytensor.kernels.fastmath import exp
-from tinytensor.kernels.kernel import EXACT_ORDER, helper, kernel
+from tinytensor.kernels.kernel import EXACT_ORDER, helper, kernel, share
 
 WIDTH = 16  # columns of a panel: one AVX-512 or two AVX2 vectors of float32
 ROWS = 4  # queries taken together: each key and value, once loaded, is used four times
@@ -287,8 +286,8 @@ def head(q, k, v, mask, b, h, scale, is_causal, y, lse, scratch):
                     y[i + r, c * WIDTH + j] = acc[r * WIDTH + j] * inverse[r]
 
 
-@kernel(parallel=True, fastmath=EXACT_ORDER, strided=("q", "k", "v", "mask", "y"))
-def attention(q, k, v, mask, scale, is_causal, y, lse, scratch):
+@kernel(tasks=lambda *args: args[-1].shape[0], fastmath=EXACT_ORDER, strided=("q", "k", "v", "mask", "y"))
+def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
     r"""y_i = sum_m p_im v_m with p_im = softmax_m(scale q_i . k_m) and lse_i = log sum_m exp(scale q_i . k_m).
 
     q (B, H, C, K), k (B, H, M, K), v (B, H, M, Kv), y (B, H, C, Kv) with any strides, lse (B, H, C).
@@ -296,11 +295,10 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch):
     A row that may attend to nothing has y = 0 and lse = -inf.
     """
     B, H = q.shape[:2]
-    tasks = scratch.shape[0]
-    for task in prange(tasks):
-        for bh in range(task * B * H // tasks, (task + 1) * B * H // tasks):
-            b, h = bh // H, bh % H
-            head(q[b, h], k[b, h], v[b, h], mask, b, h, scale, is_causal, y[b, h], lse[b, h], scratch[task])
+    first, last = share(B * H, task, tasks)
+    for bh in range(first, last):
+        b, h = bh // H, bh % H
+        head(q[b, h], k[b, h], v[b, h], mask, b, h, scale, is_causal, y[b, h], lse[b, h], scratch[task])
 
 
 @helper
@@ -365,32 +363,35 @@ def head_backward(g, q, k, v, mask, b, h, y, lse, scale, is_causal, dq, dk, dv, 
     unpack(dvt.reshape((keys, Kv4, WIDTH)), dv)
 
 
-@kernel(parallel=True, fastmath=EXACT_ORDER, strided=("g", "q", "k", "v", "mask", "y", "dq", "dk", "dv"))
-def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, scratch):
+@kernel(
+    tasks=lambda *args: args[-1].shape[0],
+    fastmath=EXACT_ORDER,
+    strided=("g", "q", "k", "v", "mask", "y", "dq", "dk", "dv"),
+)
+def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, scratch, task, tasks):
     r"""The gradients of attention; p is computed again, from lse.
 
     dv_m = sum_i p_im g_i, dS_im = p_im (g_i . v_m - g_i . y_i), dq_i = scale sum_m dS_im k_m,
     dk_m = scale sum_i dS_im q_i. Shapes as in `attention`; g, dq, dk and dv may have any strides.
     """
     B, H = q.shape[:2]
-    tasks = scratch.shape[0]
-    for task in prange(tasks):
-        for bh in range(task * B * H // tasks, (task + 1) * B * H // tasks):
-            b, h = bh // H, bh % H
-            head_backward(
-                g[b, h],
-                q[b, h],
-                k[b, h],
-                v[b, h],
-                mask,
-                b,
-                h,
-                y[b, h],
-                lse[b, h],
-                scale,
-                is_causal,
-                dq[b, h],
-                dk[b, h],
-                dv[b, h],
-                scratch[task],
-            )
+    first, last = share(B * H, task, tasks)
+    for bh in range(first, last):
+        b, h = bh // H, bh % H
+        head_backward(
+            g[b, h],
+            q[b, h],
+            k[b, h],
+            v[b, h],
+            mask,
+            b,
+            h,
+            y[b, h],
+            lse[b, h],
+            scale,
+            is_causal,
+            dq[b, h],
+            dk[b, h],
+            dv[b, h],
+            scratch[task],
+        )

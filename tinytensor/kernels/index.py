@@ -1,13 +1,12 @@
 """Reading and adding at positions given by an index; sorting; drawing from weights. Indices are int64 and in range."""
 
 import numpy as np
-from numba import prange
 
 from tinytensor.kernels.kernel import EXACT_ORDER, helper, kernel
 
 
 @kernel()
-def take(x, index, y):
+def take(x, index, y, task, tasks):
     """y[r, d] = x[index[r], d]: rows of x (V, D) to y (R, D)."""
     for r in range(index.size):
         source, row = x[index[r]], y[r]
@@ -16,7 +15,7 @@ def take(x, index, y):
 
 
 @kernel(fastmath=EXACT_ORDER)
-def scatter_add(g, index, dx):
+def scatter_add(g, index, dx, task, tasks):
     """dx[v, d] = sum over the r with index[r] = v of g[r, d], in the order of r; the backward of take."""
     size = dx.shape[1]
     everything = dx.reshape(dx.size)
@@ -29,7 +28,7 @@ def scatter_add(g, index, dx):
 
 
 @kernel()
-def gather(x, index, y):
+def gather(x, index, y, task, tasks):
     """y[o, j, i] = x[o, index[o, j, i], i]: x (outer, n, inner), index and y (outer, m, inner)."""
     outer, m, inner = index.shape
     for o in range(outer):
@@ -39,7 +38,7 @@ def gather(x, index, y):
 
 
 @kernel(fastmath=EXACT_ORDER)
-def gather_backward(g, index, dx):
+def gather_backward(g, index, dx, task, tasks):
     """dx[o, k, i] = sum over the j with index[o, j, i] = k of g[o, j, i], in the order of j."""
     outer, m, inner = index.shape
     everything = dx.reshape(dx.size)
@@ -73,14 +72,14 @@ def merge(row, descending, start, middle, stop, source, target):
             left += 1
 
 
-@kernel(parallel=True)
-def argsort(x, descending, y, scratch):
+@kernel()
+def argsort(x, descending, y, scratch, task, tasks):
     """y[r] = the positions that sort row r of x (R, n); equal elements keep their order; NaN is the largest.
 
     y and scratch are int64 (R, n). A merge sort: runs of 1, 2, 4 ... are merged from one array into the other.
     """
     n = x.shape[1]
-    for r in prange(x.shape[0]):
+    for r in range(x.shape[0]):
         row, source, target = x[r], y[r], scratch[r]
         for j in range(n):
             source[j] = j
@@ -94,7 +93,7 @@ def argsort(x, descending, y, scratch):
 
 
 @kernel(fastmath=EXACT_ORDER)  # both sums must see the same order
-def sample_rows(p, u, y):
+def sample_rows(p, u, y, task, tasks):
     """y[r] = the first j with p[r, 0] + ... + p[r, j] > u[r] sum_k p[r, k]: weights p (R, n) >= 0, u (R,) in [0, 1).
 
     An element of weight 0 is never drawn; -1 where all weights are 0.

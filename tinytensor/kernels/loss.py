@@ -1,22 +1,21 @@
 """Cross-entropy of rows of logits (R, V) against class indices, document 003 eq. 14 to 16."""
 
 import numpy as np
-from numba import prange
 
 from tinytensor.kernels.fastmath import exp
 from tinytensor.kernels.kernel import kernel
 from tinytensor.kernels.softmax import log_share, row_max
 
 
-@kernel(parallel=True)
-def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse):
+@kernel()
+def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, task, tasks):
     """losses_r = lse_r - (1 - s) x_r,target_r - s sum_v x_rv / V with lse_r = log sum_v exp(x_rv), s = label_smoothing.
 
     0 (and lse 0) where target_r = ignore_index; all other targets must lie in [0, V). lse is kept for backward.
     """
     rows, size = x.shape
     zero, one, count = x.dtype.type(0), x.dtype.type(1), x.dtype.type(size)
-    for r in prange(rows):
+    for r in range(rows):
         t = target[r]
         losses[r] = zero
         lse[r] = zero
@@ -38,13 +37,13 @@ def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse):
                 losses[r] = (one - label_smoothing) * nll + label_smoothing * (all_nll / count)
 
 
-@kernel(parallel=True)
-def cross_entropy_backward(g, x, target, lse, ignore_index, label_smoothing, dx):
+@kernel()
+def cross_entropy_backward(g, x, target, lse, ignore_index, label_smoothing, dx, task, tasks):
     """dx_rv = g_r (exp(x_rv - lse_r) - (1 - s) [v = target_r] - s / V); 0 where target_r = ignore_index."""
     rows, size = x.shape
     zero, one = x.dtype.type(0), x.dtype.type(1)
     each = label_smoothing / x.dtype.type(size) if size > 0 else zero
-    for r in prange(rows):
+    for r in range(rows):
         t = target[r]
         a, d = x[r], dx[r]
         if t == ignore_index:

@@ -9,8 +9,6 @@ and there is only this one path. So the bits of a row of y depend on nothing but
 decoding one token at a time gives what a full pass gives.
 """
 
-from numba import prange
-
 from tinytensor.kernels.kernel import EXACT_ORDER, helper, kernel
 
 WIDTH = 32  # columns of a panel: two AVX-512 or four AVX2 vectors of float32
@@ -105,7 +103,7 @@ def rows(a, begin, end, panel, first, bias, relu, acc, y):
 
 
 @helper
-def task(t, tasks, a, bias, relu, y, scratch):
+def tiles_of(t, tasks, a, bias, relu, y, scratch):
     """The t-th of `tasks` equal shares of all tiles, in the order batch, panel, rows."""
     n, M, K = a.shape
     panels, blocks = (y.shape[2] + WIDTH - 1) // WIDTH, (M + ROWS - 1) // ROWS
@@ -122,28 +120,28 @@ def task(t, tasks, a, bias, relu, y, scratch):
         begin += count
 
 
-@kernel(parallel=True, fastmath=EXACT_ORDER, strided=("a", "b"))
-def matmul(a, b, y, scratch):
+@kernel(fastmath=EXACT_ORDER, strided=("a", "b"))
+def matmul(a, b, y, scratch, task, tasks):
     """y_nij = sum_k a_nik b_nkj; a (n, M, K) and b (n, K, N) with any strides, y (n, M, N); K = 0 gives zeros."""
     n, M, N = y.shape
     K = a.shape[2]
     panels = (N + WIDTH - 1) // WIDTH
-    tasks = min(TASKS, n * panels * ((M + ROWS - 1) // ROWS))
+    parts = min(TASKS, n * panels * ((M + ROWS - 1) // ROWS))
     size = K * WIDTH
     if n * M * N * K < SMALL:
         for p in range(n * panels):
             pack(b[p // panels], p % panels * WIDTH, scratch[p * size : (p + 1) * size])
-        for t in range(tasks):
-            task(t, tasks, a, scratch[:0], 0, y, scratch)
+        for t in range(parts):
+            tiles_of(t, parts, a, scratch[:0], 0, y, scratch)
     else:
-        for p in prange(n * panels):
+        for p in range(n * panels):
             pack(b[p // panels], p % panels * WIDTH, scratch[p * size : (p + 1) * size])
-        for t in prange(tasks):
-            task(t, tasks, a, scratch[:0], 0, y, scratch)
+        for t in range(parts):
+            tiles_of(t, parts, a, scratch[:0], 0, y, scratch)
 
 
-@kernel(parallel=True, fastmath=EXACT_ORDER, strided=("x", "weight"))
-def linear(x, weight, bias, relu, y, scratch):
+@kernel(fastmath=EXACT_ORDER, strided=("x", "weight"))
+def linear(x, weight, bias, relu, y, scratch, task, tasks):
     """y_ij = sum_k x_ik weight_jk + bias_j, then max(0, y_ij) if relu (NaN stays NaN); bias of size 0: none.
 
     x (M, K) and weight (N, K) with any strides, bias (N) or (0), y (M, N). The bias is added last.
@@ -151,15 +149,15 @@ def linear(x, weight, bias, relu, y, scratch):
     M, N = y.shape
     K = x.shape[1]
     panels = (N + WIDTH - 1) // WIDTH
-    tasks = min(TASKS, panels * ((M + ROWS - 1) // ROWS))
+    parts = min(TASKS, panels * ((M + ROWS - 1) // ROWS))
     size = K * WIDTH
     if M * N * K < SMALL:
         for p in range(panels):
             pack(weight.T, p * WIDTH, scratch[p * size : (p + 1) * size])
-        for t in range(tasks):
-            task(t, tasks, x[None], bias, relu, y[None], scratch)
+        for t in range(parts):
+            tiles_of(t, parts, x[None], bias, relu, y[None], scratch)
     else:
-        for p in prange(panels):
+        for p in range(panels):
             pack(weight.T, p * WIDTH, scratch[p * size : (p + 1) * size])
-        for t in prange(tasks):
-            task(t, tasks, x[None], bias, relu, y[None], scratch)
+        for t in range(parts):
+            tiles_of(t, parts, x[None], bias, relu, y[None], scratch)

@@ -5,20 +5,19 @@ part in `scratch`, and the parts are added in order: the result does not depend 
 """
 
 import numpy as np
-from numba import prange
 
 from tinytensor.kernels.kernel import kernel
 
 
-@kernel(parallel=True)
-def layer_norm(x, weight, bias, eps, y, mean, rstd):
+@kernel()
+def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
     """y_rd = w_d (x_rd - mean_r) rstd_r + b_d with rstd_r = 1 / sqrt(var_r + eps), var_r = sum_d (x_rd - mean_r)^2 / D.
 
     weight and bias are (D,), or (0,) for none; mean and rstd (R,) are kept for backward.
     """
     size = x.shape[1]
     zero, one, count = x.dtype.type(0), x.dtype.type(1), x.dtype.type(size)
-    for r in prange(x.shape[0]):
+    for r in range(x.shape[0]):
         a, b = x[r], y[r]
         total = zero
         for d in range(size):
@@ -45,8 +44,8 @@ def layer_norm_backward_scratch(R, D):
     return (min(16, (R + 31) // 32), 2, D)
 
 
-@kernel(parallel=True)
-def layer_norm_backward(g, x, weight, mean, rstd, dx, dweight, dbias, scratch):
+@kernel()
+def layer_norm_backward(g, x, weight, mean, rstd, dx, dweight, dbias, scratch, task, tasks):
     """With n_rd = (x_rd - mean_r) rstd_r and h_rd = w_d g_rd:
 
     dx_rd = rstd_r (h_rd - sum_k h_rk / D - n_rd sum_k h_rk n_rk / D), dw_d = sum_r g_rd n_rd, db_d = sum_r g_rd.
@@ -56,7 +55,7 @@ def layer_norm_backward(g, x, weight, mean, rstd, dx, dweight, dbias, scratch):
     blocks = scratch.shape[0]
     zero, one = x.dtype.type(0), x.dtype.type(1)
     inverse = one / x.dtype.type(size) if size > 0 else zero
-    for block in prange(blocks):
+    for block in range(blocks):
         for d in range(size):
             scratch[block, 0, d] = zero
             scratch[block, 1, d] = zero
@@ -86,15 +85,15 @@ def layer_norm_backward(g, x, weight, mean, rstd, dx, dweight, dbias, scratch):
             dbias[d] += scratch[block, 1, d]
 
 
-@kernel(parallel=True)
-def rms_norm(x, weight, eps, y, rstd):
+@kernel()
+def rms_norm(x, weight, eps, y, rstd, task, tasks):
     """y_rd = w_d x_rd rstd_r with rstd_r = 1 / sqrt(sum_d x_rd^2 / D + eps), kept for backward.
 
     weight is (D,), or (0,) for none.
     """
     size = x.shape[1]
     zero, one, count = x.dtype.type(0), x.dtype.type(1), x.dtype.type(size)
-    for r in prange(x.shape[0]):
+    for r in range(x.shape[0]):
         a, b = x[r], y[r]
         total = zero
         for d in range(size):
@@ -113,8 +112,8 @@ def rms_norm_backward_scratch(R, D):
     return (min(16, (R + 31) // 32), D)
 
 
-@kernel(parallel=True)
-def rms_norm_backward(g, x, weight, rstd, dx, dweight, scratch):
+@kernel()
+def rms_norm_backward(g, x, weight, rstd, dx, dweight, scratch, task, tasks):
     """With n_rd = x_rd rstd_r and h_rd = w_d g_rd:
 
     dx_rd = rstd_r (h_rd - n_rd sum_k h_rk n_rk / D), dw_d = sum_r g_rd n_rd.
@@ -124,7 +123,7 @@ def rms_norm_backward(g, x, weight, rstd, dx, dweight, scratch):
     blocks = scratch.shape[0]
     zero, one = x.dtype.type(0), x.dtype.type(1)
     inverse = one / x.dtype.type(size) if size > 0 else zero
-    for block in prange(blocks):
+    for block in range(blocks):
         for d in range(size):
             scratch[block, d] = zero
         for r in range(block * rows // blocks, (block + 1) * rows // blocks):

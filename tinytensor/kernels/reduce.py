@@ -22,7 +22,7 @@ def carried_sum(total, part, lost, zero):
 
 
 @kernel()
-def reduce_sum(x, y):
+def reduce_sum(x, y, task, tasks):
     """y[o, i] = sum_j x[o, j, i]; 0 for an empty sum. Summed in the dtype of y.
 
     Rows are summed in blocks of 512, and what each addition of a block loses is carried to the next.
@@ -55,7 +55,7 @@ def reduce_sum(x, y):
 
 
 @kernel(fastmath=EXACT_ORDER)  # in another order a product may overflow where it need not
-def reduce_prod(x, y):
+def reduce_prod(x, y, task, tasks):
     """y[o, i] = prod_j x[o, j, i]; 1 for an empty product. Multiplied in the dtype of y."""
     outer, n, inner = x.shape
     for o in range(outer):
@@ -85,7 +85,7 @@ def first_equal(row, value):
 
 
 @kernel()
-def reduce_max(x, y, index):
+def reduce_max(x, y, index, task, tasks):
     """y[o, i] = max_j x[o, j, i], and index its first j. A NaN counts as the maximum. Needs n > 0."""
     outer, n, inner = x.shape
     rows = x.reshape((outer, n * inner))
@@ -108,7 +108,7 @@ def reduce_max(x, y, index):
 
 
 @kernel()
-def reduce_min(x, y, index):
+def reduce_min(x, y, index, task, tasks):
     """y[o, i] = min_j x[o, j, i], and index its first j. A NaN counts as the minimum. Needs n > 0."""
     outer, n, inner = x.shape
     rows = x.reshape((outer, n * inner))
@@ -140,7 +140,7 @@ def finite_or_zero(m, zero):
 
 
 @kernel()
-def reduce_logsumexp(x, y, peak):
+def reduce_logsumexp(x, y, peak, task, tasks):
     """y[o, i] = m + log(sum_j exp(x[o, j, i] - m)) with m = max_j x[o, j, i], kept in peak (outer, inner).
 
     -inf where all are -inf (and for n = 0), +inf where one is, NaN where one is.
@@ -173,7 +173,7 @@ def reduce_logsumexp(x, y, peak):
 
 
 @kernel()
-def reduce_any(x, y):
+def reduce_any(x, y, task, tasks):
     """y[o, i] = is one of x[o, :, i] true? x and y are bool; false for n = 0."""
     outer, n, inner = x.shape
     for o in range(outer):
@@ -185,7 +185,7 @@ def reduce_any(x, y):
 
 
 @kernel()
-def reduce_all(x, y):
+def reduce_all(x, y, task, tasks):
     """y[o, i] = are all of x[o, :, i] true? x and y are bool; true for n = 0."""
     outer, n, inner = x.shape
     for o in range(outer):

@@ -4,7 +4,7 @@ from tinytensor.kernels.kernel import EXACT_ORDER, kernel
 
 
 @kernel(fastmath=EXACT_ORDER)
-def cumsum(x, reverse, y):
+def cumsum(x, reverse, y, task, tasks):
     """y[o, j, i] = x[o, 0, i] + ... + x[o, j, i], or x[o, j, i] + ... + x[o, n - 1, i] if reverse (the backward).
 
     x and y are (outer, n, inner).

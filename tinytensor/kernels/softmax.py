@@ -1,7 +1,6 @@
 """Softmax and its logarithm over the rows of x (R, n)."""
 
 import numpy as np
-from numba import prange
 
 from tinytensor.kernels.fastmath import exp
 from tinytensor.kernels.kernel import helper, kernel
@@ -29,15 +28,15 @@ def log_share(a, m, log_total):
     return a - m - log_total
 
 
-@kernel(parallel=True)
-def softmax(x, y):
+@kernel()
+def softmax(x, y, task, tasks):
     """y_rj = exp(x_rj - m_r) / sum_k exp(x_rk - m_r) with m_r = max_k x_rk.
 
     A row of -inf, or with a +inf or NaN in it, gives NaN.
     """
     n = x.shape[1]
     rows = x.shape[0] if n > 0 else 0
-    for r in prange(rows):
+    for r in range(rows):
         a, b = x[r], y[r]
         m = row_max(a)
         total = x.dtype.type(0)
@@ -49,11 +48,11 @@ def softmax(x, y):
             b[j] *= scale
 
 
-@kernel(parallel=True)
-def softmax_backward(g, y, dx):
+@kernel()
+def softmax_backward(g, y, dx, task, tasks):
     """dx_rj = y_rj (g_rj - sum_k g_rk y_rk), where y is the softmax."""
     n = y.shape[1]
-    for r in prange(y.shape[0]):
+    for r in range(y.shape[0]):
         a, b, d = g[r], y[r], dx[r]
         dot = y.dtype.type(0)
         for j in range(n):
@@ -62,15 +61,15 @@ def softmax_backward(g, y, dx):
             d[j] = b[j] * (a[j] - dot)
 
 
-@kernel(parallel=True)
-def log_softmax(x, y):
+@kernel()
+def log_softmax(x, y, task, tasks):
     """y_rj = x_rj - m_r - log(sum_k exp(x_rk - m_r)) with m_r = max_k x_rk.
 
     A row of -inf, or with a +inf or NaN in it, gives NaN.
     """
     n = x.shape[1]
     rows = x.shape[0] if n > 0 else 0
-    for r in prange(rows):
+    for r in range(rows):
         a, b = x[r], y[r]
         m = row_max(a)
         total = x.dtype.type(0)
@@ -81,11 +80,11 @@ def log_softmax(x, y):
             b[j] = log_share(a[j], m, log_total)
 
 
-@kernel(parallel=True)
-def log_softmax_backward(g, y, dx):
+@kernel()
+def log_softmax_backward(g, y, dx, task, tasks):
     """dx_rj = g_rj - exp(y_rj) sum_k g_rk, where y is the logarithm of the softmax."""
     n = y.shape[1]
-    for r in prange(y.shape[0]):
+    for r in range(y.shape[0]):
         a, b, d = g[r], y[r], dx[r]
         total = y.dtype.type(0)
         for j in range(n):

@@ -5,7 +5,6 @@ multiplies the learning rate: (0,) for none, (1,) for one factor, or one factor 
 """
 
 import numpy as np
-from numba import prange
 
 from tinytensor.kernels.kernel import EXACT_ORDER, kernel
 
@@ -13,7 +12,7 @@ BLOCK = 4096  # elements that one thread treats at a time
 
 
 @kernel(fastmath=EXACT_ORDER)
-def sgd(p, g, buf, scale, hyper):
+def sgd(p, g, buf, scale, hyper, task, tasks):
     """p -= lr d with d = g + wd p.
 
     With momentum b = momentum b + (1 - dampening) d (at first b = d) stands for d, with Nesterov's d + momentum b.
@@ -35,8 +34,8 @@ def sgd(p, g, buf, scale, hyper):
         p[i] -= lr * (scale[i] if each else common) * d
 
 
-@kernel(parallel=True, fastmath=EXACT_ORDER)
-def adam(p, g, m, v, scale, hyper):
+@kernel(fastmath=EXACT_ORDER)
+def adam(p, g, m, v, scale, hyper, task, tasks):
     """m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, p -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps).
 
     hyper = [lr, b1, b2, eps, weight_decay, decoupled, t, maximize]. Weight decay adds wd p to g (Adam), or if
@@ -50,7 +49,7 @@ def adam(p, g, m, v, scale, hyper):
     root = kind(np.sqrt(1 - hyper[2] ** hyper[6]))
     common = scale[0] if scale.size == 1 else kind(1)
     each = scale.size > 1
-    for block in prange((p.size + BLOCK - 1) // BLOCK):
+    for block in range((p.size + BLOCK - 1) // BLOCK):
         start, stop = block * BLOCK, min((block + 1) * BLOCK, p.size)
         pb, gb, mb, vb = p[start:stop], g[start:stop], m[start:stop], v[start:stop]
         factors = scale[start:stop]  # empty unless there is one for each element
@@ -68,11 +67,11 @@ def sumsq_scratch(n):
     return ((n + BLOCK - 1) // BLOCK,)
 
 
-@kernel(parallel=True)
-def sumsq(x, y, scratch):
+@kernel()
+def sumsq(x, y, scratch, task, tasks):
     """y[0] = sum_i x_i^2: x (n,), y (1,), scratch of the shape sumsq_scratch(n)."""
     blocks = scratch.size
-    for block in prange(blocks):
+    for block in range(blocks):
         part = x[block * BLOCK : min((block + 1) * BLOCK, x.size)]
         total = x.dtype.type(0)
         for i in range(part.size):
@@ -85,7 +84,7 @@ def sumsq(x, y, scratch):
 
 
 @kernel(fastmath=EXACT_ORDER)
-def isfinite_all(x, y):
+def isfinite_all(x, y, task, tasks):
     """y[0] = is no element of x (n,) infinite or NaN? y is bool (1,)."""
     zero = x.dtype.type(0)
     finite = True

@@ -6,7 +6,7 @@ import numpy as np
 
 from tinytensor import ops
 from tinytensor.creation import Generator, bernoulli, full_like, ones_like
-from tinytensor.launch import host
+from tinytensor.door import host
 from tinytensor.ops import check_range, gelu, linear, log_softmax, sigmoid, softmax, tanh
 from tinytensor.tensor import Tensor, bool_, int64
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from tinytensor import ops
 from tinytensor.creation import empty, ones, tensor, zeros
-from tinytensor.launch import state
+from tinytensor.door import state
 from tinytensor.nn import functional as F
 from tinytensor.nn import init
 from tinytensor.tensor import HookHandle, Tensor, bool_, no_grad

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from tinytensor import kernels, ops
-from tinytensor.launch import contiguous, empty, launch
+from tinytensor.door import contiguous, empty, launch
 from tinytensor.tensor import Tensor, no_grad
 
 

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from tinytensor import kernels
-from tinytensor.launch import OBJECT, empty, host, launch
+from tinytensor.door import OBJECT, empty, host, launch
 from tinytensor.tensor import Tensor, bool_, op, result_type
 
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.creation import tensor
-from tinytensor.launch import contiguous, empty, host, launch, state
+from tinytensor.door import contiguous, empty, host, launch, state
 from tinytensor.ops.elementwise import _elementwise, _number, exp, log, logical_and, maximum, sqrt, where
 from tinytensor.ops.index import gather
 from tinytensor.ops.products import _matmul, matmul

@@ -6,7 +6,7 @@ import numpy as np
 
 from tinytensor import tensor as core
 from tinytensor.creation import rand, randn, tensor, zeros
-from tinytensor.launch import state
+from tinytensor.door import state
 from tinytensor.ops.elementwise import _as_tensor
 from tinytensor.ops.index import _key, getitem, put
 from tinytensor.ops.shape import cast, clone, expand, flatten, slice_, squeeze

@@ -7,7 +7,7 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.creation import zeros
-from tinytensor.launch import contiguous, empty, host, launch, move, state
+from tinytensor.door import contiguous, empty, host, launch, move, state
 from tinytensor.ops.shape import _dim, broadcast_tensors, flatten, permute, reshape, slice_
 from tinytensor.tensor import Meta, Tensor, bool_, int64, op
 

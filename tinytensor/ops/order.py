@@ -4,7 +4,7 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.creation import rand, zeros
-from tinytensor.launch import empty, host, launch, move
+from tinytensor.door import empty, host, launch, move
 from tinytensor.ops.index import gather
 from tinytensor.ops.reduce import ValuesIndices
 from tinytensor.ops.shape import _dim, _rows, narrow, stack

@@ -8,7 +8,7 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.creation import tensor
-from tinytensor.launch import contiguous, empty, launch, state
+from tinytensor.door import contiguous, empty, launch, state
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.reduce import sum
 from tinytensor.ops.shape import expand, expand_, flatten, permute, reshape, squeeze, transpose, unsqueeze

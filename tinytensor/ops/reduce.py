@@ -6,7 +6,7 @@ import math
 import numpy as np
 
 from tinytensor import kernels
-from tinytensor.launch import contiguous, empty, launch
+from tinytensor.door import contiguous, empty, launch
 from tinytensor.ops.elementwise import absolute, exp, isnan, logical_and, logical_or, maximum, minimum, pow, root
 from tinytensor.ops.index import gather_backward
 from tinytensor.ops.shape import _dim, _dims, cat, expand, movedim, reshape

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinytensor.creation import as_dtype, check_device
-from tinytensor.launch import contiguous, empty, move, state
+from tinytensor.door import contiguous, empty, move, state
 from tinytensor.ops.elementwise import masked_fill
 from tinytensor.tensor import Tensor, op, result_type
 

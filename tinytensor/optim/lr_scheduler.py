@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from tinytensor.launch import host
+from tinytensor.door import host
 from tinytensor.optim.optimizer import Optimizer
 
 

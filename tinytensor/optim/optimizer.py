@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tinytensor import kernels
-from tinytensor.launch import contiguous, host, launch, move, outside_recording, state
+from tinytensor.door import contiguous, host, launch, move, outside_recording, state
 from tinytensor.tensor import Tensor, enable_grad, no_grad
 
 # accepted because they cannot change a result: they choose between implementations that PyTorch has several of

@@ -59,8 +59,7 @@ def lift(kernel: Kernel, **constants: int) -> Callable:
 
     source = rebind(kernel.py_func, meaning)
     is_formula = isinstance(kernel, Elementwise)
-    code = kernel.py_func.__code__
-    names = code.co_varnames[: code.co_argcount] + (("result",) if is_formula else ())
+    names = kernel.names
 
     def lifted(*args):
         kind = _kind(args)
@@ -71,7 +70,8 @@ def lift(kernel: Kernel, **constants: int) -> Callable:
             for at in np.ndindex(y.shape):
                 y[at] = source(*(x[at] for x in inputs))
         else:
-            source(*(_argument(a, kind, kernel.name, n) for a, n in zip(args, names, strict=True)))
+            for share in kernel.shares(args):
+                source(*(_argument(a, kind, kernel.name, n) for a, n in zip(args, names, strict=True)), *share)
 
     lifted.__name__, lifted.__doc__ = kernel.name, kernel.__doc__
     return lifted

@@ -19,7 +19,7 @@ from functools import partial
 import numpy as np
 import sympy
 
-from tinytensor.launch import state
+from tinytensor.door import state
 from tinytensor.symbolic.normal import float_value
 from tinytensor.symbolic.proof import Counterexample, Wrong, differ
 from tinytensor.symbolic.scalars import Condition, Symbolic, path

@@ -1,0 +1,155 @@
+"""The one door: every number that the engine computes passes `launch`.
+
+The door has three readings of the same line `launch(kernel, x, w, y)`:
+
+- compute: run the kernel's native build over all of its tasks;
+- record: run it and note the launch in a recording, which `tinytensor.compile` replays as one native program;
+- prove: where an array holds exact scalars (dtype object), run the kernel's own Python source over them.
+
+Besides launches a recording holds `host` calls: Python functions that must run again at each replay (the generator
+drawing random numbers, say). They are rare, for the native program has to stop for each of them.
+"""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import numpy as np
+from numba import config
+
+from tinytensor.kernels.copy import copy as _copy
+from tinytensor.kernels.driver import get_num_threads, set_num_threads
+from tinytensor.kernels.kernel import Kernel
+
+OBJECT = np.dtype(object)
+
+
+class State(threading.local):
+    """What is switched on in this thread."""
+
+    grad = True  # operations on tensors that require grad go on the tape
+    recording = None  # the Recording that notes launches, if any
+    meta = False  # shapes only: nothing is allocated, nothing is run
+    anomaly = False  # look for NaN and inf after each operation
+    profile = None  # the Profile that times launches, if any
+    watch = None  # is told of each node that goes on the tape, as watch(node, args, y): `prove` looks on from here
+
+
+state = State()
+
+
+def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """An uninitialised output buffer; while only shapes matter, one element seen through zero strides."""
+    if state.meta:
+        return np.lib.stride_tricks.as_strided(np.empty((), dtype), shape, (0,) * len(shape))
+    if state.recording is not None:
+        return state.recording.buffer(shape, dtype)
+    return np.empty(shape, dtype)
+
+
+def launch(kernel: Kernel, *args) -> None:
+    """Run `kernel(*inputs, *settings, *outputs, *saved, *scratch)`; the only way to compute anything."""
+    if state.meta:
+        return
+    if config.DISABLE_JIT or _exact(args):
+        host(kernel.interpret if not _exact(args) else _lifted(kernel), *args)
+    elif state.recording is not None:
+        state.recording.launch(kernel, args)
+    elif state.profile is not None:
+        state.profile.launch(kernel, args)
+    else:
+        kernel(*args)
+
+
+def _exact(args: tuple) -> bool:
+    """Does an array hold exact scalars?"""
+    return any(arg.__class__ is np.ndarray and arg.dtype is OBJECT for arg in args)
+
+
+def _lifted(kernel: Kernel) -> Callable:
+    global _lift
+    if _lift is None:  # on demand: SymPy costs a second to import, and training never needs it
+        from tinytensor.symbolic import lift as _lift
+    return _lift(kernel)
+
+
+_lift = None
+
+
+def host(function: Callable, *args, early: bool = False) -> None:
+    """Run a Python function now and, if this run is being recorded, at every replay.
+
+    `early` says that a replay may run it before its first launch: it neither reads nor writes what launches do, but for
+    arrays of its own. The optimizer writes the learning rate so. Then the native program need not stop for it.
+    """
+    if state.meta:
+        return
+    recording, state.recording = state.recording, None  # at a replay it is off as well
+    try:
+        function(*args)
+    finally:
+        state.recording = recording
+    if recording is not None:
+        recording.host(function, args, early)
+
+
+def check(flag: np.ndarray, tell: Callable[[np.ndarray], None]) -> None:
+    """Stop here if a kernel has set flag[0] (int64, at first 0): `tell(flag)` raises what there is to say.
+
+    A replay stops at this very place too, before any later launch has run, so that nothing is computed from a value
+    that an index out of range should have given, and no weight is changed by it.
+    """
+    if state.meta:
+        return
+    if flag[0]:
+        flag[0] = 0
+        tell(flag)
+    if state.recording is not None:
+        state.recording.check(flag, tell)
+
+
+def move(x: np.ndarray, y: np.ndarray) -> None:
+    """Copy `x` (broadcast) into `y`, changing layout and dtype, through the door, so that a replay copies too."""
+    if x.dtype is OBJECT or y.dtype is OBJECT:
+        host(_copy_objects, x, y)
+    else:
+        launch(_copy, x, y)
+
+
+def _copy_objects(x: np.ndarray, y: np.ndarray) -> None:
+    np.copyto(y, x, casting="unsafe")
+
+
+def contiguous(array: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
+    """`array` itself if it is C-contiguous and of this dtype, else a copy (which a replay repeats)."""
+    dtype = array.dtype if dtype is None else dtype
+    if array.flags.c_contiguous and array.dtype == dtype:
+        return array
+    result = empty(array.shape, dtype)
+    move(array, result)
+    return result
+
+
+@contextmanager
+def outside_recording() -> Iterator[None]:
+    """What is made in here lives on between replays: optimizer state, say."""
+    recording, state.recording = state.recording, None
+    try:
+        yield
+    finally:
+        state.recording = recording
+
+
+__all__ = [
+    "OBJECT",
+    "check",
+    "contiguous",
+    "empty",
+    "get_num_threads",
+    "host",
+    "launch",
+    "move",
+    "outside_recording",
+    "set_num_threads",
+    "state",
+]

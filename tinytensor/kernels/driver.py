@@ -1,0 +1,243 @@
+"""The driver: native code that runs a program of launches, on one thread or on several.
+
+A launch is three numbers: the address of a kernel's entry, the address of its packed arguments, and into how many tasks
+it is cut. A program is an array of them, one row a launch. Kernels are serial loops over one task's share and know
+nothing of threads; `_run_together` is the only function of tinytensor that is compiled with `parallel=True`.
+
+All threads walk the same program. At each launch a thread takes tasks, one after the other, while there are any left,
+and goes on when the last of them is done, whoever did it. There is no barrier: a thread that the system does not let
+run holds nobody up unless it holds a task. The bits of a result depend on the tasks alone, never on who takes them.
+"""
+
+import os
+import threading
+import time
+
+import numba
+import numpy as np
+from llvmlite import ir
+from numba import njit, prange, types
+from numba.extending import intrinsic
+
+from tinytensor.kernels.cache import can_keep, kept
+
+ENTRY, BLOCK, TASKS = range(3)  # the columns of a program
+LINE = 16  # int64 in two cache lines: counters of neighbouring launches must not share one (processors fetch pairs)
+PATIENCE = 200  # looks at a counter before a waiting thread offers its processor to others
+_WORD = ir.IntType(64)
+
+
+@intrinsic
+def _call(typing, entry, block, task, tasks):
+    """entry(block, task, tasks), at its address."""
+
+    def codegen(context, builder, signature, args):
+        kind = ir.FunctionType(ir.VoidType(), [_WORD] * 3)
+        builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
+        return context.get_dummy_value()
+
+    return types.void(types.intp, types.intp, types.intp, types.intp), codegen
+
+
+@intrinsic
+def _add_atomically(typing, address, value):
+    """The number at the address before `value` was added to it; no other thread comes in between."""
+
+    def codegen(context, builder, signature, args):
+        return builder.atomic_rmw("add", builder.inttoptr(args[0], _WORD.as_pointer()), args[1], "acq_rel")
+
+    return types.intp(types.intp, types.intp), codegen
+
+
+@intrinsic
+def _load_atomically(typing, address):
+    """The number at the address; what other threads wrote before they set it can be seen from now on."""
+
+    def codegen(context, builder, signature, args):
+        return builder.load_atomic(builder.inttoptr(args[0], _WORD.as_pointer()), "acquire", 8)
+
+    return types.intp(types.intp), codegen
+
+
+def _native(parallel: bool = False):
+    """Compile a function of the driver on its first call; the build is kept as those of kernels are."""
+
+    def decorate(function):
+        with kept(function):
+            return njit(cache=can_keep(function), nogil=True, parallel=parallel)(function)
+
+    return decorate
+
+
+_offer_processor = types.ExternalFunction("sched_yield", types.int32())
+
+
+@_native()
+def _run_alone(program):
+    """Run every task of every launch, in order, on the calling thread; False if a flag was set."""
+    for i in range(program.shape[0]):
+        entry, block, tasks = program[i, ENTRY], program[i, BLOCK], program[i, TASKS]
+        if tasks == 0 and _load_atomically(block) != 0:
+            return False
+        for task in range(tasks):
+            _call(entry, block, task, tasks)
+    return True
+
+
+@_native()
+def _run_one(entry, block, tasks):
+    """Run every task of one launch, in order, on the calling thread."""
+    for task in range(tasks):
+        _call(entry, block, task, tasks)
+
+
+@_native(parallel=True)
+def _run_together(program, groups, taken, done, threads):
+    """Run a program on so many threads; False if a flag was set.
+
+    A group is a launch with many tasks, or a stretch of launches with one each, or the question for a flag.
+    """
+    for i in range(groups.shape[0]):
+        taken[i, 0] = 0
+        done[i, 0] = 0
+    stopped = 0
+    for _ in prange(threads):
+        for i in range(groups.shape[0]):
+            first, last, tasks = groups[i, 0], groups[i, 1], groups[i, 2]
+            if tasks == 0:  # all that comes before is done, so every thread sees the same
+                if _load_atomically(program[first, BLOCK]) != 0:
+                    stopped += 1
+                    break
+                continue
+            mine, finished = taken[i].ctypes.data, done[i].ctypes.data
+            while True:
+                task = _add_atomically(mine, 1)
+                if task >= tasks:
+                    break
+                for k in range(first, last):
+                    _call(program[k, ENTRY], program[k, BLOCK], task, tasks)
+                _add_atomically(finished, 1)
+            looks = 0
+            while _load_atomically(finished) < tasks:
+                looks += 1
+                if looks > PATIENCE:
+                    _offer_processor()
+    return stopped == 0
+
+
+# ----------------------------------------------------------------------------------------------- how many threads
+
+
+class _Threads:
+    """How many threads a program may use, and whether this process may start any."""
+
+    def __init__(self):
+        self.wanted = 0  # 0: as many as there are
+        self.started = False  # has a region with several threads been run?
+        self.forked = False  # is this a child of a process that had started threads?
+        self.one_region = threading.Lock()
+
+    def number(self) -> int:
+        if self.forked:  # the threads of OpenMP are not there in a child, and starting them again ends the process
+            return 1
+        return self.wanted or numba.config.NUMBA_NUM_THREADS
+
+    def after_fork(self) -> None:
+        """In a child process: what the parent's threads hold can't be had here."""
+        self.forked = self.started
+        self.one_region = threading.Lock()
+
+
+threads = _Threads()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=threads.after_fork)
+
+
+def set_num_threads(n: int) -> None:
+    """Let kernels use up to `n` threads (no result depends on it, not by a bit)."""
+    if n < 1:
+        raise ValueError(f"set_num_threads({n}): expected 1 or more")
+    threads.wanted = min(n, numba.config.NUMBA_NUM_THREADS)
+
+
+def get_num_threads() -> int:
+    """How many threads a kernel may use."""
+    return threads.number()
+
+
+def run(entry: int, block: int, tasks: int) -> None:
+    """Run one launch: on several threads if it has tasks for them."""
+    n = threads.number()
+    if tasks == 1 or n == 1:
+        _run_one(entry, block, tasks)
+    else:
+        groups = np.array([(0, 1, tasks)], np.int64)
+        run_together(np.array([(entry, block, tasks)], np.int64), groups, np.zeros((2, 1, LINE), np.int64), n)
+
+
+class Program:
+    """Launches that follow one another without Python in between; `run()` runs them all.
+
+    With several threads it can happen that one of them waits for another that the system does not run, a whole time
+    slice (20 ms) on a machine that is busy with other work. Nobody can know that beforehand, so the program watches its
+    own time: now and then it runs on one thread, to know what that takes, and when two runs in a row on several threads
+    took longer, it stays on one thread for a while, longer each time that this happens again.
+    """
+
+    REMEASURE = 256  # runs from one look at the time on one thread to the next
+    LONGEST = 1024  # runs on one thread before several are tried again, at most
+
+    def __init__(self, launches: list[tuple[int, int, int]]):
+        self.program = np.array(launches, np.int64).reshape(-1, 3)
+        groups = _groups(self.program[:, TASKS])
+        self.groups = np.array(groups, np.int64).reshape(-1, 3)
+        self.counters = np.zeros((2, len(groups), LINE), np.int64)
+        self.divisible = any(tasks > 1 for _, _, tasks in groups)
+        self.runs = 0
+        self.alone = float("inf")  # seconds on one thread, when last measured
+        self.slow = 0  # runs in a row that took longer on several threads
+        self.rest = 0  # runs that are still to be made on one thread
+        self.next_rest = 8
+
+    def run(self) -> bool:
+        """Run all launches, in order; False if a flag was set, and what comes after it was left."""
+        n = threads.number() if self.divisible else 1
+        if n == 1:
+            return _run_alone(self.program)
+        self.runs += 1
+        if self.rest > 0:
+            self.rest -= 1
+            return _run_alone(self.program)
+        start = time.perf_counter()
+        if self.runs % self.REMEASURE == 2:
+            whole = _run_alone(self.program)
+            self.alone = time.perf_counter() - start
+            return whole
+        whole = run_together(self.program, self.groups, self.counters, n)
+        if time.perf_counter() - start <= self.alone:
+            self.slow, self.next_rest = 0, 8
+            return whole
+        self.slow += 1
+        if self.slow > 1:
+            self.slow, self.rest = 0, self.next_rest
+            self.next_rest = min(2 * self.next_rest, self.LONGEST)
+        return whole
+
+
+def _groups(tasks: np.ndarray) -> list[tuple[int, int, int]]:
+    """(first launch, the one after the last, tasks): launches of one task that follow one another go to one thread."""
+    groups: list[tuple[int, int, int]] = []
+    for i, n in enumerate(tasks.tolist()):
+        if n == 1 and groups and groups[-1][2] == 1:
+            groups[-1] = groups[-1][0], i + 1, 1
+        else:
+            groups.append((i, i + 1, n))
+    return groups
+
+
+def run_together(program: np.ndarray, groups: np.ndarray, counters: np.ndarray, n: int) -> bool:
+    """Run a program on `n` threads; False if a flag was set."""
+    numba.set_num_threads(n)
+    with threads.one_region:  # the counters serve one run; and Numba's workqueue aborts when two threads enter it
+        threads.started = True
+        return _run_together(program, groups, counters[0], counters[1], n)
