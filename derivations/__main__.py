@@ -6,12 +6,15 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import report
-from .claims import PARTS, Claim, Result, check, claims_of, load
+from .claims import PARTS, Claim, Result, claims_of, result_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the claims; 0 if all hold, 1 if one fails, 2 if the command cannot be understood."""
-    parser = argparse.ArgumentParser(prog="python -m derivations", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m derivations",
+        description="Run every derivation, proof and check, and write a report; or run some parts and print them.",
+    )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"run and print these only: {', '.join(PARTS)}")
     parser.add_argument("--list", action="store_true", help="list the claims, run nothing")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: runs/derivations)")
@@ -20,19 +23,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if part not in PARTS:
             print(f"derivations: there is no part {part!r}; the parts are {', '.join(PARTS)}", file=sys.stderr)
             return 2
-    parts = [part for part in PARTS if part in options.parts or not options.parts]
-    modules = load(parts)
-    claims = claims_of(parts)
+    claims = claims_of([part for part in PARTS if part in options.parts or not options.parts])
     if options.list:
         for claim in claims:
             print(f"{claim.part:<9} {claim.kind:<8} {claim.size:<22} {claim.statement}")
         return 0
     results = run(claims, mathematics=bool(options.parts))
     if options.out or not options.parts:
-        titles = {part: module.__doc__.strip().splitlines()[0] for part, module in modules.items()}
         directory = options.out or Path("runs/derivations")
         try:
-            for path in report.write(directory, results, titles):
+            for path in report.write(directory, results):
                 print(f"written: {path}")
         except ModuleNotFoundError as error:
             print(f"derivations: only {directory / 'report.md'} is written: {error}", file=sys.stderr)
@@ -44,12 +44,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(claims: Sequence[Claim], mathematics: bool) -> list[Result]:
-    """Check them one after the other, a line for each; with `mathematics` what each one shows is printed too."""
+    """Run them one after the other, a line for each; with `mathematics` what each one shows is printed too."""
     results = []
     for n, claim in enumerate(claims, start=1):
         print(f"[{n:>3}/{len(claims)}] {claim.part:<8} {claim.kind:<7} {claim.statement} ... ", end="", flush=True)
-        r = check(claim)
-        results.append(r)
+        results.append(r := result_of(claim))
         print(f"{'FAILED' if r.error else 'holds'} ({r.seconds:.2f} s)", flush=True)
         shown = r.evidence.text or r.evidence.latex
         if mathematics and shown:

@@ -11,13 +11,23 @@ A part of the derivations is a module of this package that declares claims:
 The function is the evidence: it returns (an `Evidence` to show, or None) if the claim holds and raises if it does not.
 """
 
-import importlib
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from types import ModuleType
+from importlib import import_module
 
-PARTS = ("index", "eq17", "eq19", "program", "engine", "theorems", "errata", "mutants")
+import numpy as np
+from sympy.logic.boolalg import BooleanTrue
+
+PARTS = {  # module: what it establishes
+    "index": "The rules of the index calculus keep the value of what they rewrite.",
+    "eq17": "Equation (17) of document 003 for any sizes: its gradients, derived by differentiation.",
+    "eq19": "The models have as many parameters as eq. (19) of 003, and the shapes listed in 000 and 004, say.",
+    "program": "The derivation of eq. (17) runs: written out as NumPy, it is compared with the engine.",
+    "engine": "The gradients of the engine that ships are derivatives: every rule, every fused operation, the models.",
+    "theorems": "What the documents say of attention, norms and positions is true; gradients obey the symmetries.",
+    "errata": "What is wrong in the documents: what is printed is computed to be wrong, what is corrected to be right.",
+}
 
 KINDS = {
     "proof": "holds for all values, at the sizes named",
@@ -37,6 +47,12 @@ class Refuted(AssertionError):
     def __init__(self, message: str, rule: str = ""):
         super().__init__(message)
         self.rule = rule
+
+
+def holds(condition, what: str) -> None:
+    """Raise Refuted unless Python, NumPy or SymPy says True (None, SymPy's "unknown", is not enough)."""
+    if not isinstance(condition, bool | np.bool_ | BooleanTrue) or not condition:
+        raise Refuted(f"it is not so that {what} ({condition})")
 
 
 @dataclass(frozen=True)
@@ -106,7 +122,7 @@ def claim(part: str, statement: str, *, kind: str, size: str, assumptions=(), so
     return declare
 
 
-def check(claim: Claim) -> Result:
+def result_of(claim: Claim) -> Result:
     """Run one claim; an exception of any kind makes it fail, and stops nothing else."""
     start = time.perf_counter()
     try:
@@ -116,11 +132,8 @@ def check(claim: Claim) -> Result:
     return Result(claim, time.perf_counter() - start, evidence, error)
 
 
-def load(parts: Iterable[str]) -> dict[str, ModuleType]:
-    """The modules of these parts, imported, so that their claims are declared."""
-    return {part: importlib.import_module(f"{__package__}.{part}") for part in parts}
-
-
-def claims_of(parts: Iterable[str]) -> list[Claim]:
-    """The claims of these parts (which must be loaded), part by part."""
+def claims_of(parts: Sequence[str]) -> list[Claim]:
+    """The claims of these parts, part by part; their modules are imported, so that the claims are declared."""
+    for part in parts:
+        import_module(f"{__package__}.{part}")
     return [claim for part in parts for claim in CLAIMS if claim.part == part]

@@ -8,6 +8,7 @@ difference of the counts with L + 1 and with L layers is what one block declares
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 from sympy import Expr, collect, expand, latex, symbols
@@ -43,13 +44,17 @@ class FreeHeads(Config):
         return K
 
 
+proof = partial(claim, "eq19", kind="proof", size="any size")
+check = partial(claim, "eq19", kind="check")
+
+
 def count(module) -> Expr:
     """The number of parameters that a module declares, a polynomial in the sizes."""
     return expand(module.num_parameters())
 
 
-def same(counted, formula, what: str) -> None:
-    """Raise unless two polynomials, or numbers, are equal."""
+def require(counted, formula, what: str) -> None:
+    """Raise Refuted unless a count and a formula are the same polynomial, or number."""
     if expand(counted - formula) != 0:
         raise Refuted(f"{what}: the shapes give {counted}, the formula {formula}")
 
@@ -88,11 +93,8 @@ def shapes(module) -> str:
 # ------------------------------------------------------------------------------------------------------- document 003
 
 
-@claim(
-    "eq19",
+@proof(
     "document 003's model has as many parameters as eq. (19) says",
-    kind="proof",
-    size="any size",
     assumptions=(
         "H K = D",
         "any L by induction: the step is derived from the block, and is the same for L = 1 to 4",
@@ -101,55 +103,47 @@ def shapes(module) -> str:
 )
 def eq_19():
     counted = decoder()
-    same(counted, EQ_19, "003's decoder")
+    require(counted, EQ_19, "003's decoder")
     return Evidence(latex=f"{EQ_19_LATEX}\n\n= {latex(counted)}", text=f"counted: {counted}")
 
 
-@claim(
-    "eq19",
+@proof(
     "with heads of any width K, eq. (19) holds if and only if H K = D",
-    kind="proof",
-    size="any size",
     source="003 eqs. (2), (8), (19)",
 )
 def eq_19_condition():
     counted = decoder(FreeHeads)
-    same(counted, L * (4 * D * H * K + 2 * D * F + D + F) + (C + 2 * V) * D, "003's decoder with K free")
+    require(counted, L * (4 * D * H * K + 2 * D * F + D + F) + (C + 2 * V) * D, "003's decoder with K free")
     difference = 4 * D * L * (H * K - D)  # D and L are positive: zero exactly where H K = D
-    same(counted - EQ_19, difference, "the count less eq. (19)")
+    require(counted - EQ_19, difference, "the count less eq. (19)")
     return Evidence(latex=f"N={latex(collect(counted, (L, D)))}\n\nN-N_{{(19)}}={latex(difference)}")
 
 
-@claim(
-    "eq19",
+@proof(
     "one layer has (4D + 1) D + (2D + 1) F parameters, and how many layers there are does not matter to it",
-    kind="proof",
-    size="any size",
     assumptions=("H K = D",),
     source="003 eqs. (2)-(10)",
 )
 def eq_19_layer():
     block = Block(Config(**SIZES, L=L), device="meta")
     counted = count(block)
-    same(counted, (4 * D + 1) * D + (2 * D + 1) * F, "one block")
+    require(counted, (4 * D + 1) * D + (2 * D + 1) * F, "one block")
     if L in counted.free_symbols:
         raise Refuted(f"the count of one block contains L: {counted}")
     two, one = (count(Decoder(Config(**SIZES, L=n), device="meta")) for n in (2, 1))
-    same(two - one, counted, "a second layer")
+    require(two - one, counted, "a second layer")
     return Evidence(text=shapes(block))
 
 
-@claim(
-    "eq19",
+@check(
     'the "tiny" model of 003 has 38,848 parameters',
-    kind="check",
     size="D=32 H=4 F=64 L=2 V=300 C=96",
     source="003 after eq. (19)",
 )
 def tiny():
     config = CONFIGS["toth-tiny"]
-    same(Decoder(config).num_parameters(), 38_848, "the model as built")
-    same(at(EQ_19, config), 38_848, "eq. (19)")
+    require(Decoder(config).num_parameters(), 38_848, "the model as built")
+    require(at(EQ_19, config), 38_848, "eq. (19)")
     return Evidence(text=shapes(Decoder(config)))
 
 
@@ -169,18 +163,15 @@ SWITCHES = [
 ]
 
 
-@claim(
-    "eq19",
+@proof(
     "what eq. (19) leaves out, term by term: biases of attention, norms with parameters, tied or fixed embeddings",
-    kind="proof",
-    size="any size",
     assumptions=("H K = D",),
     source="003 eq. (19)",
 )
 def eq_19_switches():
     lines = []
     for switches, term in SWITCHES:
-        same(decoder(**switches), EQ_19 + term, f"with {switches}")
+        require(decoder(**switches), EQ_19 + term, f"with {switches}")
         lines.append(f"{', '.join(f'{k} = {v}' for k, v in switches.items()):<36} {expand(term)}")
     return Evidence(text="\n".join(lines))
 
@@ -194,10 +185,8 @@ DECODERS = [  # D, H, F, L, V, C
 ]
 
 
-@claim(
-    "eq19",
+@check(
     "num_parameters() of decoders that are built is what the formulas say",
-    kind="check",
     size=f"{len(DECODERS)} tuples of sizes, {1 + len(SWITCHES)} layouts each",
     source="003 eq. (19)",
 )
@@ -205,29 +194,24 @@ def eq_19_sweep():
     for switches, term in [({}, 0), *SWITCHES]:
         for sizes in DECODERS:
             config = Config(*sizes, **switches)
-            same(Decoder(config).num_parameters(), at(EQ_19 + term, config), f"{config}")
+            require(Decoder(config).num_parameters(), at(EQ_19 + term, config), f"{config}")
 
 
-@claim(
-    "eq19",
+@check(
     "the published counts of nanoGPT's character model (804,096) and of GPT-2 small (124,439,808)",
-    kind="check",
     size="the published sizes",
     assumptions=("GPT-2's weights are tied: O is the transpose of E",),
 )
 def published_decoders():
     for name, published in (("nano", 804_096), ("gpt2", 124_439_808)):
-        same(Decoder(CONFIGS[name], device="meta").num_parameters(), published, name)
+        require(Decoder(CONFIGS[name], device="meta").num_parameters(), published, name)
 
 
 # ------------------------------------------------------------------------------------------- documents 000, 001, 004
 
 
-@claim(
-    "eq19",
+@proof(
     "the encoder-decoder has the parameters that 004 lists",
-    kind="proof",
-    size="any size",
     assumptions=(
         "d_k = d_v = d_model / h",
         "LayerNorm without parameters (004 lists none)",
@@ -236,36 +220,30 @@ def published_decoders():
     source="004 Variables",
 )
 def of_004():
-    same(transformer(affine=False), OF_004, "004's encoder-decoder")
+    require(transformer(affine=False), OF_004, "004's encoder-decoder")
     return Evidence(latex=latex(OF_004))
 
 
-@claim(
-    "eq19",
+@proof(
     "one multi-head attention has 2 D h (d_k + d_v) parameters, its biases h (2 d_k + d_v) + D",
-    kind="proof",
-    size="any size",
     source="000 Algorithm 2 (corrected); 001",
 )
 def multi_head():
     weights = count(MultiHead(D, h, d_k, d_v, device="meta"))
-    same(weights, 2 * D * h * (d_k + d_v), "the weights")
-    same(count(MultiHead(D, h, d_k, d_v, True, device="meta")) - weights, h * (2 * d_k + d_v) + D, "the biases")
+    require(weights, 2 * D * h * (d_k + d_v), "the weights")
+    require(count(MultiHead(D, h, d_k, d_v, True, device="meta")) - weights, h * (2 * d_k + d_v) + D, "the biases")
     return Evidence(text=shapes(MultiHead(D, h, d_k, d_v, True, device="meta")))
 
 
-@claim(
-    "eq19",
+@proof(
     "with d_k and d_v free, 004's count is N (6 d_model h (d_k + d_v) + 4 d_model d_ff + 2 d_ff + 2 d_model) + ...",
-    kind="proof",
-    size="any size",
     assumptions=("LayerNorm without parameters",),
     source="004 Variables",
 )
 def of_004_free():
     counted = transformer(affine=False, d_k=d_k, d_v=d_v)
     formula = OF_004 - 12 * N * d_model**2 + 6 * N * d_model * h * (d_k + d_v)
-    same(counted, formula, "004's encoder-decoder with d_k and d_v free")
+    require(counted, formula, "004's encoder-decoder with d_k and d_v free")
     return Evidence(latex=f"{latex(collect(expand(formula), (N, d_model, n_vol)))}")
 
 
@@ -280,33 +258,27 @@ SWITCHES_004 = [  # what each adds to OF_004, which has norms without parameters
 ]
 
 
-@claim(
-    "eq19",
+@proof(
     "affine norms add 10 N d_model to 004's count, biases of attention 12 N d_model; tying takes n_vol d_model away",
-    kind="proof",
-    size="any size",
     assumptions=("d_k = d_v = d_model / h",),
     source="000; 004",
 )
 def of_004_switches():
     lines = []
     for switches, term in SWITCHES_004:
-        same(transformer(**switches), OF_004 + term, f"with {switches}")
+        require(transformer(**switches), OF_004 + term, f"with {switches}")
         lines.append(f"{', '.join(f'{k} = {v}' for k, v in switches.items()):<40} {expand(term)}")
     return Evidence(text="\n".join(lines))
 
 
-@claim(
-    "eq19",
+@proof(
     "a transformer layer of 000 with all biases and two affine norms has 4 D^2 + 2 D d_ff + 9 D + d_ff parameters",
-    kind="proof",
-    size="any size",
     assumptions=("d_k = d_v = D / h", "W^(o) has a bias; without it, as 000 prints it, 8 D"),
     source="000 Algorithms 2 and 3",
 )
 def layer_of_000():
     stack = EncoderStack(TransformerConfig(**{**SIZES_004, "d_model": D}, bias=True), device="meta")
-    same(count(stack), 4 * D**2 + 2 * D * d_ff + 9 * D + d_ff, "one layer")
+    require(count(stack), 4 * D**2 + 2 * D * d_ff + 9 * D + d_ff, "one layer")
     return Evidence(text=shapes(stack))
 
 
@@ -319,10 +291,8 @@ TRANSFORMERS = [  # N, d_model, h, d_k, d_v, d_ff, n_vol
 ]
 
 
-@claim(
-    "eq19",
+@check(
     "num_parameters() of encoder-decoders that are built is what the formulas say",
-    kind="check",
     size=f"{len(TRANSFORMERS)} tuples of sizes, 16 layouts each",
     source="000; 004",
 )
@@ -335,17 +305,15 @@ def of_004_sweep():
                     formula = transformer(d_k=d_k, d_v=d_v, **layout)
                     for sizes in TRANSFORMERS:
                         config = TransformerConfig(*sizes, **layout)
-                        same(Transformer(config).num_parameters(), at(formula, config), f"{config}")
+                        require(Transformer(config).num_parameters(), at(formula, config), f"{config}")
 
 
 PAPER = 65_000_000  # "Attention is all you need", table 3, the base model
 
 
-@claim(
-    "eq19",
+@check(
     "the paper's base model, 65 million by its table, has 63.1 million with one matrix for both embeddings and the "
     "softmax, 82.0 million without",
-    kind="check",
     size="N=6 d_model=512 h=8 d_ff=2048 n_vol=37000",
     assumptions=("a shared vocabulary of 37,000 byte-pair tokens (the paper: about 37,000)",),
     source='004; "Attention is all you need", table 3',
@@ -356,10 +324,10 @@ def base():
         Transformer(config.replace(**changes), device="meta").num_parameters()
         for changes in ({}, {"tied": False, "affine": False}, {"tied": False}, {"bias": True})
     )
-    same(plain, 81_995_912, "as 004 lists it")
-    same(at(OF_004, config), plain, "004's formula")
-    same(untied - plain, 30_720, "affine norms")
-    same(tied, 63_051_912 + 30_720, "with a tied softmax")
+    require(plain, 81_995_912, "as 004 lists it")
+    require(at(OF_004, config), plain, "004's formula")
+    require(untied - plain, 30_720, "affine norms")
+    require(tied, 63_051_912 + 30_720, "with a tied softmax")
     rows = config.d_model  # parameters of one more token in the vocabulary; its bias in the softmax is one more
     missing = PAPER - tied
     tokens = missing / (rows + 1)

@@ -22,8 +22,8 @@ from tinytensor import Tensor, nn, tensor
 from tinytensor.nn import functional
 
 from . import eq19, theorems
-from .claims import NUMBA, SYMPY, Evidence, Refuted, claim
-from .index import Size
+from .calculus import Size
+from .claims import NUMBA, SYMPY, Evidence, Refuted, claim, holds
 
 SMALL = Config(D=6, H=2, F=10, L=2, V=11, C=7)
 SMALL_004 = TransformerConfig(N=2, d_model=6, h=2, d_ff=10, n_vol=11, n_max=9)
@@ -46,7 +46,7 @@ def clashes(printed: Callable, error: type[Exception] = ValueError) -> str:
     raise Refuted(f"the printed form can be computed: it gives {np.shape(value) or value}")
 
 
-def equal(a, b, what: str, within: float = 1e-12) -> None:
+def agree(a, b, what: str, within: float = 1e-12) -> None:
     """Raise unless two arrays have the same shape and agree to `within`."""
     a, b = np.asarray(a), np.asarray(b)
     if a.shape != b.shape:
@@ -62,11 +62,6 @@ def differ(a, b, what: str, by: float = 1e-3) -> float:
     if not off > by:
         raise Refuted(f"{what}: printed and corrected form agree to {off:.3g}")
     return off
-
-
-def holds(condition, what: str) -> None:
-    if not condition:
-        raise Refuted(f"it is not so that {what}")
 
 
 def numbers(*shape: int, seed: int = 0) -> np.ndarray:
@@ -128,9 +123,9 @@ def query_and_key():
     differ(usual[0], printed[0], "the attention of eq. (3) as printed")
     Q, K = K, Q
     renamed = gradients(True)
-    equal(usual[0], renamed[0], "with the names exchanged eq. (3) is the usual attention")
-    equal(usual[1], renamed[2], "and dL/dQ is its dL/dK")
-    equal(usual[2], renamed[1], "and dL/dK is its dL/dQ")
+    agree(usual[0], renamed[0], "with the names exchanged eq. (3) is the usual attention")
+    agree(usual[1], renamed[2], "and dL/dQ is its dL/dK")
+    agree(usual[2], renamed[1], "and dL/dK is its dL/dQ")
 
 
 @erratum("003 (5)", "the mask is 0 for m <= i; j is not an index of M_im", size="C=5")
@@ -145,7 +140,7 @@ def mask_index():
         holds((A[m[j:] > i[j:]] > 0).all(), f"with j = {j} positions see later ones")
     A = softmax(S + np.where(m <= i, 0, -np.inf))
     holds((A[m > i] == 0).all() and (A[m <= i] > 0).all(), "with m <= i each position sees itself and what is before")
-    equal(A.sum(1), np.ones(C), "the rows sum to 1")
+    agree(A.sum(1), np.ones(C), "the rows sum to 1")
 
 
 @erratum("003 (6)", "the sum runs over positions m, of softmax_m(S'_im) times Z V; printed, V_j^k has D rows, not C")
@@ -159,7 +154,7 @@ def weighted_values():
     holds((A[~np.tri(C, dtype=bool)] > 0).all(), "sigma(S), without the mask, sees the future")
     Y = np.einsum("im,mn,nk->ik", softmax(masked), Z, V)
     engine = functional.scaled_dot_product_attention(tensor(Z @ Q), tensor(Z @ Kw), tensor(Z @ V), is_causal=True)
-    equal(Y, engine.numpy(), "the corrected eq. (6) and the engine's attention")
+    agree(Y, engine.numpy(), "the corrected eq. (6) and the engine's attention")
     return Evidence(latex=r"Y_i^k=\sum_m \mathrm{softmax}_m(S'_{im})\, Z_m^n V_n^k", text=f"printed: {clash}")
 
 
@@ -171,7 +166,7 @@ def norm_eps():
     with np.errstate(invalid="ignore"):
         printed = (x - x.mean()) / np.sqrt(x.var())
     holds(np.isnan(printed).all(), "the printed norm of a constant vector is not a number")
-    equal(nn.LayerNorm(6, 1e-5, False)(tensor(x)).numpy(), np.zeros((1, 6)), "with eps it is 0")
+    agree(nn.LayerNorm(6, 1e-5, False)(tensor(x)).numpy(), np.zeros((1, 6)), "with eps it is 0")
     a, b = symbols("a b", real=True)
     d, eps = symbols("d epsilon", positive=True)  # a - b = d > 0; the other sign is its mirror image
     mean = (a + b) / 2
@@ -206,7 +201,7 @@ def logits_are_not_probabilities():
     holds((rows < 0).any() and (np.abs(rows.sum(1) - 1) > 1e-3).all(), "logits are negative, and no row sums to 1")
     p = tinytensor.softmax(logits, -1).detach().numpy()
     holds((p > 0).all(), "the softmax is positive")
-    equal(p.sum(1), np.ones(SMALL.C), "its rows sum to 1")
+    agree(p.sum(1), np.ones(SMALL.C), "its rows sum to 1")
 
 
 @erratum("003 (14)", "the exponential is missing in the denominator: exp L^j / sum_k exp L^k")
@@ -215,8 +210,8 @@ def softmax_denominator():
     q = np.exp(L) / L.sum()
     holds(abs(q.sum() - 1) > 1e-3, "the printed q sums to 1 only by chance")
     corrected = np.exp(L) / np.exp(L).sum()
-    equal(corrected.sum(), 1, "the corrected q")
-    equal(
+    agree(corrected.sum(), 1, "the corrected q")
+    agree(
         -np.log(corrected),
         functional.cross_entropy(tensor(np.tile(L, (9, 1))), tensor(np.arange(9)), reduction="none").numpy(),
         "and -log q is the loss of eq. (12)",
@@ -238,8 +233,8 @@ def mean_over_counted():
     counted = targets >= 0
     one_hot = np.eye(4)[np.where(counted, targets, 0)]
     derived = counted[:, None] / counted.sum() * (softmax(logits) - one_hot)
-    equal(gradient("mean"), derived, "w_i / N (p - one-hot)")
-    equal(gradient("sum"), counted.sum() * derived, "the gradient of the sum is N times that of the mean")
+    agree(gradient("mean"), derived, "w_i / N (p - one-hot)")
+    agree(gradient("sum"), counted.sum() * derived, "the gradient of the sum is N times that of the mean")
     return Evidence(latex=r"\frac{\partial\mathcal{L}}{\partial L_i^m}=\frac{w_i}{N}\,(p_i^m-\delta_{m t_i})")
 
 
@@ -254,7 +249,7 @@ def repeated_tokens():
     dZ = made.P.grad.numpy()  # dL/dZ_i of eq. (1), since P_i stands at position i alone
     gathered = np.zeros((SMALL.V, SMALL.D))
     np.add.at(gathered, t.numpy()[0], dZ)
-    equal(made.E.grad.numpy(), gathered, "dL/dE_k and the sum over the positions of token k")
+    agree(made.E.grad.numpy(), gathered, "dL/dE_k and the sum over the positions of token k")
     differ(made.E.grad.numpy()[3], dZ[0], "dL/dE_{t_1} and dL/dZ_1, where token t_1 comes again")
     return Evidence(
         latex=r"\frac{\partial\mathcal{L}}{\partial E_k^j}"
@@ -316,8 +311,8 @@ def bias_form():
     X, W, beta = numbers(N, D), numbers(D, d_k), numbers(d_k, 1)
     lines = [clashes(lambda: W.T @ X), clashes(lambda: beta @ np.ones((N, 1)))]  # Omega X; beta 1^T
     Q = X @ W + np.ones((N, 1)) @ beta.T
-    equal(Q, project(tensor(X[None]), tensor(W[None]), tensor(beta[:, 0])).numpy()[0, 0], "X W + 1 beta^T")
-    equal((beta @ np.ones((1, N)) + W.T @ X.T).T, Q, "Prince's form, whose tokens are columns")
+    agree(Q, project(tensor(X[None]), tensor(W[None]), tensor(beta[:, 0])).numpy()[0, 0], "X W + 1 beta^T")
+    agree((beta @ np.ones((1, N)) + W.T @ X.T).T, Q, "Prince's form, whose tokens are columns")
     return Evidence(text="\n".join(f"printed: {line}" for line in lines))
 
 
@@ -326,10 +321,10 @@ def softmax_index():
     S = numbers(5, 5)
     n = S.shape[1]
     printed = np.array([[np.exp(s) / sum(np.exp(s) for _ in range(n)) for s in row] for row in S])
-    equal(printed, np.full((n, n), 1 / n), "n times the same term below")
+    agree(printed, np.full((n, n), 1 / n), "n times the same term below")
     corrected = np.exp(S) / np.exp(S).sum(1, keepdims=True)
     differ(corrected, printed, "the corrected softmax")
-    equal(corrected.sum(1), np.ones(n), "its rows")
+    agree(corrected.sum(1), np.ones(n), "its rows")
 
 
 @erratum("000 weighted sum", "the softmax is missing in (Q K^T / sqrt(d_k)) V")
@@ -340,7 +335,7 @@ def softmax_missing():
     printed = S @ V
     holds((np.clip(printed, V.min(0), V.max(0)) != printed).any(), "what is printed leaves the range of the values")
     Y = attention(tensor(Q), tensor(K), tensor(V)).numpy()
-    equal(Y, softmax(S) @ V, "softmax(S) V and the model's attention")
+    agree(Y, softmax(S) @ V, "softmax(S) V and the model's attention")
     holds((np.clip(Y, V.min(0), V.max(0)) == Y).all(), "which does not leave it")
 
 
@@ -393,7 +388,7 @@ def layer_norm_sums():
         centred = np.allclose(z.mean(1), 0, atol=1e-12)
         holds(centred == (M == D), f"the mean is 0 if and only if M = D (M = {M})")
     norm = nn.LayerNorm(D).double()
-    equal(norm(tensor(x)).detach().numpy(), z, "with M = D and gamma = 1, delta = 0 it is the engine's")
+    agree(norm(tensor(x)).detach().numpy(), z, "with M = D and gamma = 1, delta = 0 it is the engine's")
     holds(norm.weight.shape == norm.bias.shape == (D,), "gamma and delta: one for each feature")
 
 
@@ -422,7 +417,7 @@ def encoding_origin():
 def encoding_letters():
     r = positional_encoding(6, 8)
     n, i = 5, 3
-    equal(r[n, i], np.cos(n / 1e4 ** ((i - 1) / 8)), "r_ni with n the position and i the component")
+    agree(r[n, i], np.cos(n / 1e4 ** ((i - 1) / 8)), "r_ni with n the position and i the component")
     exchanged = np.cos(i / 1e4 ** ((n - 1) / 8))
     differ(r[n, i], exchanged, "with the letters exchanged")
 
@@ -455,7 +450,7 @@ def concatenation():
     holds(stacked.shape == (h * N, d_v), f"stacked they are (h N) x d_v ({stacked.shape})")
     clash = clashes(lambda: stacked @ W)
     Y = np.concatenate(list(heads), axis=1) @ W
-    equal(Y, join(tensor(heads[None]), tensor(W)).numpy()[0], "side by side, times W^O, and the model")
+    agree(Y, join(tensor(heads[None]), tensor(W)).numpy()[0], "side by side, times W^O, and the model")
     return Evidence(text=f"stacked: {clash}")
 
 
@@ -487,7 +482,7 @@ def equivariant():
         return attention(*(tensor(X @ w) for w in W)).numpy()
 
     differ(f(X[order]), f(X), "invariant it is not")
-    equal(f(X[order]), f(X)[order], "equivariant it is")
+    agree(f(X[order]), f(X)[order], "equivariant it is")
 
 
 # -------------------------------------------------------------------------------------------------------- document 004
@@ -512,7 +507,7 @@ def mask_at_inference():
         holds(last < 1e-12 if N == 1 else last > 1e-3, "the last one differs as soon as there are two stacks")
         lines.append(f"N = {N}: without the mask earlier positions change by {earlier:.2g}, the last one by {last:.1g}")
     shorter, longer = decoded(made, inputs, words[:, :5]), decoded(made, inputs, words)
-    equal(shorter, longer[:5], 'with the mask a further word changes no earlier output: "he" cannot become "i"')
+    agree(shorter, longer[:5], 'with the mask a further word changes no earlier output: "he" cannot become "i"')
     shorter, longer = (decoded(made, inputs, w, is_causal=False) for w in (words[:, :3], words))
     differ(shorter, longer[:3], "without it, further words do")
     return Evidence(text="\n".join(lines))
@@ -529,7 +524,7 @@ def one_by_one():
         encoded, cache = made.encode(inputs), made.new_cache()
         kept = [made.decode(words[:, i : i + 1], *encoded, cache=cache).numpy()[0, 0] for i in range(6)]
         alone = [made.decode(words[:, i : i + 1], *encoded).numpy()[0, 0] for i in range(6)]
-    equal(np.stack(kept), together, "one by one with a cache, and all at once")
+    agree(np.stack(kept), together, "one by one with a cache, and all at once")
     differ(np.stack(alone), together, "one by one without a cache")
 
 
@@ -555,7 +550,7 @@ def loss_of_004():
     P, Y = tinytensor.softmax(logits, -1).detach().numpy()[0], made.embed(outputs).detach().numpy()[0]
     clash = clashes(lambda: -(Y * np.log(P)).sum())
     Y_output = np.eye(SMALL_004.n_vol)[outputs.numpy()[0]]
-    equal(loss.item(), -(Y_output * np.log(P)).sum(), "the sum over words of the cross-entropy of Y_output and P")
+    agree(loss.item(), -(Y_output * np.log(P)).sum(), "the sum over words of the cross-entropy of Y_output and P")
     return Evidence(text=f"printed: {clash}")
 
 
@@ -569,7 +564,7 @@ def first_word():
     as_printed, as_token = (
         model(SMALL_004.replace(begin=kind)).embed(begin).detach().numpy()[0] for kind in ("zero", "token")
     )
-    equal(as_printed, table, "with y_0 = 0 only the position is left")
+    agree(as_printed, table, "with y_0 = 0 only the position is left")
     differ(as_token, table, "a token of its own has an embedding")
 
 
@@ -581,5 +576,5 @@ def first_word():
 )
 def norm_parameters():
     affine = eq19.transformer(affine=True)
-    eq19.same(eq19.transformer(affine=False), eq19.OF_004, "without them 004's list is complete")
-    eq19.same(affine - eq19.OF_004, 10 * eq19.N * eq19.d_model, "with them")
+    eq19.require(eq19.transformer(affine=False), eq19.OF_004, "without them 004's list is complete")
+    eq19.require(affine - eq19.OF_004, 10 * eq19.N * eq19.d_model, "with them")

@@ -1,4 +1,4 @@
-"""The derivation runs: eq17.py's definitions and the adjoints derived from them, written out as NumPy and executed.
+"""The derivation of eq. (17) runs: equations and derived adjoints are written out as NumPy, executed, and compared.
 
 `source()` is a Python module as a string, made from the programs of `derive`: each definition becomes one line and each
 sum one einsum, with its equation and shape behind it. A block is written once, forward and backward; the function
@@ -12,24 +12,28 @@ of 2^-53 of its largest terms at most; the longest here has V = 300 terms, and a
 
 The exponentials are taken as (6) and (12) have them, without their row's maximum taken off: scores above 700 overflow.
 
-To see it refute something: `difference(sizes, program=...)` compares another program text, such as `source` of a
+To see it refute something: `difference(sizes, text=...)` compares another program text, such as `source` of a
 Derivation in which `Program.replaced` has planted a mistake.
 """
 
 import itertools
 import random
 import re
+from functools import partial
 
 import numpy as np
-from sympy import Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Symbol, fraction
+from sympy import Expr, Function, Indexed, KroneckerDelta, Mul, Pow, fraction
 from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
 import tinytensor
-from derivations import eq17
-from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
-from derivations.index import Array, Definition, Index, Program, contract, d, free, names, spread
 from models.decoder import Config, Decoder
+
+from . import equations
+from .adjoints import Definition, Name, Program, d, names_in
+from .calculus import Array, Index, contract, free, spread
+from .claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
+from .eq17 import Derivation, derivation
 
 TOLERANCE = 1e-12
 
@@ -52,7 +56,7 @@ def line(definition: Definition) -> str:
     return f"{_label(definition.name)} = {right}"
 
 
-def _label(name: Array | Symbol) -> str:
+def _label(name: Name) -> str:
     return str(name.label if isinstance(name, Array) else name)
 
 
@@ -142,7 +146,7 @@ def relu(x):
     return maximum(0, x)
 
 
-def step(x):
+def theta(x):
     return 1.0 * (x > 0)
 '''
 
@@ -165,25 +169,25 @@ def gradients(*, E, P, layers, O, t, y, w, N, M, epsilon, size):
 '''
 
 
-def source(derivation: eq17.Derivation | None = None) -> str:
-    """The derived program as Python text; without a derivation, that of eq17.derive()."""
-    derivation = derivation or eq17.derivation()
-    parts = {
-        "embedding": (derivation.embedding, [eq17.E, eq17.P]),
-        "block": (derivation.block, [*derivation.block.parameters]),
-        "head": (derivation.head, [eq17.logits, eq17.O, eq17.Zp]),
-    }
-    return HEADER + "".join(functions(name, program, wanted) for name, (program, wanted) in parts.items()) + FOOTER
+def source(found: Derivation | None = None) -> str:
+    """The derived program as Python text; without a derivation, that of eq17."""
+    found = found or derivation()
+    parts = (
+        functions("embedding", found.embedding, [equations.E, equations.P]),
+        functions("block", found.block, [*found.block.parameters]),
+        functions("head", found.head, [equations.logits, equations.O, equations.Zp]),
+    )
+    return HEADER + "".join(parts) + FOOTER
 
 
 def functions(name: str, program: Program, wanted: list[Array]) -> str:
     """Two functions: the forward lines of a program, and its adjoints with the interim results that they need."""
-    forward = [one for one in program.definitions.values() if not _is_adjoint(one.name)]
-    backward = [one for one in program.definitions.values() if _is_adjoint(one.name)]
-    constants = [x for x in program.constants if not _is_adjoint(x)]
+    forward = [one for one in program.lines if not one.is_adjoint]
+    backward = [one for one in program.lines if one.is_adjoint]
+    constants = [x for x in program.constants if not (isinstance(x, Array) and x.of)]  # an adjoint comes from outside
     given = ", ".join([*map(_label, program.parameters), *map(_label, constants), "size"])
     made = {_label(one.name) for one in backward}
-    needed = ", ".join([*sorted({_label(x) for one in backward for x in names(one.right)} - made), "size"])
+    needed = ", ".join([*sorted({_label(x) for one in backward for x in names_in(one.right)} - made), "size"])
     results = ", ".join(f"{_label(x)}={_label(d(x))}" for x in wanted)
     return (
         f"\n\ndef {name}(*, {given}):\n{_body(forward)}    return locals()  # the interim results are kept\n"
@@ -191,20 +195,13 @@ def functions(name: str, program: Program, wanted: list[Array]) -> str:
     )
 
 
-def _is_adjoint(name: Array | Symbol) -> bool:
-    return isinstance(name, Array) and name.of is not None
-
-
 def _body(definitions: list[Definition]) -> str:
     """Lines with, behind them, the equation and the shape."""
     lines = []
     for one in definitions:
-        shape = (
-            ", ".join(map(str, one.name.sizes)) + "," * (len(one.name.sizes) == 1)
-            if isinstance(one.name, Array)
-            else ""
-        )
-        lines.append(f"    {line(one)}  # {one.source + ': ' if one.source else ''}({shape})\n")
+        shape = tuple(map(str, one.name.sizes)) if isinstance(one.name, Array) else ()
+        note = (one.source and f"{one.source}: ") + str(shape).replace("'", "")
+        lines.append(f"    {line(one)}  # {note}\n")
     return "".join(lines)
 
 
@@ -235,10 +232,10 @@ def engine(model: Decoder, tokens: np.ndarray, targets: np.ndarray) -> dict[str,
     return found | {"loss": loss.detach().numpy(), "L": logits.grad.numpy()[0]}
 
 
-def derived(model: Decoder, tokens: np.ndarray, targets: np.ndarray, program: str) -> dict[str, np.ndarray]:
+def derived(model: Decoder, tokens: np.ndarray, targets: np.ndarray, text: str) -> dict[str, np.ndarray]:
     """The same, as the derived program computes them."""
     space: dict = {}
-    exec(compile(program, "<the derived program>", "exec"), space)
+    exec(compile(text, "<the derived program>", "exec"), space)
     sizes = Config(**model.config.to_dict())
     H, K, C, D = sizes.H, sizes.K, sizes.C, sizes.D
     layers = [{name: weight.detach().numpy() for name, weight in block.named_parameters()} for block in model.blocks]
@@ -262,14 +259,14 @@ def derived(model: Decoder, tokens: np.ndarray, targets: np.ndarray, program: st
     return found | {"loss": np.asarray(loss)}
 
 
-def difference(sizes: dict[str, int], seed: int = 0, residual: str = "literal", program: str | None = None) -> float:
+def difference(sizes: dict[str, int], seed: int = 0, residual: str = "literal", text: str | None = None) -> float:
     """The largest difference of a loss or gradient from the engine's, relative to the largest entry of its tensor.
 
     Raises Refuted where it is above TOLERANCE, or where a gradient is missing, or 0 everywhere in both (a gradient that
     is not there cannot be compared).
     """
     case = example(sizes, seed, residual)
-    theirs, ours = engine(*case), derived(*case, program or source(eq17.derivation(residual)))
+    theirs, ours = engine(*case), derived(*case, text or source(derivation(residual)))
     if theirs.keys() != ours.keys():
         raise Refuted(f"the engine and the derivation differ in what they give: {sorted(theirs.keys() ^ ours.keys())}")
     worst = 0.0
@@ -296,33 +293,32 @@ def random_sizes(seed: int) -> dict[str, int]:
     return {"C": C + 2, "D": H * K, "F": F + 12, "V": V + 24, "H": H, "L": 1 + seed % 4}
 
 
-@claim(
+check = partial(
+    claim,
     "program",
-    "the derivation runs: written out as NumPy, it has the engine's loss and gradients at the size of document 003",
     kind="check",
-    size=", ".join(f"{name}={size}" for name, size in REAL.items()),
     assumptions=("float64; largest difference below 1e-12 of the largest entry of each gradient",),
     source="003 eqs. (1)-(17)",
     trusted=(SYMPY, INDEX, NUMBA, "NumPy"),
+)
+
+
+@check(
+    "the derivation runs: written out as NumPy, it has the engine's loss and gradients at the size of document 003",
+    size=", ".join(f"{name}={size}" for name, size in REAL.items()),
 )
 def real_size():
     worst = difference(REAL)
     return Evidence(text=f"largest relative difference: {worst:.1e}\n\n{source()}")
 
 
-@claim(
-    "program",
+@check(
     "and at five random sizes, in each of the three readings of the residual",
-    kind="check",
     size="; ".join(", ".join(f"{name}={size}" for name, size in random_sizes(seed).items()) for seed in range(5)),
-    assumptions=("float64; largest difference below 1e-12 of the largest entry of each gradient",),
-    source="003 eqs. (1)-(17)",
-    trusted=(SYMPY, INDEX, NUMBA, "NumPy"),
 )
 def random_tuples():
-    worst = [
-        (seed, residual, difference(random_sizes(seed), seed, residual))
-        for seed in range(5)
-        for residual in eq17.RESIDUALS
-    ]
-    return Evidence(text="\n".join(f"{random_sizes(seed)}, {residual}: {one:.1e}" for seed, residual, one in worst))
+    lines = []
+    for seed, residual in itertools.product(range(5), equations.RESIDUALS):
+        sizes = random_sizes(seed)
+        lines.append(f"{sizes}, {residual}: {difference(sizes, seed, residual):.1e}")
+    return Evidence(text="\n".join(lines))

@@ -23,21 +23,16 @@ TRUST = (
 
 def summary(results: Sequence[Result]) -> str:
     """One line: how many claims of which kind hold, and in what time."""
-    failed = sum(r.error is not None for r in results)
-    counts = [(sum(r.claim.kind == kind for r in results if r.error is None), kind) for kind in KINDS]
-    kinds = ", ".join(f"{n} {_plural(kind, n)}" for n, kind in counts if n)
-    seconds = sum(r.seconds for r in results)
-    if failed:
-        return f"{failed} of {len(results)} claims FAILED; held: {kinds or 'none'} ({seconds:.1f} s)"
-    return f"{_plural_of(len(results), 'claim')} hold{'s' if len(results) == 1 else ''}: {kinds} ({seconds:.1f} s)"
+    seconds = f"({sum(r.seconds for r in results):.1f} s)"
+    counts = {kind: sum(r.claim.kind == kind and r.error is None for r in results) for kind in KINDS}
+    kinds = ", ".join(_counted(n, kind) for kind, n in counts.items() if n)
+    if failed := sum(r.error is not None for r in results):
+        return f"{failed} of {len(results)} claims FAILED; held: {kinds or 'none'} {seconds}"
+    return f"{_counted(len(results), 'claim')} hold{'s' * (len(results) == 1)}: {kinds} {seconds}"
 
 
-def _plural(word: str, n: int) -> str:
-    return word if n == 1 else {"erratum": "errata"}.get(word, word + "s")
-
-
-def _plural_of(n: int, word: str) -> str:
-    return f"{n} {_plural(word, n)}"
+def _counted(n: int, word: str) -> str:
+    return f"{n} {word if n == 1 else 'errata' if word == 'erratum' else word + 's'}"
 
 
 def versions() -> str:
@@ -56,8 +51,8 @@ def _by_part(results: Sequence[Result]) -> dict[str, list[Result]]:
 # --- Markdown -------------------------------------------------------------------------------------------------------
 
 
-def markdown(results: Sequence[Result], titles: dict[str, str]) -> str:
-    """The report as Markdown; `titles` has a sentence for each part."""
+def markdown(results: Sequence[Result]) -> str:
+    """The report as Markdown."""
     lines = ["# What is proved about tinytensor, and how", "", f"{summary(results)}. {versions()}.", ""]
     lines += [f"- **{kind}**: {meaning}" for kind, meaning in KINDS.items()]
     lines += ["", f"**Trusted.** {TRUST}", ""]
@@ -65,7 +60,7 @@ def markdown(results: Sequence[Result], titles: dict[str, str]) -> str:
         lines += [
             f"## {part}",
             "",
-            titles[part],
+            PARTS[part],
             "",
             "| claim | kind | size | seconds | result |",
             "|---|---|---|---:|---|",
@@ -168,15 +163,15 @@ def mathml(latex: str) -> str:
     return convert(latex, display="block").replace("<msup><mrow />", '<mspace width="0.2em" /><msup><mrow />')
 
 
-def html(results: Sequence[Result], titles: dict[str, str]) -> str:
-    """The report as one HTML page without scripts or links to elsewhere; `titles` has a sentence for each part."""
+def html(results: Sequence[Result]) -> str:
+    """The report as one HTML page without scripts or links to elsewhere."""
     contents, sections = [], []
     for part, rows in _by_part(results).items():
         opened = " open" if any(r.error for r in rows) else ""
         contents.append(
             f'<details{opened}><summary><a href="#{part}">{part}</a> <span>{len(rows)}</span></summary><div>'
         )
-        sections.append(f'<h2 id="{part}">{part}</h2>\n<p class="lead">{escape(titles[part])}</p>')
+        sections.append(f'<h2 id="{part}">{part}</h2>\n<p class="lead">{escape(PARTS[part])}</p>')
         for n, r in enumerate(rows, start=1):
             mark = ' class="failed"' if r.error else ""
             contents.append(f'<a{mark} href="#{part}-{n}">{escape(r.claim.statement)}</a>')
@@ -237,10 +232,10 @@ def _article(anchor: str, r: Result) -> str:
     return "\n".join([*lines, "</article>"])
 
 
-def write(directory: Path, results: Sequence[Result], titles: dict[str, str]) -> list[Path]:
+def write(directory: Path, results: Sequence[Result]) -> list[Path]:
     """report.md and report.html in `directory`; the Markdown is there even if the page cannot be made."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = [directory / "report.md", directory / "report.html"]
-    paths[0].write_text(markdown(results, titles), encoding="utf-8")
-    paths[1].write_text(html(results, titles), encoding="utf-8")
+    paths[0].write_text(markdown(results), encoding="utf-8")
+    paths[1].write_text(html(results), encoding="utf-8")
     return paths

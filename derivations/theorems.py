@@ -8,33 +8,10 @@ A symmetry is a change of the parameters that does not change the loss. Along it
 gives one identity between gradients for each symmetry (E. Noether), without any other gradient to compare with.
 """
 
+from functools import partial
+
 import numpy as np
-from sympy import (
-    Expr,
-    Indexed,
-    Integer,
-    Integers,
-    Matrix,
-    Mul,
-    Reals,
-    Sum,
-    Symbol,
-    cos,
-    exp,
-    expand,
-    eye,
-    latex,
-    limit,
-    oo,
-    pi,
-    simplify,
-    sin,
-    solveset,
-    sqrt,
-    symbols,
-    trigsimp,
-)  # fmt: skip
-from sympy.logic.boolalg import BooleanTrue
+from sympy import Expr, Indexed, Integer, Integers, Matrix, Mul, Reals, Sum, Symbol, cos, exp, expand, eye, latex, limit
 
 import tinytensor
 from models.decoder import Config, Decoder
@@ -43,77 +20,21 @@ from models.transformer import Config as TransformerConfig
 from models.transformer import EncoderStack, positional_encoding
 from tinytensor import nn, tensor
 
-from . import eq17
-from .claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
-from .eq17 import (
-    ZK,
-    ZQ,
-    ZV,
-    A,
-    C,
-    D,
-    E,
-    F,
-    G,
-    H,
-    K,
-    M,
-    O,
-    P,
-    Q,
-    R,
-    S,
-    T,
-    V,
-    W,
-    X,
-    Y,
-    Z,
-    Zp,
-    b,
-    d,
-    den,
-    e,
-    f,
-    h,
-    i,
-    j,
-    k,
-    l,
-    logits,
-    m,
-    nF,
-    nK,
-    t,
-    t_,
-    u,
-    ε,
-    σ,
-)  # fmt: skip
-from .index import (
-    Array,
-    Index,
-    Program,
-    Size,
-    adjoint,
-    delta,
-    equal,
-    fresh,
-    names,
-    normal,
-    spread,
-    step,
-    tex,
-    text,
-    total,
-)
+from . import equations
+from .adjoints import Name, Program, d, names_in, prove_form, with_adjoints
+from .calculus import Array, Index, Size, delta, fresh, normal, spread, theta, total
+from .claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim, holds
+from .notation import tex, text
+
+from sympy import oo, pi, simplify, sin, solveset, sqrt, symbols, trigsimp  # isort: skip
+from .equations import RESIDUALS, A, C, D, E, F, G, H, K, M, O, P, Q, R, S, T, V, W, X, Y, Z  # isort: skip
+from .equations import X0, ZK, ZQ, ZV, Zp, b, den, e, f, h, i, j, k, l, logits, loss, m, nF, nK, num, q  # isort: skip
+from .equations import r, s, t, t_, u, v, ε, mu, σ  # isort: skip
 
 k2 = Index("k'", nK)
 
-
-def theorem(statement: str, *, size="any size", kind="proof", assumptions=(), source="", trusted=(SYMPY, INDEX)):
-    """`claim` for this part."""
-    return claim("theorems", statement, kind=kind, size=size, assumptions=assumptions, source=source, trusted=trusted)
+theorem = partial(claim, "theorems", kind="proof", size="any size", trusted=(SYMPY, INDEX))
+symmetry = partial(theorem, source="003 eq. (17)")  # of the loss: proved for the lines of the model that it concerns
 
 
 def zero(expr: Expr, what: str) -> None:
@@ -123,25 +44,11 @@ def zero(expr: Expr, what: str) -> None:
         raise Refuted(f"{what}: what is left of the difference is {text(rest)}")
 
 
-def true(condition, what: str) -> None:
-    """Raise unless SymPy, Python or NumPy says True (None, SymPy's "unknown", is not enough)."""
-    if not isinstance(condition, bool | np.bool_ | BooleanTrue) or not condition:
-        raise Refuted(f"not so: {what} ({condition})")
-
-
-def extended(program: Program, *constants) -> Program:
-    """A copy of a program with further constants, to which definitions can be added."""
-    new = Program(program.parameters.values(), [*program.constants, *constants])
-    for x in program.definitions.values():
-        new.let(x.left, x.right, x.source, x.erratum)
-    return new
-
-
-def same(program: Program, left: Expr, right: Expr, closed: Expr, through) -> None:
-    """Prove right = closed, two expressions in the names of a program; `left` is a new name for `right`."""
-    program = extended(program)
-    program.let(left, right)
-    equal(program, left, closed, through)
+def identity(program: Program, new: Expr, one: Expr, other: Expr, through) -> None:
+    """Prove one = other, two expressions in the names of a program, for all indices of `new`, a new name for `one`."""
+    program = program.copy()
+    program.let(new, one)
+    prove_form(program, new, other, through)
 
 
 # ------------------------------------------------------------------------------------------------ softmax and attention
@@ -154,15 +61,15 @@ def same(program: Program, left: Expr, right: Expr, closed: Expr, through) -> No
 )
 def convex_combination():
     low = Symbol("b", real=True)
-    block = extended(eq17.block(), low)
-    same(block, Array("one", (H, C))[h, i], total(σ[h, i, m], m), 1, [σ, T])
+    block = equations.block().copy(low)
+    identity(block, Array("one", (H, C))[h, i], total(σ[h, i, m], m), 1, [σ, T])
     # sum_m sigma (v - b) = Y - b, since the rows sum to 1: v >= b for all m gives Y >= b, and likewise from above
     above = total(σ[h, i, m] * (ZV[h, m, k] - low), m)
-    same(block, Array("above", (H, C, nK))[h, i, k], above, Y[h, i, k] - low, [Y, σ, T])
+    identity(block, Array("above", (H, C, nK))[h, i, k], above, Y[h, i, k] - low, [Y, σ, T])
     allowed, score = Symbol("M", nonnegative=True), Symbol("S", real=True)  # M_im is 0 or 1
-    true((allowed * exp(score)).is_nonnegative, "e_im >= 0")
-    true(exp(score).is_positive, "the sum of a row is positive where one M_im is 1")
-    true(exp(-oo) == 0, "a score of -oo has the weight 0")
+    holds((allowed * exp(score)).is_nonnegative, "e_im >= 0")
+    holds(exp(score).is_positive, "the sum of a row is positive where one M_im is 1")
+    holds(exp(-oo) == 0, "a score of -oo has the weight 0")
     return Evidence(latex=r"\sigma_{im}\ge 0,\quad\sum_m\sigma_{im}=1,\quad Y_i^k-b=\sum_m\sigma_{im}\,((ZV)_m^k-b)")
 
 
@@ -173,12 +80,12 @@ def convex_combination():
 )
 def shift_invariance():
     score, number = symbols("s c", real=True)
-    true(expand(exp(score + number)) == exp(score) * exp(number), "exp(s + c) = exp(s) exp(c)")
+    holds(expand(exp(score + number)) == exp(score) * exp(number), "exp(s + c) = exp(s) exp(c)")
     factor, row = Array("factor", (H, C)), Array("row", (H, C))  # exp(c)
-    block = extended(eq17.block(), factor)
+    block = equations.block().copy(factor)
     block.let(row[h, i], total(factor[h, i] * e[h, i, m], m))
     shifted = factor[h, i] * e[h, i, m] / row[h, i]
-    same(block, Array("shifted", (H, C, C))[h, i, m], shifted, σ[h, i, m], [row, σ, T])
+    identity(block, Array("shifted", (H, C, C))[h, i, m], shifted, σ[h, i, m], [row, σ, T])
     return Evidence(latex=r"\mathrm{softmax}_m(S_{im}+c_i)=\mathrm{softmax}_m(S_{im})")
 
 
@@ -192,12 +99,12 @@ def shift_invariance():
 def hard_argmax():
     """With the maximum taken off (shift invariance) a maximum has 1/(T + r), where r sums exp(-t g_j) of the others."""
     count, maxima, g, scale, r = symbols("n T g t r", positive=True)
-    true(exp(-scale * g).diff(g).is_negative, "exp(-t g) falls with g, so that r <= (n - T) exp(-t g)")
-    true(limit((count - maxima) * exp(-scale * g), scale, oo) == 0, "the bound of r goes to 0")
+    holds(exp(-scale * g).diff(g).is_negative, "exp(-t g) falls with g, so that r <= (n - T) exp(-t g)")
+    holds(limit((count - maxima) * exp(-scale * g), scale, oo) == 0, "the bound of r goes to 0")
     lacking = 1 / maxima - 1 / (maxima + r)
-    true(simplify(lacking).is_positive, "a maximum has less than 1/T")
-    true(simplify(r / maxima**2 - lacking).is_positive, "but lacks less than r / T^2")
-    true(simplify(r / maxima - r / (maxima + r)).is_positive, "the others have less than r / T together")
+    holds(simplify(lacking).is_positive, "a maximum has less than 1/T")
+    holds(simplify(r / maxima**2 - lacking).is_positive, "but lacks less than r / T^2")
+    holds(simplify(r / maxima - r / (maxima + r)).is_positive, "the others have less than r / T together")
     return Evidence(latex=r"0\le\frac{1}{T}-p_{\max}\le\frac{n-T}{T^2}\,e^{-tg}\to 0")
 
 
@@ -236,12 +143,11 @@ def variance_of_dot_product(d_k: Size) -> Expr:
     source="000 Layer normalization; 002; 003 after eq. (1)",
 )
 def norm_statistics():
-    block = eq17.block()
-    mu, v, s, r = eq17.norm_names()
-    same(block, Array("mean", (C,))[i], total(Z[i, j], j) / D, 0, [Z, v, mu])
-    same(block, Array("variance", (C,))[i], total(Z[i, j] ** 2, j) / D, s[i] / (s[i] + ε), [Z, r, s])
+    block = equations.block()
+    identity(block, Array("mean", (C,))[i], total(Z[i, j], j) / D, 0, [Z, v, mu])
+    identity(block, Array("variance", (C,))[i], total(Z[i, j] ** 2, j) / D, s[i] / (s[i] + ε), [Z, r, s])
     spread_ = Symbol("s", positive=True)
-    true(simplify(1 - spread_ / (spread_ + ε)).is_positive, "s / (s + eps) < 1")
+    holds(simplify(1 - spread_ / (spread_ + ε)).is_positive, "s / (s + eps) < 1")
     return Evidence(latex=r"\frac1D\sum_j Z_i^j=0,\qquad\frac1D\sum_j (Z_i^j)^2=\frac{s_i}{s_i+\epsilon}")
 
 
@@ -261,7 +167,7 @@ def causal(program: Program, mask: Array) -> None:
     factor in it is 0 for m > i. Such factors are the mask, and names whose every product has such a factor.
     """
     vanishing = {mask}  # names with positions i, m that are 0 for m > i
-    for definition in program.definitions.values():
+    for definition in program.lines:
         own = positions(definition.left) if isinstance(definition.left, Indexed) else []
         products = [product for product, _ in spread(definition.right)]
         for product in products:
@@ -290,13 +196,10 @@ def _vanishes(product: Expr, own: list, vanishing: set) -> bool:
     trusted=(SYMPY, INDEX),
 )
 def causality():
-    for residual in eq17.RESIDUALS:
-        causal(eq17.embedding(residual), M)
-        causal(eq17.block(residual), M)
-    output = Program([Zp[i, j], O[j, u]])
-    for x in (logits, eq17.num, den, eq17.q):
-        output.let(eq17.head()[x].left, eq17.head()[x].right)
-    causal(output, M)
+    for residual in RESIDUALS:
+        causal(equations.embedding(residual), M)
+        causal(equations.block(residual), M)
+    causal(equations.head().excerpt((logits, num, den, q), [Zp[i, j], O[j, u]]), M)
     return Evidence(text="so keys and values of earlier tokens can be kept: later tokens do not change them")
 
 
@@ -307,7 +210,7 @@ def permuted(program: Program, order: Array, moved: set) -> None:
     positions. The one law used is that a sum over all positions may be taken in any order.
     """
     moved = set(moved)
-    for definition in program.definitions.values():
+    for definition in program.lines:
         if isinstance(definition.left, Symbol):
             raise TypeError(f"permuted: {definition.left} has no position")
         changed = _any_order(_moved(fresh(definition.right), order, moved), order)
@@ -353,8 +256,8 @@ def _any_order(expr: Expr, order: Array) -> Expr:
 )
 def equivariance():
     order = Array("π", (C,), values=C)
-    for residual in eq17.RESIDUALS:
-        unmasked = eq17.block(residual).replaced(e, lambda _: exp(S[h, i, m]))
+    for residual in RESIDUALS:
+        unmasked = equations.block(residual).replaced(e, lambda _: exp(S[h, i, m]))
         permuted(unmasked, order, {X})
     alone = Program([E[t_, j]], [t])
     alone.let(X[i, j], E[t[i], j])
@@ -383,11 +286,11 @@ def shift_is_rotation():
     angle = OMEGA * SHIFT
     rotation = Matrix([[cos(angle), sin(angle)], [-sin(angle), cos(angle)]])
     difference = (pair(POSITION + SHIFT) - rotation * pair(POSITION)).expand(trig=True).expand()
-    true(difference.is_zero_matrix, f"r_{{n+k}} = R(k) r_n; what is left is {difference}")
-    true(not rotation.has(POSITION), "R does not depend on n")
-    true(trigsimp(rotation.T * rotation) == eye(2) and trigsimp(rotation.det()) == 1, "R is a rotation")
+    holds(difference.is_zero_matrix, f"r_{{n+k}} = R(k) r_n; what is left is {difference}")
+    holds(not rotation.has(POSITION), "R does not depend on n")
+    holds(trigsimp(rotation.T * rotation) == eye(2) and trigsimp(rotation.det()) == 1, "R is a rotation")
     product = trigsimp((pair(POSITION + SHIFT).T * pair(POSITION))[0])
-    true(product == cos(angle), f"r_n . r_{{n+k}} = sum cos(omega k) depends on k alone ({product})")
+    holds(product == cos(angle), f"r_n . r_{{n+k}} = sum cos(omega k) depends on k alone ({product})")
     return Evidence(
         latex=rf"\begin{{pmatrix}}\sin\omega(n+k)\\\cos\omega(n+k)\end{{pmatrix}}={latex(rotation)}"
         r"\begin{pmatrix}\sin\omega n\\\cos\omega n\end{pmatrix}"
@@ -405,14 +308,14 @@ def encoding_is_unique():
     first = (pair(one) - pair(other)).subs(OMEGA, 1)
     x, turns = Symbol("x", real=True), Symbol("z", integer=True, zero=False)
     square = 4 * sin((one - other) / 2) ** 2
-    true(simplify(first.dot(first).expand() - square) == 0, "|r_n - r_m|^2 >= 4 sin^2((n - m)/2)")
+    holds(simplify(first.dot(first).expand() - square) == 0, "|r_n - r_m|^2 >= 4 sin^2((n - m)/2)")
     whole = Symbol("w", integer=True)
     for roots in solveset(sin(x), x, Reals).args:  # even and odd multiples of pi
-        true(
+        holds(
             roots.base_sets == (Integers,) and expand(roots.lamda(whole) / pi).is_integer,
             f"{roots}: whole multiples of pi",
         )
-    true((2 * turns * pi).is_irrational, "n - m = 2 pi z is irrational for a whole number z that is not 0")
+    holds((2 * turns * pi).is_irrational, "n - m = 2 pi z is irrational for a whole number z that is not 0")
     table = positional_encoding(5000, 64)
     nearest = np.linalg.norm(table[1:] - table[0], axis=1).min()  # of all pairs: the distance depends on n - m alone
     return Evidence(
@@ -428,55 +331,47 @@ def encoding_is_unique():
     trusted=(SYMPY,),
 )
 def encoding_is_bounded():
-    true(trigsimp(pair(POSITION).dot(pair(POSITION))) == 1, "sin^2 + cos^2 = 1 for each of the D/2 pairs")
+    holds(trigsimp(pair(POSITION).dot(pair(POSITION))) == 1, "sin^2 + cos^2 = 1 for each of the D/2 pairs")
     x = Symbol("x", real=True)
-    true(trigsimp(1 - sin(x) ** 2) == cos(x) ** 2 and (cos(x) ** 2).is_nonnegative, "|sin| <= 1")
+    holds(trigsimp(1 - sin(x) ** 2) == cos(x) ** 2 and (cos(x) ** 2).is_nonnegative, "|sin| <= 1")
     return Evidence(latex=r"|r_n|^2=\sum_{\omega}\left(\sin^2\omega n+\cos^2\omega n\right)=\frac{D}{2}")
 
 
 # ---------------------------------------------------------------------------------------------- symmetries of the loss
 
 
-def symmetry(statement: str, **more):
-    """A theorem on gradients, proved for the lines of the model that the symmetry concerns."""
-    return theorem(statement, source="003 eq. (17)", **more)
-
-
-def part(program: Program, *lines, given=()) -> Program:
+def part(program: Program, *names: Name, given=()) -> Program:
     """These lines of a program, and their adjoints from any adjoint of the last one: whatever the model goes on with.
 
     What else they use, and the parameters `given`, may be anything. No other line may use the other parameters, or the
     names of these lines before the last one.
     """
-    used = set().union(*(names(program[x].right) for x in lines)) - set(lines)
-    own = {*lines[:-1], *used.intersection(program.parameters)} - set(given)
-    for other in program.definitions.values():
-        if other.name not in lines and names(other.right) & own:
+    used = set().union(*(names_in(program[x].right) for x in names)) - set(names)
+    own = {*names[:-1], *used.intersection(program.parameters)} - set(given)
+    for other in program.lines:
+        if other.name not in names and names_in(other.right) & own:
             raise Refuted(f"{text(other.left)} = {text(other.right)} uses what should have no other use")
     parameters = [entry for array, entry in program.parameters.items() if array in used & own]
-    new = Program(parameters, sorted(used - own, key=str))
-    for x in lines:
-        new.let(program[x].left, program[x].right)
-    return adjoint(new, lines[-1])
+    return with_adjoints(program.excerpt(names, parameters, sorted(used - own, key=str)), names[-1])
 
 
 @symmetry("per head Q^T dL/dQ = (K^T dL/dK)^T: Q -> Q B, K -> K B^-T leaves every score as it is")
 def queries_and_keys():
-    for residual in eq17.RESIDUALS:
-        lines = part(eq17.block(residual), ZQ, ZK, S, given=[X])
+    for residual in RESIDUALS:
+        lines = part(equations.block(residual), ZQ, ZK, S, given=[X])
         along_q = total(Q[h, j, k] * d(Q)[h, j, k2], j)
         along_k = total(K[h, j, k2] * d(K)[h, j, k], j)
-        same(lines, Array("I", (H, nK, nK))[h, k, k2], along_q, along_k, [d(Q), d(K), d(ZQ), d(ZK), ZQ, ZK])
+        identity(lines, Array("I", (H, nK, nK))[h, k, k2], along_q, along_k, [d(Q), d(K), d(ZQ), d(ZK), ZQ, ZK])
     return Evidence(latex=f"{tex(along_q)}={tex(along_k)}")
 
 
 @symmetry("per head V^T dL/dV = (W dL/dW^T)^T: V -> V B, W -> B^-1 W leaves the head's output as it is")
 def values_and_output():
-    for residual in eq17.RESIDUALS:
-        lines = part(eq17.block(residual), ZV, Y, A, given=[X])
+    for residual in RESIDUALS:
+        lines = part(equations.block(residual), ZV, Y, A, given=[X])
         along_v = total(V[h, j, k] * d(V)[h, j, k2], j)
         along_w = total(W[h, k2, j] * d(W)[h, k, j], j)
-        same(lines, Array("I", (H, nK, nK))[h, k, k2], along_v, along_w, [d(V), d(W), d(ZV), d(Y), Y, ZV])
+        identity(lines, Array("I", (H, nK, nK))[h, k, k2], along_v, along_w, [d(V), d(W), d(ZV), d(Y), Y, ZV])
     return Evidence(latex=f"{tex(along_v)}={tex(along_w)}")
 
 
@@ -485,30 +380,28 @@ def values_and_output():
     assumptions=("max(0, x) = x theta(x)",),
 )
 def relu_units():
-    lines = part(eq17.block().replaced(R, lambda _: f[i, l] * step(f[i, l])), f, R, Zp)
+    lines = part(equations.block().replaced(R, lambda _: f[i, l] * theta(f[i, l])), f, R, Zp)
     into = total(F[j, l] * d(F)[j, l], j) + b[l] * d(b)[l]
     out = total(G[l, j] * d(G)[l, j], j)
-    same(lines, Array("I", (nF,))[l], into, out, [d(F), d(b), d(G), d(f), d(R), R, f])
+    identity(lines, Array("I", (nF,))[l], into, out, [d(F), d(b), d(G), d(f), d(R), R, f])
     return Evidence(latex=f"{tex(into)}={tex(out)}")
 
 
 @symmetry("the gradients of the logits sum to 0 over the vocabulary, and so do those of O: softmax sees no shift")
 def logits_and_output():
-    lines = adjoint(eq17.head(), eq17.loss)
-    through = [*eq17.head_closed()[d(logits)[i, u]].through, d(logits), den]
+    lines = with_adjoints(equations.head(), loss)
+    through = [*equations.head_closed()[d(logits)[i, u]].through, d(logits), den]
     over_logits, over_O = total(d(logits)[i, u], u), total(d(O)[j, u], u)
-    same(lines, Array("I", (C,))[i], over_logits, 0, through)
-    same(lines, Array("I", (D,))[j], over_O, total(Zp[i, j] * over_logits, i), [d(O)])
+    identity(lines, Array("I", (C,))[i], over_logits, 0, through)
+    identity(lines, Array("I", (D,))[j], over_O, total(Zp[i, j] * over_logits, i), [d(O)])
     return Evidence(latex=f"{tex(over_logits)}=0,\\qquad {tex(over_O)}=0")
 
 
 @symmetry("the gradients of the scores of a row sum to 0")
 def scores():
-    softmax = Program([S[h, i, m]], [M])  # whatever the scores are made of
-    for x in (e, T, σ):
-        softmax.let(eq17.block()[x].left, eq17.block()[x].right)
+    softmax = equations.block().excerpt((e, T, σ), [S[h, i, m]], [M])  # whatever the scores are made of
     over = total(d(S)[h, i, m], m)
-    same(adjoint(softmax, σ), Array("I", (H, C))[h, i], over, 0, [d(S), e, σ, d(e), d(T), T])
+    identity(with_adjoints(softmax, σ), Array("I", (H, C))[h, i], over, 0, [d(S), e, σ, d(e), d(T), T])
     return Evidence(latex=f"{tex(over)}=0")
 
 
@@ -517,33 +410,31 @@ def scores():
     assumptions=('what is normalised is used nowhere else: readings "literal" and "once", not "pre-norm"',),
 )
 def before_a_norm():
-    mu, v, s, r = eq17.norm_names()
     back = [d(mu), d(v), d(s), d(r), v, mu]
     over, over_P = total(d(X)[i, j], j), total(d(P)[i, j], j)
     row = Array("I", (C,))[i]
-    same(part(eq17.block("literal"), mu, v, s, r, Z), row, over, 0, [d(X), Z, *back])
-    same(adjoint(eq17.embedding("literal"), X), row, over_P, over, [d(P)])
-    same(adjoint(eq17.embedding("once"), X), row, over_P, 0, [d(P), d(eq17.X0), X, *back])
+    identity(part(equations.block("literal"), mu, v, s, r, Z), row, over, 0, [d(X), Z, *back])
+    identity(with_adjoints(equations.embedding("literal"), X), row, over_P, over, [d(P)])
+    identity(with_adjoints(equations.embedding("once"), X), row, over_P, 0, [d(P), d(X0), X, *back])
     return Evidence(latex=f"{tex(over_P)}=0")
 
 
 @symmetry("along the centred vector the gradient before a norm is eps / (s + eps) of that after it: 0 for eps = 0")
 def norm_and_scale():
-    mu, v, s, r = eq17.norm_names()
-    lines = part(eq17.block("literal"), mu, v, s, r, Z)
+    lines = part(equations.block("literal"), mu, v, s, r, Z)
     along, after = total(v[i, j] * d(X)[i, j], j), total(Z[i, j] * d(Z)[i, j], j)
     names = [d(X), d(mu), d(v), d(s), d(r), Z, v, mu, s]
-    same(lines, Array("I", (C,))[i], along, (1 - s[i] * r[i] ** 2) * after, names)
+    identity(lines, Array("I", (C,))[i], along, (1 - s[i] * r[i] ** 2) * after, names)
     variance = Symbol("s", positive=True)
-    true(simplify(1 - variance / (variance + ε) - ε / (variance + ε)) == 0, "1 - s r^2 = eps / (s + eps)")
+    holds(simplify(1 - variance / (variance + ε) - ε / (variance + ε)) == 0, "1 - s r^2 = eps / (s + eps)")
     return Evidence(latex=rf"{tex(along)}=\frac{{\epsilon}}{{s_i+\epsilon}}\,{tex(after)}")
 
 
 @symmetry("summed over the vocabulary dL/dE is dL/dP summed over positions: E + c, P - c is the same embedding")
 def embeddings():
     over_E, over_P = total(d(E)[t_, j], t_), total(d(P)[i, j], i)
-    for residual in eq17.RESIDUALS:
-        same(adjoint(eq17.embedding(residual), X), Array("I", (D,))[j], over_E, over_P, [d(E), d(P)])
+    for residual in RESIDUALS:
+        identity(with_adjoints(equations.embedding(residual), X), Array("I", (D,))[j], over_E, over_P, [d(E), d(P)])
     return Evidence(latex=f"{tex(over_E)}={tex(over_P)}")
 
 
@@ -553,10 +444,12 @@ SIZES = Config(D=12, H=3, F=10, L=2, V=11, C=9)
 CLOSE = 1e-10  # of the largest entry; rounding is some 1e-15 of it, and more after some hundred operations
 
 
-def engine_check(
-    statement: str, size=f"D={SIZES.D} H={SIZES.H} F={SIZES.F} L={SIZES.L} V={SIZES.V} C={SIZES.C}, float64"
-):
-    return theorem(f"engine: {statement}", size=size, kind="check", trusted=(NUMBA,))
+engine_check = partial(
+    theorem,
+    kind="check",
+    size=f"D={SIZES.D} H={SIZES.H} F={SIZES.F} L={SIZES.L} V={SIZES.V} C={SIZES.C}, float64",
+    trusted=(NUMBA,),
+)
 
 
 def gradients(config=SIZES, seed: int = 0) -> tuple[Config, dict[str, np.ndarray], dict[str, np.ndarray]]:
@@ -603,13 +496,15 @@ def compare(sides: dict[str, tuple[np.ndarray, np.ndarray]], scale: float) -> Ev
     return Evidence(text="\n".join(lines))
 
 
-@engine_check("the gradients of the parameters obey the identities above")
+@engine_check("engine: the gradients of the parameters obey the identities above")
 def engine_symmetries():
     config, x, dx = gradients()
     return compare(identities(config, x, dx), max(np.abs(g).max() for g in dx.values()))
 
 
-@engine_check("a later token changes no earlier output, and with keys and values kept the outputs are those of one run")
+@engine_check(
+    "engine: a later token changes no earlier output, and with keys and values kept the outputs are those of one run"
+)
 def engine_causality():
     model, tokens = _decoder(SIZES)
     with tinytensor.no_grad():
@@ -619,7 +514,7 @@ def engine_causality():
         changed = model(tensor(other))[0].numpy()
         cache = model.new_cache()
         kept = [model(tensor(tokens[:, i : i + 1]), cache=cache)[0].numpy() for i in range(SIZES.C)]
-    true(np.abs(whole[:, 5:] - changed[:, 5:]).max() > 1e-3, "later outputs do change")
+    holds(np.abs(whole[:, 5:] - changed[:, 5:]).max() > 1e-3, "later outputs do change")
     sides = {
         "earlier outputs": (whole[:, :5], changed[:, :5]),
         "keys and values kept": (np.concatenate(kept, axis=1), whole),
@@ -627,7 +522,7 @@ def engine_causality():
     return compare(sides, np.abs(whole).max())
 
 
-@engine_check("tokens in another order give outputs in that order, without mask and positions")
+@engine_check("engine: tokens in another order give outputs in that order, without mask and positions")
 def engine_equivariance():
     model, tokens = _decoder(SIZES.replace(causal=False, positions=False))
     order = np.random.default_rng(1).permutation(SIZES.C)
@@ -636,7 +531,7 @@ def engine_equivariance():
         stack = EncoderStack(TransformerConfig(N=1, d_model=12, h=3, d_ff=10, n_vol=11)).double()
         Z_ = np.random.default_rng(2).normal(size=(2, SIZES.C, 12))
         layer, moved = (stack(tensor(x), None).numpy() for x in (Z_, Z_[:, order]))
-    true(np.abs(one - other).max() > 1e-3, "the order matters to the outputs")
+    holds(np.abs(one - other).max() > 1e-3, "the order matters to the outputs")
     sides = {"003's decoder": (one, other[:, order]), "000's layer": (moved, layer[:, order])}
     return compare(sides, max(np.abs(other).max(), np.abs(layer).max()))
 

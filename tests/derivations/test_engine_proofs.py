@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from derivations import engine
-from derivations.claims import Refuted, check, claims_of
+from derivations.claims import Refuted, claims_of, result_of
 from tinytensor.tensor import OPS
 
 CLAIMS = {claim.statement: claim for claim in claims_of(["engine"])}
@@ -22,13 +22,13 @@ def test_what_is_claimed():
 
 @pytest.mark.parametrize("start", ["ops/shape.py", "ops/index.py", "ops/in_place.py", "no operation", "every fused"])
 def test_claims_hold(start):
-    result = check(claim(start))
+    result = result_of(claim(start))
     assert result.error is None, result.why
     assert result.evidence.text
 
 
 def test_one_layer_of_document_003():
-    result = check(claim("document 003, one layer"))
+    result = result_of(claim("document 003, one layer"))
     assert result.error is None, result.why
     first, second, *_ = result.evidence.text.splitlines()
     c = engine.SIZES
@@ -56,7 +56,7 @@ def test_one_layer_of_document_003():
 def test_a_broken_rule_fails_and_is_named(start, op, attribute, wrong, rule, monkeypatch):
     monkeypatch.setattr(OPS[op], attribute, wrong)
     monkeypatch.setattr(OPS[op], "_reads", {})
-    result = check(claim(start))
+    result = result_of(claim(start))
     assert isinstance(result.error, Refuted)
     assert result.error.rule.partition(";")[0] == rule
     assert result.why.startswith(f"rule {rule}")
@@ -64,7 +64,7 @@ def test_a_broken_rule_fails_and_is_named(start, op, attribute, wrong, rule, mon
 
 def test_an_op_without_a_proof_fails(monkeypatch):
     monkeypatch.setitem(OPS, "unheard_of", OPS["mul"])
-    assert "unheard_of" in check(claim("no operation")).why
+    assert "unheard_of" in result_of(claim("no operation")).why
 
 
 def test_a_sample_point_at_which_the_relu_does_nothing_fails(monkeypatch):
@@ -81,4 +81,4 @@ def test_a_sample_point_at_which_the_relu_does_nothing_fails(monkeypatch):
             return getattr(self.proof, name)
 
     monkeypatch.setattr(engine, "prove_model", lambda *args: OneSign(real(*args)))
-    assert "one sign only" in check(claim("the same where eq. (9)")).why
+    assert "one sign only" in result_of(claim("the same where eq. (9)")).why

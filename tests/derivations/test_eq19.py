@@ -6,7 +6,7 @@ from sympy import expand
 import models.decoder
 import models.transformer
 from derivations import eq19
-from derivations.claims import Refuted, check, claims_of
+from derivations.claims import Refuted, claims_of, result_of
 from models.decoder import Block, Config, Decoder
 from tinytensor import empty
 from tinytensor.nn import Parameter
@@ -14,7 +14,7 @@ from tinytensor.nn import Parameter
 
 @pytest.mark.parametrize("claim", claims_of(["eq19"]), ids=lambda claim: claim.run.__name__)
 def test_holds(claim):
-    result = check(claim)
+    result = result_of(claim)
     assert result.error is None, result.why
 
 
@@ -88,14 +88,14 @@ def test_the_message_has_both_counts(monkeypatch):
 )
 def test_a_wrong_formula_is_refuted(wrong):
     with pytest.raises(Refuted):
-        eq19.same(eq19.decoder(), wrong, "003")
+        eq19.require(eq19.decoder(), wrong, "003")
 
 
 def test_eq_19_fails_where_heads_do_not_fill_the_width():
     free = eq19.decoder(eq19.FreeHeads)
     with pytest.raises(Refuted):
-        eq19.same(free, eq19.EQ_19, "K free")
-    eq19.same(free.subs(eq19.K, eq19.D / eq19.H), eq19.EQ_19, "K = D / H")
+        eq19.require(free, eq19.EQ_19, "K free")
+    eq19.require(free.subs(eq19.K, eq19.D / eq19.H), eq19.EQ_19, "K = D / H")
 
 
 def test_a_count_that_is_no_polynomial_of_first_degree_in_the_layers():

@@ -6,15 +6,17 @@ import numpy as np
 import pytest
 from sympy import Rational, exp, sqrt
 
-from derivations import eq17, program
-from derivations.claims import CLAIMS, Refuted
-from derivations.eq17 import E, K, M, Q, S, Y, d, derivation, derive, e, i, j, logits, m
-from derivations.index import Array, Index, Program, Size, delta, relu, total
+from derivations import equations, program
+from derivations.adjoints import Program, d
+from derivations.calculus import Array, Index, Size, delta, relu, total
+from derivations.claims import Refuted, claims_of
+from derivations.eq17 import Derivation, derivation, derive
+from derivations.equations import E, K, M, Q, S, Y, e, h, i, j, k, logits, m
 
 SIZES = {"C": 6, "D": 6, "F": 9, "V": 11, "H": 2, "L": 2}
 
 
-@pytest.mark.parametrize("claim", [c for c in CLAIMS if c.part == "program"], ids=lambda claim: claim.run.__name__)
+@pytest.mark.parametrize("claim", claims_of(["program"]), ids=lambda claim: claim.run.__name__)
 def test_claim(claim):
     claim.run()
 
@@ -23,7 +25,7 @@ def test_the_program_is_a_module_that_python_reads():
     tree = ast.parse(program.source())
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     parts = [f"{part}{way}" for part in ("embedding", "block", "head") for way in ("", "_backward")]
-    assert names == ["relu", "step", *parts, "gradients"]
+    assert names == ["relu", "theta", *parts, "gradients"]
     assert max(map(len, program.source().splitlines())) <= 130
 
 
@@ -84,33 +86,33 @@ def test_without_a_mistake_they_agree():
 def test_another_reading_of_the_residual_differs(residual):
     other = program.source(derivation(residual))
     with pytest.raises(Refuted, match="differ by"):
-        program.difference(SIZES, program=other)
+        program.difference(SIZES, text=other)
 
 
 FORWARD = {
     "no mask": (e, lambda right: right.subs(M[i, m], 1)),
     "mask transposed": (e, lambda right: right.subs(M[i, m], M[m, i])),
     "Q and K exchanged, as (3) is printed": (S, lambda right: right.xreplace({i: m, m: i})),
-    "no 1/sqrt(K)": (S, lambda right: right * sqrt(eq17.nK)),
-    "attention to oneself": (Y, lambda right: eq17.ZV[eq17.h, i, eq17.k] + 0 * right),
+    "no 1/sqrt(K)": (S, lambda right: right * sqrt(equations.nK)),
+    "attention to oneself": (Y, lambda right: equations.ZV[h, i, k] + 0 * right),
 }
 
 
 @pytest.mark.parametrize("mistake", FORWARD)
 def test_a_mistake_in_the_equations_shows(mistake):
     array, change = FORWARD[mistake]
-    wrong = derive(block=lambda residual: eq17.block(residual).replaced(array, change))
+    wrong = derive(block=lambda residual: equations.block(residual).replaced(array, change))
     with pytest.raises(Refuted, match="differ by"):
-        program.difference(SIZES, program=program.source(wrong))
+        program.difference(SIZES, text=program.source(wrong))
 
 
 BACKWARD = {
-    "one-hot forgotten": ("head", d(logits), lambda right: right - eq17.w[i] / eq17.N),
+    "one-hot forgotten": ("head", d(logits), lambda right: right - equations.w[i] / equations.N),
     "only half of what repeated tokens collect": ("embedding", d(E), lambda right: right / 2),
-    "Q gets the gradient of K": ("block", d(Q), lambda right: right.xreplace({d(eq17.ZQ): d(eq17.ZK)})),
+    "Q gets the gradient of K": ("block", d(Q), lambda right: right.xreplace({d(equations.ZQ): d(equations.ZK)})),
     "a sign": ("block", d(K), lambda right: -right),
-    "a part in a million": ("block", d(eq17.b), lambda right: right * (1 + Rational(1, 10**6))),
-    "the residual forgotten": ("block", d(eq17.Z), lambda right: right - d(eq17.Zhat)[i, j]),
+    "a part in a million": ("block", d(equations.b), lambda right: right * (1 + Rational(1, 10**6))),
+    "the residual forgotten": ("block", d(equations.Z), lambda right: right - d(equations.Zhat)[i, j]),
 }
 
 
@@ -121,13 +123,13 @@ def test_a_mistake_in_a_gradient_shows(mistake):
     programs = {name: getattr(right, name) for name in ("embedding", "block", "head")}
     programs[part] = programs[part].replaced(array, change)
     with pytest.raises(Refuted, match="differ by"):
-        program.difference(SIZES, program=program.source(eq17.Derivation(**programs)))
+        program.difference(SIZES, text=program.source(Derivation(**programs)))
 
 
 def test_a_missing_gradient_shows():
     less = program.source().replace("dict(E=dE, P=dP)", "dict(E=dE)")
     with pytest.raises(Refuted, match=r"differ in what they give: \['P'\]"):
-        program.difference(SIZES, program=less)
+        program.difference(SIZES, text=less)
 
 
 def test_gradients_that_are_all_zero_compare_nothing():

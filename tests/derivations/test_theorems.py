@@ -4,45 +4,19 @@ import numpy as np
 import pytest
 from sympy import Symbol, exp
 
-from derivations import eq17, theorems
-from derivations.claims import Refuted, check, claims_of
-from derivations.eq17 import (
-    ZK,
-    ZQ,
-    C,
-    D,
-    F,
-    G,
-    H,
-    K,
-    M,
-    Q,
-    S,
-    T,
-    X,
-    Z,
-    b,
-    d,
-    e,
-    f,
-    h,
-    i,
-    j,
-    k,
-    l,
-    m,
-    nF,
-    nK,
-    t,
-    σ,
-)
-from derivations.index import Array, Program, Size, total
-from derivations.theorems import k2, part, permuted, same, true
+from derivations import equations, theorems
+from derivations.adjoints import Program, d
+from derivations.calculus import Array, Size, total
+from derivations.claims import Refuted, claims_of, holds, result_of
+from derivations.theorems import identity, k2, part, permuted
+
+from derivations.equations import ZK, ZQ, C, D, F, G, H, K, M, NORM, Q, R, S, T, X, Z, Zp, b, e, f, h, i, j, k, l, m  # isort: skip
+from derivations.equations import mu, nF, nK, r, s, t, v, σ  # isort: skip
 
 
 @pytest.mark.parametrize("claim", claims_of(["theorems"]), ids=lambda claim: claim.run.__name__)
 def test_holds(claim):
-    result = check(claim)
+    result = result_of(claim)
     assert result.error is None, result.why
 
 
@@ -58,23 +32,23 @@ def test_proofs_are_called_proofs_and_runs_are_called_checks():
 
 @pytest.mark.parametrize("condition", [None, False, 1, 0, "yes", Symbol("x") > 0, np.False_])
 def test_only_true_is_true(condition):
-    with pytest.raises(Refuted, match="not so: something"):
-        true(condition, "something")
+    with pytest.raises(Refuted, match="it is not so that something"):
+        holds(condition, "something")
 
 
 def test_the_sums_of_rows_are_1_only_after_the_division():
-    block = eq17.block()
+    block = equations.block()
     for name in (e, S):
         with pytest.raises(Refuted):
-            same(block, Array("one", (H, C))[h, i], total(name[h, i, m], m), 1, [e, σ, T])
+            identity(block, Array("one", (H, C))[h, i], total(name[h, i, m], m), 1, [e, σ, T])
 
 
 def test_softmax_sees_a_number_that_differs_along_the_row():
     factor, row = Array("factor", (H, C)), Array("row", (H, C))
-    block = theorems.extended(eq17.block(), factor)
+    block = equations.block().copy(factor)
     block.let(row[h, i], total(factor[h, m] * e[h, i, m], m))
     with pytest.raises(Refuted):
-        same(block, Array("B", (H, C, C))[h, i, m], factor[h, m] * e[h, i, m] / row[h, i], σ[h, i, m], [row, σ, T])
+        identity(block, Array("B", (H, C, C))[h, i, m], factor[h, m] * e[h, i, m] / row[h, i], σ[h, i, m], [row, σ, T])
 
 
 @pytest.mark.parametrize(
@@ -89,14 +63,14 @@ def test_a_wrong_variance_is_refuted(wrong):
 
 def test_the_variance_after_a_norm_is_not_1():
     with pytest.raises(Refuted):
-        same(eq17.block(), Array("B", (C,))[i], total(Z[i, j] ** 2, j) / D, 1, [Z, *eq17.norm_names()])
+        identity(equations.block(), Array("B", (C,))[i], total(Z[i, j] ** 2, j) / D, 1, [Z, *NORM])
 
 
 # ------------------------------------------------------------------------- statements that are nearly true: programs
 
 
 def unmasked(residual="literal"):
-    return eq17.block(residual).replaced(e, lambda _: exp(S[h, i, m]))
+    return equations.block(residual).replaced(e, lambda _: exp(S[h, i, m]))
 
 
 def test_without_the_mask_a_block_is_not_causal():
@@ -105,25 +79,25 @@ def test_without_the_mask_a_block_is_not_causal():
 
 
 def test_a_mask_that_is_turned_round_is_not_causal():
-    turned = eq17.block().replaced(e, lambda _: M[m, i] * exp(S[h, i, m]))
+    turned = equations.block().replaced(e, lambda _: M[m, i] * exp(S[h, i, m]))
     with pytest.raises(Refuted, match="later ones as well"):
         theorems.causal(turned, M)
 
 
 def test_a_mask_that_is_added_to_the_weights_is_not_causal():
-    added = eq17.block().replaced(e, lambda _: M[i, m] * exp(S[h, i, m]) + exp(S[h, i, m]))
+    added = equations.block().replaced(e, lambda _: M[i, m] * exp(S[h, i, m]) + exp(S[h, i, m]))
     with pytest.raises(Refuted, match="later ones as well"):
         theorems.causal(added, M)
 
 
 def test_values_that_are_summed_without_weights_are_not_causal():
-    mean = eq17.block().replaced(eq17.Y, lambda _: total(eq17.ZV[h, m, k], m))
+    mean = equations.block().replaced(equations.Y, lambda _: total(equations.ZV[h, m, k], m))
     with pytest.raises(Refuted, match="later ones as well"):
         theorems.causal(mean, M)
 
 
 def test_a_sum_inside_a_function_is_seen():
-    inside = eq17.block().replaced(S, lambda _: exp(total(ZK[h, m, k], m, k)) + ZQ[h, i, k] * 0)
+    inside = equations.block().replaced(S, lambda _: exp(total(ZK[h, m, k], m, k)) + ZQ[h, i, k] * 0)
     with pytest.raises(Refuted, match="later ones as well"):
         theorems.causal(inside, M)
 
@@ -133,12 +107,12 @@ ORDER = Array("π", (C,), values=C)
 
 def test_with_a_mask_the_order_matters():
     with pytest.raises(Refuted, match="moved it is"):
-        permuted(eq17.block(), ORDER, {X})
+        permuted(equations.block(), ORDER, {X})
 
 
 def test_with_positions_the_order_matters():
     with pytest.raises(Refuted, match="moved it is"):
-        permuted(eq17.embedding(), ORDER, {t})
+        permuted(equations.embedding(), ORDER, {t})
 
 
 def test_a_sum_with_weights_that_stay_is_not_equivariant():
@@ -170,14 +144,14 @@ def test_nothing_moves_where_nothing_is_moved():
 
 def nearly(lines, left, right, closed, through):
     with pytest.raises(Refuted, match=" against "):  # a counterexample
-        same(lines, left, right, closed, through)
+        identity(lines, left, right, closed, through)
 
 
 def test_the_identity_of_queries_and_keys_needs_its_transpose():
     pair = Array("I", (H, nK, nK))[h, k, k2]
     names = [d(Q), d(K), d(ZQ), d(ZK), ZQ, ZK]
     nearly(
-        part(eq17.block(), ZQ, ZK, S),
+        part(equations.block(), ZQ, ZK, S),
         pair,
         total(Q[h, j, k] * d(Q)[h, j, k2], j),
         total(K[h, j, k] * d(K)[h, j, k2], j),
@@ -186,24 +160,23 @@ def test_the_identity_of_queries_and_keys_needs_its_transpose():
 
 
 def test_the_identity_of_a_unit_needs_its_bias():
-    names = [d(F), d(b), d(G), d(f), d(eq17.R), eq17.R, f]
-    lines = part(eq17.block(), f, eq17.R, eq17.Zp)
+    names = [d(F), d(b), d(G), d(f), d(R), R, f]
+    lines = part(equations.block(), f, R, Zp)
     nearly(lines, Array("I", (nF,))[l], total(F[j, l] * d(F)[j, l], j), total(G[l, j] * d(G)[l, j], j), names)
 
 
 def test_pre_norm_uses_what_is_normalised_elsewhere():
     with pytest.raises(Refuted, match="should have no other use"):
-        part(eq17.block("pre-norm"), *eq17.norm_names(), Z)
+        part(equations.block("pre-norm"), *NORM, Z)
 
 
 def test_a_part_without_its_last_line_is_used_elsewhere():
     with pytest.raises(Refuted, match="should have no other use"):
-        part(eq17.block(), ZQ, ZK)
+        part(equations.block(), ZQ, ZK)
 
 
 def test_with_eps_the_gradient_before_a_norm_is_not_orthogonal():
-    mu, v, s, r = eq17.norm_names()
-    lines = part(eq17.block(), mu, v, s, r, Z)
+    lines = part(equations.block(), mu, v, s, r, Z)
     names = [d(X), d(mu), d(v), d(s), d(r), Z, mu, v, s]
     nearly(lines, Array("I", (C,))[i], total(v[i, j] * d(X)[i, j], j), 0, names)
 

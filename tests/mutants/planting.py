@@ -1,8 +1,7 @@
-"""How mistakes are made and planted, to see whether the proofs notice them: in code, and in formulas.
+"""How mistakes are made in code, and planted in the engine, to see whether the proofs notice them.
 
-`code_mistakes` changes one place of a function's syntax tree, `formula_mistakes` one place of a SymPy expression;
-`planted_rule`, `planted_kernel` and `planted_walk` put changed code in the place of the engine's for a while. Nothing
-on disk is touched.
+`code_mistakes` changes one place of a function's syntax tree; `planted_rule`, `planted_kernel` and `planted_walk` put
+changed code in the place of the engine's for a while. Nothing on disk is touched.
 """
 
 import ast
@@ -14,9 +13,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 import numpy as np
-from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Rational, S, Sum
 
-from derivations.index import Size, normal, top
 from tinytensor.kernels.kernel import Elementwise, Kernel, Loop
 from tinytensor.symbolic.lifting import rebind
 from tinytensor.tensor import OPS, Op, Tensor
@@ -221,61 +218,3 @@ def _replaced(source: str, right: str, wrong: str) -> str:
     if right not in source:
         raise LookupError(f"{right!r} is not in the source any more: plant this mistake in another way")
     return source.replace(right, wrong)
-
-
-# ------------------------------------------------------------------------------------------- mistakes in formulas
-
-
-def formula_mistakes(expr: Expr) -> Iterator[tuple[str, Expr]]:
-    """(what was changed, the expression with that one change), for every place and change that makes a difference.
-
-    A sign, a term or factor dropped, a power, the mean for a sum, two indices swapped, a delta left out, a function
-    left out. Changes that leave the normal form as it was are none.
-    """
-    seen = {normal(expr)}
-    for what, changed in _formula_changes(expr):
-        form = normal(changed)
-        if form not in seen:
-            seen.add(form)
-            yield what, changed
-
-
-def _formula_changes(expr: Expr) -> Iterator[tuple[str, Expr]]:
-    if isinstance(expr, Add):
-        for term in expr.args:
-            yield f"the sign of {term}", expr - 2 * term
-            yield f"without {term}", expr - term
-    elif isinstance(expr, Mul):
-        yield "the sign", -expr
-        for factor in expr.args:
-            if factor is not S.NegativeOne:
-                yield f"without the factor {factor}", Mul(*(f for f in expr.args if f is not factor))
-    elif isinstance(expr, Pow) and expr.exp.is_Rational:
-        yield f"the power {expr.exp + 1} for {expr.exp}", expr.base ** (expr.exp + 1)
-        yield f"the power {-expr.exp} for {expr.exp}", expr.base ** (-expr.exp)
-    elif isinstance(expr, Sum):
-        count = Mul(*(limit[2] for limit in expr.limits))
-        yield "the mean for the sum", expr / count
-        for what, changed in _formula_changes(expr.function):
-            yield what, Sum(changed, *expr.limits)
-        return
-    elif isinstance(expr, KroneckerDelta):
-        yield f"1 for {expr}", S.One
-    elif isinstance(expr, Indexed):
-        indices = expr.indices
-        for a in range(len(indices)):
-            for b in range(a + 1, len(indices)):
-                if top(indices[a]) == top(indices[b]):
-                    order = list(indices)
-                    order[a], order[b] = order[b], order[a]
-                    yield f"{expr} with its indices swapped", expr.base[tuple(order)]
-        return
-    elif isinstance(expr, Function):
-        yield f"1 for {expr}", S.One
-        yield f"without {expr.func.__name__}", expr.args[0]
-    if isinstance(expr, Size):
-        return
-    for i, part in enumerate(expr.args):
-        if not isinstance(expr, KroneckerDelta) and not isinstance(part, Rational):
-            for what, changed in _formula_changes(part):
-                yield what, expr.func(*expr.args[:i], changed, *expr.args[i + 1 :])

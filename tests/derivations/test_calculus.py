@@ -10,61 +10,57 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sympy import Eq, Heaviside, IndexedBase, KroneckerDelta, MatrixSymbol, Max, Piecewise, S, Sum, Symbol, exp, log
 
-from derivations import index
-from derivations.claims import Refuted
-from derivations.index import (
+from derivations.adjoints import Program, adjoint_of, d, prove_form, with_adjoints
+from derivations.calculus import (
     Array,
     Index,
-    Program,
-    Size,
-    adjoint,
-    d,
     delta,
     derivative,
-    equal,
     fits,
     free,
     fresh,
     normal,
+    random_entries,
     relu,
-    same,
-    step,
-    tex,
-    text,
+    theta,
     top,
     total,
-    uses,
     value,
 )
+from derivations.claims import Refuted, claims_of, result_of
+from derivations.index import RULES, X, a, b, i, j, k, m, n, p, random_expression, same_values, t
+from derivations.notation import tex, text
 
-n, m = Size("n", "i j"), Size("m", "k l")
-i, j, p = Index("i", n), Index("j", n), Index("p", n)
-k, l = Index("k", m), Index("l", m)
-a, b, X = Array("a", (n,)), Array("b", (n,)), Array("X", (n, m))
-t = Array("t", (n,), values=m)
+l = Index("l", m)
 v = Array("v", (n,))
+
+
+@pytest.mark.parametrize("claim", claims_of(["index"]), ids=lambda claim: claim.run.__name__)
+def test_holds(claim):
+    result = result_of(claim)
+    assert result.error is None, result.why
 
 
 # ---- every rule keeps the value -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("rule", "one", "other"), list(index.rules()), ids=lambda x: x if isinstance(x, str) else "")
+@pytest.mark.parametrize(("rule", "one", "other"), RULES, ids=lambda x: x if isinstance(x, str) else "")
 def test_rule(rule, one, other):
-    same(one, other, seed=1)
+    same_values(one, other, seed=1)
     assert normal(one - other) == 0
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_normal_form_keeps_the_value(rng):
-    expr = index.random_expression(rng, index.FREE)
-    same(expr, normal(expr), largest=2)
+    expr = random_expression(rng, [i, j, k])
+    same_values(expr, normal(expr), largest=2)
 
 
 @settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False))
 def test_equal_expressions_have_one_normal_form(rng):
-    one, other, third = (index.random_expression(rng, index.FREE, depth=2) for _ in range(3))
+    one, other, third = (random_expression(rng, [i, j, k], depth=2) for _ in range(3))
     form = normal(one * (other + third))
     assert form == normal(fresh(third) * one + fresh(one) * other)
     assert form == normal(form)
@@ -74,21 +70,19 @@ def test_equal_expressions_have_one_normal_form(rng):
 @given(st.randoms(use_true_random=False))
 def test_derivatives_are_those_of_a_polynomial(rng):
     # an entry of `a` occurs to the power of at most 4 here: differences at five points know the derivative exactly
-    expr = index.random_expression(rng, index.FREE, depth=2)
+    expr = random_expression(rng, [i, j, k], depth=2)
     where = Index("w", n)
-    found = normal(derivative(expr, index._a[where]))
+    found = normal(derivative(expr, a[where]))
     sizes = {n: 2, m: 2}
-    at = sizes | {
-        x: index._random(x, sizes, rng, lambda r: Fraction(r.randint(1, 5))) for x in (index._a, index._X, index._t)
-    }
+    at = sizes | {x: random_entries(x, sizes, rng, lambda r: Fraction(r.randint(1, 5))) for x in (a, X, t)}
     for numbers in itertools.product([1, 2], repeat=4):
-        here = at | dict(zip([*index.FREE, where], numbers))
-        entries = at[index._a]
+        here = at | dict(zip([i, j, k, where], numbers))
+        entries = at[a]
 
         def moved(by, here=here, entries=entries):
             other = entries.copy()
             other[here[where] - 1] += by
-            return value(expr, here | {index._a: other})
+            return value(expr, here | {a: other})
 
         five_points = Fraction(-moved(2) + 8 * moved(1) - 8 * moved(-1) + moved(-2), 12)
         assert value(found, here) == five_points
@@ -106,14 +100,14 @@ def test_derivatives_are_those_of_a_polynomial(rng):
 )
 def test_a_wrong_rule_is_refuted(one, wrong):
     with pytest.raises(Refuted, match="with"):
-        same(one, wrong)
+        same_values(one, wrong)
     assert normal(one - wrong) != 0
 
 
 def test_nested_sums_do_not_take_each_others_numbers():
     inner = total(X[i, k], k)  # its bound index gets the number 0, so the outer sum has to take another
-    form = normal(total(step(total(a[j] * step(inner), j)) * a[p] * step(total(a[j], j) * a[p]), p))
-    same(form, total(step(total(a[j] * step(inner), j)) * a[p] * step(total(a[j], j) * a[p]), p), largest=2)
+    form = normal(total(theta(total(a[j] * theta(inner), j)) * a[p] * theta(total(a[j], j) * a[p]), p))
+    same_values(form, total(theta(total(a[j] * theta(inner), j)) * a[p] * theta(total(a[j], j) * a[p]), p), largest=2)
 
 
 def test_a_bound_index_of_a_normal_form_does_not_stand_free():
@@ -161,7 +155,7 @@ def test_types_that_clash(wrong, message):
 def test_a_delta_is_not_contracted_beyond_the_range():
     further = Index("q", n + 1)
     expr = total(KroneckerDelta(i, further) * a[i], i)  # 0 where q = n + 1, so not a[q]
-    same(expr, normal(expr))
+    same_values(expr, normal(expr))
     assert normal(expr).has(KroneckerDelta)
 
 
@@ -204,8 +198,8 @@ def test_trap_simplify_lets_a_bound_index_out():
     delta_within = KroneckerDelta(y, z, (1, D))
     wrong = sympy.simplify(-Sum(Piecewise((delta_within, x[y] > 0), (0, True)), (y, 1, D)))
     assert y in wrong.free_symbols  # the sum bound it (SymPy issue 27359)
-    ours = normal(-total(delta(i, j) * step(a[i]), i))
-    assert ours == -step(a[j]) and free(ours) == {j}
+    ours = normal(-total(delta(i, j) * theta(a[i]), i))
+    assert ours == -theta(a[j]) and free(ours) == {j}
 
 
 def test_trap_derivatives_by_a_matrix():
@@ -223,8 +217,8 @@ def test_trap_derivatives_by_a_matrix():
 
 def test_trap_the_step_at_zero():
     assert Max(0, x[y]).diff(x[y]).subs(x[y], 0) == Heaviside(0) == S.Half
-    assert derivative(relu(a[i]), a[j]) == step(a[i]) * KroneckerDelta(i, j)
-    assert value(step(a[i]), {i: 1, a: np.array([0])}) == 0
+    assert derivative(relu(a[i]), a[j]) == theta(a[i]) * KroneckerDelta(i, j)
+    assert value(theta(a[i]), {i: 1, a: np.array([0])}) == 0
 
 
 # ---- programs and adjoints ------------------------------------------------------------------------------------------
@@ -243,7 +237,7 @@ def small() -> tuple[Program, Symbol]:
 
 def test_adjoints_are_the_slope_of_the_loss():
     program, loss = small()
-    backward = adjoint(program, loss)
+    backward = with_adjoints(program, loss)
     at = program.point(seed=4)
     found = backward.run(at)
     for array in (a, X):
@@ -257,32 +251,32 @@ def test_adjoints_are_the_slope_of_the_loss():
 
 def test_adjoints_use_what_has_been_computed():
     program, loss = small()
-    backward = adjoint(program, loss)
+    backward = with_adjoints(program, loss)
     used = backward[d(v)].right
     assert used.has(b)
     assert not used.has(exp)  # the derivative of exp(v) is b, which is there already
 
 
-def test_equal_refutes_with_a_counterexample():
+def test_a_wrong_form_is_refuted_with_a_counterexample():
     program, loss = small()
-    backward = adjoint(program, loss)
+    backward = with_adjoints(program, loss)
     right = relu(v[i])
-    equal(backward, d(b)[i], right)
+    prove_form(backward, d(b)[i], right)
     for wrong in (-right, 2 * right, right / n, right * b[i]):
         with pytest.raises(Refuted, match=r"∂𝓛/∂b_i: derived .* closed form .* with m = 2, n = 3"):
-            equal(backward, d(b)[i], wrong)
+            prove_form(backward, d(b)[i], wrong)
 
 
-def test_equal_refuses_an_index_that_is_not_on_the_left():
+def test_prove_form_refuses_an_index_that_is_not_on_the_left():
     program, loss = small()
     with pytest.raises(Refuted, match=r"index j of the closed form .* is not on the left"):
-        equal(adjoint(program, loss), d(b)[i], relu(v[j]))
+        prove_form(with_adjoints(program, loss), d(b)[i], relu(v[j]))
 
 
-def test_equal_does_not_call_unproved_what_is_refuted():
+def test_prove_form_does_not_call_unproved_what_is_refuted():
     program, loss = small()
     with pytest.raises(Refuted, match="no proof: what is left of the difference"):
-        equal(adjoint(program, loss), d(b)[i], v[i] * step(v[i]))  # true, but a law of max that is not used
+        prove_form(with_adjoints(program, loss), d(b)[i], v[i] * theta(v[i]))  # true, but a law of max that is not used
 
 
 def test_replaced_plants_a_mistake_in_one_line():
@@ -306,12 +300,12 @@ def test_definitions_that_make_no_sense(left, right, message):
         Program([a[i], X[i, k]]).let(left, right)
 
 
-def test_uses_adds_up_all_lines():
+def test_an_adjoint_adds_up_all_lines():
     c = Array("c", (n,))
     program = Program([a[i]])
     program.let(b[i], a[i] ** 2)
     program.let(c[i], 3 * a[i] + b[i])
-    found = uses(program.definitions.values(), a[j])
+    found = adjoint_of(a[j], program.lines)
     assert normal(found - 2 * a[j] * d(b)[j] - 3 * d(c)[j]) == 0
 
 

@@ -1,0 +1,241 @@
+"""Programs of definitions, and their adjoints: reverse mode in symbols, and the proof of a closed form.
+
+    Program         a list of definitions, name[indices] := expression in earlier names
+    adjoint_of      what comes back to a name through all lines that use it
+    with_adjoints   the same program run backward: how the last name depends on every name before it
+    prove_form      closed form = derived form, by putting definitions in for names and comparing normal forms
+
+The adjoint of a name is how the last number of a program, the loss, changes with it: ∂𝓛/∂name. What is trusted is the
+index calculus (derivations/calculus.py) and SymPy's diff of one line; no size is a number here.
+
+To refute a formula that is wrong on purpose: `program.replaced(name, change)` is the program with `change` applied to
+one right-hand side, and `prove_form` with it, or with another closed form, raises Refuted with a counterexample.
+"""
+
+import random
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
+
+import numpy as np
+from sympy import Expr, Indexed, S, Symbol
+
+from .calculus import (
+    Array,
+    Index,
+    Size,
+    derivative,
+    everywhere,
+    free,
+    fresh,
+    index_order,
+    normal,
+    random_entries,
+    sizes_of,
+    total,
+    value,
+)
+from .claims import Refuted
+from .notation import text
+
+Name = Array | Symbol
+
+
+class Definition(NamedTuple):
+    """left := right, where `left` is an entry (or a symbol) and its indices are the only free ones on the right.
+
+    source: which equation of the source this is; erratum: "place: what is wrong there", where it is put right here.
+    """
+
+    left: Expr
+    right: Expr
+    source: str = ""
+    erratum: str = ""
+
+    @property
+    def name(self) -> Name:
+        return name_of(self.left)
+
+    @property
+    def is_adjoint(self) -> bool:
+        """Whether the name is the adjoint of an array."""
+        return isinstance(self.name, Array) and self.name.of is not None
+
+    def at(self, left: Expr) -> Expr:
+        """The right-hand side for other indices."""
+        if isinstance(self.left, Symbol):
+            return fresh(self.right)
+        return fresh(self.right).xreplace(dict(zip(self.left.indices, left.indices, strict=True)))
+
+
+def name_of(entry: Expr) -> Name:
+    """The array of an entry; a symbol is its own name."""
+    return entry.base if isinstance(entry, Indexed) else entry
+
+
+def names_in(expr: Expr) -> set[Name]:
+    """The arrays and symbols (other than sizes and indices) that an expression is made of."""
+    arrays = expr.atoms(Array)
+    return arrays | {s for s in expr.atoms(Symbol) if not isinstance(s, Size | Index)} - {a.label for a in arrays}
+
+
+def d(x):
+    """The adjoint of an array, an entry or a symbol: how the last number of a program changes with it."""
+    if isinstance(x, Indexed):
+        return d(x.base)[x.indices]
+    if isinstance(x, Array):
+        return Array(f"d{x.label}", x.sizes, x.places, of=x)
+    return Symbol(f"d{x.name}", real=True)
+
+
+class Program:
+    """Definitions in order, each in terms of parameters, constants and names before it.
+
+    parameters: entries such as E[k, j], whose letters are used when they are printed; adjoints are derived for them.
+    constants: arrays and symbols for which none are.
+    """
+
+    def __init__(self, parameters: Iterable[Expr] = (), constants: Iterable[Name] = ()):
+        self.parameters = {name_of(entry): entry for entry in parameters}
+        self.constants = tuple(constants)
+        self.definitions: dict[Name, Definition] = {}
+
+    def let(self, left: Expr, right, source: str = "", erratum: str = "") -> None:
+        """Append left := right; raises TypeError where a name is taken or unknown, or an index is not on the left."""
+        right, new = S(right), name_of(left)
+        known = {*self.parameters, *self.constants, *self.definitions}
+        if new in known:
+            raise TypeError(f"{new} is defined already: a name keeps its meaning")
+        if unknown := names_in(right) - known:
+            raise TypeError(f"{left}: {unknown.pop()} is not defined before it is used")
+        if loose := free(right) - free(left):
+            raise TypeError(f"{left}: index {loose.pop()} stands on the right only: sum over it, or put it on the left")
+        self.definitions[new] = Definition(left, right, source, erratum)
+
+    def __getitem__(self, name: Name) -> Definition:
+        return self.definitions[name]
+
+    @property
+    def lines(self) -> list[Definition]:
+        """The definitions, the first one first."""
+        return list(self.definitions.values())
+
+    @property
+    def entries(self) -> list[Expr]:
+        """The parameters and what is defined, each with its letters."""
+        return [*self.parameters.values(), *(line.left for line in self.lines)]
+
+    def excerpt(self, names: Iterable[Name], parameters: Iterable[Expr], constants: Iterable[Name] = ()) -> "Program":
+        """The definitions of these names alone, over other parameters and constants."""
+        new = Program(parameters, constants)
+        for name in names:
+            new.let(*self[name])
+        return new
+
+    def copy(self, *constants: Name) -> "Program":
+        """The same program, which may go on, with further constants."""
+        return self.excerpt(self.definitions, self.parameters.values(), [*self.constants, *constants])
+
+    def replaced(self, name: Name, change: Callable[[Expr], Expr]) -> "Program":
+        """The same program with `change(right)` for the right-hand side of one name: for planting mistakes."""
+        new = Program(self.parameters.values(), self.constants)
+        for line in self.lines:
+            new.let(*line._replace(right=change(line.right)) if line.name == name else line)
+        return new
+
+    def expand(self, expr: Expr, through: Iterable[Name]) -> Expr:
+        """expr with the definitions of the names `through` put in for them, the last one first."""
+        for line in reversed(self.lines):
+            if line.name in through:
+                expr = fresh(expr)
+                entries = {e for e in expr.atoms(Indexed, Symbol) if name_of(e) == line.name}
+                expr = expr.xreplace({e: line.at(e) for e in entries})
+        return expr
+
+    def run(self, at: dict) -> dict:
+        """All names as arrays, by plain loops, from `at`: sizes, parameters and constants with their values."""
+        at = dict(at)
+        for line in self.lines:
+            if isinstance(line.left, Symbol):
+                at[line.left] = value(line.right, at)
+                continue
+            result = np.empty([value(size, at) for size in line.name.sizes], dtype=object)
+            for where in np.ndindex(result.shape):
+                numbers = dict(zip(line.left.indices, (n + 1 for n in where)))
+                result[where] = value(line.right, at | numbers)
+            at[line.name] = result
+        return at
+
+    def point(self, seed: int = 0) -> dict:
+        """Sizes 2 and 3, and random parameters and constants: symbols above 0, entries of both signs."""
+        rng = random.Random(seed)
+        given = [*self.parameters, *self.constants]
+        sizes = {s for x in [*given, *self.definitions] if isinstance(x, Array) for s in sizes_of(x)}
+        at = {size: 2 + (n + seed) % 2 for n, size in enumerate(sorted(sizes, key=str))}
+        for x in given:
+            at[x] = random_entries(x, at, rng, _either_sign) if isinstance(x, Array) else rng.uniform(0.5, 1.5)
+        return at
+
+
+def _either_sign(rng: random.Random) -> float:
+    return rng.choice((-1, 1)) * rng.uniform(0.5, 1.5)
+
+
+def adjoint_of(entry: Expr, lines: Iterable[Definition], loss: Symbol | None = None) -> Expr:
+    """The adjoint of an entry: the sum, over all lines that use its name, of their adjoint times their derivative.
+
+    loss: the symbol whose adjoint is 1. Where the derivative contains what the line has computed already, the name
+    stands for it: exp(S) becomes e, (s + eps)^(-3/2) becomes r^3. These are the cached interim results. SymPy's `subs`
+    only proposes this: putting the right-hand side back has to give the same normal form.
+    """
+    new = {i: i.fresh() for i in free(entry)}  # indices that stand in no line
+    by, adjoint = entry.xreplace(new), S.Zero
+    for line in lines:
+        if name_of(entry) not in names_in(line.right):
+            continue
+        partial = derivative(line.right, by)
+        kept = partial.subs(line.right, line.left)
+        if kept != partial and normal(kept.xreplace({line.left: line.right}) - partial) != 0:
+            raise AssertionError(f"{line.left} does not stand for {line.right} in {partial}")
+        arriving = S.One if line.left == loss else d(line.left)
+        adjoint += total(arriving * kept, *sorted(free(line.left), key=index_order))
+    return normal(adjoint).xreplace({fresh_one: i for i, fresh_one in new.items()})
+
+
+def with_adjoints(program: Program, output: Name) -> Program:
+    """The program followed by the adjoints of its names, from the last to the first: reverse mode in symbols.
+
+    output: a symbol (the loss, whose adjoint is 1), or an array; its adjoint is then a constant of the new program,
+    to be had from whatever the output is used for.
+    """
+    result = program.copy(*([d(output)] if isinstance(output, Array) else []))
+    for entry in reversed(program.entries):
+        if name_of(entry) != output:
+            result.let(d(entry), adjoint_of(entry, program.lines, output))
+    return result
+
+
+def prove_form(program: Program, left: Expr, closed, through: Iterable[Name] = ()) -> None:
+    """Prove that `left`, as the program defines it, is `closed`, for all sizes and values; or raise Refuted.
+
+    through: the names that have their definitions put in for them, on both sides. If the normal forms then differ, the
+    two are evaluated at small sizes: Refuted names an entry where they differ, or says that no proof was found.
+    """
+    closed = S(closed)
+    if loose := free(closed) - free(left):
+        raise Refuted(f"{text(left)}: index {loose.pop().name} of the closed form {text(closed)} is not on the left")
+    derived = program[name_of(left)].at(left)
+    rest = normal(program.expand(derived - closed, set(through)))
+    if rest == 0:
+        return
+    indices = sorted(free(left), key=index_order)
+    for seed in range(3):
+        for here in everywhere(indices, program.run(program.point(seed))):
+            one, other = float(value(derived, here)), float(value(closed, here))
+            if abs(one - other) > 1e-6 * (abs(one) + abs(other)):
+                sizes = ", ".join(f"{s} = {n}" for s, n in here.items() if isinstance(s, Size))
+                entry = ", ".join(f"{i.name} = {here[i]}" for i in indices)
+                raise Refuted(
+                    f"{text(left)}: derived {text(derived)}, closed form {text(closed)}; with {sizes}, "
+                    f"at {entry or 'the only entry'}: {one:.6g} against {other:.6g}"
+                )
+    raise Refuted(f"{text(left)}: no proof: what is left of the difference is {text(rest)}")

@@ -1,0 +1,356 @@
+r"""Index calculus: formulas with indices, sums and Kronecker deltas, for sizes that stay symbols.
+
+SymPy supplies the expressions, their arithmetic and the derivative of an elementary function. What it gets wrong or
+leaves undone with sums over indices is done here, by a few rules that each fit in one function:
+
+    fits          an index may stand where its range lies within the range of the place        X_i, i = 1..C
+    total         a sum binds its index under a name that nobody else has, so nothing is captured
+    normal        one form for equal expressions: a sum of products, each product under its sums; then
+        spread        products of sums are multiplied out                        (Σ_i a_i)(Σ_j b_j) = Σ_ij a_i b_j
+        contract      a delta takes its sum away                                 Σ_i δ(i,j) f(i) = f(j)
+                      or fixes an index that stays                               δ(i,j) f(i) = δ(i,j) f(j)
+                      a sum over nothing counts                                  Σ_i a = C a
+        close         independent sums part again, and bound indices get numbers that depend on the formula alone
+    value         what an expression means: plain loops over numbers, which every rule has to agree with
+
+Contraction needs no case distinction (SymPy makes a Piecewise of it), because the types say that j lies in the range of
+i; where they do not, nothing is contracted, and where they cannot be compared, TypeError.
+
+Every proof for sizes that stay symbols trusts this file, SymPy's arithmetic and its `diff`. The part `index` compares
+each rule with plain loops at small sizes. Never trusted here: `simplify`, `doit` or `subs` of a Sum, and derivatives by
+a MatrixSymbol; tests/derivations/test_calculus.py shows why.
+"""
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+from sympy import Add, Dummy, Expr, Function, Indexed, IndexedBase, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log
+
+# ---- sizes, indices, arrays -----------------------------------------------------------------------------------------
+
+
+class Size(Symbol):
+    """How far an index runs: a whole number of 1 or more that stays a symbol; `letters` are for indices that have none.
+
+    A class of its own, since the source has a size K and a weight K: Size("K") and the label of an array K differ.
+    """
+
+    def __new__(cls, name: str, letters: str):
+        self = super().__new__(cls, name, integer=True, positive=True)
+        self.letters = letters.split()
+        return self
+
+
+class Index(Dummy):
+    """An index that runs over 1..size. Each Index is another one, whatever its name."""
+
+    def __new__(cls, name: str, size: Expr):
+        self = super().__new__(cls, name, integer=True, positive=True)
+        self.size = size
+        return self
+
+    def fresh(self) -> "Index":
+        """Another index with the same range."""
+        return Index(self.name, self.size)
+
+    @property
+    def letters(self) -> list[str]:
+        """What it may be called in print, the best first: its name, unless that is the number of a bound index."""
+        own = [] if self.name.isdigit() else [self.name]
+        return [*own, *getattr(self.size, "letters", []), *"abcdefgh"]
+
+    def _sympystr(self, printer) -> str:
+        return f"{self.name}:{self.size}"  # by name and range, for the order of terms
+
+
+class Array(IndexedBase):
+    """A name with indices, each with its range: Array("X", (C, D))[i, j].
+
+    values: for a table of indices such as tokens, how far these go. places: where each index is printed, "_" below,
+    "^" above, "<" above on the left. of: the array that this one is the adjoint of. text and tex: how it is printed.
+    """
+
+    def __new__(cls, name, sizes, places="", values=None, text="", tex="", of=None):
+        known = {} if values is None else {"integer": True, "positive": True}
+        self = super().__new__(cls, name, shape=tuple(sizes), **known)
+        self.sizes, self.values, self.of = tuple(sizes), values, of
+        self.places = places or "_" * len(self.sizes)
+        self.text, self.tex = text or str(name), tex or text or str(name)
+        return self
+
+    def __getitem__(self, indices) -> Indexed:
+        indices = indices if isinstance(indices, tuple) else (indices,)
+        if len(indices) != len(self.sizes):
+            raise TypeError(f"{self.label}: {len(indices)} indices, but it has {len(self.sizes)}")
+        for index, size in zip(indices, self.sizes, strict=True):
+            if not fits(index, size):
+                raise TypeError(
+                    f"{self.label}: {index} stands where an index of 1..{size} belongs, "
+                    f"but it runs up to {top(index)}: check the order of the indices"
+                )
+        return super().__getitem__(indices if len(indices) > 1 else indices[0])
+
+
+class relu(Function):
+    """max(0, x), whose derivative is `theta`. (SymPy's Max has Heaviside, which is 1/2 at 0.)"""
+
+    nargs = 1
+
+    def fdiff(self, argindex=1):
+        return theta(self.args[0])
+
+
+class theta(Function):
+    """1 where x > 0, otherwise 0, at 0 as well; its derivative is taken to be 0."""
+
+    nargs = 1
+
+    def fdiff(self, argindex=1):
+        return S.Zero
+
+
+def top(index) -> Expr:
+    """The largest value that an index, a number, index + number or an entry of a table of indices can take."""
+    index = S(index)
+    if isinstance(index, Indexed):
+        if index.base.values is None:
+            raise TypeError(f"{index} is not an index: its values have no range")
+        return index.base.values
+    return index.xreplace({i: i.size for i in index.atoms(Index)})
+
+
+def fits(index, size) -> bool | None:
+    """Whether 1 <= index <= size always; None if the two ranges cannot be compared."""
+    if isinstance(index, Index) and index.size == size:
+        return True
+    return (S(index) - 1).is_nonnegative and (size - top(index)).is_nonnegative
+
+
+def delta(i, j) -> Expr:
+    """1 where i = j, otherwise 0, for indices of which one runs within the range of the other."""
+    if fits(i, top(j)) is None:
+        raise TypeError(f"delta: {i} and {j} run over different ranges")
+    return KroneckerDelta(i, j)
+
+
+def total(expr, *indices: Index) -> Expr:
+    """The sum of expr over indices; each is bound under a new name, so `expr` may be used again."""
+    new = {i: i.fresh() for i in indices}
+    expr = S(expr).xreplace(new)
+    return Sum(expr, *[(i, 1, i.size) for i in new.values()]) if new else expr
+
+
+def fresh(expr: Expr) -> Expr:
+    """The same expression, each sum with a new bound index: nothing that is put in or differentiated can be caught."""
+    if not expr.has(Sum):
+        return expr
+    if isinstance(expr, Sum):
+        return total(fresh(expr.function), *[limit[0] for limit in expr.limits])
+    return expr.func(*[fresh(a) for a in expr.args])
+
+
+def free(expr: Expr) -> set[Index]:
+    """The indices that are not bound by a sum."""
+    if isinstance(expr, Index):
+        return {expr}
+    inner = set().union(*[free(a) for a in expr.args]) if expr.args and not isinstance(expr, Array) else set()
+    return inner - {limit[0] for limit in expr.limits} if isinstance(expr, Sum) else inner
+
+
+def derivative(expr: Expr, by: Expr) -> Expr:
+    """d expr / d by, with SymPy's diff, for an entry of an array with indices that do not occur in expr."""
+    clash = free(by) & free(expr)
+    if clash:
+        raise TypeError(f"derivative by {by}: {clash.pop()} stands in the expression too; take another index")
+    return fresh(expr).diff(by)
+
+
+# ---- the normal form ------------------------------------------------------------------------------------------------
+
+
+def normal(expr) -> Expr:
+    """The normal form: equal polynomials in entries, deltas and functions of such have the same one.
+
+    A difference whose normal form is 0 is 0, for all sizes and values. The converse is not promised: the functions in
+    it (exp, a power that is no positive whole number) are looked into, but their laws are not used.
+    """
+    expr = S(expr)
+    if loose := [i for i in free(expr) if isinstance(i, _Numbered)]:
+        raise TypeError(f"normal: {loose[0]} belongs to a sum of a normal form; put a fresh index in its place")
+    form = Add(*[close(*contract(product, bound)) for product, bound in spread(expr)])
+    inside = any(p.has(Sum) for p in form.atoms(Function, Pow) if not isinstance(p, Sum | KroneckerDelta))
+    return normal(form) if inside and form != expr else form  # a contraction may have changed what is inside
+
+
+def spread(expr: Expr) -> list[tuple[Expr, list[Index]]]:
+    """expr as a sum of products, each with its bound indices, which are new."""
+    if isinstance(expr, Add):
+        return [term for a in expr.args for term in spread(a)]
+    if isinstance(expr, Sum):
+        expr = total(expr.function, *[limit[0] for limit in expr.limits])
+        indices = [limit[0] for limit in expr.limits]
+        return [(product, bound + indices) for product, bound in spread(expr.function)]
+    if isinstance(expr, Mul):
+        return _multiplied(expr.args)
+    if isinstance(expr, Pow) and expr.exp.is_Integer and expr.exp > 0 and (expr.base.is_Add or expr.base.has(Sum)):
+        return _multiplied([expr.base] * int(expr.exp))
+    if isinstance(expr, Pow) and (expr.base.is_Add or expr.base.is_Mul or expr.base.has(Sum)):
+        power = normal(expr.base) ** expr.exp
+        return _multiplied(power.args) if power.is_Mul and power != expr else [(power, [])]
+    if isinstance(expr, Function) and not isinstance(expr, KroneckerDelta):
+        return [(expr.func(*[normal(a) for a in expr.args]), [])]
+    return [(expr, [])]
+
+
+def _multiplied(factors) -> list[tuple[Expr, list[Index]]]:
+    terms = [(S.One, [])]
+    for factor in factors:
+        terms = [(p * q, a + b) for p, a in terms for q, b in spread(factor)]
+    return terms
+
+
+def contract(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
+    """Use every delta of a product, and count the sums over nothing."""
+    bound = list(bound)
+    while (used := _one_delta(product, bound)) is not None:
+        product, bound = used
+    for i in [i for i in bound if not product.has(i)]:
+        product, bound = product * i.size, [j for j in bound if j is not i]
+    return product, bound
+
+
+def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | None:
+    """The product after one use of one delta, or None if there is nothing left to do."""
+    factors = Mul.make_args(product)
+    for at, factor in enumerate(factors):
+        if not isinstance(factor, KroneckerDelta):
+            continue
+        rest = Mul(*factors[:at], *factors[at + 1 :])
+        for x, y in (factor.args, factor.args[::-1]):
+            if not isinstance(x, Index) or y.has(x):
+                continue
+            if not free(y) and (y - x.size).is_positive:
+                return S.Zero, []  # x never gets as far as y
+            within = fits(y, x.size)
+            if within is None:
+                raise TypeError(f"contract: {x} and {y} run over different ranges")
+            if within and x in bound:
+                return rest.xreplace({x: y}), [i for i in bound if i is not x]
+            # both stay: whichever comes first in a fixed order stands for both
+            if (
+                within
+                and rest.has(x)
+                and y not in bound
+                and (not isinstance(y, Index) or index_order(y) < index_order(x))
+            ):
+                return factor * rest.xreplace({x: y}), bound
+    return None
+
+
+def index_order(i: Index):
+    """The key of a fixed order of indices."""
+    return i.name, i.dummy_index
+
+
+def close(product: Expr, bound: list[Index]) -> Expr:
+    """The product under its sums, as a product of independent sums with numbered indices."""
+    groups = []  # (indices, factors) of sums that have an index in common
+    for factor in Mul.make_args(product):
+        indices, factors = {i for i in bound if factor.has(i)}, [factor]
+        for group in [g for g in groups if g[0] & indices]:
+            groups.remove(group)
+            indices, factors = indices | group[0], factors + group[1]
+        groups.append((indices, factors))
+    return Mul(*[_numbered(Mul(*factors), indices) for indices, factors in groups])
+
+
+def _numbered(product: Expr, bound: set[Index]) -> Expr:
+    """The sum of a product, with bound indices numbered so that the result does not depend on their names.
+
+    Of all ways to number the indices of each range that one is taken whose formula comes first in the alphabet.
+    """
+    if not bound:
+        return product
+    taken = product.atoms(Index)  # among them the numbers of sums in functions
+    ranges = {}
+    for i in sorted(bound, key=index_order):
+        ranges.setdefault(i.size, []).append(i)
+    choices = []
+    for size, indices in sorted(ranges.items(), key=str):
+        numbers = [b for n in range(len(indices) + len(taken)) if (b := _bound(size, n)) not in taken]
+        choices.append([dict(zip(order, numbers)) for order in itertools.permutations(indices)])
+    forms = []
+    for choice in itertools.product(*choices):
+        names = {i: b for part in choice for i, b in part.items()}
+        forms.append((product.xreplace(names), sorted(names.values(), key=str)))
+    form, indices = min(forms, key=lambda form: str(form[0])) if len(forms) > 1 else forms[0]
+    return Sum(form, *[(i, 1, i.size) for i in indices])
+
+
+class _Numbered(Index):
+    """A bound index of a normal form."""
+
+
+@cache
+def _bound(size: Expr, number: int) -> _Numbered:
+    """The index of this range that carries this number in normal forms, and stands nowhere else."""
+    return _Numbered(str(number), size)
+
+
+# ---- the meaning: plain loops ----------------------------------------------------------------------------------------
+
+
+def value(expr: Expr, at: dict):
+    """The value of an expression by plain loops: the meaning that every rule above has to preserve.
+
+    at: numbers for indices, sizes and symbols, and NumPy arrays (entry 1 comes first) for Arrays. Exact for Fractions
+    as long as no function or root occurs.
+    """
+    if expr in at:
+        return at[expr]
+    if expr.is_Rational:
+        return int(expr) if expr.is_Integer else Fraction(int(expr.p), int(expr.q))
+    if isinstance(expr, Sum):
+        return sum(value(expr.function, here) for here in everywhere([limit[0] for limit in expr.limits], at))
+    if isinstance(expr, Indexed):
+        return at[expr.base][tuple(value(i, at) - 1 for i in expr.indices)]
+    arguments = [value(a, at) for a in expr.args]
+    if isinstance(expr, KroneckerDelta):
+        return int(arguments[0] == arguments[1])
+    return _MEANING[expr.func](*arguments)
+
+
+_MEANING = {
+    Add: lambda *terms: sum(terms),
+    Mul: lambda *factors: math.prod(factors),
+    Pow: lambda base, exponent: Fraction(base) ** exponent if isinstance(base, int) else base**exponent,
+    exp: math.exp,
+    log: math.log,
+    relu: lambda x: max(x, 0),
+    theta: lambda x: int(x > 0),
+}
+
+
+def everywhere(indices: Iterable[Index], at: dict) -> Iterator[dict]:
+    """`at` with numbers for these indices as well, one dict for each combination of their values."""
+    indices = list(indices)
+    for numbers in itertools.product(*[range(1, value(i.size, at) + 1) for i in indices]):
+        yield at | dict(zip(indices, numbers))
+
+
+def sizes_of(array: Array) -> set[Size]:
+    """The symbols of an array's sizes, and of how far its values go."""
+    return {symbol for size in (*array.sizes, S(array.values or 0)) for symbol in size.atoms(Size)}
+
+
+def random_entries(array: Array, at: dict, rng: random.Random, number: Callable[[random.Random], object]) -> np.ndarray:
+    """Random entries: numbers, or indices where the array is a table of them."""
+    entries = np.empty([value(size, at) for size in array.sizes], dtype=object)
+    for where in np.ndindex(entries.shape):
+        entries[where] = number(rng) if array.values is None else rng.randint(1, value(array.values, at))
+    return entries

@@ -1,0 +1,333 @@
+"""Mistakes planted in the engine: in gradient rules, in kernels, in the walk over the tape. `prove` must notice each.
+
+Some are chosen by hand, since they are the ones that people make. Others are made mechanically, by changing one place
+in the source of a gradient rule or of a kernel. Each goes through the very checker that passes the original: the proofs
+of derivations/engine.py, over the calls of its table.
+
+Not every change is a mistake. What a checker passes is left out only for one of these reasons, found by running it:
+
+    never reached     an error in that place is not noticed either: no call of the table comes there
+    same numbers      at random points, in floats, it gives the numbers that the original gives at these sizes, where
+                      values are equal or 0 as well: another way to write the same. (Norms sum over blocks of 32 rows;
+                      that there may be several shows at larger sizes only, and tests/symbolic has them.)
+    at ties only      it gives other numbers only where compared values are equal or 0: there is no derivative there to
+                      compare with; what the engine gives there is PyTorch's choice, and tests/oracle has it
+"""
+
+import ast
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
+from functools import partial
+from itertools import islice
+
+import numpy as np
+
+import tinytensor as tt
+from derivations.engine import CALLS, prove_op
+from tinytensor.symbolic import Symbolic, prove
+from tinytensor.tensor import OBJECT, OPS, Tensor
+
+from .planting import (
+    code_mistakes,
+    declaration,
+    interpreted,
+    kernel_source,
+    kernel_with,
+    planted_kernel,
+    planted_rule,
+    planted_walk,
+    rule_with,
+    rules_of,
+    unreached,
+    with_function,
+)
+from .tally import Check, Tally, notices
+
+Plant = Callable[[], AbstractContextManager]
+
+# ------------------------------------------------------------------------------------------ mistakes in the engine
+
+
+def passes(op: str) -> bool:
+    """The checker of an operation: all calls of the table are proved."""
+    return all(prove_op(op, args) for args in CALLS[op])
+
+
+def shared(x):
+    """A value that is used twice, and a bias for all rows."""
+    y = x.exp()
+    return (y * (y + y[0])).sum()
+
+
+HAND_RULES = {  # what is wrong: (operation, function, right, wrong)
+    "sign: the subtrahend's gradient": ("sub", "grad_b", "-g", "g"),
+    "the factors' gradients swapped": ("mul", "grad_a", "g * b", "g * a"),
+    "missing factor: the root's 2": ("sqrt", "grad_x", "2 * y", "y"),
+    "x for y: the derivative of tanh": ("tanh", "grad_x", "y * y", "x * x"),
+    "the smaller one gets the maximum's gradient": ("maximum", "grad_a", "lt(a, b)", "gt(a, b)"),
+    "transpose forgotten in a product": ("matmul", "grad_b", "transpose(a, -1, -2)", "a"),
+    "factors in the wrong order": ("matmul", "grad_a", "matmul_(g, transpose(b, -1, -2))", "matmul_(b, g)"),
+    "mean for sum": (
+        "reduce_sum",
+        "grad_x",
+        "_spread(g, x.shape, dims, keepdim)",
+        "_spread(g / 2, x.shape, dims, keepdim)",
+    ),
+    "heads swapped: the permutation for its inverse": ("permute", "grad_x", "np.argsort(dims)", "dims"),
+    "pieces of a concatenation swapped": ("cat", "grads", "*split(g, sizes, dim)", "*split(g, sizes, dim)[::-1]"),
+    "a running sum that is not run back": ("cumsum", "grad_x", "not reverse", "reverse"),
+    "ReLU's mask forgotten": ("linear", "backward", "if relu:", "if False:"),
+    "bias not summed over the rows": (
+        "linear",
+        "backward",
+        "_reduce(kernels.reduce.reduce_sum, g, (0,), False)",
+        "g[0]",
+    ),
+    "a missing gradient": ("layer_norm", "backward", "dweight if needs[1] else None", "None"),
+    "the scale of attention forgotten": ("attention", "backward", "_number(scale, q.dtype)", "_number(1, q.dtype)"),
+    "the causal mask forgotten": ("attention", "backward", "int(is_causal)", "0"),
+    "keys for queries": ("attention", "backward", "return (dq, dk, dv", "return (dk, dq, dv"),
+    "smoothing forgotten": (
+        "cross_entropy_rows",
+        "backward",
+        "_number(label_smoothing, x.dtype)",
+        "_number(0, x.dtype)",
+    ),
+}
+
+HAND_KERNELS = {  # what is wrong: (file, kernel, operation, right, wrong)
+    "softmax without the row's sum": ("softmax", "softmax_backward", "softmax", "b[j] * (a[j] - dot)", "b[j] * a[j]"),
+    "log-softmax without the row's sum": (
+        "softmax",
+        "log_softmax_backward",
+        "log_softmax",
+        "exp(b[j]) * total",
+        "exp(b[j])",
+    ),
+    "norm without the mean of the gradient": ("norm", "layer_norm_backward", "layer_norm", "h - sum_h - n", "h - n"),
+    "norm without the term along x": (
+        "norm",
+        "layer_norm_backward",
+        "layer_norm",
+        "h - sum_h - n * sum_hn",
+        "h - sum_h",
+    ),
+    "eps dropped": ("norm", "layer_norm", "layer_norm", "np.sqrt(total / count + eps)", "np.sqrt(total / count)"),
+    "sum for mean in the variance": ("norm", "rms_norm", "rms_norm", "total / count + eps", "total + eps"),
+    "scatter assigns instead of adding": ("index", "scatter_add", "take", "target[d] += row[d]", "target[d] = row[d]"),
+    "gather assigns instead of adding": (
+        "index",
+        "gather_backward",
+        "gather",
+        "index[o, j, i], i] += g",
+        "index[o, j, i], i] = g",
+    ),
+    "padding ignored": (
+        "loss",
+        "cross_entropy_backward",
+        "cross_entropy_rows",
+        "if t == ignore_index:",
+        "if t == ignore_index + 1:",
+    ),
+    "target off by one": (
+        "loss",
+        "cross_entropy_backward",
+        "cross_entropy_rows",
+        "d[t] -= scale",
+        "d[(t + 1) % size] -= scale",
+    ),
+    "the one-hot part overwrites": (
+        "loss",
+        "cross_entropy_backward",
+        "cross_entropy_rows",
+        "d[t] -= scale",
+        "d[t] = -scale",
+    ),
+    "ReLU's mask turned round": (
+        "elementwise",
+        "relu_backward",
+        "linear",
+        "if y <= type(y)(0) else g",
+        "if y > type(y)(0) else g",
+    ),
+    "attention: dq without the scale": ("attention", "attention_backward", "attention", "= scale * acc", "= acc"),
+    "attention: without the row's sum": (
+        "attention",
+        "attention_backward",
+        "attention",
+        "delta += g[i + r, j]",
+        "delta += zero * g[i + r, j]",
+    ),
+    "attention: causal where it is not": (
+        "attention",
+        "attention_backward",
+        "attention",
+        "if is_causal else M",
+        "if not is_causal else M",
+    ),
+}
+
+HAND_WALKS = {  # what is wrong: (right, wrong)
+    "overwritten where gradients meet": ("pending[target] = pending[target] + g", "pending[target] = g"),
+    "broadcasting not summed": ("g.sum([*range(new), *stretched])", "g.amax([*range(new), *stretched])"),
+    "nodes in the wrong order": ("heappush(heap, (-target.time, target))", "heappush(heap, (target.time, target))"),
+    "a gradient sent twice": ("send(edge, r if", "send(edge, r); send(edge, r if"),
+}
+
+
+def by_hand() -> Tally:
+    """The mistakes chosen by hand."""
+    tally = Tally()
+    tries: list[tuple[str, AbstractContextManager, Check]] = []
+    for what, (op, *change) in HAND_RULES.items():
+        tries.append((f"{op}: {what}", planted_rule(*rule_with(op, *change)), partial(passes, op)))
+    for what, (file, kernel, op, *change) in HAND_KERNELS.items():
+        plant = planted_kernel(file, kernel_with(file, *change), kernel)
+        tries.append((f"{kernel}: {what}", plant, partial(passes, op)))
+    for what, change in HAND_WALKS.items():
+        tries.append((f"tape: {what}", planted_walk(*change), lambda: bool(prove(shared, (2, 2)))))
+    assert prove(shared, (2, 2)), "the checker of the walk refuses the original"
+    for what, plant, check in tries:
+        with plant:
+            tally.enter(what, notices(check))
+    return tally
+
+
+# ------------------------------------------------------------------------------------- mistakes made mechanically
+
+
+def numbers(op: str, ties: bool) -> list:
+    """What an operation gives in floats: values, gradients, and both through the definition; at ties, if so asked."""
+    rng, found = np.random.default_rng(0), []
+    for args in CALLS[op] * (1 if ties else 2):
+        given = [_floats(a, rng, ties) for a in args]
+        leaves = [a for a in given if isinstance(a, Tensor) and a.requires_grad]
+        for road in (False, True):
+            try:
+                y = OPS[op](*given)
+                y = y[0] if isinstance(y, tuple) else y
+                g = tt.tensor(rng.standard_normal(y.shape), dtype=tt.float64)
+                found.append(y._data.copy())
+                y.backward(g, create_graph=road)
+                found += [leaf.grad._data.copy() for leaf in leaves if leaf.grad is not None]
+                if OPS[op].definition is not None:
+                    found.append(OPS[op].definition(*given)._data.copy())
+            except Exception as error:
+                found.append(type(error))
+            for leaf in leaves:
+                leaf.grad = None
+    return found
+
+
+def _floats(a, rng, ties: bool):
+    """An argument of the table with floats for its symbols, positive where these are."""
+    if isinstance(a, Symbolic):
+        return a.witness
+    if a is OBJECT:
+        return tt.float64
+    if not isinstance(a, Tensor) or a.dtype is not OBJECT:
+        return float(a) if hasattr(a, "numerator") and not isinstance(a, int) else a
+    values = rng.standard_normal(a.shape)
+    if ties:
+        values = rng.permutation(np.resize([0.0, 1.0, 1.0, -1.0], a.numel())).reshape(a.shape)
+    positive = all(s.witness > 0 for s in a._data.flat) and a.numel() > 1
+    return tt.tensor(abs(values) + (0 if ties else 0.1) if positive else values, dtype=tt.float64, requires_grad=True)
+
+
+def alike(a: list, b: list) -> bool:
+    if len(a) != len(b):
+        return False
+    pairs = zip(a, b, strict=True)
+    return all(p is q if isinstance(p, type) or isinstance(q, type) else _equal(p, q) for p, q in pairs)
+
+
+def _equal(p: np.ndarray, q: np.ndarray) -> bool:
+    return p.shape == q.shape and np.allclose(p, q, rtol=1e-10, atol=1e-10, equal_nan=True)
+
+
+def why_not(op: str, plant: Plant, plant_error: Plant) -> str:
+    """The reason to leave out a change that is not noticed; "" if there is none.
+
+    plant, plant_error: what puts the change in its place, and what puts an error there.
+    """
+    with plant_error():
+        if not notices(lambda: passes(op)):
+            return "never reached"
+    with interpreted():
+        before = {ties: numbers(op, ties) for ties in (False, True)}
+        with plant():
+            after = {ties: numbers(op, ties) for ties in (False, True)}
+    if not alike(before[False], after[False]):
+        return ""
+    return "same numbers" if alike(before[True], after[True]) else "at ties only"
+
+
+def attempt(tally: Tally, label: str, what: str, op: str, original: Plant, changed: Plant, error: Plant) -> None:
+    """Plant one change in what `label` names, ask the checker, and enter what came of it.
+
+    original, error: what puts a copy without a mistake in that place, the control, and what puts an error there.
+    """
+    if label not in tally.controls:
+        tally.controls.add(label)
+        with original():
+            assert passes(op), f"{label}: the copy without a mistake is refused"
+    with changed():
+        how = notices(partial(passes, op))
+    tally.enter(f"{label}: {what}", how, partial(why_not, op, changed, error))
+
+
+def rules(one_in: int) -> Tally:
+    """Change every place of every rule and definition, one at a time; of the changes one in so many is tried."""
+    tally = Tally()
+
+    def changes() -> Iterator[tuple]:
+        for name in CALLS:
+            for function in rules_of(declaration(OPS[name])):
+                if any(isinstance(node, ast.While) for node in ast.walk(function)):
+                    tally.left_out.append((f"{name}.{function.name}", "a loop that might never end"))
+                else:
+                    yield from ((name, function, *change) for change in code_mistakes(function))
+
+    for name, function, what, place, changed in islice(changes(), one_in - 1, None, one_in):
+        plants = (partial(planted_rule, OPS[name], f) for f in (function, changed, unreached(function, place)))
+        attempt(tally, f"{name}.{function.name}", what, name, *plants)
+    return tally
+
+
+KERNELS_OF = {  # kernel: (its file, an operation that launches it and has a definition or this as its gradient)
+    "relu_backward": ("elementwise", "linear"),
+    "silu_backward": ("elementwise", "silu"),
+    "gelu_backward": ("elementwise", "gelu_erf"),
+    "gelu_tanh_backward": ("elementwise", "gelu_tanh"),
+    "scatter_add": ("index", "take"),
+    "gather_backward": ("index", "gather"),
+    "softmax": ("softmax", "softmax"),
+    "softmax_backward": ("softmax", "softmax"),
+    "log_softmax": ("softmax", "log_softmax"),
+    "log_softmax_backward": ("softmax", "log_softmax"),
+    "layer_norm": ("norm", "layer_norm"),
+    "layer_norm_backward": ("norm", "layer_norm"),
+    "rms_norm": ("norm", "rms_norm"),
+    "rms_norm_backward": ("norm", "rms_norm"),
+    "cross_entropy": ("loss", "cross_entropy_rows"),
+    "cross_entropy_backward": ("loss", "cross_entropy_rows"),
+}
+
+
+def kernels(one_in: int) -> Tally:
+    """Change every place of a kernel that computes a value, one at a time; of the changes one in so many is tried.
+
+    Indices and bounds are left to tests/symbolic.
+    """
+    tally = Tally()
+
+    def changes() -> Iterator[tuple]:
+        for kernel, (file, op) in KERNELS_OF.items():
+            tree, functions = kernel_source(file)
+            found = code_mistakes(functions[kernel], values_only=True)
+            yield from ((kernel, file, op, tree, functions[kernel], *change) for change in found)
+
+    for kernel, file, op, tree, function, what, place, changed in islice(changes(), one_in - 1, None, one_in):
+        trees = (with_function(tree, f) for f in (function, changed, unreached(function, place)))
+        attempt(tally, kernel, what, op, *(partial(planted_kernel, file, t, kernel) for t in trees))
+    return tally
