@@ -134,6 +134,55 @@ def test_indices_outside_are_noticed():
             lift(wrong)(sym("x", 2), blank(2))
 
 
+# ---------------------------------------------------------------------------------------------- tasks of a launch
+
+
+def doubles(x, y, task, tasks):
+    for j in range(task, x.size, tasks):
+        y[j] = x[j] + x[j]
+
+
+def overlaps(x, y, task, tasks):
+    for j in range(task, x.size):
+        y[j] = x[j] + x[j]
+
+
+def adds_up(x, y, task, tasks):
+    if task == 0:
+        y[0] = x[0]
+    for j in range(task + 1, x.size, tasks):
+        y[0] += x[j]
+
+
+def shifts_in_place(x, y, task, tasks):
+    first, last = x.size * task // tasks, x.size * (task + 1) // tasks
+    for j in range(first, min(last, x.size - 1)):
+        x[j] = x[j + 1]
+        y[j] = x[j]
+
+
+def test_every_task_of_a_launch_is_run():
+    x, y = sym("x", 5), blank(5)
+    lift(kernel()(doubles), tasks=3)(x, y)
+    assert all(b.equals(2 * a) for a, b in zip(x, y, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("source", "where"), [(overlaps, r"y\[1\]"), (adds_up, r"y\[0\]"), (shifts_in_place, r"x\[1\]")]
+)
+def test_tasks_that_are_in_each_others_way_are_noticed(source, where):
+    """Two that write one element, one that reads what another has written, one that writes what another has read."""
+    wrong = kernel()(source)
+    lift(wrong, tasks=1)(sym("x", 5), blank(5))
+    with pytest.raises(RuntimeError, match=f"kernel {source.__name__}: {where} is touched by several of the 3 tasks"):
+        lift(wrong, tasks=3)(sym("x", 5), blank(5))
+
+
+def test_constants_that_a_kernel_does_not_have_are_refused():
+    with pytest.raises(TypeError, match=r"kernel doubles: \['WIDTH'\] are not among its constants"):
+        lift(kernel()(doubles), WIDTH=2)
+
+
 COEFFICIENT = 0.044715
 
 
@@ -165,6 +214,10 @@ def has_a_literal(x, y):
         y[j] = 0.044715 * x[j]
 
 
+def is_only_a_literal(x, y):
+    y[0] = 0.5
+
+
 def has_a_constant(x, y):
     for j in range(x.size):
         y[j] = COEFFICIENT * x[j]
@@ -183,6 +236,7 @@ def converts(x, y):
         (allocates, r"kernel allocates: numpy.zeros allocates; take the array as a parameter"),
         (comprehends, r"kernel comprehends: functions and comprehensions inside it allocate"),
         (has_a_literal, r"kernel has_a_literal: the literal 0.044715 is a float; make it a parameter"),
+        (is_only_a_literal, r"kernel is_only_a_literal: the literal 0.5 is a float; make it a parameter"),
         (has_a_constant, r"kernel has_a_constant: the constant COEFFICIENT = 0.044715 is a float"),
         (converts, r"kernel converts: the name float .* has no exact meaning"),
     ],

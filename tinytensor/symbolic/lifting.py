@@ -1,116 +1,138 @@
 """The third reading of a kernel: its own Python source, run over exact scalars.
 
 `lift(kernel)` takes the code object of the kernel as it is and gives it other globals: `np.exp` becomes the exact
-exp, `prange` becomes `range`, helpers are lifted in their turn. Arrays are handed in as `Cells`, which offer what a
-kernel may do with an array and nothing else: an element read before it was written, an index out of bounds
-(or negative: compiled code would wrap it), or an array expression raises with the kernel's name.
+exp; helpers and the functions of `kernels/vectors.py` are lifted in their turn. Arrays are handed in as `Cells`, which
+offer what a kernel may do with an array and nothing else: an element read before it was written, an index out of
+bounds (or negative: compiled code would wrap it), or an array expression raises with the kernel's name.
+
+The tasks of a launch run one after the other here, at the same time elsewhere. That comes to the same only if none
+touches an element that another one writes; the cells see to that, too.
 """
 
 import builtins
 import dis
-import math
 import types
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from itertools import pairwise
 
-import numba
 import numpy as np
 
 from tinytensor.kernels.kernel import Elementwise, Kernel
+from tinytensor.symbolic.normal import FLOATS
 from tinytensor.symbolic.scalars import Exact, Symbolic
 
 BUILTINS = ("range", "min", "max", "abs", "len", "type", "bool", "enumerate", "zip")
 ALLOCATING = ("empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like", "array", "copy")
+SEVERAL = 1 << 30  # marks an element that several tasks have read
 
 
 class NotLiftable(TypeError):
     """A kernel whose source says what has no meaning over exact scalars."""
 
 
-def _shim(method: str, otherwise: Callable) -> Callable:
-    """A function of NumPy or math: the exact scalar's own method, Python's result for whole numbers."""
-    return lambda x: getattr(x, method)() if isinstance(x, Exact) else otherwise(x)
+def _function(name: str, x):
+    """A function of NumPy or math: the exact scalar's own method."""
+    return getattr(x if isinstance(x, Exact) else Symbolic(x), name)()
 
 
-_TRANSCENDENTAL = ("exp", "log", "sqrt", "tanh", "sin", "cos", "erf")
-_MEANINGS = {name: _shim(name, lambda x, name=name: getattr(Symbolic(x), name)()) for name in _TRANSCENDENTAL}
-_MEANINGS |= {name: _shim(name, lambda x: x) for name in ("floor", "ceil", "rint")}
-_MEANINGS |= {
-    "isnan": _shim("isnan", lambda x: False),
-    "isfinite": _shim("isfinite", lambda x: True),
-    "fabs": abs,
-    "newaxis": None,
-}
+_MEANINGS = {name: partial(_function, name) for name in (*FLOATS, "floor", "ceil", "rint", "isnan", "isfinite")}
+_MEANINGS["fabs"] = abs
 
 
 @cache
-def lift(kernel: Kernel, **constants: int) -> Callable:
+def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable:
     """The kernel's own source as a function of exact scalars: `lift(kernel)(*args)` takes what the kernel takes.
 
     Arrays of dtype object hold exact scalars (and numbers, which count as exact); float arrays and float settings are
-    read as the fractions that they are; arrays of integers and bools stay what they are. `constants` stand for whole
-    numbers of the kernel's file (the width of a block, say), so that a tiny array takes the path of a large one.
-    Raises NotLiftable, naming the kernel, where its source says something that has no exact meaning.
+    read as the fractions that they are; arrays of integers and bools stay what they are. The launch is cut into
+    `tasks` tasks, or into as many as the kernel itself says. `constants` stand for whole numbers of the kernel's file
+    (the width of a block, say), so that a tiny array takes the path of a large one. Raises NotLiftable, naming the
+    kernel, where its source says something that has no exact meaning.
     """
+    used = set()
 
     def meaning(code, name, value):
-        return _exact_meaning(kernel.name, code, name, constants.get(name, value))
+        used.add(name)
+        return _exact_meaning(_where(kernel, code), name, constants.get(name, value))
 
-    source = rebind(kernel.py_func, meaning)
-    is_formula = isinstance(kernel, Elementwise)
-    names = kernel.names
+    source = rebind(kernel.py_func, meaning, check=lambda code: _check_constants(_where(kernel, code), code))
+    if not constants.keys() <= used:
+        raise TypeError(f"kernel {kernel.name}: {sorted(constants.keys() - used)} are not among its constants")
 
     def lifted(*args):
-        kind = _kind(args)
-        if is_formula:
-            *inputs, y = (
-                Cells(_array(a, args[-1].shape), kind, kernel.name, n) for a, n in zip(args, names, strict=True)
-            )
-            for at in np.ndindex(y.shape):
+        if isinstance(kernel, Elementwise):
+            shape, run = args[-1].shape, _Run(kernel.name, _kind(args), 1)
+            *inputs, y = (Cells(_array(a, shape), run, n) for a, n in zip(args, kernel.names, strict=True))
+            for at in np.ndindex(shape):
                 y[at] = source(*(x[at] for x in inputs))
-        else:
-            for share in kernel.shares(args):
-                source(*(_argument(a, kind, kernel.name, n) for a, n in zip(args, names, strict=True)), *share)
+            return
+        shares = kernel.shares(args) if tasks is None or not kernel.dealt else [(task, tasks) for task in range(tasks)]
+        run = _Run(kernel.name, _kind(args), len(shares))
+        args = [_argument(a, run, name) for a, name in zip(args, kernel.names, strict=True)]
+        for share in shares:
+            run.task += 1
+            source(*args, *share)
 
     lifted.__name__, lifted.__doc__ = kernel.name, kernel.__doc__
     return lifted
 
 
-def rebind(function: Callable, meaning: Callable) -> Callable:
+def rebind(function: Callable, meaning: Callable, check: Callable = lambda code: None) -> Callable:
     """The same code object with other globals: each name in it stands for `meaning(code, name, value)`.
 
-    What `meaning` returns as a Python function (or a compiled one, with `py_func`) is bound anew in the same way.
+    What the code takes from a module has the module's name before its own: numpy.exp. What `meaning` returns as a
+    Python function (or a compiled one, with `py_func`) is bound anew in the same way; `check` sees every code object.
     """
     bound: dict[types.CodeType, Callable] = {}
+
+    def resolve(code, name, value):
+        value = meaning(code, name, value)
+        return bind(value) if isinstance(value, types.FunctionType) or hasattr(value, "py_func") else value
 
     def bind(function):
         function = getattr(function, "py_func", function)
         code = function.__code__
         if code not in bound:
+            check(code)
             scope: dict[str, object] = {"__builtins__": {}}
             bound[code] = types.FunctionType(code, scope, code.co_name, function.__defaults__, function.__closure__)
-            for name in _global_names(code):
-                value = meaning(code, name, function.__globals__.get(name, getattr(builtins, name, None)))
-                is_code = isinstance(value, types.FunctionType) or hasattr(value, "py_func")
-                scope[name] = bind(value) if is_code else value
+            for name, attributes in _globals(code).items():
+                value = function.__globals__.get(name, getattr(builtins, name, None))
+                if isinstance(value, types.ModuleType):
+                    parts = {a: resolve(code, f"{value.__name__}.{a}", getattr(value, a, None)) for a in attributes}
+                    scope[name] = types.SimpleNamespace(**parts)
+                else:
+                    scope[name] = resolve(code, name, value)
         return bound[code]
 
     return bind(function)
 
 
-def _global_names(code: types.CodeType) -> list[str]:
-    return list(dict.fromkeys(i.argval for i in dis.get_instructions(code) if i.opname == "LOAD_GLOBAL"))
+def _globals(code: types.CodeType) -> dict[str, set[str]]:
+    """The global names that the code uses, each with the attributes that it asks of it."""
+    found: dict[str, set[str]] = {}
+    for this, after in pairwise(dis.get_instructions(code)):
+        if this.opname == "LOAD_GLOBAL":
+            attributes = found.setdefault(this.argval, set())
+            if after.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+                attributes.add(after.argval)
+    return found
 
 
-def _exact_meaning(kernel: str, code: types.CodeType, name: str, value):
-    """What a global name stands for in the exact reading of the function `code`, which `kernel` is made of."""
-    where = f"kernel {kernel}" if code.co_name == kernel else f"kernel {kernel}, in {code.co_name}"
-    _check_constants(code, where)
-    if value is np or value is math:
-        return _module(value, code, where)
-    if value is numba.prange:
-        return range
+def _where(kernel: Kernel, code: types.CodeType) -> str:
+    return f"kernel {kernel.name}" + (f", in {code.co_name}" if code is not kernel.py_func.__code__ else "")
+
+
+def _exact_meaning(where: str, name: str, value):
+    """What a global name stands for in the exact reading."""
+    module, _, short = name.rpartition(".")
+    if module in ("numpy", "math"):
+        if short in ALLOCATING:
+            raise NotLiftable(f"{where}: {name} allocates; take the array as a parameter")
+        if short not in _MEANINGS:
+            raise NotLiftable(f"{where}: {name} has no exact meaning; write it as arithmetic and loops")
+        return _MEANINGS[short]
     if name in BUILTINS and value is getattr(builtins, name):
         return value
     if isinstance(value, int | types.FunctionType) or hasattr(value, "py_func"):
@@ -121,7 +143,7 @@ def _exact_meaning(kernel: str, code: types.CodeType, name: str, value):
     raise NotLiftable(f"{where}: the name {name} {came}; use arithmetic, loops and np.exp, np.log, np.sqrt ...")
 
 
-def _check_constants(code: types.CodeType, where: str) -> None:
+def _check_constants(where: str, code: types.CodeType) -> None:
     for constant in code.co_consts:
         if isinstance(constant, float):
             raise NotLiftable(f"{where}: the literal {constant!r} is a float; make it a parameter of the kernel")
@@ -129,85 +151,81 @@ def _check_constants(code: types.CodeType, where: str) -> None:
             raise NotLiftable(f"{where}: functions and comprehensions inside it allocate; write the loop out")
 
 
-def _module(module, code: types.CodeType, where: str) -> types.SimpleNamespace:
-    """NumPy or math with the exact meaning of what the code uses of it."""
-    used = {
-        after.argval
-        for this, after in pairwise(dis.get_instructions(code))
-        if this.opname == "LOAD_GLOBAL" and after.opname in ("LOAD_ATTR", "LOAD_METHOD")
-        if this.argval in _names_of(module)
-    }
-    name = module.__name__
-    for attribute in used:
-        if attribute in ALLOCATING:
-            raise NotLiftable(f"{where}: {name}.{attribute} allocates; take the array as a parameter")
-        if attribute not in _MEANINGS:
-            raise NotLiftable(f"{where}: {name}.{attribute} has no exact meaning; write it as arithmetic and loops")
-    return types.SimpleNamespace(**{attribute: _MEANINGS[attribute] for attribute in used})
-
-
-def _names_of(module) -> tuple[str, ...]:
-    return ("np", "numpy") if module is np else ("math",)
-
-
 # ---------------------------------------------------------------------------------- what a kernel is given
+
+
+class _Run:
+    """One launch of a lifted kernel: what all its cells know."""
+
+    def __init__(self, kernel: str, kind: type[Exact], tasks: int):
+        self.kernel, self.kind, self.tasks = kernel, kind, tasks
+        self.task = 0  # the number of the one that runs, from 1
 
 
 def _kind(args) -> type[Exact]:
     """The kind of exact scalar that the arguments hold; Symbolic where all are plain numbers."""
     for a in args:
-        if isinstance(a, Exact):
-            return a.__class__
-        if isinstance(a, np.ndarray) and a.dtype == object:
-            for element in a.flat:
-                if isinstance(element, Exact):
-                    return element.__class__
+        for element in a.flat if isinstance(a, np.ndarray) and a.dtype == object else [a]:
+            if isinstance(element, Exact):
+                return element.__class__
     return Symbolic
 
 
-def _argument(value, kind: type[Exact], kernel: str, name: str):
+def _argument(value, run: _Run, name: str):
     """An argument as a loop sees it: switches and whole numbers stay what they are."""
     if isinstance(value, np.ndarray):
-        return Cells(value, kind, kernel, name)
-    return kind(value) if isinstance(value, float | np.floating) else value
+        return Cells(value, run, name, np.zeros(value.shape, int) if run.tasks > 1 else None)
+    return run.kind(value) if isinstance(value, float | np.floating) else value
 
 
 def _array(value, shape: tuple) -> np.ndarray:
     """An argument of a formula in the shape of the result: every number in it is exact, but for truth values."""
     if not isinstance(value, np.ndarray):
-        element, value = value, np.empty((), bool if isinstance(value, bool | np.bool_) else object)
-        value[()] = element
-    return np.broadcast_to(value, shape) if value.shape != shape else value
+        value = np.asarray(value, bool if isinstance(value, bool | np.bool_) else object)
+    return value if value.shape == shape else np.broadcast_to(value, shape)
 
 
 class Cells:
-    """An array as a lifted kernel sees it: shape, slices, and elements that are exact scalars."""
+    """An array as a lifted kernel sees it: shape, slices, and elements that are exact scalars.
 
-    __slots__ = ("array", "kernel", "kind", "name")
+    `marks` has for each element which task has touched it: t if task t has read it, -t if it has written it, SEVERAL if
+    more than one has read it, 0 if none has. A launch of one task needs no marks.
+    """
 
-    def __init__(self, array: np.ndarray, kind: type[Exact], kernel: str, name: str):
-        self.array, self.kind, self.kernel, self.name = array, kind, kernel, name
+    __slots__ = ("array", "marks", "name", "run")
+
+    def __init__(self, array: np.ndarray, run: _Run, name: str, marks: np.ndarray | None = None):
+        self.array, self.run, self.name, self.marks = array, run, name, marks
 
     shape = property(lambda self: self.array.shape)
     size = property(lambda self: self.array.size)
     ndim = property(lambda self: self.array.ndim)
     strides = property(lambda self: self.array.strides)
     itemsize = property(lambda self: self.array.itemsize)
-    T = property(lambda self: self._part(self.array.T))
+    T = property(lambda self: self._part(lambda a: a.T))
 
     @property
     def dtype(self) -> types.SimpleNamespace:
         """`x.dtype.type(0)` is a zero of the kind that x holds."""
-        return types.SimpleNamespace(type={"i": int, "b": bool}.get(self.array.dtype.kind, self.kind))
+        return types.SimpleNamespace(type=self._type())
+
+    def _type(self) -> type:
+        return {"i": int, "b": bool}.get(self.array.dtype.kind, self.run.kind)
 
     def __len__(self):
         return len(self.array)
 
     def reshape(self, *shape):
-        return self._part(np.reshape(self.array, shape[0] if len(shape) == 1 else shape, copy=False))
+        """The same elements in another shape (which must not take a copy)."""
+        shape = shape[0] if len(shape) == 1 else shape
+        return self._part(lambda a: np.reshape(a, shape, copy=False))
 
-    def _part(self, array: np.ndarray) -> "Cells":
-        return Cells(array, self.kind, self.kernel, self.name)
+    def _part(self, view: Callable) -> "Cells":
+        marks = None if self.marks is None else view(self.marks)
+        return Cells(view(self.array), self.run, self.name, marks)
+
+    def _told(self, key: tuple) -> str:
+        return f"kernel {self.run.kernel}: {self.name}{list(key)}"
 
     def _checked(self, key) -> tuple:
         key = key if isinstance(key, tuple) else (key,)
@@ -218,31 +236,44 @@ class Cells:
             n = next(sizes, None)
             if n is None or (not isinstance(k, slice) and not (isinstance(k, int) and 0 <= k < n)):
                 raise IndexError(
-                    f"kernel {self.kernel}: {self.name}{list(key)} is outside the shape {self.array.shape} (a negative "
-                    "index, too: compiled code would wrap it)"
+                    f"{self._told(key)} is outside the shape {self.array.shape} (a negative index, too: compiled "
+                    "code would wrap it)"
                 )
         return key
+
+    def _touch(self, key: tuple, writes: bool) -> None:
+        if self.marks is None:
+            return
+        before, me = int(self.marks[key]), self.run.task
+        if abs(before) not in (0, me) and (writes or before < 0):
+            raise RuntimeError(
+                f"{self._told(key)} is touched by several of the {self.run.tasks} tasks and written by one of them: "
+                "they run in any order, and at the same time"
+            )
+        self.marks[key] = -me if writes or before < 0 else me if before in (0, me) else SEVERAL
 
     def __getitem__(self, key):
         key = self._checked(key)
         value = self.array[key]
         if isinstance(value, np.ndarray):
-            return self._part(value)
+            return self._part(lambda a: a[key])
         if value is None:
-            raise RuntimeError(
-                f"kernel {self.kernel}: {self.name}{list(key)} was read before anything was written there"
-            )
-        whole = {"i": int, "b": bool}.get(self.array.dtype.kind)
-        return self.kind.of(value) if whole is None else whole(value)
+            raise RuntimeError(f"{self._told(key)} was read before anything was written there")
+        self._touch(key, writes=False)
+        kind = self._type()
+        return kind.of(value) if kind is self.run.kind else kind(value)
 
     def __setitem__(self, key, value):
         key = self._checked(key)
         if len(key) != self.array.ndim or any(not isinstance(k, int) for k in key) or isinstance(value, Cells):
             self._expression()
-        self.array[key] = self.kind.of(value) if self.array.dtype == object else value
+        self._touch(key, writes=True)
+        self.array[key] = self.run.kind.of(value) if self.array.dtype == object else value
 
     def _expression(self, *_):
-        raise TypeError(f"kernel {self.kernel}: an expression over the array {self.name} allocates; write the loop out")
+        raise TypeError(
+            f"kernel {self.run.kernel}: an expression over the array {self.name} allocates; write the loop out"
+        )
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __truediv__ = __rtruediv__ = __neg__ = _expression
     __iadd__ = __isub__ = __imul__ = __pow__ = __matmul__ = __rmatmul__ = __lt__ = __le__ = __gt__ = __ge__ = (

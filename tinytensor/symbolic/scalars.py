@@ -223,28 +223,7 @@ class Exact:
 
     __hash__ = None
 
-    # --------------------------------------------- functions; NumPy's np.exp(object array) calls x.exp()
-
-    def exp(self):
-        return self._apply("exp")
-
-    def log(self):
-        return self._apply("log")
-
-    def sqrt(self):
-        return self._apply("sqrt")
-
-    def tanh(self):
-        return self._apply("tanh")
-
-    def sin(self):
-        return self._apply("sin")
-
-    def cos(self):
-        return self._apply("cos")
-
-    def erf(self):
-        return self._apply("erf")
+    # ------------------------------------------- functions (exp, log ... are added below the class)
 
     def isnan(self) -> bool:
         return False
@@ -285,6 +264,18 @@ class Exact:
 
     def __int__(self):
         raise TypeError(f"int({self}): an exact scalar is no index or count; use .floor() or .number()")
+
+
+def _method(name: str):
+    def function(self):
+        return self._apply(name)
+
+    function.__name__ = name
+    return function
+
+
+for _name in FLOATS:  # NumPy's np.exp of an array of dtype object calls x.exp() of each element
+    setattr(Exact, _name, _method(_name))
 
 
 def fraction(value) -> Fraction:
