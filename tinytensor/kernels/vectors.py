@@ -438,22 +438,22 @@ def _exp(context, builder, kind, kinds, args):
     def multiply_add(a, b, c):  # no sum of two products here: nothing that a kernel's "reassoc" could reorder
         return _call(builder, f"llvm.fmuladd.{bits}", kind, [a, b, c])
 
-    def power_of_two(n):
-        shifted = builder.shl(builder.add(n, _constant(whole, 127)), _constant(whole, 23))
-        return builder.bitcast(shifted, kind)
+    def power_of_two(exponent):
+        return builder.bitcast(builder.shl(exponent, _constant(whole, 23)), kind)
 
     lowest, highest = _constant(kind, float(fastmath._LOWEST)), _constant(kind, float(fastmath._HIGHEST))
-    c = builder.select(_less(builder, x, highest), x, highest)
-    c = builder.select(_less(builder, lowest, c), c, lowest)
-    n = _call(builder, f"llvm.rint.{bits}", kind, [builder.fmul(c, _constant(kind, float(fastmath._LOG2_E)))])
+    c = builder.select(_less(builder, x, lowest), lowest, x)
+    c = builder.select(_less(builder, highest, c), highest, c)
+    rounding = _constant(kind, float(fastmath._ROUND))
+    shifted = multiply_add(c, _constant(kind, float(fastmath._LOG2_E)), rounding)
+    n = builder.fsub(shifted, rounding, flags=("nsz",))
     r = multiply_add(n, _constant(kind, -float(fastmath._LN2_HIGH)), c)
     r = multiply_add(n, _constant(kind, -float(fastmath._LN2_LOW)), r)
     q = _constant(kind, float(fastmath._Q4))
     for coefficient in (fastmath._Q3, fastmath._Q2, fastmath._Q1, fastmath._Q0):
         q = multiply_add(r, q, _constant(kind, float(coefficient)))
     p = builder.fadd(_constant(kind, 1.0), multiply_add(builder.fmul(r, r), q, r), flags=("nsz",))
-    n = builder.fptosi(n, whole)
-    half = builder.ashr(n, _constant(whole, 1))
+    bits = builder.bitcast(shifted, whole)
+    half = builder.ashr(bits, _constant(whole, 1))
     y = builder.fmul(p, power_of_two(half), flags=("nsz",))
-    y = builder.fmul(y, power_of_two(builder.sub(n, half)), flags=("nsz",))
-    return builder.select(builder.fcmp_unordered("uno", x, x), x, y)
+    return builder.fmul(y, power_of_two(builder.sub(bits, half)), flags=("nsz",))
