@@ -1,0 +1,99 @@
+"""tinytensor, used as its README says: a step under `tinytensor.compile`, sampling by `models.generate`."""
+
+import numpy as np
+
+from ..data import Case
+
+
+class TinyTensor:
+    def __init__(self, threads: int):
+        import tinytensor
+
+        self.tt = tinytensor
+        tinytensor.set_num_threads(threads)
+
+    def _model(self, case: Case):
+        from models import decoder, transformer
+
+        tt = self.tt
+        if case.model == "decoder":
+            model = decoder.Decoder(decoder.Config(**case.config))
+        else:
+            model = transformer.Transformer(transformer.Config(**case.config))
+        model.load_state_dict({name: tt.tensor(weight) for name, weight in case.weights.items()})
+        return model
+
+    def training_step(self, case: Case):
+        tt, model = self.tt, self._model(case)
+        optimizer = tt.optim.AdamW(model.parameters(), lr=case.lr, weight_decay=case.weight_decay)
+        batches = [(tt.tensor(x), tt.tensor(y)) for x, y in zip(case.x, case.y)]
+
+        @tt.compile
+        def step(x, y):
+            optimizer.zero_grad()
+            _, loss = model(x, y)
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return lambda i: step(*batches[i % len(batches)])
+
+    def sampler(self, case: Case):
+        from models.generate import generate
+
+        model = self._model(case)
+        return lambda count, temperature: list(generate(model, [0], count, temperature=temperature))
+
+    def products(self, form: str, a: np.ndarray, b: np.ndarray, n: int):
+        """n products in one recorded step, whose results stay alive side by side."""
+        tt = self.tt
+        a, b = tt.tensor(a), tt.tensor(b)
+
+        @tt.compile
+        def run():
+            left, right = (a.t() if form == "Aᵀ·B" else a), (b.t() if form == "A·Bᵀ" else b)
+            results = [left @ right for _ in range(n)]
+            del results
+
+        return run
+
+    def operation(self, name: str, arrays: dict[str, np.ndarray]):
+        """n times forward, and n times backward after one forward, each in one recorded step."""
+        tt, F, n = self.tt, self.tt.nn.functional, 32
+        inputs = {key: tt.tensor(value) for key, value in arrays.items()}
+        g = inputs.pop("g")
+
+        def op(x, k=None, v=None, targets=None, weight=None):
+            if name == "softmax":
+                return tt.softmax(x, -1)
+            if name == "layer_norm":
+                return F.layer_norm(x, x.shape[-1:], weight)
+            if name == "cross_entropy":
+                return F.cross_entropy(x, targets)
+            if name == "GELU":
+                return F.gelu(x)
+            return F.scaled_dot_product_attention(x, k, v, is_causal=True)
+
+        def leaves():
+            return {k: t if k == "targets" else t.detach().requires_grad_() for k, t in inputs.items()}
+
+        @tt.compile
+        def forward():
+            results = [op(**inputs) for _ in range(n)]
+            del results
+
+        @tt.compile
+        def backward():
+            xs = leaves()
+            wanted = [x for x in xs.values() if x.requires_grad]
+            y = op(**xs)
+            for _ in range(n - 1):
+                tt.autograd.grad(y, wanted, g, retain_graph=True)
+            tt.autograd.grad(y, wanted, g)
+
+        @tt.compile
+        def once():
+            y = op(**leaves())
+            del y
+
+        return {"forward": (forward, n, None), "backward": (backward, n, once)}

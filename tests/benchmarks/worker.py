@@ -1,0 +1,158 @@
+"""One measurement in a process of its own: `python -m tests.benchmarks.worker JOB`, JOB and the answer being JSON.
+
+A job says which work, by which peer, with which settings. The answer has figures (in seconds, or bytes), what is
+needed to check that all peers computed the same, and how many processors other programs used meanwhile.
+"""
+
+import importlib
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from . import data
+from .machine import Others, peak_memory, resident
+
+PAUSE = 10  # steps that warm up: the first ten, whose losses are compared
+
+
+def timed(run: Callable[[], object], seconds: float, least: int = 7) -> list[float]:
+    """How long each call took, called for so many seconds and at least so many times."""
+    times: list[float] = []
+    end = time.perf_counter() + seconds
+    while len(times) < least or time.perf_counter() < end:
+        start = time.perf_counter()
+        run()
+        times.append(time.perf_counter() - start)
+    return times
+
+
+def counting(step: Callable[[int], object], first: int) -> Callable[[], object]:
+    """Calls of `step` with first, first + 1, ..."""
+    numbers = iter(range(first, sys.maxsize))
+    return lambda: step(next(numbers))
+
+
+def train(peer, job: dict) -> dict:
+    """Training steps: their median (or mean, where single long ones count), and the losses of the first ten."""
+    settings, figures, losses, flops, others = job["settings"], {}, {}, {}, None
+    for number, label in enumerate(settings["cases"]):
+        case = data.read(Path(job["data"]), number)
+        step = peer.training_step(case)
+        losses[label] = [float(step(i)) for i in range(PAUSE)]
+        run = counting(step, PAUSE)
+        timed(run, job["seconds"] / 4)
+        others = others or Others()
+        times = timed(run, job["seconds"], least=10)
+        count = case.tokens if settings.get("per_token") else 1
+        figures[label] = (statistics.fmean if settings.get("mean") else statistics.median)(times) / count
+        flops[label] = case.flops / count
+    return {"figures": figures, "same": losses, "flops": flops, "others": others.processors()}
+
+
+def sample(peer, job: dict) -> dict:
+    """Sampling at temperature 1 until the context is full; the likeliest tokens are compared."""
+    case = data.read(Path(job["data"]))
+    count = case.config["C"] - 1
+    draw = peer.sampler(case)
+    likeliest = draw(count, 0)
+    timed(lambda: draw(count, 1.0), job["seconds"] / 4, least=2)
+    others = Others()
+    times = timed(lambda: draw(count, 1.0), job["seconds"])
+    figures = {"token": statistics.median(times) / count}
+    return {"figures": figures, "same": {"tokens": likeliest}, "others": others.processors()}
+
+
+def matmul(peer, job: dict) -> dict:
+    """Matrix products, each form and shape for itself."""
+    import numpy as np
+
+    rng, figures, flops, same, others = np.random.default_rng(0), {}, {}, {}, Others()
+    for form, M, K, N in job["settings"]["products"]:
+        a = rng.standard_normal((K, M) if form == "Aᵀ·B" else (M, K)).astype(np.float32)
+        b = rng.standard_normal((N, K) if form == "A·Bᵀ" else (K, N)).astype(np.float32)
+        work = 2.0 * M * K * N
+        n = max(1, min(32, int(3e7 / work)))  # a few hundred microseconds a call
+        run = peer.products(form, a, b, n)
+        label = f"matmul {form}: {M} × {K} × {N}"
+        timed(run, job["seconds"] / 4, least=2)
+        figures[label] = statistics.median(timed(run, job["seconds"])) / n
+        flops[label] = work
+    return {"figures": figures, "same": same, "flops": flops, "others": others.processors()}
+
+
+def ops(peer, job: dict) -> dict:
+    """Operations forward and backward, as kernels: what a call costs beside them is taken off."""
+    import numpy as np
+
+    rng, figures, others = np.random.default_rng(0), {}, Others()
+    for name, shapes in job["settings"]["operations"].items():
+        for shape in shapes:
+            arrays = {"x": rng.standard_normal(shape).astype(np.float32)}
+            arrays["g"] = rng.standard_normal(() if name == "cross_entropy" else shape).astype(np.float32)
+            if name == "attention":
+                arrays |= {n: rng.standard_normal(shape).astype(np.float32) for n in "kv"}
+            if name == "cross_entropy":
+                arrays["targets"] = rng.integers(0, shape[1], shape[0])
+            if name == "layer_norm" and shape[-1] == 128:  # nano's norms have gamma
+                arrays["weight"] = np.ones(shape[-1], np.float32)
+            for direction, (run, n, idle) in peer.operation(name, arrays).items():
+                timed(run, job["seconds"] / 4, least=2)
+                spent = statistics.median(timed(run, job["seconds"]))
+                if idle is not None:
+                    timed(idle, job["seconds"] / 4, least=2)
+                    spent = max(spent - statistics.median(timed(idle, job["seconds"] / 4)), spent / 100)
+                figures[f"{name} {direction}: {' × '.join(map(str, shape))}"] = spent / n
+    return {"figures": figures, "others": others.processors()}
+
+
+def start(peer, job: dict) -> dict:
+    """The end of the first training step, counted from the moment at which the process was started."""
+    others = Others()
+    loss = float(peer.training_step(data.read(Path(job["data"])))(0))
+    taken = time.monotonic() - job["began"]
+    return {"figures": {"first step": taken}, "same": {"first step": [loss]}, "others": others.processors()}
+
+
+def memory(peer, job: dict) -> dict:
+    """The most memory that a training step, after ten of them, has above what the imports left."""
+    others, case = Others(), data.read(Path(job["data"]))
+    before = resident()
+    step = peer.training_step(case)
+    losses = [float(step(i)) for i in range(PAUSE)]
+    most = peak_memory(lambda: [step(i) for i in range(PAUSE, 2 * PAUSE)])
+    return {"figures": {"peak": most - before}, "same": {"peak": losses}, "others": others.processors()}
+
+
+def prepare(peer, job: dict) -> dict:
+    """Write the weights and batches of a row, for all its sides."""
+    settings = job["settings"]
+    cases = settings["cases"].values() if "cases" in settings else [settings]
+    data.write(Path(job["data"]), map(data.make, cases))
+    return {"figures": {}, "others": None}
+
+
+def peak(peer, job: dict) -> dict:
+    """Multiplications and additions a second that the processor can do, on so many threads."""
+    from .peak import rate
+
+    others = Others()
+    return {"figures": {"rate": rate(job["threads"], job["settings"]["lanes"])}, "others": others.processors()}
+
+
+WORKS = {work.__name__: work for work in (train, sample, matmul, ops, start, memory, prepare, peak)}
+
+
+def main(text: str) -> None:
+    job = json.loads(text)
+    peer = None
+    if job["place"]:
+        module, name = job["place"].split(":")
+        peer = getattr(importlib.import_module(module), name)(job["threads"])
+    print(json.dumps(WORKS[job["work"]](peer, job)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,240 @@
+"""The benchmarks' own code: processes alternate, ratios and goals are computed right, what is missing has its line.
+
+Nothing here depends on how fast anything is. The peers are made up: they sleep.
+"""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.benchmarks import __main__ as command
+from tests.benchmarks import plots, report
+from tests.benchmarks.machine import Others, peak_memory, resident, used
+from tests.benchmarks.measuring import CALM, Measured, Options, Result, Runner
+from tests.benchmarks.peak import lanes, rate, source
+from tests.benchmarks.peers import PEERS, Peer
+from tests.benchmarks.peers.numpy_ import NumPy
+from tests.benchmarks.rows import MANY, OPERATIONS, ROWS, Row, Side, decoder, products
+
+FAKES = """
+import os, time
+
+class Sleeper:
+    def __init__(self, threads):
+        self.threads = threads
+
+    def training_step(self, case):
+        assert case.x.shape == (10, 1, 16) and case.weights["E"].shape == (27, 16)
+        with open(os.environ["DIARY"], "a") as diary:
+            diary.write(type(self).__name__ + " ")
+        def step(i):
+            time.sleep(0.001)
+            return self.loss(i)
+        return step
+
+    def loss(self, i):
+        return 3.0 - 0.01 * i
+
+class Other(Sleeper):
+    pass
+
+class Wrong(Sleeper):
+    def loss(self, i):
+        return 3.0 - 0.01 * i + (i == 7) * 2e-4
+
+class Broken(Sleeper):
+    def training_step(self, case):
+        raise RuntimeError("no such kernel")
+"""
+ROW = Row("train", "tiny", "train", {"cases": {"step": decoder("micro", 1)}}, MANY, (Side("torch", 2.0),))
+
+
+@pytest.fixture
+def options(tmp_path, monkeypatch):
+    (tmp_path / "fakes.py").write_text(FAKES)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("DIARY", str(tmp_path / "diary"))
+    told: list[str] = []
+    peers = {"tinytensor": Peer("ours", "numpy", "fakes:Sleeper"), "torch": Peer("theirs", "numpy", "fakes:Other")}
+    made = Options(tmp_path / "out", passes=2, seconds=0.02, patience=0.0, tell=told.append, peers=peers)
+    made.told = told
+    return made
+
+
+def test_a_row_from_its_processes_to_the_report(options, tmp_path):
+    measured = Runner(options).measure(ROW)
+    assert (tmp_path / "diary").read_text() == "Sleeper Other Sleeper Other "
+    assert not options.told
+    ours, theirs = measured.results
+    assert len(ours.figures) == len(theirs.figures) == 2 and all(f["step"] >= 0.001 for f in ours.figures)
+    assert ours.flops["step"] > 0
+    assert list(measured.differences().values()) == [0.0]
+    text = report.markdown([measured], options, {1: 1e9, 2: 2e9})
+    assert "| tiny, 2 threads |" in text and "equal to" in text
+    assert json.loads(json.dumps(report.as_json([measured], options, {})))["rows"][0]["sides"][1]["side"] == "torch"
+
+
+def test_a_missing_peer_has_its_line(options):
+    options.peers["torch"] = Peer("theirs", "no-such-package", "fakes:Other")
+    measured = Runner(options).measure(ROW)
+    (line,) = options.told
+    assert "no-such-package is not installed" in line
+    assert "| – |" in report.markdown([measured], options, {})
+    assert command.parse([]).rows == []
+
+
+def test_a_peer_that_fails_has_its_line(options):
+    options.peers["torch"] = Peer("theirs", "numpy", "fakes:Broken")
+    measured = Runner(options).measure(ROW)
+    (line,) = options.told
+    assert "no such kernel" in line
+    assert measured.ours.figures and not measured.results[1].figures
+
+
+def test_torch_compile_is_left_out_while_its_cache_is_empty(options):
+    options.peers["torch.compile"] = options.peers["torch"]
+    options.compile_anew, row = False, Row(**{**vars(ROW), "others": (Side("torch.compile"),)})
+    assert not Runner(options).measure(row).results[1].figures
+    assert "compiling takes long" in options.told[0]
+    options.compile_anew = True
+    assert Runner(options).measure(row).results[1].figures
+    options.compile_anew = False
+    assert Runner(options).measure(row).results[1].figures  # now the cache has it
+
+
+@pytest.mark.parametrize(("peer", "code"), [("Other", 0), ("Wrong", 1)])
+def test_losses_that_differ_are_told_and_fail(options, peer, code, capsys):
+    options.peers["torch"] = Peer("theirs", "numpy", f"fakes:{peer}")
+    options.passes = 1
+    assert command.run([ROW], options) == code
+    assert ("DIFFERENT" in capsys.readouterr().out) == bool(code)
+    assert (options.out / "report.md").exists() and (options.out / "results.json").exists()
+
+
+def by_hand(ours: list[dict], theirs: list[dict], others=(None, None), **changes) -> Measured:
+    """A row whose figures are given."""
+    row = Row(**{**vars(ROW), "threads": 2, **changes})
+    sides = zip(row.sides, (ours, theirs), others)
+    return Measured(row, [Result(side, list(f), [b] * len(f) if b is None else list(b)) for side, f, b in sides])
+
+
+def test_ratios_are_those_of_medians():
+    measured = by_hand([{"step": t} for t in (1.0, 2.0, 9.0)], [{"step": t} for t in (3.0, 5.0, 6.0)])
+    assert measured.ratios(measured.results[1], "step") == {"step": 2.5}
+    assert measured.spread(measured.results[1], "step") == pytest.approx((6 / 9, 3.0))
+    assert measured.missed() == []  # 2.5 of 2
+    slower = by_hand([{"step": 3.0}], [{"step": 2.0}])
+    assert slower.missed() == ["tiny, 2 threads against PyTorch eager: 0.67 of 2"]
+    assert "(**0.67×**)" in "\n".join(report.training_table([slower], {}))
+
+
+def test_several_figures_of_a_line_are_a_geometric_mean_and_the_least():
+    ours, theirs = {"A: 1": 1.0, "A: 2": 1.0, "B: 1": 1.0}, {"A: 1": 0.5, "A: 2": 18.0, "B: 1": 3.0}
+    measured = by_hand([ours], [theirs], many=True, least=0.85)
+    table = "\n".join(report.other_table([measured], {}))
+    assert "| A, 2 threads |" in table and "| 3.00× (3.00–3.00) | **0.50×** at 1 |" in table
+    assert "| B, 2 threads |" in table
+    assert measured.missed() == ["A, 2 threads against PyTorch eager: 1 has 0.50 of 0.85"]
+
+
+def test_passes_on_a_busy_machine_do_not_count_if_there_are_calm_ones():
+    figures = [{"step": 1.0}, {"step": 50.0}]
+    mixed = by_hand(figures, figures, others=((0.0, 1.0), (CALM, CALM)))
+    assert mixed.ours.median("step") == 1.0 and not mixed.ours.disturbed
+    assert mixed.results[1].median("step") == 25.5 and mixed.results[1].disturbed
+    assert report.time(mixed.results[1], "step", "s", spread=False) == "25.5*"
+    assert report.time(mixed.ours, "step", "s", spread=False) == "1"
+
+
+def test_a_limit_and_a_goal_for_one_line():
+    slow = by_hand([{"step": 13.0}], [{"step": 60.0}], limit=12.0, unit="s")
+    assert slow.missed() == ["tiny, 2 threads: 13 of at most 12 s"]
+    side = Side("torch", {"attention": 5.0, "": 1.5})
+    assert side.goal_of("attention") == 5.0 and side.goal_of("softmax") == 1.5 and Side("jax").goal_of("x") is None
+
+
+def test_the_part_of_the_peak():
+    measured = by_hand([{"step": 0.5}], [{"step": 1.0}])
+    measured.ours.flops = {"step": 1e9}
+    assert report.share(measured, measured.ours, "step", {2: 8e9}) == pytest.approx(0.25)
+    assert report.share(measured, measured.ours, "step", {1: 8e9}) is None
+
+
+def test_losses_are_compared_with_pytorchs():
+    measured = by_hand([{"step": 1.0}], [{"step": 1.0}])
+    measured.ours.same, measured.results[1].same = {"step": [1.0, 2.0]}, {"step": [1.0, 2.5]}
+    assert list(measured.differences().values()) == [0.5]
+    measured.results[1].same = {"step": [1.0]}
+    assert list(measured.differences().values()) == [math.inf]
+
+
+def test_rows_are_chosen_by_group_and_by_name():
+    assert {row.group for row in command.chosen(["matmul", "ops"], quick=False)} == {"matmul", "ops"}
+    assert all("nano" in row.name for row in command.chosen(["nano"], quick=False))
+    assert command.chosen([], quick=False) == ROWS
+    quick = command.chosen([], quick=True)
+    assert quick and all(row.quick for row in quick) and len(quick) < len(ROWS)
+    with pytest.raises(ValueError, match="no row is called 'matmull'"):
+        command.chosen(["matmull"], quick=False)
+    assert command.main(["--list"]) == 0 and command.main(["matmull"]) == 2
+
+
+def test_rows_name_peers_and_each_of_them_is_a_class():
+    assert {side.peer for row in ROWS for side in row.sides} <= set(PEERS)
+    folder = Path(command.__file__).parent
+    for peer in PEERS.values():
+        module, name = peer.place.rsplit(".", 1)[1].split(":")
+        assert f"class {name}" in (folder / "peers" / f"{module}.py").read_text()
+
+
+@pytest.mark.parametrize("form", ["A·B", "A·Bᵀ", "Aᵀ·B"])
+def test_numpys_products_are_products(form):
+    rng = np.random.default_rng(0)
+    A, B = rng.standard_normal((5, 7)), rng.standard_normal((7, 3))
+    run = NumPy(1).products(form, A.T.copy() if form == "Aᵀ·B" else A, B.T.copy() if form == "A·Bᵀ" else B, 4)
+    assert all(np.allclose(result, A @ B) for result in run()) and len(run()) == 4
+
+
+def test_products_and_operations_have_the_models_shapes():
+    found = set(products())
+    assert ("A·B", 768, 32, 300) in found and ("Aᵀ·B", 32, 768, 300) in found and ("A·Bᵀ", 768, 300, 32) in found
+    assert ("A·B", 1024, 1024, 1024) in found and len(found) == len(list(products()))
+    assert set(OPERATIONS) == {"softmax", "layer_norm", "cross_entropy", "GELU", "attention"}
+
+
+def test_the_peak_is_measured_and_counts_its_own_operations():
+    assert lanes("avx2") == 8 and lanes("avx512") == 16 and lanes("none") == 4
+    text, work = source(4)
+    assert text.count("call <4 x float>") * 4 * 2 == work
+    assert rate(1, 4, tries=2) > 1e8
+
+
+def test_others_are_not_ourselves(monkeypatch):
+    seconds = iter([(100.0, 40.0, 7.0), (102.0, 45.0, 10.0)])  # on the clock, of all processors, of this process
+    monkeypatch.setattr(Others, "_now", staticmethod(lambda: next(seconds)))
+    assert Others().processors() == pytest.approx(1.0)
+
+
+@pytest.mark.skipif(used() is None, reason="what processors do is read from /proc")
+def test_own_work_is_seen_as_own():
+    (_, all_before, own_before), _ = Others._now(), sum(i * i for i in range(5_000_000))
+    _, all_now, own_now = Others._now()
+    assert own_now - own_before > 0.05 and all_now - all_before > 0.05
+
+
+@pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is read from /proc")
+def test_the_peak_of_memory_sees_what_is_gone_again():
+    before = resident()
+    assert peak_memory(lambda: np.ones(50_000_000 // 8).sum()) - before > 40_000_000
+    assert peak_memory(lambda: None) - before < 40_000_000
+
+
+def test_curves_are_drawn(tmp_path):
+    figures = [{"1": 1e-6, "8": 5e-7}]
+    plots.draw(tmp_path / "curves.png", [by_hand(figures, figures, axis="batch", unit="µs")] * 3)
+    assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
+    measured = by_hand(figures, figures, axis="batch", unit="µs", group="curves")
+    assert "| 8 | 0.5 | 0.5 |" in "\n".join(report.curves_table([measured]))
