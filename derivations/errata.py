@@ -1,7 +1,9 @@
 """Each erratum of the documents: what is printed is computed and is wrong, the corrected form is computed and is right.
 
 Wrong means: the shapes clash, probabilities do not sum to 1, a count differs, a position sees the future, a name has no
-value. Where a text is not wrong but leaves a choice that matters, the choices are computed and differ.
+value. Where a text is not wrong but leaves a choice that matters, the choices are computed and differ. Most of it is
+arithmetic in float64 at small sizes, all different; the engine's operations and the models are trusted there, SymPy
+where a claim says "any size".
 
 Slips of a name, which no computation depends on, are not among them: in 004 Z_{1,4} for Z_{1,5} and MultiHead_i for
 MultiHead_1, in 000 MLP for FFNN, in 003 sigma for a variance and for the softmax.

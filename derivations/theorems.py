@@ -1,11 +1,13 @@
 """What the documents say of attention, norms and positions is true, for any size; and gradients obey the symmetries.
 
-The index calculus proves what holds for sizes that stay symbols, on document 003's own equations as `eq17` has them;
-positional encoding and limits are SymPy's. Causality and equivariance are properties of whole programs: they are proved
-by induction over the definitions, and for any number of layers because each layer passes on what it was given.
+The index calculus proves what holds for sizes that stay symbols, on document 003's own equations as equations.py has
+them; positional encoding and limits are SymPy's. Causality and equivariance are properties of whole programs: they are
+proved by induction over the definitions, and for any number of layers because each layer passes on what it was given.
+What a theorem assumes beyond that (D even, T > 0, ...) stands in its claim. Trusted: SymPy and the index calculus.
 
 A symmetry is a change of the parameters that does not change the loss. Along it the gradient has no component, which
 gives one identity between gradients for each symmetry (E. Noether), without any other gradient to compare with.
+At the end the same identities are checked on the engine's gradients, in float64 at one size.
 """
 
 from functools import partial
@@ -340,7 +342,7 @@ def encoding_is_bounded():
 # ---------------------------------------------------------------------------------------------- symmetries of the loss
 
 
-def part(program: Program, *names: Name, given=()) -> Program:
+def fragment(program: Program, *names: Name, given=()) -> Program:
     """These lines of a program, and their adjoints from any adjoint of the last one: whatever the model goes on with.
 
     What else they use, and the parameters `given`, may be anything. No other line may use the other parameters, or the
@@ -358,7 +360,7 @@ def part(program: Program, *names: Name, given=()) -> Program:
 @symmetry("per head Q^T dL/dQ = (K^T dL/dK)^T: Q -> Q B, K -> K B^-T leaves every score as it is")
 def queries_and_keys():
     for residual in RESIDUALS:
-        lines = part(equations.block(residual), ZQ, ZK, S, given=[X])
+        lines = fragment(equations.block(residual), ZQ, ZK, S, given=[X])
         along_q = total(Q[h, j, k] * d(Q)[h, j, k2], j)
         along_k = total(K[h, j, k2] * d(K)[h, j, k], j)
         identity(lines, Array("I", (H, nK, nK))[h, k, k2], along_q, along_k, [d(Q), d(K), d(ZQ), d(ZK), ZQ, ZK])
@@ -368,7 +370,7 @@ def queries_and_keys():
 @symmetry("per head V^T dL/dV = (W dL/dW^T)^T: V -> V B, W -> B^-1 W leaves the head's output as it is")
 def values_and_output():
     for residual in RESIDUALS:
-        lines = part(equations.block(residual), ZV, Y, A, given=[X])
+        lines = fragment(equations.block(residual), ZV, Y, A, given=[X])
         along_v = total(V[h, j, k] * d(V)[h, j, k2], j)
         along_w = total(W[h, k2, j] * d(W)[h, k, j], j)
         identity(lines, Array("I", (H, nK, nK))[h, k, k2], along_v, along_w, [d(V), d(W), d(ZV), d(Y), Y, ZV])
@@ -380,7 +382,7 @@ def values_and_output():
     assumptions=("max(0, x) = x theta(x)",),
 )
 def relu_units():
-    lines = part(equations.block().replaced(R, lambda _: f[i, l] * theta(f[i, l])), f, R, Zp)
+    lines = fragment(equations.block().replaced(R, lambda _: f[i, l] * theta(f[i, l])), f, R, Zp)
     into = total(F[j, l] * d(F)[j, l], j) + b[l] * d(b)[l]
     out = total(G[l, j] * d(G)[l, j], j)
     identity(lines, Array("I", (nF,))[l], into, out, [d(F), d(b), d(G), d(f), d(R), R, f])
@@ -413,7 +415,7 @@ def before_a_norm():
     back = [d(mu), d(v), d(s), d(r), v, mu]
     over, over_P = total(d(X)[i, j], j), total(d(P)[i, j], j)
     row = Array("I", (C,))[i]
-    identity(part(equations.block("literal"), mu, v, s, r, Z), row, over, 0, [d(X), Z, *back])
+    identity(fragment(equations.block("literal"), mu, v, s, r, Z), row, over, 0, [d(X), Z, *back])
     identity(with_adjoints(equations.embedding("literal"), X), row, over_P, over, [d(P)])
     identity(with_adjoints(equations.embedding("once"), X), row, over_P, 0, [d(P), d(X0), X, *back])
     return Evidence(latex=f"{tex(over_P)}=0")
@@ -421,7 +423,7 @@ def before_a_norm():
 
 @symmetry("along the centred vector the gradient before a norm is eps / (s + eps) of that after it: 0 for eps = 0")
 def norm_and_scale():
-    lines = part(equations.block("literal"), mu, v, s, r, Z)
+    lines = fragment(equations.block("literal"), mu, v, s, r, Z)
     along, after = total(v[i, j] * d(X)[i, j], j), total(Z[i, j] * d(Z)[i, j], j)
     names = [d(X), d(mu), d(v), d(s), d(r), Z, v, mu, s]
     identity(lines, Array("I", (C,))[i], along, (1 - s[i] * r[i] ** 2) * after, names)

@@ -8,7 +8,7 @@ from derivations import equations, theorems
 from derivations.adjoints import Program, d
 from derivations.calculus import Array, Size, total
 from derivations.claims import Refuted, claims_of, holds, result_of
-from derivations.theorems import identity, k2, part, permuted
+from derivations.theorems import fragment, identity, k2, permuted
 
 from derivations.equations import ZK, ZQ, C, D, F, G, H, K, M, NORM, Q, R, S, T, X, Z, Zp, b, e, f, h, i, j, k, l, m  # isort: skip
 from derivations.equations import mu, nF, nK, r, s, t, v, σ  # isort: skip
@@ -151,7 +151,7 @@ def test_the_identity_of_queries_and_keys_needs_its_transpose():
     pair = Array("I", (H, nK, nK))[h, k, k2]
     names = [d(Q), d(K), d(ZQ), d(ZK), ZQ, ZK]
     nearly(
-        part(equations.block(), ZQ, ZK, S),
+        fragment(equations.block(), ZQ, ZK, S),
         pair,
         total(Q[h, j, k] * d(Q)[h, j, k2], j),
         total(K[h, j, k] * d(K)[h, j, k2], j),
@@ -161,22 +161,22 @@ def test_the_identity_of_queries_and_keys_needs_its_transpose():
 
 def test_the_identity_of_a_unit_needs_its_bias():
     names = [d(F), d(b), d(G), d(f), d(R), R, f]
-    lines = part(equations.block(), f, R, Zp)
+    lines = fragment(equations.block(), f, R, Zp)
     nearly(lines, Array("I", (nF,))[l], total(F[j, l] * d(F)[j, l], j), total(G[l, j] * d(G)[l, j], j), names)
 
 
 def test_pre_norm_uses_what_is_normalised_elsewhere():
     with pytest.raises(Refuted, match="should have no other use"):
-        part(equations.block("pre-norm"), *NORM, Z)
+        fragment(equations.block("pre-norm"), *NORM, Z)
 
 
 def test_a_part_without_its_last_line_is_used_elsewhere():
     with pytest.raises(Refuted, match="should have no other use"):
-        part(equations.block(), ZQ, ZK)
+        fragment(equations.block(), ZQ, ZK)
 
 
 def test_with_eps_the_gradient_before_a_norm_is_not_orthogonal():
-    lines = part(equations.block(), mu, v, s, r, Z)
+    lines = fragment(equations.block(), mu, v, s, r, Z)
     names = [d(X), d(mu), d(v), d(s), d(r), Z, mu, v, s]
     nearly(lines, Array("I", (C,))[i], total(v[i, j] * d(X)[i, j], j), 0, names)
 

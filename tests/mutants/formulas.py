@@ -86,7 +86,7 @@ def _changes(expr: Expr) -> Iterator[tuple[str, Expr]]:
 
 
 @dataclass(frozen=True)
-class Part:
+class Stage:
     """One of the three programs of eq. (17), with its adjoints, and the closed forms that they are proved equal to."""
 
     name: str  # in eq17.Derivation
@@ -140,13 +140,13 @@ class Part:
         return "same numbers" if alike else ""
 
 
-def parts() -> list[Part]:
+def stages() -> list[Stage]:
     """The three, without a mistake."""
     found = eq17.derivation()
     return [
-        Part("embedding", equations.embedding(), found.embedding, equations.embedding_closed(), X),
-        Part("block", equations.block(), found.block, equations.block_closed(), Zp),
-        Part("head", equations.head(), found.head, equations.head_closed(), loss),
+        Stage("embedding", equations.embedding(), found.embedding, equations.embedding_closed(), X),
+        Stage("block", equations.block(), found.block, equations.block_closed(), Zp),
+        Stage("head", equations.head(), found.head, equations.head_closed(), loss),
     ]
 
 
@@ -224,15 +224,15 @@ WRONG_EQUATIONS = {  # what is wrong: (the name that an equation defines, a wron
 
 
 def by_hand() -> Tally:
-    """The mistakes chosen by hand: each is entered in the part that has the entry, or the name."""
+    """The mistakes chosen by hand: each is entered in the stage that has the entry, or the name."""
     tally = Tally()
-    for part in parts():
+    for stage in stages():
         for what, (entry, form) in WRONG_FORMS.items():
-            if entry in part.closed:
-                tally.enter(what, notices(partial(part.passes_closed, entry, form)))
+            if entry in stage.closed:
+                tally.enter(what, notices(partial(stage.passes_closed, entry, form)))
         for what, (name, right) in WRONG_EQUATIONS.items():
-            if name in part.forward.definitions:
-                tally.enter(what, notices(partial(part.passes_equation, name, right)))
+            if name in stage.forward.definitions:
+                tally.enter(what, notices(partial(stage.passes_equation, name, right)))
     assert len(tally.noticed) + len(tally.survivors) == len(WRONG_FORMS) + len(WRONG_EQUATIONS), "one has no place"
     return tally
 
@@ -245,15 +245,17 @@ def mechanically(one_in: int) -> Tally:
     tally = Tally()
 
     def changes() -> Iterator[tuple]:
-        for part in parts():
-            eq17.prove_forms(part.derived, part.closed)  # the control
-            tries = [("closed form", left, one.form, part.passes_closed, left) for left, one in part.closed.items()]
-            for line in part.derived.lines:
-                is_equation = line.name in part.forward.definitions
-                kind, passes = ("equation", part.passes_equation) if is_equation else ("derived line", part.passes_line)
+        for stage in stages():
+            eq17.prove_forms(stage.derived, stage.closed)  # the control
+            tries = [("closed form", left, one.form, stage.passes_closed, left) for left, one in stage.closed.items()]
+            for line in stage.derived.lines:
+                is_equation = line.name in stage.forward.definitions
+                kind, passes = (
+                    ("equation", stage.passes_equation) if is_equation else ("derived line", stage.passes_line)
+                )
                 tries.append((kind, line.left, line.right, passes, line.name))
             for kind, left, right, passes, name in tries:
-                reason = partial(part.same_numbers, name) if kind == "equation" else lambda changed: ""
+                reason = partial(stage.same_numbers, name) if kind == "equation" else lambda changed: ""
                 yield from ((f"{kind} of {text(left)}", *change, passes, name, reason) for change in mistakes(right))
 
     for where, what, changed, passes, name, reason in islice(changes(), one_in - 1, None, one_in):

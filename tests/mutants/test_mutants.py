@@ -177,7 +177,7 @@ def test_a_sample_of_those_made_mechanically_is_noticed(make, least):
     assert len(tally.noticed) >= least
 
 
-ABOUT = {entry: part for part in formulas.parts() for entry in part.closed}
+ABOUT = {entry: stage for stage in formulas.stages() for entry in stage.closed}
 
 
 @pytest.mark.parametrize("mistake", formulas.WRONG_FORMS)
@@ -193,10 +193,10 @@ def test_a_wrong_closed_form_is_refuted_with_a_counterexample(mistake):
 def test_a_wrong_equation_is_refuted(mistake):
     """In its gradients; only what drops eps, which stands in r alone, shows when the program runs."""
     name, right = formulas.WRONG_EQUATIONS[mistake]
-    part = next(part for part in formulas.parts() if name in part.forward.definitions)
-    derived, changed = part.derived_from(name, right)
+    stage = next(stage for stage in formulas.stages() if name in stage.forward.definitions)
+    derived, changed = stage.derived_from(name, right)
     with pytest.raises(Refuted):
-        part.passes(derived, part.closed, changed)
+        stage.passes(derived, stage.closed, changed)
 
 
 def test_a_derivation_that_is_not_checked_leaves_survivors(monkeypatch):
