@@ -178,6 +178,15 @@ def test_tasks_that_are_in_each_others_way_are_noticed(source, where):
         lift(wrong, tasks=3)(sym("x", 5), blank(5))
 
 
+def test_samples_are_cut_into_several_tasks():
+    sample = Sample((sym("x", 5), blank(5)), lambda x, y: {"y": 2 * x})
+    one = lambda x, y: 1  # noqa: E731
+    assert disagreements(kernel(tasks=one)(doubles), sample) == []
+    assert disagreements(kernel()(overlaps), sample) == []  # it says that it is one task always
+    with pytest.raises(RuntimeError, match=r"y\[1\] is touched by several"):
+        disagreements(kernel(tasks=one)(overlaps), sample)
+
+
 def test_constants_that_a_kernel_does_not_have_are_refused():
     with pytest.raises(TypeError, match=r"kernel doubles: \['WIDTH'\] are not among its constants"):
         lift(kernel()(doubles), WIDTH=2)

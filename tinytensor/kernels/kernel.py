@@ -359,7 +359,7 @@ class Loop(Kernel):
         if unknown:
             raise ValueError(f"kernel {self.name}: strided names {unknown}, which are not parameters")
         self.names, self.strided = names, tuple(name in strided for name in names)
-        self.tasks = tasks or (lambda *args: 1)
+        self.tasks, self.divisible = tasks or (lambda *args: 1), tasks is not None
 
     def prepare(self, args: tuple) -> Launch:
         if len(args) != len(self.names):

@@ -15,12 +15,11 @@ reads a kernel then.
 from tinytensor.symbolic.lifting import NotLiftable, lift
 from tinytensor.symbolic.proof import Proof
 from tinytensor.symbolic.proving import prove
-from tinytensor.symbolic.scalars import Condition, Exact, Symbolic, Undecided, path
+from tinytensor.symbolic.scalars import Condition, Symbolic, Undecided, path
 from tinytensor.symbolic.tensors import latex, symbols
 
 __all__ = [
     "Condition",
-    "Exact",
     "NotLiftable",
     "Proof",
     "Symbolic",

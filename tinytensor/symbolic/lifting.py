@@ -20,7 +20,7 @@ import numpy as np
 
 from tinytensor.kernels.kernel import Elementwise, Kernel
 from tinytensor.symbolic.normal import FLOATS
-from tinytensor.symbolic.scalars import Exact, Symbolic
+from tinytensor.symbolic.scalars import Symbolic
 
 BUILTINS = ("range", "min", "max", "abs", "len", "type", "bool", "enumerate", "zip")
 ALLOCATING = ("empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like", "array", "copy")
@@ -33,7 +33,7 @@ class NotLiftable(TypeError):
 
 def _function(name: str, x):
     """A function of NumPy or math: the exact scalar's own method."""
-    return getattr(x if isinstance(x, Exact) else Symbolic(x), name)()
+    return getattr(Symbolic.of(x), name)()
 
 
 _MEANINGS = {name: partial(_function, name) for name in (*FLOATS, "floor", "ceil", "rint", "isnan", "isfinite")}
@@ -62,13 +62,13 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
 
     def lifted(*args):
         if isinstance(kernel, Elementwise):
-            shape, run = args[-1].shape, _Run(kernel.name, _kind(args), 1)
+            shape, run = args[-1].shape, _Run(kernel.name, 1)
             *inputs, y = (Cells(_array(a, shape), run, n) for a, n in zip(args, kernel.names, strict=True))
             for at in np.ndindex(shape):
                 y[at] = source(*(x[at] for x in inputs))
             return
         shares = kernel.shares(args) if tasks is None or not kernel.dealt else [(task, tasks) for task in range(tasks)]
-        run = _Run(kernel.name, _kind(args), len(shares))
+        run = _Run(kernel.name, len(shares))
         args = [_argument(a, run, name) for a, name in zip(args, kernel.names, strict=True)]
         for share in shares:
             run.task += 1
@@ -157,25 +157,16 @@ def _check_constants(where: str, code: types.CodeType) -> None:
 class _Run:
     """One launch of a lifted kernel: what all its cells know."""
 
-    def __init__(self, kernel: str, kind: type[Exact], tasks: int):
-        self.kernel, self.kind, self.tasks = kernel, kind, tasks
+    def __init__(self, kernel: str, tasks: int):
+        self.kernel, self.tasks = kernel, tasks
         self.task = 0  # the number of the one that runs, from 1
-
-
-def _kind(args) -> type[Exact]:
-    """The kind of exact scalar that the arguments hold; Symbolic where all are plain numbers."""
-    for a in args:
-        for element in a.flat if isinstance(a, np.ndarray) and a.dtype == object else [a]:
-            if isinstance(element, Exact):
-                return element.__class__
-    return Symbolic
 
 
 def _argument(value, run: _Run, name: str):
     """An argument as a loop sees it: switches and whole numbers stay what they are."""
     if isinstance(value, np.ndarray):
         return Cells(value, run, name, np.zeros(value.shape, int) if run.tasks > 1 else None)
-    return run.kind(value) if isinstance(value, float | np.floating) else value
+    return Symbolic(value) if isinstance(value, float | np.floating) else value
 
 
 def _array(value, shape: tuple) -> np.ndarray:
@@ -206,11 +197,11 @@ class Cells:
 
     @property
     def dtype(self) -> types.SimpleNamespace:
-        """`x.dtype.type(0)` is a zero of the kind that x holds."""
+        """`x.dtype.type(0)` is a zero of the type that x holds."""
         return types.SimpleNamespace(type=self._type())
 
     def _type(self) -> type:
-        return {"i": int, "b": bool}.get(self.array.dtype.kind, self.run.kind)
+        return {"i": int, "b": bool}.get(self.array.dtype.kind, Symbolic)
 
     def __len__(self):
         return len(self.array)
@@ -261,14 +252,14 @@ class Cells:
             raise RuntimeError(f"{self._told(key)} was read before anything was written there")
         self._touch(key, writes=False)
         kind = self._type()
-        return kind.of(value) if kind is self.run.kind else kind(value)
+        return Symbolic.of(value) if kind is Symbolic else kind(value)
 
     def __setitem__(self, key, value):
         key = self._checked(key)
         if len(key) != self.array.ndim or any(not isinstance(k, int) for k in key) or isinstance(value, Cells):
             self._expression()
         self._touch(key, writes=True)
-        self.array[key] = self.run.kind.of(value) if self.array.dtype == object else value
+        self.array[key] = Symbolic.of(value) if self.array.dtype == object else value
 
     def _expression(self, *_):
         raise TypeError(

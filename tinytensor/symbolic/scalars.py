@@ -1,18 +1,21 @@
 """Exact scalars: what stands in an object array instead of a float when code is proved rather than run.
 
-An exact scalar has no rounding. Beside it goes a float, its witness, which decides comparisons: a kernel that
-takes the larger of two symbols takes one path, and what holds on that path is collected as its conditions.
-`Exact` is what all kinds have in common; `Symbolic` is the kind that holds a SymPy expression.
+An exact scalar is a SymPy expression: nothing is rounded. Beside it goes a float, its witness, which decides
+comparisons: a kernel that takes the larger of two symbols takes one path, and what holds on that path is collected as
+its conditions.
 """
 
 import math
 import threading
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partialmethod
 
 import numpy as np
 import sympy
+from sympy import S
 
 from tinytensor.symbolic.normal import FLOATS, OPAQUE, is_zero
 
@@ -27,7 +30,7 @@ class Undecided(ArithmeticError):
 class Condition:
     """`difference > 0`: what must hold for a computation to have gone the way it went."""
 
-    difference: "Exact"
+    difference: "Symbolic"
 
     def __str__(self):
         return f"{self.difference} > 0"
@@ -70,224 +73,23 @@ def reading(constants: dict[float, sympy.Expr]):
         _reading.constants = before
 
 
-class Exact:
-    """A number without rounding.
-
-    A kind of exact scalar is a subclass: its constructor takes a number (`type(x)(1)` is a one of x's kind), and it
-    has `_add`, `_mul`, `_div` and `_power` with operands of its own kind, `_apply(name)` for a function by its name,
-    `number()` (the Fraction it is, None if it is not a known number) and `_same(other)` (certainly equal?).
-    Numbers that meet it become scalars of its kind: floats exactly, as the dyadic fractions that they are.
-    """
-
-    __slots__ = ("witness",)
-    NUMBERS = (int, float, Fraction, np.number, np.bool_)
-
-    @classmethod
-    def of(cls, value) -> "Exact":
-        """`value` as a scalar of this kind."""
-        return value if value.__class__ is cls else cls(value)
-
-    def _operand(self, other) -> "Exact | None":
-        """`other` as a scalar of this kind; None if it is no number (an array or a tensor knows what to do itself)."""
-        if other.__class__ is self.__class__:
-            return other
-        return self.__class__(other) if isinstance(other, self.NUMBERS) else None
-
-    # ------------------------------------------------------------------------------------- arithmetic
-
-    def __add__(self, other):
-        other = self._operand(other)
-        return NotImplemented if other is None else self._add(other)
-
-    __radd__ = __add__
-
-    def __mul__(self, other):
-        other = self._operand(other)
-        return NotImplemented if other is None else self._mul(other)
-
-    __rmul__ = __mul__
-
-    def __neg__(self):
-        return self._mul(self.__class__(-1))
-
-    def __pos__(self):
-        return self
-
-    def __sub__(self, other):
-        other = self._operand(other)
-        return NotImplemented if other is None else self._add(-other)
-
-    def __rsub__(self, other):
-        other = self._operand(other)
-        return NotImplemented if other is None else other._add(-self)
-
-    def __truediv__(self, other):
-        other = self._operand(other)
-        return NotImplemented if other is None else self._divided(other)
-
-    def __rtruediv__(self, other):
-        other = self._operand(other)
-        return NotImplemented if other is None else other._divided(self)
-
-    def _divided(self, other):
-        if other.number() == 0:
-            raise ZeroDivisionError(f"{self} / 0: exact scalars have no infinity")
-        return self._div(other)
-
-    def __floordiv__(self, other):
-        quotient = self / other
-        return quotient if quotient is NotImplemented else quotient.floor()
-
-    def __rfloordiv__(self, other):
-        other = self._operand(other)
-        return NotImplemented if other is None else other // self
-
-    def __mod__(self, other):
-        other = self._operand(other)
-        return NotImplemented if other is None else self - other * (self // other)
-
-    def __rmod__(self, other):
-        other = self._operand(other)
-        return NotImplemented if other is None else other % self
-
-    def __pow__(self, other):
-        other = self._operand(other)
-        if other is None:
-            return NotImplemented
-        exponent = other.number()
-        if exponent is not None and exponent.denominator == 1:
-            if exponent < 0 and self.number() == 0:
-                raise ZeroDivisionError(f"0 ** {exponent}: exact scalars have no infinity")
-            return self._power(int(exponent))
-        if exponent in (Fraction(1, 2), Fraction(-1, 2)):
-            return self.sqrt()._power(int(2 * exponent))
-        if self > 0:  # a^b = e^(b log a), on the path where a is positive
-            return (other * self.log()).exp()
-        if self.number() == 0 and other > 0:
-            return self
-        raise Undecided(f"{self} ** {other}: a power that is no whole number needs a positive base")
-
-    def __rpow__(self, other):
-        other = self._operand(other)
-        return NotImplemented if other is None else other**self
-
-    # ------------------------------------------------------------------------- comparisons: by witness
-
-    def _sign(self, other) -> int | None:
-        """The sign of self - other, None for NaN: exact for numbers, else by the witnesses and noted as a condition."""
-        a, b = self.number(), other.number()
-        if a is not None and b is not None:
-            return (a > b) - (a < b)
-        if self.isnan() or other.isnan():
-            return None
-        if self._same(other):
-            return 0
-        gap = self.witness - other.witness
-        if not self.isfinite() or not other.isfinite():
-            return 0 if self.witness == other.witness else (gap > 0) - (gap < 0)
-        if not abs(gap) > CLOSE * max(1.0, abs(self.witness), abs(other.witness)):  # NaN and overflow, too
-            raise Undecided(
-                f"{self} or {other}: which is larger can't be decided, their witnesses are {self.witness!r} and "
-                f"{other.witness!r}; choose other witnesses"
-            )
-        for conditions in _paths.open:
-            conditions.append(Condition(self - other if gap > 0 else other - self))
-        return 1 if gap > 0 else -1
-
-    def _compared(self, other, outcomes: tuple):
-        other = self._operand(other)
-        if other is None:
-            return NotImplemented
-        return self._sign(other) in outcomes
-
-    def __lt__(self, other):
-        return self._compared(other, (-1,))
-
-    def __le__(self, other):
-        return self._compared(other, (-1, 0))
-
-    def __gt__(self, other):
-        return self._compared(other, (1,))
-
-    def __ge__(self, other):
-        return self._compared(other, (1, 0))
-
-    def __eq__(self, other):
-        return self._compared(other, (0,))
-
-    def __ne__(self, other):
-        return self._compared(other, (1, -1, None))
-
-    def __bool__(self):
-        return self != 0
-
-    __hash__ = None
-
-    # ------------------------------------------- functions (exp, log ... are added below the class)
-
-    def isnan(self) -> bool:
-        return False
-
-    def isfinite(self) -> bool:
-        return True
-
-    def __abs__(self):
-        return -self if self < 0 else self
-
-    def floor(self):
-        return self._integer(math.floor, Fraction(0))
-
-    def ceil(self):
-        return -(-self).floor()
-
-    def rint(self):
-        return self._integer(round, Fraction(1, 2))
-
-    __floor__, __ceil__, __round__ = floor, ceil, rint
-
-    def _integer(self, nearest, shift: Fraction):
-        """The whole number n with n <= self + shift < n + 1, on the path where it is n."""
-        value = self.number()
-        if value is not None:
-            return self.__class__(nearest(value))
-        if not math.isfinite(self.witness):
-            raise Undecided(f"{self}: no whole number is next to the witness {self.witness!r}")
-        n, zero = nearest(self.witness), self.__class__(0)
-        for difference in (self + shift - n, n + 1 - shift - self):
-            difference._sign(zero)  # notes that it is positive, or raises where that can't be decided
-        return self.__class__(n)
-
-    # ---------------------------------------------------------------------- what would lose exactness
-
-    def __float__(self):
-        raise TypeError(f"float({self}): an exact scalar is not rounded; .witness is the float beside it")
-
-    def __int__(self):
-        raise TypeError(f"int({self}): an exact scalar is no index or count; use .floor() or .number()")
+NUMBERS = (int, float, Fraction, np.number, np.bool_, sympy.Expr)  # what may meet an exact scalar, and becomes one
 
 
-def _method(name: str):
-    def function(self):
-        return self._apply(name)
+def _binary(operation: Callable) -> Callable:
+    """An operator: what it meets becomes exact, or may answer itself if it is no number (an array or a tensor)."""
 
-    function.__name__ = name
-    return function
+    def method(self, other):
+        if other.__class__ is not Symbolic:
+            if not isinstance(other, NUMBERS):
+                return NotImplemented
+            other = Symbolic(other)
+        return operation(self, other)
 
-
-for _name in FLOATS:  # NumPy's np.exp of an array of dtype object calls x.exp() of each element
-    setattr(Exact, _name, _method(_name))
-
-
-def fraction(value) -> Fraction:
-    """The exact value of a Python or NumPy number."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not math.isfinite(value):
-        raise ValueError(f"{value}: exact scalars have no infinity and no NaN; use a mask instead")
-    return Fraction(value)
+    return method
 
 
-class Symbolic(Exact):
+class Symbolic:
     """A SymPy expression and its witness; a fraction is one without symbols.
 
     `Symbolic(3)`, `Symbolic(0.1)` (the fraction that this float is), `Symbolic(expression, witness)`. Functions are
@@ -295,8 +97,7 @@ class Symbolic(Exact):
     arguments that a loop does not end. `equals` is where things are proved.
     """
 
-    __slots__ = ("expr",)
-    NUMBERS = (*Exact.NUMBERS, sympy.Expr)
+    __slots__ = ("expr", "witness")
 
     def __init__(self, value, witness: float | Fraction | None = None):
         if isinstance(value, Symbolic):
@@ -317,6 +118,11 @@ class Symbolic(Exact):
         self.witness = float(witness)
 
     @classmethod
+    def of(cls, value) -> "Symbolic":
+        """`value` as an exact scalar."""
+        return value if value.__class__ is cls else cls(value)
+
+    @classmethod
     def _make(cls, expr: sympy.Expr, witness: float) -> "Symbolic":
         result = cls.__new__(cls)
         result.expr = expr
@@ -324,45 +130,158 @@ class Symbolic(Exact):
         return result
 
     def number(self) -> Fraction | None:
+        """The fraction that this is, None if it is not a known one."""
         return Fraction(int(self.expr.p), int(self.expr.q)) if self.expr.is_Rational else None
 
-    def _same(self, other) -> bool:
-        return self.expr == other.expr
+    # ------------------------------------------------------------------------------------- arithmetic
 
-    def _add(self, other):
-        if other.expr is sympy.S.Zero:
+    @_binary
+    def __add__(self, other):
+        if other.expr is S.Zero:
             return self
-        return other if self.expr is sympy.S.Zero else self._make(self.expr + other.expr, self.witness + other.witness)
+        return other if self.expr is S.Zero else self._make(self.expr + other.expr, self.witness + other.witness)
 
-    def _mul(self, other):
+    @_binary
+    def __mul__(self, other):
         for one, two in ((self, other), (other, self)):
-            if one.expr is sympy.S.One or (two.expr is sympy.S.Zero and one.isfinite()):
+            if one.expr is S.One or (two.expr is S.Zero and one.isfinite()):
                 return two
         return self._make(self.expr * other.expr, self.witness * other.witness)
 
-    def _div(self, other):
-        if other.expr is sympy.S.One or (self.expr is sympy.S.Zero and other.isfinite()):
+    @_binary
+    def __truediv__(self, other):
+        if other.expr is S.Zero:
+            raise ZeroDivisionError(f"{self} / 0: exact scalars have no infinity")
+        if other.expr is S.One or (self.expr is S.Zero and other.isfinite()):
             return self
         return self._make(self.expr / other.expr, self.witness / other.witness if other.witness else math.nan)
 
-    def _power(self, exponent: int):
-        return self._make(self.expr**exponent, self.witness**exponent if self.witness or exponent >= 0 else math.nan)
+    @_binary
+    def __pow__(self, other):
+        exponent = other.number()
+        if exponent is not None and exponent.denominator == 1:
+            exponent = int(exponent)
+            if exponent < 0 and self.expr is S.Zero:
+                raise ZeroDivisionError(f"0 ** {exponent}: exact scalars have no infinity")
+            witness = self.witness**exponent if self.witness or exponent >= 0 else math.nan
+            return self._make(self.expr**exponent, witness)
+        if exponent in (Fraction(1, 2), Fraction(-1, 2)):
+            return self.sqrt() ** int(2 * exponent)
+        if self > 0:  # a^b = e^(b log a), on the path where a is positive
+            return (other * self.log()).exp()
+        if self.expr is S.Zero and other > 0:
+            return self
+        raise Undecided(f"{self} ** {other}: a power that is no whole number needs a positive base")
+
+    @_binary
+    def __sub__(self, other):
+        return self + -other
+
+    @_binary
+    def __floordiv__(self, other):
+        return (self / other).floor()
+
+    @_binary
+    def __mod__(self, other):
+        return self - other * (self // other)
+
+    __radd__, __rmul__ = __add__, __mul__
+    __rsub__ = _binary(lambda self, other: other - self)
+    __rtruediv__ = _binary(lambda self, other: other / self)
+    __rfloordiv__ = _binary(lambda self, other: other // self)
+    __rmod__ = _binary(lambda self, other: other % self)
+    __rpow__ = _binary(lambda self, other: other**self)
+
+    def __neg__(self):
+        return self * -1
+
+    def __pos__(self):
+        return self
+
+    # ------------------------------------------------------------------------- comparisons: by witness
+
+    def _sign(self, other: "Symbolic") -> int | None:
+        """The sign of self - other, None for NaN: exact for numbers, else by the witnesses and noted as a condition."""
+        a, b = self.number(), other.number()
+        if a is not None and b is not None:
+            return (a > b) - (a < b)
+        if self.isnan() or other.isnan():
+            return None
+        if self.expr == other.expr:
+            return 0
+        gap = self.witness - other.witness
+        if not self.isfinite() or not other.isfinite():
+            return 0 if self.witness == other.witness else (gap > 0) - (gap < 0)
+        if not abs(gap) > CLOSE * max(1.0, abs(self.witness), abs(other.witness)):  # NaN and overflow, too
+            raise Undecided(
+                f"{self} or {other}: which is larger can't be decided, their witnesses are {self.witness!r} and "
+                f"{other.witness!r}; choose other witnesses"
+            )
+        for conditions in _paths.open:
+            conditions.append(Condition(self - other if gap > 0 else other - self))
+        return 1 if gap > 0 else -1
+
+    __lt__ = _binary(lambda self, other: self._sign(other) == -1)
+    __le__ = _binary(lambda self, other: self._sign(other) in (-1, 0))
+    __gt__ = _binary(lambda self, other: self._sign(other) == 1)
+    __ge__ = _binary(lambda self, other: self._sign(other) in (1, 0))
+    __eq__ = _binary(lambda self, other: self._sign(other) == 0)
+    __ne__ = _binary(lambda self, other: self._sign(other) != 0)
+
+    def __bool__(self):
+        return self != 0
+
+    def __hash__(self):
+        return hash(self.expr)
+
+    # ------------------------------------------- functions (exp, log ... are added below the class)
+
+    def _apply(self, name: str):
+        if name in ("log", "sqrt") and self.witness < 0:
+            raise Undecided(f"{name}({self}): the witness {self.witness!r} is negative; choose other witnesses")
+        if name == "log" and self.expr is S.Zero:  # of a row of attention in which all is masked
+            return self._make(S.NegativeInfinity, -math.inf)
+        if name == "sqrt" and self.expr.is_Rational:
+            return self._make(sympy.sqrt(self.expr), math.sqrt(self.witness))
+        try:
+            witness = FLOATS[name](self.witness)
+        except OverflowError:
+            witness = math.inf
+        return self._make(OPAQUE[name](self.expr), witness)
 
     def isnan(self) -> bool:
         return self.expr is sympy.nan
 
     def isfinite(self) -> bool:
-        return math.isfinite(self.witness) or not self.expr.has(sympy.S.NegativeInfinity, sympy.nan)
+        return math.isfinite(self.witness) or not self.expr.has(S.NegativeInfinity, sympy.nan)
 
-    def _apply(self, name: str):
-        if name in ("log", "sqrt") and self.witness < 0:
-            raise Undecided(f"{name}({self}): the witness {self.witness!r} is negative; choose other witnesses")
-        if name == "log" and self.expr is sympy.S.Zero:  # of a row of attention in which all is masked
-            return self._make(sympy.S.NegativeInfinity, -math.inf)
-        if name == "sqrt" and self.expr.is_Rational:
-            root = sympy.sqrt(self.expr)
-            return self._make(root, math.sqrt(self.witness))
-        return self._make(OPAQUE[name](self.expr), _on_float(name, self.witness))
+    def __abs__(self):
+        return -self if self < 0 else self
+
+    def floor(self):
+        return self._integer(math.floor, Fraction(0))
+
+    def ceil(self):
+        return -(-self).floor()
+
+    def rint(self):
+        return self._integer(round, Fraction(1, 2))
+
+    __floor__, __ceil__, __round__ = floor, ceil, rint
+
+    def _integer(self, nearest: Callable, shift: Fraction):
+        """The whole number n with n <= self + shift < n + 1, on the path where it is n."""
+        value = self.number()
+        if value is not None:
+            return Symbolic(nearest(value))
+        if not math.isfinite(self.witness):
+            raise Undecided(f"{self}: no whole number is next to the witness {self.witness!r}")
+        n, zero = nearest(self.witness), Symbolic(0)
+        for difference in (self + shift - n, n + 1 - shift - self):
+            difference._sign(zero)  # notes that it is positive, or raises where that can't be decided
+        return Symbolic(n)
+
+    # --------------------------------------------------------------------------------------- what is proved
 
     def equals(self, other) -> bool:
         """Is this equal to `other` for all values of the symbols (on the path that was taken)?
@@ -370,9 +289,9 @@ class Symbolic(Exact):
         True is a proof: the difference is brought to one fraction of polynomials in the symbols and in
         what the functions give, with e^(a+b) = e^a e^b, log(e^a b) = a + log b and sqrt(a)^2 = a; its numerator is 0.
         """
-        other = self._operand(other)
-        if other is None:
+        if not isinstance(other, (Symbolic, *NUMBERS)):
             raise TypeError("equals: expected an exact scalar or a number")
+        other = Symbolic.of(other)
         if not self.isfinite() or not other.isfinite():
             return self.witness == other.witness and not self.isfinite() and not other.isfinite()
         if abs(self.witness - other.witness) > 1e-6 * max(1.0, abs(self.witness), abs(other.witness)):
@@ -384,15 +303,26 @@ class Symbolic(Exact):
         named = {kind: getattr(sympy, name) for name, kind in OPAQUE.items()}
         return self.expr.replace(lambda e: e.func in named, lambda e: named[e.func](*e.args))
 
-    def __hash__(self):
-        return hash(self.expr)
-
     def __repr__(self):
         return str(self.expr)
 
+    # ---------------------------------------------------------------------- what would lose exactness
 
-def _on_float(name: str, x: float) -> float:
-    try:
-        return FLOATS[name](x)
-    except OverflowError:
-        return math.inf
+    def __float__(self):
+        raise TypeError(f"float({self}): an exact scalar is not rounded; .witness is the float beside it")
+
+    def __int__(self):
+        raise TypeError(f"int({self}): an exact scalar is no index or count; use .floor() or .number()")
+
+
+for _name in FLOATS:  # NumPy's np.exp of an array of dtype object calls x.exp() of each element
+    setattr(Symbolic, _name, partialmethod(Symbolic._apply, _name))
+
+
+def fraction(value) -> Fraction:
+    """The exact value of a Python or NumPy number."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(f"{value}: exact scalars have no infinity and no NaN; use a mask instead")
+    return Fraction(value)

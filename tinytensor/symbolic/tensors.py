@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
-from tinytensor.symbolic.scalars import Exact, Symbolic
+from tinytensor.symbolic.scalars import Symbolic
 from tinytensor.tensor import Tensor
 
 _STEPS = 509  # witnesses are multiples of 1/509: a prime, so that sums and products rarely meet
@@ -81,7 +81,7 @@ def _rows(rows: list[str]) -> str:
 
 
 def _readable(value) -> sympy.Expr:
-    if not isinstance(value, Exact):
+    if not isinstance(value, Symbolic):
         return sympy.sympify(value.item() if isinstance(value, np.generic) else value)
     formula = value.formula()
     return sympy.factor(sympy.powsimp(sympy.cancel(sympy.together(formula))))
