@@ -71,7 +71,7 @@ def test_a_row_from_its_processes_to_the_report(options, tmp_path):
     ours, theirs = measured.results
     assert len(ours.figures) == len(theirs.figures) == 2 and all(f["step"] >= 0.001 for f in ours.figures)
     assert ours.flops["step"] > 0
-    assert list(measured.differences().values()) == [0.0]
+    assert measured.differences() == {"tinytensor": 0.0}
     text = report.markdown([measured], options, {1: 1e9, 2: 2e9})
     assert "| tiny, 2 threads |" in text and "equal to" in text
     assert json.loads(json.dumps(report.as_json([measured], options, {})))["rows"][0]["sides"][1]["side"] == "torch"

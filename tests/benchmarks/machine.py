@@ -60,14 +60,15 @@ class Others:
         return max(0.0, (all_now - all_before) - (own_now - own_before)) / max(end - begin, 1e-3)
 
 
-def wait_until_calm(most: float, patience: float) -> None:
-    """Return when others use less than `most` processors, or when patience ends."""
+def wait_until_calm(most: float, patience: float) -> float | None:
+    """Return when others use less than `most` processors, or when patience ends: how many they use then."""
     end = time.monotonic() + patience
-    while time.monotonic() < end:
+    while True:
         others = Others()
         time.sleep(0.2)
-        if (others.processors() or 0.0) < most:
-            return
+        found = others.processors()
+        if found is None or found < most or time.monotonic() >= end:
+            return found
 
 
 def resident() -> int:

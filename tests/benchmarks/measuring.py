@@ -19,7 +19,7 @@ from pathlib import Path
 
 from .machine import wait_until_calm
 from .peers import PEERS, Peer
-from .rows import MANY, Row, Side
+from .rows import MANY, Row, Side, on
 
 ROOT = Path(__file__).parents[2]
 CALM = 0.1  # processors that others may use while something is measured
@@ -95,6 +95,15 @@ class Measured:
     def ours(self) -> Result:
         return self.results[0]
 
+    def who(self, result: Result) -> str:
+        """A side's name; ourselves under other circumstances by these."""
+        side = result.side
+        if result is self.ours:
+            return side.peer
+        if side.peer == self.ours.side.peer:
+            return on(self.row.threads if side.threads is None else side.threads)
+        return PEERS[side.peer].title if side.peer in PEERS else side.peer
+
     def lines(self) -> list[str]:
         """The lines of the report that the figures belong to."""
         return list(dict.fromkeys(label.split(": ")[0] for label in self.labels()))
@@ -123,7 +132,7 @@ class Measured:
                 goal, ratios = other.side.goal_of(line), self.ratios(other, line)
                 if goal is None or not ratios:
                     continue
-                name = f"{title(self.row, line)} against {side_title(self, other.side)}"
+                name = f"{title(self.row, line)} against {self.who(other)}"
                 if mean(ratios.values()) < goal:
                     found.append(f"{name}: {mean(ratios.values()):.2f} of {goal:.3g}")
                 worst = min(ratios, key=ratios.get)
@@ -141,7 +150,7 @@ class Measured:
         """By how much the losses of each other side differ from those of PyTorch, or of ours if it is not there."""
         judge = next((r for r in self.results if r.side.peer == "torch" and r.same), self.ours)
         return {
-            side_title(self, result.side): max(
+            self.who(result): max(
                 abs(a - b) if len(values) == len(judge.same[label]) else math.inf
                 for label, values in result.same.items()
                 for a, b in zip(values, judge.same[label])
@@ -158,16 +167,7 @@ def mean(ratios) -> float:
 
 def title(row: Row, line: str) -> str:
     """The name of a line of the report: the row's, and the line's own where a row has several."""
-    threads = "1 thread" if row.threads == 1 else f"{row.threads} threads"
-    return f"{line if row.many else row.name}, {threads}"
-
-
-def side_title(measured: Measured, side: Side) -> str:
-    """Who the other side is; ourselves under other circumstances by these."""
-    if side.peer != "tinytensor":
-        return PEERS[side.peer].title if side.peer in PEERS else side.peer
-    threads = measured.row.threads if side.threads is None else side.threads
-    return "1 thread" if threads == 1 else f"{threads} threads"
+    return f"{line if row.many else row.name}, {on(row.threads)}"
 
 
 def with_threads(row: Row, threads: int) -> Row:
@@ -202,7 +202,7 @@ class Runner:
                         self._pass(row, result, path)
         for result in results:
             if result.failure is not None:
-                self._tell(f"{side_title(measured, result.side)}: {result.failure}")
+                self._tell(f"{measured.who(result)}: {result.failure}")
         return measured
 
     def peak(self, threads: int) -> float | None:
@@ -282,9 +282,8 @@ class Runner:
         options = self.options
         (options.out / "torch-compile").mkdir(exist_ok=True)
         with _locked(options.lock), _busy_loop(busy):
-            if patience and not busy:
-                wait_until_calm(CALM, options.patience)
-            job = job | {"began": time.monotonic()}
+            before = wait_until_calm(CALM, options.patience) if patience and not busy else None
+            job = job | {"before": before, "began": time.monotonic()}
             done = subprocess.run(
                 [sys.executable, "-m", f"{__package__}.worker", json.dumps(job)],
                 capture_output=True, text=True, cwd=ROOT, env=os.environ | environment, timeout=options.limit,

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from .measuring import Measured, side_title
+from .measuring import Measured
 
 COLOURS = {"tinytensor": "#2a78d6", "torch": "#eb6834", "torch.compile": "#1baf7a", "jax": "#4a3aa7"}
 
@@ -23,7 +23,7 @@ def draw(path: Path, rows: list[Measured]) -> None:
             if not result.figures:
                 continue
             peer = result.side.peer
-            name = peer if peer == "tinytensor" else side_title(measured, result.side)
+            name = measured.who(result)
             times = [result.median(label) * 1e6 for label in labels]
             style = {"color": COLOURS.get(peer, "#666666"), "linewidth": 2, "marker": "o", "markersize": 4}
             panel.plot([int(label) for label in labels], times, label=name, **style)

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from importlib.metadata import PackageNotFoundError, version
 
 from . import machine
-from .measuring import EQUAL, Measured, Options, Result, mean, side_title, title
+from .measuring import EQUAL, Measured, Options, Result, mean, title
 
 UNITS = {"ms": 1e3, "µs": 1e6, "s": 1.0, "MB": 1e-6}
 COLUMNS = ("torch", "torch.compile", "jax")
@@ -99,7 +99,7 @@ def comparison(measured: Measured, other: Result, line: str, peaks: dict[int, fl
     return [
         title(measured.row, line),
         amount(measured, measured.ours, line, peaks),
-        side_title(measured, other.side),
+        measured.who(other),
         amount(measured, other, line, peaks),
         f"{ratio(mean(found.values()))} ({least:.2f}–{most:.2f})",
         f"{ratio(found[worst])} at {worst.split(': ')[-1]}" if len(found) > 1 else "",
@@ -127,8 +127,8 @@ def curves_table(rows: Iterable[Measured]) -> list[str]:
     lines: list[str] = []
     for measured in rows:
         there = [r for r in measured.results if r.figures]
-        names = ["tinytensor" if r.side.peer == "tinytensor" else side_title(measured, r.side) for r in there]
-        lines += [row_of(f"µs a token, by {measured.row.axis}", *names), "|---" * (len(names) + 1) + "|"]
+        names = map(measured.who, there)
+        lines += [row_of(f"µs a token, by {measured.row.axis}", *names), "|---" * (len(there) + 1) + "|"]
         for label in measured.labels():
             lines.append(row_of(label, *(time(r, label, measured.row.unit, spread=False) for r in there)))
         lines.append("")

@@ -14,6 +14,11 @@ from dataclasses import dataclass
 MANY = 0  # as many threads as --threads says
 
 
+def on(threads: int) -> str:
+    """So many threads, in words."""
+    return "1 thread" if threads == 1 else f"{threads} threads"
+
+
 @dataclass(frozen=True)
 class Side:
     """Who does the work, and how; `goal` is the ratio to be reached against this side, for each line or for all."""
@@ -41,7 +46,7 @@ class Row:
     ours: Side = Side("tinytensor")
     unit: str = "ms"
     quick: bool = False  # measured with --quick too
-    limit: float | None = None  # no more than this, whatever the others take
+    limit: float | None = None  # seconds; no more than this, whatever the others take
     least: float | None = None  # no single figure of a line may have a smaller ratio
     axis: str | None = None  # of a plot: what the labels count
     many: bool = False  # has several lines, which have names of their own
@@ -52,7 +57,7 @@ class Row:
 
     @property
     def title(self) -> str:
-        return f"{self.name}, {'1 thread' if self.threads == 1 else f'{self.threads} threads'}"
+        return f"{self.name}, {on(self.threads)}"
 
 
 def decoder(config: str, batch: int, **changes) -> dict:
