@@ -49,7 +49,7 @@ class Compiled:
             return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
         key = (_structure((args, kwargs), tensors), state.grad, get_default_dtype())
-        if any([t.node is not None or t._meta or t.dtype.kind == "O" for t in tensors]):
+        if any(t.node is not None or t._meta or t.dtype.kind == "O" for t in tensors):
             return self.function(*args, **kwargs)  # part of a larger graph, or without numbers: nothing to replay
         with self.one_at_a_time:
             return self._run(key, tensors, args, kwargs)

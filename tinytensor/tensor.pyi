@@ -13,7 +13,8 @@ from contextlib import ContextDecorator
 from itertools import count, pairwise
 from typing import Any
 import numpy as np
-from tinytensor.launch import OBJECT, empty, launch, move, state
+from tinytensor.door import OBJECT, empty, launch, move, state
+from tinytensor.recording import Left
 float32: np.dtype
 float64: np.dtype
 int32: np.dtype
@@ -300,6 +301,9 @@ class Tensor:
     def grad(self, value: 'Tensor | None'):
         ...
 
+    def held_grad(self) -> 'Tensor | None':
+        ...
+
     @property
     def data(self) -> 'Tensor':
         ...
@@ -421,14 +425,6 @@ def _scatter_into_base(view: Tensor, value: Tensor) -> None:
 
 def _notice(tensor: Tensor) -> None:
     ...
-
-class Seen:
-
-    def __init__(self, tensor: Tensor):
-        ...
-
-    def state(self) -> tuple:
-        ...
 
 class no_grad(ContextDecorator):
     mode: Any
