@@ -76,12 +76,11 @@ def _lifted(kernel: Kernel) -> Callable:
 _lift = None
 
 
-def host(function: Callable, *args, undo: Callable | None = None) -> None:
+def host(function: Callable, *args, early: bool = False) -> None:
     """Run a Python function now and, if this run is being recorded, at every replay.
 
-    With `undo` a replay may run it before its first launch, so that the native program need not stop for it: it neither
-    reads nor writes what launches do, but for arrays of its own (the optimizer writes the learning rate so). Should the
-    replay then stop before the place where the function was called, `undo(*args)` takes its effect back.
+    `early` says that a replay may run it before its first launch: it neither reads nor writes what launches do, but for
+    arrays of its own. The optimizer writes the learning rate so. Then the native program need not stop for it.
     """
     if state.meta:
         return
@@ -91,7 +90,7 @@ def host(function: Callable, *args, undo: Callable | None = None) -> None:
     finally:
         state.recording = recording
     if recording is not None:
-        recording.host(function, args, undo)
+        recording.host(function, args, early)
 
 
 def check(flag: np.ndarray, tell: Callable[[np.ndarray], None]) -> None:

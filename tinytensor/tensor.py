@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 
 from tinytensor.door import OBJECT, empty, launch, move, state
-from tinytensor.recording import Left
 
 float32, float64 = np.dtype("float32"), np.dtype("float64")
 int32, int64 = np.dtype("int32"), np.dtype("int64")
@@ -140,7 +139,7 @@ class Tensor:
     def grad(self) -> "Tensor | None":
         """The gradient that `backward()` has accumulated here."""
         _notice(self)
-        return self.held_grad()
+        return self._grad
 
     @grad.setter
     def grad(self, value: "Tensor | None"):
@@ -148,12 +147,6 @@ class Tensor:
         if value is not None and value.shape != self.shape:
             raise ValueError(f"grad: a gradient of shape {value.shape} does not fit a tensor of shape {self.shape}")
         self._grad = value
-
-    def held_grad(self) -> "Tensor | None":
-        """The gradient, as a tensor; where a replay has left it in its own memory, it is copied from there now."""
-        if self._grad.__class__ is Left:
-            self._grad = Tensor(self._grad.array.copy())
-        return self._grad
 
     @property
     def data(self) -> "Tensor":
@@ -325,7 +318,7 @@ class Tensor:
         result = self.__class__.__new__(self.__class__)
         Tensor.__init__(result, self._data if self._meta else self._data.copy(), self.requires_grad)
         if self._grad is not None:
-            result._grad = Tensor(self.held_grad()._data.copy())
+            result._grad = Tensor(self._grad._data.copy())
         memo[id(self)] = result
         return result
 
@@ -446,8 +439,33 @@ def _scatter_into_base(view: Tensor, value: Tensor) -> None:
 
 def _notice(tensor: Tensor) -> None:
     """Tell the recording, if there is one, that this tensor was used (its gradient may be a condition)."""
-    if state.recording is not None:
-        state.recording.notice(tensor)
+    recording = state.recording
+    if recording is not None and id(tensor) not in recording.seen and not recording.owns(tensor._data):
+        recording.seen[id(tensor)] = Seen(tensor)
+
+
+class Seen:
+    """A tensor from outside a recording, as it was before its first use there.
+
+    A gradient that it had is an input of the step: the recording works on a buffer of its own in its place.
+    """
+
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor
+        self.data = tensor._data
+        self.version = tensor._version.count
+        self.grad = tensor._grad
+        self.condition = self.state()
+        self.stand_in = None
+        if self.grad is not None:
+            self.stand_in = tensor._grad = Tensor(self.grad._data.copy())
+
+    def state(self) -> tuple:
+        """What decides which launches are made: the memory, and what backward() will find."""
+        tensor = self.tensor
+        hooks = () if tensor._hooks is None else tuple(tensor._hooks)
+        grad = None if tensor._grad is None else tensor._grad._data.dtype.char  # dtype("float64") == None is True
+        return tensor._data is self.data, tensor.requires_grad, grad, hooks
 
 
 # ---------------------------------------------------------------------------------------- modes of this thread

@@ -13,8 +13,7 @@ from contextlib import ContextDecorator
 from itertools import count, pairwise
 from typing import Any
 import numpy as np
-from tinytensor.door import OBJECT, empty, launch, move, state
-from tinytensor.recording import Left
+from tinytensor.launch import OBJECT, empty, launch, move, state
 float32: np.dtype
 float64: np.dtype
 int32: np.dtype
@@ -301,9 +300,6 @@ class Tensor:
     def grad(self, value: 'Tensor | None'):
         ...
 
-    def held_grad(self) -> 'Tensor | None':
-        ...
-
     @property
     def data(self) -> 'Tensor':
         ...
@@ -425,6 +421,14 @@ def _scatter_into_base(view: Tensor, value: Tensor) -> None:
 
 def _notice(tensor: Tensor) -> None:
     ...
+
+class Seen:
+
+    def __init__(self, tensor: Tensor):
+        ...
+
+    def state(self) -> tuple:
+        ...
 
 class no_grad(ContextDecorator):
     mode: Any

@@ -19,6 +19,13 @@ def random(rng, shape, dtype):
     return (10 * rng.standard_normal(shape)).astype(dtype)
 
 
+def read(kernel, x, index, y):
+    """Run take or gather; what they say of the index."""
+    bad = np.zeros(2, np.int64)
+    kernel(x, index, y, bad)
+    return bad.tolist()
+
+
 @pytest.mark.parametrize("dtype", [*DTYPES, np.bool_])
 def test_take(dtype):
     rng = np.random.default_rng(0)
@@ -26,9 +33,9 @@ def test_take(dtype):
         for rows in (0, 1, 50):
             x, index = random(rng, (5, size), dtype), rng.integers(0, 5, rows)
             y = np.full((rows, size), 7, dtype)
-            kernels.take(x, index, y)
+            assert read(kernels.take, x, index, y) == [0, 0]
             assert (y == x[index]).all()
-    kernels.take(np.zeros((0, 3), dtype), np.zeros(0, np.int64), np.zeros((0, 3), dtype))
+    assert read(kernels.take, np.zeros((0, 3), dtype), np.zeros(0, np.int64), np.zeros((0, 3), dtype)) == [0, 0]
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -61,7 +68,7 @@ def test_gather_and_its_backward(dtype):
         for outer, m, inner in ((1, 1, 1), (2, 5, 1), (3, 2, 7), (2, 0, 3), (0, 2, 3), (2, 3, 0)):
             x, index = random(rng, (outer, n, inner), dtype), rng.integers(0, n, (outer, m, inner))
             y = np.full(index.shape, 7, dtype)
-            kernels.gather(x, index, y)
+            assert read(kernels.gather, x, index, y) == [0, 0]
             assert (y == np.take_along_axis(x, index, 1)).all()
 
             g, dx = random(rng, index.shape, dtype), np.full(x.shape, 7, dtype)
@@ -70,6 +77,34 @@ def test_gather_and_its_backward(dtype):
             for o, j, i in np.ndindex(index.shape):
                 expected[o, index[o, j, i], i] += g[o, j, i]
             assert (dx == expected).all()
+
+
+@pytest.mark.parametrize("wrong", [-1, 3, 2**62, -(2**62)])
+def test_an_index_out_of_range(wrong):
+    """It is told, and nothing is read or written at it: what would have been read is 0, what it brings is dropped."""
+    index = np.array([1, wrong, 2])
+    x, y, dx = np.arange(1.0, 7).reshape(3, 2), np.full((3, 2), 7.0), np.full((3, 2), 7.0)
+    assert read(kernels.take, x, index, y) == [1, wrong]
+    np.testing.assert_array_equal(y, [x[1], [0, 0], x[2]])
+    kernels.scatter_add(x, index, dx)
+    np.testing.assert_array_equal(dx, [[0, 0], x[0], x[2]])
+
+    index, y, dx = index.reshape(1, 3, 1), np.full((1, 3, 1), 7.0), np.full((1, 3, 1), 7.0)
+    assert read(kernels.gather, x[:, :1].copy().reshape(1, 3, 1), index, y) == [1, wrong]
+    assert y.reshape(-1).tolist() == [3, 0, 5]
+    kernels.gather_backward(y + 1, index, dx)
+    assert dx.reshape(-1).tolist() == [0, 4, 6]
+
+
+def test_a_large_scatter_is_cut_into_tasks():
+    rng = np.random.default_rng(5)
+    rows = 50 if config.DISABLE_JIT else 5000
+    g, index, dx = rng.standard_normal((rows, 64)), rng.integers(-1, 71, rows), np.full((70, 64), 7.0)
+    assert config.DISABLE_JIT or kernels.scatter_add.tasks(g, index, dx) > 1
+    kernels.scatter_add(g, index, dx)
+    expected, inside = np.zeros_like(dx), (index >= 0) & (index < 70)
+    np.add.at(expected, index[inside], g[inside])
+    np.testing.assert_array_equal(dx, expected)
 
 
 def argsort(x, descending):

@@ -1,11 +1,11 @@
 """Cross-entropy against NumPy in float64, finite differences, and PyTorch 2.13 for NaN and infinities."""
 
-import numba
 import numpy as np
 import pytest
 from numba import config
 
 from tinytensor.kernels import loss
+from tinytensor.kernels.driver import get_num_threads, set_num_threads
 
 # without the compiler NumPy warns of the infinities and NaNs that are asked for here
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -17,7 +17,9 @@ INF, NAN = np.inf, np.nan
 
 def forward(x, target, smoothing=0.0, ignore_index=-100):
     losses, lse = np.full(len(x), 7, x.dtype), np.full(len(x), 7, x.dtype)
-    loss.cross_entropy(x, np.asarray(target, np.int64), ignore_index, x.dtype.type(smoothing), losses, lse)
+    target, bad = np.asarray(target, np.int64), np.zeros(2, np.int64)
+    loss.cross_entropy(x, target, ignore_index, x.dtype.type(smoothing), losses, lse, bad)
+    assert (bad == 0).all()
     return losses, lse
 
 
@@ -92,6 +94,20 @@ def test_ignored_rows(dtype, ignore_index):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("wrong", [-1, 3, 2**62, -(2**62)])
+def test_a_target_that_is_no_class(dtype, wrong):
+    """It is told, and nothing is read or written at it: its row counts as an ignored one."""
+    x, target, bad = np.ones((3, 3), dtype), np.array([0, wrong, 2]), np.zeros(2, np.int64)
+    losses, lse = np.full(3, 7, dtype), np.full(3, 7, dtype)
+    loss.cross_entropy(x, target, -100, dtype(0), losses, lse, bad)
+    assert bad.tolist() == [1, wrong]
+    close(losses, np.log(3) * np.array([1, 0, 1]), dtype)
+    dx = backward(np.ones(3, dtype), x, target, lse)
+    assert (dx[1] == 0).all()
+    close(dx[[0, 2]], np.full((2, 3), 1 / 3) - np.eye(3)[[0, 2]], dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_nan_and_inf(dtype):
     """Expected: what PyTorch gives for target 0."""
     third = 0.1 / 3
@@ -131,12 +147,12 @@ def test_empty(dtype):
 @pytest.mark.skipif(config.DISABLE_JIT or config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
 def test_thread_count_changes_no_bit():
     rng = np.random.default_rng(2)
-    x, g = rng.standard_normal((333, 77)).astype(np.float32), rng.standard_normal(333).astype(np.float32)
-    target = rng.integers(0, 77, 333)
-    before, results = numba.get_num_threads(), []
+    x, g = rng.standard_normal((3333, 77)).astype(np.float32), rng.standard_normal(3333).astype(np.float32)
+    target = rng.integers(0, 77, 3333)
+    before, results = get_num_threads(), []
     for threads in (1, 2):
-        numba.set_num_threads(threads)
+        set_num_threads(threads)
         losses, lse = forward(x, target, 0.1)
         results.append([a.tobytes() for a in (losses, lse, backward(g, x, target, lse, 0.1))])
-    numba.set_num_threads(before)
+    set_num_threads(before)
     assert results[0] == results[1]

@@ -1,11 +1,11 @@
 """Softmax kernels against NumPy in float64, finite differences, and PyTorch 2.13 for NaN and infinities."""
 
-import numba
 import numpy as np
 import pytest
 from numba import config
 
 from tinytensor.kernels import softmax
+from tinytensor.kernels.driver import get_num_threads, set_num_threads
 
 # without the compiler NumPy warns of the infinities and NaNs that are asked for here
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -117,12 +117,12 @@ def test_empty(dtype, shape):
 def test_thread_count_changes_no_bit():
     rng = np.random.default_rng(2)
     x, g = (rng.standard_normal((101, 77)).astype(np.float32) for _ in range(2))
-    before, results = numba.get_num_threads(), []
+    before, results = get_num_threads(), []
     for threads in (1, 2):
-        numba.set_num_threads(threads)
+        set_num_threads(threads)
         y, z = run(softmax.softmax, x), run(softmax.log_softmax, x)
         results.append(
             [a.tobytes() for a in (y, z, run(softmax.softmax_backward, g, y), run(softmax.log_softmax_backward, g, z))]
         )
-    numba.set_num_threads(before)
+    set_num_threads(before)
     assert results[0] == results[1]

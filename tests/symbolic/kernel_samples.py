@@ -9,7 +9,7 @@ proved equal. The walk over all kernels, the compiled builds and the planted mis
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
-from itertools import permutations
+from itertools import pairwise, permutations
 from unittest.mock import patch
 
 import numpy as np
@@ -277,32 +277,53 @@ add(
 # ---------------------------------------------------------------------------------------- indexing, sorting
 
 TOKENS = index(2, 0, 2, 1)  # one of them twice
-add("take", lambda x, i, y: {"y": x[i]}, (sym("x", 4, 2), TOKENS, blank(4, 2)))
+BEYOND = (
+    index(2, 4, 0, 1),
+    index(2, -1, 0, 1),
+)  # one number is none of the 4 rows': what it reads is 0, and it adds nothing
+FINE = index(0, 0)
+
+
+def read_at(x, index, axis):
+    """x at the index along an axis, 0 where the index is out of range, and what is said about that."""
+    wrong = (index < 0) | (index >= x.shape[axis])
+    inside = np.where(wrong, 0, index)
+    y = np.take_along_axis(x, inside, axis) if x.ndim == index.ndim else x[inside]
+    bad = [1, index[wrong][0]] if wrong.any() else [0, 0]
+    return {"y": np.where(wrong.reshape(wrong.shape + (1,) * (y.ndim - wrong.ndim)), Symbolic(0), y), "bad": bad}
+
+
+def taken(x, index, y, bad):
+    return read_at(x, index, 0)
 
 
 def scattered(g, index, dx):
     expected = np.full(dx.shape, Symbolic(0))
-    np.add.at(expected, index, g)
+    inside = (index >= 0) & (index < len(dx))
+    np.add.at(expected, index[inside], g[inside])
     return {"dx": expected}
 
 
-add("scatter_add", scattered, (sym("g", 4, 2), TOKENS, blank(4, 2)))
+for tokens in (TOKENS, *BEYOND):
+    add("take", taken, (sym("x", 4, 2), tokens, blank(4, 2), FINE))
+    add("scatter_add", scattered, (sym("g", 4, 2), tokens, blank(4, 2)))
 PLACES = index([[0, 2], [1, 2], [0, 0], [1, 2]]).reshape(1, 4, 2)
 
 
-def gathered(x, index, y):
-    return {"y": np.take_along_axis(x, index, 1)}
-
-
-add("gather", gathered, (sym("x", 1, 3, 2), PLACES, blank(1, 4, 2)))
+def gathered(x, index, y, bad):
+    return read_at(x, index, 1)
 
 
 def gathered_back(g, index, dx):
     x = sym("x", *dx.shape)
-    return {"dx": derivative(np.take_along_axis(x, index, 1), g, x)}
+    return {"dx": derivative(gathered(x, index, None, None)["y"], g, x)}
 
 
-add("gather_backward", gathered_back, (sym("g", 1, 4, 2), PLACES, blank(1, 3, 2)))
+for wrong in (2, 3, -1):
+    places = PLACES.copy()
+    places[0, 1, 1] = wrong
+    add("gather", gathered, (sym("x", 1, 3, 2), places, blank(1, 4, 2), FINE))
+    add("gather_backward", gathered_back, (sym("g", 1, 4, 2), places, blank(1, 3, 2)))
 SORTED = sym("x", 2, 5, witness=[[3, 1, 2, 5, 4], [1, 2, -3, 0, -1]])
 SORTED[0, 3] = SORTED[0, 0]  # equal elements keep their order
 
@@ -331,18 +352,21 @@ def log_softmax(x):
     return x - np.log(total(np.exp(x)))
 
 
+PAIRS = {"BYTES": 16}  # registers of two numbers, so that three of them are a register and a rest
 for n in (1, 3):
     a, b = sym("x", 2, n), sym("g", 2, n)
-    add("softmax", lambda x, y: {"y": softmax(x)}, (a, blank(2, n)))
-    add("log_softmax", lambda x, y: {"y": log_softmax(x)}, (a, blank(2, n)))
+    add("softmax", lambda x, y: {"y": softmax(x)}, (a, blank(2, n)), constants=PAIRS)
+    add("log_softmax", lambda x, y: {"y": log_softmax(x)}, (a, blank(2, n)), constants=PAIRS)
     back = lambda g, y, dx, a=a: {"dx": derivative(y, g, a)}  # noqa: E731
-    add("softmax_backward", back, (b, softmax(a), blank(2, n)))
-    add("log_softmax_backward", back, (b, log_softmax(a), blank(2, n)))
+    add("softmax_backward", back, (b, softmax(a), blank(2, n)), constants=PAIRS)
+    add("log_softmax_backward", back, (b, log_softmax(a), blank(2, n)), constants=PAIRS)
 for order in permutations((-1, 0, 1)):  # every path of the row's maximum
-    add("softmax", lambda x, y: {"y": softmax(x)}, (sym("x", 1, 3, witness=[order]), blank(1, 3)))
-add("softmax", lambda x, y: {"y": softmax(x)}, (sym("x", 1, 6), blank(1, 6)))  # four chains and a rest
+    call = (sym("x", 1, 3, witness=[order]), blank(1, 3))
+    add("softmax", lambda x, y: {"y": softmax(x)}, call, constants=PAIRS)
+add("softmax", lambda x, y: {"y": softmax(x)}, (sym("x", 1, 3), blank(1, 3)))  # a rest of the machine's own registers
 
 TARGETS, IGNORED = index(2, -100, 0), -100
+UNKNOWN = index(2, 3, 0), index(2, -1, 0)  # one target is none of the 3 classes: its row counts as ignored
 SMOOTHING = sym("s", witness=Fraction(1, 10))
 
 
@@ -350,9 +374,11 @@ def cross_entropy(x, target, ignore_index, smoothing, *_):
     """-sum_v p_v log softmax(x)_v with p = (1 - s) [v = target] + s / V; eq. 13 of document 003."""
     onehot = np.arange(x.shape[1]) == target[:, None]
     p = np.where(onehot, 1 - smoothing, 0) + smoothing / Symbolic(x.shape[1])
-    kept = target != ignore_index
+    wrong = (target != ignore_index) & ((target < 0) | (target >= x.shape[1]))
+    kept = (target != ignore_index) & ~wrong
     losses = np.where(kept, -(p * log_softmax(x)).sum(1), Symbolic(0))
-    return {"losses": losses, "lse": np.where(kept, np.log(np.exp(x).sum(1)), Symbolic(0))}
+    bad = [1, target[wrong][0]] if wrong.any() else [0, 0]
+    return {"losses": losses, "lse": np.where(kept, np.log(np.exp(x).sum(1)), Symbolic(0)), "bad": bad}
 
 
 def cross_entropy_back(g, x, target, lse, ignore_index, smoothing, dx):
@@ -360,15 +386,13 @@ def cross_entropy_back(g, x, target, lse, ignore_index, smoothing, dx):
 
 
 LOGITS = sym("x", 3, 3)
-for smoothing in (Symbolic(0), SMOOTHING):
-    settings = TARGETS, IGNORED, smoothing
-    add("cross_entropy", cross_entropy, (LOGITS, *settings, blank(3), blank(3)))
+CASES = [(TARGETS, IGNORED, Symbolic(0)), *((t, IGNORED, SMOOTHING) for t in (TARGETS, *UNKNOWN))]
+CASES += [(index(2, 1, 0), 1, SMOOTHING)]  # the ignored index may be a class, too
+for settings in CASES:
+    add("cross_entropy", cross_entropy, (LOGITS, *settings, blank(3), blank(3), FINE), constants=PAIRS)
     lse = cross_entropy(LOGITS, *settings)["lse"]
-    add(
-        "cross_entropy_backward",
-        cross_entropy_back,
-        (sym("g", 3), LOGITS, TARGETS, lse, IGNORED, smoothing, blank(3, 3)),
-    )
+    call = (sym("g", 3), LOGITS, settings[0], lse, *settings[1:], blank(3, 3))
+    add("cross_entropy_backward", cross_entropy_back, call, constants=PAIRS)
 
 # ------------------------------------------------------------------------------------------------------ norms
 
@@ -395,29 +419,42 @@ def rms_norm(x, weight, eps, *_):
     return {"y": y * weight if weight.size else y, "rstd": rstd}
 
 
-def layer_norm_back(g, x, weight, mean, rstd, *_):
-    bias = sym("b", *weight.shape)
-    y = layer_norm(x, weight, bias, EPS)["y"]
-    return {"dx": derivative(y, g, x), "dweight": derivative(y, g, weight), "dbias": derivative(y, g, bias)}
+def parts(y, g, p, blocks):
+    """The derivative by p (D,), each block of rows for itself."""
+    ends = [len(y) * block // blocks for block in range(blocks + 1)]
+    return [derivative(y[i:j], g[i:j], p) for i, j in pairwise(ends)]
 
 
-def rms_norm_back(g, x, weight, rstd, *_):
+def layer_norm_back(g, x, weight, mean, rstd, dx, partial):
+    _, blocks, size = partial.shape
+    y = layer_norm(x, weight, NONE, EPS)["y"]
+    w, b = sym("u", size), sym("b", size)  # what the parts are derivatives by, whatever the weight is in dx
+    h = layer_norm(x, w, b, EPS)["y"] if size else None
+    sums = [parts(h, g, w, blocks), parts(h, g, b, blocks)] if size else np.empty((2, blocks, 0))
+    return {"dx": derivative(y, g, x), "partial": sums}
+
+
+def rms_norm_back(g, x, weight, rstd, dx, partial):
+    _, blocks, size = partial.shape
     y = rms_norm(x, weight, EPS)["y"]
-    return {"dx": derivative(y, g, x), "dweight": derivative(y, g, weight)}
+    w = sym("u", size)
+    sums = [parts(rms_norm(x, w, EPS)["y"], g, w, blocks)] if size else np.empty((1, blocks, 0))
+    return {"dx": derivative(y, g, x), "partial": sums}
 
 
 R, D = 3, 3  # with D = 2 and no eps, a normed row is (1, -1) whatever x is
 N, NG = sym("x", R, D), sym("g", R, D)
 for W, B in ((sym("w", D), sym("b", D)), (NONE, NONE)):
-    add("layer_norm", layer_norm, (N, W, B, EPS, blank(R, D), blank(R), blank(R)))
-    add("rms_norm", rms_norm, (N, W, EPS, blank(R, D), blank(R)))
-    dW = blank(*W.shape)
-    for blocks in (1, 2):
-        statistics = normed(N, EPS)[1:]
-        outputs = blank(R, D), dW, blank(*W.shape), blank(blocks, 2, D)
-        add("layer_norm_backward", layer_norm_back, (NG, N, W, *statistics, *outputs))
-        rstd = normed(N, EPS, centre=False)[2]
-        add("rms_norm_backward", rms_norm_back, (NG, N, W, rstd, blank(R, D), dW, blank(blocks, D)))
+    add("layer_norm", layer_norm, (N, W, B, EPS, blank(R, D), blank(R), blank(R)), constants=PAIRS)
+    add("rms_norm", rms_norm, (N, W, EPS, blank(R, D), blank(R)), constants=PAIRS)
+    mean, rstd = normed(N, EPS)[1:]
+    for blocks, size in ((1, D), (2, D), (2, 0)):
+        outputs = blank(R, D), blank(2, blocks, size)
+        add("layer_norm_backward", layer_norm_back, (NG, N, W, mean, rstd, *outputs), constants=PAIRS)
+    rstd = normed(N, EPS, centre=False)[2]
+    for blocks, size in ((1, D), (2, D), (2, 0)):
+        outputs = blank(R, D), blank(1, blocks, size)
+        add("rms_norm_backward", rms_norm_back, (NG, N, W, rstd, *outputs), constants=PAIRS)
 
 # --------------------------------------------------------------------------------------------- matrix products
 
@@ -539,6 +576,9 @@ def adam(p, g, m, v, scale, hyper):
 
 for decoupled, maximize, scale in ((0, 0, NONE), (1, 0, sym("f", 1)), (1, 1, sym("f", 3)), (0, 1, NONE)):
     call = (P, PG, MOMENT, SQUARE, scale, hyper(LR, B1, B2, EPSILON, DECAY, decoupled, 2, maximize))
-    add("adam", adam, call, constants={"BLOCK": 2})
-add("sumsq", lambda x, y, s: {"y": [(x * x).sum()]}, (sym("x", 5), blank(1), blank(3)), constants={"BLOCK": 2})
-add("isfinite_all", lambda x, y: {"y": [True]}, (sym("x", 3), blank(1, dtype=bool)))
+    add("adam", adam, call)
+add(
+    "sumsq",
+    lambda x, parts: {"parts": [x[0] ** 2, x[1] ** 2 + x[2] ** 2, x[3] ** 2 + x[4] ** 2]},
+    (sym("x", 5), blank(3)),
+)

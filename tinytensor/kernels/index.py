@@ -1,53 +1,82 @@
-"""Reading and adding at positions given by an index; sorting; drawing from weights. Indices are int64 and in range."""
+"""Reading and adding at positions given by an index; sorting; drawing from weights.
+
+An index is int64. A number in it that is out of range is never used as a place to read or write: it is passed over, and
+what would have been read is 0. Where an index enters (take, gather), `bad` says so: int64 (2,), at first 0, of which
+bad[0] becomes 1 and bad[1] one of the wrong numbers. The kernels of the gradients get an index that has passed there.
+"""
 
 import numpy as np
 
-from tinytensor.kernels.kernel import EXACT_ORDER, helper, kernel
+from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
 
 
-@kernel()
-def take(x, index, y, task, tasks):
+@kernel(tasks=lambda x, index, y, bad: cut(y.size // 8 + 2 * index.size, index.size))
+def take(x, index, y, bad, task, tasks):
     """y[r, d] = x[index[r], d]: rows of x (V, D) to y (R, D)."""
-    for r in range(index.size):
-        source, row = x[index[r]], y[r]
-        for d in range(x.shape[1]):
-            row[d] = source[d]
+    size = x.shape[1]
+    start, stop = share(index.size, task, tasks)
+    for r in range(start, stop):
+        v, row = index[r], y[r]
+        if 0 <= v < x.shape[0]:
+            source = x[v]
+            for d in range(size):
+                row[d] = source[d]
+        else:
+            bad[0] = 1
+            bad[1] = v
+            for d in range(size):
+                row[d] = y.dtype.type(0)
 
 
-@kernel(fastmath=EXACT_ORDER)
+@kernel(tasks=lambda g, index, dx: cut((g.size + dx.size) // 8, dx.shape[0]), fastmath=EXACT_ORDER)
 def scatter_add(g, index, dx, task, tasks):
-    """dx[v, d] = sum over the r with index[r] = v of g[r, d], in the order of r; the backward of take."""
+    """dx[v, d] = sum over the r with index[r] = v of g[r, d], in the order of r; the backward of take.
+
+    Each task looks through the whole index for its own rows of dx.
+    """
     size = dx.shape[1]
-    everything = dx.reshape(dx.size)
-    for k in range(dx.size):
-        everything[k] = dx.dtype.type(0)
-    for r in range(index.size):
-        row, target = g[r], dx[index[r]]
+    start, stop = share(dx.shape[0], task, tasks)
+    for v in range(start, stop):
+        target = dx[v]
         for d in range(size):
-            target[d] += row[d]
+            target[d] = dx.dtype.type(0)
+    for r in range(index.size):
+        if start <= index[r] < stop:
+            row, target = g[r], dx[index[r]]
+            for d in range(size):
+                target[d] += row[d]
 
 
-@kernel()
-def gather(x, index, y, task, tasks):
+@kernel(tasks=lambda x, index, y, bad: cut(2 * index.size, index.shape[0]))
+def gather(x, index, y, bad, task, tasks):
     """y[o, j, i] = x[o, index[o, j, i], i]: x (outer, n, inner), index and y (outer, m, inner)."""
     outer, m, inner = index.shape
-    for o in range(outer):
+    start, stop = share(outer, task, tasks)
+    for o in range(start, stop):
         for j in range(m):
             for i in range(inner):
-                y[o, j, i] = x[o, index[o, j, i], i]
+                k = index[o, j, i]
+                if 0 <= k < x.shape[1]:
+                    y[o, j, i] = x[o, k, i]
+                else:
+                    bad[0] = 1
+                    bad[1] = k
+                    y[o, j, i] = y.dtype.type(0)
 
 
-@kernel(fastmath=EXACT_ORDER)
+@kernel(tasks=lambda g, index, dx: cut(2 * g.size + dx.size // 8, dx.shape[0]), fastmath=EXACT_ORDER)
 def gather_backward(g, index, dx, task, tasks):
     """dx[o, k, i] = sum over the j with index[o, j, i] = k of g[o, j, i], in the order of j."""
     outer, m, inner = index.shape
-    everything = dx.reshape(dx.size)
-    for k in range(dx.size):
-        everything[k] = dx.dtype.type(0)
-    for o in range(outer):
+    start, stop = share(outer, task, tasks)
+    for o in range(start, stop):
+        for k in range(dx.shape[1]):
+            for i in range(inner):
+                dx[o, k, i] = dx.dtype.type(0)
         for j in range(m):
             for i in range(inner):
-                dx[o, index[o, j, i], i] += g[o, j, i]
+                if 0 <= index[o, j, i] < dx.shape[1]:
+                    dx[o, index[o, j, i], i] += g[o, j, i]
 
 
 @helper
@@ -72,34 +101,37 @@ def merge(row, descending, start, middle, stop, source, target):
             left += 1
 
 
-@kernel()
+@kernel(tasks=lambda x, *_: cut(40 * x.size, x.shape[0]))
 def argsort(x, descending, y, scratch, task, tasks):
     """y[r] = the positions that sort row r of x (R, n); equal elements keep their order; NaN is the largest.
 
     y and scratch are int64 (R, n). A merge sort: runs of 1, 2, 4 ... are merged from one array into the other.
     """
     n = x.shape[1]
-    for r in range(x.shape[0]):
+    start, stop = share(x.shape[0], task, tasks)
+    for r in range(start, stop):
         row, source, target = x[r], y[r], scratch[r]
         for j in range(n):
             source[j] = j
         width = 1
         while width < n:
-            for start in range(0, n, 2 * width):
-                merge(row, descending, start, min(start + width, n), min(start + 2 * width, n), source, target)
+            for j in range(0, n, 2 * width):
+                merge(row, descending, j, min(j + width, n), min(j + 2 * width, n), source, target)
             for j in range(n):
                 source[j] = target[j]
             width *= 2
 
 
-@kernel(fastmath=EXACT_ORDER)  # both sums must see the same order
+# exact order, for both sums must see the same one
+@kernel(tasks=lambda p, *_: cut(3 * p.size, p.shape[0]), fastmath=EXACT_ORDER)
 def sample_rows(p, u, y, task, tasks):
     """y[r] = the first j with p[r, 0] + ... + p[r, j] > u[r] sum_k p[r, k]: weights p (R, n) >= 0, u (R,) in [0, 1).
 
     An element of weight 0 is never drawn; -1 where all weights are 0.
     """
     n = p.shape[1]
-    for r in range(p.shape[0]):
+    start, stop = share(p.shape[0], task, tasks)
+    for r in range(start, stop):
         total = p.dtype.type(0)
         for j in range(n):
             total += p[r, j]

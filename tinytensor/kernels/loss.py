@@ -1,56 +1,76 @@
-"""Cross-entropy of rows of logits (R, V) against class indices, document 003 eq. 14 to 16."""
+"""Cross-entropy of rows of logits (R, V) against class indices, document 003 eq. 14 to 16.
+
+A target that is no class is never used as a place to read or write: its row counts as one that is ignored, and `bad`
+says so. `bad` is int64 (2,), at first 0: bad[0] becomes 1, and bad[1] one of the wrong targets.
+"""
 
 import numpy as np
 
-from tinytensor.kernels.fastmath import exp
-from tinytensor.kernels.kernel import kernel
-from tinytensor.kernels.softmax import log_share, row_max
+from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.kernels.softmax import log_share, row_max, sum_of_exps
+from tinytensor.kernels.vectors import exp, fill, first, lanes, largest, load_first, mul, store_first, sub, total, zero
 
 
-@kernel()
-def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, task, tasks):
+@kernel(tasks=lambda x, *_: cut(x.size // 2, x.shape[0]), fastmath=EXACT_ORDER)
+def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, task, tasks):
     """losses_r = lse_r - (1 - s) x_r,target_r - s sum_v x_rv / V with lse_r = log sum_v exp(x_rv), s = label_smoothing.
 
     0 (and lse 0) where target_r = ignore_index; all other targets must lie in [0, V). lse is kept for backward.
     """
     rows, size = x.shape
-    zero, one, count = x.dtype.type(0), x.dtype.type(1), x.dtype.type(size)
-    for r in range(rows):
+    width = lanes(x)
+    rest = size % width
+    nothing, one, count = x.dtype.type(0), x.dtype.type(1), x.dtype.type(size)
+    start, stop = share(rows, task, tasks)
+    for r in range(start, stop):
         t = target[r]
-        losses[r] = zero
-        lse[r] = zero
-        if t != ignore_index:
-            a = x[r]
-            m = row_max(a)
-            total = zero
-            for v in range(size):
-                total += exp(a[v] - m)
-            log_total = np.log(total)
-            lse[r] = m + log_total
-            nll = -log_share(a[t], m, log_total)
-            if label_smoothing == zero:  # 0 times an infinite logit would be NaN
+        losses[r] = nothing
+        lse[r] = nothing
+        if t != ignore_index and not 0 <= t < size:
+            bad[0] = 1
+            bad[1] = t
+        elif t != ignore_index:
+            m = row_max(x, r)
+            peak = largest(m)
+            log_total = np.log(sum_of_exps(x, r, m))
+            lse[r] = peak + log_total
+            nll = log_total - (x[r, t] - peak)
+            if label_smoothing == nothing:  # 0 times an infinite logit would be NaN
                 losses[r] = nll
             else:
-                all_nll = zero
-                for v in range(size):
-                    all_nll -= log_share(a[v], m, log_total)
-                losses[r] = (one - label_smoothing) * nll + label_smoothing * (all_nll / count)
+                s, shift = zero(x), fill(x, log_total)
+                for v in range(0, size - rest, width):
+                    s = sub(s, log_share(width, x, r, v, m, shift))
+                if rest:
+                    s = sub(s, first(rest, log_share(rest, x, r, size - rest, m, shift), zero(x)))
+                losses[r] = (one - label_smoothing) * nll + label_smoothing * (total(s) / count)
 
 
-@kernel()
+@helper
+def loss_slope(count, x, r, v, scale, shift, each, dx):
+    """dx_rv = scale (exp(x_rv - shift) - each)."""
+    p = exp(first(count, sub(load_first(count, x, r, v), shift), zero(x)))
+    store_first(count, mul(scale, sub(p, each)), dx, r, v)
+
+
+@kernel(tasks=lambda g, x, *_: cut(x.size // 3, x.shape[0]))
 def cross_entropy_backward(g, x, target, lse, ignore_index, label_smoothing, dx, task, tasks):
     """dx_rv = g_r (exp(x_rv - lse_r) - (1 - s) [v = target_r] - s / V); 0 where target_r = ignore_index."""
     rows, size = x.shape
-    zero, one = x.dtype.type(0), x.dtype.type(1)
-    each = label_smoothing / x.dtype.type(size) if size > 0 else zero
-    for r in range(rows):
+    width = lanes(x)
+    rest = size % width
+    nothing, one = x.dtype.type(0), x.dtype.type(1)
+    each = label_smoothing / x.dtype.type(size) if size > 0 else nothing
+    start, stop = share(rows, task, tasks)
+    for r in range(start, stop):
         t = target[r]
-        a, d = x[r], dx[r]
-        if t == ignore_index:
-            for v in range(size):
-                d[v] = zero
+        if t != ignore_index and 0 <= t < size:
+            scale, shift, level = fill(x, g[r]), fill(x, lse[r]), fill(x, each)
+            for v in range(0, size - rest, width):
+                loss_slope(width, x, r, v, scale, shift, level, dx)
+            if rest:
+                loss_slope(rest, x, r, size - rest, scale, shift, level, dx)
+            dx[r, t] -= g[r] * (one - label_smoothing)
         else:
-            scale, shift = g[r], lse[r]
             for v in range(size):
-                d[v] = scale * (exp(a[v] - shift) - each)
-            d[t] -= scale * (one - label_smoothing)
+                dx[r, v] = nothing

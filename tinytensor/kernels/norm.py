@@ -1,143 +1,220 @@
 """Layer norm and RMS norm over the rows of x (R, D).
 
-The gradients of weight and bias are sums over all rows. Each of a fixed number of blocks of rows sums its own
-part in `scratch`, and the parts are added in order: the result does not depend on the number of threads.
+A pass over a row takes a register at a time, and then the elements that are left (see softmax.py).
+
+The gradients of weight and bias are sums over all rows. Each of a number of blocks of rows, which the shape of x alone
+says, adds up its own part in `partial`; a second launch (reduce_sum) adds the parts in order. So no bit of the result
+depends on the number of threads.
 """
 
 import numpy as np
 
-from tinytensor.kernels.kernel import kernel
+from tinytensor.kernels.kernel import cut, helper, kernel, share
+from tinytensor.kernels.vectors import add, fill, first, fma, lanes, load_first, mul, store_first, sub, total, zero
 
 
-@kernel()
+@helper
+def centred(count, x, r, d, mu):
+    """x_rd - mu_r; 0 past the end."""
+    return first(count, sub(load_first(count, x, r, d), mu), zero(x))
+
+
+@helper
+def weighted(count, v, weight, d):
+    """w_d v, or v if there is no weight."""
+    if weight.size > 0:
+        v = mul(v, load_first(count, weight, d))
+    return v
+
+
+@helper
+def normed(count, x, r, d, mu, scale, weight, bias, y):
+    """y_rd = w_d (x_rd - mu_r) scale_r + b_d."""
+    v = weighted(count, mul(centred(count, x, r, d, mu), scale), weight, d)
+    if bias.size > 0:
+        v = add(v, load_first(count, bias, d))
+    store_first(count, v, y, r, d)
+
+
+@kernel(tasks=lambda x, *_: cut(x.size // 4 + 10 * x.shape[0], x.shape[0]))
 def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
     """y_rd = w_d (x_rd - mean_r) rstd_r + b_d with rstd_r = 1 / sqrt(var_r + eps), var_r = sum_d (x_rd - mean_r)^2 / D.
 
     weight and bias are (D,), or (0,) for none; mean and rstd (R,) are kept for backward.
     """
-    size = x.shape[1]
-    zero, one, count = x.dtype.type(0), x.dtype.type(1), x.dtype.type(size)
-    for r in range(x.shape[0]):
-        a, b = x[r], y[r]
-        total = zero
-        for d in range(size):
-            total += a[d]
-        mu = total / count
-        total = zero
-        for d in range(size):
-            total += (a[d] - mu) * (a[d] - mu)
-        scale = one / np.sqrt(total / count + eps)
-        for d in range(size):
-            b[d] = (a[d] - mu) * scale
-        if weight.size > 0:
-            for d in range(size):
-                b[d] *= weight[d]
-        if bias.size > 0:
-            for d in range(size):
-                b[d] += bias[d]
-        mean[r] = mu
-        rstd[r] = scale
+    size, width = x.shape[1], lanes(x)
+    rest = size % width
+    one, count = x.dtype.type(1), x.dtype.type(size)
+    start, stop = share(x.shape[0], task, tasks)
+    for r in range(start, stop):
+        s = zero(x)
+        for d in range(0, size - rest, width):
+            s = add(s, load_first(width, x, r, d))
+        if rest:
+            s = add(s, load_first(rest, x, r, size - rest))
+        mean[r] = total(s) / count
+        mu, s = fill(x, mean[r]), zero(x)
+        for d in range(0, size - rest, width):
+            c = centred(width, x, r, d, mu)
+            s = fma(c, c, s)
+        if rest:
+            c = centred(rest, x, r, size - rest, mu)
+            s = fma(c, c, s)
+        rstd[r] = one / np.sqrt(total(s) / count + eps)
+        scale = fill(x, rstd[r])
+        for d in range(0, size - rest, width):
+            normed(width, x, r, d, mu, scale, weight, bias, y)
+        if rest:
+            normed(rest, x, r, size - rest, mu, scale, weight, bias, y)
 
 
-def layer_norm_backward_scratch(R, D):
-    """The shape of the scratch array of layer_norm_backward for x (R, D)."""
-    return (min(16, (R + 31) // 32), 2, D)
+def norm_blocks(R, D):
+    """The number of blocks of rows whose parts of the weight's gradient are summed apart, for x (R, D)."""
+    return cut(R * (D // 3 + 10), R // 8)
 
 
-@kernel()
-def layer_norm_backward(g, x, weight, mean, rstd, dx, dweight, dbias, scratch, task, tasks):
+@helper
+def add_to(count, v, sums, k, block, d):
+    """sums_k,block,d += v."""
+    store_first(count, add(load_first(count, sums, k, block, d), v), sums, k, block, d)
+
+
+@helper
+def clear(sums, block):
+    """sums_k,block,d = 0 for all k and d."""
+    for k in range(sums.shape[0]):
+        for d in range(sums.shape[2]):
+            sums[k, block, d] = sums.dtype.type(0)
+
+
+@helper
+def layer_norm_sums(count, g, x, weight, r, d, mu, scale, block, partial, sum_h, sum_hn):
+    """(sum_h + h_rd, sum_hn + h_rd n_rd), after g_rd n_rd and g_rd have been added to the block's part."""
+    up = load_first(count, g, r, d)
+    n = mul(centred(count, x, r, d, mu), scale)
+    if partial.size > 0:
+        add_to(count, mul(up, n), partial, 0, block, d)
+        add_to(count, up, partial, 1, block, d)
+    h = weighted(count, up, weight, d)
+    return add(sum_h, h), fma(h, n, sum_hn)
+
+
+@helper
+def layer_norm_slope(count, g, x, weight, r, d, mu, scale, mean_h, mean_hn, dx):
+    """dx_rd = scale_r (h_rd - mean_h - n_rd mean_hn)."""
+    n = mul(centred(count, x, r, d, mu), scale)
+    h = weighted(count, load_first(count, g, r, d), weight, d)
+    store_first(count, mul(scale, sub(sub(h, mean_h), mul(n, mean_hn))), dx, r, d)
+
+
+@kernel(tasks=lambda *args: args[-1].shape[1])
+def layer_norm_backward(g, x, weight, mean, rstd, dx, partial, task, tasks):
     """With n_rd = (x_rd - mean_r) rstd_r and h_rd = w_d g_rd:
 
-    dx_rd = rstd_r (h_rd - sum_k h_rk / D - n_rd sum_k h_rk n_rk / D), dw_d = sum_r g_rd n_rd, db_d = sum_r g_rd.
-    weight, dweight and dbias may be (0,) for none. scratch has the shape layer_norm_backward_scratch(R, D).
+    dx_rd = rstd_r (h_rd - sum_k h_rk / D - n_rd sum_k h_rk n_rk / D), and for each block of rows
+    partial_0,block,d = sum_r g_rd n_rd (a part of dw_d), partial_1,block,d = sum_r g_rd (a part of db_d).
+    weight may be (0,) for none; partial is (2, norm_blocks(R, D), D), or ends in 0 where nobody asks for it.
     """
     rows, size = x.shape
-    blocks = scratch.shape[0]
-    zero, one = x.dtype.type(0), x.dtype.type(1)
-    inverse = one / x.dtype.type(size) if size > 0 else zero
-    for block in range(blocks):
-        for d in range(size):
-            scratch[block, 0, d] = zero
-            scratch[block, 1, d] = zero
-        for r in range(block * rows // blocks, (block + 1) * rows // blocks):
-            mu, scale = mean[r], rstd[r]
-            sum_h, sum_hn = zero, zero
-            for d in range(size):
-                h = g[r, d] * (weight[d] if weight.size > 0 else one)
-                n = (x[r, d] - mu) * scale
-                sum_h += h
-                sum_hn += h * n
-                scratch[block, 0, d] += g[r, d] * n
-                scratch[block, 1, d] += g[r, d]
-            sum_h *= inverse
-            sum_hn *= inverse
-            for d in range(size):
-                h = g[r, d] * (weight[d] if weight.size > 0 else one)
-                n = (x[r, d] - mu) * scale
-                dx[r, d] = scale * (h - sum_h - n * sum_hn)
-    for d in range(dweight.size):
-        dweight[d] = zero
-        for block in range(blocks):
-            dweight[d] += scratch[block, 0, d]
-    for d in range(dbias.size):
-        dbias[d] = zero
-        for block in range(blocks):
-            dbias[d] += scratch[block, 1, d]
+    blocks = partial.shape[1]
+    width = lanes(x)
+    rest = size % width
+    count = x.dtype.type(size)
+    start, stop = share(blocks, task, tasks)
+    for block in range(start, stop):
+        clear(partial, block)
+        begin, end = share(rows, block, blocks)
+        for r in range(begin, end):
+            mu, scale = fill(x, mean[r]), fill(x, rstd[r])
+            sum_h, sum_hn = zero(x), zero(x)
+            for d in range(0, size - rest, width):
+                sum_h, sum_hn = layer_norm_sums(width, g, x, weight, r, d, mu, scale, block, partial, sum_h, sum_hn)
+            if rest:
+                sum_h, sum_hn = layer_norm_sums(
+                    rest, g, x, weight, r, size - rest, mu, scale, block, partial, sum_h, sum_hn
+                )
+            mean_h, mean_hn = fill(x, total(sum_h) / count), fill(x, total(sum_hn) / count)
+            for d in range(0, size - rest, width):
+                layer_norm_slope(width, g, x, weight, r, d, mu, scale, mean_h, mean_hn, dx)
+            if rest:
+                layer_norm_slope(rest, g, x, weight, r, size - rest, mu, scale, mean_h, mean_hn, dx)
 
 
-@kernel()
+@helper
+def scaled_by(count, x, r, d, scale, weight, y):
+    """y_rd = w_d x_rd scale_r."""
+    store_first(count, weighted(count, mul(load_first(count, x, r, d), scale), weight, d), y, r, d)
+
+
+@kernel(tasks=lambda x, *_: cut(x.size // 6 + 8 * x.shape[0], x.shape[0]))
 def rms_norm(x, weight, eps, y, rstd, task, tasks):
     """y_rd = w_d x_rd rstd_r with rstd_r = 1 / sqrt(sum_d x_rd^2 / D + eps), kept for backward.
 
     weight is (D,), or (0,) for none.
     """
-    size = x.shape[1]
-    zero, one, count = x.dtype.type(0), x.dtype.type(1), x.dtype.type(size)
-    for r in range(x.shape[0]):
-        a, b = x[r], y[r]
-        total = zero
-        for d in range(size):
-            total += a[d] * a[d]
-        scale = one / np.sqrt(total / count + eps)
-        for d in range(size):
-            b[d] = a[d] * scale
-        if weight.size > 0:
-            for d in range(size):
-                b[d] *= weight[d]
-        rstd[r] = scale
+    size, width = x.shape[1], lanes(x)
+    rest = size % width
+    one, count = x.dtype.type(1), x.dtype.type(size)
+    start, stop = share(x.shape[0], task, tasks)
+    for r in range(start, stop):
+        s = zero(x)
+        for d in range(0, size - rest, width):
+            a = load_first(width, x, r, d)
+            s = fma(a, a, s)
+        if rest:
+            a = load_first(rest, x, r, size - rest)
+            s = fma(a, a, s)
+        rstd[r] = one / np.sqrt(total(s) / count + eps)
+        scale = fill(x, rstd[r])
+        for d in range(0, size - rest, width):
+            scaled_by(width, x, r, d, scale, weight, y)
+        if rest:
+            scaled_by(rest, x, r, size - rest, scale, weight, y)
 
 
-def rms_norm_backward_scratch(R, D):
-    """The shape of the scratch array of rms_norm_backward for x (R, D)."""
-    return (min(16, (R + 31) // 32), D)
+@helper
+def rms_norm_sums(count, g, x, weight, r, d, scale, block, partial, sum_hn):
+    """sum_hn + h_rd n_rd, after g_rd n_rd has been added to the block's part."""
+    up = load_first(count, g, r, d)
+    n = mul(load_first(count, x, r, d), scale)
+    if partial.size > 0:
+        add_to(count, mul(up, n), partial, 0, block, d)
+    return fma(weighted(count, up, weight, d), n, sum_hn)
 
 
-@kernel()
-def rms_norm_backward(g, x, weight, rstd, dx, dweight, scratch, task, tasks):
+@helper
+def rms_norm_slope(count, g, x, weight, r, d, scale, mean_hn, dx):
+    """dx_rd = scale_r (h_rd - n_rd mean_hn)."""
+    n = mul(load_first(count, x, r, d), scale)
+    h = weighted(count, load_first(count, g, r, d), weight, d)
+    store_first(count, mul(scale, sub(h, mul(n, mean_hn))), dx, r, d)
+
+
+@kernel(tasks=lambda *args: args[-1].shape[1])
+def rms_norm_backward(g, x, weight, rstd, dx, partial, task, tasks):
     """With n_rd = x_rd rstd_r and h_rd = w_d g_rd:
 
-    dx_rd = rstd_r (h_rd - n_rd sum_k h_rk n_rk / D), dw_d = sum_r g_rd n_rd.
-    weight and dweight may be (0,) for none. scratch has the shape rms_norm_backward_scratch(R, D).
+    dx_rd = rstd_r (h_rd - n_rd sum_k h_rk n_rk / D), and for each block of rows
+    partial_0,block,d = sum_r g_rd n_rd, a part of dw_d.
+    weight may be (0,) for none; partial is (1, norm_blocks(R, D), D), or ends in 0 where nobody asks for it.
     """
     rows, size = x.shape
-    blocks = scratch.shape[0]
-    zero, one = x.dtype.type(0), x.dtype.type(1)
-    inverse = one / x.dtype.type(size) if size > 0 else zero
-    for block in range(blocks):
-        for d in range(size):
-            scratch[block, d] = zero
-        for r in range(block * rows // blocks, (block + 1) * rows // blocks):
-            scale = rstd[r]
-            sum_hn = zero
-            for d in range(size):
-                n = x[r, d] * scale
-                sum_hn += g[r, d] * (weight[d] if weight.size > 0 else one) * n
-                scratch[block, d] += g[r, d] * n
-            sum_hn *= inverse
-            for d in range(size):
-                h = g[r, d] * (weight[d] if weight.size > 0 else one)
-                dx[r, d] = scale * (h - x[r, d] * scale * sum_hn)
-    for d in range(dweight.size):
-        dweight[d] = zero
-        for block in range(blocks):
-            dweight[d] += scratch[block, d]
+    blocks = partial.shape[1]
+    width = lanes(x)
+    rest = size % width
+    count = x.dtype.type(size)
+    start, stop = share(blocks, task, tasks)
+    for block in range(start, stop):
+        clear(partial, block)
+        begin, end = share(rows, block, blocks)
+        for r in range(begin, end):
+            scale, sum_hn = fill(x, rstd[r]), zero(x)
+            for d in range(0, size - rest, width):
+                sum_hn = rms_norm_sums(width, g, x, weight, r, d, scale, block, partial, sum_hn)
+            if rest:
+                sum_hn = rms_norm_sums(rest, g, x, weight, r, size - rest, scale, block, partial, sum_hn)
+            mean_hn = fill(x, total(sum_hn) / count)
+            for d in range(0, size - rest, width):
+                rms_norm_slope(width, g, x, weight, r, d, scale, mean_hn, dx)
+            if rest:
+                rms_norm_slope(rest, g, x, weight, r, size - rest, scale, mean_hn, dx)

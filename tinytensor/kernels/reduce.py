@@ -2,14 +2,25 @@
 
 A reduction over neighbouring dims of a contiguous array can always be seen so. With inner = 1 each row is
 reduced along its length; with inner > 1 rows of length inner are combined one after the other: two loops, so
-that both run along the memory.
+that both run along the memory. Tasks share out the outer dimension; where there is one long row only, or few, the
+sum is taken in two launches (`sum_parts`).
 """
 
 import numpy as np
 
 from tinytensor.kernels.fastmath import exp
-from tinytensor.kernels.kernel import EXACT_ORDER, helper, kernel
+from tinytensor.kernels.kernel import EXACT_ORDER, MOST_TASKS, cut, helper, kernel, share
 from tinytensor.kernels.softmax import row_max
+from tinytensor.kernels.vectors import largest
+
+
+def sum_parts(outer, n, inner):
+    """Into how many equal parts to cut n before the sum, if the outer dimension alone gives too few tasks.
+
+    The parts are summed as if the array were (outer * parts, n / parts, inner), and then their sums.
+    """
+    wanted = cut(outer * n * inner // 10, MOST_TASKS) // max(outer, 1)
+    return max(parts for parts in range(1, max(wanted, 1) + 1) if n % parts == 0)
 
 
 @helper
@@ -21,7 +32,7 @@ def carried_sum(total, part, lost, zero):
     return after, lost if lost - lost == zero else zero  # inf - inf is no rounding error
 
 
-@kernel()
+@kernel(tasks=lambda x, *_: cut(x.size // 10, x.shape[0]))
 def reduce_sum(x, y, task, tasks):
     """y[o, i] = sum_j x[o, j, i]; 0 for an empty sum. Summed in the dtype of y.
 
@@ -30,11 +41,12 @@ def reduce_sum(x, y, task, tasks):
     outer, n, inner = x.shape
     zero = y.dtype.type(0)
     rows = x.reshape((outer, n * inner))
-    for o in range(outer):
+    start, stop = share(outer, task, tasks)
+    for o in range(start, stop):
         if inner == 1:
             total, lost = zero, zero
-            for start in range(0, n, 512):
-                block = rows[o, start : min(start + 512, n)]
+            for begin in range(0, n, 512):
+                block = rows[o, begin : min(begin + 512, n)]
                 part = zero
                 for j in range(block.size):
                     part += block[j]
@@ -54,11 +66,13 @@ def reduce_sum(x, y, task, tasks):
                 y[o, i] += x[o, j, i]
 
 
-@kernel(fastmath=EXACT_ORDER)  # in another order a product may overflow where it need not
+# exact order, for in another one a product may overflow where it need not
+@kernel(tasks=lambda x, *_: cut(x.size, x.shape[0]), fastmath=EXACT_ORDER)
 def reduce_prod(x, y, task, tasks):
     """y[o, i] = prod_j x[o, j, i]; 1 for an empty product. Multiplied in the dtype of y."""
     outer, n, inner = x.shape
-    for o in range(outer):
+    start, stop = share(outer, task, tasks)
+    for o in range(start, stop):
         for i in range(inner):
             y[o, i] = y.dtype.type(1)
         for j in range(n):
@@ -76,6 +90,22 @@ def first_nan(row):
 
 
 @helper
+def largest_of(row):
+    """The largest element of a row that is not empty and holds no NaN; of whatever dtype."""
+    a = b = c = d = row[0]  # four chains: a comparison need not wait for the one before
+    quarter = row.size // 4
+    for k in range(quarter):
+        j = 4 * k
+        a = max(a, row[j])
+        b = max(b, row[j + 1])
+        c = max(c, row[j + 2])
+        d = max(d, row[j + 3])
+    for j in range(4 * quarter, row.size):
+        a = max(a, row[j])
+    return max(max(a, b), max(c, d))
+
+
+@helper
 def first_equal(row, value):
     """The first j with row[j] = value; there must be one."""
     for j in range(row.size):
@@ -84,16 +114,17 @@ def first_equal(row, value):
     return 0
 
 
-@kernel()
+@kernel(tasks=lambda x, *_: cut(x.size, x.shape[0]))
 def reduce_max(x, y, index, task, tasks):
     """y[o, i] = max_j x[o, j, i], and index its first j. A NaN counts as the maximum. Needs n > 0."""
     outer, n, inner = x.shape
     rows = x.reshape((outer, n * inner))
-    for o in range(outer if n > 0 else 0):
+    start, stop = share(outer if n > 0 else 0, task, tasks)
+    for o in range(start, stop):
         if inner == 1:
             first = first_nan(rows[o])
             if first < 0:
-                first = first_equal(rows[o], row_max(rows[o]))
+                first = first_equal(rows[o], largest_of(rows[o]))
             y[o, 0], index[o, 0] = rows[o, first], first
             continue
         for i in range(inner):
@@ -107,12 +138,13 @@ def reduce_max(x, y, index, task, tasks):
                 index[o, i] = j if better else index[o, i]
 
 
-@kernel()
+@kernel(tasks=lambda x, *_: cut(x.size, x.shape[0]))
 def reduce_min(x, y, index, task, tasks):
     """y[o, i] = min_j x[o, j, i], and index its first j. A NaN counts as the minimum. Needs n > 0."""
     outer, n, inner = x.shape
     rows = x.reshape((outer, n * inner))
-    for o in range(outer if n > 0 else 0):
+    start, stop = share(outer if n > 0 else 0, task, tasks)
+    for o in range(start, stop):
         if inner == 1:
             first = first_nan(rows[o])
             if first < 0:
@@ -139,7 +171,7 @@ def finite_or_zero(m, zero):
     return m if m - m == zero else zero
 
 
-@kernel()
+@kernel(tasks=lambda x, *_: cut(x.size, x.shape[0]))
 def reduce_logsumexp(x, y, peak, task, tasks):
     """y[o, i] = m + log(sum_j exp(x[o, j, i] - m)) with m = max_j x[o, j, i], kept in peak (outer, inner).
 
@@ -148,10 +180,11 @@ def reduce_logsumexp(x, y, peak, task, tasks):
     outer, n, inner = x.shape
     zero = x.dtype.type(0)
     rows = x.reshape((outer, n * inner))
-    for o in range(outer):
+    start, stop = share(outer, task, tasks)
+    for o in range(start, stop):
         if inner == 1 and n > 0:
             row = rows[o]
-            shift, total = finite_or_zero(row_max(row), zero), zero
+            shift, total = finite_or_zero(largest(row_max(rows, o)), zero), zero
             for j in range(n):
                 total += exp(row[j] - shift)
             peak[o, 0] = shift
@@ -172,11 +205,12 @@ def reduce_logsumexp(x, y, peak, task, tasks):
             y[o, i] = peak[o, i] + np.log(y[o, i])
 
 
-@kernel()
+@kernel(tasks=lambda x, *_: cut(x.size, x.shape[0]))
 def reduce_any(x, y, task, tasks):
     """y[o, i] = is one of x[o, :, i] true? x and y are bool; false for n = 0."""
     outer, n, inner = x.shape
-    for o in range(outer):
+    start, stop = share(outer, task, tasks)
+    for o in range(start, stop):
         for i in range(inner):
             y[o, i] = False
         for j in range(n):
@@ -184,11 +218,12 @@ def reduce_any(x, y, task, tasks):
                 y[o, i] = y[o, i] or x[o, j, i]
 
 
-@kernel()
+@kernel(tasks=lambda x, *_: cut(x.size, x.shape[0]))
 def reduce_all(x, y, task, tasks):
     """y[o, i] = are all of x[o, :, i] true? x and y are bool; true for n = 0."""
     outer, n, inner = x.shape
-    for o in range(outer):
+    start, stop = share(outer, task, tasks)
+    for o in range(start, stop):
         for i in range(inner):
             y[o, i] = True
         for j in range(n):

@@ -1,16 +1,17 @@
 """Running sums."""
 
-from tinytensor.kernels.kernel import EXACT_ORDER, kernel
+from tinytensor.kernels.kernel import EXACT_ORDER, cut, kernel, share
 
 
-@kernel(fastmath=EXACT_ORDER)
+@kernel(tasks=lambda x, *_: cut(x.size, x.shape[0]), fastmath=EXACT_ORDER)
 def cumsum(x, reverse, y, task, tasks):
     """y[o, j, i] = x[o, 0, i] + ... + x[o, j, i], or x[o, j, i] + ... + x[o, n - 1, i] if reverse (the backward).
 
     x and y are (outer, n, inner).
     """
     outer, n, inner = x.shape
-    for o in range(outer if n > 0 else 0):
+    start, stop = share(outer if n > 0 else 0, task, tasks)
+    for o in range(start, stop):
         first, step = (n - 1, -1) if reverse else (0, 1)
         for i in range(inner):
             y[o, first, i] = x[o, first, i]

@@ -1,93 +1,179 @@
-"""Softmax and its logarithm over the rows of x (R, n)."""
+"""Softmax and its logarithm over the rows of x (R, n).
+
+A pass over a row takes a register at a time, and then the elements that are left: the same lines twice, where `count`
+says how many elements there are from `j` on. For whole registers it is a number that the compiler knows, and the masks
+are gone from the loop.
+"""
 
 import numpy as np
 
-from tinytensor.kernels.fastmath import exp
-from tinytensor.kernels.kernel import helper, kernel
+from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.kernels.vectors import (
+    add,
+    exp,
+    fill,
+    first,
+    fma,
+    lanes,
+    largest,
+    load_first,
+    maximum,
+    mul,
+    splat,
+    store_first,
+    sub,
+    total,
+    zero,
+)
 
 
 @helper
-def row_max(row):
-    """The largest element of a row that is not empty; any number where one is NaN."""
-    a = b = c = d = row[0]  # four chains: a comparison need not wait for the one before
-    quarter = row.size // 4
-    for k in range(quarter):
-        j = 4 * k
-        a = max(a, row[j])
-        b = max(b, row[j + 1])
-        c = max(c, row[j + 2])
-        d = max(d, row[j + 3])
-    for j in range(4 * quarter, row.size):
-        a = max(a, row[j])
-    return max(max(a, b), max(c, d))
+def larger(count, x, r, j, m):
+    """The larger one of m and the elements of x_r from j on, lane by lane."""
+    return maximum(first(count, load_first(count, x, r, j), m), m)
 
 
 @helper
-def log_share(a, m, log_total):
-    """(a - m) - log_total in this order: a kernel may make a - (m + log_total) of it, which loses digits."""
-    return a - m - log_total
+def row_max(x, r):
+    """max_j x_rj in every lane, for a row that is not empty; any number where one is NaN."""
+    n, width = x.shape[1], lanes(x)
+    rest = n % width
+    m = splat(x, r, 0)
+    for j in range(0, n - rest, width):
+        m = larger(width, x, r, j, m)
+    if rest:
+        m = larger(rest, x, r, n - rest, m)
+    return fill(x, largest(m))
 
 
-@kernel()
+@helper
+def shifted_exp(count, x, r, j, m):
+    """exp(x_rj - m_r); 0 past the end."""
+    e = exp(first(count, sub(load_first(count, x, r, j), m), zero(x)))
+    return first(count, e, zero(x))
+
+
+@helper
+def scaled(count, y, r, j, factor):
+    """y_rj *= factor."""
+    store_first(count, mul(load_first(count, y, r, j), factor), y, r, j)
+
+
+@kernel(tasks=lambda x, y: cut(x.size // 2, x.shape[0]))
 def softmax(x, y, task, tasks):
     """y_rj = exp(x_rj - m_r) / sum_k exp(x_rk - m_r) with m_r = max_k x_rk.
 
     A row of -inf, or with a +inf or NaN in it, gives NaN.
     """
-    n = x.shape[1]
-    rows = x.shape[0] if n > 0 else 0
-    for r in range(rows):
-        a, b = x[r], y[r]
-        m = row_max(a)
-        total = x.dtype.type(0)
-        for j in range(n):
-            b[j] = exp(a[j] - m)
-            total += b[j]
-        scale = x.dtype.type(1) / total
-        for j in range(n):
-            b[j] *= scale
+    n, width = x.shape[1], lanes(x)
+    rest = n % width
+    start, stop = share(x.shape[0] if n > 0 else 0, task, tasks)
+    for r in range(start, stop):
+        m, s = row_max(x, r), zero(x)
+        for j in range(0, n - rest, width):
+            e = shifted_exp(width, x, r, j, m)
+            store_first(width, e, y, r, j)
+            s = add(s, e)
+        if rest:
+            e = shifted_exp(rest, x, r, n - rest, m)
+            store_first(rest, e, y, r, n - rest)
+            s = add(s, e)
+        factor = fill(x, x.dtype.type(1) / total(s))
+        for j in range(0, n - rest, width):
+            scaled(width, y, r, j, factor)
+        if rest:
+            scaled(rest, y, r, n - rest, factor)
 
 
-@kernel()
+@helper
+def add_products(count, a, b, r, j, s):
+    """s + a_rj b_rj."""
+    return fma(load_first(count, a, r, j), load_first(count, b, r, j), s)
+
+
+@helper
+def softmax_slope(count, g, y, r, j, dot, dx):
+    """dx_rj = y_rj (g_rj - dot_r)."""
+    store_first(count, mul(load_first(count, y, r, j), sub(load_first(count, g, r, j), dot)), dx, r, j)
+
+
+@kernel(tasks=lambda g, y, dx: cut(y.size // 5, y.shape[0]))
 def softmax_backward(g, y, dx, task, tasks):
     """dx_rj = y_rj (g_rj - sum_k g_rk y_rk), where y is the softmax."""
-    n = y.shape[1]
-    for r in range(y.shape[0]):
-        a, b, d = g[r], y[r], dx[r]
-        dot = y.dtype.type(0)
-        for j in range(n):
-            dot += a[j] * b[j]
-        for j in range(n):
-            d[j] = b[j] * (a[j] - dot)
+    n, width = y.shape[1], lanes(y)
+    rest = n % width
+    start, stop = share(y.shape[0], task, tasks)
+    for r in range(start, stop):
+        s = zero(y)
+        for j in range(0, n - rest, width):
+            s = add_products(width, g, y, r, j, s)
+        if rest:
+            s = add_products(rest, g, y, r, n - rest, s)
+        dot = fill(y, total(s))
+        for j in range(0, n - rest, width):
+            softmax_slope(width, g, y, r, j, dot, dx)
+        if rest:
+            softmax_slope(rest, g, y, r, n - rest, dot, dx)
 
 
-@kernel()
+@helper
+def sum_of_exps(x, r, m):
+    """sum_j exp(x_rj - m_r)."""
+    n, width = x.shape[1], lanes(x)
+    rest = n % width
+    s = zero(x)
+    for j in range(0, n - rest, width):
+        s = add(s, shifted_exp(width, x, r, j, m))
+    if rest:
+        s = add(s, shifted_exp(rest, x, r, n - rest, m))
+    return total(s)
+
+
+@helper
+def log_share(count, x, r, j, m, log_total):
+    """(x_rj - m_r) - log_total in this order: added up first, m + log_total would lose digits."""
+    return sub(sub(load_first(count, x, r, j), m), log_total)
+
+
+@kernel(tasks=lambda x, y: cut(x.size // 2, x.shape[0]), fastmath=EXACT_ORDER)
 def log_softmax(x, y, task, tasks):
     """y_rj = x_rj - m_r - log(sum_k exp(x_rk - m_r)) with m_r = max_k x_rk.
 
     A row of -inf, or with a +inf or NaN in it, gives NaN.
     """
-    n = x.shape[1]
-    rows = x.shape[0] if n > 0 else 0
-    for r in range(rows):
-        a, b = x[r], y[r]
-        m = row_max(a)
-        total = x.dtype.type(0)
-        for j in range(n):
-            total += exp(a[j] - m)
-        log_total = np.log(total)
-        for j in range(n):
-            b[j] = log_share(a[j], m, log_total)
+    n, width = x.shape[1], lanes(x)
+    rest = n % width
+    start, stop = share(x.shape[0] if n > 0 else 0, task, tasks)
+    for r in range(start, stop):
+        m = row_max(x, r)
+        log_total = fill(x, np.log(sum_of_exps(x, r, m)))
+        for j in range(0, n - rest, width):
+            store_first(width, log_share(width, x, r, j, m, log_total), y, r, j)
+        if rest:
+            store_first(rest, log_share(rest, x, r, n - rest, m, log_total), y, r, n - rest)
 
 
-@kernel()
+@helper
+def log_softmax_slope(count, g, y, r, j, sum_g, dx):
+    """dx_rj = g_rj - exp(y_rj) sum_g."""
+    slope = sub(load_first(count, g, r, j), mul(exp(load_first(count, y, r, j)), sum_g))
+    store_first(count, slope, dx, r, j)
+
+
+@kernel(tasks=lambda g, y, dx: cut(y.size // 3, y.shape[0]))
 def log_softmax_backward(g, y, dx, task, tasks):
     """dx_rj = g_rj - exp(y_rj) sum_k g_rk, where y is the logarithm of the softmax."""
-    n = y.shape[1]
-    for r in range(y.shape[0]):
-        a, b, d = g[r], y[r], dx[r]
-        total = y.dtype.type(0)
-        for j in range(n):
-            total += a[j]
-        for j in range(n):
-            d[j] = a[j] - exp(b[j]) * total
+    n, width = y.shape[1], lanes(y)
+    rest = n % width
+    start, stop = share(y.shape[0], task, tasks)
+    for r in range(start, stop):
+        s = zero(y)
+        for j in range(0, n - rest, width):
+            s = add(s, load_first(width, g, r, j))
+        if rest:
+            s = add(s, load_first(rest, g, r, n - rest))
+        sum_g = fill(y, total(s))
+        for j in range(0, n - rest, width):
+            log_softmax_slope(width, g, y, r, j, sum_g, dx)
+        if rest:
+            log_softmax_slope(rest, g, y, r, n - rest, sum_g, dx)

@@ -6,12 +6,10 @@ multiplies the learning rate: (0,) for none, (1,) for one factor, or one factor 
 
 import numpy as np
 
-from tinytensor.kernels.kernel import EXACT_ORDER, kernel
-
-BLOCK = 4096  # elements that one thread treats at a time
+from tinytensor.kernels.kernel import EXACT_ORDER, cut, kernel, share
 
 
-@kernel(fastmath=EXACT_ORDER)
+@kernel(tasks=lambda p, *_: cut(p.size // 2, p.size), fastmath=EXACT_ORDER)
 def sgd(p, g, buf, scale, hyper, task, tasks):
     """p -= lr d with d = g + wd p.
 
@@ -24,17 +22,19 @@ def sgd(p, g, buf, scale, hyper, task, tasks):
     nesterov, maximize, first = hyper[4] != 0, hyper[5] != 0, hyper[6] != 0
     common = scale[0] if scale.size == 1 else kind(1)
     each = scale.size > 1
-    for i in range(p.size):
-        d = -g[i] if maximize else g[i]
-        d += decay * p[i]
+    start, stop = share(p.size, task, tasks)
+    ps, gs, bs, factors = p[start:stop], g[start:stop], buf[start:stop], scale[start:stop]  # the last two may be empty
+    for i in range(ps.size):
+        d = -gs[i] if maximize else gs[i]
+        d += decay * ps[i]
         if buf.size > 0:
-            b = d if first else momentum * buf[i] + keep * d
-            buf[i] = b
+            b = d if first else momentum * bs[i] + keep * d
+            bs[i] = b
             d = d + momentum * b if nesterov else b
-        p[i] -= lr * (scale[i] if each else common) * d
+        ps[i] -= lr * (factors[i] if each else common) * d
 
 
-@kernel(fastmath=EXACT_ORDER)
+@kernel(tasks=lambda p, *_: cut(p.size, p.size), fastmath=EXACT_ORDER)
 def adam(p, g, m, v, scale, hyper, task, tasks):
     """m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, p -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps).
 
@@ -46,48 +46,37 @@ def adam(p, g, m, v, scale, hyper, task, tasks):
     new1, new2 = kind(1 - hyper[1]), kind(1 - hyper[2])
     decay, shrink = kind(hyper[4] * (1 - hyper[5])), kind(hyper[0] * hyper[4] * hyper[5])  # one of them is 0
     step = kind(hyper[0] / (1 - hyper[1] ** hyper[6]))
-    root = kind(np.sqrt(1 - hyper[2] ** hyper[6]))
+    grow = kind(1 / np.sqrt(1 - hyper[2] ** hyper[6]))
     common = scale[0] if scale.size == 1 else kind(1)
     each = scale.size > 1
-    for block in range((p.size + BLOCK - 1) // BLOCK):
-        start, stop = block * BLOCK, min((block + 1) * BLOCK, p.size)
-        pb, gb, mb, vb = p[start:stop], g[start:stop], m[start:stop], v[start:stop]
-        factors = scale[start:stop]  # empty unless there is one for each element
-        for i in range(pb.size):
-            factor = factors[i] if each else common
-            pb[i] *= kind(1) - factor * shrink
-            d = sign * gb[i] + decay * pb[i]
-            mb[i] += new1 * (d - mb[i])
-            vb[i] = beta2 * vb[i] + new2 * d * d
-            pb[i] -= step * factor * mb[i] / (np.sqrt(vb[i]) / root + eps)
+    start, stop = share(p.size, task, tasks)
+    ps, gs, ms, vs = p[start:stop], g[start:stop], m[start:stop], v[start:stop]
+    factors = scale[start:stop]  # empty unless there is one for each element
+    for i in range(ps.size):
+        factor = factors[i] if each else common
+        old = ps[i] * (kind(1) - factor * shrink)
+        d = sign * gs[i] + decay * old
+        mean = ms[i] + new1 * (d - ms[i])
+        square = beta2 * vs[i] + new2 * d * d
+        ms[i] = mean
+        vs[i] = square
+        ps[i] = old - step * factor * mean / (np.sqrt(square) * grow + eps)
 
 
-def sumsq_scratch(n):
-    """The shape of the scratch array of sumsq for x (n,)."""
-    return ((n + BLOCK - 1) // BLOCK,)
+def sumsq_parts(n):
+    """How many parts the sum over n elements is taken in."""
+    return cut(n // 10, n)
 
 
-@kernel()
-def sumsq(x, y, scratch, task, tasks):
-    """y[0] = sum_i x_i^2: x (n,), y (1,), scratch of the shape sumsq_scratch(n)."""
-    blocks = scratch.size
-    for block in range(blocks):
-        part = x[block * BLOCK : min((block + 1) * BLOCK, x.size)]
+@kernel(tasks=lambda x, parts: parts.size)
+def sumsq(x, parts, task, tasks):
+    """The sum of parts is sum_i x_i^2: x (n,), parts (sumsq_parts(n),)."""
+    blocks = parts.size
+    start, stop = share(blocks, task, tasks)
+    for block in range(start, stop):
+        begin, end = share(x.size, block, blocks)
+        part = x[begin:end]
         total = x.dtype.type(0)
         for i in range(part.size):
             total += part[i] * part[i]
-        scratch[block] = total
-    total = x.dtype.type(0)
-    for block in range(blocks):
-        total += scratch[block]
-    y[0] = total
-
-
-@kernel(fastmath=EXACT_ORDER)
-def isfinite_all(x, y, task, tasks):
-    """y[0] = is no element of x (n,) infinite or NaN? y is bool (1,)."""
-    zero = x.dtype.type(0)
-    finite = True
-    for i in range(x.size):
-        finite = finite and x[i] - x[i] == zero  # inf - inf is NaN
-    y[0] = finite
+        parts[block] = total

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterable
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -15,10 +16,14 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
     return [p.grad for p in parameters if p.grad is not None]
 
 
-def _sum_of_squares(x: Tensor) -> Tensor:
-    flat = contiguous(x.detach()._data).reshape(-1)
-    y, scratch = empty((1,), x.dtype), empty(kernels.update.sumsq_scratch(flat.size), x.dtype)
-    launch(kernels.update.sumsq, flat, y, scratch)
+def _sum_of_squares(tensors: list[Tensor]) -> Tensor:
+    """The sum over all elements of all tensors (of one dtype), added up from parts: a launch a tensor, and one more."""
+    flat = [contiguous(t.detach()._data).reshape(-1) for t in tensors]
+    ends = list(accumulate((kernels.update.sumsq_parts(x.size) for x in flat), initial=0))
+    parts, y = empty((ends[-1],), flat[0].dtype), empty((), flat[0].dtype)
+    for x, (begin, end) in zip(flat, pairwise(ends), strict=True):
+        launch(kernels.update.sumsq, x, parts[begin:end])
+    launch(kernels.reduce.reduce_sum, parts.reshape(1, -1, 1), y.reshape(1, 1))
     return Tensor(y)
 
 
@@ -29,7 +34,7 @@ def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_n
         if not tensors:
             return Tensor(np.zeros(()))
         if norm_type == 2:
-            total = ops.sqrt(ops.sum(ops.cat([_sum_of_squares(t) for t in tensors])))
+            total = ops.sqrt(_sum_of_squares(tensors))
         else:
             norms = ops.stack([ops.norm(t, norm_type) for t in tensors])
             total = ops.amax(norms) if norm_type == math.inf else ops.norm(norms, norm_type)

@@ -6,9 +6,9 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.creation import tensor
-from tinytensor.door import contiguous, empty, host, launch, state
+from tinytensor.door import check, contiguous, empty, launch, state
 from tinytensor.ops.elementwise import _elementwise, _number, exp, log, logical_and, maximum, sqrt, where
-from tinytensor.ops.index import gather
+from tinytensor.ops.index import gather, no_index_is_bad
 from tinytensor.ops.products import _matmul, matmul
 from tinytensor.ops.reduce import _only_floats, _reduce, amax, amin, mean, sum
 from tinytensor.ops.shape import _absent, _dim, _rows, expand, expand_, reshape, t, transpose
@@ -144,11 +144,10 @@ class layer_norm_:
     def backward(needs, g, y, x, weight, bias, eps, mean, rstd):
         rows = _rows(x)
         dx = empty(rows.shape, x.dtype)
-        dweight = empty(weight.shape, x.dtype) if weight is not None else _absent(x)
-        dbias = empty(bias.shape, x.dtype) if bias is not None else _absent(x)
         gamma = _absent(x) if weight is None else contiguous(weight)
-        scratch = empty(kernels.norm.layer_norm_backward_scratch(*rows.shape), x.dtype)
-        launch(kernels.norm.layer_norm_backward, _rows(g), rows, gamma, mean, rstd, dx, dweight, dbias, scratch)
+        partial = _partial_sums(2, rows, needs[1] or needs[2])
+        launch(kernels.norm.layer_norm_backward, _rows(g), rows, gamma, mean, rstd, dx, partial)
+        dweight, dbias = _added_up(partial)
         return dx.reshape(x.shape), dweight if needs[1] else None, dbias if needs[2] else None, None
 
     def definition(x, weight, bias, eps):
@@ -156,6 +155,21 @@ class layer_norm_:
         y = centred / sqrt(mean(centred * centred, -1, keepdim=True) + eps)
         y = y if weight is None else y * weight
         return y if bias is None else y + bias
+
+
+def _partial_sums(k: int, rows: np.ndarray, needed: bool) -> np.ndarray:
+    """Where a norm's backward puts k sums over each block of rows."""
+    R, D = rows.shape
+    return empty((k, kernels.norm.norm_blocks(R, D), D if needed else 0), rows.dtype)
+
+
+def _added_up(partial: np.ndarray) -> np.ndarray:
+    """The sums (k, D) over all blocks."""
+    if partial.shape[1] == 1:
+        return partial[:, 0]
+    y = empty((partial.shape[0], partial.shape[2]), partial.dtype)
+    launch(kernels.reduce.reduce_sum, partial, y)
+    return y
 
 
 @op
@@ -172,11 +186,10 @@ class rms_norm_:
     def backward(needs, g, y, x, weight, eps, rstd):
         rows = _rows(x)
         dx = empty(rows.shape, x.dtype)
-        dweight = empty(weight.shape, x.dtype) if weight is not None else _absent(x)
         gamma = _absent(x) if weight is None else contiguous(weight)
-        scratch = empty(kernels.norm.rms_norm_backward_scratch(*rows.shape), x.dtype)
-        launch(kernels.norm.rms_norm_backward, _rows(g), rows, gamma, rstd, dx, dweight, scratch)
-        return dx.reshape(x.shape), dweight if needs[1] else None, None
+        partial = _partial_sums(1, rows, needs[1])
+        launch(kernels.norm.rms_norm_backward, _rows(g), rows, gamma, rstd, dx, partial)
+        return dx.reshape(x.shape), _added_up(partial)[0] if needs[1] else None, None
 
     def definition(x, weight, eps):
         y = x / sqrt(mean(x * x, -1, keepdim=True) + eps)
@@ -231,9 +244,10 @@ class cross_entropy_rows:
     def forward(x, target, ignore_index, label_smoothing):
         rows = contiguous(x)
         y, lse = empty(rows.shape[:1], x.dtype), empty(rows.shape[:1], x.dtype)
-        host(_check_targets, target, rows.shape[1], ignore_index)
         settings = ignore_index, _number(label_smoothing, x.dtype)
-        launch(kernels.loss.cross_entropy, rows, contiguous(target), *settings, y, lse)
+        bad, classes = no_index_is_bad(), rows.shape[1]
+        launch(kernels.loss.cross_entropy, rows, contiguous(target), *settings, y, lse, bad)
+        check(bad, lambda bad: _refuse_target(bad[1], classes, ignore_index))
         return y, lse
 
     def backward(needs, g, y, x, target, ignore_index, label_smoothing, lse):
@@ -250,10 +264,7 @@ class cross_entropy_rows:
         return where(counted, loss, 0)
 
 
-def _check_targets(target: np.ndarray, classes: int, ignore_index: int) -> None:
-    wrong = (target != ignore_index) & ((target < 0) | (target >= classes))
-    if wrong.any():
-        raise IndexError(
-            f"cross_entropy: target {target[wrong][0]} is outside 0 to {classes - 1} "
-            f"(and is not ignore_index {ignore_index})"
-        )
+def _refuse_target(target: int, classes: int, ignore_index: int) -> None:
+    raise IndexError(
+        f"cross_entropy: target {target} is outside 0 to {classes - 1} (and is not ignore_index {ignore_index})"
+    )

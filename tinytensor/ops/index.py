@@ -7,7 +7,7 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.creation import zeros
-from tinytensor.door import contiguous, empty, host, launch, move, state
+from tinytensor.door import check, contiguous, empty, host, launch, move, state
 from tinytensor.ops.shape import _dim, broadcast_tensors, flatten, permute, reshape, slice_
 from tinytensor.tensor import Meta, Tensor, bool_, int64, op
 
@@ -19,8 +19,10 @@ class take:
     def forward(x, index):
         rows, index = contiguous(x), contiguous(index)
         width = math.prod(x.shape[1:])
-        y = empty(index.shape + x.shape[1:], x.dtype)
-        launch(kernels.index.take, rows.reshape(x.shape[0], width), index.reshape(-1), y.reshape(index.size, width))
+        y, bad, n = empty(index.shape + x.shape[1:], x.dtype), no_index_is_bad(), x.shape[0]
+        flat = rows.reshape(n, width), index.reshape(-1), y.reshape(index.size, width)
+        launch(kernels.index.take, *flat, bad)
+        check(bad, lambda bad: _refuse_index("embedding", bad[1], n))
         return y
 
     def grad_x(g, y, x, index):
@@ -51,9 +53,10 @@ class gather_:
         outer, inner = math.prod(index.shape[:dim]), math.prod(index.shape[dim + 1 :])
         rows = contiguous(x[tuple(slice(n) if d != dim else slice(None) for d, n in enumerate(index.shape))])
         shapes = (outer, x.shape[dim], inner), (outer, index.shape[dim], inner)
-        launch(
-            kernels.index.gather, rows.reshape(shapes[0]), contiguous(index).reshape(shapes[1]), y.reshape(shapes[1])
-        )
+        flat = rows.reshape(shapes[0]), contiguous(index).reshape(shapes[1]), y.reshape(shapes[1])
+        bad, n = no_index_is_bad(), x.shape[dim]
+        launch(kernels.index.gather, *flat, bad)
+        check(bad, lambda bad: _refuse_index("gather", bad[1], n))
         return y
 
     def grad_x(g, y, x, index, dim):
@@ -92,7 +95,6 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
         n > m for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=False)) if d != dim
     ):
         raise RuntimeError(f"gather: index {index.shape} does not fit x {x.shape}: only dimension {dim} may be larger")
-    host(check_range, index._data, x.shape[dim], "gather")
     return gather_(x, index.to(int64), dim)
 
 
@@ -100,8 +102,16 @@ def check_range(index: np.ndarray, n: int, what: str) -> None:
     if isinstance(index, Meta):
         return  # a shape without values
     if index.size and (index.min() < 0 or index.max() >= n):
-        wrong = index.min() if index.min() < 0 else index.max()
-        raise IndexError(f"{what}: index {wrong} is outside 0 to {n - 1}")
+        _refuse_index(what, index.min() if index.min() < 0 else index.max(), n)
+
+
+def no_index_is_bad() -> np.ndarray:
+    """(0, 0): what a kernel that reads an index sets to (1, the number) at one that is out of range."""
+    return np.zeros(2, int64)
+
+
+def _refuse_index(what: str, index: int, n: int) -> None:
+    raise IndexError(f"{what}: index {index} is outside 0 to {n - 1}")
 
 
 def embedding(index: Tensor, weight: Tensor) -> Tensor:
@@ -110,7 +120,6 @@ def embedding(index: Tensor, weight: Tensor) -> Tensor:
         raise RuntimeError(f"embedding: expected an integer tensor of indices, got {getattr(index, 'dtype', index)}")
     if weight.ndim != 2:
         raise RuntimeError(f"embedding: expected a weight of shape (V, D), got {weight.shape}")
-    host(check_range, index._data, weight.shape[0], "embedding")
     return take(weight, index.to(int64))
 
 

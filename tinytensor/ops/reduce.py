@@ -31,11 +31,24 @@ def _reduced(shape: tuple, dims: tuple, keepdim: bool) -> tuple:
 def _reduce(kernel, x: np.ndarray, dims: tuple, keepdim: bool, *extra, dtype=None) -> np.ndarray:
     """y = kernel(x) over dims; `extra` makes further outputs or scratch of y's size, by their dtypes."""
     rows = _grouped(x, dims)
+    if kernel is kernels.reduce.reduce_sum:
+        rows = _sums_of_parts(rows, dtype or x.dtype)
     y = empty((rows.shape[0], rows.shape[2]), dtype or x.dtype)
     more = [empty(y.shape, e) for e in extra]
     launch(kernel, rows, y, *more)
     shape = _reduced(x.shape, dims, keepdim)
     return tuple(a.reshape(shape) for a in (y, *more)) if extra else y.reshape(shape)
+
+
+def _sums_of_parts(rows: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """rows (outer, n, inner), or the sums of parts of them where one launch could not be dealt to several threads."""
+    outer, n, inner = rows.shape
+    parts = kernels.reduce.sum_parts(outer, n, inner)
+    if parts == 1:
+        return rows
+    sums = empty((outer, parts, inner), dtype)
+    launch(kernels.reduce.reduce_sum, rows.reshape(outer * parts, n // parts, inner), sums.reshape(-1, inner))
+    return sums
 
 
 def _spread(g: Tensor, shape: tuple, dims: tuple, keepdim: bool) -> Tensor:

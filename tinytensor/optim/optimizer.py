@@ -33,6 +33,7 @@ class Optimizer:
         self.defaults = defaults | {"lr_multiplier": 1.0}
         self.param_groups: list[dict[str, Any]] = []
         self.state: dict[Tensor, dict[str, Any]] = {}
+        self._tables: list[np.ndarray] = []  # one row of hyper-parameters for each parameter of a group
         groups = list(params)
         if not groups:
             raise ValueError(f"{type(self).__name__}: the list of parameters is empty")
@@ -64,6 +65,7 @@ class Optimizer:
         group = self.defaults | group | {"params": params}
         self._check(group)
         self.param_groups.append(group)
+        self._tables.append(np.zeros((len(params), 8)))
 
     def _refuse(self, options: dict[str, Any]) -> None:
         if options.get("differentiable"):
@@ -90,15 +92,14 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         with no_grad():
-            for group in self.param_groups:
-                params = [p for p in group["params"] if p.grad is not None]
+            for number, group in enumerate(self.param_groups):
+                rows = [i for i, p in enumerate(group["params"]) if p.grad is not None]
                 with outside_recording():
-                    for p in params:
-                        self._prepare(group, p)
-                table = np.zeros((len(params), 8))  # where the kernels read a parameter's hyper-parameters
-                host(self._refresh, group, [self.state[p] for p in params], table, undo=self._uncount)
-                for p, row in zip(params, table, strict=True):
-                    self._update(p, group, row)
+                    for i in rows:
+                        self._prepare(group, group["params"][i])
+                host(self._refresh, number, rows)
+                for i in rows:
+                    self._update(group["params"][i], group, self._tables[number][i])
         if state.recording is not None:
             state.recording.guard(self._makeup)
         return loss
@@ -139,22 +140,13 @@ class Optimizer:
     def _needs(self, slot: str, group: dict[str, Any]) -> bool:
         return True
 
-    def _refresh(self, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
+    def _refresh(self, number: int, rows: list[int]) -> None:
         """Write the present hyper-parameters where the kernels read them, and count the step."""
-        known: dict[tuple, tuple] = {}  # most often all parameters of a group have made as many steps
-        for row, entry in enumerate(entries):
+        group, table = self.param_groups[number], self._tables[number]
+        for i in rows:
+            entry = self.state[group["params"][i]]
             entry["step"] += 1
-            age = entry["step"], entry.get("since")
-            if age not in known:
-                known[age] = self._hyper(group, entry)
-                table[row:] = known[age]
-            elif len(known) > 1:
-                table[row] = known[age]
-
-    def _uncount(self, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
-        """Take a step back that was counted, but not made."""
-        for entry in entries:
-            entry["step"] -= 1
+            table[i] = self._hyper(group, entry)
 
     def _hyper(self, group: dict[str, Any], entry: dict[str, Any]) -> tuple:
         raise NotImplementedError
