@@ -10,13 +10,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import tinytensor
 from tests.benchmarks import __main__ as command
-from tests.benchmarks import plots, report
+from tests.benchmarks import data, plots, report
 from tests.benchmarks.machine import Others, peak_memory, resident, used
 from tests.benchmarks.measuring import CALM, Measured, Options, Result, Runner
 from tests.benchmarks.peak import lanes, rate, source
 from tests.benchmarks.peers import PEERS, Peer
 from tests.benchmarks.peers.numpy_ import NumPy
+from tests.benchmarks.peers.ours import TinyTensor
 from tests.benchmarks.rows import MANY, OPERATIONS, ROWS, Row, Side, decoder, products
 
 FAKES = """
@@ -196,6 +198,38 @@ def test_numpys_products_are_products(form):
     A, B = rng.standard_normal((5, 7)), rng.standard_normal((7, 3))
     run = NumPy(1).products(form, A.T.copy() if form == "Aᵀ·B" else A, B.T.copy() if form == "A·Bᵀ" else B, 4)
     assert all(np.allclose(result, A @ B) for result in run()) and len(run()) == 4
+
+
+@pytest.fixture
+def ours():
+    before = tinytensor.get_num_threads()
+    yield TinyTensor(1)
+    tinytensor.set_num_threads(before)
+
+
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_our_operations_run_from_their_recordings(ours, name):
+    rng = np.random.default_rng(0)
+    shape = (2, 2, 8, 4) if name == "attention" else (6, 8)
+    arrays = {key: rng.standard_normal(shape).astype(np.float32) for key in ("xgkv" if name == "attention" else "xg")}
+    if name == "cross_entropy":
+        arrays |= {"g": np.ones((), np.float32), "targets": np.arange(6)}
+    for run, n, idle in ours.operation(name, arrays).values():
+        assert n > 1 and run() is None and run() is None
+        assert idle is None or (idle() is None and idle() is None)
+
+
+@pytest.mark.parametrize("form", ["A·B", "A·Bᵀ", "Aᵀ·B"])
+def test_our_products_run_from_their_recordings(ours, form):
+    a = np.ones((7, 5) if form == "Aᵀ·B" else (5, 7), np.float32)
+    b = np.ones((3, 7) if form == "A·Bᵀ" else (7, 3), np.float32)
+    run = ours.products(form, a, b, 4)
+    assert run() is None and run() is None
+
+
+def test_we_sample_as_many_tokens_as_asked_for(ours):
+    draw = ours.sampler(data.make(decoder("micro", 1)))
+    assert len(draw(15, 1.0)) == 15 and draw(15, 0) == draw(15, 0)
 
 
 def test_products_and_operations_have_the_models_shapes():
