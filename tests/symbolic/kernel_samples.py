@@ -515,26 +515,30 @@ def attention_back(g, q, k, v, mask, y, lse, scale, is_causal, *_):
 SCALE = sym("s", witness=Fraction(2, 3))
 NO_MASK = np.empty((0, 0, 0, 0), bool)
 MASK = np.array([[[[1, 0], [0, 0], [1, 1]]]], bool)  # the second query may see nothing
-NARROW = {"WIDTH": 2, "TILE": 8}  # panels of two keys, so that three keys fill more than one
+HOLES = np.array([[[[1, 0, 1], [0, 1, 1], [1, 1, 1]]]], bool)  # the first two do not see all keys up to their last
 
 
-def add_attention(B, H, C, M, K, Kv, mask, is_causal, constants=None):
+def add_attention(B, H, C, M, K, Kv, mask, is_causal, **narrow):
+    """`narrow`: squares of so few lanes, so that three keys fill more than one, and so few columns taken together."""
     q, k, v, g = sym("q", B, H, C, K), sym("k", B, H, M, K), sym("v", B, H, M, Kv), sym("g", B, H, C, Kv)
     outputs = blank(B, H, C, Kv), blank(B, H, C), blank(*attention_scratch(B, H, C, M, K, Kv))
     call = (q, k, v, mask, SCALE, is_causal)
-    add("attention", attention, (*call, *outputs), constants=constants or {})
+    add("attention", attention, (*call, *outputs), constants=dict(narrow))
     y, lse = attention(*call).values()
     outputs = blank(*q.shape), blank(*k.shape), blank(*v.shape), blank(*attention_backward_scratch(B, H, C, M, K, Kv))
     call = (g, q, k, v, mask, y, lse, SCALE, is_causal, *outputs)
-    add("attention_backward", attention_back, call, constants=constants or {})
+    narrow.pop("COLUMNS", None)
+    add("attention_backward", attention_back, call, constants=narrow)
 
 
 add_attention(1, 2, 2, 2, 1, 1, NO_MASK, 0)
 add_attention(1, 1, 2, 2, 2, 3, NO_MASK, 1)
 add_attention(1, 1, 3, 2, 1, 1, MASK, 0)
 add_attention(1, 1, 3, 2, 1, 2, MASK, 1)
-add_attention(1, 1, 5, 3, 1, 1, NO_MASK, 1, NARROW)  # four queries and one more, a panel and a half
-add_attention(2, 1, 1, 3, 2, 1, NO_MASK, 0, NARROW)
+add_attention(1, 1, 5, 3, 1, 1, NO_MASK, 1, WIDTH=2)  # two squares of queries and a half, one of keys and a half
+add_attention(2, 1, 1, 3, 2, 1, NO_MASK, 0, WIDTH=2, COLUMNS=2)
+add_attention(1, 1, 3, 3, 1, 1, HOLES, 0)
+add_attention(1, 1, 3, 3, 2, 3, HOLES, 1, WIDTH=2, COLUMNS=2)
 
 # --------------------------------------------------------------------------------------------------- optimizers
 

@@ -1,0 +1,669 @@
+"""Squares: WIDTH registers of WIDTH numbers each, the unit in which attention works.
+
+A square holds what WIDTH queries and WIDTH keys have to do with each other: their scores, their probabilities, the
+gradients of both. Rows of a narrow head (4 or 8 numbers) would leave most of a register empty; so the lanes of a
+square's registers are queries (or keys), and the numbers of a head's rows come one at a time, each in all lanes.
+
+As in `vectors.py`, each function is plain Python first, a square being a tuple of tuples, and compiled code gets
+LLVM's vectors. A square has eight lanes on every machine: half an AVX-512 register of float32, one of AVX2 and two of
+NEON. Wider ones would be emptier where few positions are seen, on the diagonal of a causal pass as in a short
+sentence, and a machine that multiplies sixteen floats at a time is found to do two times eight nearly as fast.
+
+`x` with one place `at` is a row of scratch memory, in which a register or a square begins at that place. `x` with
+places i and j is a matrix, whose rows may lie anywhere but hold their elements side by side.
+"""
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+
+from tinytensor.kernels import vectors
+from tinytensor.kernels.vectors import (
+    Vector,
+    _broadcast,
+    _call,
+    _compiled,
+    _constant,
+    _mask,
+    _name,
+    add,
+    exp,
+    fma,
+    mul,
+    sub,
+)
+
+WIDTH = 8
+
+# ------------------------------------------------------------------------------------------ registers of WIDTH
+
+
+def register(x, at):
+    """The WIDTH elements of x from `at` on."""
+    v = ()
+    for lane in range(WIDTH):
+        v += (x[at + lane],)
+    return v
+
+
+def put(v, x, at):
+    """Write v over the elements of x from `at` on."""
+    for lane in range(WIDTH):
+        x[at + lane] = v[lane]
+
+
+def every(value):
+    """`value` in every lane."""
+    return (value,) * WIDTH
+
+
+def nothing(value):
+    """Less than every number, in every lane: the largest of no numbers of the kind of `value`."""
+    return (None,) * WIDTH
+
+
+# --------------------------------------------------------------------------------------------------- squares
+
+
+def zeros(value):
+    """A square of zeros of the kind of `value`."""
+    return ((type(value)(0),) * WIDTH,) * WIDTH
+
+
+def read(x, at):
+    """The square whose registers stand in x one after the other."""
+    c = ()
+    for t in range(WIDTH):
+        c += (register(x, at + t * WIDTH),)
+    return c
+
+
+def write(c, x, at):
+    """Write the registers of c over x, one after the other."""
+    for t in range(WIDTH):
+        put(c[t], x, at + t * WIDTH)
+
+
+def read_block(x, i, j):
+    """The elements of x[i : i + WIDTH, j : j + WIDTH]; zeros where x ends before."""
+    c = ()
+    for t in range(WIDTH):
+        v = ()
+        for lane in range(WIDTH):
+            v += (x[i + t, j + lane] if i + t < x.shape[0] and j + lane < x.shape[1] else x.dtype.type(0),)
+        c += (v,)
+    return c
+
+
+def write_block(c, x, i, j):
+    """Write c over x[i : i + WIDTH, j : j + WIDTH], as far as x goes."""
+    for t in range(min(WIDTH, x.shape[0] - i)):
+        for lane in range(min(WIDTH, x.shape[1] - j)):
+            x[i + t, j + lane] = c[t][lane]
+
+
+def transpose(c):
+    """c[lane][t] in place of c[t][lane]."""
+    b = ()
+    for t in range(WIDTH):
+        v = ()
+        for lane in range(WIDTH):
+            v += (c[lane][t],)
+        b += (v,)
+    return b
+
+
+def scale_each(c, v):
+    """Each register of c times v."""
+    b = ()
+    for t in range(WIDTH):
+        b += (mul(c[t], v),)
+    return b
+
+
+def fma_each(a, b, c):
+    """a * b + c, register by register."""
+    d = ()
+    for t in range(WIDTH):
+        d += (fma(a[t], b[t], c[t]),)
+    return d
+
+
+def add_up(c):
+    """The sum of the registers: the second half is added to the first until one is left."""
+    while len(c) > 1:
+        b = ()
+        for t in range(len(c) // 2):
+            b += (add(c[t], c[t + len(c) // 2]),)
+        c = b
+    return c[0]
+
+
+def minus(c, v):
+    """c[t] - v for each register c[t]."""
+    b = ()
+    for t in range(WIDTH):
+        b += (sub(c[t], v),)
+    return b
+
+
+def minus_each(c, x, at):
+    """c[t] - x[at + t] for each register c[t]."""
+    b = ()
+    for t in range(WIDTH):
+        b += (sub(c[t], every(x[at + t])),)
+    return b
+
+
+def times(a, b):
+    """a[t] b[t] for each of their registers."""
+    c = ()
+    for t in range(WIDTH):
+        c += (mul(a[t], b[t]),)
+    return c
+
+
+def exp_each(c):
+    """e^c[t] for each register c[t]."""
+    b = ()
+    for t in range(WIDTH):
+        b += (exp(c[t]),)
+    return b
+
+
+# ------------------------------------------------------------------------------------------- matrix products
+
+
+def outer(c, x, at, b):
+    """c[t] + x[at + t] b."""
+    d = ()
+    for t in range(WIDTH):
+        d += (fma(every(x[at + t]), b, c[t]),)
+    return d
+
+
+def inner(a, c, x, at):
+    """a + sum_t c[t] x[at + t], added in the order of t."""
+    for t in range(WIDTH):
+        a = fma(c[t], every(x[at + t]), a)
+    return a
+
+
+def inner_seen(a, c, x, at, seen):
+    """The same over those t that the lane has seen: what it has not seen may be infinite, and 0 times inf is NaN."""
+    for t in range(WIDTH):
+        a = where(seen[t], fma(c[t], every(x[at + t]), a), a)
+    return a
+
+
+def outer_rows(c, x, i, j, b, at, columns):
+    """c[t] + sum_n x[i + t, j + n] b_n over `columns` columns; b_n is the register of b at `at` + n WIDTH.
+
+    Where x ends before row i + t, its last row stands for that.
+    """
+    for n in range(columns):
+        d = ()
+        for t in range(WIDTH):
+            d += (fma(every(x[min(i + t, x.shape[0] - 1), j + n]), register(b, at + n * WIDTH), c[t]),)
+        c = d
+    return c
+
+
+def inner_rows(c, x, i, j, y, at, columns):
+    """y_n += sum_t c[t] x[i + t, j + n], added in the order of t; y_n is the register of y at `at` + n WIDTH."""
+    for n in range(columns):
+        a = register(y, at + n * WIDTH)
+        for t in range(WIDTH):
+            a = fma(c[t], every(x[min(i + t, x.shape[0] - 1), j + n]), a)
+        put(a, y, at + n * WIDTH)
+
+
+def inner_rows_seen(c, x, i, j, y, at, columns, seen):
+    """The same over those t that the lane has seen."""
+    for n in range(columns):
+        a = register(y, at + n * WIDTH)
+        for t in range(WIDTH):
+            a = where(seen[t], fma(c[t], every(x[min(i + t, x.shape[0] - 1), j + n]), a), a)
+        put(a, y, at + n * WIDTH)
+
+
+# ----------------------------------------------------------------------------------- who has seen whom: booleans
+
+
+def where(seen, a, b):
+    """The lanes of a that are seen, those of b elsewhere (plain Python alone needs it by name)."""
+    v = ()
+    for lane in range(WIDTH):
+        v += (a[lane] if seen[lane] else b[lane],)
+    return v
+
+
+def before(m, ends):
+    """Lane l of register t: is m + t < ends[lane]?"""
+    c = ()
+    for t in range(WIDTH):
+        v = ()
+        for lane in range(WIDTH):
+            v += (m + t < ends[lane],)
+        c += (v,)
+    return c
+
+
+def before_each(m, x, at):
+    """Lane l of register t: is m + lane < x[at + t]?"""
+    c = ()
+    for t in range(WIDTH):
+        v = ()
+        for lane in range(WIDTH):
+            v += (m + lane < x[at + t],)
+        c += (v,)
+    return c
+
+
+def positive(c):
+    """Lane by lane: is it above 0?"""
+    b = ()
+    for t in range(WIDTH):
+        v = ()
+        for lane in range(WIDTH):
+            v += (c[t][lane] > 0,)
+        b += (v,)
+    return b
+
+
+def both(a, b):
+    """Lane by lane: is it seen by both?"""
+    c = ()
+    for t in range(WIDTH):
+        v = ()
+        for lane in range(WIDTH):
+            v += (a[t][lane] and b[t][lane],)
+        c += (v,)
+    return c
+
+
+def only(c, seen):
+    """The lanes of c that are seen, 0 elsewhere."""
+    b = ()
+    for t in range(WIDTH):
+        v = ()
+        for lane in range(WIDTH):
+            v += (c[t][lane] if seen[t][lane] else type(c[t][lane])(0),)
+        b += (v,)
+    return b
+
+
+def largest(top, c):
+    """The largest of top and of the registers of c, lane by lane."""
+    for t in range(WIDTH):
+        v = ()
+        for lane in range(WIDTH):
+            v += (c[t][lane] if top[lane] is None or c[t][lane] > top[lane] else top[lane],)
+        top = v
+    return top
+
+
+def largest_seen(top, c, seen):
+    """The same among what is seen."""
+    for t in range(WIDTH):
+        v = ()
+        for lane in range(WIDTH):
+            v += (c[t][lane] if seen[t][lane] and (top[lane] is None or c[t][lane] > top[lane]) else top[lane],)
+        top = v
+    return top
+
+
+# --------------------------------------------------------------------------------- their compiled meaning
+
+
+def _vector_of(x, *_) -> Vector:
+    return Vector(x.dtype, WIDTH)
+
+
+def _square_of(x, *_) -> types.UniTuple:
+    return types.UniTuple(_vector_of(x), WIDTH)
+
+
+def _scalars_square(value) -> types.UniTuple:
+    return types.UniTuple(Vector(value, WIDTH), WIDTH)
+
+
+def _seen(*_) -> types.UniTuple:
+    return types.UniTuple(Vector(types.boolean, WIDTH), WIDTH)
+
+
+def _parts(builder, square) -> list:
+    return [builder.extract_value(square, t) for t in range(WIDTH)]
+
+
+def _square(builder, registers: list):
+    c = ir.Constant(ir.ArrayType(registers[0].type, WIDTH), ir.Undefined)
+    for t, v in enumerate(registers):
+        c = builder.insert_value(c, v, t)
+    return c
+
+
+def _fma(builder, a, b, c):
+    return vectors._fma(None, builder, c.type, None, [a, b, c])
+
+
+def _number(value: int) -> ir.Constant:
+    return ir.Constant(ir.IntType(64), value)
+
+
+def _kind(context, array: types.Array) -> ir.VectorType:
+    """The LLVM type of a register of elements of the array."""
+    return ir.VectorType(context.get_data_type(array.dtype), WIDTH)
+
+
+def _address(context, builder, array: types.Array, x, *at, of: ir.Type):
+    """The address of an element: of the last dimension's elements it is known that they are neighbours."""
+    fields = cgutils.create_struct_proxy(array)(context, builder, x)
+    size = _number(array.dtype.bitwidth // 8)
+    steps = [*cgutils.unpack_tuple(builder, fields.strides, array.ndim)[:-1], size]
+    place = builder.bitcast(fields.data, ir.IntType(8).as_pointer())
+    for i, step in zip(at, steps, strict=True):
+        place = builder.gep(place, [builder.mul(i, step)])
+    return builder.bitcast(place, of.as_pointer())
+
+
+def _read(builder, place, array: types.Array):
+    value = builder.load(place)
+    value.align = array.dtype.bitwidth // 8  # which is all that is known of a register's address
+    return value
+
+
+def _write(builder, value, place, array: types.Array):
+    builder.store(value, place).align = array.dtype.bitwidth // 8
+
+
+def _each(context, builder, array, x, at) -> list:
+    """x[at + t] in every lane, for each t."""
+    kind = _kind(context, array)
+    start = _address(context, builder, array, x, at, of=kind.element)
+    return [_broadcast(builder, kind, _read(builder, builder.gep(start, [_number(t)]), array)) for t in range(WIDTH)]
+
+
+def _registers(context, builder, array, x, at, count: int) -> list:
+    """The addresses of `count` registers that stand in x one after the other."""
+    start = _address(context, builder, array, x, at, of=_kind(context, array))
+    return [builder.gep(start, [_number(t)]) for t in range(count)]
+
+
+@_compiled(register, _vector_of)
+def _register(context, builder, kind, kinds, args):
+    return _read(builder, _registers(context, builder, kinds[0], *args, 1)[0], kinds[0])
+
+
+@_compiled(put, lambda *_: types.none)
+def _put(context, builder, kind, kinds, args):
+    v, x, at = args
+    _write(builder, v, _registers(context, builder, kinds[1], x, at, 1)[0], kinds[1])
+
+
+@_compiled(every, lambda value: Vector(value, WIDTH))
+def _every(context, builder, kind, kinds, args):
+    return _broadcast(builder, kind, args[0])
+
+
+@_compiled(nothing, lambda value: Vector(value, WIDTH))
+def _nothing(context, builder, kind, kinds, args):
+    return _constant(kind, float("-inf"))
+
+
+@_compiled(zeros, _scalars_square)
+def _zeros(context, builder, kind, kinds, args):
+    return ir.Constant(kind, [_constant(kind.element, 0)] * WIDTH)
+
+
+@_compiled(read, _square_of)
+def _read_square(context, builder, kind, kinds, args):
+    places = _registers(context, builder, kinds[0], *args, WIDTH)
+    return _square(builder, [_read(builder, place, kinds[0]) for place in places])
+
+
+@_compiled(write, lambda *_: types.none)
+def _write_square(context, builder, kind, kinds, args):
+    c, x, at = args
+    for v, place in zip(_parts(builder, c), _registers(context, builder, kinds[1], x, at, WIDTH), strict=True):
+        _write(builder, v, place, kinds[1])
+
+
+def _alignment(array: types.Array) -> ir.Constant:
+    return ir.Constant(ir.IntType(32), array.dtype.bitwidth // 8)
+
+
+def _block(context, builder, array, x, i, j) -> list:
+    """(address, how many lanes are inside) of each register of a block of the matrix x."""
+    kind = _kind(context, array)
+    fields = cgutils.create_struct_proxy(array)(context, builder, x)
+    height, width = (builder.extract_value(fields.shape, d) for d in (0, 1))
+    places = []
+    for t in range(WIDTH):
+        row = builder.add(i, _number(t))
+        inside = builder.icmp_signed("<", row, height)
+        count = builder.select(inside, builder.sub(width, j), _number(0))
+        places.append((_address(context, builder, array, x, row, j, of=kind), count))
+    return places
+
+
+@_compiled(read_block, _square_of)
+def _read_block(context, builder, kind, kinds, args):
+    name, align = f"llvm.masked.load.{_name(kind.element)}.p0", _alignment(kinds[0])
+    nothing = _constant(kind.element, 0)
+    return _square(
+        builder,
+        [
+            _call(builder, name, kind.element, [place, align, _mask(builder, count, WIDTH), nothing])
+            for place, count in _block(context, builder, kinds[0], *args)
+        ],
+    )
+
+
+@_compiled(write_block, lambda *_: types.none)
+def _write_block(context, builder, kind, kinds, args):
+    c, x, i, j = args
+    for v, (place, count) in zip(_parts(builder, c), _block(context, builder, kinds[1], x, i, j), strict=True):
+        arguments = [v, place, _alignment(kinds[1]), _mask(builder, count, WIDTH)]
+        _call(builder, f"llvm.masked.store.{_name(v.type)}.p0", ir.VoidType(), arguments)
+
+
+def _same(*kinds):
+    return kinds[0]
+
+
+@_compiled(transpose, _same)
+def _transpose(context, builder, kind, kinds, args):
+    """Neighbouring rows are merged number by number, then those by pairs, then by fours: two halves by themselves."""
+    places = ir.VectorType(ir.IntType(32), WIDTH)
+
+    def merged(a, b, *order):
+        return builder.shuffle_vector(a, b, ir.Constant(places, order))
+
+    rows, half = _parts(builder, args[0]), WIDTH // 2
+    ones = []
+    for a, b in zip(rows[::2], rows[1::2], strict=True):
+        ones += [merged(a, b, 0, 8, 1, 9, 4, 12, 5, 13), merged(a, b, 2, 10, 3, 11, 6, 14, 7, 15)]
+    pairs = []
+    for t in (0, 1, 4, 5):
+        a, b = ones[t], ones[t + 2]
+        pairs += [merged(a, b, 0, 1, 8, 9, 4, 5, 12, 13), merged(a, b, 2, 3, 10, 11, 6, 7, 14, 15)]
+    left = [merged(a, b, 0, 1, 2, 3, 8, 9, 10, 11) for a, b in zip(pairs[:half], pairs[half:], strict=True)]
+    right = [merged(a, b, 4, 5, 6, 7, 12, 13, 14, 15) for a, b in zip(pairs[:half], pairs[half:], strict=True)]
+    return _square(builder, left + right)
+
+
+@_compiled(scale_each, _same)
+def _scale_each(context, builder, kind, kinds, args):
+    c, v = args
+    return _square(builder, [builder.fmul(a, v) for a in _parts(builder, c)])
+
+
+@_compiled(fma_each, _same)
+def _fma_each(context, builder, kind, kinds, args):
+    parts = [_parts(builder, square) for square in args]
+    return _square(builder, [_fma(builder, a, b, c) for a, b, c in zip(*parts, strict=True)])
+
+
+@_compiled(add_up, lambda c: c.dtype)
+def _add_up(context, builder, kind, kinds, args):
+    rows = _parts(builder, args[0])
+    while len(rows) > 1:
+        half = len(rows) // 2
+        rows = [builder.fadd(a, b) for a, b in zip(rows[:half], rows[half:], strict=True)]
+    return rows[0]
+
+
+@_compiled(minus, _same)
+def _minus(context, builder, kind, kinds, args):
+    c, v = args
+    return _square(builder, [builder.fsub(a, v) for a in _parts(builder, c)])
+
+
+@_compiled(minus_each, _same)
+def _minus_each(context, builder, kind, kinds, args):
+    c, x, at = args
+    pairs = zip(_parts(builder, c), _each(context, builder, kinds[1], x, at), strict=True)
+    return _square(builder, [builder.fsub(a, b) for a, b in pairs])
+
+
+@_compiled(times, _same)
+def _times(context, builder, kind, kinds, args):
+    a, b = (_parts(builder, square) for square in args)
+    return _square(builder, [builder.fmul(p, q) for p, q in zip(a, b, strict=True)])
+
+
+@_compiled(exp_each, _same)
+def _exp_each(context, builder, kind, kinds, args):
+    register = kinds[0].dtype
+    return _square(builder, [vectors._exp(context, builder, a.type, [register], [a]) for a in _parts(builder, args[0])])
+
+
+@_compiled(outer, _same)
+def _outer(context, builder, kind, kinds, args):
+    c, x, at, b = args
+    pairs = zip(_each(context, builder, kinds[1], x, at), _parts(builder, c), strict=True)
+    return _square(builder, [_fma(builder, a, b, part) for a, part in pairs])
+
+
+@_compiled(inner, _same)
+def _inner(context, builder, kind, kinds, args):
+    a, c, x, at = args
+    for part, b in zip(_parts(builder, c), _each(context, builder, kinds[2], x, at), strict=True):
+        a = _fma(builder, part, b, a)
+    return a
+
+
+@_compiled(inner_seen, _same)
+def _inner_seen(context, builder, kind, kinds, args):
+    a, c, x, at, seen = args
+    parts = _parts(builder, c), _each(context, builder, kinds[2], x, at), _parts(builder, seen)
+    for part, b, s in zip(*parts, strict=True):
+        a = builder.select(s, _fma(builder, part, b, a), a)
+    return a
+
+
+def _element(context, builder, array, x, i, j, column: int):
+    """x[i + t, j + column] in every lane, for each t; where x ends before row i + t, its last row stands for that.
+
+    The column is added last, as a number: one address for each t serves all columns.
+    """
+    kind = _kind(context, array)
+    fields = cgutils.create_struct_proxy(array)(context, builder, x)
+    last = builder.sub(builder.extract_value(fields.shape, 0), _number(1))
+    for t in range(WIDTH):
+        row = builder.add(i, _number(t))
+        row = builder.select(builder.icmp_signed("<", row, last), row, last)
+        start = _address(context, builder, array, x, row, j, of=kind.element)
+        yield _broadcast(builder, kind, _read(builder, builder.gep(start, [_number(column)]), array))
+
+
+@_compiled(outer_rows, _same)
+def _outer_rows(context, builder, kind, kinds, args):
+    c, x, i, j, b, at, columns = args
+    c = _parts(builder, c)
+    for n, place in enumerate(_registers(context, builder, kinds[4], b, at, columns.constant)):
+        v = _read(builder, place, kinds[4])
+        elements = _element(context, builder, kinds[1], x, i, j, n)
+        c = [_fma(builder, e, v, part) for e, part in zip(elements, c, strict=True)]
+    return _square(builder, c)
+
+
+def _inner_of_rows(context, builder, kinds, args, join):
+    c, x, i, j, y, at, columns, *_ = args
+    places = _registers(context, builder, kinds[4], y, at, columns.constant)
+    sums = [_read(builder, place, kinds[4]) for place in places]
+    elements = [_element(context, builder, kinds[1], x, i, j, n) for n in range(len(sums))]
+    for t, part in enumerate(_parts(builder, c)):
+        sums = [join(t, _fma(builder, part, next(e), a), a) for e, a in zip(elements, sums, strict=True)]
+    for a, place in zip(sums, places, strict=True):
+        _write(builder, a, place, kinds[4])
+
+
+@_compiled(inner_rows, lambda *_: types.none)
+def _inner_rows(context, builder, kind, kinds, args):
+    _inner_of_rows(context, builder, kinds, args, lambda t, new, old: new)
+
+
+@_compiled(inner_rows_seen, lambda *_: types.none)
+def _inner_rows_seen(context, builder, kind, kinds, args):
+    seen = _parts(builder, args[-1])
+    _inner_of_rows(context, builder, kinds, args, lambda t, new, old: builder.select(seen[t], new, old))
+
+
+@_compiled(before, _seen)
+def _before(context, builder, kind, kinds, args):
+    m, ends = args
+    first = _broadcast(builder, ends.type, builder.sitofp(m, ends.type.element))
+    return _square(
+        builder,
+        [builder.fcmp_ordered("<", builder.fadd(first, _constant(ends.type, float(t))), ends) for t in range(WIDTH)],
+    )
+
+
+@_compiled(before_each, _seen)
+def _before_each(context, builder, kind, kinds, args):
+    m, x, at = args
+    ends = _each(context, builder, kinds[1], x, at)
+    first = _broadcast(builder, ends[0].type, builder.sitofp(m, ends[0].type.element))
+    places = builder.fadd(first, ir.Constant(first.type, [float(lane) for lane in range(WIDTH)]))
+    return _square(builder, [builder.fcmp_ordered("<", places, end) for end in ends])
+
+
+@_compiled(positive, _seen)
+def _positive(context, builder, kind, kinds, args):
+    return _square(builder, [builder.fcmp_ordered(">", a, _constant(a.type, 0.0)) for a in _parts(builder, args[0])])
+
+
+@_compiled(both, _same)
+def _both(context, builder, kind, kinds, args):
+    a, b = (_parts(builder, square) for square in args)
+    return _square(builder, [builder.and_(s, t) for s, t in zip(a, b, strict=True)])
+
+
+@_compiled(only, _same)
+def _only(context, builder, kind, kinds, args):
+    c, seen = (_parts(builder, square) for square in args)
+    return _square(builder, [builder.select(s, a, _constant(a.type, 0.0)) for a, s in zip(c, seen, strict=True)])
+
+
+def _largest_of(builder, rows: list):
+    while len(rows) > 1:
+        rows = [
+            builder.select(builder.fcmp_ordered(">", a, b), a, b) for a, b in zip(rows[::2], rows[1::2], strict=True)
+        ]
+    return rows[0]
+
+
+@_compiled(largest, _same)
+def _largest(context, builder, kind, kinds, args):
+    top, c = args
+    return _largest_of(builder, [top, _largest_of(builder, _parts(builder, c))])
+
+
+@_compiled(largest_seen, _same)
+def _largest_seen(context, builder, kind, kinds, args):
+    top, c, seen = args
+    parts = zip(_parts(builder, c), _parts(builder, seen), strict=True)
+    seen_ones = [builder.select(s, a, _constant(a.type, float("-inf"))) for a, s in parts]
+    return _largest_of(builder, [top, _largest_of(builder, seen_ones)])
