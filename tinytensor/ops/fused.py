@@ -207,7 +207,8 @@ class attention:
         lse = empty((B, H, C), q.dtype)
         scratch = empty(kernels.attention.attention_scratch(B, H, C, M, K, Kv), q.dtype)
         settings = _number(scale, q.dtype), int(is_causal)
-        launch(kernels.attention.attention, q, k, v, _mask(mask, (B, H, C, M)), *settings, y, lse, scratch)
+        heads = [_neighbours(x) for x in (q, k, v)]
+        launch(kernels.attention.attention, *heads, _mask(mask, (B, H, C, M)), *settings, y, lse, scratch)
         return y, lse
 
     def backward(needs, g, y, q, k, v, mask, scale, is_causal, lse):
@@ -216,8 +217,9 @@ class attention:
         dq, dk, dv = (empty((B, n, H, w), q.dtype).transpose(0, 2, 1, 3) for n, w in ((C, K), (M, K), (M, Kv)))
         scratch = empty(kernels.attention.attention_backward_scratch(B, H, C, M, K, Kv), q.dtype)
         settings = lse, _number(scale, q.dtype), int(is_causal)
+        heads = [_neighbours(x) for x in (g, q, k, v)]
         mask = _mask(mask, (B, H, C, M))
-        launch(kernels.attention.attention_backward, g, q, k, v, mask, y, *settings, dq, dk, dv, scratch)
+        launch(kernels.attention.attention_backward, *heads, mask, y, *settings, dq, dk, dv, scratch)
         return dq, dk, dv, None, None, None
 
     def definition(q, k, v, mask, scale, is_causal):
@@ -231,6 +233,11 @@ class attention:
         e = where(allowed, exp(where(allowed, scores - peak, 0)), 0)
         total = sum(e, -1, keepdim=True)
         return matmul(e / where(total == 0, 1, total), v)
+
+
+def _neighbours(x: np.ndarray) -> np.ndarray:
+    """x, or a copy where the elements of a row are not neighbours in memory, as the kernel takes them to be."""
+    return x if x.strides[-1] == x.itemsize else contiguous(x)
 
 
 def _mask(mask: np.ndarray | None, shape: tuple) -> np.ndarray:
