@@ -221,6 +221,28 @@ def test_narrower(simd):
     assert done.returncode == 0, done.stdout[-3000:]
 
 
+@pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
+def test_the_compiler_is_told():
+    """Kernels that say nothing of registers get no wider ones either, and builds for them are kept apart."""
+    program = """
+import tinytensor
+from numba.core.registry import cpu_target
+print(*cpu_target.target_context.codegen().magic_tuple())
+"""
+    told = {}
+    for simd in (vectors.SIMD, *NARROWER):
+        done = subprocess.run(
+            [sys.executable, "-c", program],
+            capture_output=True,
+            text=True,
+            cwd=ROOT,
+            env=os.environ | {"TINYTENSOR_SIMD": simd},
+        )
+        told[simd] = done.stdout
+        assert ("+avx512f" in done.stdout) == (simd == "avx512"), done.stderr
+    assert "avx512" not in told or told["avx512"] != told["avx2"]
+
+
 def test_wider_than_the_machine():
     done = subprocess.run(
         [sys.executable, "-c", "import tinytensor.kernels.vectors"],

@@ -1,5 +1,6 @@
 """Numba kernels: raw arrays in, raw arrays out. `kernel.KERNELS` is the table of all of them."""
 
+from tinytensor.kernels import vectors  # isort: skip  # first: what it tells the compiler, the compiler asks once
 from tinytensor.kernels import attention, elementwise, index, loss, matmul, norm, reduce, scan, softmax, update
 from tinytensor.kernels.kernel import KERNELS
 
@@ -15,4 +16,5 @@ __all__ = [
     "scan",
     "softmax",
     "update",
+    "vectors",
 ]
