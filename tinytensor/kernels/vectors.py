@@ -218,11 +218,11 @@ class _VectorModel(models.PrimitiveModel):
         super().__init__(dmm, vector, ir.VectorType(dmm.lookup(vector.dtype).get_value_type(), vector.count))
 
 
-def _register_of(x: types.Array, *_) -> Vector:
+def register_of(x: types.Array, *_) -> Vector:
     return Vector(x.dtype, BYTES * 8 // x.dtype.bitwidth)
 
 
-def _compiled(plain: Callable, result: Callable) -> Callable:
+def compiled(plain: Callable, result: Callable) -> Callable:
     """Give `plain` its meaning in compiled code, where `result(*types)` is the type of what it returns.
 
     The decorated function writes the instructions. It takes the LLVM type of the result, and the Numba types and the
@@ -231,13 +231,13 @@ def _compiled(plain: Callable, result: Callable) -> Callable:
 
     class Template(AbstractTemplate):
         key = plain
-        prefer_literal = False
+        prefer_literal = True  # the size of a tile is part of its type
 
         def generic(self, args, kws):
-            args = [types.intp if isinstance(a, types.Integer) else a for a in args]
+            places = [types.intp if isinstance(a, types.Integer) else a for a in args]
             if plain is fill:
-                args[1] = args[0].dtype
-            return signature(result(*args), *args)
+                places[1] = args[0].dtype
+            return signature(result(*args), *places)
 
     infer_global(plain, types.Function(Template))
 
@@ -253,36 +253,52 @@ def _compiled(plain: Callable, result: Callable) -> Callable:
     return decorate
 
 
-def _is_float(kind: types.Type | ir.Type) -> bool:
+def is_float(kind: types.Type | ir.Type) -> bool:
     return isinstance(getattr(kind, "element", kind), ir.FloatType | ir.DoubleType)
 
 
-def _constant(kind: ir.VectorType, value) -> ir.Constant:
+def constant(kind: ir.VectorType, value) -> ir.Constant:
     return ir.Constant(kind, [value] * kind.count)
 
 
-def _broadcast(builder, kind: ir.VectorType, value):
+def broadcast(builder, kind: ir.VectorType, value):
     v = builder.insert_element(ir.Constant(kind, ir.Undefined), value, ir.Constant(ir.IntType(32), 0))
-    return builder.shuffle_vector(v, v, _constant(ir.VectorType(ir.IntType(32), kind.count), 0))
+    return builder.shuffle_vector(v, v, constant(ir.VectorType(ir.IntType(32), kind.count), 0))
 
 
-def _element(context, builder, array: types.Array, value, at: list):
-    """The address of an element, from the strides of the array."""
-    array_struct = make_array(array)(context, builder, value)
-    strides = cgutils.unpack_tuple(builder, array_struct.strides, array.ndim)
-    if array.layout == "C":
-        strides[-1] = ir.Constant(strides[-1].type, array.dtype.bitwidth // 8)
-    offset = ir.Constant(strides[-1].type, 0)
-    for place, stride in zip(at, strides, strict=True):
-        offset = builder.add(offset, builder.mul(place, stride))
-    start = builder.bitcast(array_struct.data, ir.IntType(8).as_pointer())
-    return builder.bitcast(builder.gep(start, [offset], inbounds=True), array_struct.data.type)
+def _address(context, builder, array: types.Array, value, at: list, kind: ir.Type | None = None):
+    """The address of an element; of a register of the type `kind`, where the elements of a row are neighbours."""
+    place, _ = corner(context, builder, array, value, at, kind is not None)
+    return builder.bitcast(place, (kind or context.get_data_type(array.dtype)).as_pointer())
+
+
+def corner(context, builder, array: types.Array, value, at: list, dense: bool):
+    """The address of an element, and the distance from its row to the next one, in bytes.
+
+    `dense`: the elements of a row are neighbours.
+    """
+    fields = make_array(array)(context, builder, value)
+    strides = cgutils.unpack_tuple(builder, fields.strides, array.ndim)
+    if dense or array.layout == "C":
+        strides[-1] = number(array.dtype.bitwidth // 8)
+    offset = number(0)
+    for index, stride in zip(at, strides, strict=True):
+        offset = builder.add(offset, builder.mul(index, stride))
+    return beyond(builder, builder.bitcast(fields.data, ir.IntType(8).as_pointer()), offset), strides[-2:][0]
+
+
+def beyond(builder, place, offset):
+    return builder.gep(place, [offset], inbounds=True)
+
+
+def number(value: int) -> ir.Constant:
+    return ir.Constant(ir.IntType(64), value)
 
 
 def _mask(builder, count, n: int):
     """True in the first `count` of n lanes."""
     whole = ir.VectorType(count.type, n)
-    return builder.icmp_signed("<", ir.Constant(whole, list(range(n))), _broadcast(builder, whole, count))
+    return builder.icmp_signed("<", ir.Constant(whole, list(range(n))), broadcast(builder, whole, count))
 
 
 def _call(builder, name: str, result: ir.Type, args: list):
@@ -297,105 +313,130 @@ def _name(kind: ir.VectorType) -> str:
     return f"v{kind.count}{letter}{bits}"
 
 
-@_compiled(lanes, lambda x: types.intp)
+@compiled(lanes, lambda x: types.intp)
 def _lanes(context, builder, kind, kinds, args):
-    return ir.Constant(kind, _register_of(kinds[0]).count)
+    return ir.Constant(kind, register_of(kinds[0]).count)
 
 
-@_compiled(zero, _register_of)
+@compiled(zero, register_of)
 def _zero(context, builder, kind, kinds, args):
-    return _constant(kind, 0)
+    return constant(kind, 0)
 
 
-@_compiled(fill, _register_of)
+@compiled(fill, register_of)
 def _fill(context, builder, kind, kinds, args):
-    return _broadcast(builder, kind, args[1])
+    return broadcast(builder, kind, args[1])
 
 
-@_compiled(splat, _register_of)
-def _splat(context, builder, kind, kinds, args):
-    return _broadcast(builder, kind, builder.load(_element(context, builder, kinds[0], args[0], args[1:])))
-
-
-@_compiled(load, _register_of)
-def _load(context, builder, kind, kinds, args):
-    address = _element(context, builder, kinds[0], args[0], args[1:])
-    value = builder.load(builder.bitcast(address, kind.as_pointer()))
-    value.align = kinds[0].dtype.bitwidth // 8
+def read(builder, address, dtype: types.Type):
+    value = builder.load(address)
+    value.align = dtype.bitwidth // 8
     return value
 
 
-@_compiled(load_first, lambda count, x, *at: _register_of(x))
+def write(builder, value, address, dtype: types.Type):
+    builder.store(value, address).align = dtype.bitwidth // 8
+
+
+def read_first(builder, count, address, dtype: types.Type):
+    kind = address.type.pointee
+    align = ir.Constant(ir.IntType(32), dtype.bitwidth // 8)
+    mask = _mask(builder, count, kind.count)
+    return _call(builder, f"llvm.masked.load.{_name(kind)}.p0", kind, [address, align, mask, constant(kind, 0)])
+
+
+def write_first(builder, count, value, address, dtype: types.Type):
+    align = ir.Constant(ir.IntType(32), dtype.bitwidth // 8)
+    mask = _mask(builder, count, value.type.count)
+    _call(builder, f"llvm.masked.store.{_name(value.type)}.p0", ir.VoidType(), [value, address, align, mask])
+
+
+@compiled(splat, register_of)
+def _splat(context, builder, kind, kinds, args):
+    x, *at = args
+    return broadcast(builder, kind, read(builder, _address(context, builder, kinds[0], x, at), kinds[0].dtype))
+
+
+@compiled(load, register_of)
+def _load(context, builder, kind, kinds, args):
+    x, *at = args
+    return read(builder, _address(context, builder, kinds[0], x, at, kind), kinds[0].dtype)
+
+
+@compiled(load_first, lambda count, x, *at: register_of(x))
 def _load_first(context, builder, kind, kinds, args):
-    address = builder.bitcast(_element(context, builder, kinds[1], args[1], args[2:]), kind.as_pointer())
-    align = ir.Constant(ir.IntType(32), kinds[1].dtype.bitwidth // 8)
-    mask = _mask(builder, args[0], kind.count)
-    return _call(builder, f"llvm.masked.load.{_name(kind)}.p0", kind, [address, align, mask, _constant(kind, 0)])
+    count, x, *at = args
+    return read_first(builder, count, _address(context, builder, kinds[1], x, at, kind), kinds[1].dtype)
 
 
-@_compiled(store, lambda v, x, *at: types.none)
+@compiled(store, lambda v, x, *at: types.none)
 def _store(context, builder, kind, kinds, args):
-    address = _element(context, builder, kinds[1], args[1], args[2:])
-    builder.store(args[0], builder.bitcast(address, args[0].type.as_pointer())).align = kinds[1].dtype.bitwidth // 8
+    v, x, *at = args
+    write(builder, v, _address(context, builder, kinds[1], x, at, v.type), kinds[1].dtype)
 
 
-@_compiled(store_first, lambda count, v, x, *at: types.none)
+@compiled(store_first, lambda count, v, x, *at: types.none)
 def _store_first(context, builder, kind, kinds, args):
-    v = args[1]
-    address = builder.bitcast(_element(context, builder, kinds[2], args[2], args[3:]), v.type.as_pointer())
-    align = ir.Constant(ir.IntType(32), kinds[2].dtype.bitwidth // 8)
-    mask = _mask(builder, args[0], v.type.count)
-    _call(builder, f"llvm.masked.store.{_name(v.type)}.p0", ir.VoidType(), [v, address, align, mask])
+    count, v, x, *at = args
+    write_first(builder, count, v, _address(context, builder, kinds[2], x, at, v.type), kinds[2].dtype)
 
 
 def _same(*kinds):
     return kinds[-1]
 
 
-@_compiled(fma, _same)
+def multiply_add(builder, a, b, c):
+    if is_float(c.type):  # "fmuladd": one instruction where the machine has it, and never a call into the C library
+        return _call(builder, f"llvm.fmuladd.{_name(c.type)}", c.type, [a, b, c])
+    return builder.add(builder.mul(a, b), c)
+
+
+def plus(builder, a, b):
+    return (builder.fadd if is_float(a.type) else builder.add)(a, b)
+
+
+def less(builder, a, b, sign: str = "<"):
+    return (builder.fcmp_ordered if is_float(a.type) else builder.icmp_signed)(sign, a, b)
+
+
+@compiled(fma, _same)
 def _fma(context, builder, kind, kinds, args):
-    if _is_float(kind):  # "fmuladd": one instruction where the machine has it, and never a call into the C library
-        return _call(builder, f"llvm.fmuladd.{_name(kind)}", kind, args)
-    return builder.add(builder.mul(args[0], args[1]), args[2])
+    return multiply_add(builder, *args)
 
 
-@_compiled(add, _same)
+@compiled(add, _same)
 def _add(context, builder, kind, kinds, args):
-    return (builder.fadd if _is_float(kind) else builder.add)(*args)
+    return plus(builder, *args)
 
 
-@_compiled(sub, _same)
+@compiled(sub, _same)
 def _sub(context, builder, kind, kinds, args):
-    return (builder.fsub if _is_float(kind) else builder.sub)(*args)
+    return (builder.fsub if is_float(kind) else builder.sub)(*args)
 
 
-@_compiled(mul, _same)
+@compiled(mul, _same)
 def _mul(context, builder, kind, kinds, args):
-    return (builder.fmul if _is_float(kind) else builder.mul)(*args)
+    return (builder.fmul if is_float(kind) else builder.mul)(*args)
 
 
-@_compiled(div, _same)
+@compiled(div, _same)
 def _div(context, builder, kind, kinds, args):
     return builder.fdiv(*args)  # numbers with a point only: whole ones are not divided in any kernel
 
 
-def _less(builder, a, b):
-    return (builder.fcmp_ordered if _is_float(a.type) else builder.icmp_signed)("<", a, b)
-
-
-@_compiled(where_less, _same)
+@compiled(where_less, _same)
 def _where_less(context, builder, kind, kinds, args):
     a, b, x, y = args
-    return builder.select(_less(builder, a, b), x, y)
+    return builder.select(less(builder, a, b), x, y)
 
 
-@_compiled(maximum, _same)
+@compiled(maximum, _same)
 def _maximum(context, builder, kind, kinds, args):
     a, b = args
-    return builder.select(_less(builder, b, a), a, b)
+    return builder.select(less(builder, b, a), a, b)
 
 
-@_compiled(first, _same)
+@compiled(first, _same)
 def _first(context, builder, kind, kinds, args):
     count, x, y = args
     return builder.select(_mask(builder, count, kind.count), x, y)
@@ -413,17 +454,17 @@ def _halves(builder, v, join):
     return builder.extract_element(v, ir.Constant(ir.IntType(32), 0))
 
 
-@_compiled(total, lambda v: v.dtype)
+@compiled(total, lambda v: v.dtype)
 def _total(context, builder, kind, kinds, args):
-    return _halves(builder, args[0], lambda a, b: _add(context, builder, a.type, None, (a, b)))
+    return _halves(builder, args[0], lambda a, b: plus(builder, a, b))
 
 
-@_compiled(largest, lambda v: v.dtype)
+@compiled(largest, lambda v: v.dtype)
 def _largest(context, builder, kind, kinds, args):
-    return _halves(builder, args[0], lambda a, b: builder.select(_less(builder, b, a), a, b))
+    return _halves(builder, args[0], lambda a, b: builder.select(less(builder, b, a), a, b))
 
 
-@_compiled(exp, _same)
+@compiled(exp, _same)
 def _exp(context, builder, kind, kinds, args):
     """fastmath.exp, all lanes at once; where that is the C library's, one lane after the other."""
     if str(kind.element) != "float":
@@ -433,27 +474,25 @@ def _exp(context, builder, kind, kinds, args):
             place = ir.Constant(ir.IntType(32), lane)
             v = builder.insert_element(v, function(builder, [builder.extract_element(args[0], place)]), place)
         return v
-    x, whole, bits = args[0], ir.VectorType(ir.IntType(32), kind.count), _name(kind)
+    x, whole = args[0], ir.VectorType(ir.IntType(32), kind.count)
 
-    def multiply_add(a, b, c):  # no sum of two products here: nothing that a kernel's "reassoc" could reorder
-        return _call(builder, f"llvm.fmuladd.{bits}", kind, [a, b, c])
-
+    # Each product is one with a sum (fma), so there is nothing that a kernel's "reassoc" could put in another order.
     def power_of_two(exponent):
-        return builder.bitcast(builder.shl(exponent, _constant(whole, 23)), kind)
+        return builder.bitcast(builder.shl(exponent, constant(whole, 23)), kind)
 
-    lowest, highest = _constant(kind, float(fastmath._LOWEST)), _constant(kind, float(fastmath._HIGHEST))
-    c = builder.select(_less(builder, x, lowest), lowest, x)
-    c = builder.select(_less(builder, highest, c), highest, c)
-    rounding = _constant(kind, float(fastmath._ROUND))
-    shifted = multiply_add(c, _constant(kind, float(fastmath._LOG2_E)), rounding)
+    lowest, highest = constant(kind, float(fastmath._LOWEST)), constant(kind, float(fastmath._HIGHEST))
+    c = builder.select(less(builder, x, lowest), lowest, x)
+    c = builder.select(less(builder, highest, c), highest, c)
+    rounding = constant(kind, float(fastmath._ROUND))
+    shifted = multiply_add(builder, c, constant(kind, float(fastmath._LOG2_E)), rounding)
     n = builder.fsub(shifted, rounding, flags=("nsz",))
-    r = multiply_add(n, _constant(kind, -float(fastmath._LN2_HIGH)), c)
-    r = multiply_add(n, _constant(kind, -float(fastmath._LN2_LOW)), r)
-    q = _constant(kind, float(fastmath._Q4))
+    r = multiply_add(builder, n, constant(kind, -float(fastmath._LN2_HIGH)), c)
+    r = multiply_add(builder, n, constant(kind, -float(fastmath._LN2_LOW)), r)
+    q = constant(kind, float(fastmath._Q4))
     for coefficient in (fastmath._Q3, fastmath._Q2, fastmath._Q1, fastmath._Q0):
-        q = multiply_add(r, q, _constant(kind, float(coefficient)))
-    p = builder.fadd(_constant(kind, 1.0), multiply_add(builder.fmul(r, r), q, r), flags=("nsz",))
+        q = multiply_add(builder, r, q, constant(kind, float(coefficient)))
+    p = builder.fadd(constant(kind, 1.0), multiply_add(builder, builder.fmul(r, r), q, r), flags=("nsz",))
     bits = builder.bitcast(shifted, whole)
-    half = builder.ashr(bits, _constant(whole, 1))
+    half = builder.ashr(bits, constant(whole, 1))
     y = builder.fmul(p, power_of_two(half), flags=("nsz",))
     return builder.fmul(y, power_of_two(builder.sub(bits, half)), flags=("nsz",))

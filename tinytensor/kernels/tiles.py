@@ -1,0 +1,275 @@
+"""Tiles: blocks of registers as one value, for loops that keep a dozen sums at once.
+
+A tile is a tuple of rows, and a row is a tuple of registers side by side (see vectors). Its size is written in the
+kernel as two numbers, so compiled code knows every register of it by name, and keeps each where it is from the first
+product to the last. `height` and `width` say how many rows and columns of a tile lie within the array: nothing outside
+is read or written.
+"""
+
+from collections.abc import Callable
+
+from llvmlite import ir
+from numba import types
+
+from tinytensor.kernels.vectors import (
+    add,
+    beyond,
+    broadcast,
+    compiled,
+    constant,
+    corner,
+    fma,
+    lanes,
+    less,
+    load,
+    load_first,
+    multiply_add,
+    number,
+    plus,
+    read,
+    read_first,
+    register_of,
+    splat,
+    store_first,
+    write,
+    write_first,
+    zero,
+)
+
+
+def zero_tile(x, rows, columns):
+    """`rows` rows of `columns` registers: 0 everywhere."""
+    return ((zero(x),) * columns,) * rows
+
+
+def load_tile(c, height, width, x, i, j):
+    """The elements of x[i : i + height, j : j + width] as a tile of the size of c; zeros around them."""
+    tile = ()
+    for r in range(len(c)):
+        row = ()
+        for v in range(len(c[0])):
+            n = len(c[0][0])
+            row += (load_first(width - v * n, x, i + r, j + v * n) if r < height else zero(x),)
+        tile += (row,)
+    return tile
+
+
+def fma_tile(c, height, a, i, k, b, row, j):
+    """c + a[i : i + height, k] b[row, j:], as fma; the rows of c past `height` get no meaning."""
+    tile = ()
+    for r in range(len(c)):
+        row = ()
+        for v in range(len(c[0])):
+            n = len(c[0][0])
+            row += (fma(splat(a, i + min(r, height - 1), k), load(b, row, j + v * n), c[r][v]),)
+        tile += (row,)
+    return tile
+
+
+def store_tile(c, height, width, y, i, j):
+    """Write the first `height` rows and `width` columns of c over y[i : i + height, j : j + width]."""
+    for r in range(min(height, len(c))):
+        for v in range(len(c[0])):
+            n = len(c[0][0])
+            store_first(width - v * n, c[r][v], y, i + r, j + v * n)
+
+
+def add_tile(a, b):
+    """a + b."""
+    tile = ()
+    for r in range(len(a)):
+        row = ()
+        for v in range(len(a[0])):
+            row += (add(a[r][v], b[r][v]),)
+        tile += (row,)
+    return tile
+
+
+def relu_tile(c):
+    """0 where c <= 0; c elsewhere, and where it is NaN."""
+    tile = ()
+    for r in range(len(c)):
+        row = ()
+        for v in range(len(c[0])):
+            register = ()
+            for lane in range(len(c[0][0])):
+                x = c[r][v][lane]
+                register += (x - x if x <= x - x else x,)
+            row += (register,)
+        tile += (row,)
+    return tile
+
+
+def load_transposed(height, width, x, i, j):
+    """The columns of x[i : i + height, j : j + width] as rows of a square tile; zeros around them."""
+    tile = ()
+    for r in range(lanes(x)):
+        register = ()
+        for lane in range(lanes(x)):
+            register += (x[i + lane, j + r] if lane < height and r < width else x.dtype.type(0),)
+        tile += ((register,),)
+    return tile
+
+
+# --------------------------------------------------------------------------------- their compiled meaning
+
+
+def _tile_type(x: types.Array, rows: types.IntegerLiteral, columns: types.IntegerLiteral) -> types.UniTuple:
+    return types.UniTuple(types.UniTuple(register_of(x), columns.literal_value), rows.literal_value)
+
+
+def _tile(builder, kind: ir.ArrayType, register: Callable):
+    """The tile of register(r, v)."""
+    tile = ir.Constant(kind, ir.Undefined)
+    for r in range(kind.count):
+        for v in range(kind.element.count):
+            tile = builder.insert_value(tile, register(r, v), (r, v))
+    return tile
+
+
+@compiled(zero_tile, _tile_type)
+def _zero_tile(context, builder, kind, kinds, args):
+    return _tile(builder, kind, lambda r, v: constant(kind.element.element, 0))
+
+
+@compiled(fma_tile, lambda c, *_: c)
+def _fma_tile(context, builder, kind, kinds, args):
+    c, height, a, i, k, b, row, j = args
+    whole = kind.element.element
+    place, _ = corner(context, builder, kinds[5], b, [row, j], True)
+    right = [read(builder, _register_at(builder, place, whole, v), kinds[5].dtype) for v in range(kind.element.count)]
+    place, stride = corner(context, builder, kinds[2], a, [i, k], False)
+    last = builder.mul(builder.sub(height, number(1)), stride)
+    left, offset = [], number(0)
+    for r in range(kind.count):
+        inside = builder.select(builder.icmp_signed("<", number(r), height), offset, last)
+        address = builder.bitcast(beyond(builder, place, inside), whole.element.as_pointer())
+        left.append(broadcast(builder, whole, read(builder, address, kinds[2].dtype)))
+        offset = builder.add(offset, stride)
+
+    def register(r, v):
+        return multiply_add(builder, left[r], right[v], builder.extract_value(c, (r, v)))
+
+    return _tile(builder, kind, register)
+
+
+def _register_at(builder, place, kind: ir.VectorType, v: int):
+    """The address of the v-th register from an address on."""
+    size = kind.element.width if isinstance(kind.element, ir.IntType) else 32 if kind.element == ir.FloatType() else 64
+    return builder.bitcast(beyond(builder, place, number(v * kind.count * size // 8)), kind.as_pointer())
+
+
+def _at_edge(builder, kind: ir.ArrayType, height, width, whole: Callable, part: Callable) -> list:
+    """The registers whole(r, v) where the tile lies within height and width, else part(r, v, how many lanes count)."""
+    rows, columns, n = kind.count, kind.element.count, kind.element.element.count
+    places = [(r, v) for r in range(rows) for v in range(columns)]
+    tall = builder.icmp_signed(">=", height, number(rows))
+    wide = builder.icmp_signed(">=", width, number(columns * n))
+    with builder.if_else(builder.and_(tall, wide), likely=True) as (inside, edge):
+        with inside:
+            values = [whole(r, v) for r, v in places]
+            inside_end = builder.block
+        with edge:
+            counts = [builder.sub(width, number(v * n)) for v in range(columns)]
+            valid = [builder.icmp_signed("<", number(r), height) for r in range(rows)]
+            others = [part(r, v, builder.select(valid[r], counts[v], number(0))) for r, v in places]
+            edge_end = builder.block
+    if values[0] is None:
+        return []
+    joined = []
+    for value, other in zip(values, others, strict=True):
+        either = builder.phi(value.type)
+        either.add_incoming(value, inside_end)
+        either.add_incoming(other, edge_end)
+        joined.append(either)
+    return joined
+
+
+def _tile_of(builder, kind: ir.ArrayType, registers: list):
+    return _tile(builder, kind, lambda r, v: registers[r * kind.element.count + v])
+
+
+def _places(context, builder, array: types.Array, value, kind: ir.ArrayType, i, j) -> Callable:
+    """address(r, v) of a register of the tile that begins at value[i, j]."""
+    first, stride = corner(context, builder, array, value, [i, j], True)
+    rows = [first]
+    for _ in range(1, kind.count):
+        rows.append(beyond(builder, rows[-1], stride))
+    return lambda r, v: _register_at(builder, rows[r], kind.element.element, v)
+
+
+def _read_tile(context, builder, kind: ir.ArrayType, height, width, array: types.Array, x, i, j) -> list:
+    address = _places(context, builder, array, x, kind, i, j)
+    return _at_edge(
+        builder,
+        kind,
+        height,
+        width,
+        lambda r, v: read(builder, address(r, v), array.dtype),
+        lambda r, v, count: read_first(builder, count, address(r, v), array.dtype),
+    )
+
+
+@compiled(load_tile, lambda c, *_: c)
+def _load_tile(context, builder, kind, kinds, args):
+    _, height, width, x, i, j = args
+    return _tile_of(builder, kind, _read_tile(context, builder, kind, height, width, kinds[3], x, i, j))
+
+
+@compiled(store_tile, lambda *_: types.none)
+def _store_tile(context, builder, kind, kinds, args):
+    c, height, width, y, i, j = args
+    address = _places(context, builder, kinds[3], y, c.type, i, j)
+    registers = {
+        (r, v): builder.extract_value(c, (r, v)) for r in range(c.type.count) for v in range(c.type.element.count)
+    }
+    _at_edge(
+        builder,
+        c.type,
+        height,
+        width,
+        lambda r, v: write(builder, registers[r, v], address(r, v), kinds[3].dtype),
+        lambda r, v, count: write_first(builder, count, registers[r, v], address(r, v), kinds[3].dtype),
+    )
+
+
+@compiled(add_tile, lambda a, b: a)
+def _add_tile(context, builder, kind, kinds, args):
+    def register(r, v):
+        return plus(builder, *[builder.extract_value(c, (r, v)) for c in args])
+
+    return _tile(builder, kind, register)
+
+
+@compiled(relu_tile, lambda c: c)
+def _relu_tile(context, builder, kind, kinds, args):
+    zeros = constant(kind.element.element, 0)
+
+    def register(r, v):
+        x = builder.extract_value(args[0], (r, v))
+        return builder.select(less(builder, x, zeros, "<="), zeros, x)
+
+    return _tile(builder, kind, register)
+
+
+def _square_type(height, width, x: types.Array, *_) -> types.UniTuple:
+    register = register_of(x)
+    return types.UniTuple(types.UniTuple(register, 1), register.count)
+
+
+@compiled(load_transposed, _square_type)
+def _load_transposed(context, builder, kind, kinds, args):
+    height, width, x, i, j = args
+    rows = _read_tile(context, builder, kind, height, width, kinds[2], x, i, j)
+    n = kind.count
+    places = ir.VectorType(ir.IntType(32), n)
+    step = n // 2
+    while step:  # in each square of 2 step x 2 step, the upper right quarter and the lower left one change places
+        low = ir.Constant(places, [p if not p & step else n + p - step for p in range(n)])
+        high = ir.Constant(places, [p + step if not p & step else n + p for p in range(n)])
+        for r in range(n):
+            if not r & step:
+                a, b = rows[r], rows[r + step]
+                rows[r], rows[r + step] = builder.shuffle_vector(a, b, low), builder.shuffle_vector(a, b, high)
+        step //= 2
+    return _tile_of(builder, kind, rows)
