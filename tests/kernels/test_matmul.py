@@ -1,38 +1,35 @@
-"""matmul and linear against NumPy in float64, and the promises about bits: rows and threads."""
-
-import math
+"""Matrix products against NumPy in float64, and the promises about bits: rows and threads."""
 
 import numba
 import numpy as np
 import pytest
 
-from tinytensor.kernels.kernel import KERNELS
-from tinytensor.kernels.matmul import (
-    SMALL,
-    linear,
-    linear_scratch,
-    matmul,
-    matmul_scratch,
-)
+from tinytensor.kernels.kernel import KERNELS, MOST_TASKS
+from tinytensor.kernels.matmul import DEPTH, GRAIN, HEIGHT, matmul, matmul_plan
+from tinytensor.kernels.simd import BYTES
 
 JIT = not numba.config.DISABLE_JIT
 SIZES = range(1, 41) if JIT else (1, 2, 4, 5, 9)
-LARGE = (96, 40, 70) if JIT else (6, 5, 33)  # M, K, N
+LARGE = (96, 400, 130) if JIT else (6, 5, 33)  # M, K, N
 EPS = {np.float32: 2.0**-24, np.float64: 2.0**-53}
 
 
-def run_matmul(a, b):
+def run_matmul(a, b, term=None, relu=0, block=None):
+    """The product as the engine asks for it; `block`: in blocks of so many rows and columns, a task for each."""
     # NaN in what the kernel must overwrite: a number that it forgets to write or reads too early shows
-    y = np.full((a.shape[0], a.shape[1], b.shape[2]), np.nan if a.dtype.kind == "f" else -77, a.dtype)
-    scratch = np.full(matmul_scratch(a.shape, b.shape), y.flat[0] if y.size else 0, a.dtype)
-    matmul(a, b, y, scratch)
+    shape = a.shape[0], a.shape[1], b.shape[2]
+    y = np.full(shape, np.nan if a.dtype.kind == "f" else -77, a.dtype)
+    rows, columns, scratch = matmul_plan(*a.shape, b.shape[2], a.itemsize)
+    if block is not None:
+        rows, columns = block
+        scratch = (shape[0] * -(-shape[1] // rows) * -(-shape[2] // columns), *scratch[1:])
+    term = np.empty((a.shape[0], 0, 0), a.dtype) if term is None else np.broadcast_to(term, shape)
+    matmul(a, b, term, relu, rows, columns, y, np.full(scratch, y.flat[0] if y.size else 0, a.dtype))
     return y
 
 
 def run_linear(x, weight, bias, relu):
-    y = np.full((x.shape[0], weight.shape[0]), np.nan, x.dtype)
-    linear(x, weight, bias, relu, y, np.full(linear_scratch(x.shape, weight.shape), np.nan, x.dtype))
-    return y
+    return run_matmul(x[None], weight.T[None], bias, relu)[0]
 
 
 def check_product(y, a, b):
@@ -58,19 +55,20 @@ def test_every_size(which, dtype):
         at, bt = a.transpose(0, 2, 1).copy().transpose(0, 2, 1), b.transpose(0, 2, 1).copy().transpose(0, 2, 1)
         check_product(run_matmul(at, b), a, b)
         check_product(run_matmul(a, bt), a, b)
-        check_product(run_linear(a[0], bt[0].T, np.zeros(0, dtype), 0), a[0], b[0])
+        check_product(run_linear(a[0], bt[0].T, None, 0), a[0], b[0])
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_threads_and_tails_of_large_products(dtype):
+def test_tasks_and_tails_of_large_products(dtype):
     rng = np.random.default_rng(0)
     m, k, n = LARGE
     if JIT:
-        assert m * k * n > SMALL
-    for dm in range(4):
-        for dn in (0, 1, 25, 26):
+        assert m * k * n > 2 * GRAIN and k > DEPTH
+    for dm in range(HEIGHT + 1):
+        for dn in (0, 1, 15, 25, 31):
             a, b = draw(rng, (1, m + dm, k + dm), dtype), draw(rng, (1, k + dm, n + dn), dtype)
             check_product(run_matmul(a, b), a, b)
+            check_product(run_matmul(a, np.asfortranarray(b[0])[None]), a, b)
 
 
 def test_the_check_sees_a_wrong_element():
@@ -122,7 +120,7 @@ def test_a_row_does_not_depend_on_the_others(dtype):
         a, b = draw(rng, (m, k), dtype), draw(rng, (k, n), dtype)
         a[rng.random(a.shape) < 0.2] = 0  # signs of zeros are bits too
         y = run_matmul(a[None], b[None])[0]
-        assert bits_equal(y, run_linear(a, b.T, np.zeros(0, dtype), 0))
+        assert bits_equal(y, run_linear(a, b.T, None, 0))
         for i in {0, m // 2, m - 1}:
             assert bits_equal(y[i : i + 1], run_matmul(a[None, i : i + 1], b[None])[0])
             assert bits_equal(y[i:], run_matmul(a[None, i:], np.asfortranarray(b)[None])[0])
@@ -136,13 +134,28 @@ def test_bits_equal_sees_a_sign_of_zero():
     assert not bits_equal(np.array([0.0]), np.array([-0.0]))
 
 
+def test_the_cut_into_tasks_does_not_change_a_bit():
+    rng = np.random.default_rng(0)
+    sizes = ((1, 131, 70, 70), (5, 33, 40, 41), (1, 7, 900, 100)) if JIT else ((2, 7, 5, 19),)
+    for n, m, k, columns in sizes:
+        a, b = draw(rng, (n, m, k), np.float32), draw(rng, (n, k, columns), np.float32)
+        at, bt = a.transpose(0, 2, 1).copy().transpose(0, 2, 1), b.transpose(0, 2, 1).copy().transpose(0, 2, 1)
+        expected = run_matmul(a, b)
+        width = 2 * BYTES // 4
+        for block in ((HEIGHT, width), (2 * HEIGHT, 3 * width), (m, 5), (1, columns), (m, columns)):
+            for left in (a, at):
+                for right in (b, bt):
+                    assert bits_equal(expected, run_matmul(left, right, block=block)), (block, left.strides)
+
+
 @pytest.mark.skipif(not JIT, reason="Python code has one thread")
 def test_the_number_of_threads_does_not_change_a_bit():
     if numba.config.NUMBA_NUM_THREADS < 2:
         pytest.skip("one processor")
     rng = np.random.default_rng(0)
-    for n, m, k, columns in ((1, 131, 70, 70), (5, 33, 40, 41), (1, 7, 900, 100)):
+    for n, m, k, columns in ((1, 131, 170, 170), (5, 133, 40, 141), (1, 7, 900, 300)):
         a, b = draw(rng, (n, m, k), np.float32), draw(rng, (n, k, columns), np.float32)
+        assert matmul_plan(n, m, k, columns, 4)[2][0] > 1
         before = numba.get_num_threads()
         try:
             numba.set_num_threads(1)
@@ -175,10 +188,37 @@ def test_nan_and_inf_pass():
     np.testing.assert_array_equal(run_matmul(x[None], weight.T[None])[0, :3, 0], [np.nan, np.inf, -np.inf])
 
 
-def test_scratch_holds_the_panels():
-    assert matmul_scratch((2, 5, 7), (2, 7, 33))[0] >= 2 * 7 * 64
-    assert math.prod(linear_scratch((5, 7), (33, 7))) == math.prod(matmul_scratch((1, 5, 7), (1, 7, 33)))
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int64])
+def test_a_term_is_added_last(dtype):
+    rng = np.random.default_rng(0)
+    for n, m, k, columns in ((2, 7, 3, 35), (1, 1, 5, 9), (1, 9, DEPTH + 1 if JIT else 5, 40)):
+        a, b, term = (rng.integers(-9, 9, s).astype(dtype) for s in ((n, m, k), (n, k, columns), (n, m, columns)))
+        assert (run_matmul(a, b, term) == a @ b + term).all()
+        assert (run_matmul(a, b, term[:1, :1], 1) == np.maximum(a @ b + term[:1, :1], 0)).all()
+
+
+def test_the_term_may_be_the_result():
+    """y += a b: as gradients are accumulated."""
+    rng = np.random.default_rng(0)
+    a, b, y = (rng.integers(-9, 9, s).astype(np.float32) for s in ((1, 13, 9), (1, 9, 37), (1, 13, 37)))
+    expected = a @ b + y
+    rows, columns, scratch = matmul_plan(1, 13, 9, 37, 4)
+    matmul(a, b, y, 0, rows, columns, y, np.full(scratch, np.nan, np.float32))
+    assert (y == expected).all()
+
+
+def test_the_plan():
+    for m in (0, 1, 6, 7, 96, 768, 5000):
+        for k in (0, 1, 32, 1000):
+            for n in (0, 1, 32, 65, 512, 3000):
+                rows, columns, (tasks, depth, width) = matmul_plan(1, m, k, n, 4)
+                blocks = -(-m // rows) * -(-n // columns)
+                assert rows % HEIGHT == 0 and columns % width == 0 and rows > 0 and columns > 0
+                assert 1 <= tasks <= max(1, min(blocks, MOST_TASKS))
+                assert depth >= min(k, DEPTH) and tasks <= max(1, m * k * n // GRAIN)
+    assert matmul_plan(1, 768, 32, 64, 4)[2][0] > 1  # enough for two threads
+    assert matmul_plan(1, 32, 768, 32, 4)[2][0] > 1
 
 
 def test_names():
-    assert KERNELS["matmul"] is matmul and KERNELS["linear"] is linear
+    assert KERNELS["matmul"] is matmul

@@ -11,8 +11,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from tinytensor.kernels import fastmath, vectors
+from tinytensor.kernels import fastmath
 from tinytensor.kernels.kernel import kernel
+from tinytensor.kernels.simd import BYTES, SIMD
 from tinytensor.kernels.vectors import (
     add,
     div,
@@ -42,7 +43,7 @@ compile_ = njit(error_model="numpy")
 
 
 def width(dtype) -> int:
-    return vectors.BYTES // np.dtype(dtype).itemsize
+    return BYTES // np.dtype(dtype).itemsize
 
 
 def both(function, *args):
@@ -206,7 +207,7 @@ def test_proofs_read_it():
 # --------------------------------------------------------------------------------------- narrower registers
 
 ROOT = Path(__file__).parents[2]
-NARROWER = {"avx512": ("avx2", "none"), "avx2": ("none",), "neon": ("none",), "none": ()}[vectors.SIMD]
+NARROWER = {"avx512": ("avx2", "none"), "avx2": ("none",), "neon": ("none",), "none": ()}[SIMD]
 
 
 @pytest.mark.skipif("TINYTENSOR_SIMD" in os.environ or numba.config.DISABLE_JIT, reason="this is the narrower run")
@@ -214,7 +215,7 @@ NARROWER = {"avx512": ("avx2", "none"), "avx2": ("none",), "neon": ("none",), "n
 def test_narrower(simd):
     """The same tests, and those of the matrix product, in a process that is told to use narrower registers."""
     if simd not in NARROWER:
-        pytest.skip(f"{simd} is not narrower than {vectors.SIMD}")
+        pytest.skip(f"{simd} is not narrower than {SIMD}")
     here = Path(__file__)
     command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", here, here.with_name("test_matmul.py")]
     done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | {"TINYTENSOR_SIMD": simd})
@@ -255,7 +256,7 @@ def test_wider_than_the_machine():
     assert "TINYTENSOR_SIMD=avx9000: this machine has" in done.stderr
 
 
-@pytest.mark.skipif(vectors.SIMD != "avx2" or numba.config.DISABLE_JIT, reason="for registers of AVX2")
+@pytest.mark.skipif(SIMD != "avx2" or numba.config.DISABLE_JIT, reason="for registers of AVX2")
 def test_no_wider_register_is_used():
     @compile_
     def kernel(x, y):

@@ -17,7 +17,7 @@ import sympy
 
 from tinytensor.kernels.attention import attention_backward_scratch, attention_scratch
 from tinytensor.kernels.kernel import Kernel
-from tinytensor.kernels.matmul import linear_scratch, matmul_scratch
+from tinytensor.kernels.matmul import matmul_plan
 from tinytensor.symbolic import Symbolic, lift, path, symbols
 from tinytensor.symbolic.tensors import derivative
 
@@ -459,38 +459,35 @@ for W, B in ((sym("w", D), sym("b", D)), (NONE, NONE)):
 # --------------------------------------------------------------------------------------------- matrix products
 
 
-def matmul(a, b, y, scratch):
-    return {"y": a @ b}
+def matmul(a, b, term, relu, rows, columns, y, scratch):
+    y = a @ b + term if term.size else a @ b
+    return {"y": np.where(np.array([[[e.witness > 0 for e in row] for row in m] for m in y]), y, 0) if relu else y}
 
 
-# a block of four rows and a rest, four terms of the sum and a rest, a panel of 32 columns and a rest
-A, B = sym("a", 2, 5, 5), sym("b", 2, 5, 3)
-WIDE = sym("a", 1, 2, 2), sym("b", 1, 2, 33)
-add("matmul", matmul, (A, B, blank(2, 5, 3), blank(*matmul_scratch(A.shape, B.shape))))
-add("matmul", matmul, (*WIDE, blank(1, 2, 33), blank(*matmul_scratch(WIDE[0].shape, WIDE[1].shape))))
-TRANSPOSED = sym("a", 1, 3, 2).transpose(0, 2, 1), sym("b", 1, 2, 3).transpose(0, 2, 1)
-call = (*TRANSPOSED, blank(1, 2, 2), blank(*matmul_scratch(TRANSPOSED[0].shape, TRANSPOSED[1].shape)))
-add("matmul", matmul, call)
-add("matmul", matmul, call, constants={"SMALL": 0})  # as large products go
-add(
-    "matmul",
-    lambda a, b, y, s: {"y": np.full((1, 2, 2), 0)},
-    (blank(1, 2, 0), blank(1, 0, 2), blank(1, 2, 2), blank(*matmul_scratch((1, 2, 0), (1, 0, 2)))),
-)
+def product(a, b, term=None, relu=0, block=None, **constants):
+    """A sample: `block` cuts y into blocks of so many rows and columns, which four tasks share."""
+    n, M, N = *a.shape[:2], b.shape[2]
+    rows, columns, scratch = matmul_plan(*a.shape, N, 4)  # a panel for registers as wide as those of any sample
+    rows, columns = block or (rows, columns)
+    term = np.empty((n, 0, 0), object) if term is None else term
+    call = a, b, term, relu, rows, columns, blank(n, M, N), blank(4 if block else 1, *scratch[1:])
+    add("matmul", matmul, call, constants=constants)
 
 
-def linear(x, weight, bias, relu, y, scratch):
-    y = x @ weight.T
-    y = y + bias if bias.size else y
-    return {"y": np.where(np.array([[e.witness > 0 for e in row] for row in y]), y, 0) if relu else y}
-
-
+# Registers of two numbers, tiles of two rows, panels of two rows of b: tiles and their edges, sums in several pieces.
+SMALL = {"BYTES": 16, "HEIGHT": 2, "DEPTH": 2}
+A, B, BIAS = sym("a", 2, 5, 5), sym("b", 2, 5, 7), sym("c", 7)
+for left in (A, sym("a", 2, 5, 5).transpose(0, 2, 1)):
+    for right in (B, sym("b", 2, 7, 5).transpose(0, 2, 1), sym("b", 5, 7, 2).transpose(2, 0, 1)):
+        product(left, right)
+        product(left, right, block=(4, 4), **SMALL)
+product(A, B, block=(4, 4), **SMALL, FEW=0, SPAN=0)  # b is packed though its rows lie in one piece
 for relu in (0, 1):
-    for bias in (sym("b", 3), NONE):
-        W = sym("w", 3, 2)
-        call = (sym("x", 5, 2), W, bias, relu, blank(5, 3), blank(*linear_scratch((5, 2), W.shape)))
-        add("linear", linear, call)
-        add("linear", linear, call, constants={"SMALL": 0})
+    product(A[:1], B[:1], np.broadcast_to(BIAS, (1, 5, 7)), relu)
+    product(A, B, sym("c", 2, 5, 7), relu, block=(4, 4), **SMALL)
+product(sym("a", 1, 1, 3), sym("b", 1, 3, 40))  # one row alone, and more columns than a tile has
+product(sym("a", 1, 2, 0), sym("b", 1, 0, 2))  # sums of nothing
+
 
 # --------------------------------------------------------------------------------------------------- attention
 

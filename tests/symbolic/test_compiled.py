@@ -30,7 +30,9 @@ def as_float(value, name: str, dtype: np.dtype, is_formula: bool):
     if isinstance(value, np.ndarray) and value.dtype == object:
         dtype = np.float64 if name == "hyper" else dtype
         floats = [np.nan if e is None else getattr(e, "witness", e) for e in value.flat]
-        return np.array(floats, dtype).reshape(value.shape)
+        y = np.empty_like(value, dtype, order="K" if all(value.strides) else "C")  # transposed where the sample is
+        y[...] = np.array(floats, dtype).reshape(value.shape)
+        return y
     if isinstance(value, np.ndarray | np.bool_) or (isinstance(value, int) and not is_formula):
         return value.copy() if isinstance(value, np.ndarray) else value
     return dtype(getattr(value, "witness", value))

@@ -93,7 +93,11 @@ MISTAKES = [
     ("attention", "attention_backward", "clear(dqs)", "pass"),
     ("attention", "attention", "if is_causal else M", "if is_causal else M - 1"),
     ("attention", "attention_backward", "if is_causal else M", "if not is_causal else M"),
-    ("matmul", "linear", "negative = t <= zero", "negative = t >= zero"),
+    ("matmul", "matmul", "if first > 0 else blank", "if first < 0 else blank"),
+    ("matmul", "matmul", "first, last, term[m], relu", "first, last, term[0], relu"),
+    ("matmul", "matmul", "            if relu:", "            if not relu:"),
+    ("matmul", "matmul", "end - 1 if (end - begin)", "end - 2 if (end - begin)"),
+    ("matmul", "matmul", "panel, -first, 0", "panel, 0, 0"),
 ]
 
 

@@ -19,6 +19,8 @@ from pathlib import Path
 
 from numba.core import config
 
+from tinytensor.kernels.simd import SIMD
+
 HERE = Path(__file__).parent
 PACKAGE = "tinytensor.kernels"
 
@@ -52,7 +54,7 @@ def _root() -> Path:
 @cache
 def folder(file: str) -> Path:
     """The folder for what is compiled from `file`; Numba itself tells apart builds for different processors there."""
-    digest = hashlib.sha256()
+    digest = hashlib.sha256(SIMD.encode())
     for source in sorted(_reached(Path(file)) | {Path(__file__)}):
         digest.update(source.read_bytes())
     return _root() / digest.hexdigest()[:16]

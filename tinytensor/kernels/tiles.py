@@ -46,11 +46,11 @@ def load_tile(c, height, width, x, i, j):
     """The elements of x[i : i + height, j : j + width] as a tile of the size of c; zeros around them."""
     tile = ()
     for r in range(len(c)):
-        row = ()
+        registers = ()
         for v in range(len(c[0])):
             n = len(c[0][0])
-            row += (load_first(width - v * n, x, i + r, j + v * n) if r < height else zero(x),)
-        tile += (row,)
+            registers += (load_first(width - v * n, x, i + r, j + v * n) if r < height else zero(x),)
+        tile += (registers,)
     return tile
 
 
@@ -58,11 +58,11 @@ def fma_tile(c, height, a, i, k, b, row, j):
     """c + a[i : i + height, k] b[row, j:], as fma; the rows of c past `height` get no meaning."""
     tile = ()
     for r in range(len(c)):
-        row = ()
+        registers = ()
         for v in range(len(c[0])):
             n = len(c[0][0])
-            row += (fma(splat(a, i + min(r, height - 1), k), load(b, row, j + v * n), c[r][v]),)
-        tile += (row,)
+            registers += (fma(splat(a, i + min(r, height - 1), k), load(b, row, j + v * n), c[r][v]),)
+        tile += (registers,)
     return tile
 
 
@@ -78,10 +78,10 @@ def add_tile(a, b):
     """a + b."""
     tile = ()
     for r in range(len(a)):
-        row = ()
+        registers = ()
         for v in range(len(a[0])):
-            row += (add(a[r][v], b[r][v]),)
-        tile += (row,)
+            registers += (add(a[r][v], b[r][v]),)
+        tile += (registers,)
     return tile
 
 
@@ -89,14 +89,14 @@ def relu_tile(c):
     """0 where c <= 0; c elsewhere, and where it is NaN."""
     tile = ()
     for r in range(len(c)):
-        row = ()
+        registers = ()
         for v in range(len(c[0])):
             register = ()
             for lane in range(len(c[0][0])):
                 x = c[r][v][lane]
-                register += (x - x if x <= x - x else x,)
-            row += (register,)
-        tile += (row,)
+                register += (type(x)(0) if x <= type(x)(0) else x,)
+            registers += (register,)
+        tile += (registers,)
     return tile
 
 

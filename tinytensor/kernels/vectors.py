@@ -18,46 +18,18 @@ from 0.
 row must be neighbours in memory (`splat` alone reads any strides).
 """
 
-import os
 from collections.abc import Callable
 
-import llvmlite.binding as llvm
 import numpy as np
 from llvmlite import ir
-from numba import config, types
+from numba import types
 from numba.core import cgutils
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model
 from numba.np.arrayobj import make_array
 
 from tinytensor.kernels import fastmath
-
-_REGISTER = {"avx512": 64, "avx2": 32, "neon": 16, "none": 16}  # bytes; LLVM makes 16 of what a machine has
-
-
-def _choose() -> str:
-    """Return the widest vectors of this machine, or the narrower ones that TINYTENSOR_SIMD asks for.
-
-    With narrower ones, the compiler is told as well that the wider ones do not exist, so that what is tested and
-    measured is what another machine would run.
-    """
-    features = dict.fromkeys((config.CPU_FEATURES or "").replace("+", "").split(","), True)
-    if config.CPU_FEATURES is None:
-        features = dict(llvm.get_host_cpu_features())
-    has = [name for name, needs in (("avx512", "avx512f"), ("avx2", "fma"), ("neon", "neon")) if features.get(needs)]
-    has.append("none")
-    asked = os.environ.get("TINYTENSOR_SIMD") or has[0]
-    if asked not in has:
-        raise ValueError(f"TINYTENSOR_SIMD={asked}: this machine has {', '.join(has)}; name one of these, or unset it")
-    if asked != "avx512" and "avx512" in has and config.CPU_FEATURES is None:
-        narrower = {name: on and not name.startswith(("avx512", "evex512")) for name, on in features.items()}
-        config.CPU_FEATURES = ",".join(("+" if on else "-") + name for name, on in narrower.items())
-    return asked
-
-
-SIMD = _choose()
-BYTES = _REGISTER[SIMD]  # in a register
-
+from tinytensor.kernels.simd import BYTES
 
 # ------------------------------------------------------------------------------------- what a register holds
 

@@ -81,11 +81,7 @@ class linear_:
     r"y_{ij} = \sum_k x_{ik} w_{jk} + b_j, then \max(0, y) if relu"
 
     def forward(x, weight, bias, relu):
-        rows = _flat_rows(x)
-        y = empty((rows.shape[0], weight.shape[0]), x.dtype)
-        scratch = empty(kernels.matmul.linear_scratch(rows.shape, weight.shape), x.dtype)
-        bias = _absent(x) if bias is None else contiguous(bias)
-        launch(kernels.matmul.linear, rows, weight, bias, int(relu), y, scratch)
+        y = _matmul(_flat_rows(x)[None], weight.T[None], bias, relu)
         return y.reshape(*x.shape[:-1], weight.shape[0])
 
     def backward(needs, g, y, x, weight, bias, relu):

@@ -15,11 +15,13 @@ from tinytensor.ops.shape import expand, expand_, flatten, permute, reshape, squ
 from tinytensor.tensor import Tensor, op
 
 
-def _matmul(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """y[n] = a[n] b[n] on arrays (n, M, K) and (n, K, N) of any strides."""
-    y = empty((a.shape[0], a.shape[1], b.shape[2]), a.dtype)
-    scratch = empty(kernels.matmul.matmul_scratch(a.shape, b.shape), a.dtype)
-    launch(kernels.matmul.matmul, a, b, y, scratch)
+def _matmul(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None, relu: bool = False) -> np.ndarray:
+    """y[n] = a[n] b[n] + term[n], then max(0, y) if relu, on arrays (n, M, K) and (n, K, N) of any strides."""
+    shape = a.shape[0], a.shape[1], b.shape[2]
+    y = empty(shape, a.dtype)
+    term = np.empty((shape[0], 0, 0), a.dtype) if term is None else np.broadcast_to(contiguous(term), shape)
+    rows, columns, scratch = kernels.matmul.matmul_plan(*a.shape, b.shape[2], a.itemsize)
+    launch(kernels.matmul.matmul, a, b, term, int(relu), rows, columns, y, empty(scratch, a.dtype))
     return y
 
 

@@ -1,0 +1,36 @@
+"""How wide the vector registers of this machine are, or of the machine that TINYTENSOR_SIMD stands in for.
+
+`TINYTENSOR_SIMD=avx512|avx2|neon|none` forces registers that are no wider than the machine's own, so that each path can
+be tested and measured on one machine. This file is read before any kernel is compiled.
+"""
+
+import os
+
+import llvmlite.binding as llvm
+from numba import config
+
+_REGISTER = {"avx512": 64, "avx2": 32, "neon": 16, "none": 16}  # bytes; LLVM makes 16 of what a machine has
+
+
+def _choose() -> str:
+    """Return the widest vectors of this machine, or the narrower ones that TINYTENSOR_SIMD asks for.
+
+    With narrower ones, the compiler is told as well that the wider ones do not exist, so that what is tested and
+    measured is what another machine would run.
+    """
+    features = dict.fromkeys((config.CPU_FEATURES or "").replace("+", "").split(","), True)
+    if config.CPU_FEATURES is None:
+        features = dict(llvm.get_host_cpu_features())
+    has = [name for name, needs in (("avx512", "avx512f"), ("avx2", "fma"), ("neon", "neon")) if features.get(needs)]
+    has.append("none")
+    asked = os.environ.get("TINYTENSOR_SIMD") or has[0]
+    if asked not in has:
+        raise ValueError(f"TINYTENSOR_SIMD={asked}: this machine has {', '.join(has)}; name one of these, or unset it")
+    if asked != "avx512" and "avx512" in has and config.CPU_FEATURES is None:
+        narrower = {name: on and not name.startswith(("avx512", "evex512")) for name, on in features.items()}
+        config.CPU_FEATURES = ",".join(("+" if on else "-") + name for name, on in narrower.items())
+    return asked
+
+
+SIMD = _choose()  # part of the name of the folder where builds are kept
+BYTES = _REGISTER[SIMD]  # in a register
