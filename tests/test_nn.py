@@ -481,19 +481,18 @@ def test_meta_module_with_symbols_counts():
     attention = 12 * D * 4 * D + 12 * D + 4 * D * 4 * D + 4 * D
     assert sympy.expand(m.num_parameters() - (V * D + C * D + 2 * D + F_ * D + F_ + attention)) == 0
     assert m[3].weight.shape == (F_, D)
-    with pytest.raises(RuntimeError, match="symbols can be counted, but not computed with"):
+    with pytest.raises(RuntimeError, match=r"linear: a meta tensor has a shape .*, but no values"):
         m[3](tt.empty(2, D, device="meta"))
 
 
-def test_meta_module_with_numbers_gives_shapes():
+def test_meta_module_with_numbers():
     sizes = {"V": 11, "D": 8, "F_": 12, "H": 2, "C": 5}
     m = Small(**sizes, device="meta")
     assert m.num_parameters() == Small(**sizes).num_parameters()
-    y = m(tt.zeros(3, 4, dtype=tt.int64, device="meta"))
-    assert y.shape == (3, 4, 11) and y.device == "meta" and y.dtype == tt.float32
-    assert y.shape == Small(**sizes)(tt.zeros(3, 4, dtype=tt.int64)).shape
     with pytest.raises(RuntimeError, match="no values"):
-        y.sum().item()
+        m(tt.zeros(3, 4, dtype=tt.int64))
+    with pytest.raises(RuntimeError, match="no values"):
+        m.out.weight.tolist()
     with pytest.raises(RuntimeError, match="shapes only, and no memory to copy values into"):
         m.load_state_dict(Small(**sizes).state_dict())
 

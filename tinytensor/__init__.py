@@ -33,26 +33,21 @@ from tinytensor.creation import (
     zeros_like,
 )
 from tinytensor.door import get_num_threads, launch, set_num_threads
-from tinytensor.kernels.kernel import cut, elementwise, helper, kernel, share
-from tinytensor.ops import FUNCTIONS as _functions
-from tinytensor.tensor import (
-    OPS,
-    Tensor,
+from tinytensor.dtypes import (
     bool_,
-    enable_grad,
     float32,
     float64,
     get_default_dtype,
-    inference_mode,
     int32,
     int64,
-    is_grad_enabled,
-    no_grad,
-    op,
     result_type,
     set_default_dtype,
-    set_grad_enabled,
 )
+from tinytensor.kernels.kernel import elementwise, helper, kernel
+from tinytensor.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from tinytensor.op import OPS, op
+from tinytensor.ops import FUNCTIONS as _functions
+from tinytensor.tensors import Tensor
 
 # PyTorch's other names for dtypes, numbers and the one device
 float, double, int, long, bool = float32, float64, int32, int64, bool_

@@ -14,8 +14,9 @@ from collections.abc import Callable
 import numpy as np
 
 from tinytensor.door import state
+from tinytensor.dtypes import get_default_dtype
 from tinytensor.recording import Recording, lease_of
-from tinytensor.tensor import Seen, Tensor, get_default_dtype
+from tinytensor.tensors import Seen, Tensor
 
 LIMIT = 64  # recordings kept for one function; more means that something varies at each call
 
@@ -45,11 +46,11 @@ class Compiled:
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args, **kwargs):
-        if state.recording is not None or state.meta or state.anomaly:
+        if state.recording is not None or state.anomaly:
             return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
         key = (_structure((args, kwargs), tensors), state.grad, get_default_dtype())
-        if any(t.node is not None or t._meta or t.dtype.kind == "O" for t in tensors):
+        if any(t.node is not None or t.is_meta or t.dtype.kind == "O" for t in tensors):
             return self.function(*args, **kwargs)  # part of a larger graph, or without numbers: nothing to replay
         with self.one_at_a_time:
             return self._run(key, tensors, args, kwargs)
@@ -217,7 +218,7 @@ class Step:
                     return theirs
             if id(value) in self.outside:
                 return self.outside[id(value)]
-            if value.node is not None and value.node.args is not None:
+            if value.node is not None and not value.node.freed:
                 raise RuntimeError(
                     "compile: the step returned a tensor whose graph is still alive, but a replay makes no graph; call "
                     "backward() inside the step, or return tensor.detach()"

@@ -8,7 +8,8 @@ import numpy as np
 
 from tinytensor.door import empty as buffer
 from tinytensor.door import host, move, state
-from tinytensor.tensor import DTYPES, Meta, Tensor, _concrete, bool_, get_default_dtype, int64
+from tinytensor.dtypes import DTYPES, bool_, get_default_dtype, int64
+from tinytensor.tensors import Meta, Tensor
 
 
 def as_dtype(dtype) -> np.dtype:
@@ -115,13 +116,13 @@ def _new(what: str, shape: tuple, dtype, requires_grad: bool, device, fill) -> T
     """A tensor of a shape, filled by `fill(array)` through the door; on "meta" the sizes may be symbols."""
     check_device(device, what)
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
-    if device == "meta" or not _concrete(shape):
+    if device == "meta" or not all(isinstance(n, int | np.integer) for n in shape):
         if device != "meta":
             raise TypeError(f"{what}: sizes {shape} are not all whole numbers; symbols need device='meta'")
         result = Tensor(Meta(shape, dtype))
     else:
         result = Tensor(buffer(shape, dtype))
-        if fill is not None and not state.meta:
+        if fill is not None:
             fill(result._data)
     return result.requires_grad_() if requires_grad else result
 

@@ -29,7 +29,6 @@ class State(threading.local):
 
     grad = True  # operations on tensors that require grad go on the tape
     recording = None  # the Recording that notes launches, if any
-    meta = False  # shapes only: nothing is allocated, nothing is run
     anomaly = False  # look for NaN and inf after each operation
     profile = None  # the Profile that times launches, if any
     watch = None  # is told of each node that goes on the tape, as watch(node, args, y): `prove` looks on from here
@@ -39,9 +38,7 @@ state = State()
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An uninitialised output buffer; while only shapes matter, one element seen through zero strides."""
-    if state.meta:
-        return np.lib.stride_tricks.as_strided(np.empty((), dtype), shape, (0,) * len(shape))
+    """An uninitialised output buffer."""
     if state.recording is not None:
         return state.recording.buffer(shape, dtype)
     return np.empty(shape, dtype)
@@ -49,8 +46,6 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 
 def launch(kernel: Kernel, *args) -> None:
     """Run `kernel(*inputs, *settings, *outputs, *saved, *scratch)`; the only way to compute anything."""
-    if state.meta:
-        return
     if config.DISABLE_JIT or _exact(args):
         host(kernel.interpret if not _exact(args) else _lifted(kernel), *args)
     elif state.recording is not None:
@@ -82,8 +77,6 @@ def host(function: Callable, *args, early: bool = False) -> None:
     `early` says that a replay may run it before its first launch: it neither reads nor writes what launches do, but for
     arrays of its own. The optimizer writes the learning rate so. Then the native program need not stop for it.
     """
-    if state.meta:
-        return
     recording, state.recording = state.recording, None  # at a replay it is off as well
     try:
         function(*args)
@@ -99,8 +92,6 @@ def check(flag: np.ndarray, tell: Callable[[np.ndarray], None]) -> None:
     A replay stops at this very place too, before any later launch has run, so that nothing is computed from a value
     that an index out of range should have given, and no weight is changed by it.
     """
-    if state.meta:
-        return
     if flag[0]:
         flag[0] = 0
         tell(flag)

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save as to_bytes
 
 from tinytensor.creation import tensor
-from tinytensor.tensor import Tensor
+from tinytensor.tensors import Tensor
 
 STORED = "F32", "F64", "I32", "I64", "BOOL"  # the format's names of the dtypes that tensors have
 TIED = "tinytensor.tied"  # the entry of the file's metadata that says which names share one tensor

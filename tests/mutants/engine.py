@@ -24,8 +24,10 @@ import numpy as np
 
 import tinytensor as tt
 from derivations.engine import CALLS, prove_op
+from tinytensor.door import OBJECT
+from tinytensor.op import OPS
 from tinytensor.symbolic import Symbolic, prove
-from tinytensor.tensor import OBJECT, OPS, Tensor
+from tinytensor.tensors import Tensor
 
 from .planting import (
     code_mistakes,
@@ -66,15 +68,15 @@ HAND_RULES = {  # what is wrong: (operation, function, right, wrong)
     "x for y: the derivative of tanh": ("tanh", "grad_x", "y * y", "x * x"),
     "the smaller one gets the maximum's gradient": ("maximum", "grad_a", "lt(a, b)", "gt(a, b)"),
     "transpose forgotten in a product": ("matmul", "grad_b", "transpose(a, -1, -2)", "a"),
-    "factors in the wrong order": ("matmul", "grad_a", "matmul_(g, transpose(b, -1, -2))", "matmul_(b, g)"),
+    "factors in the wrong order": ("matmul", "grad_a", "_matmul(g, transpose(b, -1, -2))", "_matmul(b, g)"),
     "mean for sum": (
         "reduce_sum",
         "grad_x",
-        "_spread(g, x.shape, dims, keepdim)",
-        "_spread(g / 2, x.shape, dims, keepdim)",
+        "_spread(g, x_shape, dims, keepdim)",
+        "_spread(g / 2, x_shape, dims, keepdim)",
     ),
     "heads swapped: the permutation for its inverse": ("permute", "grad_x", "np.argsort(dims)", "dims"),
-    "pieces of a concatenation swapped": ("cat", "grads", "*split(g, sizes, dim)", "*split(g, sizes, dim)[::-1]"),
+    "pieces of a concatenation swapped": ("cat", "grad_xs", "split(g, sizes, dim)", "split(g, sizes, dim)[::-1]"),
     "a running sum that is not run back": ("cumsum", "grad_x", "not reverse", "reverse"),
     "ReLU's mask forgotten": ("linear", "backward", "if relu:", "if False:"),
     "bias not summed over the rows": (
@@ -147,8 +149,8 @@ HAND_KERNELS = {  # what is wrong: (file, kernel, operation, right, wrong)
         "elementwise",
         "relu_backward",
         "linear",
-        "if y <= type(y)(0) else g",
-        "if y > type(y)(0) else g",
+        "if z <= type(z)(0) else h",
+        "if z > type(z)(0) else h",
     ),
     "attention: dq without the scale": ("attention", "attention_backward", "attention", "= scale * acc", "= acc"),
     "attention: without the row's sum": (
@@ -168,10 +170,10 @@ HAND_KERNELS = {  # what is wrong: (file, kernel, operation, right, wrong)
 }
 
 HAND_WALKS = {  # what is wrong: (right, wrong)
-    "overwritten where gradients meet": ("pending[target] = pending[target] + g", "pending[target] = g"),
-    "broadcasting not summed": ("g.sum([*range(new), *stretched])", "g.amax([*range(new), *stretched])"),
+    "overwritten where gradients meet": ("pending[target] = pending[target][0] + g, True", "pending[target] = g, True"),
+    "broadcasting not summed": ("r.sum([*range(new), *stretched])", "r.amax([*range(new), *stretched])"),
     "nodes in the wrong order": ("heappush(heap, (-target.time, target))", "heappush(heap, (target.time, target))"),
-    "a gradient sent twice": ("send(edge, r if", "send(edge, r); send(edge, r if"),
+    "a gradient sent twice": ("send(edge, fitted,", "send(edge, fitted, False); send(edge, fitted,"),
 }
 
 
@@ -296,9 +298,9 @@ def rules(one_in: int) -> Tally:
 
 KERNELS_OF = {  # kernel: (its file, an operation that launches it and has a definition or this as its gradient)
     "relu_backward": ("elementwise", "linear"),
-    "silu_backward": ("elementwise", "silu"),
-    "gelu_backward": ("elementwise", "gelu_erf"),
-    "gelu_tanh_backward": ("elementwise", "gelu_tanh"),
+    "silu_backward": ("elementwise", "silu_backward"),
+    "gelu_erf_backward": ("elementwise", "gelu_erf_backward"),
+    "gelu_tanh_backward": ("elementwise", "gelu_tanh_backward"),
     "scatter_add": ("index", "take"),
     "gather_backward": ("index", "gather"),
     "softmax": ("softmax", "softmax"),
@@ -328,6 +330,6 @@ def kernels(one_in: int) -> Tally:
             yield from ((kernel, file, op, tree, functions[kernel], *change) for change in found)
 
     for kernel, file, op, tree, function, what, place, changed in islice(changes(), one_in - 1, None, one_in):
-        trees = (with_function(tree, f) for f in (function, changed, unreached(function, place)))
+        trees = (with_function(tree, function, f) for f in (function, changed, unreached(function, place)))
         attempt(tally, kernel, what, op, *(partial(planted_kernel, file, t, kernel) for t in trees))
     return tally

@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from tinytensor.kernels.kernel import Kernel
+from tinytensor.op import OPS, Op
 from tinytensor.symbolic.lifting import rebind
-from tinytensor.tensor import OPS, Op, Tensor
+from tinytensor.tensors import Tensor
 
 # --------------------------------------------------------------------------------------------- mistakes in code
 
@@ -97,9 +98,9 @@ def unreached(function: ast.FunctionDef, place: ast.AST) -> ast.FunctionDef:
     return _with(function, place, error.value if isinstance(place, ast.expr) else error)
 
 
-def _with(function: ast.FunctionDef, place: ast.AST, new: ast.AST) -> ast.FunctionDef:
+def _with(tree: ast.AST, place: ast.AST, new: ast.AST) -> ast.AST:
     place.is_the_place = True
-    result = copy.deepcopy(function)
+    result = copy.deepcopy(tree)
     del place.is_the_place
     return ast.fix_missing_locations(_Replacing(new).visit(result))
 
@@ -117,20 +118,19 @@ class _Replacing(ast.NodeTransformer):
 
 def module_of(op: Op):
     """The module in which an operation's gradient is declared."""
-    said = [*op.rules.values(), op.grads, op.backward, op.definition]
-    return sys.modules[next(f.__module__ for f in said if f is not None)]
+    return sys.modules[op.__module__]
 
 
 def declaration(op: Op) -> ast.ClassDef:
     """The class that `@op` made the operation of."""
     tree = ast.parse(inspect.getsource(module_of(op)))
-    return next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name.rstrip("_") == op.name)
+    return next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name.strip("_") == op.name)
 
 
 def rules_of(form: ast.ClassDef) -> list[ast.FunctionDef]:
     """The functions of a declaration that say what a gradient is."""
     functions = [n for n in form.body if isinstance(n, ast.FunctionDef)]
-    return [f for f in functions if f.name in ("grads", "backward", "definition") or f.name.startswith("grad_")]
+    return [f for f in functions if f.name in ("backward", "definition") or f.name.startswith("grad_")]
 
 
 @contextmanager
@@ -151,11 +151,20 @@ def planted_rule(op: Op, function: ast.FunctionDef) -> Iterator[None]:
 @contextmanager
 def planted_kernel(file: str, source: str | ast.Module, name: str) -> Iterator[None]:
     """The kernel of this name out of another source of its file."""
-    module = sys.modules[f"tinytensor.kernels.{file}"]
+    module = _home(file)
     scope = {"__name__": "planted", "__file__": module.__file__}  # by this name it is not put into the table
     exec(compile(source, module.__file__, "exec"), scope)
-    with patch.object(module, name, scope[name]):
+    if isinstance(scope[name], Op):  # a formula: it stands in the form of the operation
+        change = patch.object(OPS[name], "kernel", scope[name].kernel)
+    else:
+        change = patch.object(module, name, scope[name])
+    with change:
         yield
+
+
+def _home(file: str):
+    """The module in which kernels stand: formulas in the forms of elementwise operations, loops in kernels/."""
+    return sys.modules[f"tinytensor.{'ops' if file == 'elementwise' else 'kernels'}.{file}"]
 
 
 @contextmanager
@@ -172,14 +181,20 @@ def interpreted() -> Iterator[None]:
 
 def kernel_source(file: str) -> tuple[ast.Module, dict[str, ast.FunctionDef]]:
     """The syntax tree of a file of kernels, and the functions in it."""
-    tree = ast.parse(inspect.getsource(sys.modules[f"tinytensor.kernels.{file}"]))
-    return tree, {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+    tree = ast.parse(inspect.getsource(_home(file)))
+    formulas = {
+        form.name: function
+        for form in tree.body
+        if isinstance(form, ast.ClassDef)
+        for function in form.body
+        if getattr(function, "name", "") == "kernel"
+    }
+    return tree, formulas | {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
 
 
-def with_function(tree: ast.Module, function: ast.FunctionDef) -> ast.Module:
-    """The file with this function in the place of the one of the same name."""
-    body = [function if getattr(node, "name", None) == function.name else node for node in tree.body]
-    return ast.Module(body, [])
+def with_function(tree: ast.Module, old: ast.FunctionDef, new: ast.FunctionDef) -> ast.Module:
+    """The file with one function in the place of another."""
+    return _with(tree, old, new)
 
 
 @contextmanager
@@ -204,7 +219,7 @@ def rule_with(name: str, function: str, right: str, wrong: str) -> tuple[Op, ast
 
 def kernel_with(file: str, right: str, wrong: str) -> str:
     """The source of a file of kernels in which `wrong` stands for `right`."""
-    return _replaced(inspect.getsource(sys.modules[f"tinytensor.kernels.{file}"]), right, wrong)
+    return _replaced(inspect.getsource(_home(file)), right, wrong)
 
 
 def _replaced(source: str, right: str, wrong: str) -> str:

@@ -24,7 +24,7 @@ from tinytensor.symbolic.tensors import derivative
 HALF = Symbolic(Fraction(1, 2))
 SCRATCH = ("scratch", "peak")
 # what exact scalars do not show: in these an exp is of a number <= 0 always, so that no float overflows
-SHIFTED = {"softmax", "log_softmax", "reduce_logsumexp", "cross_entropy", "attention", "log_sigmoid"}
+SHIFTED = {"softmax", "log_softmax", "reduce_logsumexp", "cross_entropy", "attention", "logsigmoid"}
 
 
 @dataclass
@@ -157,7 +157,7 @@ add_formula("add", ((X, LESS), x + u), ((X, 2), x + 2), ((Symbolic(0.1), 3), Fra
 add_formula("copy", ((X,), x), ((2,), 2))
 add_formula("sub", ((X, LESS), x - u))
 add_formula("mul", ((X, LESS), x * u), ((X, 0), 0))
-add_formula("div", ((X, LESS), x / u), ((Symbolic(1), 3), Fraction(1, 3)))
+add_formula("true_divide", ((X, LESS), x / u), ((Symbolic(1), 3), Fraction(1, 3)))
 add_formula("neg", ((X,), -x))
 add_formula("reciprocal", ((X,), 1 / x))
 add_formula(
@@ -169,7 +169,7 @@ add_formula("floor_divide", ((MORE, X), 2), ((Symbolic(-7), 2), -4), path=None)
 add_formula("remainder", ((MORE, X), v - 2 * x), ((Symbolic(-7), 2), 1))
 add_formula("floor", ((MORE,), 1), ((LESS,), -1), ((Symbolic(Fraction(-7, 2)),), -4))
 add_formula("ceil", ((MORE,), 2), ((LESS,), 0), ((Symbolic(3),), 3))
-add_formula("rint", ((MORE,), 2), ((Symbolic(Fraction(5, 2)),), 2), ((Symbolic(Fraction(7, 2)),), 4))
+add_formula("round", ((MORE,), 2), ((Symbolic(Fraction(5, 2)),), 2), ((Symbolic(Fraction(7, 2)),), 4))
 
 add_formula("maximum", ((X, LESS), x), path=("-u + x > 0",))
 add_formula("maximum", ((X, MORE), v), path=("v - x > 0",))
@@ -193,7 +193,7 @@ add_function("log", sympy.log, points=(X, MORE))
 add_function("sqrt", sympy.sqrt, points=(X, MORE))
 add_function("rsqrt", lambda t: 1 / sympy.sqrt(t), points=(X, MORE))
 add_function("sigmoid", lambda t: 1 / (1 + sympy.exp(-t)))
-add_function("log_sigmoid", lambda t: -sympy.log(1 + sympy.exp(-t)))
+add_function("logsigmoid", lambda t: -sympy.log(1 + sympy.exp(-t)))
 add_function("silu", lambda t: t / (1 + sympy.exp(-t)), backward="silu_backward")
 
 ROOT_HALF, DENSITY = Symbolic(1 / sympy.sqrt(2)), Symbolic(1 / sympy.sqrt(2 * sympy.pi))
@@ -203,8 +203,8 @@ def gelu(t):
     return t * (1 + sympy.erf(t / sympy.sqrt(2))) / 2
 
 
-add_function("gelu", gelu, HALF, ROOT_HALF)
-add_formula("gelu_backward", ((G, X, HALF, ROOT_HALF, DENSITY), g * sympy.diff(gelu(x), x)))
+add_function("gelu_erf", gelu, HALF, ROOT_HALF)
+add_formula("gelu_erf_backward", ((G, X, HALF, ROOT_HALF, DENSITY), g * sympy.diff(gelu(x), x)))
 SLOPE, CUBIC = sym("s", witness=Fraction(4, 5)), sym("c", witness=Fraction(1, 22))
 
 

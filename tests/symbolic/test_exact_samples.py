@@ -11,7 +11,7 @@ from samples import SAMPLES, Call
 import tinytensor as tt
 from tinytensor import autograd
 from tinytensor.symbolic import Symbolic
-from tinytensor.tensor import Tensor
+from tinytensor.tensors import Tensor
 
 EACH, SIZE = 2, 24  # samples of one function, and numbers in a tensor: enough to go through every line
 

@@ -7,8 +7,10 @@ planted that must be noticed.
 import pytest
 
 from derivations.engine import CALLS, NO_DERIVATIVE, prove_op, unproved
+from tinytensor.door import OBJECT
+from tinytensor.op import OPS
 from tinytensor.symbolic import prove
-from tinytensor.tensor import OBJECT, OPS, Tensor
+from tinytensor.tensors import Tensor
 
 SAMPLES = [pytest.param(name, args, id=f"{name}-{i}") for name in CALLS for i, args in enumerate(CALLS[name])]
 

@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tinytensor as tt
+from tinytensor.door import OBJECT
 from tinytensor.symbolic import Symbolic, Undecided, path, symbols
 from tinytensor.symbolic.normal import FLOATS, OPAQUE
 from tinytensor.symbolic.scalars import reading
-from tinytensor.tensor import OBJECT
 
 x = symbols("x", witness=Fraction(3, 4)).item()
 y = symbols("y", witness=Fraction(-1, 2)).item()

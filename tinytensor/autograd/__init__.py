@@ -2,8 +2,15 @@
 
 from tinytensor.autograd import functional
 from tinytensor.autograd.check import gradcheck, gradgradcheck
-from tinytensor.autograd.tape import backward, detect_anomaly, grad, set_detect_anomaly
-from tinytensor.tensor import enable_grad, inference_mode, no_grad, set_grad_enabled
+from tinytensor.autograd.tape import backward, grad
+from tinytensor.modes import (
+    detect_anomaly,
+    enable_grad,
+    inference_mode,
+    no_grad,
+    set_detect_anomaly,
+    set_grad_enabled,
+)
 
 __all__ = [
     "backward",

@@ -6,7 +6,8 @@ import numpy as np
 
 from tinytensor.autograd.tape import grad
 from tinytensor.creation import randn
-from tinytensor.tensor import Tensor, enable_grad
+from tinytensor.modes import enable_grad
+from tinytensor.tensors import Tensor
 
 
 def _differentiable(values) -> list[Tensor]:

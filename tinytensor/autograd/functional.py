@@ -2,10 +2,11 @@
 
 from collections.abc import Callable
 
-from tinytensor import ops
 from tinytensor.autograd.tape import grad
 from tinytensor.creation import eye, zeros_like
-from tinytensor.tensor import Tensor, enable_grad
+from tinytensor.modes import enable_grad
+from tinytensor.ops.shape import stack
+from tinytensor.tensors import Tensor
 
 
 def _fresh(inputs) -> tuple[tuple[Tensor, ...], bool]:
@@ -50,10 +51,10 @@ def jacobian(func: Callable, inputs, create_graph: bool = False):
         y = func(*xs)
     columns: list[list[Tensor]] = [[] for _ in xs]
     for row in eye(y.numel(), dtype=y.dtype):
-        found = grad(y, xs, ops.reshape(row, y.shape), retain_graph=True, create_graph=create_graph, allow_unused=True)
+        found = grad(y, xs, row.reshape(y.shape), retain_graph=True, create_graph=create_graph, allow_unused=True)
         for column, g in zip(columns, _or_zeros(found, xs), strict=True):
             column.append(g)
-    result = tuple(ops.reshape(ops.stack(c), y.shape + x.shape) for c, x in zip(columns, xs, strict=True))
+    result = tuple(stack(c).reshape(y.shape + x.shape) for c, x in zip(columns, xs, strict=True))
     return result[0] if single else result
 
 
@@ -66,11 +67,11 @@ def hessian(func: Callable, inputs):
     for g, x in zip(first, xs, strict=True):
         blocks: list[list[Tensor]] = [[] for _ in xs]
         for i in range(g.numel()):
-            entry = ops.reshape(g, -1)[i]
+            entry = g.reshape(-1)[i]
             found = grad(entry, xs, retain_graph=True, allow_unused=True) if g.requires_grad else [None] * len(xs)
             for block, h in zip(blocks, _or_zeros(found, xs), strict=True):
                 block.append(h)
-        rows.append(tuple(ops.reshape(ops.stack(b), x.shape + z.shape) for b, z in zip(blocks, xs, strict=True)))
+        rows.append(tuple(stack(b).reshape(x.shape + z.shape) for b, z in zip(blocks, xs, strict=True)))
     return rows[0][0] if single else tuple(rows)
 
 

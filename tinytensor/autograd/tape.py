@@ -1,69 +1,125 @@
 """Walking the tape backwards: backward and grad.
 
-Nodes are visited latest first: a node is younger than all it came from, so when the youngest one left is
-taken, every gradient that flows into it has arrived. No recursion, each node once.
+The youngest node goes first. A node is younger than all it came from and older than all that was made from it: so when
+the youngest one left is taken, every gradient that flows into it has arrived, and it need be visited only once. (To
+follow each edge as soon as it is seen would pass a value's gradient on as often as the value was used: `y = y + y`,
+eighteen times over, would take 2^18 visits.) A heap by age finds the youngest. There is no recursion, so a chain may
+have as many operations as memory holds.
+
+At a node the walk asks the operation for its rules, and calls them with what they read. A rule is ordinary Tensor code:
+what it computes passes the same door as everything else, and with `create_graph` it goes on the tape in its turn, so
+that gradients can be differentiated again.
 """
 
-import sys
 from collections.abc import Callable, Sequence
-from contextlib import ContextDecorator
 from heapq import heappop, heappush
 
 import numpy as np
 
-from tinytensor import ops
 from tinytensor.creation import ones_like
 from tinytensor.door import state
-from tinytensor.recording import Lease
-from tinytensor.tensor import Node, Tensor, enable_grad, no_grad, set_grad_enabled
+from tinytensor.modes import enable_grad, no_grad, set_grad_enabled
+from tinytensor.op import Node, asked
+from tinytensor.tensors import Tensor
+
+# ------------------------------------------------------------------------------------------------------ at one node
 
 
-def sum_to_shape(g: Tensor, shape: tuple[int, ...]) -> Tensor:
-    """g summed over the dimensions along which a value of `shape` was broadcast."""
-    if g.shape == shape:
-        return g
-    new = g.ndim - len(shape)
-    stretched = [d + new for d, n in enumerate(shape) if n == 1 and g.shape[d + new] != 1]
-    return ops.reshape(g.sum([*range(new), *stretched]), shape)
-
-
-def _vjp(node: Node, g: Tensor, create_graph: bool) -> Sequence[Tensor | None]:
-    """The gradients of a node's inputs, given the gradient g of its output."""
+def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]:
+    """The gradients of a node's arguments, given the gradient g of its result; None where none is needed."""
     op = node.op
-    for what, version, count, read in node.versions:
-        if version.count != count and (read or (create_graph and what == "an input")):
-            raise RuntimeError(
-                f"backward: {what} of {op.name} was changed in place after it was used, and its gradient needs the "
-                "old values; change a clone() instead"
-            )
-    needs = tuple(edge is not None for edge in node.edges)
+    needs = tuple([edge is not None for edge in node.edges])
     if op.backward is not None and not create_graph:
-        arrays = (a._data if isinstance(a, Tensor) else a for a in node.args)
-        dense = g._data
-        results = op.backward(needs, dense, node.out, *arrays, *node.saved)
-        return [Tensor(r) if n and r is not None else None for r, n in zip(results, needs, strict=False)]
-    if op.rules or op.grads:
-        y = None
-        if node.out is not None:
-            y = Tensor(node.out)
-            if create_graph:
-                y.node, y.requires_grad = node, True
-        saved = tuple(Tensor(s) for s in node.saved)
-        if op.grads:
-            return [r if n else None for r, n in zip(op.grads(g, y, *node.args, *saved), needs, strict=True)]
-        return [
-            op.rules[i](g, y, *node.args, *saved) if needed and i in op.rules else None
-            for i, needed in enumerate(needs)
-        ]
-    # a fused operation: its definition in simpler ones carries the higher derivatives
+        given = {"g": g._data, "needs": needs} | {name: getattr(v, "_data", v) for name, v in node.kept.items()}
+        results = op.backward(*_read(node, op.backward, given))
+        return [None if r is None or not n else Tensor(r) for r, n in zip(results, needs)]
+    if not op.rules:
+        return _by_definition(node, g, needs, create_graph)
+
+    given = {"g": g} | node.kept
+    for name in ("y", *op.saved):
+        if name in given:
+            given[name] = Tensor(given[name])
+    if create_graph and "y" in given:  # what is computed from y depends on the inputs as y does
+        given["y"].node, given["y"].requires_grad = node, True
+    results: list[Tensor | None] = [None] * len(needs)
+    for i, rule in op.rules.items():
+        place = op.place(i)
+        if any(needs[place]):
+            r = rule(*_read(node, rule, given))
+            results[place] = (r,) if isinstance(r, Tensor) else r
+    return [r if n else None for r, n in zip(results, needs)]
+
+
+def _read(node: Node, rule: Callable, given: dict) -> list:
+    """What a rule asks for by name, if it is still what the forward pass saw."""
+    names = asked(rule)
+    node.check(names)
+    return [given[name] for name in names]
+
+
+def _by_definition(node: Node, g: Tensor, needs: tuple[bool, ...], create_graph: bool) -> list[Tensor | None]:
+    """The gradients of a fused operation through its definition: this is where its higher derivatives come from.
+
+    The definition runs on the arguments that were kept, with the tape on, and what it put there is walked in its turn.
+    Seen through a view that is made now, the inputs are the oldest things that `grad` has to look at. Without
+    create_graph they are cut off from what they came from, since the walk around this one goes there.
+    """
+    op = node.op
+    node.check(op.params)
+    args = [a for i, name in enumerate(op.params) for a in (node.kept[name] if op.varied(i) else (node.kept[name],))]
     with enable_grad():
-        # seen through a view made now, inputs are the oldest things that `grad` has to look at
-        args = [ops.slice_(a if create_graph else a.detach().requires_grad_(), ...) if n else a
-                for a, n in zip(node.args, needs, strict=True)]  # fmt: skip
-        inputs = [a for a, n in zip(args, needs, strict=True) if n]
-        y = op.definition(*args)
-        found = iter(grad(y, inputs, g, create_graph=create_graph, allow_unused=True))
+        args = [
+            a if not n else a[...] if create_graph else a.detach().requires_grad_()[...] for a, n in zip(args, needs)
+        ]
+        inputs = [a for a, n in zip(args, needs) if n]
+        found = iter(grad(op.definition(*args), inputs, g, create_graph=create_graph, allow_unused=True))
     return [next(found) if n else None for n in needs]
+
+
+def _watched(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]:
+    """Under detect_anomaly(): the gradients of a node's arguments, unless the first NaN or inf arises in them."""
+    try:
+        results = _gradients(node, g, create_graph)
+    except FloatingPointError as error:
+        raise FloatingPointError(f"backward of {node.name}: {error}") from None
+    for position, r in enumerate(results):
+        if r is not None and r.dtype.kind == "f" and np.isfinite(g._data).all() and not np.isfinite(r._data).all():
+            name = node.op.params[min(position, len(node.op.params) - 1)]
+            raise FloatingPointError(
+                f"backward of {node.name}: the first {'NaN' if np.isnan(r._data).any() else 'inf'} arose in the "
+                f"gradient of {name}, of shape {r.shape}"
+            )
+    return results
+
+
+def _fitted(r: Tensor, edge: Node | Tensor) -> Tensor:
+    """A rule's result in the shape and dtype of the value that it is the gradient of.
+
+    Broadcasting repeats a value along dimensions that it lacks or has once; each copy has its share of the gradient,
+    and the shares add up. Done here, once for all operations, no rule needs to know that its input was broadcast.
+    """
+    if r.shape != edge.shape:
+        new = r.ndim - len(edge.shape)
+        stretched = [d + new for d, n in enumerate(edge.shape) if n == 1 and r.shape[d + new] != 1]
+        r = r.sum([*range(new), *stretched]).reshape(edge.shape)
+    return r if r.dtype == edge.dtype else r.to(edge.dtype)
+
+
+def _is_new(results: list[Tensor | None], i: int, g: Tensor, node: Node) -> bool:
+    """Did the rule make the memory of its result number i, so that nobody else will look at it?
+
+    It did if that memory is none of what the rule was given (the sum hands on its g, a product by 1 may hand on its
+    input, a transposition looks at g from another side), nor of what else it returned.
+    """
+    array = results[i]._data
+    others = [g, *results[:i], *results[i + 1 :], *node.kept.values()]
+    others = [x for other in others for x in (other if isinstance(other, tuple) else (other,))]
+    arrays = [getattr(x, "_data", x) for x in others if isinstance(x, (Tensor, np.ndarray))]
+    return array.flags.c_contiguous and not any(np.may_share_memory(array, other) for other in arrays)
+
+
+# --------------------------------------------------------------------------------------------------------- the walk
 
 
 def _between(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> set[Node | Tensor]:
@@ -87,54 +143,64 @@ def _walk(
     gradients: Sequence[Tensor],
     retain_graph: bool,
     create_graph: bool,
-    leaf: Callable[[Tensor, Tensor], None],
+    leaf: Callable[[Tensor, Tensor, bool], None],
     useful: set[Node | Tensor] | None = None,
     wanted: dict[Node, list[int]] | None = None,
     found: list | None = None,
 ) -> None:
-    """Send gradients from outputs to leaves (only through `useful` nodes, if given); those `wanted` go to `found`."""
-    pending: dict[Node | Tensor, Tensor] = {}
+    """Send gradients from outputs to leaves (only through `useful` nodes, if given); those `wanted` go to `found`.
+
+    `leaf(tensor, g, is_new)` takes a leaf's gradient once it is complete; is_new says that its memory was made for it,
+    so that it may be kept as it is.
+    """
+    pending: dict[Node | Tensor, tuple[Tensor, bool]] = {}  # what has arrived so far, and whether it is new
     heap: list[tuple[int, Node]] = []
     leaves: list[Tensor] = []
 
-    def send(target: Node | Tensor, g: Tensor) -> None:
+    def send(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
         if useful is not None and target not in useful:
             return
-        if target in pending:
-            pending[target] = pending[target] + g
+        if target in pending:  # a value that was used twice: its gradients add up, to a new tensor
+            pending[target] = pending[target][0] + g, True
             return
-        pending[target] = g
+        pending[target] = g, is_new
         if isinstance(target, Node):
-            heappush(heap, (-target.time, target))  # times are unique: nodes are never compared
+            heappush(heap, (-target.time, target))  # no two times are equal, so nodes themselves are never compared
         else:
             leaves.append(target)
 
+    def pass_on(node: Node, g: Tensor) -> None:
+        """Send the gradients of a node's arguments on their way."""
+        results = _watched(node, g, create_graph) if state.anomaly else _gradients(node, g, create_graph)
+        for i, (edge, r) in enumerate(zip(node.edges, results)):
+            if edge is not None and r is not None:
+                fitted = _fitted(r, edge)
+                is_leaf = isinstance(edge, Tensor)  # for nodes it does not matter
+                send(edge, fitted, is_leaf and (fitted is not r or _is_new(results, i, g, node)))
+
     with set_grad_enabled(create_graph):
         for y, g in zip(outputs, gradients, strict=True):
-            send(y if y.node is None else y.node, g)
+            send(y if y.node is None else y.node, g, False)
         while heap:
             _, node = heappop(heap)
-            g = _hooked(node, pending.pop(node))
+            g = _hooked(node, pending.pop(node)[0])
             for i in (wanted or {}).get(node, ()):
                 found[i] = g
             if useful is not None and not any(edge in useful for edge in node.edges if edge is not None):
                 continue
-            if node.args is None:
+            if node.freed:
                 raise RuntimeError(
-                    f"backward: this part of the tape ({node.op.name}) was freed by an earlier backward(); "
+                    f"backward: this part of the tape ({node.name}) was freed by an earlier backward(); "
                     "call that one with retain_graph=True to walk it twice"
                 )
-            results = _vjp(node, g, create_graph) if not state.anomaly else _watched_vjp(node, g, create_graph)
-            for edge, r in zip(node.edges, results, strict=False):
-                if edge is not None and r is not None:
-                    r = sum_to_shape(r, edge.shape)
-                    send(edge, r if r.dtype == edge.dtype else r.to(edge.dtype))
-            del g, results
+            pass_on(node, g)
+            del g  # its memory can serve at the next node already
             if not retain_graph:
                 node.free()
         while leaves:
             target = leaves.pop()
-            leaf(target, _hooked(target, pending.pop(target)))
+            g, is_new = pending.pop(target)
+            leaf(target, _hooked(target, g), is_new and not target._hooks)  # a hook may have kept it
 
 
 def _hooked(holder: Node | Tensor, g: Tensor) -> Tensor:
@@ -149,36 +215,18 @@ def _hooked(holder: Node | Tensor, g: Tensor) -> Tensor:
     return g
 
 
-def _watched_vjp(node: Node, g: Tensor, create_graph: bool) -> Sequence[Tensor | None]:
-    """The gradients of a node's inputs; raises where the first NaN or inf arises."""
-    try:
-        results = _vjp(node, g, create_graph)
-    except FloatingPointError as error:
-        raise FloatingPointError(f"backward of {node.op.name}: {error}") from None
-    for position, r in enumerate(results):
-        if r is not None and r.dtype.kind == "f" and np.isfinite(g._data).all() and not np.isfinite(r._data).all():
-            name = node.op.params[min(position, len(node.op.params) - 1)]
-            raise FloatingPointError(
-                f"backward of {node.op.name}: the first {'NaN' if np.isnan(r._data).any() else 'inf'} arose in the "
-                f"gradient of {name}, of shape {r.shape}"
-            )
-    return results
+# ------------------------------------------------------------------------------------------------ from the outside
 
 
-# how many references Python counts for a second argument that only the called function knows
-ALONE = (lambda leaf, g: sys.getrefcount(g))(None, object())
+def _accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
+    """What backward() does at a leaf: the gradient is added to the one that is there."""
 
-
-def _accumulate(create_graph: bool) -> Callable[[Tensor, Tensor], None]:
-    def into(leaf: Tensor, g: Tensor) -> None:
+    def into(leaf: Tensor, g: Tensor, is_new: bool) -> None:
         old = leaf.grad
-        if old is None:
-            # an array that looks at no other's memory is ours alone if nothing else refers to it: no copy is needed
-            whole = g._data.base is None or isinstance(g._data.base, Lease)
-            mine = whole and sys.getrefcount(g._data) == 2 and sys.getrefcount(g) == ALONE
-            leaf.grad = g.clone() if create_graph else Tensor(g._data) if mine else g.detach().clone()
-        elif create_graph:
-            leaf.grad = old + g
+        if create_graph:
+            leaf.grad = g.clone() if old is None else old + g
+        elif old is None:  # the user may change .grad in place, so it must not be memory that others look at
+            leaf.grad = Tensor(g._data) if is_new else g.detach().clone()
         else:
             with no_grad():
                 old.add_(g)
@@ -249,7 +297,7 @@ def grad(
         if x.node is None:
             by_leaf.setdefault(id(x), []).append(i)
 
-    def keep(leaf: Tensor, g: Tensor) -> None:
+    def keep(leaf: Tensor, g: Tensor, is_new: bool) -> None:
         for i in by_leaf.get(id(leaf), ()):
             found[i] = g
 
@@ -261,34 +309,3 @@ def grad(
             f"grad: the outputs do not depend on the inputs number {unused}; allow_unused=True gives None"
         )
     return tuple(found)
-
-
-class detect_anomaly(ContextDecorator):
-    """Name the operation in which the first NaN or inf arises, forward or backward (slow: for finding a fault)."""
-
-    def __init__(self):
-        self.before = []  # a decorated function may call itself
-
-    def __enter__(self):
-        self.before.append(state.anomaly)
-        state.anomaly = True
-        return self
-
-    def __exit__(self, *exc):
-        state.anomaly = self.before.pop()
-        return False
-
-
-class set_detect_anomaly:
-    """Switch the search for the first NaN or inf on or off, at once (a function, or a context that ends it)."""
-
-    def __init__(self, mode: bool):
-        self.before = state.anomaly
-        state.anomaly = bool(mode)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        state.anomaly = self.before
-        return False

@@ -1,65 +1,10 @@
 """Layers, losses and initial values, under PyTorch's names."""
 
 from tinytensor.nn import functional, init, utils
-from tinytensor.nn.modules import (
-    GELU,
-    BCEWithLogitsLoss,
-    Buffer,
-    CrossEntropyLoss,
-    Dropout,
-    Embedding,
-    Flatten,
-    Identity,
-    LayerNorm,
-    Linear,
-    LogSoftmax,
-    Module,
-    ModuleDict,
-    ModuleList,
-    MSELoss,
-    MultiheadAttention,
-    NLLLoss,
-    Parameter,
-    ParameterDict,
-    ParameterList,
-    ReLU,
-    RMSNorm,
-    Sequential,
-    Sigmoid,
-    SiLU,
-    Softmax,
-    Tanh,
-)
+from tinytensor.nn.attention import MultiheadAttention
+from tinytensor.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
+from tinytensor.nn.layers import Dropout, Embedding, Flatten, Identity, LayerNorm, Linear, RMSNorm
+from tinytensor.nn.module import Buffer, Module, Parameter
+from tinytensor.nn.stateless import MODULES
 
-__all__ = [
-    "GELU",
-    "BCEWithLogitsLoss",
-    "Buffer",
-    "CrossEntropyLoss",
-    "Dropout",
-    "Embedding",
-    "Flatten",
-    "Identity",
-    "LayerNorm",
-    "Linear",
-    "LogSoftmax",
-    "MSELoss",
-    "Module",
-    "ModuleDict",
-    "ModuleList",
-    "MultiheadAttention",
-    "NLLLoss",
-    "Parameter",
-    "ParameterDict",
-    "ParameterList",
-    "RMSNorm",
-    "ReLU",
-    "Sequential",
-    "SiLU",
-    "Sigmoid",
-    "Softmax",
-    "Tanh",
-    "functional",
-    "init",
-    "utils",
-]
+globals().update(MODULES)

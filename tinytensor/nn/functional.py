@@ -4,43 +4,32 @@ import math
 
 import numpy as np
 
-from tinytensor import ops
-from tinytensor.creation import Generator, bernoulli, full_like, ones_like
+from tinytensor.creation import Generator, arange, bernoulli, full_like, ones_like, tensor
 from tinytensor.door import host
-from tinytensor.ops import check_range, gelu, linear, log_softmax, sigmoid, softmax, tanh
-from tinytensor.tensor import Tensor, bool_, int64
+from tinytensor.dtypes import bool_, int64
+from tinytensor.op import APPEARANCES, appears
+from tinytensor.ops.elementwise import logsigmoid, where
+from tinytensor.ops.elementwise import silu as silu_op
+from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, cross_entropy_rows, log_softmax, softmax
+from tinytensor.ops.in_place import become, in_place
+from tinytensor.ops.index import check_range
+from tinytensor.ops.index import embedding as rows_of
+from tinytensor.tensors import Tensor
 
-__all__ = [
-    "binary_cross_entropy_with_logits",
-    "cross_entropy",
-    "dropout",
-    "embedding",
-    "gelu",
-    "layer_norm",
-    "linear",
-    "log_softmax",
-    "mse_loss",
-    "nll_loss",
-    "normalize",
-    "one_hot",
-    "relu",
-    "rms_norm",
-    "scaled_dot_product_attention",
-    "sigmoid",
-    "silu",
-    "softmax",
-    "tanh",
-]
+# functions that are operations, or stand in ops/ for other reasons: tanh, gelu, softmax, linear ...
+globals().update({place[2:]: function for place, function in APPEARANCES.items() if place.startswith("F.")})
 
 
+@appears("nn.ReLU")
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
     """y = max(0, x)."""
-    return ops._in_place(ops.relu)(input) if inplace else ops.relu(input)
+    return input.relu_() if inplace else input.relu()
 
 
+@appears("nn.SiLU")
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
     r"""y = x \sigma(x)."""
-    return ops._in_place(ops.silu)(input) if inplace else ops.silu(input)
+    return in_place(silu_op)(input) if inplace else silu_op(input)
 
 
 def dropout(
@@ -55,16 +44,16 @@ def dropout(
         return input * 0
     keep = bernoulli(full_like(input.detach(), 1 - p), generator=generator)
     y = input * (keep * (1 / (1 - p)))
-    return input.become(y) if inplace else y
+    return become(input, y) if inplace else y
 
 
 def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
     """y = weight[input]: the rows that the indices name; the row `padding_idx` gets no gradient."""
-    y = ops.embedding(input, weight)
+    y = rows_of(input, weight)
     if padding_idx is None:
         return y
-    padding = ops.unsqueeze(input == padding_idx % weight.shape[0], -1)
-    return ops.where(padding, y.detach(), y)
+    padding = (input == padding_idx % weight.shape[0]).unsqueeze(-1)
+    return where(padding, y.detach(), y)
 
 
 def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
@@ -74,8 +63,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
     if num_classes == -1:
         num_classes = int(tensor.max().item()) + 1 if tensor.numel() else 0
     host(check_range, tensor._data, num_classes, "one_hot")
-    classes = ops.tensor(range(num_classes), dtype=int64)
-    return (ops.unsqueeze(tensor, -1) == classes).to(int64)
+    classes = arange(num_classes)
+    return (tensor.unsqueeze(-1) == classes).to(int64)
 
 
 def _check_normalized(what: str, x: Tensor, normalized_shape, **parameters: Tensor | None) -> int:
@@ -93,7 +82,7 @@ def _over_last(x: Tensor, n: int, *parameters: Tensor | None):
     """The last n dimensions as one."""
     if n == 1:
         return x, parameters
-    return ops.flatten(x, -n), tuple(None if p is None else ops.flatten(p) for p in parameters)
+    return x.flatten(-n), tuple(None if p is None else p.flatten() for p in parameters)
 
 
 def layer_norm(
@@ -104,7 +93,7 @@ def layer_norm(
     if input.numel() == 0:
         return input.clone()
     x, (weight, bias) = _over_last(input, n, weight, bias)
-    return ops.reshape(ops.layer_norm_(x, weight, bias, eps), input.shape)
+    return _layer_norm(x, weight, bias, eps).reshape(input.shape)
 
 
 def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
@@ -115,12 +104,12 @@ def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps:
     if eps is None:  # exact scalars are not rounded
         eps = 0 if input.dtype.kind == "O" else float(np.finfo(input.dtype).eps)
     x, (weight,) = _over_last(input, n, weight)
-    return ops.reshape(ops.rms_norm_(x, weight, eps), input.shape)
+    return _rms_norm(x, weight, eps).reshape(input.shape)
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:
     """y = x / max(|x|_p, eps) along `dim`."""
-    return input / ops.clamp(ops.norm(input, p, dim, keepdim=True), min=eps)
+    return input / input.norm(p, dim, keepdim=True).clamp(min=eps)
 
 
 def scaled_dot_product_attention(
@@ -163,20 +152,20 @@ def scaled_dot_product_attention(
         raise RuntimeError(f"{what}: {shapes}{mask}: the sizes before the last two do not broadcast") from None
     if dropout_p > 0 or (attn_mask is not None and attn_mask.dtype != bool_):
         weights = attention_weights(query, key, attn_mask, is_causal, scale)
-        return ops.matmul(dropout(weights, dropout_p, generator=generator), value)
+        return dropout(weights, dropout_p, generator=generator).matmul(value)
 
     def four(x: Tensor) -> Tensor:  # (B, H, positions, width)
-        x = ops.expand(x, (*batch, *x.shape[-2:]))
+        x = x.expand((*batch, *x.shape[-2:]))
         if len(batch) == 2:
             return x
-        return ops.unsqueeze(x, 0) if len(batch) == 1 else ops.reshape(x, (1, math.prod(batch), *x.shape[-2:]))
+        return x.unsqueeze(0) if len(batch) == 1 else x.reshape((1, math.prod(batch), *x.shape[-2:]))
 
     if not math.prod(batch) * C * value.shape[-1]:  # nothing to compute, but the graph has its shape
-        return ops.matmul(ops.matmul(query, ops.transpose(key, -1, -2)), value)
+        return query.matmul(key.transpose(-1, -2)).matmul(value)
     if attn_mask is not None:
-        attn_mask = four(ops.expand(attn_mask, (*attn_mask.shape[:-2], C, M)))
-    y = ops.attention(four(query), four(key), four(value), attn_mask, scale, is_causal)
-    return y if len(batch) == 2 else ops.reshape(y, (*batch, C, value.shape[-1]))
+        attn_mask = four(attn_mask.expand((*attn_mask.shape[:-2], C, M)))
+    y = attention(four(query), four(key), four(value), attn_mask, scale, is_causal)
+    return y if len(batch) == 2 else y.reshape((*batch, C, value.shape[-1]))
 
 
 def attention_weights(
@@ -187,17 +176,17 @@ def attention_weights(
     A row that may attend to nothing is 0.
     """
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = ops.matmul(query, ops.transpose(key, -1, -2)) * scale
+    scores = query.matmul(key.transpose(-1, -2)) * scale
     if is_causal:
-        attn_mask = ops.tensor(np.tri(*scores.shape[-2:], dtype=bool))
+        attn_mask = tensor(np.tri(*scores.shape[-2:], dtype=bool))
     if attn_mask is None:
         return softmax(scores, -1)
     if attn_mask.dtype != bool_:
         return softmax(scores + attn_mask, -1)
-    allowed = ops.expand(attn_mask, scores.shape)
-    none = ops.logical_not(ops.any(allowed, -1, keepdim=True))
-    masked = ops.where(ops.logical_or(allowed, none), scores, -math.inf)
-    return ops.where(none, 0, softmax(masked, -1))
+    allowed = attn_mask.expand(scores.shape)
+    none = allowed.any(-1, keepdim=True).logical_not()
+    masked = where(allowed.logical_or(none), scores, -math.inf)
+    return where(none, 0, softmax(masked, -1))
 
 
 def _reduced(loss: Tensor, reduction: str, total: Tensor | None, what: str) -> Tensor:
@@ -205,19 +194,20 @@ def _reduced(loss: Tensor, reduction: str, total: Tensor | None, what: str) -> T
     if reduction == "none":
         return loss
     if reduction == "sum":
-        return ops.sum(loss)
+        return loss.sum()
     if reduction == "mean":
-        return ops.mean(loss) if total is None else ops.sum(loss) / total
+        return loss.mean() if total is None else loss.sum() / total
     raise ValueError(f"{what}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
 
 
 def _classes_last(x: Tensor) -> Tensor:
     """(V,) or (N, V, d1, ...) as rows (N d1 ..., V)."""
     if x.ndim > 2:
-        x = ops.movedim(x, 1, -1)
-    return ops.reshape(x, (-1, x.shape[-1])) if x.shape[-1] else ops.reshape(x, (0, 0))
+        x = x.movedim(1, -1)
+    return x.reshape((-1, x.shape[-1])) if x.shape[-1] else x.reshape((0, 0))
 
 
+@appears("nn.CrossEntropyLoss")
 def cross_entropy(
     input: Tensor,
     target: Tensor,
@@ -250,19 +240,19 @@ def cross_entropy(
         )
     if target.dtype.kind not in "i":
         raise RuntimeError(f"{what}: expected integer class indices or probabilities, got {target.dtype}")
-    rows, flat = _classes_last(input), ops.reshape(target, (-1,)).to(int64)
+    rows, flat = _classes_last(input), target.reshape((-1,)).to(int64)
     counted = flat != ignore_index
     if weight is None:
-        losses = ops.cross_entropy_rows(rows, flat, ignore_index, label_smoothing)
-        total = ops.sum(counted).to(losses.dtype)
+        losses = cross_entropy_rows(rows, flat, ignore_index, label_smoothing)
+        total = counted.sum().to(losses.dtype)
     else:
-        losses = ops.cross_entropy_rows(rows, flat, ignore_index, 0.0)
-        weights = ops.where(counted, ops.embedding(ops.where(counted, flat, 0), ops.reshape(weight, (-1, 1)))[:, 0], 0)
-        losses, total = losses * weights, ops.sum(weights)
+        losses = cross_entropy_rows(rows, flat, ignore_index, 0.0)
+        weights = where(counted, rows_of(where(counted, flat, 0), weight.reshape((-1, 1)))[:, 0], 0)
+        losses, total = losses * weights, weights.sum()
         if label_smoothing:
-            spread = -ops.sum(log_softmax(rows, -1) * weight, -1) * (label_smoothing / V)
-            losses = losses * (1 - label_smoothing) + ops.where(counted, spread, 0)
-    return _reduced(ops.reshape(losses, expected), reduction, total, what)
+            spread = -(log_softmax(rows, -1) * weight).sum(-1) * (label_smoothing / V)
+            losses = losses * (1 - label_smoothing) + where(counted, spread, 0)
+    return _reduced(losses.reshape(expected), reduction, total, what)
 
 
 def _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, V):
@@ -274,11 +264,12 @@ def _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoo
     if label_smoothing:
         p = p * (1 - label_smoothing) + label_smoothing / V
     terms = p * log_softmax(_classes_last(input), -1)
-    losses = -ops.sum(terms if weight is None else terms * weight, -1)
+    losses = -(terms if weight is None else terms * weight).sum(-1)
     shape = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
-    return _reduced(ops.reshape(losses, shape), reduction, None, "cross_entropy")
+    return _reduced(losses.reshape(shape), reduction, None, "cross_entropy")
 
 
+@appears("nn.NLLLoss")
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
@@ -286,22 +277,24 @@ def nll_loss(
     shape = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
     if target.shape != shape:
         raise RuntimeError(f"nll_loss: input of shape {input.shape} needs targets of shape {shape}, got {target.shape}")
-    rows, flat = _classes_last(input), ops.reshape(target, (-1,))
+    rows, flat = _classes_last(input), target.reshape((-1,))
     counted = flat != ignore_index
-    safe = ops.where(counted, flat, 0)
-    picked = ops.gather(rows, 1, ops.unsqueeze(safe, 1))[:, 0]
-    weights = ones_like(picked.detach()) if weight is None else ops.embedding(safe, ops.unsqueeze(weight, 1))[:, 0]
-    weights = ops.where(counted, weights, 0)
-    losses = ops.where(counted, -picked * weights, 0)
-    return _reduced(ops.reshape(losses, shape), reduction, ops.sum(weights), "nll_loss")
+    safe = where(counted, flat, 0)
+    picked = rows.gather(1, safe.unsqueeze(1))[:, 0]
+    weights = ones_like(picked.detach()) if weight is None else rows_of(safe, weight.unsqueeze(1))[:, 0]
+    weights = where(counted, weights, 0)
+    losses = where(counted, -picked * weights, 0)
+    return _reduced(losses.reshape(shape), reduction, weights.sum(), "nll_loss")
 
 
+@appears("nn.MSELoss")
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     """(x - t)^2, and its mean."""
     difference = input - target
     return _reduced(difference * difference, reduction, None, "mse_loss")
 
 
+@appears("nn.BCEWithLogitsLoss")
 def binary_cross_entropy_with_logits(
     input: Tensor,
     target: Tensor,
@@ -314,7 +307,7 @@ def binary_cross_entropy_with_logits(
         raise ValueError(
             f"binary_cross_entropy_with_logits: target of shape {target.shape}, but the input has shape {input.shape}"
         )
-    log_of_positive, log_of_negative = ops.logsigmoid(input), ops.logsigmoid(-input)
+    log_of_positive, log_of_negative = logsigmoid(input), logsigmoid(-input)
     positive = target if pos_weight is None else target * pos_weight
     loss = -(positive * log_of_positive + (1 - target) * log_of_negative)
     return _reduced(loss if weight is None else loss * weight, reduction, None, "binary_cross_entropy_with_logits")

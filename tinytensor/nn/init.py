@@ -3,7 +3,8 @@
 import math
 
 from tinytensor.creation import Generator, rand, randn
-from tinytensor.tensor import Tensor, no_grad
+from tinytensor.modes import no_grad
+from tinytensor.tensors import Tensor
 
 
 def _filled(tensor: Tensor, values: Tensor) -> Tensor:

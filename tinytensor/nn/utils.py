@@ -6,9 +6,11 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from tinytensor import kernels, ops
+from tinytensor import kernels
 from tinytensor.door import contiguous, empty, launch
-from tinytensor.tensor import Tensor, no_grad
+from tinytensor.modes import no_grad
+from tinytensor.ops.shape import stack
+from tinytensor.tensors import Tensor
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -34,10 +36,10 @@ def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_n
         if not tensors:
             return Tensor(np.zeros(()))
         if norm_type == 2:
-            total = ops.sqrt(_sum_of_squares(tensors))
+            total = _sum_of_squares(tensors).sqrt()
         else:
-            norms = ops.stack([ops.norm(t, norm_type) for t in tensors])
-            total = ops.amax(norms) if norm_type == math.inf else ops.norm(norms, norm_type)
+            norms = stack([t.norm(norm_type) for t in tensors])
+            total = norms.amax() if norm_type == math.inf else norms.norm(norm_type)
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(f"clip_grad_norm_: the total norm of the gradients is {total.item()}")
     return total
@@ -54,7 +56,7 @@ def clip_grad_norm_(
     gradients = _gradients(parameters)
     total = get_total_norm(gradients, norm_type, error_if_nonfinite)
     with no_grad():
-        factor = ops.clamp(max_norm / (total + 1e-6), max=1.0)
+        factor = (max_norm / (total + 1e-6)).clamp(max=1.0)
         for g in gradients:
             g.mul_(factor)
     return total

@@ -1,99 +1,121 @@
 """Arithmetic, functions, comparisons and choices, element by element.
 
-Broadcasting is summed away once, in backward(), for all of them.
+A `kernel` here is a formula between scalars, and `type(x)(1)` in it is a one of the element's own type: a literal 1 or
+0.5 would turn float32 into float64. Constants are parameters with a default value, for the same reason. The formula is
+what the engine compiles, and what the proofs run over symbols. No rule knows of broadcasting: backward() sums it away
+once, for all of them.
 """
 
 import math
 
 import numpy as np
 
-from tinytensor import kernels
 from tinytensor.door import OBJECT, empty, host, launch
-from tinytensor.tensor import Tensor, bool_, op, result_type
+from tinytensor.dtypes import bool_, result_type
+from tinytensor.kernels.fastmath import erf as fast_erf
+from tinytensor.kernels.fastmath import exp as fast_exp
+from tinytensor.kernels.fastmath import tanh as fast_tanh
+from tinytensor.kernels.kernel import Kernel
+from tinytensor.op import appears, op
+from tinytensor.tensors import Tensor
+
+# ------------------------------------------------------------------------------------------------------- arithmetic
 
 
-# Broadcasting is summed away once, in backward(), for all of them.
+@appears("Tensor.__add__ Tensor.__radd__")
 @op
 class add:
     r"y = a + b"
 
-    kernel = kernels.elementwise.add
+    def kernel(a, b):
+        return a + b
 
-    def grad_a(g, y, a, b):
+    def grad_a(g):
         return g
 
-    def grad_b(g, y, a, b):
+    def grad_b(g):
         return g
 
 
+@appears("Tensor.__sub__ Tensor.__rsub__")
 @op
 class sub:
     r"y = a - b"
 
-    kernel = kernels.elementwise.sub
+    def kernel(a, b):
+        return a - b
+
     kinds = "ifO"  # of bools there is ^ (xor)
 
-    def grad_a(g, y, a, b):
+    def grad_a(g):
         return g
 
-    def grad_b(g, y, a, b):
+    def grad_b(g):
         return -g
 
 
+@appears("mul Tensor.mul Tensor.mul_ Tensor.__mul__ Tensor.__rmul__ Tensor.__imul__")
 @op
 class mul:
     r"y = a \odot b"
 
-    kernel = kernels.elementwise.mul
+    def kernel(a, b):
+        return a * b
 
-    def grad_a(g, y, a, b):
+    def grad_a(g, b):
         return g * b
 
-    def grad_b(g, y, a, b):
+    def grad_b(g, a):
         return g * a
 
 
+@appears("true_divide Tensor.true_divide Tensor.__truediv__ Tensor.__rtruediv__")
 @op
 class true_divide:
     r"y = a / b"
 
-    kernel = kernels.elementwise.div
+    def kernel(a, b):
+        return a / b
+
     dtype = "float"
 
-    def grad_a(g, y, a, b):
+    def grad_a(g, b):
         return g / b
 
-    def grad_b(g, y, a, b):
+    def grad_b(g, a, b):
         return -g * (a / b) / b  # not y / b: y may be changed in place
 
 
 @op
-class floor_divide_:
+class _floor_divide:
     r"y = \lfloor a / b \rfloor"
 
-    kernel = kernels.elementwise.floor_divide
+    def kernel(a, b):
+        return a // b
 
 
 @op
-class remainder_:
+class _remainder:
     r"y = a - b \lfloor a / b \rfloor"
 
-    kernel = kernels.elementwise.remainder
+    def kernel(a, b):
+        return a % b
 
-    def grad_a(g, y, a, b):
+    def grad_a(g):
         return g
 
-    def grad_b(g, y, a, b):
-        return -g * floor_divide_(a, b)
+    def grad_b(g, a, b):
+        return -g * _floor_divide(a, b)
 
 
 @op
 class power:
     r"y = a^b"
 
-    kernel = kernels.elementwise.power
+    def kernel(a, b):
+        return a**b
 
-    def grad_a(g, y, a, b):
+    def grad_a(g, a, b):
         # at b = 0 the derivative is 0, where b a^(b-1) may be 0 * inf
         if isinstance(b, Tensor):
             return g * where(eq(b, 0), 0.0, b * power(a, b - 1))
@@ -105,160 +127,191 @@ class power:
         return g * where(logical_and(eq(a, 0), ge(b, 0)), 0.0, y * log(a))
 
 
+@appears("maximum Tensor.maximum")
 @op
 class maximum:
     r"y = \max(a, b)"
 
-    kernel = kernels.elementwise.maximum
+    def kernel(a, b):
+        return a if a > b or a != a else b  # the second test lets NaN through
 
-    def grad_a(g, y, a, b):
+    def grad_a(g, a, b):
         return where(eq(a, b), g / 2, where(lt(a, b), 0, g))  # equal inputs share the gradient; NaN gives it to both
 
-    def grad_b(g, y, a, b):
+    def grad_b(g, a, b):
         return where(eq(a, b), g / 2, where(gt(a, b), 0, g))
 
 
+@appears("minimum Tensor.minimum")
 @op
 class minimum:
     r"y = \min(a, b)"
 
-    kernel = kernels.elementwise.minimum
+    def kernel(a, b):
+        return a if a < b or a != a else b
 
-    def grad_a(g, y, a, b):
+    def grad_a(g, a, b):
         return where(eq(a, b), g / 2, where(gt(a, b), 0, g))
 
-    def grad_b(g, y, a, b):
+    def grad_b(g, a, b):
         return where(eq(a, b), g / 2, where(lt(a, b), 0, g))
 
 
+@appears("clamp_min Tensor.clamp_min Tensor.clamp_min_")
 @op
 class clamp_min:
     r"y = \max(x, low); the gradient passes at the bound"
 
-    kernel = kernels.elementwise.maximum
+    kernel = maximum.kernel
 
-    def grad_a(g, y, a, b):
+    def grad_a(g, a, b):
         return where(ge(a, b), g, 0)
 
-    def grad_b(g, y, a, b):
+    def grad_b(g, a, b):
         return where(lt(a, b), g, 0)
 
 
+@appears("clamp_max Tensor.clamp_max Tensor.clamp_max_")
 @op
 class clamp_max:
     r"y = \min(x, high); the gradient passes at the bound"
 
-    kernel = kernels.elementwise.minimum
+    kernel = minimum.kernel
 
-    def grad_a(g, y, a, b):
+    def grad_a(g, a, b):
         return where(le(a, b), g, 0)
 
-    def grad_b(g, y, a, b):
+    def grad_b(g, a, b):
         return where(gt(a, b), g, 0)
 
 
+@appears("neg Tensor.neg Tensor.neg_ Tensor.__neg__")
 @op
 class neg:
     r"y = -x"
 
-    kernel = kernels.elementwise.neg
+    def kernel(x):
+        return -x
+
     kinds = "ifO"
 
-    def grad_x(g, y, x):
+    def grad_x(g):
         return -g
 
 
+@appears("abs Tensor.abs Tensor.abs_ Tensor.__abs__")
 @op
 class absolute:
     r"y = |x|; the gradient at 0 is 0"
 
-    kernel = kernels.elementwise.absolute
+    def kernel(x):
+        return -x if x < type(x)(0) else x + type(x)(0)  # -0.0 + 0 is +0.0
 
-    def grad_x(g, y, x):
+    def grad_x(g, x):
         return g * sign(x)
 
 
+@appears("sign Tensor.sign Tensor.sign_")
 @op
 class sign:
     r"y = \mathrm{sign}(x)"
 
-    kernel = kernels.elementwise.sign
+    def kernel(x):
+        return type(x)(x > type(x)(0)) - type(x)(x < type(x)(0))
 
-    def grad_x(g, y, x):
+    def grad_x(g):
         return g * 0
 
 
+@appears("reciprocal Tensor.reciprocal Tensor.reciprocal_")
 @op
 class reciprocal:
     r"y = 1 / x"
 
-    kernel = kernels.elementwise.reciprocal
+    def kernel(x):
+        return type(x)(1) / x
+
     dtype = "float"
 
-    def grad_x(g, y, x):
+    def grad_x(g, y):
         return -g * y * y
 
 
+@appears("floor Tensor.floor Tensor.floor_")
 @op
 class floor:
     r"y = \lfloor x \rfloor"
 
-    kernel = kernels.elementwise.floor
+    def kernel(x):
+        return np.floor(x)
 
-    def grad_x(g, y, x):
+    def grad_x(g):
         return g * 0
 
 
+@appears("ceil Tensor.ceil Tensor.ceil_")
 @op
 class ceil:
     r"y = \lceil x \rceil"
 
-    kernel = kernels.elementwise.ceil
+    def kernel(x):
+        return np.ceil(x)
 
-    def grad_x(g, y, x):
+    def grad_x(g):
         return g * 0
 
 
+@appears("round Tensor.round Tensor.round_")
 @op
-class round_:
+class round:
     r"y = the integer next to x, halves to the even one"
 
-    kernel = kernels.elementwise.rint
+    def kernel(x):
+        return np.rint(x)
 
-    def grad_x(g, y, x):
+    def grad_x(g):
         return g * 0
 
 
+@appears("exp Tensor.exp Tensor.exp_")
 @op
 class exp:
     r"y = e^x"
 
-    kernel = kernels.elementwise.exp
+    def kernel(x):
+        return fast_exp(x)
+
     dtype = "float"
 
-    def grad_x(g, y, x):
+    def grad_x(g, y):
         return g * y
 
 
+@appears("log Tensor.log Tensor.log_")
 @op
 class log:
     r"y = \ln x"
 
-    kernel = kernels.elementwise.log
+    def kernel(x):
+        return np.log(x)
+
     dtype = "float"
 
-    def grad_x(g, y, x):
+    def grad_x(g, x):
         return g / x
 
 
+@appears("sqrt Tensor.sqrt Tensor.sqrt_")
 @op
 class sqrt:
     r"y = \sqrt{x}"
 
-    kernel = kernels.elementwise.sqrt
+    def kernel(x):
+        return np.sqrt(x)
+
     dtype = "float"
 
-    def grad_x(g, y, x):
+    def grad_x(g, y):
         return g / (2 * y)
 
 
@@ -266,169 +319,233 @@ class sqrt:
 class root:
     r"y = \sqrt{x}, with the gradient 0 at 0 (a length has no direction there)"
 
-    kernel = kernels.elementwise.sqrt
+    kernel = sqrt.kernel
 
-    def grad_x(g, y, x):
+    def grad_x(g, y):
         return where(y == 0, 0, g / (2 * y))
 
 
+@appears("F.logsigmoid nn.LogSigmoid")
 @op
 class logsigmoid:
     r"y = \ln(1 / (1 + e^{-x}))"
 
-    kernel = kernels.elementwise.log_sigmoid
+    def kernel(x):
+        zero = type(x)(0)
+        size = -x if x > zero else x  # -|x|, so that exp does not overflow
+        return (zero if x > zero else x) - np.log(type(x)(1) + fast_exp(size))
 
-    def grad_x(g, y, x):
+    def grad_x(g, x):
         return g * sigmoid(-x)
 
 
+@appears("rsqrt Tensor.rsqrt Tensor.rsqrt_")
 @op
 class rsqrt:
     r"y = 1 / \sqrt{x}"
 
-    kernel = kernels.elementwise.rsqrt
+    def kernel(x):
+        return type(x)(1) / np.sqrt(x)
+
     dtype = "float"
 
-    def grad_x(g, y, x):
+    def grad_x(g, y):
         return g * y * y * y / -2
 
 
+@appears("sin Tensor.sin Tensor.sin_")
 @op
 class sin:
     r"y = \sin x"
 
-    kernel = kernels.elementwise.sin
+    def kernel(x):
+        return np.sin(x)
+
     dtype = "float"
 
-    def grad_x(g, y, x):
+    def grad_x(g, x):
         return g * cos(x)
 
 
+@appears("cos Tensor.cos Tensor.cos_")
 @op
 class cos:
     r"y = \cos x"
 
-    kernel = kernels.elementwise.cos
+    def kernel(x):
+        return np.cos(x)
+
     dtype = "float"
 
-    def grad_x(g, y, x):
+    def grad_x(g, x):
         return -g * sin(x)
 
 
+@appears("tanh Tensor.tanh Tensor.tanh_ F.tanh nn.Tanh")
 @op
 class tanh:
     r"y = \tanh x"
 
-    kernel = kernels.elementwise.tanh
+    def kernel(x):
+        return fast_tanh(x)
+
     dtype = "float"
 
-    def grad_x(g, y, x):
+    def grad_x(g, y):
         return g * (1 - y * y)
 
 
+@appears("erf Tensor.erf")
 @op
 class erf:
     r"y = \frac{2}{\sqrt{\pi}} \int_0^x e^{-t^2} dt"
 
-    kernel = kernels.elementwise.erf
+    def kernel(x):
+        return fast_erf(x)
+
     dtype = "float"
 
-    def grad_x(g, y, x):
+    def grad_x(g, x):
         return g * exp(-x * x) * (2 / math.sqrt(math.pi))
 
 
+@appears("sigmoid Tensor.sigmoid Tensor.sigmoid_ F.sigmoid nn.Sigmoid")
 @op
 class sigmoid:
     r"y = 1 / (1 + e^{-x})"
 
-    kernel = kernels.elementwise.sigmoid
+    def kernel(x):
+        return type(x)(1) / (type(x)(1) + fast_exp(-x))
+
     dtype = "float"
 
-    def grad_x(g, y, x):
+    def grad_x(g, y):
         return g * y * (1 - y)
 
 
+@appears("silu")
 @op
 class silu:
     r"y = x / (1 + e^{-x})"
 
-    def forward(x):
-        return _elementwise(kernels.elementwise.silu, x)
+    kinds = "fO"
 
-    def backward(needs, g, y, x):
-        return (_elementwise(kernels.elementwise.silu_backward, g, x),)
+    def kernel(x):
+        return x / (type(x)(1) + fast_exp(-x))
 
-    def definition(x):
-        return x * sigmoid(x)
+    def grad_x(g, x):
+        return silu_backward(g, x)
 
 
+@op
+class silu_backward:
+    r"y = h s (1 + x (1 - s)) with s = 1 / (1 + e^{-x}): the gradient h that has arrived at silu, times its derivative"
+
+    def kernel(h, x):
+        s = type(x)(1) / (type(x)(1) + fast_exp(-x))
+        return h * s * (type(x)(1) + x * (type(x)(1) - s))
+
+    def definition(h, x):
+        s = sigmoid(x)
+        return h * s * (1 + x * (1 - s))
+
+
+@appears("relu Tensor.relu Tensor.relu_")
 @op
 class relu:
     r"y = \max(0, x); the gradient at 0 is 0"
 
-    kernel = kernels.elementwise.relu
+    def kernel(x):
+        return type(x)(0) if x <= type(x)(0) else x  # NaN passes
 
-    def grad_x(g, y, x):
+    def grad_x(g, y):
         return relu_backward(g, y)
 
 
 @op
 class relu_backward:
-    r"y = g where z > 0, else 0"
+    r"y = h where z > 0, else 0"
 
-    def forward(g, z):
-        return _elementwise(kernels.elementwise.relu_backward, g, z)
+    def kernel(h, z):
+        return type(h)(0) if z <= type(z)(0) else h  # the subgradient at 0 is 0, as in PyTorch
 
-    def grad_g(h, y, g, z):
-        return relu_backward(h, z)
+    def grad_h(g, z):
+        return relu_backward(g, z)
+
+
+ROOT_HALF, DENSITY, SLOPE, CUBIC = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi), math.sqrt(2 / math.pi), 0.044715
 
 
 @op
 class gelu_erf:
     r"y = \tfrac12 x (1 + \mathrm{erf}(x / \sqrt2))"
 
-    def forward(x):
-        return _elementwise(kernels.elementwise.gelu, x, 0.5, math.sqrt(0.5))
+    kinds = "fO"
 
-    def backward(needs, g, y, x):
-        density = 1 / math.sqrt(2 * math.pi)
-        return (_elementwise(kernels.elementwise.gelu_backward, g, x, 0.5, math.sqrt(0.5), density),)
+    def kernel(x, half=0.5, root_half=ROOT_HALF):
+        return half * x * (type(x)(1) + fast_erf(x * root_half))
 
-    def definition(x):
-        return 0.5 * x * (1 + erf(x * math.sqrt(0.5)))
+    def grad_x(g, x, half, root_half):
+        return gelu_erf_backward(g, x, half, root_half)
+
+
+@op
+class gelu_erf_backward:
+    r"y = h (\Phi(x) + x \varphi(x)): the gradient h that has arrived at gelu_erf, times its derivative"
+
+    def kernel(h, x, half=0.5, root_half=ROOT_HALF, density=DENSITY):
+        cdf = half * (type(x)(1) + fast_erf(x * root_half))
+        return h * (cdf + x * density * fast_exp(-half * x * x))
+
+    def definition(h, x, half, root_half, density):
+        return h * (half * (1 + erf(x * root_half)) + x * density * exp(-half * x * x))
 
 
 @op
 class gelu_tanh:
     r"y = \tfrac12 x (1 + \tanh(\sqrt{2/\pi} (x + 0.044715 x^3)))"
 
-    def forward(x):
-        return _elementwise(kernels.elementwise.gelu_tanh, x, 0.5, math.sqrt(2 / math.pi), 0.044715)
+    kinds = "fO"
 
-    def backward(needs, g, y, x):
-        kernel, slope = kernels.elementwise.gelu_tanh_backward, math.sqrt(2 / math.pi)
-        return (_elementwise(kernel, g, x, 0.5, slope, 0.044715, 3 * 0.044715),)
+    def kernel(x, half=0.5, slope=SLOPE, cubic=CUBIC):
+        return half * x * (type(x)(1) + fast_tanh(slope * (x + cubic * x * x * x)))
 
-    def definition(x):
-        return 0.5 * x * (1 + tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x * x * x)))
+    def grad_x(g, x, half, slope, cubic):
+        return gelu_tanh_backward(g, x, half, slope, cubic)
 
 
 @op
-class where_:
+class gelu_tanh_backward:
+    r"y = \tfrac12 h (1 + t + x (1 - t^2) t'), t = \tanh(\sqrt{2/\pi} (x + 0.044715 x^3)), h the gradient at gelu_tanh"
+
+    def kernel(h, x, half=0.5, slope=SLOPE, cubic=CUBIC, three_cubic=3 * CUBIC):
+        one = type(x)(1)
+        t = fast_tanh(slope * (x + cubic * x * x * x))
+        return h * half * (one + t + x * (one - t * t) * slope * (one + three_cubic * x * x))
+
+    def definition(h, x, half, slope, cubic, three_cubic):
+        t = tanh(slope * (x + cubic * x * x * x))
+        return h * half * (1 + t + x * (1 - t * t) * slope * (1 + three_cubic * x * x))
+
+
+@op
+class _where:
     r"y = a where the condition holds, else b"
 
-    def forward(condition, a, b):
-        # the arrays were cast and broadcast by `where` below
-        return _elementwise(kernels.elementwise.where, condition, a, b)
+    def kernel(condition, a, b):
+        return a if condition else b
 
-    def grad_a(g, y, condition, a, b):
+    def forward(condition, a, b):  # `where` below has cast a and b to one dtype; the condition stays what it is
+        return _elementwise(_where.kernel, condition, a, b)
+
+    def grad_a(g, condition):
         return where(condition, g, 0)
 
-    def grad_b(g, y, condition, a, b):
+    def grad_b(g, condition):
         return where(condition, 0, g)
 
 
-def _elementwise(kernel, *values):
+def _elementwise(kernel: Kernel, *values) -> np.ndarray:
     """y = kernel(arrays and numbers), on arrays; the last array has the result's dtype."""
     arrays = [v for v in values if isinstance(v, np.ndarray)]
     dtype = arrays[-1].dtype
@@ -439,60 +556,135 @@ def _elementwise(kernel, *values):
     return y
 
 
-def _comparison(name: str, equation: str):
-    form = type(name, (), {"__doc__": equation, "kernel": getattr(kernels.elementwise, name), "dtype": "bool"})
-    form.__module__ = __name__
-    return op(form)
+@appears("eq Tensor.eq Tensor.__eq__")
+@op
+class eq:
+    "y = [a = b]"
+
+    dtype = "bool"
+
+    def kernel(a, b):
+        return a == b
 
 
-eq = _comparison("eq", "y = [a = b]")
+@appears("ne Tensor.ne Tensor.__ne__")
+@op
+class ne:
+    r"y = [a \ne b]"
+
+    dtype = "bool"
+
+    def kernel(a, b):
+        return a != b
 
 
-ne = _comparison("ne", r"y = [a \ne b]")
+@appears("lt Tensor.lt Tensor.__lt__")
+@op
+class lt:
+    "y = [a < b]"
+
+    dtype = "bool"
+
+    def kernel(a, b):
+        return a < b
 
 
-lt = _comparison("lt", "y = [a < b]")
+@appears("le Tensor.le Tensor.__le__")
+@op
+class le:
+    r"y = [a \le b]"
+
+    dtype = "bool"
+
+    def kernel(a, b):
+        return a <= b
 
 
-le = _comparison("le", r"y = [a \le b]")
+@appears("gt Tensor.gt Tensor.__gt__")
+@op
+class gt:
+    "y = [a > b]"
+
+    dtype = "bool"
+
+    def kernel(a, b):
+        return a > b
 
 
-gt = _comparison("gt", "y = [a > b]")
+@appears("ge Tensor.ge Tensor.__ge__")
+@op
+class ge:
+    r"y = [a \ge b]"
+
+    dtype = "bool"
+
+    def kernel(a, b):
+        return a >= b
 
 
-ge = _comparison("ge", r"y = [a \ge b]")
+@appears("isnan Tensor.isnan")
+@op
+class isnan:
+    "y = [x is NaN]"
+
+    dtype = "bool"
+
+    def kernel(x):
+        return x != x
 
 
-isnan = _comparison("isnan", "y = [x is NaN]")
+@appears("isfinite Tensor.isfinite")
+@op
+class isfinite:
+    "y = [x is neither NaN nor infinite]"
+
+    dtype = "bool"
+
+    def kernel(x):
+        return x - x == x - x  # inf - inf and NaN - NaN are NaN, which equals nothing
 
 
-isfinite = _comparison("isfinite", "y = [x is neither NaN nor infinite]")
+@appears("logical_not Tensor.logical_not")
+@op
+class logical_not:
+    r"y = \neg x"
+
+    dtype = "bool"
+
+    def kernel(x):
+        return not x
 
 
-logical_not = _comparison("logical_not", r"y = \neg x")
-
-
+@appears("bitwise_and Tensor.bitwise_and Tensor.__and__")
 @op
 class bitwise_and:
     r"y = a \wedge b"
 
-    kernel = kernels.elementwise.bitwise_and
+    def kernel(a, b):
+        return a & b
+
     kinds = "bi"
 
 
+@appears("bitwise_or Tensor.bitwise_or Tensor.__or__")
 @op
 class bitwise_or:
     r"y = a \vee b"
 
-    kernel = kernels.elementwise.bitwise_or
+    def kernel(a, b):
+        return a | b
+
     kinds = "bi"
 
 
+@appears("bitwise_xor Tensor.__xor__")
 @op
 class bitwise_xor:
     r"y = a \oplus b"
 
-    kernel = kernels.elementwise.bitwise_xor
+    def kernel(a, b):
+        return a ^ b
+
     kinds = "bi"
 
 
@@ -500,21 +692,25 @@ def _truth(x):
     return x.to(bool_) if isinstance(x, Tensor) else bool(x)
 
 
+@appears("logical_and Tensor.logical_and")
 def logical_and(a, b) -> Tensor:
     """y = a and b, of truth values (nonzero is true)."""
     return bitwise_and(_truth(a), _truth(b))
 
 
+@appears("logical_or Tensor.logical_or")
 def logical_or(a, b) -> Tensor:
     """y = a or b, of truth values (nonzero is true)."""
     return bitwise_or(_truth(a), _truth(b))
 
 
+@appears("logical_xor Tensor.logical_xor")
 def logical_xor(a, b) -> Tensor:
     """y = either a or b, of truth values (nonzero is true)."""
     return bitwise_xor(_truth(a), _truth(b))
 
 
+@appears("bitwise_not Tensor.bitwise_not Tensor.__invert__")
 def bitwise_not(x: Tensor) -> Tensor:
     """y = not x (bool), or the complement -x - 1 (integers)."""
     if x.dtype.kind not in "bi":
@@ -522,11 +718,13 @@ def bitwise_not(x: Tensor) -> Tensor:
     return logical_not(x) if x.dtype is bool_ else -x - 1
 
 
+@appears("isinf Tensor.isinf")
 def isinf(x: Tensor) -> Tensor:
     """y = [x is infinite]."""
     return absolute(x) == math.inf
 
 
+@appears("where")
 def where(condition: Tensor, a=None, b=None) -> Tensor:
     """Choose between a and b, elementwise: y = a where the condition holds, else b; shapes broadcast.
 
@@ -540,7 +738,7 @@ def where(condition: Tensor, a=None, b=None) -> Tensor:
         raise RuntimeError(f"where: the condition must be a bool tensor, got {came}; compare first (x > 0, x != 0)")
     a, b = _as_tensor(a, dtype), _as_tensor(b, dtype)
     _together("where", condition.shape, a.shape, b.shape)
-    return where_(condition, a, b)
+    return _where(condition, a, b)
 
 
 def _together(what: str, *shapes: tuple) -> tuple:
@@ -563,6 +761,13 @@ def _as_tensor(value, dtype) -> Tensor:
     return Tensor(array)
 
 
+@appears("Tensor.where")
+def where_method(x: Tensor, condition: Tensor, other) -> Tensor:
+    """y = x where the condition holds, else the other: `where` as a method."""
+    return where(condition, x, other)
+
+
+@appears("masked_fill Tensor.masked_fill Tensor.masked_fill_")
 def masked_fill(x: Tensor, mask: Tensor, value) -> Tensor:
     """y = value where the mask holds, else x."""
     if isinstance(value, Tensor) and value.ndim:
@@ -573,6 +778,7 @@ def masked_fill(x: Tensor, mask: Tensor, value) -> Tensor:
     return where(mask, _as_tensor(value, x.dtype), x)
 
 
+@appears("pow Tensor.pow Tensor.pow_ Tensor.__pow__ Tensor.__rpow__ Tensor.__ipow__")
 def pow(a, b) -> Tensor:
     """y = a^b. Small whole exponents are products, 0.5 and -0.5 are roots."""
     if isinstance(b, int | float) and isinstance(a, Tensor):
@@ -592,11 +798,13 @@ def pow(a, b) -> Tensor:
 _ROOTS = {0.5: sqrt, -0.5: rsqrt, -1: reciprocal}
 
 
+@appears("square Tensor.square Tensor.square_")
 def square(x: Tensor) -> Tensor:
     """y = x^2."""
     return x * x
 
 
+@appears("gelu F.gelu nn.GELU")
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     r"""y = x \Phi(x), exactly or by a tanh (approximate="tanh")."""
     if approximate not in ("none", "tanh"):
@@ -604,6 +812,7 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     return gelu_erf(x) if approximate == "none" else gelu_tanh(x)
 
 
+@appears("clamp Tensor.clamp Tensor.clamp_")
 def clamp(x: Tensor, min=None, max=None) -> Tensor:
     """y = x, but at least min and at most max (numbers or tensors)."""
     if min is None and max is None:
@@ -613,11 +822,13 @@ def clamp(x: Tensor, min=None, max=None) -> Tensor:
     return x if max is None else clamp_max(x, max)
 
 
+@appears("numel")
 def numel(x: Tensor) -> int:
     """The number of elements."""
     return x.numel()
 
 
+@appears("is_floating_point")
 def is_floating_point(x: Tensor) -> bool:
     """Is the dtype float32 or float64?"""
     return x.is_floating_point()
@@ -633,32 +844,37 @@ def _check_no_zero(divisor: np.ndarray, what: str) -> None:
         raise RuntimeError(f"{what}: an integer was divided by 0; floats give inf or NaN: use .float()")
 
 
+@appears("floor_divide Tensor.floor_divide Tensor.floor_divide_ Tensor.__floordiv__ Tensor.__rfloordiv__")
 def floor_divide(a, b) -> Tensor:
     """y = a / b, rounded down."""
     _no_integer_zero("floor_divide", a, b)
-    return floor_divide_(a, b)
+    return _floor_divide(a, b)
 
 
+@appears("remainder Tensor.remainder Tensor.remainder_ Tensor.__mod__ Tensor.__rmod__")
 def remainder(a, b) -> Tensor:
     """y = a - b floor(a / b): it has the sign of b."""
     _no_integer_zero("remainder", a, b)
-    return remainder_(a, b)
+    return _remainder(a, b)
 
 
 def _scaled(value, alpha):
     return value if alpha == 1 else value * alpha
 
 
+@appears("add Tensor.add Tensor.add_ Tensor.__iadd__")
 def add_scaled(a, b, *, alpha=1) -> Tensor:
     """y = a + alpha b."""
     return add(a, _scaled(b, alpha))
 
 
+@appears("sub Tensor.sub Tensor.sub_ Tensor.__isub__")
 def sub_scaled(a, b, *, alpha=1) -> Tensor:
     """y = a - alpha b."""
     return sub(a, _scaled(b, alpha))
 
 
+@appears("div Tensor.div Tensor.div_ Tensor.__itruediv__")
 def div(a, b, *, rounding_mode: str | None = None) -> Tensor:
     """y = a / b; integers give floats, unless rounding_mode is "floor" or "trunc"."""
     if rounding_mode is None:
@@ -671,16 +887,19 @@ def div(a, b, *, rounding_mode: str | None = None) -> Tensor:
     raise RuntimeError(f"div: rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
 
 
+@appears("addcmul Tensor.addcmul Tensor.addcmul_")
 def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value=1) -> Tensor:
     """y = x + value a b."""
     return x + _scaled(a * b, value)
 
 
+@appears("addcdiv Tensor.addcdiv Tensor.addcdiv_")
 def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value=1) -> Tensor:
     """y = x + value a / b."""
     return x + _scaled(a / b, value)
 
 
+@appears("lerp Tensor.lerp Tensor.lerp_")
 def lerp(a: Tensor, b: Tensor, weight) -> Tensor:
     """y = a + weight (b - a)."""
     return a + weight * (b - a)

@@ -6,13 +6,14 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.creation import tensor
-from tinytensor.door import check, contiguous, empty, launch, state
-from tinytensor.ops.elementwise import _elementwise, _number, exp, log, logical_and, maximum, sqrt, where
+from tinytensor.door import check, contiguous, empty, launch
+from tinytensor.op import appears, op
+from tinytensor.ops.elementwise import _elementwise, _number, exp, log, logical_and, maximum, relu_backward, sqrt, where
 from tinytensor.ops.index import gather, no_index_is_bad
-from tinytensor.ops.products import _matmul, matmul
+from tinytensor.ops.products import _product, matmul
 from tinytensor.ops.reduce import _only_floats, _reduce, amax, amin, mean, sum
-from tinytensor.ops.shape import _absent, _dim, _rows, expand, expand_, reshape, t, transpose
-from tinytensor.tensor import Tensor, op
+from tinytensor.ops.shape import _absent, _dim, _expand, _rows, expand, reshape, t, transpose
+from tinytensor.tensors import Tensor
 
 
 def _by_rows(kernel, *arrays: np.ndarray) -> np.ndarray:
@@ -24,13 +25,13 @@ def _by_rows(kernel, *arrays: np.ndarray) -> np.ndarray:
 
 
 @op
-class softmax_:
+class _softmax:
     r"y_i = e^{x_i} / \sum_j e^{x_j} along the last dimension"
 
     def forward(x):
         return _by_rows(kernels.softmax.softmax, x)
 
-    def backward(needs, g, y, x):
+    def backward(g, y):
         return (_by_rows(kernels.softmax.softmax_backward, g, y),)
 
     def definition(x):
@@ -39,13 +40,13 @@ class softmax_:
 
 
 @op
-class log_softmax_:
+class _log_softmax:
     r"y_i = x_i - \ln \sum_j e^{x_j} along the last dimension"
 
     def forward(x):
         return _by_rows(kernels.softmax.log_softmax, x)
 
-    def backward(needs, g, y, x):
+    def backward(g, y):
         return (_by_rows(kernels.softmax.log_softmax_backward, g, y),)
 
     def definition(x):
@@ -66,30 +67,32 @@ def _along(operation, x: Tensor, dim: int | None, dtype, what: str) -> Tensor:
     return operation(x) if dim == x.ndim - 1 else transpose(operation(transpose(x, dim, -1)), dim, -1)
 
 
+@appears("softmax Tensor.softmax F.softmax nn.Softmax")
 def softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
     r"""y_i = e^{x_i} / \sum_j e^{x_j} along `dim`."""
-    return _along(softmax_, x, dim, dtype, "softmax")
+    return _along(_softmax, x, dim, dtype, "softmax")
 
 
+@appears("log_softmax Tensor.log_softmax F.log_softmax nn.LogSoftmax")
 def log_softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
     r"""y_i = x_i - \ln \sum_j e^{x_j} along `dim`."""
-    return _along(log_softmax_, x, dim, dtype, "log_softmax")
+    return _along(_log_softmax, x, dim, dtype, "log_softmax")
 
 
 @op
-class linear_:
+class _linear:
     r"y_{ij} = \sum_k x_{ik} w_{jk} + b_j, then \max(0, y) if relu"
 
     def forward(x, weight, bias, relu):
-        y = _matmul(_flat_rows(x)[None], weight.T[None], bias, relu)
+        y = _product(_flat_rows(x)[None], weight.T[None], bias, relu)
         return y.reshape(*x.shape[:-1], weight.shape[0])
 
-    def backward(needs, g, y, x, weight, bias, relu):
+    def backward(needs, g, y, x, weight, relu):
         if relu:
-            g = _elementwise(kernels.elementwise.relu_backward, g, y)
+            g = _elementwise(relu_backward.kernel, g, y)
         g, x_rows = _flat_rows(g), _flat_rows(x)
-        dx = _matmul(g[None], weight[None])[0].reshape(x.shape) if needs[0] else None
-        dweight = _matmul(g.T[None], x_rows[None])[0] if needs[1] else None
+        dx = _product(g[None], weight[None])[0].reshape(x.shape) if needs[0] else None
+        dweight = _product(g.T[None], x_rows[None])[0] if needs[1] else None
         dbias = _reduce(kernels.reduce.reduce_sum, g, (0,), False) if needs[2] else None
         return dx, dweight, dbias, None
 
@@ -103,11 +106,12 @@ def _flat_rows(x: np.ndarray) -> np.ndarray:
     """x (..., n) as rows (R, n) of any strides, copied only where it must be."""
     shape = math.prod(x.shape[:-1]), x.shape[-1]
     try:
-        return np.reshape(x, shape, copy=None if state.meta else False)
+        return np.reshape(x, shape, copy=False)
     except ValueError:
         return contiguous(x).reshape(shape)
 
 
+@appears("linear F.linear")
 def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = False) -> Tensor:
     """y = x w^T + b, then max(0, y) if relu; x (..., K), w (N, K), b (N)."""
     if weight.ndim == 1 and bias is None and not relu:
@@ -123,12 +127,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = F
         raise RuntimeError(
             f"linear: x is {x.dtype}, weight is {weight.dtype}: the dtypes must be equal; use .to(dtype)"
         )
-    return linear_(x, weight, bias, bool(relu))
+    return _linear(x, weight, bias, bool(relu))
 
 
 @op
-class layer_norm_:
+class _layer_norm:
     r"y_i = \gamma_i (x_i - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta_i along the last dimension"
+
+    saved = ("mean", "rstd")
 
     def forward(x, weight, bias, eps):
         rows = _rows(x)
@@ -137,7 +143,7 @@ class layer_norm_:
         launch(kernels.norm.layer_norm, rows, weight, bias, _number(eps, x.dtype), y, mean, rstd)
         return y.reshape(x.shape), mean, rstd
 
-    def backward(needs, g, y, x, weight, bias, eps, mean, rstd):
+    def backward(needs, g, x, weight, mean, rstd):
         rows = _rows(x)
         dx = empty(rows.shape, x.dtype)
         gamma = _absent(x) if weight is None else contiguous(weight)
@@ -169,8 +175,10 @@ def _added_up(partial: np.ndarray) -> np.ndarray:
 
 
 @op
-class rms_norm_:
+class _rms_norm:
     r"y_i = \gamma_i x_i / \sqrt{\frac1D \sum_j x_j^2 + \epsilon} along the last dimension"
+
+    saved = ("rstd",)
 
     def forward(x, weight, eps):
         rows = _rows(x)
@@ -179,7 +187,7 @@ class rms_norm_:
         launch(kernels.norm.rms_norm, rows, weight, _number(eps, x.dtype), y, rstd)
         return y.reshape(x.shape), rstd
 
-    def backward(needs, g, y, x, weight, eps, rstd):
+    def backward(needs, g, x, weight, rstd):
         rows = _rows(x)
         dx = empty(rows.shape, x.dtype)
         gamma = _absent(x) if weight is None else contiguous(weight)
@@ -196,6 +204,8 @@ class rms_norm_:
 class attention:
     r"y_i = \sum_m \mathrm{softmax}_m(s\, q_i \cdot k_m) v_m over the m that the mask allows; a row without any gives 0"
 
+    saved = ("lse",)
+
     def forward(q, k, v, mask, scale, is_causal):
         B, H, C, K = q.shape
         M, Kv = v.shape[-2:]
@@ -207,7 +217,7 @@ class attention:
         launch(kernels.attention.attention, *heads, _mask(mask, (B, H, C, M)), *settings, y, lse, scratch)
         return y, lse
 
-    def backward(needs, g, y, q, k, v, mask, scale, is_causal, lse):
+    def backward(g, y, q, k, v, mask, scale, is_causal, lse):
         B, H, C, K = q.shape
         M, Kv = v.shape[-2:]
         dq, dk, dv = (empty((B, n, H, w), q.dtype).transpose(0, 2, 1, 3) for n, w in ((C, K), (M, K), (M, Kv)))
@@ -237,12 +247,14 @@ def _neighbours(x: np.ndarray) -> np.ndarray:
 
 
 def _mask(mask: np.ndarray | None, shape: tuple) -> np.ndarray:
-    return np.empty((0, 0, 0, 0), bool) if mask is None else expand_.view(mask, shape)
+    return np.empty((0, 0, 0, 0), bool) if mask is None else _expand.view(mask, shape)
 
 
 @op
 class cross_entropy_rows:
     r"y_i = \ln \sum_j e^{x_{ij}} - (1 - s) x_{i t_i} - \frac{s}{V} \sum_j x_{ij}; 0 where t_i is the ignored index"
+
+    saved = ("lse",)
 
     def forward(x, target, ignore_index, label_smoothing):
         rows = contiguous(x)
@@ -253,7 +265,7 @@ class cross_entropy_rows:
         check(bad, lambda bad: _refuse_target(bad[1], classes, ignore_index))
         return y, lse
 
-    def backward(needs, g, y, x, target, ignore_index, label_smoothing, lse):
+    def backward(g, x, target, ignore_index, label_smoothing, lse):
         dx = empty(x.shape, x.dtype)
         settings = lse, ignore_index, _number(label_smoothing, x.dtype)
         launch(kernels.loss.cross_entropy_backward, contiguous(g), contiguous(x), contiguous(target), *settings, dx)
@@ -261,7 +273,7 @@ class cross_entropy_rows:
 
     def definition(x, target, ignore_index, label_smoothing):
         counted = target != ignore_index
-        logp = log_softmax_.definition(x)
+        logp = _log_softmax.definition(x)
         picked = reshape(gather(logp, 1, reshape(where(counted, target, 0), (-1, 1))), (-1,))
         loss = -picked if label_smoothing == 0 else -(picked * (1 - label_smoothing) + mean(logp, 1) * label_smoothing)
         return where(counted, loss, 0)

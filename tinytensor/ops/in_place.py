@@ -1,69 +1,116 @@
-"""Changes in place: every one ends in `Tensor.become`."""
+"""Changes in place, and what they mean for views and for the tape.
 
-import builtins
+The tape speaks of values, and a change in place puts new values where old ones were. Three things keep this honest:
+
+- A change is the operation that gives the new values, followed by `become`: the tensor takes over the values of the
+  result, and its place on the tape. What was computed from it before stays attached to its old place.
+- Tensors on one memory share a `Version` that counts the changes. Whoever kept the old values for backward finds out.
+- A change of a view is a change of its base: where it is on the tape, the base gets a new place there, "the base with
+  these elements put in", and other views taken before are stale: they are refused from then on.
+"""
+
+import functools
+from collections.abc import Callable
 
 import numpy as np
 
-from tinytensor import tensor as core
 from tinytensor.creation import rand, randn, tensor, zeros
-from tinytensor.door import state
+from tinytensor.door import move, state
+from tinytensor.dtypes import CATEGORY
+from tinytensor.modes import no_grad
+from tinytensor.op import Node, Op, appears, op, refuse_stale_view
 from tinytensor.ops.elementwise import _as_tensor
 from tinytensor.ops.index import _key, getitem, put
-from tinytensor.ops.shape import cast, clone, expand, flatten, slice_, squeeze
-from tinytensor.tensor import Op, Tensor, no_grad, op
+from tinytensor.ops.shape import _slice, cast, clone, expand, flatten, squeeze
+from tinytensor.tensors import Tensor, notice
+
+# --------------------------------------------------------------------------------------------- how a change is made
 
 
-def setitem(x: Tensor, key, value) -> None:
-    """x[key] = value, in place; the gradient flows to the value and to what was kept of x."""
-    key = _key(x, key)
-    if not isinstance(value, Tensor):
-        value = tensor(value, dtype=x.dtype)
-    if not builtins.any(isinstance(k, np.ndarray) for k in key):
-        part = slice_(x, key)
-        _fits(value, part.shape, "setitem")
-        copy_(part, _leading_ones_off(value, part.ndim))
-        if part.requires_grad and x._base is None:
-            x._tracked = x._version.tracked
+def become(x: Tensor, y: Tensor) -> Tensor:
+    """x takes over the values of y, and its place on the tape; every change in place ends here."""
+    if y.shape != x.shape:
+        raise RuntimeError(f"in place: a result of shape {y.shape} does not fit a tensor of shape {x.shape}")
+    if CATEGORY[y.dtype.kind] > CATEGORY[x.dtype.kind]:
+        raise RuntimeError(f"in place: a result of dtype {y.dtype} can't be stored in a tensor of {x.dtype}")
+    check_in_place(x, y.requires_grad)
+    notice(x)
+    if y._data is not x._data:
+        move(y._data, x._data)
+    x._version.count += 1
+    if y.requires_grad:
+        x._version.tracked += 1
+        x._tracked = x._version.tracked  # this view is the one that is not stale
+        if x._base is not None:
+            _put_into_base(x, y)
+        _stand_at(x, y.node)
+    return x
+
+
+def check_in_place(x: Tensor, tracked: bool) -> None:
+    """Refuse a change that would lose gradients, or that the memory does not allow."""
+    if not state.grad:
         return
-    positions = Tensor(np.arange(x.numel()).reshape(x.shape))
-    with no_grad():
-        chosen = getitem(positions, key)
-    _fits(value, chosen.shape, "setitem")
-    value = expand(_leading_ones_off(value, chosen.ndim).to(x.dtype), chosen.shape)
-    x.become(put(x, flatten(chosen), flatten(value)))
+    refuse_stale_view(x, "in place")
+    base = x._base
+    if base is not None and base.requires_grad and not x.requires_grad and not base.is_leaf:
+        raise RuntimeError(
+            "in place: this view was taken under no_grad(), and a change of it could not reach the gradient of its "
+            "base; take the view anew"
+        )
+    for t in (x, base):
+        if t is not None and t.requires_grad and t.is_leaf:
+            raise RuntimeError(
+                "in place: this is (a view of) a tensor that requires grad and was made by the user; its gradient "
+                "would be lost. Change it under no_grad(), or work on a clone()"
+            )
+    if tracked and x.numel() and any(n > 1 and step == 0 for n, step in zip(x.shape, x._data.strides, strict=True)):
+        raise RuntimeError("in place: several elements of this expanded tensor share memory; clone() it first")
 
 
-def _fits(value, shape, what):
-    try:
-        if np.broadcast_shapes(_leading_ones_off(value, len(shape)).shape, shape) == tuple(shape):
-            return
-    except ValueError:
-        pass
-    raise RuntimeError(f"{what}: a value of shape {value.shape} does not fit the place of shape {tuple(shape)}")
+def _stand_at(x: Tensor, node: Node) -> None:
+    """Take another place on the tape; a gradient that is kept is from then on that of the new values."""
+    before = x.node
+    if before is not None and before.retained is not None and before.retained() is x:
+        node.retained, before.retained = before.retained, None
+    x.node, x.requires_grad = node, True
 
 
-def _leading_ones_off(value, ndim):
-    while value.ndim > ndim and value.shape[0] == 1:
-        value = squeeze(value, 0)
-    return value
+def _put_into_base(view: Tensor, value: Tensor) -> None:
+    """The base's new place on the tape: what it was, with the value put where the view looks.
+
+    Nothing is computed, for the values are there already. Where the view looks is found by looking at numbered elements
+    through the same window.
+    """
+    base = view._base
+    if not base._data.flags.c_contiguous:
+        raise RuntimeError("in place: a view of a strided tensor can't be changed on the tape; clone() the base first")
+    size = base.dtype.itemsize
+    offset = (view._data.__array_interface__["data"][0] - base._data.__array_interface__["data"][0]) // size
+    numbers = np.arange(base.numel())
+    window = np.lib.stride_tricks.as_strided(numbers[offset:], view.shape, [s // size * 8 for s in view._data.strides])
+    before = Tensor(base._data)  # the base as it was: its values are not needed, its place on the tape is
+    before.node, before.requires_grad = base.node, base.requires_grad
+    after = Tensor(base._data)
+    after._version = base._version
+    _stand_at(base, Node(put, (before, Tensor(window.copy()), value), after, ()))
 
 
-def _in_place(operation):
-    """x.f_(...): the result of f takes the place of x (PyTorch's names end in an underscore)."""
+def in_place(operation: Callable) -> Callable:
+    """The twin x.f_(...) of a function x.f(...): the result takes the place of x."""
 
+    @functools.wraps(operation)
     def changed(x: Tensor, *args, **kwargs) -> Tensor:
-        tracked = state.grad and builtins.any(isinstance(a, Tensor) and a.requires_grad for a in (x, *args))
-        core.check_in_place(x, tracked)
-        if tracked:  # the rules may need the values from before
-            return x.become(operation(_as_it_was(x), *args, **kwargs))
-        if isinstance(operation, Op):
+        tracked = state.grad and any(isinstance(a, Tensor) and a.requires_grad for a in (x, *args))
+        check_in_place(x, tracked)
+        if tracked:  # the rules may need the values from before, so they are kept in a copy
+            return become(x, operation(_as_it_was(x), *args, **kwargs))
+        if isinstance(operation, Op):  # nobody will ask for the old values: the kernel may write over them
             y = operation(x, *args, **kwargs, out=x)
-            return y if y is x else x.become(y)
-        return x.become(operation(x, *args, **kwargs))
+            return y if y is x else become(x, y)
+        return become(x, operation(x, *args, **kwargs))
 
-    name = operation.__name__.removesuffix("_scaled") + "_"
-    changed.__name__, changed.__qualname__ = name, name
-    changed.__doc__ = f"Like {name[:-1]}, in place."
+    changed.__doc__ = f"Like {operation.__name__}, in place."
     return changed
 
 
@@ -75,6 +122,9 @@ def _as_it_was(x: Tensor) -> Tensor:
     return copy
 
 
+# ------------------------------------------------------------------------------------------ new values for a tensor
+
+
 @op
 class overwrite:
     r"y = value, in the place of x"
@@ -82,13 +132,14 @@ class overwrite:
     def forward(x, value):
         return value
 
-    def grad_x(g, y, x, value):
-        return zeros(x.shape, dtype=g.dtype)
+    def grad_x(g, x_shape):
+        return zeros(x_shape, dtype=g.dtype)
 
-    def grad_value(g, y, x, value):
+    def grad_value(g):
         return g
 
 
+@appears("Tensor.copy_")
 def copy_(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
     """x[...] = source (broadcast), in place."""
     try:
@@ -97,30 +148,69 @@ def copy_(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
         fits = False
     if not fits:
         raise RuntimeError(f"copy_: values of shape {source.shape} do not fit a tensor of shape {x.shape}")
-    core.check_in_place(x, x.requires_grad or source.requires_grad)
+    check_in_place(x, x.requires_grad or source.requires_grad)
     value = expand(cast(source, x.dtype) if source.dtype != x.dtype else source, x.shape)
-    return x.become(overwrite(x, value) if x.requires_grad else value)
+    return become(x, overwrite(x, value) if x.requires_grad else value)
 
 
+@appears("Tensor.fill_")
 def fill_(x: Tensor, value) -> Tensor:
     """x[...] = value, in place."""
     return copy_(x, _as_tensor(value, x.dtype))
 
 
+@appears("Tensor.zero_")
 def zero_(x: Tensor) -> Tensor:
     """x[...] = 0, in place."""
     return fill_(x, 0)
 
 
+@appears("Tensor.uniform_")
 def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator=None) -> Tensor:
     """Draw every element from [low, high), in place."""
     return copy_(x, rand(x.shape, dtype=x.dtype, generator=generator) * (high - low) + low)
 
 
+@appears("Tensor.normal_")
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator=None) -> Tensor:
     """Draw every element from the normal distribution, in place."""
     return copy_(x, randn(x.shape, dtype=x.dtype, generator=generator) * std + mean)
 
 
-def _in_place_setitem(x, key, value):
-    setitem(x, key, value)
+# ------------------------------------------------------------------------------------------------------ x[key] = value
+
+
+@appears("Tensor.__setitem__")
+def setitem(x: Tensor, key, value) -> None:
+    """x[key] = value, in place; the gradient flows to the value and to what was kept of x."""
+    key = _key(x, key)
+    if not isinstance(value, Tensor):
+        value = tensor(value, dtype=x.dtype)
+    if not any(isinstance(k, np.ndarray) for k in key):  # slices and whole numbers: a view, and a change of it
+        part = _slice(x, key)
+        _fits(value, part.shape, "setitem")
+        copy_(part, _leading_ones_off(value, part.ndim))
+        if part.requires_grad and x._base is None:
+            x._tracked = x._version.tracked
+        return
+    positions = Tensor(np.arange(x.numel()).reshape(x.shape))
+    with no_grad():
+        chosen = getitem(positions, key)
+    _fits(value, chosen.shape, "setitem")
+    value = expand(_leading_ones_off(value, chosen.ndim).to(x.dtype), chosen.shape)
+    become(x, put(x, flatten(chosen), flatten(value)))
+
+
+def _fits(value: Tensor, shape: tuple, what: str) -> None:
+    try:
+        if np.broadcast_shapes(_leading_ones_off(value, len(shape)).shape, shape) == tuple(shape):
+            return
+    except ValueError:
+        pass
+    raise RuntimeError(f"{what}: a value of shape {value.shape} does not fit the place of shape {tuple(shape)}")
+
+
+def _leading_ones_off(value: Tensor, ndim: int) -> Tensor:
+    while value.ndim > ndim and value.shape[0] == 1:
+        value = squeeze(value, 0)
+    return value

@@ -8,8 +8,10 @@ import numpy as np
 from tinytensor import kernels
 from tinytensor.creation import zeros
 from tinytensor.door import check, contiguous, empty, host, launch, move, state
-from tinytensor.ops.shape import _dim, broadcast_tensors, flatten, permute, reshape, slice_
-from tinytensor.tensor import Meta, Tensor, bool_, int64, op
+from tinytensor.dtypes import bool_, int64
+from tinytensor.op import appears, op
+from tinytensor.ops.shape import _dim, _slice, broadcast_tensors, flatten, permute, reshape
+from tinytensor.tensors import Tensor
 
 
 @op
@@ -25,8 +27,8 @@ class take:
         check(bad, lambda bad: _refuse_index("embedding", bad[1], n))
         return y
 
-    def grad_x(g, y, x, index):
-        return scatter_rows(g, index, x.shape)
+    def grad_x(g, x_shape, index):
+        return scatter_rows(g, index, x_shape)
 
 
 @op
@@ -40,12 +42,12 @@ class scatter_rows:
         launch(kernels.index.scatter_add, rows, contiguous(index).reshape(-1), y.reshape(shape[0], width))
         return y
 
-    def grad_x(g, y, x, index, shape):
+    def grad_x(g, index):
         return take(g, index)
 
 
 @op
-class gather_:
+class _gather:
     r"y_{..j..} = x_{.. i_{..j..} ..} along one dimension"
 
     def forward(x, index, dim):
@@ -59,8 +61,8 @@ class gather_:
         check(bad, lambda bad: _refuse_index("gather", bad[1], n))
         return y
 
-    def grad_x(g, y, x, index, dim):
-        return gather_backward(g, index, x.shape, dim)
+    def grad_x(g, x_shape, index, dim):
+        return gather_backward(g, index, x_shape, dim)
 
 
 @op
@@ -80,10 +82,11 @@ class gather_backward:
         move(part, y[tuple(slice(n) for n in seen)])
         return y
 
-    def grad_x(g, y, x, index, shape, dim):
-        return gather_(g, index, dim)
+    def grad_x(g, index, dim):
+        return _gather(g, index, dim)
 
 
+@appears("gather Tensor.gather")
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """y[i][j] = x[index[i][j]][j] (dim 0) or x[i][index[i][j]] (dim 1), and so on."""
     dim = _dim(x, dim, "gather")
@@ -95,12 +98,10 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
         n > m for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=False)) if d != dim
     ):
         raise RuntimeError(f"gather: index {index.shape} does not fit x {x.shape}: only dimension {dim} may be larger")
-    return gather_(x, index.to(int64), dim)
+    return _gather(x, index.to(int64), dim)
 
 
 def check_range(index: np.ndarray, n: int, what: str) -> None:
-    if isinstance(index, Meta):
-        return  # a shape without values
     if index.size and (index.min() < 0 or index.max() >= n):
         _refuse_index(what, index.min() if index.min() < 0 else index.max(), n)
 
@@ -114,6 +115,7 @@ def _refuse_index(what: str, index: int, n: int) -> None:
     raise IndexError(f"{what}: index {index} is outside 0 to {n - 1}")
 
 
+@appears("embedding")
 def embedding(index: Tensor, weight: Tensor) -> Tensor:
     """y = the rows of the weight (V, D) that the index names; y has the index's shape and D."""
     if not isinstance(index, Tensor) or index.dtype.kind != "i":
@@ -123,12 +125,14 @@ def embedding(index: Tensor, weight: Tensor) -> Tensor:
     return take(weight, index.to(int64))
 
 
+@appears("index_select Tensor.index_select")
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """y = the slices of x along `dim` that the index names."""
     dim = _dim(x, dim, "index_select")
     return x[(slice(None),) * dim + (index,)]
 
 
+@appears("nonzero Tensor.nonzero")
 def nonzero(x: Tensor, as_tuple: bool = False):
     """The indices of the elements that are not zero: (n, ndim), or one tensor a dimension."""
     found = np.nonzero(x._values("nonzero()"))
@@ -139,17 +143,19 @@ def nonzero(x: Tensor, as_tuple: bool = False):
     )
 
 
+@appears("masked_select Tensor.masked_select")
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements of x where the mask holds, in order, as a vector."""
     x, mask = broadcast_tensors(x, mask)
     return x[mask]
 
 
+@appears("Tensor.__getitem__")
 def getitem(x: Tensor, key) -> Tensor:
     """y = x[key]: a view for slices and whole numbers, a copy where index tensors or masks are among them."""
     key = _key(x, key)
     if not builtins.any(isinstance(k, np.ndarray) for k in key):
-        return slice_(x, key)
+        return _slice(x, key)
     rows, index, finish = _advanced(x, key)
     return finish(take(rows, index))
 
@@ -164,10 +170,10 @@ class put:
         host(_put, y.reshape(-1), positions, value)
         return y
 
-    def grad_x(g, y, x, positions, value):
-        return put(g, positions, zeros(value.shape, dtype=g.dtype))
+    def grad_x(g, positions, value_shape):
+        return put(g, positions, zeros(value_shape, dtype=g.dtype))
 
-    def grad_value(g, y, x, positions, value):
+    def grad_value(g, positions):
         return take(flatten(g), positions)
 
 
@@ -225,7 +231,7 @@ def _advanced(x: Tensor, key: tuple):
     First the slices are cut, then the dimensions that index arrays address are brought to the front and made one.
     """
     basic = tuple(slice(None) if isinstance(k, np.ndarray) else k for k in key)
-    x = slice_(x, basic)
+    x = _slice(x, basic)
     places, dim = [], 0
     for k in key:  # where each index array's dimension is, once whole numbers are gone and Nones are there
         if isinstance(k, np.ndarray):

@@ -5,12 +5,15 @@ import numpy as np
 from tinytensor import kernels
 from tinytensor.creation import rand, zeros
 from tinytensor.door import empty, host, launch, move
+from tinytensor.dtypes import int64
+from tinytensor.op import appears
 from tinytensor.ops.index import gather
 from tinytensor.ops.reduce import ValuesIndices
 from tinytensor.ops.shape import _dim, _rows, narrow, stack
-from tinytensor.tensor import Tensor, int64
+from tinytensor.tensors import Tensor
 
 
+@appears("argsort Tensor.argsort")
 def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The indices that sort x along `dim` (equal elements keep their order; NaN counts as the largest)."""
     if x.ndim == 0:
@@ -23,12 +26,14 @@ def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = F
     return Tensor(np.moveaxis(index.reshape(last.shape), -1, dim))
 
 
+@appears("sort Tensor.sort")
 def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False):
     """x in ascending (or descending) order along `dim`: (values, indices)."""
     index = argsort(x, dim, descending)
     return ValuesIndices((gather(x, dim, index) if x.ndim else x.clone(), index))
 
 
+@appears("topk Tensor.topk")
 def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
     """The k largest (or smallest) elements along `dim`, in order: (values, indices)."""
     at = _dim(x, dim, "topk")
@@ -41,6 +46,7 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
     return ValuesIndices((gather(x, at, index), index))
 
 
+@appears("multinomial Tensor.multinomial")
 def multinomial(p: Tensor, num_samples: int, replacement: bool = False, *, generator=None) -> Tensor:
     """Indices drawn with probabilities proportional to p (rows of a matrix, or one vector)."""
     if p.ndim not in (1, 2):

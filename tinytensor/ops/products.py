@@ -8,14 +8,15 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.creation import tensor
-from tinytensor.door import contiguous, empty, launch, state
+from tinytensor.door import contiguous, empty, launch
+from tinytensor.op import appears, op
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.reduce import sum
-from tinytensor.ops.shape import expand, expand_, flatten, permute, reshape, squeeze, transpose, unsqueeze
-from tinytensor.tensor import Tensor, op
+from tinytensor.ops.shape import _expand, expand, flatten, permute, reshape, squeeze, transpose, unsqueeze
+from tinytensor.tensors import Tensor
 
 
-def _matmul(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None, relu: bool = False) -> np.ndarray:
+def _product(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None, relu: bool = False) -> np.ndarray:
     """y[n] = a[n] b[n] + term[n], then max(0, y) if relu, on arrays (n, M, K) and (n, K, N) of any strides."""
     shape = a.shape[0], a.shape[1], b.shape[2]
     y = empty(shape, a.dtype)
@@ -27,29 +28,30 @@ def _matmul(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None, relu: 
 
 def _batched(x: np.ndarray, batch: tuple) -> np.ndarray:
     """x (..., M, K) as (n, M, K) with its batch dimensions broadcast to `batch`."""
-    x = expand_.view(x, batch + x.shape[-2:])
+    x = _expand.view(x, batch + x.shape[-2:])
     try:
-        return np.reshape(x, (math.prod(batch), *x.shape[-2:]), copy=None if state.meta else False)
+        return np.reshape(x, (math.prod(batch), *x.shape[-2:]), copy=False)
     except ValueError:
         return contiguous(x).reshape(math.prod(batch), *x.shape[-2:])
 
 
 @op
-class matmul_:
+class _matmul:
     r"y_{ij} = \sum_k a_{ik} b_{kj}, for each matrix of the batch"
 
     def forward(a, b):
         batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
-        y = _matmul(_batched(a, batch), _batched(b, batch))
+        y = _product(_batched(a, batch), _batched(b, batch))
         return y.reshape(*batch, a.shape[-2], b.shape[-1])
 
-    def grad_a(g, y, a, b):
-        return matmul_(g, transpose(b, -1, -2))
+    def grad_a(g, b):
+        return _matmul(g, transpose(b, -1, -2))
 
-    def grad_b(g, y, a, b):
-        return matmul_(transpose(a, -1, -2), g)
+    def grad_b(g, a):
+        return _matmul(transpose(a, -1, -2), g)
 
 
+@appears("matmul Tensor.matmul Tensor.__matmul__")
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     r"""y_{ij} = \sum_k a_{ik} b_{kj}.
 
@@ -67,13 +69,13 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     left = unsqueeze(a, 0) if a.ndim == 1 else a
     right = unsqueeze(b, 1) if b.ndim == 1 else b
     if left.ndim > 2 and right.ndim == 2:  # one tall matrix instead of a batch: one product, and one for b's gradient
-        y = reshape(matmul_(flatten(left, 0, -2), right), (*left.shape[:-1], right.shape[-1]))
+        y = reshape(_matmul(flatten(left, 0, -2), right), (*left.shape[:-1], right.shape[-1]))
     else:
         try:
             np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         except ValueError:
             raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: the batch sizes do not broadcast") from None
-        y = matmul_(left, right)
+        y = _matmul(left, right)
     if a.ndim == 1:
         y = squeeze(y, -2)
     return squeeze(y, -1) if b.ndim == 1 else y
@@ -85,31 +87,37 @@ def _square_product(a, b, ndim, what):
     return matmul(a, b)
 
 
+@appears("mm Tensor.mm")
 def mm(a: Tensor, b: Tensor) -> Tensor:
     """y = a b of two matrices."""
     return _square_product(a, b, 2, "mm")
 
 
+@appears("bmm Tensor.bmm")
 def bmm(a: Tensor, b: Tensor) -> Tensor:
     """y = a b of two batches of matrices."""
     return _square_product(a, b, 3, "bmm")
 
 
+@appears("mv Tensor.mv")
 def mv(a: Tensor, b: Tensor) -> Tensor:
     """y = a b of a matrix and a vector."""
     return matmul(a, b)
 
 
+@appears("dot Tensor.dot")
 def dot(a: Tensor, b: Tensor) -> Tensor:
     """y = sum_i a_i b_i of two vectors."""
     return _square_product(a, b, 1, "dot")
 
 
+@appears("outer Tensor.outer")
 def outer(a: Tensor, b: Tensor) -> Tensor:
     """y_{ij} = a_i b_j."""
     return unsqueeze(a, 1) * unsqueeze(b, 0)
 
 
+@appears("einsum")
 def einsum(equation: str, *operands) -> Tensor:
     """y = the sum over the letters that do not appear after the arrow, as in "bik,bkj->bij"; "..." is a batch.
 
@@ -203,6 +211,6 @@ def _einsum_pair(a, la, b, lb, later):
 
     left = arranged(a, la, batch + rows + inner, rows, inner)
     right = arranged(b, lb, batch + inner + columns, inner, columns)
-    y = matmul_(left, right)
+    y = _matmul(left, right)
     letters = batch + rows + columns
     return reshape(y, [size[c] for c in letters]), "".join(letters)

@@ -7,10 +7,13 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.door import contiguous, empty, launch
+from tinytensor.dtypes import bool_, int64
+from tinytensor.modes import no_grad
+from tinytensor.op import appears, op
 from tinytensor.ops.elementwise import absolute, exp, isnan, logical_and, logical_or, maximum, minimum, pow, root
 from tinytensor.ops.index import gather_backward
 from tinytensor.ops.shape import _dim, _dims, cat, expand, movedim, reshape
-from tinytensor.tensor import Tensor, bool_, int64, no_grad, op
+from tinytensor.tensors import Tensor
 
 
 def _grouped(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
@@ -63,8 +66,8 @@ class reduce_sum:
     def forward(x, dims, keepdim):
         return _reduce(kernels.reduce.reduce_sum, x, dims, keepdim)
 
-    def grad_x(g, y, x, dims, keepdim):
-        return _spread(g, x.shape, dims, keepdim)
+    def grad_x(g, x_shape, dims, keepdim):
+        return _spread(g, x_shape, dims, keepdim)
 
 
 @op
@@ -120,26 +123,26 @@ def _shared_among_equals(g, y, x, dims, keepdim, nan_is_equal):
 class reduce_max:
     r"y = \max_i x_i and the first i where it stands"
 
-    outputs = 2
+    saved, outputs = ("index",), 2
 
     def forward(x, dims, keepdim):
         return _reduce(kernels.reduce.reduce_max, x, dims, keepdim, int64)
 
-    def grad_x(g, y, x, dims, keepdim, index):
-        return _at_index(g, x.shape, dims, keepdim, index)
+    def grad_x(g, x_shape, dims, keepdim, index):
+        return _at_index(g, x_shape, dims, keepdim, index)
 
 
 @op
 class reduce_min:
     r"y = \min_i x_i and the first i where it stands"
 
-    outputs = 2
+    saved, outputs = ("index",), 2
 
     def forward(x, dims, keepdim):
         return _reduce(kernels.reduce.reduce_min, x, dims, keepdim, int64)
 
-    def grad_x(g, y, x, dims, keepdim, index):
-        return _at_index(g, x.shape, dims, keepdim, index)
+    def grad_x(g, x_shape, dims, keepdim, index):
+        return _at_index(g, x_shape, dims, keepdim, index)
 
 
 def _at_index(g, shape, dims, keepdim, index):
@@ -180,11 +183,13 @@ def _at_least_int64(x: Tensor, dtype) -> Tensor:
     return x.to(dtype if dtype is not None else int64 if x.dtype.kind in "bi" else x.dtype)
 
 
+@appears("sum Tensor.sum")
 def sum(x: Tensor, dim=None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """y = sum of x over `dim` (one, several, or all); integers and bools give int64."""
     return reduce_sum(_at_least_int64(x, dtype), _dims(x, dim, "sum"), keepdim)
 
 
+@appears("prod Tensor.prod")
 def prod(x: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """y = product of x over `dim` (one or all); integers and bools give int64."""
     return reduce_prod(_at_least_int64(x, dtype), _dims(x, dim, "prod"), keepdim)
@@ -195,6 +200,7 @@ def _only_floats(x: Tensor, what: str) -> None:
         raise RuntimeError(f"{what}: expected a floating-point tensor, got {x.dtype}; use x.float() first")
 
 
+@appears("mean Tensor.mean")
 def mean(x: Tensor, dim=None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """y = (1/n) sum of x over `dim`."""
     x = x if dtype is None else x.to(dtype)
@@ -203,6 +209,7 @@ def mean(x: Tensor, dim=None, keepdim: bool = False, *, dtype=None) -> Tensor:
     return reduce_sum(x, dims, keepdim) / math.prod(x.shape[d] for d in dims)
 
 
+@appears("var Tensor.var")
 def var(x: Tensor, dim=None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Tensor:
     r"""y = \frac{1}{n - c} \sum_i (x_i - \bar x)^2 over `dim`, with the correction c = 1 unless told."""
     _only_floats(x, "var")
@@ -216,16 +223,19 @@ def var(x: Tensor, dim=None, unbiased: bool = True, keepdim: bool = False, *, co
     return total / (n - correction) if n > correction else total / 0.0
 
 
+@appears("std Tensor.std")
 def std(x: Tensor, dim=None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Tensor:
     """y = the square root of var; where that is 0 the gradient is 0 too."""
     return root(var(x, dim, unbiased, keepdim, correction=correction))
 
 
+@appears("amax Tensor.amax")
 def amax(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
     """y = the largest of x over `dim`; equal ones share the gradient."""
     return reduce_amax(x, _nonempty(x, dim, "amax"), keepdim, False)
 
 
+@appears("amin Tensor.amin")
 def amin(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
     """y = the smallest of x over `dim`; equal ones share the gradient."""
     return reduce_amin(x, _nonempty(x, dim, "amin"), keepdim, False)
@@ -248,6 +258,7 @@ def _extreme(x: Tensor, dim, keepdim, all_of, one_of, pairwise, what):
     return one_of(x, _nonempty(x, dim, what), keepdim)
 
 
+@appears("max Tensor.max")
 def max(x: Tensor, dim=None, keepdim: bool = False):
     """The largest element; over one `dim`: (values, indices), the first index where several are equal.
 
@@ -256,6 +267,7 @@ def max(x: Tensor, dim=None, keepdim: bool = False):
     return _pair("max", _extreme(x, dim, keepdim, reduce_amax, reduce_max, maximum, "max"))
 
 
+@appears("min Tensor.min")
 def min(x: Tensor, dim=None, keepdim: bool = False):
     """The smallest element; over one `dim`: (values, indices), the first index where several are equal."""
     return _pair("min", _extreme(x, dim, keepdim, reduce_amin, reduce_min, minimum, "min"))
@@ -272,33 +284,39 @@ def _pair(what, result):
     return ValuesIndices(result) if isinstance(result, tuple) else result
 
 
+@appears("argmax Tensor.argmax")
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The (first) index of the largest element, of the flattened tensor if no dim is given."""
     with no_grad():
         return reduce_max(x, _nonempty(x, dim, "argmax"), keepdim)[1]
 
 
+@appears("argmin Tensor.argmin")
 def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     """The (first) index of the smallest element, of the flattened tensor if no dim is given."""
     with no_grad():
         return reduce_min(x, _nonempty(x, dim, "argmin"), keepdim)[1]
 
 
+@appears("logsumexp Tensor.logsumexp")
 def logsumexp(x: Tensor, dim, keepdim: bool = False) -> Tensor:
     """y = log of the sum of e^x over `dim`."""
     return reduce_logsumexp(x if x.dtype.kind in "fO" else x.float(), _dims(x, dim, "logsumexp"), keepdim)
 
 
+@appears("any Tensor.any")
 def any(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
     """Is any element true (not zero)?"""
     return reduce_any(x.to(bool_), _dims(x, dim, "any"), keepdim)
 
 
+@appears("all Tensor.all")
 def all(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
     """Are all elements true (not zero)?"""
     return reduce_all(x.to(bool_), _dims(x, dim, "all"), keepdim)
 
 
+@appears("norm Tensor.norm")
 def norm(x: Tensor, p: float = 2, dim=None, keepdim: bool = False) -> Tensor:
     r"""y = (\sum_i |x_i|^p)^{1/p} over `dim`; p = 2 unless told, inf for the largest |x|."""
     if p == 2:
@@ -309,7 +327,7 @@ def norm(x: Tensor, p: float = 2, dim=None, keepdim: bool = False) -> Tensor:
 
 
 @op
-class cumsum_:
+class _cumsum:
     r"y_i = \sum_{j \le i} x_j (or \sum_{j \ge i} x_j)"
 
     def forward(x, dim, reverse):
@@ -318,26 +336,30 @@ class cumsum_:
         launch(kernels.scan.cumsum, rows, int(reverse), y)
         return y.reshape(x.shape)
 
-    def grad_x(g, y, x, dim, reverse):
-        return cumsum_(g, dim, not reverse)
+    def grad_x(g, dim, reverse):
+        return _cumsum(g, dim, not reverse)
 
 
+@appears("cumsum Tensor.cumsum")
 def cumsum(x: Tensor, dim: int, *, dtype=None) -> Tensor:
     """y_i = x_0 + ... + x_i along `dim`."""
-    return cumsum_(_at_least_int64(x, dtype), _dim(x, dim, "cumsum"), False)
+    return _cumsum(_at_least_int64(x, dtype), _dim(x, dim, "cumsum"), False)
 
 
+@appears("equal Tensor.equal")
 def equal(a: Tensor, b: Tensor) -> bool:
     """Have both the same shape and the same elements?"""
     return a.shape == b.shape and builtins.bool(all(a == b))
 
 
+@appears("isclose Tensor.isclose")
 def isclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """y = [|a - b| <= atol + rtol |b|]."""
     close = logical_or(absolute(a - b) <= atol + rtol * absolute(b), a == b)
     return logical_or(close, logical_and(isnan(a), isnan(b))) if equal_nan else close
 
 
+@appears("allclose Tensor.allclose")
 def allclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> bool:
     """Is |a - b| <= atol + rtol |b| everywhere?"""
     return builtins.bool(all(isclose(a, b, rtol, atol, equal_nan)))

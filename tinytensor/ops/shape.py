@@ -6,10 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinytensor.creation import as_dtype, check_device
-from tinytensor.door import contiguous, empty, move, state
+from tinytensor.creation import as_dtype, check_device, full, tensor
+from tinytensor.door import contiguous, empty, move
+from tinytensor.dtypes import bool_, float32, float64, int32, int64, result_type
+from tinytensor.op import appears, op
 from tinytensor.ops.elementwise import masked_fill
-from tinytensor.tensor import Tensor, op, result_type
+from tinytensor.tensors import Tensor
 
 
 @op
@@ -21,10 +23,11 @@ class cast:
         move(x, y)
         return y
 
-    def grad_x(g, y, x, dtype):
-        return cast(g, x.dtype)
+    def grad_x(g):
+        return g  # backward() gives it the dtype of x
 
 
+@appears("clone Tensor.clone")
 @op
 class clone:
     r"y = x, in memory of its own"
@@ -34,15 +37,17 @@ class clone:
         move(x, y)
         return y
 
-    def grad_x(g, y, x):
+    def grad_x(g):
         return g
 
 
-def contiguous_(x: Tensor) -> Tensor:
+@appears("Tensor.contiguous")
+def make_contiguous(x: Tensor) -> Tensor:
     """x itself if its elements lie in order, else a copy."""
-    return x if x._meta or x._data.flags.c_contiguous else clone(x)
+    return x if x._data.flags.c_contiguous else clone(x)
 
 
+@appears("Tensor.to")
 def to(x: Tensor, *args, dtype=None, device=None, copy: bool = False, non_blocking: bool = False) -> Tensor:
     """x in another dtype (`x.to(float64)`, `x.to(other)`, `x.to("cpu")`); itself if nothing changes."""
     for arg in args:
@@ -59,30 +64,62 @@ def to(x: Tensor, *args, dtype=None, device=None, copy: bool = False, non_blocki
     return clone(x) if copy else x
 
 
+def _conversion(name: str, dtype: np.dtype) -> None:
+    """A method that is called as the dtype that it gives."""
+
+    @appears(f"Tensor.{name}")
+    def convert(x: Tensor) -> Tensor:
+        return to(x, dtype)
+
+    convert.__doc__ = f"x as {dtype}; itself if it is that already."
+
+
+for _name, _dtype in (("float", float32), ("double", float64), ("int", int32), ("long", int64), ("bool", bool_)):
+    _conversion(_name, _dtype)
+
+
+@appears("Tensor.type")
+def to_type(x: Tensor, dtype) -> Tensor:
+    """x in another dtype; itself if it has that already."""
+    return to(x, dtype)
+
+
+@appears("Tensor.type_as")
+def type_as(x: Tensor, other: Tensor) -> Tensor:
+    """x in the dtype of another tensor."""
+    return to(x, other.dtype)
+
+
+@appears("Tensor.cpu Tensor.__pos__")
+def itself(x: Tensor) -> Tensor:
+    """x itself: it is on the CPU already, and + changes no sign."""
+    return x
+
+
 @op
 class reshape_view:
     r"y = x, read in another shape"
 
     def view(x, shape):
-        return np.reshape(x, shape, copy=None if state.meta else False)
+        return np.reshape(x, shape, copy=False)
 
-    def grad_x(g, y, x, shape):
-        return reshape(g, x.shape)
+    def grad_x(g, x_shape):
+        return reshape(g, x_shape)
 
 
 @op
-class permute_:
+class _permute:
     r"y_{i_{d_1} i_{d_2} ...} = x_{i_1 i_2 ...}"
 
     def view(x, dims):
         return x.transpose(dims)
 
-    def grad_x(g, y, x, dims):
-        return permute_(g, tuple(int(d) for d in np.argsort(dims)))
+    def grad_x(g, dims):
+        return _permute(g, tuple(int(d) for d in np.argsort(dims)))
 
 
 @op
-class expand_:
+class _expand:
     r"y = x, repeated along new dimensions or those of size 1, without a copy"
 
     def view(x, shape):
@@ -92,19 +129,19 @@ class expand_:
         )
         return np.lib.stride_tricks.as_strided(x, shape, strides)
 
-    def grad_x(g, y, x, shape):
+    def grad_x(g):
         return g  # summed to x's shape in backward()
 
 
 @op
-class slice_:
+class _slice:
     r"y = x[key] with slices, whole numbers, None and ... in the key"
 
     def view(x, key):
         return x[_with_dots(key)]
 
-    def grad_x(g, y, x, key):
-        return unslice(g, x.shape, key)
+    def grad_x(g, x_shape, key):
+        return unslice(g, x_shape, key)
 
 
 @op
@@ -117,8 +154,8 @@ class unslice:
         move(x, y[_with_dots(key)])
         return y
 
-    def grad_x(g, y, x, shape, key):
-        return slice_(g, key)
+    def grad_x(g, key):
+        return _slice(g, key)
 
 
 def _with_dots(key):
@@ -127,7 +164,7 @@ def _with_dots(key):
 
 
 @op
-class flip_:
+class _flip:
     r"y = x, back to front along the given dimensions"
 
     def forward(x, dims):
@@ -135,8 +172,8 @@ class flip_:
         move(np.flip(x, dims), y)
         return y
 
-    def grad_x(g, y, x, dims):
-        return flip_(g, dims)
+    def grad_x(g, dims):
+        return _flip(g, dims)
 
 
 def _dim(x: Tensor, dim: int, what: str, extra: int = 0) -> int:
@@ -174,6 +211,7 @@ def _sizes(args: tuple) -> tuple:
     return tuple(args[0]) if len(args) == 1 and isinstance(args[0], Sequence) else tuple(args)
 
 
+@appears("reshape Tensor.reshape")
 def reshape(x: Tensor, *shape) -> Tensor:
     """y = x in another shape, with one size -1 to be found; a view where memory allows, else a copy."""
     wanted = _sizes(shape)
@@ -184,6 +222,7 @@ def reshape(x: Tensor, *shape) -> Tensor:
         return reshape_view(clone(x), shape)
 
 
+@appears("Tensor.view")
 def view(x: Tensor, *shape) -> Tensor:
     """y = x in another shape, sharing memory."""
     wanted = _sizes(shape)
@@ -197,6 +236,7 @@ def view(x: Tensor, *shape) -> Tensor:
         ) from None
 
 
+@appears("Tensor.view_as")
 def view_as(x: Tensor, other: Tensor) -> Tensor:
     """y = x in the shape of another tensor, sharing memory."""
     return view(x, other.shape)
@@ -214,6 +254,7 @@ def _infer(x: Tensor, shape: tuple, what: str) -> tuple[int, ...]:
     return shape
 
 
+@appears("flatten Tensor.flatten")
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """y = x with the dimensions from start to end (inclusive) made one."""
     if x.ndim == 0:
@@ -224,6 +265,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     return reshape(x, x.shape[:start] + (math.prod(x.shape[start : end + 1]),) + x.shape[end + 1 :])
 
 
+@appears("unflatten Tensor.unflatten")
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """y = x with one dimension made several."""
     dim = _dim(x, dim, "unflatten")
@@ -237,15 +279,17 @@ def _unflatten(x, dim, sizes):
     return unflatten(x, dim, [x.shape[dim] // known if n == -1 else n for n in sizes])
 
 
+@appears("permute Tensor.permute")
 def permute(x: Tensor, *dims) -> Tensor:
     """y = x with its dimensions in another order (a view)."""
     dims = _sizes(dims)
     order = tuple(_dim(x, d, "permute") for d in dims)
     if sorted(order) != list(range(x.ndim)):
         raise RuntimeError(f"permute: {dims} must name each of the {x.ndim} dimensions of shape {x.shape} once")
-    return permute_(x, order)
+    return _permute(x, order)
 
 
+@appears("transpose Tensor.transpose")
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """y = x with two dimensions exchanged (a view)."""
     if x.ndim == 0:
@@ -253,16 +297,18 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     order = list(range(x.ndim))
     a, b = _dim(x, dim0, "transpose"), _dim(x, dim1, "transpose")
     order[a], order[b] = b, a
-    return permute_(x, tuple(order))
+    return _permute(x, tuple(order))
 
 
+@appears("t Tensor.t")
 def t(x: Tensor) -> Tensor:
     """y_{ji} = x_{ij}."""
     if x.ndim > 2:
         raise RuntimeError(f"t: expected at most 2 dimensions, got shape {x.shape}; use transpose() or .mT")
-    return x if x.ndim < 2 else permute_(x, (1, 0))
+    return x if x.ndim < 2 else _permute(x, (1, 0))
 
 
+@appears("movedim Tensor.movedim")
 def movedim(x: Tensor, source, destination) -> Tensor:
     """y = x with the dimensions at `source` moved to `destination`."""
     source = [_dim(x, d, "movedim") for d in ([source] if isinstance(source, int) else source)]
@@ -270,9 +316,10 @@ def movedim(x: Tensor, source, destination) -> Tensor:
     order = [d for d in range(x.ndim) if d not in source]
     for to_, from_ in sorted(zip(destination, source, strict=True)):
         order.insert(to_, from_)
-    return permute_(x, tuple(order))
+    return _permute(x, tuple(order))
 
 
+@appears("Tensor.expand")
 def expand(x: Tensor, *shape) -> Tensor:
     """y = x, repeated to a larger shape without a copy; -1 keeps a size."""
     sizes = _sizes(shape)
@@ -283,40 +330,46 @@ def expand(x: Tensor, *shape) -> Tensor:
         raise RuntimeError(
             f"expand: shape {x.shape} can't become {sizes}: only new dimensions and those of size 1 grow"
         )
-    return expand_(x, new)
+    return _expand(x, new)
 
 
+@appears("Tensor.expand_as")
 def expand_as(x: Tensor, other: Tensor) -> Tensor:
     """y = x, repeated to the shape of another tensor without a copy."""
     return expand(x, other.shape)
 
 
+@appears("broadcast_tensors")
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """All tensors, expanded to the shape they have together."""
     shape = np.broadcast_shapes(*(x.shape for x in tensors))
     return tuple(expand(x, shape) for x in tensors)
 
 
+@appears("squeeze Tensor.squeeze")
 def squeeze(x: Tensor, dim=None) -> Tensor:
     """y = x without its dimensions of size 1 (all, or those named)."""
     dims = _dims(x, dim, "squeeze") if x.ndim else ()
     return reshape_view(x, tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
 
 
+@appears("unsqueeze Tensor.unsqueeze")
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
     """y = x with a new dimension of size 1."""
     dim = _dim(x, dim, "unsqueeze", extra=1)
     return reshape_view(x, x.shape[:dim] + (1,) + x.shape[dim:])
 
 
+@appears("narrow Tensor.narrow")
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """y = the part of x from start, `length` long, along one dimension (a view)."""
     dim = _dim(x, dim, "narrow")
     if not 0 <= start <= start + length <= x.shape[dim]:
         raise RuntimeError(f"narrow: {start} to {start + length} is outside dimension {dim} of shape {x.shape}")
-    return slice_(x, (slice(None),) * dim + (slice(start, start + length),))
+    return _slice(x, (slice(None),) * dim + (slice(start, start + length),))
 
 
+@appears("split Tensor.split")
 def split(x: Tensor, split_size_or_sections, dim: int = 0) -> tuple[Tensor, ...]:
     """x in pieces of one size (the last may be smaller) or of the sizes listed, as views."""
     dim = _dim(x, dim, "split")
@@ -333,6 +386,7 @@ def split(x: Tensor, split_size_or_sections, dim: int = 0) -> tuple[Tensor, ...]
     return tuple(narrow(x, dim, int(a), int(m)) for a, m in zip(starts, sizes, strict=False))
 
 
+@appears("chunk Tensor.chunk")
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """x in (at most) `chunks` pieces of equal size, as views."""
     if chunks <= 0:
@@ -341,16 +395,17 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     return split(x, -(-n // chunks), dim) if n else (x,) * chunks
 
 
+@appears("unbind Tensor.unbind")
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """x's slices along one dimension, as views."""
     if x.ndim == 0:
         raise IndexError("unbind: a 0-d tensor has no dimension to take apart")
     dim = _dim(x, dim, "unbind")
-    return tuple(slice_(x, (slice(None),) * dim + (i,)) for i in range(x.shape[dim]))
+    return tuple(_slice(x, (slice(None),) * dim + (i,)) for i in range(x.shape[dim]))
 
 
 @op
-class cat_:
+class _cat:
     r"y = x_1 \oplus x_2 \oplus ... along one dimension"
 
     def forward(dim, sizes, *xs):
@@ -362,8 +417,8 @@ class cat_:
             start += n
         return y
 
-    def grads(g, y, dim, sizes, *xs):
-        return (None, None, *split(g, sizes, dim))
+    def grad_xs(g, dim, sizes):
+        return split(g, sizes, dim)
 
 
 def _listed(tensors, what: str) -> list[Tensor]:
@@ -372,6 +427,7 @@ def _listed(tensors, what: str) -> list[Tensor]:
     return list(tensors)
 
 
+@appears("cat")
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join tensors along a dimension they have."""
     tensors = _listed(tensors, "cat")
@@ -388,9 +444,10 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         ):
             shapes = ", ".join(str(x.shape) for x in parts)
             raise RuntimeError(f"cat: shapes {shapes} differ elsewhere than in dimension {dim}")
-    return cat_(dim, [x.shape[dim] for x in parts], *parts)
+    return _cat(dim, [x.shape[dim] for x in parts], *parts)
 
 
+@appears("stack")
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join tensors of one shape along a new dimension."""
     tensors = _listed(tensors, "stack")
@@ -409,24 +466,28 @@ def _triangle(x: Tensor, diagonal: int, upper: bool, what: str) -> Tensor:
     return masked_fill(x, Tensor(keep if upper else ~keep), 0)
 
 
+@appears("tril Tensor.tril Tensor.tril_")
 def tril(x: Tensor, diagonal: int = 0) -> Tensor:
     """y_{ij} = x_{ij} where j <= i + diagonal, else 0."""
     return _triangle(x, diagonal, False, "tril")
 
 
+@appears("triu Tensor.triu Tensor.triu_")
 def triu(x: Tensor, diagonal: int = 0) -> Tensor:
     """y_{ij} = x_{ij} where j >= i + diagonal, else 0."""
     return _triangle(x, diagonal, True, "triu")
 
 
+@appears("flip Tensor.flip")
 def flip(x: Tensor, *dims) -> Tensor:
     """y = x, back to front along the given dimensions."""
     order = tuple(_dim(x, d, "flip") for d in _sizes(dims))
     if len(set(order)) < len(order):
         raise RuntimeError(f"flip: a dimension appears twice in {_sizes(dims)}")
-    return flip_(x, order)
+    return _flip(x, order)
 
 
+@appears("roll Tensor.roll")
 def roll(x: Tensor, shifts, dims=None) -> Tensor:
     """y_i = x_{(i - shift) mod n} along one dimension, or several (with a shift each)."""
     if dims is None:
@@ -442,6 +503,7 @@ def roll(x: Tensor, shifts, dims=None) -> Tensor:
     return cat([narrow(x, dim, n - shifts % n, shifts % n), narrow(x, dim, 0, n - shifts % n)], dim) if n else x
 
 
+@appears("Tensor.repeat")
 def repeat(x: Tensor, *repeats) -> Tensor:
     """y = x, laid side by side as often as `repeats` says for each dimension (new ones in front)."""
     times = _sizes(repeats)
@@ -453,6 +515,7 @@ def repeat(x: Tensor, *repeats) -> Tensor:
     return reshape(spread, [m * n for m, n in zip(times, shape, strict=True)])
 
 
+@appears("repeat_interleave Tensor.repeat_interleave")
 def repeat_interleave(x: Tensor, repeats: int, dim: int | None = None) -> Tensor:
     """y = x with each element repeated in place along a dimension."""
     if dim is None:
@@ -462,6 +525,7 @@ def repeat_interleave(x: Tensor, repeats: int, dim: int | None = None) -> Tensor
     return flatten(spread, dim, dim + 1)
 
 
+@appears("diagonal Tensor.diagonal")
 def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """y_{... i} = x with i at dim1 and i + offset at dim2."""
     a, b = _dim(x, dim1, "diagonal"), _dim(x, dim2, "diagonal")
@@ -483,6 +547,54 @@ def _absent(x: np.ndarray) -> np.ndarray:
     return np.empty(0, x.dtype)
 
 
+@appears("broadcast_to Tensor.broadcast_to")
 def broadcast_to(x: Tensor, size: Sequence[int]) -> Tensor:
     """y = x, repeated to a larger shape without a copy."""
     return expand(x, size)
+
+
+# ------------------------------------------------------------------------- methods that only say another thing shortly
+
+
+@appears("Tensor.T")
+@property
+def T(x: Tensor) -> Tensor:
+    """y = x with all its dimensions the other way round."""
+    return permute(x, *reversed(range(x.ndim)))
+
+
+@appears("Tensor.mT")
+@property
+def mT(x: Tensor) -> Tensor:
+    """y = x with its last two dimensions exchanged: each matrix transposed."""
+    return transpose(x, -1, -2)
+
+
+@appears("Tensor.__iter__")
+def iterate(x: Tensor):
+    """The slices of x along its first dimension, one after the other."""
+    return iter(unbind(x))
+
+
+@appears("Tensor.new_zeros")
+def new_zeros(x: Tensor, *size, dtype=None) -> Tensor:
+    """Zeros in the dtype of x."""
+    return full(_sizes(size), 0, dtype=dtype or x.dtype)
+
+
+@appears("Tensor.new_ones")
+def new_ones(x: Tensor, *size, dtype=None) -> Tensor:
+    """Ones in the dtype of x."""
+    return full(_sizes(size), 1, dtype=dtype or x.dtype)
+
+
+@appears("Tensor.new_full")
+def new_full(x: Tensor, size: Sequence[int], fill_value, dtype=None) -> Tensor:
+    """One value in the dtype of x."""
+    return full(size, fill_value, dtype=dtype or x.dtype)
+
+
+@appears("Tensor.new_tensor")
+def new_tensor(x: Tensor, data, dtype=None) -> Tensor:
+    """A tensor with a copy of `data` in the dtype of x."""
+    return tensor(data, dtype=dtype or x.dtype)

@@ -8,7 +8,8 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.door import contiguous, host, launch, move, outside_recording, state
-from tinytensor.tensor import Tensor, enable_grad, no_grad
+from tinytensor.modes import enable_grad, no_grad
+from tinytensor.tensors import Tensor
 
 # accepted because they cannot change a result: they choose between implementations that PyTorch has several of
 _HARMLESS = {"foreach", "fused", "capturable", "differentiable"}

@@ -19,12 +19,14 @@ from functools import partial
 import numpy as np
 import sympy
 
-from tinytensor.door import state
+from tinytensor.door import OBJECT, state
+from tinytensor.modes import enable_grad, no_grad
+from tinytensor.op import Node, Op
 from tinytensor.symbolic.normal import float_value
 from tinytensor.symbolic.proof import Counterexample, Wrong, differ
 from tinytensor.symbolic.scalars import Condition, Symbolic, path
 from tinytensor.symbolic.tensors import derivative, symbols, variables
-from tinytensor.tensor import OBJECT, Node, Op, Tensor, enable_grad, no_grad
+from tinytensor.tensors import Tensor
 
 SEED = "g'"  # the gradient that arrives at the result: no input has such a name
 

@@ -18,11 +18,13 @@ from contextlib import contextmanager
 
 import sympy
 
+from tinytensor.door import OBJECT
+from tinytensor.op import Op
 from tinytensor.symbolic.assumptions import assumptions, comparisons
 from tinytensor.symbolic.passes import Pass
 from tinytensor.symbolic.proof import Proof
 from tinytensor.symbolic.tensors import exact, symbols, variables
-from tinytensor.tensor import OBJECT, Op, Tensor
+from tinytensor.tensors import Tensor
 
 
 def prove(fn: Callable, *inputs) -> Proof:

@@ -8,7 +8,7 @@ import numpy as np
 import sympy
 
 from tinytensor.symbolic.scalars import Symbolic
-from tinytensor.tensor import Tensor
+from tinytensor.tensors import Tensor
 
 _STEPS = 509  # witnesses are multiples of 1/509: a prime, so that sums and products rarely meet
 

@@ -1,0 +1,72 @@
+"""The types that the numbers of a tensor may have, and the type in which several of them meet."""
+
+import numpy as np
+
+from tinytensor.door import OBJECT
+
+float32, float64 = np.dtype("float32"), np.dtype("float64")
+int32, int64 = np.dtype("int32"), np.dtype("int64")
+bool_ = np.dtype("bool")
+
+# OBJECT holds exact scalars, for proofs; nobody gets it without asking. NumPy makes each of its dtypes once, so `is`
+# may compare them.
+DTYPES = {float32, float64, int32, int64, bool_, OBJECT}
+
+# By NumPy's letter for the kind of a dtype. Where two categories meet, the higher one wins.
+CATEGORY = {"b": 0, "i": 1, "f": 2, "O": 3}
+KINDS = {"b": "bool", "i": "integer", "f": "floating-point", "O": "exact"}
+
+_default_dtype = float32
+
+
+def get_default_dtype() -> np.dtype:
+    """The dtype of tensors made from Python floats: float32 unless changed."""
+    return _default_dtype
+
+
+def set_default_dtype(dtype: np.dtype) -> None:
+    """Make Python floats become `dtype` (float32 or float64)."""
+    global _default_dtype
+    if np.dtype(dtype) not in (float32, float64):
+        raise TypeError(f"set_default_dtype: expected float32 or float64, got {dtype}")
+    _default_dtype = np.dtype(dtype)
+
+
+def category(value) -> int:
+    """Which category a tensor or a number belongs to: 0 bool, 1 integer, 2 float, 3 exact scalar.
+
+    A tensor is recognised by its array, `_data`: this file stands below the class. Python's own bool is a kind of int,
+    so it is asked for first. Whatever is none of these is taken for an exact scalar; the operations look at that.
+    """
+    if hasattr(value, "_data") or isinstance(value, np.generic):
+        return CATEGORY[value.dtype.kind]
+    return 0 if isinstance(value, bool) else 1 if isinstance(value, int) else 2 if isinstance(value, float) else 3
+
+
+def result_type(*values) -> np.dtype:
+    """The dtype in which tensors and numbers meet, by PyTorch's rule.
+
+    The highest category among all of them wins (bool < integer < float < exact). Within that category a tensor with
+    dimensions outranks a 0-d tensor, and that one a Python number: so `x * 0.5` leaves a float32 tensor float32, though
+    0.5 has 64 bits, and `x * 2` leaves it what it is.
+    """
+    ranks: list[np.dtype | None] = [None, None, None]  # of tensors with dimensions, of 0-d tensors, of numbers
+    for value in values:
+        array = getattr(value, "_data", None)
+        if array is not None:
+            rank, dtype = (0 if array.ndim else 1), array.dtype
+        else:
+            rank, dtype = 2, (bool_, int64, _default_dtype, OBJECT)[category(value)]
+        ranks[rank] = dtype if ranks[rank] is None else _larger(ranks[rank], dtype)
+    result = None
+    for dtype in ranks:  # a lower rank is heard only if its category is higher
+        if dtype is not None and (result is None or CATEGORY[dtype.kind] > CATEGORY[result.kind]):
+            result = dtype
+    return result
+
+
+def _larger(a: np.dtype, b: np.dtype) -> np.dtype:
+    """Of one category the type with more bits, of two the higher category's."""
+    if a.kind == b.kind:
+        return np.promote_types(a, b)
+    return a if CATEGORY[a.kind] > CATEGORY[b.kind] else b

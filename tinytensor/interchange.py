@@ -1,0 +1,131 @@
+"""How numbers leave the tape's world: as Python's numbers and text, as NumPy's arrays, through DLPack.
+
+A tensor inherits all of this. Whoever reads how gradients are made may pass it by.
+"""
+
+import numpy as np
+
+from tinytensor.door import state
+from tinytensor.dtypes import bool_, get_default_dtype, int64
+
+# What NumPy calls for `scalar * tensor`, and what the tensor has for it.
+_REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__"}
+_REFLECTED |= {"floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__"}
+
+
+class Interchange:
+    """The part of a Tensor that hands out its values."""
+
+    __slots__ = ()
+    __array_priority__ = 1000  # array * tensor asks the tensor, not NumPy
+
+    def _values(self, what: str) -> np.ndarray:
+        """The array, for code that leaves the tape; refused where there is none, or a replay could not follow."""
+        if self.is_meta:
+            raise RuntimeError(f"{what}: a meta tensor has a shape {self.shape}, but no values")
+        if state.recording is not None:
+            raise RuntimeError(
+                f"{what} inside a compiled step: a replay runs kernels only and would not see the value again; "
+                "return the tensor from the step and look at it outside"
+            )
+        return self._data
+
+    # ------------------------------------------------------------------------------------------ Python's numbers
+
+    def item(self):
+        """The value of a one-element tensor as a Python number."""
+        values = self._values("item()")
+        if values.size != 1:
+            raise RuntimeError(f"item(): expected one element, but this tensor has shape {self.shape}")
+        return values.item()
+
+    def tolist(self):
+        """The values as nested Python lists."""
+        return self._values("tolist()").tolist()
+
+    def __bool__(self) -> bool:
+        values = self._values("bool()")
+        if values.size != 1:
+            raise RuntimeError(
+                f"bool(): the truth of a tensor of shape {self.shape} is ambiguous; use .any() or .all()"
+            )
+        return bool(values.item())
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "ib":
+            raise TypeError(f"only integer tensors can be an index, this one is {self.dtype}")
+        return int(self.item())
+
+    def __contains__(self, value) -> bool:
+        return bool((self._values("in") == (value.item() if isinstance(value, Interchange) else value)).any())
+
+    # -------------------------------------------------------------------------------------------------- arrays
+
+    def numpy(self) -> np.ndarray:
+        """The values as a NumPy array, sharing memory."""
+        if self.requires_grad:
+            raise RuntimeError(
+                "numpy(): this tensor requires grad, and NumPy would lose the tape: use .detach().numpy()"
+            )
+        return self._values("numpy()")
+
+    def __array__(self, dtype=None, copy=None) -> np.ndarray:
+        if self.requires_grad:
+            raise RuntimeError(
+                "a NumPy function was called on a tensor that requires grad; call the tensor's own (tensor.exp(), "
+                "tinytensor.exp(tensor)), or .detach() it first"
+            )
+        return np.array(self._values("a NumPy function"), dtype=dtype, copy=copy)
+
+    def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
+        if method == "__call__" and isinstance(inputs[0], np.generic) and ufunc.__name__ in _REFLECTED and not kwargs:
+            return getattr(self, _REFLECTED[ufunc.__name__])(inputs[0].item())  # np.sqrt(2.0) * x is a number times x
+        return getattr(ufunc, method)(*_as_arrays(inputs, ufunc.__name__), **_as_arrays(kwargs, ufunc.__name__))
+
+    def __array_function__(self, function, types, args, kwargs):
+        return function(*_as_arrays(args, function.__name__), **_as_arrays(kwargs, function.__name__))
+
+    def __dlpack__(self, **kwargs):
+        return self.numpy().__dlpack__(**kwargs)
+
+    def __dlpack_device__(self):
+        return (1, 0)  # the CPU
+
+    # ---------------------------------------------------------------------------------------------------- text
+
+    def __format__(self, spec: str) -> str:
+        return format(self.item(), spec) if self.ndim == 0 and spec else str(self)
+
+    def __repr__(self) -> str:
+        if self.is_meta:
+            return f"tensor(..., device='meta', shape={self.shape}, dtype={self.dtype})"
+        values = self._values("printing a tensor")
+        body = np.array2string(values, separator=", ", prefix="tensor(", precision=4, threshold=1000)
+        extra = "" if self.dtype in (get_default_dtype(), int64, bool_) else f", dtype={self.dtype}"
+        if self.node is not None:
+            extra += f", grad_fn=<{self.node.name}>"
+        elif self.requires_grad:
+            extra += ", requires_grad=True"
+        return f"tensor({body}{extra})"
+
+
+def _as_arrays(value, name: str):
+    """The arguments of a NumPy function with arrays for tensors."""
+    if isinstance(value, Interchange):
+        if value.requires_grad:
+            raise TypeError(
+                f"numpy.{name} was called on a tensor that requires grad, and NumPy would lose the tape; call "
+                f"tinytensor.{name} (or a method of the tensor), or .detach() it first"
+            )
+        return value._values(f"numpy.{name}")
+    if isinstance(value, tuple | list):
+        return type(value)(_as_arrays(v, name) for v in value)
+    if isinstance(value, dict):
+        return {key: _as_arrays(v, name) for key, v in value.items()}
+    return value

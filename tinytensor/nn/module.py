@@ -1,0 +1,346 @@
+"""Module: a function with parameters, which are found in the order in which they are set."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from tinytensor.creation import empty, tensor
+from tinytensor.door import state
+from tinytensor.modes import no_grad
+from tinytensor.tensors import HookHandle, Tensor
+
+
+class Parameter(Tensor):
+    """A tensor that a Module finds and an optimizer trains."""
+
+    __slots__ = ()
+
+    def __new__(cls, data: Tensor | None = None, requires_grad: bool = True):
+        return super().__new__(cls)
+
+    def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
+        data = empty(0) if data is None else data
+        super().__init__(data._data, requires_grad)
+
+    def __repr__(self):
+        return f"Parameter containing:\n{super().__repr__()}"
+
+
+class Buffer(Tensor):
+    """A tensor that belongs to a Module's state but is not trained."""
+
+    __slots__ = ("persistent",)
+
+    def __init__(self, data: Tensor, *, persistent: bool = True):
+        super().__init__(data._data)
+        self.persistent = persistent
+
+    def __deepcopy__(self, memo):
+        result = super().__deepcopy__(memo)
+        result.persistent = self.persistent
+        return result
+
+
+class LoadedKeys(NamedTuple):
+    """The names that load_state_dict() did not find, and those for which it found no place."""
+
+    missing_keys: list[str]
+    unexpected_keys: list[str]
+
+
+class Module:
+    """A function with parameters, buffers and submodules, found in the order in which they are set."""
+
+    training: bool
+
+    def __init__(self):
+        set_ = object.__setattr__
+        set_(self, "_parameters", {})
+        set_(self, "_buffers", {})
+        set_(self, "_transient", set())
+        set_(self, "_modules", {})
+        set_(self, "_hooks", [])
+        set_(self, "training", True)
+
+    # ------------------------------------------------------------------------------ attributes find their place
+
+    def __setattr__(self, name: str, value: Any):
+        places = self.__dict__.get("_parameters"), self.__dict__.get("_buffers"), self.__dict__.get("_modules")
+        if places[0] is None and isinstance(value, Tensor | Module):
+            raise AttributeError(f"{type(self).__name__}.{name}: call super().__init__() before setting parameters")
+        if places[0] is None:
+            return object.__setattr__(self, name, value)
+        parameters, buffers, modules = places
+        kind = (
+            parameters
+            if isinstance(value, Parameter)
+            else modules
+            if isinstance(value, Module)
+            else buffers
+            if isinstance(value, Buffer) or (isinstance(value, Tensor) and name in buffers)
+            else None
+        )
+        if kind is None:
+            for place in places:
+                if name in place:
+                    if value is None:
+                        place[name] = None
+                        return None
+                    if place is parameters and isinstance(value, Tensor):
+                        raise TypeError(
+                            f"{name} is a parameter: assign a Parameter, or change it in place under no_grad()"
+                        )
+                    del place[name]
+            return object.__setattr__(self, name, value)
+        for place in places:
+            if place is not kind:
+                place.pop(name, None)
+        self.__dict__.pop(name, None)
+        kind[name] = value
+        if isinstance(value, Buffer) and not value.persistent:
+            self._transient.add(name)
+        return None
+
+    def __getattr__(self, name: str):
+        for place in ("_parameters", "_buffers", "_modules"):
+            found = self.__dict__.get(place, {})
+            if name in found:
+                return found[name]
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+
+    def __delattr__(self, name: str):
+        for place in (self._parameters, self._buffers, self._modules):
+            if name in place:
+                del place[name]
+                return
+        object.__delattr__(self, name)
+
+    def __dir__(self):
+        return [*super().__dir__(), *self._parameters, *self._buffers, *self._modules]
+
+    def _check_name(self, name: str, place: str, value: Any, expected: type) -> None:
+        """Refuse what could be set, but not found again."""
+        what = f"{type(self).__name__}: {name!r}"
+        if place not in self.__dict__:
+            raise AttributeError(f"{what}: call super().__init__() before registering anything")
+        if not name or "." in name:
+            raise KeyError(f"{what} can't be a name in a module: it must not be empty, and dots part modules")
+        if name not in self.__dict__[place] and hasattr(self, name):
+            raise KeyError(f"{what} is an attribute already; choose another name")
+        if value is not None and not isinstance(value, expected):
+            raise TypeError(f"{what}: expected a {expected.__name__} or None, got {type(value).__name__}")
+
+    def register_parameter(self, name: str, param: Parameter | None) -> None:
+        """Like setting an attribute; None keeps the name for a parameter that is left out."""
+        self._check_name(name, "_parameters", param, Parameter)
+        self._parameters[name] = param
+
+    def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
+        """Keep a tensor in the module's state; `persistent=False` leaves it out of state_dict()."""
+        self._check_name(name, "_buffers", tensor, Tensor)
+        self._buffers[name] = tensor
+        (self._transient.discard if persistent else self._transient.add)(name)
+
+    def register_module(self, name: str, module: "Module | None") -> None:
+        """Like setting an attribute, for names that are computed."""
+        self._check_name(name, "_modules", module, Module)
+        self._modules[name] = module
+
+    add_module = register_module
+
+    def register_forward_hook(self, hook: Callable) -> HookHandle:
+        """Call `hook(module, args, output)` after forward; what it returns (if anything) replaces the output.
+
+        Returns a handle that removes the hook.
+        """
+        self._hooks.append(hook)
+        return HookHandle(self._hooks, hook)
+
+    # ---------------------------------------------------------------------------------------- calling
+
+    def forward(self, *args, **kwargs):
+        raise NotImplementedError(f"{type(self).__name__} needs a method forward()")
+
+    def __call__(self, *args, **kwargs):
+        if state.recording is not None:
+            state.recording.guard(self._makeup)
+        result = self.forward(*args, **kwargs)
+        for hook in list(self._hooks):
+            replaced = hook(self, args, result)
+            result = result if replaced is None else replaced
+        return result
+
+    def _makeup(self) -> tuple:
+        """What decides which launches a call makes, tensors' values aside."""
+        places = self._parameters, self._buffers, self._modules
+        return self.training, *(value for place in places for value in place.values()), *self._hooks
+
+    # ------------------------------------------------------------------------------ walking the tree
+
+    def named_modules(self, memo: set | None = None, prefix: str = "") -> Iterator[tuple[str, "Module"]]:
+        """This module and all below it, each once, with their dotted names."""
+        memo = set() if memo is None else memo
+        if id(self) in memo:
+            return
+        memo.add(id(self))
+        yield prefix, self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name)
+
+    def modules(self) -> Iterator["Module"]:
+        return (m for _, m in self.named_modules())
+
+    def named_children(self) -> Iterator[tuple[str, "Module"]]:
+        return ((n, m) for n, m in self._modules.items() if m is not None)
+
+    def children(self) -> Iterator["Module"]:
+        return (m for _, m in self.named_children())
+
+    def _named(self, place: str, recurse: bool, prefix: str, remove_duplicate: bool):
+        seen = set()
+        for module_name, module in self.named_modules(prefix=prefix) if recurse else [(prefix, self)]:
+            for name, value in module.__dict__[place].items():
+                if value is None or (remove_duplicate and id(value) in seen):
+                    continue
+                seen.add(id(value))
+                yield (f"{module_name}.{name}" if module_name else name), value
+
+    def named_parameters(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Parameter]]:
+        """All parameters with their dotted names; one that is shared appears once."""
+        return self._named("_parameters", recurse, prefix, remove_duplicate)
+
+    def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        return (p for _, p in self.named_parameters(recurse=recurse))
+
+    def named_buffers(
+        self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
+    ) -> Iterator[tuple[str, Tensor]]:
+        return self._named("_buffers", recurse, prefix, remove_duplicate)
+
+    def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        return (b for _, b in self.named_buffers(recurse=recurse))
+
+    def get_submodule(self, target: str) -> "Module":
+        module = self
+        for name in target.split(".") if target else ():
+            module = getattr(module, name)
+        return module
+
+    def num_parameters(self):
+        """How many numbers are trained (a SymPy expression where sizes are symbols)."""
+        return sum(p.numel() for p in self.parameters())
+
+    # ------------------------------------------------------------------------------------------- state
+
+    def train(self, mode: bool = True) -> "Module":
+        """Switch to training (dropout acts); returns the module."""
+        for module in self.modules():
+            module.training = mode
+        return self
+
+    def eval(self) -> "Module":
+        """Switch to evaluation (dropout passes its input through); returns the module."""
+        return self.train(False)
+
+    def apply(self, fn: Callable[["Module"], Any]) -> "Module":
+        """Call fn on every module below this one, then on this one; returns the module."""
+        for child in self.children():
+            child.apply(fn)
+        fn(self)
+        return self
+
+    def requires_grad_(self, requires_grad: bool = True) -> "Module":
+        for p in self.parameters():
+            p.requires_grad_(requires_grad)
+        return self
+
+    def zero_grad(self, set_to_none: bool = True) -> None:
+        """Forget the gradients of all parameters (or set them to 0)."""
+        for p in self.parameters():
+            if set_to_none:
+                p.grad = None
+            elif p.grad is not None:
+                p.grad.zero_()
+
+    def _convert(self, change: Callable[[Tensor], Tensor]) -> "Module":
+        for module in self.modules():
+            for place in (module._parameters, module._buffers):
+                for value in place.values():
+                    if value is not None:
+                        value.data = change(value.data)
+                        if value._grad is not None:
+                            value._grad = change(value._grad)
+        return self
+
+    def to(self, *args, **kwargs) -> "Module":
+        """Convert floating-point parameters and buffers to a dtype (a device other than the CPU raises)."""
+        return self._convert(lambda t: t.to(*args, **kwargs) if t.is_floating_point() else t)
+
+    def float(self) -> "Module":
+        return self._convert(lambda t: t.float() if t.is_floating_point() else t)
+
+    def double(self) -> "Module":
+        return self._convert(lambda t: t.double() if t.is_floating_point() else t)
+
+    def cpu(self) -> "Module":
+        return self
+
+    def state_dict(self, prefix: str = "") -> "OrderedDict[str, Tensor]":
+        """Parameters and persistent buffers under their dotted names, sharing memory."""
+        state_ = OrderedDict()
+        for name, module in self._named_modules_with_duplicates(prefix):
+            for place in (module._parameters, module._buffers):
+                for key, value in place.items():
+                    if value is not None and key not in module._transient:
+                        state_[f"{name}.{key}" if name else key] = value.detach()
+        return state_
+
+    def _named_modules_with_duplicates(self, prefix: str):
+        yield prefix.rstrip("."), self
+        for name, module in self._modules.items():
+            if module is not None:
+                yield from module._named_modules_with_duplicates(f"{prefix.rstrip('.')}.{name}" if prefix else name)
+
+    def load_state_dict(self, state_dict: Mapping[str, Tensor], strict: bool = True) -> LoadedKeys:
+        """Copy values in by name; returns (missing_keys, unexpected_keys), which raise if `strict`."""
+        if self._on_meta():
+            raise RuntimeError(
+                f"load_state_dict of {type(self).__name__}: it has shapes only, and no memory to copy values into; "
+                "build the module without device='meta'"
+            )
+        own = self.state_dict()
+        missing, unexpected = [k for k in own if k not in state_dict], [k for k in state_dict if k not in own]
+        wrong = [
+            f"{k}: {tuple(v.shape)} in the state, {own[k].shape} in the module"
+            for k, v in state_dict.items()
+            if k in own and tuple(v.shape) != own[k].shape
+        ]
+        problems = [f"shapes differ ({'; '.join(wrong)})"] if wrong else []
+        if strict:
+            problems += [f"missing: {', '.join(missing)}"] if missing else []
+            problems += [f"unexpected: {', '.join(unexpected)}"] if unexpected else []
+        if problems:
+            raise RuntimeError(f"load_state_dict of {type(self).__name__}: {'; '.join(problems)}")
+        with no_grad():
+            for key, value in state_dict.items():
+                if key in own:
+                    own[key].copy_(value if isinstance(value, Tensor) else tensor(value))
+        return LoadedKeys(missing, unexpected)
+
+    def _on_meta(self) -> bool:
+        return any(t.device == "meta" for t in (*self.parameters(), *self.buffers()))
+
+    # ------------------------------------------------------------------------------------------- printing
+
+    def extra_repr(self) -> str:
+        return ""
+
+    def __repr__(self):
+        lines = [f"({name}): {module!r}".replace("\n", "\n  ") for name, module in self._modules.items()]
+        extra = self.extra_repr()
+        if not lines:
+            return f"{type(self).__name__}({extra})"
+        return f"{type(self).__name__}({extra}\n  " + "\n  ".join(lines) + "\n)"

@@ -1,0 +1,48 @@
+"""Modules without parameters: activations and losses, each made of the function that says where it appears."""
+
+import inspect
+from collections.abc import Callable
+
+from tinytensor.nn.module import Module
+from tinytensor.op import APPEARANCES, Op
+from tinytensor.tensors import Tensor
+
+
+def settings_of(function: Callable) -> dict:
+    """The arguments of the module: those of the function that have default values and may be given by position."""
+    parameters = () if isinstance(function, Op) else inspect.signature(function).parameters.values()
+    return {p.name: p.default for p in parameters if p.default is not p.empty and p.kind is not p.KEYWORD_ONLY}
+
+
+def module_of(name: str, function: Callable) -> type[Module]:
+    """A module for a function of one or two tensors: its settings are given once, to the module."""
+    settings = settings_of(function)
+
+    def __init__(self, *args, **kwargs):
+        Module.__init__(self)
+        unknown = set(kwargs) - set(settings)
+        if unknown or len(args) > len(settings):
+            raise TypeError(f"{name}: unknown arguments {sorted(unknown) or args}; expected {list(settings)}")
+        for key, value in (settings | dict(zip(settings, args)) | kwargs).items():
+            if isinstance(value, Tensor):
+                self.register_buffer(key, value)  # the weights of a loss belong to its state
+            else:
+                setattr(self, key, value)
+
+    def forward(self, *tensors):
+        return function(*tensors, **{key: getattr(self, key) for key in settings})
+
+    def extra_repr(self):
+        shown = {k: getattr(self, k) for k in settings}
+        return ", ".join(f"{k}={v!r}" for k, v in shown.items() if not isinstance(v, Tensor) and v is not False)
+
+    body = {"__init__": __init__, "forward": forward, "extra_repr": extra_repr, "__doc__": function.__doc__}
+    return type(name, (Module,), body | {"__module__": __name__})
+
+
+MODULES = {
+    place.removeprefix("nn."): module_of(place.removeprefix("nn."), function)
+    for place, function in APPEARANCES.items()
+    if place.startswith("nn.")
+}
+globals().update(MODULES)  # so that pickle finds them where their classes say that they are

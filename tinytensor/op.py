@@ -1,0 +1,405 @@
+"""Op: the one form in which every operation is declared. Node: the mark that an operation leaves on the tape.
+
+    @appears("softsign Tensor.softsign F.softsign")
+    @op
+    class softsign:
+        r"y = x / (1 + |x|)"
+
+        def kernel(x):
+            return x / (type(x)(1) + abs(x))
+
+        def grad_x(g, x):
+            return g / (1 + x.abs()) ** 2
+
+`@op` makes of the class an object that can be called with tensors. What runs forward is a formula, a view, or a
+function on arrays; what runs backward asks by the names of its parameters for what it reads, and nothing else is kept
+for it. The classes `Op` and `Node` say the rest.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import cache
+from itertools import count
+from typing import NamedTuple
+
+import numpy as np
+
+from tinytensor.door import OBJECT, empty, launch, move, state
+from tinytensor.dtypes import CATEGORY, KINDS, bool_, category, get_default_dtype, result_type
+from tinytensor.kernels.kernel import Kernel, elementwise
+from tinytensor.tensors import Meta, Tensor, notice
+
+# ----------------------------------------------------------------------------------------------------- the tape
+
+_clock = count()  # a node's time: which of two is the younger
+
+
+class Node:
+    """One operation on the tape: what it was, where gradients go from here, and what its rules will read.
+
+    `edges[i]` leads to where the gradient of argument i goes: to the node that made the argument, or to the argument
+    itself if it is a leaf, or nowhere (None) if nobody asks for it. Edges point only to what was there before, so the
+    tape has no circle, and dropping the last result drops all of it.
+
+    `kept` has values by the names under which the rules ask for them, and only those that a needed rule names: the
+    input of a ReLU can be forgotten at once, since its rule reads y alone. The node keeps the array of y, never the
+    tensor: that one holds the node, and two that hold each other would live until the garbage collector comes by.
+    """
+
+    __slots__ = ("__weakref__", "_hooks", "dtype", "edges", "kept", "op", "retained", "shape", "time", "versions")
+
+    def __init__(self, op: "Op", args: tuple, y: Tensor, saved: tuple):
+        self.op = op
+        self.time = next(_clock)
+        self.shape, self.dtype = y._data.shape, y._data.dtype
+        self._hooks = None
+        self.retained = None  # the tensor that wants to keep its gradient, weakly
+        self.edges = tuple(
+            [(a if a.node is None else a.node) if isinstance(a, Tensor) and a.requires_grad else None for a in args]
+        )
+        reads = op.reads_for(tuple([edge is not None for edge in self.edges]))
+        self.kept, self.versions = {}, []
+        for name, place in reads.inputs:
+            value = self.kept[name] = args[place]
+            for x in value if value.__class__ is tuple else (value,):
+                if isinstance(x, Tensor):
+                    self.versions.append((name, x._version, x._version.count))
+        for name, place in reads.shapes:
+            self.kept[name] = getattr(args[place], "shape", None)
+        for name, place in reads.saved:
+            self.kept[name] = saved[place]
+        if reads.output:
+            self.kept["y"] = y._data
+            self.versions.append(("y", y._version, y._version.count))
+        if state.watch is not None:
+            state.watch(self, args, y._data)
+
+    def check(self, names: tuple[str, ...]) -> None:
+        """Refuse to go on where a value that is to be read was changed in place after the forward pass."""
+        for name, version, seen in self.versions:
+            if version.count != seen and name in names:
+                what = "output" if name == "y" else "result" if name in self.op.saved else "input"
+                raise RuntimeError(
+                    f"backward: the {what} {name} of {self.name} was changed in place after it was used, and its "
+                    "gradient needs the old values; change a clone() instead"
+                )
+
+    def free(self) -> None:
+        """Let go of all values and of the nodes before: the memory goes while backward() still walks."""
+        self.kept, self.edges, self.versions = None, (), ()
+
+    @property
+    def freed(self) -> bool:
+        """Has backward() been here, so that a second walk must be refused?"""
+        return self.kept is None
+
+    @property
+    def name(self) -> str:
+        return self.op.name
+
+    def __repr__(self):
+        return f"<{self.op.name} on the tape>"
+
+
+# --------------------------------------------------------------------------------------------------- operations
+
+
+class Reads(NamedTuple):
+    """What the needed rules of an operation ask for, as (name, place among the arguments or saved arrays)."""
+
+    inputs: tuple[tuple[str, int | slice], ...]
+    shapes: tuple[tuple[str, int], ...]
+    saved: tuple[tuple[str, int], ...]
+    output: bool
+
+
+class Op:
+    """An operation on tensors, declared once by `@op`.
+
+    The class that `@op` decorates has a docstring, the equation y = ..., and one way to compute it:
+
+    - `kernel(*inputs, *settings)`, a formula between scalars. Broadcasting, strides and result dtypes come with it.
+      Parameters with default values are the formula's constants. `dtype` says what the result is: "same" (the default),
+      "float" (integers become floats), or "bool"; `kinds` are the only kinds of numbers that it takes, as letters of
+      NumPy's `dtype.kind`.
+    - `view(x, *settings)`, which returns a NumPy view of the array x.
+    - `forward(*inputs, *settings)`, which gets arrays for tensors, calls `launch`, and returns the array y, or y and
+      more arrays. `saved` names these others, which are kept if a rule asks for them; the first `outputs` - 1 of them
+      are results as well (only y has a gradient).
+
+    And it has one way to go back, or none if there is no derivative:
+
+    - `grad_NAME(...)`: the gradient of the input NAME, as a tensor, computed with tensors. (For an input `*xs`:
+      `grad_xs`, which returns one for each.)
+    - `backward(...)`: the gradients of all arguments, a tuple of arrays and None, computed on arrays through `launch`:
+      for operations whose gradients share their work. Trailing settings may be left out.
+    - `definition(*inputs, *settings)`: the same operation in simpler ones. It is how an operation with `backward`, or
+      with nothing else, is differentiated (again).
+
+    These take what they read by name: g (the gradient that has arrived at y), y, an input or a setting, what is saved;
+    x_shape, the shape of an input x whose values need not be kept (None if x is); and `backward` may ask for needs,
+    which says for each argument whether its gradient is asked for. What a rule returns belongs to the tape from then.
+
+    A leading underscore in the name of the class is not part of the operation's name: it says that a function without
+    one, which checks and arranges its arguments, stands in front.
+    """
+
+    def __init__(self, form: type):
+        self.name = form.__name__.strip("_")
+        self.__name__, self.__module__ = self.name, form.__module__
+        self.__doc__ = self.equation = inspect.cleandoc(form.__doc__ or "")
+        self.view, self.forward, self.kernel, self.backward, self.definition = (
+            getattr(form, part, None) for part in ("view", "forward", "kernel", "backward", "definition")
+        )
+        if self.kernel is not None and not isinstance(self.kernel, Kernel):
+            self.kernel.__name__ = self.name  # the kernel is called as the operation is
+            self.kernel = elementwise(self.kernel)
+        self.dtype, self.kinds = getattr(form, "dtype", "same"), getattr(form, "kinds", "")
+        self.saved, self.outputs = getattr(form, "saved", ()), getattr(form, "outputs", 1)
+
+        parameters = inspect.signature(self.view or self.forward or self.kernel.py_func).parameters.values()
+        self.params = tuple(p.name for p in parameters)
+        self.defaults = tuple(p.default for p in parameters if p.default is not p.empty)
+        self.takes_more = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+
+        named = {n.removeprefix("grad_"): rule for n, rule in vars(form).items() if n.startswith("grad_")}
+        if not named.keys() <= set(self.params):
+            unknown = [f"grad_{n}" for n in named if n not in self.params]
+            raise TypeError(f"op {self.name}: {unknown} name no input; the inputs are {self.params}")
+        self.rules = {i: named[name] for i, name in enumerate(self.params) if name in named}
+        if not {"g", "y", "needs"}.isdisjoint(self.params):
+            raise TypeError(f"op {self.name}: g, y and needs are what rules ask for; give the inputs other names")
+        self.differentiable = bool(self.rules or self.backward or self.definition)
+        self._reads: dict[tuple[bool, ...], Reads] = {}
+        for function in (*self.rules.values(), self.backward):
+            self._check_names(function)
+
+    def __repr__(self):
+        return f"<op {self.name}({', '.join(self.params)}): {self.equation.partition(chr(10))[0]}>"
+
+    def _check_names(self, function: Callable | None) -> None:
+        """A misspelt name is told where the operation is declared, not at the first backward()."""
+        known = {"g", "y", "needs", *self.params, *self.saved, *(f"{name}_shape" for name in self.params)}
+        for name in asked(function) if function is not None else ():
+            if name not in known:
+                raise TypeError(
+                    f"op {self.name}: {function.__name__} asks for {name!r}; it may ask for "
+                    f"{', '.join(('g', 'y', *self.params, *self.saved))}, or a shape, as {self.params[0]}_shape"
+                )
+
+    @property
+    def says(self) -> tuple[Callable, ...]:
+        """The functions in which its form says what the gradient is."""
+        return tuple(f for f in (*self.rules.values(), self.backward, self.definition) if f is not None)
+
+    def reads_for(self, needs: tuple[bool, ...]) -> Reads:
+        """What to keep if gradients of these arguments are needed (asked once for each pattern of needs)."""
+        if needs not in self._reads:
+            names = {n for i, rule in self.rules.items() if any(needs[self.place(i)]) for n in asked(rule)}
+            names |= set(asked(self.backward)) if self.backward is not None else set()
+            names |= set(self.params) if self.definition is not None else set()
+            inputs = [(name, self.place(i) if self.varied(i) else i) for i, name in enumerate(self.params)]
+            self._reads[needs] = Reads(
+                tuple((n, place) for n, place in inputs if n in names),
+                tuple((f"{n}_shape", place) for n, place in inputs if f"{n}_shape" in names),
+                tuple((n, i) for i, n in enumerate(self.saved) if n in names),
+                "y" in names,
+            )
+        return self._reads[needs]
+
+    def varied(self, i: int) -> bool:
+        """Is parameter i the one that takes any number of arguments, `*xs`?"""
+        return self.takes_more and i == len(self.params) - 1
+
+    def place(self, i: int) -> slice:
+        """Where the arguments for parameter i stand."""
+        return slice(i, None if self.varied(i) else i + 1)
+
+    # --------------------------------------------------------------------------------------------------- a call
+
+    def __call__(self, *args, out: Tensor | None = None, **unknown):
+        """Run the operation: look at the arguments, compute, and put what was done on the tape.
+
+        In this order, because each step needs the one before: the recording (if there is one) must hear of the tensors
+        before their memory is used, and only a result that exists can be put on the tape. `out` is a tensor that nobody
+        will ask for its old values: the kernel may write there.
+        """
+        if unknown:
+            raise TypeError(
+                f"{self.name}: unknown keyword {next(iter(unknown))!r}; the inputs are {', '.join(self.params)}"
+            )
+        if len(args) < len(self.params):
+            args += self.defaults[len(args) - len(self.params) :]
+        recording, grad = state.recording, state.grad and self.differentiable
+        on_tape = False
+        for a in args:
+            if isinstance(a, Tensor):
+                if a._data.__class__ is Meta:
+                    raise RuntimeError(f"{self.name}: a meta tensor has a shape {a.shape}, but no values")
+                if recording is not None:
+                    notice(a)
+                if grad:
+                    if a._base is not None:
+                        refuse_stale_view(a, self.name)
+                    on_tape = on_tape or a.requires_grad
+
+        if self.forward is None and self.view is None:
+            results = (self._elementwise(args, out),)
+        else:
+            results = (self.view or self.forward)(*[a._data if isinstance(a, Tensor) else a for a in args])
+            if results.__class__ is not tuple:
+                results = (results,)
+        if state.anomaly:
+            self._look_for_anomalies(args, results[0])
+
+        if out is not None and results[0] is out._data:
+            y = out
+            y._version.count += 1
+        else:
+            y = Tensor(results[0])
+        if self.view is not None:  # y looks at the memory of x: they share the count of its changes
+            x = args[0]
+            y._base = x if x._base is None else x._base
+            y._version, y._tracked = x._version, x._version.tracked
+        if on_tape and y._data.dtype.kind in "fO":
+            y.node = Node(self, args, y, results[1:])
+            y.requires_grad = True
+        if self.outputs == 1:
+            return y
+        more = [Tensor(r) for r in results[1 : self.outputs]]
+        if y.node is not None:  # the rules may read them, and the user may change them
+            y.node.versions += [(name, r._version, 0) for name, r in zip(self.saved, more)]
+        return y, *more
+
+    def _elementwise(self, args: tuple, out: Tensor | None) -> np.ndarray:
+        """y[...] = f(a[...], b[...]): all arguments in one dtype, and y in the shape that they have together."""
+        dtype = self._common_dtype(args)
+        if self.dtype == "float" and dtype.kind in "bi":
+            dtype = get_default_dtype()
+        operands = [self._operand(a, dtype) for a in args]
+        shape = self._common_shape(operands)
+        result = bool_ if self.dtype == "bool" else dtype
+        if out is not None and out.shape == shape and out.dtype == result:
+            y = out._data
+        else:
+            y = empty(shape, result)
+        launch(self.kernel, *operands, y)
+        return y
+
+    def _common_dtype(self, args: tuple) -> np.dtype:
+        """The dtype in which the arguments meet; anything that is neither tensor nor number is refused."""
+        if len(args) != len(self.params):
+            raise TypeError(
+                f"{self.name}: expected {len(self.params)} arguments ({', '.join(self.params)}), got {len(args)}"
+            )
+        found = {a._data.dtype for a in args if isinstance(a, Tensor)}
+        if len(found) == 1:  # nearly always: tensors of one dtype, and numbers that fit into it
+            (dtype,) = found
+            highest = max([category(a) for a in args if not isinstance(a, Tensor)], default=0)
+            if highest <= CATEGORY[dtype.kind] and (not self.kinds or dtype.kind in self.kinds):
+                return dtype
+        dtype = result_type(*args)
+        if OBJECT not in found:
+            for a in args:
+                if not isinstance(a, Tensor | int | float | np.number | np.bool_):
+                    hint = "; use tinytensor.from_numpy(array)" if isinstance(a, np.ndarray) else ""
+                    raise TypeError(f"{self.name}: expected tensors or numbers, got {type(a).__name__}{hint}")
+            if not found:
+                raise TypeError(f"{self.name}: expected at least one tensor, got {', '.join(map(repr, args))}")
+        for a in args if self.kinds else ():
+            if isinstance(a, Tensor) and a.dtype.kind not in self.kinds:
+                allowed = " or ".join(KINDS[k] for k in self.kinds if k != "O")
+                raise RuntimeError(f"{self.name}: expected {allowed} tensors, got {a.dtype}")
+        return dtype
+
+    def _operand(self, value, dtype: np.dtype):
+        """A value as the kernel takes it: an array of `dtype`, or a number of that type."""
+        if isinstance(value, Tensor):
+            if value._data.dtype is dtype:
+                return value._data
+            if dtype is OBJECT:
+                return value._data.astype(object)
+            cast = empty(value.shape, dtype)
+            move(value._data, cast)
+            return cast
+        return value if dtype is OBJECT else dtype.type(value)
+
+    def _common_shape(self, operands: list) -> tuple[int, ...]:
+        """The shape that the arrays among the operands broadcast to."""
+        shapes = [a.shape for a in operands if a.__class__ is np.ndarray]
+        if len(set(shapes)) == 1:
+            return shapes[0]
+        try:
+            return np.broadcast_shapes(*shapes)
+        except ValueError:
+            raise RuntimeError(
+                f"{self.name}: shapes {' and '.join(map(str, shapes))} do not broadcast: from the right, sizes must be "
+                "equal or 1"
+            ) from None
+
+    def _look_for_anomalies(self, args: tuple, y: np.ndarray) -> None:
+        """Under detect_anomaly(): is this where the first NaN or inf arose?"""
+        if y.dtype.kind != "f" or np.isfinite(y).all():
+            return
+        inputs = [a._data for a in args if isinstance(a, Tensor) and a.dtype.kind == "f"]
+        if all(np.isfinite(a).all() for a in inputs):
+            shapes = ", ".join(str(a.shape) for a in inputs)
+            raise FloatingPointError(
+                f"{self.name}: the first {'NaN' if np.isnan(y).any() else 'inf'} arose here: the inputs {shapes} are "
+                f"finite, the result {y.shape} is not"
+            )
+
+
+@cache
+def asked(function: Callable) -> tuple[str, ...]:
+    """What a rule reads: the names of its parameters."""
+    return tuple(inspect.signature(function).parameters)
+
+
+def refuse_stale_view(x: Tensor, what: str) -> None:
+    """A view keeps its place on the tape when its base, or another view, is changed there: it must not be used then."""
+    if x._base is not None and x._tracked != x._version.tracked:
+        raise RuntimeError(
+            f"{what}: this view was made before its base was changed in place on the tape; its gradient would go to "
+            "the old values; take the view anew"
+        )
+
+
+# --------------------------------------------------------------------------------------------------- declarations
+
+OPS: dict[str, Op] = {}  # all operations of the engine, by name
+APPEARANCES: dict[str, Callable] = {}  # what stands where: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"
+
+
+def op(form: type) -> Op:
+    """Declare an operation; see `Op` for the form."""
+    operation = Op(form)
+    if _is_ours(operation):
+        if operation.name in OPS:
+            raise ValueError(f"op {operation.name} is declared twice")
+        OPS[operation.name] = operation
+    return operation
+
+
+def _is_ours(function: Callable) -> bool:
+    """The tables hold what the engine declares; a user's operations are his own affair."""
+    return function.__module__.startswith("tinytensor.")
+
+
+def appears(places: str) -> Callable:
+    """Say where an operation, or a function of tensors, is to be found: `@appears("relu Tensor.relu nn.ReLU")`.
+
+    A name alone is a function of the package, tinytensor.relu. `Tensor.relu` is a method, `Tensor.relu_` one that
+    changes the tensor in place, `Tensor.__add__`, `__radd__` and `__iadd__` are the operator +, with a number on the
+    left, and +=. `F.relu` stands in nn.functional, and `nn.ReLU` is a module without parameters, whose arguments are
+    those of the function that have default values. The files that own these places look into APPEARANCES.
+    """
+
+    def note(function: Callable | property) -> Callable | property:
+        for place in places.split() if _is_ours(getattr(function, "fget", function)) else ():
+            if place in APPEARANCES:
+                raise ValueError(f"{place} is taken by {APPEARANCES[place]}")
+            APPEARANCES[place] = function
+        return function
+
+    return note

@@ -1,0 +1,268 @@
+"""Tensor: an array that remembers how it was computed.
+
+This file says what a tensor is and how it stands towards the tape. It knows no operation: what a tensor can do, `x + y`
+or `x.sum()`, the files in `ops/` declare, and attach. How its values get out is in `interchange.py`.
+"""
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tinytensor.door import move, state
+from tinytensor.dtypes import get_default_dtype
+from tinytensor.interchange import Interchange
+
+
+class Version:
+    """How often the memory that a tensor and its views share was changed in place.
+
+    The tape keeps values for backward without copying them. Whoever reads one later compares the count with the one of
+    back then: a difference means that the old values are gone.
+    """
+
+    __slots__ = ("count", "tracked")
+
+    def __init__(self):
+        self.count = 0  # all changes
+        self.tracked = 0  # those of them that are on the tape
+
+
+class Meta:
+    """A shape without data, in the place of an array; its sizes may be SymPy symbols.
+
+    Modules are built of these to have their parameters counted. Nothing can be computed with them.
+    """
+
+    def __init__(self, shape: tuple, dtype: np.dtype):
+        self.shape, self.dtype, self.ndim = tuple(shape), dtype, len(shape)
+
+    @property
+    def size(self):
+        """The product of the sizes; `math.prod` would do, but for symbols that do not start from an int."""
+        size = 1
+        for n in self.shape:
+            size = size * n
+        return size
+
+
+class HookHandle:
+    """Removes a hook: `handle.remove()`, as PyTorch has it, or `handle()`; a second time nothing happens."""
+
+    def __init__(self, hooks: list, hook: Callable):
+        self.hooks, self.hook = hooks, [hook]
+
+    def remove(self) -> None:
+        while self.hook:
+            self.hooks.remove(self.hook.pop())
+
+    __call__ = remove
+
+
+class Tensor(Interchange):
+    """A NumPy array with a gradient. Names, defaults and meaning are PyTorch's.
+
+    The dtype is float32 (by default), float64, int32, int64, bool, or object (exact scalars for proofs, only when asked
+    for). A tensor that the user made is a leaf: `node` is None, and backward() leaves its gradient in `.grad`. One that
+    was computed from tensors that require grad has a node: its place on the tape.
+    """
+
+    __slots__ = (
+        "__weakref__",
+        "_base",  # of a view: the tensor whose memory it looks at
+        "_data",  # the array, or a Meta
+        "_grad",
+        "_hooks",  # of a leaf; a computed tensor's hooks are at its node
+        "_tracked",  # of a view: how many changes on the tape its base had seen when the view was taken
+        "_version",  # shared by all tensors on one memory
+        "node",
+        "requires_grad",
+    )
+
+    def __init__(self, data: Any, requires_grad: bool = False):
+        self._data = data if isinstance(data, (np.ndarray, Meta)) else np.array(data, get_default_dtype())
+        self._grad = self._hooks = self._base = self.node = None
+        self._version = Version()
+        self._tracked = 0
+        self.requires_grad = requires_grad
+
+    # ------------------------------------------------------------------------------------- what it is
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self._data.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        return self._data.dtype
+
+    @property
+    def ndim(self) -> int:
+        return self._data.ndim
+
+    @property
+    def is_meta(self) -> bool:
+        """Is this a shape without values?"""
+        return self._data.__class__ is Meta
+
+    @property
+    def device(self) -> str:
+        return "meta" if self.is_meta else "cpu"
+
+    @property
+    def is_leaf(self) -> bool:
+        """Made by the user, not computed from tensors that require grad."""
+        return self.node is None
+
+    @property
+    def grad_fn(self) -> "Any | None":
+        """PyTorch's name for the node."""
+        return self.node
+
+    @property
+    def grad(self) -> "Tensor | None":
+        """The gradient that `backward()` has accumulated here."""
+        notice(self)
+        return self._grad
+
+    @grad.setter
+    def grad(self, value: "Tensor | None"):
+        notice(self)
+        if value is not None and value.shape != self.shape:
+            raise ValueError(f"grad: a gradient of shape {value.shape} does not fit a tensor of shape {self.shape}")
+        self._grad = value
+
+    @property
+    def data(self) -> "Tensor":
+        """The same memory, without the tape and without a version check; assigning replaces the values."""
+        notice(self)
+        return Tensor(self._data)
+
+    @data.setter
+    def data(self, value: "Tensor"):
+        recording = state.recording
+        if recording is not None and not recording.owns(self._data) and value.shape == self.shape:
+            notice(self)
+            notice(value)
+            move(value._data, self._data)  # a replay finds the tensor at its place, so that place stays
+        else:
+            self._data = value._data
+        self._version.count += 1
+
+    def size(self, dim: int | None = None):
+        """The shape, or one of its sizes."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:
+        return self.ndim
+
+    def numel(self) -> int:
+        """The number of elements (a SymPy expression where the sizes are symbols)."""
+        return self._data.size
+
+    nelement = numel
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.kind == "f"
+
+    def is_contiguous(self) -> bool:
+        return self._data.flags.c_contiguous
+
+    def stride(self, dim: int | None = None):
+        """Steps between neighbours, in elements."""
+        strides = tuple(s // self.dtype.itemsize for s in self._data.strides)
+        return strides if dim is None else strides[dim]
+
+    def element_size(self) -> int:
+        return self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        return self._data.ctypes.data
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len(): a 0-d tensor has no length")
+        return self.shape[0]
+
+    __hash__ = object.__hash__  # a == b is a tensor, so a tensor in a dictionary is known by its identity
+
+    # ---------------------------------------------------------------------------------- the tape's view of it
+
+    def detach(self) -> "Tensor":
+        """The same values, sharing memory, outside the tape."""
+        notice(self)
+        view = Tensor(self._data)
+        view._version = self._version  # a change through this one must be seen by whoever kept the values
+        return view
+
+    def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
+        """Ask for (or stop asking for) the gradient of this tensor; returns it."""
+        if requires_grad and self.dtype.kind not in "fO":
+            raise RuntimeError(f"requires_grad_: only floating-point tensors have gradients, this one is {self.dtype}")
+        if not requires_grad and self.node is not None:
+            raise RuntimeError("requires_grad_(False): this tensor was computed from others; use detach()")
+        self.requires_grad = requires_grad
+        return self
+
+    def register_hook(self, hook: Callable) -> HookHandle:
+        """Call `hook(grad)` when this tensor's gradient is known; what it returns (if anything) replaces it.
+
+        Returns a handle that removes the hook.
+        """
+        if not self.requires_grad:
+            raise RuntimeError("register_hook: this tensor does not require grad")
+        holder = self if self.node is None else self.node
+        if holder._hooks is None:
+            holder._hooks = []
+        holder._hooks.append(hook)
+        return HookHandle(holder._hooks, hook)
+
+    def retain_grad(self) -> None:
+        """Keep the gradient of this computed tensor in `.grad` too."""
+        if self.node is not None:
+            self.node.retained = weakref.ref(self)  # the tape must not hold the tensor that holds the tape
+
+    def __deepcopy__(self, memo):
+        if self.node is not None:
+            raise RuntimeError("deepcopy: only tensors made by the user can be copied; .detach() this one first")
+        result = self.__class__.__new__(self.__class__)
+        Tensor.__init__(result, self._data if self.is_meta else self._data.copy(), self.requires_grad)
+        if self._grad is not None:
+            result._grad = Tensor(self._grad._data.copy())
+        memo[id(self)] = result
+        return result
+
+
+# ------------------------------------------------------------------------------------------------ while recording
+
+
+def notice(tensor: Tensor) -> None:
+    """Tell the recording, if there is one, that this tensor was used (its gradient may be a condition)."""
+    recording = state.recording
+    if recording is not None and id(tensor) not in recording.seen and not recording.owns(tensor._data):
+        recording.seen[id(tensor)] = Seen(tensor)
+
+
+class Seen:
+    """A tensor from outside a recording, as it was before its first use there.
+
+    A gradient that it had is an input of the step: the recording works on a buffer of its own in its place.
+    """
+
+    def __init__(self, tensor: Tensor):
+        self.tensor = tensor
+        self.data = tensor._data
+        self.version = tensor._version.count
+        self.grad = tensor._grad
+        self.condition = self.state()
+        self.stand_in = None
+        if self.grad is not None:
+            self.stand_in = tensor._grad = Tensor(self.grad._data.copy())
+
+    def state(self) -> tuple:
+        """What decides which launches are made: the memory, and what backward() will find."""
+        tensor = self.tensor
+        hooks = () if tensor._hooks is None else tuple(tensor._hooks)
+        grad = None if tensor._grad is None else tensor._grad._data.dtype.char  # dtype("float64") == None is True
+        return tensor._data is self.data, tensor.requires_grad, grad, hooks
