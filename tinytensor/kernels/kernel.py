@@ -256,7 +256,7 @@ class Elementwise(Kernel):
 
     def prepare(self, args: tuple) -> Launch:
         arrays = [a if a.__class__ is np.ndarray else np.asarray(a) for a in args]
-        key = tuple([a.dtype for a in arrays])
+        key = tuple([(a.dtype, given.__class__ is np.ndarray) for a, given in zip(arrays, args, strict=True)])
         y = arrays[-1]
         dims = _dims(self.name, arrays)
         inner, *outer = dims or [(1,) + (1,) * len(arrays)]
@@ -276,46 +276,57 @@ class Elementwise(Kernel):
             for at, values in zip(np.ndindex(y.shape), np.broadcast(*args), strict=True):
                 y[at] = self.py_func(*values[:-1])
 
-    def _source(self, dtypes: tuple) -> tuple[str, dict]:
+    def _source(self, key: tuple) -> tuple[str, dict]:
         """The loop around the formula. The innermost loop stands there three times, so that LLVM makes vectors of it:
 
-        for neighbours in memory, for a second operand that is one number, and for any strides.
+        for neighbours in memory, for a second operand that is one number, and for any strides. What was given as a
+        number is read once, before the loops.
         """
-        names = [f"p{i}" for i in range(len(dtypes))]
+        names = [f"p{i}" for i in range(len(key))]
         *inputs, y = names
-        lines = [f"def {self.name}_{'_'.join(d.str[1:] for d in dtypes)}(block, task, tasks):"]
+        stepped = [p for p, (_, is_array) in zip(names, key, strict=True) if is_array]
+        told = "_".join(d.str[1:] + ("" if is_array else "n") for d, is_array in key)
+        lines = [f"def {self.name}_{told}(block, task, tasks):"]
         lines += ["    outer, inner, rows = word(block, 0), word(block, 1), word(block, 2)"]
         for i, p in enumerate(names):
             lines += [f"    {p}, s{p} = word(block, {3 + 2 * i}), word(block, {4 + 2 * i})"]
+        lines += [f"    n{p} = get({p}, 0, T{p})" for p in inputs if p not in stepped]
         lines += ["    at, last = share(rows * inner, task, tasks)"]
         lines += ["    row, j = at // max(inner, 1), at % max(inner, 1)"]
         lines += ["    while at < last:"]
         lines += ["        count = min(inner - j, last - at)", "        rest = row"]
-        lines += [f"        o{p} = j * s{p}" for p in names]
+        lines += [f"        o{p} = j * s{p}" for p in stepped]
         lines += ["        for d in range(outer):", f"            w = {3 + 2 * len(names)} + d * {1 + len(names)}"]
         lines += ["            i = rest"]
         lines += [
             "            if d < outer - 1:",
             "                i, rest = rest % word(block, w), rest // word(block, w)",
         ]
-        lines += [f"            o{p} += i * word(block, w + {1 + n})" for n, p in enumerate(names)]
-        near = " and ".join(f"s{p} == 1" for p in names)
-        got = ", ".join(f"get({p}, o{p} + k, T{p})" for p in inputs)
-        call = f"put({y}, o{y} + k, T{y}, formula({got}))"
-        lines += [f"        if {near}:", "            for k in range(count):", f"                {call}"]
-        if len(inputs) == 2:
+        lines += [f"            o{p} += i * word(block, w + {1 + n})" for n, p in enumerate(names) if p in stepped]
+
+        def loop(steps: dict[str, str], **others: str) -> list[str]:
+            got = {p: f"get({p}, o{p} + {steps[p]}, T{p})" if p in steps else f"n{p}" for p in inputs} | others
+            result = f"formula({', '.join(got.values())})"
+            return [
+                "            for k in range(count):",
+                f"                put({y}, o{y} + {steps[y]}, T{y}, {result})",
+            ]
+
+        near = " and ".join(f"s{p} == 1" for p in stepped)
+        lines += [f"        if {near}:", *loop(dict.fromkeys(stepped, "k"))]
+        if stepped == names and len(inputs) == 2:
             a, b = inputs
-            lines += [f"        elif s{a} == 1 and s{b} == 0 and s{y} == 1:"]
-            lines += [f"            number = get({b}, o{b}, T{b})", "            for k in range(count):"]
-            lines += [f"                put({y}, o{y} + k, T{y}, formula(get({a}, o{a} + k, T{a}), number))"]
-        lines += ["        else:", "            for k in range(count):"]
-        got = ", ".join(f"get({p}, o{p} + k * s{p}, T{p})" for p in inputs)
-        lines += [f"                put({y}, o{y} + k * s{y}, T{y}, formula({got}))"]
+            lines += [
+                f"        elif s{a} == 1 and s{b} == 0 and s{y} == 1:",
+                f"            number = get({b}, o{b}, T{b})",
+            ]
+            lines += loop({a: "k", y: "k"}, **{b: "number"})
+        lines += ["        else:", *loop({p: f"k * s{p}" for p in stepped})]
         lines += ["        at, row, j = at + count, row + 1, 0"]
         options = {"error_model": "numpy", "fastmath": set(EXACT_ORDER), "forceinline": True}
         formula = njit(**options)(self.py_func)
         return "\n".join(lines), {"formula": formula} | {
-            f"T{p}": types.Array(from_dtype(d), 1, "C") for p, d in zip(names, dtypes, strict=True)
+            f"T{p}": types.Array(from_dtype(d), 1, "C") for p, (d, _) in zip(names, key, strict=True)
         }
 
 
