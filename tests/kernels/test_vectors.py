@@ -231,7 +231,7 @@ from numba.core.registry import cpu_target
 print(*cpu_target.target_context.codegen().magic_tuple())
 """
     told = {}
-    for simd in (vectors.SIMD, *NARROWER):
+    for simd in (SIMD, *NARROWER):
         done = subprocess.run(
             [sys.executable, "-c", program],
             capture_output=True,

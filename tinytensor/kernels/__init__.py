@@ -1,6 +1,5 @@
 """Numba kernels: raw arrays in, raw arrays out. `kernel.KERNELS` is the table of all of them."""
 
-from tinytensor.kernels import vectors  # isort: skip  # first: what it tells the compiler, the compiler asks once
 from tinytensor.kernels import attention, index, loss, matmul, norm, reduce, scan, softmax, update
 from tinytensor.kernels.kernel import KERNELS
 
@@ -15,5 +14,4 @@ __all__ = [
     "scan",
     "softmax",
     "update",
-    "vectors",
 ]

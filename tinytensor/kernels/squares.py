@@ -20,16 +20,17 @@ from numba.core import cgutils
 from tinytensor.kernels import vectors
 from tinytensor.kernels.vectors import (
     Vector,
-    _broadcast,
     _call,
-    _compiled,
-    _constant,
     _mask,
     _name,
     add,
+    broadcast,
+    compiled,
+    constant,
     exp,
     fma,
     mul,
+    multiply_add,
     sub,
 )
 
@@ -343,10 +344,6 @@ def _square(builder, registers: list):
     return c
 
 
-def _fma(builder, a, b, c):
-    return vectors._fma(None, builder, c.type, None, [a, b, c])
-
-
 def _number(value: int) -> ir.Constant:
     return ir.Constant(ir.IntType(64), value)
 
@@ -381,7 +378,7 @@ def _each(context, builder, array, x, at) -> list:
     """x[at + t] in every lane, for each t."""
     kind = _kind(context, array)
     start = _address(context, builder, array, x, at, of=kind.element)
-    return [_broadcast(builder, kind, _read(builder, builder.gep(start, [_number(t)]), array)) for t in range(WIDTH)]
+    return [broadcast(builder, kind, _read(builder, builder.gep(start, [_number(t)]), array)) for t in range(WIDTH)]
 
 
 def _registers(context, builder, array, x, at, count: int) -> list:
@@ -390,39 +387,39 @@ def _registers(context, builder, array, x, at, count: int) -> list:
     return [builder.gep(start, [_number(t)]) for t in range(count)]
 
 
-@_compiled(register, _vector_of)
+@compiled(register, _vector_of)
 def _register(context, builder, kind, kinds, args):
     return _read(builder, _registers(context, builder, kinds[0], *args, 1)[0], kinds[0])
 
 
-@_compiled(put, lambda *_: types.none)
+@compiled(put, lambda *_: types.none)
 def _put(context, builder, kind, kinds, args):
     v, x, at = args
     _write(builder, v, _registers(context, builder, kinds[1], x, at, 1)[0], kinds[1])
 
 
-@_compiled(every, lambda value: Vector(value, WIDTH))
+@compiled(every, lambda value: Vector(value, WIDTH))
 def _every(context, builder, kind, kinds, args):
-    return _broadcast(builder, kind, args[0])
+    return broadcast(builder, kind, args[0])
 
 
-@_compiled(nothing, lambda value: Vector(value, WIDTH))
+@compiled(nothing, lambda value: Vector(value, WIDTH))
 def _nothing(context, builder, kind, kinds, args):
-    return _constant(kind, float("-inf"))
+    return constant(kind, float("-inf"))
 
 
-@_compiled(zeros, _scalars_square)
+@compiled(zeros, _scalars_square)
 def _zeros(context, builder, kind, kinds, args):
-    return ir.Constant(kind, [_constant(kind.element, 0)] * WIDTH)
+    return ir.Constant(kind, [constant(kind.element, 0)] * WIDTH)
 
 
-@_compiled(read, _square_of)
+@compiled(read, _square_of)
 def _read_square(context, builder, kind, kinds, args):
     places = _registers(context, builder, kinds[0], *args, WIDTH)
     return _square(builder, [_read(builder, place, kinds[0]) for place in places])
 
 
-@_compiled(write, lambda *_: types.none)
+@compiled(write, lambda *_: types.none)
 def _write_square(context, builder, kind, kinds, args):
     c, x, at = args
     for v, place in zip(_parts(builder, c), _registers(context, builder, kinds[1], x, at, WIDTH), strict=True):
@@ -447,10 +444,10 @@ def _block(context, builder, array, x, i, j) -> list:
     return places
 
 
-@_compiled(read_block, _square_of)
+@compiled(read_block, _square_of)
 def _read_block(context, builder, kind, kinds, args):
     name, align = f"llvm.masked.load.{_name(kind.element)}.p0", _alignment(kinds[0])
-    nothing = _constant(kind.element, 0)
+    nothing = constant(kind.element, 0)
     return _square(
         builder,
         [
@@ -460,7 +457,7 @@ def _read_block(context, builder, kind, kinds, args):
     )
 
 
-@_compiled(write_block, lambda *_: types.none)
+@compiled(write_block, lambda *_: types.none)
 def _write_block(context, builder, kind, kinds, args):
     c, x, i, j = args
     for v, (place, count) in zip(_parts(builder, c), _block(context, builder, kinds[1], x, i, j), strict=True):
@@ -472,7 +469,7 @@ def _same(*kinds):
     return kinds[0]
 
 
-@_compiled(transpose, _same)
+@compiled(transpose, _same)
 def _transpose(context, builder, kind, kinds, args):
     """Neighbouring rows are merged number by number, then those by pairs, then by fours: two halves by themselves."""
     places = ir.VectorType(ir.IntType(32), WIDTH)
@@ -493,19 +490,19 @@ def _transpose(context, builder, kind, kinds, args):
     return _square(builder, left + right)
 
 
-@_compiled(scale_each, _same)
+@compiled(scale_each, _same)
 def _scale_each(context, builder, kind, kinds, args):
     c, v = args
     return _square(builder, [builder.fmul(a, v) for a in _parts(builder, c)])
 
 
-@_compiled(fma_each, _same)
+@compiled(fma_each, _same)
 def _fma_each(context, builder, kind, kinds, args):
     parts = [_parts(builder, square) for square in args]
-    return _square(builder, [_fma(builder, a, b, c) for a, b, c in zip(*parts, strict=True)])
+    return _square(builder, [multiply_add(builder, a, b, c) for a, b, c in zip(*parts, strict=True)])
 
 
-@_compiled(add_up, lambda c: c.dtype)
+@compiled(add_up, lambda c: c.dtype)
 def _add_up(context, builder, kind, kinds, args):
     rows = _parts(builder, args[0])
     while len(rows) > 1:
@@ -514,52 +511,52 @@ def _add_up(context, builder, kind, kinds, args):
     return rows[0]
 
 
-@_compiled(minus, _same)
+@compiled(minus, _same)
 def _minus(context, builder, kind, kinds, args):
     c, v = args
     return _square(builder, [builder.fsub(a, v) for a in _parts(builder, c)])
 
 
-@_compiled(minus_each, _same)
+@compiled(minus_each, _same)
 def _minus_each(context, builder, kind, kinds, args):
     c, x, at = args
     pairs = zip(_parts(builder, c), _each(context, builder, kinds[1], x, at), strict=True)
     return _square(builder, [builder.fsub(a, b) for a, b in pairs])
 
 
-@_compiled(times, _same)
+@compiled(times, _same)
 def _times(context, builder, kind, kinds, args):
     a, b = (_parts(builder, square) for square in args)
     return _square(builder, [builder.fmul(p, q) for p, q in zip(a, b, strict=True)])
 
 
-@_compiled(exp_each, _same)
+@compiled(exp_each, _same)
 def _exp_each(context, builder, kind, kinds, args):
     register = kinds[0].dtype
     return _square(builder, [vectors._exp(context, builder, a.type, [register], [a]) for a in _parts(builder, args[0])])
 
 
-@_compiled(outer, _same)
+@compiled(outer, _same)
 def _outer(context, builder, kind, kinds, args):
     c, x, at, b = args
     pairs = zip(_each(context, builder, kinds[1], x, at), _parts(builder, c), strict=True)
-    return _square(builder, [_fma(builder, a, b, part) for a, part in pairs])
+    return _square(builder, [multiply_add(builder, a, b, part) for a, part in pairs])
 
 
-@_compiled(inner, _same)
+@compiled(inner, _same)
 def _inner(context, builder, kind, kinds, args):
     a, c, x, at = args
     for part, b in zip(_parts(builder, c), _each(context, builder, kinds[2], x, at), strict=True):
-        a = _fma(builder, part, b, a)
+        a = multiply_add(builder, part, b, a)
     return a
 
 
-@_compiled(inner_seen, _same)
+@compiled(inner_seen, _same)
 def _inner_seen(context, builder, kind, kinds, args):
     a, c, x, at, seen = args
     parts = _parts(builder, c), _each(context, builder, kinds[2], x, at), _parts(builder, seen)
     for part, b, s in zip(*parts, strict=True):
-        a = builder.select(s, _fma(builder, part, b, a), a)
+        a = builder.select(s, multiply_add(builder, part, b, a), a)
     return a
 
 
@@ -575,17 +572,17 @@ def _element(context, builder, array, x, i, j, column: int):
         row = builder.add(i, _number(t))
         row = builder.select(builder.icmp_signed("<", row, last), row, last)
         start = _address(context, builder, array, x, row, j, of=kind.element)
-        yield _broadcast(builder, kind, _read(builder, builder.gep(start, [_number(column)]), array))
+        yield broadcast(builder, kind, _read(builder, builder.gep(start, [_number(column)]), array))
 
 
-@_compiled(outer_rows, _same)
+@compiled(outer_rows, _same)
 def _outer_rows(context, builder, kind, kinds, args):
     c, x, i, j, b, at, columns = args
     c = _parts(builder, c)
     for n, place in enumerate(_registers(context, builder, kinds[4], b, at, columns.constant)):
         v = _read(builder, place, kinds[4])
         elements = _element(context, builder, kinds[1], x, i, j, n)
-        c = [_fma(builder, e, v, part) for e, part in zip(elements, c, strict=True)]
+        c = [multiply_add(builder, e, v, part) for e, part in zip(elements, c, strict=True)]
     return _square(builder, c)
 
 
@@ -595,56 +592,56 @@ def _inner_of_rows(context, builder, kinds, args, join):
     sums = [_read(builder, place, kinds[4]) for place in places]
     elements = [_element(context, builder, kinds[1], x, i, j, n) for n in range(len(sums))]
     for t, part in enumerate(_parts(builder, c)):
-        sums = [join(t, _fma(builder, part, next(e), a), a) for e, a in zip(elements, sums, strict=True)]
+        sums = [join(t, multiply_add(builder, part, next(e), a), a) for e, a in zip(elements, sums, strict=True)]
     for a, place in zip(sums, places, strict=True):
         _write(builder, a, place, kinds[4])
 
 
-@_compiled(inner_rows, lambda *_: types.none)
+@compiled(inner_rows, lambda *_: types.none)
 def _inner_rows(context, builder, kind, kinds, args):
     _inner_of_rows(context, builder, kinds, args, lambda t, new, old: new)
 
 
-@_compiled(inner_rows_seen, lambda *_: types.none)
+@compiled(inner_rows_seen, lambda *_: types.none)
 def _inner_rows_seen(context, builder, kind, kinds, args):
     seen = _parts(builder, args[-1])
     _inner_of_rows(context, builder, kinds, args, lambda t, new, old: builder.select(seen[t], new, old))
 
 
-@_compiled(before, _seen)
+@compiled(before, _seen)
 def _before(context, builder, kind, kinds, args):
     m, ends = args
-    first = _broadcast(builder, ends.type, builder.sitofp(m, ends.type.element))
+    first = broadcast(builder, ends.type, builder.sitofp(m, ends.type.element))
     return _square(
         builder,
-        [builder.fcmp_ordered("<", builder.fadd(first, _constant(ends.type, float(t))), ends) for t in range(WIDTH)],
+        [builder.fcmp_ordered("<", builder.fadd(first, constant(ends.type, float(t))), ends) for t in range(WIDTH)],
     )
 
 
-@_compiled(before_each, _seen)
+@compiled(before_each, _seen)
 def _before_each(context, builder, kind, kinds, args):
     m, x, at = args
     ends = _each(context, builder, kinds[1], x, at)
-    first = _broadcast(builder, ends[0].type, builder.sitofp(m, ends[0].type.element))
+    first = broadcast(builder, ends[0].type, builder.sitofp(m, ends[0].type.element))
     places = builder.fadd(first, ir.Constant(first.type, [float(lane) for lane in range(WIDTH)]))
     return _square(builder, [builder.fcmp_ordered("<", places, end) for end in ends])
 
 
-@_compiled(positive, _seen)
+@compiled(positive, _seen)
 def _positive(context, builder, kind, kinds, args):
-    return _square(builder, [builder.fcmp_ordered(">", a, _constant(a.type, 0.0)) for a in _parts(builder, args[0])])
+    return _square(builder, [builder.fcmp_ordered(">", a, constant(a.type, 0.0)) for a in _parts(builder, args[0])])
 
 
-@_compiled(both, _same)
+@compiled(both, _same)
 def _both(context, builder, kind, kinds, args):
     a, b = (_parts(builder, square) for square in args)
     return _square(builder, [builder.and_(s, t) for s, t in zip(a, b, strict=True)])
 
 
-@_compiled(only, _same)
+@compiled(only, _same)
 def _only(context, builder, kind, kinds, args):
     c, seen = (_parts(builder, square) for square in args)
-    return _square(builder, [builder.select(s, a, _constant(a.type, 0.0)) for a, s in zip(c, seen, strict=True)])
+    return _square(builder, [builder.select(s, a, constant(a.type, 0.0)) for a, s in zip(c, seen, strict=True)])
 
 
 def _largest_of(builder, rows: list):
@@ -655,15 +652,15 @@ def _largest_of(builder, rows: list):
     return rows[0]
 
 
-@_compiled(largest, _same)
+@compiled(largest, _same)
 def _largest(context, builder, kind, kinds, args):
     top, c = args
     return _largest_of(builder, [top, _largest_of(builder, _parts(builder, c))])
 
 
-@_compiled(largest_seen, _same)
+@compiled(largest_seen, _same)
 def _largest_seen(context, builder, kind, kinds, args):
     top, c, seen = args
     parts = zip(_parts(builder, c), _parts(builder, seen), strict=True)
-    seen_ones = [builder.select(s, a, _constant(a.type, float("-inf"))) for a, s in parts]
+    seen_ones = [builder.select(s, a, constant(a.type, float("-inf"))) for a, s in parts]
     return _largest_of(builder, [top, _largest_of(builder, seen_ones)])
