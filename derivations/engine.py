@@ -19,7 +19,7 @@ from derivations.claims import NUMBA, SYMPY, Evidence, Refuted, claim
 from models import decoder, transformer
 from tinytensor import nn
 from tinytensor.door import OBJECT
-from tinytensor.op import OPS, Op
+from tinytensor.form import OPS, Op
 from tinytensor.symbolic import Proof, latex, prove, symbols
 from tinytensor.symbolic.scalars import reading
 from tinytensor.tensors import Tensor

@@ -6,7 +6,7 @@
 
 # %%
 import tinytensor as tt
-from tinytensor.op import Node
+from tinytensor.form import Node
 
 a = tt.tensor(2.0, requires_grad=True)
 b = tt.tensor(-3.0, requires_grad=True)

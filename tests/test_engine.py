@@ -154,14 +154,14 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 
 ORDER = [
     *("kernels.cache", "kernels.driver", "kernels.fastmath", "kernels.vectors", "kernels.kernel", "kernels"),
-    *("door", "recording", "dtypes", "modes", "interchange", "tensors", "creation", "op"),
+    *("door", "recording", "dtypes", "modes", "anomaly", "interchange", "tensors", "creation", "operands", "form"),
     *("ops.elementwise", "ops.shape", "ops.index", "ops.reduce", "ops.products", "ops.fused", "ops.order"),
     *("ops.in_place", "ops", "autograd.tape", "autograd.check", "autograd.functional", "autograd", "compiled"),
     *("optim.optimizer", "optim.lr_scheduler", "optim"),
     *("nn.functional", "nn.init", "nn.utils", "nn.module", "nn.containers", "nn.layers", "nn.attention"),
     *("nn.stateless", "nn", "serialization", "symbolic", "", "stubs"),
 ]
-BELOW = {"kernels", "door", "dtypes", "modes", "tensors", "op"}
+BELOW = {"kernels", "door", "dtypes", "modes", "tensors", "form"}
 ELSEWHERE = dict.fromkeys(("optim", "symbolic"), BELOW)  # what these may import
 
 
@@ -255,8 +255,8 @@ EXCEPTIONS = {
         "ops/index.py",
         "autograd/check.py",
     },  # where a mask holds, where a check failed
-    "isfinite": {"op.py", "autograd/tape.py", "ops/order.py"},  # anomaly mode; weights of multinomial
-    "isnan": {"op.py", "autograd/tape.py"},  # anomaly mode
+    "isfinite": {"anomaly.py", "ops/order.py"},  # anomaly mode; weights of multinomial
+    "isnan": {"anomaly.py"},  # anomaly mode
     "isclose": {"autograd/check.py"},  # gradcheck compares
     "argsort": {"ops/shape.py"},  # the inverse of a permutation of dimensions
     "cumsum": {"ops/shape.py"},  # where the pieces of split() start

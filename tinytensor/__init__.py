@@ -43,9 +43,9 @@ from tinytensor.dtypes import (
     result_type,
     set_default_dtype,
 )
+from tinytensor.form import OPS, op
 from tinytensor.kernels.kernel import elementwise, helper, kernel
 from tinytensor.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
-from tinytensor.op import OPS, op
 from tinytensor.ops import FUNCTIONS as _functions
 from tinytensor.tensors import Tensor
 

@@ -1,4 +1,4 @@
-"""How numbers leave the tape's world: as Python's numbers and text, as NumPy's arrays, through DLPack.
+"""What one may ask a tensor: its sizes, and its values as Python's numbers and text, as NumPy's arrays, through DLPack.
 
 A tensor inherits all of this. Whoever reads how gradients are made may pass it by.
 """
@@ -14,7 +14,7 @@ _REFLECTED |= {"floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power"
 
 
 class Interchange:
-    """The part of a Tensor that hands out its values."""
+    """The part of a Tensor that answers questions and hands out its values."""
 
     __slots__ = ()
     __array_priority__ = 1000  # array * tensor asks the tensor, not NumPy
@@ -29,6 +29,52 @@ class Interchange:
                 "return the tensor from the step and look at it outside"
             )
         return self._data
+
+    # --------------------------------------------------------------------------------------------------- sizes
+
+    @property
+    def device(self) -> str:
+        return "meta" if self.is_meta else "cpu"
+
+    @property
+    def grad_fn(self):
+        """PyTorch's name for the node."""
+        return self.node
+
+    def size(self, dim: int | None = None):
+        """The shape, or one of its sizes."""
+        return self.shape if dim is None else self.shape[dim]
+
+    def dim(self) -> int:
+        return self.ndim
+
+    def numel(self) -> int:
+        """The number of elements (a SymPy expression where the sizes are symbols)."""
+        return self._data.size
+
+    nelement = numel
+
+    def is_floating_point(self) -> bool:
+        return self.dtype.kind == "f"
+
+    def is_contiguous(self) -> bool:
+        return self._data.flags.c_contiguous
+
+    def stride(self, dim: int | None = None):
+        """Steps between neighbours, in elements."""
+        strides = tuple(s // self.dtype.itemsize for s in self._data.strides)
+        return strides if dim is None else strides[dim]
+
+    def element_size(self) -> int:
+        return self.dtype.itemsize
+
+    def data_ptr(self) -> int:
+        return self._data.ctypes.data
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len(): a 0-d tensor has no length")
+        return self.shape[0]
 
     # ------------------------------------------------------------------------------------------ Python's numbers
 

@@ -1,4 +1,4 @@
-"""What is switched on or off for a while, in this thread: is there a tape, and is it watched for NaN?
+"""What is switched on or off for a while, in this thread: is there a tape?
 
 The switches themselves are fields of `launch.state`, one set for each thread. A mode is a context that sets a field and
 puts back what it found, so that modes nest, and an exception leaves nothing behind.
@@ -99,37 +99,3 @@ inference_mode = no_grad  # PyTorch's has more rules, all of them for speed; the
 def is_grad_enabled() -> bool:
     """Are operations put on the tape?"""
     return state.grad
-
-
-class detect_anomaly(ContextDecorator):
-    """Name the operation in which the first NaN or inf arises, forward or backward.
-
-    Every result is looked at, which is slow: this is for finding a fault, not for training.
-    """
-
-    def __init__(self):
-        self.before = []  # a stack, as in no_grad
-
-    def __enter__(self):
-        self.before.append(state.anomaly)
-        state.anomaly = True
-        return self
-
-    def __exit__(self, *exc):
-        state.anomaly = self.before.pop()
-        return False
-
-
-class set_detect_anomaly:
-    """Switch the search for the first NaN or inf on or off at once (a function, or a context that ends it)."""
-
-    def __init__(self, mode: bool):
-        self.before = state.anomaly
-        state.anomaly = bool(mode)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        state.anomaly = self.before
-        return False

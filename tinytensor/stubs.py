@@ -12,7 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tinytensor import autograd, nn
-from tinytensor.op import APPEARANCES, Op
+from tinytensor.form import APPEARANCES, Op
 from tinytensor.ops import FUNCTIONS, METHODS
 
 HERE = Path(__file__).parent

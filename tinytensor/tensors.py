@@ -107,18 +107,9 @@ class Tensor(Interchange):
         return self._data.__class__ is Meta
 
     @property
-    def device(self) -> str:
-        return "meta" if self.is_meta else "cpu"
-
-    @property
     def is_leaf(self) -> bool:
         """Made by the user, not computed from tensors that require grad."""
         return self.node is None
-
-    @property
-    def grad_fn(self) -> "Any | None":
-        """PyTorch's name for the node."""
-        return self.node
 
     @property
     def grad(self) -> "Tensor | None":
@@ -149,41 +140,6 @@ class Tensor(Interchange):
         else:
             self._data = value._data
         self._version.count += 1
-
-    def size(self, dim: int | None = None):
-        """The shape, or one of its sizes."""
-        return self.shape if dim is None else self.shape[dim]
-
-    def dim(self) -> int:
-        return self.ndim
-
-    def numel(self) -> int:
-        """The number of elements (a SymPy expression where the sizes are symbols)."""
-        return self._data.size
-
-    nelement = numel
-
-    def is_floating_point(self) -> bool:
-        return self.dtype.kind == "f"
-
-    def is_contiguous(self) -> bool:
-        return self._data.flags.c_contiguous
-
-    def stride(self, dim: int | None = None):
-        """Steps between neighbours, in elements."""
-        strides = tuple(s // self.dtype.itemsize for s in self._data.strides)
-        return strides if dim is None else strides[dim]
-
-    def element_size(self) -> int:
-        return self.dtype.itemsize
-
-    def data_ptr(self) -> int:
-        return self._data.ctypes.data
-
-    def __len__(self) -> int:
-        if not self.shape:
-            raise TypeError("len(): a 0-d tensor has no length")
-        return self.shape[0]
 
     __hash__ = object.__hash__  # a == b is a tensor, so a tensor in a dictionary is known by its identity
 

@@ -266,15 +266,7 @@ class Tensor(Interchange):
         ...
 
     @property
-    def device(self) -> str:
-        ...
-
-    @property
     def is_leaf(self) -> builtins.bool:
-        ...
-
-    @property
-    def grad_fn(self) -> 'Any | None':
         ...
 
     @property
@@ -291,34 +283,6 @@ class Tensor(Interchange):
 
     @data.setter
     def data(self, value: 'Tensor'):
-        ...
-
-    def size(self, dim: builtins.int | None=None):
-        ...
-
-    def dim(self) -> builtins.int:
-        ...
-
-    def numel(self) -> builtins.int:
-        ...
-    nelement: Any
-
-    def is_floating_point(self) -> builtins.bool:
-        ...
-
-    def is_contiguous(self) -> builtins.bool:
-        ...
-
-    def stride(self, dim: builtins.int | None=None):
-        ...
-
-    def element_size(self) -> builtins.int:
-        ...
-
-    def data_ptr(self) -> builtins.int:
-        ...
-
-    def __len__(self) -> builtins.int:
         ...
     __hash__: Any
 

@@ -25,7 +25,7 @@ import numpy as np
 import tinytensor as tt
 from derivations.engine import CALLS, prove_op
 from tinytensor.door import OBJECT
-from tinytensor.op import OPS
+from tinytensor.form import OPS
 from tinytensor.symbolic import Symbolic, prove
 from tinytensor.tensors import Tensor
 

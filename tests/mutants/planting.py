@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
+from tinytensor.form import OPS, Op
 from tinytensor.kernels.kernel import Kernel
-from tinytensor.op import OPS, Op
 from tinytensor.symbolic.lifting import rebind
 from tinytensor.tensors import Tensor
 

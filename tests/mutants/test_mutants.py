@@ -16,8 +16,8 @@ from tests.mutants import __main__ as command
 from tests.mutants import engine, formulas, planting
 from tests.mutants.tally import Tally
 from tinytensor.autograd import tape
+from tinytensor.form import OPS
 from tinytensor.kernels import softmax as softmax_kernels
-from tinytensor.op import OPS
 from tinytensor.tensors import Tensor
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from derivations.engine import CALLS, NO_DERIVATIVE, prove_op, unproved
 from tinytensor.door import OBJECT
-from tinytensor.op import OPS
+from tinytensor.form import OPS
 from tinytensor.symbolic import prove
 from tinytensor.tensors import Tensor
 

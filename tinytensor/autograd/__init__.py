@@ -1,16 +1,10 @@
 """Derivatives: from the tape, of functions, and checked against finite differences."""
 
+from tinytensor.anomaly import detect_anomaly, set_detect_anomaly
 from tinytensor.autograd import functional
 from tinytensor.autograd.check import gradcheck, gradgradcheck
 from tinytensor.autograd.tape import backward, grad
-from tinytensor.modes import (
-    detect_anomaly,
-    enable_grad,
-    inference_mode,
-    no_grad,
-    set_detect_anomaly,
-    set_grad_enabled,
-)
+from tinytensor.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 __all__ = [
     "backward",

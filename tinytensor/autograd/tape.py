@@ -12,14 +12,16 @@ that gradients can be differentiated again.
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from heapq import heappop, heappush
 
 import numpy as np
 
+from tinytensor.anomaly import look_at_gradients
 from tinytensor.creation import ones_like
 from tinytensor.door import state
+from tinytensor.form import Node, asked
 from tinytensor.modes import enable_grad, no_grad, set_grad_enabled
-from tinytensor.op import Node, asked
 from tinytensor.tensors import Tensor
 
 # ------------------------------------------------------------------------------------------------------ at one node
@@ -75,22 +77,6 @@ def _by_definition(node: Node, g: Tensor, needs: tuple[bool, ...], create_graph:
         inputs = [a for a, n in zip(args, needs) if n]
         found = iter(grad(op.definition(*args), inputs, g, create_graph=create_graph, allow_unused=True))
     return [next(found) if n else None for n in needs]
-
-
-def _watched(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]:
-    """Under detect_anomaly(): the gradients of a node's arguments, unless the first NaN or inf arises in them."""
-    try:
-        results = _gradients(node, g, create_graph)
-    except FloatingPointError as error:
-        raise FloatingPointError(f"backward of {node.name}: {error}") from None
-    for position, r in enumerate(results):
-        if r is not None and r.dtype.kind == "f" and np.isfinite(g._data).all() and not np.isfinite(r._data).all():
-            name = node.op.params[min(position, len(node.op.params) - 1)]
-            raise FloatingPointError(
-                f"backward of {node.name}: the first {'NaN' if np.isnan(r._data).any() else 'inf'} arose in the "
-                f"gradient of {name}, of shape {r.shape}"
-            )
-    return results
 
 
 def _fitted(r: Tensor, edge: Node | Tensor) -> Tensor:
@@ -171,7 +157,8 @@ def _walk(
 
     def pass_on(node: Node, g: Tensor) -> None:
         """Send the gradients of a node's arguments on their way."""
-        results = _watched(node, g, create_graph) if state.anomaly else _gradients(node, g, create_graph)
+        gradients = partial(look_at_gradients, _gradients) if state.anomaly else _gradients
+        results = gradients(node, g, create_graph)
         for i, (edge, r) in enumerate(zip(node.edges, results)):
             if edge is not None and r is not None:
                 fitted = _fitted(r, edge)

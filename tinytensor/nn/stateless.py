@@ -3,8 +3,8 @@
 import inspect
 from collections.abc import Callable
 
+from tinytensor.form import APPEARANCES, Op
 from tinytensor.nn.module import Module
-from tinytensor.op import APPEARANCES, Op
 from tinytensor.tensors import Tensor
 
 

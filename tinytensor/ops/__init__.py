@@ -7,7 +7,7 @@ name are filled: methods and operators of Tensor, and functions of the package. 
 
 from collections.abc import Callable
 
-from tinytensor.op import APPEARANCES, OPS, Op
+from tinytensor.form import APPEARANCES, OPS, Op
 from tinytensor.ops import elementwise, fused, in_place, index, order, products, reduce, shape
 from tinytensor.tensors import Tensor
 

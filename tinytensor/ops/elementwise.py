@@ -12,11 +12,11 @@ import numpy as np
 
 from tinytensor.door import OBJECT, empty, host, launch
 from tinytensor.dtypes import bool_, result_type
+from tinytensor.form import appears, op
 from tinytensor.kernels.fastmath import erf as fast_erf
 from tinytensor.kernels.fastmath import exp as fast_exp
 from tinytensor.kernels.fastmath import tanh as fast_tanh
 from tinytensor.kernels.kernel import Kernel
-from tinytensor.op import appears, op
 from tinytensor.tensors import Tensor
 
 # ------------------------------------------------------------------------------------------------------- arithmetic

@@ -17,8 +17,8 @@ import numpy as np
 from tinytensor.creation import rand, randn, tensor, zeros
 from tinytensor.door import move, state
 from tinytensor.dtypes import CATEGORY
+from tinytensor.form import Node, Op, appears, op, refuse_stale_view
 from tinytensor.modes import no_grad
-from tinytensor.op import Node, Op, appears, op, refuse_stale_view
 from tinytensor.ops.elementwise import _as_tensor
 from tinytensor.ops.index import _key, getitem, put
 from tinytensor.ops.shape import _slice, cast, clone, expand, flatten, squeeze

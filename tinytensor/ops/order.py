@@ -6,7 +6,7 @@ from tinytensor import kernels
 from tinytensor.creation import rand, zeros
 from tinytensor.door import empty, host, launch, move
 from tinytensor.dtypes import int64
-from tinytensor.op import appears
+from tinytensor.form import appears
 from tinytensor.ops.index import gather
 from tinytensor.ops.reduce import ValuesIndices
 from tinytensor.ops.shape import _dim, _rows, narrow, stack

@@ -8,8 +8,8 @@ import numpy as np
 from tinytensor import kernels
 from tinytensor.door import contiguous, empty, launch
 from tinytensor.dtypes import bool_, int64
+from tinytensor.form import appears, op
 from tinytensor.modes import no_grad
-from tinytensor.op import appears, op
 from tinytensor.ops.elementwise import absolute, exp, isnan, logical_and, logical_or, maximum, minimum, pow, root
 from tinytensor.ops.index import gather_backward
 from tinytensor.ops.shape import _dim, _dims, cat, expand, movedim, reshape

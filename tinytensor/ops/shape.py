@@ -9,7 +9,7 @@ import numpy as np
 from tinytensor.creation import as_dtype, check_device, full, tensor
 from tinytensor.door import contiguous, empty, move
 from tinytensor.dtypes import bool_, float32, float64, int32, int64, result_type
-from tinytensor.op import appears, op
+from tinytensor.form import appears, op
 from tinytensor.ops.elementwise import masked_fill
 from tinytensor.tensors import Tensor
 

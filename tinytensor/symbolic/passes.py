@@ -20,8 +20,8 @@ import numpy as np
 import sympy
 
 from tinytensor.door import OBJECT, state
+from tinytensor.form import Node, Op
 from tinytensor.modes import enable_grad, no_grad
-from tinytensor.op import Node, Op
 from tinytensor.symbolic.normal import float_value
 from tinytensor.symbolic.proof import Counterexample, Wrong, differ
 from tinytensor.symbolic.scalars import Condition, Symbolic, path

@@ -19,7 +19,7 @@ from contextlib import contextmanager
 import sympy
 
 from tinytensor.door import OBJECT
-from tinytensor.op import Op
+from tinytensor.form import Op
 from tinytensor.symbolic.assumptions import assumptions, comparisons
 from tinytensor.symbolic.passes import Pass
 from tinytensor.symbolic.proof import Proof

@@ -24,9 +24,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from tinytensor.door import OBJECT, empty, launch, move, state
-from tinytensor.dtypes import CATEGORY, KINDS, bool_, category, get_default_dtype, result_type
+from tinytensor.anomaly import look_at_result
+from tinytensor.door import empty, launch, state
+from tinytensor.dtypes import bool_, get_default_dtype
 from tinytensor.kernels.kernel import Kernel, elementwise
+from tinytensor.operands import common_dtype, common_shape, operand
 from tinytensor.tensors import Meta, Tensor, notice
 
 # ----------------------------------------------------------------------------------------------------- the tape
@@ -250,7 +252,7 @@ class Op:
             if results.__class__ is not tuple:
                 results = (results,)
         if state.anomaly:
-            self._look_for_anomalies(args, results[0])
+            look_at_result(self.name, [a._data for a in args if isinstance(a, Tensor)], results[0])
 
         if out is not None and results[0] is out._data:
             y = out
@@ -273,11 +275,11 @@ class Op:
 
     def _elementwise(self, args: tuple, out: Tensor | None) -> np.ndarray:
         """y[...] = f(a[...], b[...]): all arguments in one dtype, and y in the shape that they have together."""
-        dtype = self._common_dtype(args)
+        dtype = common_dtype(self, args)
         if self.dtype == "float" and dtype.kind in "bi":
             dtype = get_default_dtype()
-        operands = [self._operand(a, dtype) for a in args]
-        shape = self._common_shape(operands)
+        operands = [operand(a, dtype) for a in args]
+        shape = common_shape(self.name, operands)
         result = bool_ if self.dtype == "bool" else dtype
         if out is not None and out.shape == shape and out.dtype == result:
             y = out._data
@@ -285,69 +287,6 @@ class Op:
             y = empty(shape, result)
         launch(self.kernel, *operands, y)
         return y
-
-    def _common_dtype(self, args: tuple) -> np.dtype:
-        """The dtype in which the arguments meet; anything that is neither tensor nor number is refused."""
-        if len(args) != len(self.params):
-            raise TypeError(
-                f"{self.name}: expected {len(self.params)} arguments ({', '.join(self.params)}), got {len(args)}"
-            )
-        found = {a._data.dtype for a in args if isinstance(a, Tensor)}
-        if len(found) == 1:  # nearly always: tensors of one dtype, and numbers that fit into it
-            (dtype,) = found
-            highest = max([category(a) for a in args if not isinstance(a, Tensor)], default=0)
-            if highest <= CATEGORY[dtype.kind] and (not self.kinds or dtype.kind in self.kinds):
-                return dtype
-        dtype = result_type(*args)
-        if OBJECT not in found:
-            for a in args:
-                if not isinstance(a, Tensor | int | float | np.number | np.bool_):
-                    hint = "; use tinytensor.from_numpy(array)" if isinstance(a, np.ndarray) else ""
-                    raise TypeError(f"{self.name}: expected tensors or numbers, got {type(a).__name__}{hint}")
-            if not found:
-                raise TypeError(f"{self.name}: expected at least one tensor, got {', '.join(map(repr, args))}")
-        for a in args if self.kinds else ():
-            if isinstance(a, Tensor) and a.dtype.kind not in self.kinds:
-                allowed = " or ".join(KINDS[k] for k in self.kinds if k != "O")
-                raise RuntimeError(f"{self.name}: expected {allowed} tensors, got {a.dtype}")
-        return dtype
-
-    def _operand(self, value, dtype: np.dtype):
-        """A value as the kernel takes it: an array of `dtype`, or a number of that type."""
-        if isinstance(value, Tensor):
-            if value._data.dtype is dtype:
-                return value._data
-            if dtype is OBJECT:
-                return value._data.astype(object)
-            cast = empty(value.shape, dtype)
-            move(value._data, cast)
-            return cast
-        return value if dtype is OBJECT else dtype.type(value)
-
-    def _common_shape(self, operands: list) -> tuple[int, ...]:
-        """The shape that the arrays among the operands broadcast to."""
-        shapes = [a.shape for a in operands if a.__class__ is np.ndarray]
-        if len(set(shapes)) == 1:
-            return shapes[0]
-        try:
-            return np.broadcast_shapes(*shapes)
-        except ValueError:
-            raise RuntimeError(
-                f"{self.name}: shapes {' and '.join(map(str, shapes))} do not broadcast: from the right, sizes must be "
-                "equal or 1"
-            ) from None
-
-    def _look_for_anomalies(self, args: tuple, y: np.ndarray) -> None:
-        """Under detect_anomaly(): is this where the first NaN or inf arose?"""
-        if y.dtype.kind != "f" or np.isfinite(y).all():
-            return
-        inputs = [a._data for a in args if isinstance(a, Tensor) and a.dtype.kind == "f"]
-        if all(np.isfinite(a).all() for a in inputs):
-            shapes = ", ".join(str(a.shape) for a in inputs)
-            raise FloatingPointError(
-                f"{self.name}: the first {'NaN' if np.isnan(y).any() else 'inf'} arose here: the inputs {shapes} are "
-                f"finite, the result {y.shape} is not"
-            )
 
 
 @cache

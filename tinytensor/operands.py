@@ -1,0 +1,59 @@
+"""How the arguments of a formula are brought together: to one dtype, as arrays and numbers of it, and to one shape."""
+
+import numpy as np
+
+from tinytensor.door import OBJECT, empty, move
+from tinytensor.dtypes import CATEGORY, KINDS, category, result_type
+from tinytensor.tensors import Tensor
+
+
+def common_dtype(op, args: tuple) -> np.dtype:
+    """The dtype in which the arguments meet; anything that is neither tensor nor number is refused."""
+    if len(args) != len(op.params):
+        raise TypeError(f"{op.name}: expected {len(op.params)} arguments ({', '.join(op.params)}), got {len(args)}")
+    found = {a._data.dtype for a in args if isinstance(a, Tensor)}
+    if len(found) == 1:  # nearly always: tensors of one dtype, and numbers that fit into it
+        (dtype,) = found
+        highest = max([category(a) for a in args if not isinstance(a, Tensor)], default=0)
+        if highest <= CATEGORY[dtype.kind] and (not op.kinds or dtype.kind in op.kinds):
+            return dtype
+    dtype = result_type(*args)
+    if OBJECT not in found:
+        for a in args:
+            if not isinstance(a, Tensor | int | float | np.number | np.bool_):
+                hint = "; use tinytensor.from_numpy(array)" if isinstance(a, np.ndarray) else ""
+                raise TypeError(f"{op.name}: expected tensors or numbers, got {type(a).__name__}{hint}")
+        if not found:
+            raise TypeError(f"{op.name}: expected at least one tensor, got {', '.join(map(repr, args))}")
+    for a in args if op.kinds else ():
+        if isinstance(a, Tensor) and a.dtype.kind not in op.kinds:
+            allowed = " or ".join(KINDS[k] for k in op.kinds if k != "O")
+            raise RuntimeError(f"{op.name}: expected {allowed} tensors, got {a.dtype}")
+    return dtype
+
+
+def operand(value, dtype: np.dtype):
+    """A value as the kernel takes it: an array of `dtype`, or a number of that type."""
+    if isinstance(value, Tensor):
+        if value._data.dtype is dtype:
+            return value._data
+        if dtype is OBJECT:
+            return value._data.astype(object)
+        cast = empty(value.shape, dtype)
+        move(value._data, cast)
+        return cast
+    return value if dtype is OBJECT else dtype.type(value)
+
+
+def common_shape(name: str, operands: list) -> tuple[int, ...]:
+    """The shape that the arrays among the operands broadcast to."""
+    shapes = [a.shape for a in operands if a.__class__ is np.ndarray]
+    if len(set(shapes)) == 1:
+        return shapes[0]
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
+        raise RuntimeError(
+            f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast: from the right, sizes must be "
+            "equal or 1"
+        ) from None
