@@ -76,7 +76,7 @@ def matmul(peer, job: dict) -> dict:
         a = rng.standard_normal((K, M) if form == "Aᵀ·B" else (M, K)).astype(np.float32)
         b = rng.standard_normal((N, K) if form == "A·Bᵀ" else (K, N)).astype(np.float32)
         work = 2.0 * M * K * N
-        n = max(1, min(32, int(3e7 / work)))  # a few hundred microseconds a call
+        n = max(1, min(256, int(3e7 / work)))  # a few hundred microseconds a call
         run = peer.products(form, a, b, n)
         label = f"matmul {form}: {M} × {K} × {N}"
         timed(run, job["seconds"] / 4, least=2)
