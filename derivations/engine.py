@@ -4,7 +4,8 @@ Nothing here is a copy. `tinytensor.symbolic.prove` runs the engine's own operat
 source) and `backward()` on symbols, and compares every gradient with SymPy's derivative of what the forward computed.
 A rule that is broken makes a claim fail, and the message names the operation and the input.
 
-The table CALLS is the one table of symbolic calls of operations; the tests go by it too.
+The table CALLS has the symbolic calls of all operations; the tests go by it too. Those of formulas follow from their
+forms.
 """
 
 import inspect
@@ -20,41 +21,53 @@ from models import decoder, transformer
 from tinytensor import nn
 from tinytensor.door import OBJECT
 from tinytensor.form import OPS, Op
-from tinytensor.symbolic import Proof, latex, prove, symbols
+from tinytensor.symbolic import Proof, Undecided, latex, prove, symbols
 from tinytensor.symbolic.scalars import reading
 from tinytensor.tensors import Tensor
 
 TRUSTED = (SYMPY, "the chain rule", NUMBA)
 
-# ---------------------------------------------------------------------------------------------------- the one table
+# ------------------------------------------------------------------------------------------------ what is to be proved
 
 x, y, z = symbols("x", 2, 3), symbols("y", 3), symbols("z", 2, 3)
-high = symbols("h", 2, 3, positive=True)
+positive = tuple(symbols(name, *shape, positive=True) for name, shape in (("x", (2, 3)), ("z", (2, 3)), ("y", (3,))))
 EPS, SCALE, SMOOTHING = (symbols(n, witness=Fraction(w, 10)).item() for n, w in (("e", 1), ("s", 7), ("t", 2)))
 CUBE = symbols("x", 2, 3, 2)
 TOKENS = tt.tensor([2, 0, 2, 1])
 MASK = tt.tensor([[True, False], [False, False], [True, True]])
-
-
 DEEP = symbols("x", 2, 1, 2)  # where the last dimension is not the second
+
+
+def is_formula(op: Op) -> bool:
+    """Is the operation a formula between scalars, whose calls follow from how many inputs it has?"""
+    return op.kernel is not None and op.forward is None
+
+
+def formula_calls(op: Op) -> list[tuple]:
+    """Calls of a formula over symbols: inputs of the same shape, and a second one that is broadcast.
+
+    Where the formula has no value at a sample point of both signs (a logarithm), all of them are positive.
+    """
+    inputs = len(op.params) - len(op.defaults)
+    for first, alike, broadcast in ((x, z, y), positive):
+        try:
+            op(*(first, alike, broadcast)[:inputs])
+        except Undecided:
+            continue
+        return [(first, alike, broadcast)[:inputs], *([(first, broadcast)] if inputs == 2 else [])]
+    raise ValueError(f"{op.name}: no sample point for this formula; write a call into CALLS")
 
 
 def qkv(C, M, K, Kv, H=1):
     return symbols("q", 1, H, C, K), symbols("k", 1, H, M, K), symbols("v", 1, H, M, Kv)
 
 
-# op: its calls, as (arguments); tensors of symbols get gradients
+# op: its calls, as (arguments); tensors of symbols get gradients. Formulas need no line, unless it says more
 CALLS = {
-    **{name: [(x, y), (x, z)] for name in ("add", "sub", "mul", "true_divide", "maximum", "minimum")},
+    **{op.name: formula_calls(op) for op in OPS.values() if is_formula(op) and op.differentiable},
     **{name: [(x, y), (x, Fraction(1, 3))] for name in ("clamp_min", "clamp_max", "remainder")},
-    "power": [(high, y), *((x, n) for n in (3, 1, 0))],
-    **{
-        n: [(x,)]
-        for n in ("neg", "absolute", "sign", "reciprocal", "floor", "ceil", "round", "exp", "sin", "cos", "tanh")
-    },
-    **{n: [(x,)] for n in ("erf", "sigmoid", "silu", "logsigmoid", "relu", "gelu_erf", "gelu_tanh", "clone")},
-    **{f"{n}_backward": [(x, z)] for n in ("relu", "silu", "gelu_erf", "gelu_tanh")},
-    **{n: [(high,)] for n in ("log", "sqrt", "rsqrt", "root")},
+    "power": [(positive[0], y), *((x, n) for n in (3, 1, 0))],
+    "clone": [(x,)],
     "where": [(tt.tensor([[True, False, True], [False, False, True]]), x, z)],
     "cast": [(x, OBJECT)],
     "reshape_view": [(x, (3, 2))],
@@ -94,10 +107,15 @@ CALLS = {
     "overwrite": [(x, z)],
 }
 
-# ops that have no derivative, and why
-NO_DERIVATIVE = {
-    **dict.fromkeys(("eq", "ne", "lt", "le", "gt", "ge", "isnan", "isfinite"), "the result is a truth value"),
-    **dict.fromkeys(("logical_not", "bitwise_and", "bitwise_or", "bitwise_xor"), "truth values and whole numbers only"),
+
+def reason(op: Op) -> str:
+    """Why an operation has no derivative; nothing is said about one that should have one."""
+    if op.dtype == "bool":
+        return "the result is a truth value"
+    return "truth values and whole numbers only" if op.kinds and not set(op.kinds) & set("fO") else ""
+
+
+NO_DERIVATIVE = {op.name: reason(op) for op in OPS.values() if not op.differentiable and reason(op)} | {
     **dict.fromkeys(("reduce_any", "reduce_all"), "truth values only"),
     "floor_divide": "the result is a whole number, and PyTorch gives it no gradient either",
 }

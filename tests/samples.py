@@ -587,7 +587,7 @@ for name, (spellings, low, high) in UNARY.items():
     # PyTorch's gelu is NaN at inf in float32 and inf in float64
     S(spellings, C([x for x in SPECIAL if name != "gelu" or abs(x) != inf], grad=True)).kink()
     S(spellings, T(5, low=low, high=high, dtype="float32"))
-    if name not in ("silu", "gelu"):  # PyTorch refuses integers there
+    if not spellings.startswith("nn."):  # PyTorch refuses integers there
         S(spellings, I(4, low=0 if name in ("log", "sqrt", "rsqrt") else -3))
         S(spellings, I(4, low=0 if name in ("log", "sqrt", "rsqrt") else -3, dtype="int32"))
 for name in ("exp", "log", "sqrt", "tanh", "sigmoid", "sin"):

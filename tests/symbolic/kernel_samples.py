@@ -15,13 +15,14 @@ from unittest.mock import patch
 import numpy as np
 import sympy
 
+from derivations.engine import ROUNDED
 from tinytensor.kernels.attention import attention_backward_scratch, attention_scratch
-from tinytensor.kernels.kernel import Kernel
+from tinytensor.kernels.kernel import KERNELS, Elementwise, Kernel
 from tinytensor.kernels.matmul import matmul_plan
-from tinytensor.symbolic import Symbolic, lift, path, symbols
+from tinytensor.symbolic import Symbolic, lift, symbols
+from tinytensor.symbolic.scalars import reading
 from tinytensor.symbolic.tensors import derivative
 
-HALF = Symbolic(Fraction(1, 2))
 SCRATCH = ("scratch", "peak")
 # what exact scalars do not show: in these an exp is of a number <= 0 always, so that no float overflows
 SHIFTED = {"softmax", "log_softmax", "reduce_logsumexp", "cross_entropy", "attention", "logsigmoid"}
@@ -33,13 +34,7 @@ class Sample:
 
     args: tuple
     expected: Callable[..., dict]
-    path: tuple[str, ...] | None = None  # the conditions, where the sample is about them
     constants: dict = field(default_factory=dict)  # block sizes made small, so that a tiny array has several blocks
-
-
-def names(kernel: Kernel) -> tuple[str, ...]:
-    """The names of the arguments; a formula's result is y."""
-    return kernel.names
 
 
 def copies(args: tuple) -> tuple:
@@ -61,9 +56,9 @@ def _disagreements(kernel: Kernel, sample: Sample, tasks: int | None) -> list[st
     args = copies(sample.args)
     largest = [0.0]
     exp = Symbolic.exp
-    with path() as conditions, patch.object(Symbolic, "exp", lambda x: largest.append(x.witness) or exp(x)):
+    with patch.object(Symbolic, "exp", lambda x: largest.append(x.witness) or exp(x)):
         lift(kernel, tasks, **sample.constants)(*args)
-    outputs = dict(zip(names(kernel), args, strict=True))
+    outputs = dict(zip(kernel.names, args, strict=True))
     wrong = []
     for name, values in expected.items():
         values = np.asarray(values, object)
@@ -72,11 +67,9 @@ def _disagreements(kernel: Kernel, sample: Sample, tasks: int | None) -> list[st
             got = outputs[name][at]
             if not same(got, values[at]):
                 wrong.append(f"{kernel.name}: {name}{list(at)} is {got}, expected {values[at]}")
-    for name, before, after in zip(names(kernel), sample.args, args, strict=True):
+    for name, before, after in zip(kernel.names, sample.args, args, strict=True):
         if name not in expected and name not in SCRATCH and isinstance(before, np.ndarray) and changed(before, after):
             wrong.append(f"{kernel.name}: {name} was written to, and nothing is said about it")
-    if sample.path is not None and sorted(set(map(str, conditions))) != sorted(sample.path):
-        wrong.append(f"{kernel.name}: the path is {sorted(set(map(str, conditions)))}, expected {sorted(sample.path)}")
     if kernel.name.removesuffix("_backward") in SHIFTED and max(largest) > 0:
         wrong.append(f"{kernel.name}: exp of {max(largest)}, which grows with the input until it overflows")
     return wrong
@@ -128,105 +121,38 @@ def add(kernel: str, expected: Callable[..., dict], *calls: tuple, **options) ->
 
 
 # -------------------------------------------------------------------------------------------------- elementwise
-# Each formula is SymPy's; a second symbol with a witness below and above the first one takes the other branch.
+# A formula is its own definition, and that the rules give its derivative is proved of the operation that it belongs to.
+# What is left are formulas with another definition: NAME_backward is g times the derivative of NAME.
 
 X, LESS, MORE = (sym(n, witness=Fraction(w)) for n, w in (("x", "3/4"), ("u", "-1/2"), ("v", "5/3")))
 G = sym("g", witness=Fraction("-7/5"))
-x, u, v, g = (s.expr for s in (X, LESS, MORE, G))
 
 
-def add_formula(kernel: str, *cases: tuple, path=None) -> None:
-    """Cases (arguments, expected result) of an elementwise kernel."""
-    for args, result in cases:
-        dtype = bool if isinstance(result, bool) else object
-        args = tuple(np.bool_(a) if isinstance(a, bool) else a for a in args)
-        add(kernel, lambda *_, result=result: {"y": result}, (*args, blank(dtype=dtype)), path=path)
+def constants_of(kernel: Kernel) -> list[Symbolic]:
+    """The constants of a formula, as the numbers that they round."""
+    with reading(ROUNDED):
+        return [Symbolic(value) for value in kernel.py_func.__defaults__ or ()]
 
 
-def add_function(
-    kernel: str, function: Callable, *settings, backward: str | None = None, points=(X, LESS, MORE)
-) -> None:
-    """A function of one number and, where it has a kernel of its own, its derivative times g."""
-    for point in points:
-        add_formula(kernel, ((point, *settings), function(point.expr)))
-        if backward is not None:
-            add_formula(backward, ((G, point, *settings), g * sympy.diff(function(point.expr), point.expr)))
+def given_by(kernel: Kernel, *inputs) -> sympy.Expr:
+    """What a formula gives, as an expression."""
+    y = blank()
+    lift(kernel)(*inputs, *constants_of(kernel), y)
+    return y[()].expr
 
 
-add_formula("add", ((X, LESS), x + u), ((X, 2), x + 2), ((Symbolic(0.1), 3), Fraction(0.1) + 3))
-add_formula("copy", ((X,), x), ((2,), 2))
-add_formula("sub", ((X, LESS), x - u))
-add_formula("mul", ((X, LESS), x * u), ((X, 0), 0))
-add_formula("true_divide", ((X, LESS), x / u), ((Symbolic(1), 3), Fraction(1, 3)))
-add_formula("neg", ((X,), -x))
-add_formula("reciprocal", ((X,), 1 / x))
-add_formula(
-    "power", ((X, 3), x**3), ((X, -2), x**-2), ((MORE, X), sympy.exp(x * sympy.log(v))), ((X, HALF), sympy.sqrt(x))
-)
-add_formula("power", ((LESS, 2), u**2), ((Symbolic(0), X), 0), ((Symbolic(0), 0), 1))
-
-add_formula("floor_divide", ((MORE, X), 2), ((Symbolic(-7), 2), -4), path=None)
-add_formula("remainder", ((MORE, X), v - 2 * x), ((Symbolic(-7), 2), 1))
-add_formula("floor", ((MORE,), 1), ((LESS,), -1), ((Symbolic(Fraction(-7, 2)),), -4))
-add_formula("ceil", ((MORE,), 2), ((LESS,), 0), ((Symbolic(3),), 3))
-add_formula("round", ((MORE,), 2), ((Symbolic(Fraction(5, 2)),), 2), ((Symbolic(Fraction(7, 2)),), 4))
-
-add_formula("maximum", ((X, LESS), x), path=("-u + x > 0",))
-add_formula("maximum", ((X, MORE), v), path=("v - x > 0",))
-add_formula("maximum", ((X, X), x), ((Symbolic(2), 3), 3), path=())
-add_formula("minimum", ((X, LESS), u), path=("-u + x > 0",))
-add_formula("minimum", ((X, MORE), x), path=("v - x > 0",))
-add_formula("absolute", ((X,), x), path=("x > 0",))
-add_formula("absolute", ((LESS,), -u), path=("-u > 0",))
-add_formula("sign", ((X,), 1), ((LESS,), -1), ((Symbolic(0),), 0))
-add_formula("relu", ((X,), x), path=("x > 0",))
-add_formula("relu", ((LESS,), 0), path=("-u > 0",))
-add_formula("relu", ((Symbolic(0),), 0), path=())
-add_formula("relu_backward", ((G, X), g), path=("x > 0",))
-add_formula("relu_backward", ((G, LESS), 0), path=("-u > 0",))
-add_formula("relu_backward", ((G, Symbolic(0)), 0), path=())  # the subgradient at 0 is 0
-add_formula("where", ((True, X, LESS), x), ((False, X, LESS), u), path=())
-
-for name in ("exp", "sin", "cos", "tanh", "erf"):
-    add_function(name, getattr(sympy, name))
-add_function("log", sympy.log, points=(X, MORE))
-add_function("sqrt", sympy.sqrt, points=(X, MORE))
-add_function("rsqrt", lambda t: 1 / sympy.sqrt(t), points=(X, MORE))
-add_function("sigmoid", lambda t: 1 / (1 + sympy.exp(-t)))
-add_function("logsigmoid", lambda t: -sympy.log(1 + sympy.exp(-t)))
-add_function("silu", lambda t: t / (1 + sympy.exp(-t)), backward="silu_backward")
-
-ROOT_HALF, DENSITY = Symbolic(1 / sympy.sqrt(2)), Symbolic(1 / sympy.sqrt(2 * sympy.pi))
+def back_of(kernel: Kernel, point: Symbolic) -> Callable[..., dict]:
+    return lambda *_: {"y": G.expr * sympy.diff(given_by(kernel, point), point.expr)}
 
 
-def gelu(t):
-    return t * (1 + sympy.erf(t / sympy.sqrt(2))) / 2
-
-
-add_function("gelu_erf", gelu, HALF, ROOT_HALF)
-add_formula("gelu_erf_backward", ((G, X, HALF, ROOT_HALF, DENSITY), g * sympy.diff(gelu(x), x)))
-SLOPE, CUBIC = sym("s", witness=Fraction(4, 5)), sym("c", witness=Fraction(1, 22))
-
-
-def gelu_tanh(t):
-    return t * (1 + sympy.tanh(SLOPE.expr * (t + CUBIC.expr * t**3))) / 2
-
-
-add_function("gelu_tanh", gelu_tanh, HALF, SLOPE, CUBIC)
-add_formula("gelu_tanh_backward", ((G, X, HALF, SLOPE, CUBIC, 3 * CUBIC), g * sympy.diff(gelu_tanh(x), x)))
-
-for name, holds in (("lt", (0, 0, 1)), ("le", (0, 1, 1)), ("gt", (1, 0, 0)), ("ge", (1, 1, 0)), ("eq", (0, 1, 0))):
-    add_formula(name, *(((X, other), bool(h)) for other, h in zip((LESS, X, MORE), holds, strict=True)))
-add_formula("ne", ((X, LESS), True), ((X, X), False))
-add_formula("isnan", ((X,), False))
-add_formula("isfinite", ((X,), True))
-add_formula("logical_not", ((True,), False), ((False,), True))
-for p in (False, True):
-    for q in (False, True):
-        add_formula("bitwise_and", ((p, q), p and q))
-        add_formula("bitwise_or", ((p, q), p or q))
-        add_formula("bitwise_xor", ((p, q), p != q))
-
+for name, kernel in KERNELS.items():
+    forward = KERNELS.get(name.removesuffix("_backward"))
+    if isinstance(kernel, Elementwise) and name.endswith("_backward"):
+        for point in (X, LESS, MORE):
+            add(name, back_of(forward, point), (G, point, *constants_of(kernel), blank()))
+add("relu_backward", lambda *_: {"y": 0}, (G, Symbolic(0), blank()))  # the subgradient at 0 is 0
+for point in (X, LESS, MORE):  # the formula is another one, in which no exp overflows
+    add("logsigmoid", lambda x, _: {"y": -sympy.log(1 + sympy.exp(-x.expr))}, (point, blank()))
 
 # --------------------------------------------------------------------------------------- reductions and scans
 

@@ -9,23 +9,28 @@ and their sums short (but for one of 514 terms, added in 16 or more chains), so 
 
 import linecache
 import sys
+from collections.abc import Callable
+from functools import partial
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
 from numba import config
-from symbolic.kernel_samples import SAMPLES, names
+from symbolic.kernel_samples import SAMPLES
 
 import tinytensor.kernels
 from tinytensor.kernels import KERNELS
 from tinytensor.kernels.kernel import Elementwise
 from tinytensor.symbolic.lifting import rebind
 
+NUMBERS = (0.75, -0.5, 1.625, 0.0)  # for formulas: both sides of 0, and 0
+TRUTH = {"bitwise_and", "bitwise_or", "bitwise_xor"}  # formulas that floats do not have
 BOUND = 8  # units of rounding of the largest number among the results (or of 1)
 FOLDER = str(Path(tinytensor.kernels.__file__).parent)
 
 
-def as_float(value, name: str, dtype: np.dtype, is_formula: bool):
+def as_float(value, name: str, dtype: np.dtype):
     """An argument of a sample in floats: the witness of each symbol, NaN for what the kernel has yet to write."""
     if isinstance(value, np.ndarray) and value.dtype == object:
         dtype = np.float64 if name == "hyper" else dtype
@@ -33,14 +38,29 @@ def as_float(value, name: str, dtype: np.dtype, is_formula: bool):
         y = np.empty_like(value, dtype, order="K" if all(value.strides) else "C")  # transposed where the sample is
         y[...] = np.array(floats, dtype).reshape(value.shape)
         return y
-    if isinstance(value, np.ndarray | np.bool_) or (isinstance(value, int) and not is_formula):
+    if isinstance(value, np.ndarray | int):
         return value.copy() if isinstance(value, np.ndarray) else value
     return dtype(getattr(value, "witness", value))
 
 
 def floats(kernel, sample, dtype) -> list:
-    is_formula = isinstance(kernel, Elementwise)
-    return [as_float(a, n, dtype, is_formula) for a, n in zip(sample.args, names(kernel), strict=True)]
+    return [as_float(a, n, dtype) for a, n in zip(sample.args, kernel.names, strict=True)]
+
+
+def formula_args(kernel, dtype) -> list:
+    """Arguments of a formula: all pairs (or triples) of a few numbers, so that each branch is taken; its constants."""
+    constants = [dtype(value) for value in kernel.py_func.__defaults__ or ()]
+    inputs = len(kernel.names) - 1 - len(constants)
+    grid = np.array(list(product(NUMBERS, repeat=inputs)), bool if kernel.name in TRUTH else dtype).T
+    one = kernel.py_func(*(x[0] for x in grid), *constants)
+    return [*map(np.ascontiguousarray, grid), *constants, np.empty(grid.shape[1], np.asarray(one).dtype)]
+
+
+def calls(name: str, dtype) -> list[tuple[Callable, dict]]:
+    """(what makes the arguments anew, constants) for each call of a kernel on floats."""
+    if isinstance(KERNELS[name], Elementwise):
+        return [(partial(formula_args, KERNELS[name], dtype), {})]
+    return [(partial(floats, KERNELS[name], sample, dtype), sample.constants) for sample in SAMPLES[name]]
 
 
 def interpreted(kernel, args, constants) -> None:
@@ -48,7 +68,8 @@ def interpreted(kernel, args, constants) -> None:
     source = rebind(kernel.py_func, lambda code, name, value: constants.get(name, value))
     with np.errstate(all="ignore"):
         if isinstance(kernel, Elementwise):
-            args[-1][...] = source(*args[:-1])
+            for at, values in zip(np.ndindex(args[-1].shape), np.broadcast(*args), strict=True):
+                args[-1][at] = source(*values[:-1])
         else:
             for share in kernel.shares(args):
                 source(*args, *share)
@@ -69,14 +90,14 @@ def distance(a: np.ndarray, b: np.ndarray) -> float:
 
 @pytest.mark.skipif(config.DISABLE_JIT, reason="there is no compiled build")
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@pytest.mark.parametrize("name", SAMPLES)
+@pytest.mark.parametrize("name", KERNELS)
 def test_compiled_and_source_agree(name, dtype):
     kernel = KERNELS[name]
-    for sample in SAMPLES[name]:
-        compiled, source = floats(kernel, sample, dtype), floats(kernel, sample, dtype)
+    for make, constants in calls(name, dtype):
+        compiled, source = make(), make()
         kernel(*compiled)
-        interpreted(kernel, source, sample.constants)
-        for parameter, a, b in zip(names(kernel), compiled, source, strict=True):
+        interpreted(kernel, source, constants)
+        for parameter, a, b in zip(kernel.names, compiled, source, strict=True):
             if isinstance(a, np.ndarray) and parameter != "scratch":
                 assert distance(a, b) <= BOUND, (name, parameter, a, b)
 
@@ -100,12 +121,12 @@ def test_every_line_is_proved():
         return run
 
     before = sys.gettrace()
-    for name, samples in SAMPLES.items():
-        for sample in samples:
-            args = floats(KERNELS[name], sample, np.float64)
+    for name in KERNELS:
+        for make, constants in calls(name, np.float64):
+            args = make()
             sys.settrace(enter)
             try:
-                interpreted(KERNELS[name], args, sample.constants)
+                interpreted(KERNELS[name], args, constants)
             finally:
                 sys.settrace(before)
     missed = set()
