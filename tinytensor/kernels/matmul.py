@@ -86,7 +86,7 @@ def tiles(blank, a, begin, end, b, row, column, first, last, term, relu, y, j, w
             if term.size > 0:
                 c = add_tile(c, load_tile(blank, height, width, term, i, j))
             if relu:
-                c = relu_tile(c)
+                c = relu_tile(c, height)
         store_tile(c, height, width, y, i, j)
 
 

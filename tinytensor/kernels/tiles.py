@@ -85,8 +85,8 @@ def add_tile(a, b):
     return tile
 
 
-def relu_tile(c):
-    """0 where c <= 0; c elsewhere, and where it is NaN."""
+def relu_tile(c, height):
+    """0 where c <= 0; c elsewhere, and where it is NaN; the rows of c past `height` get no meaning."""
     tile = ()
     for r in range(len(c)):
         registers = ()
@@ -94,7 +94,7 @@ def relu_tile(c):
             register = ()
             for lane in range(len(c[0][0])):
                 x = c[r][v][lane]
-                register += (type(x)(0) if x <= type(x)(0) else x,)
+                register += (type(x)(0) if r < height and x <= type(x)(0) else x,)
             registers += (register,)
         tile += (registers,)
     return tile
@@ -241,7 +241,7 @@ def _add_tile(context, builder, kind, kinds, args):
     return _tile(builder, kind, register)
 
 
-@compiled(relu_tile, lambda c: c)
+@compiled(relu_tile, lambda c, height: c)
 def _relu_tile(context, builder, kind, kinds, args):
     zeros = constant(kind.element.element, 0)
 
