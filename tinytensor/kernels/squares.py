@@ -13,11 +13,13 @@ sentence, and a machine that multiplies sixteen floats at a time is found to do 
 places i and j is a matrix, whose rows may lie anywhere but hold their elements side by side.
 """
 
+import math
+
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from tinytensor.kernels import vectors
+from tinytensor.kernels import fastmath, vectors
 from tinytensor.kernels.vectors import (
     Vector,
     _call,
@@ -165,7 +167,10 @@ def times(a, b):
 
 
 def exp_each(c):
-    """e^c[t] for each register c[t]."""
+    """e^c[t] for each register c[t], whose numbers are at most 0, but for rounding.
+
+    Differences from the largest score are. What would be less than the least normal number is 0.
+    """
     b = ()
     for t in range(WIDTH):
         b += (exp(c[t]),)
@@ -530,10 +535,39 @@ def _times(context, builder, kind, kinds, args):
     return _square(builder, [builder.fmul(p, q) for p, q in zip(a, b, strict=True)])
 
 
+_FACTORIALS = [1 / math.factorial(k) for k in range(13, 1, -1)]  # of e^r - 1 - r: enough for float64
+# e^x = 2^n e^r with n = rint(x / log 2): log 2 in two parts, n times the first exact; the terms of e^r from r^2 on;
+# how many bits the fraction has, what is added to the exponent before them; where the least normal number is reached
+_FLOAT32 = (
+    (fastmath._LN2_HIGH, fastmath._LN2_LOW),
+    (fastmath._Q4, fastmath._Q3, fastmath._Q2, fastmath._Q1, fastmath._Q0),
+)
+_EXP = {
+    "float": (*_FLOAT32, 23, 127, -87.33654),
+    "double": ((6.93145751953125e-1, 1.42860682030941723e-6), _FACTORIALS, 52, 1023, -708.3964),
+}
+
+
 @compiled(exp_each, _same)
 def _exp_each(context, builder, kind, kinds, args):
-    register = kinds[0].dtype
-    return _square(builder, [vectors._exp(context, builder, a.type, [register], [a]) for a in _parts(builder, args[0])])
+    return _square(builder, [_exp(builder, x) for x in _parts(builder, args[0])])
+
+
+def _exp(builder, x):
+    """As in fastmath, but with less to do, since 2^n is a normal number: that of a NaN is any, and NaN times it NaN."""
+    kind = x.type
+    (high, low), terms, bits, bias, least = _EXP[str(kind.element)]
+    whole = ir.VectorType(ir.IntType(32 if bits == 23 else 64), WIDTH)
+    rounding = constant(kind, 1.5 * 2.0**bits + bias)  # added to a number, it leaves no place for a fraction
+    shifted = _fma(builder, x, constant(kind, float(fastmath._LOG2_E) if bits == 23 else math.log2(math.e)), rounding)
+    n = builder.fsub(shifted, rounding)
+    r = _fma(builder, n, constant(kind, -float(low)), _fma(builder, n, constant(kind, -float(high)), x))
+    p = constant(kind, float(terms[0]))
+    for term in (*terms[1:], 1.0, 1.0):
+        p = _fma(builder, r, p, constant(kind, float(term)))
+    power = builder.shl(builder.bitcast(shifted, whole), constant(whole, bits))  # its last bits are n + bias
+    y = builder.fmul(p, builder.bitcast(power, kind))
+    return builder.select(builder.fcmp_ordered("<", x, constant(kind, least)), constant(kind, 0.0), y)
 
 
 @compiled(outer, _same)
