@@ -188,6 +188,63 @@ def test_nan_stays_where_it_belongs():
         assert (np.isnan(y[0, 0]).all(-1) == (np.arange(18) == place)).all()
 
 
+def padded(x, M, rng):
+    """x with so many positions that what comes after its own is garbage."""
+    B, H, C, K = x.shape
+    longer = np.full((B, M, H, K), np.nan, x.dtype).transpose(0, 2, 1, 3)
+    longer[:, :, :C] = x
+    longer[:, :, C + 1 :] = rng.standard_normal(longer[:, :, C + 1 :].shape)  # a NaN, then numbers
+    return longer
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_row_has_the_same_bits_where_a_mask_hides_further_keys(dtype):
+    """A cache of fixed size whose empty part is hidden, whatever it holds: as if there were no further keys."""
+    rng = np.random.default_rng(0)
+    for C, M, K, Kv in ((41, 64, 8, 8), (19, 50, 5, 19)) if JIT else ((5, 12, 3, 3),):
+        g, q, k, v = draw(rng, dtype, 2, 2, C, C, K, Kv)
+        y, lse, dq, dk, dv = both(g, q, k, v, is_causal=1)
+        long_k, long_v = padded(k, M, rng), padded(v, M, rng)
+        mask = np.zeros((2, 1, C, M), bool)
+        mask[:, :, :, :C] = np.tril(np.ones((C, C), bool))
+        got = both(g, q, long_k, long_v, np.broadcast_to(mask, (2, 2, C, M)))
+        for a, b in zip(got, (y, lse, dq, dk, dv), strict=True):
+            assert a[:, :, : b.shape[2]].tobytes() == b.tobytes()
+            assert (a[:, :, b.shape[2] :] == 0).all()
+        for i in range(C):
+            row = np.broadcast_to(mask[:, :, i : i + 1], (2, 2, 1, M))
+            alone, alone_lse = forward(q[:, :, i : i + 1], long_k, long_v, row)
+            assert alone.tobytes() == y[:, :, i : i + 1].tobytes(), i
+            assert alone_lse.tobytes() == lse[:, :, i : i + 1].tobytes(), i
+
+
+def test_what_a_row_does_not_see_may_be_infinite():
+    """0 times inf is NaN: so nothing is multiplied by the probability 0 of what is hidden, also not in a gradient."""
+    rng = np.random.default_rng(0)
+    C = 11
+    arrays = draw(rng, np.float32, 1, 1, C, C, 5, 6)
+    mask = rng.random((1, 1, C, C)) < 0.5
+    mask[0, 0, :, 2] = mask[0, 0, :, 7] = False
+    for seen, is_causal in ((mask, 0), (NO_MASK, 1)):
+        expected = both(*arrays, seen, is_causal=is_causal)
+        for which in (2, 3):  # k, v
+            for value in (np.inf, np.nan):
+                changed = [x.copy() for x in arrays]
+                changed[which][0, 0, 7] = value
+                y, lse, dq, dk, dv = both(*changed, seen, is_causal=is_causal)
+                rows = slice(None) if seen.size else slice(7)  # those that do not see the seventh
+                for a, b in zip((y, lse, dq), expected, strict=False):
+                    assert a[:, :, rows].tobytes() == b[:, :, rows].tobytes()
+                if seen.size:
+                    assert dk.tobytes() == expected[3].tobytes() and dv.tobytes() == expected[4].tobytes()
+                else:
+                    assert not np.isfinite(y[:, :, 7:]).all()
+    changed = [x.copy() for x in arrays]
+    changed[0][0, 0, 3] = np.nan  # the gradient of row 3, which sees the keys up to it
+    *_, dk, dv = both(*changed, is_causal=1)
+    assert np.isnan(dv[0, 0, :4]).all() and np.isfinite(dv[0, 0, 4:]).all() and np.isfinite(dk[0, 0, 4:]).all()
+
+
 def test_scores_far_from_zero():
     """exp(1000) is inf, yet the softmax of (1000, 999) is an ordinary number: the maximum is taken off."""
     one = np.ones((1, 1, 1, 1), np.float32)

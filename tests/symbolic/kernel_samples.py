@@ -443,6 +443,7 @@ HOLES = np.array([[[[1, 0, 1], [0, 1, 1], [1, 1, 1]]]], bool)  # the first two d
 
 def add_attention(B, H, C, M, K, Kv, mask, is_causal, **narrow):
     """`narrow`: squares of so few lanes, so that three keys fill more than one, and so few columns taken together."""
+    narrow.setdefault("WIDTH", 4)
     q, k, v, g = sym("q", B, H, C, K), sym("k", B, H, M, K), sym("v", B, H, M, Kv), sym("g", B, H, C, Kv)
     outputs = blank(B, H, C, Kv), blank(B, H, C), blank(*attention_scratch(B, H, C, M, K, Kv))
     call = (q, k, v, mask, SCALE, is_causal)

@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 
-from tinytensor.kernels import fastmath, vectors
+from tinytensor.kernels import fastmath
 from tinytensor.kernels.vectors import (
     Vector,
     _call,
@@ -559,12 +559,14 @@ def _exp(builder, x):
     (high, low), terms, bits, bias, least = _EXP[str(kind.element)]
     whole = ir.VectorType(ir.IntType(32 if bits == 23 else 64), WIDTH)
     rounding = constant(kind, 1.5 * 2.0**bits + bias)  # added to a number, it leaves no place for a fraction
-    shifted = _fma(builder, x, constant(kind, float(fastmath._LOG2_E) if bits == 23 else math.log2(math.e)), rounding)
+    shifted = multiply_add(
+        builder, x, constant(kind, float(fastmath._LOG2_E) if bits == 23 else math.log2(math.e)), rounding
+    )
     n = builder.fsub(shifted, rounding)
-    r = _fma(builder, n, constant(kind, -float(low)), _fma(builder, n, constant(kind, -float(high)), x))
+    r = multiply_add(builder, n, constant(kind, -float(low)), multiply_add(builder, n, constant(kind, -float(high)), x))
     p = constant(kind, float(terms[0]))
     for term in (*terms[1:], 1.0, 1.0):
-        p = _fma(builder, r, p, constant(kind, float(term)))
+        p = multiply_add(builder, r, p, constant(kind, float(term)))
     power = builder.shl(builder.bitcast(shifted, whole), constant(whole, bits))  # its last bits are n + bias
     y = builder.fmul(p, builder.bitcast(power, kind))
     return builder.select(builder.fcmp_ordered("<", x, constant(kind, least)), constant(kind, 0.0), y)
@@ -594,29 +596,26 @@ def _inner_seen(context, builder, kind, kinds, args):
     return a
 
 
-def _element(context, builder, array, x, i, j, column: int):
-    """x[i + t, j + column] in every lane, for each t; where x ends before row i + t, its last row stands for that.
-
-    The column is added last, as a number: one address for each t serves all columns.
-    """
+def _of_row(context, builder, array, x, i, t: int, j, columns: int) -> list:
+    """x[i + t, j + n] in every lane, for each of the columns; where x ends before, its last row stands for that."""
     kind = _kind(context, array)
     fields = cgutils.create_struct_proxy(array)(context, builder, x)
     last = builder.sub(builder.extract_value(fields.shape, 0), _number(1))
-    for t in range(WIDTH):
-        row = builder.add(i, _number(t))
-        row = builder.select(builder.icmp_signed("<", row, last), row, last)
-        start = _address(context, builder, array, x, row, j, of=kind.element)
-        yield broadcast(builder, kind, _read(builder, builder.gep(start, [_number(column)]), array))
+    row = builder.add(i, _number(t))
+    row = builder.select(builder.icmp_signed("<", row, last), row, last)
+    start = _address(context, builder, array, x, row, j, of=kind.element)  # one address serves all columns
+    places = [builder.gep(start, [_number(n)]) for n in range(columns)]
+    return [broadcast(builder, kind, _read(builder, place, array)) for place in places]
 
 
 @compiled(outer_rows, _same)
 def _outer_rows(context, builder, kind, kinds, args):
     c, x, i, j, b, at, columns = args
-    c = _parts(builder, c)
-    for n, place in enumerate(_registers(context, builder, kinds[4], b, at, columns.constant)):
-        v = _read(builder, place, kinds[4])
-        elements = _element(context, builder, kinds[1], x, i, j, n)
-        c = [multiply_add(builder, e, v, part) for e, part in zip(elements, c, strict=True)]
+    columns, c = columns.constant, _parts(builder, c)
+    factors = [_read(builder, place, kinds[4]) for place in _registers(context, builder, kinds[4], b, at, columns)]
+    for t in range(WIDTH):
+        for element, factor in zip(_of_row(context, builder, kinds[1], x, i, t, j, columns), factors, strict=True):
+            c[t] = multiply_add(builder, element, factor, c[t])
     return _square(builder, c)
 
 
@@ -624,9 +623,9 @@ def _inner_of_rows(context, builder, kinds, args, join):
     c, x, i, j, y, at, columns, *_ = args
     places = _registers(context, builder, kinds[4], y, at, columns.constant)
     sums = [_read(builder, place, kinds[4]) for place in places]
-    elements = [_element(context, builder, kinds[1], x, i, j, n) for n in range(len(sums))]
     for t, part in enumerate(_parts(builder, c)):
-        sums = [join(t, multiply_add(builder, part, next(e), a), a) for e, a in zip(elements, sums, strict=True)]
+        elements = _of_row(context, builder, kinds[1], x, i, t, j, len(sums))
+        sums = [join(t, multiply_add(builder, part, e, a), a) for e, a in zip(elements, sums, strict=True)]
     for a, place in zip(sums, places, strict=True):
         _write(builder, a, place, kinds[4])
 

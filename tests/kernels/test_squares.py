@@ -1,0 +1,127 @@
+"""Each function of squares: its compiled meaning against its plain one, and e^x against NumPy's."""
+
+import numba
+import numpy as np
+import pytest
+from numba import njit
+
+from tinytensor.kernels import squares as sq
+from tinytensor.kernels.squares import WIDTH
+
+SIZE = WIDTH * WIDTH
+pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there is no compiled meaning")
+
+# Functions of a matrix x (WIDTH + 3 rows of WIDTH + 5), a row z of numbers and two places: what they write into y, and
+# for those that take part of a row or column, z, is compared.
+
+
+def registers(x, z, i, j, y):
+    sq.put(sq.register(z, i), y, j)
+    sq.put(sq.every(z[i]), y, j + WIDTH)
+
+
+def memory(x, z, i, j, y):
+    sq.write(sq.transpose(sq.read(z, i)), y, j)
+    sq.write(sq.zeros(z[0]), y, j + SIZE)
+
+
+def blocks(x, z, i, j, y):
+    sq.write(sq.read_block(x, i, j), y, 0)
+    sq.write_block(sq.read(z, 0), x, i, j)
+    for r in range(x.shape[0]):
+        for c in range(x.shape[1]):
+            y[SIZE + r * x.shape[1] + c] = x[r, c]
+
+
+def arithmetic(x, z, i, j, y):
+    a, b, v = sq.read(z, i), sq.read(z, SIZE), sq.register(z, j)
+    sq.write(sq.scale_each(a, v), y, 0)
+    sq.write(sq.fma_each(a, b, a), y, SIZE)
+    sq.put(sq.add_up(a), y, 2 * SIZE)
+    sq.write(sq.minus(a, v), y, 3 * SIZE)
+    sq.write(sq.minus_each(a, z, j), y, 4 * SIZE)
+    sq.write(sq.times(a, b), y, 5 * SIZE)
+
+
+def products(x, z, i, j, y):
+    a, v = sq.read(z, i), sq.register(z, j)
+    sq.write(sq.outer(a, z, j, v), y, 0)
+    sq.put(sq.inner(v, a, z, j), y, SIZE)
+    sq.write(sq.outer_rows(a, x, i, j, z, i, 4), y, 2 * SIZE)
+    sq.write(sq.outer_rows(a, x, i, j, z, i, 1), y, 3 * SIZE)
+    sq.write(a, y, 4 * SIZE)
+    sq.inner_rows(a, x, i, j, y, 4 * SIZE, 4)
+    sq.inner_rows(a, x, i, j, y, 4 * SIZE + 4 * WIDTH, 1)
+
+
+def seen(x, z, i, j, y):
+    a, b, v = sq.read(z, i), sq.read(z, SIZE), sq.register(z, j)
+    first, second = sq.before(i, sq.register(z, 2 * SIZE)), sq.before_each(j, z, 2 * SIZE)
+    sq.write(sq.only(a, first), y, 0)
+    sq.write(sq.only(a, second), y, SIZE)
+    sq.write(sq.only(a, sq.both(first, sq.positive(b))), y, 2 * SIZE)
+    sq.put(sq.inner_seen(v, a, z, j, second), y, 3 * SIZE)
+    sq.write(a, y, 4 * SIZE)
+    sq.inner_rows_seen(a, x, i, j, y, 4 * SIZE, 4, first)
+    sq.inner_rows_seen(a, x, i, j, y, 4 * SIZE + 4 * WIDTH, 1, second)
+    none = sq.nothing(z[0])
+    sq.put(sq.largest(sq.largest(none, a), b), y, 5 * SIZE)
+    sq.put(sq.largest_seen(sq.largest(none, a), b, sq.positive(b)), y, 5 * SIZE + WIDTH)
+
+
+def both_meanings(function, dtype, i, j):
+    rng = np.random.default_rng(0)
+    wide = rng.standard_normal((WIDTH + 3, 2, WIDTH + 5)).astype(dtype)
+    z = rng.standard_normal(4 * SIZE).astype(dtype)
+    z[2 * SIZE : 2 * SIZE + WIDTH] = rng.integers(0, 2 * WIDTH, WIDTH)  # the ends of what is seen
+    results = []
+    for run in (njit(error_model="numpy")(function), function):
+        x, y = wide.copy()[:, 1], np.full(6 * SIZE, -7, dtype)
+        run(x, z.copy(), i, j, y)
+        results.append(y)
+    return results
+
+
+FUNCTIONS = (registers, memory, blocks, arithmetic, products, seen)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("function", FUNCTIONS)
+def test_compiled_and_plain_agree(function, dtype):
+    for i, j in ((0, 0), (3, 1), (WIDTH - 1, WIDTH)):
+        compiled, plain = both_meanings(function, dtype, i, j)
+        np.testing.assert_allclose(compiled, plain, rtol=0, atol=64 * np.finfo(dtype).eps)
+        assert (plain != -7).any()
+
+
+def test_every_function_is_tried():
+    tried = set().union(*(function.__code__.co_names for function in (*FUNCTIONS, exponentials)))
+    public = {n for n, f in vars(sq).items() if getattr(f, "__module__", "") == sq.__name__ and n[0] != "_"}
+    assert public - tried == {"where"}  # which compiled code has no need of
+
+
+def exponentials(x, y):
+    for at in range(0, x.size, SIZE):
+        sq.write(sq.exp_each(sq.read(x, at)), y, at)
+
+
+@pytest.mark.parametrize(("dtype", "bound", "least"), [(np.float32, 7.8e-8, -126), (np.float64, 1.5e-16, -1022)])
+def test_exp_of_numbers_up_to_zero(dtype, bound, least):
+    """The bound in float32 was found on all of them."""
+    if dtype == np.float32:
+        bits = np.arange(0x80000000, 0x100000000, 4093, dtype=np.uint64).astype(np.uint32)  # -0, ..., -inf, NaNs
+        x = bits[: bits.size // SIZE * SIZE].view(np.float32)
+    else:
+        x = -np.concatenate([10.0 ** np.linspace(-20, 3, 1 << 16), np.linspace(0, 709, 1 << 16)])
+    y = np.empty_like(x)
+    njit(exponentials)(x, y)
+    assert (np.isnan(y) == np.isnan(x)).all()
+    x, y = x[~np.isnan(x)], y[~np.isnan(x)]
+    exact = np.exp(x.astype(np.longdouble))
+    normal = exact >= np.longdouble(2) ** least
+    assert np.abs(y[normal] / exact[normal] - 1).max() <= bound
+    assert (y[~normal] == 0).all() and 0 < normal.mean() < 1
+    ends = np.array([0, -0.0, -np.inf, np.nan] * (SIZE // 4), dtype)
+    y = np.empty_like(ends)
+    njit(exponentials)(ends, y)
+    np.testing.assert_array_equal(y[:4], [1, 1, 0, np.nan])
