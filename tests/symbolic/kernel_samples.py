@@ -17,6 +17,7 @@ import sympy
 
 from derivations.engine import ROUNDED
 from tinytensor.kernels.attention import attention_backward_scratch, attention_scratch
+from tinytensor.kernels.chance import drawn
 from tinytensor.kernels.kernel import KERNELS, Elementwise, Kernel
 from tinytensor.kernels.matmul import matmul_plan
 from tinytensor.symbolic import Symbolic, lift, symbols
@@ -510,3 +511,18 @@ add(
     lambda x, parts: {"parts": [x[0] ** 2, x[1] ** 2 + x[2] ** 2, x[3] ** 2 + x[4] ** 2]},
     (sym("x", 5), blank(3)),
 )
+
+
+# ------------------------------------------------------------------------------------------------------- chance
+# Whole numbers, which are exact as they are; what is drawn for a place is checked in tests/kernels/test_chance.py.
+
+add("next_draw", lambda stream, at: {"stream": index(7, 4), "at": index(7, 3)}, (index(7, 3), blank(2, dtype=np.int64)))
+
+
+def dropped(x, at, threshold, scale, y):
+    kept = [drawn.py_func(int(at[0]), int(at[1]), i) < threshold for i in range(x.size)]
+    return {"y": np.array([scale * v if k else 0 for v, k in zip(x, kept, strict=True)], object)}
+
+
+for threshold in (0, 1 << 31, 1 << 32):  # none, some, all
+    add("drop", dropped, (sym("x", 5), index(7, 3), threshold, sym("s"), blank(5)))

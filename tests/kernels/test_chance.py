@@ -1,0 +1,79 @@
+"""Drawing in kernels: the numbers look drawn by lot, and depend on key, draw and place alone."""
+
+import numpy as np
+import pytest
+
+from tinytensor.kernels.chance import drawn, drop, mixed, next_draw
+
+N = 1 << 20
+
+
+def numbers(key=1, draw=0, n=N):
+    """drawn(key, draw, 0 ... n - 1), in NumPy's unsigned arithmetic."""
+
+    def mix(x):
+        x = x ^ (x >> np.uint64(16))
+        x = x * np.uint64(0x7FEB352D) & np.uint64(0xFFFFFFFF)
+        x = x ^ (x >> np.uint64(15))
+        x = x * np.uint64(0x846CA68B) & np.uint64(0xFFFFFFFF)
+        return x ^ (x >> np.uint64(16))
+
+    low, spread = np.uint64(0xFFFFFFFF), 0x9E3779B9
+    place = np.arange(n, dtype=np.uint64)
+    upper = mix(np.uint64(draw * spread % 2**32))
+    return mix(mix((place * np.uint64(spread) + upper) & low) ^ mix((np.uint64(key) ^ upper) & low))
+
+
+def kept(threshold, key=1, draw=0, n=N):
+    y = np.empty(n, np.float32)
+    drop(np.ones(n, np.float32), np.array([key, draw]), threshold, np.float32(1), y)
+    return y != 0
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_kernel_source_and_numpy_agree(share):
+    threshold = round(share * 2**32)
+    for key, draw in ((1, 0), (2**32 - 1, 5), (12345, 2**31)):
+        expected = numbers(key, draw) < threshold
+        np.testing.assert_array_equal(kept(threshold, key, draw), expected)
+        assert [drawn.py_func(key, draw, i) < threshold for i in range(50)] == expected[:50].tolist()
+
+
+def test_mixed_gives_each_number_once():
+    assert len({mixed.py_func(n) for n in range(20_000)}) == 20_000
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
+def test_as_many_are_kept_as_should_be(share):
+    threshold = round(share * 2**32)
+    for draw in range(5):
+        assert abs(kept(threshold, draw=draw).mean() - share) < 5 * np.sqrt(share * (1 - share) / N)
+
+
+def correlation(a, b):
+    a, b = a - a.mean(), b - b.mean()
+    return (a * b).mean() / np.sqrt((a * a).mean() * (b * b).mean())
+
+
+def test_places_draws_and_keys_are_independent():
+    u = numbers() / 2**32
+    bound = 5 / np.sqrt(N)
+    for lag in (1, 2, 3, 8, 32, 96, 1024):
+        assert abs(correlation(u[lag:], u[:-lag])) < bound, lag
+    for other in (numbers(draw=1), numbers(key=2), numbers(key=2, draw=1), numbers(key=0, draw=7)):
+        assert abs(correlation(u, other / 2**32)) < bound
+    counts = np.histogram(u, 256, (0, 1))[0]
+    assert abs(((counts - N / 256) ** 2 / (N / 256)).sum() - 255) < 5 * np.sqrt(2 * 255)
+    for bit in range(32):
+        assert abs((numbers() >> np.uint64(bit) & np.uint64(1)).mean() - 0.5) < 0.5 * bound
+    # the negative control: a sequence that is evenly spread, but not drawn by lot
+    even = np.arange(N) * 0.6180339887498949 % 1
+    assert abs(correlation(even[1:], even[:-1])) > bound
+
+
+def test_the_stream_goes_on():
+    stream, at = np.array([7, 3]), np.zeros(2, np.int64)
+    next_draw(stream, at)
+    assert (at.tolist(), stream.tolist()) == ([7, 3], [7, 4])
+    next_draw(stream, at)
+    assert (at.tolist(), stream.tolist()) == ([7, 4], [7, 5])

@@ -1,0 +1,182 @@
+"""The driver: programs give what their launches give one by one, on any number of threads, and mind the machine."""
+
+import os
+import subprocess
+import sys
+import threading
+
+import numpy as np
+import pytest
+
+from tinytensor.kernels import KERNELS, driver
+from tinytensor.kernels.driver import STOPPED, Program, _groups
+from tinytensor.kernels.kernel import kernel, share
+
+
+@kernel(tasks=lambda x, parts, y: parts)
+def doubled_in_parts(x, parts, y, task, tasks):
+    first, last = share(x.size, task, tasks)
+    for i in range(first, last):
+        y[i] = x[i] + x[i]
+
+
+@kernel()
+def added_up(x, y):
+    total = x.dtype.type(0)
+    for i in range(x.size):
+        total += x[i]
+    for i in range(y.size):
+        y[i] = y[i] + total
+
+
+@pytest.fixture
+def threads():
+    before = driver.get_num_threads()
+    yield driver.set_num_threads
+    driver.set_num_threads(before)
+
+
+def rows(launches):
+    return [(launch.entry, launch.block.ctypes.data, launch.tasks) for launch in launches]
+
+
+def chain(parts: int, links: int = 40):
+    """Launches that each need all of the one before: x doubled in parts, its sum added, and so on."""
+    x, y = np.ones(1000), np.empty(1000)
+    launches = []
+    for _ in range(links):
+        launches += [doubled_in_parts.prepare((x, parts, y)), added_up.prepare((y[:3].copy(), y))]
+        launches += [doubled_in_parts.prepare((y, parts, x)), KERNELS["mul"].prepare((x, np.array(0.25), x))]
+    return x, y, launches
+
+
+@pytest.mark.parametrize("parts", [1, 2, 7, 32])
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_a_program_gives_what_its_launches_give(threads, parts, n):
+    x, y, launches = chain(parts)
+    for launch in launches:
+        added_up.run(launch)
+    expected = x.tobytes(), y.tobytes()
+    threads(min(n, os.cpu_count()))
+    program = Program(rows(launches))
+    for _ in range(20):
+        x[:], y[:] = 1, 0
+        assert program.run()
+        assert (x.tobytes(), y.tobytes()) == expected
+
+
+def test_launches_of_one_task_go_together():
+    assert _groups(np.array([1, 1, 4, 1, 0, 1, 2])) == [
+        (0, 2, 1),
+        (2, 3, 4),
+        (3, 4, 1),
+        (4, 5, 0),
+        (5, 6, 1),
+        (6, 7, 2),
+    ]
+
+
+@pytest.mark.parametrize("n", [1, 2])
+@pytest.mark.parametrize("parts", [1, 4])
+def test_a_flag_ends_a_program_at_its_place(threads, n, parts):
+    threads(min(n, os.cpu_count()))
+    flag, x, y, z = np.zeros(1, np.int64), np.ones(8), np.zeros(8), np.zeros(8)
+    launches = [doubled_in_parts.prepare((x, parts, y)), doubled_in_parts.prepare((x, parts, z))]
+    first, second = rows(launches)
+    program = Program([first, (0, flag.ctypes.data, 0), second])
+    flag[0] = 1
+    assert program.run() is STOPPED
+    assert (y == 2).all() and (z == 0).all()
+    flag[0] = 0
+    assert program.run()
+    assert (z == 2).all()
+
+
+class Clock:
+    """Time as a program sees it: a run on one thread takes `alone`, one on several `together`."""
+
+    def __init__(self, monkeypatch, alone, together):
+        self.now, self.ran = 0.0, []
+        monkeypatch.setattr(driver.time, "perf_counter", lambda: self.now)
+        monkeypatch.setattr(driver, "_run_alone", lambda *a: self.take("alone", alone))
+        monkeypatch.setattr(driver, "run_together", lambda *a: self.take("together", together))
+        monkeypatch.setattr(driver.threads, "number", lambda: 2)
+
+    def take(self, what, seconds):
+        self.ran.append(what)
+        self.now += seconds
+        return True
+
+
+def test_where_waiting_does_not_pay_a_program_stays_on_one_thread(monkeypatch):
+    clock = Clock(monkeypatch, alone=1.0, together=20.0)
+    program = Program([(0, 0, 4)])
+    for _ in range(3000):
+        program.run()
+    assert clock.ran.count("together") < 30  # tried again now and then, ever more rarely
+    assert clock.now < 1.5 * 3000
+
+
+def test_where_waiting_pays_it_uses_all_threads(monkeypatch):
+    clock = Clock(monkeypatch, alone=1.0, together=0.6)
+    program = Program([(0, 0, 4)])
+    for _ in range(1000):
+        program.run()
+    assert clock.ran.count("alone") < 10
+
+
+def test_what_can_not_be_divided_runs_on_one_thread(monkeypatch):
+    clock = Clock(monkeypatch, alone=1.0, together=0.6)
+    Program([(0, 0, 1), (0, 0, 1)]).run()
+    assert clock.ran == ["alone"]
+
+
+FORK = """
+import os, numpy as np, tinytensor as tt
+x = tt.randn(400, 400)
+step = tt.compile(lambda x: (x @ x).exp().sum(0))
+first = [step(x).numpy().tobytes() for _ in range(3)]
+assert len(set(first)) == 1
+child = os.fork()
+if child == 0:
+    same = step(x).numpy().tobytes() == first[0] and (x @ x).exp().sum(0).numpy().tobytes() == first[0]
+    os._exit(0 if same and tt.get_num_threads() == 1 else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert step(x).numpy().tobytes() == first[0]
+print(__import__("numba").threading_layer())
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("layer", ["default", "workqueue"])
+def test_a_child_process_computes_on_one_thread(layer):
+    environment = os.environ | {"NUMBA_THREADING_LAYER": layer, "NUMBA_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert layer in ("default", done.stdout.strip())
+
+
+def test_two_python_threads(threads):
+    threads(min(2, os.cpu_count()))
+    chains = [chain(8) for _ in range(2)]
+    programs = [Program(rows(launches)) for _, _, launches in chains]
+    wanted = []
+    for (x, y, _), program in zip(chains, programs, strict=True):
+        program.run()
+        wanted.append((x.tobytes(), y.tobytes()))
+    wrong = []
+
+    def work(i):
+        x, y, _ = chains[i]
+        for _ in range(50):
+            x[:], y[:] = 1, 0
+            programs[i].run()
+            if (x.tobytes(), y.tobytes()) != wanted[i]:
+                wrong.append(i)
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(2)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert wrong == []

@@ -1,0 +1,44 @@
+"""Chance in kernels: which element of an array is kept is a function of a key, the number of the draw, and its place.
+
+Nothing has to be remembered of a draw but its number: the backward pass asks again, and any task can begin anywhere.
+"""
+
+from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
+
+LOW = 0xFFFFFFFF  # the lower 32 bits
+FIRST, SECOND = 0x7FEB352D, 0x846CA68B  # odd multipliers: of those tried by C. Wellons these leave the least bias
+SPREAD = 0x9E3779B9  # 2^32 over the golden ratio: neighbouring numbers become distant ones
+
+
+@helper
+def mixed(n):
+    """A number of 32 bits in which each bit depends on all bits of n, of 32 bits too; different for each n."""
+    n = ((n ^ (n >> 16)) * FIRST) & LOW
+    n = ((n ^ (n >> 15)) * SECOND) & LOW
+    return n ^ (n >> 16)
+
+
+@helper
+def drawn(key, draw, place):
+    """A number of 32 bits for a place, as if drawn by lot: equal for equal arguments, else independent."""
+    upper = mixed(((place >> 32) + draw * SPREAD) & LOW)
+    return mixed(mixed((place * SPREAD + upper) & LOW) ^ mixed((key ^ upper) & LOW))
+
+
+@kernel()
+def next_draw(stream, at):
+    """at = stream = [key, number of the draw], and the stream goes on to the next draw."""
+    at[0] = stream[0]
+    at[1] = stream[1]
+    stream[1] += 1
+
+
+@kernel(tasks=lambda x, *_: cut(4 * x.size, x.size), fastmath=EXACT_ORDER)
+def drop(x, at, threshold, scale, y, task, tasks):
+    """y_i = scale x_i where the number drawn for i is below the threshold (of 2^32), else 0: x and y (n,), at (2,)."""
+    first, last = share(x.size, task, tasks)
+    a, b = x[first:last], y[first:last]
+    key, draw = at[0], at[1]
+    for i in range(a.size):
+        kept = drawn(key, draw, first + i) < threshold
+        b[i] = scale * a[i] if kept else a.dtype.type(0)
