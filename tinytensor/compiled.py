@@ -1,8 +1,8 @@
 """compile: record a training step once, replay it without making a tensor or a buffer.
 
-The first call runs the function as it is and notes every launch (`launch.py`). A later call under the same
-conditions copies its arguments into the recorded buffers, runs the noted launches, and hands out copies of the
-results. Where a condition has changed the step is recorded anew.
+The first call runs the function as it is while a recording notes every launch (recording.py). A later call under the
+same conditions copies its arguments into the recorded buffers, runs the recording's native program, and hands out
+copies of the results. Where a condition has changed the function is recorded anew.
 """
 
 import functools
@@ -15,8 +15,8 @@ import numpy as np
 
 from tinytensor.door import state
 from tinytensor.dtypes import get_default_dtype
-from tinytensor.recording import Recording, lease_of
-from tinytensor.tensors import Seen, Tensor
+from tinytensor.recording import Left, Recording, Seen, lease_of
+from tinytensor.tensors import Tensor
 
 LIMIT = 64  # recordings kept for one function; more means that something varies at each call
 
@@ -34,12 +34,12 @@ def compile(function: Callable) -> Callable:
 
 
 class Compiled:
-    """A function with its recordings."""
+    """A function with what was recorded of it, under each set of conditions that it met."""
 
     def __init__(self, function: Callable):
         self.function = function
         self.name = getattr(function, "__name__", type(function).__name__)
-        self.recordings: dict[tuple, list[Step]] = {}
+        self.recordings: dict[tuple, list[Recorded]] = {}
         self.one_at_a_time = threading.RLock()  # its buffers serve one call at a time
 
     def __get__(self, instance, owner=None):
@@ -56,29 +56,33 @@ class Compiled:
             return self._run(key, tensors, args, kwargs)
 
     def _run(self, key, tensors, args, kwargs):
-        steps = self.recordings.setdefault(key, [])
-        for step in steps:
-            if step.recording.holds() and step.reusable(tensors):
-                return step.replay(tensors)
+        candidates = self.recordings.setdefault(key, [])
+        for recorded in candidates:
+            if recorded.fits(tensors):
+                return recorded.replay(tensors)
         if sum(map(len, self.recordings.values())) >= LIMIT:
             raise RuntimeError(
                 f"compile: {self.name} was recorded {LIMIT} times, each time under other conditions; pass what "
                 "varies as a tensor, or call the function without compile"
             )
-        step = Step()
-        result = step.record(self.function, args, kwargs, tensors)
-        steps.append(step)
+        recorded = Recorded()
+        result = recorded.record(self.function, args, kwargs, tensors)
+        candidates.append(recorded)
         return result
 
 
-class Step:
-    """One recording of a function, under one set of conditions."""
+class Recorded:
+    """A function recorded under one set of conditions: its recording, and how values enter and leave it."""
 
     def __init__(self):
         self.recording = Recording()
         self.inputs: list[np.ndarray | None] = []  # a buffer for each argument that is copied in
+        self.outside: dict[int, Tensor] = {}  # what the caller sees in the place of a tensor of the recording
+
+    # ------------------------------------------------------------------------------------------------------- recording
 
     def record(self, function: Callable, args, kwargs, tensors: list[Tensor]):
+        """Run the function while its launches are noted, on stand-ins for its arguments."""
         stand_ins = {}
         for t in tensors:
             if t.requires_grad:  # a parameter: used where it is
@@ -90,25 +94,44 @@ class Step:
                 stand_ins[id(t)] = Tensor(buffer)
         self.arguments = [stand_ins.get(id(t), t) for t in tensors]
         state.recording = self.recording
+        result = None
         try:
             result = function(*_replaced(args, stand_ins), **_replaced(kwargs, stand_ins))
         finally:
             state.recording = None
             self.recording.close()
-            self.seen: list[Seen] = list(self.recording.seen.values())
-            self.changed_inputs = [
-                buffer is not None and t._version.count > 0
-                for t, buffer in zip(self.arguments, self.inputs, strict=True)
-            ]
-            self.changed = [s.tensor for s in self.seen if s.tensor._version.count != s.version]
+            self.result = result
             self._settle()
             self._hand_back(tensors)
-        self.result = result
         copies = self._copied_out(result, tensors)
         self._check_arguments(tensors)
         self._check_nothing_stays()
         self.outside.clear()
         return copies
+
+    def _settle(self) -> None:
+        """Work out what the run changed: a replay will change the same."""
+        self.seen: list[Seen] = list(self.recording.seen.values())
+        self.changed = [s.tensor for s in self.seen if s.tensor._version.count != s.version]
+        self.changed_inputs = [
+            buffer is not None and t._version.count > 0 for t, buffer in zip(self.arguments, self.inputs, strict=True)
+        ]
+        # gradients that were there before: (the tensor, its stand-in, is it read or written, was it written)
+        used = [*self.recording.arrays(), *(t._data for t in _tensors(self.result))]
+        self.entering = [
+            (s.tensor, s.stand_in, any(np.may_share_memory(s.stand_in._data, a) for a in used))
+            for s in self.seen
+            if s.stand_in is not None
+        ]
+        # gradients that are there now: (the tensor, what the run left there, the same as seen by a later replay)
+        self.leaving = []
+        for s in self.seen:
+            left = s.tensor.held_grad()
+            new = left is not None and self.recording.owns(left._data)
+            if new:
+                left.node, left.requires_grad = None, False  # a replay makes no graph
+            self.leaving.append((s.tensor, left, Left(left._data) if new else None))
+        self._set_gradients([s.grad for s in self.seen if s.stand_in is not None])
 
     def _check_arguments(self, tensors: list[Tensor]) -> None:
         """An argument is a copy: refuse what could be seen only in the original."""
@@ -133,9 +156,8 @@ class Step:
 
     def _check_nothing_stays(self) -> None:
         """Refuse a tensor that outlives the step other than as a result: a replay would not make it anew."""
-        results: list[Tensor] = []
-        _structure(self.result, results)
-        kept = {id(lease_of(t._data)) for t in [*results, *self.arguments, *self.gradients] if t is not None}
+        left = [left for _, left, _ in self.leaving if left is not None]
+        kept = {id(lease_of(t._data)) for t in [*_tensors(self.result), *self.arguments, *left]}
         for attempt in range(2):
             if all(id(lease) in kept for lease in self.recording.leases):
                 return
@@ -150,64 +172,73 @@ class Step:
             "write into a tensor from outside with copy_()"
         )
 
-    def _is_used(self, array: np.ndarray) -> bool:
-        """Does any launch look at this array's memory?"""
-        return any(np.may_share_memory(a, array) for a in self.recording.arrays())
+    # --------------------------------------------------------------------------------------------------------- replays
 
-    def _settle(self) -> None:
-        """After recording: what the step did to gradients, as a replay will do it."""
-        self.uses_gradient = [s.stand_in is not None and self._is_used(s.stand_in._data) for s in self.seen]
-        self.gradients: list[Tensor | None] = [s.tensor._grad for s in self.seen]
-        for left in self.gradients:
-            if left is not None and self.recording.owns(left._data):
-                left.node, left.requires_grad = None, False  # a replay makes no graph
-        self._leave_gradients([s.grad for s in self.seen])
-
-    def _leave_gradients(self, entered: list[Tensor | None]) -> None:
-        """Set the gradients that the step leaves: those that came in, changed perhaps, or copies of new ones."""
-        self.outside: dict[int, Tensor] = {}  # what the caller sees in the place of a tensor of the recording
-        for seen, used, grad in zip(self.seen, self.uses_gradient, entered, strict=True):
-            if seen.stand_in is not None:
-                if used:
-                    np.copyto(grad._data, seen.stand_in._data)
-                grad._version.count += seen.stand_in._version.count > 0
-                self.outside[id(seen.stand_in)] = grad
-        for seen, left in zip(self.seen, self.gradients, strict=True):
-            if left is not None and id(left) not in self.outside:
-                owned = self.recording.owns(left._data)
-                self.outside[id(left)] = Tensor(left._data.copy()) if owned else left
-            seen.tensor._grad = None if left is None else self.outside[id(left)]
-
-    def reusable(self, tensors: list[Tensor]) -> bool:
-        """Do the tensors from outside still stand where they stood, with and without gradients as then?"""
-        same = all(buffer is not None or now is then for now, then, buffer in zip(tensors, self.arguments, self.inputs))
-        return same and all(seen.state() == seen.condition for seen in self.seen)
+    def fits(self, tensors: list[Tensor]) -> bool:
+        """May a call with these arguments be a replay: do all conditions hold that held when it was recorded?"""
+        for now, then, buffer in zip(tensors, self.arguments, self.inputs):
+            if buffer is None and now is not then:
+                return False
+        for seen in self.seen:
+            if not seen.is_as_it_was():
+                return False
+        return self.recording.holds()
 
     def replay(self, tensors: list[Tensor]):
-        for buffer, t in zip(self.inputs, tensors, strict=True):
+        """Run the recording on new values of the arguments."""
+        for buffer, t in zip(self.inputs, tensors):
             if buffer is not None:
                 np.copyto(buffer, t._data)
-        entered = []
-        for seen, used in zip(self.seen, self.uses_gradient, strict=True):
-            grad = seen.tensor._grad
-            entered.append(grad)
-            if used:
-                np.copyto(seen.stand_in._data, grad._data)
+        entered = [self._entered(*entry) for entry in self.entering]
+        whole = False
         try:
             self.recording.replay()
+            whole = True
         finally:  # an index out of range stops a replay half-way
             for tensor in self.changed:
                 tensor._version.count += 1
             self._hand_back(tensors)
-        self._leave_gradients(entered)
+            if not whole:
+                self._forget_gradients()
+        self._set_gradients(entered)
         copies = self._copied_out(self.result, tensors)
         self.outside.clear()
         return copies
 
+    def _entered(self, tensor: Tensor, stand_in: Tensor, used: bool) -> Tensor | None:
+        """The gradient with which a tensor comes into a replay, handed to its stand-in if anything looks at that."""
+        if not used:
+            return tensor._grad  # one that the step lets go of: whatever a replay left there need not be made a tensor
+        grad = tensor.held_grad()
+        np.copyto(stand_in._data, grad._data)
+        return grad
+
+    def _set_gradients(self, entered: list) -> None:
+        """Set the gradients that the run leaves: those that came in, changed perhaps, or what it made."""
+        if self.entering:
+            for (_, stand_in, used), grad in zip(self.entering, entered, strict=True):
+                if used:
+                    np.copyto(grad._data, stand_in._data)
+                    grad._version.count += stand_in._version.count > 0
+                self.outside[id(stand_in)] = grad
+        for tensor, left, later in self.leaving:
+            if later is not None:
+                tensor._grad = later
+            elif left is not None:
+                tensor._grad = self.outside.get(id(left), left)
+            else:
+                tensor._grad = None
+
+    def _forget_gradients(self) -> None:
+        """After half a replay: a gradient that only its memory held is gone."""
+        for tensor, _, later in self.leaving:
+            if tensor._grad is later:
+                tensor._grad = None
+
     def _hand_back(self, tensors: list[Tensor]) -> None:
         """What the step did in place to its arguments, the caller sees."""
-        for changed, buffer, t in zip(self.changed_inputs, self.inputs, tensors, strict=True):
-            if changed and buffer is not None:
+        for changed, buffer, t in zip(self.changed_inputs, self.inputs, tensors):
+            if changed:
                 np.copyto(t._data, buffer)
                 t._version.count += 1
 
@@ -216,6 +247,9 @@ class Step:
             for mine, theirs in zip(self.arguments, tensors, strict=True):
                 if value is mine:
                     return theirs
+            for tensor, left, _ in self.leaving:
+                if value is left:
+                    return tensor.held_grad()
             if id(value) in self.outside:
                 return self.outside[id(value)]
             if value.node is not None and not value.node.freed:
@@ -247,9 +281,9 @@ def _structure(value, tensors: list[Tensor]):
         tensors.append(value)
         return "tensor", value.shape, value.dtype, value.requires_grad
     if isinstance(value, tuple | list):
-        return type(value), tuple(_structure(v, tensors) for v in value)
+        return type(value), tuple([_structure(v, tensors) for v in value])
     if isinstance(value, dict):
-        return "dict", tuple((k, _structure(v, tensors)) for k, v in value.items())
+        return "dict", tuple([(k, _structure(v, tensors)) for k, v in value.items()])
     if isinstance(value, np.ndarray):
         raise TypeError("compile: a NumPy array as argument would be frozen at its first value; pass tensor(array)")
     try:
@@ -259,6 +293,15 @@ def _structure(value, tensors: list[Tensor]):
             f"compile: an argument of type {type(value).__name__} can't be a condition; pass tensors"
         ) from None
     return type(value), repr(value) if isinstance(value, float) else value  # 0.0 == -0.0, but is another argument
+
+
+def _tensors(value) -> list[Tensor]:
+    """All tensors in nested tuples, lists and dicts."""
+    if isinstance(value, tuple | list):
+        return [t for v in value for t in _tensors(v)]
+    if isinstance(value, dict):
+        return _tensors(list(value.values()))
+    return [value] if isinstance(value, Tensor) else []
 
 
 def _replaced(value, stand_ins: dict):

@@ -71,11 +71,12 @@ def _lifted(kernel: Kernel) -> Callable:
 _lift = None
 
 
-def host(function: Callable, *args, early: bool = False) -> None:
+def host(function: Callable, *args, undo: Callable | None = None) -> None:
     """Run a Python function now and, if this run is being recorded, at every replay.
 
-    `early` says that a replay may run it before its first launch: it neither reads nor writes what launches do, but for
-    arrays of its own. The optimizer writes the learning rate so. Then the native program need not stop for it.
+    With `undo` a replay may run it before its first launch, so that the native program need not stop for it: it neither
+    reads nor writes what launches do, but for arrays of its own (the optimizer writes the learning rate so). Should the
+    replay then stop before the place where the function was called, `undo(*args)` takes its effect back.
     """
     recording, state.recording = state.recording, None  # at a replay it is off as well
     try:
@@ -83,7 +84,7 @@ def host(function: Callable, *args, early: bool = False) -> None:
     finally:
         state.recording = recording
     if recording is not None:
-        recording.host(function, args, early)
+        recording.host(function, args, undo)
 
 
 def check(flag: np.ndarray, tell: Callable[[np.ndarray], None]) -> None:

@@ -12,13 +12,14 @@ recording is free in the replay.
 import math
 from collections.abc import Callable
 from operator import is_
+from typing import Any
 from weakref import WeakSet
 
 import numpy as np
 
 from tinytensor.door import OBJECT
-from tinytensor.kernels.driver import Program
-from tinytensor.kernels.kernel import Kernel, Launch
+from tinytensor.kernels.driver import STOPPED, Program
+from tinytensor.kernels.kernel import Kernel
 
 LINE = 64  # bytes in a cache line, and in the widest vector
 
@@ -27,36 +28,36 @@ class Recording:
     """The launches and host calls of one run, and what must hold for them to be replayed."""
 
     def __init__(self):
-        self.noted: list[tuple[Kernel | None, Launch | tuple]] = []  # (kernel, launch), or (None, (function, args))
-        self.early: list[tuple[Callable, tuple]] = []  # host calls that may run before everything else
-        self.checks: list[tuple[np.ndarray, Callable]] = []  # flags, and what is said when one is set
-        self.seen: dict[int, object] = {}  # tensors from outside that were used, by id
+        self.noted: list[tuple[Kernel | Callable | None, Any]] = []  # (kernel, launch), (function, args), (None, flag)
+        self.early: list[tuple[int, Callable, tuple, Callable]] = []  # host calls that run before: place ... and undo
+        self.checks: list[tuple[int, np.ndarray, Callable]] = []  # place, flag, and what is said when it is set
+        self.seen: dict[int, Seen] = {}  # tensors from outside that were used, by id
         self.guards: list[tuple[Callable, tuple]] = []  # a question and the answer it must still have
         self.leases: WeakSet[Lease] = WeakSet()  # buffers that somebody looks at
         self.free: dict[int, list[np.ndarray]] = {}  # buffers that nobody looks at, by size in bytes
         self.open = True
-        self.parts: list[Program | tuple[Callable, tuple]] = []
+        self.parts: list[tuple[int, Program | Callable, tuple]] = []  # place, what to run, its arguments
 
     # ------------------------------------------------------------------------------------------------ while it is open
 
     def launch(self, kernel: Kernel, args: tuple) -> None:
         """Run a launch, and note it. Its arguments look at the memory itself, so that leases of buffers can end."""
-        launch = kernel.prepare(tuple(_owned(a) for a in args))
+        launch = kernel.prepare(tuple([_owned(a) for a in args]))
         kernel.run(launch)
         self.noted.append((kernel, launch))
 
-    def host(self, function: Callable, args: tuple, early: bool) -> None:
+    def host(self, function: Callable, args: tuple, undo: Callable | None) -> None:
         """Note a host call that has just been made."""
-        args = tuple(_owned(a) for a in args)
-        if early:
-            self.early.append((function, args))
+        args = tuple([_owned(a) for a in args])
+        if undo is None:
+            self.noted.append((function, args))
         else:
-            self.noted.append((None, (function, args)))
+            self.early.append((len(self.noted), function, args, undo))
 
     def check(self, flag: np.ndarray, tell: Callable) -> None:
         """Note that a replay stops here if the flag is set."""
-        self.checks.append((flag, tell))
-        self.noted.append((None, (flag,)))
+        self.checks.append((len(self.noted), flag, tell))
+        self.noted.append((None, flag))
 
     def guard(self, question: Callable) -> None:
         """Replay only while `question()` answers with the very objects (a tuple of them) that it answers now."""
@@ -78,26 +79,32 @@ class Recording:
         lease = lease_of(array)
         return lease is not None and lease.recording is self
 
+    def notice(self, tensor) -> None:
+        """Remember a tensor that was not made here, as it is before its first use: its gradient may be a condition."""
+        if id(tensor) not in self.seen and not self.owns(tensor._data):
+            self.seen[id(tensor)] = Seen(tensor)
+
     # ------------------------------------------------------------------------------------------------ when it is closed
 
     def close(self) -> None:
         """Make programs of what was noted."""
         self.open = False
         rows: list[tuple[int, int, int]] = []
-        for kernel, what in self.noted:
-            if kernel is not None:
-                rows.append((what.entry, what.block.ctypes.data, what.tasks))
-            elif len(what) == 1:  # a flag to look at
-                rows.append((0, what[0].ctypes.data, 0))
-            else:
-                self._end_program(rows)
-                self.parts.append(what)
-        self._end_program(rows)
 
-    def _end_program(self, rows: list) -> None:
-        if rows:
-            self.parts.append(Program(rows))
-            rows.clear()
+        def end_program(place: int) -> None:
+            if rows:
+                self.parts.append((place, Program(rows).run, ()))
+                rows.clear()
+
+        for place, (what, how) in enumerate(self.noted):
+            if isinstance(what, Kernel):
+                rows.append((how.entry, how.block.ctypes.data, how.tasks))
+            elif what is None:
+                rows.append((0, how.ctypes.data, 0))
+            else:
+                end_program(place)
+                self.parts.append((place, what, how))
+        end_program(len(self.noted))
 
     def holds(self) -> bool:
         """Do all questions have the answers that they had?"""
@@ -109,30 +116,71 @@ class Recording:
 
     def replay(self) -> None:
         """Run everything that was noted, again."""
-        for function, args in self.early:
+        for _, function, args, _ in self.early:
             function(*args)
-        for part in self.parts:
-            if part.__class__ is Program:
-                if not part.run():
-                    self._stopped()
-            else:
-                function, args = part
-                function(*args)
-
-    def _stopped(self) -> None:
-        for flag, tell in self.checks:
-            if flag[0]:
-                flag[0] = 0
-                tell(flag)
+        reached = 0
+        try:
+            for place, run, args in self.parts:
+                if run(*args) is STOPPED:
+                    reached, flag, tell = next(check for check in self.checks if check[1][0])
+                    flag[0] = 0
+                    tell(flag)
+                reached = place
+        except BaseException:
+            for place, _, args, undo in reversed(self.early):
+                if place > reached:
+                    undo(*args)
+            raise
 
     def arrays(self) -> list[np.ndarray]:
         """Every array that a launch or a host call looks at."""
         found = []
-        for kernel, what in self.noted:
-            args = what.args if kernel is not None else what[-1] if len(what) == 2 else ()
+        for what, how in self.noted:
+            args = how.args if isinstance(what, Kernel) else (how,) if what is None else how
             for group in args:
                 found += [a for a in (group if isinstance(group, list) else [group]) if isinstance(a, np.ndarray)]
         return found
+
+
+class Seen:
+    """A tensor from outside a recording, as it was before its first use there.
+
+    A gradient that it had is an input of the run: the recording works on a copy of its own, the stand-in.
+    """
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+        self.data, self.version = tensor._data, tensor._version.count
+        self.requires_grad, self.hooks = tensor.requires_grad, list(tensor._hooks or ())
+        self.stand_in = None
+        self.dtype = None  # of its gradient
+        self.grad = grad = tensor.held_grad()
+        if grad is not None:
+            self.dtype = grad.dtype
+            self.stand_in = tensor._grad = type(grad)(grad._data.copy())
+
+    def is_as_it_was(self) -> bool:
+        """Does the tensor stand where it stood, and will backward() find there what it found?"""
+        tensor = self.tensor
+        if tensor._data is not self.data or tensor.requires_grad is not self.requires_grad:
+            return False
+        grad = tensor._grad  # one that was left by a replay has a dtype too
+        if (None if grad is None else grad.dtype) is not self.dtype:
+            return False
+        return list(tensor._hooks) == self.hooks if tensor._hooks else not self.hooks
+
+
+class Left:
+    """A gradient that a replay has left in the recording's own memory, until somebody looks at it.
+
+    The next replay will write over that memory, and most gradients are never looked at from outside the step. So
+    `tensor.grad` makes a copy when it is asked for, and a replay that comes before that makes none.
+    """
+
+    __slots__ = ("array", "dtype")
+
+    def __init__(self, array: np.ndarray):
+        self.array, self.dtype = array, array.dtype
 
 
 def _aligned(size: int) -> np.ndarray:

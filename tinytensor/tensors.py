@@ -13,6 +13,7 @@ import numpy as np
 from tinytensor.door import move, state
 from tinytensor.dtypes import get_default_dtype
 from tinytensor.interchange import Interchange
+from tinytensor.recording import Left
 
 
 class Version:
@@ -115,7 +116,7 @@ class Tensor(Interchange):
     def grad(self) -> "Tensor | None":
         """The gradient that `backward()` has accumulated here."""
         notice(self)
-        return self._grad
+        return self.held_grad()
 
     @grad.setter
     def grad(self, value: "Tensor | None"):
@@ -123,6 +124,12 @@ class Tensor(Interchange):
         if value is not None and value.shape != self.shape:
             raise ValueError(f"grad: a gradient of shape {value.shape} does not fit a tensor of shape {self.shape}")
         self._grad = value
+
+    def held_grad(self) -> "Tensor | None":
+        """The gradient, as a tensor; where a replay has left it in its own memory, it is copied from there now."""
+        if self._grad.__class__ is Left:
+            self._grad = Tensor(self._grad.array.copy())
+        return self._grad
 
     @property
     def data(self) -> "Tensor":
@@ -185,7 +192,7 @@ class Tensor(Interchange):
         result = self.__class__.__new__(self.__class__)
         Tensor.__init__(result, self._data if self.is_meta else self._data.copy(), self.requires_grad)
         if self._grad is not None:
-            result._grad = Tensor(self._grad._data.copy())
+            result._grad = Tensor(self.held_grad()._data.copy())
         memo[id(self)] = result
         return result
 
@@ -195,30 +202,5 @@ class Tensor(Interchange):
 
 def notice(tensor: Tensor) -> None:
     """Tell the recording, if there is one, that this tensor was used (its gradient may be a condition)."""
-    recording = state.recording
-    if recording is not None and id(tensor) not in recording.seen and not recording.owns(tensor._data):
-        recording.seen[id(tensor)] = Seen(tensor)
-
-
-class Seen:
-    """A tensor from outside a recording, as it was before its first use there.
-
-    A gradient that it had is an input of the step: the recording works on a buffer of its own in its place.
-    """
-
-    def __init__(self, tensor: Tensor):
-        self.tensor = tensor
-        self.data = tensor._data
-        self.version = tensor._version.count
-        self.grad = tensor._grad
-        self.condition = self.state()
-        self.stand_in = None
-        if self.grad is not None:
-            self.stand_in = tensor._grad = Tensor(self.grad._data.copy())
-
-    def state(self) -> tuple:
-        """What decides which launches are made: the memory, and what backward() will find."""
-        tensor = self.tensor
-        hooks = () if tensor._hooks is None else tuple(tensor._hooks)
-        grad = None if tensor._grad is None else tensor._grad._data.dtype.char  # dtype("float64") == None is True
-        return tensor._data is self.data, tensor.requires_grad, grad, hooks
+    if state.recording is not None:
+        state.recording.notice(tensor)

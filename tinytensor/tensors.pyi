@@ -12,6 +12,7 @@ import numpy as np
 from tinytensor.door import move, state
 from tinytensor.dtypes import get_default_dtype
 from tinytensor.interchange import Interchange
+from tinytensor.recording import Left
 
 class Version:
 
@@ -277,6 +278,9 @@ class Tensor(Interchange):
     def grad(self, value: 'Tensor | None'):
         ...
 
+    def held_grad(self) -> 'Tensor | None':
+        ...
+
     @property
     def data(self) -> 'Tensor':
         ...
@@ -303,11 +307,3 @@ class Tensor(Interchange):
 
 def notice(tensor: Tensor) -> None:
     ...
-
-class Seen:
-
-    def __init__(self, tensor: Tensor):
-        ...
-
-    def state(self) -> tuple:
-        ...

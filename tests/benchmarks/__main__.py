@@ -26,7 +26,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2, help="for the rows that use several (default: 2)")
     parser.add_argument("--passes", type=int, help="passes of each row (default: 5, with --quick 2)")
     parser.add_argument("--seconds", type=float, help="that a step is repeated in a pass (default: 1.0, 0.3)")
-    parser.add_argument("--patience", type=float, help="seconds to wait for a calm machine (default: 20, 1)")
+    parser.add_argument("--patience", type=float, help="seconds to wait for a calm machine (default: 20, 0.5)")
     parser.add_argument("--simd", choices=("avx512", "avx2", "none"), help="the vectors that tinytensor uses")
     parser.add_argument("--peers-simd", choices=NARROW, help="the vectors that its peers use")
     parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="folder for what is written")
@@ -45,7 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     if args.list:
         print("\n".join(f"{row.group:8} {with_threads(row, args.threads).title}" for row in rows))
         return 0
-    defaults = {"passes": 2, "seconds": 0.3, "patience": 1.0} if args.quick else {}
+    defaults = {"passes": 2, "seconds": 0.3, "patience": 0.5} if args.quick else {}
     given = {name: getattr(args, name) for name in ("passes", "seconds", "patience") if getattr(args, name) is not None}
     options = Options(
         args.out.resolve(), threads=args.threads, simd=args.simd, peers_simd=args.peers_simd,

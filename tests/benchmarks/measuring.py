@@ -196,7 +196,7 @@ class Runner:
                 result.failure = failure or self._missing(row, result.side)
                 if result.failure is None and row.work == "start" and not result.side.empty:
                     self._pass(row, result, path, keep=False)  # so that its caches are warm
-            for _ in range(options.passes):
+            for _ in range(min(options.passes, row.passes)):
                 for result in results:
                     if result.failure is None:
                         self._pass(row, result, path)

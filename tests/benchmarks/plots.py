@@ -11,7 +11,7 @@ def draw(path: Path, rows: list[Measured]) -> None:
     """One panel for each row."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.ticker import NullFormatter, ScalarFormatter
+    from matplotlib.ticker import LogLocator, ScalarFormatter
 
     figure = Figure(figsize=(5 * min(2, len(rows)), 3.6 * -(-len(rows) // 2)), layout="constrained")
     panels = figure.subplots(-(-len(rows) // 2), min(2, len(rows)), squeeze=False).ravel()
@@ -30,8 +30,8 @@ def draw(path: Path, rows: list[Measured]) -> None:
         panel.set(xscale="log", yscale="log", xlabel=measured.row.axis, ylabel="µs per token")
         panel.set_xticks([int(label) for label in labels], labels)
         panel.minorticks_off()
+        panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         panel.yaxis.set_major_formatter(ScalarFormatter())
-        panel.yaxis.set_minor_formatter(NullFormatter())
         panel.grid(color="#dddddd", linewidth=0.6)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0].legend(frameon=False)

@@ -218,6 +218,7 @@ def as_json(rows: list[Measured], options: Options, peaks: dict[int, float]) -> 
                     for r in m.results
                 ],
                 "ratios": [{line: m.ratios(r, line) for line in m.lines()} for r in m.results[1:]],
+                "differences": m.differences(),
                 "missed": m.missed(),
             }
             for m in rows

@@ -48,6 +48,7 @@ class Row:
     quick: bool = False  # measured with --quick too
     limit: float | None = None  # seconds; no more than this, whatever the others take
     least: float | None = None  # no single figure of a line may have a smaller ratio
+    passes: int = 100  # no more passes than this, where each takes long
     axis: str | None = None  # of a plot: what the labels count
     many: bool = False  # has several lines, which have names of their own
 
@@ -111,7 +112,9 @@ def curve(axis: str, cases: dict[int, dict]) -> Row:
     """Time per token of a training step, against one of the sizes."""
     settings = {"cases": {str(size): case for size, case in cases.items()}, "per_token": True}
     others = tuple(Side(peer) for peer in ("torch", "torch.compile", "jax"))
-    return Row("curves", f"time per token against {axis}", "train", settings, MANY, others, unit="µs", axis=axis)
+    return Row(
+        "curves", f"time per token against {axis}", "train", settings, MANY, others, unit="µs", passes=2, axis=axis
+    )
 
 
 ROWS = [
@@ -144,11 +147,11 @@ ROWS = [
     ),
     Row(
         "start", "process start to the end of the first step, warm caches", "start", TOTH, MANY,
-        (Side("torch", 3), Side("torch.compile"), Side("jax")), unit="s",
+        (Side("torch", 3), Side("torch.compile"), Side("jax")), unit="s", passes=3,
     ),
     Row(
         "start", "process start to the end of the first step, empty caches", "start", TOTH, MANY,
-        (Side("torch.compile", empty=True),), ours=Side("tinytensor", empty=True), unit="s", limit=12.0,
+        (Side("torch.compile", empty=True),), ours=Side("tinytensor", empty=True), unit="s", limit=12.0, passes=2,
     ),
     *(
         Row(

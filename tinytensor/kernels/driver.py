@@ -23,6 +23,7 @@ from tinytensor.kernels.cache import can_keep, kept
 
 ENTRY, BLOCK, TASKS = range(3)  # the columns of a program
 LINE = 16  # int64 in two cache lines: counters of neighbouring launches must not share one (processors fetch pairs)
+STOPPED = False  # what running a program gives when a flag was set; otherwise it is True
 PATIENCE = 200  # looks at a counter before a waiting thread offers its processor to others
 _WORD = ir.IntType(64)
 

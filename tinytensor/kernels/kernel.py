@@ -81,11 +81,16 @@ def share(n, task, tasks):
 
 
 def pack(args: tuple) -> np.ndarray:
-    """The block of a launch: of an array its address, sizes and strides in bytes, of a number its bits."""
+    """The block of a launch: of an array its address, sizes and strides in bytes, of a number its bits.
+
+    An array without elements has the address 0. Before a loop that writes becomes vectors, compiled code asks whether
+    the arrays may overlap, as far as the loop would go in each of them. An empty one, somewhere near another, would
+    then decide by chance which way of adding up is taken, and so the last bits of a sum.
+    """
     words: list[int] = []
     for a in args:
         if a.__class__ is np.ndarray:
-            words.append(a.__array_interface__["data"][0])
+            words.append(a.__array_interface__["data"][0] if a.size else 0)
             words += a.shape
             words += a.strides
         else:

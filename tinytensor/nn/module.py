@@ -271,8 +271,8 @@ class Module:
                 for value in place.values():
                     if value is not None:
                         value.data = change(value.data)
-                        if value._grad is not None:
-                            value._grad = change(value._grad)
+                        if value.grad is not None:
+                            value._grad = change(value.grad)
         return self
 
     def to(self, *args, **kwargs) -> "Module":

@@ -32,10 +32,10 @@ class LambdaLR:
 
     def step(self) -> None:
         """Go on to the next step's rate (in a replay too)."""
-        host(self._advance)
+        host(self._go, 1, undo=lambda n: self._go(-n))
 
-    def _advance(self) -> None:
-        self.last_epoch += 1
+    def _go(self, n: int) -> None:
+        self.last_epoch += n
         self._apply()
 
     def get_last_lr(self) -> list[float]:

@@ -34,7 +34,6 @@ class Optimizer:
         self.defaults = defaults | {"lr_multiplier": 1.0}
         self.param_groups: list[dict[str, Any]] = []
         self.state: dict[Tensor, dict[str, Any]] = {}
-        self._tables: list[np.ndarray] = []  # one row of hyper-parameters for each parameter of a group
         groups = list(params)
         if not groups:
             raise ValueError(f"{type(self).__name__}: the list of parameters is empty")
@@ -66,7 +65,6 @@ class Optimizer:
         group = self.defaults | group | {"params": params}
         self._check(group)
         self.param_groups.append(group)
-        self._tables.append(np.zeros((len(params), 8)))
 
     def _refuse(self, options: dict[str, Any]) -> None:
         if options.get("differentiable"):
@@ -93,14 +91,15 @@ class Optimizer:
             with enable_grad():
                 loss = closure()
         with no_grad():
-            for number, group in enumerate(self.param_groups):
-                rows = [i for i, p in enumerate(group["params"]) if p.grad is not None]
+            for group in self.param_groups:
+                params = [p for p in group["params"] if p.grad is not None]
                 with outside_recording():
-                    for i in rows:
-                        self._prepare(group, group["params"][i])
-                host(self._refresh, number, rows)
-                for i in rows:
-                    self._update(group["params"][i], group, self._tables[number][i])
+                    for p in params:
+                        self._prepare(group, p)
+                table = np.zeros((len(params), 8))  # where the kernels read a parameter's hyper-parameters
+                host(self._refresh, group, [self.state[p] for p in params], table, undo=self._uncount)
+                for p, row in zip(params, table, strict=True):
+                    self._update(p, group, row)
         if state.recording is not None:
             state.recording.guard(self._makeup)
         return loss
@@ -141,13 +140,22 @@ class Optimizer:
     def _needs(self, slot: str, group: dict[str, Any]) -> bool:
         return True
 
-    def _refresh(self, number: int, rows: list[int]) -> None:
+    def _refresh(self, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
         """Write the present hyper-parameters where the kernels read them, and count the step."""
-        group, table = self.param_groups[number], self._tables[number]
-        for i in rows:
-            entry = self.state[group["params"][i]]
+        known: dict[tuple, tuple] = {}  # most often all parameters of a group have made as many steps
+        for row, entry in enumerate(entries):
             entry["step"] += 1
-            table[i] = self._hyper(group, entry)
+            age = entry["step"], entry.get("since")
+            if age not in known:
+                known[age] = self._hyper(group, entry)
+                table[row:] = known[age]
+            elif len(known) > 1:
+                table[row] = known[age]
+
+    def _uncount(self, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
+        """Take a step back that was counted, but not made."""
+        for entry in entries:
+            entry["step"] -= 1
 
     def _hyper(self, group: dict[str, Any], entry: dict[str, Any]) -> tuple:
         raise NotImplementedError
