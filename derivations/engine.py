@@ -4,6 +4,10 @@ Nothing here is a copy. `tinytensor.symbolic.prove` runs the engine's own operat
 source) and `backward()` on symbols, and compares every gradient with SymPy's derivative of what the forward computed.
 A rule that is broken makes a claim fail, and the message names the operation and the input.
 
+A proof holds for all values, at the sizes of its call (two or three along each dimension), where comparisons come out
+as at a sample point: the report lists them. Trusted are SymPy, the chain rule, and that Numba compiles what it is
+given.
+
 The table CALLS has the symbolic calls of all operations; the tests go by it too. Those of formulas follow from their
 forms.
 """
@@ -12,6 +16,7 @@ import inspect
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import partial
 
 import sympy
 
@@ -25,7 +30,7 @@ from tinytensor.symbolic import Proof, Undecided, latex, prove, symbols
 from tinytensor.symbolic.scalars import reading
 from tinytensor.tensors import Tensor
 
-TRUSTED = (SYMPY, "the chain rule", NUMBA)
+proof_of = partial(claim, "engine", kind="proof", trusted=(SYMPY, "the chain rule", NUMBA))
 
 # ------------------------------------------------------------------------------------------------ what is to be proved
 
@@ -165,12 +170,7 @@ def unproved() -> set[str]:
     return set(OPS) - set(CALLS) - set(NO_DERIVATIVE)
 
 
-def file_of(op: Op) -> str:
-    """The file of ops/ in which an operation's gradient is declared."""
-    return op.__module__.rpartition(".")[2]
-
-
-FILE_OF = {name: file_of(OPS[name]) for name in CALLS}
+FILE_OF = {name: OPS[name].__module__.rpartition(".")[2] for name in CALLS}  # the file of ops/ that declares it
 FILES = {
     "elementwise": "arithmetic and functions, element by element",
     "shape": "views, copies, pieces and how they are put together",
@@ -185,24 +185,18 @@ FILES = {
 def declare(file: str, what: str) -> None:
     """The claim for one file of operations."""
 
-    @claim(
-        "engine",
+    @proof_of(
         f"ops/{file}.py: every gradient rule gives the derivative of its own forward ({what})",
-        kind="proof",
         size="the shapes of the table CALLS, two or three along each dimension",
         assumptions=("comparisons come out as at the sample point; the text lists them",),
-        trusted=TRUSTED,
     )
     def every_rule():
         lines = []
-        for name, calls in CALLS.items():
-            if FILE_OF[name] == file:
-                for args in calls:
-                    proof = require(prove_op(name, args))
-                    lines += [
-                        f"{name}: {proof.size}: {proof.entries} entries",
-                        *(f"    {a}" for a in proof.assumptions),
-                    ]
+        for name in (name for name in CALLS if FILE_OF[name] == file):
+            for args in CALLS[name]:
+                proof = require(prove_op(name, args))
+                lines.append(f"{name}: {proof.size}: {proof.entries} entries")
+                lines += [f"    {assumption}" for assumption in proof.assumptions]
         if not lines:
             raise Refuted(f"no operation of ops/{file}.py is in the table")
         return Evidence(text="\n".join(lines))
@@ -243,13 +237,10 @@ def closed_form(name: str, args: tuple) -> str:
     return rf"y = {latex(y)}, \quad \partial_x = {latex(leaf.grad)}"
 
 
-@claim(
-    "engine",
+@proof_of(
     "every fused operation equals its definition in simpler ones, and so does its gradient by that second road",
-    kind="proof",
     size="the shapes of the table CALLS",
     assumptions=("comparisons come out as at the sample point",),
-    trusted=TRUSTED,
 )
 def definitions():
     fused = [name for name in CALLS if OPS[name].definition is not None]
@@ -281,17 +272,14 @@ def prove_model(model: nn.Module, tokens: Tensor, targets: Tensor) -> Proof:
 
 
 def declare_model(statement: str, source: str, size: str, make: Callable[[], nn.Module], *inputs: Tensor) -> None:
-    @claim(
-        "engine",
+    @proof_of(
         statement,
-        kind="proof",
         size=f"{size}, any eps; a token twice, one place padded",
         assumptions=(
             "the signs before the ReLU and the order of logits and scores are those of the sample point",
             "eps is such that no denominator is 0",
         ),
         source=source,
-        trusted=TRUSTED,
     )
     def gradients():
         proof = prove_model(make(), *inputs)

@@ -13,7 +13,7 @@ from contextlib import contextmanager
 from unittest.mock import patch
 
 from tinytensor.form import OPS, Op
-from tinytensor.kernels.kernel import Kernel
+from tinytensor.kernels.kernel import KERNELS, Kernel
 from tinytensor.symbolic.lifting import rebind
 from tinytensor.tensors import Tensor
 
@@ -38,7 +38,7 @@ def code_mistakes(
         for new in _changes(place, inputs):
             before, after = ast.unparse(place), ast.unparse(ast.fix_missing_locations(new))
             if before != after:
-                yield f"{before}  ->  {after}", place, _with(function, place, new)
+                yield f"{before}  ->  {after}", place, with_node(function, place, new)
 
 
 def _places(function: ast.FunctionDef, values_only: bool) -> Iterator[ast.AST]:
@@ -95,10 +95,11 @@ def _changes(node: ast.AST, inputs: list[str]) -> Iterator[ast.AST]:
 def unreached(function: ast.FunctionDef, place: ast.AST) -> ast.FunctionDef:
     """The function with an error in that place: whoever does not notice never comes there."""
     error = ast.parse("this_place_is_reached()").body[0]
-    return _with(function, place, error.value if isinstance(place, ast.expr) else error)
+    return with_node(function, place, error.value if isinstance(place, ast.expr) else error)
 
 
-def _with(tree: ast.AST, place: ast.AST, new: ast.AST) -> ast.AST:
+def with_node(tree: ast.AST, place: ast.AST, new: ast.AST) -> ast.AST:
+    """A copy of a tree in which another node stands in one place."""
     place.is_the_place = True
     result = copy.deepcopy(tree)
     del place.is_the_place
@@ -116,9 +117,9 @@ class _Replacing(ast.NodeTransformer):
 # --------------------------------------------------------------------------------------- planting them in the engine
 
 
-def module_of(op: Op):
-    """The module in which an operation's gradient is declared."""
-    return sys.modules[op.__module__]
+def module_of(what: Op | Kernel):
+    """The module in which an operation or a kernel is declared; that of a formula is the one of its operation."""
+    return sys.modules[(what.py_func if isinstance(what, Kernel) else what).__module__]
 
 
 def declaration(op: Op) -> ast.ClassDef:
@@ -149,9 +150,9 @@ def planted_rule(op: Op, function: ast.FunctionDef) -> Iterator[None]:
 
 
 @contextmanager
-def planted_kernel(file: str, source: str | ast.Module, name: str) -> Iterator[None]:
+def planted_kernel(name: str, source: str | ast.Module) -> Iterator[None]:
     """The kernel of this name out of another source of its file."""
-    module = _home(file)
+    module = module_of(KERNELS[name])
     scope = {"__name__": "planted", "__file__": module.__file__}  # by this name it is not put into the table
     exec(compile(source, module.__file__, "exec"), scope)
     if isinstance(scope[name], Op):  # a formula: it stands in the form of the operation
@@ -160,11 +161,6 @@ def planted_kernel(file: str, source: str | ast.Module, name: str) -> Iterator[N
         change = patch.object(module, name, scope[name])
     with change:
         yield
-
-
-def _home(file: str):
-    """The module in which kernels stand: formulas in the forms of elementwise operations, loops in kernels/."""
-    return sys.modules[f"tinytensor.{'ops' if file == 'elementwise' else 'kernels'}.{file}"]
 
 
 @contextmanager
@@ -179,22 +175,13 @@ def interpreted() -> Iterator[None]:
         yield
 
 
-def kernel_source(file: str) -> tuple[ast.Module, dict[str, ast.FunctionDef]]:
-    """The syntax tree of a file of kernels, and the functions in it."""
-    tree = ast.parse(inspect.getsource(_home(file)))
-    formulas = {
-        form.name: function
-        for form in tree.body
-        if isinstance(form, ast.ClassDef)
-        for function in form.body
-        if getattr(function, "name", "") == "kernel"
-    }
-    return tree, formulas | {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
-
-
-def with_function(tree: ast.Module, old: ast.FunctionDef, new: ast.FunctionDef) -> ast.Module:
-    """The file with one function in the place of another."""
-    return _with(tree, old, new)
+def kernel_source(name: str) -> tuple[ast.Module, ast.FunctionDef]:
+    """The syntax tree of a kernel's file, and in it the kernel."""
+    file = ast.parse(inspect.getsource(module_of(KERNELS[name])))
+    (found,) = (node for node in file.body if getattr(node, "name", "").strip("_") == name)
+    if isinstance(found, ast.ClassDef):
+        (found,) = (node for node in found.body if getattr(node, "name", "") == "kernel")
+    return file, found
 
 
 @contextmanager
@@ -217,9 +204,9 @@ def rule_with(name: str, function: str, right: str, wrong: str) -> tuple[Op, ast
     return op, changed
 
 
-def kernel_with(file: str, right: str, wrong: str) -> str:
-    """The source of a file of kernels in which `wrong` stands for `right`."""
-    return _replaced(inspect.getsource(_home(file)), right, wrong)
+def kernel_with(name: str, right: str, wrong: str) -> str:
+    """The source of a kernel's file in which `wrong` stands for `right`."""
+    return _replaced(inspect.getsource(module_of(KERNELS[name])), right, wrong)
 
 
 def _replaced(source: str, right: str, wrong: str) -> str:
