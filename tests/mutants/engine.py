@@ -26,6 +26,7 @@ import tinytensor as tt
 from derivations.engine import CALLS, prove_op
 from tinytensor.door import OBJECT
 from tinytensor.form import OPS
+from tinytensor.kernels.kernel import KERNELS
 from tinytensor.symbolic import Symbolic, prove
 from tinytensor.tensors import Tensor
 
@@ -118,20 +119,32 @@ CHECKED_BY = {  # kernel: an operation that launches it and has a definition, or
 }
 
 HAND_KERNELS = {  # what is wrong: (kernel, right, wrong)
-    "softmax without the row's sum": ("softmax_backward", "b[j] * (a[j] - dot)", "b[j] * a[j]"),
-    "log-softmax without the row's sum": ("log_softmax_backward", "exp(b[j]) * total", "exp(b[j])"),
-    "norm without the mean of the gradient": ("layer_norm_backward", "h - sum_h - n", "h - n"),
-    "norm without the term along x": ("layer_norm_backward", "h - sum_h - n * sum_hn", "h - sum_h"),
-    "eps dropped": ("layer_norm", "np.sqrt(total / count + eps)", "np.sqrt(total / count)"),
-    "sum for mean in the variance": ("rms_norm", "total / count + eps", "total + eps"),
+    "softmax without the row's sum": (
+        "softmax_backward",
+        "sub(load_first(count, g, r, j), dot)",
+        "load_first(count, g, r, j)",
+    ),
+    "log-softmax without the row's sum": (
+        "log_softmax_backward",
+        "mul(exp(load_first(count, y, r, j)), sum_g)",
+        "exp(load_first(count, y, r, j))",
+    ),
+    "norm without the mean of the gradient": (
+        "layer_norm_backward",
+        "sub(sub(h, mean_h), mul(n, mean_hn))",
+        "sub(h, mul(n, mean_hn))",
+    ),
+    "norm without the term along x": ("layer_norm_backward", "sub(sub(h, mean_h), mul(n, mean_hn))", "sub(h, mean_h)"),
+    "eps dropped": ("layer_norm", "np.sqrt(total(s) / count + eps)", "np.sqrt(total(s) / count)"),
+    "sum for mean in the variance": ("rms_norm", "total(s) / count + eps", "total(s) + eps"),
     "scatter assigns instead of adding": ("scatter_add", "target[d] += row[d]", "target[d] = row[d]"),
     "gather assigns instead of adding": ("gather_backward", "index[o, j, i], i] += g", "index[o, j, i], i] = g"),
-    "padding ignored": ("cross_entropy_backward", "if t == ignore_index:", "if t == ignore_index + 1:"),
-    "target off by one": ("cross_entropy_backward", "d[t] -= scale", "d[(t + 1) % size] -= scale"),
-    "the one-hot part overwrites": ("cross_entropy_backward", "d[t] -= scale", "d[t] = -scale"),
+    "padding ignored": ("cross_entropy_backward", "if t != ignore_index and 0 <= t < size:", "if True:"),
+    "target off by one": ("cross_entropy_backward", "dx[r, t] -=", "dx[r, (t + 1) % size] -="),
+    "the one-hot part overwrites": ("cross_entropy_backward", "dx[r, t] -= g[r]", "dx[r, t] = -g[r]"),
     "ReLU's mask turned round": ("relu_backward", "if z <= type(z)(0) else h", "if z > type(z)(0) else h"),
-    "attention: dq without the scale": ("attention_backward", "= scale * acc", "= acc"),
-    "attention: without the row's sum": ("attention_backward", "delta += g[i + r, j]", "delta += zero * g[i + r, j]"),
+    "attention: dq without the scale": ("attention_backward", "every(scale), dq", "every(one), dq"),
+    "attention: without the row's sum": ("attention_backward", "times(p, minus_each(d, deltas, i))", "times(p, d)"),
     "attention: causal where it is not": ("attention_backward", "if is_causal else M", "if not is_causal else M"),
 }
 
@@ -269,12 +282,19 @@ def kernels(one_in: int) -> Tally:
     """
     tally = Tally()
 
+    seen = set()  # helpers that several kernels call
+
     def changes() -> Iterator[tuple]:
         for kernel in [name for name in CHECKED_BY if name != "attention_backward"]:
-            file, function = kernel_source(kernel)
-            yield from ((kernel, file, function, *change) for change in code_mistakes(function, values_only=True))
+            file, functions = kernel_source(kernel)
+            for function in functions:
+                if (place := (KERNELS[kernel].py_func.__module__, function.lineno)) not in seen:
+                    seen.add(place)
+                    found = code_mistakes(function, values_only=True)
+                    yield from ((kernel, file, function, *change) for change in found)
 
     for kernel, file, function, what, place, changed in islice(changes(), one_in - 1, None, one_in):
         files = (with_node(file, function, f) for f in (function, changed, unreached(function, place)))
-        attempt(tally, kernel, what, CHECKED_BY[kernel], *(partial(planted_kernel, kernel, f) for f in files))
+        label = kernel if function.name in (kernel, "kernel") else f"{kernel}, {function.name}"
+        attempt(tally, label, what, CHECKED_BY[kernel], *(partial(planted_kernel, kernel, f) for f in files))
     return tally

@@ -8,13 +8,14 @@ import ast
 import copy
 import inspect
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
+from tinytensor import door
 from tinytensor.form import OPS, Op
 from tinytensor.kernels.kernel import KERNELS, Kernel
-from tinytensor.symbolic.lifting import rebind
+from tinytensor.symbolic.lifting import lift, rebind
 from tinytensor.tensors import Tensor
 
 # --------------------------------------------------------------------------------------------- mistakes in code
@@ -149,6 +150,17 @@ def planted_rule(op: Op, function: ast.FunctionDef) -> Iterator[None]:
         yield
 
 
+PAIRS = {"BYTES": 16}  # registers of two numbers: a row of three fills one, and leaves a rest
+
+
+def lifted(kernel: Kernel) -> Callable:
+    """The lifted kernel, with registers of two numbers if it knows of registers."""
+    try:
+        return lift(kernel, **PAIRS)
+    except TypeError:
+        return lift(kernel)
+
+
 @contextmanager
 def planted_kernel(name: str, source: str | ast.Module) -> Iterator[None]:
     """The kernel of this name out of another source of its file."""
@@ -159,7 +171,7 @@ def planted_kernel(name: str, source: str | ast.Module) -> Iterator[None]:
         change = patch.object(OPS[name], "kernel", scope[name].kernel)
     else:
         change = patch.object(module, name, scope[name])
-    with change:
+    with change, patch.object(door, "_lifted", lifted):
         yield
 
 
@@ -168,19 +180,23 @@ def interpreted() -> Iterator[None]:
     """Kernels run as plain Python for a while: nothing has to be compiled for a few floats."""
 
     def call(kernel: Kernel, *args) -> None:
-        with patch.object(kernel, "py_func", rebind(kernel.py_func, lambda code, name, value: value)):
+        with patch.object(kernel, "py_func", rebind(kernel.py_func, lambda code, name, value: PAIRS.get(name, value))):
             kernel.interpret(*args)
 
     with patch.object(Kernel, "__call__", call):
         yield
 
 
-def kernel_source(name: str) -> tuple[ast.Module, ast.FunctionDef]:
-    """The syntax tree of a kernel's file, and in it the kernel."""
+def kernel_source(name: str) -> tuple[ast.Module, list[ast.FunctionDef]]:
+    """The syntax tree of a kernel's file, and in it the kernel and the helpers that it calls."""
     file = ast.parse(inspect.getsource(module_of(KERNELS[name])))
-    (found,) = (node for node in file.body if getattr(node, "name", "").strip("_") == name)
-    if isinstance(found, ast.ClassDef):
-        (found,) = (node for node in found.body if getattr(node, "name", "") == "kernel")
+    said = {node.name.strip("_"): node for node in file.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    if isinstance(said[name], ast.ClassDef):
+        return file, [node for node in said[name].body if getattr(node, "name", "") == "kernel"]
+    found = [said[name]]
+    for function in found:  # it grows
+        called = [said[node.id] for node in ast.walk(function) if isinstance(node, ast.Name) and node.id in said]
+        found += [other for other in dict.fromkeys(called) if other not in found]
     return file, found
 
 
