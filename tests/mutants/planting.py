@@ -25,6 +25,8 @@ COMPARED = {ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.Gt, ast.Gt: ast.Lt
 NAMES = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "sin": "cos", "cos": "sin", "exp": "log", "log": "exp"}
 NAMES |= {"maximum": "minimum", "minimum": "maximum", "amax": "amin", "amin": "amax", "sum": "mean", "mean": "sum"}
 
+SYMMETRIC = {"add", "mul", "fma", "maximum", "minimum", "eq", "ne", "logical_and"}  # in their first two arguments
+
 
 def code_mistakes(
     function: ast.FunctionDef, values_only: bool = False
@@ -76,7 +78,8 @@ def _changes(node: ast.AST, inputs: list[str]) -> Iterator[ast.AST]:
         if node.id in inputs and len(inputs) > 1:
             yield ast.Name(inputs[(inputs.index(node.id) + 1) % len(inputs)], ast.Load())
     elif isinstance(node, ast.Call) and len(node.args) > 1 and not any(isinstance(a, ast.Starred) for a in node.args):
-        yield ast.Call(node.func, [node.args[1], node.args[0], *node.args[2:]], node.keywords)
+        if getattr(node.func, "id", "") not in SYMMETRIC:
+            yield ast.Call(node.func, [node.args[1], node.args[0], *node.args[2:]], node.keywords)
     elif isinstance(node, ast.IfExp):
         yield node.body
         yield node.orelse
