@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from sympy import Rational
 
-from derivations.calculus import Array, Index, Size, total
+from derivations.calculus import Array, total
 from derivations.claims import Refuted
 from derivations.engine import CALLS, prove_op
+from derivations.index import a, b, i, j, n
 from derivations.notation import text
 from tests.mutants import __main__ as command
 from tests.mutants import engine, formulas, planting
@@ -51,23 +52,20 @@ def test_indices_and_bounds_stay_where_only_values_are_changed():
     assert all(("i + 1" in c and "2 * j" in c) or c == "y[i + 1] = x[0]" for c in changed(source, values_only=True))
 
 
+B = Array("B", (n, n))
+
+
 def test_changes_of_formulas():
-    n = Size("n", "a")
-    a, b = Index("a", n), Index("b", n)
-    X, Y = Array("X", (n, n)), Array("Y", (n,))
-    told = dict(formulas.mistakes(Y[a] + Rational(1, 2) * total(X[a, b] * Y[b], b)))
-    assert "without Y[a:n]" in told
+    told = dict(formulas.mistakes(a[i] + Rational(1, 2) * total(B[i, j] * b[j], j)))
+    assert "without a[i:n]" in told
     assert "the mean for the sum" in told
     assert any("indices swapped" in what for what in told)
-    assert not dict(formulas.mistakes(Y[a]))
+    assert not dict(formulas.mistakes(a[i]))
 
 
 def test_symmetry_is_no_mistake():
     """What leaves the normal form as it was is not among the mistakes: here the order of the summed indices."""
-    n = Size("n", "a")
-    a, b = Index("a", n), Index("b", n)
-    X = Array("X", (n, n))
-    assert not any("swapped" in what for what, _ in formulas.mistakes(total(X[a, b], a, b)))
+    assert not any("swapped" in what for what, _ in formulas.mistakes(total(B[i, j], i, j)))
 
 
 # -------------------------------------------------------------------------------------------- how they are planted
