@@ -152,21 +152,11 @@ def test_a_row_has_the_same_bits_alone(dtype):
             assert alone_lse.tobytes() == lse[:, :, i : i + 1].tobytes(), i
 
 
-@pytest.mark.skipif(not JIT, reason="Python code has one thread")
-def test_the_number_of_threads_does_not_change_a_bit():
-    if numba.config.NUMBA_NUM_THREADS < 2:
-        pytest.skip("one processor")
+def test_the_number_of_threads_does_not_change_a_bit(one_and_two_threads):
     rng = np.random.default_rng(0)
-    before = numba.get_num_threads()
-    for B, H, C, M, K, Kv in ((3, 3, 21, 21, 8, 8), (1, 1, 9, 9, 4, 4), (9, 8, 5, 6, 3, 2)):
+    for B, H, C, M, K, Kv in ((3, 3, 51, 51, 8, 8), (1, 2, 199, 199, 4, 4), (9, 8, 25, 26, 3, 2)):
         arrays = draw(rng, np.float32, B, H, C, M, K, Kv)
-        try:
-            numba.set_num_threads(1)
-            one = both(*arrays, is_causal=1)
-            numba.set_num_threads(2)
-            two = both(*arrays, is_causal=1)
-        finally:
-            numba.set_num_threads(before)
+        one, two = one_and_two_threads(lambda arrays=arrays: both(*arrays, is_causal=1), launches=2)
         assert all(a.tobytes() == b.tobytes() for a, b in zip(one, two, strict=True))
 
 

@@ -1,6 +1,5 @@
 """Indexing, sorting and drawing against NumPy, and PyTorch 2.13 for NaN and ties."""
 
-import numba
 import numpy as np
 import pytest
 from numba import config
@@ -159,15 +158,15 @@ def test_sample_rows_draws_in_proportion():
     assert np.abs(share - p[0] / 8).max() < 4 * np.sqrt(0.25 / n)
 
 
-@pytest.mark.skipif(config.DISABLE_JIT or config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
-def test_thread_count_changes_no_bit():
+def test_thread_count_changes_no_bit(one_and_two_threads):
     rng = np.random.default_rng(5)
-    x, g, index = rng.standard_normal((333, 77)), rng.standard_normal((500, 77)), rng.integers(0, 333, 500)
-    before, results = numba.get_num_threads(), []
-    for threads in (1, 2):
-        numba.set_num_threads(threads)
-        dx = np.zeros_like(x)
+    x, g, index = rng.standard_normal((333, 77)), rng.standard_normal((5000, 77)), rng.integers(0, 333, 5000)
+
+    def work():
+        y, dx = np.empty_like(g), np.zeros_like(x)
+        read(kernels.take, x, index, y)
         kernels.scatter_add(g, index, dx)
-        results.append([dx.tobytes(), argsort(x, False).tobytes()])
-    numba.set_num_threads(before)
-    assert results[0] == results[1]
+        return y.tobytes(), dx.tobytes()
+
+    one, two = one_and_two_threads(work, launches=2)
+    assert one == two

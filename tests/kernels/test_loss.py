@@ -5,7 +5,6 @@ import pytest
 from numba import config
 
 from tinytensor.kernels import loss
-from tinytensor.kernels.driver import get_num_threads, set_num_threads
 
 # without the compiler NumPy warns of the infinities and NaNs that are asked for here
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -144,15 +143,14 @@ def test_empty(dtype):
     assert backward(losses, x, [-100, -100], lse).shape == (2, 0)
 
 
-@pytest.mark.skipif(config.DISABLE_JIT or config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
-def test_thread_count_changes_no_bit():
+def test_thread_count_changes_no_bit(one_and_two_threads):
     rng = np.random.default_rng(2)
     x, g = rng.standard_normal((3333, 77)).astype(np.float32), rng.standard_normal(3333).astype(np.float32)
     target = rng.integers(0, 77, 3333)
-    before, results = get_num_threads(), []
-    for threads in (1, 2):
-        set_num_threads(threads)
+
+    def work():
         losses, lse = forward(x, target, 0.1)
-        results.append([a.tobytes() for a in (losses, lse, backward(g, x, target, lse, 0.1))])
-    set_num_threads(before)
-    assert results[0] == results[1]
+        return [a.tobytes() for a in (losses, lse, backward(g, x, target, lse, 0.1))]
+
+    one, two = one_and_two_threads(work, launches=2)
+    assert one == two

@@ -148,22 +148,12 @@ def test_the_cut_into_tasks_does_not_change_a_bit():
                     assert bits_equal(expected, run_matmul(left, right, block=block)), (block, left.strides)
 
 
-@pytest.mark.skipif(not JIT, reason="Python code has one thread")
-def test_the_number_of_threads_does_not_change_a_bit():
-    if numba.config.NUMBA_NUM_THREADS < 2:
-        pytest.skip("one processor")
+def test_the_number_of_threads_does_not_change_a_bit(one_and_two_threads):
     rng = np.random.default_rng(0)
     for n, m, k, columns in ((1, 131, 170, 170), (5, 133, 40, 141), (1, 7, 900, 300)):
         a, b = draw(rng, (n, m, k), np.float32), draw(rng, (n, k, columns), np.float32)
-        assert matmul_plan(n, m, k, columns, 4)[2][0] > 1
-        before = numba.get_num_threads()
-        try:
-            numba.set_num_threads(1)
-            one = run_matmul(a, b)
-            numba.set_num_threads(2)
-            assert bits_equal(one, run_matmul(a, b))
-        finally:
-            numba.set_num_threads(before)
+        one, two = one_and_two_threads(lambda a=a, b=b: run_matmul(a, b), launches=1)
+        assert bits_equal(one, two)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -5,7 +5,6 @@ import pytest
 from numba import config
 
 from tinytensor.kernels import norm, reduce
-from tinytensor.kernels.driver import get_num_threads, set_num_threads
 
 # without the compiler NumPy warns of the infinities and NaNs that are asked for here
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -171,17 +170,16 @@ def test_empty(dtype, shape):
     assert (dweight == 0).all()
 
 
-@pytest.mark.skipif(config.DISABLE_JIT or config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
-def test_thread_count_changes_no_bit():
+def test_thread_count_changes_no_bit(one_and_two_threads):
     rng = np.random.default_rng(2)
     x, g = rng.standard_normal((2, 3333, 33)).astype(np.float32)
     weight, bias = rng.standard_normal((2, 33)).astype(np.float32)
-    before, results = get_num_threads(), []
-    for threads in (1, 2):
-        set_num_threads(threads)
+
+    def work():
         y, mean, rstd = layer_norm(x, weight, bias)
         z, scale = rms_norm(x, weight)
         grads = *layer_norm_backward(g, x, weight, bias, mean, rstd), *rms_norm_backward(g, x, weight, scale)
-        results.append([a.tobytes() for a in (y, z, *grads)])
-    set_num_threads(before)
-    assert results[0] == results[1]
+        return [a.tobytes() for a in (y, z, *grads)]
+
+    one, two = one_and_two_threads(work, launches=4)
+    assert one == two

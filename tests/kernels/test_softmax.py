@@ -5,7 +5,6 @@ import pytest
 from numba import config
 
 from tinytensor.kernels import softmax
-from tinytensor.kernels.driver import get_num_threads, set_num_threads
 
 # without the compiler NumPy warns of the infinities and NaNs that are asked for here
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -113,16 +112,14 @@ def test_empty(dtype, shape):
         assert run(kernel, x, x).shape == shape
 
 
-@pytest.mark.skipif(config.DISABLE_JIT or config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
-def test_thread_count_changes_no_bit():
+def test_thread_count_changes_no_bit(one_and_two_threads):
     rng = np.random.default_rng(2)
-    x, g = (rng.standard_normal((101, 77)).astype(np.float32) for _ in range(2))
-    before, results = get_num_threads(), []
-    for threads in (1, 2):
-        set_num_threads(threads)
+    x, g = (rng.standard_normal((1001, 77)).astype(np.float32) for _ in range(2))
+
+    def work():
         y, z = run(softmax.softmax, x), run(softmax.log_softmax, x)
-        results.append(
-            [a.tobytes() for a in (y, z, run(softmax.softmax_backward, g, y), run(softmax.log_softmax_backward, g, z))]
-        )
-    set_num_threads(before)
-    assert results[0] == results[1]
+        backs = run(softmax.softmax_backward, g, y), run(softmax.log_softmax_backward, g, z)
+        return [a.tobytes() for a in (y, z, *backs)]
+
+    one, two = one_and_two_threads(work, launches=4)
+    assert one == two

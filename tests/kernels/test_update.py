@@ -5,7 +5,6 @@ import pytest
 from numba import config
 
 from tinytensor.kernels import update
-from tinytensor.kernels.driver import get_num_threads, set_num_threads
 
 # without the compiler NumPy warns of the infinities and NaNs that are asked for here
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
@@ -115,16 +114,15 @@ def test_sumsq(dtype):
     assert sumsq(np.array([1, -np.inf], dtype)) == np.inf
 
 
-@pytest.mark.skipif(config.DISABLE_JIT or config.NUMBA_NUM_THREADS < 2, reason="needs two threads")
-def test_thread_count_changes_no_bit():
+def test_thread_count_changes_no_bit(one_and_two_threads):
     rng = np.random.default_rng(3)
-    start, g = rng.standard_normal((2, 33_333)).astype(np.float32)
-    before, results = get_num_threads(), []
-    for threads in (1, 2):
-        set_num_threads(threads)
+    start, g = rng.standard_normal((2, 333_333)).astype(np.float32)
+
+    def work():
         p, m, v = start.copy(), np.zeros_like(g), np.zeros_like(g)
         for step in (1, 2):
             update.adam(p, g, m, v, g[:0], np.array([0.1, 0.9, 0.99, 1e-8, 0.1, 1, step, 0]))
-        results.append((p.tobytes(), m.tobytes(), v.tobytes(), sumsq(p).tobytes()))
-    set_num_threads(before)
-    assert results[0] == results[1]
+        return p.tobytes(), m.tobytes(), v.tobytes(), sumsq(p).tobytes()
+
+    one, two = one_and_two_threads(work, launches=3)
+    assert one == two

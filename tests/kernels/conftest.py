@@ -1,0 +1,34 @@
+"""What the tests of kernels share: the same work on one thread and on two."""
+
+from collections.abc import Callable
+
+import pytest
+from numba import config
+
+from tinytensor.kernels import driver
+
+
+@pytest.fixture
+def one_and_two_threads(monkeypatch) -> Callable:
+    """`one_and_two_threads(work, launches)`: what work() returns on one thread, and on two.
+
+    At least so many launches must really have been dealt to both threads: of arrays too small to be cut into tasks it
+    is no wonder that they give the same bits.
+    """
+    if config.DISABLE_JIT or config.NUMBA_NUM_THREADS < 2:
+        pytest.skip("needs two threads")
+    dealt, run_together, before = [], driver.run_together, driver.get_num_threads()
+    monkeypatch.setattr(driver, "run_together", lambda *args: dealt.append(args) or run_together(*args))
+
+    def run(work: Callable, launches: int) -> tuple:
+        dealt.clear()
+        driver.set_num_threads(1)
+        one = work()
+        assert dealt == []
+        driver.set_num_threads(2)
+        two = work()
+        assert len(dealt) >= launches, "launches were not cut into tasks: take larger arrays"
+        return one, two
+
+    yield run
+    driver.set_num_threads(before)
