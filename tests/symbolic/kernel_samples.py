@@ -280,12 +280,14 @@ def log_softmax(x):
 
 
 PAIRS = {"BYTES": 16}  # registers of two numbers, so that three of them are a register and a rest
+ONES = {"BYTES": 8}  # registers of one, so that three are a pair of registers and a rest
 for n in (1, 3):
     a, b = sym("x", 2, n), sym("g", 2, n)
     add("softmax", lambda x, y: {"y": softmax(x)}, (a, blank(2, n)), constants=PAIRS)
     add("log_softmax", lambda x, y: {"y": log_softmax(x)}, (a, blank(2, n)), constants=PAIRS)
     back = lambda g, y, dx, a=a: {"dx": derivative(y, g, a)}  # noqa: E731
-    add("softmax_backward", back, (b, softmax(a), blank(2, n)), constants=PAIRS)
+    for constants in (PAIRS, ONES):
+        add("softmax_backward", back, (b, softmax(a), blank(2, n)), constants=constants)
     add("log_softmax_backward", back, (b, log_softmax(a), blank(2, n)), constants=PAIRS)
 for order in permutations((-1, 0, 1)):  # every path of the row's maximum
     call = (sym("x", 1, 3, witness=[order]), blank(1, 3))
@@ -372,8 +374,9 @@ def rms_norm_back(g, x, weight, rstd, dx, partial):
 R, D = 3, 3  # with D = 2 and no eps, a normed row is (1, -1) whatever x is
 N, NG = sym("x", R, D), sym("g", R, D)
 for W, B in ((sym("w", D), sym("b", D)), (NONE, NONE)):
-    add("layer_norm", layer_norm, (N, W, B, EPS, blank(R, D), blank(R), blank(R)), constants=PAIRS)
-    add("rms_norm", rms_norm, (N, W, EPS, blank(R, D), blank(R)), constants=PAIRS)
+    for constants in (PAIRS, ONES):
+        add("layer_norm", layer_norm, (N, W, B, EPS, blank(R, D), blank(R), blank(R)), constants=constants)
+        add("rms_norm", rms_norm, (N, W, EPS, blank(R, D), blank(R)), constants=constants)
     mean, rstd = normed(N, EPS)[1:]
     for blocks, size in ((1, D), (2, D), (2, 0)):
         outputs = blank(R, D), blank(2, blocks, size)

@@ -1,6 +1,6 @@
 """Layer norm and RMS norm over the rows of x (R, D).
 
-A pass over a row takes a register at a time, and then the elements that are left (see softmax.py).
+A pass over a row takes one register or two at a time, and then the elements that are left (see softmax.py).
 
 The gradients of weight and bias are sums over all rows. Each of a number of blocks of rows, which the shape of x alone
 says, adds up its own part in `partial`; a second launch (reduce_sum) adds the parts in order. So no bit of the result
@@ -17,6 +17,12 @@ from tinytensor.kernels.vectors import add, fill, first, fma, lanes, load_first,
 def centred(count, x, r, d, mu):
     """x_rd - mu_r; 0 past the end."""
     return first(count, sub(load_first(count, x, r, d), mu), zero(x))
+
+
+@helper
+def add_square(v, s):
+    """s + v^2."""
+    return fma(v, v, s)
 
 
 @helper
@@ -43,29 +49,33 @@ def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
     weight and bias are (D,), or (0,) for none; mean and rstd (R,) are kept for backward.
     """
     size, width = x.shape[1], lanes(x)
-    rest = size % width
+    rest = size % (2 * width)
     one, count = x.dtype.type(1), x.dtype.type(size)
     start, stop = share(x.shape[0], task, tasks)
     for r in range(start, stop):
-        s = zero(x)
-        for d in range(0, size - rest, width):
+        s = t = zero(x)
+        for d in range(0, size - rest, 2 * width):
             s = add(s, load_first(width, x, r, d))
+            t = add(t, load_first(width, x, r, d + width))
         if rest:
             s = add(s, load_first(rest, x, r, size - rest))
-        mean[r] = total(s) / count
-        mu, s = fill(x, mean[r]), zero(x)
-        for d in range(0, size - rest, width):
-            c = centred(width, x, r, d, mu)
-            s = fma(c, c, s)
+            t = add(t, load_first(rest - width, x, r, size - rest + width))
+        mean[r] = total(add(s, t)) / count
+        mu = fill(x, mean[r])
+        s = t = zero(x)
+        for d in range(0, size - rest, 2 * width):
+            s = add_square(centred(width, x, r, d, mu), s)
+            t = add_square(centred(width, x, r, d + width, mu), t)
         if rest:
-            c = centred(rest, x, r, size - rest, mu)
-            s = fma(c, c, s)
-        rstd[r] = one / np.sqrt(total(s) / count + eps)
+            s = add_square(centred(rest, x, r, size - rest, mu), s)
+            t = add_square(centred(rest - width, x, r, size - rest + width, mu), t)
+        rstd[r] = one / np.sqrt(total(add(s, t)) / count + eps)
         scale = fill(x, rstd[r])
         for d in range(0, size - rest, width):
             normed(width, x, r, d, mu, scale, weight, bias, y)
         if rest:
             normed(rest, x, r, size - rest, mu, scale, weight, bias, y)
+            normed(rest - width, x, r, size - rest + width, mu, scale, weight, bias, y)
 
 
 def norm_blocks(R, D):
@@ -153,23 +163,24 @@ def rms_norm(x, weight, eps, y, rstd, task, tasks):
     weight is (D,), or (0,) for none.
     """
     size, width = x.shape[1], lanes(x)
-    rest = size % width
+    rest = size % (2 * width)
     one, count = x.dtype.type(1), x.dtype.type(size)
     start, stop = share(x.shape[0], task, tasks)
     for r in range(start, stop):
-        s = zero(x)
-        for d in range(0, size - rest, width):
-            a = load_first(width, x, r, d)
-            s = fma(a, a, s)
+        s = t = zero(x)
+        for d in range(0, size - rest, 2 * width):
+            s = add_square(load_first(width, x, r, d), s)
+            t = add_square(load_first(width, x, r, d + width), t)
         if rest:
-            a = load_first(rest, x, r, size - rest)
-            s = fma(a, a, s)
-        rstd[r] = one / np.sqrt(total(s) / count + eps)
+            s = add_square(load_first(rest, x, r, size - rest), s)
+            t = add_square(load_first(rest - width, x, r, size - rest + width), t)
+        rstd[r] = one / np.sqrt(total(add(s, t)) / count + eps)
         scale = fill(x, rstd[r])
         for d in range(0, size - rest, width):
             scaled_by(width, x, r, d, scale, weight, y)
         if rest:
             scaled_by(rest, x, r, size - rest, scale, weight, y)
+            scaled_by(rest - width, x, r, size - rest + width, scale, weight, y)
 
 
 @helper

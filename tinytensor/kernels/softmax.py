@@ -2,7 +2,8 @@
 
 A pass over a row takes a register at a time, and then the elements that are left: the same lines twice, where `count`
 says how many elements there are from `j` on. For whole registers it is a number that the compiler knows, and the masks
-are gone from the loop.
+are gone from the loop. Sums of few instructions go in two chains, so that one addition need not wait for the other:
+then two registers are taken at a time, and `count` may exceed a register, or be less than 0.
 """
 
 import numpy as np
@@ -16,10 +17,12 @@ from tinytensor.kernels.vectors import (
     fma,
     lanes,
     largest,
+    load,
     load_first,
     maximum,
     mul,
     splat,
+    store,
     store_first,
     sub,
     total,
@@ -53,12 +56,6 @@ def shifted_exp(count, x, r, j, m):
     return first(count, e, zero(x))
 
 
-@helper
-def scaled(count, y, r, j, factor):
-    """y_rj *= factor."""
-    store_first(count, mul(load_first(count, y, r, j), factor), y, r, j)
-
-
 @kernel(tasks=lambda x, y: cut(x.size // 2, x.shape[0]))
 def softmax(x, y, task, tasks):
     """y_rj = exp(x_rj - m_r) / sum_k exp(x_rk - m_r) with m_r = max_k x_rk.
@@ -69,20 +66,20 @@ def softmax(x, y, task, tasks):
     rest = n % width
     start, stop = share(x.shape[0] if n > 0 else 0, task, tasks)
     for r in range(start, stop):
-        m, s = row_max(x, r), zero(x)
+        m = row_max(x, r)
+        s = e = zero(x)
         for j in range(0, n - rest, width):
             e = shifted_exp(width, x, r, j, m)
-            store_first(width, e, y, r, j)
+            store(e, y, r, j)
             s = add(s, e)
         if rest:
-            e = shifted_exp(rest, x, r, n - rest, m)
-            store_first(rest, e, y, r, n - rest)
+            e = shifted_exp(rest, x, r, n - rest, m)  # it stays in its register until the sum is known
             s = add(s, e)
         factor = fill(x, x.dtype.type(1) / total(s))
         for j in range(0, n - rest, width):
-            scaled(width, y, r, j, factor)
+            store(mul(load(y, r, j), factor), y, r, j)
         if rest:
-            scaled(rest, y, r, n - rest, factor)
+            store_first(rest, mul(e, factor), y, r, n - rest)
 
 
 @helper
@@ -101,19 +98,22 @@ def softmax_slope(count, g, y, r, j, dot, dx):
 def softmax_backward(g, y, dx, task, tasks):
     """dx_rj = y_rj (g_rj - sum_k g_rk y_rk), where y is the softmax."""
     n, width = y.shape[1], lanes(y)
-    rest = n % width
+    rest = n % (2 * width)
     start, stop = share(y.shape[0], task, tasks)
     for r in range(start, stop):
-        s = zero(y)
-        for j in range(0, n - rest, width):
+        s = t = zero(y)
+        for j in range(0, n - rest, 2 * width):
             s = add_products(width, g, y, r, j, s)
+            t = add_products(width, g, y, r, j + width, t)
         if rest:
             s = add_products(rest, g, y, r, n - rest, s)
-        dot = fill(y, total(s))
+            t = add_products(rest - width, g, y, r, n - rest + width, t)
+        dot = fill(y, total(add(s, t)))
         for j in range(0, n - rest, width):
             softmax_slope(width, g, y, r, j, dot, dx)
         if rest:
             softmax_slope(rest, g, y, r, n - rest, dot, dx)
+            softmax_slope(rest - width, g, y, r, n - rest + width, dot, dx)
 
 
 @helper

@@ -268,8 +268,10 @@ def number(value: int) -> ir.Constant:
 
 
 def _mask(builder, count, n: int):
-    """True in the first `count` of n lanes."""
-    whole = ir.VectorType(count.type, n)
+    """True in the first `count` of n lanes. They are compared in 32 bits, as many at a time as there are floats."""
+    most, short = ir.Constant(count.type, n), ir.IntType(32)
+    count = builder.trunc(builder.select(builder.icmp_signed("<", count, most), count, most), short)
+    whole = ir.VectorType(short, n)
     return builder.icmp_signed("<", ir.Constant(whole, list(range(n))), broadcast(builder, whole, count))
 
 
