@@ -181,14 +181,16 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
         for m in range(0, most, WIDTH):
             p = minus(read(scores, m * WIDTH), top)
             hidden = holes or m + WIDTH > least
-            seen = before(m, end)
+            if holes:
+                look(mask, b, h, i, m, looks)
+                p = only(p, positive(transpose(read(looks, 0))))
             if hidden:
-                if holes:
-                    look(mask, b, h, i, m, looks)
-                    seen = both(seen, positive(transpose(read(looks, 0))))
-                p = only(p, seen)  # before exp: what nobody sees may be anything
+                p = only(p, before(m, end))  # before exp: what is not seen may be anything
             p = exp_each(p)
             if hidden:
+                seen = before(m, end)
+                if holes:
+                    seen = both(seen, positive(transpose(read(looks, 0))))
                 p = only(p, seen)
                 for j in range(0, Kv - Kv % COLUMNS, COLUMNS):
                     inner_rows_seen(p, values, m, j, ys, j * WIDTH, COLUMNS, seen)
@@ -272,18 +274,20 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                     s = outer(s, qs, a + j * WIDTH, register(ks, j * WIDTH))
                 s = minus_each(s, shifts, i)
                 hidden = holes or least[i] < m + WIDTH
-                seen, seen_by = before_each(m, ends, i), before(m, register(ends, i))
+                if holes:
+                    look(mask, b, h, i, m, looks)
+                    s = only(s, positive(read(looks, 0)))
                 if hidden:
-                    if holes:
-                        look(mask, b, h, i, m, looks)
-                        seen = both(seen, positive(read(looks, 0)))
-                        seen_by = both(seen_by, positive(transpose(read(looks, 0))))
-                    s = only(s, seen)  # before exp: what nobody sees may be anything
+                    s = only(s, before_each(m, ends, i))  # before exp: what is not seen may be anything
                 p = exp_each(s)
                 for j in range(Kv):
                     d = outer(d, gs, c + j * WIDTH, register(vs, j * WIDTH))
                 d = times(p, minus_each(d, deltas, i))
                 if hidden:
+                    seen, seen_by = before_each(m, ends, i), before(m, register(ends, i))
+                    if holes:
+                        seen = both(seen, positive(read(looks, 0)))
+                        seen_by = both(seen_by, positive(transpose(read(looks, 0))))
                     p, d = only(p, seen), only(d, seen)
                     for j in range(Kv):
                         put(inner_seen(register(dvs, j * WIDTH), p, gs, c + j * WIDTH, seen), dvs, j * WIDTH)
