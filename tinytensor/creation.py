@@ -212,24 +212,28 @@ def linspace(start: float, end: float, steps: int, *, dtype=None, requires_grad:
 class Generator:
     """A source of random numbers with a state that can be saved.
 
-    NumPy's PCG64. The numbers are not PyTorch's for the same seed; their distributions are.
+    NumPy's PCG64, and for dropout a stream of numbered draws that kernels make themselves (kernels/chance.py). The
+    numbers are not PyTorch's for the same seed; their distributions are.
     """
 
     def __init__(self, device: str = "cpu"):
         check_device(device, "Generator")
         self.numpy = np.random.Generator(np.random.PCG64())
+        self.stream = np.array([self.numpy.integers(2**32), 0])  # a key of 32 bits, the number of the next draw
 
     def manual_seed(self, seed: int) -> "Generator":
         """Start the sequence that belongs to `seed`; returns the generator."""
-        host(self._go_to, np.random.PCG64(seed % 2**64).state)
+        seed %= 2**64
+        host(self._go_to, np.random.PCG64(seed).state | {"stream": [seed % 2**32 ^ seed >> 32, 0]})
         return self
 
     def _go_to(self, position: dict) -> None:
-        self.numpy.bit_generator.state = position
+        self.numpy.bit_generator.state = {name: value for name, value in position.items() if name != "stream"}
+        self.stream[:] = position["stream"]
 
     def get_state(self) -> dict:
         """The position in the sequence, as plain numbers (JSON can hold them)."""
-        return self.numpy.bit_generator.state
+        return self.numpy.bit_generator.state | {"stream": self.stream.tolist()}
 
     def set_state(self, new_state: dict) -> "Generator":
         """Go on from a position that `get_state` returned."""

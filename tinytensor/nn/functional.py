@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tinytensor.creation import Generator, arange, bernoulli, full_like, ones_like, tensor
+from tinytensor.creation import Generator, arange, ones_like, tensor
 from tinytensor.door import host
 from tinytensor.dtypes import bool_, int64
 from tinytensor.form import APPEARANCES, appears
@@ -14,6 +14,7 @@ from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, cross_entrop
 from tinytensor.ops.in_place import become, in_place
 from tinytensor.ops.index import check_range
 from tinytensor.ops.index import embedding as rows_of
+from tinytensor.ops.order import drop
 from tinytensor.tensors import Tensor
 
 # functions that are operations, or stand in ops/ for other reasons: tanh, gelu, softmax, linear ...
@@ -42,8 +43,7 @@ def dropout(
         return input
     if p == 1:
         return input * 0
-    keep = bernoulli(full_like(input.detach(), 1 - p), generator=generator)
-    y = input * (keep * (1 / (1 - p)))
+    y = drop(input if input.dtype.kind in "fO" else input.float(), 1 - p, generator)
     return become(input, y) if inplace else y
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import math
 import numpy as np
-from tinytensor.creation import Generator, arange, bernoulli, full_like, ones_like, tensor
+from tinytensor.creation import Generator, arange, ones_like, tensor
 from tinytensor.door import host
 from tinytensor.dtypes import bool_, int64
 from tinytensor.form import APPEARANCES, appears
@@ -17,6 +17,7 @@ from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, cross_entrop
 from tinytensor.ops.in_place import become, in_place
 from tinytensor.ops.index import check_range
 from tinytensor.ops.index import embedding as rows_of
+from tinytensor.ops.order import drop
 from tinytensor.tensors import Tensor
 
 def relu(input: Tensor, inplace: builtins.bool=False) -> Tensor:

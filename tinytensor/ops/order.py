@@ -3,10 +3,11 @@
 import numpy as np
 
 from tinytensor import kernels
-from tinytensor.creation import rand, zeros
-from tinytensor.door import empty, host, launch, move
+from tinytensor.creation import Generator, default_generator, rand, zeros
+from tinytensor.door import contiguous, empty, host, launch, move
 from tinytensor.dtypes import int64
-from tinytensor.form import appears
+from tinytensor.form import appears, op
+from tinytensor.ops.elementwise import _number
 from tinytensor.ops.index import gather
 from tinytensor.ops.reduce import ValuesIndices
 from tinytensor.ops.shape import _dim, _rows, narrow, stack
@@ -65,6 +66,30 @@ def multinomial(p: Tensor, num_samples: int, replacement: bool = False, *, gener
             rows = remaining
     result = stack(draws, 1)
     return result if p.ndim == 2 else result[0]
+
+
+@op
+class dropped:
+    r"y_i = s x_i where the number drawn for place i is below the threshold (of 2^{32}), else 0"
+
+    def forward(x, at, threshold, scale):
+        rows = contiguous(x).reshape(-1)
+        y = empty(rows.shape, x.dtype)
+        launch(kernels.chance.drop, rows, at, threshold, _number(scale, x.dtype), y)
+        return y.reshape(x.shape)
+
+    def grad_x(g, at, threshold, scale):
+        return dropped(g, at, threshold, scale)
+
+
+def drop(x: Tensor, keep: float, generator: Generator | None = None) -> Tensor:
+    """y = x / keep with probability `keep`, else 0, element by element.
+
+    Nothing is stored of what was drawn but its number; the gradient asks again for each place.
+    """
+    at = empty((2,), int64)
+    launch(kernels.chance.next_draw, (default_generator if generator is None else generator).stream, at)
+    return dropped(x, Tensor(at), round(keep * 2**32), 1 / keep)
 
 
 def _check_weights(rows: np.ndarray, num_samples: int, replacement: bool) -> None:
