@@ -179,6 +179,7 @@ FILES = {
     "reduce": "sums, products, extremes, log-sum-exp, running sums",
     "products": "the matrix product",
     "fused": "softmax, linear, the norms, attention, cross-entropy",
+    "order": "dropout, with the numbers that its kernel draws",
     "in_place": "what changes a tensor in place",
 }
 
