@@ -2,6 +2,7 @@
 
 import ast
 import fnmatch
+import importlib
 import importlib.metadata
 import os
 import shutil
@@ -226,6 +227,18 @@ def test_kernels_import_each_other_without_a_circle():
         ready = [name for name, path in files.items() if name not in done and below[path] <= set(done)]
         assert ready, f"a circle among {sorted(set(files) - set(done))}"
         done += ready
+
+
+def test_no_module_is_hidden_by_a_function():
+    """`import tinytensor.door as d` must give the module of that name, in whatever order things were imported."""
+    hidden = []
+    for path in FILES:
+        if path.name != "__init__.py":
+            package, _, name = f"tinytensor.{module_of(path)}".rpartition(".")
+            module = importlib.import_module(f"{package}.{name}")
+            if getattr(sys.modules[package], name) is not module:
+                hidden.append(f"{package}.{name}")
+    assert hidden == []
 
 
 def test_what_import_tinytensor_loads():
