@@ -8,6 +8,8 @@ from tinytensor.kernels.attention import (
     attention,
     attention_backward,
     attention_backward_scratch,
+    attention_of_one,
+    attention_of_one_scratch,
     attention_scratch,
 )
 
@@ -30,6 +32,14 @@ def forward(q, k, v, mask=NO_MASK, scale=0.25, is_causal=0):
     y, lse = empty((*q.shape[:3], v.shape[3]), q.dtype), np.full(q.shape[:3], np.nan, q.dtype)
     scratch = np.full(attention_scratch(*sizes), np.nan, q.dtype)
     attention(q, k, v, mask, q.dtype.type(scale), is_causal, y, lse, scratch)
+    return y, lse
+
+
+def forward_of_one(q, k, v, mask=NO_MASK, scale=0.25, is_causal=0):
+    """The same by the kernel for one query."""
+    y, lse = empty((*q.shape[:3], v.shape[3]), q.dtype), np.full(q.shape[:3], np.nan, q.dtype)
+    scratch = np.full(attention_of_one_scratch(*q.shape[:2], *k.shape[2:], v.shape[3]), np.nan, q.dtype)
+    attention_of_one(q, k, v, mask, q.dtype.type(scale), is_causal, y, lse, scratch)
     return y, lse
 
 
@@ -147,9 +157,29 @@ def test_a_row_has_the_same_bits_alone(dtype):
         _, q, k, v = draw(rng, dtype, 1, 2, C, C, K, Kv)
         y, lse = forward(q, k, v, is_causal=1)
         for i in range(C):
-            alone, alone_lse = forward(q[:, :, i : i + 1], k[:, :, : i + 1], v[:, :, : i + 1])
-            assert alone.tobytes() == y[:, :, i : i + 1].tobytes(), i
-            assert alone_lse.tobytes() == lse[:, :, i : i + 1].tobytes(), i
+            for kernel in (forward, forward_of_one):
+                alone, alone_lse = kernel(q[:, :, i : i + 1], k[:, :, : i + 1], v[:, :, : i + 1])
+                assert alone.tobytes() == y[:, :, i : i + 1].tobytes(), i
+                assert alone_lse.tobytes() == lse[:, :, i : i + 1].tobytes(), i
+
+
+def test_one_query_has_the_bits_of_many():
+    """`attention_of_one` is `attention` with other lanes, with holes in a mask, hidden garbage and no keys, too."""
+    rng = np.random.default_rng(0)
+    for M, K, Kv in ((1, 1, 1), (7, 9, 3), (64, 32, 32), (133, 8, 17)) if JIT else ((1, 1, 1), (13, 3, 9)):
+        _, q, k, v = draw(rng, np.float32, 2, 3, 1, M, K, Kv)
+        masks = [NO_MASK, rng.random((2, 3, 1, M)) < 0.5, np.broadcast_to(np.arange(M) < M // 2, (2, 3, 1, M))]
+        masks[1][0, 0], masks[1][1, 2] = False, True
+        for mask in masks:
+            hidden = k.copy(), v.copy()
+            if mask.size:
+                for x in hidden:
+                    x[~mask[:, :, 0]] = np.nan
+            for is_causal in (0, 1):
+                y, lse = forward(q, k, v, mask, is_causal=is_causal)
+                for keys, values in ((k, v), hidden):
+                    one, one_lse = forward_of_one(q, keys, values, mask, is_causal=is_causal)
+                    assert one.tobytes() == y.tobytes() and one_lse.tobytes() == lse.tobytes()
 
 
 def test_the_number_of_threads_does_not_change_a_bit(one_and_two_threads):
@@ -203,9 +233,10 @@ def test_a_row_has_the_same_bits_where_a_mask_hides_further_keys(dtype):
             assert (a[:, :, b.shape[2] :] == 0).all()
         for i in range(C):
             row = np.broadcast_to(mask[:, :, i : i + 1], (2, 2, 1, M))
-            alone, alone_lse = forward(q[:, :, i : i + 1], long_k, long_v, row)
-            assert alone.tobytes() == y[:, :, i : i + 1].tobytes(), i
-            assert alone_lse.tobytes() == lse[:, :, i : i + 1].tobytes(), i
+            for kernel in (forward, forward_of_one):
+                alone, alone_lse = kernel(q[:, :, i : i + 1], long_k, long_v, row)
+                assert alone.tobytes() == y[:, :, i : i + 1].tobytes(), i
+                assert alone_lse.tobytes() == lse[:, :, i : i + 1].tobytes(), i
 
 
 def test_what_a_row_does_not_see_may_be_infinite():

@@ -16,7 +16,7 @@ import numpy as np
 import sympy
 
 from derivations.engine import ROUNDED
-from tinytensor.kernels.attention import attention_backward_scratch, attention_scratch
+from tinytensor.kernels.attention import attention_backward_scratch, attention_of_one_scratch, attention_scratch
 from tinytensor.kernels.chance import drawn
 from tinytensor.kernels.kernel import KERNELS, Elementwise, Kernel
 from tinytensor.kernels.matmul import matmul_plan
@@ -26,7 +26,7 @@ from tinytensor.symbolic.tensors import derivative
 
 SCRATCH = ("scratch", "peak")
 # what exact scalars do not show: in these an exp is of a number <= 0 always, so that no float overflows
-SHIFTED = {"softmax", "log_softmax", "reduce_logsumexp", "cross_entropy", "attention", "logsigmoid"}
+SHIFTED = {"softmax", "log_softmax", "reduce_logsumexp", "cross_entropy", "attention", "attention_of_one", "logsigmoid"}
 
 
 @dataclass
@@ -467,6 +467,18 @@ add_attention(1, 1, 5, 3, 1, 1, NO_MASK, 1, WIDTH=2)  # two squares of queries a
 add_attention(2, 1, 1, 3, 2, 1, NO_MASK, 0, WIDTH=2, COLUMNS=2)
 add_attention(1, 1, 3, 3, 1, 1, HOLES, 0)
 add_attention(1, 1, 3, 3, 2, 3, HOLES, 1, WIDTH=2, COLUMNS=2)
+
+
+def add_attention_of_one(B, H, M, K, Kv, mask, is_causal):
+    call = (sym("q", B, H, 1, K), sym("k", B, H, M, K), sym("v", B, H, M, Kv), mask, SCALE, is_causal)
+    outputs = blank(B, H, 1, Kv), blank(B, H, 1), blank(*attention_of_one_scratch(B, H, M, K, Kv))
+    add("attention_of_one", attention, (*call, *outputs), constants={"WIDTH": 2})
+
+
+add_attention_of_one(2, 2, 5, 3, 3, NO_MASK, 0)
+add_attention_of_one(1, 1, 3, 1, 1, NO_MASK, 1)
+add_attention_of_one(1, 2, 3, 2, 1, np.array([[[[0, 1, 1]], [[1, 0, 1]]]], bool), 0)
+add_attention_of_one(1, 1, 2, 1, 1, np.zeros((1, 1, 1, 2), bool), 0)
 
 # --------------------------------------------------------------------------------------------------- optimizers
 

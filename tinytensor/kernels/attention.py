@@ -52,6 +52,7 @@ from tinytensor.kernels.squares import (
     zeros,
 )
 from tinytensor.kernels.vectors import add, div, where_less
+from tinytensor.kernels.vectors import total as add_lanes
 
 COLUMNS = 4  # of a head's row that are taken together: four chains of sums, and no more registers than AVX2 has
 
@@ -81,6 +82,12 @@ def attention_backward_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) 
     """Return the shape of the scratch array of `attention_backward`: a row for each task."""
     tasks = cut(B * H * C * M * (12 + K + Kv) // 30, B * H)
     return tasks, (2 * up(K) + 2 * up(Kv) + WIDTH) * WIDTH + up(C) * (2 * up(K) + up(Kv) + 5)
+
+
+def attention_of_one_scratch(B: int, H: int, M: int, K: int, Kv: int) -> tuple[int, int]:
+    """Return the shape of the scratch array of `attention_of_one`: a row for each task."""
+    tasks = cut(B * H * M * (12 + K + Kv) // 60, B * H)
+    return tasks, up(K) + up(Kv) + WIDTH + 2 * up(squares_of(M)) * WIDTH
 
 
 @helper
@@ -207,6 +214,72 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
         for t in range(min(WIDTH, C - i)):
             lse[b, h, i + t] = tops[t] + np.log(totals[t])
         rows_of(ys, 0, div(every(one), where_less(every(zero), total, total, every(one))), y[b, h], i)
+
+
+@kernel(tasks=lambda *args: args[-1].shape[0], fastmath=EXACT_ORDER, strided=("q", "k", "v", "mask", "y"))
+def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
+    """`attention` where C = 1, with the same bits: one query beside a cache of keys would leave seven lanes empty.
+
+    The lanes of a score are keys here, those of a result its columns.
+    """
+    B, H, _, K = q.shape
+    M, Kv = v.shape[2:]
+    zero, one = y.dtype.type(0), y.dtype.type(1)
+    x, n = scratch[task], up(squares_of(M)) * WIDTH  # whole squares of keys
+    scores, ends, x = x[:n], x[n : 2 * n], x[2 * n :]  # of each key; WIDTH if it is seen, else 0
+    qs, ys, tops = x[: up(K)], x[up(K) : up(K) + up(Kv)], x[up(K) + up(Kv) :]
+    count, holes = 0, False
+    first, last = share(B * H, task, tasks)
+    for unit in range(first, last):
+        b, h = unit // H, unit % H
+        if unit == first or h == 0 or (mask.size > 0 and mask.strides[1] != 0):
+            count, holes = reach(mask, b, h, 0, M, is_causal)
+            for m in range(n):
+                seen = m < count and (not holes or mask[b, h, 0, min(m, M - 1)])
+                ends[m] = y.dtype.type(WIDTH) if seen else zero
+        keys, values = k[b, h], v[b, h]
+        clear(qs)
+        for j in range(K):
+            qs[j] = scale * q[b, h, 0, j]
+        for m in range(0, count, WIDTH):
+            s = every(zero)
+            for j in range(0, K, WIDTH):
+                s = inner(s, transpose(read_block(keys, m, j)), qs, j)
+            put(s, scores, m)
+        shift = zero  # the first score that is seen, then the largest
+        for m in range(count):
+            if ends[count - 1 - m] > zero:
+                shift = scores[count - 1 - m]
+        for m in range(n):
+            if ends[m] <= zero:
+                scores[m] = shift  # before exp: what is not seen may be anything
+        top = every(shift)
+        for m in range(0, count, WIDTH * WIDTH):
+            top = largest(top, read(scores, m))
+        put(top, tops, 0)
+        for t in range(WIDTH):
+            shift = max(shift, tops[t])
+        for m in range(0, count, WIDTH * WIDTH):
+            write(exp_each(minus(read(scores, m), every(shift))), scores, m)
+        for m in range(n):
+            if ends[m] <= zero:
+                scores[m] = zero
+        total = zero
+        for m in range(0, count, WIDTH):
+            total += add_lanes(register(scores, m))
+        clear(ys)
+        for m in range(0, count, WIDTH):
+            for j in range(0, Kv, WIDTH):
+                rows, a = read_block(values, m, j), register(ys, j)
+                if holes or m + WIDTH > count:
+                    a = inner_seen(a, rows, scores, m, before_each(0, ends, m))
+                else:
+                    a = inner(a, rows, scores, m)
+                put(a, ys, j)
+        lse[b, h, 0] = shift + np.log(total)
+        inverse = one / total if count > 0 else zero
+        for j in range(Kv):
+            y[b, h, 0, j] = ys[j] * inverse
 
 
 @kernel(

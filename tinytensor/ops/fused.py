@@ -211,10 +211,13 @@ class attention:
         M, Kv = v.shape[-2:]
         y = empty((B, C, H, Kv), q.dtype).transpose(0, 2, 1, 3)  # heads side by side: joining them is no copy
         lse = empty((B, H, C), q.dtype)
-        scratch = empty(kernels.attention.attention_scratch(B, H, C, M, K, Kv), q.dtype)
-        settings = _number(scale, q.dtype), int(is_causal)
-        heads = [_neighbours(x) for x in (q, k, v)]
-        launch(kernels.attention.attention, *heads, _mask(mask, (B, H, C, M)), *settings, y, lse, scratch)
+        args = *(_neighbours(x) for x in (q, k, v)), _mask(mask, (B, H, C, M)), _number(scale, q.dtype), int(is_causal)
+        if C == 1:
+            scratch = empty(kernels.attention.attention_of_one_scratch(B, H, M, K, Kv), q.dtype)
+            launch(kernels.attention.attention_of_one, *args, y, lse, scratch)
+        else:
+            scratch = empty(kernels.attention.attention_scratch(B, H, C, M, K, Kv), q.dtype)
+            launch(kernels.attention.attention, *args, y, lse, scratch)
         return y, lse
 
     def backward(g, y, q, k, v, mask, scale, is_causal, lse):
