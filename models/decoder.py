@@ -25,10 +25,10 @@ How the text is read where it leaves a choice:
 import math
 from dataclasses import asdict, dataclass, replace
 
-from tinytensor import Tensor, empty, linear, nn
+from tinytensor import Tensor, arange, empty, int64, linear, nn, where, zeros
 from tinytensor.nn import Parameter, functional, init
 
-from .attention import feed_forward, join, project, remember, scaled_normal
+from .attention import feed_forward, join, project, scaled_normal
 from .options import check, option
 
 RESIDUALS = ("literal", "once", "pre-norm")
@@ -107,6 +107,44 @@ def _norm(config: Config, device) -> nn.Module:
     return nn.LayerNorm(config.D, config.eps, affine, bias=config.norm == "affine", device=device)
 
 
+class Cache:
+    """Keys and values of the tokens that a decoder has seen: `Decoder.forward` computes only those of new ones.
+
+    There is memory for all C places from the beginning, and what stands beyond the last known token is hidden. So every
+    token takes the same launches, and a step that adds one can be recorded. No gradient goes through a cache.
+    """
+
+    def __init__(self, config: Config):
+        self.config = config
+        self.count = 0  # tokens that are known
+        self.at = zeros(1, dtype=int64)  # the same number where a recorded step finds it
+        self.layers: list[tuple[Tensor, Tensor]] = []  # K and V of each layer, (B, H, C, K) each
+        self.places = arange(config.C)
+
+    def clear(self) -> None:
+        """Forget all tokens; the memory stays where it is."""
+        self.count = 0
+        self.at.zero_()
+
+    @property
+    def filled(self) -> Tensor:
+        """Which places hold a token, the one that is being added too: (C,)."""
+        return self.places <= self.at
+
+    def remember(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+        """Keys and values of new tokens, (B, H, n, K) each: put in memory, they come back with those before them."""
+        if layer == len(self.layers):
+            B, H, _, K = k.shape
+            self.layers.append(tuple(zeros(B, H, self.config.C, K, dtype=k.dtype) for _ in range(2)))
+        n = k.shape[2]
+        for memory, new in zip(self.layers[layer], (k.detach(), v.detach()), strict=True):
+            if self.count:
+                memory.copy_(where((self.places == self.at).unsqueeze(1), new, memory))
+            else:
+                memory[:, :, :n] = new
+        return self.layers[layer] if self.count else (k, v)
+
+
 class Block(nn.Module):
     """Equations (2) to (10): one layer, Z (B, C, D) -> Z' (B, C, D)."""
 
@@ -152,15 +190,16 @@ class Block(nn.Module):
         """
         return [project(Z, weight, bias) for weight, bias in ((self.Q, self.q), (self.K, self.k), (self.V, self.v))]
 
-    def forward(self, Z: Tensor, cache: list | None = None) -> Tensor:
+    def forward(self, Z: Tensor, cache: Cache | None = None, layer: int = 0) -> Tensor:
         config, p = self.config, self.config.dropout if self.training else 0.0
         N = Z if config.residual == "once" else self.enter(Z)  # after (1): (B, C, D)
         Z = N if config.residual == "literal" else Z
         q, k, v = self.heads(N)  # (2): (B, H, C, K) each
+        mask, causal = None, config.causal and q.shape[2] > 1  # the last row alone may attend to all
         if cache is not None:
-            k, v = remember(cache, k, v)  # keys and values of earlier tokens before those of these
-        causal = config.causal and q.shape[2] > 1  # the last row alone may attend to all
-        Y = functional.scaled_dot_product_attention(q, k, v, dropout_p=p, is_causal=causal)  # (3)-(6): (B, H, C, K)
+            k, v = cache.remember(layer, k, v)  # keys and values of earlier tokens before those of these
+            mask = cache.filled if cache.count else None
+        Y = functional.scaled_dot_product_attention(q, k, v, mask, p, causal)  # (3)-(6): (B, H, C, K)
         A = join(Y, self.W, self.w)  # (7), the heads side by side, and (8): (B, C, D)
         Z = Z + functional.dropout(A, p)  # (9): (B, C, D)
         N = self.middle(Z)  # after (9): (B, C, D)
@@ -201,11 +240,12 @@ class Decoder(nn.Module):
         if self.O is not None:
             scaled_normal(self.O, self.config.D)
 
-    def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
-        """Z (B, C, D) of tokens (B, C) that stand at the positions `first`, `first` + 1, ..."""
+    def embed(self, tokens: Tensor, at: Tensor | None = None) -> Tensor:
+        """Z (B, C, D) of tokens (B, C) that stand at the positions 0, 1, ..., or of one that stands at `at` (1,)."""
         Z = functional.embedding(tokens, self.E)  # (1): E_{t_i}^j, (B, C, D)
         if self.P is not None:
-            Z = Z + self.P[first : first + tokens.shape[1]]  # (1): + P_i^j, (C, D)
+            P = self.P[: tokens.shape[1]] if at is None else functional.embedding(at, self.P)
+            Z = Z + P  # (1): + P_i^j, (C, D)
         if self.config.residual == "once":
             Z = self.blocks[0].enter(Z)  # after (1)
         return functional.dropout(Z, self.config.dropout, self.training)
@@ -216,29 +256,32 @@ class Decoder(nn.Module):
             Z = self.final(Z)
         return linear(Z, self.E if self.O is None else self.O.t())  # (11)
 
-    def forward(self, tokens: Tensor, targets: Tensor | None = None, cache: list | None = None):
+    def forward(self, tokens: Tensor, targets: Tensor | None = None, cache: Cache | None = None):
         """(logits (B, C, V), loss ()) of int64 tokens (B, C); the loss is None without targets (B, C).
 
-        Targets that are IGNORE_INDEX (-100) are not counted in the mean of eq. (16). `cache`, one list per layer, keeps
+        Targets that are IGNORE_INDEX (-100) are not counted in the mean of eq. (16). `cache`, from `new_cache()`, keeps
         keys and values: later calls then take only the tokens that are new, one at a time.
         """
         C = tokens.shape[1]
-        first = cache[0][0].shape[2] if cache and cache[0] else 0  # tokens that the cache knows already
-        if first + C > self.config.C:
-            raise ValueError(f"Decoder: {first + C} tokens, but the context holds C = {self.config.C}")
-        if first and C > 1:
+        known = 0 if cache is None else cache.count
+        if known + C > self.config.C:
+            raise ValueError(f"Decoder: {known + C} tokens, but the context holds C = {self.config.C}")
+        if known and C > 1:
             raise ValueError(
-                f"Decoder: with {first} tokens in the cache the others come one at a time, not {C} at once"
+                f"Decoder: with {known} tokens in the cache the others come one at a time, not {C} at once"
             )
-        Z = self.embed(tokens, first)  # (1): (B, C, D)
+        Z = self.embed(tokens, cache.at if known else None)  # (1): (B, C, D)
         for i, block in enumerate(self.blocks):
-            Z = block(Z, None if cache is None else cache[i])  # (2)-(10): (B, C, D)
+            Z = block(Z, cache, i)  # (2)-(10): (B, C, D)
+        if cache is not None:
+            cache.count += C
+            cache.at += C
         logits = self.logits(Z)  # (11): (B, C, V)
         if targets is None:
             return logits, None
         loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())  # (12)-(16): ()
         return logits, loss
 
-    def new_cache(self) -> list:
-        """An empty cache for `forward`: one list per layer."""
-        return [[] for _ in self.blocks]
+    def new_cache(self) -> Cache:
+        """An empty cache for `forward`."""
+        return Cache(self.config)

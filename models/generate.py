@@ -5,11 +5,10 @@ window that slides. When the C places are full, the window therefore jumps by ha
 encoded anew at the places from 0 on, and C / 2 places are free again. `window` is that rule, with or without the cache.
 """
 
+import math
 from collections.abc import Iterator
 
-import numpy as np
-
-from tinytensor import Generator, Tensor, no_grad, softmax, tensor
+from tinytensor import Generator, Tensor, compile, no_grad, softmax, tensor
 
 from .decoder import Decoder
 from .tokenizers import Tokenizer
@@ -31,30 +30,40 @@ def generate(
     top_p: float | None = None,
     generator: Generator | None = None,
     cache: bool = True,
+    eager: bool = False,
 ) -> Iterator[int]:
     """Yield `count` tokens that continue `tokens` (at least one).
 
-    The cache changes no bit of the logits. A model without the causal mask is read without it: there each new token
-    changes the keys and values of all earlier ones.
+    With the cache a step that adds one token is recorded and replayed, unless `eager`. Neither changes a bit of the
+    logits. A model without the causal mask is read without the cache: there each new token changes the keys and values
+    of all earlier ones.
     """
     if not tokens:
         raise ValueError("generate: at least one token to begin with is needed")
     check_sampling(temperature, top_k, top_p)
-    tokens, C, known = list(tokens), model.config.C, model.new_cache()
-    cache, begin = cache and model.config.causal, 0
+    tokens, C, known, begin = list(tokens), model.config.C, model.new_cache(), 0
+    cache = cache and model.config.causal
     training = model.training
+
+    def following(new: Tensor) -> Tensor:
+        """The token that follows the tokens `new` (1, n), which follow those in the cache."""
+        logits, _ = model(new, cache=known if cache else None)  # (1, n, V)
+        return choose(logits[0, -1], temperature, top_k, top_p, generator)
+
+    step = following if eager else compile(following)
     model.eval()
     try:
         with no_grad():
             for _ in range(count):
                 n = len(tokens)
                 start = window(n, C)
-                if cache and start == begin and known[0]:
-                    new = tokens[-1:]
+                if cache and start == begin and known.count:
+                    known.count = n - 1 - start  # a replay counts in `known.at` alone
+                    token = step(tensor([tokens[-1:]]))
                 else:
-                    new, known, begin = tokens[start:], model.new_cache(), start
-                logits, _ = model(tensor([new]), cache=known if cache else None)  # (1, 1 or n - start, V)
-                tokens.append(choose(logits[0, -1], temperature, top_k, top_p, generator))
+                    known.clear()
+                    begin, token = start, following(tensor([tokens[start:]]))
+                tokens.append(token.item())
                 yield tokens[-1]
     finally:
         model.train(training)
@@ -77,23 +86,22 @@ def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -
         raise ValueError(f"top-p = {top_p}: a part from above 0 to 1 is needed")
 
 
-def choose(logits: Tensor, temperature: float, top_k: int | None, top_p: float | None, generator=None) -> int:
-    """A token from logits (V,), by softmax(logits / temperature); temperature 0 takes the largest.
+def choose(logits: Tensor, temperature: float, top_k: int | None, top_p: float | None, generator=None) -> Tensor:
+    """A token () from logits (V,), by softmax(logits / temperature); temperature 0 takes the largest.
 
     top_k leaves the k likeliest tokens, and those as likely as the last of them; top_p the smallest set of likeliest
     tokens that together have a probability of at least p.
     """
     if temperature == 0:
-        return logits.argmax().item()
+        return logits.argmax()
     logits = logits - logits.max()  # so that dividing by a small temperature gives -inf at worst, never inf - inf
     logits = logits / temperature
     if top_k is not None and top_k < logits.shape[0]:
         least = logits.topk(top_k)[0][-1]
-        logits = logits.masked_fill(logits < least, -np.inf)
+        logits = logits.masked_fill(logits < least, -math.inf)
     if top_p is not None and top_p < 1:
         p, order = softmax(logits, 0).sort(descending=True)
         before = p.cumsum(0) - p  # the probability of the likelier tokens; 0 for the first
-        drop = order[before >= top_p]
-        logits = logits.clone()
-        logits[drop] = -np.inf
-    return softmax(logits, 0).multinomial(1, generator=generator).item()
+        rank = order.argsort()  # where each token stands in that order
+        logits = logits.masked_fill(before.gather(0, rank) >= top_p, -math.inf)
+    return softmax(logits, 0).multinomial(1, generator=generator)[0]

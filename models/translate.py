@@ -77,7 +77,7 @@ def _word_by_word(model, inputs: Tensor, limit: int, cache: bool, *how) -> list[
         if how[0] == 0:
             words = logits.argmax(-1).numpy()
         else:
-            words = np.array([choose(logits[i], *how) for i in range(B)])
+            words = np.array([choose(logits[i], *how).item() for i in range(B)])
         ended |= words == STOP
         outputs = np.concatenate([outputs, words[:, None]], axis=1)
     return [_until_stop(row[1:].tolist()) for row in outputs]

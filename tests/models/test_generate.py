@@ -10,7 +10,7 @@ import tinytensor
 from models import generate as module
 from models.decoder import CONFIGS, Config, Decoder
 from models.generate import choose, generate, window
-from tinytensor import Generator, nn, tensor
+from tinytensor import Generator, compile, nn, tensor
 
 SMALL = Config(D=16, H=2, F=24, L=2, V=50, C=12)
 
@@ -24,7 +24,7 @@ def model_of(config, seed=0):
 
 
 def traced(monkeypatch, model, prompt, count, **settings):
-    """The tokens, and the logits from which each was chosen."""
+    """The tokens, and the logits from which each was chosen (which a recorded step would not show)."""
     seen = []
 
     def watching(logits, *args):
@@ -33,7 +33,7 @@ def traced(monkeypatch, model, prompt, count, **settings):
 
     monkeypatch.setattr(module, "choose", watching)
     generator = Generator().manual_seed(7)
-    return list(generate(model, prompt, count, generator=generator, **settings)), np.array(seen)
+    return list(generate(model, prompt, count, generator=generator, eager=True, **settings)), np.array(seen)
 
 
 @pytest.mark.parametrize(
@@ -57,11 +57,33 @@ def test_the_cache_changes_no_bit(monkeypatch, config):
     np.testing.assert_array_equal(logits, expected)
 
 
+HOT = {"temperature": 30.0}  # the small model is very sure of itself
+
+
+@pytest.mark.parametrize("settings", [HOT, {"temperature": 0}, HOT | {"top_k": 5}, HOT | {"top_p": 0.6}])
+def test_a_recorded_step_changes_no_token(settings):
+    model = model_of(SMALL)
+    texts = [
+        list(generate(model, [1, 2, 3], 41, generator=Generator().manual_seed(7), eager=eager, **settings))
+        for eager in (True, False)
+    ]
+    assert texts[0] == texts[1]
+    assert len(set(texts[0])) > 3 or not settings["temperature"]
+
+
+def test_the_step_is_recorded_once(monkeypatch):
+    steps = []
+    monkeypatch.setattr(module, "compile", lambda function: steps.append(compile(function)) or steps[-1])
+    list(generate(model_of(SMALL), [1, 2, 3], 41))
+    (step,) = steps
+    assert [len(recorded) for recorded in step.recordings.values()] == [1]
+
+
 def test_the_cache_computes_one_row_a_token(monkeypatch):
     model = model_of(SMALL)
     rows = []
     model.blocks[0].register_forward_hook(lambda block, args, output: rows.append(args[0].shape[1]))
-    list(generate(model, [1, 2, 3], 16))
+    list(generate(model, [1, 2, 3], 16, eager=True))
     assert rows == [3] + [1] * 9 + [7] + [1] * 5  # the window is full at 12 tokens and goes on with the last 7
 
 
@@ -91,12 +113,12 @@ def test_windows_hold_at_most_the_context_and_at_least_half_of_it():
 
 def test_temperature_0_takes_the_largest():
     logits = tensor([1.0, 3.0, 3.0, 2.0])
-    assert {choose(logits, 0, None, None) for _ in range(5)} == {1}
+    assert {choose(logits, 0, None, None).item() for _ in range(5)} == {1}
 
 
 def counts(logits, temperature=1.0, top_k=None, top_p=None, draws=4000):
     generator = Generator().manual_seed(3)
-    found = Counter(choose(tensor(logits), temperature, top_k, top_p, generator) for _ in range(draws))
+    found = Counter(choose(tensor(logits), temperature, top_k, top_p, generator).item() for _ in range(draws))
     return np.array([found[i] for i in range(len(logits))]) / draws
 
 
