@@ -1,0 +1,133 @@
+"""An operation costs one place: its declaration, its line among the samples, and one command.
+
+A script adds `softplus` to a copy of the repository, and all that goes by the tables must then hold for it: values and
+gradients beside PyTorch's, the stubs, the proof that its rule is the derivative of its formula.
+"""
+
+import filecmp
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+DECLARATION = """
+
+@appears("softplus Tensor.softplus Tensor.softplus_ F.softplus nn.Softplus")
+@op
+class softplus:
+    r"y = \\ln(1 + e^x)"
+
+    def kernel(x):
+        zero = type(x)(0)
+        size = -x if x > zero else x  # -|x|, so that exp does not overflow
+        return (x if x > zero else zero) + np.log(type(x)(1) + fast_exp(size))
+
+    def grad_x(g, x):
+        return g * sigmoid(x)
+"""
+NEIGHBOUR = 'S(F + "embedding", I(3, high=6), T(6, 4))\n'
+SAMPLE = 'S(F + "softplus", T(3, 4))\n'
+
+APPEARS = """
+import tinytensor as tt
+import tinytensor.nn.functional as F
+
+x = tt.tensor([-100.0, 0.0, 100.0], requires_grad=True)
+expected = [0.0, 0.6931471824645996, 100.0]
+for y in (tt.softplus(x), x.softplus(), F.softplus(x), tt.nn.Softplus()(x), x.clone().softplus_()):
+    assert y.tolist() == expected, y
+y.sum().backward()
+assert x.grad.tolist() == [0.0, 0.5, 1.0]
+"""
+
+BY_THE_TABLES = (
+    "tests/test_stubs.py",
+    "tests/test_samples.py::test_the_stored_tables_are_those_of_the_samples",
+    "tests/symbolic/test_kernels.py::test_every_kernel_has_a_proof",
+    "tests/symbolic/test_ops.py::test_every_op_has_a_proof_or_a_reason",
+    "tests/derivations/test_engine_proofs.py::test_claims_hold[no operation]",
+)
+
+
+def run(copy: Path, *command: str) -> str:
+    """What Python prints in the copy."""
+    environment = os.environ | {"PYTHONPATH": str(copy)}
+    done = subprocess.run(
+        [sys.executable, *command], cwd=copy, env=environment, capture_output=True, text=True, timeout=900
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return done.stdout
+
+
+def insert(file: Path, before: str, new: str, after: str = "") -> None:
+    text = file.read_text()
+    assert text.count(before) == 1, f"{before!r} stands in another place now: insert it elsewhere"
+    file.write_text(text.replace(before, before + new + after))
+
+
+def changed_files(one: Path, other: Path) -> set[str]:
+    """The files that differ, or that only one of the two has."""
+    found, todo = set(), [filecmp.dircmp(one, other, ignore=["__pycache__"])]
+    while todo:
+        both = todo.pop()
+        places = both.diff_files + both.left_only + both.right_only
+        found |= {str((Path(both.left) / name).relative_to(one)) for name in places}
+        todo += both.subdirs.values()
+    return found
+
+
+@pytest.fixture(scope="module")
+def copies(tmp_path_factory):
+    """The repository as it is, and with the two edits."""
+    folder = tmp_path_factory.mktemp("one_place")
+    leave = shutil.ignore_patterns("__pycache__", ".*", "runs")
+    before, after = (shutil.copytree(ROOT, folder / name, ignore=leave) for name in ("before", "after"))
+    with (after / "tinytensor" / "ops" / "elementwise.py").open("a") as file:
+        file.write(DECLARATION)
+    insert(after / "tests" / "samples.py", NEIGHBOUR, SAMPLE)
+    return before, after
+
+
+def test_an_operation_costs_its_declaration_a_sample_and_one_command(copies):
+    before, after = copies
+    assert changed_files(before, after) == {"tinytensor/ops/elementwise.py", "tests/samples.py"}
+    has_torch = importlib.util.find_spec("torch") is not None
+    run(after, *(["tests/regenerate.py"] if has_torch else ["-m", "tinytensor.stubs"]))  # the one command
+    stubs = ("tensors.pyi", "__init__.pyi", "nn/__init__.pyi", "nn/functional.pyi")
+    generated = {f"tinytensor/{name}" for name in stubs}
+    tables = {name for name in changed_files(before, after) if name.startswith("tests/oracle/")}
+    assert changed_files(before, after) - tables == generated | {"tinytensor/ops/elementwise.py", "tests/samples.py"}
+    assert bool(tables) == has_torch
+
+    run(after, "-c", APPEARS)
+    for name in generated:
+        assert "oftplus" in (after / name).read_text()
+    options = ("-m", "pytest", "-q", "-p", "no:cacheprovider", "--basetemp", str(after.parent / "inner"))
+    run(after, *options, *(test for test in BY_THE_TABLES if has_torch or "test_samples" not in test))
+    where = ["tests/symbolic/test_ops.py", *(["tests/test_samples.py"] if has_torch else [])]
+    told = run(after, *options, "-rA", "-k", "softplus", *where)
+    proved = told.count("test_gradients_are_the_derivatives[softplus")
+    assert proved == 1
+    if has_torch:
+        for test in ("value", "gradient", "float32", "finite_differences", "second_derivative"):
+            assert f"test_{test}[nn.functional.softplus" in told
+
+
+def test_a_wrong_rule_in_the_copy_is_noticed(copies):
+    """The control: with the gradient of another function the same command and tests do not pass."""
+    _, after = copies
+    file = after / "tinytensor" / "ops" / "elementwise.py"
+    right = file.read_text()
+    assert "g * sigmoid(x)\n" in right
+    file.write_text(right.replace("        return g * sigmoid(x)\n", "        return g * tanh(x)\n"))
+    try:
+        with pytest.raises(AssertionError, match="the rule of softplus for its input x"):
+            run(after, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-k", "softplus", "tests/symbolic/test_ops.py")
+    finally:
+        file.write_text(right)
