@@ -428,3 +428,28 @@ def test_the_wheel_holds_only_tinytensor(tmp_path):
     chosen = {p for p in packages if any(fnmatch.fnmatchcase(p, pattern) for pattern in patterns)}
     assert chosen == {p for p in packages if p.partition(".")[0] == "tinytensor"}
     assert {"tinytensor", "tinytensor.kernels", "tinytensor.nn", "tinytensor.optim"} <= chosen
+
+
+# --------------------------------------------------------------------------------------------------------- one name
+
+SHADOWED = """
+import importlib, pkgutil, sys, types
+import tinytensor
+
+def shadowed(package):
+    for module in pkgutil.iter_modules(package.__path__):
+        there = importlib.import_module(f"{package.__name__}.{module.name}")
+        if getattr(package, module.name) is not there:
+            yield there.__name__
+        if module.ispkg:
+            yield from shadowed(there)
+
+assert not list(shadowed(tinytensor)), list(shadowed(tinytensor))
+tinytensor.door = tinytensor.launch
+assert list(shadowed(tinytensor)) == ["tinytensor.door"]  # it can fail
+"""
+
+
+def test_no_name_in_a_package_hides_a_module():
+    """`import tinytensor.door as d` gives the module, whatever the packages export."""
+    run(SHADOWED)
