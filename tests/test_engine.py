@@ -155,9 +155,10 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 
 ORDER = [
     *("kernels.cache", "kernels.driver", "kernels.fastmath", "kernels.vectors", "kernels.kernel", "kernels"),
-    *("door", "recording", "dtypes", "modes", "anomaly", "interchange", "tensors", "creation", "operands", "form"),
+    *("door", "recording", "dtypes", "switches", "modes", "anomaly", "interchange", "tensors", "creation"),
+    *("operands", "form"),
     *("ops.elementwise", "ops.shape", "ops.index", "ops.reduce", "ops.products", "ops.fused", "ops.order"),
-    *("ops.in_place", "ops", "autograd.tape", "autograd.check", "autograd.functional", "autograd", "compiled"),
+    *("ops.in_place", "ops", "autograd.tape", "autograd.differences", "autograd.functional", "autograd", "compiled"),
     *("optim.optimizer", "optim.lr_scheduler", "optim"),
     *("nn.functional", "nn.init", "nn.utils", "nn.module", "nn.containers", "nn.layers", "nn.attention"),
     *("nn.stateless", "nn", "serialization", "symbolic", "", "stubs"),
@@ -266,11 +267,11 @@ EXCEPTIONS = {
     "array2string": {"interchange.py"},  # printing
     "nonzero": {
         "ops/index.py",
-        "autograd/check.py",
+        "autograd/differences.py",
     },  # where a mask holds, where a check failed
     "isfinite": {"anomaly.py", "ops/order.py"},  # anomaly mode; weights of multinomial
     "isnan": {"anomaly.py"},  # anomaly mode
-    "isclose": {"autograd/check.py"},  # gradcheck compares
+    "isclose": {"autograd/differences.py"},  # gradcheck compares
     "argsort": {"ops/shape.py"},  # the inverse of a permutation of dimensions
     "cumsum": {"ops/shape.py"},  # where the pieces of split() start
     "where": {"ops/index.py"},  # negative indices, in a host function

@@ -4,27 +4,17 @@ Every result is looked at, which is slow: this is for finding a fault, not for t
 """
 
 from collections.abc import Callable, Sequence
-from contextlib import ContextDecorator
 
 import numpy as np
 
 from tinytensor.door import state
+from tinytensor.switches import Switch
 
 
-class detect_anomaly(ContextDecorator):
+class detect_anomaly(Switch):
     """Name the operation in which the first NaN or inf arises, forward or backward (slow: for finding a fault)."""
 
-    def __init__(self):
-        self.before = []  # a stack, as in no_grad
-
-    def __enter__(self):
-        self.before.append(state.anomaly)
-        state.anomaly = True
-        return self
-
-    def __exit__(self, *exc):
-        state.anomaly = self.before.pop()
-        return False
+    field = "anomaly"
 
 
 class set_detect_anomaly:

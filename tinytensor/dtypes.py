@@ -1,4 +1,8 @@
-"""The types that the numbers of a tensor may have, and the type in which several of them meet."""
+"""The types that the numbers of a tensor may have, and the type in which several of them meet.
+
+Five types are enough for training, and each kernel is compiled for few of them: the fewer there are, the sooner the
+first run starts.
+"""
 
 import numpy as np
 
@@ -12,7 +16,8 @@ bool_ = np.dtype("bool")
 # may compare them.
 DTYPES = {float32, float64, int32, int64, bool_, OBJECT}
 
-# By NumPy's letter for the kind of a dtype. Where two categories meet, the higher one wins.
+# By NumPy's letter for the kind of a dtype. Where two categories meet, the higher one wins: a truth value can be read
+# as a number, a whole number as one with a fraction, but not the other way round.
 CATEGORY = {"b": 0, "i": 1, "f": 2, "O": 3}
 KINDS = {"b": "bool", "i": "integer", "f": "floating-point", "O": "exact"}
 
@@ -25,7 +30,11 @@ def get_default_dtype() -> np.dtype:
 
 
 def set_default_dtype(dtype: np.dtype) -> None:
-    """Make Python floats become `dtype` (float32 or float64)."""
+    """Make Python floats become `dtype` (float32 or float64).
+
+    This is for programs that want all their parameters and constants in float64, to compare with finite differences
+    say.
+    """
     global _default_dtype
     if np.dtype(dtype) not in (float32, float64):
         raise TypeError(f"set_default_dtype: expected float32 or float64, got {dtype}")
@@ -50,7 +59,8 @@ def result_type(*values) -> np.dtype:
     dimensions outranks a 0-d tensor, and that one a Python number: so `x * 0.5` leaves a float32 tensor float32, though
     0.5 has 64 bits, and `x * 2` leaves it what it is.
     """
-    ranks: list[np.dtype | None] = [None, None, None]  # of tensors with dimensions, of 0-d tensors, of numbers
+    # The best dtype so far of tensors with dimensions, of 0-d tensors, and of numbers.
+    ranks: list[np.dtype | None] = [None, None, None]
     for value in values:
         array = getattr(value, "_data", None)
         if array is not None:
@@ -59,7 +69,8 @@ def result_type(*values) -> np.dtype:
             rank, dtype = 2, (bool_, int64, _default_dtype, OBJECT)[category(value)]
         ranks[rank] = dtype if ranks[rank] is None else _larger(ranks[rank], dtype)
     result = None
-    for dtype in ranks:  # a lower rank is heard only if its category is higher
+    # A lower rank is heard only if its category is higher: `int_tensor * 0.5` is of the default float dtype.
+    for dtype in ranks:
         if dtype is not None and (result is None or CATEGORY[dtype.kind] > CATEGORY[result.kind]):
             result = dtype
     return result

@@ -52,13 +52,15 @@ class Node:
 
     def __init__(self, op: "Op", args: tuple, y: Tensor, saved: tuple):
         self.op = op
-        self.time = next(_clock)
+        self.time = next(_clock)  # no two nodes have the same, so that there is always one youngest
         self.shape, self.dtype = y._data.shape, y._data.dtype
         self._hooks = None
         self.retained = None  # the tensor that wants to keep its gradient, weakly
         self.edges = tuple(
             [(a if a.node is None else a.node) if isinstance(a, Tensor) and a.requires_grad else None for a in args]
         )
+        # What is read depends on which gradients are wanted: of a * b with a constant b, the rule for a reads b, and
+        # the rule for b, which would read a, is never asked.
         reads = op.reads_for(tuple([edge is not None for edge in self.edges]))
         self.kept, self.versions = {}, []
         for name, place in reads.inputs:
@@ -76,8 +78,12 @@ class Node:
         if state.watch is not None:
             state.watch(self, args, y._data)
 
-    def check(self, names: tuple[str, ...]) -> None:
-        """Refuse to go on where a value that is to be read was changed in place after the forward pass."""
+    def refuse_changed(self, names: tuple[str, ...]) -> None:
+        """Refuse to go on where a value that is to be read was changed in place after the forward pass.
+
+        Values are kept without a copy, so a change in place reaches them. A gradient computed from new values would be
+        wrong without a word; a change of what no rule reads does no harm, and is allowed.
+        """
         for name, version, seen in self.versions:
             if version.count != seen and name in names:
                 what = "output" if name == "y" else "result" if name in self.op.saved else "input"
@@ -87,7 +93,10 @@ class Node:
                 )
 
     def free(self) -> None:
-        """Let go of all values and of the nodes before: the memory goes while backward() still walks."""
+        """Let go of all values and of the nodes before.
+
+        backward() does so behind itself: the memory of the last layers can then serve for the gradients of the first.
+        """
         self.kept, self.edges, self.versions = None, (), ()
 
     @property
@@ -147,6 +156,7 @@ class Op:
     """
 
     def __init__(self, form: type):
+        # A form is a class because a class can hold functions under names, with a docstring; none is ever made of it.
         self.name = form.__name__.strip("_")
         self.__name__, self.__module__ = self.name, form.__module__
         self.__doc__ = self.equation = inspect.cleandoc(form.__doc__ or "")
@@ -159,6 +169,7 @@ class Op:
         self.dtype, self.kinds = getattr(form, "dtype", "same"), getattr(form, "kinds", "")
         self.saved, self.outputs = getattr(form, "saved", ()), getattr(form, "outputs", 1)
 
+        # What runs forward says by its parameters what the operation is called with.
         parameters = inspect.signature(self.view or self.forward or self.kernel.py_func).parameters.values()
         self.params = tuple(p.name for p in parameters)
         self.defaults = tuple(p.default for p in parameters if p.default is not p.empty)
@@ -195,7 +206,12 @@ class Op:
         return tuple(f for f in (*self.rules.values(), self.backward, self.definition) if f is not None)
 
     def reads_for(self, needs: tuple[bool, ...]) -> Reads:
-        """What to keep if gradients of these arguments are needed (asked once for each pattern of needs)."""
+        """What to keep if gradients of these arguments are needed.
+
+        This is worked out once for each pattern of needs, of which an operation sees few, and looked up after that: it
+        is on the way of every operation that is put on the tape. A definition may read anything, so it has all
+        arguments.
+        """
         if needs not in self._reads:
             names = {n for i, rule in self.rules.items() if any(needs[self.place(i)]) for n in asked(rule)}
             names |= set(asked(self.backward)) if self.backward is not None else set()
@@ -230,8 +246,10 @@ class Op:
             raise TypeError(
                 f"{self.name}: unknown keyword {next(iter(unknown))!r}; the inputs are {', '.join(self.params)}"
             )
-        if len(args) < len(self.params):
+        if len(args) < len(self.params):  # the constants of a formula
             args += self.defaults[len(args) - len(self.params) :]
+
+        # First: look at the arguments. The result goes on the tape if somebody wants the gradient of one of them.
         recording, grad = state.recording, state.grad and self.differentiable
         on_tape = False
         for a in args:
@@ -245,6 +263,7 @@ class Op:
                         refuse_stale_view(a, self.name)
                     on_tape = on_tape or a.requires_grad
 
+        # Second: compute, on arrays.
         if self.forward is None and self.view is None:
             results = (self._elementwise(args, out),)
         else:
@@ -254,6 +273,7 @@ class Op:
         if state.anomaly:
             look_at_result(self.name, [a._data for a in args if isinstance(a, Tensor)], results[0])
 
+        # Third: a tensor for the result.
         if out is not None and results[0] is out._data:
             y = out
             y._version.count += 1
@@ -263,6 +283,7 @@ class Op:
             x = args[0]
             y._base = x if x._base is None else x._base
             y._version, y._tracked = x._version, x._version.tracked
+        # Fourth: its place on the tape. (The index of a maximum, a whole number, has none.)
         if on_tape and y._data.dtype.kind in "fO":
             y.node = Node(self, args, y, results[1:])
             y.requires_grad = True
@@ -291,12 +312,16 @@ class Op:
 
 @cache
 def asked(function: Callable) -> tuple[str, ...]:
-    """What a rule reads: the names of its parameters."""
+    """What a rule reads: the names of its parameters. They say in plain sight what is kept for it."""
     return tuple(inspect.signature(function).parameters)
 
 
 def refuse_stale_view(x: Tensor, what: str) -> None:
-    """A view keeps its place on the tape when its base, or another view, is changed there: it must not be used then."""
+    """A view keeps its place on the tape when its base, or another view, is changed there: it must not be used then.
+
+    Its memory shows the new values, but its node leads to the old ones. PyTorch rebuilds the node; to refuse, and have
+    the view taken anew, is simpler, and nobody is misled.
+    """
     if x._base is not None and x._tracked != x._version.tracked:
         raise RuntimeError(
             f"{what}: this view was made before its base was changed in place on the tape; its gradient would go to "
@@ -311,7 +336,10 @@ APPEARANCES: dict[str, Callable] = {}  # what stands where: "Tensor.tanh", "tanh
 
 
 def op(form: type) -> Op:
-    """Declare an operation; see `Op` for the form."""
+    """Declare an operation; see `Op` for the form.
+
+    The engine's operations are entered in OPS, where the tests find them: each must have a sample and a proof.
+    """
     operation = Op(form)
     if _is_ours(operation):
         if operation.name in OPS:

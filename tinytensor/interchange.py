@@ -3,6 +3,8 @@
 A tensor inherits all of this. Whoever reads how gradients are made may pass it by.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 
 from tinytensor.door import state
@@ -11,6 +13,19 @@ from tinytensor.dtypes import bool_, get_default_dtype, int64
 # What NumPy calls for `scalar * tensor`, and what the tensor has for it.
 _REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__"}
 _REFLECTED |= {"floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__"}
+
+
+class HookHandle:
+    """Removes a hook: `handle.remove()`, as PyTorch has it, or `handle()`; a second time nothing happens."""
+
+    def __init__(self, hooks: list, hook: Callable):
+        self.hooks, self.hook = hooks, [hook]
+
+    def remove(self) -> None:
+        while self.hook:
+            self.hooks.remove(self.hook.pop())
+
+    __call__ = remove
 
 
 class Interchange:

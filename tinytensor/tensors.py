@@ -1,5 +1,9 @@
 """Tensor: an array that remembers how it was computed.
 
+A tensor has two sides. One is an array, which kernels read and write. The other is a place on the tape: a node, if it
+was computed from tensors whose gradient is wanted. Both may be shared: several tensors may look at one memory (views,
+and what detach() returns), and a change in place moves a tensor to another place on the tape.
+
 This file says what a tensor is and how it stands towards the tape. It knows no operation: what a tensor can do, `x + y`
 or `x.sum()`, the files in `ops/` declare, and attach. How its values get out is in `interchange.py`.
 """
@@ -12,7 +16,7 @@ import numpy as np
 
 from tinytensor.door import move, state
 from tinytensor.dtypes import get_default_dtype
-from tinytensor.interchange import Interchange
+from tinytensor.interchange import HookHandle, Interchange
 from tinytensor.recording import Left
 
 
@@ -26,8 +30,8 @@ class Version:
     __slots__ = ("count", "tracked")
 
     def __init__(self):
-        self.count = 0  # all changes
-        self.tracked = 0  # those of them that are on the tape
+        self.count = 0  # all changes: what was kept before one of them must not be read any more
+        self.tracked = 0  # those of them that are on the tape: a view that was taken before one of them is stale
 
 
 class Meta:
@@ -48,19 +52,6 @@ class Meta:
         return size
 
 
-class HookHandle:
-    """Removes a hook: `handle.remove()`, as PyTorch has it, or `handle()`; a second time nothing happens."""
-
-    def __init__(self, hooks: list, hook: Callable):
-        self.hooks, self.hook = hooks, [hook]
-
-    def remove(self) -> None:
-        while self.hook:
-            self.hooks.remove(self.hook.pop())
-
-    __call__ = remove
-
-
 class Tensor(Interchange):
     """A NumPy array with a gradient. Names, defaults and meaning are PyTorch's.
 
@@ -69,11 +60,12 @@ class Tensor(Interchange):
     was computed from tensors that require grad has a node: its place on the tape.
     """
 
+    # Slots, and no dictionary: a tensor is made for each result, so it has to be small.
     __slots__ = (
         "__weakref__",
         "_base",  # of a view: the tensor whose memory it looks at
         "_data",  # the array, or a Meta
-        "_grad",
+        "_grad",  # a tensor, None, or what a replay has left (see held_grad)
         "_hooks",  # of a leaf; a computed tensor's hooks are at its node
         "_tracked",  # of a view: how many changes on the tape its base had seen when the view was taken
         "_version",  # shared by all tensors on one memory
@@ -82,13 +74,15 @@ class Tensor(Interchange):
     )
 
     def __init__(self, data: Any, requires_grad: bool = False):
+        # The array is taken as it is, not copied: `creation.tensor` is what makes a tensor of a copy.
         self._data = data if isinstance(data, (np.ndarray, Meta)) else np.array(data, get_default_dtype())
         self._grad = self._hooks = self._base = self.node = None
         self._version = Version()
         self._tracked = 0
         self.requires_grad = requires_grad
 
-    # ------------------------------------------------------------------------------------- what it is
+    # ------------------------------------------------------------------------------------- what it is Properties, not
+    # copies of the array's own: a change in place may put another array behind the tensor (`x.data = y`).
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -109,12 +103,20 @@ class Tensor(Interchange):
 
     @property
     def is_leaf(self) -> bool:
-        """Made by the user, not computed from tensors that require grad."""
+        """Made by the user, not computed from tensors that require grad.
+
+        backward() stops at leaves, and keeps gradients there and nowhere else: those of all that is in between would
+        fill the memory, and nobody looks at them (retain_grad() is for whoever does).
+        """
         return self.node is None
 
     @property
     def grad(self) -> "Tensor | None":
-        """The gradient that `backward()` has accumulated here."""
+        """The gradient that `backward()` has accumulated here.
+
+        Two calls of backward() add up, since a sum of losses has the sum of the gradients. Whoever wants the second
+        alone sets this to None in between, as `optimizer.zero_grad()` does.
+        """
         notice(self)
         return self.held_grad()
 
@@ -133,7 +135,11 @@ class Tensor(Interchange):
 
     @property
     def data(self) -> "Tensor":
-        """The same memory, without the tape and without a version check; assigning replaces the values."""
+        """The same memory, without the tape and without a version check; assigning replaces the values.
+
+        A change through `.data` is not noticed by whoever kept the old values for backward: that is what distinguishes
+        it from detach(), and why detach() should be preferred.
+        """
         notice(self)
         return Tensor(self._data)
 
@@ -143,7 +149,8 @@ class Tensor(Interchange):
         if recording is not None and not recording.owns(self._data) and value.shape == self.shape:
             notice(self)
             notice(value)
-            move(value._data, self._data)  # a replay finds the tensor at its place, so that place stays
+            # A replay will look for this tensor's values where they lie now, so they must stay there.
+            move(value._data, self._data)
         else:
             self._data = value._data
         self._version.count += 1
@@ -153,14 +160,18 @@ class Tensor(Interchange):
     # ---------------------------------------------------------------------------------- the tape's view of it
 
     def detach(self) -> "Tensor":
-        """The same values, sharing memory, outside the tape."""
+        """The same values, sharing memory, outside the tape: a constant, as far as gradients are concerned."""
         notice(self)
         view = Tensor(self._data)
         view._version = self._version  # a change through this one must be seen by whoever kept the values
         return view
 
     def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
-        """Ask for (or stop asking for) the gradient of this tensor; returns it."""
+        """Ask for (or stop asking for) the gradient of this tensor; returns it.
+
+        Whole numbers have no gradient, for there is no small change of them. A computed tensor cannot stop asking: what
+        it was computed from asks, and its place on the tape is between that and the result.
+        """
         if requires_grad and self.dtype.kind not in "fO":
             raise RuntimeError(f"requires_grad_: only floating-point tensors have gradients, this one is {self.dtype}")
         if not requires_grad and self.node is not None:
@@ -171,7 +182,9 @@ class Tensor(Interchange):
     def register_hook(self, hook: Callable) -> HookHandle:
         """Call `hook(grad)` when this tensor's gradient is known; what it returns (if anything) replaces it.
 
-        Returns a handle that removes the hook.
+        "Known" is when all that flows into it has arrived, so that a hook sees each gradient once and complete. A
+        computed tensor's hooks are kept at its node: the tensor itself may be gone by then. Returns a handle that
+        removes the hook.
         """
         if not self.requires_grad:
             raise RuntimeError("register_hook: this tensor does not require grad")
@@ -184,7 +197,8 @@ class Tensor(Interchange):
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in `.grad` too."""
         if self.node is not None:
-            self.node.retained = weakref.ref(self)  # the tape must not hold the tensor that holds the tape
+            # A weak reference: the tensor holds the node, and if the node held the tensor, neither would ever go.
+            self.node.retained = weakref.ref(self)
 
     def __deepcopy__(self, memo):
         if self.node is not None:
@@ -197,10 +211,11 @@ class Tensor(Interchange):
         return result
 
 
-# ------------------------------------------------------------------------------------------------ while recording
-
-
 def notice(tensor: Tensor) -> None:
-    """Tell the recording, if there is one, that this tensor was used (its gradient may be a condition)."""
+    """Tell the recording, if there is one, that this tensor is about to be used.
+
+    What a step finds at a tensor from outside, a gradient say, is a condition under which its recording may be
+    replayed; so it is looked at before the step can change it.
+    """
     if state.recording is not None:
         state.recording.notice(tensor)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from tinytensor.door import move, state
 from tinytensor.dtypes import get_default_dtype
-from tinytensor.interchange import Interchange
+from tinytensor.interchange import HookHandle, Interchange
 from tinytensor.recording import Left
 
 class Version:
@@ -27,15 +27,6 @@ class Meta:
     @property
     def size(self):
         ...
-
-class HookHandle:
-
-    def __init__(self, hooks: list, hook: Callable):
-        ...
-
-    def remove(self) -> None:
-        ...
-    __call__: Any
 
 class Tensor(Interchange):
     node: Any

@@ -2,7 +2,7 @@
 
 from tinytensor.anomaly import detect_anomaly, set_detect_anomaly
 from tinytensor.autograd import functional
-from tinytensor.autograd.check import gradcheck, gradgradcheck
+from tinytensor.autograd.differences import gradcheck, gradgradcheck
 from tinytensor.autograd.tape import backward, grad
 from tinytensor.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 

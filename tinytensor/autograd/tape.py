@@ -28,7 +28,12 @@ from tinytensor.tensors import Tensor
 
 
 def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]:
-    """The gradients of a node's arguments, given the gradient g of its result; None where none is needed."""
+    """The gradients of a node's arguments, given the gradient g of its result; None where none is needed.
+
+    An operation says what its gradient is in one of three ways, and they are tried in the order of what they cost: on
+    arrays, by kernels of its own; by a rule for each input, in tensors; through its definition in simpler operations.
+    The first leaves nothing on the tape. So where gradients are to be differentiated again, one of the others is taken.
+    """
     op = node.op
     needs = tuple([edge is not None for edge in node.edges])
     if op.backward is not None and not create_graph:
@@ -38,6 +43,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
     if not op.rules:
         return _by_definition(node, g, needs, create_graph)
 
+    # A node keeps arrays of its results, not tensors (a tensor would hold the node); for rules they are tensors again.
     given = {"g": g} | node.kept
     for name in ("y", *op.saved):
         if name in given:
@@ -47,7 +53,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
     results: list[Tensor | None] = [None] * len(needs)
     for i, rule in op.rules.items():
         place = op.place(i)
-        if any(needs[place]):
+        if any(needs[place]):  # nobody asked for the gradients of the others, so nobody computes them
             r = rule(*_read(node, rule, given))
             results[place] = (r,) if isinstance(r, Tensor) else r
     return [r if n else None for r, n in zip(results, needs)]
@@ -56,7 +62,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
 def _read(node: Node, rule: Callable, given: dict) -> list:
     """What a rule asks for by name, if it is still what the forward pass saw."""
     names = asked(rule)
-    node.check(names)
+    node.refuse_changed(names)
     return [given[name] for name in names]
 
 
@@ -68,7 +74,7 @@ def _by_definition(node: Node, g: Tensor, needs: tuple[bool, ...], create_graph:
     create_graph they are cut off from what they came from, since the walk around this one goes there.
     """
     op = node.op
-    node.check(op.params)
+    node.refuse_changed(op.params)
     args = [a for i, name in enumerate(op.params) for a in (node.kept[name] if op.varied(i) else (node.kept[name],))]
     with enable_grad():
         args = [
@@ -83,7 +89,8 @@ def _fitted(r: Tensor, edge: Node | Tensor) -> Tensor:
     """A rule's result in the shape and dtype of the value that it is the gradient of.
 
     Broadcasting repeats a value along dimensions that it lacks or has once; each copy has its share of the gradient,
-    and the shares add up. Done here, once for all operations, no rule needs to know that its input was broadcast.
+    and the shares add up: a bias (N) that was added to rows (R, N) has a gradient (R, N) from the rule, which is summed
+    over the rows here. Done once for all operations, no rule needs to know that its input was broadcast.
     """
     if r.shape != edge.shape:
         new = r.ndim - len(edge.shape)
@@ -95,8 +102,9 @@ def _fitted(r: Tensor, edge: Node | Tensor) -> Tensor:
 def _is_new(results: list[Tensor | None], i: int, g: Tensor, node: Node) -> bool:
     """Did the rule make the memory of its result number i, so that nobody else will look at it?
 
-    It did if that memory is none of what the rule was given (the sum hands on its g, a product by 1 may hand on its
-    input, a transposition looks at g from another side), nor of what else it returned.
+    A leaf keeps its gradient, and the user may change it in place, so it needs memory of its own. A copy would do, but
+    costs as much as the smaller kernels. None is needed if the memory is none of what the rule was given (the sum hands
+    on its g, a transposition looks at g from another side) nor of what else it returned: then the rule has made it.
     """
     array = results[i]._data
     others = [g, *results[:i], *results[i + 1 :], *node.kept.values()]
@@ -109,7 +117,11 @@ def _is_new(results: list[Tensor | None], i: int, g: Tensor, node: Node) -> bool
 
 
 def _between(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> set[Node | Tensor]:
-    """The nodes from which the inputs can be reached, and the inputs: only these need a gradient."""
+    """The nodes from which the inputs can be reached, and the inputs: only these need a gradient.
+
+    `grad` asks for a few gradients of a graph that may be large. Nodes are looked at from the outputs down as far as
+    the oldest input, and then from the oldest up: a node is useful if one of its edges leads to something useful.
+    """
     useful = {x if x.node is None else x.node for x in inputs}
     oldest = min((x.node.time if x.node is not None else -1) for x in inputs)  # nothing older leads to an input
     reached, todo = set(), [y.node for y in outputs if y.node is not None]
@@ -129,17 +141,17 @@ def _walk(
     gradients: Sequence[Tensor],
     retain_graph: bool,
     create_graph: bool,
-    leaf: Callable[[Tensor, Tensor, bool], None],
+    arrived: Callable[[Node | Tensor, Tensor, bool], None],
     useful: set[Node | Tensor] | None = None,
-    wanted: dict[Node, list[int]] | None = None,
-    found: list | None = None,
 ) -> None:
-    """Send gradients from outputs to leaves (only through `useful` nodes, if given); those `wanted` go to `found`.
+    """Send gradients from outputs to leaves, or only through `useful` nodes, if these are given.
 
-    `leaf(tensor, g, is_new)` takes a leaf's gradient once it is complete; is_new says that its memory was made for it,
-    so that it may be kept as it is.
+    `arrived(target, g, is_new)` is told of each gradient when it is complete; is_new says that its memory was made for
+    it, so that a leaf may keep it as it is.
     """
-    pending: dict[Node | Tensor, tuple[Tensor, bool]] = {}  # what has arrived so far, and whether it is new
+    # For each node or leaf what has arrived so far, and whether it is new. A node has its place in the heap from the
+    # first arrival on; when it comes to the top, nothing younger is left that could send it more.
+    pending: dict[Node | Tensor, tuple[Tensor, bool]] = {}
     heap: list[tuple[int, Node]] = []
     leaves: list[Tensor] = []
 
@@ -165,14 +177,14 @@ def _walk(
                 is_leaf = isinstance(edge, Tensor)  # for nodes it does not matter
                 send(edge, fitted, is_leaf and (fitted is not r or _is_new(results, i, g, node)))
 
+    # Without create_graph the rules run without a tape, though they are the same code.
     with set_grad_enabled(create_graph):
         for y, g in zip(outputs, gradients, strict=True):
             send(y if y.node is None else y.node, g, False)
         while heap:
             _, node = heappop(heap)
             g = _hooked(node, pending.pop(node)[0])
-            for i in (wanted or {}).get(node, ()):
-                found[i] = g
+            arrived(node, g, False)
             if useful is not None and not any(edge in useful for edge in node.edges if edge is not None):
                 continue
             if node.freed:
@@ -184,14 +196,15 @@ def _walk(
             del g  # its memory can serve at the next node already
             if not retain_graph:
                 node.free()
+        # Leaves come last: a leaf's gradient is complete only when all nodes have been walked.
         while leaves:
             target = leaves.pop()
             g, is_new = pending.pop(target)
-            leaf(target, _hooked(target, g), is_new and not target._hooks)  # a hook may have kept it
+            arrived(target, _hooked(target, g), is_new and not target._hooks)  # a hook may have kept it
 
 
 def _hooked(holder: Node | Tensor, g: Tensor) -> Tensor:
-    """g after the hooks have seen it."""
+    """g after the hooks have seen it, complete as it is now; each may replace it for those that follow."""
     for hook in holder._hooks or ():
         replaced = hook(g)
         g = g if replaced is None else replaced
@@ -208,7 +221,9 @@ def _hooked(holder: Node | Tensor, g: Tensor) -> Tensor:
 def _accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
     """What backward() does at a leaf: the gradient is added to the one that is there."""
 
-    def into(leaf: Tensor, g: Tensor, is_new: bool) -> None:
+    def into(leaf: Node | Tensor, g: Tensor, is_new: bool) -> None:
+        if isinstance(leaf, Node):
+            return
         old = leaf.grad
         if create_graph:
             leaf.grad = g.clone() if old is None else old + g
@@ -222,6 +237,7 @@ def _accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
 
 
 def _seed(y: Tensor, gradient: Tensor | None, what: str) -> Tensor:
+    """The gradient that a walk starts from: 1 where y is one number, for dy/dy = 1; else what the caller gives."""
     if not y.requires_grad:
         raise RuntimeError(
             f"{what}: this tensor does not require grad: nothing that it was computed from does (or no_grad() was on)"
@@ -275,21 +291,16 @@ def grad(
         raise RuntimeError("grad: an input does not require grad; call requires_grad_() before it is used")
     seeds = [_seed(y, g, "grad") for y, g in zip(outputs, starts, strict=True)]
     found: list[Tensor | None] = [None] * len(inputs)
-    wanted: dict[Node, list[int]] = {}
+    wanted: dict[Node | Tensor, list[int]] = {}  # an input may be given twice
     for i, x in enumerate(inputs):
-        if x.node is not None:
-            wanted.setdefault(x.node, []).append(i)
-    by_leaf: dict[int, list[int]] = {}
-    for i, x in enumerate(inputs):
-        if x.node is None:
-            by_leaf.setdefault(id(x), []).append(i)
+        wanted.setdefault(x if x.node is None else x.node, []).append(i)
 
-    def keep(leaf: Tensor, g: Tensor, is_new: bool) -> None:
-        for i in by_leaf.get(id(leaf), ()):
+    def keep(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
+        for i in wanted.get(target, ()):
             found[i] = g
 
     retain = create_graph if retain_graph is None else retain_graph
-    _walk(outputs, seeds, retain, create_graph, keep, _between(outputs, inputs), wanted, found)
+    _walk(outputs, seeds, retain, create_graph, keep, _between(outputs, inputs))
     if not allow_unused and any(g is None for g in found):
         unused = [i for i, g in enumerate(found) if g is None]
         raise RuntimeError(

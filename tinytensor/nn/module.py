@@ -6,8 +6,9 @@ from typing import Any, NamedTuple
 
 from tinytensor.creation import empty, tensor
 from tinytensor.door import state
+from tinytensor.interchange import HookHandle
 from tinytensor.modes import no_grad
-from tinytensor.tensors import HookHandle, Tensor
+from tinytensor.tensors import Tensor
 
 
 class Parameter(Tensor):

@@ -61,8 +61,8 @@ def gradcheck(
                 at = np.unravel_index(j, x.shape)
                 before = x._data[at]
                 values = []
-                for step in (eps, -eps):
-                    x._data[at] = before + step
+                for shift in (eps, -eps):
+                    x._data[at] = before + shift
                     with enable_grad():  # an operation may look different without the tape
                         values.append(_outputs(func(*inputs))[number]._data.reshape(-1).copy())
                 x._data[at] = before
