@@ -15,7 +15,7 @@ so its strides do not matter.
 
 from tinytensor.kernels.kernel import EXACT_ORDER, MOST_TASKS, helper, kernel, share
 from tinytensor.kernels.simd import BYTES
-from tinytensor.kernels.tiles import add_tile, fma_tile, load_tile, load_transposed, relu_tile, store_tile, zero_tile
+from tinytensor.kernels.tiles import add_tile, load_tile, load_transposed, relu_tile, store_tile, sum_tile, zero_tile
 from tinytensor.kernels.vectors import lanes, load_first, store
 
 HEIGHT = 6  # rows of a tile: its 12 registers, two of b and one of a are 15 of the 16 that AVX2 has
@@ -80,8 +80,7 @@ def tiles(blank, a, begin, end, b, row, column, first, last, term, relu, y, j, w
     for i in range(begin, end, len(blank)):
         height = min(len(blank), end - i)
         c = load_tile(blank, height, width, y, i, j) if first > 0 else blank
-        for k in range(first, last):
-            c = fma_tile(c, height, a, i, k, b, row + k, column)
+        c = sum_tile(c, height, a, i, first, b, row + first, column, last - first)
         if last == a.shape[1]:
             if term.size > 0:
                 c = add_tile(c, load_tile(blank, height, width, term, i, j))

@@ -9,7 +9,9 @@ is read or written.
 from collections.abc import Callable
 
 from llvmlite import ir
+from llvmlite.ir.instructions import LoadInstr
 from numba import types
+from numba.core import cgutils
 
 from tinytensor.kernels.vectors import (
     add,
@@ -35,6 +37,8 @@ from tinytensor.kernels.vectors import (
     write_first,
     zero,
 )
+
+STEPS = 4  # products of a sum between two looks at whether it is finished
 
 
 def zero_tile(x, rows, columns):
@@ -64,6 +68,13 @@ def fma_tile(c, height, a, i, k, b, row, j):
             registers += (fma(splat(a, i + min(r, height - 1), k), load(b, row, j + v * n), c[r][v]),)
         tile += (registers,)
     return tile
+
+
+def sum_tile(c, height, a, i, k, b, row, j, count):
+    """c + a[i : i + height, k : k + count] b[row : row + count, j:], one product after the other."""
+    for t in range(count):
+        c = fma_tile(c, height, a, i, k + t, b, row + t, j)
+    return c
 
 
 def store_tile(c, height, width, y, i, j):
@@ -132,25 +143,71 @@ def _zero_tile(context, builder, kind, kinds, args):
     return _tile(builder, kind, lambda r, v: constant(kind.element.element, 0))
 
 
-@compiled(fma_tile, lambda c, *_: c)
-def _fma_tile(context, builder, kind, kinds, args):
-    c, height, a, i, k, b, row, j = args
-    whole = kind.element.element
-    place, _ = corner(context, builder, kinds[5], b, [row, j], True)
-    right = [read(builder, _register_at(builder, place, whole, v), kinds[5].dtype) for v in range(kind.element.count)]
-    place, stride = corner(context, builder, kinds[2], a, [i, k], False)
-    last = builder.mul(builder.sub(height, number(1)), stride)
-    left, offset = [], number(0)
-    for r in range(kind.count):
-        inside = builder.select(builder.icmp_signed("<", number(r), height), offset, last)
-        address = builder.bitcast(beyond(builder, place, inside), whole.element.as_pointer())
-        left.append(broadcast(builder, whole, read(builder, address, kinds[2].dtype)))
-        offset = builder.add(offset, stride)
+class _ReadAnew(LoadInstr):
+    """A load that the compiler makes exactly where it stands ("volatile"); llvmlite has no word for it."""
 
-    def register(r, v):
-        return multiply_add(builder, left[r], right[v], builder.extract_value(c, (r, v)))
+    def descr(self, buf):
+        super().descr(buf)
+        buf[-1] = buf[-1].replace("load", "load volatile", 1)
 
-    return _tile(builder, kind, register)
+
+@compiled(sum_tile, lambda c, *_: c)
+def _sum_tile(context, builder, kind, kinds, args):
+    """A loop over STEPS products at a time, and one over those that are left.
+
+    Two addresses move through it, by strides that are read anew for each step. If the compiler knew that these stay
+    the same, it would keep an address for each row and step, and load what later steps need first of all: more than
+    there are registers for.
+    """
+    c, height, a, i, k, b, row, j, count = args
+    whole, rows, columns = kind.element.element, kind.count, kind.element.count
+    left, (*_, down, along) = corner(context, builder, kinds[2], a, [i, k], False)
+    right, (*_, next_row, _) = corner(context, builder, kinds[5], b, [row, j], True)
+    last, offset, offsets = builder.mul(builder.sub(height, number(1)), down), number(0), []
+    for r in range(rows):
+        offsets.append(builder.select(builder.icmp_signed("<", number(r), height), offset, last))
+        offset = builder.add(offset, down)
+    along, next_row = (cgutils.alloca_once_value(builder, stride) for stride in (along, next_row))
+
+    def moved(place, stride):
+        read_anew = _ReadAnew(builder.block, stride)
+        builder._insert(read_anew)
+        return beyond(builder, place, read_anew)
+
+    def step(left, right, sums):
+        b = [read(builder, _register_at(builder, right, whole, v), kinds[5].dtype) for v in range(columns)]
+        added = []
+        for r in range(rows):
+            place = builder.bitcast(beyond(builder, left, offsets[r]), whole.element.as_pointer())
+            x = broadcast(builder, whole, read(builder, place, kinds[2].dtype))
+            added += [multiply_add(builder, x, b[v], sums[r * columns + v]) for v in range(columns)]
+        return moved(left, along), moved(right, next_row), added
+
+    def loop(times, steps, state):
+        before, body, after = (builder.block, *(builder.append_basic_block(name) for name in ("products", "summed")))
+        builder.cbranch(builder.icmp_signed(">", times, number(0)), body, after)
+        builder.position_at_end(body)
+        turn, *moving = [builder.phi(x.type) for x in (times, *state)]
+        left, right, *sums = moving
+        for _ in range(steps):
+            left, right, sums = step(left, right, sums)
+        rest = builder.sub(turn, number(1))
+        for phi, first, then in zip([turn, *moving], [times, *state], [rest, left, right, *sums], strict=True):
+            phi.add_incoming(first, before)
+            phi.add_incoming(then, builder.block)
+        builder.cbranch(builder.icmp_signed(">", rest, number(0)), body, after)
+        body = builder.block
+        builder.position_at_end(after)
+        joined = [builder.phi(x.type) for x in state]
+        for phi, first, then in zip(joined, state, [left, right, *sums], strict=True):
+            phi.add_incoming(first, before)
+            phi.add_incoming(then, body)
+        return joined
+
+    state = [left, right, *(builder.extract_value(c, (r, v)) for r in range(rows) for v in range(columns))]
+    state = loop(builder.sdiv(count, number(STEPS)), STEPS, state)
+    state = loop(builder.srem(count, number(STEPS)), 1, state)
+    return _tile_of(builder, kind, state[2:])
 
 
 def _register_at(builder, place, kind: ir.VectorType, v: int):
@@ -191,7 +248,7 @@ def _tile_of(builder, kind: ir.ArrayType, registers: list):
 
 def _places(context, builder, array: types.Array, value, kind: ir.ArrayType, i, j) -> Callable:
     """address(r, v) of a register of the tile that begins at value[i, j]."""
-    first, stride = corner(context, builder, array, value, [i, j], True)
+    first, (*_, stride, _) = corner(context, builder, array, value, [i, j], True)
     rows = [first]
     for _ in range(1, kind.count):
         rows.append(beyond(builder, rows[-1], stride))

@@ -245,10 +245,7 @@ def _address(context, builder, array: types.Array, value, at: list, kind: ir.Typ
 
 
 def corner(context, builder, array: types.Array, value, at: list, dense: bool):
-    """The address of an element, and the distance from its row to the next one, in bytes.
-
-    `dense`: the elements of a row are neighbours.
-    """
+    """The address of an element, and the array's strides; `dense`: the elements of a row are neighbours."""
     fields = make_array(array)(context, builder, value)
     strides = cgutils.unpack_tuple(builder, fields.strides, array.ndim)
     if dense or array.layout == "C":
@@ -256,7 +253,7 @@ def corner(context, builder, array: types.Array, value, at: list, dense: bool):
     offset = number(0)
     for index, stride in zip(at, strides, strict=True):
         offset = builder.add(offset, builder.mul(index, stride))
-    return beyond(builder, builder.bitcast(fields.data, ir.IntType(8).as_pointer()), offset), strides[-2:][0]
+    return beyond(builder, builder.bitcast(fields.data, ir.IntType(8).as_pointer()), offset), strides
 
 
 def beyond(builder, place, offset):
