@@ -159,7 +159,7 @@ def prove_op(name: str, args: tuple) -> Proof:
         return prove(call, *(args[i] for i in places))
 
 
-def require(proof: Proof) -> Proof:
+def accept(proof: Proof) -> Proof:
     """The proof, or a refutation that names the rule."""
     if not proof:
         raise Refuted(repr(proof), rule="; ".join(wrong.rule for wrong in proof.wrong))
@@ -196,7 +196,7 @@ def declare(file: str, what: str) -> None:
         lines = []
         for name in (name for name in CALLS if FILE_OF[name] == file):
             for args in CALLS[name]:
-                proof = require(prove_op(name, args))
+                proof = accept(prove_op(name, args))
                 lines.append(f"{name}: {proof.size}: {proof.entries} entries")
                 lines += [f"    {assumption}" for assumption in proof.assumptions]
         if not lines:
@@ -248,7 +248,7 @@ def definitions():
     fused = [name for name in CALLS if OPS[name].definition is not None]
     for name in fused:
         for args in CALLS[name]:
-            if name not in require(prove_op(name, args)).fused:
+            if name not in accept(prove_op(name, args)).fused:
                 raise Refuted(f"{name} has a definition, but was not compared with it", rule=name)
     return Evidence(latex=closed_form("softmax", (symbols("x", 2),)), text=f"compared: {', '.join(fused)}")
 
@@ -270,7 +270,7 @@ class Loss(nn.Module):
 def prove_model(model: nn.Module, tokens: Tensor, targets: Tensor) -> Proof:
     """Every entry of every gradient of the loss, over all parameters as symbols."""
     with reading(ROUNDED):
-        return require(prove(Loss(model), tokens, targets))
+        return accept(prove(Loss(model), tokens, targets))
 
 
 def declare_model(statement: str, source: str, size: str, make: Callable[[], nn.Module], *inputs: Tensor) -> None:
