@@ -16,6 +16,7 @@ programs, so a mistake may go there too; `prove_layers(derivation, stack(...))` 
 
 from dataclasses import dataclass
 from functools import cache, partial
+from itertools import product
 from unicodedata import combining
 
 from sympy import Expr, Indexed, Integer
@@ -265,8 +266,7 @@ def at_once():
     trusted=(),
 )
 def concatenation():
-    for heads in range(1, 9):
-        for width in range(1, 9):
-            rows = [(a - 1) * width + b for a in range(1, heads + 1) for b in range(1, width + 1)]
-            if rows != list(range(1, heads * width + 1)):
-                raise Refuted(f"H = {heads}, K = {width}: the rows of W are {rows}")
+    for heads, width in product(range(1, 9), repeat=2):
+        rows = [(a - 1) * width + b for a in range(1, heads + 1) for b in range(1, width + 1)]
+        if rows != list(range(1, heads * width + 1)):
+            raise Refuted(f"H = {heads}, K = {width}: the rows of W are {rows}")

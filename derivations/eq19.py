@@ -11,7 +11,7 @@ Models that are built with data are counted too, at the sizes named.
 
 from collections.abc import Callable
 from functools import partial
-from itertools import pairwise
+from itertools import pairwise, product
 
 from sympy import Expr, collect, expand, latex, symbols
 
@@ -299,15 +299,12 @@ TRANSFORMERS = [  # N, d_model, h, d_k, d_v, d_ff, n_vol
     source="000; 004",
 )
 def of_004_sweep():
-    for affine in (False, True):
-        for bias in (False, True):
-            for tied in (False, True):
-                for norm in ("after", "before"):
-                    layout = {"affine": affine, "bias": bias, "tied": tied, "norm": norm}
-                    formula = transformer(d_k=d_k, d_v=d_v, **layout)
-                    for sizes in TRANSFORMERS:
-                        config = TransformerConfig(*sizes, **layout)
-                        require(Transformer(config).num_parameters(), at(formula, config), f"{config}")
+    for affine, bias, tied, norm in product((False, True), (False, True), (False, True), ("after", "before")):
+        layout = {"affine": affine, "bias": bias, "tied": tied, "norm": norm}
+        formula = transformer(d_k=d_k, d_v=d_v, **layout)
+        for sizes in TRANSFORMERS:
+            config = TransformerConfig(*sizes, **layout)
+            require(Transformer(config).num_parameters(), at(formula, config), f"{config}")
 
 
 PAPER = 65_000_000  # "Attention is all you need", table 3, the base model
