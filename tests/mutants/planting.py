@@ -34,7 +34,7 @@ def code_mistakes(
     """(what was changed, the place, the function with that one change), for every place and change there is.
 
     A sign, an operator, an operand dropped or swapped, a name for another one, a number, a comparison, an argument, a
-    missing gradient, and `=` for `+=`. values_only: leave indices, loop bounds and sizes as they are.
+    missing gradient, and `=` for `+=`. values_only: leave indices, tests of their range and loop bounds as they are.
     """
     inputs = [a.arg for a in function.args.args if a.arg not in ("needs", "eps", "scratch")]
     for place in _places(function, values_only):
@@ -48,12 +48,13 @@ def _places(function: ast.FunctionDef, values_only: bool) -> Iterator[ast.AST]:
     todo: list[ast.AST] = list(function.body)
     while todo:
         node = todo.pop(0)
-        is_count = (
-            isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("range", "prange")
-        )
+        if values_only and isinstance(node, ast.Compare) and len(node.ops) > 1:
+            continue  # 0 <= i < n
         if isinstance(node, ast.expr | ast.AugAssign):
             yield node
-        children = [] if values_only and is_count else list(ast.iter_child_nodes(node))
+        children = list(ast.iter_child_nodes(node))
+        if values_only and isinstance(node, ast.Call) and getattr(node.func, "id", "") == "range":
+            children = []
         if values_only and isinstance(node, ast.Subscript):
             children.remove(node.slice)
         todo += children
