@@ -84,6 +84,15 @@ class Recording:
         if id(tensor) not in self.seen and not self.owns(tensor._data):
             self.seen[id(tensor)] = Seen(tensor)
 
+    def notice_gradient(self, tensor, replaced: bool) -> None:
+        """Remember a tensor whose gradient is now looked at, or replaced by another one or none."""
+        self.notice(tensor)
+        seen = self.seen.get(id(tensor))
+        if seen is not None and seen.gradient_matters is None:
+            seen.gradient_matters = not replaced
+            if replaced:
+                seen.stand_in = None
+
     # ------------------------------------------------------------------------------------------------ when it is closed
 
     def close(self) -> None:
@@ -145,13 +154,16 @@ class Recording:
 class Seen:
     """A tensor from outside a recording, as it was before its first use there.
 
-    A gradient that it had is an input of the run: the recording works on a copy of its own, the stand-in.
+    A gradient that it had is an input of the run: the recording works on a copy of its own, the stand-in. But most
+    training steps begin with zero_grad(): a gradient that is replaced before anything has looked at it might as well
+    not have been there, and the first step, which meets none, serves for all later ones.
     """
 
     def __init__(self, tensor):
         self.tensor = tensor
         self.data, self.version = tensor._data, tensor._version.count
         self.requires_grad, self.hooks = tensor.requires_grad, list(tensor._hooks or ())
+        self.gradient_matters: bool | None = None  # unknown until the run looks at it or replaces it
         self.stand_in = None
         self.dtype = None  # of its gradient
         self.grad = grad = tensor.held_grad()
@@ -165,7 +177,7 @@ class Seen:
         if tensor._data is not self.data or tensor.requires_grad is not self.requires_grad:
             return False
         grad = tensor._grad  # one that was left by a replay has a dtype too
-        if (None if grad is None else grad.dtype) is not self.dtype:
+        if self.gradient_matters is not False and (None if grad is None else grad.dtype) is not self.dtype:
             return False
         return list(tensor._hooks) == self.hooks if tensor._hooks else not self.hooks
 

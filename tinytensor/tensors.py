@@ -117,14 +117,14 @@ class Tensor(Interchange):
         Two calls of backward() add up, since a sum of losses has the sum of the gradients. Whoever wants the second
         alone sets this to None in between, as `optimizer.zero_grad()` does.
         """
-        notice(self)
+        notice_gradient(self, replaced=False)
         return self.held_grad()
 
     @grad.setter
     def grad(self, value: "Tensor | None"):
-        notice(self)
         if value is not None and value.shape != self.shape:
             raise ValueError(f"grad: a gradient of shape {value.shape} does not fit a tensor of shape {self.shape}")
+        notice_gradient(self, replaced=True)
         self._grad = value
 
     def held_grad(self) -> "Tensor | None":
@@ -219,3 +219,9 @@ def notice(tensor: Tensor) -> None:
     """
     if state.recording is not None:
         state.recording.notice(tensor)
+
+
+def notice_gradient(tensor: Tensor, replaced: bool) -> None:
+    """The same for a tensor whose gradient is about to be looked at, or replaced by another one or none."""
+    if state.recording is not None:
+        state.recording.notice_gradient(tensor, replaced)
