@@ -298,3 +298,6 @@ class Tensor(Interchange):
 
 def notice(tensor: Tensor) -> None:
     ...
+
+def notice_gradient(tensor: Tensor, replaced: builtins.bool) -> None:
+    ...
