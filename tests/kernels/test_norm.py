@@ -35,6 +35,10 @@ def layer_norm_backward(g, x, weight, bias, mean, rstd):
     alone = np.full_like(x, 7)
     norm.layer_norm_backward(g, x, weight, mean, rstd, alone, partial[:, :, :0].copy())  # without the sums
     np.testing.assert_array_equal(alone, dx)
+    first = partial[:1].copy()  # the weight's alone
+    norm.layer_norm_backward(g, x, weight, mean, rstd, alone, first)
+    np.testing.assert_array_equal(alone, dx)
+    np.testing.assert_array_equal(first, partial[:1])
     return dx, dweight[: weight.size], dbias[: bias.size]
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numba import config
 
+import tinytensor
 from tinytensor.kernels import reduce
 
 # without the compiler NumPy warns of the infinities and NaNs that are asked for here
@@ -200,3 +201,21 @@ def test_long_sums_are_accurate():
     assert abs(run(reduce.reduce_sum, x)[0, 0] - exact) <= max(
         abs(x.ravel().sum() - exact), np.spacing(np.float32(exact))
     )
+
+
+def test_parts_of_a_long_sum():
+    """A long sum is cut into equal parts, by sizes alone; what has rows enough for all threads is not cut."""
+    assert [reduce.sum_parts(outer, 768, 512) for outer in (1, 2, 32, 1000)] == [8, 8, 1, 1]
+    assert reduce.sum_parts(1, 2**20, 1) == 16
+    assert reduce.sum_parts(1, 97 * 10_007, 1) == 1  # no few parts of it are equal
+    assert reduce.sum_parts(0, 0, 0) == reduce.sum_parts(1, 0, 5) == 1
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="too long for the interpreter")
+def test_a_long_sum_as_the_operations_take_it():
+    x = np.random.default_rng(6).standard_normal((768, 512)).astype(np.float32)
+    t = tinytensor.tensor(x)
+    for y, expected in ((t.sum(0), x.sum(0, dtype=np.float64)), (t.sum(), x.sum(dtype=np.float64))):
+        np.testing.assert_allclose(y.numpy(), expected, rtol=1e-5, atol=1e-4)
+    whole = tinytensor.tensor(np.arange(2**20))
+    assert whole.sum().item() == 2**19 * (2**20 - 1)

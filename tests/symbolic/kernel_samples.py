@@ -359,7 +359,7 @@ def layer_norm_back(g, x, weight, mean, rstd, dx, partial):
     y = layer_norm(x, weight, NONE, EPS)["y"]
     w, b = sym("u", size), sym("b", size)  # what the parts are derivatives by, whatever the weight is in dx
     h = layer_norm(x, w, b, EPS)["y"] if size else None
-    sums = [parts(h, g, w, blocks), parts(h, g, b, blocks)] if size else np.empty((2, blocks, 0))
+    sums = [parts(h, g, w, blocks), parts(h, g, b, blocks)][: len(partial)] if size else np.empty((2, blocks, 0))
     return {"dx": derivative(y, g, x), "partial": sums}
 
 
@@ -378,8 +378,8 @@ for W, B in ((sym("w", D), sym("b", D)), (NONE, NONE)):
         add("layer_norm", layer_norm, (N, W, B, EPS, blank(R, D), blank(R), blank(R)), constants=constants)
         add("rms_norm", rms_norm, (N, W, EPS, blank(R, D), blank(R)), constants=constants)
     mean, rstd = normed(N, EPS)[1:]
-    for blocks, size in ((1, D), (2, D), (2, 0)):
-        outputs = blank(R, D), blank(2, blocks, size)
+    for kinds, blocks, size in ((2, 1, D), (2, 2, D), (1, 2, D), (2, 2, 0)):
+        outputs = blank(R, D), blank(kinds, blocks, size)
         add("layer_norm_backward", layer_norm_back, (NG, N, W, mean, rstd, *outputs), constants=PAIRS)
     rstd = normed(N, EPS, centre=False)[2]
     for blocks, size in ((1, D), (2, D), (2, 0)):

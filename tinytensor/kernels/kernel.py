@@ -261,7 +261,8 @@ class Elementwise(Kernel):
 
     def prepare(self, args: tuple) -> Launch:
         arrays = [a if a.__class__ is np.ndarray else np.asarray(a) for a in args]
-        key = tuple([(a.dtype, given.__class__ is np.ndarray) for a, given in zip(arrays, args, strict=True)])
+        few = len(args) <= 3  # then one build does for arrays and numbers
+        key = tuple([(a.dtype, few or given.__class__ is np.ndarray) for a, given in zip(arrays, args, strict=True)])
         y = arrays[-1]
         dims = _dims(self.name, arrays)
         inner, *outer = dims or [(1,) + (1,) * len(arrays)]

@@ -104,7 +104,8 @@ def layer_norm_sums(count, g, x, weight, r, d, mu, scale, block, partial, sum_h,
     n = mul(centred(count, x, r, d, mu), scale)
     if partial.size > 0:
         add_to(count, mul(up, n), partial, 0, block, d)
-        add_to(count, up, partial, 1, block, d)
+        if partial.shape[0] > 1:
+            add_to(count, up, partial, 1, block, d)
     h = weighted(count, up, weight, d)
     return add(sum_h, h), fma(h, n, sum_hn)
 
@@ -123,7 +124,8 @@ def layer_norm_backward(g, x, weight, mean, rstd, dx, partial, task, tasks):
 
     dx_rd = rstd_r (h_rd - sum_k h_rk / D - n_rd sum_k h_rk n_rk / D), and for each block of rows
     partial_0,block,d = sum_r g_rd n_rd (a part of dw_d), partial_1,block,d = sum_r g_rd (a part of db_d).
-    weight may be (0,) for none; partial is (2, norm_blocks(R, D), D), or ends in 0 where nobody asks for it.
+    weight may be (0,) for none. partial is (2, norm_blocks(R, D), D); the second sum is left out where it begins with
+    1, both are where it ends in 0.
     """
     rows, size = x.shape
     blocks = partial.shape[1]

@@ -244,7 +244,7 @@ def cross_entropy(
     counted = flat != ignore_index
     if weight is None:
         losses = cross_entropy_rows(rows, flat, ignore_index, label_smoothing)
-        total = counted.sum().to(losses.dtype)
+        total = counted.to(losses.dtype).sum()
     else:
         losses = cross_entropy_rows(rows, flat, ignore_index, 0.0)
         weights = where(counted, rows_of(where(counted, flat, 0), weight.reshape((-1, 1)))[:, 0], 0)

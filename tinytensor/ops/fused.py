@@ -147,10 +147,10 @@ class _layer_norm:
         rows = _rows(x)
         dx = empty(rows.shape, x.dtype)
         gamma = _absent(x) if weight is None else contiguous(weight)
-        partial = _partial_sums(2, rows, needs[1] or needs[2])
+        partial = _partial_sums(2 if needs[2] else 1, rows, needs[1] or needs[2])
         launch(kernels.norm.layer_norm_backward, _rows(g), rows, gamma, mean, rstd, dx, partial)
-        dweight, dbias = _added_up(partial)
-        return dx.reshape(x.shape), dweight if needs[1] else None, dbias if needs[2] else None, None
+        sums = _added_up(partial)
+        return dx.reshape(x.shape), sums[0] if needs[1] else None, sums[1] if needs[2] else None, None
 
     def definition(x, weight, bias, eps):
         centred = x - mean(x, -1, keepdim=True)
@@ -167,7 +167,7 @@ def _partial_sums(k: int, rows: np.ndarray, needed: bool) -> np.ndarray:
 
 def _added_up(partial: np.ndarray) -> np.ndarray:
     """The sums (k, D) over all blocks."""
-    if partial.shape[1] == 1:
+    if partial.shape[1] == 1 or not partial.size:
         return partial[:, 0]
     y = empty((partial.shape[0], partial.shape[2]), partial.dtype)
     launch(kernels.reduce.reduce_sum, partial, y)
