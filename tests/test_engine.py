@@ -159,7 +159,7 @@ ORDER = [
     *("operands", "form"),
     *("ops.elementwise", "ops.shape", "ops.index", "ops.reduce", "ops.products", "ops.fused", "ops.order"),
     *("ops.in_place", "ops", "autograd.tape", "autograd.differences", "autograd.functional", "autograd", "compiled"),
-    *("optim.optimizer", "optim.lr_scheduler", "optim"),
+    *("profiling", "optim.optimizer", "optim.lr_scheduler", "optim"),
     *("nn.functional", "nn.init", "nn.utils", "nn.module", "nn.containers", "nn.layers", "nn.attention"),
     *("nn.stateless", "nn", "serialization", "symbolic", "", "stubs"),
 ]

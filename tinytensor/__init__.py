@@ -44,9 +44,10 @@ from tinytensor.dtypes import (
     set_default_dtype,
 )
 from tinytensor.form import OPS, op
-from tinytensor.kernels.kernel import elementwise, helper, kernel
+from tinytensor.kernels.kernel import cut, elementwise, helper, kernel, share
 from tinytensor.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.ops import FUNCTIONS as _functions
+from tinytensor.profiling import profile
 from tinytensor.tensors import Tensor
 
 # PyTorch's other names for dtypes, numbers and the one device

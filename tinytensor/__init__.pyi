@@ -13,8 +13,9 @@ from tinytensor.creation import Generator as Generator, arange as arange, as_ten
 from tinytensor.door import get_num_threads as get_num_threads, launch as launch, set_num_threads as set_num_threads
 from tinytensor.dtypes import bool_ as bool_, float32 as float32, float64 as float64, get_default_dtype as get_default_dtype, int32 as int32, int64 as int64, result_type as result_type, set_default_dtype as set_default_dtype
 from tinytensor.form import OPS as OPS, op as op
-from tinytensor.kernels.kernel import elementwise as elementwise, helper as helper, kernel as kernel
+from tinytensor.kernels.kernel import cut as cut, elementwise as elementwise, helper as helper, kernel as kernel, share as share
 from tinytensor.modes import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled
+from tinytensor.profiling import profile as profile
 from tinytensor.tensors import Tensor as Tensor
 def abs(x: Tensor) -> Tensor: ...
 def add(a, b, *, alpha=1) -> Tensor: ...

@@ -51,7 +51,7 @@ def launch(kernel: Kernel, *args) -> None:
     elif state.recording is not None:
         state.recording.launch(kernel, args)
     elif state.profile is not None:
-        state.profile.launch(kernel, args)
+        state.profile.launch(kernel, kernel.prepare(args))
     else:
         kernel(*args)
 

@@ -17,7 +17,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from tinytensor.door import OBJECT
+from tinytensor.door import OBJECT, state
 from tinytensor.kernels.driver import STOPPED, Program
 from tinytensor.kernels.kernel import Kernel
 
@@ -127,6 +127,9 @@ class Recording:
         """Run everything that was noted, again."""
         for _, function, args, _ in self.early:
             function(*args)
+        if state.profile is not None:
+            self._replay_one_by_one(state.profile)
+            return
         reached = 0
         try:
             for place, run, args in self.parts:
@@ -140,6 +143,18 @@ class Recording:
                 if place > reached:
                     undo(*args)
             raise
+
+    def _replay_one_by_one(self, profile) -> None:
+        """Run everything that was noted while somebody takes the time of each launch."""
+        for what, how in self.noted:
+            if isinstance(what, Kernel):
+                profile.launch(what, how)
+            elif what is not None:
+                profile.host(what, how)
+            elif how[0]:
+                _, flag, tell = next(check for check in self.checks if check[1] is how)
+                flag[0] = 0
+                tell(flag)
 
     def arrays(self) -> list[np.ndarray]:
         """Every array that a launch or a host call looks at."""

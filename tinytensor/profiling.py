@@ -1,0 +1,89 @@
+"""profile: which kernels a step runs, how often, and how long each takes.
+
+    with tinytensor.profile() as profile:
+        step(x, y)
+    print(profile)
+
+While it is on, launches are made one by one and timed, also those of a replay, which otherwise run as one program. What
+a table shows is therefore the time of the kernels; the time between them is larger than in a run that nobody watches.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tinytensor.door import state
+from tinytensor.kernels.kernel import Kernel, Launch
+
+
+def _pairs(q, k, is_causal: int) -> int:
+    """How many pairs of a query and a key there are in all heads, masks apart."""
+    B, H, C = q.shape[:3]
+    M = k.shape[2]
+    return B * H * (sum(min(i + 1, M) for i in range(C)) if is_causal else C * M)
+
+
+# floating-point operations of a launch, where products are what it is about; a multiplication and an addition are two
+FLOPS: dict[str, Callable[[dict], int]] = {
+    "matmul": lambda of: 2 * of["y"].size * of["a"].shape[2],
+    "attention": lambda of: 2 * _pairs(of["q"], of["k"], of["is_causal"]) * (of["q"].shape[3] + of["v"].shape[3]),
+    "attention_backward": lambda of: (
+        2 * _pairs(of["q"], of["k"], of["is_causal"]) * (3 * of["q"].shape[3] + 2 * of["v"].shape[3])
+    ),
+}
+
+
+@dataclass
+class Row:
+    """What was seen of one kernel."""
+
+    calls: int = 0
+    seconds: float = 0.0
+    flops: int = 0
+
+
+class Profile:
+    """The kernels that ran while it was on, by name; `print` shows them, the longest first."""
+
+    def __init__(self):
+        self.rows: dict[str, Row] = defaultdict(Row)
+
+    def __enter__(self) -> "Profile":
+        self.before, state.profile = state.profile, self
+        return self
+
+    def __exit__(self, *exc):
+        state.profile = self.before
+        return False
+
+    def launch(self, kernel: Kernel, launch: Launch) -> None:
+        """Run a launch, and add its time to the kernel's."""
+        flops = FLOPS.get(kernel.name)
+        count = flops(dict(zip(kernel.names, launch.args, strict=True))) if flops else 0
+        self._timed(kernel.name, count, kernel.run, launch)
+
+    def host(self, function: Callable, args: tuple) -> None:
+        """Run a call to Python that a replay stops for."""
+        self._timed(f"Python: {getattr(function, '__name__', function)}", 0, function, *args)
+
+    def _timed(self, name: str, flops: int, function: Callable, *args) -> None:
+        start = time.perf_counter()
+        function(*args)
+        row = self.rows[name]
+        row.calls, row.seconds, row.flops = row.calls + 1, row.seconds + time.perf_counter() - start, row.flops + flops
+
+    def __str__(self) -> str:
+        total = sum(row.seconds for row in self.rows.values()) or 1.0
+        lines = [f"{'kernel':28} {'calls':>7} {'ms':>10} {'share':>7} {'us a call':>10} {'GFLOP/s':>8}"]
+        for name, row in sorted(self.rows.items(), key=lambda item: -item[1].seconds):
+            speed = f"{row.flops / row.seconds / 1e9:8.1f}" if row.flops else " " * 8
+            told = f"{row.calls:7} {1e3 * row.seconds:10.3f} {row.seconds / total:7.1%}"
+            lines.append(f"{name:28} {told} {1e6 * row.seconds / row.calls:10.1f} {speed}".rstrip())
+        lines.append(f"{'all':28} {sum(row.calls for row in self.rows.values()):7} {1e3 * total:10.3f}")
+        return "\n".join(lines)
+
+
+def profile() -> Profile:
+    """Watch which kernels run, how often and how long (a context; print it, or look at its `rows`)."""
+    return Profile()
