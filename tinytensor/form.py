@@ -11,9 +11,9 @@
         def grad_x(g, x):
             return g / (1 + x.abs()) ** 2
 
-`@op` makes of the class an object that can be called with tensors. What runs forward is a formula, a view, or a
-function on arrays; what runs backward asks by the names of its parameters for what it reads, and nothing else is kept
-for it. The classes `Op` and `Node` say the rest.
+Everything that is to be said about an operation stands in this one place. `@op` makes of the class an object that can
+be called with tensors. What runs forward is a formula, a view, or a function on arrays; what runs backward asks by the
+names of its parameters for what it reads, and nothing else is kept for it. The classes `Op` and `Node` say the rest.
 """
 
 import inspect
@@ -116,7 +116,10 @@ class Node:
 
 
 class Reads(NamedTuple):
-    """What the needed rules of an operation ask for, as (name, place among the arguments or saved arrays)."""
+    """What the needed rules of an operation ask for, as (name, place among the arguments or saved arrays).
+
+    In the place of names looked up for each node: where they stand is the same for all nodes of an operation.
+    """
 
     inputs: tuple[tuple[str, int | slice], ...]
     shapes: tuple[tuple[str, int], ...]
@@ -191,7 +194,10 @@ class Op:
         return f"<op {self.name}({', '.join(self.params)}): {self.equation.partition(chr(10))[0]}>"
 
     def _check_names(self, function: Callable | None) -> None:
-        """A misspelt name is told where the operation is declared, not at the first backward()."""
+        """A misspelt name is told where the operation is declared, not at the first backward().
+
+        By then the message would come from the middle of a walk, far from the form that has the fault.
+        """
         known = {"g", "y", "needs", *self.params, *self.saved, *(f"{name}_shape" for name in self.params)}
         for name in asked(function) if function is not None else ():
             if name not in known:
@@ -295,7 +301,10 @@ class Op:
         return y, *more
 
     def _elementwise(self, args: tuple, out: Tensor | None) -> np.ndarray:
-        """y[...] = f(a[...], b[...]): all arguments in one dtype, and y in the shape that they have together."""
+        """y[...] = f(a[...], b[...]): all arguments in one dtype, and y in the shape that they have together.
+
+        Nothing is repeated in memory for this: the kernel reads a broadcast argument with stride 0.
+        """
         dtype = common_dtype(self, args)
         if self.dtype == "float" and dtype.kind in "bi":
             dtype = get_default_dtype()

@@ -6,6 +6,10 @@ follow each edge as soon as it is seen would pass a value's gradient on as often
 eighteen times over, would take 2^18 visits.) A heap by age finds the youngest. There is no recursion, so a chain may
 have as many operations as memory holds.
 
+For c = a * b and d = c + a the walk takes d first, with the gradient 1, and sends 1 to c and 1 to a. Then c, whose
+gradient is complete: it sends b to a and a to b. What has arrived at a, 1 and b, is added up: the derivative of
+a * b + a by a. `examples/02_chain_rule.py` does this by hand, and shows what goes wrong without the order.
+
 At a node the walk asks the operation for its rules, and calls them with what they read. A rule is ordinary Tensor code:
 what it computes passes the same door as everything else, and with `create_graph` it goes on the tape in its turn, so
 that gradients can be differentiated again.
@@ -36,6 +40,8 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
     """
     op = node.op
     needs = tuple([edge is not None for edge in node.edges])
+
+    # On arrays: what the node has kept as tensors is handed over as the arrays behind them.
     if op.backward is not None and not create_graph:
         given = {"g": g._data, "needs": needs} | {name: getattr(v, "_data", v) for name, v in node.kept.items()}
         results = op.backward(*_read(node, op.backward, given))
@@ -60,7 +66,11 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
 
 
 def _read(node: Node, rule: Callable, given: dict) -> list:
-    """What a rule asks for by name, if it is still what the forward pass saw."""
+    """What a rule asks for by name, if it is still what the forward pass saw.
+
+    The names are checked here, when they are read, and not when a value is changed: a change does no harm to a gradient
+    that is never asked for.
+    """
     names = asked(rule)
     node.refuse_changed(names)
     return [given[name] for name in names]
@@ -93,6 +103,8 @@ def _fitted(r: Tensor, edge: Node | Tensor) -> Tensor:
     over the rows here. Done once for all operations, no rule needs to know that its input was broadcast.
     """
     if r.shape != edge.shape:
+        # Dimensions were added in front, and dimensions of size 1 were stretched. (Summing all of them at once, in one
+        # kernel, and then saying what the shape is, is cheaper than keeping them as dimensions of size 1.)
         new = r.ndim - len(edge.shape)
         stretched = [d + new for d, n in enumerate(edge.shape) if n == 1 and r.shape[d + new] != 1]
         r = r.sum([*range(new), *stretched]).reshape(edge.shape)
@@ -122,6 +134,7 @@ def _between(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> set[Node | 
     `grad` asks for a few gradients of a graph that may be large. Nodes are looked at from the outputs down as far as
     the oldest input, and then from the oldest up: a node is useful if one of its edges leads to something useful.
     """
+    # Both nodes and leaves have a hash by identity, so that they can stand in one set.
     useful = {x if x.node is None else x.node for x in inputs}
     oldest = min((x.node.time if x.node is not None else -1) for x in inputs)  # nothing older leads to an input
     reached, todo = set(), [y.node for y in outputs if y.node is not None]
@@ -156,6 +169,7 @@ def _walk(
     leaves: list[Tensor] = []
 
     def send(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
+        """Put a gradient down at the place where it belongs, beside what is there."""
         if useful is not None and target not in useful:
             return
         if target in pending:  # a value that was used twice: its gradients add up, to a new tensor
@@ -168,7 +182,10 @@ def _walk(
             leaves.append(target)
 
     def pass_on(node: Node, g: Tensor) -> None:
-        """Send the gradients of a node's arguments on their way."""
+        """Send the gradients of a node's arguments on their way.
+
+        What is computed here lives in this call only: when it returns, gradients that were added to others are gone.
+        """
         gradients = partial(look_at_gradients, _gradients) if state.anomaly else _gradients
         results = gradients(node, g, create_graph)
         for i, (edge, r) in enumerate(zip(node.edges, results)):
@@ -186,7 +203,7 @@ def _walk(
             g = _hooked(node, pending.pop(node)[0])
             arrived(node, g, False)
             if useful is not None and not any(edge in useful for edge in node.edges if edge is not None):
-                continue
+                continue  # an input of grad() itself, below which nothing is wanted: its rules need not run
             if node.freed:
                 raise RuntimeError(
                     f"backward: this part of the tape ({node.name}) was freed by an earlier backward(); "
@@ -205,9 +222,10 @@ def _walk(
 
 def _hooked(holder: Node | Tensor, g: Tensor) -> Tensor:
     """g after the hooks have seen it, complete as it is now; each may replace it for those that follow."""
-    for hook in holder._hooks or ():
+    for hook in holder._hooks or ():  # in the order in which they were registered
         replaced = hook(g)
         g = g if replaced is None else replaced
+    # A computed tensor that asked for it (retain_grad) gets a copy, if it still lives.
     if isinstance(holder, Node) and holder.retained is not None:
         tensor = holder.retained()
         if tensor is not None:
@@ -219,7 +237,11 @@ def _hooked(holder: Node | Tensor, g: Tensor) -> Tensor:
 
 
 def _accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
-    """What backward() does at a leaf: the gradient is added to the one that is there."""
+    """What backward() does at a leaf: the gradient is added to the one that is there.
+
+    With create_graph the sum is a new tensor, since the old one may be on the tape. Otherwise it is made in place, so
+    that whoever holds `.grad` (an optimizer, a clipping of norms) sees it.
+    """
 
     def into(leaf: Node | Tensor, g: Tensor, is_new: bool) -> None:
         if isinstance(leaf, Node):
@@ -262,6 +284,7 @@ def backward(
     `gradient` is where to start from if this is not one number. The tape is freed as it is walked unless
     `retain_graph`; with `create_graph` the gradients are on the tape themselves.
     """
+    # Whoever differentiates the gradient again will walk this part of the tape again.
     retain = create_graph if retain_graph is None else retain_graph
     seed = _seed(self, gradient, "backward")
     _walk([self], [seed], retain, create_graph, _accumulate(create_graph))
@@ -280,8 +303,10 @@ def grad(
 ) -> tuple[Tensor | None, ...]:
     """The derivatives of outputs by inputs, returned instead of added to `.grad`.
 
-    Inputs may be leaves or computed tensors. An input that the outputs do not depend on raises, unless
-    `allow_unused`: then its gradient is None.
+    Several outputs count as their sum, each weighted by its grad_output. Only what leads from an output to an input is
+    walked, so a few gradients of a large graph are cheap, and the `.grad` of parameters stays as it is. Inputs may be
+    leaves or computed tensors. An input that the outputs do not depend on raises, unless `allow_unused`: then its
+    gradient is None.
     """
     outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
@@ -289,6 +314,7 @@ def grad(
     starts = [None] * len(outputs) if starts is None else list(starts)
     if any(not x.requires_grad for x in inputs):
         raise RuntimeError("grad: an input does not require grad; call requires_grad_() before it is used")
+    # An input is found where its gradient arrives: at itself if it is a leaf, else at the node that made it.
     seeds = [_seed(y, g, "grad") for y, g in zip(outputs, starts, strict=True)]
     found: list[Tensor | None] = [None] * len(inputs)
     wanted: dict[Node | Tensor, list[int]] = {}  # an input may be given twice
