@@ -7,6 +7,7 @@ gradients beside PyTorch's, the stubs, the proof that its rule is the derivative
 import filecmp
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -16,23 +17,9 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 
-DECLARATION = """
-
-@appears("softplus Tensor.softplus Tensor.softplus_ F.softplus nn.Softplus")
-@op
-class softplus:
-    r"y = \\ln(1 + e^x)"
-
-    def kernel(x):
-        zero = type(x)(0)
-        size = -x if x > zero else x  # -|x|, so that exp does not overflow
-        return (x if x > zero else zero) + np.log(type(x)(1) + fast_exp(size))
-
-    def grad_x(g, x):
-        return g * sigmoid(x)
-"""
+# the form and the sample that .github/CONTRIBUTING.md shows
+FORM, SAMPLE = re.findall(r"```python\n(.*?)```", (ROOT / ".github" / "CONTRIBUTING.md").read_text(), re.DOTALL)
 NEIGHBOUR = 'S(F + "embedding", I(3, high=6), T(6, 4))\n'
-SAMPLE = 'S(F + "softplus", T(3, 4))\n'
 
 APPEARS = """
 import tinytensor as tt
@@ -89,7 +76,7 @@ def copies(tmp_path_factory):
     leave = shutil.ignore_patterns("__pycache__", ".*", "runs")
     before, after = (shutil.copytree(ROOT, folder / name, ignore=leave) for name in ("before", "after"))
     with (after / "tinytensor" / "ops" / "elementwise.py").open("a") as file:
-        file.write(DECLARATION)
+        file.write(f"\n\n{FORM}")
     insert(after / "tests" / "samples.py", NEIGHBOUR, SAMPLE)
     return before, after
 
