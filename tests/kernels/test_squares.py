@@ -40,7 +40,7 @@ def arithmetic(x, z, i, j, y):
     sq.put(sq.add_up(a), y, 2 * SIZE)
     sq.write(sq.minus(a, v), y, 3 * SIZE)
     sq.write(sq.minus_each(a, z, j), y, 4 * SIZE)
-    sq.write(sq.times(a, b), y, 5 * SIZE)
+    sq.write(sq.times(sq.at_most_zero(a), b), y, 5 * SIZE)
 
 
 def products(x, z, i, j, y):

@@ -81,7 +81,7 @@ MISTAKES = [
     ("update", "adam", "square = beta2 * vs[i] + new2 * d * d", "square = beta2 * vs[i] + new2 * d"),
     ("update", "adam", "* grow + eps)", "+ eps)"),
     ("update", "sgd", "d + momentum * b if nesterov", "momentum * b if nesterov"),
-    ("attention", "attention", "p = only(p, before(m, end))  # before", "p = p  # before"),
+    ("attention", "attention", "p = at_most_zero(p)  # what", "p = p  # what"),
     ("attention", "attention", "                p = only(p, seen)\n", ""),
     ("attention", "attention", "total = add(total, add_up(p))", "total = add_up(p)"),
     ("attention", "attention", "min(least, count), max(most, count)", "max(least, count), max(most, count)"),

@@ -21,6 +21,7 @@ from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
 from tinytensor.kernels.squares import (
     WIDTH,
     add_up,
+    at_most_zero,
     before,
     before_each,
     both,
@@ -75,7 +76,7 @@ def attention_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[
     Heads of 8 columns take half a nanosecond for a pair of a query and a key; of that half goes into e^x.
     """
     tasks = cut(B * H * C * M * (12 + K + Kv) // 60, B * H * squares_of(C))
-    return tasks, (up(K) + up(Kv) + up(M) + WIDTH + 3) * WIDTH
+    return tasks, (up(K) + up(Kv) + 2 * up(M) + 3) * WIDTH
 
 
 def attention_backward_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[int, int]:
@@ -104,13 +105,13 @@ def reach(mask, b, h, i, M, is_causal):
 
 
 @helper
-def look(mask, b, h, i, m, x):
-    """x = 1 where the mask lets query i + t see key m + n, else 0: register t, lane n of a square."""
+def look(mask, b, h, i, m, x, at):
+    """Write a square at x[at:]: register t, lane n is 1 where the mask lets query i + t see key m + n, else 0."""
     C, M = mask.shape[2:]
     for t in range(WIDTH):
         for n in range(WIDTH):
             seen = mask[b, h, min(i + t, C - 1), min(m + n, M - 1)]  # beyond the ends: their reach decides
-            x[t * WIDTH + n] = x.dtype.type(1) if seen else x.dtype.type(0)
+            x[at + t * WIDTH + n] = x.dtype.type(1) if seen else x.dtype.type(0)
 
 
 @helper
@@ -150,9 +151,8 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
     n = up(Kv) * WIDTH
     ys, x = x[:n], x[n:]  # their results: columns
     n = up(M) * WIDTH
-    scores, x = x[:n], x[n:]  # a register for each key
-    n = WIDTH * WIDTH
-    looks, ends, tops, totals = x[:n], x[n : n + WIDTH], x[n + WIDTH : n + 2 * WIDTH], x[n + 2 * WIDTH :]
+    scores, looks, x = x[:n], x[n : 2 * n], x[2 * n :]  # a register for each key
+    ends, tops, totals = x[:WIDTH], x[WIDTH : 2 * WIDTH], x[2 * WIDTH :]
     squares, least, most, holes = squares_of(C), 0, 0, False
     first, last = share(B * squares * H, task, tasks)
     for unit in range(first, last):  # heads side by side: most often one mask says what all of them see
@@ -177,8 +177,9 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
             if holes or m + WIDTH > least:
                 seen = before(m, end)
                 if holes:
-                    look(mask, b, h, i, m, looks)
-                    seen = both(seen, positive(transpose(read(looks, 0))))
+                    look(mask, b, h, i, m, looks, m * WIDTH)
+                    write(transpose(read(looks, m * WIDTH)), looks, m * WIDTH)
+                    seen = both(seen, positive(read(looks, m * WIDTH)))
                 top = largest_seen(top, s, seen)
             else:
                 top = largest(top, s)
@@ -188,16 +189,13 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
         for m in range(0, most, WIDTH):
             p = minus(read(scores, m * WIDTH), top)
             hidden = holes or m + WIDTH > least
-            if holes:
-                look(mask, b, h, i, m, looks)
-                p = only(p, positive(transpose(read(looks, 0))))
             if hidden:
-                p = only(p, before(m, end))  # before exp: what is not seen may be anything
+                p = at_most_zero(p)  # what is seen is so already; what is not may be anything, before exp
             p = exp_each(p)
             if hidden:
                 seen = before(m, end)
                 if holes:
-                    seen = both(seen, positive(transpose(read(looks, 0))))
+                    seen = both(seen, positive(read(looks, m * WIDTH)))
                 p = only(p, seen)
                 for j in range(0, Kv - Kv % COLUMNS, COLUMNS):
                     inner_rows_seen(p, values, m, j, ys, j * WIDTH, COLUMNS, seen)
@@ -296,10 +294,9 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
     B, H, C, K = q.shape
     M, Kv = v.shape[2:]
     zero, one = y.dtype.type(0), y.dtype.type(1)
-    x, n = scratch[task], up(K) * WIDTH
-    ks, dks, x = x[:n], x[n : 2 * n], x[2 * n :]  # eight keys and their gradients: columns
-    n = up(Kv) * WIDTH
-    vs, dvs, x = x[:n], x[n : 2 * n], x[2 * n :]  # their values, likewise
+    x, n, a = scratch[task], up(K) * WIDTH, up(Kv) * WIDTH
+    ks, vs, x = x[:n], x[n : n + a], x[n + a :]  # eight keys and their values: columns
+    dks, dvs, both_sums, x = x[:n], x[n : n + a], x[: n + a], x[n + a :]  # their gradients, likewise
     n = WIDTH * WIDTH
     looks, x = x[:n], x[n:]
     n = up(C)
@@ -336,8 +333,7 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
         for m in range(0, M, WIDTH):
             columns_of(keys, m, every(one), ks, 0)
             columns_of(values, m, every(one), vs, 0)
-            clear(dks)
-            clear(dvs)
+            clear(both_sums)
             for i in range(0, C, WIDTH):
                 if most[i] <= m:
                     continue
@@ -348,7 +344,7 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                 s = minus_each(s, shifts, i)
                 hidden = holes or least[i] < m + WIDTH
                 if holes:
-                    look(mask, b, h, i, m, looks)
+                    look(mask, b, h, i, m, looks, 0)
                     s = only(s, positive(read(looks, 0)))
                 if hidden:
                     s = only(s, before_each(m, ends, i))  # before exp: what is not seen may be anything

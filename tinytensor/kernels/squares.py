@@ -166,6 +166,18 @@ def times(a, b):
     return c
 
 
+def at_most_zero(c):
+    """c, and 0 where it is above that; NaN stays."""
+    b = ()
+    for t in range(WIDTH):
+        v = ()
+        for lane in range(WIDTH):
+            zero = type(c[t][lane])(0)
+            v += (zero if c[t][lane] > zero else c[t][lane],)
+        b += (v,)
+    return b
+
+
 def exp_each(c):
     """e^c[t] for each register c[t], whose numbers are at most 0, but for rounding.
 
@@ -586,6 +598,14 @@ _EXP = {
     "float": (*_FLOAT32, 23, 127, -87.33654),
     "double": ((6.93145751953125e-1, 1.42860682030941723e-6), _FACTORIALS, 52, 1023, -708.3964),
 }
+
+
+@compiled(at_most_zero, _same)
+def _at_most_zero(context, builder, kind, kinds, args):
+    zero = constant(kind.element, 0)
+    return _square(
+        builder, [builder.select(builder.fcmp_ordered(">", a, zero), zero, a) for a in _parts(builder, args[0])]
+    )
 
 
 @compiled(exp_each, _same)
