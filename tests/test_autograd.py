@@ -1012,6 +1012,109 @@ def test_a_rule_for_an_input_that_is_not_there():
                 return g
 
 
+def test_a_rule_asks_by_name():
+    with pytest.raises(TypeError, match=r"op odd: grad_x asks for 'z'; it may ask for g, y, x, or a shape, as x_shape"):
+
+        @tt.op
+        class odd:
+            def forward(x):
+                return x
+
+            def grad_x(g, z):
+                return g
+
+    with pytest.raises(TypeError, match="op odd: g, y and needs are what rules ask for; give the inputs other names"):
+
+        @tt.op
+        class odd:
+            def forward(g):
+                return g
+
+
+def test_a_rule_may_ask_for_settings_constants_shapes_and_any_number_of_inputs(without_collector):
+    @tt.op
+    class scaled:
+        r"y = c s x"
+
+        def kernel(x, s, c=2.0):
+            return c * s * x
+
+        def grad_x(g, s, c, x_shape):
+            assert x_shape == (3,)
+            return g * (s * c)
+
+    @tt.op
+    class total:
+        r"y = x_1 + x_2 + ..."
+
+        def forward(times, *xs):
+            return sum((x * times for x in xs[1:]), xs[0] * times)
+
+        def grad_xs(g, times, xs):
+            return [g * times + x.detach() * 0 for x in xs]
+
+    x, z = leaf(1.0, 2.0, 3.0), leaf(4.0, 5.0, 6.0)
+    h = x * 1
+    y = scaled(h, 3.0)
+    assert y.tolist() == [6.0, 12.0, 18.0]
+    array = weakref.ref(h._data)
+    del h
+    assert array() is None  # only its shape was asked for
+    total(0.5, y, z, y).sum().backward()
+    assert (x.grad.tolist(), z.grad.tolist()) == ([6.0] * 3, [0.5] * 3)
+
+
+def test_gradients_of_leaves_have_memory_of_their_own():
+    """A gradient is kept without a copy only where its rule made it: what is shared must be copied."""
+
+    @tt.op
+    class careless:
+        r"y = a + b, with a backward that returns what it was given"
+
+        def forward(a, b):
+            return a + b
+
+        def backward(g):
+            return g, g
+
+        def definition(a, b):
+            return a + b
+
+    @tt.op
+    class twin:
+        r"y = a + b, with one new array for both gradients"
+
+        def forward(a, b):
+            return a + b
+
+        def backward(g):
+            dx = g * 1
+            return dx, dx
+
+        def definition(a, b):
+            return a + b
+
+    functions = {
+        "sum": lambda a, b: a + b,
+        "careless": careless,
+        "twin": twin,
+        "views": lambda a, b: a.reshape(3, 2).T.reshape(6) + b,
+        "product": lambda a, b: a * b,
+        "used twice": lambda a, b: a + b + a * b,
+        "broadcast": lambda a, b: a.sum() + b,
+    }
+    for name, function in functions.items():
+        a, b = (tt.tensor(np.arange(1.0, 7.0), requires_grad=True) for _ in range(2))
+        seed = tt.tensor(np.ones(6))
+        function(a, b).backward(seed)
+        arrays = {"a": a._data, "b": b._data, "seed": seed._data, "a.grad": a.grad._data, "b.grad": b.grad._data}
+        before = {k: v.copy() for k, v in arrays.items()}
+        a.grad.mul_(100)
+        changed = [k for k, v in arrays.items() if not np.array_equal(v, before[k])]
+        assert changed == ["a.grad"], name
+        assert a.grad.is_contiguous() and b.grad.is_contiguous(), name
+
+
 def test_kernels_of_ones_own_stay_out_of_the_table():
     @tt.elementwise
     def exp(x):

@@ -55,13 +55,13 @@ class Module:
     training: bool
 
     def __init__(self):
-        set_ = object.__setattr__
-        set_(self, "_parameters", {})
-        set_(self, "_buffers", {})
-        set_(self, "_transient", set())
-        set_(self, "_modules", {})
-        set_(self, "_hooks", [])
-        set_(self, "training", True)
+        place = object.__setattr__
+        place(self, "_parameters", {})
+        place(self, "_buffers", {})
+        place(self, "_transient", set())
+        place(self, "_modules", {})
+        place(self, "_hooks", [])
+        place(self, "training", True)
 
     # ------------------------------------------------------------------------------ attributes find their place
 
@@ -291,13 +291,13 @@ class Module:
 
     def state_dict(self, prefix: str = "") -> "OrderedDict[str, Tensor]":
         """Parameters and persistent buffers under their dotted names, sharing memory."""
-        state_ = OrderedDict()
+        entries = OrderedDict()
         for name, module in self._named_modules_with_duplicates(prefix):
             for place in (module._parameters, module._buffers):
                 for key, value in place.items():
                     if value is not None and key not in module._transient:
-                        state_[f"{name}.{key}" if name else key] = value.detach()
-        return state_
+                        entries[f"{name}.{key}" if name else key] = value.detach()
+        return entries
 
     def _named_modules_with_duplicates(self, prefix: str):
         yield prefix.rstrip("."), self

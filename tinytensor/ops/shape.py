@@ -314,8 +314,8 @@ def movedim(x: Tensor, source, destination) -> Tensor:
     source = [_dim(x, d, "movedim") for d in ([source] if isinstance(source, int) else source)]
     destination = [_dim(x, d, "movedim") for d in ([destination] if isinstance(destination, int) else destination)]
     order = [d for d in range(x.ndim) if d not in source]
-    for to_, from_ in sorted(zip(destination, source, strict=True)):
-        order.insert(to_, from_)
+    for place, dim in sorted(zip(destination, source, strict=True)):
+        order.insert(place, dim)
     return _permute(x, tuple(order))
 
 
