@@ -86,7 +86,7 @@ HAND_RULES = {  # what is wrong: (operation, function, right, wrong)
         "_reduce(kernels.reduce.reduce_sum, g, (0,), False)",
         "g[0]",
     ),
-    "a missing gradient": ("layer_norm", "backward", "dweight if needs[1] else None", "None"),
+    "a missing gradient": ("layer_norm", "backward", "sums[0] if needs[1] else None", "None"),
     "the scale of attention forgotten": ("attention", "backward", "_number(scale, q.dtype)", "_number(1, q.dtype)"),
     "the causal mask forgotten": ("attention", "backward", "int(is_causal)", "0"),
     "keys for queries": ("attention", "backward", "return (dq, dk, dv", "return (dk, dq, dv"),
