@@ -14,8 +14,10 @@ recording can keep and native code can run; eager mode runs the very same machin
 `KERNELS` is the table of all kernels; the tests walk it.
 """
 
+import gc
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numba
@@ -181,6 +183,18 @@ def _put(typing, address, i, array, value):
     return types.void(types.intp, types.intp, array, value), codegen
 
 
+@contextmanager
+def _no_collector() -> Iterator[None]:
+    """Keep Python's collector still: it would look through all that the compiler makes, again and again."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
+
+
 # ------------------------------------------------------------------------------------------------------- kernels
 
 
@@ -238,7 +252,7 @@ class Kernel:
         name = text.removeprefix("def ").split("(")[0]
         scope |= {"__name__": function.__module__, "share": share, "word": _word, "get": _get, "put": _put}
         exec(compile(text, function.__code__.co_filename, "exec"), scope)
-        with kept(function):
+        with kept(function), _no_collector():
             if not is_kept(function, name):
                 progress.compiling(self.name)
             signature = types.void(types.intp, types.intp, types.intp)
