@@ -44,8 +44,7 @@ def make(settings: dict) -> Case:
     D, F, L, V, C = config.D, config.F, config.L, config.V, config.C
     forward = L * (2 * (4 * D * D + 2 * D * F) + 2 * D * (C + 1)) + 2 * D * V  # a row; half of attention is masked
     model = Decoder(config)
-    lr = 0.032 / D  # the wider, the smaller: one ReLU that rounds to the other side must not show in the losses
-    return _case("decoder", model, lr, 3 * forward * settings["batch"] * C, x, y)
+    return _case("decoder", model, D, 3 * forward * settings["batch"] * C, x, y)
 
 
 def _translator(settings: dict) -> Case:
@@ -65,11 +64,11 @@ def _translator(settings: dict) -> Case:
     encoder = 2 * (4 * d * d + 2 * d * F) + 4 * n * d
     decoder = 2 * (8 * d * d + 2 * d * F) + 2 * d * (n + 1) + 4 * n * d
     flops = 3 * (N * (encoder + decoder) + 2 * d * V) * settings["batch"] * n
-    lr = TranslateTask.recipe(config, {})["lr"]
-    return _case("transformer", Transformer(config), lr, flops, *map(np.stack, zip(*found)))
+    return _case("transformer", Transformer(config), d, flops, *map(np.stack, zip(*found)))
 
 
-def _case(kind: str, model, lr: float, flops: float, x: np.ndarray, y: np.ndarray) -> Case:
+def _case(kind: str, model, width: int, flops: float, x: np.ndarray, y: np.ndarray) -> Case:
+    lr = 0.032 / width  # small: where one ReLU rounds to the other side, AdamW makes whole steps of what is nearly 0
     weights = {name: np.array(p.detach().numpy()) for name, p in model.state_dict().items()}
     return Case(kind, model.config.to_dict(), lr, 0.01, float(flops), int(y[0].size), weights, x, y)
 
