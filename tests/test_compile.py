@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.compiled import LIMIT
+from tinytensor.memory import Pool
 from tinytensor.nn import functional as F
-from tinytensor.recording import Recording
 
 # ------------------------------------------------------------------------------------------------ the comparison
 
@@ -1447,9 +1447,9 @@ def test_a_replay_makes_no_tensor_and_allocates_nothing(monkeypatch):
 def test_buffers_are_used_again(monkeypatch):
     function, args = big_step()
     asked = []
-    first = Recording.buffer
+    first = Pool.buffer
     monkeypatch.setattr(
-        Recording, "buffer", lambda self, *a: (lambda array: (asked.append(array.nbytes), array)[1])(first(self, *a))
+        Pool, "buffer", lambda self, *a: (lambda array: (asked.append(array.nbytes), array)[1])(first(self, *a))
     )
     step = tt.compile(function)
     step(*args)

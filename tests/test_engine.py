@@ -154,8 +154,9 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 # ------------------------------------------------------------------------------------------------------- imports
 
 ORDER = [
-    *("kernels.cache", "kernels.driver", "kernels.fastmath", "kernels.vectors", "kernels.kernel", "kernels"),
-    *("door", "recording", "dtypes", "switches", "modes", "anomaly", "interchange", "tensors", "creation"),
+    *("kernels.cache", "kernels.driver", "kernels.fastmath", "kernels.vectors", "kernels.entries", "kernels.kernel"),
+    *("kernels", "door", "memory", "outside", "recording", "dtypes", "switches", "modes", "anomaly", "interchange"),
+    *("tensors", "creation"),
     *("operands", "form"),
     *("ops.elementwise", "ops.shape", "ops.index", "ops.reduce", "ops.products", "ops.fused", "ops.order"),
     *("ops.in_place", "ops", "autograd.tape", "autograd.differences", "autograd.functional", "autograd", "compiled"),

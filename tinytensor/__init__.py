@@ -32,7 +32,7 @@ from tinytensor.creation import (
     zeros,
     zeros_like,
 )
-from tinytensor.door import get_num_threads, launch, set_num_threads
+from tinytensor.door import launch
 from tinytensor.dtypes import (
     bool_,
     float32,
@@ -44,6 +44,7 @@ from tinytensor.dtypes import (
     set_default_dtype,
 )
 from tinytensor.form import OPS, op
+from tinytensor.kernels.driver import get_num_threads, set_num_threads
 from tinytensor.kernels.kernel import cut, elementwise, helper, kernel, share
 from tinytensor.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.ops import FUNCTIONS as _functions

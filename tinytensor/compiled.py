@@ -15,7 +15,9 @@ import numpy as np
 
 from tinytensor.door import state
 from tinytensor.dtypes import get_default_dtype
-from tinytensor.recording import Left, Recording, Seen, lease_of
+from tinytensor.memory import lease_of
+from tinytensor.outside import Left, Seen
+from tinytensor.recording import Recording
 from tinytensor.tensors import Tensor
 
 LIMIT = 64  # recordings kept for one function; more means that something varies at each call
@@ -88,7 +90,7 @@ class Recorded:
             if t.requires_grad:  # a parameter: used where it is
                 self.inputs.append(None)
             else:
-                buffer = self.recording.buffer(t.shape, t.dtype)
+                buffer = self.recording.pool.buffer(t.shape, t.dtype)
                 buffer[...] = t._data
                 self.inputs.append(buffer)
                 stand_ins[id(t)] = Tensor(buffer)
@@ -127,7 +129,7 @@ class Recorded:
         self.leaving = []
         for s in self.seen:
             left = s.tensor.held_grad()
-            new = left is not None and self.recording.owns(left._data)
+            new = left is not None and self.recording.pool.owns(left._data)
             if new:
                 left.node, left.requires_grad = None, False  # a replay makes no graph
             self.leaving.append((s.tensor, left, Left(left._data) if new else None))
@@ -159,12 +161,12 @@ class Recorded:
         left = [left for _, left, _ in self.leaving if left is not None]
         kept = {id(lease_of(t._data)) for t in [*_tensors(self.result), *self.arguments, *left]}
         for attempt in range(2):
-            if all(id(lease) in kept for lease in self.recording.leases):
+            if all(id(lease) in kept for lease in self.recording.pool.leases):
                 return
             if attempt == 0:
                 gc.collect()  # hooks may refer to their tensors in a circle
         shapes = sorted(
-            {lease.__array_interface__["shape"] for lease in self.recording.leases if id(lease) not in kept}
+            {lease.__array_interface__["shape"] for lease in self.recording.pool.leases if id(lease) not in kept}
         )
         raise RuntimeError(
             "compile: the step keeps tensors of its own beyond its end (in a list, an attribute, a graph), of shapes "
@@ -257,7 +259,7 @@ class Recorded:
                     "compile: the step returned a tensor whose graph is still alive, but a replay makes no graph; call "
                     "backward() inside the step, or return tensor.detach()"
                 )
-            if not self.recording.owns(value._data):
+            if not self.recording.pool.owns(value._data):
                 return value  # a tensor from outside, a parameter say
             return Tensor(value._data.copy())
         if isinstance(value, tuple | list):

@@ -6,6 +6,11 @@ The door has three readings of the same line `launch(kernel, x, w, y)`:
 - record: run it and note the launch in a recording, which `tinytensor.compile` replays as one native program;
 - prove: where an array holds exact scalars (dtype object), run the kernel's own Python source over them.
 
+This is why there must be no second door. A number that came about elsewhere, by `x + y` on NumPy arrays in some rule,
+would look right when it is computed. But a replay would not compute it again, and hand out the number of the first run;
+and a proof would know nothing of it. So operations, gradients and optimizers compute by launches, and a test refuses
+NumPy's arithmetic outside of kernels.
+
 Besides launches a recording holds `host` calls: Python functions that must run again at each replay (the generator
 drawing random numbers, say). They are rare, for the native program has to stop for each of them.
 """
@@ -18,14 +23,13 @@ import numpy as np
 from numba import config
 
 from tinytensor.kernels.copy import copy as _copy
-from tinytensor.kernels.driver import get_num_threads, set_num_threads
 from tinytensor.kernels.kernel import Kernel
 
 OBJECT = np.dtype(object)
 
 
 class State(threading.local):
-    """What is switched on in this thread."""
+    """What is switched on in this thread; another thread that computes at the same time has its own switches."""
 
     grad = True  # operations on tensors that require grad go on the tape
     recording = None  # the Recording that notes launches, if any
@@ -38,14 +42,20 @@ state = State()
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """An uninitialised output buffer."""
+    """An uninitialised output buffer.
+
+    All outputs come from here, because a recording keeps their addresses: it must own the memory behind them.
+    """
     if state.recording is not None:
-        return state.recording.buffer(shape, dtype)
+        return state.recording.pool.buffer(shape, dtype)
     return np.empty(shape, dtype)
 
 
 def launch(kernel: Kernel, *args) -> None:
-    """Run `kernel(*inputs, *settings, *outputs, *saved, *scratch)`; the only way to compute anything."""
+    """Run `kernel(*inputs, *settings, *outputs, *saved, *scratch)`; the only way to compute anything.
+
+    Python's source (read by a proof or by a debugger) has no entry that native code could run, so it is a host call.
+    """
     if config.DISABLE_JIT or _exact(args):
         host(kernel.interpret if not _exact(args) else _lifted(kernel), *args)
     elif state.recording is not None:
@@ -57,7 +67,7 @@ def launch(kernel: Kernel, *args) -> None:
 
 
 def _exact(args: tuple) -> bool:
-    """Does an array hold exact scalars?"""
+    """Does an array hold exact scalars? One is enough: they are compared, added and so on by what they are."""
     return any(arg.__class__ is np.ndarray and arg.dtype is OBJECT for arg in args)
 
 
@@ -78,6 +88,7 @@ def host(function: Callable, *args, undo: Callable | None = None) -> None:
     reads nor writes what launches do, but for arrays of its own (the optimizer writes the learning rate so). Should the
     replay then stop before the place where the function was called, `undo(*args)` takes its effect back.
     """
+    # What the function launches is part of the call, and a replay repeats the call: noted as well, it would run twice.
     recording, state.recording = state.recording, None  # at a replay it is off as well
     try:
         function(*args)
@@ -90,8 +101,9 @@ def host(function: Callable, *args, undo: Callable | None = None) -> None:
 def check(flag: np.ndarray, tell: Callable[[np.ndarray], None]) -> None:
     """Stop here if a kernel has set flag[0] (int64, at first 0): `tell(flag)` raises what there is to say.
 
-    A replay stops at this very place too, before any later launch has run, so that nothing is computed from a value
-    that an index out of range should have given, and no weight is changed by it.
+    Native code cannot raise Python's errors, so a kernel that meets an index out of range sets a flag, and goes on. A
+    replay stops at this very place too, before any later launch has run, so that nothing is computed from a value that
+    the index should have given, and no weight is changed by it.
     """
     if flag[0]:
         flag[0] = 0
@@ -109,11 +121,15 @@ def move(x: np.ndarray, y: np.ndarray) -> None:
 
 
 def _copy_objects(x: np.ndarray, y: np.ndarray) -> None:
-    np.copyto(y, x, casting="unsafe")
+    np.copyto(y, x, casting="unsafe")  # numbers become objects here, for which there is no native code
 
 
 def contiguous(array: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
-    """`array` itself if it is C-contiguous and of this dtype, else a copy (which a replay repeats)."""
+    """`array` itself if it is C-contiguous and of this dtype, else a copy (which a replay repeats).
+
+    Loops over whole arrays are compiled for neighbours that lie side by side, which is what makes vectors possible.
+    Were each compiled for gaps too, it would be compiled twice; so a transposed array is copied first.
+    """
     dtype = array.dtype if dtype is None else dtype
     if array.flags.c_contiguous and array.dtype == dtype:
         return array
@@ -130,18 +146,3 @@ def outside_recording() -> Iterator[None]:
         yield
     finally:
         state.recording = recording
-
-
-__all__ = [
-    "OBJECT",
-    "check",
-    "contiguous",
-    "empty",
-    "get_num_threads",
-    "host",
-    "launch",
-    "move",
-    "outside_recording",
-    "set_num_threads",
-    "state",
-]

@@ -10,10 +10,13 @@ a table shows is therefore the time of the kernels; the time between them is lar
 
 import time
 from collections import defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from tinytensor.door import state
+from tinytensor.kernels.driver import STOPPED
 from tinytensor.kernels.kernel import Kernel, Launch
 
 
@@ -67,6 +70,14 @@ class Profile:
         """Run a call to Python that a replay stops for."""
         self._timed(f"Python: {getattr(function, '__name__', function)}", 0, function, *args)
 
+    def parts(self, noted: list) -> Iterator[tuple[int, Callable, tuple]]:
+        """What a recording has noted, for `Recording.replay`: the parts of which its programs were made, one by one."""
+        for place, (what, how) in enumerate(noted, start=1):
+            if what is None:
+                yield place, _look, (how,)
+            else:
+                yield place, self.launch if isinstance(what, Kernel) else self.host, (what, how)
+
     def _timed(self, name: str, flops: int, function: Callable, *args) -> None:
         start = time.perf_counter()
         function(*args)
@@ -82,6 +93,11 @@ class Profile:
             lines.append(f"{name:28} {told} {1e6 * row.seconds / row.calls:10.1f} {speed}".rstrip())
         lines.append(f"{'all':28} {sum(row.calls for row in self.rows.values()):7} {1e3 * total:10.3f}")
         return "\n".join(lines)
+
+
+def _look(flag: np.ndarray) -> bool | None:
+    """STOPPED where a program would stop."""
+    return STOPPED if flag[0] else None
 
 
 def profile() -> Profile:

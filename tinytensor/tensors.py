@@ -17,7 +17,7 @@ import numpy as np
 from tinytensor.door import move, state
 from tinytensor.dtypes import get_default_dtype
 from tinytensor.interchange import HookHandle, Interchange
-from tinytensor.recording import Left
+from tinytensor.outside import Left
 
 
 class Version:
@@ -146,7 +146,7 @@ class Tensor(Interchange):
     @data.setter
     def data(self, value: "Tensor"):
         recording = state.recording
-        if recording is not None and not recording.owns(self._data) and value.shape == self.shape:
+        if recording is not None and not recording.pool.owns(self._data) and value.shape == self.shape:
             notice(self)
             notice(value)
             # A replay will look for this tensor's values where they lie now, so they must stay there.

@@ -12,7 +12,7 @@ import numpy as np
 from tinytensor.door import move, state
 from tinytensor.dtypes import get_default_dtype
 from tinytensor.interchange import HookHandle, Interchange
-from tinytensor.recording import Left
+from tinytensor.outside import Left
 
 class Version:
 

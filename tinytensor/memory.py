@@ -1,0 +1,89 @@
+"""The memory of a recording: a pool of buffers, each of which is leased to the arrays that look at it.
+
+A recorded launch holds addresses, so the memory behind them must stay until the recording goes. If each result kept a
+buffer of its own, a training step would need the sum of all its results; but at any moment few of them are in use. So a
+buffer goes back to the pool when the last array that looks at it is gone, and may serve a later launch of the same run.
+
+Is that safe in a replay, where no array comes or goes? A replay makes the same launches in the same order. A buffer was
+taken again only after its old value had been read for the last time, and so it is in the replay.
+"""
+
+import math
+from weakref import WeakSet
+
+import numpy as np
+
+from tinytensor.door import OBJECT
+
+LINE = 64  # bytes in a cache line, and in the widest vector
+
+
+class Pool:
+    """The buffers of one recording."""
+
+    def __init__(self):
+        self.leases: WeakSet[Lease] = WeakSet()  # buffers that somebody looks at
+        self.free: dict[int, list[np.ndarray]] = {}  # buffers that nobody looks at, by size in bytes
+        self.open = True  # while the run lasts; what comes back later has no launch left to serve
+
+    def buffer(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+        """An uninitialised array on memory of the pool."""
+        size = math.prod(shape) * dtype.itemsize
+        if size == 0 or dtype is OBJECT:
+            return np.empty(shape, dtype)
+        free = self.free.get(size)
+        memory = free.pop() if free else _aligned(size)
+        lease = Lease(self, memory, shape, dtype)
+        self.leases.add(lease)
+        return np.asarray(lease)
+
+    def owns(self, array: np.ndarray) -> bool:
+        """Is the array on a buffer of this pool?"""
+        lease = lease_of(array)
+        return lease is not None and lease.pool is self
+
+
+class Lease:
+    """A buffer of a pool while some array looks at it.
+
+    NumPy makes an array of whatever has an `__array_interface__`, and keeps the object alive as the array's base; so do
+    all views of the array. When the last of them goes, Python calls `__del__` here, at once.
+    """
+
+    def __init__(self, pool: Pool, memory: np.ndarray, shape: tuple[int, ...], dtype: np.dtype):
+        self.pool, self.memory = pool, memory
+        data = (memory.ctypes.data, False)
+        self.__array_interface__ = {"shape": shape, "typestr": dtype.str, "data": data, "version": 3}
+
+    def __del__(self):
+        if self.pool.open:
+            self.pool.free.setdefault(self.memory.size, []).append(self.memory)
+
+
+def lease_of(array: np.ndarray) -> Lease | None:
+    """The lease of the buffer that an array looks at, if it is one of a recording."""
+    base = array.base
+    while base is not None and not isinstance(base, Lease):  # arrays, and what as_strided() puts between them
+        base = getattr(base, "base", None)
+    return base
+
+
+def owned(value):
+    """An argument as a recording keeps it: arrays on leased buffers look at the buffer itself, past the lease.
+
+    If the recording kept the array, the lease would never end, and no buffer would come back.
+    """
+    if isinstance(value, list):
+        return [owned(v) for v in value]
+    lease = lease_of(value) if isinstance(value, np.ndarray) else None
+    if lease is None:
+        return value
+    offset = value.__array_interface__["data"][0] - lease.memory.__array_interface__["data"][0]
+    return np.ndarray(value.shape, value.dtype, lease.memory, offset, value.strides)
+
+
+def _aligned(size: int) -> np.ndarray:
+    """Bytes that begin where a cache line does: vector loads then never straddle two."""
+    memory = np.empty(size + LINE, np.uint8)
+    start = -memory.ctypes.data % LINE
+    return memory[start : start + size]

@@ -1,0 +1,55 @@
+"""Tensors from outside a recording: how the run found them, and what a replay leaves at them.
+
+A step reads and changes what it did not make: parameters, their gradients. How these were found is a condition of the
+replay (`Seen`), and what the run left there, each replay must leave there too (`Left`).
+"""
+
+import numpy as np
+
+
+class Seen:
+    """A tensor from outside a recording, as it was before its first use there.
+
+    A gradient that it had is an input of the run: the recording works on a copy of its own, the stand-in. But most
+    training steps begin with zero_grad(): a gradient that is replaced before anything has looked at it might as well
+    not have been there, and the first step, which meets none, serves for all later ones.
+    """
+
+    def __init__(self, tensor):
+        self.tensor = tensor
+        self.data, self.version = tensor._data, tensor._version.count
+        self.requires_grad, self.hooks = tensor.requires_grad, list(tensor._hooks or ())
+        self.gradient_matters: bool | None = None  # unknown until the run looks at it or replaces it
+        self.stand_in = None
+        self.dtype = None  # of its gradient
+        self.grad = grad = tensor.held_grad()
+        if grad is not None:
+            self.dtype = grad.dtype
+            self.stand_in = tensor._grad = type(grad)(grad._data.copy())
+
+    def is_as_it_was(self) -> bool:
+        """Does the tensor stand where it stood, and will backward() find there what it found?
+
+        Its values may be others: a replay reads them where they lie. But the program has the address of the memory, and
+        whether a gradient was there decided which launches were made.
+        """
+        tensor = self.tensor
+        if tensor._data is not self.data or tensor.requires_grad is not self.requires_grad:
+            return False
+        grad = tensor._grad  # one that was left by a replay has a dtype too
+        if self.gradient_matters is not False and (None if grad is None else grad.dtype) is not self.dtype:
+            return False
+        return list(tensor._hooks) == self.hooks if tensor._hooks else not self.hooks
+
+
+class Left:
+    """A gradient that a replay has left in the recording's own memory, until somebody looks at it.
+
+    The next replay will write over that memory, and most gradients are never looked at from outside the step. So
+    `tensor.grad` makes a copy when it is asked for, and a replay that comes before that makes none.
+    """
+
+    __slots__ = ("array", "dtype")
+
+    def __init__(self, array: np.ndarray):
+        self.array, self.dtype = array, array.dtype
