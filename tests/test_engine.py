@@ -156,11 +156,10 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 ORDER = [
     *("kernels.cache", "kernels.driver", "kernels.fastmath", "kernels.vectors", "kernels.entries", "kernels.kernel"),
     *("kernels", "door", "memory", "outside", "recording", "dtypes", "switches", "modes", "anomaly", "interchange"),
-    *("tensors", "creation"),
-    *("operands", "form"),
+    *("meta", "tensors", "creation", "operands", "rules", "appearances", "form"),
     *("ops.elementwise", "ops.shape", "ops.index", "ops.reduce", "ops.products", "ops.fused", "ops.order"),
-    *("ops.in_place", "ops", "autograd.tape", "autograd.differences", "autograd.functional", "autograd", "compiled"),
-    *("profiling", "optim.optimizer", "optim.lr_scheduler", "optim"),
+    *("ops.in_place", "ops", "autograd.tape", "autograd.partial", "autograd.differences", "autograd.functional"),
+    *("autograd", "compiled", "profiling", "optim.optimizer", "optim.lr_scheduler", "optim"),
     *("nn.functional", "nn.init", "nn.utils", "nn.module", "nn.containers", "nn.layers", "nn.attention"),
     *("nn.stateless", "nn", "serialization", "symbolic", "", "stubs"),
 ]

@@ -1,8 +1,11 @@
 """The README's programs run, its line counts are true, and its test command is the one that the whole check runs."""
 
+import ast
+import io
 import re
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -46,6 +49,31 @@ def test_line_counts_are_true():
         assert int(count.replace(",", "")) == pytest.approx(lines(ROOT / name), rel=0.1), (
             f"{name}: {lines(ROOT / name)} lines"
         )
+
+
+def prose(text: str) -> int:
+    """How many lines of a file are docstrings or have a comment."""
+    found = {t.start[0] for t in tokenize.generate_tokens(io.StringIO(text).readline) if t.type == tokenize.COMMENT}
+    for node in ast.walk(ast.parse(text)):
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+        if documented and ast.get_docstring(node) is not None:
+            found |= set(range(node.body[0].lineno, node.body[0].end_lineno + 1))
+    return len(found)
+
+
+def test_prose_is_counted():
+    assert prose('"""Two\nlines."""\nx = "# no comment"\n# a comment\ny = 1  # another\n"""no docstring"""\n') == 4
+
+
+def test_the_evening_is_short_and_says_why():
+    (said,) = re.findall(r"<!-- evening -->\n((?:\d\. .*\n)+)", README)
+    names = re.findall(r"^\d\. `tinytensor/([\w/]+)\.py`", said, re.MULTILINE)
+    assert names == ["door", "recording", "dtypes", "modes", "tensors", "form", "autograd/tape", "kernels/kernel"]
+    texts = [(ROOT / "tinytensor" / f"{name}.py").read_text() for name in names]
+    total = sum(len(text.splitlines()) for text in texts)
+    assert total <= 1500
+    for name, text in zip(names, texts, strict=True):
+        assert 0.35 <= prose(text) / len(text.splitlines()) <= 0.5, name
 
 
 @pytest.mark.parametrize("part", ["eq17", "program"])

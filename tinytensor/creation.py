@@ -9,7 +9,8 @@ import numpy as np
 from tinytensor.door import empty as buffer
 from tinytensor.door import host, move, state
 from tinytensor.dtypes import DTYPES, bool_, get_default_dtype, int64
-from tinytensor.tensors import Meta, Tensor
+from tinytensor.meta import Meta
+from tinytensor.tensors import Tensor
 
 
 def as_dtype(dtype) -> np.dtype:

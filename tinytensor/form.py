@@ -18,18 +18,19 @@ names of its parameters for what it reads, and nothing else is kept for it. The 
 
 import inspect
 from collections.abc import Callable
-from functools import cache
 from itertools import count
-from typing import NamedTuple
 
 import numpy as np
 
 from tinytensor.anomaly import look_at_result
+from tinytensor.appearances import is_ours
 from tinytensor.door import empty, launch, state
 from tinytensor.dtypes import bool_, get_default_dtype
 from tinytensor.kernels.kernel import Kernel, elementwise
-from tinytensor.operands import common_dtype, common_shape, operand
-from tinytensor.tensors import Meta, Tensor, notice
+from tinytensor.meta import Meta
+from tinytensor.operands import common_dtype, common_shape, operand, refuse_stale_view
+from tinytensor.rules import Reads, check_names, reads
+from tinytensor.tensors import Tensor, notice
 
 # ----------------------------------------------------------------------------------------------------- the tape
 
@@ -115,18 +116,6 @@ class Node:
 # --------------------------------------------------------------------------------------------------- operations
 
 
-class Reads(NamedTuple):
-    """What the needed rules of an operation ask for, as (name, place among the arguments or saved arrays).
-
-    In the place of names looked up for each node: where they stand is the same for all nodes of an operation.
-    """
-
-    inputs: tuple[tuple[str, int | slice], ...]
-    shapes: tuple[tuple[str, int], ...]
-    saved: tuple[tuple[str, int], ...]
-    output: bool
-
-
 class Op:
     """An operation on tensors, declared once by `@op`.
 
@@ -188,23 +177,11 @@ class Op:
         self.differentiable = bool(self.rules or self.backward or self.definition)
         self._reads: dict[tuple[bool, ...], Reads] = {}
         for function in (*self.rules.values(), self.backward):
-            self._check_names(function)
+            if function is not None:
+                check_names(self, function)
 
     def __repr__(self):
         return f"<op {self.name}({', '.join(self.params)}): {self.equation.partition(chr(10))[0]}>"
-
-    def _check_names(self, function: Callable | None) -> None:
-        """A misspelt name is told where the operation is declared, not at the first backward().
-
-        By then the message would come from the middle of a walk, far from the form that has the fault.
-        """
-        known = {"g", "y", "needs", *self.params, *self.saved, *(f"{name}_shape" for name in self.params)}
-        for name in asked(function) if function is not None else ():
-            if name not in known:
-                raise TypeError(
-                    f"op {self.name}: {function.__name__} asks for {name!r}; it may ask for "
-                    f"{', '.join(('g', 'y', *self.params, *self.saved))}, or a shape, as {self.params[0]}_shape"
-                )
 
     @property
     def says(self) -> tuple[Callable, ...]:
@@ -219,16 +196,7 @@ class Op:
         arguments.
         """
         if needs not in self._reads:
-            names = {n for i, rule in self.rules.items() if any(needs[self.place(i)]) for n in asked(rule)}
-            names |= set(asked(self.backward)) if self.backward is not None else set()
-            names |= set(self.params) if self.definition is not None else set()
-            inputs = [(name, self.place(i) if self.varied(i) else i) for i, name in enumerate(self.params)]
-            self._reads[needs] = Reads(
-                tuple((n, place) for n, place in inputs if n in names),
-                tuple((f"{n}_shape", place) for n, place in inputs if f"{n}_shape" in names),
-                tuple((n, i) for i, n in enumerate(self.saved) if n in names),
-                "y" in names,
-            )
+            self._reads[needs] = reads(self, needs)
         return self._reads[needs]
 
     def varied(self, i: int) -> bool:
@@ -269,7 +237,8 @@ class Op:
                         refuse_stale_view(a, self.name)
                     on_tape = on_tape or a.requires_grad
 
-        # Second: compute, on arrays.
+        # Second: compute, on arrays. A tensor for each thing in between would be made for nothing, and a rule of an
+        # operation is what differentiates it: what happens inside needs no tape.
         if self.forward is None and self.view is None:
             results = (self._elementwise(args, out),)
         else:
@@ -319,29 +288,9 @@ class Op:
         return y
 
 
-@cache
-def asked(function: Callable) -> tuple[str, ...]:
-    """What a rule reads: the names of its parameters. They say in plain sight what is kept for it."""
-    return tuple(inspect.signature(function).parameters)
-
-
-def refuse_stale_view(x: Tensor, what: str) -> None:
-    """A view keeps its place on the tape when its base, or another view, is changed there: it must not be used then.
-
-    Its memory shows the new values, but its node leads to the old ones. PyTorch rebuilds the node; to refuse, and have
-    the view taken anew, is simpler, and nobody is misled.
-    """
-    if x._base is not None and x._tracked != x._version.tracked:
-        raise RuntimeError(
-            f"{what}: this view was made before its base was changed in place on the tape; its gradient would go to "
-            "the old values; take the view anew"
-        )
-
-
 # --------------------------------------------------------------------------------------------------- declarations
 
 OPS: dict[str, Op] = {}  # all operations of the engine, by name
-APPEARANCES: dict[str, Callable] = {}  # what stands where: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"
 
 
 def op(form: type) -> Op:
@@ -350,32 +299,8 @@ def op(form: type) -> Op:
     The engine's operations are entered in OPS, where the tests find them: each must have a sample and a proof.
     """
     operation = Op(form)
-    if _is_ours(operation):
+    if is_ours(operation):
         if operation.name in OPS:
             raise ValueError(f"op {operation.name} is declared twice")
         OPS[operation.name] = operation
     return operation
-
-
-def _is_ours(function: Callable) -> bool:
-    """The tables hold what the engine declares; a user's operations are his own affair."""
-    return function.__module__.startswith("tinytensor.")
-
-
-def appears(places: str) -> Callable:
-    """Say where an operation, or a function of tensors, is to be found: `@appears("relu Tensor.relu nn.ReLU")`.
-
-    A name alone is a function of the package, tinytensor.relu. `Tensor.relu` is a method, `Tensor.relu_` one that
-    changes the tensor in place, `Tensor.__add__`, `__radd__` and `__iadd__` are the operator +, with a number on the
-    left, and +=. `F.relu` stands in nn.functional, and `nn.ReLU` is a module without parameters, whose arguments are
-    those of the function that have default values. The files that own these places look into APPEARANCES.
-    """
-
-    def note(function: Callable | property) -> Callable | property:
-        for place in places.split() if _is_ours(getattr(function, "fget", function)) else ():
-            if place in APPEARANCES:
-                raise ValueError(f"{place} is taken by {APPEARANCES[place]}")
-            APPEARANCES[place] = function
-        return function
-
-    return note

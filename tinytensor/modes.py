@@ -49,7 +49,7 @@ class set_grad_enabled(no_grad):
         state.grad = self.value
 
     def __enter__(self):
-        state.grad = self.outside
+        state.grad = self.outside  # so that what is put back at the end is what was there before the call
         return super().__enter__()
 
     def _recreate_cm(self):
@@ -64,5 +64,8 @@ inference_mode = no_grad  # PyTorch's has more rules, all of them for speed; the
 
 
 def is_grad_enabled() -> bool:
-    """Are operations put on the tape?"""
+    """Are operations put on the tape?
+
+    Even where they are, only results of a tensor that requires grad get a node.
+    """
     return state.grad

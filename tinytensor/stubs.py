@@ -12,7 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tinytensor import autograd, nn
-from tinytensor.form import APPEARANCES, Op
+from tinytensor.appearances import APPEARANCES
+from tinytensor.form import Op
 from tinytensor.ops import FUNCTIONS, METHODS
 
 HERE = Path(__file__).parent

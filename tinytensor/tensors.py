@@ -17,6 +17,7 @@ import numpy as np
 from tinytensor.door import move, state
 from tinytensor.dtypes import get_default_dtype
 from tinytensor.interchange import HookHandle, Interchange
+from tinytensor.meta import Meta
 from tinytensor.outside import Left
 
 
@@ -32,24 +33,6 @@ class Version:
     def __init__(self):
         self.count = 0  # all changes: what was kept before one of them must not be read any more
         self.tracked = 0  # those of them that are on the tape: a view that was taken before one of them is stale
-
-
-class Meta:
-    """A shape without data, in the place of an array; its sizes may be SymPy symbols.
-
-    Modules are built of these to have their parameters counted. Nothing can be computed with them.
-    """
-
-    def __init__(self, shape: tuple, dtype: np.dtype):
-        self.shape, self.dtype, self.ndim = tuple(shape), dtype, len(shape)
-
-    @property
-    def size(self):
-        """The product of the sizes; `math.prod` would do, but for symbols that do not start from an int."""
-        size = 1
-        for n in self.shape:
-            size = size * n
-        return size
 
 
 class Tensor(Interchange):
@@ -81,8 +64,10 @@ class Tensor(Interchange):
         self._tracked = 0
         self.requires_grad = requires_grad
 
-    # ------------------------------------------------------------------------------------- what it is Properties, not
-    # copies of the array's own: a change in place may put another array behind the tensor (`x.data = y`).
+    # ------------------------------------------------------------------------------------------------------ what it is
+
+    # Properties, not copies of the array's own: a change in place may put another array behind the tensor (`x.data =
+    # y`), and what was copied at first would then tell of the old one.
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -203,6 +188,7 @@ class Tensor(Interchange):
     def __deepcopy__(self, memo):
         if self.node is not None:
             raise RuntimeError("deepcopy: only tensors made by the user can be copied; .detach() this one first")
+        # Without the subclass's __init__, which may want arguments that nobody has here.
         result = self.__class__.__new__(self.__class__)
         Tensor.__init__(result, self._data if self.is_meta else self._data.copy(), self.requires_grad)
         if self._grad is not None:

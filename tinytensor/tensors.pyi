@@ -12,20 +12,12 @@ import numpy as np
 from tinytensor.door import move, state
 from tinytensor.dtypes import get_default_dtype
 from tinytensor.interchange import HookHandle, Interchange
+from tinytensor.meta import Meta
 from tinytensor.outside import Left
 
 class Version:
 
     def __init__(self):
-        ...
-
-class Meta:
-
-    def __init__(self, shape: tuple, dtype: np.dtype):
-        ...
-
-    @property
-    def size(self):
         ...
 
 class Tensor(Interchange):

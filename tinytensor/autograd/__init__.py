@@ -3,7 +3,8 @@
 from tinytensor.anomaly import detect_anomaly, set_detect_anomaly
 from tinytensor.autograd import functional
 from tinytensor.autograd.differences import gradcheck, gradgradcheck
-from tinytensor.autograd.tape import backward, grad
+from tinytensor.autograd.partial import grad
+from tinytensor.autograd.tape import backward
 from tinytensor.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 __all__ = [

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinytensor.autograd.tape import grad
+from tinytensor.autograd.partial import grad
 from tinytensor.creation import randn
 from tinytensor.modes import enable_grad
 from tinytensor.tensors import Tensor

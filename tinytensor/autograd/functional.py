@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tinytensor.autograd.tape import grad
+from tinytensor.autograd.partial import grad
 from tinytensor.creation import eye, zeros_like
 from tinytensor.modes import enable_grad
 from tinytensor.ops.shape import stack

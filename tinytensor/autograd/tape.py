@@ -24,8 +24,9 @@ import numpy as np
 from tinytensor.anomaly import look_at_gradients
 from tinytensor.creation import ones_like
 from tinytensor.door import state
-from tinytensor.form import Node, asked
-from tinytensor.modes import enable_grad, no_grad, set_grad_enabled
+from tinytensor.form import Node
+from tinytensor.modes import no_grad, set_grad_enabled
+from tinytensor.rules import asked
 from tinytensor.tensors import Tensor
 
 # ------------------------------------------------------------------------------------------------------ at one node
@@ -47,7 +48,8 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
         results = op.backward(*_read(node, op.backward, given))
         return [None if r is None or not n else Tensor(r) for r, n in zip(results, needs)]
     if not op.rules:
-        return _by_definition(node, g, needs, create_graph)
+        # This walks a tape of its own, by grad(), so it is defined where that is, in partial.py.
+        return node.through_definition(g, needs, create_graph)
 
     # A node keeps arrays of its results, not tensors (a tensor would hold the node); for rules they are tensors again.
     given = {"g": g} | node.kept
@@ -74,25 +76,6 @@ def _read(node: Node, rule: Callable, given: dict) -> list:
     names = asked(rule)
     node.refuse_changed(names)
     return [given[name] for name in names]
-
-
-def _by_definition(node: Node, g: Tensor, needs: tuple[bool, ...], create_graph: bool) -> list[Tensor | None]:
-    """The gradients of a fused operation through its definition: this is where its higher derivatives come from.
-
-    The definition runs on the arguments that were kept, with the tape on, and what it put there is walked in its turn.
-    Seen through a view that is made now, the inputs are the oldest things that `grad` has to look at. Without
-    create_graph they are cut off from what they came from, since the walk around this one goes there.
-    """
-    op = node.op
-    node.refuse_changed(op.params)
-    args = [a for i, name in enumerate(op.params) for a in (node.kept[name] if op.varied(i) else (node.kept[name],))]
-    with enable_grad():
-        args = [
-            a if not n else a[...] if create_graph else a.detach().requires_grad_()[...] for a, n in zip(args, needs)
-        ]
-        inputs = [a for a, n in zip(args, needs) if n]
-        found = iter(grad(op.definition(*args), inputs, g, create_graph=create_graph, allow_unused=True))
-    return [next(found) if n else None for n in needs]
 
 
 def _fitted(r: Tensor, edge: Node | Tensor) -> Tensor:
@@ -128,28 +111,7 @@ def _is_new(results: list[Tensor | None], i: int, g: Tensor, node: Node) -> bool
 # --------------------------------------------------------------------------------------------------------- the walk
 
 
-def _between(outputs: Sequence[Tensor], inputs: Sequence[Tensor]) -> set[Node | Tensor]:
-    """The nodes from which the inputs can be reached, and the inputs: only these need a gradient.
-
-    `grad` asks for a few gradients of a graph that may be large. Nodes are looked at from the outputs down as far as
-    the oldest input, and then from the oldest up: a node is useful if one of its edges leads to something useful.
-    """
-    # Both nodes and leaves have a hash by identity, so that they can stand in one set.
-    useful = {x if x.node is None else x.node for x in inputs}
-    oldest = min((x.node.time if x.node is not None else -1) for x in inputs)  # nothing older leads to an input
-    reached, todo = set(), [y.node for y in outputs if y.node is not None]
-    while todo:
-        node = todo.pop()
-        if node not in reached and node.time >= oldest:
-            reached.add(node)
-            todo.extend(edge for edge in node.edges if isinstance(edge, Node))
-    for node in sorted(reached, key=lambda n: n.time):
-        if any(edge in useful for edge in node.edges if edge is not None):
-            useful.add(node)
-    return useful
-
-
-def _walk(
+def walk(
     outputs: Sequence[Tensor],
     gradients: Sequence[Tensor],
     retain_graph: bool,
@@ -158,6 +120,9 @@ def _walk(
     useful: set[Node | Tensor] | None = None,
 ) -> None:
     """Send gradients from outputs to leaves, or only through `useful` nodes, if these are given.
+
+    The rules themselves are never asked to add up: each computes the share of one use of a value, and the walk adds the
+    shares where they meet. So a rule need not know how often its input is used, nor by whom.
 
     `arrived(target, g, is_new)` is told of each gradient when it is complete; is_new says that its memory was made for
     it, so that a leaf may keep it as it is.
@@ -191,10 +156,11 @@ def _walk(
         for i, (edge, r) in enumerate(zip(node.edges, results)):
             if edge is not None and r is not None:
                 fitted = _fitted(r, edge)
-                is_leaf = isinstance(edge, Tensor)  # for nodes it does not matter
+                is_leaf = isinstance(edge, Tensor)  # for nodes it does not matter: they pass on what they get
                 send(edge, fitted, is_leaf and (fitted is not r or _is_new(results, i, g, node)))
 
-    # Without create_graph the rules run without a tape, though they are the same code.
+    # Without create_graph the rules run without a tape, though they are the same code: a first derivative that nobody
+    # differentiates again would otherwise keep all that it was computed from.
     with set_grad_enabled(create_graph):
         for y, g in zip(outputs, gradients, strict=True):
             send(y if y.node is None else y.node, g, False)
@@ -213,7 +179,8 @@ def _walk(
             del g  # its memory can serve at the next node already
             if not retain_graph:
                 node.free()
-        # Leaves come last: a leaf's gradient is complete only when all nodes have been walked.
+        # Leaves come last: they have no time, and any node that is left could still send them more. So a leaf's
+        # gradient is complete only when all nodes have been walked.
         while leaves:
             target = leaves.pop()
             g, is_new = pending.pop(target)
@@ -258,8 +225,13 @@ def _accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
     return into
 
 
-def _seed(y: Tensor, gradient: Tensor | None, what: str) -> Tensor:
-    """The gradient that a walk starts from: 1 where y is one number, for dy/dy = 1; else what the caller gives."""
+def seed_of(y: Tensor, gradient: Tensor | None, what: str) -> Tensor:
+    """The gradient that a walk starts from: 1 where y is one number, for dy/dy = 1; else what the caller gives.
+
+    A y of several numbers has a derivative for each of them. A walk carries one gradient to each place, of y's shape,
+    and so computes their sum, weighted by the seed. What the weights should be only the caller can know, and a silent 1
+    for each would hide that a mean was forgotten.
+    """
     if not y.requires_grad:
         raise RuntimeError(
             f"{what}: this tensor does not require grad: nothing that it was computed from does (or no_grad() was on)"
@@ -286,50 +258,8 @@ def backward(
     """
     # Whoever differentiates the gradient again will walk this part of the tape again.
     retain = create_graph if retain_graph is None else retain_graph
-    seed = _seed(self, gradient, "backward")
-    _walk([self], [seed], retain, create_graph, _accumulate(create_graph))
+    seed = seed_of(self, gradient, "backward")
+    walk([self], [seed], retain, create_graph, _accumulate(create_graph))
 
 
 Tensor.backward = backward
-
-
-def grad(
-    outputs: Tensor | Sequence[Tensor],
-    inputs: Tensor | Sequence[Tensor],
-    grad_outputs: Tensor | Sequence[Tensor | None] | None = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    allow_unused: bool = False,
-) -> tuple[Tensor | None, ...]:
-    """The derivatives of outputs by inputs, returned instead of added to `.grad`.
-
-    Several outputs count as their sum, each weighted by its grad_output. Only what leads from an output to an input is
-    walked, so a few gradients of a large graph are cheap, and the `.grad` of parameters stays as it is. Inputs may be
-    leaves or computed tensors. An input that the outputs do not depend on raises, unless `allow_unused`: then its
-    gradient is None.
-    """
-    outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
-    inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
-    starts = [grad_outputs] if isinstance(grad_outputs, Tensor) else grad_outputs
-    starts = [None] * len(outputs) if starts is None else list(starts)
-    if any(not x.requires_grad for x in inputs):
-        raise RuntimeError("grad: an input does not require grad; call requires_grad_() before it is used")
-    # An input is found where its gradient arrives: at itself if it is a leaf, else at the node that made it.
-    seeds = [_seed(y, g, "grad") for y, g in zip(outputs, starts, strict=True)]
-    found: list[Tensor | None] = [None] * len(inputs)
-    wanted: dict[Node | Tensor, list[int]] = {}  # an input may be given twice
-    for i, x in enumerate(inputs):
-        wanted.setdefault(x if x.node is None else x.node, []).append(i)
-
-    def keep(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
-        for i in wanted.get(target, ()):
-            found[i] = g
-
-    retain = create_graph if retain_graph is None else retain_graph
-    _walk(outputs, seeds, retain, create_graph, keep, _between(outputs, inputs))
-    if not allow_unused and any(g is None for g in found):
-        unused = [i for i, g in enumerate(found) if g is None]
-        raise RuntimeError(
-            f"grad: the outputs do not depend on the inputs number {unused}; allow_unused=True gives None"
-        )
-    return tuple(found)

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
+from tinytensor.appearances import APPEARANCES, appears
 from tinytensor.creation import Generator, arange, ones_like, tensor
 from tinytensor.door import host
 from tinytensor.dtypes import bool_, int64
-from tinytensor.form import APPEARANCES, appears
 from tinytensor.ops.elementwise import logsigmoid, where
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, cross_entropy_rows, log_softmax, softmax

@@ -3,7 +3,8 @@
 import inspect
 from collections.abc import Callable
 
-from tinytensor.form import APPEARANCES, Op
+from tinytensor.appearances import APPEARANCES
+from tinytensor.form import Op
 from tinytensor.nn.module import Module
 from tinytensor.tensors import Tensor
 

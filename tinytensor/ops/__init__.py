@@ -7,7 +7,8 @@ name are filled: methods and operators of Tensor, and functions of the package. 
 
 from collections.abc import Callable
 
-from tinytensor.form import APPEARANCES, OPS, Op
+from tinytensor.appearances import APPEARANCES
+from tinytensor.form import OPS, Op
 from tinytensor.ops import elementwise, fused, in_place, index, order, products, reduce, shape
 from tinytensor.tensors import Tensor
 

@@ -10,9 +10,10 @@ import math
 
 import numpy as np
 
+from tinytensor.appearances import appears
 from tinytensor.door import OBJECT, empty, host, launch
 from tinytensor.dtypes import bool_, result_type
-from tinytensor.form import appears, op
+from tinytensor.form import op
 from tinytensor.kernels.fastmath import erf as fast_erf
 from tinytensor.kernels.fastmath import exp as fast_exp
 from tinytensor.kernels.fastmath import tanh as fast_tanh

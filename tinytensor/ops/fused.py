@@ -5,9 +5,10 @@ import math
 import numpy as np
 
 from tinytensor import kernels
+from tinytensor.appearances import appears
 from tinytensor.creation import tensor
 from tinytensor.door import check, contiguous, empty, launch
-from tinytensor.form import appears, op
+from tinytensor.form import op
 from tinytensor.ops.elementwise import _elementwise, _number, exp, log, logical_and, maximum, relu_backward, sqrt, where
 from tinytensor.ops.index import gather, no_index_is_bad
 from tinytensor.ops.products import _product, matmul

@@ -14,11 +14,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tinytensor.appearances import appears
 from tinytensor.creation import rand, randn, tensor, zeros
 from tinytensor.door import move, state
 from tinytensor.dtypes import CATEGORY
-from tinytensor.form import Node, Op, appears, op, refuse_stale_view
+from tinytensor.form import Node, Op, op
 from tinytensor.modes import no_grad
+from tinytensor.operands import refuse_stale_view
 from tinytensor.ops.elementwise import _as_tensor
 from tinytensor.ops.index import _key, getitem, put
 from tinytensor.ops.shape import _slice, cast, clone, expand, flatten, squeeze

@@ -6,10 +6,11 @@ import math
 import numpy as np
 
 from tinytensor import kernels
+from tinytensor.appearances import appears
 from tinytensor.creation import zeros
 from tinytensor.door import check, contiguous, empty, host, launch, move, state
 from tinytensor.dtypes import bool_, int64
-from tinytensor.form import appears, op
+from tinytensor.form import op
 from tinytensor.ops.shape import _dim, _slice, broadcast_tensors, flatten, permute, reshape
 from tinytensor.tensors import Tensor
 

@@ -3,10 +3,11 @@
 import numpy as np
 
 from tinytensor import kernels
+from tinytensor.appearances import appears
 from tinytensor.creation import Generator, default_generator, rand, zeros
 from tinytensor.door import contiguous, empty, host, launch, move
 from tinytensor.dtypes import int64
-from tinytensor.form import appears, op
+from tinytensor.form import op
 from tinytensor.ops.elementwise import _number
 from tinytensor.ops.index import gather
 from tinytensor.ops.reduce import ValuesIndices

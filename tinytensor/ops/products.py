@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinytensor import kernels
+from tinytensor.appearances import appears
 from tinytensor.creation import tensor
 from tinytensor.door import contiguous, empty, launch
-from tinytensor.form import appears, op
+from tinytensor.form import op
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.reduce import sum
 from tinytensor.ops.shape import _expand, expand, flatten, permute, reshape, squeeze, transpose, unsqueeze

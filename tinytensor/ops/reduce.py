@@ -6,9 +6,10 @@ import math
 import numpy as np
 
 from tinytensor import kernels
+from tinytensor.appearances import appears
 from tinytensor.door import contiguous, empty, launch
 from tinytensor.dtypes import bool_, int64
-from tinytensor.form import appears, op
+from tinytensor.form import op
 from tinytensor.modes import no_grad
 from tinytensor.ops.elementwise import absolute, exp, isnan, logical_and, logical_or, maximum, minimum, pow, root
 from tinytensor.ops.index import gather_backward

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tinytensor.appearances import appears
 from tinytensor.creation import as_dtype, check_device, full, tensor
 from tinytensor.door import contiguous, empty, move
 from tinytensor.dtypes import bool_, float32, float64, int32, int64, result_type
-from tinytensor.form import appears, op
+from tinytensor.form import op
 from tinytensor.ops.elementwise import masked_fill
 from tinytensor.tensors import Tensor
 

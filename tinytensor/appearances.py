@@ -1,0 +1,29 @@
+"""What stands where: an operation is declared once, and says itself under which names it is to be found."""
+
+from collections.abc import Callable
+
+APPEARANCES: dict[str, Callable] = {}  # what stands where: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"
+
+
+def is_ours(function: Callable) -> bool:
+    """The tables hold what the engine declares; a user's operations are his own affair."""
+    return function.__module__.startswith("tinytensor.")
+
+
+def appears(places: str) -> Callable:
+    """Say where an operation, or a function of tensors, is to be found: `@appears("relu Tensor.relu nn.ReLU")`.
+
+    A name alone is a function of the package, tinytensor.relu. `Tensor.relu` is a method, `Tensor.relu_` one that
+    changes the tensor in place, `Tensor.__add__`, `__radd__` and `__iadd__` are the operator +, with a number on the
+    left, and +=. `F.relu` stands in nn.functional, and `nn.ReLU` is a module without parameters, whose arguments are
+    those of the function that have default values. The files that own these places look into APPEARANCES.
+    """
+
+    def note(function: Callable | property) -> Callable | property:
+        for place in places.split() if is_ours(getattr(function, "fget", function)) else ():
+            if place in APPEARANCES:
+                raise ValueError(f"{place} is taken by {APPEARANCES[place]}")
+            APPEARANCES[place] = function
+        return function
+
+    return note
