@@ -24,6 +24,7 @@ TILES = 32  # of a block, one below the other: its 192 rows of a, DEPTH numbers 
 COLUMNS = 128  # of a block, about: as often is that part of a used, once it is there
 FEW = 4 * HEIGHT  # a panel that serves fewer rows is not worth a copy
 SPAN = 1 << 15  # bytes: where a panel's rows, read in place, spread over more, they push each other out of the cache
+PAGE = 4096  # bytes between neighbours in a row of a: from here on they fall into the same few places of a cache
 GRAIN = 250_000  # multiplications: some 4 microseconds, worth a task
 
 
@@ -42,13 +43,16 @@ def matmul_plan(n: int, M: int, K: int, N: int, itemsize: int) -> tuple[int, int
     def blocks():
         return n * -(-tiles // high) * -(-panels // wide)
 
-    while blocks() < wanted and wide > 1:
+    def too_few():  # three blocks on two threads take as long as four
+        return wanted > 1 and (blocks() < wanted or (blocks() < 8 and blocks() % 2))
+
+    while too_few() and wide > 1:
         wide = -(-wide // 2)
-    while blocks() < wanted and high > 1:
+    while too_few() and high > 1:
         high = -(-high // 2)
     square = BYTES // itemsize
     panel = -(-min(K, DEPTH) // square) * square, width
-    tasks = max(1, min(MOST_TASKS, blocks(), n * M * K * N // GRAIN))
+    tasks = min(MOST_TASKS, blocks()) if wanted > 1 else 1
     return high * HEIGHT, wide * width, (tasks, *panel)
 
 
@@ -112,8 +116,9 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
         even = end - 1 if (end - begin) % HEIGHT == 1 else end  # one row that is left over needs no whole tile
         panel = scratch[task]
         full = 2 * lanes(y)
-        for first in range(0, max(K, 1), DEPTH):
-            last = min(first + DEPTH, K)
+        depth = DEPTH if abs(a.strides[2]) < PAGE else (DEPTH + 3) // 4
+        for first in range(0, max(K, 1), depth):
+            last = min(first + depth, K)
             far = end - begin >= FEW and (last - first) * abs(b.strides[1]) > SPAN
             for j in range(left, right, full):
                 width = min(full, right - j)
