@@ -42,7 +42,7 @@ class TinyTensor:
         from models.generate import generate
 
         model = self._model(case)
-        return lambda count, temperature: list(generate(model, [0], count, temperature=temperature))
+        return lambda count, temperature: generate(model, [0], count, temperature=temperature)
 
     def products(self, form: str, a: np.ndarray, b: np.ndarray, n: int):
         """n products in one recorded step. Each result is dropped, so that the next one takes its memory."""

@@ -42,16 +42,18 @@ class Eager:
         torch, model = self.torch, decoder(case).eval()
 
         @torch.inference_mode()
-        def sample(count: int, temperature: float) -> list[int]:
+        def following(token, position: int, temperature: float):
+            logits = model.next_logits(token, position)
+            if temperature == 0:
+                return logits.argmax(-1, keepdim=True)
+            return torch.multinomial(torch.softmax(logits / temperature, -1), 1)
+
+        def sample(count: int, temperature: float):
             model.new_cache()
-            tokens = [torch.zeros(1, 1, dtype=torch.int64)]
+            token = torch.zeros(1, 1, dtype=torch.int64)
             for position in range(count):
-                logits = model.next_logits(tokens[-1], position)
-                if temperature == 0:
-                    tokens.append(logits.argmax(-1, keepdim=True))
-                else:
-                    tokens.append(torch.multinomial(torch.softmax(logits / temperature, -1), 1))
-            return torch.cat(tokens[1:], 1)[0].tolist()
+                token = following(token, position, temperature)
+                yield token  # as a tensor: the next step takes it as it is
 
         return sample
 
