@@ -77,7 +77,7 @@ class Recording:
     def guard(self, question: Callable) -> None:
         """Replay only while `question()` answers with the very objects (a tuple of them) that it answers now.
 
-        The very objects, not equal ones: to compare by `==` would cost more than the replay, and two parameters that
+        The very objects, not equal ones: a program has the addresses of those that were there, and two parameters that
         have equal values now are two all the same.
         """
         self.guards.append((question, question()))

@@ -18,7 +18,7 @@ def asked(function: Callable) -> tuple[str, ...]:
 class Reads(NamedTuple):
     """What the needed rules of an operation ask for, as (name, place among the arguments or saved arrays).
 
-    In the place of names looked up for each node: where they stand is the same for all nodes of an operation.
+    Names are looked up once and not at each node, since they stand in the same places for all nodes of an operation.
     """
 
     inputs: tuple[tuple[str, int | slice], ...]
