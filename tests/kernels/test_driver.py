@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import threading
+from itertools import cycle
 
 import numpy as np
 import pytest
@@ -93,40 +94,78 @@ def test_a_flag_ends_a_program_at_its_place(threads, n, parts):
 
 
 class Clock:
-    """Time as a program sees it: a run on one thread takes `alone`, one on several `together`."""
+    """Time as a program sees it: a run on one thread takes `alone` seconds, one on several the next of `together`."""
 
-    def __init__(self, monkeypatch, alone, together):
-        self.now, self.ran = 0.0, []
+    def __init__(self, monkeypatch, alone=1e-3, together=(0.6e-3,)):
+        self.now, self.ran, self.together = 0.0, [], cycle(together)
         monkeypatch.setattr(driver.time, "perf_counter", lambda: self.now)
         monkeypatch.setattr(driver, "_run_alone", lambda *a: self.take("alone", alone))
-        monkeypatch.setattr(driver, "run_together", lambda *a: self.take("together", together))
+        monkeypatch.setattr(driver, "run_together", lambda *a: self.take("together", next(self.together)))
         monkeypatch.setattr(driver.threads, "number", lambda: 2)
+        monkeypatch.setattr(driver.threads, "started", True)
 
     def take(self, what, seconds):
         self.ran.append(what)
         self.now += seconds
         return True
 
+    def run(self, program, times):
+        """Milliseconds that a run took, in the mean."""
+        start = self.now
+        for _ in range(times):
+            program.run()
+        return 1e3 * (self.now - start) / times
 
-def test_where_waiting_does_not_pay_a_program_stays_on_one_thread(monkeypatch):
-    clock = Clock(monkeypatch, alone=1.0, together=20.0)
-    program = Program([(0, 0, 4)])
-    for _ in range(3000):
-        program.run()
-    assert clock.ran.count("together") < 30  # tried again now and then, ever more rarely
-    assert clock.now < 1.5 * 3000
+
+BUSY = {
+    "each run waits": (4e-3,),
+    "each run waits long": (20e-3,),
+    "every other run waits": (0.6e-3, 4e-3),
+    "one of four waits": (0.6e-3, 0.6e-3, 0.6e-3, 6e-3),
+}
+
+
+@pytest.mark.parametrize("together", BUSY.values(), ids=BUSY)
+@pytest.mark.parametrize("runs", [50, 3000])
+def test_where_waiting_does_not_pay_a_program_stays_on_one_thread(monkeypatch, together, runs):
+    clock = Clock(monkeypatch, together=together)
+    taken = clock.run(Program([(0, 0, 4)]), runs)
+    assert taken < 1.5
+    assert runs < 1000 or taken < 1.2
+    assert clock.ran.count("together") > 1 or runs == 50  # tried again now and then
 
 
 def test_where_waiting_pays_it_uses_all_threads(monkeypatch):
-    clock = Clock(monkeypatch, alone=1.0, together=0.6)
-    program = Program([(0, 0, 4)])
-    for _ in range(1000):
-        program.run()
+    clock = Clock(monkeypatch)
+    clock.run(Program([(0, 0, 4)]), 1000)
     assert clock.ran.count("alone") < 10
 
 
+def test_a_rare_disturbance_changes_nothing(monkeypatch):
+    clock = Clock(monkeypatch, together=(*[0.6e-3] * 99, 8e-3))
+    clock.run(Program([(0, 0, 4)]), 1000)
+    assert clock.ran.count("alone") < 10
+
+
+def test_when_the_machine_is_calm_again_it_uses_all_threads_again(monkeypatch):
+    clock, program = Clock(monkeypatch, together=(20e-3,)), Program([(0, 0, 4)])
+    clock.run(program, 500)
+    clock.together = cycle((0.6e-3,))
+    clock.run(program, 1000)
+    assert clock.run(program, 1000) < 0.61
+
+
+def test_starting_threads_is_no_loss(monkeypatch):
+    clock = Clock(monkeypatch, together=(0.3, *[0.6e-3] * 999))
+    monkeypatch.setattr(driver.threads, "started", False)
+    program = Program([(0, 0, 4)])
+    clock.run(program, 4)
+    driver.threads.started = True
+    assert clock.run(program, 100) == pytest.approx(0.6)
+
+
 def test_what_can_not_be_divided_runs_on_one_thread(monkeypatch):
-    clock = Clock(monkeypatch, alone=1.0, together=0.6)
+    clock = Clock(monkeypatch)
     Program([(0, 0, 1), (0, 0, 1)]).run()
     assert clock.ran == ["alone"]
 

@@ -180,13 +180,18 @@ class Program:
     """Launches that follow one another without Python in between; `run()` runs them all.
 
     With several threads it can happen that one of them waits for another that the system does not run, a whole time
-    slice (20 ms) on a machine that is busy with other work. Nobody can know that beforehand, so the program watches its
-    own time: now and then it runs on one thread, to know what that takes, and when two runs in a row on several threads
-    took longer, it stays on one thread for a while, longer each time that this happens again.
+    slice (some 4 ms) on a machine that is busy with other work. No waiting is cheap then: to sleep instead of to look
+    again was tried, and takes as long, for the other thread stays behind the program that has its processor. Nobody
+    can know that beforehand, so the program watches its own time. It knows what a run on one thread takes, and keeps
+    account of what runs on several have lost and won against it. When they have lost more than a run, it stays on one
+    thread for so long that the loss is small beside it, and tries again: a twentieth is what the trials cost.
     """
 
+    MEASURED = 3  # runs on one thread at first, to know what that takes; the first of them meets cold caches
     REMEASURE = 256  # runs from one look at the time on one thread to the next
-    LONGEST = 1024  # runs on one thread before several are tried again, at most
+    CREDIT = 8  # runs on one thread that may be won beforehand: a rare disturbance is then none
+    WORTH = 20  # what a trial has lost, so many times over, is the time until the next one ...
+    LONGEST = 1.0  # ... but no more than so many seconds: the machine may be calm again
 
     def __init__(self, launches: list[tuple[int, int, int]]):
         self.program = np.array(launches, np.int64).reshape(-1, 3)
@@ -195,10 +200,9 @@ class Program:
         self.counters = np.zeros((2, len(groups), LINE), np.int64)
         self.divisible = any(tasks > 1 for _, _, tasks in groups)
         self.runs = 0
-        self.alone = float("inf")  # seconds on one thread, when last measured
-        self.slow = 0  # runs in a row that took longer on several threads
-        self.rest = 0  # runs that are still to be made on one thread
-        self.next_rest = 8
+        self.alone = float("inf")  # seconds on one thread
+        self.lost = 0.0  # seconds by which runs on several threads took longer, all in all
+        self.rest = 0.0  # seconds that are still to be spent on one thread
 
     def run(self) -> bool:
         """Run all launches, in order; False if a flag was set, and what comes after it was left."""
@@ -206,23 +210,26 @@ class Program:
         if n == 1:
             return _run_alone(self.program)
         self.runs += 1
-        if self.rest > 0:
-            self.rest -= 1
-            return _run_alone(self.program)
+        alone = self.rest > 0 or self.runs <= self.MEASURED or self.runs % self.REMEASURE == 0
+        counts = alone or threads.started  # the first run on several threads of a process starts them
         start = time.perf_counter()
-        if self.runs % self.REMEASURE == 2:
+        if alone:
             whole = _run_alone(self.program)
-            self.alone = time.perf_counter() - start
-            return whole
-        whole = run_together(self.program, self.groups, self.counters, n)
-        if time.perf_counter() - start <= self.alone:
-            self.slow, self.next_rest = 0, 8
-            return whole
-        self.slow += 1
-        if self.slow > 1:
-            self.slow, self.rest = 0, self.next_rest
-            self.next_rest = min(2 * self.next_rest, self.LONGEST)
+        else:
+            whole = run_together(self.program, self.groups, self.counters, n)
+        if whole and counts:  # a run that a flag has stopped tells nothing
+            self._note(time.perf_counter() - start, alone)
         return whole
+
+    def _note(self, took: float, alone: bool) -> None:
+        """Remember what a run took, and decide on the next ones."""
+        if alone:  # a longer time may be a disturbance, or a machine that has become slower; a shorter one is the truth
+            self.alone = took if took < self.alone else self.alone + (took - self.alone) / 8
+            self.rest -= took
+            return
+        self.lost = max(self.lost + took - self.alone, -self.CREDIT * self.alone)
+        if self.lost > self.alone:
+            self.rest, self.lost = min(self.WORTH * self.lost, self.LONGEST), 0.0
 
 
 def _groups(tasks: np.ndarray) -> list[tuple[int, int, int]]:
