@@ -233,7 +233,7 @@ def complete():
 
 def closed_form(name: str, args: tuple) -> str:
     """The value of an operation and the gradient of its first input, from symbols g arriving, as LaTeX."""
-    leaf = Tensor(args[0]._data.copy(), requires_grad=True)
+    leaf = Tensor.of(args[0]._data.copy(), requires_grad=True)
     y = OPS[name](leaf, *args[1:])
     y.backward(symbols("g", *y.shape))
     return rf"y = {latex(y)}, \quad \partial_x = {latex(leaf.grad)}"

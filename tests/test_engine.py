@@ -155,11 +155,23 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 
 ORDER = [
     *("kernels.cache", "kernels.driver", "kernels.fastmath", "kernels.vectors", "kernels.entries", "kernels.kernel"),
-    *("kernels", "door", "memory", "outside", "recording", "dtypes", "switches", "modes", "anomaly", "interchange"),
-    *("meta", "tensors", "creation", "operands", "rules", "appearances", "form"),
+    *(
+        "devices",
+        "kernels",
+        "door",
+        "memory",
+        "outside",
+        "recording",
+        "dtypes",
+        "switches",
+        "modes",
+        "anomaly",
+        "interchange",
+    ),
+    *("meta", "tensors", "creation", "operands", "rules", "appearances", "constructors", "form"),
     *("ops.elementwise", "ops.shape", "ops.index", "ops.reduce", "ops.products", "ops.fused", "ops.order"),
     *("ops.in_place", "ops", "autograd.tape", "autograd.partial", "autograd.differences", "autograd.functional"),
-    *("autograd", "compiled", "profiling", "optim.optimizer", "optim.lr_scheduler", "optim"),
+    *("autograd", "compiled", "profiling", "typeinfo", "optim.optimizer", "optim.lr_scheduler", "optim"),
     *("nn.functional", "nn.init", "nn.utils", "nn.module", "nn.containers", "nn.layers", "nn.attention"),
     *("nn.stateless", "nn", "serialization", "symbolic", "", "stubs"),
 ]
@@ -248,14 +260,32 @@ def test_what_import_tinytensor_loads():
     assert loaded == "[]"
 
 
+def constructor_calls(tree: ast.AST) -> list[int]:
+    return [
+        node.lineno
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Tensor"
+    ]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_the_engine_makes_tensors_on_arrays(path):
+    """Tensor(array) is PyTorch's constructor: a copy in the default dtype. Tensor.of(array) takes the array itself."""
+    assert constructor_calls(ast.parse(path.read_text())) == []
+
+
+def test_a_call_of_pytorchs_constructor_is_found():
+    assert constructor_calls(ast.parse("y = Tensor.of(a)\nreturn_ = [Tensor(r) for r in y]")) == [2]
+
+
 # --------------------------------------------------------------------------------- no arithmetic outside the door
 
 OUTSIDE = [p for p in FILES if module_of(p).partition(".")[0] not in ("kernels", "symbolic", "stubs")]
 
 # NumPy's names that may stand outside kernels/, by the reason why no arithmetic on a tensor's data is done with them
 ALLOWED = {
-    "types and settings": "ndarray generic integer number bool_ bool float32 float64 int64 uint8 dtype finfo errstate "
-    "promote_types",
+    "types and settings": "ndarray generic integer number bool_ bool float32 float64 int64 uint8 dtype finfo iinfo "
+    "errstate promote_types",
     "shapes and strides, no values": "broadcast_shapes broadcast_to reshape moveaxis flip lib.stride_tricks.as_strided "
     "may_share_memory unravel_index ndindex",
     "fresh memory and copies": "empty zeros zeros_like full array asarray ascontiguousarray copyto from_dlpack stack",

@@ -2,9 +2,12 @@
 
 from math import e, inf, nan, pi
 
+import numpy as _np
+
 from tinytensor import autograd, nn, optim, serialization
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
 from tinytensor.compiled import compile
+from tinytensor.constructors import TYPES as _TYPES
 from tinytensor.creation import (
     Generator,
     arange,
@@ -32,6 +35,7 @@ from tinytensor.creation import (
     zeros,
     zeros_like,
 )
+from tinytensor.devices import device
 from tinytensor.door import launch
 from tinytensor.dtypes import (
     bool_,
@@ -50,18 +54,13 @@ from tinytensor.modes import enable_grad, inference_mode, is_grad_enabled, no_gr
 from tinytensor.ops import FUNCTIONS as _functions
 from tinytensor.profiling import profile
 from tinytensor.tensors import Tensor
+from tinytensor.typeinfo import UNSTORED as _UNSTORED
+from tinytensor.typeinfo import finfo, iinfo, is_tensor, promote_types
 
-# PyTorch's other names for dtypes, numbers and the one device
+# PyTorch's other names for dtypes, and what it calls a dtype and a shape
 float, double, int, long, bool = float32, float64, int32, int64, bool_
-device = str
-
-
-class cuda:
-    """What a program asks before it chooses a device."""
-
-    @staticmethod
-    def is_available() -> bool:
-        return False
-
+dtype, Size = _np.dtype, tuple
 
 globals().update(_functions)
+globals().update(_TYPES)
+globals().update(_UNSTORED)

@@ -9,7 +9,9 @@ from math import e as e, inf as inf, nan as nan, pi as pi
 from tinytensor import autograd as autograd, nn as nn, optim as optim, serialization as serialization
 from tinytensor.autograd import detect_anomaly as detect_anomaly, gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from tinytensor.compiled import compile as compile
+from tinytensor.constructors import TYPES as _TYPES
 from tinytensor.creation import Generator as Generator, arange as arange, as_tensor as as_tensor, bernoulli as bernoulli, default_generator as default_generator, empty as empty, empty_like as empty_like, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace, manual_seed as manual_seed, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randint as randint, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like
+from tinytensor.devices import device as device
 from tinytensor.door import launch as launch
 from tinytensor.dtypes import bool_ as bool_, float32 as float32, float64 as float64, get_default_dtype as get_default_dtype, int32 as int32, int64 as int64, result_type as result_type, set_default_dtype as set_default_dtype
 from tinytensor.form import OPS as OPS, op as op
@@ -18,6 +20,8 @@ from tinytensor.kernels.kernel import cut as cut, elementwise as elementwise, he
 from tinytensor.modes import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from tinytensor.profiling import profile as profile
 from tinytensor.tensors import Tensor as Tensor
+from tinytensor.typeinfo import UNSTORED as _UNSTORED
+from tinytensor.typeinfo import finfo as finfo, iinfo as iinfo, is_tensor as is_tensor, promote_types as promote_types
 def abs(x: Tensor) -> Tensor: ...
 def add(a, b, *, alpha=1) -> Tensor: ...
 def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value=1) -> Tensor: ...

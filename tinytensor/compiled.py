@@ -93,7 +93,7 @@ class Recorded:
                 buffer = self.recording.pool.buffer(t.shape, t.dtype)
                 buffer[...] = t._data
                 self.inputs.append(buffer)
-                stand_ins[id(t)] = Tensor(buffer)
+                stand_ins[id(t)] = Tensor.of(buffer)
         self.arguments = [stand_ins.get(id(t), t) for t in tensors]
         state.recording = self.recording
         result = None
@@ -261,7 +261,7 @@ class Recorded:
                 )
             if not self.recording.pool.owns(value._data):
                 return value  # a tensor from outside, a parameter say
-            return Tensor(value._data.copy())
+            return Tensor.of(value._data.copy())
         if isinstance(value, tuple | list):
             return _like(value, [self._copied_out(v, tensors) for v in value])
         if isinstance(value, dict):

@@ -6,75 +6,88 @@ from typing import Any
 
 import numpy as np
 
+from tinytensor.devices import check_device
 from tinytensor.door import empty as buffer
 from tinytensor.door import host, move, state
-from tinytensor.dtypes import DTYPES, bool_, get_default_dtype, int64
+from tinytensor.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64
 from tinytensor.meta import Meta
 from tinytensor.tensors import Tensor
 
 
 def as_dtype(dtype) -> np.dtype:
-    """A dtype that tensors may have, from its object or its name."""
+    """A dtype that tensors may have, from its object, its name, or PyTorch's tensor type ("torch.LongTensor")."""
     try:
-        result = np.dtype(dtype)
-    except TypeError:
+        result = np.dtype(TENSOR_TYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
+    except (TypeError, ValueError):
         result = None
     if result not in DTYPES:
-        raise TypeError(f"dtype: expected float32, float64, int32, int64, bool or object, got {dtype}")
+        raise TypeError(
+            f"dtype: tensors are float32, float64, int32, int64 or bool (object for exact scalars), not {dtype}; "
+            "float32 serves for shorter floats, int32 for shorter integers, bool for masks"
+        )
     return result
 
 
-def check_device(device, what: str) -> None:
-    """Computing happens on the CPU; "meta" is a shape without data."""
-    if device is not None and str(device) not in ("cpu", "meta"):
-        raise RuntimeError(f"{what}: device {str(device)!r} is not available: tinytensor computes on the CPU only")
+# PyTorch's tensor types, by which older programs name dtypes
+TENSOR_TYPES = {
+    f"torch.{name}Tensor": dtype
+    for name, dtype in {"Float": float32, "Double": float64, "Int": int32, "Long": int64, "Bool": bool_}.items()
+}
 
 
 def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """A tensor with a copy of `data`: numbers, nested lists, arrays, tensors.
 
-    Python floats become the default dtype (float32), whole numbers int64; arrays keep their dtype. Raises where rows
-    have different lengths or the dtype is not one of float32, float64, int32, int64, bool (object only if asked for).
+    Python floats become the default dtype (float32), whole numbers int64; arrays keep their dtype, and a float64 among
+    the elements of a list makes all of them that.
     """
-    check_device(device, "tensor")
+    device = check_device(device, "tensor")
     if isinstance(data, Tensor):
         data = data.detach()._values("tensor(tensor)")
-    from_array = isinstance(data, np.ndarray | np.generic)
+    from_array, met = isinstance(data, np.ndarray | np.generic), set()
     if not from_array:
-        data = _plain(data)
+        data = _plain(data, met)
     try:
         array = np.array(data, dtype=None if dtype is None else as_dtype(dtype))
     except ValueError as error:
         raise ValueError(f"tensor: the rows of the nested list have different lengths ({error})") from None
-    if dtype is None and not from_array and array.dtype.kind in "fiu":
-        array = array.astype(get_default_dtype() if array.dtype.kind == "f" else int64)
+    if dtype is None and not from_array and array.dtype.kind in "fiu" and array.dtype != int32:
+        floating = float64 if float64 in met else get_default_dtype()
+        array = array.astype(floating if array.dtype.kind == "f" else int64)
     if array.dtype not in DTYPES or (array.dtype.kind == "O" and dtype is None):
         raise TypeError(
             f"tensor: values of {array.dtype} are not stored; expected float32, float64, int32, int64 or bool "
             "(dtype=object for exact scalars): convert them first"
         )
     if device == "meta":
-        return Tensor(Meta(array.shape, array.dtype), requires_grad)
+        return Tensor.of(Meta(array.shape, array.dtype), requires_grad)
     array = np.ascontiguousarray(array).reshape(array.shape)
     if state.recording is not None:  # each replay starts from these values, whatever is done to the tensor in place
         constant, array = array, buffer(array.shape, array.dtype)
         move(constant, array)
-    result = Tensor(array)
+    result = Tensor.of(array)
     return result.requires_grad_() if requires_grad else result
 
 
-def _plain(data):
-    """Nested sequences with tensors among their elements, as numbers."""
+def _plain(data, met: set):
+    """Nested sequences with a number for each tensor of one element; `met` collects dtypes of tensors and arrays."""
     if isinstance(data, Tensor):
-        return data.detach()._values("tensor([...])")
-    if isinstance(data, list | tuple) and any(isinstance(d, Tensor | list | tuple) for d in data):
-        return [_plain(d) for d in data]
+        if data.numel() != 1:
+            raise ValueError(
+                f"tensor: an element of the list is a tensor of shape {data.shape}, and only tensors of one element "
+                "stand for a number; make one tensor of several with stack(list)"
+            )
+        data = data.detach()._values("tensor([...])").reshape(())[()]
+    if isinstance(data, np.ndarray | np.generic):
+        met.add(data.dtype)
+    elif isinstance(data, list | tuple) and not {int, float, bool}.issuperset(map(type, data)):
+        return [_plain(d, met) for d in data]
     return data
 
 
 def as_tensor(data: Any, *, dtype=None, device=None) -> Tensor:
     """A tensor of `data`, without a copy where memory can be shared (tensors, arrays)."""
-    check_device(device, "as_tensor")
+    device = check_device(device, "as_tensor")
     if device == "meta":
         return tensor(data, dtype=dtype, device=device)
     if isinstance(data, Tensor):
@@ -90,7 +103,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise TypeError(f"from_numpy: expected a NumPy array, got {type(array).__name__}; use tensor(data)")
     if array.dtype not in DTYPES or array.dtype.kind == "O":
         raise TypeError(f"from_numpy: dtype {array.dtype} is not offered; convert with array.astype(numpy.float32)")
-    return Tensor(array if array.flags.writeable and array.dtype.isnative else array.copy())
+    return Tensor.of(array if array.flags.writeable and array.dtype.isnative else array.copy())
 
 
 def from_dlpack(other) -> Tensor:
@@ -115,14 +128,14 @@ def _shape(sizes: tuple, what: str, size: Sequence | None = None) -> tuple:
 
 def _new(what: str, shape: tuple, dtype, requires_grad: bool, device, fill) -> Tensor:
     """A tensor of a shape, filled by `fill(array)` through the door; on "meta" the sizes may be symbols."""
-    check_device(device, what)
+    device = check_device(device, what)
     dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
     if device == "meta" or not all(isinstance(n, int | np.integer) for n in shape):
         if device != "meta":
             raise TypeError(f"{what}: sizes {shape} are not all whole numbers; symbols need device='meta'")
-        result = Tensor(Meta(shape, dtype))
+        result = Tensor.of(Meta(shape, dtype))
     else:
-        result = Tensor(buffer(shape, dtype))
+        result = Tensor.of(buffer(shape, dtype))
         if fill is not None:
             fill(result._data)
     return result.requires_grad_() if requires_grad else result
@@ -157,24 +170,28 @@ def empty(*sizes, size=None, dtype=None, requires_grad: bool = False, device=Non
     return _new("empty", _shape(sizes, "empty", size), dtype, requires_grad, device, None)
 
 
+def _device(x: Tensor, device):
+    return x.device if device is None else device  # 0 is a device too: the first of CUDA
+
+
 def zeros_like(x: Tensor, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """Zeros in the shape and dtype of x."""
-    return zeros(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=device or x.device)
+    return zeros(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=_device(x, device))
 
 
 def ones_like(x: Tensor, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """Ones in the shape and dtype of x."""
-    return ones(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=device or x.device)
+    return ones(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=_device(x, device))
 
 
 def full_like(x: Tensor, fill_value, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """One value in the shape and dtype of x."""
-    return full(x.shape, fill_value, dtype=dtype or x.dtype, requires_grad=requires_grad, device=device or x.device)
+    return full(x.shape, fill_value, dtype=dtype or x.dtype, requires_grad=requires_grad, device=_device(x, device))
 
 
 def empty_like(x: Tensor, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """Whatever the memory held, in the shape and dtype of x."""
-    return empty(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=device or x.device)
+    return empty(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=_device(x, device))
 
 
 def eye(n: int, m: int | None = None, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
@@ -293,7 +310,7 @@ def rand_like(
     x: Tensor, *, dtype=None, requires_grad: bool = False, device=None, generator: Generator | None = None
 ) -> Tensor:
     """Uniform numbers from [0, 1) in the shape and dtype of x."""
-    dtype, device = dtype or x.dtype, device or x.device
+    dtype, device = dtype or x.dtype, _device(x, device)
     return rand(x.shape, dtype=dtype, requires_grad=requires_grad, device=device, generator=generator)
 
 
@@ -301,7 +318,7 @@ def randn_like(
     x: Tensor, *, dtype=None, requires_grad: bool = False, device=None, generator: Generator | None = None
 ) -> Tensor:
     """Numbers from the standard normal distribution in the shape and dtype of x."""
-    dtype, device = dtype or x.dtype, device or x.device
+    dtype, device = dtype or x.dtype, _device(x, device)
     return randn(x.shape, dtype=dtype, requires_grad=requires_grad, device=device, generator=generator)
 
 

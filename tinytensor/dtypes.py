@@ -37,7 +37,7 @@ def set_default_dtype(dtype: np.dtype) -> None:
     say.
     """
     global _default_dtype
-    if np.dtype(dtype) not in (float32, float64):
+    if dtype not in (float32, float64):
         raise TypeError(f"set_default_dtype: expected float32 or float64, got {dtype}")
     _default_dtype = np.dtype(dtype)
 

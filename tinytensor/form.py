@@ -253,7 +253,7 @@ class Op:
             y = out
             y._version.count += 1
         else:
-            y = Tensor(results[0])
+            y = Tensor.of(results[0])
         if self.view is not None:  # y looks at the memory of x: they share the count of its changes
             x = args[0]
             y._base = x if x._base is None else x._base
@@ -264,7 +264,7 @@ class Op:
             y.requires_grad = True
         if self.outputs == 1:
             return y
-        more = [Tensor(r) for r in results[1 : self.outputs]]
+        more = [Tensor.of(r) for r in results[1 : self.outputs]]
         if y.node is not None:  # the rules may read them, and the user may change them
             y.node.versions += [(name, r._version, 0) for name, r in zip(self.saved, more)]
         return y, *more

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from tinytensor.devices import CPU, META, device
 from tinytensor.door import state
 from tinytensor.dtypes import bool_, get_default_dtype, int64
 
@@ -48,8 +49,9 @@ class Interchange:
     # --------------------------------------------------------------------------------------------------- sizes
 
     @property
-    def device(self) -> str:
-        return "meta" if self.is_meta else "cpu"
+    def device(self) -> device:
+        """The CPU, or "meta" of a shape without values; a device is its name, as a string."""
+        return META if self.is_meta else CPU
 
     @property
     def grad_fn(self):
@@ -161,7 +163,11 @@ class Interchange:
     # ---------------------------------------------------------------------------------------------------- text
 
     def __format__(self, spec: str) -> str:
-        return format(self.item(), spec) if self.ndim == 0 and spec else str(self)
+        if self.ndim == 0 and not self.is_meta:
+            return format(self.item(), spec)
+        if spec:
+            raise TypeError(f"format: {spec!r} is for one number, and this tensor has shape {self.shape}")
+        return str(self)
 
     def __repr__(self) -> str:
         if self.is_meta:

@@ -25,7 +25,7 @@ class Seen:
         self.grad = grad = tensor.held_grad()
         if grad is not None:
             self.dtype = grad.dtype
-            self.stand_in = tensor._grad = type(grad)(grad._data.copy())
+            self.stand_in = tensor._grad = type(grad).of(grad._data.copy())
 
     def is_as_it_was(self) -> bool:
         """Does the tensor stand where it stood, and will backward() find there what it found?

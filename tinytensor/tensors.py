@@ -10,12 +10,10 @@ or `x.sum()`, the files in `ops/` declare, and attach. How its values get out is
 
 import weakref
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
 from tinytensor.door import move, state
-from tinytensor.dtypes import get_default_dtype
 from tinytensor.interchange import HookHandle, Interchange
 from tinytensor.meta import Meta
 from tinytensor.outside import Left
@@ -56,13 +54,18 @@ class Tensor(Interchange):
         "requires_grad",
     )
 
-    def __init__(self, data: Any, requires_grad: bool = False):
-        # The array is taken as it is, not copied: `creation.tensor` is what makes a tensor of a copy.
-        self._data = data if isinstance(data, (np.ndarray, Meta)) else np.array(data, get_default_dtype())
+    @staticmethod
+    def of(data: np.ndarray | Meta, requires_grad: bool = False) -> "Tensor":
+        """A tensor on this array, taken as it is; Tensor(data) copies it to the default dtype (constructors.py)."""
+        return object.__new__(Tensor)._on(data, requires_grad)
+
+    def _on(self, data: np.ndarray | Meta, requires_grad: bool = False) -> "Tensor":
+        self._data = data
         self._grad = self._hooks = self._base = self.node = None
         self._version = Version()
         self._tracked = 0
         self.requires_grad = requires_grad
+        return self
 
     # ------------------------------------------------------------------------------------------------------ what it is
 
@@ -115,7 +118,7 @@ class Tensor(Interchange):
     def held_grad(self) -> "Tensor | None":
         """The gradient, as a tensor; where a replay has left it in its own memory, it is copied from there now."""
         if self._grad.__class__ is Left:
-            self._grad = Tensor(self._grad.array.copy())
+            self._grad = Tensor.of(self._grad.array.copy())
         return self._grad
 
     @property
@@ -126,7 +129,7 @@ class Tensor(Interchange):
         it from detach(), and why detach() should be preferred.
         """
         notice(self)
-        return Tensor(self._data)
+        return Tensor.of(self._data)
 
     @data.setter
     def data(self, value: "Tensor"):
@@ -147,7 +150,7 @@ class Tensor(Interchange):
     def detach(self) -> "Tensor":
         """The same values, sharing memory, outside the tape: a constant, as far as gradients are concerned."""
         notice(self)
-        view = Tensor(self._data)
+        view = Tensor.of(self._data)
         view._version = self._version  # a change through this one must be seen by whoever kept the values
         return view
 
@@ -190,9 +193,9 @@ class Tensor(Interchange):
             raise RuntimeError("deepcopy: only tensors made by the user can be copied; .detach() this one first")
         # Without the subclass's __init__, which may want arguments that nobody has here.
         result = self.__class__.__new__(self.__class__)
-        Tensor.__init__(result, self._data if self.is_meta else self._data.copy(), self.requires_grad)
+        result._on(self._data if self.is_meta else self._data.copy(), self.requires_grad)
         if self._grad is not None:
-            result._grad = Tensor(self.held_grad()._data.copy())
+            result._grad = Tensor.of(self.held_grad()._data.copy())
         memo[id(self)] = result
         return result
 

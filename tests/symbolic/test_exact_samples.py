@@ -39,7 +39,7 @@ def exact(x: np.ndarray, requires_grad: bool) -> Tensor:
     values = np.empty(x.shape, object)
     for at in np.ndindex(x.shape):
         values[at] = Symbolic(x[at])
-    return Tensor(values, requires_grad)
+    return Tensor.of(values, requires_grad)
 
 
 def witnesses(x: Tensor | None) -> np.ndarray | None:

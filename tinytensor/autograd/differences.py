@@ -51,7 +51,7 @@ def gradcheck(
         for i in range(y.numel()):
             pick = np.zeros(y.numel())
             pick[i] = 1
-            found = grad(y, checked, Tensor(pick.reshape(y.shape)), retain_graph=True, allow_unused=True)
+            found = grad(y, checked, Tensor.of(pick.reshape(y.shape)), retain_graph=True, allow_unused=True)
             for row, g in zip(analytic, found, strict=True):
                 if g is not None:
                     row[i] = g._data.reshape(-1)

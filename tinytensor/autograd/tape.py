@@ -46,7 +46,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
     if op.backward is not None and not create_graph:
         given = {"g": g._data, "needs": needs} | {name: getattr(v, "_data", v) for name, v in node.kept.items()}
         results = op.backward(*_read(node, op.backward, given))
-        return [None if r is None or not n else Tensor(r) for r, n in zip(results, needs)]
+        return [None if r is None or not n else Tensor.of(r) for r, n in zip(results, needs)]
     if not op.rules:
         # This walks a tape of its own, by grad(), so it is defined where that is, in partial.py.
         return node.through_definition(g, needs, create_graph)
@@ -55,7 +55,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
     given = {"g": g} | node.kept
     for name in ("y", *op.saved):
         if name in given:
-            given[name] = Tensor(given[name])
+            given[name] = Tensor.of(given[name])
     if create_graph and "y" in given:  # what is computed from y depends on the inputs as y does
         given["y"].node, given["y"].requires_grad = node, True
     results: list[Tensor | None] = [None] * len(needs)
@@ -217,7 +217,7 @@ def _accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
         if create_graph:
             leaf.grad = g.clone() if old is None else old + g
         elif old is None:  # the user may change .grad in place, so it must not be memory that others look at
-            leaf.grad = Tensor(g._data) if is_new else g.detach().clone()
+            leaf.grad = Tensor.of(g._data) if is_new else g.detach().clone()
         else:
             with no_grad():
                 old.add_(g)

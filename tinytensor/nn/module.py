@@ -21,7 +21,7 @@ class Parameter(Tensor):
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
         data = empty(0) if data is None else data
-        super().__init__(data._data, requires_grad)
+        self._on(data._data, requires_grad)
 
     def __repr__(self):
         return f"Parameter containing:\n{super().__repr__()}"
@@ -33,7 +33,7 @@ class Buffer(Tensor):
     __slots__ = ("persistent",)
 
     def __init__(self, data: Tensor, *, persistent: bool = True):
-        super().__init__(data._data)
+        self._on(data._data)
         self.persistent = persistent
 
     def __deepcopy__(self, memo):

@@ -26,7 +26,7 @@ def _sum_of_squares(tensors: list[Tensor]) -> Tensor:
     for x, (begin, end) in zip(flat, pairwise(ends), strict=True):
         launch(kernels.update.sumsq, x, parts[begin:end])
     launch(kernels.reduce.reduce_sum, parts.reshape(1, -1, 1), y.reshape(1, 1))
-    return Tensor(y)
+    return Tensor.of(y)
 
 
 def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Tensor:
@@ -34,7 +34,7 @@ def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_n
     tensors = list(tensors)
     with no_grad():
         if not tensors:
-            return Tensor(np.zeros(()))
+            return Tensor.of(np.zeros(()))
         if norm_type == 2:
             total = _sum_of_squares(tensors).sqrt()
         else:

@@ -7,6 +7,7 @@ name are filled: methods and operators of Tensor, and functions of the package. 
 
 from collections.abc import Callable
 
+from tinytensor import constructors
 from tinytensor.appearances import APPEARANCES
 from tinytensor.form import OPS, Op
 from tinytensor.ops import elementwise, fused, in_place, index, order, products, reduce, shape

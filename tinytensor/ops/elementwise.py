@@ -759,7 +759,7 @@ def _as_tensor(value, dtype) -> Tensor:
         return value.to(dtype)
     array = np.empty((), dtype)
     array[()] = value
-    return Tensor(array)
+    return Tensor.of(array)
 
 
 @appears("Tensor.where")

@@ -91,11 +91,11 @@ def _put_into_base(view: Tensor, value: Tensor) -> None:
     offset = (view._data.__array_interface__["data"][0] - base._data.__array_interface__["data"][0]) // size
     numbers = np.arange(base.numel())
     window = np.lib.stride_tricks.as_strided(numbers[offset:], view.shape, [s // size * 8 for s in view._data.strides])
-    before = Tensor(base._data)  # the base as it was: its values are not needed, its place on the tape is
+    before = Tensor.of(base._data)  # the base as it was: its values are not needed, its place on the tape is
     before.node, before.requires_grad = base.node, base.requires_grad
-    after = Tensor(base._data)
+    after = Tensor.of(base._data)
     after._version = base._version
-    _stand_at(base, Node(put, (before, Tensor(window.copy()), value), after, ()))
+    _stand_at(base, Node(put, (before, Tensor.of(window.copy()), value), after, ()))
 
 
 def in_place(operation: Callable) -> Callable:
@@ -195,7 +195,7 @@ def setitem(x: Tensor, key, value) -> None:
         if part.requires_grad and x._base is None:
             x._tracked = x._version.tracked
         return
-    positions = Tensor(np.arange(x.numel()).reshape(x.shape))
+    positions = Tensor.of(np.arange(x.numel()).reshape(x.shape))
     with no_grad():
         chosen = getitem(positions, key)
     _fits(value, chosen.shape, "setitem")

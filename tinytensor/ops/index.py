@@ -138,9 +138,9 @@ def nonzero(x: Tensor, as_tuple: bool = False):
     """The indices of the elements that are not zero: (n, ndim), or one tensor a dimension."""
     found = np.nonzero(x._values("nonzero()"))
     return (
-        tuple(Tensor(i) for i in found)
+        tuple(Tensor.of(i) for i in found)
         if as_tuple
-        else Tensor(np.stack(found, 1) if found else np.zeros((1, 0), int64))
+        else Tensor.of(np.stack(found, 1) if found else np.zeros((1, 0), int64))
     )
 
 
@@ -186,7 +186,7 @@ def _key(x: Tensor, key) -> tuple:
     """The key as a tuple in which index tensors, lists and masks are int64 arrays (masks: one per dimension)."""
     key = key if isinstance(key, tuple) else (key,)
     if builtins.any(isinstance(k, list) for k in key) or builtins.any(isinstance(k, np.ndarray) for k in key):
-        key = tuple(Tensor(np.asarray(k)) if isinstance(k, list | np.ndarray) else k for k in key)
+        key = tuple(Tensor.of(np.asarray(k)) if isinstance(k, list | np.ndarray) else k for k in key)
     result = []
     for k in key:
         if isinstance(k, Tensor):
@@ -262,7 +262,7 @@ def _advanced(x: Tensor, key: tuple):
         order = [*range(n, n + before), *range(n), *range(n + before, taken.ndim)]
         return permute(taken, order)
 
-    return rows, Tensor(index), finish
+    return rows, Tensor.of(index), finish
 
 
 def _flat_index(arrays: list[np.ndarray], sizes: tuple[int, ...], index: np.ndarray) -> None:

@@ -25,7 +25,7 @@ def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = F
     rows = _rows(last)
     index, scratch = empty(rows.shape, int64), empty(rows.shape, int64)
     launch(kernels.index.argsort, rows, int(descending), index, scratch)
-    return Tensor(np.moveaxis(index.reshape(last.shape), -1, dim))
+    return Tensor.of(np.moveaxis(index.reshape(last.shape), -1, dim))
 
 
 @appears("sort Tensor.sort")
@@ -59,7 +59,7 @@ def multinomial(p: Tensor, num_samples: int, replacement: bool = False, *, gener
     for _ in range(num_samples):
         u, y = rand(rows.shape[0], dtype=p.dtype, generator=generator)._data, empty(rows.shape[:1], int64)
         launch(kernels.index.sample_rows, rows, u, y)
-        draws.append(Tensor(y))
+        draws.append(Tensor.of(y))
         if not replacement and num_samples > 1:
             remaining = empty(rows.shape, rows.dtype)
             move(rows, remaining)
@@ -90,7 +90,7 @@ def drop(x: Tensor, keep: float, generator: Generator | None = None) -> Tensor:
     """
     at = empty((2,), int64)
     launch(kernels.chance.next_draw, (default_generator if generator is None else generator).stream, at)
-    return dropped(x, Tensor(at), round(keep * 2**32), 1 / keep)
+    return dropped(x, Tensor.of(at), round(keep * 2**32), 1 / keep)
 
 
 def _check_weights(rows: np.ndarray, num_samples: int, replacement: bool) -> None:

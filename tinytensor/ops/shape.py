@@ -7,10 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinytensor.appearances import appears
-from tinytensor.creation import as_dtype, check_device, full, tensor
+from tinytensor.creation import TENSOR_TYPES, as_dtype, full, tensor
+from tinytensor.creation import empty as empty_of
+from tinytensor.devices import check_device
 from tinytensor.door import contiguous, empty, move
 from tinytensor.dtypes import bool_, float32, float64, int32, int64, result_type
 from tinytensor.form import op
+from tinytensor.meta import Meta
 from tinytensor.ops.elementwise import masked_fill
 from tinytensor.tensors import Tensor
 
@@ -50,16 +53,20 @@ def make_contiguous(x: Tensor) -> Tensor:
 
 @appears("Tensor.to")
 def to(x: Tensor, *args, dtype=None, device=None, copy: bool = False, non_blocking: bool = False) -> Tensor:
-    """x in another dtype (`x.to(float64)`, `x.to(other)`, `x.to("cpu")`); itself if nothing changes."""
+    """x in another dtype (`x.to(float64)`, `x.to(other)`) or place (`x.to("cpu")`); itself if nothing changes."""
     for arg in args:
         if isinstance(arg, Tensor):
             dtype = arg.dtype
-        elif isinstance(arg, str):
+        elif isinstance(arg, str | int):
             device = arg
         elif arg is not None:
             dtype = arg
-    check_device(device, "to")
+    place = x.device if device is None else check_device(device, "to")
     dtype = x.dtype if dtype is None else as_dtype(dtype)
+    if place != x.device:
+        if x.is_meta:
+            raise RuntimeError("to: a meta tensor has a shape, but no values to copy; build it without device='meta'")
+        return Tensor.of(Meta(x.shape, dtype))
     if dtype != x.dtype:
         return cast(x, dtype)
     return clone(x) if copy else x
@@ -80,9 +87,11 @@ for _name, _dtype in (("float", float32), ("double", float64), ("int", int32), (
 
 
 @appears("Tensor.type")
-def to_type(x: Tensor, dtype) -> Tensor:
-    """x in another dtype; itself if it has that already."""
-    return to(x, dtype)
+def to_type(x: Tensor, dtype=None, non_blocking: bool = False) -> Tensor | str:
+    """x in another dtype, itself if it has that already; without one PyTorch's name for its dtype's tensors."""
+    if dtype is None:
+        return next(name for name, of in TENSOR_TYPES.items() if of == x.dtype)
+    return to(x, dtype=dtype)
 
 
 @appears("Tensor.type_as")
@@ -464,7 +473,7 @@ def _triangle(x: Tensor, diagonal: int, upper: bool, what: str) -> Tensor:
     if x.ndim < 2:
         raise RuntimeError(f"{what}: expected at least 2 dimensions, got shape {x.shape}")
     keep = np.tri(*x.shape[-2:], k=diagonal - 1 if upper else diagonal, dtype=bool)
-    return masked_fill(x, Tensor(keep if upper else ~keep), 0)
+    return masked_fill(x, Tensor.of(keep if upper else ~keep), 0)
 
 
 @appears("tril Tensor.tril Tensor.tril_")
@@ -578,24 +587,42 @@ def iterate(x: Tensor):
 
 
 @appears("Tensor.new_zeros")
-def new_zeros(x: Tensor, *size, dtype=None) -> Tensor:
+def new_zeros(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
     """Zeros in the dtype of x."""
-    return full(_sizes(size), 0, dtype=dtype or x.dtype)
+    return new_full(x, _sizes(size), 0, dtype, device, requires_grad)
 
 
 @appears("Tensor.new_ones")
-def new_ones(x: Tensor, *size, dtype=None) -> Tensor:
+def new_ones(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
     """Ones in the dtype of x."""
-    return full(_sizes(size), 1, dtype=dtype or x.dtype)
+    return new_full(x, _sizes(size), 1, dtype, device, requires_grad)
+
+
+@appears("Tensor.new_empty")
+def new_empty(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
+    """Whatever the memory held, in the dtype of x."""
+    return empty_of(
+        _sizes(size), dtype=dtype or x.dtype, device=x.device if device is None else device, requires_grad=requires_grad
+    )
 
 
 @appears("Tensor.new_full")
-def new_full(x: Tensor, size: Sequence[int], fill_value, dtype=None) -> Tensor:
+def new_full(
+    x: Tensor, size: Sequence[int], fill_value, dtype=None, device=None, requires_grad: bool = False
+) -> Tensor:
     """One value in the dtype of x."""
-    return full(size, fill_value, dtype=dtype or x.dtype)
+    return full(
+        size,
+        fill_value,
+        dtype=dtype or x.dtype,
+        device=x.device if device is None else device,
+        requires_grad=requires_grad,
+    )
 
 
 @appears("Tensor.new_tensor")
-def new_tensor(x: Tensor, data, dtype=None) -> Tensor:
+def new_tensor(x: Tensor, data, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
     """A tensor with a copy of `data` in the dtype of x."""
-    return tensor(data, dtype=dtype or x.dtype)
+    return tensor(
+        data, dtype=dtype or x.dtype, device=x.device if device is None else device, requires_grad=requires_grad
+    )

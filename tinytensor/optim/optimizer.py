@@ -118,7 +118,7 @@ class Optimizer:
         entry = self.state.setdefault(p, {"step": 0})
         for slot in self.slots:
             if slot not in entry and self._needs(slot, group):
-                entry[slot] = Tensor(np.zeros(p.shape, p.dtype))
+                entry[slot] = Tensor.of(np.zeros(p.shape, p.dtype))
                 entry["since"] = entry["step"] + 1  # the first step that has the slots
         multiplier = group["lr_multiplier"]
         if entry.get("multiplier") is not multiplier:
@@ -206,7 +206,7 @@ class Optimizer:
             group = next(g for g in self.param_groups if any(p is q for q in g["params"]))
             self._prepare(group, p)
             for name, value in entry.items():
-                self.state[p][name] = Tensor(np.array(value._data)) if isinstance(value, Tensor) else value
+                self.state[p][name] = Tensor.of(np.array(value._data)) if isinstance(value, Tensor) else value
 
 
 class SGD(Optimizer):

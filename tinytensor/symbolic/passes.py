@@ -121,7 +121,7 @@ class Pass:
                 symbol = sympy.Symbol(f"{label}{list(at)}")
                 formulas[symbol] = value.expr
                 out[at] = Symbolic(symbol, value.witness)
-        given = tuple(Tensor(a._data.copy()) if isinstance(a, Tensor) else a for a in args)
+        given = tuple(Tensor.of(a._data.copy()) if isinstance(a, Tensor) else a for a in args)
         # of the conditions those so far are about this step or earlier ones
         step = Step(node, label, given, out.copy(), formulas, told=len(self.conditions))
         self.steps.append(step)
@@ -164,7 +164,7 @@ class Pass:
                     symbol = sympy.Symbol(f"{parameter(step.op, i)}'{list(at)}")
                     meant[symbol] = value.expr
                     array[at] = Symbolic(symbol, value.witness)
-                args[i] = Tensor(array, requires_grad)
+                args[i] = Tensor.of(array, requires_grad)
         return args, meant
 
     def differentiate(self, step: Step) -> None:
@@ -208,7 +208,7 @@ class Pass:
                 expected[at] = Symbolic(sympy.Symbol(f"d{step.label}{list(at)}"), value.witness)
                 self.values[expected[at].expr] = value.witness
         step.adjoint = expected
-        return Tensor(expected.copy())
+        return Tensor.of(expected.copy())
 
     def compare(self, target: Node | Tensor, g: Tensor | None, expected: np.ndarray, values: np.ndarray) -> None:
         """Suspect a value if the tape's gradient is not proved to be the expected one (where it is a number: none)."""

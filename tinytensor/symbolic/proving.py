@@ -75,7 +75,7 @@ def _argument(name: str, value):
     if not isinstance(value, Tensor) or value.dtype.kind in "ib":
         return value
     if value.dtype is OBJECT:
-        return Tensor(value._data.copy(), requires_grad=True)
+        return Tensor.of(value._data.copy(), requires_grad=True)
     if value.requires_grad:
         return symbols(name, *value.shape, witness=value.detach().numpy().astype(object)).requires_grad_()
     return exact(value)

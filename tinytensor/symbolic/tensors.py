@@ -30,12 +30,12 @@ def symbols(name: str, *shape, witness=None, positive: bool = False) -> Tensor:
     flat = values.reshape(-1)
     for i, number in enumerate(numbers):
         flat[i] = Symbolic(sympy.Symbol(f"{name}_{i}" if shape else name), number)
-    return Tensor(values)
+    return Tensor.of(values)
 
 
 def exact(x: Tensor) -> Tensor:
     """A tensor of floats as the fractions that they are."""
-    return Tensor(np.asarray(np.frompyfunc(Symbolic, 1, 1)(x._data), object))
+    return Tensor.of(np.asarray(np.frompyfunc(Symbolic, 1, 1)(x._data), object))
 
 
 def variables(values: np.ndarray) -> dict[tuple[int, ...], Symbolic]:

@@ -1,0 +1,53 @@
+"""Where tensors are: on the CPU, or on "meta", where they are shapes without data. Other devices can only be named."""
+
+# PyTorch's devices. A program may name one before it asks whether it is there; nothing is computed on it here.
+NAMES = ("cpu", "meta", "cuda", "mps", "xpu", "xla", "hpu", "hip", "mtia", "vulkan")
+
+
+class device(str):
+    """A device by its name: `device("cpu")`, `device("cuda:1")`, `device("cuda", 1)`; it is its name, as a string.
+
+    Of the CPU and of "meta" there is one, so their index says nothing and is left out. Raises RuntimeError for a name
+    that is none of PyTorch's.
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, type: "str | int | device" = "cpu", index: int | None = None):
+        name = f"cuda:{type}" if isinstance(type, int) else str(type)
+        kind, _, number = name.partition(":")
+        if kind not in NAMES or (":" in name and not number.isdecimal()) or (number and index is not None):
+            raise RuntimeError(f"device: {name!r} is no device; expected 'cpu' or 'meta' (dtypes have no quotes)")
+        number = number if index is None else str(index)
+        return str.__new__(cls, kind if kind in ("cpu", "meta") or not number else f"{kind}:{number}")
+
+    @property
+    def type(self) -> str:
+        """The name without the index."""
+        return str(self).partition(":")[0]
+
+    @property
+    def index(self) -> int | None:
+        """Which of several devices of this type, if that was said."""
+        number = str(self).partition(":")[2]
+        return int(number) if number else None
+
+    def __repr__(self) -> str:
+        return f"device(type={self.type!r}" + ("" if self.index is None else f", index={self.index}") + ")"
+
+    def __enter__(self) -> "device":
+        return check_device(self, "with device(...)", "cpu")  # PyTorch's default device, which is what we have
+
+    def __exit__(self, *exc) -> None:
+        pass
+
+
+CPU, META = device("cpu"), device("meta")
+
+
+def check_device(where, what: str, *offered: str) -> device:
+    """The device that is meant, or RuntimeError: computing happens on the CPU; "meta" is a shape without data."""
+    found = CPU if where is None else device(where)
+    if found not in (offered or ("cpu", "meta")):
+        raise RuntimeError(f"{what}: device {str(found)!r} is not available: tinytensor computes on the CPU only")
+    return found

@@ -1,0 +1,62 @@
+"""What programs ask about dtypes: their limits, where two of them meet, and the names of those that are not stored."""
+
+import numpy as np
+
+from tinytensor.creation import as_dtype
+from tinytensor.dtypes import get_default_dtype, result_type
+from tinytensor.tensors import Tensor
+
+
+class Unstored:
+    """A dtype that PyTorch has and no tensor has here: it can be named and compared, and is refused where used."""
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __repr__(self) -> str:
+        return self.name
+
+
+_NAMES = """float16 half bfloat16 float8_e4m3fn float8_e5m2 uint8 int8 int16 short uint16 uint32 uint64
+complex32 chalf complex64 cfloat complex128 cdouble"""
+UNSTORED = {name: Unstored(name) for name in _NAMES.split()}
+
+
+class finfo:
+    """The limits of a floating-point dtype (the default one): bits, eps, max, min, smallest_normal, resolution."""
+
+    def __init__(self, type=None):
+        self.dtype = get_default_dtype() if type is None else as_dtype(type)
+        if self.dtype.kind != "f":
+            raise TypeError(f"finfo: expected a floating-point dtype, got {self.dtype}; use iinfo")
+        limits = np.finfo(self.dtype)
+        self.bits = limits.bits
+        for name in ("eps", "max", "min", "tiny", "smallest_normal", "resolution"):
+            setattr(self, name, float(getattr(limits, name)))
+
+    def __repr__(self) -> str:
+        return f"finfo(min={self.min:g}, max={self.max:g}, eps={self.eps:g}, dtype={self.dtype})"
+
+
+class iinfo:
+    """The limits of an integer dtype: bits, max, min."""
+
+    def __init__(self, type):
+        self.dtype = as_dtype(type)
+        if self.dtype.kind != "i":
+            raise TypeError(f"iinfo: expected an integer dtype, got {self.dtype}; use finfo")
+        limits = np.iinfo(self.dtype)
+        self.bits, self.max, self.min = limits.bits, limits.max, limits.min
+
+    def __repr__(self) -> str:
+        return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
+
+
+def promote_types(type1, type2) -> np.dtype:
+    """The smallest dtype that holds both, by PyTorch's rule."""
+    return result_type(*(Tensor.of(np.empty(1, as_dtype(t))) for t in (type1, type2)))
+
+
+def is_tensor(obj) -> bool:
+    """Is this a Tensor?"""
+    return isinstance(obj, Tensor)
