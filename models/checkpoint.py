@@ -4,23 +4,36 @@
         weights.safetensors     the parameters, under the names of the module
         optimizer.safetensors   what the optimizer keeps for each parameter, as "0.exp_avg", "1.exp_avg", ...
         state.json              the rest: configuration, settings, vocabulary, generators, place in the data, log
+        manifest.json           the SHA-256 of each of the three
 
 All of it is written to a temporary folder first and has reached the disk before that folder gets its name. So a process
 that is killed at any moment leaves the last checkpoint whole, and a loss of power does too. Nothing is ever unpickled.
+
+A file is trusted only after its hash, and what it holds only after it fits the model: hashes show what a disk or a copy
+has done to a file, but whoever writes other contents can write their hashes too.
 """
 
+import hashlib
 import json
 import os
 import re
 import shutil
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from tinytensor import Tensor
+from tinytensor.nn import Module
 from tinytensor.serialization import load_file, save_file, sync_directory, write_atomically
 
+from .tokenizers import TextError
+
 FOLDER = "checkpoints"
-_NAME = re.compile(r"step-(\d{8,})")
+FILES = ("weights.safetensors", "optimizer.safetensors", "state.json")
+MANIFEST = "manifest.json"
+_NAME = re.compile(r"step-(\d{8,18})")
 _UNFINISHED = ".unfinished-"  # how the names of folders begin that do not count
 
 
@@ -39,17 +52,22 @@ class Checkpoint:
 
 
 def save(run: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
-    """Write a checkpoint of the run in the folder `run`, then remove all but the last `keep`; returns its path."""
+    """Write a checkpoint of the run in the folder `run`, then remove all but the last `keep`; returns its path.
+
+    What processes left behind that were killed while they saved is removed too.
+    """
     folder = run / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
+    for left in [*folder.glob(f"{_UNFINISHED}*"), *run.glob(".log.csv.*")]:
+        shutil.rmtree(left) if left.is_dir() and not left.is_symlink() else left.unlink()
     final = folder / f"step-{checkpoint.step:08d}"
     if not final.exists():
         unfinished = folder / f"{_UNFINISHED}{final.name}"
-        shutil.rmtree(unfinished, ignore_errors=True)  # left by a process that was killed here
         unfinished.mkdir()
         save_file(checkpoint.weights, unfinished / "weights.safetensors")
         save_file(checkpoint.optimizer, unfinished / "optimizer.safetensors")
         write_atomically(unfinished / "state.json", json.dumps({"step": checkpoint.step} | checkpoint.state).encode())
+        write_atomically(unfinished / MANIFEST, json.dumps(_hashes(unfinished), indent=1).encode())
         sync_directory(unfinished)
         os.replace(unfinished, final)  # this is the moment at which it exists
         sync_directory(folder)
@@ -59,6 +77,14 @@ def save(run: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
         os.replace(old, gone)
         shutil.rmtree(gone)
     return final
+
+
+def _hashes(path: Path) -> dict[str, str]:
+    hashes = {}
+    for name in FILES:
+        with (path / name).open("rb") as file:
+            hashes[name] = hashlib.file_digest(file, "sha256").hexdigest()
+    return hashes
 
 
 def _steps(folder: Path) -> list[int]:
@@ -73,14 +99,63 @@ def latest(run: Path) -> Path | None:
     return run / FOLDER / f"step-{steps[-1]:08d}" if steps else None
 
 
+@contextmanager
+def reading(path: Path):
+    """Whatever the contents of a checkpoint are refused for below becomes a CheckpointError.
+
+    The parts of a program that take what a file holds find the faults that concern them, each in its own words: a name
+    that is missing, a number that is text, sizes that do not fit. All are the file's faults, and nothing was changed.
+    """
+    try:
+        yield
+    except (CheckpointError, TextError):  # the text that the run was begun with is another file
+        raise
+    except KeyError as error:
+        raise CheckpointError(f"{path} does not hold {error}, which a run of this kind has; {_REMEDY}") from None
+    except (ValueError, TypeError, AttributeError, LookupError, ArithmeticError, RuntimeError, MemoryError) as error:
+        raise CheckpointError(f"{path} does not hold what it should ({_in_a_line(error)}); {_REMEDY}") from None
+
+
+_REMEDY = "it was damaged or changed: remove it to go on from the one before"
+
+
+def _in_a_line(error: Exception) -> str:
+    text = " ".join(str(error).split()) or type(error).__name__
+    return text if len(text) <= 300 else f"{text[:300]} ..."
+
+
 def load(run: Path) -> Checkpoint:
     """Read the last checkpoint of the run in the folder `run`; CheckpointError if there is none or it is damaged."""
     path = latest(run)
     if path is None:
         raise CheckpointError(f"{run} holds no checkpoint: name the folder of a run that was begun with `train --out`")
-    try:
-        state = json.loads((path / "state.json").read_bytes())
-        weights, optimizer = (load_file(path / f"{name}.safetensors") for name in ("weights", "optimizer"))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"{path} cannot be read ({error}): remove it to go on from the one before") from None
-    return Checkpoint(state.pop("step"), weights, optimizer, state)
+    with reading(path):
+        try:
+            manifest = json.loads((path / MANIFEST).read_bytes())
+            changed = [name for name, found in _hashes(path).items() if manifest[name] != found]
+            if changed:
+                raise ValueError(f"{changed[0]} is not the file that was written: its SHA-256 is another")
+            state = json.loads((path / "state.json").read_bytes())
+            weights, optimizer = (load_file(path / f"{name}.safetensors") for name in ("weights", "optimizer"))
+        except OSError as error:
+            raise CheckpointError(f"{path} cannot be read ({error}); {_REMEDY}") from None
+        step = state.pop("step")
+        if isinstance(step, bool) or not isinstance(step, int) or step < 0:
+            raise ValueError(f"step = {step!r}")
+    return Checkpoint(step, weights, optimizer, state)
+
+
+def load_weights(model: Module, weights: dict[str, Tensor]) -> None:
+    """Put the weights of a checkpoint into its model; ValueError, before any is changed, if one does not fit.
+
+    Names and shapes are looked at by load_state_dict(); here, dtypes must be the model's own, and numbers finite.
+    """
+    for name, own in model.state_dict().items():
+        if name not in weights:
+            continue  # load_state_dict() names all that are missing
+        value = weights[name]
+        if value.dtype != own.dtype:
+            raise ValueError(f"{name} is stored as {value.dtype}, the model has {own.dtype}")
+        if not np.isfinite(value.numpy()).all():
+            raise ValueError(f"{name} holds NaN or inf")
+    model.load_state_dict(weights)

@@ -1,6 +1,7 @@
 """`python -m models train | sample | translate | info`: the command line.
 
-What cannot be done as asked is said in one sentence, and the exit code is 2; Ctrl-C saves, and the exit code is 130.
+What cannot be done as asked is said in one sentence, and the exit code is 2. Ctrl-C and SIGTERM save while a model is
+trained; the exit code is 128 and the signal's number.
 """
 
 import argparse
@@ -9,23 +10,25 @@ import importlib.util
 import signal
 import sys
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 import tinytensor
 from tinytensor.nn import Module
 
-from . import checkpoint, pairs, report
+from . import checkpoint, memory, pairs, report
 from .decoder import Decoder
 from .generate import check_sampling, write
-from .options import add_options, given_for
+from .options import add_options, given_for, path
 from .tasks import TASKS
 from .tasks.task import Task
 from .tasks.translate import draw_attention, translate_sentences
 from .text import TextError
-from .tokenizers import tokenizer_from_dict
-from .training import NonFiniteLoss, Settings, Trainer
+from .tokenizers import Tokenizer, tokenizer_from_dict
+from .training import Log, NonFiniteLoss, Settings, Trainer
 
 RUNS = Path("runs")  # where runs go that were given no --out
+MOST_TOKENS = 1_000_000  # of a sample, which is held in memory and shown when it is whole
 
 
 class UsageError(ValueError):
@@ -59,6 +62,9 @@ def main(arguments: list[str] | None = None) -> int:
     except (NonFiniteLoss, OSError) as error:  # OSError: the disk is full, say
         print(f"models: {error}", file=sys.stderr)
         return 1
+    except MemoryError as error:
+        print(f"models: there is not enough memory ({error}): choose smaller sizes or batches", file=sys.stderr)
+        return 1
     except KeyboardInterrupt:
         print("\nmodels: interrupted before there was anything to save", file=sys.stderr)
         return 130
@@ -89,8 +95,11 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     run.add_argument(
         "--task", choices=list(TASKS), help="what to learn (default: text); the options below are those of this task"
     )
-    run.add_argument("--out", metavar="DIR", type=Path, help="a new folder for the results (default: runs/NAME)")
-    run.add_argument("--resume", metavar="DIR", type=Path, help="go on with a run that was stopped, bit for bit")
+    run.add_argument("--out", metavar="DIR", type=path, help="a new folder for the results (default: runs/NAME)")
+    resume = (
+        "go on with a run that was stopped, bit for bit; with more --steps than it had, the rate follows its schedule"
+    )
+    run.add_argument("--resume", metavar="DIR", type=path, help=f"{resume} for that many steps from here on")
     run.add_argument("--threads", metavar="N", type=int, help="threads (default: up to 4; no result depends on it)")
     run.add_argument("--eager", action="store_true", help="run every step operation by operation, not from a recording")
     task.add_options(train.add_argument_group("the data"))
@@ -104,7 +113,7 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
 
     sample = command("sample", _sample, "Let a trained model write.")
     newest = "folder of a run (default: the newest in runs/)"
-    sample.add_argument("run", nargs="?", metavar="DIR", type=Path, default=None, help=newest)
+    sample.add_argument("run", nargs="?", metavar="DIR", type=path, default=None, help=newest)
     sample.add_argument("--prompt", help="text to go on from")
     sample.add_argument("--tokens", metavar="N", type=int, help="how many tokens (default: 200)")
     sample.add_argument("--temperature", metavar="X", type=float, help="0 for always the likeliest (default: 0.8)")
@@ -116,8 +125,8 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
 
     translated = command("translate", _translate, "Translate sentences with a trained encoder-decoder.")
     translated.add_argument("sentences", nargs="*", metavar="SENTENCE", help="default: the lines of the standard input")
-    translated.add_argument("--checkpoint", metavar="DIR", type=Path, help=newest)
-    translated.add_argument("--attention", metavar="FILE", type=Path, help="draw how words attend to the source (.png)")
+    translated.add_argument("--checkpoint", metavar="DIR", type=path, help=newest)
+    translated.add_argument("--attention", metavar="FILE", type=path, help="draw how words attend to the source (.png)")
     translated.add_argument("--beam", metavar="N", type=int, help="beam search among N sentences (default: 1, greedy)")
     translated.add_argument(
         "--length-penalty", metavar="X", type=float, help="of beam search: 0 for probabilities alone (default: 0.6)"
@@ -152,9 +161,9 @@ def _train(options) -> int:
             print(line)
         print(f"model: {trainer.config.sizes()}: {trainer.model.num_parameters():,} parameters")
         print(f"run: {trainer.folder}, {settings.steps:,} steps of {settings.batch_size} {task.examples}", flush=True)
-        if not _with_progress_bar(trainer):
+        if stopped_by := _with_progress_bar(trainer):
             print(f"stopped after step {trainer.step}; go on with: python -m models train --resume {trainer.folder}")
-            return 130
+            return 128 + stopped_by
         task.finish(trainer.model, trainer.folder, trainer.log.rows, settings.seed)
     return 0
 
@@ -165,6 +174,7 @@ def _begun(options) -> Trainer:
     name = task.configuration(given)
     config = task.CONFIGS[name].replace(**given_for(task.Config, given))
     settings = Settings(**task.recipe(config, given) | given_for(Settings, given))
+    memory.check_training(config, settings.batch_size)
     folder = _new_folder(given.get("out"), name)
     trainer = Trainer(task.begin(config, given, name), settings, folder, eager=given.get("eager", False))
     folder.mkdir(parents=True, exist_ok=True)
@@ -172,23 +182,45 @@ def _begun(options) -> Trainer:
 
 
 def _resumed(options) -> Trainer:
-    """A run that was stopped."""
+    """A run that was stopped, or one that has ended and is to have more steps."""
     given = vars(options)
-    other = sorted(set(given) - {"resume", "threads", "eager", "command", "name", "task_class", "task"})
-    if other:
-        raise UsageError(
-            f"--resume goes on with a run as it was begun: --{other[0].replace('_', '-')} cannot be changed "
-            "(--threads and --eager can: no result depends on them)"
-        )
     folder = given["resume"]
     saved = checkpoint.load(folder)
-    kind, settings = TASKS[saved.state["task"]["name"]], Settings(**saved.state["settings"])
+    with checkpoint.reading(folder):
+        kind, settings = _task_of(saved), Settings(**saved.state["settings"])
+        begun = kind.options(saved.state["task"]) | vars(settings) | {"out": folder}
     if given.get("task", kind.name) != kind.name:
         raise UsageError(f"{folder} was trained with --task {kind.name}, not {given['task']}")
-    task = kind.restore(saved.state["task"])
-    trainer = Trainer(task, settings, folder, eager=given.get("eager", False)).restore(saved)
+    for name in sorted(set(given) - {"resume", "threads", "eager", "command", "name", "task_class", "task", "steps"}):
+        if not _as_begun(name, given, begun, kind):
+            raise UsageError(
+                f"--resume goes on with a run as it was begun: --{name.replace('_', '-')} cannot be changed "
+                "(--threads and --eager can: no result depends on them; --steps too, as --help says)"
+            )
+    settings = replace(settings, **given_for(Settings, {"steps": given.get("steps", settings.steps)}))
+    if settings.steps < saved.step:
+        raise UsageError(
+            f"--steps {settings.steps}: {folder} has taken {saved.step} steps already; give as many or more"
+        )
+    with checkpoint.reading(folder):
+        task = kind.restore(saved.state["task"])
+        trainer = Trainer(task, settings, folder, eager=given.get("eager", False)).restore(saved)
     print(f"going on after step {trainer.step} of {settings.steps}")
+    if settings.steps != begun["steps"]:
+        print(f"the learning rate is from here on that of a run of {settings.steps} steps ({settings.schedule})")
     return trainer
+
+
+def _as_begun(name: str, given: dict, begun: dict, kind: type[Task]) -> bool:
+    """Was an option given the value that the run has already?"""
+    value = given[name]
+    if name == "config":  # its sizes and switches, but for those that were given or come from the data
+        other = set(given) | set(kind.sized_by_data)
+        return all(x == begun[size] for size, x in kind.CONFIGS[value].to_dict().items() if size not in other)
+    if isinstance(value, Path):
+        return begun.get(name) is not None and value.resolve() == Path(begun[name]).resolve()
+    before = begun.get(name)
+    return value == (tuple(before) if isinstance(before, list) else before)  # JSON makes lists of tuples
 
 
 def _new_folder(out: Path | None, name: str) -> Path:
@@ -222,12 +254,15 @@ def _locked(folder: Path):
         yield
 
 
-def _with_progress_bar(trainer: Trainer) -> bool:
-    """Train to the end (True), or until Ctrl-C (False)."""
+def _with_progress_bar(trainer: Trainer) -> int:
+    """Train to the end (0), or until Ctrl-C or SIGTERM (the signal's number)."""
     from tqdm import tqdm
 
+    received = []
+
     def interrupt(number, frame):
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # a second Ctrl-C does not wait
+        signal.signal(number, before[number])  # a second one does not wait
+        received.append(number)
         trainer.stop = True
 
     def progress(row):
@@ -237,12 +272,13 @@ def _with_progress_bar(trainer: Trainer) -> bool:
             bar.write(f"step {row['step']:>6,}: loss {row['loss']:.3f}, held out {row['heldout_loss']:.3f}")
         bar.update()
 
-    before = signal.signal(signal.SIGINT, interrupt)
+    before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:  # disable=None: no bar where nobody looks, in a file or a pipe
         with tqdm(total=trainer.settings.steps, initial=trainer.step, unit="step", disable=None) as bar:
-            return trainer.train(progress)
+            return 0 if trainer.train(progress) else received[0]
     finally:
-        signal.signal(signal.SIGINT, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 # ---------------------------------------------------------------------------------------------- sample and info
@@ -252,11 +288,10 @@ def _sample(options) -> int:
     given = vars(options)
     settings = _sampling(given, temperature=0.8)
     count = given.get("tokens", 200)
-    if count < 1:
-        raise UsageError(f"--tokens {count}: 1 or more is needed")
+    if not 1 <= count <= MOST_TOKENS:
+        raise UsageError(f"--tokens {count}: 1 to {MOST_TOKENS:,} is needed")
     _set_threads(options)
-    _, model, state = _loaded(given["run"], "text")
-    tokenizer = tokenizer_from_dict(state["tokenizer"])
+    model, tokenizer = _loaded(given["run"], "text")
     prompt = given.get("prompt", "\n")
     unknown = tokenizer.unknown_count(tokenizer.encode(prompt))
     if unknown:
@@ -279,8 +314,7 @@ def _translate(options) -> int:
     if "attention" in given and given["attention"].is_dir():
         raise UsageError(f"--attention {given['attention']} is a folder; name a file for the picture")
     _set_threads(options)
-    _, model, state = _loaded(given.get("checkpoint"), "translate")
-    tokenizer = tokenizer_from_dict(state["tokenizer"])
+    model, tokenizer = _loaded(given.get("checkpoint"), "translate")
     for sentence in sentences:
         if not sentence:
             raise UsageError("a sentence is empty: there is nothing to translate")
@@ -315,15 +349,16 @@ def _info(options) -> int:
         folder = Path(what)
         if not folder.is_dir():
             raise UsageError(f"{folder} is neither a configuration ({', '.join(named)}) nor the folder of a run")
-        task, saved = _saved(folder)
-        state = saved.state["task"]
-        config = task.Config(**state["config"])
-        held = [row["heldout_loss"] for row in saved.state["log"] if row.get("heldout_loss") is not None]
-        lines = [
-            f"after step {saved.step} of {saved.state['settings']['steps']}"
-            + (f", held-out loss {held[-1]:.3f}" if held else ""),
-            f"tokens: {tokenizer_from_dict(state['tokenizer'])}",
-        ]
+        saved = checkpoint.load(folder)
+        with checkpoint.reading(folder):
+            task, state = _task_of(saved), saved.state["task"]
+            config = task.Config(**state["config"])
+            held = [row["heldout_loss"] for row in Log.of(saved.state["log"]).rows if "heldout_loss" in row]
+            lines = [
+                f"after step {saved.step} of {Settings(**saved.state['settings']).steps}"
+                + (f", held-out loss {held[-1]:.3f}" if held else ""),
+                f"tokens: {tokenizer_from_dict(state['tokenizer'])}",
+            ]
     print("\n".join([f"{what}: {config.sizes()}", *lines]))
     print(", ".join(f"{k} = {v}" for k, v in config.to_dict().items() if k not in config.sizes_shown))
     table = report.parameter_table(task.Model(config, device="meta"))
@@ -331,28 +366,30 @@ def _info(options) -> int:
     return 0
 
 
-def _saved(folder: Path) -> tuple[type[Task], checkpoint.Checkpoint]:
-    """The last checkpoint of a run, and its task."""
-    saved = checkpoint.load(folder)
-    return TASKS[saved.state["task"]["name"]], saved
+def _task_of(saved: checkpoint.Checkpoint) -> type[Task]:
+    """The task whose run a checkpoint belongs to."""
+    return TASKS[saved.state["task"]["name"]]
 
 
-def _loaded(folder: Path | None, name: str) -> tuple[Path, Module, dict]:
-    """A run of a task (the newest if none is named), its model after the last checkpoint, and what the task saved."""
+def _loaded(folder: Path | None, name: str) -> tuple[Module, Tokenizer]:
+    """The model of a run of a task (the newest if none is named) after the last checkpoint, and its tokenizer."""
     if folder is None:
         folder = _newest_run(name)
-    task, saved = _saved(folder)
-    if task.name != name:
-        raise UsageError(f"{folder} was trained with --task {task.name}, this command needs a run of --task {name}")
-    state = saved.state["task"]
-    model = task.Model(task.Config(**state["config"]))
-    model.load_state_dict(saved.weights)
-    return folder, model, state
+    saved = checkpoint.load(folder)
+    with checkpoint.reading(folder):
+        task, state = _task_of(saved), saved.state["task"]
+        if task.name != name:
+            raise UsageError(f"{folder} was trained with --task {task.name}, this command needs a run of --task {name}")
+        config, tokenizer = task.Config(**state["config"]), tokenizer_from_dict(state["tokenizer"])
+        memory.check_fits(f"a model of {config.sizes()}", config.weights())
+        model = task.Model(config)
+        checkpoint.load_weights(model, saved.weights)
+    return model, tokenizer
 
 
 def _newest_run(name: str) -> Path:
     found = [(latest.stat().st_mtime, run) for run in RUNS.glob("*") if (latest := checkpoint.latest(run))]
-    of_task = [run for _, run in sorted(found) if _saved(run)[0].name == name]
+    of_task = [run for _, run in sorted(found) if _task_of(checkpoint.load(run)).name == name]
     if not of_task:
         train = "train" if name == "text" else f"train --task {name}"
         raise UsageError(f"there is no run of python -m models {train} in {RUNS}/: train first, or name a run's folder")

@@ -43,7 +43,7 @@ class Config:
     D: int = option(32, "width", least=1)
     H: int = option(4, "heads", least=1)
     F: int = option(64, "feed-forward width", least=1)
-    L: int = option(2, "layers", least=1)
+    L: int = option(2, "layers", least=1, most=1000)
     V: int = option(300, "vocabulary", least=1)
     C: int = option(96, "context window", least=1)
     residual: str = option("literal", "how eqs. (1), (9), (10) are read", RESIDUALS)  # see the top of this file
@@ -75,6 +75,14 @@ class Config:
         """The sizes in words."""
         shown = ", ".join(f"{letter} = {getattr(self, letter):,}" for letter in self.sizes_shown)
         return shown.replace(", F =", f" (K = {self.K}), F =")
+
+    def weights(self) -> int:
+        """No more parameters than there are at least: eq. (19) without biases, and E and O tied."""
+        return (4 * self.D + 2 * self.F) * self.D * self.L + self.V * self.D
+
+    def activations(self) -> int:
+        """No more numbers than training keeps at least for a window: Q, K, V, A and eq. (10)'s F, and the logits."""
+        return self.C * ((4 * self.D + self.F) * self.L + self.V)
 
     def to_dict(self) -> dict:
         return asdict(self)

@@ -76,14 +76,19 @@ def write(model: Decoder, tokenizer: Tokenizer, prompt: str, count: int, seed: i
     return prompt + tokenizer.decode(generate(model, tokens, count, generator=generator, **settings))
 
 
+LEAST = 1e-30  # of a temperature and of top-p: float32 knows no much smaller number than this
+
+
 def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:
     """Raise ValueError for settings that leave no token to choose."""
-    if not 0 <= temperature < float("inf"):
-        raise ValueError(f"temperature = {temperature}: 0 (always the likeliest token) or more is needed")
+    if temperature != 0 and not LEAST <= temperature < float("inf"):
+        raise ValueError(
+            f"temperature = {temperature}: 0 (always the likeliest token), or {LEAST:g} or more, is needed"
+        )
     if top_k is not None and top_k < 1:
         raise ValueError(f"top-k = {top_k}: at least 1 token must be left")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"top-p = {top_p}: a part from above 0 to 1 is needed")
+    if top_p is not None and not LEAST <= top_p <= 1:
+        raise ValueError(f"top-p = {top_p}: a part from {LEAST:g} to 1 is needed")
 
 
 def choose(logits: Tensor, temperature: float, top_k: int | None, top_p: float | None, generator=None) -> Tensor:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .text import TextError, read_text, report_lines
+from .text import TextError, go_to, read_text, report_lines
 from .tokenizers import Tokenizer
 from .transformer import PAD, SPECIAL, STOP
 
@@ -184,10 +184,7 @@ class PairBatches:
 
     def load_state_dict(self, state: dict):
         """Continue where `state` was taken, with the same pairs."""
-        self.generator.bit_generator.state = state["generator"]
-        self.epoch = state["epoch"] - 1
-        self._begin_epoch()
-        self.position = state["position"]
+        go_to(self, state, lambda: len(self._batches))
 
 
 def batch(examples: list[Example], width: int, batch_size: int) -> tuple[np.ndarray, np.ndarray]:

@@ -49,6 +49,8 @@ def read_text(path, note=print) -> str:
     A file that cannot be used raises TextError: missing, a folder, not UTF-8, or without at least two characters.
     """
     try:
+        if Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir():
+            raise TextError(f"{path} is a device or a pipe; a run reads its text again when it goes on: name a file")
         data = Path(path).read_bytes()
     except FileNotFoundError:
         raise TextError(f"{path}: there is no such file") from None
@@ -204,10 +206,17 @@ class Batches:
                     f"Batches: saved with {name} = {state[name]}, but here it is {here}: "
                     "to continue a run, use the text and the context it was begun with"
                 )
-        self.generator.bit_generator.state = state["generator"]
-        self.epoch = state["epoch"] - 1
-        self._begin_epoch()
-        self.position = state["position"]
+        go_to(self, state, lambda: len(self._starts))
+
+
+def go_to(batches, state: dict, places) -> None:
+    """Put batches at the place that `state` names, in an epoch of places() places; ValueError if there is none such."""
+    batches.generator.bit_generator.state = state["generator"]
+    batches.epoch = state["epoch"] - 1
+    batches._begin_epoch()
+    if state["position"] not in range(places() + 1):
+        raise ValueError(f"place {state['position']!r} in an epoch of {places()}")
+    batches.position = state["position"]
 
 
 def evaluation_batches(tokens, context: int, batch_size: int, stride: int | None = None):

@@ -19,7 +19,7 @@ from tinytensor.optim import SGD, AdamW, Optimizer
 from tinytensor.optim.lr_scheduler import LambdaLR
 from tinytensor.serialization import write_atomically
 
-from . import checkpoint
+from . import checkpoint, memory
 from .decoder import Decoder
 from .options import check, option
 from .tasks.task import Task
@@ -104,6 +104,15 @@ class Log:
 
     COLUMNS = ("step", "loss", "lr", "tokens_per_second", "heldout_loss")
 
+    @classmethod
+    def of(cls, rows: list[dict]) -> "Log":
+        """The log with these rows; ValueError if they are not numbers by the names of the columns."""
+        for row in rows:
+            known = {name: x for name, x in row.items() if name in cls.COLUMNS and isinstance(x, int | float)}
+            if known != row or not {"step", "loss"} <= set(row):
+                raise ValueError(f"{row!r} is no row of the log")
+        return cls(list(rows))
+
     def text(self, rows: list[dict]) -> str:
         return "".join(",".join(_cell(row.get(name)) for name in self.COLUMNS) + "\n" for row in rows)
 
@@ -130,6 +139,7 @@ class Trainer:
 
     def __init__(self, task: Task, settings: Settings, folder: Path, eager: bool = False):
         self.task, self.config, self.settings, self.folder = task, task.config, settings, folder
+        memory.check_training(self.config, settings.batch_size)
         tinytensor.manual_seed(settings.seed)
         self.model = task.build()
         self.optimizer = build_optimizer(self.model, settings)
@@ -239,22 +249,23 @@ class Trainer:
         """Go back (or forward) to a checkpoint of this run; from there every bit is as if the run had not stopped."""
         state = saved.state
         here = self.task.fingerprint()
-        if state["data"] != here:
-            raise checkpoint.CheckpointError(
-                f"{self.folder} was trained on another text ({state['data']['tokens']} tokens) than the one given now "
-                f"({here['tokens']} tokens): a run goes on with the text it was begun with"
-            )
-        self.model.load_state_dict(saved.weights)
-        own = self.optimizer.state_dict()
-        own["state"] = {int(i): {"step": n} for i, n in state["optimizer_steps"].items()}
-        for name, value in saved.optimizer.items():
-            number, slot = name.split(".", 1)
-            own["state"][int(number)][slot] = value
-        self.optimizer.load_state_dict(own)
-        self.schedule.load_state_dict({"last_epoch": state["schedule"], "base_lrs": self.schedule.base_lrs})
-        tinytensor.default_generator.set_state(state["generator"])
-        self.batches.load_state_dict(state["batches"])
-        self.log, self.recent, self.step = Log(list(state["log"])), list(state["recent"]), saved.step
+        with checkpoint.reading(self.folder):
+            if state["data"] != here:
+                raise checkpoint.CheckpointError(
+                    f"{self.folder} was trained on another text ({state['data']['tokens']} tokens) than the one given "
+                    f"now ({here['tokens']} tokens): a run goes on with the text it was begun with"
+                )
+            checkpoint.load_weights(self.model, saved.weights)
+            own = self.optimizer.state_dict()
+            own["state"] = {int(i): {"step": n} for i, n in state["optimizer_steps"].items()}
+            for name, value in saved.optimizer.items():
+                number, slot = name.split(".", 1)
+                own["state"][int(number)][slot] = value
+            self.optimizer.load_state_dict(own)
+            self.schedule.load_state_dict({"last_epoch": state["schedule"], "base_lrs": self.schedule.base_lrs})
+            tinytensor.default_generator.set_state(state["generator"])
+            self.batches.load_state_dict(state["batches"])
+            self.log, self.recent, self.step = Log.of(state["log"]), [float(x) for x in state["recent"]], saved.step
         return self
 
     # ---------------------------------------------------------------------------- what went wrong

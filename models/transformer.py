@@ -41,7 +41,7 @@ SPECIAL = ("<pad>", "<begin>", "<stop>")
 class Config:
     """The sizes of an encoder-decoder, and its switches."""
 
-    N: int = option(2, "stacks of the encoder, and of the decoder", least=1)
+    N: int = option(2, "stacks of the encoder, and of the decoder", least=1, most=1000)
     d_model: int = option(64, "width of the model", least=1)
     h: int = option(4, "heads", least=1)
     d_k: int | None = option(None, "width of a head's queries and keys", least=1, default_text="d_model / h")
@@ -83,6 +83,16 @@ class Config:
         """The sizes in words."""
         values = self.to_dict() | dict(zip(("d_k", "d_v"), self.head_widths()))
         return ", ".join(f"{name} = {values[name]:,}" for name in self.sizes_shown)
+
+    def weights(self) -> int:
+        """No more numbers than the model holds at least: its parameters, tied and without norms, and the table r."""
+        d_k, d_v = self.head_widths()
+        stacks = (6 * self.h * (d_k + d_v) + 4 * self.d_ff) * self.d_model * self.N
+        return stacks + (self.n_vol + self.n_max * self.positions) * self.d_model
+
+    def activations(self) -> int:
+        """No more numbers than training keeps at least for a pair of sentences of one word each."""
+        return 2 * (4 * self.d_model + self.d_ff) * self.N + self.n_vol
 
     def to_dict(self) -> dict:
         return asdict(self)

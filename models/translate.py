@@ -17,6 +17,8 @@ from .generate import check_sampling, choose
 from .pairs import pad, width_for
 from .transformer import BEGIN, STOP, Transformer
 
+MOST_BEAMS = 1000  # each keeps its own keys and values
+
 
 def translate(
     model: Transformer,
@@ -39,12 +41,12 @@ def translate(
     inference without the mask.
     """
     check_sampling(temperature, top_k, top_p)
-    if beam < 1:
-        raise ValueError(f"translate: beam = {beam}: 1 or more is needed")
+    if not 1 <= beam <= MOST_BEAMS:
+        raise ValueError(f"translate: beam = {beam}: 1 to {MOST_BEAMS:,} is needed")
     if (beam > 1) + (temperature > 0) + literal > 1:
         raise ValueError("translate: choose one of beam search, a temperature above 0, and the literal inference")
-    if not 0 <= length_penalty < np.inf:  # where beam_search ends, it takes a longer sentence to score no worse
-        raise ValueError(f"translate: length penalty = {length_penalty}: 0 (compare probabilities) or more is needed")
+    if not 0 <= length_penalty <= 100:  # where beam_search ends, it takes a longer sentence to score no worse
+        raise ValueError(f"translate: length penalty = {length_penalty}: 0 (compare probabilities) to 100 is needed")
     if not all(sources):
         raise ValueError("translate: a sentence without words; there is nothing to translate")
     most, longest = model.config.n_max, max(map(len, sources), default=1)

@@ -51,7 +51,11 @@ def load_file(path: str | os.PathLike) -> dict[str, Tensor]:
                 raise TypeError(f"load_file: {name} in {path} is stored as {dtype}; expected {', '.join(STORED)}")
             result[name] = tensor(file.get_tensor(name))
         tied = json.loads((file.metadata() or {}).get(TIED, "{}"))
+    if not isinstance(tied, dict):
+        raise ValueError(f"load_file: {path} says that {tied!r} is tied; expected names and their owners' names")
     for name, owner in tied.items():
+        if name in result or owner not in result:
+            raise ValueError(f"load_file: {path} ties {name} to {owner}: expected a name without a value, and one with")
         result[name] = result[owner]
     return result
 

@@ -7,7 +7,6 @@ import csv
 from collections import Counter, defaultdict
 from datetime import datetime
 from io import StringIO
-from pathlib import Path
 
 import numpy as np
 
@@ -15,6 +14,7 @@ from tinytensor import no_grad, tensor
 
 from .. import report
 from ..decoder import Config, Decoder
+from ..options import path
 from ..pairs import PairBatches, batch
 from ..text import IGNORE_INDEX, TextError, read_text, report_lines
 from ..tokenizers import WordTokenizer, tokenizer_from_dict
@@ -30,7 +30,8 @@ class RecommendTask(Task):
     Config, Model, default = Config, Decoder, "recommend"
     CONFIGS = {"recommend": Config(D=64, H=4, F=128, C=32, residual="pre-norm", final_norm=True, dropout=0.2)}
     examples = "sequences"
-    chosen_by_data = ("V", "causal")  # who may look at the next item does not learn to name it
+    source, sized_by_data = "sequences", ("V", "causal")
+    chosen_by_data = sized_by_data  # who may look at the next item does not learn to name it
 
     def __init__(self, config, tokenizer, file, sequences: dict[str, list[str]]):
         super().__init__(config, tokenizer, file)
@@ -46,7 +47,7 @@ class RecommendTask(Task):
     @classmethod
     def add_options(cls, group):
         about = "columns user, item and time (a number or an ISO date), named in the first line"
-        group.add_argument("--sequences", metavar="FILE.csv", type=Path, help=about)
+        group.add_argument("--sequences", metavar="FILE.csv", type=path, help=about)
 
     @classmethod
     def begin(cls, config, given, name):

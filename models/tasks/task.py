@@ -28,7 +28,9 @@ class Task:
     CONFIGS: dict  # configurations by name; `default` is one of the names
     default: str
     examples: str  # what a batch consists of, in the plural
-    chosen_by_data: tuple[str, ...] = ()  # fields of the configuration that the data decide and nobody else
+    source: str  # the option that names a file with the data
+    sized_by_data: tuple[str, ...]  # fields of the configuration that the data decide if no option does
+    chosen_by_data: tuple[str, ...] = ()  # those that the data decide and nobody else
 
     def __init__(self, config, tokenizer: Tokenizer, file: str | None):
         """`file` holds the data (None: the task's own)."""
@@ -64,6 +66,11 @@ class Task:
     def state(self) -> dict:
         """What `restore` needs beside the configuration, as JSON can hold it."""
         return {"tokenizer": self.tokenizer.to_dict(), "file": self.file}
+
+    @classmethod
+    def options(cls, state: dict) -> dict:
+        """The values of this task's options with which the run was begun that `state()` described."""
+        return state["config"] | {cls.source: state["file"], "tokenizer": state["tokenizer"]["kind"]}
 
     def fingerprint(self) -> dict:
         """By which the data are known again: {"tokens", "sha256"}."""

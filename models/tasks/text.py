@@ -1,12 +1,12 @@
 """`--task text`: the decoder of document 003 learns to continue a text."""
 
 import math
-from pathlib import Path
 
 from .. import report, text
 from ..decoder import CONFIGS, Config, Decoder
 from ..generate import write
 from ..ngram import baselines
+from ..options import path
 from ..text import Corpus, TextError
 from ..tokenizers import KINDS, tokenizer_from_dict
 from .task import Task, fingerprint, say
@@ -19,6 +19,7 @@ class TextTask(Task):
     summary = "The decoder of document 003 learns to continue a text; by default Python's own language reference."
     Config, Model, CONFIGS, default = Config, Decoder, CONFIGS, "toth-tiny"
     examples = "windows"
+    source, sized_by_data = "text", ("V",)
 
     def __init__(self, config: Config, corpus: Corpus, file: str | None):
         super().__init__(config, corpus.tokenizer, file)
@@ -26,7 +27,7 @@ class TextTask(Task):
 
     @classmethod
     def add_options(cls, group):
-        group.add_argument("--text", metavar="FILE", type=Path, help="learn from a UTF-8 file of your own")
+        group.add_argument("--text", metavar="FILE", type=path, help="learn from a UTF-8 file of your own")
         kinds = "what a token is (default: bpe; char for nano and micro)"
         group.add_argument("--tokenizer", choices=list(KINDS), help=kinds)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from tinytensor.nn import functional
 
 from .. import grammar, pairs, report
+from ..options import path
 from ..pairs import Pair
 from ..text import TextError, report_lines
 from ..tokenizers import BPETokenizer, Tokenizer, WordTokenizer, tokenizer_from_dict
@@ -24,6 +25,7 @@ class TranslateTask(Task):
     summary = "The encoder-decoder of documents 000 and 004 learns to translate; by default some French."
     Config, Model, CONFIGS, default = Config, Transformer, CONFIGS, "translate"
     examples = "pairs"
+    source, sized_by_data = "pairs", ("n_vol",)
 
     def __init__(self, config: Config, tokenizer: Tokenizer, file: str | None, reading: dict, data: Data, note=say):
         """`data` are the pairs; `reading` says how they are read from the file (see `pairs.read_pairs`)."""
@@ -61,7 +63,7 @@ class TranslateTask(Task):
         group.add_argument(
             "--pairs",
             metavar="FILE",
-            type=Path,
+            type=path,
             help="pairs of your own: source, tab, target",
         )
         columns = "which columns, from 1 (default: 1,2; or 2,4 beside columns of numbers)"
@@ -103,6 +105,10 @@ class TranslateTask(Task):
 
     def state(self):
         return super().state() | {"reading": self.reading}
+
+    @classmethod
+    def options(cls, state):
+        return super().options(state) | state["reading"]
 
     def fingerprint(self):
         return fingerprint(tokens for part in self.examples_of.values() for pair in part for tokens in pair)

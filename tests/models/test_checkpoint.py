@@ -43,7 +43,7 @@ def test_what_is_saved_is_loaded(tmp_path):
 
 def test_files_are_safetensors_and_json(tmp_path):
     path = checkpoint.save(tmp_path, a_checkpoint(7))
-    assert sorted(p.name for p in path.iterdir()) == ["optimizer.safetensors", "state.json", "weights.safetensors"]
+    assert sorted(p.name for p in path.iterdir()) == sorted((*checkpoint.FILES, checkpoint.MANIFEST))
     json.loads((path / "state.json").read_text())
     for source in (ROOT / "models").glob("*.py"):
         assert "import pickle" not in source.read_text()
@@ -127,7 +127,7 @@ def test_bytes_reach_the_disk_before_the_name_does(tmp_path, monkeypatch):
     final = checkpoint.save(tmp_path, a_checkpoint(1))
     committed = events.index(("replace", str(final)))
     synced = [Path(name) for kind, name in events[:committed] if kind == "fsync"]
-    assert sum(path.parent.name == ".unfinished-step-00000001" for path in synced) == 3  # each file,
+    assert sum(path.parent.name == ".unfinished-step-00000001" for path in synced) == 4  # each file,
     assert synced[-1].name == ".unfinished-step-00000001"  # then the folder that names them,
     assert ("fsync", str(final.parent)) in events[committed:]  # and then the folder above
 
@@ -140,16 +140,30 @@ def test_folders_that_are_no_checkpoints_do_not_count(tmp_path):
         checkpoint.load(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["weights.safetensors", "optimizer.safetensors", "state.json"])
-@pytest.mark.parametrize("damage", ["missing", "cut"])
+@pytest.mark.parametrize("name", [*checkpoint.FILES, checkpoint.MANIFEST])
+@pytest.mark.parametrize("damage", ["missing", "cut", "one bit", "empty", "a folder"])
 def test_a_damaged_checkpoint_says_so(tmp_path, name, damage):
     file = checkpoint.save(tmp_path, a_checkpoint(3)) / name
-    content = file.read_bytes()
+    content = bytearray(file.read_bytes())
     file.unlink()
-    if damage == "cut":
-        file.write_bytes(content[: len(content) // 2])
-    with pytest.raises(CheckpointError, match="step-00000003 cannot be read"):
+    content[len(content) // 2] ^= 1
+    if damage == "a folder":
+        file.mkdir()
+    elif damage != "missing":
+        file.write_bytes({"cut": content[: len(content) // 2], "one bit": content, "empty": b""}[damage])
+    with pytest.raises(CheckpointError, match=r"step-00000003 .*remove it to go on from the one before"):
         checkpoint.load(tmp_path)
+
+
+def test_what_killed_saves_left_behind_goes_with_the_next_save(tmp_path):
+    checkpoint.save(tmp_path, a_checkpoint(1))
+    (tmp_path / "checkpoints" / ".unfinished-step-00000002").mkdir()
+    (tmp_path / "checkpoints" / ".unfinished-step-00000002" / ".weights.safetensors.abc").write_bytes(b"half")
+    (tmp_path / ".log.csv.abc").write_bytes(b"half")
+    checkpoint.save(tmp_path, a_checkpoint(3))
+    assert [path.name for path in tmp_path.iterdir()] == ["checkpoints"]
+    names = sorted(path.name for path in (tmp_path / "checkpoints").iterdir())
+    assert names == ["step-00000001", "step-00000003"]
 
 
 # ---------------------------------------------------------------------------------------------------- resuming
@@ -276,13 +290,14 @@ def test_killed_at_any_moment_and_resumed_the_bits_are_the_same(verse, uninterru
     assert steps == [line.split(",")[:3] for line in (uninterrupted / "log.csv").read_text().splitlines()]
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(verse, uninterrupted, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_ctrl_c_and_sigterm_save_and_say_how_to_go_on(verse, uninterrupted, tmp_path, number):
     out = tmp_path / "run"
     process = start("--text", verse, "--out", out, *OPTIONS.split(), *SIZES.split())
     wait_for_step(out, 8, process)
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     code, output = finish(process)
-    assert code == 130, output
+    assert code == 128 + number, output
     assert f"go on with: python -m models train --resume {out}" in output
     stopped = step_of(out)
     assert 8 <= stopped < 600

@@ -1,13 +1,16 @@
 """The command line: what it prints and leaves behind, and a sentence for whatever cannot be."""
 
 import csv
+import shutil
 import sys
+from dataclasses import replace
 from shlex import split
 
 import pytest
 
 from models import checkpoint, cli
 from models.cli import main
+from models.training import Settings
 
 TINY = split("--D 8 --H 2 --F 12 --L 2 --C 10 --batch-size 2 --log-every 5 --evaluate-every 10 --checkpoint-every 10")
 
@@ -195,7 +198,7 @@ def test_the_text_is_read_anew_and_must_be_the_same(capsys, tmp_path):
         (["--task", "copy"], "argument --task: invalid choice: 'copy'"),
         (["--config", "toth-huge"], "argument --config: invalid choice: 'toth-huge'"),
         (["--D", "31"], "D = 31 is not divisible by H = 2"),
-        (["--L", "0"], "L = 0: a whole number of 1 or more is needed"),
+        (["--L", "0"], "L = 0: a whole number of 1 or more, at most 1,000, is needed"),
         (["--C", "5000"], "the text is too short"),
         (["--dropout", "1.5"], "dropout = 1.5"),
         (["--lr", "-1"], "lr = -1.0: 0 or more is needed"),
@@ -208,7 +211,16 @@ def test_the_text_is_read_anew_and_must_be_the_same(capsys, tmp_path):
         (["--V", "1"], "CharTokenizer: a vocabulary of 1 has no room for text"),
         (["--layer-lr", "1,2,3"], "3 learning rates for 2 layers"),
         (["--head-lr", "1;2"], "argument --head-lr: '1;2' is not a list of numbers"),
+        (["--head-lr", "1,nan"], "head_lr: nan among its values"),
+        (["--layer-lr=-1,2"], "layer_lr: -1.0 among its values"),
+        (["--D", "10000000000000"], "training D = 10,000,000,000,000, H = 2"),
+        (["--C", "10000000000000"], "training D = 8"),
+        (["--L", "10000000000000"], "L = 10000000000000: a whole number of 1 or more, at most 1,000, is needed"),
+        (["--batch-size", "1000000000000"], "training D = 8"),
         (["--text", "/nowhere/at/all.txt"], "/nowhere/at/all.txt: there is no such file"),
+        (["--text", "/dev/zero"], "/dev/zero is a device or a pipe"),
+        (["--text", "a\0b"], "argument --text: 'a\\x00b' is no path that can be used"),
+        (["--text", "x" * 5000], "argument --text: 'xxx"),
         (["--seed", "-1"], "seed = -1: a whole number of 0 or more is needed"),
     ],
 )
@@ -264,12 +276,52 @@ def test_a_run_killed_before_its_first_checkpoint_is_no_obstacle(verse, tmp_path
     assert main(["train", *TINY, *arguments]) == 0
 
 
+def test_a_path_that_goes_round_in_a_circle(capsys, tmp_path):
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    for option in ("--text", "--out", "--resume"):
+        assert refused(capsys, "train", option, tmp_path / "a").startswith(f"argument {option}: ")
+
+
 @pytest.mark.parametrize(
-    "arguments", [["--D", "16"], ["--steps", "50"], ["--out", "elsewhere"], ["--no-causal"], ["--lr", "1"]]
+    "arguments",
+    [
+        ["--D", "16"],
+        ["--out", "elsewhere"],
+        ["--no-causal"],
+        ["--lr", "1"],
+        ["--config", "nano"],
+        ["--config", "toth-tiny"],  # of other sizes than the run's
+        ["--tokenizer", "char"],
+        ["--text", "another.txt"],
+        ["--head-lr", "1,2"],
+    ],
 )
 def test_a_resumed_run_stays_as_it_was_begun(capsys, run, arguments):
     found = refused(capsys, "train", "--resume", run[0], *arguments)
     assert found.startswith("--resume goes on with a run as it was begun: ")
+
+
+def test_a_resumed_run_may_be_told_what_it_is(run, verse, tmp_path, capsys):
+    again = shutil.copytree(run[0], tmp_path / "again")
+    same = ["--text", str(verse), "--tokenizer", "bpe", "--V", "50", "--steps", "25", "--out", str(again), *TINY]
+    assert main(["train", "--resume", str(again), *same, "--config", "toth-tiny", "--task", "text"]) == 0
+    assert "going on after step 25 of 25\n" in capsys.readouterr().out
+    ours, theirs = (checkpoint.load(folder).weights for folder in (again, run[0]))
+    assert {name: w.tolist() for name, w in ours.items()} == {name: w.tolist() for name, w in theirs.items()}
+
+
+def test_a_run_that_has_ended_may_have_more_steps_by_the_schedule_of_so_many(run, tmp_path, capsys):
+    again = shutil.copytree(run[0], tmp_path / "again")
+    assert "has taken 25 steps already" in refused(capsys, "train", "--resume", again, "--steps", "24")
+    assert main(["train", "--resume", str(again), "--steps", "35"]) == 0
+    assert "the learning rate is from here on that of a run of 35 steps (cosine)" in capsys.readouterr().out
+    with (again / "log.csv").open() as file:
+        rates = {int(row["step"]): float(row["lr"]) for row in csv.DictReader(file)}
+    settings = Settings(**checkpoint.load(again).state["settings"])
+    assert (settings.steps, set(rates)) == (35, {5, 10, 15, 20, 25, 30, 35})
+    assert rates[25] == pytest.approx(settings.lr * replace(settings, steps=25).rate(24), rel=1e-4)
+    assert rates[30] == pytest.approx(settings.lr * settings.rate(29), rel=1e-4)
 
 
 def test_nothing_to_resume(capsys, tmp_path):
@@ -345,7 +397,11 @@ def test_a_prompt_that_is_empty_or_unknown(capsys, run):
         (["--temperature", "-1"], "temperature = -1.0"),
         (["--top-k", "0"], "top-k = 0"),
         (["--top-p", "2"], "top-p = 2.0"),
-        (["--tokens", "0"], "--tokens 0: 1 or more is needed"),
+        (["--tokens", "0"], "--tokens 0: 1 to 1,000,000 is needed"),
+        (["--tokens", "999999999999"], "--tokens 999999999999: 1 to 1,000,000 is needed"),
+        (["--temperature", "1e-300"], "temperature = 1e-300"),
+        (["--top-p", "1e-300"], "top-p = 1e-300"),
+        (["--temperature", "nan"], "temperature = nan"),
         (["--threads", "0"], "--threads 0"),
     ],
 )

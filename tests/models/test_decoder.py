@@ -259,7 +259,7 @@ def test_eq_19_from_the_module_with_symbols_for_sizes(L):
     ("changes", "sentence"),
     [
         ({"D": 30}, "D = 30 is not divisible by H = 4"),
-        ({"L": 0}, "L = 0: a whole number of 1 or more is needed"),
+        ({"L": 0}, "L = 0: a whole number of 1 or more, at most 1,000, is needed"),
         ({"C": 9.5}, "C = 9.5: a whole number"),
         ({"residual": "post-norm"}, "residual = 'post-norm': choose one of literal, once, pre-norm"),
         ({"norm": "batch"}, "norm = 'batch'"),

@@ -340,7 +340,8 @@ def test_hooks_are_taken_away():
     [
         ([[4] * 9], {}, "translate: a sentence of 9 words; the model takes n_max = 8"),
         ([[4], []], {}, "translate: a sentence without words"),
-        ([[4]], {"beam": 0}, "translate: beam = 0: 1 or more is needed"),
+        ([[4]], {"beam": 0}, "translate: beam = 0: 1 to 1,000 is needed"),
+        ([[4]], {"beam": 100_000}, "translate: beam = 100000: 1 to 1,000 is needed"),
         ([[4]], {"beam": 2, "temperature": 1.0}, "translate: choose one of beam search"),
         ([[4]], {"beam": 2, "literal": True}, "translate: choose one of beam search"),
         ([[4]], {"temperature": 1.0, "literal": True}, "translate: choose one of beam search"),

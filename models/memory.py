@@ -1,0 +1,41 @@
+"""How much memory a run needs at least, said before it is begun.
+
+The system hands out memory that it does not have, and ends the process that then uses it. So what certainly does not
+fit is refused while nothing is lost. The figures are lower bounds: what they let pass may still be too much.
+"""
+
+import os
+import resource
+from pathlib import Path
+
+NUMBER = 4  # bytes of a float32
+OF_A_WEIGHT = 4  # the weight, its gradient, and AdamW's two averages
+
+
+def limit() -> int:
+    """The bytes that this process can have: the machine's, or fewer where a limit is set."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    soft, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if soft != resource.RLIM_INFINITY:
+        found.append(soft)
+    container = Path("/sys/fs/cgroup/memory.max")  # what Linux grants a group of processes
+    if container.is_file() and (text := container.read_text().strip()).isdecimal():
+        found.append(int(text))
+    return min(found)
+
+
+def check_fits(what: str, numbers: int) -> None:
+    """Raise ValueError if so many float32 numbers cannot be held at once; `what` names the sizes to blame."""
+    needed, there = numbers * NUMBER, limit()
+    if needed > there:
+        raise ValueError(f"{what} would need at least {_size(needed)} of memory; there are {_size(there)}")
+
+
+def check_training(config, batch_size: int) -> None:
+    """Raise ValueError if a model of this configuration cannot be trained here with this batch."""
+    numbers = OF_A_WEIGHT * config.weights() + batch_size * config.activations()
+    check_fits(f"training {config.sizes()} on batches of {batch_size:,}", numbers)
+
+
+def _size(size: int) -> str:
+    return f"{size / 1e9:,.1f} GB" if size < 1e15 else f"{size:.0e} bytes"
