@@ -46,6 +46,11 @@ MODULES = {
     "attention with kdim": lambda nn: nn.MultiheadAttention(4, 2, kdim=3),
     "attention with vdim": lambda nn: nn.MultiheadAttention(4, 2, vdim=5),
     "attention with both, without bias": lambda nn: nn.MultiheadAttention(4, 2, kdim=3, vdim=5, bias=False),
+    "rnn": lambda nn: nn.RNN(3, 4, 2, "relu"),
+    "lstm": lambda nn: nn.LSTM(3, 4, num_layers=2, bidirectional=True),
+    "gru": lambda nn: nn.GRU(3, 4, 2, False, True, 0.5),
+    "cells": lambda nn: nn.ModuleList([nn.RNNCell(3, 4), nn.LSTMCell(3, 4, bias=False), nn.GRUCell(3, 4)]),
+    "activations": lambda nn: nn.Sequential(nn.LeakyReLU(0.2, True), nn.ELU(), nn.PReLU(3), nn.Softplus(), nn.ReLU6()),
     "loss with weights": lambda nn: nn.CrossEntropyLoss(weight=nn.Linear(3, 1).weight[0].detach()),
     "loss with weights of positives": lambda nn: nn.BCEWithLogitsLoss(pos_weight=nn.Linear(3, 1).weight[0].detach()),
     "a tree": lambda nn: nn.Sequential(
@@ -56,6 +61,7 @@ MODULES = {
 }
 
 REPRS = ("linear", "linear without bias", "embedding", "sequential", "rms norm without affine", "module dict")
+REPRS += ("rnn", "lstm", "gru", "cells")
 
 
 def names(lib, key):
@@ -145,7 +151,68 @@ def _probabilities(lib):
     return numbers(lib, "probabilities", 3, 4).softmax(-1)
 
 
+def _recurrent(kind, *shape, start=False, **options):
+    """A program for a recurrent layer or cell of width 3 and 4, from zeros or from a given state."""
+
+    def program(lib, name):
+        options_here = {"batch_first": False, **options} if not kind.endswith("Cell") else options
+        module = fill(lib, getattr(lib.nn, kind)(3, 4, dtype=lib.float64, **options_here), name)
+        xs = [numbers(lib, name, *shape).requires_grad_()]
+        if start:
+            many = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
+            state = shape[:-1] if kind.endswith("Cell") else (many, *((shape[1 - options_here["batch_first"]],)))
+            state = state if len(shape) == 3 or kind.endswith("Cell") else (many,)
+            xs += [numbers(lib, f"{name} {s}", *state, 4).requires_grad_() for s in ("hc" if "LSTM" in kind else "h")]
+        result = module(xs[0], *([tuple(xs[1:])] if len(xs) > 2 else xs[1:]))
+        flat = []
+        for part in result if isinstance(result, tuple) else (result,):
+            flat += list(part) if isinstance(part, tuple) else [part]
+        return module, xs, flat
+
+    return program
+
+
+RECURRENT = {
+    f"{kind}, {what}": _recurrent(kind, *shape, **options)
+    for kind in ("RNN", "LSTM", "GRU")
+    for what, shape, options in (
+        ("as it is", (5, 2, 3), {}),
+        ("batch first", (2, 3, 3), {"batch_first": True, "start": True}),
+        ("two layers both ways", (4, 2, 3), {"num_layers": 2, "bidirectional": True, "start": True}),
+        ("one sequence", (4, 3), {"num_layers": 2, "start": True}),
+        ("without bias", (1, 2, 3), {"bias": False, "bidirectional": True, "batch_first": True}),
+    )
+}
+RECURRENT |= {
+    f"{kind} of {what}": _recurrent(kind, *shape, **options)
+    for kind in ("RNNCell", "LSTMCell", "GRUCell")
+    for what, shape, options in (
+        ("a batch", (2, 3), {"start": True}),
+        ("one vector", (3,), {"start": True}),
+        ("zeros", (2, 3), {"bias": False}),
+    )
+}
+RECURRENT["RNN, relu"] = _recurrent("RNN", 4, 2, 3, nonlinearity="relu")
+RECURRENT["RNNCell, relu"] = _recurrent("RNNCell", 2, 3, nonlinearity="relu")
+
 LAYERS = {
+    **RECURRENT,
+    "prelu": _layer(lambda nn, d: nn.PReLU(3, dtype=d), (2, 3, 4)),
+    "leaky relu": _layer(lambda nn, d: nn.LeakyReLU(0.2), (3, 4)),
+    "softplus": _layer(lambda nn, d: nn.Softplus(beta=2), (3, 4)),
+    "elu": _layer(lambda nn, d: nn.ELU(0.5), (3, 4)),
+    "hardtanh": _layer(lambda nn, d: nn.Hardtanh(-0.5, 0.25), (3, 4)),
+    "glu": _layer(lambda nn, d: nn.GLU(0), (4, 3)),
+    "cosine similarity": _layer(lambda nn, d: nn.CosineSimilarity(dim=-1), (3, 4), (3, 4)),
+    "smooth l1": _loss(lambda lib, nn: nn.SmoothL1Loss(beta=0.5), (3, 4), _probabilities),
+    "huber": _loss(lambda lib, nn: nn.HuberLoss(delta=0.5, reduction="sum"), (3, 4), _probabilities),
+    "l1": _loss(lambda lib, nn: nn.L1Loss(), (3, 4), _probabilities),
+    "kl": _loss(lambda lib, nn: nn.KLDivLoss(reduction="batchmean"), (3, 4), _probabilities),
+    "bce": lambda lib, name: (
+        lib.nn.BCELoss(_weights(lib)),
+        [],
+        [lib.nn.BCELoss(_weights(lib))(numbers(lib, name, 3, 4).sigmoid().requires_grad_(), _probabilities(lib))],
+    ),
     "linear": _layer(lambda nn, d: nn.Linear(3, 4, dtype=d), (2, 5, 3)),
     "linear, one vector": _layer(lambda nn, d: nn.Linear(3, 4, bias=False, dtype=d), (3,)),
     "embedding": _layer(lambda nn, d: nn.Embedding(5, 4, padding_idx=-2, dtype=d), (3, 6), integers=5),

@@ -563,6 +563,8 @@ UNARY = {  # name: spellings, range
     "log": ("Tensor.log log", 0.2, 3.0),
     "sqrt": ("Tensor.sqrt sqrt", 0.2, 3.0),
     "rsqrt": ("Tensor.rsqrt rsqrt", 0.2, 3.0),
+    "log1p": ("Tensor.log1p log1p", -0.8, 3.0),
+    "expm1": ("Tensor.expm1 expm1", -2.0, 2.0),
     "tanh": ("Tensor.tanh tanh nn.functional.tanh", -3.0, 3.0),
     "sigmoid": ("Tensor.sigmoid sigmoid nn.functional.sigmoid", -4.0, 4.0),
     "sin": ("Tensor.sin sin", -4.0, 4.0),
@@ -588,8 +590,8 @@ for name, (spellings, low, high) in UNARY.items():
     S(spellings, C([x for x in SPECIAL if name != "gelu" or abs(x) != inf], grad=True)).kink()
     S(spellings, T(5, low=low, high=high, dtype="float32"))
     if not spellings.startswith("nn."):  # PyTorch refuses integers there
-        S(spellings, I(4, low=0 if name in ("log", "sqrt", "rsqrt") else -3))
-        S(spellings, I(4, low=0 if name in ("log", "sqrt", "rsqrt") else -3, dtype="int32"))
+        S(spellings, I(4, low=0 if name in ("log", "log1p", "sqrt", "rsqrt") else -3))
+        S(spellings, I(4, low=0 if name in ("log", "log1p", "sqrt", "rsqrt") else -3, dtype="int32"))
 for name in ("exp", "log", "sqrt", "tanh", "sigmoid", "sin"):
     S(f"Tensor.{name}", B(3))
 for x in ([-200.0, -104.0, -87.0, 88.0, 89.0, 200.0], [1e-30, 1e30, -1e30, 1e38]):  # the ends of float32
@@ -610,6 +612,49 @@ E(
 )
 E("Tensor.exp", T(3), 2, raises=TypeError, match=r"exp")
 E("Tensor.log", T(3), base=2, raises=TypeError, match=("log", "base"))
+
+group("activations")
+ACTIVATIONS = (
+    *("leaky_relu", "softplus", "elu", "celu", "selu", "hardtanh", "relu6", "hardswish", "mish", "softsign"),
+    "logsigmoid",
+)
+for name in ACTIVATIONS:
+    name = f"nn.functional.{name}"
+    S(name, T(3, 5, low=-4.0, high=4.0))
+    S(name, T())
+    S(name, T(0, 3))
+    S(name, TR(2, 3))
+    S(name, STRIDED(7))
+    S(name, T(33, low=-4.0, high=4.0)).once()
+    S(name, T(5, dtype="float32"))
+    S(name, C([-100.0, -30.0, 30.0, 100.0], grad=True)).kink()
+    if not name.endswith(("hardswish", "mish", "softsign", "relu6")):  # NaN at infinity, or 0 at NaN
+        S(name, C([x for x in SPECIAL if abs(x) != inf or "hard" not in name], grad=True)).kink()
+S("nn.functional.hardsigmoid", T(2, 3, low=3.5, high=4.5))
+S("nn.functional.hardsigmoid", T(3, 5, low=-4.0, high=4.0, grad=False))
+S(
+    "nn.functional.hardsigmoid", T(3, 5, low=-4.0, high=4.0, dtype="float32")
+)  # in PyTorch's float64 gradient 1/6 has 32 bits
+S("nn.functional.hardsigmoid", C([nan, -3.0, 3.0]))
+S("nn.functional.leaky_relu", T(3, 4), 0.2)
+S("nn.functional.leaky_relu", T(3, 4), negative_slope=-0.5)
+S("nn.functional.leaky_relu", CLONE(3, 4), inplace=True)
+S("nn.functional.softplus", T(3, 4), 2.0, 1.0)
+S("nn.functional.elu", T(3, 4), 0.5)
+S("nn.functional.elu", CLONE(3, 4), inplace=True)
+S("nn.functional.celu", T(3, 4), 0.5)
+S("nn.functional.hardtanh", T(3, 4), -0.5, 1.0)
+S("nn.functional.hardtanh", C([-1.0, 0.0, 1.0], grad=True)).kink()  # at the bound the gradient does not pass
+S("nn.functional.relu6", T(3, 4, low=-2.0, high=9.0))
+S("nn.functional.prelu", T(2, 3, 2), T(3))
+S("nn.functional.prelu", T(2, 3), T(1))
+S("nn.functional.prelu", T(4), T(1))
+S("nn.functional.glu", T(3, 4))
+S("nn.functional.glu", T(4, 3), dim=0)
+S("nn.functional.softmin", T(3, 4), dim=1)
+E("nn.functional.glu", T(3, 3), raises=RuntimeError, match=("glu", (3, 3)))
+E("nn.functional.prelu", T(2, 3), T(2), raises=RuntimeError, match=("prelu", (2,), 3))
+E("nn.functional.hardtanh", T(3), 1.0, -1.0, raises=ValueError, match=("hardtanh", r"-1\.0"))
 
 group("clamp_where")
 for name in ("maximum", "minimum"):
@@ -1441,6 +1486,38 @@ for reduction in ("mean", "sum", "none"):
     S(F + "mse_loss", T(2, 3), T(2, 3), reduction=reduction)
     S(F + "nll_loss", T(3, 4), INT([1, -100, 3]), reduction=reduction)
     S(F + "binary_cross_entropy_with_logits", T(2, 3), T(2, 3, low=0.0, high=1.0), reduction=reduction)
+    for name in ("l1_loss", "smooth_l1_loss", "huber_loss"):
+        S(F + name, T(3, 4), T(3, 4), reduction=reduction)
+    S(F + "smooth_l1_loss", STRIDED(2, 3), T(2, 3), reduction=reduction, beta=0.25)
+    S(F + "huber_loss", T(2, 3), TR(2, 3), reduction=reduction, delta=0.5)
+    S(F + "binary_cross_entropy", T(3, 4, low=0.1, high=0.9), T(3, 4, low=0.1, high=1.0), reduction=reduction)
+    S(F + "soft_margin_loss", T(2), C([1.0, -1.0]), reduction=reduction)
+    S(F + "margin_ranking_loss", T(5), T(5), C([1.0, -1.0, 1.0, -1.0, 1.0]), 0.5, reduction=reduction)
+    S(F + "hinge_embedding_loss", T(3, 2), C([[1.0, -1.0], [-1.0, 1.0], [1.0, -1.0]]), reduction=reduction)
+    S(F + "cosine_embedding_loss", T(3, 4), T(3, 4), C([1.0, -1.0, -1.0]), -0.5, reduction=reduction)
+    S(F + "triplet_margin_loss", T(3, 4), T(3, 4), T(3, 4), reduction=reduction)
+    S(F + "nll_loss", T(2, 5, 3), I(2, 3), T(5, low=0.1, grad=False), ignore_index=2, reduction=reduction)
+for reduction in ("mean", "sum", "none", "batchmean"):
+    S(F + "kl_div", T(3, 4), T(3, 4, low=0.1, high=0.9), reduction=reduction)
+    S(F + "kl_div", T(3, 4), T(3, 4), reduction=reduction, log_target=True)
+S(F + "kl_div", T(4), C([0.0, 0.25, 0.75, 0.0]))
+S(F + "smooth_l1_loss", C([0.0, 1.0, -1.0, 3.0, nan], grad=True), C([0.0] * 5), reduction="none").kink()
+S(F + "smooth_l1_loss", T(3), T(3), beta=0.0)
+S(F + "huber_loss", C([0.0, 1.0, -1.0, 3.0, nan], grad=True), C([0.0] * 5), reduction="none").kink()
+S(F + "l1_loss", C([0.0, 1.0, -1.0, 3.0, nan], grad=True), C([0.0] * 5), reduction="none").kink()
+S(F + "binary_cross_entropy", C([0.0, 1.0, 0.5]), C([1.0, 0.0, 1.0]))
+S(F + "binary_cross_entropy", T(3, 4, low=0.1, high=0.9), T(3, 4, low=0.0, high=1.0), T(4, low=0.1, grad=False))
+S(F + "cosine_similarity", T(3, 4), T(3, 4))
+S(F + "cosine_similarity", T(2, 3, 4), T(3, 4), dim=-1)
+S(F + "pairwise_distance", T(3, 4), T(3, 4))
+S(F + "pairwise_distance", T(3, 4), T(3, 4), p=1.0, keepdim=True)
+S(F + "triplet_margin_loss", T(3, 4), T(3, 4), T(3, 4), margin=0.5, p=1.0, swap=True)
+E(F + "smooth_l1_loss", T(3), T(3), beta=-1.0, raises=RuntimeError, match=("smooth_l1_loss", r"-1\.0"))
+E(F + "huber_loss", T(3), T(3), delta=0.0, raises=(RuntimeError, ValueError), match=("huber_loss", r"0\.0"))
+E(F + "binary_cross_entropy", C([1.5]), C([1.0]), raises=RuntimeError, match=("binary_cross_entropy", r"1\.5"))
+E(F + "binary_cross_entropy", T(3), T(4), raises=ValueError, match=("binary_cross_entropy", (4,), (3,)))
+for name in ("l1_loss", "smooth_l1_loss", "huber_loss"):
+    E(F + name, T(3, 4), T(5), raises=RuntimeError, match=(name, (3, 4), (5,)))
 S(F + "nll_loss", T(4, 5), INT([1, 3, 4, 3]), ignore_index=3)
 S(F + "nll_loss", T(2, 5, 3), I(2, 3))
 S(F + "mse_loss", T(), T())

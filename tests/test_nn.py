@@ -3,6 +3,7 @@
 import copy
 import json
 import math
+import pickle
 import re
 from pathlib import Path
 
@@ -116,12 +117,56 @@ def test_attention_refuses(call, sentence):
         (lambda: nn.Linear(3, 2)(tt.zeros(2, 4)), "linear"),
         (lambda: nn.Embedding(3, 2)(tt.tensor([3])), "embedding"),
         (lambda: nn.LayerNorm(3)(tt.zeros(2, 4)), r"does not end in the normalized shape \(3,\)"),
+        (lambda: nn.LSTM(3, 4)(([tt.zeros(2, 3)], [2])), "packed sequences are not offered"),
+        (
+            lambda: nn.GRU(3, 4, batch_first=True)(tt.zeros(2, 5, 4)),
+            r"GRU: input of shape \(2, 5, 4\), expected \(N, L, 3\)",
+        ),
+        (lambda: nn.LSTM(3, 4)(tt.zeros(5, 2, 3), tt.zeros(1, 2, 4)), r"the state must be a tuple \(h, c\) of tensors"),
+        (
+            lambda: nn.RNN(3, 4)(tt.zeros(5, 2, 3), tt.zeros(2, 2, 4)),
+            r"state of shape \(2, 2, 4\), expected \(1, 2, 4\)",
+        ),
+        (lambda: nn.RNN(3, 4, nonlinearity="gelu"), "must be 'tanh' or 'relu', got 'gelu'"),
+        (lambda: nn.LSTM(3, 4, proj_size=2), "proj_size is not offered"),
+        (lambda: nn.GRUCell(3, 4)(tt.zeros(2, 2, 3)), r"GRUCell: input of shape \(2, 2, 3\)"),
+        (lambda: nn.MSELoss()(tt.zeros(3, 1), tt.zeros(3)), r"target has shape \(3,\), and the input \(3, 1\)"),
+        (lambda: nn.L1Loss()(tt.zeros(3, 1), tt.zeros(3)), r"l1_loss: the target .* broadcast to \(3, 3\)"),
+        (lambda: nn.SmoothL1Loss()(tt.zeros(3, 1), tt.zeros(3)), "smooth_l1_loss: the target"),
+        (lambda: nn.HuberLoss()(tt.zeros(3, 1), tt.zeros(3)), "huber_loss: the target"),
         (lambda: nn.CrossEntropyLoss(reduction="avg")(tt.zeros(1, 2), tt.tensor([0])), "'mean', 'sum' or 'none'"),
     ],
 )
 def test_layers_refuse(make, sentence):
     with pytest.raises(Exception, match=sentence):
         make()
+
+
+def test_dropout_between_recurrent_layers():
+    m = samples.fill(tt, nn.LSTM(3, 4, num_layers=2, dropout=1.0, dtype=tt.float64))
+    x = samples.numbers(tt, "x", 5, 2, 3)
+    first = m(x)[0]
+    assert (m(x * 2)[0] == first).all()  # all that the second layer gets is dropped
+    assert (m.eval()(x)[0] != first).any() and (m(x * 2)[0] != m(x)[0]).any()
+
+
+def test_a_recurrent_step_is_compiled():
+    """A recording of a training step gives what the step gives, and a copied or pickled layer computes as it did."""
+    m = samples.fill(tt, nn.RNN(3, 4, bidirectional=True, dtype=tt.float64))
+    x = samples.numbers(tt, "x", 5, 2, 3)
+
+    def step(x):
+        m.zero_grad()
+        loss = (m(x)[0] ** 2).sum()
+        loss.backward()
+        return loss
+
+    eager = step(x).item(), [p.grad.tolist() for p in m.parameters()]
+    compiled = tt.compile(step)
+    for _ in range(3):
+        assert (compiled(x).item(), [p.grad.tolist() for p in m.parameters()]) == eager
+    for copied in (copy.deepcopy(m), pickle.loads(pickle.dumps(m))):
+        assert (copied(x)[0] == m(x)[0]).all()
 
 
 # ------------------------------------------------------------------------------------------------ the tree itself

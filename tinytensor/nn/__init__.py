@@ -3,8 +3,9 @@
 from tinytensor.nn import functional, init, utils
 from tinytensor.nn.attention import MultiheadAttention
 from tinytensor.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
-from tinytensor.nn.layers import Dropout, Embedding, Flatten, Identity, LayerNorm, Linear, RMSNorm
+from tinytensor.nn.layers import Dropout, Embedding, Flatten, Identity, LayerNorm, Linear, PReLU, RMSNorm
 from tinytensor.nn.module import Buffer, Module, Parameter
+from tinytensor.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from tinytensor.nn.stateless import MODULES
 
 globals().update(MODULES)

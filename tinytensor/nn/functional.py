@@ -5,19 +5,20 @@ import math
 import numpy as np
 
 from tinytensor.appearances import APPEARANCES, appears
-from tinytensor.creation import Generator, arange, ones_like, tensor
+from tinytensor.creation import Generator, arange, tensor
 from tinytensor.door import host
 from tinytensor.dtypes import bool_, int64
-from tinytensor.ops.elementwise import logsigmoid, where
+from tinytensor.nn import losses  # noqa: F401 (what is declared there appears here)
 from tinytensor.ops.elementwise import silu as silu_op
-from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, cross_entropy_rows, log_softmax, softmax
+from tinytensor.ops.elementwise import where
+from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, softmax
 from tinytensor.ops.in_place import become, in_place
 from tinytensor.ops.index import check_range
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
 from tinytensor.tensors import Tensor
 
-# functions that are operations, or stand in ops/ for other reasons: tanh, gelu, softmax, linear ...
+# functions that are declared elsewhere: operations (tanh, gelu, softmax, linear ...), activations, losses
 globals().update({place[2:]: function for place, function in APPEARANCES.items() if place.startswith("F.")})
 
 
@@ -187,127 +188,3 @@ def attention_weights(
     none = allowed.any(-1, keepdim=True).logical_not()
     masked = where(allowed.logical_or(none), scores, -math.inf)
     return where(none, 0, softmax(masked, -1))
-
-
-def _reduced(loss: Tensor, reduction: str, total: Tensor | None, what: str) -> Tensor:
-    """The loss of each position, or their sum, or their mean (over `total` counted positions)."""
-    if reduction == "none":
-        return loss
-    if reduction == "sum":
-        return loss.sum()
-    if reduction == "mean":
-        return loss.mean() if total is None else loss.sum() / total
-    raise ValueError(f"{what}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
-
-
-def _classes_last(x: Tensor) -> Tensor:
-    """(V,) or (N, V, d1, ...) as rows (N d1 ..., V)."""
-    if x.ndim > 2:
-        x = x.movedim(1, -1)
-    return x.reshape((-1, x.shape[-1])) if x.shape[-1] else x.reshape((0, 0))
-
-
-@appears("nn.CrossEntropyLoss")
-def cross_entropy(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    ignore_index: int = -100,
-    reduction: str = "mean",
-    label_smoothing: float = 0.0,
-) -> Tensor:
-    r"""H(p, q) = -\sum_j p^j \ln q^j with q = softmax(input) (003, eqs. 12-16).
-
-    input (V,), (N, V) or (N, V, d1, ...). target: class indices (int64), or class probabilities in the shape of the
-    input (the general p of eq. 13). Positions with the target `ignore_index` do not count, nor in the mean; the mean
-    of no position is NaN, as in PyTorch.
-    """
-    what = "cross_entropy"
-    if input.ndim == 0:
-        raise RuntimeError(f"{what}: expected logits of shape (V,), (N, V) or (N, V, ...), got {input.shape}")
-    if not 0 <= label_smoothing <= 1:
-        raise RuntimeError(f"{what}: label_smoothing must be between 0 and 1, got {label_smoothing}")
-    V = input.shape[0] if input.ndim == 1 else input.shape[1]
-    if weight is not None and weight.shape != (V,):
-        raise RuntimeError(f"{what}: weight of shape {weight.shape}, but there are {V} classes")
-    if target.dtype.kind in "fO":
-        return _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, V)
-    expected = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
-    if target.shape != expected:
-        raise RuntimeError(
-            f"{what}: input of shape {input.shape} needs targets of shape {expected} (class indices), or class "
-            f"probabilities of shape {input.shape}; got {target.shape}"
-        )
-    if target.dtype.kind not in "i":
-        raise RuntimeError(f"{what}: expected integer class indices or probabilities, got {target.dtype}")
-    rows, flat = _classes_last(input), target.reshape((-1,)).to(int64)
-    counted = flat != ignore_index
-    if weight is None:
-        losses = cross_entropy_rows(rows, flat, ignore_index, label_smoothing)
-        total = counted.to(losses.dtype).sum()
-    else:
-        losses = cross_entropy_rows(rows, flat, ignore_index, 0.0)
-        weights = where(counted, rows_of(where(counted, flat, 0), weight.reshape((-1, 1)))[:, 0], 0)
-        losses, total = losses * weights, weights.sum()
-        if label_smoothing:
-            spread = -(log_softmax(rows, -1) * weight).sum(-1) * (label_smoothing / V)
-            losses = losses * (1 - label_smoothing) + where(counted, spread, 0)
-    return _reduced(losses.reshape(expected), reduction, total, what)
-
-
-def _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, V):
-    if target.shape != input.shape:
-        raise RuntimeError(
-            f"cross_entropy: class probabilities of shape {target.shape}, but the input has shape {input.shape}"
-        )
-    p = _classes_last(target)
-    if label_smoothing:
-        p = p * (1 - label_smoothing) + label_smoothing / V
-    terms = p * log_softmax(_classes_last(input), -1)
-    losses = -(terms if weight is None else terms * weight).sum(-1)
-    shape = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
-    return _reduced(losses.reshape(shape), reduction, None, "cross_entropy")
-
-
-@appears("nn.NLLLoss")
-def nll_loss(
-    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
-) -> Tensor:
-    """-input[target], for log-probabilities (N, V) or (N, V, d1, ...)."""
-    shape = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
-    if target.shape != shape:
-        raise RuntimeError(f"nll_loss: input of shape {input.shape} needs targets of shape {shape}, got {target.shape}")
-    rows, flat = _classes_last(input), target.reshape((-1,))
-    counted = flat != ignore_index
-    safe = where(counted, flat, 0)
-    picked = rows.gather(1, safe.unsqueeze(1))[:, 0]
-    weights = ones_like(picked.detach()) if weight is None else rows_of(safe, weight.unsqueeze(1))[:, 0]
-    weights = where(counted, weights, 0)
-    losses = where(counted, -picked * weights, 0)
-    return _reduced(losses.reshape(shape), reduction, weights.sum(), "nll_loss")
-
-
-@appears("nn.MSELoss")
-def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """(x - t)^2, and its mean."""
-    difference = input - target
-    return _reduced(difference * difference, reduction, None, "mse_loss")
-
-
-@appears("nn.BCEWithLogitsLoss")
-def binary_cross_entropy_with_logits(
-    input: Tensor,
-    target: Tensor,
-    weight: Tensor | None = None,
-    reduction: str = "mean",
-    pos_weight: Tensor | None = None,
-) -> Tensor:
-    r"""-(t \ln \sigma(x) + (1 - t) \ln(1 - \sigma(x))), computed so that large |x| do not overflow."""
-    if input.shape != target.shape:
-        raise ValueError(
-            f"binary_cross_entropy_with_logits: target of shape {target.shape}, but the input has shape {input.shape}"
-        )
-    log_of_positive, log_of_negative = logsigmoid(input), logsigmoid(-input)
-    positive = target if pos_weight is None else target * pos_weight
-    loss = -(positive * log_of_positive + (1 - target) * log_of_negative)
-    return _reduced(loss if weight is None else loss * weight, reduction, None, "binary_cross_entropy_with_logits")

@@ -2,7 +2,7 @@
 
 import math
 
-from tinytensor.creation import empty, ones, zeros
+from tinytensor.creation import empty, full, ones, zeros
 from tinytensor.modes import no_grad
 from tinytensor.nn import functional as F
 from tinytensor.nn import init
@@ -150,6 +150,21 @@ class Dropout(Module):
 
     def extra_repr(self):
         return f"p={self.p}, inplace={self.inplace}"
+
+
+class PReLU(Module):
+    """y = x where x > 0, else w x, with one trained w, or one for each of num_parameters channels."""
+
+    def __init__(self, num_parameters: int = 1, init: float = 0.25, device=None, dtype=None):
+        super().__init__()
+        self.num_parameters = num_parameters
+        self.weight = Parameter(full((num_parameters,), init, device=device, dtype=dtype))
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.prelu(input, self.weight)
+
+    def extra_repr(self):
+        return f"num_parameters={self.num_parameters}"
 
 
 class Identity(Module):

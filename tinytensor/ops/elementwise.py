@@ -302,6 +302,48 @@ class log:
         return g / x
 
 
+@op
+class clipped_log:
+    r"y = \max(\ln x, -100): a loss stays finite where a probability is 0"
+
+    kinds = "fO"
+
+    def kernel(x, low=-100.0):
+        y = np.log(x)
+        return low if y < low else y
+
+    def grad_x(g, x):
+        return g / clamp_min(x, 1e-12)
+
+
+@appears("log1p Tensor.log1p Tensor.log1p_")
+@op
+class log1p:
+    r"y = \ln(1 + x), exact for small x too"
+
+    def kernel(x):
+        return np.log1p(x)
+
+    dtype = "float"
+
+    def grad_x(g, x):
+        return g / (1 + x)
+
+
+@appears("expm1 Tensor.expm1 Tensor.expm1_")
+@op
+class expm1:
+    r"y = e^x - 1, exact for small x too"
+
+    def kernel(x):
+        return np.expm1(x)
+
+    dtype = "float"
+
+    def grad_x(g, y):
+        return g * (y + 1)
+
+
 @appears("sqrt Tensor.sqrt Tensor.sqrt_")
 @op
 class sqrt:

@@ -36,7 +36,8 @@ def _function(name: str, x):
     return getattr(Symbolic.of(x), name)()
 
 
-_MEANINGS = {name: partial(_function, name) for name in (*FLOATS, "floor", "ceil", "rint", "isnan", "isfinite")}
+METHODS = ("log1p", "expm1", "floor", "ceil", "rint", "isnan", "isfinite")
+_MEANINGS = {name: partial(_function, name) for name in (*FLOATS, *METHODS)}
 _MEANINGS["fabs"] = abs
 
 

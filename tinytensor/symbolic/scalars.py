@@ -249,6 +249,12 @@ class Symbolic:
             witness = math.inf
         return self._make(OPAQUE[name](self.expr), witness)
 
+    def log1p(self):
+        return (self + 1).log()  # nothing is rounded here, so these two need no care for small numbers
+
+    def expm1(self):
+        return self.exp() - 1
+
     def isnan(self) -> bool:
         return self.expr is sympy.nan
 

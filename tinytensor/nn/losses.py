@@ -1,0 +1,302 @@
+"""Losses: what a model's outputs are compared with their targets by.
+
+Each gives a number for every position, and ends with the mean or the sum of them. The modules (`nn.CrossEntropyLoss`)
+are made of these functions.
+"""
+
+import warnings
+
+import numpy as np
+
+from tinytensor.appearances import appears
+from tinytensor.creation import ones_like
+from tinytensor.door import host
+from tinytensor.dtypes import int64
+from tinytensor.ops.elementwise import (
+    _together,
+    absolute,
+    clamp_max,
+    clamp_min,
+    clipped_log,
+    exp,
+    log,
+    logsigmoid,
+    minimum,
+    sqrt,
+    where,
+)
+from tinytensor.ops.fused import cross_entropy_rows, log_softmax
+from tinytensor.ops.index import embedding as rows_of
+from tinytensor.ops.reduce import norm
+from tinytensor.tensors import Tensor
+
+
+def _reduced(loss: Tensor, reduction: str, total: Tensor | None, what: str) -> Tensor:
+    """The loss of each position, or their sum, or their mean (over `total` counted positions)."""
+    if reduction == "none":
+        return loss
+    if reduction == "sum":
+        return loss.sum()
+    if reduction == "mean":
+        return loss.mean() if total is None else loss.sum() / total
+    raise ValueError(f"{what}: reduction must be 'mean', 'sum' or 'none', got {reduction!r}")
+
+
+def _classes_last(x: Tensor) -> Tensor:
+    """(V,) or (N, V, d1, ...) as rows (N d1 ..., V)."""
+    if x.ndim > 2:
+        x = x.movedim(1, -1)
+    return x.reshape((-1, x.shape[-1])) if x.shape[-1] else x.reshape((0, 0))
+
+
+@appears("F.cross_entropy nn.CrossEntropyLoss")
+def cross_entropy(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    ignore_index: int = -100,
+    reduction: str = "mean",
+    label_smoothing: float = 0.0,
+) -> Tensor:
+    r"""H(p, q) = -\sum_j p^j \ln q^j with q = softmax(input) (003, eqs. 12-16).
+
+    input (V,), (N, V) or (N, V, d1, ...). target: class indices (int64), or class probabilities in the shape of the
+    input (the general p of eq. 13). Positions with the target `ignore_index` do not count, nor in the mean; the mean
+    of no position is NaN, as in PyTorch.
+    """
+    what = "cross_entropy"
+    if input.ndim == 0:
+        raise RuntimeError(f"{what}: expected logits of shape (V,), (N, V) or (N, V, ...), got {input.shape}")
+    if not 0 <= label_smoothing <= 1:
+        raise RuntimeError(f"{what}: label_smoothing must be between 0 and 1, got {label_smoothing}")
+    V = input.shape[0] if input.ndim == 1 else input.shape[1]
+    if weight is not None and weight.shape != (V,):
+        raise RuntimeError(f"{what}: weight of shape {weight.shape}, but there are {V} classes")
+    if target.dtype.kind in "fO":
+        return _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, V)
+    expected = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
+    if target.shape != expected:
+        raise RuntimeError(
+            f"{what}: input of shape {input.shape} needs targets of shape {expected} (class indices), or class "
+            f"probabilities of shape {input.shape}; got {target.shape}"
+        )
+    if target.dtype.kind not in "i":
+        raise RuntimeError(f"{what}: expected integer class indices or probabilities, got {target.dtype}")
+    rows, flat = _classes_last(input), target.reshape((-1,)).to(int64)
+    counted = flat != ignore_index
+    if weight is None:
+        losses = cross_entropy_rows(rows, flat, ignore_index, label_smoothing)
+        total = counted.to(losses.dtype).sum()
+    else:
+        losses = cross_entropy_rows(rows, flat, ignore_index, 0.0)
+        weights = where(counted, rows_of(where(counted, flat, 0), weight.reshape((-1, 1)))[:, 0], 0)
+        losses, total = losses * weights, weights.sum()
+        if label_smoothing:
+            spread = -(log_softmax(rows, -1) * weight).sum(-1) * (label_smoothing / V)
+            losses = losses * (1 - label_smoothing) + where(counted, spread, 0)
+    return _reduced(losses.reshape(expected), reduction, total, what)
+
+
+def _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, V):
+    if target.shape != input.shape:
+        raise RuntimeError(
+            f"cross_entropy: class probabilities of shape {target.shape}, but the input has shape {input.shape}"
+        )
+    p = _classes_last(target)
+    if label_smoothing:
+        p = p * (1 - label_smoothing) + label_smoothing / V
+    terms = p * log_softmax(_classes_last(input), -1)
+    losses = -(terms if weight is None else terms * weight).sum(-1)
+    shape = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
+    return _reduced(losses.reshape(shape), reduction, None, "cross_entropy")
+
+
+@appears("F.nll_loss nn.NLLLoss")
+def nll_loss(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
+) -> Tensor:
+    """-input[target], for log-probabilities (N, V) or (N, V, d1, ...)."""
+    shape = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
+    if target.shape != shape:
+        raise RuntimeError(f"nll_loss: input of shape {input.shape} needs targets of shape {shape}, got {target.shape}")
+    rows, flat = _classes_last(input), target.reshape((-1,))
+    counted = flat != ignore_index
+    safe = where(counted, flat, 0)
+    picked = rows.gather(1, safe.unsqueeze(1))[:, 0]
+    weights = ones_like(picked.detach()) if weight is None else rows_of(safe, weight.unsqueeze(1))[:, 0]
+    weights = where(counted, weights, 0)
+    losses = where(counted, -picked * weights, 0)
+    return _reduced(losses.reshape(shape), reduction, weights.sum(), "nll_loss")
+
+
+def _difference(input: Tensor, target: Tensor, what: str) -> Tensor:
+    """input - target, with a warning where the shapes differ: what broadcasts is rarely what was meant."""
+    if input.shape != target.shape:
+        together = _together(what, input.shape, target.shape)
+        warnings.warn(
+            f"{what}: the target has shape {target.shape}, and the input {input.shape}: they are broadcast to "
+            f"{together}, which is rarely what is meant; bring both to one shape, with .view_as() or .squeeze()",
+            stacklevel=3,
+        )
+    return input - target
+
+
+@appears("F.mse_loss nn.MSELoss")
+def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """(x - t)^2, and its mean."""
+    difference = _difference(input, target, "mse_loss")
+    return _reduced(difference * difference, reduction, None, "mse_loss")
+
+
+@appears("F.l1_loss nn.L1Loss")
+def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    """|x - t|, and its mean."""
+    return _reduced(absolute(_difference(input, target, "l1_loss")), reduction, None, "l1_loss")
+
+
+def _huber(difference: Tensor, delta: float) -> Tensor:
+    r"""d^2 / 2 where |d| < \delta, else \delta (|d| - \delta / 2)."""
+    # with m = min(|d|, delta) both are m (|d| - m / 2)
+    size = absolute(difference)
+    m = clamp_max(size, delta)
+    return m * (size - m / 2)
+
+
+@appears("F.huber_loss nn.HuberLoss")
+def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
+    r"""(x - t)^2 / 2 where |x - t| < \delta, else \delta (|x - t| - \delta / 2)."""
+    if delta <= 0:
+        raise RuntimeError(f"huber_loss: delta must be positive, got {delta}")
+    return _reduced(_huber(_difference(input, target, "huber_loss"), delta), reduction, None, "huber_loss")
+
+
+@appears("F.smooth_l1_loss nn.SmoothL1Loss")
+def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
+    r"""(x - t)^2 / 2 \beta where |x - t| < \beta, else |x - t| - \beta / 2."""
+    if beta < 0:
+        raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
+    difference = _difference(input, target, "smooth_l1_loss")
+    loss = _huber(difference, beta) / beta if beta else absolute(difference)
+    return _reduced(loss, reduction, None, "smooth_l1_loss")
+
+
+@appears("F.kl_div nn.KLDivLoss")
+def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
+    r"""t (\ln t - x), for log-probabilities x and probabilities t (their logarithms if log_target); 0 where t = 0.
+
+    The divergence of distributions (N, V) is what reduction="batchmean" gives: the sum over N.
+    """
+    _together("kl_div", input.shape, target.shape)
+    if log_target:
+        loss = exp(target) * (target - input)
+    else:
+        loss = target * log(where(target == 0, 1, target)) - target * input
+    if reduction == "batchmean":
+        return loss.sum() / input.shape[0] if input.ndim else loss
+    return _reduced(loss, reduction, None, "kl_div")
+
+
+def _check_probabilities(x: np.ndarray) -> None:
+    if x.size and not (x.min() >= 0 and x.max() <= 1):
+        raise RuntimeError(
+            f"binary_cross_entropy: the input must be probabilities between 0 and 1, but goes from {x.min()} to "
+            f"{x.max()}; use binary_cross_entropy_with_logits for other numbers"
+        )
+
+
+@appears("F.binary_cross_entropy nn.BCELoss")
+def binary_cross_entropy(
+    input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
+) -> Tensor:
+    r"""-(t \ln x + (1 - t) \ln(1 - x)) for probabilities x, with logarithms of at least -100."""
+    what = "binary_cross_entropy"
+    if input.shape != target.shape:
+        raise ValueError(f"{what}: target of shape {target.shape}, but the input has shape {input.shape}")
+    if input.dtype.kind != "O":
+        host(_check_probabilities, input._data)
+    loss = -(target * clipped_log(input) + (1 - target) * clipped_log(1 - input))
+    return _reduced(loss if weight is None else loss * weight, reduction, None, what)
+
+
+@appears("F.binary_cross_entropy_with_logits nn.BCEWithLogitsLoss")
+def binary_cross_entropy_with_logits(
+    input: Tensor,
+    target: Tensor,
+    weight: Tensor | None = None,
+    reduction: str = "mean",
+    pos_weight: Tensor | None = None,
+) -> Tensor:
+    r"""-(t \ln \sigma(x) + (1 - t) \ln(1 - \sigma(x))), computed so that large |x| do not overflow."""
+    if input.shape != target.shape:
+        raise ValueError(
+            f"binary_cross_entropy_with_logits: target of shape {target.shape}, but the input has shape {input.shape}"
+        )
+    log_of_positive, log_of_negative = logsigmoid(input), logsigmoid(-input)
+    positive = target if pos_weight is None else target * pos_weight
+    loss = -(positive * log_of_positive + (1 - target) * log_of_negative)
+    return _reduced(loss if weight is None else loss * weight, reduction, None, "binary_cross_entropy_with_logits")
+
+
+@appears("F.margin_ranking_loss nn.MarginRankingLoss")
+def margin_ranking_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """max(0, -t (x - z) + margin): x should be ranked above z where t = 1, and below where t = -1."""
+    return _reduced(clamp_min(-target * (input1 - input2) + margin, 0), reduction, None, "margin_ranking_loss")
+
+
+@appears("F.cosine_similarity nn.CosineSimilarity")
+def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    r"""x \cdot z / (\max(|x|, \epsilon) \max(|z|, \epsilon)) along `dim`."""
+    lengths = (clamp_min(norm(x, 2, dim, keepdim=True), eps) for x in (x1, x2))
+    a, b = (x / length for x, length in zip((x1, x2), lengths))
+    return (a * b).sum(dim)
+
+
+@appears("F.pairwise_distance nn.PairwiseDistance")
+def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    r"""|x - z + \epsilon|_p along the last dimension."""
+    return norm(x1 - x2 + eps, p, -1, keepdim)
+
+
+@appears("F.cosine_embedding_loss nn.CosineEmbeddingLoss")
+def cosine_embedding_loss(
+    input1: Tensor, input2: Tensor, target: Tensor, margin: float = 0.0, reduction: str = "mean"
+) -> Tensor:
+    """1 - cos(x, z) where t = 1, and max(0, cos(x, z) - margin) where t = -1."""
+    tiny = 1e-12
+    products = (input1 * input2).sum(-1)
+    cosine = products / sqrt(((input1 * input1).sum(-1) + tiny) * ((input2 * input2).sum(-1) + tiny))
+    alike, different = where(target == 1, 1 - cosine, 0), where(target == -1, clamp_min(cosine - margin, 0), 0)
+    return _reduced(alike + different, reduction, None, "cosine_embedding_loss")
+
+
+@appears("F.triplet_margin_loss nn.TripletMarginLoss")
+def triplet_margin_loss(
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
+    margin: float = 1.0,
+    p: float = 2.0,
+    eps: float = 1e-6,
+    swap: bool = False,
+    reduction: str = "mean",
+) -> Tensor:
+    """max(0, d(a, p) - d(a, n) + margin); with `swap` the negative's distance is the smaller of those from a and p."""
+    near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
+    if swap:
+        far = minimum(far, pairwise_distance(positive, negative, p, eps))
+    return _reduced(clamp_min(near - far + margin, 0), reduction, None, "triplet_margin_loss")
+
+
+@appears("F.hinge_embedding_loss nn.HingeEmbeddingLoss")
+def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
+    """x where t = 1, and max(0, margin - x) where t = -1."""
+    loss = where(target == 1, input, 0) + where(target == -1, clamp_min(margin - input, 0), 0)
+    return _reduced(loss, reduction, None, "hinge_embedding_loss")
+
+
+@appears("F.soft_margin_loss nn.SoftMarginLoss")
+def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
+    r"""\ln(1 + e^{-t x}), for t = 1 and t = -1."""
+    return _reduced(-logsigmoid(input * target), reduction, None, "soft_margin_loss")

@@ -1,0 +1,298 @@
+"""Recurrent layers, composed of other operations: RNN, LSTM and GRU, and their single steps as cells.
+
+Names, shapes and the order of the gates are PyTorch's, so that its weights can be loaded.
+"""
+
+import math
+from typing import ClassVar
+
+from tinytensor.creation import empty, zeros
+from tinytensor.nn import functional as F
+from tinytensor.nn import init
+from tinytensor.nn.module import Module, Parameter
+from tinytensor.ops.elementwise import relu, sigmoid, tanh
+from tinytensor.ops.fused import linear
+from tinytensor.ops.shape import cat, chunk, squeeze, stack, transpose, unsqueeze
+from tinytensor.tensors import Tensor
+
+# --------------------------------------------------------------------------------------------- one step of each kind
+
+
+class _Steps:
+    """A kind of step: how many gates and tensors of state it has, and `_step`.
+
+    A step gets the input already projected, x = w_ih input + b_ih (N, G H), the state before it, a tuple of tensors
+    (N, H), and w_hh and b_hh; it returns the state after it, whose first tensor is the output.
+    """
+
+    gates, states = 1, 1
+
+    def _step(self, x: Tensor, state: tuple, weight: Tensor, bias: Tensor | None) -> tuple:
+        raise NotImplementedError
+
+
+class _PlainSteps(_Steps):
+    r"""h' = \tanh(x + w_{hh} h + b_{hh}), or with relu."""
+
+    activations: ClassVar = {"tanh": tanh, "relu": relu}
+
+    def _choose(self, nonlinearity: str) -> None:
+        if nonlinearity not in self.activations:
+            raise ValueError(f"{type(self).__name__}: nonlinearity must be 'tanh' or 'relu', got {nonlinearity!r}")
+        self.nonlinearity = nonlinearity
+
+    def _step(self, x, state, weight, bias):
+        return (self.activations[self.nonlinearity](x + linear(state[0], weight, bias)),)
+
+
+class _LSTMSteps(_Steps):
+    r"""c' = \sigma(f) c + \sigma(i) \tanh g and h' = \sigma(o) \tanh c'."""
+
+    gates, states = 4, 2
+
+    def _step(self, x, state, weight, bias):
+        h, c = state
+        i, f, g, o = chunk(x + linear(h, weight, bias), 4, -1)
+        c = sigmoid(f) * c + sigmoid(i) * tanh(g)
+        return sigmoid(o) * tanh(c), c
+
+
+class _GRUSteps(_Steps):
+    r"""h' = n + z (h - n) with n = \tanh(x_n + \sigma(r) (w_n h + b_n)) and z = \sigma(x_z + w_z h + b_z)."""
+
+    gates = 3
+
+    def _step(self, x, state, weight, bias):
+        (h,) = state
+        (xr, xz, xn), (hr, hz, hn) = chunk(x, 3, -1), chunk(linear(h, weight, bias), 3, -1)
+        n = tanh(xn + sigmoid(xr + hr) * hn)
+        return (n + sigmoid(xz + hz) * (h - n),)
+
+
+def _uniform(module: Module) -> None:
+    """All parameters uniform on +-1/sqrt(H) at first."""
+    bound = 1 / math.sqrt(module.hidden_size) if module.hidden_size else 0
+    for p in module.parameters():
+        init.uniform_(p, -bound, bound)
+
+
+# -------------------------------------------------------------------------------------------------------------- cells
+
+
+class _Cell(_Steps, Module):
+    """One step: input (N, in) or (in), state (N, H) or (H)."""
+
+    def __init__(self, input_size: int, hidden_size: int, bias: bool = True, device=None, dtype=None):
+        super().__init__()
+        self.input_size, self.hidden_size, self.bias = input_size, hidden_size, bias
+        rows, where = self.gates * hidden_size, {"device": device, "dtype": dtype}
+        self.weight_ih = Parameter(empty(rows, input_size, **where))
+        self.weight_hh = Parameter(empty(rows, hidden_size, **where))
+        for name in ("bias_ih", "bias_hh"):
+            self.register_parameter(name, Parameter(empty(rows, **where)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        _uniform(self)
+
+    def forward(self, input: Tensor, hx=None):
+        what = type(self).__name__
+        if input.ndim not in (1, 2) or input.shape[-1] != self.input_size:
+            raise RuntimeError(
+                f"{what}: input of shape {input.shape}, expected (N, {self.input_size}) or ({self.input_size},)"
+            )
+        expected = (*input.shape[:-1], self.hidden_size)
+        state = _state(what, hx, self.states, expected, input)
+        state = self._step(linear(input, self.weight_ih, self.bias_ih), state, self.weight_hh, self.bias_hh)
+        return state if self.states > 1 else state[0]
+
+    def extra_repr(self):
+        return f"{self.input_size}, {self.hidden_size}" + ("" if self.bias else ", bias=False")
+
+
+def _state(what: str, hx, states: int, expected: tuple, like: Tensor) -> tuple[Tensor, ...]:
+    """The state to start from, as a tuple: zeros unless it is given."""
+    if hx is None:
+        return tuple(zeros(expected, dtype=like.dtype) for _ in range(states))
+    given = tuple(hx) if states > 1 and isinstance(hx, tuple | list) else (hx,)
+    names = "a tuple (h, c) of tensors" if states > 1 else "a tensor h"
+    if len(given) != states or not all(isinstance(h, Tensor) for h in given):
+        raise TypeError(f"{what}: the state must be {names}, got {type(hx).__name__}")
+    for h in given:
+        if h.shape != expected:
+            raise RuntimeError(f"{what}: a state of shape {h.shape}, expected {expected} for input {like.shape}")
+    return given
+
+
+class RNNCell(_PlainSteps, _Cell):
+    """h' = tanh(w_ih x + b_ih + w_hh h + b_hh), or with relu."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        nonlinearity: str = "tanh",
+        device=None,
+        dtype=None,
+    ):
+        super().__init__(input_size, hidden_size, bias, device, dtype)
+        self._choose(nonlinearity)
+
+
+class LSTMCell(_LSTMSteps, _Cell):
+    """(h', c') from (h, c); the gates stand in the order i, f, g, o."""
+
+
+class GRUCell(_GRUSteps, _Cell):
+    """h' between h and what is new; the gates stand in the order r, z, n."""
+
+
+# ------------------------------------------------------------------------------------------------------------- layers
+
+
+class _Recurrent(_Steps, Module):
+    """Layers of steps over a sequence: y (L, N, D H) and the last state (D layers, N, H), D = 2 if bidirectional.
+
+    input (L, N, in), or (N, L, in) if `batch_first`, or (L, in) without a batch; the states' shapes do not depend on
+    `batch_first`. While training, `dropout` acts on the output of every layer but the last. Packed sequences are
+    refused.
+    """
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        proj_size: int = 0,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        what = type(self).__name__
+        if proj_size:
+            raise NotImplementedError(f"{what}: proj_size is not offered; put a Linear behind the layer")
+        if hidden_size < 1 or num_layers < 1:
+            raise ValueError(f"{what}: hidden_size {hidden_size} and num_layers {num_layers} must be at least 1")
+        if not 0 <= dropout <= 1:
+            raise ValueError(f"{what}: dropout must be a probability between 0 and 1, got {dropout}")
+        self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias
+        self.batch_first, self.dropout, self.bidirectional = batch_first, dropout, bidirectional
+        rows = self.gates * hidden_size
+        for suffix in self._suffixes():
+            width = input_size if suffix.startswith("_l0") else hidden_size * (2 if bidirectional else 1)
+            shapes = {"weight_ih": (rows, width), "weight_hh": (rows, hidden_size)}
+            shapes |= {"bias_ih": (rows,), "bias_hh": (rows,)} if bias else {}
+            for name, shape in shapes.items():
+                self.register_parameter(name + suffix, Parameter(empty(shape, device=device, dtype=dtype)))
+        self.reset_parameters()
+
+    def _suffixes(self) -> list[str]:
+        directions = ("", "_reverse") if self.bidirectional else ("",)
+        return [f"_l{layer}{direction}" for layer in range(self.num_layers) for direction in directions]
+
+    def reset_parameters(self) -> None:
+        _uniform(self)
+
+    def flatten_parameters(self) -> None:
+        """Nothing: this is for programs that ask for it on behalf of another device."""
+
+    def forward(self, input: Tensor, hx=None):
+        what, H = type(self).__name__, self.hidden_size
+        if not isinstance(input, Tensor):
+            raise TypeError(
+                f"{what}: expected a tensor, got {type(input).__name__}; packed sequences are not offered: pass the "
+                "padded tensor, and choose each row's last step by its length"
+            )
+        if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
+            shape = "(N, L, {})" if self.batch_first else "(L, N, {})"
+            raise RuntimeError(
+                f"{what}: input of shape {input.shape}, expected {shape.format(self.input_size)}, or "
+                f"(L, {self.input_size}) without a batch"
+            )
+        x = unsqueeze(input, 1) if input.ndim == 2 else transpose(input, 0, 1) if self.batch_first else input
+        if not x.shape[0]:
+            raise RuntimeError(f"{what}: input of shape {input.shape} has no steps")
+        suffixes = self._suffixes()
+        batch = x.shape[1:2] if input.ndim == 3 else ()
+        first = _state(what, hx, self.states, (len(suffixes), *batch, H), input)
+        first = [h if batch else unsqueeze(h, 1) for h in first]  # (D layers, N, H)
+        last = []
+        directions = 2 if self.bidirectional else 1
+        for layer in range(self.num_layers):
+            if layer:
+                x = F.dropout(x, self.dropout, self.training)
+            sides = []
+            for i in range(layer * directions, (layer + 1) * directions):
+                y, state = self._run(x, tuple(h[i] for h in first), suffixes[i])
+                sides.append(y)
+                last.append(state)
+            x = cat(sides, -1) if self.bidirectional else sides[0]  # (L, N, D H)
+        last = tuple(stack(h) for h in zip(*last, strict=True))
+        if not batch:
+            x, last = squeeze(x, 1), tuple(squeeze(h, 1) for h in last)
+        elif self.batch_first:
+            x = transpose(x, 0, 1)
+        return x, last if self.states > 1 else last[0]
+
+    def _run(self, x: Tensor, state: tuple, suffix: str) -> tuple[Tensor, tuple]:
+        """One layer in one direction: the outputs (L, N, H), and the last state."""
+        names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+        w_ih, w_hh, b_ih, b_hh = (self._parameters.get(name + suffix) for name in names)
+        steps = _steps(linear(x, w_ih, b_ih))  # for all steps at once: one large product
+        outputs = []
+        backwards = suffix.endswith("_reverse")
+        for step in reversed(steps) if backwards else steps:
+            state = self._step(step, state, w_hh, b_hh)
+            outputs.append(state[0])
+        return stack(outputs[::-1] if backwards else outputs), state
+
+    def extra_repr(self):
+        shown = [f"{self.input_size}, {self.hidden_size}"]
+        for name, value in (("num_layers", 1), ("bias", True), ("batch_first", False), ("dropout", 0.0)):
+            if getattr(self, name) != value:
+                shown.append(f"{name}={getattr(self, name)}")
+        return ", ".join(shown + (["bidirectional=True"] if self.bidirectional else []))
+
+
+def _steps(x: Tensor) -> list[Tensor]:
+    """The positions of x (L, ...), one after the other, taken as halves of halves.
+
+    The gradient of a slice fills all of what it was taken from with zeros. For each of L steps from the whole that were
+    L^2 places; this way they are 2 L log L.
+    """
+    n = x.shape[0]
+    return [x[0]] if n == 1 else _steps(x[: n // 2]) + _steps(x[n // 2 :])
+
+
+class RNN(_PlainSteps, _Recurrent):
+    """h' = tanh(w_ih x + b_ih + w_hh h + b_hh), or with relu."""
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        num_layers: int = 1,
+        nonlinearity: str = "tanh",
+        bias: bool = True,
+        batch_first: bool = False,
+        dropout: float = 0.0,
+        bidirectional: bool = False,
+        device=None,
+        dtype=None,
+    ):
+        options = {"bias": bias, "batch_first": batch_first, "dropout": dropout, "bidirectional": bidirectional}
+        super().__init__(input_size, hidden_size, num_layers, **options, device=device, dtype=dtype)
+        self._choose(nonlinearity)
+
+
+class LSTM(_LSTMSteps, _Recurrent):
+    """Long short-term memory; the state is (h, c), and the gates stand in the order i, f, g, o."""
+
+
+class GRU(_GRUSteps, _Recurrent):
+    """Gated recurrent units; the gates stand in the order r, z, n."""

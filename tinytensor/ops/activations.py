@@ -1,0 +1,163 @@
+"""Activations beside those of elementwise.py: three formulas, and what is composed of them."""
+
+import numpy as np
+
+from tinytensor.appearances import appears
+from tinytensor.form import op
+from tinytensor.kernels.fastmath import exp as fast_exp
+from tinytensor.ops.elementwise import absolute, clamp, clamp_max, exp, logical_or, sigmoid, tanh, where
+from tinytensor.ops.fused import softmax
+from tinytensor.ops.in_place import in_place
+from tinytensor.ops.shape import chunk, reshape
+from tinytensor.tensors import Tensor
+
+
+@op
+class sloped:
+    r"y = h where z > 0, else s h"
+
+    kinds = "fO"
+
+    def kernel(h, z, slope):
+        return h if z > type(z)(0) else h * slope
+
+    def grad_h(g, z, slope):
+        return sloped(g, z, slope)
+
+    def grad_slope(g, h, z):
+        return where(z > 0, 0, g * h)
+
+
+@op
+class _softplus:
+    r"y = \frac1\beta \ln(1 + e^{\beta x}), and x where \beta x lies above the threshold"
+
+    kinds = "fO"
+
+    def kernel(x, beta=1.0, threshold=20.0):
+        z = beta * x
+        return x if z > threshold else np.log1p(fast_exp(z)) / beta
+
+    def grad_x(g, x, beta, threshold):
+        return where(x * beta > threshold, g, g * sigmoid(x * beta))
+
+
+@op
+class _elu:
+    r"y = s x where x > 0, else s \alpha (e^{r x} - 1)"
+
+    kinds = "fO"
+
+    def kernel(x, alpha=1.0, scale=1.0, rate=1.0):
+        return scale * x if x > type(x)(0) else scale * alpha * np.expm1(rate * x)
+
+    def grad_x(g, x, alpha, scale, rate):  # of positive x no exp is taken, which may be inf
+        return where(x <= 0, g * exp(clamp_max(x, 0) * rate) * (scale * alpha * rate), g * scale)
+
+
+def _perhaps_in_place(operation, x: Tensor, inplace: bool, *settings) -> Tensor:
+    return in_place(operation)(x, *settings) if inplace else operation(x, *settings)
+
+
+def _sloped_by_its_sign(x: Tensor, slope) -> Tensor:
+    return sloped(x, x.detach(), slope)
+
+
+@appears("F.leaky_relu nn.LeakyReLU")
+def leaky_relu(input: Tensor, negative_slope: float = 0.01, inplace: bool = False) -> Tensor:
+    """y = x where x > 0, else negative_slope x."""
+    return _perhaps_in_place(_sloped_by_its_sign, input, inplace, negative_slope)
+
+
+@appears("prelu F.prelu")
+def prelu(input: Tensor, weight: Tensor) -> Tensor:
+    """y = x where x > 0, else w x; w is one number, or one for each channel (dimension 1)."""
+    channels = input.shape[1] if input.ndim > 1 else 1
+    if weight.ndim > 1 or weight.numel() not in (1, channels):
+        raise RuntimeError(f"prelu: a weight of shape {weight.shape}, expected (1,) or ({channels},) for {input.shape}")
+    shape = (-1,) + (1,) * (input.ndim - 2) if weight.numel() > 1 else ()
+    return _sloped_by_its_sign(input, reshape(weight, shape))
+
+
+@appears("F.softplus nn.Softplus")
+def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
+    r"""y = \ln(1 + e^{\beta x}) / \beta, and x where \beta x lies above the threshold."""
+    return _softplus(input, beta, threshold)
+
+
+@appears("F.elu nn.ELU")
+def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    r"""y = x where x > 0, else \alpha (e^x - 1)."""
+    return _perhaps_in_place(_elu, input, inplace, alpha)
+
+
+@appears("celu F.celu nn.CELU")
+def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
+    r"""y = x where x > 0, else \alpha (e^{x / \alpha} - 1)."""
+    if alpha == 0:
+        raise RuntimeError("celu: alpha must not be 0")
+    return _perhaps_in_place(_elu, input, inplace, alpha, 1.0, 1 / alpha)
+
+
+@appears("selu F.selu nn.SELU")
+def selu(input: Tensor, inplace: bool = False) -> Tensor:
+    r"""y = s (x where x > 0, else \alpha (e^x - 1)), with the constants that keep mean 0 and variance 1."""
+    return _perhaps_in_place(_elu, input, inplace, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
+
+
+def _between(x: Tensor, low: float, high: float) -> Tensor:
+    """x within the bounds; unlike clamp's, its gradient does not pass at a bound."""
+    return where(logical_or(x <= low, x >= high), clamp(x.detach(), low, high), x)
+
+
+@appears("F.hardtanh nn.Hardtanh")
+def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
+    """y = x, but at least min_val and at most max_val."""
+    if min_val > max_val:
+        raise ValueError(f"hardtanh: min_val {min_val} is larger than max_val {max_val}")
+    return _perhaps_in_place(_between, input, inplace, min_val, max_val)
+
+
+@appears("F.relu6 nn.ReLU6")
+def relu6(input: Tensor, inplace: bool = False) -> Tensor:
+    """y = min(max(0, x), 6)."""
+    return _perhaps_in_place(_between, input, inplace, 0, 6)
+
+
+@appears("F.hardsigmoid nn.Hardsigmoid")
+def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
+    """y = relu6(x + 3) / 6."""
+    return _perhaps_in_place(lambda x: _between(x + 3, 0, 6) / 6, input, inplace)
+
+
+@appears("F.hardswish nn.Hardswish")
+def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
+    """y = x relu6(x + 3) / 6."""
+    return _perhaps_in_place(lambda x: x * _between(x + 3, 0, 6) / 6, input, inplace)
+
+
+@appears("F.mish nn.Mish")
+def mish(input: Tensor, inplace: bool = False) -> Tensor:
+    r"""y = x \tanh(\ln(1 + e^x))."""
+    return _perhaps_in_place(lambda x: x * tanh(_softplus(x)), input, inplace)
+
+
+@appears("F.softsign nn.Softsign")
+def softsign(input: Tensor) -> Tensor:
+    """y = x / (1 + |x|)."""
+    return input / (absolute(input) + 1)
+
+
+@appears("F.softmin nn.Softmin")
+def softmin(input: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
+    r"""y_i = e^{-x_i} / \sum_j e^{-x_j} along `dim`."""
+    return softmax(-input, dim, dtype=dtype)
+
+
+@appears("F.glu nn.GLU")
+def glu(input: Tensor, dim: int = -1) -> Tensor:
+    r"""y = a \sigma(b) for the two halves a and b of x along `dim`."""
+    if input.ndim == 0 or input.shape[dim] % 2:
+        raise RuntimeError(f"glu: dimension {dim} of shape {input.shape} must have an even size, to be halved")
+    a, b = chunk(input, 2, dim)
+    return a * sigmoid(b)
