@@ -181,6 +181,7 @@ FILES = {
     "fused": "softmax, linear, the norms, attention, cross-entropy",
     "order": "dropout, with the numbers that its kernel draws",
     "in_place": "what changes a tensor in place",
+    "activations": "leaky ReLU, softplus, ELU",
 }
 
 

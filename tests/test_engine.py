@@ -170,10 +170,11 @@ ORDER = [
     ),
     *("meta", "tensors", "creation", "operands", "rules", "appearances", "constructors", "form"),
     *("ops.elementwise", "ops.shape", "ops.index", "ops.reduce", "ops.products", "ops.fused", "ops.order"),
-    *("ops.in_place", "ops", "autograd.tape", "autograd.partial", "autograd.differences", "autograd.functional"),
-    *("autograd", "compiled", "profiling", "typeinfo", "optim.optimizer", "optim.lr_scheduler", "optim"),
-    *("nn.functional", "nn.init", "nn.utils", "nn.module", "nn.containers", "nn.layers", "nn.attention"),
-    *("nn.stateless", "nn", "serialization", "symbolic", "", "stubs"),
+    *("ops.in_place", "ops.activations", "ops", "autograd.tape", "autograd.partial", "autograd.differences"),
+    *("autograd.functional", "autograd", "compiled", "profiling", "typeinfo"),
+    *("optim.optimizer", "optim.lr_scheduler", "optim"),
+    *("nn.losses", "nn.functional", "nn.init", "nn.utils", "nn.module", "nn.containers", "nn.layers", "nn.attention"),
+    *("nn.recurrent", "nn.stateless", "nn", "serialization", "symbolic", "", "stubs"),
 ]
 BELOW = {"kernels", "door", "dtypes", "modes", "tensors", "form"}
 ELSEWHERE = dict.fromkeys(("optim", "symbolic"), BELOW)  # what these may import
