@@ -12,6 +12,7 @@ COMMANDS = (
     ("-m", "tinytensor.stubs"),
     ("tests/oracle/generate.py",),
     ("tests/oracle/generate_nn.py",),
+    ("tests/oracle/generate_optim.py",),
     ("tests/oracle/generate_transformer.py",),
 )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import nn_samples as samples
 import numpy as np
+import optim_samples as more
 import pytest
 from safetensors import safe_open
 
@@ -13,13 +14,16 @@ import tinytensor as tt
 from tinytensor import nn, optim
 from tinytensor.optim import lr_scheduler
 
-VALUES = Path(__file__).parent / "oracle" / "nn" / "values.safetensors"
+ORACLE = Path(__file__).parent / "oracle"
 
 
 @pytest.fixture(scope="module")
 def stored():
-    with safe_open(VALUES, "np") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    found = {}
+    for path in (ORACLE / "nn" / "values.safetensors", ORACLE / "optim.safetensors"):
+        with safe_open(path, "np") as file:
+            found |= {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
+    return found
 
 
 def compare(found, stored, rtol, atol):
@@ -53,6 +57,26 @@ def test_a_wrong_trajectory_is_noticed(stored, monkeypatch):
     monkeypatch.setitem(samples.OPTIMIZERS, "sgd", lambda o, p: o.SGD(p, lr=0.1001))
     with pytest.raises(AssertionError, match="sgd"):
         compare(samples.trajectory(tt, "sgd", "float32"), stored, rtol=0, atol=4 * 10 * 3 * 4 * 2.0**-24)
+
+
+@pytest.mark.parametrize("key", more.OPTIMIZERS)
+@pytest.mark.parametrize("wrap", [lambda step: step, tt.compile], ids=["eager", "compiled"])
+def test_twelve_steps(key, wrap, stored):
+    compare(more.trajectory(tt, key, wrap), stored, rtol=1e-12, atol=1e-13)
+
+
+def test_another_amsgrad_is_noticed(stored, monkeypatch):
+    monkeypatch.setitem(more.OPTIMIZERS, "adam, amsgrad", lambda o, p: o.Adam(p, lr=0.1, weight_decay=0.1))
+    with pytest.raises(AssertionError, match="amsgrad"):
+        compare(more.trajectory(tt, "adam, amsgrad"), stored, rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("make", [optim.RMSprop, optim.Adagrad, optim.Adadelta, optim.Adamax])
+def test_a_rate_of_ones_own_in_composed_optimizers(make):
+    whole = one_step(1.0, make)
+    assert whole.any() and np.allclose(one_step(0.25, make), 0.25 * whole.numpy(), rtol=1e-15)
+    heads = tt.tensor([[1.0], [0.5], [0.0], [2.0]])
+    assert np.allclose(one_step(heads, make), (heads * whole).numpy(), rtol=1e-15)
 
 
 @pytest.mark.parametrize("key", samples.CLIPS)
@@ -168,11 +192,29 @@ def test_named_parameters_and_closure():
         (lambda p: optim.SGD([{"params": [p], "nesterov": True}]), ValueError, "nesterov needs a momentum"),
         (lambda p: optim.Adam([p], eps=-1), ValueError, "eps must be 0 or more"),
         (lambda p: optim.AdamW([p], weight_decay=-1), ValueError, "AdamW: weight_decay must be 0 or more"),
-        (lambda p: optim.Adam([p], amsgrad=True), ValueError, "Adam: amsgrad=True is not offered"),
-        (lambda p: optim.AdamW([{"params": [p], "amsgrad": True}]), ValueError, "AdamW: amsgrad=True is not offered"),
+        (
+            lambda p: optim.SGD([{"foo": 1}]),
+            ValueError,
+            r'SGD: a parameter group needs "params", this one has \[.foo.\]',
+        ),
         (lambda p: optim.AdamW([p], differentiable=True), ValueError, "differentiable=True is not offered"),
         (lambda p: optim.SGD([{"params": [p], "differentiable": True}]), ValueError, "differentiable=True is not"),
         (lambda p: lr_scheduler.LambdaLR(optim.SGD([p]), [abs, abs]), ValueError, "2 functions for 1 parameter groups"),
+        (lambda p: lr_scheduler.StepLR(p, 2), TypeError, "StepLR: expected an optimizer, got Tensor"),
+        (lambda p: lr_scheduler.LRScheduler(optim.SGD([p])), NotImplementedError, r"a schedule needs get_lr\(\)"),
+        (lambda p: lr_scheduler.ConstantLR(optim.SGD([p]), 2.0), ValueError, "factor must be from 0 to 1, got 2.0"),
+        (lambda p: lr_scheduler.LinearLR(optim.SGD([p]), 0.0), ValueError, "start_factor must be above 0"),
+        (lambda p: lr_scheduler.OneCycleLR(optim.SGD([p]), 1.0), ValueError, "give total_steps, or epochs and"),
+        (lambda p: lr_scheduler.OneCycleLR(optim.SGD([p]), 1.0, 9, pct_start=2), ValueError, "pct_start from 0 to 1"),
+        (lambda p: lr_scheduler.OneCycleLR(optim.Adagrad([p]), 1.0, 9), ValueError, "Adagrad has no momentum"),
+        (lambda p: lr_scheduler.ReduceLROnPlateau(optim.SGD([p]), "low"), ValueError, "'min' or 'max'"),
+        (lambda p: lr_scheduler.CosineAnnealingWarmRestarts(optim.SGD([p]), 0), ValueError, "T_0 and T_mult are steps"),
+        (lambda p: lr_scheduler.SequentialLR(optim.SGD([p]), [], []), ValueError, "the list of schedules is empty"),
+        (
+            lambda p: lr_scheduler.ChainedScheduler([lr_scheduler.StepLR(optim.SGD([p]), 2) for _ in "ab"]),
+            ValueError,
+            "all schedules must be of this optimizer",
+        ),
     ],
 )
 def test_refusals(make, error, sentence):
@@ -199,6 +241,9 @@ STATEFUL = {
     "sgd": lambda p: optim.SGD([{"params": p[:1]}, {"params": p[1:], "lr": 0.3}], lr=0.1, momentum=0.9, dampening=0.2),
     "adam": lambda p: optim.Adam(p, lr=0.1),
     "adamw": lambda p: optim.AdamW([{"params": p, "lr_multiplier": 0.5}], lr=0.1, weight_decay=0.3),
+    "amsgrad": lambda p: optim.Adam(p, lr=0.1, amsgrad=True),
+    "rmsprop": lambda p: optim.RMSprop(p, lr=0.1, momentum=0.9, centered=True),
+    "adagrad": lambda p: optim.Adagrad(p, lr=0.1, lr_decay=0.1),
 }
 
 
@@ -253,8 +298,106 @@ def test_rates(key, stored):
     compare(samples.rates(tt, key), stored, rtol=1e-13, atol=1e-16)
 
 
+@pytest.mark.parametrize(("key", "by_hand"), more.ALL_RATES)
+def test_rates_that_act_together(key, by_hand, stored):
+    compare(more.rates(tt, key, by_hand), stored, rtol=1e-12, atol=1e-15)
+
+
+def test_a_schedule_that_does_not_go_on_from_what_it_finds_is_noticed(stored, monkeypatch):
+    monkeypatch.setattr(lr_scheduler.Shape, "get_lr", lr_scheduler.Shape._lr_at)
+    compare(more.rates(tt, "linear"), stored, rtol=1e-12, atol=1e-15)  # alone it is right
+    for key, by_hand in (("step and exponential", False), ("linear", True)):
+        with pytest.raises(AssertionError, match="rates"):
+            compare(more.rates(tt, key, by_hand), stored, rtol=1e-12, atol=1e-15)
+
+
+def in_a_step(key, wrap):
+    """The rates that the steps themselves had, with the schedules' steps inside."""
+    optimizer = more.groups(tt)
+    schedulers = more.SCHEDULES[key](lr_scheduler, optimizer)
+    ps = [p for g in optimizer.param_groups for p in g["params"]]
+
+    def step(x):
+        optimizer.zero_grad()
+        (x * (ps[0].sum() + ps[1].sum())).backward()
+        optimizer.step()
+        for scheduler in schedulers:
+            scheduler.step()
+
+    step = wrap(step)
+    for _ in range(10):
+        step(tt.ones((), dtype=tt.float64))
+    return [p.tolist() for p in ps], [(g["lr"], g["momentum"]) for g in optimizer.param_groups]
+
+
+@pytest.mark.parametrize("key", more.SCHEDULES)
+def test_schedules_in_a_recording(key):
+    assert in_a_step(key, tt.compile) == in_a_step(key, lambda step: step)
+
+
+@pytest.mark.parametrize("key", ["one after another", "chained", "one cycle"])
+def test_a_step_that_a_replay_does_not_reach_is_taken_back(key):
+    optimizer = more.groups(tt)
+    (scheduler,) = more.SCHEDULES[key](lr_scheduler, optimizer)
+    x = tt.ones(3)
+    step = tt.compile(lambda i: (x[i].sum(), scheduler.step())[0])
+    step(tt.tensor([1]))
+    step(tt.tensor([2]))
+    before = json.dumps([scheduler.state_dict(), [(g["lr"], g["momentum"]) for g in optimizer.param_groups]])
+    with pytest.raises(IndexError):
+        step(tt.tensor([7]))
+    assert json.dumps([scheduler.state_dict(), [(g["lr"], g["momentum"]) for g in optimizer.param_groups]]) == before
+
+
+@pytest.mark.parametrize("key", [*more.SCHEDULES, *more.PLATEAUS])
+def test_a_saved_schedule_goes_on(key):
+    def made():
+        optimizer = more.groups(tt)
+        found = (more.PLATEAUS | more.SCHEDULES)[key](lr_scheduler, optimizer)
+        return optimizer, found if isinstance(found, list) else [found]
+
+    def go(optimizer, schedulers, times):
+        found = []
+        for t in times:
+            for s in schedulers:
+                s.step(*([more.METRICS[t]] if key in more.PLATEAUS else []))
+            found.append([g["lr"] for g in optimizer.param_groups])
+        return found
+
+    optimizer, schedulers = made()
+    go(optimizer, schedulers, range(9))
+    kept = json.loads(json.dumps([s.state_dict() for s in schedulers]))
+    other, twins = made()
+    other.load_state_dict(optimizer.state_dict())
+    for twin, one in zip(twins, kept, strict=True):
+        twin.load_state_dict(one)
+    assert go(other, twins, range(9, 20)) == go(optimizer, schedulers, range(9, 20))
+
+
+def test_a_state_of_another_schedule_is_refused():
+    optimizer = more.groups(tt)
+    one, other = lr_scheduler.StepLR(optimizer, 2), lr_scheduler.CosineAnnealingLR(optimizer, 2)
+    with pytest.raises(ValueError, match=r"StepLR.load_state_dict: this is no state of such a schedule: \['T_max'"):
+        one.load_state_dict(other.state_dict())
+
+
+def test_a_schedule_of_ones_own():
+    class Halves(lr_scheduler.LRScheduler):
+        def get_lr(self):
+            return [base / (1 + self.last_epoch) for base in self.base_lrs]
+
+    assert rates(Halves, steps=3) == [2.0, 1.0, 2 / 3]
+    assert lr_scheduler._LRScheduler is lr_scheduler.LRScheduler
+
+
+def test_a_plateau_is_looked_at_outside_of_recordings():
+    scheduler = lr_scheduler.ReduceLROnPlateau(more.groups(tt))
+    with pytest.raises(RuntimeError, match="call it outside the compiled step"):
+        tt.compile(lambda x: (x * 2, scheduler.step(0.5)))(tt.ones(1))
+
+
 def test_a_schedule_that_is_a_step_late_is_noticed(stored, monkeypatch):
-    monkeypatch.setitem(samples.SCHEDULES, "exponential", lambda s, o: s.ExponentialLR(o, 0.9, last_epoch=0))
+    monkeypatch.setitem(samples.SCHEDULES, "exponential", lambda s, o: s.LambdaLR(o, lambda t: 0.9 ** (t - 1)))
     with pytest.raises(AssertionError, match="exponential"):
         compare(samples.rates(tt, "exponential"), stored, rtol=1e-13, atol=1e-16)
 
@@ -291,4 +434,11 @@ def test_a_rate_of_zero_at_first_anneals_to_the_least_rate():
 
 def test_schedules_go_on_from_a_step():
     everything = rates(lambda o: lr_scheduler.StepLR(o, 3))
-    assert rates(lambda o: lr_scheduler.StepLR(o, 3, last_epoch=6), steps=5) == everything[7:12]
+
+    def go_on(optimizer):
+        with pytest.raises(KeyError, match="initial_lr"):
+            lr_scheduler.StepLR(optimizer, 3, last_epoch=6)
+        optimizer.param_groups[0].update(initial_lr=2.0, lr=everything[6])
+        return lr_scheduler.StepLR(optimizer, 3, last_epoch=6)
+
+    assert rates(go_on, steps=5) == pytest.approx(everything[7:12], rel=1e-15)

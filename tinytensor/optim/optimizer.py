@@ -45,6 +45,8 @@ class Optimizer:
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Train more parameters, with hyper-parameters of their own where the group has them."""
         group = dict(param_group)
+        if "params" not in group:
+            raise ValueError(f'{type(self).__name__}: a parameter group needs "params", this one has {sorted(group)}')
         params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
         params = [p[1] if isinstance(p, tuple) else p for p in params]
         unknown = set(group) - {"params"} - _NOTES - _HARMLESS - set(self.defaults)
@@ -162,9 +164,7 @@ class Optimizer:
 
     def _update(self, p: Tensor, group: dict[str, Any], hyper: np.ndarray) -> None:
         """p after one step, through the kernel; `flat` may be a copy where p's memory is strided."""
-        g = p.grad
-        if g.dtype != p.dtype:
-            raise RuntimeError(f"{type(self).__name__}: a gradient of {g.dtype} for a parameter of {p.dtype}")
+        g = self._gradient(p)
         flat, entry = contiguous(p._data), self.state[p]
         slots = [entry[s]._data if self._needs(s, group) else np.empty(0, p.dtype) for s in self.slots]
         arrays = [a.reshape(-1) for a in (flat, contiguous(g._data), *slots)]
@@ -172,6 +172,19 @@ class Optimizer:
         if flat is not p._data:
             move(flat, p._data)
         p._version.count += 1
+
+    def _gradient(self, p: Tensor) -> Tensor:
+        if p.grad.dtype != p.dtype:
+            raise RuntimeError(f"{type(self).__name__}: a gradient of {p.grad.dtype} for a parameter of {p.dtype}")
+        return p.grad
+
+    def _as_tensors(self, p: Tensor, hyper: np.ndarray) -> list[Tensor]:
+        """Hyper-parameters for steps that are written in operations: 0-d tensors, the first of them the rate of p."""
+        lr, *others = [Tensor.of(hyper[i : i + 1].reshape(())) for i in range(hyper.size)]
+        scale = self.state[p]["scale"]
+        if scale.size:
+            lr = lr * Tensor.of(scale.reshape(p.shape if scale.size > 1 else ()))
+        return [lr, *others]
 
     def state_dict(self) -> dict[str, Any]:
         """State and hyper-parameters, with parameters by number; tensors share memory."""
@@ -270,8 +283,6 @@ class Adam(Optimizer):
 
     def _check(self, group):
         super()._check(group)
-        if group["amsgrad"]:
-            raise ValueError(f"{type(self).__name__}: amsgrad=True is not offered")
         if not all(0 <= b < 1 for b in group["betas"]):
             raise ValueError(f"{type(self).__name__}: betas must be from 0 to below 1, got {group['betas']}")
 
@@ -280,6 +291,27 @@ class Adam(Optimizer):
             *(group["lr"], *group["betas"], group["eps"], group["weight_decay"]),
             *(self.decoupled, entry["step"], group["maximize"]),
         )
+
+    def _makeup(self):
+        return *super()._makeup(), *(bool(g["amsgrad"]) for g in self.param_groups)
+
+    def _prepare(self, group, p):
+        super()._prepare(group, p)
+        if group["amsgrad"] and "max_exp_avg_sq" not in self.state[p]:
+            self.state[p]["max_exp_avg_sq"] = Tensor.of(np.zeros(p.shape, p.dtype))
+
+    def _update(self, p, group, hyper):
+        if not group["amsgrad"]:
+            return super()._update(p, group, hyper)
+        # The largest v so far divides in v's place (Reddi 2018). Seldom wanted, so it is written in operations.
+        lr, beta1, beta2, eps, decay, decoupled, t, maximize = self._as_tensors(p, hyper)
+        m, v, largest = (self.state[p][name] for name in (*self.slots, "max_exp_avg_sq"))
+        g = self._gradient(p) * (1 - 2 * maximize) + p * (decay * (1 - decoupled))
+        p.mul_(1 - lr * decay * decoupled)
+        m.add_((g - m) * (1 - beta1))
+        v.mul_(beta2).add_(g * g * (1 - beta2))
+        largest.copy_(largest.maximum(v))
+        p.sub_(lr / (1 - beta1**t) * m / ((largest / (1 - beta2**t)).sqrt() + eps))
 
 
 class AdamW(Adam):
