@@ -174,7 +174,7 @@ ORDER = [
     *("autograd.functional", "autograd", "compiled", "profiling", "typeinfo"),
     *("optim.optimizer", "optim.composed", "optim.lr_scheduler", "optim"),
     *("nn.losses", "nn.functional", "nn.init", "nn.utils", "nn.module", "nn.containers", "nn.layers", "nn.attention"),
-    *("nn.recurrent", "nn.stateless", "nn", "serialization", "symbolic", "", "stubs"),
+    *("nn.recurrent", "nn.stateless", "nn", "serialization", "utils.data", "utils", "symbolic", "", "stubs"),
 ]
 BELOW = {"kernels", "door", "dtypes", "modes", "tensors", "form"}
 ELSEWHERE = dict.fromkeys(("optim", "symbolic"), BELOW)  # what these may import

@@ -4,7 +4,7 @@ from math import e, inf, nan, pi
 
 import numpy as _np
 
-from tinytensor import autograd, nn, optim, serialization
+from tinytensor import autograd, nn, optim, serialization, utils
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
 from tinytensor.compiled import compile
 from tinytensor.constructors import TYPES as _TYPES

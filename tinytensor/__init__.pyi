@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from math import e as e, inf as inf, nan as nan, pi as pi
-from tinytensor import autograd as autograd, nn as nn, optim as optim, serialization as serialization
+from tinytensor import autograd as autograd, nn as nn, optim as optim, serialization as serialization, utils as utils
 from tinytensor.autograd import detect_anomaly as detect_anomaly, gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from tinytensor.compiled import compile as compile
 from tinytensor.constructors import TYPES as _TYPES
