@@ -1180,6 +1180,7 @@ def test_autograd_inside_the_step():
             (dx,) = tt.autograd.grad(y, x, create_graph=True)
             penalty = (dx.norm() - 1).square()
             (y + penalty).backward(create_graph=True)
+            w.grad = w.grad.detach()
             return x.grad.detach(), dx.detach(), penalty.detach()
 
         for i in range(4):
@@ -1344,16 +1345,46 @@ LOOKS = {
 
 @pytest.mark.parametrize("look", LOOKS)
 def test_looking_at_a_value_raises(look):
-    step = tt.compile(lambda x: LOOKS[look](x * 1))
+    step = tt.compile(lambda x: LOOKS[look](x * 1), fullgraph=True)
     for _ in range(2):
         with pytest.raises(RuntimeError, match="inside a compiled step"):
             step(tt.tensor([1.0, 2.0]))
     tt.tensor([1.0]).item()  # and afterwards all is as before
 
 
+@pytest.mark.parametrize("look", LOOKS)
+def test_a_step_that_looks_at_a_value_runs_as_it_is_and_says_why_once(look, capsys):
+    w = nn.Parameter(tt.tensor([1.0, 2.0]))
+
+    def step(x):
+        y = w * x
+        with tt.no_grad():
+            seen = LOOKS[look](y.detach() * 1)
+            w.mul_(2)
+        return seen, y.sum()
+
+    compiled = tt.compile(step)
+    expected = []
+    for function in (step, compiled):
+        w.grad, w.data = None, tt.tensor([1.0, 2.0])
+        found = []
+        for i in range(3):
+            w.grad = None
+            if function is compiled and i == 0:
+                with pytest.warns(UserWarning, match="step runs without a recording: .* inside a compiled step"):
+                    seen, y = function(tt.tensor([1.0, i]))
+            else:
+                seen, y = function(tt.tensor([1.0, i]))
+            x = tt.ones(2, requires_grad=True)
+            (y * x.sum()).backward()  # a graph that is alive, and that leads on to the parameter
+            found.append(frozen([seen, y.detach(), w, x.grad]))
+        expected.append(found)
+    assert expected[0] == expected[1]
+
+
 def refused(function, sentence, *args, error=RuntimeError):
     with pytest.raises(error, match=sentence):
-        tt.compile(function)(*args)
+        tt.compile(function, fullgraph=True)(*args)
 
 
 def test_what_a_replay_cannot_return_raises():
@@ -1397,12 +1428,17 @@ def test_arguments_that_a_copy_cannot_stand_for_raise():
 
 
 def test_too_many_recordings_raise():
-    step = tt.compile(lambda x, i: x * i)
+    whole, step = tt.compile(lambda x, i: x * i, fullgraph=True), tt.compile(lambda x, i: x * i)
     for i in range(LIMIT):
+        whole(tt.ones(1), i)
         step(tt.ones(1), i)
-    assert step(tt.ones(1), 5).item() == 5
-    with pytest.raises(RuntimeError, match=f"was recorded {LIMIT} times.*pass what varies as a tensor"):
-        step(tt.ones(1), LIMIT)
+    assert whole(tt.ones(1), 5).item() == 5
+    sentence = f"was recorded {LIMIT} times.*pass what varies as a tensor"
+    with pytest.raises(RuntimeError, match=sentence):
+        whole(tt.ones(1), LIMIT)
+    with pytest.warns(UserWarning, match=sentence):
+        assert step(tt.ones(1), LIMIT).item() == LIMIT
+    assert step(tt.ones(1), LIMIT + 1).item() == LIMIT + 1
 
 
 # ----------------------------------------------------------------------------------------------- what a replay costs

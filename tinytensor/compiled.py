@@ -5,43 +5,111 @@ same conditions copies its arguments into the recorded buffers, runs the recordi
 copies of the results. Where a condition has changed the function is recorded anew.
 """
 
+import copy
 import functools
 import gc
 import threading
 import types
+import warnings
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
+from tinytensor.autograd.tape import _accumulate
 from tinytensor.door import state
 from tinytensor.dtypes import get_default_dtype
 from tinytensor.memory import lease_of
+from tinytensor.nn.module import Module
 from tinytensor.outside import Left, Seen
 from tinytensor.recording import Recording
+from tinytensor.surroundings import PLAIN, Surroundings
 from tinytensor.tensors import Tensor
 
 LIMIT = 64  # recordings kept for one function; more means that something varies at each call
+TRIES = 3  # runs that change their own conditions before the function is no longer recorded under these arguments
+MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
-def compile(function: Callable) -> Callable:
-    """Make `function(*args)`, a training step say, run from a recording after its first call.
+def compile(
+    model: Callable | None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable = "inductor",
+    mode: str | None = None,
+    options: dict | None = None,
+    disable: bool = False,
+) -> Callable:
+    """Make `model(*args)`, a training step say, run from a recording after its first call.
 
-    The function takes and returns tensors (and tuples, lists and dicts of them); other arguments are conditions: a new
-    value records anew, as do new shapes and dtypes, train() and eval(), no_grad(), and gradients that are there or
-    not. What the function does in Python beyond tensors (counting its calls, say) happens only while recording.
-    Raises where a replay could not follow: .item(), printing, and control flow by a tensor's value, a returned tensor
-    whose graph is still alive, a returned number, a tensor of the step kept in a list or an attribute.
+    A function, a method, or a Module; or nothing, as in `@compile()`. A compiled Module is a Module of the same class,
+    which shares parameters, attributes and mode with the first one, and whose state_dict() has the same names (PyTorch
+    puts `_orig_mod.` before them; who strips that finds nothing to strip).
+
+    The function takes and returns tensors (and tuples, lists and dicts of them). Conditions are other arguments, shapes
+    and dtypes, train() and eval(), no_grad(), gradients that are there or not, and what the function's own code and the
+    user's code that it calls can read: closures, globals, attributes, entries of lists and dictionaries. Under new
+    conditions it is recorded anew. A NumPy array from outside is read anew at each replay by `tensor(array)`.
+
+    Where a replay could not follow, the function runs as it is, and one warning says why; with `fullgraph` it raises.
+    That is so for .item(), printing and control flow by a tensor's value; a result whose graph is still alive (whose
+    backward() comes outside) or that is no tensor; a tensor of the step kept in a list or an attribute; random numbers
+    of Python and NumPy; values taken from an iterator; and what the step itself changes of what it reads, a counter
+    say. An argument that shares memory with another tensor of the step, when one is changed in place, raises.
+
+    What can't be seen, and stays as it was at the recording: the clock, files and the environment; values inside a
+    NumPy array that become Python numbers (`float(array[0])`), and entries of a container that has more than 1,000;
+    attributes that are named only at run time (`getattr(x, "a" + "b")`) and what the code of other libraries reads.
+    What the function does in Python beyond tensors (printing a line, say) happens only while recording.
+
+    `dynamic`, `backend`, `mode` and `options` choose between compilers that PyTorch has several of; `disable` gives the
+    function back as it is.
     """
-    return functools.update_wrapper(Compiled(function), function, updated=())
+    if mode not in MODES:
+        raise ValueError(f"compile: unknown mode {mode!r}; expected one of {', '.join(map(repr, MODES))}")
+    if model is None:
+        return partial(compile, fullgraph=fullgraph, mode=mode, disable=disable)
+    if not callable(model):
+        raise TypeError(f"compile: expected a function or a Module, got {type(model).__name__}")
+    if disable:
+        return model
+    if isinstance(model, Module):
+        return _compiled_module(model, fullgraph)
+    return functools.update_wrapper(Compiled(model, fullgraph), model, updated=())
+
+
+def _compiled_module(module: Module, fullgraph: bool) -> Module:
+    """A module with the very attributes of another one, which runs from recordings when it is called."""
+    call = Compiled(module, fullgraph)
+
+    def __call__(self, *args, **kwargs):
+        return call(*args, **kwargs)
+
+    def __deepcopy__(self, memo):
+        return _compiled_module(copy.deepcopy(module, memo), fullgraph)
+
+    body = {
+        "__call__": __call__,
+        "__deepcopy__": __deepcopy__,
+        "_orig_mod": module,
+        "__module__": type(module).__module__,
+    }
+    kind = type(type(module).__name__, (type(module),), body)
+    twin = kind.__new__(kind)
+    twin.__dict__ = module.__dict__  # one set of attributes for both: what is set on either, the other has
+    return twin
 
 
 class Compiled:
     """A function with what was recorded of it, under each set of conditions that it met."""
 
-    def __init__(self, function: Callable):
-        self.function = function
+    def __init__(self, function: Callable, fullgraph: bool = False):
+        self.function, self.fullgraph = function, fullgraph
         self.name = getattr(function, "__name__", type(function).__name__)
         self.recordings: dict[tuple, list[Recorded]] = {}
+        self.tries: dict[tuple, int] = {}  # runs that were not kept; from TRIES on there will be no more
+        self.warned = False
         self.one_at_a_time = threading.RLock()  # its buffers serve one call at a time
 
     def __get__(self, instance, owner=None):
@@ -51,33 +119,85 @@ class Compiled:
         if state.recording is not None or state.anomaly:
             return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
-        key = (_structure((args, kwargs), tensors), state.grad, get_default_dtype())
+        try:
+            key = (_structure((args, kwargs), tensors), state.grad, get_default_dtype())
+        except TypeError as error:
+            self._eager_because(str(error), TypeError)
+            return self.function(*args, **kwargs)
+        if self.tries.get(key, 0) >= TRIES:
+            return self.function(*args, **kwargs)
         if any(t.node is not None or t.is_meta or t.dtype.kind == "O" for t in tensors):
             return self.function(*args, **kwargs)  # part of a larger graph, or without numbers: nothing to replay
         with self.one_at_a_time:
-            return self._run(key, tensors, args, kwargs)
+            for recorded in self.recordings.setdefault(key, []):
+                if recorded.fits(tensors):
+                    return recorded.replay(tensors)
+            if sum(map(len, self.recordings.values())) < LIMIT:
+                return self._record(key, tensors, args, kwargs)
+        self._eager_because(
+            f"it was recorded {LIMIT} times, each time under other conditions; pass what varies as a tensor, or call "
+            "the function without compile"
+        )
+        return self.function(*args, **kwargs)
 
-    def _run(self, key, tensors, args, kwargs):
-        candidates = self.recordings.setdefault(key, [])
-        for recorded in candidates:
-            if recorded.fits(tensors):
-                return recorded.replay(tensors)
-        if sum(map(len, self.recordings.values())) >= LIMIT:
-            raise RuntimeError(
-                f"compile: {self.name} was recorded {LIMIT} times, each time under other conditions; pass what "
-                "varies as a tensor, or call the function without compile"
-            )
-        recorded = Recorded()
+    def _record(self, key: tuple, tensors: list[Tensor], args: tuple, kwargs: dict):
+        """The first call under new conditions: an ordinary run, which is kept if a replay could follow it."""
+        recorded = Recorded(Run(self.fullgraph, Surroundings(self.function, _objects((args, kwargs)))))
         result = recorded.record(self.function, args, kwargs, tensors)
-        candidates.append(recorded)
+        if recorded.recording.problem is not None:
+            self.tries[key] = TRIES
+            self._eager_because(recorded.recording.problem)
+        elif recorded.own_change is not None:  # only a first call perhaps, which prepares what later ones use
+            self.tries[key] = self.tries.get(key, 0) + 1
+            if self.tries[key] == TRIES:
+                self._eager_because(
+                    f"the step itself changes what it reads ({recorded.own_change}), which a replay would not do; "
+                    "keep it in a tensor, or change it outside"
+                )
+        else:
+            self.recordings[key].append(recorded)
         return result
+
+    def _eager_because(self, why: str, kind: type[Exception] = RuntimeError) -> None:
+        """Say once why the function runs as it is; raise if it was to be recorded whole."""
+        why = why.removeprefix("compile: ")
+        if self.fullgraph:
+            raise kind(f"compile: {self.name} can't be recorded whole: {why}")
+        if not self.warned:
+            self.warned = True
+            warnings.warn(f"compile: {self.name} runs without a recording: {why}", stacklevel=4)
+
+
+class Run(Recording):
+    """The recording of a run of which something may turn out that no replay could follow."""
+
+    def __init__(self, whole: bool, surroundings: Surroundings):
+        super().__init__()
+        self.whole, self.surroundings = whole, surroundings
+        self.problem: str | None = None
+
+    def refuse(self, why: str) -> None:
+        """Note why no replay could follow. The run is an ordinary one, and goes on, unless the user wants it whole."""
+        if self.whole:
+            raise RuntimeError(why)
+        self.problem = self.problem or why
+
+    def arrays(self) -> list[np.ndarray]:
+        """Every array that a launch or a host call looks at: `compile` asks which of them the outside shares."""
+        found = []
+        for what, how in self.noted:
+            args = how.args if isinstance(what, Kernel) else (how,) if what is None else how
+            for group in args:
+                found += [a for a in (group if isinstance(group, list) else [group]) if isinstance(a, np.ndarray)]
+        return found
 
 
 class Recorded:
     """A function recorded under one set of conditions: its recording, and how values enter and leave it."""
 
-    def __init__(self):
-        self.recording = Recording()
+    def __init__(self, recording: Run):
+        self.recording = recording
+        self.own_change: str | None = None  # what the function changed of its own conditions
         self.inputs: list[np.ndarray | None] = []  # a buffer for each argument that is copied in
         self.outside: dict[int, Tensor] = {}  # what the caller sees in the place of a tensor of the recording
 
@@ -105,11 +225,15 @@ class Recorded:
             self.result = result
             self._settle()
             self._hand_back(tensors)
+        self._check_surroundings()
         copies = self._copied_out(result, tensors)
         self._check_arguments(tensors)
         self._check_nothing_stays()
         self.outside.clear()
-        return copies
+        if self.recording.problem is None and self.own_change is None:
+            return copies
+        # No replay will write over what the run made, so its results go out as they are, with their graphs.
+        return _replaced(result, {id(mine): t for mine, t in zip(self.arguments, tensors, strict=True)})
 
     def _settle(self) -> None:
         """Work out what the run changed: a replay will change the same."""
@@ -130,10 +254,30 @@ class Recorded:
         for s in self.seen:
             left = s.tensor.held_grad()
             new = left is not None and self.recording.pool.owns(left._data)
-            if new:
-                left.node, left.requires_grad = None, False  # a replay makes no graph
+            if new and left.node is not None and not left.node.freed:
+                new = False
+                self.recording.refuse("a gradient that the step leaves has a graph, but a replay makes none")
+            elif new:
+                left.node, left.requires_grad = None, False
             self.leaving.append((s.tensor, left, Left(left._data) if new else None))
         self._set_gradients([s.grad for s in self.seen if s.stand_in is not None])
+
+    def _check_surroundings(self) -> None:
+        """Refuse what the run read where a replay would not look again."""
+        around = self.recording.surroundings
+        if around.iterators:
+            self.recording.refuse(f"the step may take values from an iterator ({around.iterators[0]})")
+        if around.drew():
+            self.recording.refuse(
+                "the step drew random numbers from Python's or NumPy's generators, and a replay would repeat them; use "
+                "tinytensor's (randn, randint), or draw outside"
+            )
+        self.own_change = around.changed()
+        self.recording.guards = [  # modules that are looked at already need no second look
+            (question, answer)
+            for question, answer in self.recording.guards
+            if not (isinstance(question.__self__, Module) and id(question.__self__) in around.visited)
+        ]
 
     def _check_arguments(self, tensors: list[Tensor]) -> None:
         """An argument is a copy: refuse what could be seen only in the original."""
@@ -145,10 +289,13 @@ class Recorded:
             if buffer is None:
                 continue
             if stand_in.requires_grad or stand_in._grad is not None:
-                raise RuntimeError(
+                self.recording.refuse(
                     "compile: the step asked for the gradient of its argument, which is a copy here; write "
                     "x = x.detach().requires_grad_() and return x.grad"
                 )
+                t.requires_grad, t._grad, stand_in._grad = stand_in.requires_grad, stand_in._grad, None
+                if stand_in.requires_grad:  # a graph that is still alive leads to the copy
+                    stand_in.register_hook(partial(_accumulate(create_graph=False), t, is_new=False))
             others = outside + [(o._data, c) for o, _, _, c in inside[:number]]
             if any((changed or c) and np.may_share_memory(t._data, other) for other, c in others):
                 raise RuntimeError(
@@ -168,7 +315,7 @@ class Recorded:
         shapes = sorted(
             {lease.__array_interface__["shape"] for lease in self.recording.pool.leases if id(lease) not in kept}
         )
-        raise RuntimeError(
+        self.recording.refuse(
             "compile: the step keeps tensors of its own beyond its end (in a list, an attribute, a graph), of shapes "
             f"{', '.join(map(str, shapes[:5]))}, but a replay would not make them anew; return them from the step, or "
             "write into a tensor from outside with copy_()"
@@ -184,7 +331,7 @@ class Recorded:
         for seen in self.seen:
             if not seen.is_as_it_was():
                 return False
-        return self.recording.holds()
+        return self.recording.holds() and self.recording.surroundings.hold()
 
     def replay(self, tensors: list[Tensor]):
         """Run the recording on new values of the arguments."""
@@ -255,10 +402,11 @@ class Recorded:
             if id(value) in self.outside:
                 return self.outside[id(value)]
             if value.node is not None and not value.node.freed:
-                raise RuntimeError(
+                self.recording.refuse(
                     "compile: the step returned a tensor whose graph is still alive, but a replay makes no graph; call "
                     "backward() inside the step, or return tensor.detach()"
                 )
+                return value
             if not self.recording.pool.owns(value._data):
                 return value  # a tensor from outside, a parameter say
             return Tensor.of(value._data.copy())
@@ -268,10 +416,11 @@ class Recorded:
             return {k: self._copied_out(v, tensors) for k, v in value.items()}
         if value is None:
             return None
-        raise RuntimeError(
+        self.recording.refuse(
             f"compile: the step returned {value!r} ({type(value).__name__}), which a replay could not compute anew; "
             "return tensors"
         )
+        return value
 
 
 def _structure(value, tensors: list[Tensor]):
@@ -304,6 +453,15 @@ def _tensors(value) -> list[Tensor]:
     if isinstance(value, dict):
         return _tensors(list(value.values()))
     return [value] if isinstance(value, Tensor) else []
+
+
+def _objects(value) -> list:
+    """The arguments of which more can be read than their value: functions, modules, `self`."""
+    if isinstance(value, tuple | list):
+        return [o for v in value for o in _objects(v)]
+    if isinstance(value, dict):
+        return _objects(list(value.values()))
+    return [] if isinstance(value, (Tensor, *PLAIN)) else [value]
 
 
 def _replaced(value, stand_ins: dict):

@@ -1,6 +1,7 @@
 """Tensors from values, and from chance."""
 
 import math
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -64,9 +65,29 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
     array = np.ascontiguousarray(array).reshape(array.shape)
     if state.recording is not None:  # each replay starts from these values, whatever is done to the tensor in place
         constant, array = array, buffer(array.shape, array.dtype)
-        move(constant, array)
+        if from_array and _is_outside(data):  # each replay looks at it again
+            host(_refill, array, data)
+        else:
+            move(constant, array)
     result = Tensor.of(array)
     return result.requires_grad_() if requires_grad else result
+
+
+def _refill(array: np.ndarray, data: np.ndarray) -> None:
+    np.copyto(array, data, casting="unsafe")
+
+
+def _is_outside(data: np.ndarray | np.generic) -> bool:
+    """Was this array there before the step that is being recorded? If not, it must not be made of one that was."""
+    around = state.recording.surroundings
+    if around.knows(data):
+        return True
+    if around.has_arrays and not sys._getframe(2).f_globals["__name__"].startswith("tinytensor."):  # not a mask of ours
+        state.recording.refuse(
+            "a tensor was made of an array that NumPy computed in the step, perhaps from one that changes; compute "
+            "with tensors, or outside of the step"
+        )
+    return False
 
 
 def _plain(data, met: set):
@@ -93,6 +114,8 @@ def as_tensor(data: Any, *, dtype=None, device=None) -> Tensor:
     if isinstance(data, Tensor):
         return data if dtype is None else data.to(dtype)
     if isinstance(data, np.ndarray) and (dtype is None or data.dtype == dtype):
+        if state.recording is not None:
+            _is_outside(data)
         return from_numpy(data)
     return tensor(data, dtype=dtype)
 
@@ -103,6 +126,8 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise TypeError(f"from_numpy: expected a NumPy array, got {type(array).__name__}; use tensor(data)")
     if array.dtype not in DTYPES or array.dtype.kind == "O":
         raise TypeError(f"from_numpy: dtype {array.dtype} is not offered; convert with array.astype(numpy.float32)")
+    if state.recording is not None:
+        _is_outside(array)
     return Tensor.of(array if array.flags.writeable and array.dtype.isnative else array.copy())
 
 

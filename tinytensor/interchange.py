@@ -40,7 +40,7 @@ class Interchange:
         if self.is_meta:
             raise RuntimeError(f"{what}: a meta tensor has a shape {self.shape}, but no values")
         if state.recording is not None:
-            raise RuntimeError(
+            state.recording.refuse(
                 f"{what} inside a compiled step: a replay runs kernels only and would not see the value again; "
                 "return the tensor from the step and look at it outside"
             )

@@ -150,12 +150,3 @@ class Recording:
                 if place > reached:
                     undo(*args)
             raise
-
-    def arrays(self) -> list[np.ndarray]:
-        """Every array that a launch or a host call looks at: `compile` asks which of them the outside shares."""
-        found = []
-        for what, how in self.noted:
-            args = how.args if isinstance(what, Kernel) else (how,) if what is None else how
-            for group in args:
-                found += [a for a in (group if isinstance(group, list) else [group]) if isinstance(a, np.ndarray)]
-        return found
