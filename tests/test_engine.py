@@ -171,7 +171,7 @@ ORDER = [
     *("meta", "tensors", "creation", "operands", "rules", "appearances", "constructors", "form"),
     *("ops.elementwise", "ops.shape", "ops.index", "ops.reduce", "ops.products", "ops.fused", "ops.order"),
     *("ops.in_place", "ops.activations", "ops", "autograd.tape", "autograd.partial", "autograd.differences"),
-    *("autograd.functional", "autograd", "compiled", "profiling", "typeinfo"),
+    *("autograd.functional", "autograd", "profiling", "typeinfo"),
     *("optim.optimizer", "optim.composed", "optim.lr_scheduler", "optim"),
     *("nn.losses", "nn.functional", "nn.init", "nn.utils", "nn.module", "nn.containers", "nn.layers", "nn.attention"),
     *("nn.recurrent", "nn.stateless", "nn", "serialization", "utils.data", "utils", "symbolic", "", "stubs"),

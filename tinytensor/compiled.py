@@ -19,6 +19,7 @@ import numpy as np
 from tinytensor.autograd.tape import _accumulate
 from tinytensor.door import state
 from tinytensor.dtypes import get_default_dtype
+from tinytensor.kernels.kernel import Kernel
 from tinytensor.memory import lease_of
 from tinytensor.nn.module import Module
 from tinytensor.outside import Left, Seen
