@@ -174,7 +174,19 @@ ORDER = [
     *("autograd.functional", "autograd", "profiling", "typeinfo"),
     *("optim.optimizer", "optim.composed", "optim.lr_scheduler", "optim"),
     *("nn.losses", "nn.functional", "nn.init", "nn.utils", "nn.module", "nn.containers", "nn.layers", "nn.attention"),
-    *("nn.recurrent", "nn.stateless", "nn", "serialization", "utils.data", "utils", "symbolic", "", "stubs"),
+    *(
+        "nn.recurrent",
+        "nn.stateless",
+        "nn",
+        "surroundings",
+        "compiled",
+        "serialization",
+        "utils.data",
+        "utils",
+        "symbolic",
+        "",
+        "stubs",
+    ),
 ]
 BELOW = {"kernels", "door", "dtypes", "modes", "tensors", "form"}
 ELSEWHERE = dict.fromkeys(("optim", "symbolic"), BELOW)  # what these may import
