@@ -95,7 +95,8 @@ def path(value: str) -> Path:
         Path(value).resolve().exists()
         return Path(value)
     except (ValueError, OSError, RuntimeError) as error:  # a NUL in it, a loop of symbolic links
-        raise argparse.ArgumentTypeError(f"{value!r} is no path that can be used ({error})") from None
+        reason = getattr(error, "strerror", None) or "it holds a NUL, or links lead round in a circle"
+        raise argparse.ArgumentTypeError(f"{value[:100]!r} is no path that can be used: {reason}") from None
 
 
 def _numbers(value: str) -> tuple[float, ...]:

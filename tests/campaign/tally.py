@@ -1,0 +1,93 @@
+"""What becomes of things that should do no harm: taken, refused with a sentence, or a finding.
+
+A finding is what must not happen: a crash, a hang, a traceback where a sentence is due, a value that was changed by a
+call that was refused, a value that is not PyTorch's.
+"""
+
+import ast
+import os
+import signal
+import traceback
+from collections import Counter
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+@dataclass
+class Tally:
+    """Counts of what became of the cases of one part, and the findings by name."""
+
+    counts: Counter = field(default_factory=Counter)
+    findings: list[str] = field(default_factory=list)
+
+    def enter(self, outcome: str) -> None:
+        self.counts[outcome] += 1
+
+    def find(self, what: str) -> None:
+        self.counts["findings"] += 1
+        self.findings.append(what)
+
+    def report(self) -> str:
+        tried = sum(self.counts.values())
+        told = ", ".join(f"{count:,} {outcome}" for outcome, count in sorted(self.counts.items()))
+        return "\n".join([f"{tried:,} cases: {told or 'none'}", *(f"FOUND: {what}" for what in self.findings)])
+
+
+class TooLong(BaseException):
+    """The time of a case is up."""
+
+
+@contextmanager
+def limited(seconds: float):
+    """Raise TooLong in what takes longer."""
+
+    def over(number, frame):
+        raise TooLong
+
+    before = signal.signal(signal.SIGALRM, over)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+
+
+@cache
+def _raises(path: str) -> frozenset[int]:
+    """The lines of a file on which a raise statement stands."""
+    tree = ast.parse(Path(path).read_bytes())
+    spans = [range(node.lineno, node.end_lineno + 1) for node in ast.walk(tree) if isinstance(node, ast.Raise)]
+    return frozenset(line for span in spans for line in span)
+
+
+def is_sentence(error: BaseException) -> bool:
+    """Was it raised on purpose: by a raise statement of this project? What NumPy or Python says in passing was not.
+
+    Python's own "f() missing 1 required positional argument" will do, where f has a name that a user knows.
+    """
+    message = str(error)
+    if isinstance(error, TypeError) and "() " in message and "<" not in message.split("() ")[0]:
+        told = message.split("() ", 1)[1]
+        if told.startswith(("missing ", "got ", "takes ")):
+            return True
+    last = traceback.extract_tb(error.__traceback__)[-1]
+    inside = Path(last.filename).is_relative_to(ROOT / "tinytensor") or Path(last.filename).is_relative_to(
+        ROOT / "models"
+    )
+    return bool(message.strip()) and inside and last.lineno in _raises(last.filename)
+
+
+class Diary:
+    """A file that names the case at hand: whoever finds the process dead reads in it what killed it."""
+
+    def __init__(self, path: str | None):
+        self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) if path else None
+
+    def enter(self, case: str) -> None:
+        if self.file is not None:
+            os.pwrite(self.file, case.encode("utf-8", "replace")[:1000].ljust(1000), 0)

@@ -1,0 +1,96 @@
+"""The quick form of every part finds nothing, and what should be found is."""
+
+import os
+
+import pytest
+
+import tinytensor
+from tests.campaign import __main__ as command
+from tests.campaign import calls, commands
+from tests.campaign.tally import Diary, Tally, TooLong, is_sentence, limited
+
+
+@pytest.mark.parametrize("name", ["commands", "kills"])
+def test_nothing_is_found(name):
+    harmless, told = command.in_a_process(name, long=False, limit=600)
+    assert harmless, told
+    assert int(told.split(" cases")[0].replace(",", "")) >= 5
+
+
+# --------------------------------------------------------------------------------------------- negative controls
+
+
+def test_a_raw_message_is_no_sentence():
+    with pytest.raises(AttributeError) as raw:
+        tinytensor.set_num_threads.nothing  # noqa: B018
+    with pytest.raises(TypeError) as python:
+        (lambda x: x)()
+    with pytest.raises(IndexError) as sentence:
+        tinytensor.tensor([1.0])[5]
+    assert is_sentence(sentence.value)
+    assert not is_sentence(python.value)
+    with pytest.raises(ValueError) as numpy:  # noqa: PT011
+        tinytensor.tensor([1.0]).numpy().reshape(7)
+    assert not is_sentence(numpy.value)
+    assert not is_sentence(raw.value)
+
+
+def test_an_operation_that_answers_wrongly_is_found(monkeypatch):
+    def broken(x, *args, **kwargs):
+        if not isinstance(x, tinytensor.Tensor):
+            return x.shape  # Python's words, not ours
+        x.data.fill_(0.0)
+        raise ValueError("relu: refused, but an argument was changed")
+
+    real = calls.cases
+    monkeypatch.setattr(tinytensor, "relu", broken)
+    monkeypatch.setattr(calls, "cases", lambda one_in: (c for c in real(one_in) if c[1] == "relu"))
+    tally = calls.campaign(1, Diary(None))
+    assert tally.counts["findings"] > 10
+    assert any("has no attribute 'shape'" in what for what in tally.findings)
+
+
+def test_other_values_than_pytorchs_are_found():
+    class Like:
+        """A tensor of PyTorch, as far as it is looked at."""
+
+        def __init__(self, array):
+            self.array = array
+
+        def detach(self):
+            return self
+
+        resolve_conj = detach
+
+        def numpy(self):
+            return self.array
+
+    x = tinytensor.tensor([1.0, 2.0])
+    assert not calls.differs([x], [Like(x.numpy())])
+    assert calls.differs([x], [Like(x.numpy() + 1)]).startswith("[1. 2.] for [2. 3.]")
+    assert calls.differs([x], [Like(x.numpy()[:1])]).startswith("float32(2,) for float32(1,)")
+    assert calls.differs([x], []) == "1 results for 0"
+
+
+def test_a_process_that_dies_is_found(monkeypatch):
+    monkeypatch.setattr(command.sys, "executable", "/bin/false")
+    harmless, told = command.in_a_process("files", long=False, limit=60)
+    assert not harmless
+    assert told.startswith("FOUND: exit code 1, at: the beginning")
+
+
+def test_a_command_that_hangs_or_shows_a_traceback_is_found(monkeypatch):
+    def hang(arguments):
+        while True:
+            pass
+
+    tally = Tally()
+    monkeypatch.setattr(commands.cli, "main", hang)
+    commands.judge(tally, "hang", *commands.run(["info"], seconds=0.2))
+    monkeypatch.setattr(commands.cli, "main", lambda arguments: {}["x"])
+    commands.judge(tally, "raw", *commands.run(["info"]))
+    monkeypatch.setattr(commands.cli, "main", lambda arguments: os.EX_USAGE)
+    commands.judge(tally, "code", *commands.run(["info"]))
+    assert [what.split(":")[0] for what in tally.findings] == ["hang", "raw", "code"]
+    with pytest.raises(TooLong), limited(0.05):
+        hang([])
