@@ -6,28 +6,37 @@ import pytest
 from numba import njit
 
 from tinytensor.kernels import squares as sq
-from tinytensor.kernels.squares import WIDTH
+from tinytensor.kernels.squares import LANES, WIDTH
 
-SIZE = WIDTH * WIDTH
+SIZE = WIDTH * LANES
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there is no compiled meaning")
 
-# Functions of a matrix x (WIDTH + 3 rows of WIDTH + 5), a row z of numbers and two places: what they write into y, and
+# Functions of a matrix x (LANES + 3 rows of LANES + 5), a row z of numbers and two places: what they write into y, and
 # for those that take part of a row or column, z, is compared.
 
 
 def registers(x, z, i, j, y):
     sq.put(sq.register(z, i), y, j)
-    sq.put(sq.every(z[i]), y, j + WIDTH)
+    sq.put(sq.every(z[i]), y, j + LANES)
+    y[j + 2 * LANES] = sq.add_neighbours(z, i)
 
 
 def memory(x, z, i, j, y):
-    sq.write(sq.transpose(sq.read(z, i)), y, j)
-    sq.write(sq.zeros(z[0]), y, j + SIZE)
+    sq.write(sq.read(z, i), y, j)
+    sq.write(sq.full(z[j]), y, j + SIZE)
 
 
 def blocks(x, z, i, j, y):
     sq.write(sq.read_block(x, i, j), y, 0)
     sq.write_block(sq.read(z, 0), x, i, j)
+    for r in range(x.shape[0]):
+        for c in range(x.shape[1]):
+            y[SIZE + r * x.shape[1] + c] = x[r, c]
+
+
+def columns(x, z, i, j, y):
+    sq.write(sq.read_columns(x, i, j), y, 0)
+    sq.write_columns(sq.read(z, 0), x, i, j)
     for r in range(x.shape[0]):
         for c in range(x.shape[1]):
             y[SIZE + r * x.shape[1] + c] = x[r, c]
@@ -45,13 +54,13 @@ def arithmetic(x, z, i, j, y):
 
 def products(x, z, i, j, y):
     a, v = sq.read(z, i), sq.register(z, j)
-    sq.write(sq.outer(a, z, j, v), y, 0)
+    sq.write(sq.outer(a, z, j, 2, v), y, 0)
     sq.put(sq.inner(v, a, z, j), y, SIZE)
     sq.write(sq.outer_rows(a, x, i, j, z, i, 4), y, 2 * SIZE)
     sq.write(sq.outer_rows(a, x, i, j, z, i, 1), y, 3 * SIZE)
     sq.write(a, y, 4 * SIZE)
     sq.inner_rows(a, x, i, j, y, 4 * SIZE, 4)
-    sq.inner_rows(a, x, i, j, y, 4 * SIZE + 4 * WIDTH, 1)
+    sq.inner_rows(a, x, i, j, y, 4 * SIZE + 4 * LANES, 1)
 
 
 def seen(x, z, i, j, y):
@@ -61,28 +70,32 @@ def seen(x, z, i, j, y):
     sq.write(sq.only(a, second), y, SIZE)
     sq.write(sq.only(a, sq.both(first, sq.positive(b))), y, 2 * SIZE)
     sq.put(sq.inner_seen(v, a, z, j, second), y, 3 * SIZE)
+    sq.mark(second, z, 3 * SIZE)
+    sq.mark(first, z, 4 * SIZE)
+    sq.write(sq.only(a, sq.marked(z, 3 * SIZE)), y, 6 * SIZE)
+    sq.write(sq.outer_seen(a, z, j, LANES, v, z[3 * SIZE :]), y, 7 * SIZE)
     sq.write(a, y, 4 * SIZE)
     sq.inner_rows_seen(a, x, i, j, y, 4 * SIZE, 4, first)
-    sq.inner_rows_seen(a, x, i, j, y, 4 * SIZE + 4 * WIDTH, 1, second)
+    sq.inner_rows_seen(a, x, i, j, y, 4 * SIZE + 4 * LANES, 1, second)
     none = sq.nothing(z[0])
     sq.put(sq.largest(sq.largest(none, a), b), y, 5 * SIZE)
-    sq.put(sq.largest_seen(sq.largest(none, a), b, sq.positive(b)), y, 5 * SIZE + WIDTH)
+    sq.put(sq.largest_seen(sq.largest(none, a), b, sq.positive(b)), y, 5 * SIZE + LANES)
 
 
 def both_meanings(function, dtype, i, j):
     rng = np.random.default_rng(0)
-    wide = rng.standard_normal((WIDTH + 3, 2, WIDTH + 5)).astype(dtype)
-    z = rng.standard_normal(4 * SIZE).astype(dtype)
-    z[2 * SIZE : 2 * SIZE + WIDTH] = rng.integers(0, 2 * WIDTH, WIDTH)  # the ends of what is seen
+    wide = rng.standard_normal((LANES + 3, 2, LANES + 5)).astype(dtype)
+    z = rng.standard_normal(5 * SIZE).astype(dtype)
+    z[2 * SIZE : 2 * SIZE + LANES] = rng.integers(0, 2 * LANES, LANES)  # the ends of what is seen
     results = []
     for run in (njit(error_model="numpy")(function), function):
-        x, y = wide.copy()[:, 1], np.full(6 * SIZE, -7, dtype)
+        x, y = wide.copy()[:, 1], np.full(8 * SIZE, -7, dtype)
         run(x, z.copy(), i, j, y)
         results.append(y)
     return results
 
 
-FUNCTIONS = (registers, memory, blocks, arithmetic, products, seen)
+FUNCTIONS = (registers, memory, blocks, columns, arithmetic, products, seen)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -143,7 +143,7 @@ HAND_KERNELS = {  # what is wrong: (kernel, right, wrong)
     "target off by one": ("cross_entropy_backward", "dx[r, t] -=", "dx[r, (t + 1) % size] -="),
     "the one-hot part overwrites": ("cross_entropy_backward", "dx[r, t] -= g[r]", "dx[r, t] = -g[r]"),
     "ReLU's mask turned round": ("relu_backward", "if z <= type(z)(0) else h", "if z > type(z)(0) else h"),
-    "attention: dq without the scale": ("attention_backward", "every(scale), dq", "every(one), dq"),
+    "attention: dq without the scale": ("attention_backward", "every(scale)), dq", "every(one)), dq"),
     "attention: without the row's sum": ("attention_backward", "times(p, minus_each(d, deltas, i))", "times(p, d)"),
     "attention: causal where it is not": ("attention_backward", "if is_causal else M", "if not is_causal else M"),
 }

@@ -446,8 +446,8 @@ HOLES = np.array([[[[1, 0, 1], [0, 1, 1], [1, 1, 1]]]], bool)  # the first two d
 
 
 def add_attention(B, H, C, M, K, Kv, mask, is_causal, **narrow):
-    """`narrow`: squares of so few lanes, so that three keys fill more than one, and so few columns taken together."""
-    narrow.setdefault("WIDTH", 4)
+    """`narrow`: squares so small that three keys fill more than one, and so few columns taken together."""
+    narrow = {"WIDTH": 4, "LANES": 4} | narrow
     q, k, v, g = sym("q", B, H, C, K), sym("k", B, H, M, K), sym("v", B, H, M, Kv), sym("g", B, H, C, Kv)
     outputs = blank(B, H, C, Kv), blank(B, H, C), blank(*attention_scratch(B, H, C, M, K, Kv))
     call = (q, k, v, mask, SCALE, is_causal)
@@ -463,16 +463,18 @@ add_attention(1, 2, 2, 2, 1, 1, NO_MASK, 0)
 add_attention(1, 1, 2, 2, 2, 3, NO_MASK, 1)
 add_attention(1, 1, 3, 2, 1, 1, MASK, 0)
 add_attention(1, 1, 3, 2, 1, 2, MASK, 1)
-add_attention(1, 1, 5, 3, 1, 1, NO_MASK, 1, WIDTH=2)  # two squares of queries and a half, one of keys and a half
-add_attention(2, 1, 1, 3, 2, 1, NO_MASK, 0, WIDTH=2, COLUMNS=2)
+add_attention(
+    1, 1, 5, 3, 1, 1, NO_MASK, 1, WIDTH=2, LANES=2
+)  # two squares of queries and a half, one of keys and a half
+add_attention(2, 1, 1, 3, 2, 1, NO_MASK, 0, WIDTH=2, LANES=2, COLUMNS=2)
 add_attention(1, 1, 3, 3, 1, 1, HOLES, 0)
-add_attention(1, 1, 3, 3, 2, 3, HOLES, 1, WIDTH=2, COLUMNS=2)
+add_attention(1, 1, 3, 3, 2, 3, HOLES, 1, WIDTH=2, COLUMNS=2)  # twice as many lanes as registers
 
 
 def add_attention_of_one(B, H, M, K, Kv, mask, is_causal):
     call = (sym("q", B, H, 1, K), sym("k", B, H, M, K), sym("v", B, H, M, Kv), mask, SCALE, is_causal)
     outputs = blank(B, H, 1, Kv), blank(B, H, 1), blank(*attention_of_one_scratch(B, H, M, K, Kv))
-    add("attention_of_one", attention, (*call, *outputs), constants={"WIDTH": 2})
+    add("attention_of_one", attention, (*call, *outputs), constants={"WIDTH": 2, "LANES": 2})
 
 
 add_attention_of_one(2, 2, 5, 3, 3, NO_MASK, 0)

@@ -1,9 +1,10 @@
 r"""Scaled dot-product attention, y_i = sum_m softmax_m(scale q_i . k_m) v_m, and its gradients.
 
-No C x M array is made. Eight queries and eight keys at a time are a square of eight registers (see `squares.py`).
-Forward keeps the scores of eight queries with all keys that they see, a lane for each query, and goes over them twice:
-for the largest, then for probabilities and weighted sums. Backward takes eight keys, a lane for each, goes over the
-queries, and has what leaves for the queries (dq) from the transposed square.
+No C x M array is made. LANES queries and eight keys at a time are a square of eight registers (see `squares.py`).
+Forward keeps the scores of LANES queries with all keys that they see, a lane for each query, and goes over them twice:
+for the largest, then for probabilities and weighted sums. Backward takes LANES keys, a lane for each, and goes over the
+queries, eight at a time. What leaves for the queries (dq) needs a sum across the lanes: there the numbers of a square
+come one at a time, and the lanes are columns of the keys.
 
 A row of y depends on the keys that it sees and on nothing else, in the last bit too. Sums over k and m run in their
 order, one fused multiply-add after the other, and the sum of probabilities adds eight neighbours as a tree, where a
@@ -19,7 +20,9 @@ import numpy as np
 
 from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
 from tinytensor.kernels.squares import (
+    LANES,
     WIDTH,
+    add_neighbours,
     add_up,
     at_most_zero,
     before,
@@ -28,67 +31,66 @@ from tinytensor.kernels.squares import (
     every,
     exp_each,
     fma_each,
+    full,
     inner,
     inner_rows,
     inner_rows_seen,
     inner_seen,
     largest,
     largest_seen,
+    mark,
+    marked,
     minus,
     minus_each,
     nothing,
     only,
     outer,
     outer_rows,
+    outer_seen,
     positive,
     put,
     read,
     read_block,
+    read_columns,
     register,
     scale_each,
     times,
-    transpose,
     write,
     write_block,
-    zeros,
+    write_columns,
 )
 from tinytensor.kernels.vectors import add, div, where_less
-from tinytensor.kernels.vectors import total as add_lanes
 
 COLUMNS = 4  # of a head's row that are taken together: four chains of sums, and no more registers than AVX2 has
 
 
 @helper
-def squares_of(size):
-    """How many squares of WIDTH rows hold `size` rows."""
-    return (size + WIDTH - 1) // WIDTH
-
-
-@helper
-def up(size):
-    """The next multiple of WIDTH."""
-    return squares_of(size) * WIDTH
+def up(size, unit):
+    """The next multiple of `unit`."""
+    return (size + unit - 1) // unit * unit
 
 
 def attention_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[int, int]:
     """Return the shape of the scratch array of `attention`: a row for each task.
 
-    Heads of 8 columns take half a nanosecond for a pair of a query and a key; of that half goes into e^x.
+    Heads of 8 columns take half a nanosecond for a pair of a query and a key where there are eight lanes; of that half
+    goes into e^x.
     """
-    tasks = cut(B * H * C * M * (12 + K + Kv) // 60, B * H * squares_of(C))
-    return tasks, (up(K) + up(Kv) + 2 * up(M) + 3) * WIDTH
+    tasks = cut(B * H * C * M * (12 + K + Kv) // 60, B * H * up(C, LANES) // LANES)
+    return tasks, (up(K, WIDTH) + up(Kv, WIDTH) + 2 * up(M, WIDTH) + 3) * LANES
 
 
 def attention_backward_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[int, int]:
     """Return the shape of the scratch array of `attention_backward`: a row for each task."""
     tasks = cut(B * H * C * M * (12 + K + Kv) // 30, B * H)
-    return tasks, (2 * up(K) + 2 * up(Kv) + WIDTH) * WIDTH + up(C) * (2 * up(K) + up(Kv) + 5)
+    of_keys = 2 * up(K, WIDTH) + 2 * up(Kv, WIDTH) + up(K, LANES) + 2 * WIDTH
+    return tasks, of_keys * LANES + up(C, LANES) * (up(K, WIDTH) + up(K, LANES) + up(Kv, WIDTH) + 5)
 
 
 def attention_of_one_scratch(B: int, H: int, M: int, K: int, Kv: int) -> tuple[int, int]:
     """Return the shape of the scratch array of `attention_of_one`: a row for each task."""
     tasks = cut(B * H * M * (12 + K + Kv) // 60, B * H)
-    return tasks, up(K) + up(Kv) + WIDTH + 2 * up(squares_of(M)) * WIDTH
+    return tasks, up(K, LANES) + up(Kv, LANES) + LANES + 2 * up(M, WIDTH * LANES)
 
 
 @helper
@@ -105,33 +107,36 @@ def reach(mask, b, h, i, M, is_causal):
 
 
 @helper
-def look(mask, b, h, i, m, x, at):
-    """Write a square at x[at:]: register t, lane n is 1 where the mask lets query i + t see key m + n, else 0."""
+def look(mask, b, h, i, queries, m, keys, x, at, per_query, per_key):
+    """x[at + t per_query + n per_key] = 1 where the mask lets query i + t see key m + n, else 0, for so many of each.
+
+    This is a square: one of the two steps is 1 and counts lanes, the other one is LANES and counts registers.
+    """
     C, M = mask.shape[2:]
-    for t in range(WIDTH):
-        for n in range(WIDTH):
+    for t in range(queries):
+        for n in range(keys):
             seen = mask[b, h, min(i + t, C - 1), min(m + n, M - 1)]  # beyond the ends: their reach decides
-            x[at + t * WIDTH + n] = x.dtype.type(1) if seen else x.dtype.type(0)
+            x[at + t * per_query + n * per_key] = x.dtype.type(1) if seen else x.dtype.type(0)
 
 
 @helper
 def columns_of(x, i, factor, y, at):
-    """The columns of x[i : i + WIDTH] times `factor`, one register for each, at y[at:]; zeros where x ends before."""
+    """The columns of x[i : i + LANES] times `factor`, one register for each, at y[at:]; zeros where x ends before."""
     for j in range(0, x.shape[1], WIDTH):
-        write(scale_each(transpose(read_block(x, i, j)), factor), y, at + j * WIDTH)
+        write(scale_each(read_columns(x, i, j), factor), y, at + j * LANES)
 
 
 @helper
 def rows_of(y, at, factor, x, i):
-    """The inverse: x[i : i + WIDTH] from its columns, each times `factor`, as far as x goes."""
+    """The inverse: x[i : i + LANES] from its columns, each times `factor`, as far as x goes."""
     for j in range(0, x.shape[1], WIDTH):
-        write_block(transpose(scale_each(read(y, at + j * WIDTH), factor)), x, i, j)
+        write_columns(scale_each(read(y, at + j * LANES), factor), x, i, j)
 
 
 @helper
 def clear(y):
     """y = 0."""
-    for at in range(0, y.size, WIDTH):
+    for at in range(0, y.size, LANES):
         put(every(y.dtype.type(0)), y, at)
 
 
@@ -146,21 +151,21 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
     B, H, C, K = q.shape
     M, Kv = v.shape[2:]
     zero, one = y.dtype.type(0), y.dtype.type(1)
-    x, n = scratch[task], up(K) * WIDTH
-    qs, x = x[:n], x[n:]  # eight queries, scaled: columns
-    n = up(Kv) * WIDTH
+    x, n = scratch[task], up(K, WIDTH) * LANES
+    qs, x = x[:n], x[n:]  # queries, a lane for each, scaled: columns
+    n = up(Kv, WIDTH) * LANES
     ys, x = x[:n], x[n:]  # their results: columns
-    n = up(M) * WIDTH
+    n = up(M, WIDTH) * LANES
     scores, looks, x = x[:n], x[n : 2 * n], x[2 * n :]  # a register for each key
-    ends, tops, totals = x[:WIDTH], x[WIDTH : 2 * WIDTH], x[2 * WIDTH :]
-    squares, least, most, holes = squares_of(C), 0, 0, False
+    ends, tops, totals = x[:LANES], x[LANES : 2 * LANES], x[2 * LANES :]
+    squares, least, most, holes = up(C, LANES) // LANES, 0, 0, False
     first, last = share(B * squares * H, task, tasks)
     for unit in range(first, last):  # heads side by side: most often one mask says what all of them see
         b, h = unit // H // squares, unit % H
-        i = (squares - 1 - unit // H % squares) * WIDTH  # the last queries first: causal ones take longest
+        i = (squares - 1 - unit // H % squares) * LANES  # the last queries first: causal ones take longest
         if unit == first or h == 0 or (mask.size > 0 and mask.strides[1] != 0):
             least, most, holes = M, 0, False
-            for t in range(WIDTH):
+            for t in range(LANES):
                 count, hole = reach(mask, b, h, min(i + t, C - 1), M, is_causal)
                 ends[t] = y.dtype.type(count)
                 least, most, holes = min(least, count), max(most, count), holes or hole
@@ -168,18 +173,17 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
         columns_of(q[b, h], i, every(scale), qs, 0)
         top = nothing(zero)
         for m in range(0, most, WIDTH):
-            s = zeros(zero)
+            s = full(zero)
             for j in range(0, K - K % COLUMNS, COLUMNS):
-                s = outer_rows(s, keys, m, j, qs, j * WIDTH, COLUMNS)
+                s = outer_rows(s, keys, m, j, qs, j * LANES, COLUMNS)
             for j in range(K - K % COLUMNS, K):
-                s = outer_rows(s, keys, m, j, qs, j * WIDTH, 1)
-            write(s, scores, m * WIDTH)
+                s = outer_rows(s, keys, m, j, qs, j * LANES, 1)
+            write(s, scores, m * LANES)
             if holes or m + WIDTH > least:
                 seen = before(m, end)
                 if holes:
-                    look(mask, b, h, i, m, looks, m * WIDTH)
-                    write(transpose(read(looks, m * WIDTH)), looks, m * WIDTH)
-                    seen = both(seen, positive(read(looks, m * WIDTH)))
+                    look(mask, b, h, i, LANES, m, WIDTH, looks, m * LANES, 1, LANES)
+                    seen = both(seen, positive(read(looks, m * LANES)))
                 top = largest_seen(top, s, seen)
             else:
                 top = largest(top, s)
@@ -187,7 +191,7 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
         clear(ys)
         total = every(zero)
         for m in range(0, most, WIDTH):
-            p = minus(read(scores, m * WIDTH), top)
+            p = minus(read(scores, m * LANES), top)
             hidden = holes or m + WIDTH > least
             if hidden:
                 p = at_most_zero(p)  # what is seen is so already; what is not may be anything, before exp
@@ -195,85 +199,84 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
             if hidden:
                 seen = before(m, end)
                 if holes:
-                    seen = both(seen, positive(read(looks, m * WIDTH)))
+                    seen = both(seen, positive(read(looks, m * LANES)))
                 p = only(p, seen)
                 for j in range(0, Kv - Kv % COLUMNS, COLUMNS):
-                    inner_rows_seen(p, values, m, j, ys, j * WIDTH, COLUMNS, seen)
+                    inner_rows_seen(p, values, m, j, ys, j * LANES, COLUMNS, seen)
                 for j in range(Kv - Kv % COLUMNS, Kv):
-                    inner_rows_seen(p, values, m, j, ys, j * WIDTH, 1, seen)
+                    inner_rows_seen(p, values, m, j, ys, j * LANES, 1, seen)
             else:
                 for j in range(0, Kv - Kv % COLUMNS, COLUMNS):
-                    inner_rows(p, values, m, j, ys, j * WIDTH, COLUMNS)
+                    inner_rows(p, values, m, j, ys, j * LANES, COLUMNS)
                 for j in range(Kv - Kv % COLUMNS, Kv):
-                    inner_rows(p, values, m, j, ys, j * WIDTH, 1)
+                    inner_rows(p, values, m, j, ys, j * LANES, 1)
             total = add(total, add_up(p))
         put(top, tops, 0)
         put(total, totals, 0)
-        for t in range(min(WIDTH, C - i)):
+        for t in range(min(LANES, C - i)):
             lse[b, h, i + t] = tops[t] + np.log(totals[t])
         rows_of(ys, 0, div(every(one), where_less(every(zero), total, total, every(one))), y[b, h], i)
 
 
 @kernel(tasks=lambda *args: args[-1].shape[0], fastmath=EXACT_ORDER, strided=("q", "k", "v", "mask", "y"))
 def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
-    """`attention` where C = 1, with the same bits: one query beside a cache of keys would leave seven lanes empty.
+    """`attention` where C = 1, with the same bits: one query beside a cache of keys would fill one lane of all.
 
     The lanes of a score are keys here, those of a result its columns.
     """
     B, H, _, K = q.shape
     M, Kv = v.shape[2:]
     zero, one = y.dtype.type(0), y.dtype.type(1)
-    x, n = scratch[task], up(squares_of(M)) * WIDTH  # whole squares of keys
-    scores, ends, x = x[:n], x[n : 2 * n], x[2 * n :]  # of each key; WIDTH if it is seen, else 0
-    qs, ys, tops = x[: up(K)], x[up(K) : up(K) + up(Kv)], x[up(K) + up(Kv) :]
+    x, n = scratch[task], up(M, WIDTH * LANES)  # whole squares of keys
+    scores, ends, x = x[:n], x[n : 2 * n], x[2 * n :]  # of each key; LANES if it is seen, else 0
+    n, a = up(K, LANES), up(Kv, LANES)
+    qs, ys, tops = x[:n], x[n : n + a], x[n + a :]
     count, holes = 0, False
     first, last = share(B * H, task, tasks)
     for unit in range(first, last):
         b, h = unit // H, unit % H
         if unit == first or h == 0 or (mask.size > 0 and mask.strides[1] != 0):
             count, holes = reach(mask, b, h, 0, M, is_causal)
-            for m in range(n):
+            for m in range(ends.size):
                 seen = m < count and (not holes or mask[b, h, 0, min(m, M - 1)])
-                ends[m] = y.dtype.type(WIDTH) if seen else zero
+                ends[m] = y.dtype.type(LANES) if seen else zero
         keys, values = k[b, h], v[b, h]
         clear(qs)
         for j in range(K):
             qs[j] = scale * q[b, h, 0, j]
-        for m in range(0, count, WIDTH):
+        for m in range(0, count, LANES):
             s = every(zero)
             for j in range(0, K, WIDTH):
-                s = inner(s, transpose(read_block(keys, m, j)), qs, j)
+                s = inner(s, read_columns(keys, m, j), qs, j)
             put(s, scores, m)
         shift = zero  # the first score that is seen, then the largest
         for m in range(count):
             if ends[count - 1 - m] > zero:
                 shift = scores[count - 1 - m]
-        for m in range(n):
+        for m in range(ends.size):
             if ends[m] <= zero:
                 scores[m] = shift  # before exp: what is not seen may be anything
         top = every(shift)
-        for m in range(0, count, WIDTH * WIDTH):
+        for m in range(0, count, WIDTH * LANES):
             top = largest(top, read(scores, m))
         put(top, tops, 0)
-        for t in range(WIDTH):
+        for t in range(LANES):
             shift = max(shift, tops[t])
-        for m in range(0, count, WIDTH * WIDTH):
+        for m in range(0, count, WIDTH * LANES):
             write(exp_each(minus(read(scores, m), every(shift))), scores, m)
-        for m in range(n):
+        for m in range(ends.size):
             if ends[m] <= zero:
                 scores[m] = zero
         total = zero
         for m in range(0, count, WIDTH):
-            total += add_lanes(register(scores, m))
+            total += add_neighbours(scores, m)
         clear(ys)
         for m in range(0, count, WIDTH):
-            for j in range(0, Kv, WIDTH):
-                rows, a = read_block(values, m, j), register(ys, j)
+            for j in range(0, Kv, LANES):
+                rows = read_block(values, m, j)
                 if holes or m + WIDTH > count:
-                    a = inner_seen(a, rows, scores, m, before_each(0, ends, m))
-                else:
-                    a = inner(a, rows, scores, m)
-                put(a, ys, j)
+                    rows = only(rows, before_each(0, ends, m))
+                put(inner(register(ys, j), rows, scores, m), ys, j)
         lse[b, h, 0] = shift + np.log(total)
         inverse = one / total if count > 0 else zero
         for j in range(Kv):
@@ -294,15 +297,19 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
     B, H, C, K = q.shape
     M, Kv = v.shape[2:]
     zero, one = y.dtype.type(0), y.dtype.type(1)
-    x, n, a = scratch[task], up(K) * WIDTH, up(Kv) * WIDTH
-    ks, vs, x = x[:n], x[n : n + a], x[n + a :]  # eight keys and their values: columns
+    x, n, a = scratch[task], up(K, WIDTH) * LANES, up(Kv, WIDTH) * LANES
+    ks, vs, x = x[:n], x[n : n + a], x[n + a :]  # keys and their values, a lane for each: columns
     dks, dvs, both_sums, x = x[:n], x[n : n + a], x[: n + a], x[n + a :]  # their gradients, likewise
-    n = WIDTH * WIDTH
-    looks, x = x[:n], x[n:]
-    n = up(C)
+    wide = up(K, LANES)
+    n = wide * LANES
+    rows, x = x[:n], x[n:]  # the same keys by rows: squares that hold LANES columns of eight of them
+    n = WIDTH * LANES
+    slopes, looks, x = x[:n], x[n : 2 * n], x[2 * n :]  # dS, and who sees whom, of one square
+    n = up(C, LANES)
     shifts, deltas, ends, x = x[:n], x[n : 2 * n], x[2 * n : 3 * n], x[3 * n :]  # lse, g . y and reach of each query
     least, most, x = x[:n], x[n : 2 * n], x[2 * n :]  # of the reaches of eight queries
-    qs, dqs, gs = x[: n * up(K)], x[n * up(K) : 2 * n * up(K)], x[2 * n * up(K) :]  # columns of eight rows, and so on
+    dqs, x = x[: n * wide], x[n * wide :]  # squares that hold LANES columns of eight queries
+    qs, gs = x[: n * up(K, WIDTH)], x[n * up(K, WIDTH) :]  # columns of LANES queries, and so on
     holes = False
     first, last = share(B * H, task, tasks)
     for unit in range(first, last):
@@ -319,61 +326,72 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                     low, high, holes = min(low, count), max(high, count), holes or hole
                 least[i], most[i] = y.dtype.type(low), y.dtype.type(high)
         keys, values, gradients, results = k[b, h], v[b, h], g[b, h], y[b, h]
-        for i in range(0, C, WIDTH):
-            columns_of(q[b, h], i, every(scale), qs, i * up(K))
-            products = zeros(zero)
+        for i in range(0, C, LANES):
+            columns_of(q[b, h], i, every(scale), qs, i * up(K, WIDTH))
+            products = full(zero)
             for j in range(0, Kv, WIDTH):
-                rows = read_block(gradients, i, j)
-                products = fma_each(rows, read_block(results, i, j), products)
-                write(transpose(rows), gs, i * up(Kv) + j * WIDTH)
-            put(add_up(transpose(products)), deltas, i)
-            for t in range(WIDTH):
-                shifts[i + t] = lse[b, h, i + t] if ends[i + t] > zero else zero
+                columns = read_columns(gradients, i, j)
+                products = fma_each(columns, read_columns(results, i, j), products)
+                write(columns, gs, i * up(Kv, WIDTH) + j * LANES)
+            put(add_up(products), deltas, i)
+        for i in range(up(C, WIDTH)):
+            shifts[i] = lse[b, h, i] if ends[i] > zero else zero
         clear(dqs)
-        for m in range(0, M, WIDTH):
+        for m in range(0, M, LANES):
             columns_of(keys, m, every(one), ks, 0)
             columns_of(values, m, every(one), vs, 0)
+            for j in range(0, K, LANES):
+                for n in range(0, LANES, WIDTH):
+                    write(read_block(keys, m + n, j), rows, (j + n) * LANES)
             clear(both_sums)
             for i in range(0, C, WIDTH):
                 if most[i] <= m:
                     continue
-                a, c = i * up(K), i * up(Kv)
-                s, d = zeros(zero), zeros(zero)
+                a = i // LANES * LANES * up(K, WIDTH) + i % LANES
+                c = i // LANES * LANES * up(Kv, WIDTH) + i % LANES
+                s, d = full(zero), full(zero)
                 for j in range(K):
-                    s = outer(s, qs, a + j * WIDTH, register(ks, j * WIDTH))
+                    s = outer(s, qs, a + j * LANES, 1, register(ks, j * LANES))
                 s = minus_each(s, shifts, i)
-                hidden = holes or least[i] < m + WIDTH
-                if holes:
-                    look(mask, b, h, i, m, looks, 0)
-                    s = only(s, positive(read(looks, 0)))
+                hidden = holes or least[i] < m + LANES
                 if hidden:
-                    s = only(s, before_each(m, ends, i))  # before exp: what is not seen may be anything
+                    seen = before_each(m, ends, i)
+                    if holes:
+                        look(mask, b, h, i, WIDTH, m, LANES, looks, 0, LANES, 1)
+                        seen = both(seen, positive(read(looks, 0)))
+                    mark(seen, looks, 0)
+                    s = only(s, seen)  # before exp: what is not seen may be anything
                 p = exp_each(s)
                 for j in range(Kv):
-                    d = outer(d, gs, c + j * WIDTH, register(vs, j * WIDTH))
+                    d = outer(d, gs, c + j * LANES, 1, register(vs, j * LANES))
                 d = times(p, minus_each(d, deltas, i))
                 if hidden:
-                    seen, seen_by = before_each(m, ends, i), before(m, register(ends, i))
-                    if holes:
-                        seen = both(seen, positive(read(looks, 0)))
-                        seen_by = both(seen_by, positive(transpose(read(looks, 0))))
+                    seen = marked(looks, 0)
                     p, d = only(p, seen), only(d, seen)
                     for j in range(Kv):
-                        put(inner_seen(register(dvs, j * WIDTH), p, gs, c + j * WIDTH, seen), dvs, j * WIDTH)
+                        put(inner_seen(register(dvs, j * LANES), p, gs, c + j * LANES, seen), dvs, j * LANES)
                     for j in range(K):
-                        put(inner_seen(register(dks, j * WIDTH), d, qs, a + j * WIDTH, seen), dks, j * WIDTH)
-                    d = transpose(d)
-                    for j in range(K):
-                        put(inner_seen(register(dqs, a + j * WIDTH), d, ks, j * WIDTH, seen_by), dqs, a + j * WIDTH)
+                        put(inner_seen(register(dks, j * LANES), d, qs, a + j * LANES, seen), dks, j * LANES)
+                    write(d, slopes, 0)
+                    for j in range(0, K, LANES):
+                        s = read(dqs, i * wide + j * WIDTH)
+                        for n in range(LANES):
+                            if most[i] > m + n:
+                                s = outer_seen(s, slopes, n, LANES, register(rows, (j + n) * LANES), looks)
+                        write(s, dqs, i * wide + j * WIDTH)
                 else:
                     for j in range(Kv):
-                        put(inner(register(dvs, j * WIDTH), p, gs, c + j * WIDTH), dvs, j * WIDTH)
+                        put(inner(register(dvs, j * LANES), p, gs, c + j * LANES), dvs, j * LANES)
                     for j in range(K):
-                        put(inner(register(dks, j * WIDTH), d, qs, a + j * WIDTH), dks, j * WIDTH)
-                    d = transpose(d)
-                    for j in range(K):
-                        put(inner(register(dqs, a + j * WIDTH), d, ks, j * WIDTH), dqs, a + j * WIDTH)
+                        put(inner(register(dks, j * LANES), d, qs, a + j * LANES), dks, j * LANES)
+                    write(d, slopes, 0)
+                    for j in range(0, K, LANES):
+                        s = read(dqs, i * wide + j * WIDTH)
+                        for n in range(LANES):
+                            s = outer(s, slopes, n, LANES, register(rows, (j + n) * LANES))
+                        write(s, dqs, i * wide + j * WIDTH)
             rows_of(dks, 0, every(one), dk[b, h], m)
             rows_of(dvs, 0, every(one), dv[b, h], m)
         for i in range(0, C, WIDTH):
-            rows_of(dqs, i * up(K), every(scale), dq[b, h], i)
+            for j in range(0, K, LANES):
+                write_block(scale_each(read(dqs, i * wide + j * WIDTH), every(scale)), dq[b, h], i, j)

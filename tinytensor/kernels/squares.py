@@ -1,13 +1,14 @@
-"""Squares: WIDTH registers of WIDTH numbers each, the unit in which attention works.
+"""Squares: WIDTH registers of LANES numbers each, the unit in which attention works.
 
-A square holds what WIDTH queries and WIDTH keys have to do with each other: their scores, their probabilities, the
-gradients of both. Rows of a narrow head (4 or 8 numbers) would leave most of a register empty; so the lanes of a
-square's registers are queries (or keys), and the numbers of a head's rows come one at a time, each in all lanes.
+A square holds what LANES queries and WIDTH keys (or the reverse) have to do with each other: their scores, their
+probabilities, the gradients of both. Rows of a narrow head (4 or 8 numbers) would leave most of a register empty; so
+the lanes of a square's registers are queries (or keys), and the numbers of a head's rows come one at a time, each in
+all lanes.
 
 As in `vectors.py`, each function is plain Python first, a square being a tuple of tuples, and compiled code gets
-LLVM's vectors. A square has eight lanes on every machine: half an AVX-512 register of float32, one of AVX2 and two of
-NEON. Wider squares are emptier where few positions are seen, on the diagonal of a causal pass as in a short sentence:
-with sixteen lanes, AVX-512 was a sixth faster at 64 and 96 positions and a third slower at 16 and 24.
+LLVM's vectors. Of float32 there are as many lanes as a register has, but eight at least (two registers of NEON), since
+few lanes leave no time to read a number for each. It is the lanes that grow with the machine, never the registers: a
+square's eight sums are what two multiply-adds a cycle keep busy, and eight more would crowd out all else.
 
 `x` with one place `at` is a row of scratch memory, in which a register or a square begins at that place. `x` with
 places i and j is a matrix, whose rows may lie anywhere but hold their elements side by side.
@@ -20,9 +21,12 @@ from numba import types
 from numba.core import cgutils
 
 from tinytensor.kernels import fastmath
+from tinytensor.kernels.simd import BYTES
+from tinytensor.kernels.tiles import read_anew
 from tinytensor.kernels.vectors import (
     Vector,
     _call,
+    _halves,
     _mask,
     _name,
     add,
@@ -34,86 +38,95 @@ from tinytensor.kernels.vectors import (
     mul,
     multiply_add,
     sub,
+    total,
 )
 
 WIDTH = 8
+LANES = max(WIDTH, BYTES // 4)
 
-# ------------------------------------------------------------------------------------------ registers of WIDTH
+# ------------------------------------------------------------------------------------------ registers of LANES
 
 
 def register(x, at):
-    """The WIDTH elements of x from `at` on."""
+    """The LANES elements of x from `at` on."""
     v = ()
-    for lane in range(WIDTH):
+    for lane in range(LANES):
         v += (x[at + lane],)
     return v
 
 
 def put(v, x, at):
     """Write v over the elements of x from `at` on."""
-    for lane in range(WIDTH):
+    for lane in range(LANES):
         x[at + lane] = v[lane]
 
 
 def every(value):
     """`value` in every lane."""
-    return (value,) * WIDTH
+    return (value,) * LANES
 
 
 def nothing(value):
     """Less than every number, in every lane: the largest of no numbers of the kind of `value`."""
-    return (None,) * WIDTH
+    return (None,) * LANES
 
 
 # --------------------------------------------------------------------------------------------------- squares
 
 
-def zeros(value):
-    """A square of zeros of the kind of `value`."""
-    return ((type(value)(0),) * WIDTH,) * WIDTH
+def full(value):
+    """A square of nothing but `value`."""
+    return ((value,) * LANES,) * WIDTH
 
 
 def read(x, at):
     """The square whose registers stand in x one after the other."""
     c = ()
     for t in range(WIDTH):
-        c += (register(x, at + t * WIDTH),)
+        c += (register(x, at + t * LANES),)
     return c
 
 
 def write(c, x, at):
     """Write the registers of c over x, one after the other."""
     for t in range(WIDTH):
-        put(c[t], x, at + t * WIDTH)
+        put(c[t], x, at + t * LANES)
 
 
 def read_block(x, i, j):
-    """The elements of x[i : i + WIDTH, j : j + WIDTH]; zeros where x ends before."""
+    """The elements of x[i : i + WIDTH, j : j + LANES]; zeros where x ends before."""
     c = ()
     for t in range(WIDTH):
         v = ()
-        for lane in range(WIDTH):
+        for lane in range(LANES):
             v += (x[i + t, j + lane] if i + t < x.shape[0] and j + lane < x.shape[1] else x.dtype.type(0),)
         c += (v,)
     return c
 
 
 def write_block(c, x, i, j):
-    """Write c over x[i : i + WIDTH, j : j + WIDTH], as far as x goes."""
+    """Write c over x[i : i + WIDTH, j : j + LANES], as far as x goes."""
     for t in range(min(WIDTH, x.shape[0] - i)):
-        for lane in range(min(WIDTH, x.shape[1] - j)):
+        for lane in range(min(LANES, x.shape[1] - j)):
             x[i + t, j + lane] = c[t][lane]
 
 
-def transpose(c):
-    """c[lane][t] in place of c[t][lane]."""
-    b = ()
+def read_columns(x, i, j):
+    """The columns of x[i : i + LANES, j : j + WIDTH], a register for each; zeros where x ends before."""
+    c = ()
     for t in range(WIDTH):
         v = ()
-        for lane in range(WIDTH):
-            v += (c[lane][t],)
-        b += (v,)
-    return b
+        for lane in range(LANES):
+            v += (x[i + lane, j + t] if i + lane < x.shape[0] and j + t < x.shape[1] else x.dtype.type(0),)
+        c += (v,)
+    return c
+
+
+def write_columns(c, x, i, j):
+    """Write the registers of c over the columns of x[i : i + LANES, j : j + WIDTH], as far as x goes."""
+    for t in range(min(WIDTH, x.shape[1] - j)):
+        for lane in range(min(LANES, x.shape[0] - i)):
+            x[i + lane, j + t] = c[t][lane]
 
 
 def scale_each(c, v):
@@ -140,6 +153,14 @@ def add_up(c):
             b += (add(c[t], c[t + len(c) // 2]),)
         c = b
     return c[0]
+
+
+def add_neighbours(x, at):
+    """The sum of the WIDTH elements of x from `at` on, in the same order."""
+    v = ()
+    for t in range(WIDTH):
+        v += (x[at + t],)
+    return total(v)
 
 
 def minus(c, v):
@@ -171,7 +192,7 @@ def at_most_zero(c):
     b = ()
     for t in range(WIDTH):
         v = ()
-        for lane in range(WIDTH):
+        for lane in range(LANES):
             zero = type(c[t][lane])(0)
             v += (zero if c[t][lane] > zero else c[t][lane],)
         b += (v,)
@@ -192,11 +213,20 @@ def exp_each(c):
 # ------------------------------------------------------------------------------------------- matrix products
 
 
-def outer(c, x, at, b):
-    """c[t] + x[at + t] b."""
+def outer(c, x, at, step, b):
+    """c[t] + x[at + t step] b."""
     d = ()
     for t in range(WIDTH):
-        d += (fma(every(x[at + t]), b, c[t]),)
+        d += (fma(every(x[at + t * step]), b, c[t]),)
+    return d
+
+
+def outer_seen(c, x, at, step, b, seen):
+    """The same with 0 in place of b for those t for which seen[at + t step] is false: b may be infinite there."""
+    d = ()
+    for t in range(WIDTH):
+        factor = b if seen[at + t * step] else every(type(x[at])(0))
+        d += (fma(every(x[at + t * step]), factor, c[t]),)
     return d
 
 
@@ -208,41 +238,42 @@ def inner(a, c, x, at):
 
 
 def inner_seen(a, c, x, at, seen):
-    """The same over those t that the lane has seen: what it has not seen may be infinite, and 0 times inf is NaN."""
+    """The same with 0 in place of x[at + t] in the lanes that have not seen t: it may be infinite, and 0 inf is NaN."""
     for t in range(WIDTH):
-        a = where(seen[t], fma(c[t], every(x[at + t]), a), a)
+        a = fma(c[t], where(seen[t], every(x[at + t]), every(type(x[at])(0))), a)
     return a
 
 
 def outer_rows(c, x, i, j, b, at, columns):
-    """c[t] + sum_n x[i + t, j + n] b_n over `columns` columns; b_n is the register of b at `at` + n WIDTH.
+    """c[t] + sum_n x[i + t, j + n] b_n over `columns` columns; b_n is the register of b at `at` + n LANES.
 
     Where x ends before row i + t, its last row stands for that.
     """
     for n in range(columns):
         d = ()
         for t in range(WIDTH):
-            d += (fma(every(x[min(i + t, x.shape[0] - 1), j + n]), register(b, at + n * WIDTH), c[t]),)
+            d += (fma(every(x[min(i + t, x.shape[0] - 1), j + n]), register(b, at + n * LANES), c[t]),)
         c = d
     return c
 
 
 def inner_rows(c, x, i, j, y, at, columns):
-    """y_n += sum_t c[t] x[i + t, j + n], added in the order of t; y_n is the register of y at `at` + n WIDTH."""
+    """y_n += sum_t c[t] x[i + t, j + n], added in the order of t; y_n is the register of y at `at` + n LANES."""
     for n in range(columns):
-        a = register(y, at + n * WIDTH)
+        a = register(y, at + n * LANES)
         for t in range(WIDTH):
             a = fma(c[t], every(x[min(i + t, x.shape[0] - 1), j + n]), a)
-        put(a, y, at + n * WIDTH)
+        put(a, y, at + n * LANES)
 
 
 def inner_rows_seen(c, x, i, j, y, at, columns, seen):
-    """The same over those t that the lane has seen."""
+    """The same with 0 in place of x[i + t, j + n] in the lanes that have not seen t."""
     for n in range(columns):
-        a = register(y, at + n * WIDTH)
+        a = register(y, at + n * LANES)
         for t in range(WIDTH):
-            a = where(seen[t], fma(c[t], every(x[min(i + t, x.shape[0] - 1), j + n]), a), a)
-        put(a, y, at + n * WIDTH)
+            b = every(x[min(i + t, x.shape[0] - 1), j + n])
+            a = fma(c[t], where(seen[t], b, every(type(b[0])(0))), a)
+        put(a, y, at + n * LANES)
 
 
 # ----------------------------------------------------------------------------------- who has seen whom: booleans
@@ -251,7 +282,7 @@ def inner_rows_seen(c, x, i, j, y, at, columns, seen):
 def where(seen, a, b):
     """The lanes of a that are seen, those of b elsewhere (plain Python alone needs it by name)."""
     v = ()
-    for lane in range(WIDTH):
+    for lane in range(LANES):
         v += (a[lane] if seen[lane] else b[lane],)
     return v
 
@@ -261,7 +292,7 @@ def before(m, ends):
     c = ()
     for t in range(WIDTH):
         v = ()
-        for lane in range(WIDTH):
+        for lane in range(LANES):
             v += (m + t < ends[lane],)
         c += (v,)
     return c
@@ -272,7 +303,7 @@ def before_each(m, x, at):
     c = ()
     for t in range(WIDTH):
         v = ()
-        for lane in range(WIDTH):
+        for lane in range(LANES):
             v += (m + lane < x[at + t],)
         c += (v,)
     return c
@@ -283,10 +314,28 @@ def positive(c):
     b = ()
     for t in range(WIDTH):
         v = ()
-        for lane in range(WIDTH):
+        for lane in range(LANES):
             v += (c[t][lane] > 0,)
         b += (v,)
     return b
+
+
+def mark(seen, x, at):
+    """Write a square of booleans over x, for `marked` and `outer_seen` alone to read."""
+    for t in range(WIDTH):
+        for lane in range(LANES):
+            x[at + t * LANES + lane] = seen[t][lane]
+
+
+def marked(x, at):
+    """The square of booleans that was written there."""
+    c = ()
+    for t in range(WIDTH):
+        v = ()
+        for lane in range(LANES):
+            v += (x[at + t * LANES + lane] != 0,)
+        c += (v,)
+    return c
 
 
 def both(a, b):
@@ -294,7 +343,7 @@ def both(a, b):
     c = ()
     for t in range(WIDTH):
         v = ()
-        for lane in range(WIDTH):
+        for lane in range(LANES):
             v += (a[t][lane] and b[t][lane],)
         c += (v,)
     return c
@@ -305,7 +354,7 @@ def only(c, seen):
     b = ()
     for t in range(WIDTH):
         v = ()
-        for lane in range(WIDTH):
+        for lane in range(LANES):
             v += (c[t][lane] if seen[t][lane] else type(c[t][lane])(0),)
         b += (v,)
     return b
@@ -315,7 +364,7 @@ def largest(top, c):
     """The largest of top and of the registers of c, lane by lane."""
     for t in range(WIDTH):
         v = ()
-        for lane in range(WIDTH):
+        for lane in range(LANES):
             v += (c[t][lane] if top[lane] is None or c[t][lane] > top[lane] else top[lane],)
         top = v
     return top
@@ -325,7 +374,7 @@ def largest_seen(top, c, seen):
     """The same among what is seen."""
     for t in range(WIDTH):
         v = ()
-        for lane in range(WIDTH):
+        for lane in range(LANES):
             v += (c[t][lane] if seen[t][lane] and (top[lane] is None or c[t][lane] > top[lane]) else top[lane],)
         top = v
     return top
@@ -335,34 +384,43 @@ def largest_seen(top, c, seen):
 
 
 def _vector_of(x, *_) -> Vector:
-    return Vector(x.dtype, WIDTH)
+    return Vector(x.dtype, LANES)
 
 
 def _square_of(x, *_) -> types.UniTuple:
     return types.UniTuple(_vector_of(x), WIDTH)
 
 
-def _scalars_square(value) -> types.UniTuple:
-    return types.UniTuple(Vector(value, WIDTH), WIDTH)
+def _vector_full_of(value) -> Vector:
+    return Vector(value, LANES)
 
 
-def _truths(vector: Vector) -> types.UniTuple:
-    """The type of a square of booleans that say something of such registers.
+def _vector_of_truths(number) -> Vector:
+    """The type of booleans that say something of a register of such numbers.
 
     A truth is a whole number as wide as a number there, -1 or 0: this is what AVX2 compares and selects by, and LLVM
     would pack single bits between one loop and the next.
     """
-    return types.UniTuple(Vector(types.int32 if vector.dtype == types.float32 else types.int64, WIDTH), WIDTH)
+    return Vector(types.int32 if number == types.float32 else types.int64, LANES)
+
+
+def _truths(vector: Vector) -> types.UniTuple:
+    return types.UniTuple(_vector_of_truths(vector.dtype), WIDTH)
 
 
 def _truth(builder, sign: str, a, b):
     """Is a < b (or the like)? lane by lane."""
     bits = 32 if isinstance(a.type.element, ir.FloatType) else 64
-    return builder.sext(builder.fcmp_ordered(sign, a, b), ir.VectorType(ir.IntType(bits), WIDTH))
+    return builder.sext(builder.fcmp_ordered(sign, a, b), ir.VectorType(ir.IntType(bits), LANES))
 
 
 def _where(builder, truth, a, b):
     return builder.select(builder.icmp_signed("<", truth, constant(truth.type, 0)), a, b)
+
+
+def _if_seen(builder, truth, a):
+    """a, or 0: where all bits of the truth are the same, `and` says it, and no sum has to wait for a choice."""
+    return builder.bitcast(builder.and_(truth, builder.bitcast(a, truth.type)), a.type)
 
 
 def _parts(builder, square) -> list:
@@ -380,9 +438,9 @@ def _number(value: int) -> ir.Constant:
     return ir.Constant(ir.IntType(64), value)
 
 
-def _kind(context, array: types.Array) -> ir.VectorType:
+def _kind(context, array: types.Array, lanes: int = LANES) -> ir.VectorType:
     """The LLVM type of a register of elements of the array."""
-    return ir.VectorType(context.get_data_type(array.dtype), WIDTH)
+    return ir.VectorType(context.get_data_type(array.dtype), lanes)
 
 
 def _address(context, builder, array: types.Array, x, *at, of: ir.Type):
@@ -406,11 +464,12 @@ def _write(builder, value, place, array: types.Array):
     builder.store(value, place).align = array.dtype.bitwidth // 8
 
 
-def _each(context, builder, array, x, at) -> list:
-    """x[at + t] in every lane, for each t."""
-    kind = _kind(context, array)
+def _each(context, builder, array, x, at, step=None) -> list:
+    """x[at + t step] in every lane, for each t."""
+    kind, places = _kind(context, array), [_number(t) for t in range(WIDTH)]
     start = _address(context, builder, array, x, at, of=kind.element)
-    return [broadcast(builder, kind, _read(builder, builder.gep(start, [_number(t)]), array)) for t in range(WIDTH)]
+    places = places if step is None else [builder.mul(step, place) for place in places]
+    return [broadcast(builder, kind, _read(builder, builder.gep(start, [place]), array)) for place in places]
 
 
 def _registers(context, builder, array, x, at, count: int) -> list:
@@ -430,19 +489,19 @@ def _put(context, builder, kind, kinds, args):
     _write(builder, v, _registers(context, builder, kinds[1], x, at, 1)[0], kinds[1])
 
 
-@compiled(every, lambda value: Vector(value, WIDTH))
+@compiled(every, _vector_full_of)
 def _every(context, builder, kind, kinds, args):
     return broadcast(builder, kind, args[0])
 
 
-@compiled(nothing, lambda value: Vector(value, WIDTH))
+@compiled(nothing, _vector_full_of)
 def _nothing(context, builder, kind, kinds, args):
     return constant(kind, float("-inf"))
 
 
-@compiled(zeros, _scalars_square)
-def _zeros(context, builder, kind, kinds, args):
-    return ir.Constant(kind, [constant(kind.element, 0)] * WIDTH)
+@compiled(full, lambda value: types.UniTuple(_vector_full_of(value), WIDTH))
+def _full(context, builder, kind, kinds, args):
+    return _square(builder, [broadcast(builder, kind.element, args[0])] * WIDTH)
 
 
 @compiled(read, _square_of)
@@ -462,26 +521,26 @@ def _alignment(array: types.Array) -> ir.Constant:
     return ir.Constant(ir.IntType(32), array.dtype.bitwidth // 8)
 
 
-def _block(context, builder, array, x, i, j, whole, part) -> list:
-    """What whole(address) or part(address, mask) gives for each register of a block of the matrix x.
+def _block(context, builder, array, x, i, j, rows: int, lanes: int, whole, part) -> list:
+    """What whole(address) or part(address, mask) gives for each of the rows of a block of the matrix x.
 
     Where all of the block lies inside, masks are not needed: AVX2 stores by a mask at a tenth of the speed.
     """
-    kind = _kind(context, array)
+    kind = _kind(context, array, lanes)
     fields = cgutils.create_struct_proxy(array)(context, builder, x)
     height, width = (builder.sub(builder.extract_value(fields.shape, d), at) for d, at in ((0, i), (1, j)))
-    places = [_address(context, builder, array, x, builder.add(i, _number(t)), j, of=kind) for t in range(WIDTH)]
-    fits = builder.and_(*(builder.icmp_signed(">=", size, _number(WIDTH)) for size in (height, width)))
+    places = [_address(context, builder, array, x, builder.add(i, _number(t)), j, of=kind) for t in range(rows)]
+    fits = builder.and_(*(builder.icmp_signed(">=", size, _number(n)) for size, n in ((height, rows), (width, lanes))))
     with builder.if_else(fits) as (then, otherwise):
         with then:
             all_of = [whole(place) for place in places], builder.block
         with otherwise:
-            short = builder.select(builder.icmp_signed("<", width, _number(WIDTH)), width, _number(WIDTH))
+            short = builder.select(builder.icmp_signed("<", width, _number(lanes)), width, _number(lanes))
             some_of = []
             for t, place in enumerate(places):
                 count = builder.select(builder.icmp_signed("<", _number(t), height), short, _number(0))
                 count = builder.trunc(count, ir.IntType(32))  # as many bits as a lane has, or nearly
-                some_of.append(part(place, _mask(builder, count, WIDTH)))
+                some_of.append(part(place, _mask(builder, count, lanes)))
             some_of = some_of, builder.block
     results = []
     for pair in zip(all_of[0], some_of[0], strict=True):
@@ -493,58 +552,89 @@ def _block(context, builder, array, x, i, j, whole, part) -> list:
     return results
 
 
-@compiled(read_block, _square_of)
-def _read_block(context, builder, kind, kinds, args):
-    name, align, nothing = f"llvm.masked.load.{_name(kind.element)}.p0", _alignment(kinds[0]), constant(kind.element, 0)
-    registers = _block(
+def _read_rows(context, builder, array, place, rows: int, lanes: int) -> list:
+    kind = _kind(context, array, lanes)
+    name, align, nothing = f"llvm.masked.load.{_name(kind)}.p0", _alignment(array), constant(kind, 0)
+    return _block(
         context,
         builder,
-        kinds[0],
-        *args,
-        whole=lambda place: _read(builder, place, kinds[0]),
-        part=lambda place, mask: _call(builder, name, kind.element, [place, align, mask, nothing]),
+        array,
+        *place,
+        rows,
+        lanes,
+        whole=lambda place: _read(builder, place, array),
+        part=lambda place, mask: _call(builder, name, kind, [place, align, mask, nothing]),
     )
-    return _square(builder, registers)
+
+
+def _write_rows(context, builder, array, v: list, place):
+    name, align, whole, part = f"llvm.masked.store.{_name(v[0].type)}.p0", _alignment(array), iter(v), iter(v)
+
+    def store(address):
+        _write(builder, next(whole), address, array)
+
+    def store_some(address, mask):
+        _call(builder, name, ir.VoidType(), [next(part), address, align, mask])
+
+    _block(context, builder, array, *place, len(v), v[0].type.count, whole=store, part=store_some)
+
+
+@compiled(read_block, _square_of)
+def _read_block(context, builder, kind, kinds, args):
+    return _square(builder, _read_rows(context, builder, kinds[0], args, WIDTH, LANES))
 
 
 @compiled(write_block, lambda *_: types.none)
 def _write_block(context, builder, kind, kinds, args):
     c, *place = args
-    v = _parts(builder, c)
-    name, align, whole, part = f"llvm.masked.store.{_name(v[0].type)}.p0", _alignment(kinds[1]), iter(v), iter(v)
-
-    def store(address):
-        _write(builder, next(whole), address, kinds[1])
-
-    def store_some(address, mask):
-        _call(builder, name, ir.VoidType(), [next(part), address, align, mask])
-
-    _block(context, builder, kinds[1], *place, whole=store, part=store_some)
+    _write_rows(context, builder, kinds[1], _parts(builder, c), place)
 
 
-def _same(*kinds):
-    return kinds[0]
+def _shuffled(builder, a, b, order):
+    return builder.shuffle_vector(a, b, ir.Constant(ir.VectorType(ir.IntType(32), len(order)), list(order)))
 
 
-@compiled(transpose, _same)
-def _transpose(context, builder, kind, kinds, args):
-    """Neighbouring rows are merged number by number, then those by pairs, then by fours: two halves by themselves."""
-    places = ir.VectorType(ir.IntType(32), WIDTH)
+def _turned(builder, rows: list) -> list:
+    """Each eight lanes of eight registers, rows and columns exchanged.
+
+    Neighbouring rows are merged number by number, then those by pairs, then by fours: two halves by themselves.
+    """
 
     def merged(a, b, *order):
-        return builder.shuffle_vector(a, b, ir.Constant(places, order))
+        lanes = a.type.count
+        places = [p % 8 + p // 8 * lanes for p in order]  # in the first eight lanes of a and b
+        return _shuffled(builder, a, b, [first + p for first in range(0, lanes, 8) for p in places])
 
-    rows, half = _parts(builder, args[0]), WIDTH // 2
-    ones = []
+    half, ones, pairs = WIDTH // 2, [], []
     for a, b in zip(rows[::2], rows[1::2], strict=True):
         ones += [merged(a, b, 0, 8, 1, 9, 4, 12, 5, 13), merged(a, b, 2, 10, 3, 11, 6, 14, 7, 15)]
-    pairs = []
     for t in (0, 1, 4, 5):
         a, b = ones[t], ones[t + 2]
         pairs += [merged(a, b, 0, 1, 8, 9, 4, 5, 12, 13), merged(a, b, 2, 3, 10, 11, 6, 7, 14, 15)]
     left = [merged(a, b, 0, 1, 2, 3, 8, 9, 10, 11) for a, b in zip(pairs[:half], pairs[half:], strict=True)]
     right = [merged(a, b, 4, 5, 6, 7, 12, 13, 14, 15) for a, b in zip(pairs[:half], pairs[half:], strict=True)]
-    return _square(builder, left + right)
+    return left + right
+
+
+@compiled(read_columns, _square_of)
+def _read_columns(context, builder, kind, kinds, args):
+    rows = _read_rows(context, builder, kinds[0], args, LANES, WIDTH)
+    if LANES > WIDTH:  # row t and row t + 8 side by side
+        rows = [_shuffled(builder, a, b, range(LANES)) for a, b in zip(rows[:WIDTH], rows[WIDTH:], strict=True)]
+    return _square(builder, _turned(builder, rows))
+
+
+@compiled(write_columns, lambda *_: types.none)
+def _write_columns(context, builder, kind, kinds, args):
+    c, *place = args
+    rows = _turned(builder, _parts(builder, c))
+    if LANES > WIDTH:
+        rows = [_shuffled(builder, a, a, range(first, first + WIDTH)) for first in (0, WIDTH) for a in rows]
+    _write_rows(context, builder, kinds[1], rows, place)
+
+
+def _same(*kinds):
+    return kinds[0]
 
 
 @compiled(scale_each, _same)
@@ -566,6 +656,12 @@ def _add_up(context, builder, kind, kinds, args):
         half = len(rows) // 2
         rows = [builder.fadd(a, b) for a, b in zip(rows[:half], rows[half:], strict=True)]
     return rows[0]
+
+
+@compiled(add_neighbours, lambda x, at: x.dtype)
+def _add_neighbours(context, builder, kind, kinds, args):
+    place = _address(context, builder, kinds[0], *args, of=_kind(context, kinds[0], WIDTH))
+    return _halves(builder, _read(builder, place, kinds[0]), builder.fadd)
 
 
 @compiled(minus, _same)
@@ -617,7 +713,7 @@ def _exp(builder, x):
     """As in fastmath, but with less to do, since 2^n is a normal number: that of a NaN is any, and NaN times it NaN."""
     kind = x.type
     (high, low), terms, bits, bias, least = _EXP[str(kind.element)]
-    whole = ir.VectorType(ir.IntType(32 if bits == 23 else 64), WIDTH)
+    whole = ir.VectorType(ir.IntType(32 if bits == 23 else 64), LANES)
     rounding = constant(kind, 1.5 * 2.0**bits + bias)  # added to a number, it leaves no place for a fraction
     shifted = multiply_add(
         builder, x, constant(kind, float(fastmath._LOG2_E) if bits == 23 else math.log2(math.e)), rounding
@@ -634,9 +730,21 @@ def _exp(builder, x):
 
 @compiled(outer, _same)
 def _outer(context, builder, kind, kinds, args):
-    c, x, at, b = args
-    pairs = zip(_each(context, builder, kinds[1], x, at), _parts(builder, c), strict=True)
+    c, x, at, step, b = args
+    pairs = zip(_each(context, builder, kinds[1], x, at, step), _parts(builder, c), strict=True)
     return _square(builder, [multiply_add(builder, a, b, part) for a, part in pairs])
+
+
+@compiled(outer_seen, _same)
+def _outer_seen(context, builder, kind, kinds, args):
+    c, x, at, step, b, seen = args
+    truths = context.get_value_type(_vector_of_truths(kinds[4].dtype))
+    marks = _each(context, builder, kinds[5], seen, at, step)
+    sums, factors = _parts(builder, c), _each(context, builder, kinds[1], x, at, step)
+    for t in range(WIDTH):
+        factor = _if_seen(builder, builder.bitcast(marks[t], truths), b)
+        sums[t] = multiply_add(builder, factors[t], factor, sums[t])
+    return _square(builder, sums)
 
 
 @compiled(inner, _same)
@@ -652,7 +760,7 @@ def _inner_seen(context, builder, kind, kinds, args):
     a, c, x, at, seen = args
     parts = _parts(builder, c), _each(context, builder, kinds[2], x, at), _parts(builder, seen)
     for part, b, s in zip(*parts, strict=True):
-        a = _where(builder, s, multiply_add(builder, part, b, a), a)
+        a = multiply_add(builder, part, _if_seen(builder, s, b), a)
     return a
 
 
@@ -679,26 +787,27 @@ def _outer_rows(context, builder, kind, kinds, args):
     return _square(builder, c)
 
 
-def _inner_of_rows(context, builder, kinds, args, join):
+def _inner_of_rows(context, builder, kinds, args, seen=None):
     c, x, i, j, y, at, columns, *_ = args
     places = _registers(context, builder, kinds[4], y, at, columns.constant)
     sums = [_read(builder, place, kinds[4]) for place in places]
     for t, part in enumerate(_parts(builder, c)):
         elements = _of_row(context, builder, kinds[1], x, i, t, j, len(sums))
-        sums = [join(t, multiply_add(builder, part, e, a), a) for e, a in zip(elements, sums, strict=True)]
+        if seen is not None:
+            elements = [_if_seen(builder, seen[t], e) for e in elements]
+        sums = [multiply_add(builder, part, e, a) for e, a in zip(elements, sums, strict=True)]
     for a, place in zip(sums, places, strict=True):
         _write(builder, a, place, kinds[4])
 
 
 @compiled(inner_rows, lambda *_: types.none)
 def _inner_rows(context, builder, kind, kinds, args):
-    _inner_of_rows(context, builder, kinds, args, lambda t, new, old: new)
+    _inner_of_rows(context, builder, kinds, args)
 
 
 @compiled(inner_rows_seen, lambda *_: types.none)
 def _inner_rows_seen(context, builder, kind, kinds, args):
-    seen = _parts(builder, args[-1])
-    _inner_of_rows(context, builder, kinds, args, lambda t, new, old: _where(builder, seen[t], new, old))
+    _inner_of_rows(context, builder, kinds, args, _parts(builder, args[-1]))
 
 
 @compiled(before, lambda m, ends: _truths(ends))
@@ -716,13 +825,30 @@ def _before_each(context, builder, kind, kinds, args):
     m, x, at = args
     ends = _each(context, builder, kinds[1], x, at)
     first = broadcast(builder, ends[0].type, builder.sitofp(m, ends[0].type.element))
-    places = builder.fadd(first, ir.Constant(first.type, [float(lane) for lane in range(WIDTH)]))
+    places = builder.fadd(first, ir.Constant(first.type, [float(lane) for lane in range(LANES)]))
     return _square(builder, [_truth(builder, "<", places, end) for end in ends])
 
 
 @compiled(positive, lambda c: _truths(c.dtype))
 def _positive(context, builder, kind, kinds, args):
     return _square(builder, [_truth(builder, ">", a, constant(a.type, 0.0)) for a in _parts(builder, args[0])])
+
+
+@compiled(mark, lambda *_: types.none)
+def _mark(context, builder, kind, kinds, args):
+    seen, x, at = args
+    register = _kind(context, kinds[1])
+    for v, place in zip(_parts(builder, seen), _registers(context, builder, kinds[1], x, at, WIDTH), strict=True):
+        _write(builder, builder.bitcast(v, register), place, kinds[1])
+
+
+@compiled(marked, lambda x, at: _truths(_vector_of(x)))
+def _marked(context, builder, kind, kinds, args):
+    """They are read anew: what the compiler knows to be a comparison it would pack into bits again."""
+    registers = [read_anew(builder, place) for place in _registers(context, builder, kinds[0], *args, WIDTH)]
+    for value in registers:
+        value.align = kinds[0].dtype.bitwidth // 8
+    return _square(builder, [builder.bitcast(value, kind.element) for value in registers])
 
 
 @compiled(both, _same)

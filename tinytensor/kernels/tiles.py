@@ -151,6 +151,12 @@ class _ReadAnew(LoadInstr):
         buf[-1] = buf[-1].replace("load", "load volatile", 1)
 
 
+def read_anew(builder, place):
+    value = _ReadAnew(builder.block, place)
+    builder._insert(value)
+    return value
+
+
 @compiled(sum_tile, lambda c, *_: c)
 def _sum_tile(context, builder, kind, kinds, args):
     """A loop over STEPS products at a time, and one over those that are left.
@@ -170,9 +176,7 @@ def _sum_tile(context, builder, kind, kinds, args):
     along, next_row = (cgutils.alloca_once_value(builder, stride) for stride in (along, next_row))
 
     def moved(place, stride):
-        read_anew = _ReadAnew(builder.block, stride)
-        builder._insert(read_anew)
-        return beyond(builder, place, read_anew)
+        return beyond(builder, place, read_anew(builder, stride))
 
     def step(left, right, sums):
         b = [read(builder, _register_at(builder, right, whole, v), kinds[5].dtype) for v in range(columns)]
