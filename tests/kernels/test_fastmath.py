@@ -76,3 +76,50 @@ def test_tanh_and_erf_of_the_ends(name):
     np.testing.assert_array_equal(y, function(x.astype(np.float64)).astype(np.float32))
     np.testing.assert_array_equal(np.signbit(y[3:5]), [False, True])
     np.testing.assert_array_equal(compiled(name, x.astype(np.float64)), function(x.astype(np.float64)))
+
+
+def normal_cdf(x):
+    return (1 + ODD["erf"][0](x * math.sqrt(0.5))) / 2
+
+
+def gelu_slope(x):
+    return normal_cdf(x) + x * np.exp(-x * x / 2) / math.sqrt(2 * math.pi)
+
+
+CONSTANTS = {"half": 0.5, "root_half": math.sqrt(0.5), "density": 1 / math.sqrt(2 * math.pi)}
+OF_GELU = {"gelu_erf": (normal_cdf, 1.9e-7), "gelu_erf_backward": (gelu_slope, 3.5e-7)}
+
+
+def of_gelu(name, x):
+    """The normal distribution times x, and the slope times 1."""
+    y, constants = np.empty_like(x), [x.dtype.type(c) for c in CONSTANTS.values()]
+    if name == "gelu_erf":
+        KERNELS[name](x, *constants[:2], y)
+    else:
+        KERNELS[name](np.ones_like(x), x, *constants, y)
+    return y
+
+
+@pytest.mark.parametrize("name", OF_GELU)
+def test_gelu_of_a_dense_sample(name):
+    function, bound = OF_GELU[name]
+    bits = np.arange(0, 0x7F000000, 8191, dtype=np.uint32)
+    dense = np.concatenate([bits.view(np.float32), np.linspace(0, 7, 300_000, dtype=np.float32)])
+    x = np.concatenate([dense, -dense])
+    exact = function(x.astype(np.float64))
+    error = np.abs(of_gelu(name, x) - (x * exact if name == "gelu_erf" else exact))
+    if name == "gelu_erf":  # the product is rounded as well, and the least ones to whole units
+        error = np.maximum(error - 2**-24 * np.abs(x * exact) - np.finfo(np.float32).tiny, 0) / np.maximum(
+            np.abs(x), 1e-30
+        )
+    assert (error <= bound).all()
+    assert not (error <= bound / 4).all()  # the comparison tells a bound that is not met
+
+
+@pytest.mark.parametrize("name", OF_GELU)
+def test_gelu_far_from_zero(name):
+    x = np.array([-3e38, -100, 0, 100, 3e38, np.nan], np.float32)
+    ends = np.array([0, 0, 0.5, 1, 1, np.nan], np.float32)
+    for dtype in (np.float32, np.float64):
+        expected = ends * x if name == "gelu_erf" else ends
+        np.testing.assert_array_equal(of_gelu(name, x.astype(dtype)), expected.astype(dtype))

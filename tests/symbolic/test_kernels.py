@@ -47,7 +47,7 @@ MISTAKES = [
     ("elementwise", "logsigmoid", "(zero if x > zero else x)", "(x if x > zero else zero)"),
     ("elementwise", "relu_backward", "if z <= type(z)(0) else h", "if z < type(z)(0) else h"),
     ("elementwise", "silu_backward", "(type(x)(1) + x * (type(x)(1) - s))", "(type(x)(1) - x * (type(x)(1) - s))"),
-    ("elementwise", "gelu_erf_backward", "cdf + x * density", "cdf + density"),
+    ("elementwise", "gelu_erf_backward", "h * gelu_slope", "gelu_slope"),
     ("elementwise", "gelu_tanh_backward", "(one - t * t)", "(one - t)"),
     ("reduce", "reduce_sum", "range(n - n % 8, n)", "range(n - n % 8 + 1, n)"),
     ("reduce", "reduce_max", "better = not (value <= best)", "better = not (value < best)"),

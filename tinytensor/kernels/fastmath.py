@@ -1,4 +1,4 @@
-"""exp, tanh and erf for kernels: in float32 arithmetic that the compiler vectorises, elsewhere the C library's.
+"""Functions of one number for kernels: in float32 arithmetic that the compiler vectorises, elsewhere the C library's.
 
 Numba's own np.exp, np.tanh and math.erf are a call into the C library for every element, ten times slower.
 Python code, `NUMBA_DISABLE_JIT=1` and the symbolic reading see only the plain meaning, `exp(x) = np.exp(x)`;
@@ -138,3 +138,84 @@ def _erf_float32(x):
     p = _ERF_P0 + u * (_ERF_P1 + u * (_ERF_P2 + u * (_ERF_P3 + u * (_ERF_P4 + u * _ERF_P5))))
     q = _ONE + u * (_ERF_Q1 + u * (_ERF_Q2 + u * (_ERF_Q3 + u * (_ERF_Q4 + u * _ERF_Q5))))
     return min(max(c * p / q, -_ONE), _ONE)
+
+
+# Both functions of GELU are 1/2 and an odd function, x P(x^2) / Q(x^2) as above, here minimax for the absolute error
+# (5.5e-9 and 1.2e-7). The slope needs no exp of its own then, and takes half the time. At the ends the quotient rounds
+# to 1/2, so that far from 0 both are 0 and 1.
+_HALF = np.float32(0.5)
+_ZERO = np.float32(0)
+_CDF_END = np.float32(5.3999996)
+_CDF_P0 = np.float32(0.39894223)
+_CDF_P1 = np.float32(0.033372343)
+_CDF_P2 = np.float32(0.0046508587)
+_CDF_P3 = np.float32(0.00016432295)
+_CDF_P4 = np.float32(6.3600346e-06)
+_CDF_P5 = np.float32(2.3386676e-08)
+_CDF_Q1 = np.float32(0.25031814)
+_CDF_Q2 = np.float32(0.028378755)
+_CDF_Q3 = np.float32(0.0018589884)
+_CDF_Q4 = np.float32(7.2400624e-05)
+_CDF_Q5 = np.float32(1.2165904e-06)
+
+_SLOPE_END = np.float32(5.7999997)
+_SLOPE_P0 = np.float32(0.79788536)
+_SLOPE_P1 = np.float32(-0.030995904)
+_SLOPE_P2 = np.float32(0.014230313)
+_SLOPE_P3 = np.float32(1.9219402e-05)
+_SLOPE_P4 = np.float32(3.5956044e-05)
+_SLOPE_P5 = np.float32(1.9293041e-07)
+_SLOPE_Q1 = np.float32(0.29449397)
+_SLOPE_Q2 = np.float32(0.0409802)
+_SLOPE_Q3 = np.float32(0.0035230338)
+_SLOPE_Q4 = np.float32(0.00019203642)
+_SLOPE_Q5 = np.float32(8.952457e-06)
+
+
+def normal_cdf(x, half, root_half):
+    r"""Return \Phi(x) = \tfrac12 (1 + \mathrm{erf}(x / \sqrt2)), with half = 1/2 and root_half = \sqrt{1/2}.
+
+    float32: absolute error at most 1.9e-7, 0 <= y <= 1; \Phi(-inf) = 0, \Phi(inf) = 1, \Phi(nan) = nan. A kernel's
+    constants are its parameters, and the plain meaning has no others; the polynomial knows these two numbers.
+    """
+    return half * (type(x)(1) + type(x)(math.erf(x * root_half)))
+
+
+@overload(normal_cdf, jit_options=_FLAGS)
+def _normal_cdf_compiled(x, half, root_half):
+    if x == types.float32:
+        return _normal_cdf_float32
+    return lambda x, half, root_half: half * (1 + math.erf(x * root_half))
+
+
+def _normal_cdf_float32(x, half, root_half):
+    c = min(max(x, -_CDF_END), _CDF_END)
+    u = c * c
+    p = _CDF_P0 + u * (_CDF_P1 + u * (_CDF_P2 + u * (_CDF_P3 + u * (_CDF_P4 + u * _CDF_P5))))
+    q = _ONE + u * (_CDF_Q1 + u * (_CDF_Q2 + u * (_CDF_Q3 + u * (_CDF_Q4 + u * _CDF_Q5))))
+    return min(max(_HALF + c * p / q, _ZERO), _ONE)
+
+
+def gelu_slope(x, half, root_half, density):
+    r"""Return \Phi(x) + x \varphi(x), the derivative of x \Phi(x), with density = 1 / \sqrt{2 \pi} and as above.
+
+    float32: absolute error at most 3.5e-7; 0 at -inf, 1 at inf, NaN stays.
+    """
+    return half * (type(x)(1) + type(x)(math.erf(x * root_half))) + x * density * np.exp(-half * x * x)
+
+
+@overload(gelu_slope, jit_options=_FLAGS)
+def _gelu_slope_compiled(x, half, root_half, density):
+    if x == types.float32:
+        return _gelu_slope_float32
+    return lambda x, half, root_half, density: (
+        half * (1 + math.erf(x * root_half)) + x * density * np.exp(-half * x * x)
+    )
+
+
+def _gelu_slope_float32(x, half, root_half, density):
+    c = min(max(x, -_SLOPE_END), _SLOPE_END)
+    u = c * c
+    p = _SLOPE_P0 + u * (_SLOPE_P1 + u * (_SLOPE_P2 + u * (_SLOPE_P3 + u * (_SLOPE_P4 + u * _SLOPE_P5))))
+    q = _ONE + u * (_SLOPE_Q1 + u * (_SLOPE_Q2 + u * (_SLOPE_Q3 + u * (_SLOPE_Q4 + u * _SLOPE_Q5))))
+    return _HALF + c * p / q

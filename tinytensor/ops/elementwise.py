@@ -16,6 +16,7 @@ from tinytensor.dtypes import bool_, result_type
 from tinytensor.form import op
 from tinytensor.kernels.fastmath import erf as fast_erf
 from tinytensor.kernels.fastmath import exp as fast_exp
+from tinytensor.kernels.fastmath import gelu_slope, normal_cdf
 from tinytensor.kernels.fastmath import tanh as fast_tanh
 from tinytensor.kernels.kernel import Kernel
 from tinytensor.tensors import Tensor
@@ -526,7 +527,7 @@ class gelu_erf:
     kinds = "fO"
 
     def kernel(x, half=0.5, root_half=ROOT_HALF):
-        return half * x * (type(x)(1) + fast_erf(x * root_half))
+        return x * normal_cdf(x, half, root_half)
 
     def grad_x(g, x, half, root_half):
         return gelu_erf_backward(g, x, half, root_half)
@@ -537,8 +538,7 @@ class gelu_erf_backward:
     r"y = h (\Phi(x) + x \varphi(x)): the gradient h that has arrived at gelu_erf, times its derivative"
 
     def kernel(h, x, half=0.5, root_half=ROOT_HALF, density=DENSITY):
-        cdf = half * (type(x)(1) + fast_erf(x * root_half))
-        return h * (cdf + x * density * fast_exp(-half * x * x))
+        return h * gelu_slope(x, half, root_half, density)
 
     def definition(h, x, half, root_half, density):
         return h * (half * (1 + erf(x * root_half)) + x * density * exp(-half * x * x))
