@@ -184,6 +184,7 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
                 if holes:
                     look(mask, b, h, i, LANES, m, WIDTH, looks, m * LANES, 1, LANES)
                     seen = both(seen, positive(read(looks, m * LANES)))
+                mark(seen, looks, m * LANES)
                 top = largest_seen(top, s, seen)
             else:
                 top = largest(top, s)
@@ -197,9 +198,7 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
                 p = at_most_zero(p)  # what is seen is so already; what is not may be anything, before exp
             p = exp_each(p)
             if hidden:
-                seen = before(m, end)
-                if holes:
-                    seen = both(seen, positive(read(looks, m * LANES)))
+                seen = marked(looks, m * LANES)
                 p = only(p, seen)
                 for j in range(0, Kv - Kv % COLUMNS, COLUMNS):
                     inner_rows_seen(p, values, m, j, ys, j * LANES, COLUMNS, seen)
