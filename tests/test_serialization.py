@@ -1,8 +1,13 @@
 """Weights in files: what goes in comes out, tied tensors stay tied, a failure leaves the old file, and no pickle."""
 
 import ast
+import io
 import json
+import math
 import os
+import pickle
+import zipfile
+from collections import OrderedDict
 from pathlib import Path
 
 import numpy as np
@@ -165,3 +170,218 @@ def test_no_pickle_anywhere():
     files = [p for folder in ("tinytensor", "models", "examples") for p in (ROOT / folder).rglob("*.py")]
     assert len(files) > 30
     assert {str(p): found for p in files if (found := unpicklers(p.read_text()))} == {}
+
+
+# ------------------------------------------------------------------------------------------------ save and load
+
+
+def same(a, b):
+    """Are two values alike in everything that a program could ask of them?"""
+    if type(a) is not type(b):
+        return isinstance(a, np.generic) and a.item() == b
+    if isinstance(a, tt.Tensor | np.ndarray):
+        flags = isinstance(a, np.ndarray) or a.requires_grad is b.requires_grad
+        return flags and a.dtype == b.dtype and a.shape == b.shape and np.array_equal(a.tolist(), b.tolist())
+    if isinstance(a, dict):
+        return list(a) == list(b) and [type(k) for k in a] == [type(k) for k in b] and all(same(a[k], b[k]) for k in a)
+    if isinstance(a, list | tuple):
+        return len(a) == len(b) and all(map(same, a, b))
+    return repr(a) == repr(b)
+
+
+VALUES = {
+    "a tensor": tt.arange(6).reshape(2, 3),
+    "0-d": tt.tensor(1.5),
+    "empty": tt.zeros(0, 3),
+    "strided": tt.arange(6).reshape(2, 3).t(),
+    "a leaf": tt.ones(2, requires_grad=True),
+    "an array": np.arange(3.0),
+    "a number": 3,
+    "plain": [None, True, False, 1, -(2**70), 1e-300, math.inf, "text \u00e9 \U0001f600", "", ()],
+    "nested": {"a": [{"b": (tt.ones(2), [tt.zeros(1), 2.5])}], 3: {}, (1, "x"): [], None: 1, 2.5: {"a": {}}},
+    "ordered": OrderedDict([("b", tt.ones(1)), ("a", tt.zeros(1))]),
+    "names that meet": {"a.b": tt.ones(1), "a": {"b": tt.zeros(1)}},
+    "of NumPy": {"x": np.float32(0.5), "n": np.int64(3), "b": np.bool_(True)},
+    "dtype and device": [tt.float64, tt.device("cpu"), tt.device("cuda", 1)],
+    "a dictionary that looks like a form": {"tensor": "x", "dict": [["a", 1]]},
+}
+
+
+@pytest.mark.parametrize("name", VALUES)
+def test_values_come_back(name, path):
+    tt.save(VALUES[name], path)
+    assert same(VALUES[name], tt.load(path))
+    memory = io.BytesIO()
+    tt.save(VALUES[name], memory)
+    memory.seek(0)
+    assert same(VALUES[name], tt.load(memory, map_location="cpu", weights_only=True))
+    with safe_open(path, "np"):  # and every reader of safetensors can look into the file
+        pass
+
+
+def test_a_difference_is_noticed():
+    assert not same([1, 2], (1, 2)) and not same({1: 2}, {"1": 2}) and not same(tt.ones(1), tt.zeros(1))
+    assert not same(tt.ones(1), tt.ones(1, requires_grad=True)) and not same(1, True) and not same(1, 1.0)
+
+
+def test_a_header_whose_length_reads_like_a_pickle(path):
+    lengths = set()
+    for n in range(1, 400):
+        tt.save("x" * n, path)
+        assert tt.load(path) == "x" * n
+        lengths.add(path.read_bytes()[0])
+    assert 0x80 in lengths
+
+
+def test_memory_that_is_shared(path):
+    x, p = tt.ones(3), tt.ones(2, requires_grad=True)
+    tt.save({"a": x, "b": [x, x.clone()], "p": p, "d": p.detach()}, path)
+    with safe_open(path, "np") as file:
+        assert sorted(file.keys()) == ["a", "b.1", "p"]
+    found = tt.load(path)
+    assert found["b"][0] is found["a"] is not found["b"][1]
+    assert found["p"].requires_grad and not found["d"].requires_grad
+    found["d"].zero_()
+    assert found["p"].tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("make", [lambda p: tt.optim.AdamW(p, amsgrad=True), lambda p: tt.optim.SGD(p, momentum=0.9)])
+def test_a_run_goes_on_from_a_checkpoint(make, path):
+    def walk(model, optimizer, scheduler, steps):
+        for _ in range(steps):
+            optimizer.zero_grad()
+            (model(tt.ones(2, 3)) ** 2).sum().backward()
+            optimizer.step()
+            scheduler.step()
+        return [p.tolist() for p in model.parameters()]
+
+    def made():
+        model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 1))
+        optimizer = make(model.parameters())
+        return model, optimizer, tt.optim.lr_scheduler.StepLR(optimizer, 2, 0.5)
+
+    one, other = made(), made()
+    walk(*one, 3)
+    names = ("model", "optimizer", "scheduler")
+    tt.save({"epoch": 3} | {n: part.state_dict() for n, part in zip(names, one, strict=True)}, path)
+    checkpoint = tt.load(path, map_location=tt.device("cpu"))
+    assert checkpoint["epoch"] == 3
+    for n, part in zip(names, other, strict=True):
+        part.load_state_dict(checkpoint[n])
+    assert walk(*other, 3) == walk(*one, 3)
+
+
+def test_files_of_others_are_named_tensors(path):
+    x = tt.ones(2)
+    save_file({"w": x, "v": x}, path)
+    found = tt.load(path)
+    assert found["w"].tolist() == [1.0, 1.0] and found["v"] is found["w"]
+    save_by_safetensors({"w": np.ones(2, np.float16)}, path)
+    with pytest.raises(TypeError, match=r"load: w in .* is stored as F16; expected F32"):
+        tt.load(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "where"),
+    [
+        ({"model": nn.Linear(1, 1)}, r"model is a Linear.*save a module's state_dict\(\)"),
+        ([1, {2: lambda x: x}], "1.2 is a function"),
+        (object(), "the object is a object"),
+        ({"s": {1, 2}}, "s is a set"),
+        (1j, "the object is a complex"),
+        (tt.tensor([1], dtype=object), "the object holds object"),
+        ({"a": np.array(["x"])}, "a holds <U1"),
+    ],
+)
+def test_what_is_not_saved(value, where, path):
+    path.write_text("old")
+    with pytest.raises(TypeError, match=where):
+        tt.save(value, path)
+    assert path.read_text() == "old" and os.listdir(path.parent) == [path.name]
+
+
+def test_a_circle(path):
+    value = []
+    value.append(value)
+    with pytest.raises(ValueError, match=r"save: 0.0.0... goes deeper than 100 levels; is it a circle\?"):
+        tt.save(value, path)
+
+
+def test_pickled_files_are_not_read(path):
+    class Trap:
+        def __reduce__(self):
+            return (os.mkdir, (str(path.parent / "sprung"),))
+
+    for protocol in (2, 3, 4, 5):
+        path.write_bytes(pickle.dumps({"a": Trap()}, protocol))
+        with pytest.raises(ValueError, match=r"is pickled.*could run any code; convert it once.*safetensors.torch"):
+            tt.load(path)
+    with zipfile.ZipFile(path, "w") as file:  # as PyTorch writes them
+        file.writestr("archive/data.pkl", pickle.dumps(Trap()))
+    with pytest.raises(ValueError, match="is pickled"):
+        tt.load(path)
+    with path.open("rb") as file, pytest.raises(ValueError, match=rf"load: {path} is pickled"):
+        tt.load(file)
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_places(path):
+    tt.save([tt.ones(1)], path)
+    for place in (None, "cpu", tt.device("cpu", 0), lambda storage, location: storage, {"cuda:0": "cpu"}):
+        assert tt.load(path, map_location=place)[0].device == "cpu"
+    for place in ("cuda", tt.device("cuda", 0), {"cpu": "cuda:0"}, "meta"):
+        with pytest.raises(RuntimeError, match=r"load: device '.*' is not available"):
+            tt.load(path, map_location=place)
+
+
+FORMS = [
+    *('{"tensor": "nothing"}', '{"tensor": 1}', '{"tensor": ["x"]}', '{"code": "x"}', "[1]", "{}", "not JSON", ""),
+    *('{"dict": [[{"list": []}, 1]]}', '{"dict": [1]}', '{"dict": [[1, 2, 3]]}', '{"list": 5}', '{"dtype": "x"}'),
+    *('{"device": "nowhere"}', '{"a": 1, "b": 2}', '{"leaf": "i"}', '{"list": [' * 2000 + "]}" * 2000),
+    *('{"list": ' * 99 + "[" * 99 + "]" * 99 + "}" * 99, "[" * 100_000, "9" * 5000),
+]
+
+
+@pytest.mark.parametrize("form", FORMS, ids=range(len(FORMS)))
+def test_hostile_forms_are_one_sentence(form, path):
+    arrays = {"x": np.ones(2, np.float32), "i": np.ones(2, np.int64)}
+    save_by_safetensors(arrays, path, {"tinytensor.form": form})
+    with pytest.raises(ValueError, match=r"load: .* is damaged: \w+: ") as raised:
+        tt.load(path)
+    assert len(str(raised.value)) < 500 and raised.value.__cause__ is None
+
+
+def test_damaged_files_are_one_sentence(path):
+    tt.save({"x": tt.ones(50), "y": [1, 2, {"z": tt.zeros(3)}]}, path)
+    whole = path.read_bytes()
+    state, refused = np.random.RandomState(0), 0
+    for _ in range(1500):
+        content = bytearray(whole)
+        for at in state.randint(0, len(whole), state.randint(1, 4)):
+            content[at] = state.randint(256)
+        path.write_bytes(content[: state.randint(len(whole))] if state.rand() < 0.2 else content)
+        said = None
+        try:
+            tt.load(path)
+        except (ValueError, TypeError) as error:
+            said, refused = str(error), refused + 1
+        assert said is None or said.startswith("load: ")
+    assert refused > 300
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"text", b"\xff" * 100, b"\x00" * 16])
+def test_load_of_what_is_no_such_file(content, path):
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"load: .*weights.safetensors is not a safetensors file"):
+        tt.load(path)
+
+
+def test_save_that_fails_leaves_the_old_file(path, monkeypatch):
+    tt.save([1], path)
+    monkeypatch.setattr(serialization.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
+    with pytest.raises(OSError, match="no space left"):
+        tt.save([2], path)
+    monkeypatch.undo()
+    assert tt.load(path) == [1] and os.listdir(path.parent) == [path.name]
+    tt.save([3], str(path))
+    assert tt.load(str(path)) == [3]

@@ -53,6 +53,7 @@ from tinytensor.kernels.kernel import cut, elementwise, helper, kernel, share
 from tinytensor.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.ops import FUNCTIONS as _functions
 from tinytensor.profiling import profile
+from tinytensor.serialization import load, save
 from tinytensor.tensors import Tensor
 from tinytensor.typeinfo import UNSTORED as _UNSTORED
 from tinytensor.typeinfo import finfo, iinfo, is_tensor, promote_types

@@ -19,6 +19,7 @@ from tinytensor.kernels.driver import get_num_threads as get_num_threads, set_nu
 from tinytensor.kernels.kernel import cut as cut, elementwise as elementwise, helper as helper, kernel as kernel, share as share
 from tinytensor.modes import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from tinytensor.profiling import profile as profile
+from tinytensor.serialization import load as load, save as save
 from tinytensor.tensors import Tensor as Tensor
 from tinytensor.typeinfo import UNSTORED as _UNSTORED
 from tinytensor.typeinfo import finfo as finfo, iinfo as iinfo, is_tensor as is_tensor, promote_types as promote_types

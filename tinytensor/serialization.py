@@ -1,20 +1,30 @@
-"""Weights in safetensors files: no pickle, nothing is executed by loading. Tied tensors are stored once."""
+"""Tensors in safetensors files: no pickle, nothing is executed by loading. Tied tensors are stored once.
+
+`save_file` and `load_file` are for named tensors, a module's weights. `save` and `load` take what a program keeps, say
+lists and dictionaries with tensors and numbers in them: the tensors go into the file as all others do, under readable
+names, and the form around them is text in the file's metadata. So every reader of safetensors can look into it.
+"""
 
 import json
 import os
 import tempfile
-from collections.abc import Mapping
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
-from safetensors import SafetensorError, safe_open
+from safetensors import SafetensorError, deserialize, safe_open
 from safetensors.numpy import save as to_bytes
 
 from tinytensor.creation import tensor
+from tinytensor.devices import check_device, device
+from tinytensor.dtypes import bool_, float32, float64, int32, int64
 from tinytensor.tensors import Tensor
 
-STORED = "F32", "F64", "I32", "I64", "BOOL"  # the format's names of the dtypes that tensors have
+# the format's names of the dtypes that tensors have
+STORED = {"F32": float32, "F64": float64, "I32": int32, "I64": int64, "BOOL": bool_}
 TIED = "tinytensor.tied"  # the entry of the file's metadata that says which names share one tensor
 
 
@@ -51,13 +61,18 @@ def load_file(path: str | os.PathLike) -> dict[str, Tensor]:
                 raise TypeError(f"load_file: {name} in {path} is stored as {dtype}; expected {', '.join(STORED)}")
             result[name] = tensor(file.get_tensor(name))
         tied = json.loads((file.metadata() or {}).get(TIED, "{}"))
+    return _with_tied(result, tied, f"load_file: {path}")
+
+
+def _with_tied(tensors: dict[str, Tensor], tied: Any, where: str) -> dict[str, Tensor]:
+    """The tensors, and those names that share one of them."""
     if not isinstance(tied, dict):
-        raise ValueError(f"load_file: {path} says that {tied!r} is tied; expected names and their owners' names")
+        raise ValueError(f"{where} says that {tied!r} is tied; expected names and their owners' names")
     for name, owner in tied.items():
-        if name in result or owner not in result:
-            raise ValueError(f"load_file: {path} ties {name} to {owner}: expected a name without a value, and one with")
-        result[name] = result[owner]
-    return result
+        if name in tensors or owner not in tensors:
+            raise ValueError(f"{where} ties {name} to {owner}: expected a name without a value, and one with")
+        tensors[name] = tensors[owner]
+    return tensors
 
 
 def load_metadata(path: str | os.PathLike) -> dict[str, str]:
@@ -73,6 +88,135 @@ def _opened(path: str | os.PathLike, what: str):
             yield file
     except SafetensorError as error:
         raise ValueError(f"{what}: {path} is not a safetensors file ({error})") from None
+
+
+# ------------------------------------------------------------------------------------------------ save and load
+
+FORM = "tinytensor.form"  # the entry of the metadata that says what stands around the tensors
+DEEPEST = 100  # lists in lists: beyond this it is a circle, or an attack
+
+
+def save(obj: Any, f: str | os.PathLike | BinaryIO, *args, **options) -> None:
+    """Write tensors, numbers, text, None, and lists, tuples and dictionaries of them, to one file that holds no code.
+
+    `load` gives the same again: keys and their order, dtypes, requires_grad, arrays of NumPy, and one tensor where one
+    stood in several places. A path is written atomically. Raises TypeError for anything else, a Module say: save its
+    state_dict(). PyTorch's further arguments choose between kinds of pickle, and mean nothing here.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    form = _form(obj, (), arrays, {})
+    content = to_bytes(arrays, {FORM: json.dumps(form)})
+    if hasattr(f, "write"):
+        f.write(content)
+    else:
+        write_atomically(Path(f), content)
+
+
+def _form(value: Any, path: tuple, arrays: dict[str, np.ndarray], owner: dict) -> Any:
+    """The text for a value: plain values stand for themselves, all else is {its kind: what it holds}."""
+    where = ".".join(map(str, path)) or "the object"
+    if len(path) > DEEPEST:
+        raise ValueError(f"save: {'.'.join(map(str, path[:3]))}... goes deeper than {DEEPEST} levels; is it a circle?")
+    if isinstance(value, Tensor | np.ndarray):
+        array = value.detach()._values("save") if isinstance(value, Tensor) else value
+        if array.dtype not in STORED.values():
+            raise TypeError(f"save: {where} holds {array.dtype}; expected {', '.join(map(str, STORED.values()))}")
+        place = (array.__array_interface__["data"][0], array.shape, array.strides, array.dtype)
+        name = owner.get(place) if array.size else None
+        if name is None:
+            name = where
+            while name in arrays:  # {"a.b": x, "a": {"b": y}}
+                name += "_"
+            arrays[name] = np.ascontiguousarray(array).reshape(array.shape)
+            owner[place] = name
+        kind = "array" if isinstance(value, np.ndarray) else "leaf" if value.requires_grad else "tensor"
+        return {kind: name}
+    if isinstance(value, Mapping):
+        kind = "OrderedDict" if isinstance(value, OrderedDict) else "dict"
+        pairs = [(_form(k, (*path, k), {}, {}), _form(v, (*path, k), arrays, owner)) for k, v in value.items()]
+        return {kind: pairs}
+    if isinstance(value, list | tuple):
+        return {type(value).__name__: [_form(v, (*path, i), arrays, owner) for i, v in enumerate(value)]}
+    if isinstance(value, device | np.dtype):
+        return {"device" if isinstance(value, device) else "dtype": str(value)}
+    if isinstance(value, np.bool_ | np.number):
+        return value.item()
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    raise TypeError(
+        f"save: {where} is a {type(value).__name__}; a file without code holds tensors, numbers, text, None, lists, "
+        "tuples and dictionaries of them: save a module's state_dict(), the vars() of another object"
+    )
+
+
+def load(
+    f: str | os.PathLike | BinaryIO,
+    map_location: str | device | Mapping | Callable | None = None,
+    pickle_module=None,
+    *,
+    weights_only: bool | None = None,
+    mmap: bool | None = None,
+    **options,
+) -> Any:
+    """What `save` wrote; of any other safetensors file the tensors by their names.
+
+    Everything is on the CPU; a `map_location` that names another device is refused. A pickled file (PyTorch's own)
+    raises ValueError, for to read it is to run what is in it; the message says how to convert it. A damaged file does
+    as well.
+    """
+    places = map_location.values() if isinstance(map_location, Mapping) else [map_location]
+    for place in places:
+        if not callable(place) or isinstance(place, str):
+            check_device(place, "load", "cpu")
+    where = getattr(f, "name", "the file") if hasattr(f, "read") else os.fspath(f)
+    content = f.read() if hasattr(f, "read") else Path(f).read_bytes()
+    if content[8:9] != b"{" and content.startswith((b"PK", b"\x80")):  # a zip, or a bare pickle
+        raise ValueError(
+            f"load: {where} is pickled, as PyTorch's files are, and reading it could run any code; convert it once, "
+            "where PyTorch is: safetensors.torch.save_file(torch.load(path, weights_only=True), 'new.safetensors') for "
+            "a state_dict, and load that"
+        )
+    try:
+        found = dict(deserialize(content))
+        metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
+    except (SafetensorError, ValueError) as error:
+        raise ValueError(f"load: {where} is not a safetensors file ({error})") from None
+    arrays = {}
+    for name, entry in found.items():
+        if entry["dtype"] not in STORED:
+            raise TypeError(f"load: {name} in {where} is stored as {entry['dtype']}; expected {', '.join(STORED)}")
+        arrays[name] = np.frombuffer(entry["data"], STORED[entry["dtype"]]).reshape(entry["shape"]).copy()
+    tensors = {name: Tensor.of(array) for name, array in arrays.items()}
+    try:
+        if FORM in metadata:
+            return _value(json.loads(metadata[FORM]), tensors, 0)
+        return _with_tied(tensors, json.loads(metadata.get(TIED, "{}")), where)
+    except (ValueError, TypeError, LookupError, RuntimeError) as error:
+        raise ValueError(f"load: {where} is damaged: {type(error).__name__}: {error}") from None
+
+
+def _value(form: Any, tensors: dict, depth: int) -> Any:
+    """The value that a text stands for."""
+    if depth > DEEPEST:
+        raise ValueError(f"its form is deeper than {DEEPEST} levels")
+    if not isinstance(form, dict):
+        if isinstance(form, list):
+            raise ValueError("a list stands where a kind is expected")
+        return form
+    ((kind, held),) = form.items()
+    if kind in ("tensor", "array"):
+        return tensors[held] if kind == "tensor" else tensors[held].numpy()
+    if kind == "leaf":  # the same memory may be there as a tensor that does not require grad
+        return tensors.setdefault((kind, held), tensors[held].detach().requires_grad_())
+    if kind in ("dict", "OrderedDict", "list", "tuple") and not isinstance(held, list):
+        raise ValueError(f"a {kind} is a list there, not {type(held).__name__}")
+    if kind in ("dict", "OrderedDict"):
+        pairs = [(_value(k, tensors, depth + 1), _value(v, tensors, depth + 1)) for k, v in held]
+        return dict(pairs) if kind == "dict" else OrderedDict(pairs)
+    if kind in ("list", "tuple"):
+        values = [_value(v, tensors, depth + 1) for v in held]
+        return values if kind == "list" else tuple(values)
+    return {"device": device, "dtype": np.dtype}[kind](held)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
