@@ -11,6 +11,7 @@ ROOT = Path(__file__).parent.parent
 COMMANDS = (
     ("-m", "tinytensor.stubs"),
     ("tests/oracle/generate.py",),
+    ("tests/oracle/generate_dtypes.py",),
     ("tests/oracle/generate_nn.py",),
     ("tests/oracle/generate_optim.py",),
     ("tests/oracle/generate_transformer.py",),

@@ -17,8 +17,10 @@ def common_dtype(op, args: tuple) -> np.dtype:
     found = {a._data.dtype for a in args if isinstance(a, Tensor)}
     if len(found) == 1:  # nearly always: tensors of one dtype, and numbers that fit into it
         (dtype,) = found
-        highest = max([category(a) for a in args if not isinstance(a, Tensor)], default=0)
-        if highest <= CATEGORY[dtype.kind] and (not op.kinds or dtype.kind in op.kinds):
+        numbers = [category(a) for a in args if not isinstance(a, Tensor)]
+        if max(numbers, default=0) <= CATEGORY[dtype.kind] and (
+            not op.kinds or (dtype.kind in op.kinds and 0 not in numbers)
+        ):
             return dtype
     dtype = result_type(*args)
     if OBJECT not in found:
@@ -29,10 +31,27 @@ def common_dtype(op, args: tuple) -> np.dtype:
         if not found:
             raise TypeError(f"{op.name}: expected at least one tensor, got {', '.join(map(repr, args))}")
     for a in args if op.kinds else ():
-        if isinstance(a, Tensor) and a.dtype.kind not in op.kinds:
+        kind = a.dtype.kind if isinstance(a, Tensor) else "bifO"[category(a)]
+        if kind not in op.kinds and (isinstance(a, Tensor) or kind != "i"):  # a whole number may stand for a float
             allowed = " or ".join(KINDS[k] for k in op.kinds if k != "O")
-            raise RuntimeError(f"{op.name}: expected {allowed} tensors, got {a.dtype}")
+            came = a.dtype if isinstance(a, Tensor) else repr(a)
+            raise RuntimeError(f"{op.name}: expected {allowed} tensors, got {came}")
     return dtype
+
+
+def only_floats(what: str, *values: Tensor | np.dtype | None) -> None:
+    """Refuse whole numbers and truth values where a result would be cut down to them, and floats of two sizes.
+
+    A formula brings its arguments to one dtype by itself; this is for kernels that take arrays as they are.
+    """
+    dtypes = {x.dtype if isinstance(x, Tensor) else x: None for x in values if x is not None}
+    for dtype in dtypes:
+        if dtype.kind not in "fO":
+            raise RuntimeError(f"{what}: expected a floating-point tensor, got {dtype}; use x.float() first")
+    if len(dtypes) > 1:
+        raise RuntimeError(
+            f"{what}: tensors of {' and '.join(map(str, dtypes))}: the dtypes must be equal; use .to(dtype)"
+        )
 
 
 def operand(value, dtype: np.dtype):

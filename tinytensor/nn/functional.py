@@ -1,6 +1,7 @@
 """Layers as functions: PyTorch's names, shapes and defaults."""
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from tinytensor.creation import Generator, arange, tensor
 from tinytensor.door import host
 from tinytensor.dtypes import bool_, int64
 from tinytensor.nn import losses  # noqa: F401 (what is declared there appears here)
+from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, softmax
@@ -38,8 +40,10 @@ def dropout(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, *, generator: Generator | None = None
 ) -> Tensor:
     """y = x / (1 - p) with probability 1 - p, else 0 (while training; otherwise y = x)."""
-    if not 0 <= p <= 1:
-        raise ValueError(f"dropout: the probability must be between 0 and 1, got {p}")
+    if not isinstance(p, int | float) or not 0 <= p <= 1:
+        raise (ValueError if isinstance(p, int | float) else TypeError)(
+            f"dropout: the probability must be between 0 and 1, got {p!r}"
+        )
     if not training or p == 0:
         return input
     if p == 1:
@@ -70,6 +74,8 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 def _check_normalized(what: str, x: Tensor, normalized_shape, **parameters: Tensor | None) -> int:
     """How many trailing dimensions are normalised together."""
+    if not isinstance(normalized_shape, Sequence):
+        raise TypeError(f"{what}: normalized_shape must be a tuple or a list of sizes, got {normalized_shape!r}")
     shape = tuple(normalized_shape)
     if not shape or x.shape[-len(shape) :] != shape:
         raise RuntimeError(f"{what}: x of shape {x.shape} does not end in the normalized shape {shape}")
@@ -91,6 +97,7 @@ def layer_norm(
 ) -> Tensor:
     r"""y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta over the last dimensions (000)."""
     n = _check_normalized("layer_norm", input, normalized_shape, weight=weight, bias=bias)
+    only_floats("layer_norm", input, weight, bias)
     if input.numel() == 0:
         return input.clone()
     x, (weight, bias) = _over_last(input, n, weight, bias)
@@ -100,6 +107,7 @@ def layer_norm(
 def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     r"""y = \gamma x / \sqrt{\overline{x^2} + \epsilon} over the last dimensions."""
     n = _check_normalized("rms_norm", input, normalized_shape, weight=weight)
+    only_floats("rms_norm", input, weight)
     if input.numel() == 0:
         return input.clone()
     if eps is None:  # exact scalars are not rounded
@@ -142,6 +150,7 @@ def scaled_dot_product_attention(
         )
     if attn_mask is not None and is_causal:
         raise RuntimeError(f"{what}: give attn_mask or is_causal, not both; combine them in the mask")
+    only_floats(what, query, key, value)
     C, M = query.shape[-2], key.shape[-2]
     scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
     try:

@@ -11,7 +11,8 @@ import numpy as np
 from tinytensor.appearances import appears
 from tinytensor.creation import ones_like
 from tinytensor.door import host
-from tinytensor.dtypes import int64
+from tinytensor.dtypes import int64, result_type
+from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import (
     _together,
     absolute,
@@ -65,6 +66,10 @@ def cross_entropy(
     of no position is NaN, as in PyTorch.
     """
     what = "cross_entropy"
+    for name, value in (("input", input), ("target", target)):
+        if not isinstance(value, Tensor):
+            raise TypeError(f"{what}: the {name} must be a tensor, got {type(value).__name__}; use tinytensor.tensor()")
+    only_floats(what, input, weight)
     if input.ndim == 0:
         raise RuntimeError(f"{what}: expected logits of shape (V,), (N, V) or (N, V, ...), got {input.shape}")
     if not 0 <= label_smoothing <= 1:
@@ -73,6 +78,10 @@ def cross_entropy(
     if weight is not None and weight.shape != (V,):
         raise RuntimeError(f"{what}: weight of shape {weight.shape}, but there are {V} classes")
     if target.dtype.kind in "fO":
+        if ignore_index >= 0:
+            raise RuntimeError(
+                f"{what}: ignore_index = {ignore_index} has no meaning where the targets are probabilities"
+            )
         return _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, V)
     expected = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
     if target.shape != expected:
@@ -119,7 +128,10 @@ def nll_loss(
     shape = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
     if target.shape != shape:
         raise RuntimeError(f"nll_loss: input of shape {input.shape} needs targets of shape {shape}, got {target.shape}")
-    rows, flat = _classes_last(input), target.reshape((-1,))
+    only_floats("nll_loss", input, weight)
+    if target.dtype.kind != "i":
+        raise RuntimeError(f"nll_loss: expected integer class indices, got {target.dtype}")
+    rows, flat = _classes_last(input), target.reshape((-1,)).to(int64)
     counted = flat != ignore_index
     safe = where(counted, flat, 0)
     picked = rows.gather(1, safe.unsqueeze(1))[:, 0]
@@ -138,7 +150,9 @@ def _difference(input: Tensor, target: Tensor, what: str) -> Tensor:
             f"{together}, which is rarely what is meant; bring both to one shape, with .view_as() or .squeeze()",
             stacklevel=3,
         )
-    return input - target
+    dtype = result_type(input, target)
+    only_floats(what, dtype)
+    return input.to(dtype) - target.to(dtype)
 
 
 @appears("F.mse_loss nn.MSELoss")
@@ -187,6 +201,8 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     The divergence of distributions (N, V) is what reduction="batchmean" gives: the sum over N.
     """
     _together("kl_div", input.shape, target.shape)
+    for x in (input, target):
+        only_floats("kl_div", x)
     if log_target:
         loss = exp(target) * (target - input)
     else:
@@ -212,6 +228,7 @@ def binary_cross_entropy(
     what = "binary_cross_entropy"
     if input.shape != target.shape:
         raise ValueError(f"{what}: target of shape {target.shape}, but the input has shape {input.shape}")
+    only_floats(what, input)
     if input.dtype.kind != "O":
         host(_check_probabilities, input._data)
     loss = -(target * clipped_log(input) + (1 - target) * clipped_log(1 - input))
@@ -231,6 +248,7 @@ def binary_cross_entropy_with_logits(
         raise ValueError(
             f"binary_cross_entropy_with_logits: target of shape {target.shape}, but the input has shape {input.shape}"
         )
+    only_floats("binary_cross_entropy_with_logits", input)
     log_of_positive, log_of_negative = logsigmoid(input), logsigmoid(-input)
     positive = target if pos_weight is None else target * pos_weight
     loss = -(positive * log_of_positive + (1 - target) * log_of_negative)
@@ -248,6 +266,9 @@ def margin_ranking_loss(
 @appears("F.cosine_similarity nn.CosineSimilarity")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     r"""x \cdot z / (\max(|x|, \epsilon) \max(|z|, \epsilon)) along `dim`."""
+    dtype = result_type(x1, x2)
+    only_floats("cosine_similarity", dtype)
+    x1, x2 = x1.to(dtype), x2.to(dtype)
     lengths = (clamp_min(norm(x, 2, dim, keepdim=True), eps) for x in (x1, x2))
     a, b = (x / length for x, length in zip((x1, x2), lengths))
     return (a * b).sum(dim)
@@ -299,4 +320,5 @@ def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, red
 @appears("F.soft_margin_loss nn.SoftMarginLoss")
 def soft_margin_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
     r"""\ln(1 + e^{-t x}), for t = 1 and t = -1."""
-    return _reduced(-logsigmoid(input * target), reduction, None, "soft_margin_loss")
+    only_floats("soft_margin_loss", input)
+    return _reduced(-logsigmoid(input * target.to(input.dtype)), reduction, None, "soft_margin_loss")

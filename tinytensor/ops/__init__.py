@@ -14,7 +14,7 @@ from tinytensor.form import OPS, Op
 from tinytensor.ops import activations, elementwise, fused, in_place, index, order, products, reduce, shape
 from tinytensor.tensors import Tensor
 
-_REFLECTED = {f"__r{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow")}
+_REFLECTED = {f"__r{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor")}
 _AUGMENTED = {f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "pow")}
 
 

@@ -5,6 +5,7 @@ import numpy as np
 from tinytensor.appearances import appears
 from tinytensor.form import op
 from tinytensor.kernels.fastmath import exp as fast_exp
+from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import absolute, clamp, clamp_max, exp, logical_or, sigmoid, tanh, where
 from tinytensor.ops.fused import softmax
 from tinytensor.ops.in_place import in_place
@@ -76,6 +77,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     if weight.ndim > 1 or weight.numel() not in (1, channels):
         raise RuntimeError(f"prelu: a weight of shape {weight.shape}, expected (1,) or ({channels},) for {input.shape}")
     shape = (-1,) + (1,) * (input.ndim - 2) if weight.numel() > 1 else ()
+    only_floats("prelu", input, weight)
     return _sloped_by_its_sign(input, reshape(weight, shape))
 
 
@@ -127,12 +129,14 @@ def relu6(input: Tensor, inplace: bool = False) -> Tensor:
 @appears("F.hardsigmoid nn.Hardsigmoid")
 def hardsigmoid(input: Tensor, inplace: bool = False) -> Tensor:
     """y = relu6(x + 3) / 6."""
+    only_floats("hardsigmoid", input)
     return _perhaps_in_place(lambda x: _between(x + 3, 0, 6) / 6, input, inplace)
 
 
 @appears("F.hardswish nn.Hardswish")
 def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
     """y = x relu6(x + 3) / 6."""
+    only_floats("hardswish", input)
     return _perhaps_in_place(lambda x: x * _between(x + 3, 0, 6) / 6, input, inplace)
 
 
@@ -157,6 +161,7 @@ def softmin(input: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
 @appears("F.glu nn.GLU")
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     r"""y = a \sigma(b) for the two halves a and b of x along `dim`."""
+    only_floats("glu", input)
     if input.ndim == 0 or input.shape[dim] % 2:
         raise RuntimeError(f"glu: dimension {dim} of shape {input.shape} must have an even size, to be halved")
     a, b = chunk(input, 2, dim)

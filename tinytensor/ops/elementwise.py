@@ -6,19 +6,21 @@ what the engine compiles, and what the proofs run over symbols. No rule knows of
 once, for all of them.
 """
 
+import builtins
 import math
 
 import numpy as np
 
 from tinytensor.appearances import appears
 from tinytensor.door import OBJECT, empty, host, launch
-from tinytensor.dtypes import bool_, result_type
+from tinytensor.dtypes import CATEGORY, bool_, category, result_type
 from tinytensor.form import op
 from tinytensor.kernels.fastmath import erf as fast_erf
 from tinytensor.kernels.fastmath import exp as fast_exp
 from tinytensor.kernels.fastmath import gelu_slope, normal_cdf
 from tinytensor.kernels.fastmath import tanh as fast_tanh
 from tinytensor.kernels.kernel import Kernel
+from tinytensor.operands import only_floats
 from tinytensor.tensors import Tensor
 
 # ------------------------------------------------------------------------------------------------------- arithmetic
@@ -206,6 +208,8 @@ class neg:
 class absolute:
     r"y = |x|; the gradient at 0 is 0"
 
+    kinds = "ifO"
+
     def kernel(x):
         return -x if x < type(x)(0) else x + type(x)(0)  # -0.0 + 0 is +0.0
 
@@ -244,6 +248,8 @@ class reciprocal:
 class floor:
     r"y = \lfloor x \rfloor"
 
+    kinds = "ifO"
+
     def kernel(x):
         return np.floor(x)
 
@@ -256,6 +262,8 @@ class floor:
 class ceil:
     r"y = \lceil x \rceil"
 
+    kinds = "ifO"
+
     def kernel(x):
         return np.ceil(x)
 
@@ -267,6 +275,8 @@ class ceil:
 @op
 class round:
     r"y = the integer next to x, halves to the even one"
+
+    kinds = "ifO"
 
     def kernel(x):
         return np.rint(x)
@@ -373,6 +383,8 @@ class root:
 @op
 class logsigmoid:
     r"y = \ln(1 / (1 + e^{-x}))"
+
+    kinds = "fO"
 
     def kernel(x):
         zero = type(x)(0)
@@ -498,6 +510,8 @@ class silu_backward:
 @op
 class relu:
     r"y = \max(0, x); the gradient at 0 is 0"
+
+    kinds = "ifO"
 
     def kernel(x):
         return type(x)(0) if x <= type(x)(0) else x  # NaN passes
@@ -698,7 +712,7 @@ class logical_not:
         return not x
 
 
-@appears("bitwise_and Tensor.bitwise_and Tensor.__and__")
+@appears("bitwise_and Tensor.bitwise_and Tensor.__and__ Tensor.__rand__")
 @op
 class bitwise_and:
     r"y = a \wedge b"
@@ -709,7 +723,7 @@ class bitwise_and:
     kinds = "bi"
 
 
-@appears("bitwise_or Tensor.bitwise_or Tensor.__or__")
+@appears("bitwise_or Tensor.bitwise_or Tensor.__or__ Tensor.__ror__")
 @op
 class bitwise_or:
     r"y = a \vee b"
@@ -720,7 +734,7 @@ class bitwise_or:
     kinds = "bi"
 
 
-@appears("bitwise_xor Tensor.__xor__")
+@appears("bitwise_xor Tensor.__xor__ Tensor.__rxor__")
 @op
 class bitwise_xor:
     r"y = a \oplus b"
@@ -764,7 +778,7 @@ def bitwise_not(x: Tensor) -> Tensor:
 @appears("isinf Tensor.isinf")
 def isinf(x: Tensor) -> Tensor:
     """y = [x is infinite]."""
-    return absolute(x) == math.inf
+    return absolute(x) == math.inf if x.dtype.kind in "fO" else x != x
 
 
 @appears("where")
@@ -824,7 +838,9 @@ def masked_fill(x: Tensor, mask: Tensor, value) -> Tensor:
 @appears("pow Tensor.pow Tensor.pow_ Tensor.__pow__ Tensor.__rpow__ Tensor.__ipow__")
 def pow(a, b) -> Tensor:
     """y = a^b. Small whole exponents are products, 0.5 and -0.5 are roots."""
+    dtype = result_type(a, b)
     if isinstance(b, int | float) and isinstance(a, Tensor):
+        a = a if a.dtype == dtype else a.to(dtype)  # whole numbers to the power 2.0 are floats
         if b == 2:
             return a * a
         if b == 3:
@@ -835,6 +851,11 @@ def pow(a, b) -> Tensor:
             return _ROOTS[b](a)
         if b < 0 and isinstance(b, int) and a.dtype.kind in "bi":
             raise RuntimeError(f"pow: integers to the negative power {b} are no integers; use x.float() ** {b}")
+    _no_bools("pow", dtype)
+    if dtype.kind == "i" and isinstance(b, Tensor):  # only 1 and -1 have whole inverses; PyTorch gives 0 for others
+        a, b = _as_tensor(a, dtype), _as_tensor(b, dtype)
+        inverse = where(a == 1, 1, where(a == -1, 1 - 2 * (b % 2), 0)).to(dtype)
+        return where(b < 0, inverse, power(a, clamp_min(b, 0)))
     return power(a, b)
 
 
@@ -844,7 +865,7 @@ _ROOTS = {0.5: sqrt, -0.5: rsqrt, -1: reciprocal}
 @appears("square Tensor.square Tensor.square_")
 def square(x: Tensor) -> Tensor:
     """y = x^2."""
-    return x * x
+    return pow(x, 2)
 
 
 @appears("gelu F.gelu nn.GELU")
@@ -877,8 +898,20 @@ def is_floating_point(x: Tensor) -> bool:
     return x.is_floating_point()
 
 
+def only_floats_together(what: str, *values: Tensor) -> None:
+    """Refuse tensors that meet in whole numbers, where the result would be cut down to them."""
+    only_floats(what, result_type(*values))
+
+
+def _no_bools(what: str, dtype: np.dtype) -> None:
+    if dtype is bool_:
+        raise RuntimeError(f"{what}: expected numbers, got truth values only; use .long() or .float() first")
+
+
 def _no_integer_zero(what: str, a, b) -> None:
-    if result_type(a, b).kind in "bi":
+    dtype = result_type(a, b)
+    _no_bools(what, dtype)
+    if dtype.kind == "i":
         host(_check_no_zero, b._data if isinstance(b, Tensor) else np.asarray(b), what)
 
 
@@ -901,20 +934,24 @@ def remainder(a, b) -> Tensor:
     return _remainder(a, b)
 
 
-def _scaled(value, alpha):
-    return value if alpha == 1 else value * alpha
+def _scaled(what: str, value, alpha, dtype: np.dtype):
+    """alpha value, in the dtype that the result has without alpha: it must not turn integers into floats."""
+    if category(alpha) > builtins.max(CATEGORY[dtype.kind], 1):
+        raise RuntimeError(f"{what}: integers can't be scaled by {alpha!r}; use .float() first")
+    y = value * alpha
+    return y.to(dtype) if isinstance(y, Tensor) else y
 
 
 @appears("add Tensor.add Tensor.add_ Tensor.__iadd__")
 def add_scaled(a, b, *, alpha=1) -> Tensor:
     """y = a + alpha b."""
-    return add(a, _scaled(b, alpha))
+    return add(a, b if alpha == 1 else _scaled("add", b, alpha, result_type(a, b)))
 
 
 @appears("sub Tensor.sub Tensor.sub_ Tensor.__isub__")
 def sub_scaled(a, b, *, alpha=1) -> Tensor:
     """y = a - alpha b."""
-    return sub(a, _scaled(b, alpha))
+    return sub(a, b if alpha == 1 else _scaled("sub", b, alpha, result_type(a, b)))
 
 
 @appears("div Tensor.div Tensor.div_ Tensor.__itruediv__")
@@ -925,6 +962,7 @@ def div(a, b, *, rounding_mode: str | None = None) -> Tensor:
     if rounding_mode == "floor":
         return floor_divide(a, b)
     if rounding_mode == "trunc":
+        _no_integer_zero("div", a, b)
         y = true_divide(a, b)
         return where(y < 0, ceil(y), floor(y)).to(result_type(a, b))
     raise RuntimeError(f"div: rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
@@ -933,18 +971,21 @@ def div(a, b, *, rounding_mode: str | None = None) -> Tensor:
 @appears("addcmul Tensor.addcmul Tensor.addcmul_")
 def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value=1) -> Tensor:
     """y = x + value a b."""
-    return x + _scaled(a * b, value)
+    _no_bools("addcmul", result_type(x, a, b))
+    return add_scaled(x, a * b, alpha=value)
 
 
 @appears("addcdiv Tensor.addcdiv Tensor.addcdiv_")
 def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value=1) -> Tensor:
     """y = x + value a / b."""
-    return x + _scaled(a / b, value)
+    only_floats_together("addcdiv", x, a, b)
+    return add_scaled(x, a / b, alpha=value)
 
 
 @appears("lerp Tensor.lerp Tensor.lerp_")
 def lerp(a: Tensor, b: Tensor, weight) -> Tensor:
     """y = a + weight (b - a)."""
+    only_floats_together("lerp", a, b)
     return a + weight * (b - a)
 
 

@@ -9,10 +9,11 @@ from tinytensor.appearances import appears
 from tinytensor.creation import tensor
 from tinytensor.door import check, contiguous, empty, launch
 from tinytensor.form import op
+from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import _elementwise, _number, exp, log, logical_and, maximum, relu_backward, sqrt, where
 from tinytensor.ops.index import gather, no_index_is_bad
-from tinytensor.ops.products import _product, matmul
-from tinytensor.ops.reduce import _only_floats, _reduce, amax, amin, mean, sum
+from tinytensor.ops.products import _product, matmul, refuse_bools
+from tinytensor.ops.reduce import _reduce, amax, amin, mean, sum
 from tinytensor.ops.shape import _absent, _dim, _expand, _rows, expand, reshape, t, transpose
 from tinytensor.tensors import Tensor
 
@@ -59,7 +60,7 @@ def _along(operation, x: Tensor, dim: int | None, dtype, what: str) -> Tensor:
     if dim is None:
         raise TypeError(f"{what}: say along which dimension: {what}(x, dim=-1)")
     x = x if dtype is None else x.to(dtype)
-    _only_floats(x, what)
+    only_floats(what, x)
     if x.ndim == 0:
         return reshape(operation(reshape(x, 1)), ())
     dim = _dim(x, dim, what)
@@ -128,6 +129,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = F
         raise RuntimeError(
             f"linear: x is {x.dtype}, weight is {weight.dtype}: the dtypes must be equal; use .to(dtype)"
         )
+    refuse_bools("linear", x)
     return _linear(x, weight, bias, bool(relu))
 
 

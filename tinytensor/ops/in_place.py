@@ -20,7 +20,7 @@ from tinytensor.door import move, state
 from tinytensor.dtypes import CATEGORY
 from tinytensor.form import Node, Op, op
 from tinytensor.modes import no_grad
-from tinytensor.operands import refuse_stale_view
+from tinytensor.operands import only_floats, refuse_stale_view
 from tinytensor.ops.elementwise import _as_tensor
 from tinytensor.ops.index import _key, getitem, put
 from tinytensor.ops.shape import _slice, cast, clone, expand, flatten, squeeze
@@ -170,12 +170,14 @@ def zero_(x: Tensor) -> Tensor:
 @appears("Tensor.uniform_")
 def uniform_(x: Tensor, low: float = 0.0, high: float = 1.0, *, generator=None) -> Tensor:
     """Draw every element from [low, high), in place."""
+    only_floats("uniform_", x)
     return copy_(x, rand(x.shape, dtype=x.dtype, generator=generator) * (high - low) + low)
 
 
 @appears("Tensor.normal_")
 def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator=None) -> Tensor:
     """Draw every element from the normal distribution, in place."""
+    only_floats("normal_", x)
     return copy_(x, randn(x.shape, dtype=x.dtype, generator=generator) * std + mean)
 
 

@@ -8,6 +8,7 @@ from tinytensor.creation import Generator, default_generator, rand, zeros
 from tinytensor.door import contiguous, empty, host, launch, move
 from tinytensor.dtypes import int64
 from tinytensor.form import op
+from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import _number
 from tinytensor.ops.index import gather
 from tinytensor.ops.reduce import ValuesIndices
@@ -53,6 +54,7 @@ def multinomial(p: Tensor, num_samples: int, replacement: bool = False, *, gener
     """Indices drawn with probabilities proportional to p (rows of a matrix, or one vector)."""
     if p.ndim not in (1, 2):
         raise RuntimeError(f"multinomial: expected weights of shape (n,) or (rows, n), got {p.shape}")
+    only_floats("multinomial", p)
     rows = _rows(p.detach()._data if p.ndim == 2 else p.detach()._data[None])
     host(_check_weights, rows, num_samples, replacement)
     draws = []

@@ -52,6 +52,11 @@ class _matmul:
         return _matmul(transpose(a, -1, -2), g)
 
 
+def refuse_bools(what: str, x: Tensor) -> None:
+    if x.dtype.kind == "b":
+        raise RuntimeError(f"{what}: truth values have no sums of products; use .float() or .long() first")
+
+
 @appears("matmul Tensor.matmul Tensor.__matmul__")
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     r"""y_{ij} = \sum_k a_{ik} b_{kj}.
@@ -64,6 +69,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: expected at least 1 dimension each; use * for numbers")
     if a.dtype != b.dtype:
         raise RuntimeError(f"matmul: {a.dtype} @ {b.dtype}: the dtypes must be equal; convert one with .to(dtype)")
+    refuse_bools("matmul", a)
     inner = b.shape[-2] if b.ndim > 1 else b.shape[0]
     if a.shape[-1] != inner:
         raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: the inner sizes {a.shape[-1]} and {inner} must be equal")
@@ -126,6 +132,11 @@ def einsum(equation: str, *operands) -> Tensor:
     """
     operands = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], Sequence) else list(operands)
     terms, output = _einsum_letters(equation, operands)
+    if len(operands) > 1:
+        refuse_bools("einsum", operands[0])
+        if len({x.dtype for x in operands}) > 1:
+            came = ", ".join(str(x.dtype) for x in operands)
+            raise RuntimeError(f"einsum: operands of {came}: the dtypes must be equal; use .to(dtype)")
     operands = [_einsum_diagonal(x, term) for x, term in zip(operands, terms, strict=True)]
     terms = ["".join(dict.fromkeys(term)) for term in terms]
     result, have = operands[0], terms[0]

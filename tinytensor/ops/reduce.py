@@ -11,7 +11,19 @@ from tinytensor.door import contiguous, empty, launch
 from tinytensor.dtypes import bool_, int64
 from tinytensor.form import op
 from tinytensor.modes import no_grad
-from tinytensor.ops.elementwise import absolute, exp, isnan, logical_and, logical_or, maximum, minimum, pow, root
+from tinytensor.operands import only_floats
+from tinytensor.ops.elementwise import (
+    absolute,
+    exp,
+    isfinite,
+    isnan,
+    logical_and,
+    logical_or,
+    maximum,
+    minimum,
+    pow,
+    root,
+)
 from tinytensor.ops.index import gather_backward
 from tinytensor.ops.shape import _dim, _dims, cat, expand, movedim, reshape
 from tinytensor.tensors import Tensor
@@ -196,16 +208,11 @@ def prod(x: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype=None
     return reduce_prod(_at_least_int64(x, dtype), _dims(x, dim, "prod"), keepdim)
 
 
-def _only_floats(x: Tensor, what: str) -> None:
-    if x.dtype.kind not in "fO":
-        raise RuntimeError(f"{what}: expected a floating-point tensor, got {x.dtype}; use x.float() first")
-
-
 @appears("mean Tensor.mean")
 def mean(x: Tensor, dim=None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """y = (1/n) sum of x over `dim`."""
     x = x if dtype is None else x.to(dtype)
-    _only_floats(x, "mean")
+    only_floats("mean", x)
     dims = _dims(x, dim, "mean")
     return reduce_sum(x, dims, keepdim) / math.prod(x.shape[d] for d in dims)
 
@@ -213,7 +220,7 @@ def mean(x: Tensor, dim=None, keepdim: bool = False, *, dtype=None) -> Tensor:
 @appears("var Tensor.var")
 def var(x: Tensor, dim=None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Tensor:
     r"""y = \frac{1}{n - c} \sum_i (x_i - \bar x)^2 over `dim`, with the correction c = 1 unless told."""
-    _only_floats(x, "var")
+    only_floats("var", x)
     if isinstance(dim, bool):  # PyTorch: var(unbiased)
         dim, unbiased = None, dim
     correction = int(unbiased) if correction is None else correction
@@ -318,12 +325,20 @@ def all(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
 
 
 @appears("norm Tensor.norm")
-def norm(x: Tensor, p: float = 2, dim=None, keepdim: bool = False) -> Tensor:
-    r"""y = (\sum_i |x_i|^p)^{1/p} over `dim`; p = 2 unless told, inf for the largest |x|."""
-    if p == 2:
+def norm(x: Tensor, p: float | str | None = 2, dim=None, keepdim: bool = False) -> Tensor:
+    r"""y = (\sum_i |x_i|^p)^{1/p} over `dim`; p = 2 unless told.
+
+    p = inf is the largest |x|, -inf the smallest, 0 the number of those that are not 0; "fro" is 2.
+    """
+    only_floats("norm", x)
+    if p in (2, "fro", None):
         return root(sum(x * x, dim, keepdim))
-    if p == math.inf:
-        return amax(absolute(x), dim, keepdim)
+    if not isinstance(p, int | float):
+        raise TypeError(f"norm: p must be a number or 'fro', got {p!r}")
+    if p in (math.inf, -math.inf):
+        return (amax if p > 0 else amin)(absolute(x), dim, keepdim)
+    if p == 0:
+        return sum((x != 0).to(x.dtype), dim, keepdim)
     return pow(sum(pow(absolute(x), p), dim, keepdim), 1 / p)
 
 
@@ -344,6 +359,8 @@ class _cumsum:
 @appears("cumsum Tensor.cumsum")
 def cumsum(x: Tensor, dim: int, *, dtype=None) -> Tensor:
     """y_i = x_0 + ... + x_i along `dim`."""
+    if dtype == bool_:
+        raise RuntimeError("cumsum: dtype=bool can't hold sums; leave it out, and compare the sums with 0")
     return _cumsum(_at_least_int64(x, dtype), _dim(x, dim, "cumsum"), False)
 
 
@@ -355,8 +372,11 @@ def equal(a: Tensor, b: Tensor) -> bool:
 
 @appears("isclose Tensor.isclose")
 def isclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    """y = [|a - b| <= atol + rtol |b|]."""
-    close = logical_or(absolute(a - b) <= atol + rtol * absolute(b), a == b)
+    """y = [|a - b| <= atol + rtol |b|], or a = b; nothing finite is close to an infinity."""
+    if a.dtype is b.dtype is bool_:
+        return a == b
+    distance = absolute(a - b)
+    close = logical_or(logical_and(isfinite(distance), distance <= atol + rtol * absolute(b)), a == b)
     return logical_or(close, logical_and(isnan(a), isnan(b))) if equal_nan else close
 
 
