@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 import math
+from collections.abc import Sequence
 import numpy as np
 from tinytensor.appearances import APPEARANCES, appears
 from tinytensor.creation import Generator, arange, tensor
 from tinytensor.door import host
 from tinytensor.dtypes import bool_, int64
 from tinytensor.nn import losses
+from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, softmax
