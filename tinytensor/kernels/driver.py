@@ -60,7 +60,7 @@ def _load_atomically(typing, address):
     return types.intp(types.intp), codegen
 
 
-def _native(parallel: bool = False):
+def native(parallel: bool = False):
     """Compile a function of the driver on its first call; the build is kept as those of kernels are."""
 
     def decorate(function):
@@ -73,7 +73,7 @@ def _native(parallel: bool = False):
 _offer_processor = types.ExternalFunction("sched_yield", types.int32())
 
 
-@_native()
+@native()
 def _run_alone(program):
     """Run every task of every launch, in order, on the calling thread; False if a flag was set."""
     for i in range(program.shape[0]):
@@ -85,14 +85,14 @@ def _run_alone(program):
     return True
 
 
-@_native()
+@native()
 def _run_one(entry, block, tasks):
     """Run every task of one launch, in order, on the calling thread."""
     for task in range(tasks):
-        _call(entry, block, task, tasks)
+        _call(entry, block.ctypes.data, task, tasks)
 
 
-@_native(parallel=True)
+@native(parallel=True)
 def _run_together(program, groups, taken, done, threads):
     """Run a program on so many threads; False if a flag was set.
 
@@ -166,14 +166,15 @@ def get_num_threads() -> int:
     return threads.number()
 
 
-def run(entry: int, block: int, tasks: int) -> None:
+def run(entry: int, block: np.ndarray, tasks: int) -> None:
     """Run one launch: on several threads if it has tasks for them."""
-    n = threads.number()
-    if tasks == 1 or n == 1:
+    n = threads.number() if tasks > 1 else 1
+    if n == 1:
         _run_one(entry, block, tasks)
     else:
         groups = np.array([(0, 1, tasks)], np.int64)
-        run_together(np.array([(entry, block, tasks)], np.int64), groups, np.zeros((2, 1, LINE), np.int64), n)
+        program = np.array([(entry, block.ctypes.data, tasks)], np.int64)
+        run_together(program, groups, np.zeros((2, 1, LINE), np.int64), n)
 
 
 class Program:

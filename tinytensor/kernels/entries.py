@@ -1,4 +1,4 @@
-"""How a kernel becomes native code: its arguments as a block of memory, and the entry that reads them from there.
+"""How a kernel becomes native code: an entry, which reads its arguments from a block of memory (`blocks.py`).
 
 Compiled code knows the types of what it is called with, so two kernels have two ways to be called, and a native program
 that runs one launch after the other could call neither. Therefore an entry is put in front of each: `entry(block, task,
@@ -18,44 +18,17 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
+from tinytensor.kernels.blocks import word
 from tinytensor.kernels.cache import can_keep, is_kept, kept, progress
 
 _WORD = ir.IntType(64)
 
-# ------------------------------------------------------------------------------------------------ the block of a loop
-
-
-def pack(args: tuple) -> np.ndarray:
-    """The block of a launch: of an array its address, sizes and strides in bytes, of a number its bits.
-
-    An array without elements has the address 0. Before a loop that writes becomes vectors, compiled code asks whether
-    the arrays may overlap, as far as the loop would go in each of them. An empty one, somewhere near another, would
-    then decide by chance which way of adding up is taken, and so the last bits of a sum.
-    """
-    words: list[int] = []
-    for a in args:
-        if a.__class__ is np.ndarray:
-            words.append(a.__array_interface__["data"][0] if a.size else 0)
-            words += a.shape
-            words += a.strides
-        else:
-            words.append(_bits(a))
-    return np.array(words, np.int64)
-
-
-def _bits(number) -> int:
-    """A number as the int64 in whose first bytes it stands."""
-    if isinstance(number, int | np.integer | np.bool_):
-        return int(number)
-    word = np.zeros(1, np.int64)
-    number = np.asarray(number, getattr(number, "dtype", np.float64))
-    word.view(number.dtype)[0] = number
-    return int(word[0])
+# -------------------------------------------------------------------------------------------------- loops
 
 
 @intrinsic
 def _unpack(typing, block, kinds):
-    """The arguments that `pack` wrote, as a tuple of these types. The arrays are borrowed: no reference is counted."""
+    """The arguments that a block holds, as a tuple of these types. The arrays are borrowed: no reference is counted."""
     wanted = kinds.instance_type
 
     def codegen(context, builder, signature, args):
@@ -84,16 +57,6 @@ def _unpack(typing, block, kinds):
         return context.make_tuple(builder, wanted, members)
 
     return wanted(block, kinds), codegen
-
-
-@intrinsic
-def _word(typing, block, i):
-    """The i-th word of a block."""
-
-    def codegen(context, builder, signature, args):
-        return builder.load(builder.gep(builder.inttoptr(args[0], _WORD.as_pointer()), [args[1]]))
-
-    return types.intp(block, types.intp), codegen
 
 
 def _element(context, builder, address, i, kind):
@@ -154,51 +117,7 @@ def _kind_of_number(a) -> types.Type:
     return types.int64 if isinstance(a, int) else types.float64
 
 
-# ---------------------------------------------------------------------------------------------- the block of a formula
-
-
-def pack_formula(name: str, arrays: list[np.ndarray]) -> np.ndarray:
-    """The block of a formula, another than that of a loop: what lies in memory as one dimension is one dimension here.
-
-    So almost always one or two are left. Its words: how many outer dimensions there are, the size of the innermost one
-    and how many rows of that size there are; for each operand its address and its innermost stride; for each outer
-    dimension, the inner ones first, its size and the strides of the operands. Strides count elements.
-    """
-    dims = _dims(name, arrays)
-    inner, *outer = dims or [(1,) + (1,) * len(arrays)]
-    rows = arrays[-1].size // inner[0] if inner[0] else 0
-    words = [len(outer), inner[0], rows]
-    for array, stride in zip(arrays, inner[1:], strict=True):
-        words += [array.__array_interface__["data"][0], stride]
-    for dim in outer:
-        words += dim
-    return np.array(words, np.int64)
-
-
-def _dims(name: str, arrays: list[np.ndarray]) -> list[tuple[int, ...]]:
-    """(size, stride of each operand in elements) of each dimension of the last array, y, innermost first.
-
-    Neighbouring dimensions that all operands step through as through one are one.
-    """
-    y = arrays[-1]
-    if all(a.shape == y.shape and a.flags.c_contiguous for a in arrays):
-        return [(y.size,) + (1,) * len(arrays)]
-    dims: list[tuple[int, ...]] = []
-    for d in range(1, y.ndim + 1):
-        n = y.shape[-d]
-        if n == 1:
-            continue
-        dim = (n,)
-        for a in arrays:
-            size = a.shape[-d] if d <= a.ndim else 1
-            if size not in (1, n):
-                raise ValueError(f"kernel {name}: an array of shape {a.shape} does not broadcast to {y.shape}")
-            dim += (0 if size == 1 else a.strides[-d] // a.itemsize,)
-        if dims and all(step == inner * dims[-1][0] for step, inner in zip(dim[1:], dims[-1][1:], strict=True)):
-            dims[-1] = (n * dims[-1][0], *dims[-1][1:])
-        else:
-            dims.append(dim)
-    return dims
+# ------------------------------------------------------------------------------------------------- formulas
 
 
 def formula_entry(name: str, key: tuple) -> tuple[str, dict]:
@@ -212,22 +131,22 @@ def formula_entry(name: str, key: tuple) -> tuple[str, dict]:
     stepped = [p for p, (_, is_array) in zip(names, key, strict=True) if is_array]
     told = "_".join(d.str[1:] + ("" if is_array else "n") for d, is_array in key)
     lines = [f"def {name}_{told}(block, task, tasks):"]
-    lines += ["    outer, inner, rows = word(block, 0), word(block, 1), word(block, 2)"]
-    for i, p in enumerate(names):
-        lines += [f"    {p}, s{p} = word(block, {3 + 2 * i}), word(block, {4 + 2 * i})"]
+    n = len(names)
+    lines += [f"    outer, rows, inner = word(block, 0), word(block, 1), word(block, {2 + n})"]
+    lines += [f"    {p}, s{p} = word(block, {2 + i}), word(block, {3 + n + i})" for i, p in enumerate(names)]
     lines += [f"    n{p} = get({p}, 0, T{p})" for p in inputs if p not in stepped]
     lines += ["    at, last = share(rows * inner, task, tasks)"]
     lines += ["    row, j = at // max(inner, 1), at % max(inner, 1)"]
     lines += ["    while at < last:"]
     lines += ["        count = min(inner - j, last - at)", "        rest = row"]
     lines += [f"        o{p} = j * s{p}" for p in stepped]
-    lines += ["        for d in range(outer):", f"            w = {3 + 2 * len(names)} + d * {1 + len(names)}"]
+    lines += ["        for d in range(outer):", f"            w = {2 + n} + (d + 1) * {1 + n}"]
     lines += ["            i = rest"]
     lines += [
         "            if d < outer - 1:",
         "                i, rest = rest % word(block, w), rest // word(block, w)",
     ]
-    lines += [f"            o{p} += i * word(block, w + {1 + n})" for n, p in enumerate(names) if p in stepped]
+    lines += [f"            o{p} += i * word(block, w + {1 + k})" for k, p in enumerate(names) if p in stepped]
 
     def loop(steps: dict[str, str], **others: str) -> list[str]:
         got = {p: f"get({p}, o{p} + {steps[p]}, T{p})" if p in steps else f"n{p}" for p in inputs} | others
@@ -272,7 +191,7 @@ def build(name: str, py_func: Callable, fastmath: frozenset, text: str, scope: d
     So that Numba can keep the build, the entry claims to stand in the kernel's own file.
     """
     entry = text.removeprefix("def ").split("(")[0]
-    scope |= {"__name__": py_func.__module__, "word": _word, "get": _get, "put": _put}
+    scope |= {"__name__": py_func.__module__, "word": word, "get": _get, "put": _put}
     exec(compile(text, py_func.__code__.co_filename, "exec"), scope)
     with kept(py_func), _no_collector():
         if not is_kept(py_func, entry):

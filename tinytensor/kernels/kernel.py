@@ -10,7 +10,7 @@ The Python function is kept beside the build, as `py_func`. A debugger steps thr
 proof runs it over exact scalars: what is proved is then the very source that was compiled, not a copy of it.
 
 Compiled, every kernel has the same shape, `entry(block, task, tasks)`, where the block is a piece of memory that holds
-the arguments (`entries.py`). So a launch is an address, a block and a number of tasks: three integers. Native code can
+the arguments (`entries.py`, `blocks.py`). So a launch is an address, a block and a number of tasks: three integers. Native code can
 run a list of them without knowing anything of kernels, and Python does not take part; that is what makes a replay fast.
 Eager mode runs the same machine code on the same kind of block, so both give the same bits.
 
@@ -19,14 +19,16 @@ Eager mode runs the same machine code on the same kind of block, so both give th
 
 import threading
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from numpy import empty
 from numba import config, njit
 
 from tinytensor.kernels import driver
+from tinytensor.kernels.blocks import FITS, fill_formula, fill_loop, layout_of, words
 from tinytensor.kernels.cache import kept
-from tinytensor.kernels.entries import build, formula_entry, loop_entry, pack, pack_formula
+from tinytensor.kernels.entries import build, formula_entry, loop_entry
 
 # Never fastmath=True: it lets LLVM assume that there are no NaNs, and isnan(nan) becomes False.
 # "reassoc" lets a sum along a row be vectorised. It stays off where the bits of one row of the
@@ -95,7 +97,8 @@ class Kernel:
         self.py_func, self.fastmath = py_func, fastmath
         self.name = py_func.__name__
         self.__doc__ = py_func.__doc__
-        self.entries: dict[tuple, int] = {}  # the addresses of the builds, by the types of the arguments
+        # By the types of the arguments: the address of the build, and how the arguments lie in a block.
+        self.entries: dict[tuple, tuple[int, Any]] = {}
         self.builds: dict[tuple, object] = {}  # the builds themselves: the machine code lives as long as they do
         if py_func.__module__.startswith("tinytensor."):  # a user's kernels are his own affair
             if self.name in KERNELS:
@@ -115,7 +118,7 @@ class Kernel:
     @staticmethod
     def run(launch: Launch) -> None:
         """Run all tasks of a launch."""
-        driver.run(launch.entry, launch.block.__array_interface__["data"][0], launch.tasks)
+        driver.run(launch.entry, launch.block, launch.tasks)
 
     def prepare(self, args: tuple) -> Launch:
         """A launch of these arguments: what is left to do then knows no types, and may be done many times."""
@@ -125,21 +128,18 @@ class Kernel:
         """Run the Python source, as NUMBA_DISABLE_JIT=1 asks for."""
         raise NotImplementedError
 
-    def _address(self, key: tuple, source: Callable[[], tuple[str, dict]]) -> int:
-        """The address of the build for arguments of these types; it is compiled or loaded when first asked for.
+    def _build(self, key: tuple, source: Callable[[], tuple[str, dict]], layout: Any) -> tuple[int, Any]:
+        """The address of the build for arguments of these types, and their layout, when it is first asked for.
 
         One thread compiles at a time, for Numba's compiler is not made for two. The question is asked again under the
         lock: another thread may have compiled this very build while this one waited.
         """
-        address = self.entries.get(key)
-        if address is None:
-            with _compiling:
-                if key not in self.entries:
-                    text, scope = source()
-                    self.builds[key] = build(self.name, self.py_func, self.fastmath, text, scope)
-                    self.entries[key] = self.builds[key].address
-                address = self.entries[key]
-        return address
+        with _compiling:
+            if key not in self.entries:
+                text, scope = source()
+                self.builds[key] = build(self.name, self.py_func, self.fastmath, text, scope)
+                self.entries[key] = self.builds[key].address, layout
+            return self.entries[key]
 
 
 class Elementwise(Kernel):
@@ -153,16 +153,29 @@ class Elementwise(Kernel):
     def __init__(self, py_func: Callable):
         super().__init__(py_func, EXACT_ORDER)
         self.names = (*py_func.__code__.co_varnames[: py_func.__code__.co_argcount], "y")
+        self.write = words(len(self.names))
 
     def prepare(self, args: tuple) -> Launch:
         # A number becomes an array without dimensions, so that it has an address. With many operands the key remembers
         # that it was one: such a build reads it once, before the loops.
         arrays = [a if a.__class__ is np.ndarray else np.asarray(a) for a in args]
-        few = len(args) <= 3  # then one build does for arrays and numbers
-        key = tuple([(a.dtype, few or given.__class__ is np.ndarray) for a, given in zip(arrays, args, strict=True)])
-        entry = self._address(key, lambda: self._source(key))
-        size = arrays[-1].size
-        return Launch(entry, pack_formula(self.name, arrays), cut(size * NANOSECONDS, size), (*arrays,))
+        n, y = len(arrays), arrays[-1]
+        # A list is made first, since a generator costs more than the few elements: this is on the way of every launch.
+        key = tuple([a.dtype for a in arrays])
+        if n > 3:  # with fewer one build does for arrays and numbers
+            key += tuple([a.__class__ is np.ndarray for a in args])
+        entry, itemsizes = self.entries.get(key) or self._build(
+            key, lambda: self._source(key), np.array([a.itemsize for a in arrays], np.int64)
+        )
+        block = empty(2 + n + (y.ndim or 1) * (1 + n) + n, np.int64)
+        self.write(block, block.nbytes - 8 * n, *map(id, arrays))
+        wrong = fill_formula(block, itemsizes)
+        if wrong != FITS:
+            raise ValueError(
+                f"kernel {self.name}: an array of shape {arrays[wrong].shape} does not broadcast to {y.shape}"
+            )
+        size = y.size
+        return Launch(entry, block, cut(size * NANOSECONDS, size), (*arrays,))
 
     def interpret(self, *args) -> None:
         y = args[-1]
@@ -171,7 +184,8 @@ class Elementwise(Kernel):
                 y[at] = self.py_func(*values[:-1])
 
     def _source(self, key: tuple) -> tuple[str, dict]:
-        text, scope = formula_entry(self.name, key)
+        n = len(self.names)
+        text, scope = formula_entry(self.name, list(zip(key[:n], key[n:] or [True] * n, strict=True)))
         formula = njit(error_model="numpy", fastmath=set(self.fastmath), forceinline=True)(self.py_func)
         return text, scope | {"formula": formula, "share": share}
 
@@ -200,14 +214,18 @@ class Loop(Kernel):
     def prepare(self, args: tuple) -> Launch:
         if len(args) != len(self.names):
             raise TypeError(f"kernel {self.name}: expected {len(self.names)} arguments {self.names}, got {len(args)}")
-        # The build takes neighbours in a row for neighbours in memory: of other arrays it would read the wrong numbers.
-        for a, strided, name in zip(args, self.strided, self.names, strict=True):
-            if a.__class__ is np.ndarray and not strided and not a.flags.c_contiguous:
-                raise TypeError(f"kernel {self.name}: {name} of shape {a.shape} is not contiguous; copy it first")
-        # A list is made first, since a generator costs more than the few elements: this is on the way of every launch.
         key = tuple([(a.dtype, a.ndim) if a.__class__ is np.ndarray else a.__class__ for a in args])
-        entry = self._address(key, lambda: self._source(args))
-        return Launch(entry, pack(args), self.tasks(*args), args)
+        found = self.entries.get(key) or self._build(key, lambda: self._source(args), layout_of(args, self.strided))
+        entry, (write, kinds, size) = found
+        block = empty(size, np.int64)
+        write(block, 0, *[id(a) if a.__class__ is np.ndarray else a for a in args])
+        # The build takes neighbours in a row for neighbours in memory: of other arrays it would read the wrong numbers.
+        wrong = fill_loop(block, kinds)
+        if wrong != FITS:
+            raise TypeError(
+                f"kernel {self.name}: {self.names[wrong]} of shape {args[wrong].shape} is not contiguous; copy it first"
+            )
+        return Launch(entry, block, self.tasks(*args), args)
 
     def shares(self, args: tuple) -> list[tuple[int, ...]]:
         """What the source is called with after `args`, once for each task: (task, tasks), or nothing."""
