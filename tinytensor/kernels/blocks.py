@@ -8,51 +8,20 @@ it can't change without breaking all of them.
 """
 
 import struct
-from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.extending import intrinsic
 
-from tinytensor.kernels.driver import native
+from tinytensor.kernels.driver import call, native
 
 _WORD = ir.IntType(64)
 HEAD = object.__basicsize__  # bytes with which every Python object begins
 DATA, NDIM, SIZES, STRIDES = range(4)  # the words of an array's object after these
-INT, FLOAT = "q", "d"  # of Python's own numbers, as `struct` calls them
+# The bits of a number, as `struct` calls them; what is smaller than a word stands at its beginning.
+LETTERS = {"f4": "f4x", "f8": "d", "i4": "i4x", "i8": "q", "b1": "?7x"}
 FITS = -1  # what is told where no argument is wrong
-
-
-class Layout(NamedTuple):
-    """How the arguments of a loop lie in its block, for arguments of these types."""
-
-    write: Callable  # write(block, 0, *arguments): a word for each, of an array the id of its object
-    kinds: np.ndarray  # (n, 3): dimensions (-1: a number), bytes of an element, may it have any strides?
-    size: int  # words
-
-
-def layout_of(args: tuple, strided: tuple[bool, ...]) -> Layout:
-    """The layout for arguments of these types; what has another size than a word stands at its beginning."""
-    letters, kinds, size = "=", [], 0
-    for a, any_strides in zip(args, strided, strict=True):
-        if isinstance(a, np.ndarray):
-            letters += INT
-            kinds.append((a.ndim, a.itemsize, any_strides))
-            size += 1 + 2 * a.ndim
-        else:
-            number = isinstance(a, np.generic) and a.dtype.kind + str(a.dtype.itemsize)
-            letter = {"f4": "f4x", "i4": "i4x", "b1": "?7x", "f8": FLOAT, "i8": INT}[number] if number else None
-            letters += letter or (INT if isinstance(a, int) else FLOAT)
-            kinds.append((-1, 0, 0))
-            size += 1
-    return Layout(struct.Struct(letters).pack_into, np.array(kinds, np.int64).reshape(-1, 3), size)
-
-
-def words(n: int) -> Callable:
-    """write(block, at, *numbers) of n whole numbers: where in the block, in bytes, and what to write there."""
-    return struct.Struct(f"={n}{INT}").pack_into
 
 
 @intrinsic
@@ -65,8 +34,11 @@ def word(typing, address, i):
     return types.intp(types.intp, types.intp), codegen
 
 
+# --------------------------------------------------------------------------------------------------------------- loops
+
+
 @native()
-def fill_loop(block, kinds):
+def _fill_loop(block, kinds):
     """Make a block of its first words: of an array its address, sizes and strides in bytes.
 
     The last argument comes first, so that no word is written over before it is read. An array without elements has the
@@ -100,6 +72,42 @@ def fill_loop(block, kinds):
     return wrong
 
 
+class LoopLayout:
+    """How the arguments of a loop lie in its block, for arguments of these types."""
+
+    def __init__(self, names: tuple[str, ...], strided: tuple[bool, ...], args: tuple):
+        letters, kinds, self.size = "=", [], 0
+        for a, any_strides in zip(args, strided, strict=True):
+            if isinstance(a, np.ndarray):
+                letters += "q"
+                kinds.append((a.ndim, a.itemsize, any_strides))
+                self.size += 1 + 2 * a.ndim
+            else:
+                number = isinstance(a, np.generic) and a.dtype.str[1:]
+                letters += LETTERS[number] if number else "q" if isinstance(a, int) else "d"
+                kinds.append((-1, 0, 0))
+                self.size += 1
+        self.names, self.write = names, struct.Struct(letters).pack_into
+        self.kinds = np.array(kinds, np.int64).reshape(-1, 3)
+
+    def block(self, name: str, args: tuple) -> np.ndarray:
+        """The block of these arguments; TypeError where neighbours are not neighbours in memory, as the build thinks.
+
+        Of such an array it would read the wrong numbers.
+        """
+        block = np.empty(self.size, np.int64)
+        self.write(block, 0, *[id(a) if a.__class__ is np.ndarray else a for a in args])
+        wrong = _fill_loop(block, self.kinds)
+        if wrong != FITS:
+            raise TypeError(
+                f"kernel {name}: {self.names[wrong]} of shape {args[wrong].shape} is not contiguous; copy it first"
+            )
+        return block
+
+
+# ------------------------------------------------------------------------------------------------------------ formulas
+
+
 @njit(forceinline=True)
 def _ndim(array):
     return word(array + HEAD, NDIM) & 0xFFFFFFFF  # an int, beside which lies nothing
@@ -107,13 +115,13 @@ def _ndim(array):
 
 @njit(forceinline=True)
 def _size(array, d):
-    """The size of the d-th dimension from the right, the first of which is 1; a dimension that is lacking has size 1."""
+    """The size of the d-th dimension from the right, counted from 1; one that is lacking has size 1."""
     ndim = _ndim(array)
     return word(word(array + HEAD, SIZES), ndim - d) if d <= ndim else 1
 
 
-@native()
-def fill_formula(block, itemsizes):
+@njit(forceinline=True)
+def _fill(block, itemsizes):
     """Make the block of a formula, at whose end stands where the objects of its arrays are, the last of them y.
 
     It is another than that of a loop: what lies in memory as one dimension is one dimension here, so that almost always
@@ -153,3 +161,49 @@ def fill_formula(block, itemsizes):
     block[0] = max(found - 1, 0)
     block[1] = total // dims[0, 0] if dims[0, 0] else 0
     return FITS
+
+
+@native()
+def _fill_formula(block, itemsizes):
+    return _fill(block, itemsizes)
+
+
+@native()
+def _run_formula(entry, itemsizes, first, second, third):
+    """Fill a block of two or three operands, and run the formula on it as one task."""
+    n = itemsizes.size
+    y = second if n == 2 else third
+    block = np.empty(2 + n + max(_ndim(y), 1) * (1 + n) + n, np.int64)
+    block[block.size - n], block[block.size - n + 1], block[block.size - 1] = first, second, y
+    wrong = _fill(block, itemsizes)
+    if wrong == FITS:
+        call(entry, block.ctypes.data, 0, 1)
+    return wrong
+
+
+class FormulaLayout:
+    """How the operands of a formula lie in its block, for arrays of these types."""
+
+    def __init__(self, arrays: list[np.ndarray]):
+        self.itemsizes = np.array([a.itemsize for a in arrays], np.int64)
+        self.write = struct.Struct(f"={len(arrays)}q").pack_into
+
+    def block(self, name: str, arrays: list[np.ndarray]) -> np.ndarray:
+        """The block of these arrays; ValueError where one does not broadcast to the last."""
+        n = len(arrays)
+        block = np.empty(2 + n + (arrays[-1].ndim or 1) * (1 + n) + n, np.int64)
+        self.write(block, block.nbytes - 8 * n, *map(id, arrays))
+        self._told(_fill_formula(block, self.itemsizes), name, arrays)
+        return block
+
+    def run(self, name: str, entry: int, arrays: list[np.ndarray]) -> None:
+        """Run a formula of two or three operands as one task, on a block that is needed only for that."""
+        objects = list(map(id, arrays))
+        self._told(_run_formula(entry, self.itemsizes, objects[0], objects[1], objects[-1]), name, arrays)
+
+    @staticmethod
+    def _told(wrong: int, name: str, arrays: list[np.ndarray]) -> None:
+        if wrong != FITS:
+            raise ValueError(
+                f"kernel {name}: an array of shape {arrays[wrong].shape} does not broadcast to {arrays[-1].shape}"
+            )

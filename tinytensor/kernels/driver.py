@@ -29,7 +29,7 @@ _WORD = ir.IntType(64)
 
 
 @intrinsic
-def _call(typing, entry, block, task, tasks):
+def call(typing, entry, block, task, tasks):
     """entry(block, task, tasks), at its address."""
 
     def codegen(context, builder, signature, args):
@@ -81,7 +81,7 @@ def _run_alone(program):
         if tasks == 0 and _load_atomically(block) != 0:
             return False
         for task in range(tasks):
-            _call(entry, block, task, tasks)
+            call(entry, block, task, tasks)
     return True
 
 
@@ -89,7 +89,7 @@ def _run_alone(program):
 def _run_one(entry, block, tasks):
     """Run every task of one launch, in order, on the calling thread."""
     for task in range(tasks):
-        _call(entry, block.ctypes.data, task, tasks)
+        call(entry, block.ctypes.data, task, tasks)
 
 
 @native(parallel=True)
@@ -116,7 +116,7 @@ def _run_together(program, groups, taken, done, threads):
                 if task >= tasks:
                     break
                 for k in range(first, last):
-                    _call(program[k, ENTRY], program[k, BLOCK], task, tasks)
+                    call(program[k, ENTRY], program[k, BLOCK], task, tasks)
                 _add_atomically(finished, 1)
             looks = 0
             while _load_atomically(finished) < tasks:

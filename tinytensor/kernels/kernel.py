@@ -10,9 +10,9 @@ The Python function is kept beside the build, as `py_func`. A debugger steps thr
 proof runs it over exact scalars: what is proved is then the very source that was compiled, not a copy of it.
 
 Compiled, every kernel has the same shape, `entry(block, task, tasks)`, where the block is a piece of memory that holds
-the arguments (`entries.py`, `blocks.py`). So a launch is an address, a block and a number of tasks: three integers. Native code can
-run a list of them without knowing anything of kernels, and Python does not take part; that is what makes a replay fast.
-Eager mode runs the same machine code on the same kind of block, so both give the same bits.
+the arguments (`entries.py`, `blocks.py`). So a launch is an address, a block and a number of tasks: three integers.
+Native code can run a list of them without knowing anything of kernels, and Python does not take part; that is what
+makes a replay fast. Eager mode runs the same machine code on the same kind of block, so both give the same bits.
 
 `KERNELS` is the table of all kernels; the tests walk it.
 """
@@ -22,11 +22,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy import empty
 from numba import config, njit
 
 from tinytensor.kernels import driver
-from tinytensor.kernels.blocks import FITS, fill_formula, fill_loop, layout_of, words
+from tinytensor.kernels.blocks import FormulaLayout, LoopLayout
 from tinytensor.kernels.cache import kept
 from tinytensor.kernels.entries import build, formula_entry, loop_entry
 
@@ -40,6 +39,7 @@ KERNELS: dict[str, "Kernel"] = {}
 
 GRAIN = 4000  # nanoseconds of work that are worth a task of their own: dealing one costs some 100
 MOST_TASKS = 32
+FEW = 3  # operands of nearly all formulas
 NANOSECONDS = 1  # what a formula takes for an element, about
 _compiling = threading.RLock()
 
@@ -153,29 +153,30 @@ class Elementwise(Kernel):
     def __init__(self, py_func: Callable):
         super().__init__(py_func, EXACT_ORDER)
         self.names = (*py_func.__code__.co_varnames[: py_func.__code__.co_argcount], "y")
-        self.write = words(len(self.names))
 
-    def prepare(self, args: tuple) -> Launch:
+    def _found(self, args: tuple) -> tuple[list[np.ndarray], tuple[int, FormulaLayout]]:
+        """The operands as arrays, the address of their build, and their layout."""
         # A number becomes an array without dimensions, so that it has an address. With many operands the key remembers
-        # that it was one: such a build reads it once, before the loops.
+        # that it was one: such a build reads it once, before the loops; with few one build does for both.
         arrays = [a if a.__class__ is np.ndarray else np.asarray(a) for a in args]
-        n, y = len(arrays), arrays[-1]
         # A list is made first, since a generator costs more than the few elements: this is on the way of every launch.
         key = tuple([a.dtype for a in arrays])
-        if n > 3:  # with fewer one build does for arrays and numbers
+        if len(key) > FEW:
             key += tuple([a.__class__ is np.ndarray for a in args])
-        entry, itemsizes = self.entries.get(key) or self._build(
-            key, lambda: self._source(key), np.array([a.itemsize for a in arrays], np.int64)
-        )
-        block = empty(2 + n + (y.ndim or 1) * (1 + n) + n, np.int64)
-        self.write(block, block.nbytes - 8 * n, *map(id, arrays))
-        wrong = fill_formula(block, itemsizes)
-        if wrong != FITS:
-            raise ValueError(
-                f"kernel {self.name}: an array of shape {arrays[wrong].shape} does not broadcast to {y.shape}"
-            )
-        size = y.size
-        return Launch(entry, block, cut(size * NANOSECONDS, size), (*arrays,))
+        return arrays, self.entries.get(key) or self._build(key, lambda: self._source(key), FormulaLayout(arrays))
+
+    def __call__(self, *args):
+        """Run it now; what is one task of few operands needs no block that outlives it."""
+        if len(args) > FEW or args[-1].size >= 2 * GRAIN or config.DISABLE_JIT:
+            super().__call__(*args)
+            return
+        arrays, (entry, layout) = self._found(args)
+        layout.run(self.name, entry, arrays)
+
+    def prepare(self, args: tuple) -> Launch:
+        arrays, (entry, layout) = self._found(args)
+        size = arrays[-1].size
+        return Launch(entry, layout.block(self.name, arrays), cut(size * NANOSECONDS, size), (*arrays,))
 
     def interpret(self, *args) -> None:
         y = args[-1]
@@ -215,17 +216,10 @@ class Loop(Kernel):
         if len(args) != len(self.names):
             raise TypeError(f"kernel {self.name}: expected {len(self.names)} arguments {self.names}, got {len(args)}")
         key = tuple([(a.dtype, a.ndim) if a.__class__ is np.ndarray else a.__class__ for a in args])
-        found = self.entries.get(key) or self._build(key, lambda: self._source(args), layout_of(args, self.strided))
-        entry, (write, kinds, size) = found
-        block = empty(size, np.int64)
-        write(block, 0, *[id(a) if a.__class__ is np.ndarray else a for a in args])
-        # The build takes neighbours in a row for neighbours in memory: of other arrays it would read the wrong numbers.
-        wrong = fill_loop(block, kinds)
-        if wrong != FITS:
-            raise TypeError(
-                f"kernel {self.name}: {self.names[wrong]} of shape {args[wrong].shape} is not contiguous; copy it first"
-            )
-        return Launch(entry, block, self.tasks(*args), args)
+        entry, layout = self.entries.get(key) or self._build(
+            key, lambda: self._source(args), LoopLayout(self.names, self.strided, args)
+        )
+        return Launch(entry, layout.block(self.name, args), self.tasks(*args), args)
 
     def shares(self, args: tuple) -> list[tuple[int, ...]]:
         """What the source is called with after `args`, once for each task: (task, tasks), or nothing."""
