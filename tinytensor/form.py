@@ -25,10 +25,10 @@ import numpy as np
 from tinytensor.anomaly import look_at_result
 from tinytensor.appearances import is_ours
 from tinytensor.door import empty, launch, state
-from tinytensor.dtypes import bool_, get_default_dtype
+from tinytensor.dtypes import bool_
 from tinytensor.kernels.kernel import Kernel, elementwise
 from tinytensor.meta import Meta
-from tinytensor.operands import common_dtype, common_shape, operand, refuse_stale_view
+from tinytensor.operands import refuse_stale_view, together
 from tinytensor.rules import Reads, check_names, reads
 from tinytensor.tensors import Tensor, notice
 
@@ -274,11 +274,7 @@ class Op:
 
         Nothing is repeated in memory for this: the kernel reads a broadcast argument with stride 0.
         """
-        dtype = common_dtype(self, args)
-        if self.dtype == "float" and dtype.kind in "bi":
-            dtype = get_default_dtype()
-        operands = [operand(a, dtype) for a in args]
-        shape = common_shape(self.name, operands)
+        operands, dtype, shape = together(self, args)
         result = bool_ if self.dtype == "bool" else dtype
         if out is not None and out.shape == shape and out.dtype == result:
             y = out._data

@@ -6,8 +6,31 @@ And which argument is refused by every operation: a view whose place on the tape
 import numpy as np
 
 from tinytensor.door import OBJECT, empty, move
-from tinytensor.dtypes import CATEGORY, KINDS, category, result_type
+from tinytensor.dtypes import CATEGORY, KINDS, category, get_default_dtype, result_type
 from tinytensor.tensors import Tensor
+
+
+def together(op, args: tuple) -> tuple[list, np.dtype, tuple[int, ...]]:
+    """The arguments of a formula as arrays and numbers, the dtype in which they meet, and the shape that they have.
+
+    Nearly always they are floating-point tensors of one dtype and one shape. That is seen at once, and more than half
+    of the time of a small operation saved.
+    """
+    dtype, shape, alike = None, None, len(args) == len(op.params)
+    for a in args:
+        if not isinstance(a, Tensor):
+            alike = False
+        elif dtype is None:
+            dtype, shape = a._data.dtype, a._data.shape
+        elif a._data.dtype is not dtype or a._data.shape != shape:
+            alike = False
+    if alike and dtype.kind == "f" and (not op.kinds or "f" in op.kinds):
+        return [a._data for a in args], dtype, shape
+    dtype = common_dtype(op, args)
+    if op.dtype == "float" and dtype.kind in "bi":
+        dtype = get_default_dtype()
+    operands = [operand(a, dtype) for a in args]
+    return operands, dtype, common_shape(op.name, operands)
 
 
 def common_dtype(op, args: tuple) -> np.dtype:

@@ -133,33 +133,40 @@ def _fill(block, itemsizes):
     Returns the number of an array that does not broadcast to the last one, or FITS.
     """
     n = itemsizes.size
-    objects, dims = block[block.size - n :], block[2 + n : block.size - n].reshape(-1, 1 + n)
-    y = objects[n - 1]
+    objects, here = block.size - n, 2 + n  # where the objects are; where the next dimension belongs
+    first, before, total = here, here, 1
+    y = block[objects + n - 1]
     for i in range(n):
-        block[2 + i] = word(objects[i] + HEAD, DATA)
-        for d in range(_ndim(y) + 1, _ndim(objects[i]) + 1):
-            if _size(objects[i], d) != 1:
+        block[2 + i] = word(block[objects + i] + HEAD, DATA)
+        for d in range(_ndim(y) + 1, _ndim(block[objects + i]) + 1):
+            if _size(block[objects + i], d) != 1:
                 return i
-    found, total = 0, 1
-    dims[0] = 1
+    block[first] = 1
     for d in range(1, _ndim(y) + 1):
-        size, as_one = _size(y, d), found > 0
+        size, as_one = _size(y, d), here > first
+        total *= size
+        if size == 1:
+            continue
         for i in range(n):
-            mine, stride = _size(objects[i], d), 0
+            array = block[objects + i]
+            mine, stride = _size(array, d), 0
             if mine != 1:
                 if mine != size:
                     return i
-                stride = word(word(objects[i] + HEAD, STRIDES), _ndim(objects[i]) - d) // itemsizes[i]
-            as_one &= stride == dims[found - 1, 1 + i] * dims[found - 1, 0]
-            dims[found, 1 + i] = stride
-        total *= size
-        if as_one and size != 1:  # all operands step through it and the one before as through one
-            dims[found - 1, 0] *= size
-        elif size != 1:
-            dims[found, 0] = size
-            found += 1
-    block[0] = max(found - 1, 0)
-    block[1] = total // dims[0, 0] if dims[0, 0] else 0
+                stride = word(word(array + HEAD, STRIDES), _ndim(array) - d) // itemsizes[i]
+            as_one &= stride == block[before + 1 + i] * block[before]
+            block[here + 1 + i] = stride
+        if as_one:  # all operands step through it and the one before as through one
+            block[before] *= size
+        else:
+            block[here] = size
+            before, here = here, here + 1 + n
+    if here == first:  # one number: no step is made
+        for i in range(n):
+            block[first + 1 + i] = 1
+        here += 1 + n
+    block[0] = (here - first) // (1 + n) - 1
+    block[1] = total // block[first] if block[first] else 0
     return FITS
 
 

@@ -65,7 +65,7 @@ def native(parallel: bool = False):
 
     def decorate(function):
         with kept(function):
-            return njit(cache=can_keep(function), nogil=True, parallel=parallel)(function)
+            return njit(cache=can_keep(function), nogil=True, error_model="numpy", parallel=parallel)(function)
 
     return decorate
 

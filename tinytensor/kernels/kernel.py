@@ -64,7 +64,7 @@ def cut(nanoseconds: int, units: int) -> int:
     part, and floating-point addition is not associative: were there as many parts as threads, the last bits of a loss
     would differ from one machine to the next. So the tasks are fixed, and threads only take more or fewer of them.
     """
-    return max(1, min(int(nanoseconds) // GRAIN, units, MOST_TASKS))
+    return 1 if nanoseconds < 2 * GRAIN else max(1, min(int(nanoseconds) // GRAIN, units, MOST_TASKS))
 
 
 def helper(py_func: Callable) -> Callable:
@@ -113,6 +113,10 @@ class Kernel:
         if config.DISABLE_JIT:
             self.interpret(*args)
             return
+        self.run_now(args)
+
+    def run_now(self, args: tuple) -> None:
+        """Run the native build, all of its tasks."""
         self.run(self.prepare(args))
 
     @staticmethod
@@ -165,10 +169,10 @@ class Elementwise(Kernel):
             key += tuple([a.__class__ is np.ndarray for a in args])
         return arrays, self.entries.get(key) or self._build(key, lambda: self._source(key), FormulaLayout(arrays))
 
-    def __call__(self, *args):
-        """Run it now; what is one task of few operands needs no block that outlives it."""
-        if len(args) > FEW or args[-1].size >= 2 * GRAIN or config.DISABLE_JIT:
-            super().__call__(*args)
+    def run_now(self, args: tuple) -> None:
+        """Run the native build; what is one task of few operands needs no block that outlives it."""
+        if len(args) > FEW or args[-1].size >= 2 * GRAIN:
+            super().run_now(args)
             return
         arrays, (entry, layout) = self._found(args)
         layout.run(self.name, entry, arrays)
