@@ -133,11 +133,8 @@ class Kernel:
         raise NotImplementedError
 
     def _build(self, key: tuple, source: Callable[[], tuple[str, dict]], layout: Any) -> tuple[int, Any]:
-        """The address of the build for arguments of these types, and their layout, when it is first asked for.
-
-        One thread compiles at a time, for Numba's compiler is not made for two. The question is asked again under the
-        lock: another thread may have compiled this very build while this one waited.
-        """
+        """The address of the build for arguments of these types, and their layout, when it is first asked for."""
+        # One thread compiles at a time, for Numba's compiler is not made for two; another one may just have done this.
         with _compiling:
             if key not in self.entries:
                 text, scope = source()
@@ -159,11 +156,10 @@ class Elementwise(Kernel):
         self.names = (*py_func.__code__.co_varnames[: py_func.__code__.co_argcount], "y")
 
     def _found(self, args: tuple) -> tuple[list[np.ndarray], tuple[int, FormulaLayout]]:
-        """The operands as arrays, the address of their build, and their layout."""
+        """The operands as arrays, and their build. (A list is made first: a generator costs more than few elements.)"""
         # A number becomes an array without dimensions, so that it has an address. With many operands the key remembers
         # that it was one: such a build reads it once, before the loops; with few one build does for both.
         arrays = [a if a.__class__ is np.ndarray else np.asarray(a) for a in args]
-        # A list is made first, since a generator costs more than the few elements: this is on the way of every launch.
         key = tuple([a.dtype for a in arrays])
         if len(key) > FEW:
             key += tuple([a.__class__ is np.ndarray for a in args])
@@ -172,10 +168,9 @@ class Elementwise(Kernel):
     def run_now(self, args: tuple) -> None:
         """Run the native build; what is one task of few operands needs no block that outlives it."""
         if len(args) > FEW or args[-1].size >= 2 * GRAIN:
-            super().run_now(args)
-            return
+            return super().run_now(args)
         arrays, (entry, layout) = self._found(args)
-        layout.run(self.name, entry, arrays)
+        return layout.run(self.name, entry, arrays)
 
     def prepare(self, args: tuple) -> Launch:
         arrays, (entry, layout) = self._found(args)
