@@ -26,6 +26,7 @@ from tinytensor.kernels.copy import copy as _copy
 from tinytensor.kernels.kernel import Kernel
 
 OBJECT = np.dtype(object)
+SMALL = 8000  # elements of a copy that is not worth a launch
 
 
 class State(threading.local):
@@ -115,10 +116,17 @@ def check(flag: np.ndarray, tell: Callable[[np.ndarray], None]) -> None:
         state.recording.check(flag, tell)
 
 
+def may_be_copied(y: np.ndarray) -> bool:
+    """May NumPy fill y with copies itself? A little one takes less time than a launch; no number comes about."""
+    return y.size < SMALL and state.recording is None and state.profile is None
+
+
 def move(x: np.ndarray, y: np.ndarray) -> None:
     """Copy `x` (broadcast) into `y`, changing layout and dtype, through the door, so that a replay copies too."""
     if x.dtype is OBJECT or y.dtype is OBJECT:
         host(_copy_objects, x, y)
+    elif x.dtype is y.dtype and may_be_copied(y):
+        np.copyto(y, x)
     else:
         launch(_copy, x, y)
 

@@ -190,7 +190,7 @@ class Runner:
         measured = Measured(row, results)
         with tempfile.TemporaryDirectory() as folder:
             path, failure = Path(folder) / "data.npz", None
-            if row.work not in ("matmul", "ops"):
+            if row.work not in ("matmul", "ops", "calls"):
                 failure = self._prepare(row, path)
             for result in results:
                 result.failure = failure or self._missing(row, result.side)
@@ -264,7 +264,7 @@ class Runner:
         options, environment = self.options, {}
         threads = row.threads if side.threads is None else side.threads
         job |= {"place": None if job["work"] == "prepare" else options.peers[side.peer].place, "threads": threads}
-        job["seconds"] = options.seconds / {"matmul": 30, "ops": 10}.get(row.work, 1)
+        job["seconds"] = options.seconds / {"matmul": 30, "ops": 10, "calls": 10}.get(row.work, 1)
         if side.peer == "tinytensor":
             environment |= {"TINYTENSOR_SIMD": options.simd} if options.simd else {}
         elif options.peers_simd:

@@ -145,6 +145,7 @@ ROWS = [
         )
         for threads in (1, MANY)
     ),
+    Row("calls", "small calls", "calls", {}, 1, (Side("torch", 0.5),), unit="µs", quick=True, least=0.5, many=True),
     Row(
         "start", "process start to the end of the first step, warm caches", "start", TOTH, MANY,
         (Side("torch", 3), Side("torch.compile"), Side("jax")), unit="s", passes=3,

@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from . import data
+from .calls import TIMES, repeated
 from .machine import Others, peak_memory, resident
 
 PAUSE = 10  # steps that warm up: the first ten, whose losses are compared
@@ -124,6 +125,16 @@ def ops(peer, job: dict) -> dict:
     return {"figures": figures, "others": others.processors()}
 
 
+def calls(peer, job: dict) -> dict:
+    """Calls on small tensors, as a program makes them: Python's part counts."""
+    figures, others = {}, Others()
+    for name, call in peer.calls().items():
+        run = repeated(call)
+        timed(run, job["seconds"] / 4, least=2)
+        figures[f"small calls: {name}"] = statistics.median(timed(run, job["seconds"])) / TIMES
+    return {"figures": figures, "others": others.processors()}
+
+
 def start(peer, job: dict) -> dict:
     """The end of the first training step, counted from the moment at which the process was started."""
     loss = float(peer.training_step(data.read(Path(job["data"])))(0))
@@ -157,7 +168,7 @@ def peak(peer, job: dict) -> dict:
     return {"figures": {"rate": rate(job["threads"], job["settings"]["lanes"])}, "others": others.processors()}
 
 
-WORKS = {work.__name__: work for work in (train, sample, matmul, ops, start, memory, prepare, peak)}
+WORKS = {work.__name__: work for work in (train, sample, matmul, ops, calls, start, memory, prepare, peak)}
 
 
 def main(text: str) -> None:

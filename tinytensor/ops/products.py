@@ -29,9 +29,10 @@ def _product(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None, relu:
 
 def _batched(x: np.ndarray, batch: tuple) -> np.ndarray:
     """x (..., M, K) as (n, M, K) with its batch dimensions broadcast to `batch`."""
-    x = _expand.view(x, batch + x.shape[-2:])
+    if x.shape[:-2] != batch:
+        x = _expand.view(x, batch + x.shape[-2:])
     try:
-        return np.reshape(x, (math.prod(batch), *x.shape[-2:]), copy=False)
+        return x.reshape(math.prod(batch), *x.shape[-2:], copy=False)
     except ValueError:
         return contiguous(x).reshape(math.prod(batch), *x.shape[-2:])
 
@@ -41,7 +42,9 @@ class _matmul:
     r"y_{ij} = \sum_k a_{ik} b_{kj}, for each matrix of the batch"
 
     def forward(a, b):
-        batch = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        batch = a.shape[:-2]
+        if b.shape[:-2] != batch:
+            batch = np.broadcast_shapes(batch, b.shape[:-2])
         y = _product(_batched(a, batch), _batched(b, batch))
         return y.reshape(*batch, a.shape[-2], b.shape[-1])
 
@@ -79,7 +82,8 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         y = reshape(_matmul(flatten(left, 0, -2), right), (*left.shape[:-1], right.shape[-1]))
     else:
         try:
-            np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+            if left.shape[:-2] != right.shape[:-2]:
+                np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         except ValueError:
             raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: the batch sizes do not broadcast") from None
         y = _matmul(left, right)

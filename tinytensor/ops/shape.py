@@ -10,7 +10,7 @@ from tinytensor.appearances import appears
 from tinytensor.creation import TENSOR_TYPES, as_dtype, full, tensor
 from tinytensor.creation import empty as empty_of
 from tinytensor.devices import check_device
-from tinytensor.door import contiguous, empty, move
+from tinytensor.door import contiguous, empty, may_be_copied, move
 from tinytensor.dtypes import bool_, float32, float64, int32, int64, result_type
 from tinytensor.form import op
 from tinytensor.meta import Meta
@@ -111,7 +111,7 @@ class reshape_view:
     r"y = x, read in another shape"
 
     def view(x, shape):
-        return np.reshape(x, shape, copy=False)
+        return x.reshape(shape, copy=False)
 
     def grad_x(g, x_shape):
         return reshape(g, x_shape)
@@ -253,7 +253,9 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
 
 
 def _infer(x: Tensor, shape: tuple, what: str) -> tuple[int, ...]:
-    shape = tuple(int(n) for n in shape)
+    shape = tuple([int(n) for n in shape])
+    if builtins.min(shape, default=0) >= 0 and math.prod(shape) == x.numel():
+        return shape
     known = math.prod(n for n in shape if n != -1)
     if shape.count(-1) > 1 or builtins.any(n < -1 for n in shape):
         raise RuntimeError(f"{what}: {shape}: sizes must be 0 or more, and at most one may be -1")
@@ -421,9 +423,11 @@ class _cat:
     def forward(dim, sizes, *xs):
         shape = list(xs[0].shape)
         shape[dim] = builtins.sum(sizes)
-        y, start = empty(tuple(shape), xs[0].dtype), 0
+        y, start, before = empty(tuple(shape), xs[0].dtype), 0, (slice(None),) * dim
+        if may_be_copied(y):
+            return np.concatenate(xs, dim, out=y)
         for x, n in zip(xs, sizes, strict=True):
-            move(x, y[(slice(None),) * dim + (slice(start, start + n),)])
+            move(x, y[(*before, slice(start, start + n))])
             start += n
         return y
 
@@ -437,24 +441,30 @@ def _listed(tensors, what: str) -> list[Tensor]:
     return list(tensors)
 
 
+def _joined(tensors: list[Tensor], dim: int) -> Tensor:
+    """Tensors of shapes that fit, joined along a dimension, in the dtype in which they meet."""
+    dtype = result_type(*tensors)
+    parts = [x if x.dtype is dtype else to(x, dtype) for x in tensors]
+    return _cat(dim, [x.shape[dim] for x in parts], *parts)
+
+
 @appears("cat")
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join tensors along a dimension they have."""
     tensors = _listed(tensors, "cat")
     if not tensors:
         raise RuntimeError("cat: expected at least one tensor")
-    dtype = result_type(*tensors)
-    parts = [x.to(dtype) for x in tensors if x.shape != (0,)] or tensors[:1]  # PyTorch's old way to say "nothing yet"
+    parts = [x for x in tensors if x.shape != (0,)] or tensors[:1]  # PyTorch's old way to say "nothing yet"
     if parts[0].ndim == 0:
         raise RuntimeError("cat: 0-d tensors can't be joined; use stack()")
     dim = _dim(parts[0], dim, "cat")
+    first = parts[0].shape
     for x in parts:
-        if x.ndim != parts[0].ndim or builtins.any(
-            a != b for d, (a, b) in enumerate(zip(x.shape, parts[0].shape, strict=True)) if d != dim
-        ):
+        shape = x.shape
+        if len(shape) != len(first) or shape[:dim] != first[:dim] or shape[dim + 1 :] != first[dim + 1 :]:
             shapes = ", ".join(str(x.shape) for x in parts)
             raise RuntimeError(f"cat: shapes {shapes} differ elsewhere than in dimension {dim}")
-    return _cat(dim, [x.shape[dim] for x in parts], *parts)
+    return _joined(parts, dim)
 
 
 @appears("stack")
@@ -465,8 +475,11 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
         raise RuntimeError("stack: expected at least one tensor")
     if len({x.shape for x in tensors}) > 1:
         raise RuntimeError(f"stack: expected equal shapes, got {', '.join(str(x.shape) for x in tensors)}")
-    dim = _dim(tensors[0], dim, "stack", extra=1)
-    return cat([unsqueeze(x, dim) for x in tensors], dim)
+    dim, shape = _dim(tensors[0], dim, "stack", extra=1), tensors[0].shape
+    if dim == len(shape):
+        return _joined([unsqueeze(x, dim) for x in tensors], dim)
+    # Joined along the dimension that is there, all in a row, they lie as they should; only the shape is another.
+    return reshape(_joined(tensors, dim), (*shape[:dim], len(tensors), *shape[dim:]))
 
 
 def _triangle(x: Tensor, diagonal: int, upper: bool, what: str) -> Tensor:

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from ..calls import calls
 from ..data import Case
 
 
@@ -56,6 +57,9 @@ class TinyTensor:
                 left @ right
 
         return run
+
+    def calls(self):
+        return calls(self.tt)
 
     def operation(self, name: str, arrays: dict[str, np.ndarray]):
         """n times forward, and n times backward after one forward, each in one recorded step."""

@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from ..calls import calls
 from ..data import Case
 
 PAD, BEGIN = 0, 1  # the first tokens of models/transformer.py, which would bring our engine into this process
@@ -56,6 +57,9 @@ class Eager:
                 yield token  # as a tensor: the next step takes it as it is
 
         return sample
+
+    def calls(self):
+        return calls(self.torch)
 
     def operation(self, name: str, arrays: dict[str, np.ndarray]):
         """PyTorch's kernels without its tape. The same calls on next to nothing tell what a call costs beside them."""
