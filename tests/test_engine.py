@@ -154,7 +154,8 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 # ------------------------------------------------------------------------------------------------------- imports
 
 ORDER = [
-    *("kernels.cache", "kernels.driver", "kernels.fastmath", "kernels.vectors", "kernels.entries", "kernels.kernel"),
+    *("kernels.cache", "kernels.driver", "kernels.fastmath", "kernels.vectors", "kernels.blocks"),
+    *("kernels.entries", "kernels.kernel"),
     *(
         "devices",
         "kernels",
@@ -301,7 +302,8 @@ ALLOWED = {
     "errstate promote_types",
     "shapes and strides, no values": "broadcast_shapes broadcast_to reshape moveaxis flip lib.stride_tricks.as_strided "
     "may_share_memory unravel_index ndindex",
-    "fresh memory and copies": "empty zeros zeros_like full array asarray ascontiguousarray copyto from_dlpack stack",
+    "fresh memory and copies": "empty zeros zeros_like full array asarray ascontiguousarray copyto concatenate "
+    "from_dlpack stack",
     "constants made from sizes": "arange linspace eye ones tri",
     "chance": "random.Generator random.PCG64",
 }

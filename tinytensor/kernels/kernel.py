@@ -110,10 +110,7 @@ class Kernel:
 
     def __call__(self, *args):
         """Run it now, all of its tasks."""
-        if config.DISABLE_JIT:
-            self.interpret(*args)
-            return
-        self.run_now(args)
+        self.interpret(*args) if config.DISABLE_JIT else self.run_now(args)
 
     def run_now(self, args: tuple) -> None:
         """Run the native build, all of its tasks."""
