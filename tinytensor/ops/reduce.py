@@ -32,7 +32,7 @@ from tinytensor.tensors import Tensor
 def _grouped(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
     """x as (outer, n, inner), C-contiguous, with the reduced dimensions as the middle one."""
     first = dims[0] if dims else x.ndim
-    if dims != tuple(range(first, first + len(dims))):  # not neighbours: bring them to the end
+    if dims and dims[-1] - first >= len(dims):  # not neighbours: bring them to the end
         kept = tuple(d for d in range(x.ndim) if d not in dims)
         x, first = x.transpose(kept + dims), len(kept)
     last = first + len(dims)
@@ -41,7 +41,7 @@ def _grouped(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
 
 
 def _reduced(shape: tuple, dims: tuple, keepdim: bool) -> tuple:
-    return tuple(1 if d in dims else n for d, n in enumerate(shape) if keepdim or d not in dims)
+    return tuple([1 if d in dims else n for d, n in enumerate(shape) if keepdim or d not in dims])
 
 
 def _reduce(kernel, x: np.ndarray, dims: tuple, keepdim: bool, *extra, dtype=None) -> np.ndarray:

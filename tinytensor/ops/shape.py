@@ -443,9 +443,11 @@ def _listed(tensors, what: str) -> list[Tensor]:
 
 def _joined(tensors: list[Tensor], dim: int) -> Tensor:
     """Tensors of shapes that fit, joined along a dimension, in the dtype in which they meet."""
-    dtype = result_type(*tensors)
-    parts = [x if x.dtype is dtype else to(x, dtype) for x in tensors]
-    return _cat(dim, [x.shape[dim] for x in parts], *parts)
+    dtypes = {x.dtype for x in tensors}
+    if len(dtypes) > 1:
+        dtype = result_type(*tensors)
+        tensors = [to(x, dtype) for x in tensors]
+    return _cat(dim, [x.shape[dim] for x in tensors], *tensors)
 
 
 @appears("cat")
