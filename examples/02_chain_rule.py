@@ -35,7 +35,7 @@ def nodes_before(node: Node) -> list[Node]:
 
 for node in nodes_before(y.grad_fn):
     sources = ", ".join(names[id(edge)] for edge in node.edges)
-    print(f"{names[id(node)]} = {node.name}({sources})")
+    print(f"{names[id(node)]} = {node.name()}({sources})")
 
 # %% [markdown]
 # ## The walk

@@ -155,6 +155,28 @@ def test_closures_globals_and_what_is_called():
     assert follows(tt.compile(helper), set_of(globals(), "scale", 1.0, 2.0), x) == 3
 
 
+class Scaled(tt.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * scale
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * scale
+
+
+def test_what_a_library_calls():
+    """forward and backward of a Function, which no code of the user's names."""
+    x = tt.tensor([1.0, 2.0])
+
+    def step(x):
+        w = x.detach().requires_grad_()
+        Scaled.apply(w).sum().backward()
+        return w.grad * 1
+
+    assert follows(step, set_of(globals(), "scale", 4.0, 5.0), x) == 3
+
+
 def test_what_a_bound_method_reads():
     trainer, x = Trainer(), tt.tensor([1.0, 2.0])
     for change in (

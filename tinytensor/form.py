@@ -89,7 +89,7 @@ class Node:
             if version.count != seen and name in names:
                 what = "output" if name == "y" else "result" if name in self.op.saved else "input"
                 raise RuntimeError(
-                    f"backward: the {what} {name} of {self.name} was changed in place after it was used, and its "
+                    f"backward: the {what} {name} of {self.op.name} was changed in place after it was used, and its "
                     "gradient needs the old values; change a clone() instead"
                 )
 
@@ -105,7 +105,6 @@ class Node:
         """Has backward() been here, so that a second walk must be refused?"""
         return self.kept is None
 
-    @property
     def name(self) -> str:
         return self.op.name
 

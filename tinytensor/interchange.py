@@ -58,6 +58,13 @@ class Interchange:
         """PyTorch's name for the node."""
         return self.node
 
+    def detach_(self):
+        """Take this tensor itself off the tape: from here on it is a constant."""
+        if self._base is not None and self._base.requires_grad:
+            raise RuntimeError("detach_: a view can't leave the tape on which its base is; use detach()")
+        self.node, self.requires_grad = None, False
+        return self
+
     def size(self, dim: int | None = None):
         """The shape, or one of its sizes."""
         return self.shape if dim is None else self.shape[dim]
@@ -176,7 +183,7 @@ class Interchange:
         body = np.array2string(values, separator=", ", prefix="tensor(", precision=4, threshold=1000)
         extra = "" if self.dtype in (get_default_dtype(), int64, bool_) else f", dtype={self.dtype}"
         if self.node is not None:
-            extra += f", grad_fn=<{self.node.name}>"
+            extra += f", grad_fn=<{self.node.name()}>"
         elif self.requires_grad:
             extra += ", requires_grad=True"
         return f"tensor({body}{extra})"

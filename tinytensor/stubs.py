@@ -84,7 +84,7 @@ def _exports(path: str, without: str) -> list[str]:
 def tensor_stub() -> str:
     """tensors.pyi: the file's own classes and functions, and in Tensor all methods that are attached."""
     lines = ["    node: Any", "    requires_grad: builtins.bool"]
-    for name, function in sorted((METHODS | {"backward": autograd.backward}).items()):
+    for name, function in sorted((METHODS | {"backward": autograd.tape.backward}).items()):
         if isinstance(function, property):
             lines += ["    @property", f"    def {name}(self) -> Tensor: ..."]
         else:

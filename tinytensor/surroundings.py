@@ -230,6 +230,7 @@ class Surroundings:
 
     def _class(self, kind: type, without: frozenset | set) -> None:
         """The methods that the code calls, the operators and properties, and the values that a class has."""
+        libraries = [c for c in kind.__mro__ if c is not object and _of_a_library(c.__module__)]
         for c in kind.__mro__:
             if _of_a_library(c.__module__):
                 continue
@@ -237,7 +238,8 @@ class Surroundings:
             self._part(found.get, [n for n in found if n in self.names and _is_data(found[n])], f"{c.__name__}.")
             for name, value in found.items():
                 operator = name.startswith("__") and name not in without
-                if not _is_data(value) and (operator or name in self.names or name in self.called):
+                theirs = any(name in vars(library) for library in libraries)  # a library calls it: forward(), say
+                if not _is_data(value) and (operator or theirs or name in self.names or name in self.called):
                     self._visit(value, name)
 
     def _module(self, module: Module, label: str) -> None:
@@ -248,7 +250,7 @@ class Surroundings:
         else:
             self._part(found.get, [] if "training" in self.names else ["training"], f"{label}.")
         self._object(module, label)
-        self._visit(getattr(module, "forward", None), f"{label}.forward")
+        self._visit(getattr(module, "forward", None), f"{label}.forward")  # of the object itself, if it has one
         for field in _FIELDS:
             held = found.get(field)
             if isinstance(held, dict | list) and id(held) not in self.visited:

@@ -1,91 +1,148 @@
-"""Derivatives of functions of tensors: Jacobians, Hessians and their products with vectors."""
+"""Derivatives of functions of tensors: Jacobians, Hessians and their products with vectors.
 
-from collections.abc import Callable
+With `create_graph` the results are on the tape, and lead to the inputs that were given. With `strict` an input that the
+value does not depend on raises, instead of having zeros as its derivative.
+"""
+
+from collections.abc import Callable, Sequence
 
 from tinytensor.autograd.partial import grad
-from tinytensor.creation import eye, zeros_like
+from tinytensor.creation import eye, ones_like, zeros_like
 from tinytensor.modes import enable_grad
 from tinytensor.ops.shape import stack
 from tinytensor.tensors import Tensor
 
+Tensors = Tensor | tuple[Tensor, ...]
 
-def _fresh(inputs) -> tuple[tuple[Tensor, ...], bool]:
+
+def _inputs(inputs: Tensors, create_graph: bool) -> tuple[tuple[Tensor, ...], bool]:
+    """The inputs as tensors that derivatives can be taken by, and whether there was only one."""
     single = isinstance(inputs, Tensor)
-    return tuple(x.detach().clone().requires_grad_() for x in ((inputs,) if single else inputs)), single
+    given = (inputs,) if single else tuple(inputs)
+    if not create_graph:  # cut off from what they came from: nobody will go there
+        return tuple(x.detach().clone().requires_grad_() for x in given), single
+    with enable_grad():  # a view of each: what it leads to stays, and a constant can require grad without being changed
+        return tuple(x[...] if x.requires_grad else x.detach().requires_grad_() for x in given), single
 
 
-def vjp(func: Callable, inputs, v: Tensor | None = None, create_graph: bool = False):
+def _value(func: Callable, xs: tuple[Tensor, ...], what: str, number: bool = False) -> Tensor:
+    with enable_grad():
+        y = func(*xs)
+    if not isinstance(y, Tensor):
+        raise TypeError(f"{what}: the function must return one tensor, got {type(y).__name__}")
+    if number and y.numel() != 1:
+        raise RuntimeError(f"{what}: the function must return one number, got a tensor of shape {y.shape}")
+    return y
+
+
+def _gradients(
+    outputs: Tensor | Sequence[Tensor],
+    inputs: Sequence[Tensor],
+    weights: Tensor | Sequence[Tensor] | None,
+    what: str,
+    create_graph: bool = False,
+    strict: bool = False,
+) -> tuple[Tensor, ...]:
+    """The derivatives, zeros where there are none; the tape is kept."""
+    outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
+    weights = [weights] if isinstance(weights, Tensor) else weights or [None] * len(outputs)
+    pairs = [(y, w) for y, w in zip(outputs, weights, strict=True) if y.requires_grad]  # the others are constants
+    found: Sequence[Tensor | None] = [None] * len(inputs)
+    if pairs:
+        with enable_grad():
+            found = grad(
+                *([y for y, _ in pairs], inputs, [w for _, w in pairs]),
+                retain_graph=True, create_graph=create_graph, allow_unused=True,
+            )  # fmt: skip
+    if strict and any(g is None for g in found):
+        missing = [i for i, g in enumerate(found) if g is None]
+        raise RuntimeError(f"{what}: the value does not depend on the inputs number {missing}, and strict=True")
+    return tuple(zeros_like(x) if g is None else g for g, x in zip(found, inputs, strict=True))
+
+
+def _handed_out(value, create_graph: bool):
+    """Without create_graph nothing of the tape goes out."""
+    if isinstance(value, tuple):
+        return tuple(_handed_out(v, create_graph) for v in value)
+    return value if create_graph else value.detach()
+
+
+def _vectors(v: Tensors | None, xs: tuple[Tensor, ...], what: str) -> tuple[Tensor, ...]:
+    """The vector of a product, a part for each input."""
+    if v is None:
+        if len(xs) != 1 or xs[0].numel() != 1:
+            raise RuntimeError(f"{what}: v may be left out only for one input of one number")
+        return (ones_like(xs[0]).detach(),)
+    vs = (v,) if isinstance(v, Tensor) else tuple(v)
+    if [w.shape for w in vs] != [x.shape for x in xs]:
+        raise RuntimeError(f"{what}: v has the shapes {[w.shape for w in vs]}, the inputs {[x.shape for x in xs]}")
+    return vs
+
+
+def vjp(func: Callable, inputs: Tensors, v: Tensor | None = None, create_graph: bool = False, strict: bool = False):
     """(f(x), v^T J): what backward computes, for a function of tensors."""
-    xs, single = _fresh(inputs)
-    with enable_grad():
-        y = func(*xs)
-    found = _or_zeros(grad(y, xs, v, create_graph=create_graph, allow_unused=True), xs)
-    return y if create_graph else y.detach(), found[0] if single else found
+    xs, single = _inputs(inputs, create_graph)
+    y = _value(func, xs, "vjp")
+    found = _gradients(y, xs, v, "vjp", create_graph, strict)
+    return _handed_out((y, found[0] if single else found), create_graph)
 
 
-def _or_zeros(gradients, inputs) -> tuple[Tensor, ...]:
-    return tuple(zeros_like(x) if g is None else g for g, x in zip(gradients, inputs, strict=True))
-
-
-def jvp(func: Callable, inputs, v):
+def jvp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False):
     """(f(x), J v), by differentiating u -> u^T J, which is linear, by u."""
-    xs, single = _fresh(inputs)
-    vs = (v,) if single else tuple(v)
-    with enable_grad():
-        y = func(*xs)
-        u = zeros_like(y).requires_grad_()
-        through = grad(y, xs, u, create_graph=True, allow_unused=True)
-        pairs = [(g, w) for g, w in zip(through, vs, strict=True) if g is not None]
-        if not pairs:
-            return y.detach(), zeros_like(y)
-        (result,) = grad([g for g, _ in pairs], u, [w for _, w in pairs], allow_unused=True)
-    return y.detach(), zeros_like(y) if result is None else result.detach()
+    xs, _ = _inputs(inputs, create_graph)
+    vs = _vectors(v, xs, "jvp")
+    y = _value(func, xs, "jvp")
+    u = zeros_like(y).detach().requires_grad_()
+    through = _gradients(y, xs, u, "jvp", True, strict)
+    (result,) = _gradients(through, [u], vs, "jvp", create_graph)
+    return _handed_out((y, result), create_graph)
 
 
-def jacobian(func: Callable, inputs, create_graph: bool = False):
+def jacobian(func: Callable, inputs: Tensors, create_graph: bool = False, strict: bool = False):
     """J[i][j] = d f_i / d x_j, of shape f.shape + x.shape (a tuple of them for several inputs)."""
-    xs, single = _fresh(inputs)
-    if create_graph:
-        xs = (inputs,) if single else tuple(inputs)
+    xs, single = _inputs(inputs, create_graph)
+    y = _value(func, xs, "jacobian")
+    rows = [
+        _gradients(y, xs, row.reshape(y.shape), "jacobian", create_graph, strict)
+        for row in eye(y.numel(), dtype=y.dtype)
+    ]
     with enable_grad():
-        y = func(*xs)
-    columns: list[list[Tensor]] = [[] for _ in xs]
-    for row in eye(y.numel(), dtype=y.dtype):
-        found = grad(y, xs, row.reshape(y.shape), retain_graph=True, create_graph=create_graph, allow_unused=True)
-        for column, g in zip(columns, _or_zeros(found, xs), strict=True):
-            column.append(g)
-    result = tuple(stack(c).reshape(y.shape + x.shape) for c, x in zip(columns, xs, strict=True))
-    return result[0] if single else result
+        result = tuple(
+            stack(column).reshape(y.shape + x.shape) for column, x in zip(zip(*rows, strict=True), xs, strict=True)
+        )
+    return _handed_out(result[0] if single else result, create_graph)
 
 
-def hessian(func: Callable, inputs):
+def hessian(func: Callable, inputs: Tensors, create_graph: bool = False, strict: bool = False):
     """H[i][j] = d^2 f / dx_i dx_j of a function with one number as its value (nested tuples for several inputs)."""
-    xs, single = _fresh(inputs)
-    with enable_grad():
-        first = _or_zeros(grad(func(*xs), xs, create_graph=True, allow_unused=True), xs)
+    xs, single = _inputs(inputs, create_graph)
+    y = _value(func, xs, "hessian", number=True)
+    first = _gradients(y, xs, None, "hessian", True, strict)
     rows = []
     for g, x in zip(first, xs, strict=True):
-        blocks: list[list[Tensor]] = [[] for _ in xs]
-        for i in range(g.numel()):
-            entry = g.reshape(-1)[i]
-            found = grad(entry, xs, retain_graph=True, allow_unused=True) if g.requires_grad else [None] * len(xs)
-            for block, h in zip(blocks, _or_zeros(found, xs), strict=True):
-                block.append(h)
-        rows.append(tuple(stack(b).reshape(x.shape + z.shape) for b, z in zip(blocks, xs, strict=True)))
-    return rows[0][0] if single else tuple(rows)
+        entries = [
+            _gradients(g, xs, unit.reshape(x.shape), "hessian", create_graph, strict)
+            for unit in eye(x.numel(), dtype=x.dtype)
+        ]
+        with enable_grad():
+            blocks = zip(zip(*entries, strict=True), xs, strict=True)
+            rows.append(tuple(stack(block).reshape(x.shape + z.shape) for block, z in blocks))
+    return _handed_out(rows[0][0] if single else tuple(rows), create_graph)
 
 
-def hvp(func: Callable, inputs, v):
-    """(f(x), H v) of a function with one number as its value."""
-    xs, single = _fresh(inputs)
-    vs = (v,) if single else tuple(v)
-    with enable_grad():
-        y = func(*xs)
-        first = grad(y, xs, create_graph=True, allow_unused=True)
-        pairs = [(g, w) for g, w in zip(first, vs, strict=True) if g is not None and g.requires_grad]
-        found = grad([g for g, _ in pairs], xs, [w for _, w in pairs], allow_unused=True) if pairs else [None] * len(xs)
-    found = _or_zeros(found, xs)
-    return y.detach(), found[0] if single else found
+def vhp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False):
+    """(f(x), v^T H) of a function with one number as its value."""
+    xs, single = _inputs(inputs, create_graph)
+    vs = _vectors(v, xs, "vhp")
+    y = _value(func, xs, "vhp", number=True)
+    first = _gradients(y, xs, None, "vhp", True, strict)
+    found = _gradients(first, xs, vs, "vhp", create_graph, strict)
+    return _handed_out((y, found[0] if single else found), create_graph)
 
 
-__all__ = ["hessian", "hvp", "jacobian", "jvp", "vjp"]
+def hvp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False):
+    """(f(x), H v) of a function with one number as its value: v^T H, since H is symmetric."""
+    return vhp(func, inputs, v, create_graph, strict)
+
+
+__all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]

@@ -91,6 +91,8 @@ def _fitted(r: Tensor, edge: Node | Tensor) -> Tensor:
         new = r.ndim - len(edge.shape)
         stretched = [d + new for d, n in enumerate(edge.shape) if n == 1 and r.shape[d + new] != 1]
         r = r.sum([*range(new), *stretched]).reshape(edge.shape)
+    if r.dtype != edge.dtype and edge.dtype.kind not in "fO":  # requires_grad was set by hand, past requires_grad_()
+        raise RuntimeError(f"backward: a tensor of {edge.dtype} has no gradient; only floating-point tensors have one")
     return r if r.dtype == edge.dtype else r.to(edge.dtype)
 
 
@@ -172,7 +174,7 @@ def walk(
                 continue  # an input of grad() itself, below which nothing is wanted: its rules need not run
             if node.freed:
                 raise RuntimeError(
-                    f"backward: this part of the tape ({node.name}) was freed by an earlier backward(); "
+                    f"backward: this part of the tape ({node.name()}) was freed by an earlier backward(); "
                     "call that one with retain_graph=True to walk it twice"
                 )
             pass_on(node, g)
@@ -189,14 +191,14 @@ def walk(
 
 def _hooked(holder: Node | Tensor, g: Tensor) -> Tensor:
     """g after the hooks have seen it, complete as it is now; each may replace it for those that follow."""
-    for hook in holder._hooks or ():  # in the order in which they were registered
+    for hook in tuple(holder._hooks or ()):  # as they were registered; a hook may remove itself meanwhile
         replaced = hook(g)
         g = g if replaced is None else replaced
     # A computed tensor that asked for it (retain_grad) gets a copy, if it still lives.
     if isinstance(holder, Node) and holder.retained is not None:
         tensor = holder.retained()
         if tensor is not None:
-            tensor._grad = g.clone()
+            tensor._grad = g.clone() if tensor._grad is None else tensor.held_grad() + g
     return g
 
 
@@ -249,9 +251,13 @@ def seed_of(y: Tensor, gradient: Tensor | None, what: str) -> Tensor:
 
 
 def backward(
-    self: Tensor, gradient: Tensor | None = None, retain_graph: bool | None = None, create_graph: bool = False
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensor | Sequence[Tensor] | None = None,
 ) -> None:
-    """Add the derivative of this number to `.grad` of every leaf it was computed from.
+    """Add the derivative of this number to `.grad` of every leaf it was computed from, or only of `inputs`.
 
     `gradient` is where to start from if this is not one number. The tape is freed as it is walked unless
     `retain_graph`; with `create_graph` the gradients are on the tape themselves.
@@ -259,7 +265,8 @@ def backward(
     # Whoever differentiates the gradient again will walk this part of the tape again.
     retain = create_graph if retain_graph is None else retain_graph
     seed = seed_of(self, gradient, "backward")
-    walk([self], [seed], retain, create_graph, _accumulate(create_graph))
+    useful = None if inputs is None else Node.between([self], inputs)  # as for grad(): partial.py
+    walk([self], [seed], retain, create_graph, _accumulate(create_graph), useful)
 
 
 Tensor.backward = backward

@@ -8,6 +8,7 @@ from tinytensor.creation import empty, tensor
 from tinytensor.door import state
 from tinytensor.interchange import HookHandle
 from tinytensor.modes import no_grad
+from tinytensor.nn.hooks import call_with_backward_hooks
 from tinytensor.tensors import Tensor
 
 
@@ -61,6 +62,7 @@ class Module:
         place(self, "_transient", set())
         place(self, "_modules", {})
         place(self, "_hooks", [])
+        place(self, "_backward_hooks", [])
         place(self, "training", True)
 
     # ------------------------------------------------------------------------------ attributes find their place
@@ -157,6 +159,14 @@ class Module:
         self._hooks.append(hook)
         return HookHandle(self._hooks, hook)
 
+    def register_full_backward_hook(self, hook: Callable) -> HookHandle:
+        """Call `hook(module, grad_input, grad_output)` when the gradients of the inputs are known.
+
+        Both are tuples; what it returns (if anything) replaces grad_input. Returns a handle that removes the hook.
+        """
+        self._backward_hooks.append(hook)
+        return HookHandle(self._backward_hooks, hook)
+
     # ---------------------------------------------------------------------------------------- calling
 
     def forward(self, *args, **kwargs):
@@ -165,7 +175,10 @@ class Module:
     def __call__(self, *args, **kwargs):
         if state.recording is not None:
             state.recording.guard(self._makeup)
-        result = self.forward(*args, **kwargs)
+        if self._backward_hooks:
+            result = call_with_backward_hooks(self, self._backward_hooks, args, kwargs)
+        else:
+            result = self.forward(*args, **kwargs)
         for hook in list(self._hooks):
             replaced = hook(self, args, result)
             result = result if replaced is None else replaced
@@ -174,7 +187,12 @@ class Module:
     def _makeup(self) -> tuple:
         """What decides which launches a call makes, tensors' values aside."""
         places = self._parameters, self._buffers, self._modules
-        return self.training, *(value for place in places for value in place.values()), *self._hooks
+        return (
+            self.training,
+            *(value for place in places for value in place.values()),
+            *self._hooks,
+            *self._backward_hooks,
+        )
 
     # ------------------------------------------------------------------------------ walking the tree
 

@@ -1,0 +1,418 @@
+"""autograd.Function; backward and grad with all that programs give them; functional derivatives on the tape."""
+
+import warnings
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from tinytensor import nn
+from tinytensor.autograd import Function, Variable, functional, grad
+from tinytensor.autograd.function import once_differentiable
+
+
+def leaf(*values, dtype=tt.float64):
+    return tt.tensor(values, dtype=dtype, requires_grad=True)
+
+
+class Cube(Function):
+    @staticmethod
+    def forward(ctx, x, factor):
+        ctx.save_for_backward(x)
+        ctx.factor = factor
+        return x * x * x * factor
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        assert ctx.needs_input_grad == (True, False)
+        return 3 * x * x * ctx.factor * g, None
+
+
+class Exp(Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.exp()
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0]
+
+
+class Both(Function):
+    """(x y, e^x, how many), of which the second is saved and the third has no gradient."""
+
+    @staticmethod
+    def forward(ctx, x, y):
+        product, power, count = x * y, x.exp(), tt.tensor(x.numel())
+        ctx.save_for_backward(x, None, y, power)
+        ctx.mark_non_differentiable(count)
+        return product, power, count
+
+    @staticmethod
+    def backward(ctx, g, h, _):
+        x, nothing, y, power = ctx.saved_tensors
+        assert nothing is None
+        return g * y + h * power, g * x
+
+
+class Later(Function):
+    @staticmethod
+    def forward(x, y):
+        return x * y
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(*inputs)
+
+    @staticmethod
+    def backward(ctx, g):
+        x, y = ctx.saved_tensors
+        return g * y, g * x
+
+
+def test_functions_pass_both_checks():
+    x, y = leaf(0.3, -1.2), leaf(0.7, 2.0)
+    for function, args in (
+        (lambda x: Cube.apply(x, 2.0), (x,)),
+        (Exp.apply, (x,)),
+        (lambda x, y: Both.apply(x, y)[0], (x, y)),
+        (lambda x, y: Both.apply(x, y)[1] + y, (x, y)),
+        (lambda x, y: Both.apply(x, y)[0] * Both.apply(x * y, y)[1], (x, y)),
+        (Later.apply, (x, y)),
+    ):
+        assert tt.gradcheck(function, args)
+        assert tt.gradgradcheck(function, args)
+
+
+def test_a_wrong_backward_fails_the_check():
+    class Wrong(Exp):
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    with pytest.raises(Exception, match="gradcheck"):
+        tt.gradcheck(Wrong.apply, leaf(0.3))
+
+
+def test_what_apply_returns():
+    x = leaf(2.0)
+    y = Cube.apply(x, 1.0)
+    assert y.requires_grad and y.grad_fn.name() == "CubeBackward" and "CubeBackward" in repr(y)
+    product, power, count = Both.apply(x, leaf(3.0))
+    assert (product.item(), count.item(), count.requires_grad) == (6.0, 1, False)
+    assert power.item() == pytest.approx(np.exp(2.0))
+    with tt.no_grad():
+        assert not Cube.apply(x, 1.0).requires_grad
+    assert not Cube.apply(x.detach(), 1.0).requires_grad
+    with pytest.raises(RuntimeError, match="Cube is not made, but applied"):
+        Cube()
+
+
+def test_a_compiled_step_follows_a_function():
+    def trained(wrap):
+        w = nn.Parameter(tt.tensor([0.5, -0.5]))
+
+        @wrap
+        def step(x):
+            w.grad = None
+            product, power, _ = Both.apply(w * x, w)
+            (Exp.apply(product).sum() + power.sum()).backward()
+            with tt.no_grad():
+                w.sub_(w.grad, alpha=0.1)
+            return w.detach() * 1
+
+        return [step(tt.tensor([1.0, float(i)])).tolist() for i in range(4)]
+
+    def compiled(step):
+        return tt.compile(step, fullgraph=True)
+
+    assert trained(compiled) == trained(lambda f: f)
+
+
+def test_gradients_that_nobody_sent():
+    seen = []
+
+    class Two(Function):
+        @staticmethod
+        def forward(ctx, x, zeros):
+            ctx.set_materialize_grads(zeros)
+            return x * 1, x * 2
+
+        @staticmethod
+        def backward(ctx, g, h):
+            seen.append((g, h))
+            return (g if g is not None else 0) + (2 * h if h is not None else 0), None
+
+    for zeros in (True, False):
+        x = leaf(1.0, 1.0)
+        Two.apply(x, zeros)[1].sum().backward()
+        assert x.grad.tolist() == [2.0, 2.0]
+    assert seen[0][0].tolist() == [0.0, 0.0] and seen[1][0] is None and seen[1][1].tolist() == [1.0, 1.0]
+
+
+def test_what_a_function_may_not_do():
+    x = leaf(1.0, 2.0)
+
+    def backward_gives(*gradients):
+        class Given(Function):
+            @staticmethod
+            def forward(ctx, x, n):
+                return x * 1
+
+            @staticmethod
+            def backward(ctx, g):
+                return gradients
+
+        Given.apply(x, 3).sum().backward()
+
+    with pytest.raises(RuntimeError, match=r"Given.backward returned 1 gradients for 2 arguments"):
+        backward_gives(x)
+    with pytest.raises(RuntimeError, match=r"a gradient of shape \(\) for argument 0, which has shape \(2,\)"):
+        backward_gives(tt.tensor(1.0), None)
+    with pytest.raises(TypeError, match="expected a tensor or None for argument 0, got float"):
+        backward_gives(1.0, None)
+    kept = tt.ones(2, dtype=tt.float64)
+    backward_gives(kept, None)
+    x.grad.add_(1)
+    assert kept.tolist() == [1.0, 1.0]  # the gradient is no other name of what backward returned
+
+    held = x * 1
+    y = Cube.apply(held, 1.0)
+    held.mul_(2)
+    with pytest.raises(RuntimeError, match="was changed in place after it was saved"):
+        y.sum().backward()
+    y = Exp.apply(x)
+    y.sum().backward(retain_graph=True)
+    y.sum().backward()
+    with pytest.raises(RuntimeError, match="was freed by an earlier backward"):
+        y.sum().backward()
+
+
+def test_once_differentiable():
+    class Once(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        @once_differentiable
+        def backward(ctx, g):
+            return 2 * ctx.saved_tensors[0] * g
+
+    x = leaf(3.0)
+    Once.apply(x).backward()
+    assert x.grad.tolist() == [6.0]
+    (first,) = grad(Once.apply(x), x, create_graph=True)
+    with pytest.raises(RuntimeError, match="marked with @once_differentiable was to be differentiated twice"):
+        first.backward()
+
+
+def test_a_function_in_place():
+    class Double(Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    assert Double.apply(y) is y
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 2.0]
+
+
+def test_variable():
+    x = Variable(tt.ones(2), requires_grad=True)
+    assert isinstance(x, Variable) and isinstance(x, tt.Tensor) and x.requires_grad
+    assert not isinstance(3, Variable) and not Variable(x).requires_grad
+
+
+# ------------------------------------------------------------------------------------------------- backward and grad
+
+
+def test_backward_of_several_and_to_some():
+    x, y = leaf(1.0), leaf(2.0)
+    h = x * y
+    tt.autograd.backward([h * 3, x * 2], [tt.ones(1, dtype=tt.float64), None])
+    assert (x.grad.item(), y.grad.item()) == (8.0, 3.0)
+    x.grad = y.grad = None
+    h = x * y
+    (h * h).backward(inputs=[x, h])
+    assert (x.grad.item(), y.grad, h.grad.item()) == (8.0, None, 4.0)
+    tt.autograd.backward(x * y, inputs=y)
+    assert (x.grad.item(), y.grad.item()) == (8.0, 1.0)
+    with pytest.raises(ValueError, match="backward: the list of inputs is empty"):
+        (x * y).backward(inputs=[])
+
+
+def test_grad_with_all_that_programs_give():
+    x, y = leaf(1.0), leaf(2.0)
+    a, b = grad(x * 2, [x, y], materialize_grads=True)
+    assert (a.item(), b.item()) == (2.0, 0.0)
+    assert grad(x * 2, [x, y], allow_unused=True)[1] is None
+    with pytest.raises(RuntimeError, match="do not depend on the inputs number"):
+        grad(x * 2, [x, y])
+    with pytest.raises(ValueError, match="grad: the list of inputs is empty"):
+        grad(x * 2, [])
+    with pytest.raises(ValueError, match="materialize_grads=True gives zeros"):
+        grad(x * 2, x, allow_unused=False, materialize_grads=True)
+    with pytest.raises(ValueError, match="only_inputs=False is not offered"):
+        grad(x * 2, x, only_inputs=False)
+
+
+@pytest.mark.parametrize("inner", [True, False])
+def test_a_freed_tape_is_said_to_be_freed(inner):
+    x, other = leaf(1.0), leaf(2.0)
+    h = x.exp()
+    y = h * h if inner else h
+    y.backward()
+    for unused in (False, True):
+        with pytest.raises(RuntimeError, match=r"was freed by an earlier backward\(\) or grad\(\)"):
+            grad(y * other, x, allow_unused=unused)
+    assert grad(h.detach() * other, other)[0].item() == pytest.approx(np.e)
+    (live,) = grad(h * other, other)  # what is asked for is not behind what was freed
+    assert live.item() == pytest.approx(np.e)
+
+
+def test_hooks_run_in_order_even_if_one_removes_itself():
+    x, seen = leaf(1.0), []
+    handles = {}
+
+    def once(g):
+        seen.append("once")
+        handles["once"].remove()
+
+    handles["once"] = x.register_hook(once)
+    x.register_hook(lambda g: seen.append("second"))
+    x.register_hook(lambda g: g * 2)
+    x.register_hook(lambda g: seen.append(g.item()))
+    for _ in range(2):
+        (x * 3).backward()
+    assert seen == ["once", "second", 6.0, "second", 6.0]
+
+
+def test_retain_grad_accumulates():
+    x = leaf(1.0)
+    h = x * 2
+    h.retain_grad()
+    for _ in range(2):
+        (h * 3).backward(retain_graph=True)
+    assert (h.grad.item(), x.grad.item()) == (6.0, 12.0)
+
+
+def test_whole_numbers_that_require_grad_are_refused_where_it_would_go_wrong():
+    n = tt.tensor([1, 2])
+    n.requires_grad = True
+    with pytest.raises(RuntimeError, match="a tensor of int64 has no gradient"):
+        (n * 0.5).sum().backward()
+
+
+def test_detach_in_place():
+    x = leaf(1.0, 2.0)
+    y = x * 2
+    assert y.detach_() is y and y.is_leaf and not y.requires_grad
+    with pytest.raises(RuntimeError, match="a view can't leave the tape"):
+        (x * 2)[:1].detach_()
+
+
+def test_a_walker_of_graphs():
+    x, y = leaf(1.0), tt.ones(1, dtype=tt.float64)
+    z = (x * y).exp()
+    assert z.grad_fn.name() == "exp"
+    ((product, zero),) = z.grad_fn.next_functions
+    assert (product.name(), zero) == ("mul", 0)
+    (end, _), (nothing, _) = product.next_functions
+    assert (end.name(), end.variable is x, end.next_functions, nothing) == ("AccumulateGrad", True, (), None)
+
+
+class Sums(nn.Module):
+    def forward(self, x, y, n, times=1):
+        return x * y * n * times, x + y
+
+
+def test_full_backward_hooks():
+    seen, module, x, y = [], Sums(), leaf(2.0), leaf(3.0)
+    handle = module.register_full_backward_hook(lambda m, given, arrived: seen.append((m, given, arrived)))
+    product, total = module(x, y, 2, times=2)
+    (product * 5 + total).sum().backward()
+    ((m, (gx, gy, none), (gp, gs)),) = seen
+    assert m is module and none is None
+    assert (gx.item(), gy.item(), gp.item(), gs.item()) == (61.0, 41.0, 5.0, 1.0)
+    assert (x.grad.item(), y.grad.item()) == (61.0, 41.0)
+    handle.remove()
+
+    def halves(module, given, arrived):
+        return tuple(g if g is None else g / 2 for g in given)
+
+    module.register_full_backward_hook(halves)
+    module.register_full_backward_hook(halves)
+    x.grad = None
+    module(x, y, 2)[0].backward()
+    assert x.grad.item() == 1.5  # 6, halved by each of two
+    linear, x = nn.Linear(2, 1), tt.ones(1, 2)
+    linear.register_full_backward_hook(lambda m, given, arrived: seen.append((given, arrived[0].item())))
+    linear(x).sum().backward()
+    assert seen[-1] == ((None,), 1.0) and linear.weight.grad.tolist() == [[1.0, 1.0]]
+    with tt.no_grad():
+        assert not linear(x).requires_grad
+    module.forward = lambda x: {"x": x}
+    with pytest.raises(TypeError, match="forward of Sums must return a tensor or a tuple, got dict"):
+        module(x)
+
+
+# ------------------------------------------------------------------------------------------------------- functional
+
+
+def cubes(x):
+    return (x**3).sum()
+
+
+def test_derivatives_lead_to_their_inputs():
+    """Each is differentiated once more, by the input that was given."""
+    x, v = leaf(1.0, 2.0), tt.tensor([1.0, 3.0], dtype=tt.float64)
+    for what, result, expected in (
+        ("vjp", lambda: functional.vjp(lambda x: x**3, x, v, create_graph=True)[1], [6.0, 36.0]),
+        ("vjp's value", lambda: functional.vjp(lambda x: x**3, x, v, create_graph=True)[0], [3.0, 12.0]),
+        ("jvp", lambda: functional.jvp(lambda x: x**3, x, v, create_graph=True)[1], [6.0, 36.0]),
+        ("jacobian", lambda: functional.jacobian(lambda x: x**3, x, create_graph=True), [6.0, 12.0]),
+        ("hessian", lambda: functional.hessian(cubes, x, create_graph=True), [6.0, 6.0]),
+        ("vhp", lambda: functional.vhp(cubes, x, v, create_graph=True)[1], [6.0, 18.0]),
+        ("hvp", lambda: functional.hvp(cubes, (x,), (v,), create_graph=True)[1][0], [6.0, 18.0]),
+    ):
+        (found,) = grad(result().sum(), x)
+        assert found.tolist() == expected, what
+    constant = tt.tensor([1.0, 2.0], dtype=tt.float64)
+    assert functional.vjp(lambda x: x**3, constant, v, create_graph=True)[1].requires_grad
+    assert not constant.requires_grad
+    assert not functional.vjp(lambda x: x**3, x, v)[1].requires_grad
+
+
+def test_derivatives_of_what_does_not_depend():
+    x, one = leaf(1.0, 2.0), tt.ones(2, dtype=tt.float64)
+    for constant in (lambda x: tt.ones(()), lambda x: (one * 2).sum()):
+        assert functional.hessian(constant, x).tolist() == [[0.0, 0.0], [0.0, 0.0]]
+        assert functional.hvp(constant, x, one)[1].tolist() == [0.0, 0.0]
+        assert functional.jacobian(constant, x).tolist() == [0.0, 0.0]
+        assert functional.vjp(constant, x)[1].tolist() == [0.0, 0.0]
+        assert functional.jvp(constant, x, one)[1].item() == 0.0
+        for name in ("hessian", "jacobian", "vjp"):
+            with pytest.raises(RuntimeError, match=f"{name}: the value does not depend on the inputs number .0."):
+                getattr(functional, name)(constant, x, strict=True)
+    with pytest.raises(RuntimeError, match=r"hessian: the function must return one number.*\(2,\)"):
+        functional.hessian(lambda x: x * 2, x)
+    with pytest.raises(RuntimeError, match=r"vhp: v has the shapes \[\(3,\)\]"):
+        functional.vhp(cubes, x, tt.ones(3))
+    with pytest.raises(TypeError, match="must return one tensor, got float"):
+        functional.jacobian(lambda x: 1.0, x)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        assert functional.vhp(cubes, x, one)[1].tolist() == [6.0, 12.0]

@@ -1,0 +1,251 @@
+"""Function: an operation of one's own as PyTorch's programs write it, forward and backward as static methods.
+
+    class Square(Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 2 * x * g
+
+    y = Square.apply(x)
+
+`apply` runs forward without the tape, and puts one node there for the whole: when its gradient has arrived, `backward`
+runs. That is ordinary code on tensors, so with `create_graph` it is differentiated in its turn. (`tinytensor.op`, this
+engine's own form, says the same by names, has kernels, and can be proved.)
+"""
+
+import functools
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+from tinytensor.form import Node
+from tinytensor.modes import is_grad_enabled, no_grad
+from tinytensor.ops.shape import cat
+from tinytensor.tensors import Tensor
+
+
+class Context:
+    """What forward leaves for backward: `ctx`. Anything may be set on it; tensors belong into save_for_backward()."""
+
+    def __init__(self, needs: tuple[bool, ...]):
+        self.needs_input_grad = needs
+        self.materialize_grads = True
+        self._saved: list[tuple[Any, Any, int]] = []  # a tensor or the number of a result; its version, and the count
+        self._to_save: tuple[Tensor | None, ...] = ()
+        self._constant: set[int] = set()
+        self._dirty: set[int] = set()
+        self._result: Callable[[int], Tensor] | None = None  # while backward runs: a result, as a tensor on the tape
+
+    def save_for_backward(self, *tensors: Tensor | None) -> None:
+        """Keep inputs, results or others for backward, which is refused if they are changed in place meanwhile."""
+        self._to_save = tensors
+
+    def mark_non_differentiable(self, *results: Tensor) -> None:
+        """Say that these results are constants."""
+        self._constant = set(map(id, results))
+
+    def mark_dirty(self, *inputs: Tensor) -> None:
+        """Say that these inputs were changed in place; they are returned as results."""
+        self._dirty = set(map(id, inputs))
+
+    def set_materialize_grads(self, value: bool) -> None:
+        """Should backward get zeros (the default) or None for a result that nobody used?"""
+        self.materialize_grads = value
+
+    @property
+    def saved_tensors(self) -> tuple[Tensor | None, ...]:
+        if self._saved is None:
+            raise RuntimeError(
+                "saved_tensors: they were freed by an earlier backward(); call that one with retain_graph=True"
+            )
+        for value, version, count in self._saved:
+            if version is not None and version.count != count:
+                raise RuntimeError(
+                    f"saved_tensors: a tensor of shape {getattr(value, 'shape', ())} was changed in place after it was "
+                    "saved, and its gradient needs the old values; change a clone() instead"
+                )
+        return tuple([self._result(value) if isinstance(value, int) else value for value, _, _ in self._saved])
+
+
+class FunctionNode(Node):
+    """The place of a Function on the tape. Several results stand in it side by side, as one row of numbers."""
+
+    __slots__ = ("array", "arrived", "ctx", "function", "places")
+
+    def __init__(self, function: type["Function"], ctx: Context, args: tuple, y: Tensor, places: list | None):
+        op = SimpleNamespace(
+            name=f"{function.__name__}Backward", backward=None, rules={}, saved=(), params=("argument",)
+        )
+        op.reads_for = lambda needs: SimpleNamespace(inputs=(), shapes=(), saved=(), output=False)
+        super().__init__(op, args, y, ())
+        self.function, self.ctx, self.array = function, ctx, y._data
+        self.places = places  # of several results: shape, size, and where it begins (None for a constant)
+        self.arrived: set[int] = set()  # where the results begin into which a gradient has flown
+
+    def free(self) -> None:
+        super().free()
+        self.ctx._saved = self.array = None
+
+    def result(self, i: int) -> Tensor:
+        """A result that was saved, as a tensor that depends on the arguments. (The one returned holds this node.)"""
+        y = Tensor.of(self.array)
+        y.node, y.requires_grad = self, True
+        return y if self.places is None else self._part(y, *self.places[i])
+
+    def _part(self, row: Tensor, shape: tuple[int, ...], size: int, begin: int | None) -> Tensor | None:
+        return None if begin is None else row[begin : begin + size].reshape(shape)
+
+    def through_definition(self, g: Tensor, needs: tuple[bool, ...], create_graph: bool) -> list[Tensor | None]:
+        """The gradients of the arguments, from the user's backward."""
+        ctx, name = self.ctx, self.function.__name__
+        gradients = [g]
+        if self.places is not None:
+            used = [ctx.materialize_grads or begin in self.arrived for _, _, begin in self.places]
+            gradients = [self._part(g, *place) if u else None for place, u in zip(self.places, used, strict=True)]
+        ctx._result = self.result
+        try:
+            found = self.function.backward(ctx, *gradients)
+        finally:
+            ctx._result = None
+        found = found if isinstance(found, tuple | list) else (found,)
+        if len(found) < len(needs) or any(more is not None for more in found[len(needs) :]):
+            raise RuntimeError(f"{name}.backward returned {len(found)} gradients for {len(needs)} arguments of forward")
+        return [
+            None if edge is None else self._checked(r, edge, i) for i, (r, edge) in enumerate(zip(found, self.edges))
+        ]
+
+    def _checked(self, r, edge: Node | Tensor, i: int) -> Tensor | None:
+        if r is None:
+            return None
+        name = f"{self.function.__name__}.backward"
+        if not isinstance(r, Tensor):
+            raise TypeError(f"{name}: expected a tensor or None for argument {i}, got {type(r).__name__}")
+        front = len(r.shape) - len(edge.shape)
+        if front < 0 or any(n not in (1, m) for n, m in zip(edge.shape, r.shape[front:])):
+            raise RuntimeError(f"{name}: a gradient of shape {r.shape} for argument {i}, which has shape {edge.shape}")
+        return r.clone() if isinstance(edge, Tensor) else r  # a leaf keeps it, and it may be what the user has saved
+
+
+class Function:
+    """An operation with `forward(ctx, *args)` and `backward(ctx, *gradients)`; call `apply(*args)`."""
+
+    @staticmethod
+    def forward(ctx: Context, *args):
+        raise NotImplementedError("a Function needs a static method forward(ctx, ...)")
+
+    @staticmethod
+    def backward(ctx: Context, *gradients):
+        raise NotImplementedError("a Function needs a static method backward(ctx, ...)")
+
+    setup_context: Callable | None = (
+        None  # PyTorch's newer form: forward(*args), then setup_context(ctx, inputs, output)
+    )
+
+    def __init__(self):
+        raise RuntimeError(f"{type(self).__name__} is not made, but applied: {type(self).__name__}.apply(...)")
+
+    @classmethod
+    def apply(cls, *args):
+        """Run forward, and put it on the tape as one operation."""
+        needs = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
+        ctx = Context(needs)
+        with no_grad():
+            if cls.setup_context is None:
+                results = cls.forward(ctx, *args)
+            else:
+                results = cls.forward(*args)
+                cls.setup_context(ctx, args, results)
+        alone = not isinstance(results, tuple)
+        given = (results,) if alone else results
+        found = tuple(_on_tape(cls, ctx, args, given)) if any(needs) and is_grad_enabled() else given
+        return found[0] if alone else found
+
+
+def _on_tape(function: type[Function], ctx: Context, args: tuple, results: tuple) -> list:
+    """The results of forward, with one node behind all that have a gradient."""
+    wanted = [
+        i
+        for i, y in enumerate(results)
+        if isinstance(y, Tensor) and id(y) not in ctx._constant and y.dtype.kind in "fO"
+    ]
+    found, row = list(results), None
+    if wanted and len(results) == 1:
+        row = results[0]
+        if id(row) not in ctx._dirty:  # a tensor of its own: what forward returned, an argument perhaps, stays as it is
+            row = Tensor.of(row._data)
+            row._version = results[0]._version
+        elif row.node is None and row.requires_grad:
+            raise RuntimeError(f"{function.__name__}: a leaf that requires grad was changed in place; change a clone()")
+        row.node, row.requires_grad = FunctionNode(function, ctx, args, row, None), True
+        found = [row]
+    elif wanted:
+        places, begin = [], 0
+        for i, y in enumerate(results):
+            size = y.numel() if i in wanted else 0
+            places.append((getattr(y, "shape", ()), size, begin if size else None))
+            begin += size
+        with no_grad():
+            row = cat([results[i].reshape(-1) for i in wanted])
+        row.node, row.requires_grad = FunctionNode(function, ctx, args, row, places), True
+        arrived = row.node.arrived
+        for i in wanted:
+            found[i] = row.node.result(i) if places[i][2] is not None else results[i]
+            if places[i][2] is not None:
+                found[i]._version = row._version
+                found[i].register_hook(lambda g, begin=places[i][2]: arrived.add(begin))
+    for t in ctx._to_save:
+        number = next((i for i in wanted if results[i] is t and not any(t is a for a in args)), None)
+        version = None if t is None else t._version if number is None else row._version
+        ctx._saved.append((t if number is None else number, version, None if version is None else version.count))
+    ctx._to_save = ()
+    return found
+
+
+def once_differentiable(backward: Callable) -> Callable:
+    """For a backward that leaves the tape (through NumPy, say): its result can't be differentiated again."""
+
+    @functools.wraps(backward)
+    def wrapped(ctx: Context, *gradients):
+        with no_grad():
+            found = backward(ctx, *gradients)
+        if not is_grad_enabled():
+            return found
+        sources = [g for g in (*gradients, *ctx.saved_tensors) if isinstance(g, Tensor)]
+        return tuple(
+            Refused.apply(r, *sources) if isinstance(r, Tensor) else r
+            for r in (found if isinstance(found, tuple) else (found,))
+        )
+
+    return wrapped
+
+
+class Refused(Function):
+    """The identity, whose gradient is asked for where there is none."""
+
+    @staticmethod
+    def forward(ctx, x, *sources):
+        return x
+
+    @staticmethod
+    def backward(ctx, g):
+        raise RuntimeError("backward: a Function marked with @once_differentiable was to be differentiated twice")
+
+
+class _IsTensor(type):
+    def __instancecheck__(cls, value) -> bool:
+        return isinstance(value, Tensor)
+
+
+class Variable(metaclass=_IsTensor):
+    """PyTorch's old name for a tensor with a gradient: Variable(x) is a tensor on x's memory."""
+
+    def __new__(cls, data: Tensor, requires_grad: bool = False) -> Tensor:
+        return data.detach().requires_grad_() if requires_grad else data.detach()
+
+
+__all__ = ["Function", "Variable", "once_differentiable"]

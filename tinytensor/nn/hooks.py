@@ -1,0 +1,56 @@
+"""What register_full_backward_hook() hangs around a module's call: an identity at the way in, and one at the way out.
+
+The gradients of the results pass the way out first, then go through the module, and arrive at the way in together. So
+there a hook can be shown both, and may send others on in the place of those that arrived.
+"""
+
+from collections.abc import Callable, Sequence
+
+from tinytensor.autograd.function import Function
+from tinytensor.tensors import Tensor
+
+
+class _Passage(Function):
+    """The identity of several tensors; on the way back, `pass_on` gives the gradients that are sent on."""
+
+    @staticmethod
+    def forward(ctx, pass_on, *tensors):
+        ctx.pass_on = pass_on
+        return tensors
+
+    @staticmethod
+    def backward(ctx, *gradients):
+        return None, *ctx.pass_on(gradients)
+
+
+def call_with_backward_hooks(module, hooks: Sequence[Callable], args: tuple, kwargs: dict):
+    """module.forward(*args, **kwargs); on the way back each hook(module, grad_input, grad_output) is called.
+
+    grad_input has a gradient for each positional argument (None for what is no tensor or has none), and what a hook
+    returns replaces it.
+    """
+    grad_output: list[tuple] = []
+    asks = any(isinstance(a, Tensor) and a.requires_grad for a in args)
+
+    def way_in(gradients: tuple) -> tuple:
+        for hook in tuple(hooks):
+            replaced = hook(module, gradients, grad_output[-1])
+            if replaced is not None:
+                gradients = (replaced,) if isinstance(replaced, Tensor) else tuple(replaced)
+        return gradients
+
+    def way_out(gradients: tuple) -> tuple:
+        grad_output[:] = [gradients]
+        if not asks:  # nothing will arrive at the way in
+            way_in((None,) * len(args))
+        return gradients
+
+    results = module.forward(*(_Passage.apply(way_in, *args) if asks else args), **kwargs)
+    if isinstance(results, Tensor):
+        return _Passage.apply(way_out, results)[0]
+    if not isinstance(results, tuple):
+        raise TypeError(
+            f"register_full_backward_hook: forward of {type(module).__name__} must return a tensor or a tuple, "
+            f"got {type(results).__name__}"
+        )
+    return _Passage.apply(way_out, *results)
