@@ -72,6 +72,9 @@ def project(X: Tensor, W: Tensor, beta: Tensor | None = None) -> Tensor:
     if X.ndim != 3:
         raise ValueError(f"attention: rows of shape {X.shape}; expected (batch, rows, d_model)")
     h, _, d = W.shape
+    if X.shape[:2] == (1, 1):  # one token: a product for each head reads W where it lies, and a copy would cost more
+        heads = X.unsqueeze(1) @ W  # (1, h, 1, d)
+        return heads if beta is None else heads + beta.unflatten(0, (h, 1, d))
     rows = W.mT.flatten(0, 1)  # (h d, D)
     return linear(X, rows, beta).unflatten(-1, (h, d)).transpose(1, 2)
 

@@ -25,7 +25,7 @@ How the text is read where it leaves a choice:
 import math
 from dataclasses import asdict, dataclass, replace
 
-from tinytensor import Tensor, arange, empty, int64, linear, nn, where, zeros
+from tinytensor import Tensor, arange, empty, int64, linear, nn, zeros
 from tinytensor.nn import Parameter, functional, init
 
 from .attention import feed_forward, join, project, scaled_normal
@@ -119,14 +119,15 @@ class Cache:
     """Keys and values of the tokens that a decoder has seen: `Decoder.forward` computes only those of new ones.
 
     There is memory for all C places from the beginning, and what stands beyond the last known token is hidden. So every
-    token takes the same launches, and a step that adds one can be recorded. No gradient goes through a cache.
+    token takes the same launches, the first one too, and a step that adds one can be recorded. No gradient goes through
+    a cache.
     """
 
-    def __init__(self, config: Config):
-        self.config = config
+    def __init__(self, config: Config, batch: int, dtype):
+        shape = batch, config.H, config.C, config.K
         self.count = 0  # tokens that are known
         self.at = zeros(1, dtype=int64)  # the same number where a recorded step finds it
-        self.layers: list[tuple[Tensor, Tensor]] = []  # K and V of each layer, (B, H, C, K) each
+        self.layers = [(zeros(shape, dtype=dtype), zeros(shape, dtype=dtype)) for _ in range(config.L)]  # K and V
         self.places = arange(config.C)
 
     def clear(self) -> None:
@@ -141,16 +142,13 @@ class Cache:
 
     def remember(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
         """Keys and values of new tokens, (B, H, n, K) each: put in memory, they come back with those before them."""
-        if layer == len(self.layers):
-            B, H, _, K = k.shape
-            self.layers.append(tuple(zeros(B, H, self.config.C, K, dtype=k.dtype) for _ in range(2)))
         n = k.shape[2]
         for memory, new in zip(self.layers[layer], (k.detach(), v.detach()), strict=True):
-            if self.count:
-                memory.copy_(where((self.places == self.at).unsqueeze(1), new, memory))
+            if n == 1:
+                memory.index_copy_(2, self.at, new)
             else:
                 memory[:, :, :n] = new
-        return self.layers[layer] if self.count else (k, v)
+        return self.layers[layer] if n == 1 else (k, v)
 
 
 class Block(nn.Module):
@@ -206,7 +204,7 @@ class Block(nn.Module):
         mask, causal = None, config.causal and q.shape[2] > 1  # the last row alone may attend to all
         if cache is not None:
             k, v = cache.remember(layer, k, v)  # keys and values of earlier tokens before those of these
-            mask = cache.filled if cache.count else None
+            mask = cache.filled if k.shape[2] > q.shape[2] else None
         Y = functional.scaled_dot_product_attention(q, k, v, mask, p, causal)  # (3)-(6): (B, H, C, K)
         A = join(Y, self.W, self.w)  # (7), the heads side by side, and (8): (B, C, D)
         Z = Z + functional.dropout(A, p)  # (9): (B, C, D)
@@ -278,7 +276,7 @@ class Decoder(nn.Module):
             raise ValueError(
                 f"Decoder: with {known} tokens in the cache the others come one at a time, not {C} at once"
             )
-        Z = self.embed(tokens, cache.at if known else None)  # (1): (B, C, D)
+        Z = self.embed(tokens, None if cache is None or C > 1 else cache.at)  # (1): (B, C, D)
         for i, block in enumerate(self.blocks):
             Z = block(Z, cache, i)  # (2)-(10): (B, C, D)
         if cache is not None:
@@ -290,6 +288,6 @@ class Decoder(nn.Module):
         loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())  # (12)-(16): ()
         return logits, loss
 
-    def new_cache(self) -> Cache:
-        """An empty cache for `forward`."""
-        return Cache(self.config)
+    def new_cache(self, batch: int = 1) -> Cache:
+        """An empty cache for `forward` on so many sequences side by side."""
+        return Cache(self.config, batch, self.E.dtype)

@@ -8,10 +8,12 @@ encoded anew at the places from 0 on, and C / 2 places are free again. `window` 
 import math
 from collections.abc import Iterator
 
-from tinytensor import Generator, Tensor, compile, no_grad, softmax, tensor
+from tinytensor import Generator, Tensor, compile, int64, no_grad, randint, softmax, tensor, zeros
 
-from .decoder import Decoder
+from .decoder import Cache, Decoder
 from .tokenizers import Tokenizer
+
+CHUNK = 32  # tokens that are computed without Python in between, which costs as much as five of toth-tiny's tokens
 
 
 def window(n: int, C: int) -> int:
@@ -20,53 +22,95 @@ def window(n: int, C: int) -> int:
     return 0 if n <= C else -(-(n - C) // jump) * jump
 
 
-def generate(
-    model: Decoder,
-    tokens: list[int],
-    count: int,
-    *,
-    temperature: float = 1.0,
-    top_k: int | None = None,
-    top_p: float | None = None,
-    generator: Generator | None = None,
-    cache: bool = True,
-    eager: bool = False,
-) -> Iterator[int]:
-    """Yield `count` tokens that continue `tokens` (at least one).
+class Sampler:
+    """A model with settings for sampling. What it records for one text serves the next: keep it to write several."""
 
-    With the cache a step that adds one token is recorded and replayed, unless `eager`. Neither changes a bit of the
-    logits. A model without the causal mask is read without the cache: there each new token changes the keys and values
-    of all earlier ones.
-    """
-    if not tokens:
-        raise ValueError("generate: at least one token to begin with is needed")
-    check_sampling(temperature, top_k, top_p)
-    tokens, C, known, begin = list(tokens), model.config.C, model.new_cache(), 0
-    cache = cache and model.config.causal
-    training = model.training
+    def __init__(
+        self,
+        model: Decoder,
+        *,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        cache: bool = True,
+        eager: bool = False,
+    ):
+        check_sampling(temperature, top_k, top_p)
+        self.model, self.settings = model, (temperature, top_k, top_p)
+        self.cached, self.eager = cache and model.config.causal, eager
+        self.idle: list[Page] = []  # those of texts that have ended
 
-    def following(new: Tensor) -> Tensor:
-        """The token that follows the tokens `new` (1, n), which follow those in the cache."""
-        logits, _ = model(new, cache=known if cache else None)  # (1, n, V)
-        return choose(logits[0, -1], temperature, top_k, top_p, generator)
+    def __call__(self, tokens: list[int], count: int, generator: Generator | None = None) -> Iterator[int]:
+        """Yield `count` tokens that continue `tokens` (at least one); one number from the generator decides them all.
 
-    step = following if eager else compile(following)
-    model.eval()
-    try:
-        with no_grad():
-            for _ in range(count):
-                n = len(tokens)
+        With the cache a step that adds one token is recorded, and up to CHUNK replays of it are one run of native code,
+        unless the sampler is eager. Neither changes a bit of the logits, nor a token: what is drawn for a token depends
+        on that one number and its place in the text, so it does no harm if the last ones of a chunk are not asked for.
+        A model without the causal mask is read without the cache: there each new token changes the keys and values of
+        all earlier ones.
+        """
+        if not tokens:
+            raise ValueError("generate: at least one token to begin with is needed")
+        model, tokens, C, begin, end = self.model, list(tokens), self.model.config.C, None, len(tokens) + count
+        page = self.idle.pop() if self.idle else Page(model, self.settings)
+        page.draws.manual_seed(randint(2**62, (), generator=generator).item())
+        known, training = page.cache, model.training
+        model.eval()
+        try:
+            while (n := len(tokens)) < end:
                 start = window(n, C)
-                if cache and start == begin and known.count:
-                    known.count = n - 1 - start  # a replay counts in `known.at` alone
-                    token = step(tensor([tokens[-1:]]))
-                else:
-                    known.clear()
-                    begin, token = start, following(tensor([tokens[start:]]))
-                tokens.append(token.item())
-                yield tokens[-1]
-    finally:
-        model.train(training)
+                at = n - start  # the place of the next token
+                with no_grad():
+                    if start != begin:
+                        known.clear()
+                        begin, page.text[:at] = start, tensor(tokens[start:])
+                    if self.cached and known.count == at - 1:
+                        steps = min(end - n, C + 1 - at, 1 if self.eager else CHUNK)
+                        page.add(steps, self.eager)
+                        known.count = at - 1 + steps  # replays count in `known.at` alone
+                    else:
+                        steps, new = 1, page.text[:at].unsqueeze(0)
+                        page.text[at] = page.following(new, known if self.cached else None)
+                made = page.text[at : at + steps].tolist()
+                tokens += made
+                yield from made
+        finally:
+            model.train(training)
+            self.idle.append(page)
+
+
+class Page:
+    """Where a text is written: the tokens of its window, their keys and values, and the step that adds a token."""
+
+    def __init__(self, model: Decoder, settings: tuple):
+        self.model, self.settings, self.draws = model, settings, Generator()
+        self.cache = model.new_cache()
+        self.text = zeros(model.config.C + 1, dtype=int64)
+        self.recorded = compile(self.step)
+
+    def following(self, new: Tensor, cache: Cache | None) -> Tensor:
+        """The token () that follows the tokens `new` (1, n), which follow those in the cache."""
+        logits, _ = self.model(new, cache=cache)  # (1, n, V)
+        return choose(logits[0, -1], *self.settings, self.draws)
+
+    def step(self) -> None:
+        """Read the last token where the cache ends, and write the one that follows it to the next place."""
+        new = self.text.gather(0, self.cache.at).unsqueeze(0)  # (1, 1)
+        token = self.following(new, self.cache)
+        self.text.index_copy_(0, self.cache.at, token.unsqueeze(0))
+
+    def add(self, steps: int, eager: bool) -> None:
+        """Write so many tokens."""
+        if not eager:
+            self.recorded.repeat(steps)
+            return
+        for _ in range(steps):
+            self.step()
+
+
+def generate(model: Decoder, tokens: list[int], count: int, *, generator=None, **settings) -> Iterator[int]:
+    """Yield `count` tokens that continue `tokens`: one text of a `Sampler`, whose settings it takes."""
+    yield from Sampler(model, **settings)(tokens, count, generator)
 
 
 def write(model: Decoder, tokenizer: Tokenizer, prompt: str, count: int, seed: int, **settings) -> str:

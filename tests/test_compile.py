@@ -1301,6 +1301,60 @@ def test_empty_tensors():
     same(program)
 
 
+@pytest.mark.parametrize("host_call", [False, True])
+def test_repeat_is_as_many_calls(host_call):
+    def trajectory(repeated):
+        generator = tt.Generator().manual_seed(2)
+        x, at, seen = tt.ones(3), tt.zeros(1, dtype=tt.int64), tt.zeros(20, 3)
+
+        @tt.compile
+        def step():
+            noise = tt.rand(3, generator=generator) if host_call else 0.5
+            x.mul_(1.25).sub_(noise)
+            seen.index_copy_(0, at, x.unsqueeze(0))
+            at.add_(1)
+
+        for times in (1, 7, 0, 3):
+            if repeated:
+                step.repeat(times)
+            else:
+                for _ in range(times):
+                    step()
+        assert len(step.recordings) == 1
+        return at.tolist(), seen.tolist()
+
+    assert trajectory(True) == trajectory(False)
+    assert trajectory(True)[0] == [11]
+
+
+def test_repeat_stops_where_a_call_would():
+    at, seen = tt.zeros(1, dtype=tt.int64), tt.zeros(5)
+
+    @tt.compile
+    def step():
+        seen.index_copy_(0, at, tt.ones(1))
+        at.add_(1)
+
+    with pytest.raises(IndexError, match="index_copy_: index 5 is outside 0 to 4"):
+        step.repeat(20)
+    assert (at.tolist(), seen.tolist()) == ([5], [1.0] * 5)
+    at.zero_()
+    step.repeat(2)  # it goes on as if nothing had been
+    assert at.tolist() == [2]
+
+
+def test_repeat_accumulates_gradients():
+    w = tt.ones(3, requires_grad=True)
+
+    @tt.compile
+    def step():
+        (w * 2).sum().backward()
+
+    w.grad = tt.zeros(3)
+    step.repeat(5)
+    assert w.grad.tolist() == [10.0] * 3
+
+
 def test_step_without_arguments_or_result():
     def program(wrap):
         count = tt.tensor(0)

@@ -324,7 +324,7 @@ EXCEPTIONS = {
         "ops/index.py",
         "autograd/differences.py",
     },  # where a mask holds, where a check failed
-    "isfinite": {"anomaly.py", "ops/order.py"},  # anomaly mode; weights of multinomial
+    "isfinite": {"anomaly.py"},  # anomaly mode
     "isnan": {"anomaly.py"},  # anomaly mode
     "isclose": {"autograd/differences.py"},  # gradcheck compares
     "argsort": {"ops/shape.py"},  # the inverse of a permutation of dimensions

@@ -19,6 +19,7 @@ import numpy as np
 from tinytensor.autograd.tape import _accumulate
 from tinytensor.door import state
 from tinytensor.dtypes import get_default_dtype
+from tinytensor.kernels.driver import Program
 from tinytensor.kernels.kernel import Kernel
 from tinytensor.memory import lease_of
 from tinytensor.nn.module import Module
@@ -140,6 +141,22 @@ class Compiled:
             "the function without compile"
         )
         return self.function(*args, **kwargs)
+
+    def repeat(self, times: int) -> None:
+        """Call the function `times` times, without arguments and without asking for what it returns.
+
+        Each call finds what the one before has left in tensors from outside, by copy_() say; the conditions are looked
+        at before the first replay only. Without a host call in it the whole is one run of native code.
+        """
+        with self.one_at_a_time:
+            while times > 0:
+                key = (_structure(((), {}), []), state.grad, get_default_dtype())
+                fitting = [r for r in self.recordings.get(key, ()) if r.fits([])]
+                if fitting and state.recording is None and not state.anomaly:
+                    fitting[0].repeat(times)
+                    return
+                self()
+                times -= 1
 
     def _record(self, key: tuple, tensors: list[Tensor], args: tuple, kwargs: dict):
         """The first call under new conditions: an ordinary run, which is kept if a replay could follow it."""
@@ -354,6 +371,20 @@ class Recorded:
         copies = self._copied_out(self.result, tensors)
         self.outside.clear()
         return copies
+
+    def repeat(self, times: int) -> None:
+        """Run a recording that has no arguments so many times."""
+        parts = self.recording.parts
+        program = parts[0][1] if len(parts) == 1 and not self.recording.early else None
+        if isinstance(program, Program) and state.profile is None and not self.entering:
+            program.times = times
+            try:
+                self.replay([])
+            finally:
+                program.times = 1
+        else:
+            for _ in range(times):
+                self.replay([])
 
     def _entered(self, tensor: Tensor, stand_in: Tensor, used: bool) -> Tensor | None:
         """The gradient with which a tensor comes into a replay, handed to its stand-in if anything looks at that."""

@@ -108,7 +108,7 @@ class Recording:
 
         def end_program(place: int) -> None:
             if rows:
-                self.parts.append((place, Program(rows).run, ()))
+                self.parts.append((place, Program(rows), ()))
                 rows.clear()
 
         for place, (what, how) in enumerate(self.noted):

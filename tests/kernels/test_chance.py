@@ -2,8 +2,9 @@
 
 import numpy as np
 import pytest
+from numba import config
 
-from tinytensor.kernels.chance import drawn, drop, mixed, next_draw
+from tinytensor.kernels.chance import drawn, drop, mixed, next_draw, uniform
 
 N = 1 << 20
 
@@ -21,7 +22,7 @@ def numbers(key=1, draw=0, n=N):
     low, spread = np.uint64(0xFFFFFFFF), 0x9E3779B9
     place = np.arange(n, dtype=np.uint64)
     upper = mix(np.uint64(draw * spread % 2**32))
-    return mix(mix((place * np.uint64(spread) + upper) & low) ^ mix((np.uint64(key) ^ upper) & low))
+    return mix((mix((place * np.uint64(spread) + upper) & low) + mix((np.uint64(key) ^ upper) & low)) & low)
 
 
 def kept(threshold, key=1, draw=0, n=N):
@@ -69,6 +70,28 @@ def test_places_draws_and_keys_are_independent():
     # the negative control: a sequence that is evenly spread, but not drawn by lot
     even = np.arange(N) * 0.6180339887498949 % 1
     assert abs(correlation(even[1:], even[:-1])) > bound
+
+
+@pytest.mark.parametrize("key", [0, 1, 2**31, 2**32 - 1])
+@pytest.mark.parametrize("place", [0, 1, 2**31 - 1])
+def test_draws_of_one_place_are_independent(key, place):
+    """Seed 0 has key 0, and a token is drawn at place 0."""
+    n = 4000
+    u = np.array([drawn.py_func(key, draw, place) for draw in range(n)]) / 2**32
+    counts = np.histogram(u, 16, (0, 1))[0]
+    assert ((counts - n / 16) ** 2 / (n / 16)).sum() < 15 + 5 * np.sqrt(2 * 15)
+    assert abs(correlation(u[1:], u[:-1])) < 5 / np.sqrt(n)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_uniform_numbers_are_below_one(dtype):
+    n = 200 if config.DISABLE_JIT else N
+    bits = 24 if dtype is np.float32 else 32
+    y = np.empty(n, dtype)
+    uniform(np.array([1, 0]), 32 - bits, dtype(2.0**-bits), y)
+    assert y.tolist() == ((numbers(n=n) >> np.uint64(32 - bits)) / 2**bits).tolist()  # exactly: nothing was rounded
+    assert y.min() >= 0
+    assert y.max() < 1
 
 
 def test_the_stream_goes_on():

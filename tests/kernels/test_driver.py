@@ -62,7 +62,7 @@ def test_a_program_gives_what_its_launches_give(threads, parts, n):
     program = Program(rows(launches))
     for _ in range(20):
         x[:], y[:] = 1, 0
-        assert program.run()
+        assert program()
         assert (x.tobytes(), y.tobytes()) == expected
 
 
@@ -86,10 +86,10 @@ def test_a_flag_ends_a_program_at_its_place(threads, n, parts):
     first, second = rows(launches)
     program = Program([first, (0, flag.ctypes.data, 0), second])
     flag[0] = 1
-    assert program.run() is STOPPED
+    assert program() is STOPPED
     assert (y == 2).all() and (z == 0).all()
     flag[0] = 0
-    assert program.run()
+    assert program()
     assert (z == 2).all()
 
 
@@ -113,7 +113,7 @@ class Clock:
         """Milliseconds that a run took, in the mean."""
         start = self.now
         for _ in range(times):
-            program.run()
+            program()
         return 1e3 * (self.now - start) / times
 
 
@@ -166,7 +166,7 @@ def test_starting_threads_is_no_loss(monkeypatch):
 
 def test_what_can_not_be_divided_runs_on_one_thread(monkeypatch):
     clock = Clock(monkeypatch)
-    Program([(0, 0, 1), (0, 0, 1)]).run()
+    Program([(0, 0, 1), (0, 0, 1)])()
     assert clock.ran == ["alone"]
 
 
@@ -201,7 +201,7 @@ def test_two_python_threads(threads):
     programs = [Program(rows(launches)) for _, _, launches in chains]
     wanted = []
     for (x, y, _), program in zip(chains, programs, strict=True):
-        program.run()
+        program()
         wanted.append((x.tobytes(), y.tobytes()))
     wrong = []
 
@@ -209,7 +209,7 @@ def test_two_python_threads(threads):
         x, y, _ = chains[i]
         for _ in range(50):
             x[:], y[:] = 1, 0
-            programs[i].run()
+            programs[i]()
             if (x.tobytes(), y.tobytes()) != wanted[i]:
                 wrong.append(i)
 

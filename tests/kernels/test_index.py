@@ -52,6 +52,44 @@ def test_scatter_add(dtype):
     kernels.scatter_add(np.zeros((0, 3), dtype), np.zeros(0, np.int64), np.zeros((0, 3), dtype))
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_write_rows(dtype):
+    rng = np.random.default_rng(1)
+    for size in (0, *SIZES):
+        for rows in (0, 1, 4):
+            source, index = random(rng, (3, rows, size), dtype), rng.permutation(5)[:rows]
+            y = random(rng, (3, 5, size), dtype)
+            expected = y.copy()
+            expected[:, index] = source
+            assert read(kernels.write_rows, source, index, y) == [0, 0]
+            assert (y == expected).all()
+
+
+def test_write_rows_writes_nothing_beyond():
+    y = np.zeros((2, 3, 2))
+    memory = np.pad(y, ((1, 1), (0, 0), (0, 0)))
+    y = memory[1:3]
+    for wrong in (-1, 3, 2**40):
+        assert read(kernels.write_rows, np.ones((2, 1, 2)), np.array([wrong]), y) == [1, wrong]
+    assert not memory.any()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_check_weights(dtype):
+    for row, needed, expected in [
+        ([0, 1, 2], 2, [0, 0]),
+        ([0, 1, 2], 3, [1, 2]),
+        ([0, 0, -0.0], 1, [1, 0]),
+        ([1, -1, 2], 1, [1, -1]),
+        ([1, NAN, 2], 1, [1, -1]),
+        ([1, INF, 2], 1, [1, -1]),
+        ([1, -INF, 2], 1, [1, -1]),
+    ]:
+        bad = np.zeros(2, np.int64)
+        kernels.check_weights(np.array([[1, 1, 1], row, [1, 1, 1]], dtype), needed, bad)
+        assert bad.tolist() == expected, row
+
+
 def test_scatter_add_is_told_from_an_assignment():
     g, index, dx = np.ones((2, 3)), np.array([1, 1]), np.zeros((2, 3))
     kernels.scatter_add(g, index, dx)

@@ -2,6 +2,7 @@
 
 import re
 from collections import Counter
+from itertools import islice
 
 import numpy as np
 import pytest
@@ -9,8 +10,8 @@ import pytest
 import tinytensor
 from models import generate as module
 from models.decoder import CONFIGS, Config, Decoder
-from models.generate import choose, generate, window
-from tinytensor import Generator, compile, nn, tensor
+from models.generate import Sampler, choose, generate, window
+from tinytensor import Generator, compile, nn, no_grad, tensor
 
 SMALL = Config(D=16, H=2, F=24, L=2, V=50, C=12)
 
@@ -69,6 +70,42 @@ def test_a_recorded_step_changes_no_token(settings):
     ]
     assert texts[0] == texts[1]
     assert len(set(texts[0])) > 3 or not settings["temperature"]
+
+
+@pytest.mark.parametrize("chunk", [1, 2, 5, 100])
+def test_chunks_change_no_token(monkeypatch, chunk):
+    model = model_of(SMALL)
+
+    def texts():
+        """Two texts one after the other: the first is left after so many tokens."""
+        generator, sampler = Generator().manual_seed(3), Sampler(model, **HOT)
+        return [[*islice(sampler([5], 30, generator), 7)], [*sampler([1, 2, 3], 30, generator)]]
+
+    expected = texts()
+    monkeypatch.setattr(module, "CHUNK", chunk)
+    assert texts() == expected
+    assert len(set(expected[1])) > 3
+
+
+def test_a_sampler_writes_two_texts_at_once():
+    sampler = Sampler(model_of(SMALL), **HOT)
+
+    def text(seed):
+        return sampler([seed], 30, Generator().manual_seed(seed))
+
+    one_by_one = [(*pair,) for pair in zip(list(text(1)), list(text(2)), strict=True)]
+    assert list(zip(text(1), text(2), strict=True)) == one_by_one
+    assert len(sampler.idle) == 2
+
+
+def test_weights_that_change_between_texts_are_seen():
+    model = model_of(SMALL)
+    sampler = Sampler(model, temperature=0)
+    first = list(sampler([1], 20))
+    with no_grad():
+        model.O.mul_(-1)
+    second = list(sampler([1], 20))
+    assert second == list(generate(model, [1], 20, temperature=0, eager=True)) != first
 
 
 def test_the_step_is_recorded_once(monkeypatch):

@@ -234,6 +234,18 @@ def scattered(g, index, dx):
 for tokens in (TOKENS, *BEYOND):
     add("take", taken, (sym("x", 4, 2), tokens, blank(4, 2), FINE))
     add("scatter_add", scattered, (sym("g", 4, 2), tokens, blank(4, 2)))
+
+
+def written(source, index, y, bad):
+    y = y.copy()
+    for r, v in enumerate(index):  # in the order of r: the last one stays
+        if 0 <= v < y.shape[1]:
+            y[:, v] = source[:, r]
+    return {"y": y, "bad": read_at(y, index, 1)["bad"]}
+
+
+for tokens in (TOKENS, *BEYOND):
+    add("write_rows", written, (sym("x", 2, 4, 2), tokens, sym("y", 2, 4, 2), FINE))
 PLACES = index([[0, 2], [1, 2], [0, 0], [1, 2]]).reshape(1, 4, 2)
 
 
@@ -267,6 +279,12 @@ WEIGHTS = sym("p", 4, 3, witness=[[1, 2, 3], [1, 2, 3], [1, 2, 3], [1, 2, 3]])
 WEIGHTS[3, 0] = Symbolic(0)
 DRAWS = sym("u", 4, witness=[Fraction(1, 12), Fraction(5, 12), Fraction(11, 12), Fraction(1, 12)])
 add("sample_rows", lambda p, u, y: {"y": [0, 1, 2, 1]}, (WEIGHTS, DRAWS, blank(4, dtype=np.int64)))
+
+for needed, bad in ((2, FINE), (3, index(1, 2))):  # row 3 has two that are positive
+    add("check_weights", lambda p, needed, _, bad=bad: {"bad": bad}, (WEIGHTS, needed, FINE))
+NEGATIVE = WEIGHTS.copy()
+NEGATIVE[1, 1] = -NEGATIVE[1, 1]
+add("check_weights", lambda p, needed, bad: {"bad": index(1, -1)}, (NEGATIVE, 1, FINE))
 
 # ------------------------------------------------------------------------------------------- softmax and loss
 
@@ -534,6 +552,13 @@ add(
 # Whole numbers, which are exact as they are; what is drawn for a place is checked in tests/kernels/test_chance.py.
 
 add("next_draw", lambda stream, at: {"stream": index(7, 4), "at": index(7, 3)}, (index(7, 3), blank(2, dtype=np.int64)))
+
+
+def uniform(at, shift, scale, y):
+    return {"y": np.array([scale * (drawn.py_func(int(at[0]), int(at[1]), i) >> shift) for i in range(y.size)], object)}
+
+
+add("uniform", uniform, (index(7, 3), 8, sym("s"), blank(5)))
 
 
 def dropped(x, at, threshold, scale, y):

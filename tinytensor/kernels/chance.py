@@ -22,7 +22,8 @@ def mixed(n):
 def drawn(key, draw, place):
     """A number of 32 bits for a place, as if drawn by lot: equal for equal arguments, else independent."""
     upper = mixed(((place >> 32) + draw * SPREAD) & LOW)
-    return mixed(mixed((place * SPREAD + upper) & LOW) ^ mixed((key ^ upper) & LOW))
+    # A sum, since both terms are the same for key 0 and place 0, where their exclusive or would be 0 at each draw.
+    return mixed((mixed((place * SPREAD + upper) & LOW) + mixed((key ^ upper) & LOW)) & LOW)
 
 
 @kernel()
@@ -31,6 +32,13 @@ def next_draw(stream, at):
     at[0] = stream[0]
     at[1] = stream[1]
     stream[1] += 1
+
+
+@kernel()
+def uniform(at, shift, scale, y):
+    """y_i = scale times the number drawn for i without its last `shift` bits: y (n,), at (2,)."""
+    for i in range(y.size):
+        y[i] = scale * y.dtype.type(drawn(at[0], at[1], i) >> shift)
 
 
 @kernel(tasks=lambda x, *_: cut(4 * x.size, x.size), fastmath=EXACT_ORDER)

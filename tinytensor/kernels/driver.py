@@ -74,14 +74,15 @@ _offer_processor = types.ExternalFunction("sched_yield", types.int32())
 
 
 @native()
-def _run_alone(program):
-    """Run every task of every launch, in order, on the calling thread; False if a flag was set."""
-    for i in range(program.shape[0]):
-        entry, block, tasks = program[i, ENTRY], program[i, BLOCK], program[i, TASKS]
-        if tasks == 0 and _load_atomically(block) != 0:
-            return False
-        for task in range(tasks):
-            call(entry, block, task, tasks)
+def _run_alone(program, times):
+    """Run every task of every launch, in order, on the calling thread, so many times; False if a flag was set."""
+    for _ in range(times):
+        for i in range(program.shape[0]):
+            entry, block, tasks = program[i, ENTRY], program[i, BLOCK], program[i, TASKS]
+            if tasks == 0 and _load_atomically(block) != 0:
+                return False
+            for task in range(tasks):
+                call(entry, block, task, tasks)
     return True
 
 
@@ -178,7 +179,7 @@ def run(entry: int, block: np.ndarray, tasks: int) -> None:
 
 
 class Program:
-    """Launches that follow one another without Python in between; `run()` runs them all.
+    """Launches that follow one another without Python in between; a call runs them all.
 
     With several threads it can happen that one of them waits for another that the system does not run, a whole time
     slice (some 4 ms) on a machine that is busy with other work. No waiting is cheap then: to sleep instead of to look
@@ -200,22 +201,27 @@ class Program:
         self.groups = np.array(groups, np.int64).reshape(-1, 3)
         self.counters = np.zeros((2, len(groups), LINE), np.int64)
         self.divisible = any(tasks > 1 for _, _, tasks in groups)
+        self.times = 1  # that a run goes through all launches
         self.runs = 0
         self.alone = float("inf")  # seconds on one thread
         self.lost = 0.0  # seconds by which runs on several threads took longer, all in all
         self.rest = 0.0  # seconds that are still to be spent on one thread
 
-    def run(self) -> bool:
+    def __call__(self) -> bool:
         """Run all launches, in order; False if a flag was set, and what comes after it was left."""
         n = threads.number() if self.divisible else 1
         if n == 1:
-            return _run_alone(self.program)
+            return _run_alone(self.program, self.times)
+        return all(self._run_on(n) for _ in range(self.times))
+
+    def _run_on(self, n: int) -> bool:
+        """Run all launches once, on n threads if that pays."""
         self.runs += 1
         alone = self.rest > 0 or self.runs <= self.MEASURED or self.runs % self.REMEASURE == 0
         counts = alone or threads.started  # the first run on several threads of a process starts them
         start = time.perf_counter()
         if alone:
-            whole = _run_alone(self.program)
+            whole = _run_alone(self.program, 1)
         else:
             whole = run_together(self.program, self.groups, self.counters, n)
         if whole and counts:  # a run that a flag has stopped tells nothing

@@ -28,6 +28,21 @@ def take(x, index, y, bad, task, tasks):
                 row[d] = y.dtype.type(0)
 
 
+@kernel()
+def write_rows(source, index, y, bad):
+    """y[o, index[r]] = source[o, r]: rows of source (outer, R, D) over those of y (outer, V, D), in the order of r."""
+    outer, R, size = source.shape
+    for r in range(R):
+        v = index[r]
+        if 0 <= v < y.shape[1]:
+            for o in range(outer):
+                for d in range(size):
+                    y[o, v, d] = source[o, r, d]
+        else:
+            bad[0] = 1
+            bad[1] = v
+
+
 @kernel(tasks=lambda g, index, dx: cut((g.size + dx.size) // 8, dx.shape[0]), fastmath=EXACT_ORDER)
 def scatter_add(g, index, dx, task, tasks):
     """dx[v, d] = sum over the r with index[r] = v of g[r, d], in the order of r; the backward of take.
@@ -120,6 +135,20 @@ def argsort(x, descending, y, scratch, task, tasks):
             for j in range(n):
                 source[j] = target[j]
             width *= 2
+
+
+@kernel(fastmath=EXACT_ORDER)
+def check_weights(p, needed, bad):
+    """bad = (1, -1) if a weight in p (R, n) is negative or not finite, (1, m) if a row has m < needed positive ones."""
+    for r in range(p.shape[0]):
+        positive, valid = 0, True
+        for j in range(p.shape[1]):
+            w = p[r, j]
+            valid = valid and w >= w - w and w - w == p.dtype.type(0)  # inf - inf is NaN
+            positive += w > p.dtype.type(0)
+        if not valid or positive < needed:
+            bad[0] = 1
+            bad[1] = positive if valid else -1
 
 
 # exact order, for both sums must see the same one

@@ -120,7 +120,13 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
         for first in range(0, max(K, 1), depth):
             last = min(first + depth, K)
             far = end - begin >= FEW and (last - first) * abs(b.strides[1]) > SPAN
-            for j in range(left, right, full):
+            rest = left
+            if M == 1 and b.strides[2] == b.itemsize:  # a row alone: two sums would wait for themselves, so take eight
+                for j in range(left, right - 4 * full + 1, 4 * full):
+                    place = first, last, term[m], relu, y[m], j, 4 * full
+                    tiles(zero_tile(y, 1, 8), a[m], begin, end, b[m], 0, j, *place)
+                    rest = j + 4 * full
+            for j in range(rest, right, full):
                 width = min(full, right - j)
                 source, row, column = b[m], 0, j
                 if far or width < full or b.strides[2] != b.itemsize:

@@ -10,20 +10,22 @@ The tape speaks of values, and a change in place puts new values where old ones 
 """
 
 import functools
+import math
 from collections.abc import Callable
 
 import numpy as np
 
+from tinytensor import kernels
 from tinytensor.appearances import appears
 from tinytensor.creation import rand, randn, tensor, zeros
-from tinytensor.door import move, state
-from tinytensor.dtypes import CATEGORY
+from tinytensor.door import check, contiguous, launch, move, state
+from tinytensor.dtypes import CATEGORY, int64
 from tinytensor.form import Node, Op, op
 from tinytensor.modes import no_grad
 from tinytensor.operands import only_floats, refuse_stale_view
 from tinytensor.ops.elementwise import _as_tensor
-from tinytensor.ops.index import _key, getitem, put
-from tinytensor.ops.shape import _slice, cast, clone, expand, flatten, squeeze
+from tinytensor.ops.index import _key, getitem, no_index_is_bad, put, refuse_index
+from tinytensor.ops.shape import _dim, _slice, cast, clone, expand, flatten, squeeze
 from tinytensor.tensors import Tensor, notice
 
 # --------------------------------------------------------------------------------------------- how a change is made
@@ -179,6 +181,36 @@ def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator=None) -
     """Draw every element from the normal distribution, in place."""
     only_floats("normal_", x)
     return copy_(x, randn(x.shape, dtype=x.dtype, generator=generator) * std + mean)
+
+
+@appears("Tensor.index_copy_")
+def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """x's slices along `dim` that the index (n,) names = those of the source, in place; x[:, index] = source for dim 1.
+
+    Where no gradient is asked for, only these are touched, and the index stays where kernels read it. An index below 0
+    is refused, as in PyTorch.
+    """
+    dim = _dim(x, dim, "index_copy_")
+    expected = (*x.shape[:dim], index.numel(), *x.shape[dim + 1 :])
+    fits = x.ndim and index.ndim == 1 and source.shape == expected
+    if not fits or index.dtype.kind != "i" or source.dtype != x.dtype:
+        raise RuntimeError(
+            f"index_copy_: {source.dtype} {source.shape} for {x.dtype} {x.shape} along {dim}, at {index.dtype} "
+            f"{index.shape}: expected a vector of whole numbers and a source of {x.dtype} {expected}"
+        )
+    tracked = state.grad and (x.requires_grad or source.requires_grad)
+    check_in_place(x, tracked)
+    if tracked or not x._data.flags.c_contiguous or np.may_share_memory(x._data, source._data):
+        setitem(x, (slice(None),) * dim + (index,), source)
+        return x
+    for t in (x, index, source):
+        notice(t)
+    outer, inner, bad, n = math.prod(x.shape[:dim]), math.prod(x.shape[dim + 1 :]), no_index_is_bad(), x.shape[dim]
+    rows = contiguous(source._data).reshape(outer, index.numel(), inner)
+    launch(kernels.index.write_rows, rows, contiguous(index._data, int64), x._data.reshape(outer, n, inner), bad)
+    x._version.count += 1
+    check(bad, lambda bad: refuse_index("index_copy_", bad[1], n))
+    return x
 
 
 # ------------------------------------------------------------------------------------------------------ x[key] = value

@@ -25,7 +25,7 @@ class take:
         y, bad, n = empty(index.shape + x.shape[1:], x.dtype), no_index_is_bad(), x.shape[0]
         flat = rows.reshape(n, width), index.reshape(-1), y.reshape(index.size, width)
         launch(kernels.index.take, *flat, bad)
-        check(bad, lambda bad: _refuse_index("embedding", bad[1], n))
+        check(bad, lambda bad: refuse_index("embedding", bad[1], n))
         return y
 
     def grad_x(g, x_shape, index):
@@ -59,7 +59,7 @@ class _gather:
         flat = rows.reshape(shapes[0]), contiguous(index).reshape(shapes[1]), y.reshape(shapes[1])
         bad, n = no_index_is_bad(), x.shape[dim]
         launch(kernels.index.gather, *flat, bad)
-        check(bad, lambda bad: _refuse_index("gather", bad[1], n))
+        check(bad, lambda bad: refuse_index("gather", bad[1], n))
         return y
 
     def grad_x(g, x_shape, index, dim):
@@ -104,7 +104,7 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
 
 def check_range(index: np.ndarray, n: int, what: str) -> None:
     if index.size and (index.min() < 0 or index.max() >= n):
-        _refuse_index(what, index.min() if index.min() < 0 else index.max(), n)
+        refuse_index(what, index.min() if index.min() < 0 else index.max(), n)
 
 
 def no_index_is_bad() -> np.ndarray:
@@ -112,7 +112,7 @@ def no_index_is_bad() -> np.ndarray:
     return np.zeros(2, int64)
 
 
-def _refuse_index(what: str, index: int, n: int) -> None:
+def refuse_index(what: str, index: int, n: int) -> None:
     raise IndexError(f"{what}: index {index} is outside 0 to {n - 1}")
 
 

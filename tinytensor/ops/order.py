@@ -4,13 +4,13 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.appearances import appears
-from tinytensor.creation import Generator, default_generator, rand, zeros
-from tinytensor.door import contiguous, empty, host, launch, move
+from tinytensor.creation import Generator, default_generator, zeros
+from tinytensor.door import check, contiguous, empty, host, launch, move
 from tinytensor.dtypes import int64
 from tinytensor.form import op
 from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import _number
-from tinytensor.ops.index import gather
+from tinytensor.ops.index import gather, no_index_is_bad
 from tinytensor.ops.reduce import ValuesIndices
 from tinytensor.ops.shape import _dim, _rows, narrow, stack
 from tinytensor.tensors import Tensor
@@ -56,10 +56,14 @@ def multinomial(p: Tensor, num_samples: int, replacement: bool = False, *, gener
         raise RuntimeError(f"multinomial: expected weights of shape (n,) or (rows, n), got {p.shape}")
     only_floats("multinomial", p)
     rows = _rows(p.detach()._data if p.ndim == 2 else p.detach()._data[None])
-    host(_check_weights, rows, num_samples, replacement)
-    draws = []
+    bad, needed = no_index_is_bad(), 1 if replacement else num_samples
+    launch(kernels.index.check_weights, rows, needed, bad)
+    check(bad, lambda bad: _refuse_weights(bad[1], needed))
+    draws, bits = [], 24 if p.dtype.itemsize == 4 else 32  # more than a float32 holds would be rounded up to 1
     for _ in range(num_samples):
-        u, y = rand(rows.shape[0], dtype=p.dtype, generator=generator)._data, empty(rows.shape[:1], int64)
+        at, u, y = empty((2,), int64), empty(rows.shape[:1], rows.dtype), empty(rows.shape[:1], int64)
+        launch(kernels.chance.next_draw, (default_generator if generator is None else generator).stream, at)
+        launch(kernels.chance.uniform, at, 32 - bits, _number(2.0**-bits, rows.dtype), u)
         launch(kernels.index.sample_rows, rows, u, y)
         draws.append(Tensor.of(y))
         if not replacement and num_samples > 1:
@@ -95,15 +99,13 @@ def drop(x: Tensor, keep: float, generator: Generator | None = None) -> Tensor:
     return dropped(x, Tensor.of(at), round(keep * 2**32), 1 / keep)
 
 
-def _check_weights(rows: np.ndarray, num_samples: int, replacement: bool) -> None:
-    if not np.isfinite(rows).all() or (rows < 0).any():
+def _refuse_weights(positive: int, needed: int) -> None:
+    if positive < 0:
         raise RuntimeError("multinomial: the weights must be finite and not negative")
-    possible = (rows > 0).sum(1)
-    if (possible < (1 if replacement else num_samples)).any():
-        raise RuntimeError(
-            f"multinomial: a row has {possible.min()} positive weights, too few for {num_samples} draws"
-            f"{'' if replacement else ' without replacement'}"
-        )
+    raise RuntimeError(
+        f"multinomial: a row has {positive} positive weights, too few for {needed} draws"
+        f"{' without replacement' if needed > 1 else ''}"
+    )
 
 
 def _strike_out(rows: np.ndarray, chosen: np.ndarray) -> None:

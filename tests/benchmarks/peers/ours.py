@@ -40,10 +40,11 @@ class TinyTensor:
         return lambda i: step(*batches[i % len(batches)])
 
     def sampler(self, case: Case):
-        from models.generate import generate
+        from models.generate import Sampler
 
         model = self._model(case)
-        return lambda count, temperature: generate(model, [0], count, temperature=temperature)
+        samplers = {temperature: Sampler(model, temperature=temperature) for temperature in (0, 1.0)}
+        return lambda count, temperature: samplers[temperature]([0], count)
 
     def products(self, form: str, a: np.ndarray, b: np.ndarray, n: int):
         """n products in one recorded step. Each result is dropped, so that the next one takes its memory."""
