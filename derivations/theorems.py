@@ -514,7 +514,7 @@ def engine_causality():
         other = tokens.copy()
         other[:, 5:] = (other[:, 5:] + 1) % SIZES.V
         changed = model(tensor(other))[0].numpy()
-        cache = model.new_cache()
+        cache = model.new_cache(len(tokens))
         kept = [model(tensor(tokens[:, i : i + 1]), cache=cache)[0].numpy() for i in range(SIZES.C)]
     holds(np.abs(whole[:, 5:] - changed[:, 5:]).max() > 1e-3, "later outputs do change")
     sides = {

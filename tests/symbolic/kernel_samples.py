@@ -241,7 +241,7 @@ def written(source, index, y, bad):
     for r, v in enumerate(index):  # in the order of r: the last one stays
         if 0 <= v < y.shape[1]:
             y[:, v] = source[:, r]
-    return {"y": y, "bad": read_at(y, index, 1)["bad"]}
+    return {"y": y, "bad": read_at(y[0], index, 0)["bad"]}
 
 
 for tokens in (TOKENS, *BEYOND):
