@@ -125,14 +125,12 @@ class Cache:
 
     def __init__(self, config: Config, batch: int, dtype):
         shape = batch, config.H, config.C, config.K
-        self.count = 0  # tokens that are known
-        self.at = zeros(1, dtype=int64)  # the same number where a recorded step finds it
+        self.at = zeros(1, dtype=int64)  # how many tokens are known, in a tensor: a recorded step counts too
         self.layers = [(zeros(shape, dtype=dtype), zeros(shape, dtype=dtype)) for _ in range(config.L)]  # K and V
         self.places = arange(config.C)
 
     def clear(self) -> None:
         """Forget all tokens; the memory stays where it is."""
-        self.count = 0
         self.at.zero_()
 
     @property
@@ -269,7 +267,7 @@ class Decoder(nn.Module):
         keys and values: later calls then take only the tokens that are new, one at a time.
         """
         C = tokens.shape[1]
-        known = 0 if cache is None else cache.count
+        known = 0 if cache is None or C == 1 else cache.at.item()  # one more is refused where its place is looked up
         if known + C > self.config.C:
             raise ValueError(f"Decoder: {known + C} tokens, but the context holds C = {self.config.C}")
         if known and C > 1:
@@ -280,7 +278,6 @@ class Decoder(nn.Module):
         for i, block in enumerate(self.blocks):
             Z = block(Z, cache, i)  # (2)-(10): (B, C, D)
         if cache is not None:
-            cache.count += C
             cache.at += C
         logits = self.logits(Z)  # (11): (B, C, V)
         if targets is None:

@@ -54,7 +54,7 @@ class Sampler:
         model, tokens, C, begin, end = self.model, list(tokens), self.model.config.C, None, len(tokens) + count
         page = self.idle.pop() if self.idle else Page(model, self.settings)
         page.draws.manual_seed(randint(2**62, (), generator=generator).item())
-        known, training = page.cache, model.training
+        known, training = 0, model.training  # known: tokens in the cache
         model.eval()
         try:
             while (n := len(tokens)) < end:
@@ -62,15 +62,15 @@ class Sampler:
                 at = n - start  # the place of the next token
                 with no_grad():
                     if start != begin:
-                        known.clear()
-                        begin, page.text[:at] = start, tensor(tokens[start:])
-                    if self.cached and known.count == at - 1:
+                        page.cache.clear()
+                        known, begin, page.text[:at] = 0, start, tensor(tokens[start:])
+                    if self.cached and known == at - 1:
                         steps = min(end - n, C + 1 - at, 1 if self.eager else CHUNK)
                         page.add(steps, self.eager)
-                        known.count = at - 1 + steps  # replays count in `known.at` alone
                     else:
                         steps, new = 1, page.text[:at].unsqueeze(0)
-                        page.text[at] = page.following(new, known if self.cached else None)
+                        page.text[at] = page.following(new, page.cache if self.cached else None)
+                    known = at - 1 + steps
                 made = page.text[at : at + steps].tolist()
                 tokens += made
                 yield from made

@@ -278,6 +278,19 @@ def test_more_tokens_than_the_context_holds():
         model(tinytensor.zeros(1, 8, dtype=tinytensor.int64))
 
 
+@pytest.mark.parametrize("positions", [True, False])
+def test_more_tokens_than_a_cache_holds(positions):
+    model, one = Decoder(SMALL.replace(positions=positions)), tinytensor.zeros(1, 1, dtype=tinytensor.int64)
+    cache = model.new_cache()
+    with tinytensor.no_grad():
+        for _ in range(7):
+            model(one, cache=cache)
+        with pytest.raises(ValueError, match="9 tokens, but the context holds C = 7"):
+            model(tinytensor.zeros(1, 2, dtype=tinytensor.int64), cache=cache)
+        with pytest.raises(IndexError, match="index 7 is outside 0 to 6"):
+            model(one, cache=cache)
+
+
 def test_a_number_of_layers_must_be_a_number():
     with pytest.raises(TypeError, match="the number of layers must be a number"):
         Decoder(Config(L=sympy.Symbol("L")), device="meta")
