@@ -26,7 +26,7 @@ from tinytensor.kernels.copy import copy as _copy
 from tinytensor.kernels.kernel import Kernel
 
 OBJECT = np.dtype(object)
-SMALL = 8000  # elements of a copy that is not worth a launch
+SMALL = 1 << 15  # elements of a copy that is not worth a launch
 
 
 class State(threading.local):

@@ -45,6 +45,8 @@ def _reduced(loss: Tensor, reduction: str, total: Tensor | None, what: str) -> T
 
 def _classes_last(x: Tensor) -> Tensor:
     """(V,) or (N, V, d1, ...) as rows (N d1 ..., V)."""
+    if x.ndim == 2:
+        return x
     if x.ndim > 2:
         x = x.movedim(1, -1)
     return x.reshape((-1, x.shape[-1])) if x.shape[-1] else x.reshape((0, 0))
