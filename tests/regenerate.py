@@ -12,8 +12,10 @@ COMMANDS = (
     ("-m", "tinytensor.stubs"),
     ("tests/oracle/generate.py",),
     ("tests/oracle/generate_dtypes.py",),
+    ("tests/oracle/generate_names.py",),
     ("tests/oracle/generate_nn.py",),
     ("tests/oracle/generate_optim.py",),
+    ("tests/oracle/generate_distributions.py",),
     ("tests/oracle/generate_transformer.py",),
 )
 

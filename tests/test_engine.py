@@ -157,6 +157,7 @@ ORDER = [
     *("kernels.cache", "kernels.driver", "kernels.fastmath", "kernels.vectors", "kernels.blocks"),
     *("kernels.entries", "kernels.kernel"),
     *(
+        "absent",
         "devices",
         "kernels",
         "door",
@@ -194,12 +195,19 @@ ORDER = [
         "serialization",
         "utils.data",
         "utils",
+        "distributions",
+        "amp",
+        "cuda.amp",
+        "cuda",
+        "backends.cudnn",
+        "backends",
+        "accelerator",
         "symbolic",
         "",
         "stubs",
     ),
 ]
-BELOW = {"kernels", "door", "dtypes", "modes", "tensors", "form"}
+BELOW = {"absent", "kernels", "door", "dtypes", "modes", "tensors", "form"}
 ELSEWHERE = dict.fromkeys(("optim", "symbolic"), BELOW)  # what these may import
 
 
@@ -313,7 +321,7 @@ ALLOWED = {
     "shapes and strides, no values": "broadcast_shapes broadcast_to reshape moveaxis flip lib.stride_tricks.as_strided "
     "may_share_memory unravel_index ndindex",
     "fresh memory and copies": "empty zeros zeros_like full array asarray ascontiguousarray copyto concatenate "
-    "from_dlpack stack",
+    "frombuffer from_dlpack stack",
     "constants made from sizes": "arange linspace eye ones tri",
     "chance": "random.Generator random.PCG64",
 }

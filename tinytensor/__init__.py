@@ -4,7 +4,20 @@ from math import e, inf, nan, pi
 
 import numpy as _np
 
-from tinytensor import autograd, nn, optim, serialization, utils
+from tinytensor import (
+    absent,
+    accelerator,
+    amp,
+    autograd,
+    backends,
+    cuda,
+    distributions,
+    nn,
+    optim,
+    serialization,
+    utils,
+)
+from tinytensor.amp import GradScaler, autocast
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
 from tinytensor.compiled import compile
 from tinytensor.constructors import TYPES as _TYPES
@@ -36,6 +49,7 @@ from tinytensor.creation import (
     zeros_like,
 )
 from tinytensor.devices import device
+from tinytensor.distributions import normal
 from tinytensor.door import launch
 from tinytensor.dtypes import (
     bool_,
@@ -65,3 +79,6 @@ dtype, Size = _np.dtype, tuple
 globals().update(_functions)
 globals().update(_TYPES)
 globals().update(_UNSTORED)
+
+absent.mark(Tensor)
+__getattr__ = absent.module("", __name__)

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from math import e as e, inf as inf, nan as nan, pi as pi
-from tinytensor import autograd as autograd, nn as nn, optim as optim, serialization as serialization, utils as utils
+from tinytensor import absent as absent, accelerator as accelerator, amp as amp, autograd as autograd, backends as backends, cuda as cuda, distributions as distributions, nn as nn, optim as optim, serialization as serialization, utils as utils
+from tinytensor.amp import GradScaler as GradScaler, autocast as autocast
 from tinytensor.autograd import detect_anomaly as detect_anomaly, gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from tinytensor.compiled import compile as compile
 from tinytensor.constructors import TYPES as _TYPES
 from tinytensor.creation import Generator as Generator, arange as arange, as_tensor as as_tensor, bernoulli as bernoulli, default_generator as default_generator, empty as empty, empty_like as empty_like, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace, manual_seed as manual_seed, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randint as randint, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like
 from tinytensor.devices import device as device
+from tinytensor.distributions import normal as normal
 from tinytensor.door import launch as launch
 from tinytensor.dtypes import bool_ as bool_, float32 as float32, float64 as float64, get_default_dtype as get_default_dtype, int32 as int32, int64 as int64, result_type as result_type, set_default_dtype as set_default_dtype
 from tinytensor.form import OPS as OPS, op as op

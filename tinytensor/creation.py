@@ -266,7 +266,10 @@ class Generator:
 
     def manual_seed(self, seed: int) -> "Generator":
         """Start the sequence that belongs to `seed`; returns the generator."""
-        seed %= 2**64
+        try:
+            seed = int(seed) % 2**64
+        except (TypeError, ValueError, OverflowError):
+            raise TypeError(f"manual_seed: expected a whole number, got {seed!r}") from None
         host(self._go_to, np.random.PCG64(seed).state | {"stream": [seed % 2**32 ^ seed >> 32, 0]})
         return self
 

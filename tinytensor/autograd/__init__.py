@@ -1,5 +1,6 @@
 """Derivatives: from the tape, of functions, and checked against finite differences."""
 
+from tinytensor import absent
 from tinytensor.anomaly import detect_anomaly, set_detect_anomaly
 from tinytensor.autograd import function, functional
 from tinytensor.autograd.differences import gradcheck, gradgradcheck
@@ -23,3 +24,5 @@ __all__ = [
     "set_detect_anomaly",
     "set_grad_enabled",
 ]
+
+__getattr__ = absent.module("autograd", __name__)

@@ -1,5 +1,6 @@
 """Layers, losses and initial values, under PyTorch's names."""
 
+from tinytensor import absent
 from tinytensor.nn import functional, init, utils
 from tinytensor.nn.attention import MultiheadAttention
 from tinytensor.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
@@ -9,3 +10,5 @@ from tinytensor.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from tinytensor.nn.stateless import MODULES
 
 globals().update(MODULES)
+
+__getattr__ = absent.module("nn", __name__)

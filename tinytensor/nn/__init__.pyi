@@ -5,6 +5,7 @@ import builtins
 from collections.abc import Sequence
 from typing import Any
 
+from tinytensor import absent as absent
 from tinytensor.nn import functional as functional, init as init, utils as utils
 from tinytensor.nn.attention import MultiheadAttention as MultiheadAttention
 from tinytensor.nn.containers import ModuleDict as ModuleDict, ModuleList as ModuleList, ParameterDict as ParameterDict, ParameterList as ParameterList, Sequential as Sequential

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tinytensor import absent
 from tinytensor.appearances import APPEARANCES, appears
 from tinytensor.creation import Generator, arange, tensor
 from tinytensor.door import host
@@ -197,3 +198,6 @@ def attention_weights(
     none = allowed.any(-1, keepdim=True).logical_not()
     masked = where(allowed.logical_or(none), scores, -math.inf)
     return where(none, 0, softmax(masked, -1))
+
+
+__getattr__ = absent.module("nn.functional", __name__)

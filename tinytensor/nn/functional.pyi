@@ -8,6 +8,7 @@ from typing import Any
 import math
 from collections.abc import Sequence
 import numpy as np
+from tinytensor import absent
 from tinytensor.appearances import APPEARANCES, appears
 from tinytensor.creation import Generator, arange, tensor
 from tinytensor.door import host
@@ -58,6 +59,7 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
 
 def attention_weights(query: Tensor, key: Tensor, attn_mask: Tensor | None=None, is_causal: builtins.bool=False, scale: builtins.float | None=None) -> Tensor:
     ...
+__getattr__: Any
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None=None, reduction: str='mean') -> Tensor: ...
 def binary_cross_entropy_with_logits(input: Tensor, target: Tensor, weight: Tensor | None=None, reduction: str='mean', pos_weight: Tensor | None=None) -> Tensor: ...
 def celu(input: Tensor, alpha: builtins.float=1.0, inplace: builtins.bool=False) -> Tensor: ...

@@ -2,6 +2,7 @@
 
 import math
 
+from tinytensor import absent
 from tinytensor.creation import Generator, rand, randn
 from tinytensor.modes import no_grad
 from tinytensor.tensors import Tensor
@@ -129,3 +130,6 @@ def kaiming_normal_(
     if tensor.device == "meta":
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
+
+
+__getattr__ = absent.module("nn.init", __name__)

@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from tinytensor import absent
 from tinytensor.creation import empty, tensor
 from tinytensor.door import state
 from tinytensor.interchange import HookHandle
@@ -109,7 +110,7 @@ class Module:
             found = self.__dict__.get(place, {})
             if name in found:
                 return found[name]
-        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}")
+        raise absent.error("nn.Module", name, self, f"{type(self).__name__} has no attribute {name!r}")
 
     def __delattr__(self, name: str):
         for place in (self._parameters, self._buffers, self._modules):

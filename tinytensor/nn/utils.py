@@ -6,7 +6,7 @@ from itertools import accumulate, pairwise
 
 import numpy as np
 
-from tinytensor import kernels
+from tinytensor import absent, kernels
 from tinytensor.door import contiguous, empty, launch
 from tinytensor.modes import no_grad
 from tinytensor.ops.shape import stack
@@ -67,3 +67,6 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     with no_grad():
         for g in _gradients(parameters):
             g.clamp_(-clip_value, clip_value)
+
+
+__getattr__ = absent.module("nn.utils", __name__)

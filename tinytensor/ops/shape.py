@@ -100,10 +100,17 @@ def type_as(x: Tensor, other: Tensor) -> Tensor:
     return to(x, other.dtype)
 
 
-@appears("Tensor.cpu Tensor.__pos__")
+@appears("Tensor.cpu Tensor.pin_memory Tensor.__pos__")
 def itself(x: Tensor) -> Tensor:
-    """x itself: it is on the CPU already, and + changes no sign."""
+    """x itself: it is on the CPU already, where memory need not be pinned, and + changes no sign."""
     return x
+
+
+@appears("Tensor.is_cuda")
+@property
+def is_cuda(x: Tensor) -> bool:
+    """False: tensors are on the CPU."""
+    return False
 
 
 @op

@@ -10,6 +10,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tinytensor import absent
 from tinytensor.door import host, state
 from tinytensor.optim.optimizer import Optimizer
 
@@ -499,3 +500,6 @@ class NoamLR(LambdaLR):
     def __init__(self, optimizer: Optimizer, d_model: int, warmup: int, last_epoch: int = -1):
         scale = d_model**-0.5
         super().__init__(optimizer, lambda t: scale * min((t + 1) ** -0.5, (t + 1) * warmup**-1.5), last_epoch)
+
+
+__getattr__ = absent.module("optim.lr_scheduler", __name__)

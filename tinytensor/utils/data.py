@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tinytensor import absent
 from tinytensor.creation import Generator, from_numpy, randint, randperm, tensor
 from tinytensor.dtypes import float64
 from tinytensor.ops.order import multinomial
@@ -366,3 +367,6 @@ class DataLoader(_ByType):
 def get_worker_info() -> None:
     """Of the worker in which this runs: there is none."""
     return None
+
+
+__getattr__ = absent.module("utils.data", __name__)

@@ -1,0 +1,153 @@
+"""Names that PyTorch has and tinytensor does not, and what programs ask of devices that are not here."""
+
+import copy
+import importlib
+
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from tinytensor import absent, nn
+from tinytensor.absent import Absent
+
+PLACES = {
+    "": tt,
+    "Tensor": tt.ones(2, 2),
+    "nn": nn,
+    "nn.Module": nn.Linear(1, 1),
+    "nn.functional": nn.functional,
+    "nn.init": nn.init,
+    "nn.utils": nn.utils,
+    "optim": tt.optim,
+    "optim.lr_scheduler": tt.optim.lr_scheduler,
+    "autograd": tt.autograd,
+    "cuda": tt.cuda,
+    "distributions": tt.distributions,
+    "utils.data": tt.utils.data,
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_every_missing_name_says_so(place):
+    holder, missing = PLACES[place], 0
+    for name in sorted(absent._pytorchs()[place]):
+        if not hasattr(holder, name):
+            missing += 1
+            with pytest.raises(AttributeError) as raised:
+                getattr(holder, name)
+            said = str(raised.value)
+            assert said.startswith(f"{place}.{name}: PyTorch has it" if place else f"{name}: PyTorch has it"), said
+            assert "tinytensor does not; " in said and raised.value.name == name
+    assert missing > 0
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_other_names_are_ordinary(place):
+    holder = PLACES[place]
+    assert getattr(holder, "no_such_name", 5) == 5 and not hasattr(holder, "no_such_name")
+    with pytest.raises(AttributeError, match=r"has no attribute 'no_such_name'$"):
+        holder.no_such_name  # noqa: B018
+
+
+def test_all_places_are_tried():
+    assert set(absent._pytorchs()) == set(PLACES)
+
+
+def test_advice():
+    for name, serves in (("Conv2d", "no convolutions"), ("BatchNorm2d", "LayerNorm"), ("MaxPool2d", "convolutions")):
+        with pytest.raises(AttributeError, match=rf"nn.{name}: .*{serves}"):
+            getattr(nn, name)
+    with pytest.raises(AttributeError, match=r"Tensor.byte: .*bool\(\) for masks"):
+        tt.ones(2).byte()
+    with pytest.raises(AttributeError, match=r"Tensor.cuda: .*everything is on the CPU"):
+        tt.ones(2).cuda()
+    with pytest.raises(AttributeError, match=r"Tensor.lgamma: PyTorch has it"):
+        tt.Tensor.lgamma  # noqa: B018
+    for names in absent.INSTEAD.values():
+        assert len(set(names.split())) == len(names.split())
+
+
+def test_what_is_here_is_not_marked():
+    marked = {name for name, value in vars(tt.Tensor).items() if isinstance(value, Absent)}
+    assert "lgamma" in marked and not marked & {"sum", "backward", "grad", "shape", "is_cuda", "pin_memory"}
+    assert not {name for name in marked if hasattr(tt.ones(1), name)}
+
+
+def test_protocols_are_intact():
+    x = tt.ones(2)
+    assert copy.copy(x).tolist() == copy.deepcopy(x).tolist() == [1.0, 1.0]
+    assert np.asarray(x).tolist() == [1.0, 1.0] and not hasattr(x, "__cuda_array_interface__")
+    assert copy.deepcopy(nn.Linear(2, 3)).weight.shape == (3, 2)
+    assert importlib.import_module("tinytensor.nn.functional") is nn.functional
+
+
+# ---------------------------------------------------------------------------------------------------------- devices
+
+
+def test_programs_that_choose_a_device():
+    device = tt.device("cuda" if tt.cuda.is_available() else "mps" if tt.backends.mps.is_available() else "cpu")
+    assert device.type == "cpu"
+    device = tt.accelerator.current_accelerator().type if tt.accelerator.is_available() else "cpu"
+    assert tt.ones(2, device=device).device == device and not tt.ones(1).is_cuda
+    tt.cuda.manual_seed(1)
+    tt.cuda.manual_seed_all(1)
+    tt.cuda.empty_cache()
+    tt.cuda.synchronize()
+    assert tt.cuda.device_count() == tt.cuda.max_memory_allocated() == tt.accelerator.device_count() == 0
+    tt.backends.cudnn.deterministic, tt.backends.cudnn.benchmark = True, False
+    tt.backends.cuda.matmul.allow_tf32 = True
+    assert not tt.backends.cudnn.is_available() and tt.backends.cudnn.version() is None
+    for name in ("current_device", "get_device_name", "get_device_properties", "set_device", "Event", "Stream"):
+        with pytest.raises(RuntimeError, match=rf"cuda.{name}: there is no CUDA device here"):
+            getattr(tt.cuda, name)(0)
+    x = tt.ones(2)
+    assert x.pin_memory() is x and x.to("cpu", non_blocking=True) is x
+    cudnn = importlib.import_module("tinytensor.backends.cudnn")
+    assert cudnn is tt.backends.cudnn
+
+
+def one_run(context, scaler):
+    tt.manual_seed(0)
+    model = nn.Linear(3, 1)
+    optimizer = tt.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    for _ in range(3):
+        optimizer.zero_grad(set_to_none=True)
+        with context():
+            loss = model(tt.ones(4, 3)).pow(2).mean()
+        scaler.scale(loss).backward()
+        scaler.unscale_(optimizer)
+        scaler.step(optimizer)
+        scaler.update()
+    return model.weight.tolist()
+
+
+def test_mixed_precision_is_float32():
+    amp = importlib.import_module("tinytensor.cuda.amp")
+    contexts = (
+        lambda: tt.autocast("cpu"),
+        lambda: tt.autocast(device_type="cuda", dtype=tt.float16),
+        lambda: tt.amp.autocast("cpu", enabled=False, dtype=tt.bfloat16),
+        lambda: tt.amp.autocast("cpu", tt.float32),
+        lambda: amp.autocast(),
+        lambda: amp.autocast(enabled=True, dtype=tt.float16),
+    )
+    scalers = (tt.amp.GradScaler(enabled=False), tt.GradScaler("cuda"), amp.GradScaler(init_scale=1024.0))
+    runs = {str(one_run(context, scaler)) for context in contexts for scaler in scalers}
+    assert len(runs) == 1
+    with pytest.raises(TypeError, match="not bfloat16; float32 serves"):
+        tt.autocast("cpu", dtype=tt.bfloat16)
+    assert tt.GradScaler().get_scale() == 1.0 and not tt.GradScaler().is_enabled()
+    tt.GradScaler().load_state_dict(tt.GradScaler().state_dict())
+
+    @tt.autocast("cpu")
+    def double(x):
+        return x * 2
+
+    assert double(tt.ones(1)).tolist() == [2.0]
+
+
+def test_seeds():
+    for seed in ("a", None, [1]):
+        with pytest.raises(TypeError, match="manual_seed: expected a whole number, got"):
+            tt.manual_seed(seed)
+    assert tt.manual_seed(np.int64(3)) is tt.default_generator

@@ -1,0 +1,177 @@
+"""Distributions: PyTorch's log-probabilities, entropies and gradients, and samples that follow the parameters."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+import tinytensor as tt
+from tinytensor import distributions
+from tinytensor.distributions import Bernoulli, Categorical, Normal, Uniform, kl_divergence
+
+P = [[0.1, 0.2, 0.7], [1.0, 3.0, 0.0]]
+L = [[0.5, -1.0, 2.0], [0.0, 30.0, -30.0]]
+
+
+def f64(lib, values):
+    return lib.tensor(values, dtype=lib.float64).requires_grad_()
+
+
+# programs for both libraries: the distribution of a parameter, the parameter, a value
+PROGRAMS = {
+    "categorical, probs": (lambda d, p: d.Categorical(p), P, [2, 0]),
+    "categorical, logits": (lambda d, p: d.Categorical(logits=p), L, [1, 1]),
+    "categorical, one batch": (lambda d, p: d.Categorical(logits=p), L[0], [[0, 1], [2, 2]]),
+    "categorical, no batch": (lambda d, p: d.Categorical(p), P[0], 1),
+    "bernoulli, probs": (lambda d, p: d.Bernoulli(p), [0.0, 0.3, 1.0], [0.0, 1.0, 1.0]),
+    "bernoulli, logits": (lambda d, p: d.Bernoulli(logits=p), [-40.0, 0.3, 2.0], [1.0, 1.0, 0.0]),
+    "normal": (lambda d, p: d.Normal(p, 2.0), [0.5, -1.0], [[0.0, 1.0], [3.0, -2.0]]),
+    "normal, its scale": (lambda d, p: d.Normal(0.5, p), [0.5, 3.0], [0.25, 9.0]),
+    "uniform": (lambda d, p: d.Uniform(p, 4.0), [0.5, -1.0], [0.5, 3.0]),
+    "uniform, outside": (lambda d, p: d.Uniform(0.0, p), [0.5, 1.0], [0.5, -3.0]),
+}
+
+
+def facts(lib, name):
+    make, parameter, value = PROGRAMS[name]
+    p = f64(lib, parameter)
+    d = make(lib.distributions, p)
+    whole = isinstance(d, lib.distributions.Categorical)
+    x = lib.tensor(value, dtype=lib.int64 if whole else lib.float64)
+    log_prob, entropy = d.log_prob(x), d.entropy()
+    finite = lib.where(log_prob > -1e300, log_prob, lib.zeros_like(log_prob))
+    (finite.sum() + entropy.sum()).backward()
+    found = {"log_prob": log_prob, "entropy": entropy, "gradient": p.grad}
+    for attribute in ("mean", "variance", "stddev") if not whole else ("probs", "logits"):
+        found[attribute] = getattr(d, attribute)
+    return {k: np.array(v.tolist()) for k, v in found.items()} | {
+        "batch": np.array(tuple(d.batch_shape)),
+        "samples": np.array(tuple(d.sample((4, 2)).shape)),
+    }
+
+
+# what the formulas give, apart from PyTorch
+def test_by_hand():
+    d = Categorical(tt.tensor(P, dtype=tt.float64))
+    assert np.allclose(d.log_prob(tt.tensor([2, 1])).tolist(), np.log([0.7, 0.75]), rtol=1e-12)
+    assert np.allclose(d.entropy()[0].item(), -np.sum(np.array(P[0]) * np.log(P[0])), rtol=1e-12)
+    n = Normal(1.0, 2.0)
+    assert n.log_prob(tt.tensor(3.0)).item() == pytest.approx(-0.5 - math.log(2 * math.sqrt(2 * math.pi)), rel=1e-6)
+    assert n.entropy().item() == pytest.approx(0.5 * math.log(2 * math.pi * math.e * 4), rel=1e-6)
+    assert n.cdf(tt.tensor(1.0)).item() == 0.5
+    b = Bernoulli(logits=tt.tensor(0.0))
+    assert b.log_prob(tt.tensor(1.0)).item() == pytest.approx(math.log(0.5))
+    u = Uniform(-1.0, 3.0)
+    assert u.log_prob(tt.tensor([0.0, 3.0])).tolist() == pytest.approx([-math.log(4), -math.inf])
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_pytorchs_values_and_gradients(name):
+    """The table is PyTorch's, written by oracle/generate_distributions.py."""
+    ours = facts(tt, name)
+    with safe_open(Path(__file__).parent / "oracle" / "distributions.safetensors", "np") as file:
+        theirs = {n.partition("|")[2]: file.get_tensor(n) for n in file.keys() if n.startswith(f"{name}|")}  # noqa: SIM118
+    assert ours.keys() == theirs.keys()
+    for key in ours:
+        np.testing.assert_allclose(ours[key], theirs[key], rtol=1e-12, atol=1e-14, err_msg=key)
+
+
+@pytest.mark.parametrize("name", ["Normal", "Categorical", "Bernoulli"])
+def test_kl_divergence(name):
+    p, q = {
+        "Normal": (Normal(0.5, 2.0), Normal(-1.0, 0.7)),
+        "Categorical": (Categorical(tt.tensor(P[0])), Categorical(logits=tt.tensor(L[0]))),
+        "Bernoulli": (Bernoulli(tt.tensor(0.3)), Bernoulli(tt.tensor(0.8))),
+    }[name]
+    tt.manual_seed(0)
+    x = p.sample((40_000,))
+    differences = (p.log_prob(x) - q.log_prob(x)).numpy()
+    assert abs(differences.mean() - kl_divergence(p, q).item()) < 5 * differences.std() / 200
+    assert kl_divergence(p, p).item() == pytest.approx(0, abs=1e-6)
+    with pytest.raises(NotImplementedError, match=r"estimate it from samples"):
+        kl_divergence(p, Uniform(0.0, 1.0))
+
+
+N = 40_000
+
+
+def near(values, mean, variance):
+    values = np.asarray(values, float)
+    return abs(values.mean() - mean) < 5 * math.sqrt(variance / values.size)
+
+
+def test_samples():
+    tt.manual_seed(0)
+    c = Categorical(tt.tensor([P[0], [0.2, 0.8, 0.0]])).sample((N,)).numpy()
+    assert c.shape == (N, 2) and c.dtype == np.int64
+    assert all(near(c[:, 0] == k, p, p * (1 - p)) for k, p in enumerate(P[0]))
+    assert near(c[:, 1] == 1, 0.8, 0.16) and not (c[:, 1] == 2).any() and not near(c[:, 0] == 2, 0.68, 0.21)
+    n = Normal(tt.tensor([1.0, -2.0]), tt.tensor([0.5, 3.0])).sample((N,)).numpy()
+    assert near(n[:, 0], 1, 0.25) and near(n[:, 1], -2, 9) and near((n[:, 1] + 2) ** 2, 9, 2 * 81)
+    b = Bernoulli(tt.tensor(0.3)).sample((N,)).numpy()
+    assert near(b, 0.3, 0.21) and set(b) == {0.0, 1.0}
+    u = Uniform(-1.0, 3.0).sample((N,)).numpy()
+    assert near(u, 1, 16 / 12) and u.min() >= -1 and u.max() < 3
+    z = tt.normal(tt.tensor([0.0, 5.0]).repeat(N, 1), 2.0).numpy()
+    assert near(z[:, 0], 0, 4) and near(z[:, 1], 5, 4) and near((z[:, 0]) ** 2, 4, 32)
+    assert tt.normal(0, 1, (2, 3)).shape == (2, 3) and tt.normal(0.0, tt.ones(4)).shape == (4,)
+
+
+def test_gradients_go_through_rsample_only():
+    loc = tt.tensor([1.0, 2.0], requires_grad=True)
+    d = Normal(loc, tt.ones(2))
+    assert not d.sample().requires_grad
+    (d.rsample((3,)) * 2).sum().backward()
+    assert loc.grad.tolist() == [6.0, 6.0]
+    assert Normal.has_rsample and Uniform.has_rsample and not Categorical.has_rsample
+    with pytest.raises(NotImplementedError, match=r"Bernoulli: no gradient goes through such a choice; use sample"):
+        Bernoulli(tt.tensor(0.5)).rsample()
+
+
+def test_a_policy_learns():
+    tt.manual_seed(0)
+    logits = tt.zeros(3, requires_grad=True)
+    optimizer = tt.optim.Adam([logits], lr=0.1)
+    for _ in range(100):
+        d = Categorical(logits=logits)
+        action = d.sample((16,))
+        reward = (action == 1).float()
+        optimizer.zero_grad()
+        (-(d.log_prob(action) * (reward - reward.mean())).mean()).backward()
+        optimizer.step()
+    assert Categorical(logits=logits).probs[1].item() > 0.9
+
+
+def test_in_a_recording():
+    step = tt.compile(lambda x: Normal(x, tt.ones(2)).rsample() * 0 + Normal(x, tt.ones(2)).log_prob(x))
+    for value in (0.0, 3.0):
+        assert step(tt.full((2,), value)).tolist() == pytest.approx([-math.log(math.sqrt(2 * math.pi))] * 2)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: Categorical(), "give either probs or logits, and not both"),
+        (lambda: Bernoulli(probs=0.5, logits=0.5), "give either probs or logits"),
+        (lambda: Categorical(tt.tensor(0.5)), "at least one dimension"),
+        (lambda: Categorical(tt.tensor([0.5, -0.5])), r"Categorical: expected probs of 0 or more, .*got \[0.5, -0.5\]"),
+        (lambda: Categorical(tt.zeros(2)), "and not only 0"),
+        (lambda: Categorical(logits=tt.tensor([0.0, math.nan])), "logits that are numbers"),
+        (lambda: Normal(0.0, 0.0), r"Normal: expected a scale above 0, got 0.0"),
+        (lambda: Normal(tt.zeros(2), tt.ones(3)), r"shapes \[\(2,\), \(3,\)\] do not broadcast"),
+        (lambda: Uniform(1.0, 1.0), "expected high above low"),
+        (lambda: Bernoulli(1.5), "expected probs from 0 to 1, got 1.5"),
+        (lambda: Bernoulli(0.5).log_prob(tt.tensor(0.5)), "expected values 0 or 1"),
+        (lambda: tt.normal(0.0, -1.0, (2,)), "normal: expected std of 0 or more"),
+    ],
+)
+def test_refusals(make, sentence):
+    with pytest.raises(ValueError, match=sentence):
+        make()
+
+
+def test_checks_can_be_left_out():
+    assert Normal(0.0, -1.0, validate_args=False).scale.item() == -1
+    assert issubclass(Normal, distributions.Distribution)

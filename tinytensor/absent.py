@@ -1,0 +1,92 @@
+"""Names that PyTorch has and tinytensor does not: whoever uses one is told so, and what serves instead.
+
+PyTorch's names stand in pytorch_names.txt (`python tests/oracle/generate_names.py` writes it), which is read when the
+first such name is met. All of this raises AttributeError, so that hasattr() and getattr() with a default work as ever.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+# What serves instead, and of which names that is true; a name that ends in * stands for all that begin so.
+INSTEAD = {
+    "everything is on the CPU here: leave it out, or use .to('cpu')": "cuda xpu ipu mps hpu mtia pin_memory "
+    "set_default_device get_default_device Stream Event",
+    "tensors are float32, float64, int32, int64 or bool: .float() for short floats, .int() for short integers, .bool() "
+    "for masks": "half bfloat16 byte char short ByteTensor CharTensor ShortTensor HalfTensor BFloat16Tensor cfloat "
+    "cdouble chalf complex* is_complex view_as_real view_as_complex set_default_tensor_type quint8 qint8 qint32",
+    "there are no convolutions: a kernel of size 1 is nn.Linear over the channels; for images take PyTorch": "Conv* "
+    "conv* LazyConv* Unfold Fold unfold fold MaxPool* AvgPool* AdaptiveAvgPool* AdaptiveMaxPool* max_pool* avg_pool* "
+    "adaptive_* PixelShuffle Upsample* interpolate upsample*",
+    "there are no running statistics: nn.LayerNorm or nn.RMSNorm normalise without them": "BatchNorm* batch_norm "
+    "InstanceNorm* instance_norm SyncBatchNorm GroupNorm group_norm LocalResponseNorm local_response_norm",
+    "sequences of different lengths are padded, and masked": "pack_padded_sequence pad_packed_sequence "
+    "pack_sequence PackedSequence",
+    "memory layouts are not chosen here; every tensor is strided": "sparse* to_sparse* is_sparse* channels_last "
+    "contiguous_format preserve_format memory_format layout strided Storage* *Storage storage untyped_storage",
+    "one process computes, in several threads: leave it out": "distributed multiprocessing DataParallel parallel "
+    "share_memory_ is_shared",
+    "linear algebra beyond products is numpy.linalg's: tinytensor.from_numpy(numpy.linalg...(x.numpy()))": "linalg "
+    "inverse det logdet slogdet svd qr cholesky* eig* solve* lu* pinverse matrix_exp fft",
+    "programs are recorded by tinytensor.compile": "jit fx export _dynamo",
+    "gradients of functions are in tinytensor.autograd.functional": "func vmap",
+    "optim.Adam, AdamW, SGD, RMSprop, Adagrad, Adadelta and Adamax are here": "NAdam RAdam LBFGS ASGD Rprop SparseAdam "
+    "Adafactor Muon",
+    "Normal, Uniform, Categorical and Bernoulli are here": "Beta Gamma Dirichlet MultivariateNormal Exponential "
+    "Poisson OneHotCategorical Multinomial Laplace Gumbel Binomial Independent TransformedDistribution",
+}
+
+
+@cache
+def _pytorchs() -> dict[str, frozenset[str]]:
+    """PyTorch's names, by the place where they stand."""
+    lines = (Path(__file__).parent / "pytorch_names.txt").read_text().splitlines()
+    return {place: frozenset(names.split()) for place, _, names in (line.partition(":") for line in lines)}
+
+
+def _is(name: str, pattern: str) -> bool:
+    if pattern.endswith("*"):
+        return name.startswith(pattern[:-1])
+    return name.endswith(pattern[1:]) if pattern.startswith("*") else name == pattern
+
+
+def error(place: str, name: str, holder: Any, otherwise: str) -> AttributeError:
+    """What there is to say of a name that is not there; `otherwise` if PyTorch has none either."""
+    message = otherwise
+    if not name.startswith("_") and name in _pytorchs()[place]:
+        serves = [advice for advice, names in INSTEAD.items() if any(_is(name, p) for p in names.split())]
+        advice = serves[0] if serves else "write it with the operations that are here, which dir() lists"
+        full = f"{place}.{name}" if place else name
+        message = f"{full}: PyTorch has it, tinytensor does not; {advice}"
+    return AttributeError(message, name=name, obj=holder)
+
+
+def module(place: str, name: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a module that stands at this place: `__getattr__ = absent.module("nn", __name__)`."""
+
+    def __getattr__(attribute: str):
+        raise error(place, attribute, None, f"module {name!r} has no attribute {attribute!r}")
+
+    return __getattr__
+
+
+class Absent:
+    """A method of PyTorch's tensors that ours do not have.
+
+    A `__getattr__` of the class would say the same. But Python looks up every attribute of such a class in a slower
+    way, those that are there too, and tensors have theirs looked up all the time.
+    """
+
+    def __init__(self, name: str):
+        self.name = name
+
+    def __get__(self, tensor, owner):
+        raise error("Tensor", self.name, owner if tensor is None else tensor, "")
+
+
+def mark(tensor_class: type) -> None:
+    """Let a class of tensors tell which of PyTorch's methods it does not have."""
+    for name in _pytorchs()["Tensor"]:
+        if not hasattr(tensor_class, name):
+            setattr(tensor_class, name, Absent(name))

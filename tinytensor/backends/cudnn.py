@@ -1,0 +1,13 @@
+"""cuDNN, which is not here. Its switches may be set, to no effect."""
+
+enabled, deterministic, benchmark, allow_tf32 = False, True, False, False
+
+
+def is_available() -> bool:
+    """No."""
+    return False
+
+
+def version() -> None:
+    """None is here."""
+    return None

@@ -1,0 +1,57 @@
+"""CUDA, which is not here: what programs ask before they choose a device, and what they may do in any case."""
+
+from contextlib import nullcontext
+
+from tinytensor import absent
+from tinytensor.cuda import amp
+
+
+def is_available() -> bool:
+    """No."""
+    return False
+
+
+is_initialized = is_bf16_supported = is_available
+
+
+def device_count() -> int:
+    """None of them."""
+    return 0
+
+
+def _nothing(*args, **kwargs) -> None:
+    """There is no device on which this could do anything (PyTorch without one does nothing as well)."""
+
+
+manual_seed = manual_seed_all = empty_cache = synchronize = reset_peak_memory_stats = _nothing
+
+
+def memory_allocated(device=None) -> int:
+    """0 bytes."""
+    return 0
+
+
+max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
+
+
+def device(device) -> nullcontext:
+    """A context in which nothing changes."""
+    return nullcontext()
+
+
+def _refused(what: str):
+    def refuse(*args, **kwargs):
+        raise RuntimeError(f"cuda.{what}: there is no CUDA device here; ask cuda.is_available() first, use the CPU")
+
+    return refuse
+
+
+current_device = _refused("current_device")
+get_device_name = _refused("get_device_name")
+get_device_properties = _refused("get_device_properties")
+get_device_capability = _refused("get_device_capability")
+set_device = _refused("set_device")
+Event = _refused("Event")
+Stream = _refused("Stream")
+
+__getattr__ = absent.module("cuda", __name__)

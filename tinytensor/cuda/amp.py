@@ -1,0 +1,13 @@
+"""The older names of what stands in tinytensor.amp."""
+
+from tinytensor.amp import GradScaler
+from tinytensor.amp import autocast as _autocast
+
+__all__ = ["GradScaler", "autocast"]
+
+
+class autocast(_autocast):
+    """The context for "cuda", which is not here: it does nothing."""
+
+    def __init__(self, enabled: bool = True, dtype=None, cache_enabled: bool | None = None):
+        super().__init__("cuda", dtype, enabled, cache_enabled)

@@ -1,0 +1,264 @@
+"""Distributions: samples, log-probabilities and entropies, for policies and variational models.
+
+A distribution has a batch shape, that of its parameters; `sample((n,))` puts n in front of it. `sample` is outside the
+tape; `rsample`, where there is one, is a function of the parameters and of chance, through which gradients flow.
+"""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tinytensor import absent
+from tinytensor.creation import bernoulli, full, rand, randn
+from tinytensor.door import state
+from tinytensor.dtypes import get_default_dtype
+from tinytensor.modes import no_grad
+from tinytensor.nn.functional import binary_cross_entropy_with_logits
+from tinytensor.ops.elementwise import where
+from tinytensor.ops.order import multinomial
+from tinytensor.tensors import Tensor
+
+
+def normal(
+    mean: Tensor | float, std: Tensor | float = 1.0, size: Sequence[int] | None = None, *, generator=None
+) -> Tensor:
+    """Numbers from the normal distribution: one for each element of mean and std, or `size` of them."""
+    mean, std = _together(mean, std)
+    _expect("normal", "std of 0 or more", std, std >= 0)
+    shape = mean.shape if size is None else tuple(size)
+    return mean + std * randn(shape, dtype=mean.dtype, generator=generator)
+
+
+def _together(*values: Tensor | float) -> list[Tensor]:
+    """Parameters as tensors of one shape; numbers take the dtype of the tensors among them."""
+    dtype = next((v.dtype for v in values if isinstance(v, Tensor) and v.is_floating_point()), get_default_dtype())
+    tensors = [v.to(dtype) if isinstance(v, Tensor) else full((), v, dtype=dtype) for v in values]
+    try:
+        shape = np.broadcast_shapes(*(t.shape for t in tensors))
+    except ValueError:
+        raise ValueError(f"parameters of shapes {[t.shape for t in tensors]} do not broadcast to one shape") from None
+    return [t.expand(shape) for t in tensors]
+
+
+def _expect(name: str, what: str, values: Tensor, holds: Tensor) -> None:
+    """Raise ValueError unless the condition holds everywhere (a recording cannot look, and does not ask)."""
+    if state.recording is None and not values.is_meta and not holds.all():
+        raise ValueError(f"{name}: expected {what}, got {values.detach().tolist()}")
+
+
+class Distribution:
+    """What distributions share; `validate_args=False` leaves out the checks of parameters and values."""
+
+    has_rsample = False
+    batch_shape: tuple[int, ...]
+    event_shape: tuple[int, ...] = ()
+
+    def __init__(self, batch_shape: tuple[int, ...], validate_args: bool | None):
+        self.batch_shape, self._validate = batch_shape, validate_args is not False
+
+    def _expect(self, what: str, values: Tensor, holds: Tensor) -> None:
+        if self._validate:
+            _expect(type(self).__name__, what, values, holds)
+
+    def _shape(self, sample_shape: Sequence[int]) -> tuple[int, ...]:
+        return (*sample_shape, *self.batch_shape)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Values by chance, of shape sample_shape + batch_shape, outside the tape."""
+        with no_grad():
+            return self.rsample(sample_shape)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Values by chance as functions of the parameters, through which gradients flow."""
+        raise NotImplementedError(f"{type(self).__name__}: no gradient goes through such a choice; use sample()")
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """The logarithm of the probability (or its density) at a value."""
+        raise NotImplementedError(f"{type(self).__name__} has no log_prob")
+
+    def entropy(self) -> Tensor:
+        """E[-log p]."""
+        raise NotImplementedError(f"{type(self).__name__} has no entropy")
+
+    @property
+    def stddev(self) -> Tensor:
+        return self.variance.sqrt()
+
+
+def _clamped(p: Tensor) -> Tensor:
+    """Probabilities so far from 0 and 1 that their logarithms are finite."""
+    eps = float(np.finfo(p.dtype).eps)
+    return p.clamp(eps, 1 - eps)
+
+
+def _one_of(name: str, probs, logits) -> None:
+    if (probs is None) == (logits is None):
+        raise ValueError(f"{name}: give either probs or logits, and not both")
+
+
+class Categorical(Distribution):
+    r"""p(i) = probs_i / \sum probs, or softmax(logits)_i, along the last dimension."""
+
+    def __init__(self, probs: Tensor | None = None, logits: Tensor | None = None, validate_args: bool | None = None):
+        _one_of("Categorical", probs, logits)
+        given = probs if logits is None else logits
+        if given.ndim < 1:
+            raise ValueError("Categorical: expected at least one dimension, that of the categories")
+        super().__init__(given.shape[:-1], validate_args)
+        if logits is None:
+            self._expect("probs of 0 or more, and not only 0", probs, (probs >= 0) & (probs.sum(-1, keepdim=True) > 0))
+            self.probs = probs / probs.sum(-1, keepdim=True)
+            self.logits = _clamped(self.probs).log()
+        else:
+            self._expect("logits that are numbers", logits, logits == logits)
+            self.logits = logits.log_softmax(-1)
+            self.probs = logits.softmax(-1)
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """Indices of categories, int64."""
+        n, count = self.probs.shape[-1], math.prod(sample_shape)
+        drawn = multinomial(self.probs.detach().reshape(-1, n), count, True)  # (batch, count)
+        return drawn.t().reshape(self._shape(sample_shape))
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log p(value), with value and the batch broadcast."""
+        shape = np.broadcast_shapes(value.shape, self.batch_shape)
+        index = value.long().expand(shape).unsqueeze(-1)
+        return self.logits.expand((*shape, self.logits.shape[-1])).gather(-1, index).squeeze(-1)
+
+    def entropy(self) -> Tensor:
+        return -(self.logits.clamp(min=float(np.finfo(self.logits.dtype).min)) * self.probs).sum(-1)
+
+
+class Bernoulli(Distribution):
+    r"""1 with probability probs (or \sigma(logits)), else 0."""
+
+    def __init__(
+        self,
+        probs: Tensor | float | None = None,
+        logits: Tensor | float | None = None,
+        validate_args: bool | None = None,
+    ):
+        _one_of("Bernoulli", probs, logits)
+        (given,) = _together(probs if logits is None else logits)
+        super().__init__(given.shape, validate_args)
+        if logits is None:
+            self._expect("probs from 0 to 1", given, (given >= 0) & (given <= 1))
+            safe = _clamped(given)
+            self.probs, self.logits = given, safe.log() - (1 - safe).log()
+        else:
+            self.probs, self.logits = given.sigmoid(), given
+
+    def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """0 or 1, in the dtype of the probabilities."""
+        return bernoulli(self.probs.detach().expand(self._shape(sample_shape)))
+
+    def _cost(self, value: Tensor) -> Tensor:
+        logits, value = _together(self.logits, value)
+        return binary_cross_entropy_with_logits(logits, value, reduction="none")
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log p(value)."""
+        (value,) = _together(value)
+        self._expect("values 0 or 1", value, (value == 0) | (value == 1))
+        return -self._cost(value)
+
+    def entropy(self) -> Tensor:
+        return self._cost(self.probs)
+
+    @property
+    def mean(self) -> Tensor:
+        return self.probs
+
+    @property
+    def variance(self) -> Tensor:
+        return self.probs * (1 - self.probs)
+
+
+class Normal(Distribution):
+    r"""p(x) = e^{-(x - loc)^2 / 2 scale^2} / (scale \sqrt{2 \pi})."""
+
+    has_rsample = True
+
+    def __init__(self, loc: Tensor | float, scale: Tensor | float, validate_args: bool | None = None):
+        self.loc, self.scale = _together(loc, scale)
+        super().__init__(self.loc.shape, validate_args)
+        self._expect("a scale above 0", self.scale, self.scale > 0)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """loc + scale * epsilon, epsilon from the standard normal distribution."""
+        return self.loc + self.scale * randn(self._shape(sample_shape), dtype=self.loc.dtype)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log p(value)."""
+        return -((value - self.loc) ** 2) / (2 * self.scale**2) - self.scale.log() - math.log(math.sqrt(2 * math.pi))
+
+    def entropy(self) -> Tensor:
+        return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
+
+    def cdf(self, value: Tensor) -> Tensor:
+        """The probability of less than value."""
+        return 0.5 * (1 + ((value - self.loc) / (self.scale * math.sqrt(2))).erf())
+
+    @property
+    def mean(self) -> Tensor:
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        return self.scale**2
+
+    @property
+    def stddev(self) -> Tensor:
+        return self.scale
+
+
+class Uniform(Distribution):
+    """p(x) = 1 / (high - low) from low to below high."""
+
+    has_rsample = True
+
+    def __init__(self, low: Tensor | float, high: Tensor | float, validate_args: bool | None = None):
+        self.low, self.high = _together(low, high)
+        super().__init__(self.low.shape, validate_args)
+        self._expect("high above low", self.high - self.low, self.low < self.high)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """low + (high - low) u, u from [0, 1)."""
+        return self.low + (self.high - self.low) * rand(self._shape(sample_shape), dtype=self.low.dtype)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log p(value), -inf outside."""
+        inside = (value >= self.low) & (value < self.high)
+        return where(inside, -(self.high - self.low).log(), -math.inf)
+
+    def entropy(self) -> Tensor:
+        return (self.high - self.low).log()
+
+    @property
+    def mean(self) -> Tensor:
+        return (self.high + self.low) / 2
+
+    @property
+    def variance(self) -> Tensor:
+        return (self.high - self.low) ** 2 / 12
+
+
+def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
+    r"""E_p[\log p - \log q], of two distributions of one kind: Normal, Categorical or Bernoulli."""
+    if isinstance(p, Normal) and isinstance(q, Normal):
+        ratio = (p.scale / q.scale) ** 2
+        return 0.5 * (ratio + ((p.loc - q.loc) / q.scale) ** 2 - 1 - ratio.log())
+    if isinstance(p, Categorical) and isinstance(q, Categorical):
+        return (p.probs * (p.logits - q.logits)).sum(-1)
+    if isinstance(p, Bernoulli) and isinstance(q, Bernoulli):
+        logits, probs = _together(q.logits, p.probs)
+        return binary_cross_entropy_with_logits(logits, probs, reduction="none") - p.entropy()
+    raise NotImplementedError(
+        f"kl_divergence: of {type(p).__name__} and {type(q).__name__} none is known; estimate it from samples: "
+        "(p.log_prob(x) - q.log_prob(x)).mean()"
+    )
+
+
+__getattr__ = absent.module("distributions", __name__)
