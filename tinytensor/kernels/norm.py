@@ -130,26 +130,32 @@ def layer_norm_backward(g, x, weight, mean, rstd, dx, partial, task, tasks):
     rows, size = x.shape
     blocks = partial.shape[1]
     width = lanes(x)
-    rest = size % width
-    count = x.dtype.type(size)
+    rest = size % (2 * width)
+    inverse = x.dtype.type(1) / x.dtype.type(size)
     start, stop = share(blocks, task, tasks)
     for block in range(start, stop):
         clear(partial, block)
         begin, end = share(rows, block, blocks)
         for r in range(begin, end):
             mu, scale = fill(x, mean[r]), fill(x, rstd[r])
-            sum_h, sum_hn = zero(x), zero(x)
-            for d in range(0, size - rest, width):
-                sum_h, sum_hn = layer_norm_sums(width, g, x, weight, r, d, mu, scale, block, partial, sum_h, sum_hn)
+            h, hn, sum_h, sum_hn = zero(x), zero(x), zero(x), zero(x)
+            for d in range(0, size - rest, 2 * width):
+                h, hn = layer_norm_sums(width, g, x, weight, r, d, mu, scale, block, partial, h, hn)
+                e = d + width
+                sum_h, sum_hn = layer_norm_sums(width, g, x, weight, r, e, mu, scale, block, partial, sum_h, sum_hn)
             if rest:
+                d, e = size - rest, size - rest + width
+                h, hn = layer_norm_sums(rest, g, x, weight, r, d, mu, scale, block, partial, h, hn)
                 sum_h, sum_hn = layer_norm_sums(
-                    rest, g, x, weight, r, size - rest, mu, scale, block, partial, sum_h, sum_hn
+                    rest - width, g, x, weight, r, e, mu, scale, block, partial, sum_h, sum_hn
                 )
-            mean_h, mean_hn = fill(x, total(sum_h) / count), fill(x, total(sum_hn) / count)
-            for d in range(0, size - rest, width):
+            mean_h, mean_hn = fill(x, total(add(h, sum_h)) * inverse), fill(x, total(add(hn, sum_hn)) * inverse)
+            for d in range(0, size - rest, 2 * width):
                 layer_norm_slope(width, g, x, weight, r, d, mu, scale, mean_h, mean_hn, dx)
+                layer_norm_slope(width, g, x, weight, r, d + width, mu, scale, mean_h, mean_hn, dx)
             if rest:
                 layer_norm_slope(rest, g, x, weight, r, size - rest, mu, scale, mean_h, mean_hn, dx)
+                layer_norm_slope(rest - width, g, x, weight, r, size - rest + width, mu, scale, mean_h, mean_hn, dx)
 
 
 @helper
