@@ -324,6 +324,14 @@ def test_detach_in_place():
         (x * 2)[:1].detach_()
 
 
+def test_what_programs_write_on_a_tensor():
+    x = leaf(1.0)
+    x.label = "query"
+    assert x.label == "query" and not hasattr(x * 1, "label")
+    with pytest.raises(AttributeError):
+        x.shape = (2,)
+
+
 def test_a_walker_of_graphs():
     x, y = leaf(1.0), tt.ones(1, dtype=tt.float64)
     z = (x * y).exp()

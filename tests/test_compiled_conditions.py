@@ -151,6 +151,8 @@ def test_closures_globals_and_what_is_called():
     assert (
         follows(functools.partial(lambda y, x: x * settings.rate * y, 2.0), set_of(settings, "rate", 1.0, 3.0), x) > 1
     )
+    weight.scale = 1.0
+    assert follows(lambda x: x * weight.scale, set_of(weight, "scale", 2.0, 3.0), x) == 3
     assert follows(tt.no_grad()(helper), set_of(globals(), "scale", 4.0, 5.0), x) == 3
     assert follows(tt.compile(helper), set_of(globals(), "scale", 1.0, 2.0), x) == 3
 

@@ -49,12 +49,12 @@ def look_at_gradients(gradients: Callable, node, g, create_graph: bool) -> list:
     try:
         results = gradients(node, g, create_graph)
     except FloatingPointError as error:
-        raise FloatingPointError(f"backward of {node.name()}: {error}") from None
+        raise FloatingPointError(f"backward of {node.op.name}: {error}") from None
     for position, r in enumerate(results):
         if r is not None and r.dtype.kind == "f" and np.isfinite(g._data).all() and not np.isfinite(r._data).all():
             name = node.op.params[min(position, len(node.op.params) - 1)]
             raise FloatingPointError(
-                f"backward of {node.name()}: the first {_kind(r._data)} arose in the gradient of {name}, of shape "
+                f"backward of {node.op.name}: the first {_kind(r._data)} arose in the gradient of {name}, of shape "
                 f"{r.shape}"
             )
     return results

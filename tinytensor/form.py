@@ -105,9 +105,6 @@ class Node:
         """Has backward() been here, so that a second walk must be refused?"""
         return self.kept is None
 
-    def name(self) -> str:
-        return self.op.name
-
     def __repr__(self):
         return f"<{self.op.name} on the tape>"
 

@@ -183,7 +183,7 @@ class Interchange:
         body = np.array2string(values, separator=", ", prefix="tensor(", precision=4, threshold=1000)
         extra = "" if self.dtype in (get_default_dtype(), int64, bool_) else f", dtype={self.dtype}"
         if self.node is not None:
-            extra += f", grad_fn=<{self.node.name()}>"
+            extra += f", grad_fn=<{self.node.op.name}>"
         elif self.requires_grad:
             extra += ", requires_grad=True"
         return f"tensor({body}{extra})"

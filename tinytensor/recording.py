@@ -123,11 +123,7 @@ class Recording:
 
     def holds(self) -> bool:
         """Do all questions have the answers that they had?"""
-        for question, answer in self.guards:
-            now = question()
-            if len(now) != len(answer) or not all(map(is_, now, answer)):
-                return False
-        return True
+        return all(len(now := ask()) == len(then) and all(map(is_, now, then)) for ask, then in self.guards)
 
     def replay(self) -> None:
         """Run everything that was noted, again.

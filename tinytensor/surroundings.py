@@ -121,10 +121,12 @@ class Surroundings:
 
     def _visit(self, value, label: str) -> None:
         """Note where the function may look within a value."""
-        if isinstance(value, (*PLAIN, Tensor)) or id(value) in self.visited:
+        if isinstance(value, PLAIN) or id(value) in self.visited:
             return
         self.visited[id(value)] = value
-        if isinstance(value, types.MethodType):
+        if isinstance(value, Tensor):  # its values are read where they lie; but what somebody has written on it
+            self._attributes(vars(value), label)
+        elif isinstance(value, types.MethodType):
             self._visit(value.__self__, label)
             self._visit(value.__func__, label)
         elif isinstance(value, staticmethod | classmethod):

@@ -41,8 +41,9 @@ class Tensor(Interchange):
     was computed from tensors that require grad has a node: its place on the tape.
     """
 
-    # Slots, and no dictionary: a tensor is made for each result, so it has to be small.
+    # Slots: a tensor is made for each result, so it has to be small. The dictionary is made when it is first asked for.
     __slots__ = (
+        "__dict__",  # what programs write on a tensor for themselves: t.label = "query"
         "__weakref__",
         "_base",  # of a view: the tensor whose memory it looks at
         "_data",  # the array, or a Meta

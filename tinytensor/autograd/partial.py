@@ -178,4 +178,5 @@ def _next_functions(node: Node) -> tuple[tuple[Node | AccumulateGrad | None, int
     return tuple((AccumulateGrad(e) if isinstance(e, Tensor) else e, 0) for e in node.edges)
 
 
+Node.name = lambda node: node.op.name
 Node.next_functions = property(_next_functions)

@@ -174,7 +174,7 @@ def walk(
                 continue  # an input of grad() itself, below which nothing is wanted: its rules need not run
             if node.freed:
                 raise RuntimeError(
-                    f"backward: this part of the tape ({node.name()}) was freed by an earlier backward(); "
+                    f"backward: this part of the tape ({node.op.name}) was freed by an earlier backward(); "
                     "call that one with retain_graph=True to walk it twice"
                 )
             pass_on(node, g)
