@@ -140,7 +140,13 @@ def clear(y):
         put(every(y.dtype.type(0)), y, at)
 
 
-@kernel(tasks=lambda *args: args[-1].shape[0], fastmath=EXACT_ORDER, strided=("q", "k", "v", "mask", "y"))
+@kernel(
+    "q[B, H, C, K], k[B, H, M, K], v[B, H, M, Kv], mask[B | 0, H | 0, C | 0, M | 0], y[B, H, C, Kv], lse[B, H, C],"
+    "scratch[T, attention_scratch(B, H, C, M, K, Kv)[1]], dense(q, k, v, y)",
+    tasks=lambda *args: args[-1].shape[0],
+    fastmath=EXACT_ORDER,
+    strided=("q", "k", "v", "mask", "y"),
+)
 def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
     r"""y_i = sum_m p_im v_m with p_im = softmax_m(scale q_i . k_m) and lse_i = log sum_m exp(scale q_i . k_m).
 
@@ -217,7 +223,13 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
         rows_of(ys, 0, div(every(one), where_less(every(zero), total, total, every(one))), y[b, h], i)
 
 
-@kernel(tasks=lambda *args: args[-1].shape[0], fastmath=EXACT_ORDER, strided=("q", "k", "v", "mask", "y"))
+@kernel(
+    "q[B, H, 1, K], k[B, H, M, K], v[B, H, M, Kv], mask[B | 0, H | 0, 1 | 0, M | 0], y[B, H, 1, Kv], lse[B, H, 1],"
+    "scratch[T, attention_of_one_scratch(B, H, M, K, Kv)[1]], dense(q, k, v, y)",
+    tasks=lambda *args: args[-1].shape[0],
+    fastmath=EXACT_ORDER,
+    strided=("q", "k", "v", "mask", "y"),
+)
 def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
     """`attention` where C = 1, with the same bits: one query beside a cache of keys would fill one lane of all.
 
@@ -283,6 +295,9 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
 
 
 @kernel(
+    "q[B, H, C, K], k[B, H, M, K], v[B, H, M, Kv], mask[B | 0, H | 0, C | 0, M | 0], g[B, H, C, Kv], y[B, H, C, Kv],"
+    "lse[B, H, C], dq[B, H, C, K], dk[B, H, M, K], dv[B, H, M, Kv],"
+    "scratch[T, attention_backward_scratch(B, H, C, M, K, Kv)[1]], dense(g, q, k, v, y, dq, dk, dv)",
     tasks=lambda *args: args[-1].shape[0],
     fastmath=EXACT_ORDER,
     strided=("g", "q", "k", "v", "mask", "y", "dq", "dk", "dv"),

@@ -146,6 +146,9 @@ def _fill(block, itemsizes):
         size, as_one = _size(y, d), here > first
         total *= size
         if size == 1:
+            for i in range(n):
+                if _size(block[objects + i], d) != 1:
+                    return i
             continue
         for i in range(n):
             array = block[objects + i]

@@ -26,7 +26,7 @@ def drawn(key, draw, place):
     return mixed((mixed((place * SPREAD + upper) & LOW) + mixed((key ^ upper) & LOW)) & LOW)
 
 
-@kernel()
+@kernel("stream[2], at[2]")
 def next_draw(stream, at):
     """at = stream = [key, number of the draw], and the stream goes on to the next draw."""
     at[0] = stream[0]
@@ -34,14 +34,14 @@ def next_draw(stream, at):
     stream[1] += 1
 
 
-@kernel()
+@kernel("at[2], y[N], 0 <= shift < 64")
 def uniform(at, shift, scale, y):
     """y_i = scale times the number drawn for i without its last `shift` bits: y (n,), at (2,)."""
     for i in range(y.size):
         y[i] = scale * y.dtype.type(drawn(at[0], at[1], i) >> shift)
 
 
-@kernel(tasks=lambda x, *_: cut(4 * x.size, x.size), fastmath=EXACT_ORDER)
+@kernel("x[N], at[2], y[N]", tasks=lambda x, *_: cut(4 * x.size, x.size), fastmath=EXACT_ORDER)
 def drop(x, at, threshold, scale, y, task, tasks):
     """y_i = scale x_i where the number drawn for i is below the threshold (of 2^32), else 0: x and y (n,), at (2,)."""
     first, last = share(x.size, task, tasks)

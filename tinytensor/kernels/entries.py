@@ -97,7 +97,7 @@ def loop_entry(name: str, parameters: tuple[str, ...], args: tuple, strided: tup
     """
     kinds = [
         types.Array(from_dtype(a.dtype), a.ndim, "A" if any_strides else "C")
-        if isinstance(a, np.ndarray)
+        if a.__class__ is np.ndarray
         else _kind_of_number(a)
         for a, any_strides in zip(args, strided, strict=True)
     ]

@@ -10,7 +10,9 @@ import numpy as np
 from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
 
 
-@kernel(tasks=lambda x, index, y, bad: cut(y.size // 8 + 2 * index.size, index.size))
+@kernel(
+    "x[V, D], index[R], y[R, D], bad[2]", tasks=lambda x, index, y, bad: cut(y.size // 8 + 2 * index.size, index.size)
+)
 def take(x, index, y, bad, task, tasks):
     """y[r, d] = x[index[r], d]: rows of x (V, D) to y (R, D)."""
     size = x.shape[1]
@@ -28,7 +30,7 @@ def take(x, index, y, bad, task, tasks):
                 row[d] = y.dtype.type(0)
 
 
-@kernel()
+@kernel("source[O, R, D], index[R], y[O, V, D], bad[2]")
 def write_rows(source, index, y, bad):
     """y[o, index[r]] = source[o, r]: rows of source (outer, R, D) over those of y (outer, V, D), in the order of r."""
     outer, R, size = source.shape
@@ -43,7 +45,11 @@ def write_rows(source, index, y, bad):
             bad[1] = v
 
 
-@kernel(tasks=lambda g, index, dx: cut((g.size + dx.size) // 8, dx.shape[0]), fastmath=EXACT_ORDER)
+@kernel(
+    "g[R, D], index[R], dx[V, D]",
+    tasks=lambda g, index, dx: cut((g.size + dx.size) // 8, dx.shape[0]),
+    fastmath=EXACT_ORDER,
+)
 def scatter_add(g, index, dx, task, tasks):
     """dx[v, d] = sum over the r with index[r] = v of g[r, d], in the order of r; the backward of take.
 
@@ -56,13 +62,16 @@ def scatter_add(g, index, dx, task, tasks):
         for d in range(size):
             target[d] = dx.dtype.type(0)
     for r in range(index.size):
-        if start <= index[r] < stop:
-            row, target = g[r], dx[index[r]]
+        v = index[r]
+        if start <= v < stop:
+            row, target = g[r], dx[v]
             for d in range(size):
                 target[d] += row[d]
 
 
-@kernel(tasks=lambda x, index, y, bad: cut(2 * index.size, index.shape[0]))
+@kernel(
+    "x[O, N, I], index[O, M, I], y[O, M, I], bad[2]", tasks=lambda x, index, y, bad: cut(2 * index.size, index.shape[0])
+)
 def gather(x, index, y, bad, task, tasks):
     """y[o, j, i] = x[o, index[o, j, i], i]: x (outer, n, inner), index and y (outer, m, inner)."""
     outer, m, inner = index.shape
@@ -79,7 +88,11 @@ def gather(x, index, y, bad, task, tasks):
                     y[o, j, i] = y.dtype.type(0)
 
 
-@kernel(tasks=lambda g, index, dx: cut(2 * g.size + dx.size // 8, dx.shape[0]), fastmath=EXACT_ORDER)
+@kernel(
+    "g[O, M, I], index[O, M, I], dx[O, N, I]",
+    tasks=lambda g, index, dx: cut(2 * g.size + dx.size // 8, dx.shape[0]),
+    fastmath=EXACT_ORDER,
+)
 def gather_backward(g, index, dx, task, tasks):
     """dx[o, k, i] = sum over the j with index[o, j, i] = k of g[o, j, i], in the order of j."""
     outer, m, inner = index.shape
@@ -90,8 +103,9 @@ def gather_backward(g, index, dx, task, tasks):
                 dx[o, k, i] = dx.dtype.type(0)
         for j in range(m):
             for i in range(inner):
-                if 0 <= index[o, j, i] < dx.shape[1]:
-                    dx[o, index[o, j, i], i] += g[o, j, i]
+                k = index[o, j, i]
+                if 0 <= k < dx.shape[1]:
+                    dx[o, k, i] += g[o, j, i]
 
 
 @helper
@@ -116,7 +130,7 @@ def merge(row, descending, start, middle, stop, source, target):
             left += 1
 
 
-@kernel(tasks=lambda x, *_: cut(40 * x.size, x.shape[0]))
+@kernel("x[R, N], y[R, N], scratch[R, N]", tasks=lambda x, *_: cut(40 * x.size, x.shape[0]))
 def argsort(x, descending, y, scratch, task, tasks):
     """y[r] = the positions that sort row r of x (R, n); equal elements keep their order; NaN is the largest.
 
@@ -137,7 +151,7 @@ def argsort(x, descending, y, scratch, task, tasks):
             width *= 2
 
 
-@kernel(fastmath=EXACT_ORDER)
+@kernel("p[R, N], bad[2]", fastmath=EXACT_ORDER)
 def check_weights(p, needed, bad):
     """bad = (1, -1) if a weight in p (R, n) is negative or not finite, (1, m) if a row has m < needed positive ones."""
     for r in range(p.shape[0]):
@@ -152,7 +166,7 @@ def check_weights(p, needed, bad):
 
 
 # exact order, for both sums must see the same one
-@kernel(tasks=lambda p, *_: cut(3 * p.size, p.shape[0]), fastmath=EXACT_ORDER)
+@kernel("p[R, N], u[R], y[R]", tasks=lambda p, *_: cut(3 * p.size, p.shape[0]), fastmath=EXACT_ORDER)
 def sample_rows(p, u, y, task, tasks):
     """y[r] = the first j with p[r, 0] + ... + p[r, j] > u[r] sum_k p[r, k]: weights p (R, n) >= 0, u (R,) in [0, 1).
 

@@ -9,6 +9,10 @@ which thread takes which task. Two forms exist. `@elementwise` takes a formula b
 The Python function is kept beside the build, as `py_func`. A debugger steps through it (NUMBA_DISABLE_JIT=1), and a
 proof runs it over exact scalars: what is proved is then the very source that was compiled, not a copy of it.
 
+**Whatever a kernel uses as a size or an index was checked against the very arrays it gets, in the same launch.**
+Compiled code reads and writes beyond an array what is there. So a kernel says what sizes its arrays have, as "x[R, D],
+y[R, D]", and is asked before each launch (`shapes.py`); a number that it reads from an array is looked at by the loop.
+
 Compiled, every kernel has the same shape, `entry(block, task, tasks)`, where the block is a piece of memory that holds
 the arguments (`entries.py`, `blocks.py`). So a launch is an address, a block and a number of tasks: three integers.
 Native code can run a list of them without knowing anything of kernels, and Python does not take part; that is what
@@ -28,6 +32,7 @@ from tinytensor.kernels import driver
 from tinytensor.kernels.blocks import FormulaLayout, LoopLayout
 from tinytensor.kernels.cache import kept
 from tinytensor.kernels.entries import build, formula_entry, loop_entry
+from tinytensor.kernels.shapes import checker
 
 # Never fastmath=True: it lets LLVM assume that there are no NaNs, and isnan(nan) becomes False.
 # "reassoc" lets a sum along a row be vectorised. It stays off where the bits of one row of the
@@ -194,7 +199,7 @@ class Loop(Kernel):
     from the block, so that a longer sentence compiles nothing.
     """
 
-    def __init__(self, py_func: Callable, tasks: Callable | None, fastmath: frozenset, strided: tuple[str, ...]):
+    def __init__(self, py_func: Callable, shapes: str, tasks: Callable | None, fastmath: frozenset, strided: tuple):
         super().__init__(py_func, fastmath)
         names = py_func.__code__.co_varnames[: py_func.__code__.co_argcount]
         self.dealt = names[-2:] == ("task", "tasks")  # is it told which share is its own?
@@ -206,11 +211,11 @@ class Loop(Kernel):
             raise ValueError(f"kernel {self.name}: strided names {unknown}, which are not parameters")
         # One answer for each parameter, since `prepare` goes through arguments by place, and has no time for names.
         self.names, self.strided = names, tuple(name in strided for name in names)
+        self.shapes, self.check = shapes, checker(self.name, names, shapes, py_func.__globals__)
         self.tasks, self.divisible = tasks or (lambda *args: 1), tasks is not None
 
     def prepare(self, args: tuple) -> Launch:
-        if len(args) != len(self.names):
-            raise TypeError(f"kernel {self.name}: expected {len(self.names)} arguments {self.names}, got {len(args)}")
+        self.check(args)
         key = tuple([(a.dtype, a.ndim) if a.__class__ is np.ndarray else a.__class__ for a in args])
         entry, layout = self.entries.get(key) or self._build(
             key, lambda: self._source(args), LoopLayout(self.names, self.strided, args)
@@ -223,6 +228,7 @@ class Loop(Kernel):
         return [(task, tasks) for task in range(tasks)] if self.dealt else [()]
 
     def interpret(self, *args) -> None:
+        self.check(args)
         with np.errstate(all="ignore"):  # compiled code does not warn either
             for share in self.shares(args):
                 self.py_func(*args, *share)
@@ -240,13 +246,13 @@ def elementwise(py_func: Callable) -> Elementwise:
 
 
 def kernel(
-    tasks: Callable | None = None, fastmath: frozenset = FAST, strided: tuple[str, ...] = ()
+    shapes: str = "", tasks: Callable | None = None, fastmath: frozenset = FAST, strided: tuple[str, ...] = ()
 ) -> Callable[[Callable], Loop]:
     """Declare a serial loop over one task's share of whole arrays as a kernel.
 
-    `tasks(*args)` says into how many tasks a launch is cut, by shapes and settings alone (see `cut`); without it there
-    is one, and the loop needs no parameters `task` and `tasks`. Tasks run in any order and at the same time: no two
-    write the same element, and none reads what another writes. `strided` names the arrays that may have any strides
-    (transposed, sliced, or broadcast with stride 0).
+    `shapes` says what sizes the arrays have (what is not said is not checked), `tasks(*args)` into how many tasks a
+    launch is cut, by shapes and settings alone (see `cut`); without it there is one, and no `task` and `tasks`. Tasks
+    run in any order and at the same time: no two write the same element, and none reads what another writes. `strided`
+    names the arrays that may have any strides (transposed, sliced, or broadcast with stride 0).
     """
-    return lambda py_func: Loop(py_func, tasks, fastmath, strided)
+    return lambda py_func: Loop(py_func, shapes, tasks, fastmath, strided)

@@ -11,7 +11,11 @@ from tinytensor.kernels.softmax import log_share, row_max, sum_of_exps
 from tinytensor.kernels.vectors import exp, fill, first, lanes, largest, load_first, mul, store_first, sub, total, zero
 
 
-@kernel(tasks=lambda x, *_: cut(x.size // 2, x.shape[0]), fastmath=EXACT_ORDER)
+@kernel(
+    "x[R, V], target[R], losses[R], lse[R], bad[2]",
+    tasks=lambda x, *_: cut(x.size // 2, x.shape[0]),
+    fastmath=EXACT_ORDER,
+)
 def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, task, tasks):
     """losses_r = lse_r - (1 - s) x_r,target_r - s sum_v x_rv / V with lse_r = log sum_v exp(x_rv), s = label_smoothing.
 
@@ -53,7 +57,7 @@ def loss_slope(count, x, r, v, scale, shift, each, dx):
     store_first(count, mul(scale, sub(p, each)), dx, r, v)
 
 
-@kernel(tasks=lambda g, x, *_: cut(x.size // 3, x.shape[0]))
+@kernel("x[R, V], g[R], target[R], lse[R], dx[R, V]", tasks=lambda g, x, *_: cut(x.size // 3, x.shape[0]))
 def cross_entropy_backward(g, x, target, lse, ignore_index, label_smoothing, dx, task, tasks):
     """dx_rv = g_r (exp(x_rv - lse_r) - (1 - s) [v = target_r] - s / V); 0 where target_r = ignore_index."""
     rows, size = x.shape

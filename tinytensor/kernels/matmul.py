@@ -28,13 +28,20 @@ PAGE = 4096  # bytes between neighbours in a row of a: from here on they fall in
 GRAIN = 250_000  # multiplications: some 4 microseconds, worth a task
 
 
+def panel_shape(K: int, itemsize: int) -> tuple[int, int]:
+    """Return rows and columns of a panel: as many rows as squares of a register's numbers fill, and two registers."""
+    square = BYTES // itemsize
+    return -(-min(K, DEPTH) // square) * square, 2 * square
+
+
 def matmul_plan(n: int, M: int, K: int, N: int, itemsize: int) -> tuple[int, int, tuple[int, int, int]]:
     """Return rows and columns of a block of y, and the shape of the scratch array: for each task, a panel.
 
     The blocks are dealt to the tasks. A large product has blocks that suit the caches, a smaller one gets smaller
     blocks, until there is enough for every task to do: first fewer columns, then fewer rows.
     """
-    width = 2 * BYTES // itemsize
+    panel = panel_shape(K, itemsize)
+    width = panel[1]
     tiles, panels = max(1, -(-M // HEIGHT)), max(1, -(-N // width))
     high = -(-tiles // -(-tiles // TILES))
     wide = -(-panels // -(-panels * width // COLUMNS))
@@ -50,8 +57,6 @@ def matmul_plan(n: int, M: int, K: int, N: int, itemsize: int) -> tuple[int, int
         wide = -(-wide // 2)
     while too_few() and high > 1:
         high = -(-high // 2)
-    square = BYTES // itemsize
-    panel = -(-min(K, DEPTH) // square) * square, width
     tasks = min(MOST_TASKS, blocks()) if wanted > 1 else 1
     return high * HEIGHT, wide * width, (tasks, *panel)
 
@@ -94,6 +99,8 @@ def tiles(blank, a, begin, end, b, row, column, first, last, term, relu, y, j, w
 
 
 @kernel(
+    "a[n, M, K], b[n, K, N], term[n, M | 0, N | 0], y[n, M, N], rows > 0, columns > 0, scratch[T, deep, wide],"
+    "deep >= panel_shape(K, y.itemsize)[0], wide * y.itemsize >= 2 * BYTES, dense(term, scratch)",
     tasks=lambda a, b, term, relu, rows, columns, y, scratch: scratch.shape[0],
     fastmath=EXACT_ORDER,
     strided=("a", "b", "term", "scratch"),

@@ -42,7 +42,10 @@ def normed(count, x, r, d, mu, scale, weight, bias, y):
     store_first(count, v, y, r, d)
 
 
-@kernel(tasks=lambda x, *_: cut(x.size // 4 + 10 * x.shape[0], x.shape[0]))
+@kernel(
+    "x[R, D], weight[D | 0], bias[D | 0], y[R, D], mean[R], rstd[R]",
+    tasks=lambda x, *_: cut(x.size // 4 + 10 * x.shape[0], x.shape[0]),
+)
 def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
     """y_rd = w_d (x_rd - mean_r) rstd_r + b_d with rstd_r = 1 / sqrt(var_r + eps), var_r = sum_d (x_rd - mean_r)^2 / D.
 
@@ -118,7 +121,10 @@ def layer_norm_slope(count, g, x, weight, r, d, mu, scale, mean_h, mean_hn, dx):
     store_first(count, mul(scale, sub(sub(h, mean_h), mul(n, mean_hn))), dx, r, d)
 
 
-@kernel(tasks=lambda *args: args[-1].shape[1])
+@kernel(
+    "g[R, D], x[R, D], weight[D | 0], mean[R], rstd[R], dx[R, D], partial[sums, blocks, D | 0]",
+    tasks=lambda *args: args[-1].shape[1],
+)
 def layer_norm_backward(g, x, weight, mean, rstd, dx, partial, task, tasks):
     """With n_rd = (x_rd - mean_r) rstd_r and h_rd = w_d g_rd:
 
@@ -164,7 +170,7 @@ def scaled_by(count, x, r, d, scale, weight, y):
     store_first(count, weighted(count, mul(load_first(count, x, r, d), scale), weight, d), y, r, d)
 
 
-@kernel(tasks=lambda x, *_: cut(x.size // 6 + 8 * x.shape[0], x.shape[0]))
+@kernel("x[R, D], weight[D | 0], y[R, D], rstd[R]", tasks=lambda x, *_: cut(x.size // 6 + 8 * x.shape[0], x.shape[0]))
 def rms_norm(x, weight, eps, y, rstd, task, tasks):
     """y_rd = w_d x_rd rstd_r with rstd_r = 1 / sqrt(sum_d x_rd^2 / D + eps), kept for backward.
 
@@ -209,7 +215,10 @@ def rms_norm_slope(count, g, x, weight, r, d, scale, mean_hn, dx):
     store_first(count, mul(scale, sub(h, mul(n, mean_hn))), dx, r, d)
 
 
-@kernel(tasks=lambda *args: args[-1].shape[1])
+@kernel(
+    "g[R, D], x[R, D], weight[D | 0], rstd[R], dx[R, D], partial[sums, blocks, D | 0]",
+    tasks=lambda *args: args[-1].shape[1],
+)
 def rms_norm_backward(g, x, weight, rstd, dx, partial, task, tasks):
     """With n_rd = x_rd rstd_r and h_rd = w_d g_rd:
 

@@ -32,7 +32,7 @@ def carried_sum(total, part, lost, zero):
     return after, lost if lost - lost == zero else zero  # inf - inf is no rounding error
 
 
-@kernel(tasks=lambda x, *_: cut(x.size // 10, x.shape[0]))
+@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: cut(x.size // 10, x.shape[0]))
 def reduce_sum(x, y, task, tasks):
     """y[o, i] = sum_j x[o, j, i]; 0 for an empty sum. Summed in the dtype of y.
 
@@ -67,7 +67,7 @@ def reduce_sum(x, y, task, tasks):
 
 
 # exact order, for in another one a product may overflow where it need not
-@kernel(tasks=lambda x, *_: cut(x.size, x.shape[0]), fastmath=EXACT_ORDER)
+@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]), fastmath=EXACT_ORDER)
 def reduce_prod(x, y, task, tasks):
     """y[o, i] = prod_j x[o, j, i]; 1 for an empty product. Multiplied in the dtype of y."""
     outer, n, inner = x.shape
@@ -114,7 +114,7 @@ def first_equal(row, value):
     return 0
 
 
-@kernel(tasks=lambda x, *_: cut(x.size, x.shape[0]))
+@kernel("x[O, N, I], y[O, I], index[O, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]))
 def reduce_max(x, y, index, task, tasks):
     """y[o, i] = max_j x[o, j, i], and index its first j. A NaN counts as the maximum. Needs n > 0."""
     outer, n, inner = x.shape
@@ -138,7 +138,7 @@ def reduce_max(x, y, index, task, tasks):
                 index[o, i] = j if better else index[o, i]
 
 
-@kernel(tasks=lambda x, *_: cut(x.size, x.shape[0]))
+@kernel("x[O, N, I], y[O, I], index[O, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]))
 def reduce_min(x, y, index, task, tasks):
     """y[o, i] = min_j x[o, j, i], and index its first j. A NaN counts as the minimum. Needs n > 0."""
     outer, n, inner = x.shape
@@ -171,7 +171,7 @@ def finite_or_zero(m, zero):
     return m if m - m == zero else zero
 
 
-@kernel(tasks=lambda x, *_: cut(x.size, x.shape[0]))
+@kernel("x[O, N, I], y[O, I], peak[O, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]))
 def reduce_logsumexp(x, y, peak, task, tasks):
     """y[o, i] = m + log(sum_j exp(x[o, j, i] - m)) with m = max_j x[o, j, i], kept in peak (outer, inner).
 
@@ -205,7 +205,7 @@ def reduce_logsumexp(x, y, peak, task, tasks):
             y[o, i] = peak[o, i] + np.log(y[o, i])
 
 
-@kernel(tasks=lambda x, *_: cut(x.size, x.shape[0]))
+@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]))
 def reduce_any(x, y, task, tasks):
     """y[o, i] = is one of x[o, :, i] true? x and y are bool; false for n = 0."""
     outer, n, inner = x.shape
@@ -218,7 +218,7 @@ def reduce_any(x, y, task, tasks):
                 y[o, i] = y[o, i] or x[o, j, i]
 
 
-@kernel(tasks=lambda x, *_: cut(x.size, x.shape[0]))
+@kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]))
 def reduce_all(x, y, task, tasks):
     """y[o, i] = are all of x[o, :, i] true? x and y are bool; true for n = 0."""
     outer, n, inner = x.shape

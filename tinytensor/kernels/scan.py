@@ -3,7 +3,7 @@
 from tinytensor.kernels.kernel import EXACT_ORDER, cut, kernel, share
 
 
-@kernel(tasks=lambda x, *_: cut(x.size, x.shape[0]), fastmath=EXACT_ORDER)
+@kernel("x[O, N, I], y[O, N, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]), fastmath=EXACT_ORDER)
 def cumsum(x, reverse, y, task, tasks):
     """y[o, j, i] = x[o, 0, i] + ... + x[o, j, i], or x[o, j, i] + ... + x[o, n - 1, i] if reverse (the backward).
 

@@ -56,7 +56,7 @@ def shifted_exp(count, x, r, j, m):
     return first(count, e, zero(x))
 
 
-@kernel(tasks=lambda x, y: cut(x.size // 2, x.shape[0]))
+@kernel("x[R, N], y[R, N]", tasks=lambda x, y: cut(x.size // 2, x.shape[0]))
 def softmax(x, y, task, tasks):
     """y_rj = exp(x_rj - m_r) / sum_k exp(x_rk - m_r) with m_r = max_k x_rk.
 
@@ -94,7 +94,7 @@ def softmax_slope(count, g, y, r, j, dot, dx):
     store_first(count, mul(load_first(count, y, r, j), sub(load_first(count, g, r, j), dot)), dx, r, j)
 
 
-@kernel(tasks=lambda g, y, dx: cut(y.size // 5, y.shape[0]))
+@kernel("g[R, N], y[R, N], dx[R, N]", tasks=lambda g, y, dx: cut(y.size // 5, y.shape[0]))
 def softmax_backward(g, y, dx, task, tasks):
     """dx_rj = y_rj (g_rj - sum_k g_rk y_rk), where y is the softmax."""
     n, width = y.shape[1], lanes(y)
@@ -135,7 +135,7 @@ def log_share(count, x, r, j, m, log_total):
     return sub(sub(load_first(count, x, r, j), m), log_total)
 
 
-@kernel(tasks=lambda x, y: cut(x.size // 2, x.shape[0]), fastmath=EXACT_ORDER)
+@kernel("x[R, N], y[R, N]", tasks=lambda x, y: cut(x.size // 2, x.shape[0]), fastmath=EXACT_ORDER)
 def log_softmax(x, y, task, tasks):
     """y_rj = x_rj - m_r - log(sum_k exp(x_rk - m_r)) with m_r = max_k x_rk.
 
@@ -160,7 +160,7 @@ def log_softmax_slope(count, g, y, r, j, sum_g, dx):
     store_first(count, slope, dx, r, j)
 
 
-@kernel(tasks=lambda g, y, dx: cut(y.size // 3, y.shape[0]))
+@kernel("g[R, N], y[R, N], dx[R, N]", tasks=lambda g, y, dx: cut(y.size // 3, y.shape[0]))
 def log_softmax_backward(g, y, dx, task, tasks):
     """dx_rj = g_rj - exp(y_rj) sum_k g_rk, where y is the logarithm of the softmax."""
     n, width = y.shape[1], lanes(y)

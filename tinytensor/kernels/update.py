@@ -9,7 +9,11 @@ import numpy as np
 from tinytensor.kernels.kernel import EXACT_ORDER, cut, kernel, share
 
 
-@kernel(tasks=lambda p, *_: cut(p.size // 2, p.size), fastmath=EXACT_ORDER)
+@kernel(
+    "p[N], g[N], buf[N | 0], scale[N | 1 | 0], hyper[7 | 8]",
+    tasks=lambda p, *_: cut(p.size // 2, p.size),
+    fastmath=EXACT_ORDER,
+)
 def sgd(p, g, buf, scale, hyper, task, tasks):
     """p -= lr d with d = g + wd p.
 
@@ -34,7 +38,9 @@ def sgd(p, g, buf, scale, hyper, task, tasks):
         ps[i] -= lr * (factors[i] if each else common) * d
 
 
-@kernel(tasks=lambda p, *_: cut(p.size, p.size), fastmath=EXACT_ORDER)
+@kernel(
+    "p[N], g[N], m[N], v[N], scale[N | 1 | 0], hyper[8]", tasks=lambda p, *_: cut(p.size, p.size), fastmath=EXACT_ORDER
+)
 def adam(p, g, m, v, scale, hyper, task, tasks):
     """m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g^2, p -= lr / (1 - b1^t) m / (sqrt(v) / sqrt(1 - b2^t) + eps).
 
@@ -68,7 +74,7 @@ def sumsq_parts(n):
     return cut(n // 10, n)
 
 
-@kernel(tasks=lambda x, parts: parts.size)
+@kernel("x[N], parts[P]", tasks=lambda x, parts: parts.size)
 def sumsq(x, parts, task, tasks):
     """The sum of parts is sum_i x_i^2: x (n,), parts (sumsq_parts(n),)."""
     blocks = parts.size

@@ -24,6 +24,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.errors import TypingError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model
 from numba.np.arrayobj import make_array
@@ -194,6 +195,11 @@ def register_of(x: types.Array, *_) -> Vector:
     return Vector(x.dtype, BYTES * 8 // x.dtype.bitwidth)
 
 
+def number_of(kind: types.Type) -> types.Type:
+    """The type of the numbers in an array, in a register, in several of these."""
+    return number_of(kind.dtype) if hasattr(kind, "dtype") else kind
+
+
 def compiled(plain: Callable, result: Callable) -> Callable:
     """Give `plain` its meaning in compiled code, where `result(*types)` is the type of what it returns.
 
@@ -206,6 +212,11 @@ def compiled(plain: Callable, result: Callable) -> Callable:
         prefer_literal = True  # the size of a tile is part of its type
 
         def generic(self, args, kws):
+            # A register is written as it is, whatever the array holds: one of floats would overrun an array of bytes.
+            held = {(number_of(a), isinstance(a, types.Array)) for a in args if hasattr(a, "dtype")}
+            held = {kind for kind, is_array in held if is_array or isinstance(kind, types.Float)}  # no truths
+            if len(held) > 1:
+                raise TypingError(f"{plain.__name__}: the elements are of several types: {sorted(map(str, held))}")
             places = [types.intp if isinstance(a, types.Integer) else a for a in args]
             if plain is fill:
                 places[1] = args[0].dtype

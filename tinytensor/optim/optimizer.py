@@ -203,23 +203,45 @@ class Optimizer:
         return {"state": dict(sorted(kept.items())), "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state that `state_dict()` returned."""
-        groups = state_dict["param_groups"]
+        """Go on from a state that `state_dict()` returned; refused as a whole where it does not fit the parameters."""
+        what, groups = f"{type(self).__name__}.load_state_dict", state_dict["param_groups"]
         if [len(g["params"]) for g in groups] != [len(g["params"]) for g in self.param_groups]:
             raise ValueError(
-                f"{type(self).__name__}.load_state_dict: groups of {[len(g['params']) for g in groups]} parameters in "
+                f"{what}: groups of {[len(g['params']) for g in groups]} parameters in "
                 f"the state, of {[len(g['params']) for g in self.param_groups]} here"
             )
         params = [p for g in self.param_groups for p in g["params"]]
-        for group, saved in zip(self.param_groups, groups, strict=True):
-            group.update({k: v for k, v in saved.items() if k != "params"})
-        self.state.clear()
+        hypers = [{k: v for k, v in saved.items() if k != "params"} for saved in groups]
+        for group, saved in zip(self.param_groups, hypers, strict=True):
+            self._check(group | saved)
+        state = {}
         for number, entry in state_dict["state"].items():
-            p = params[int(number)]
-            group = next(g for g in self.param_groups if any(p is q for q in g["params"]))
-            self._prepare(group, p)
-            for name, value in entry.items():
-                self.state[p][name] = Tensor.of(np.array(value._data)) if isinstance(value, Tensor) else value
+            if not 0 <= int(number) < len(params):
+                raise ValueError(f"{what}: the state of parameter {number}, of which there are {len(params)}")
+            state[params[int(number)]] = self._fitting(f"{what}: parameter {number}", entry, params[int(number)])
+        for group, saved in zip(self.param_groups, hypers, strict=True):
+            group.update(saved)
+        self.state.clear()
+        self.state.update(state)
+
+    def _fitting(self, what: str, entry: dict[str, Any], p: Tensor) -> dict[str, Any]:
+        """A copy of what was kept for a parameter; kernels will go through it and through p side by side."""
+        kept: dict[str, Any] = {"step": 0}
+        for name, value in entry.items():
+            if name in self.slots:
+                if not isinstance(value, Tensor) or value.shape != p.shape or value.dtype != p.dtype:
+                    came = f"{value.dtype} {value.shape}" if isinstance(value, Tensor) else repr(value)
+                    raise ValueError(f"{what} is {p.dtype} {p.shape}, so its {name} must be, too; got {came}")
+                kept[name] = Tensor.of(np.array(value._data))
+            elif name in ("step", "since"):  # PyTorch keeps the number of steps in a tensor
+                kept[name] = int(value)
+                if kept[name] < 0:
+                    raise ValueError(f"{what}: {name} must be 0 or more, got {kept[name]}")
+            else:
+                raise ValueError(f"{what} has {name!r}, which is not kept here; expected {('step', *self.slots)}")
+        if 0 < len(kept.keys() & set(self.slots)) < len(self.slots):
+            raise ValueError(f"{what} has only a part of {self.slots}: {sorted(kept.keys() & set(self.slots))}")
+        return kept
 
 
 class SGD(Optimizer):

@@ -1,0 +1,221 @@
+"""No kernel touches memory that is not its own: wrong sizes are refused, wrong numbers passed over.
+
+Each kernel is called as in the table of proofs, and then with one thing wrong at a time: an array too small, too large,
+empty or with another number of dimensions; a number in an array of whole numbers, or a setting, that is far out of
+range or negative. It must refuse (`ValueError`, before anything is written) or compute. Two witnesses look on: the
+Python source runs on arrays that refuse every index out of range (and negative ones: compiled code would wrap or
+overrun), and the compiled build on arrays that end, and then begin, at a page that nobody may touch.
+"""
+
+import ctypes
+import math
+import mmap
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numba import config
+
+TESTS = Path(__file__).parents[1]
+sys.path.insert(0, str(TESTS))  # this file is run as a program, too
+
+from symbolic.test_compiled import calls, interpreted  # noqa: E402
+
+from tinytensor.kernels import KERNELS  # noqa: E402
+from tinytensor.kernels.kernel import Loop, kernel  # noqa: E402
+from tinytensor.kernels.vectors import load, store  # noqa: E402
+
+LOOPS = [name for name, k in KERNELS.items() if isinstance(k, Loop)]
+FAR = (10**10, -(10**10), -1, np.iinfo(np.int64).max, np.iinfo(np.int64).min)
+PAGE = mmap.PAGESIZE
+
+
+# ------------------------------------------------------------------------------------------------ what is wrong
+
+
+def resized(a: np.ndarray, d: int, n: int) -> np.ndarray:
+    """The array with n places along dimension d: its first ones, and then the last one again."""
+    at = np.minimum(np.arange(n), a.shape[d] - 1) if a.shape[d] else np.zeros(0, int)
+    return np.take(a, at, d) if a.shape[d] or n == 0 else np.zeros((*a.shape[:d], n, *a.shape[d + 1 :]), a.dtype)
+
+
+def wrong_arrays(a: np.ndarray) -> Iterator[tuple[str, np.ndarray]]:
+    for d, n in enumerate(a.shape):
+        for other in {0, 1, n - 1, n + 1, 3 * n} - {n, -1}:
+            yield f"{other} in dimension {d}", resized(a, d, other)
+    yield "one dimension more", a[..., None].copy()
+    if a.ndim > 0:
+        yield "one dimension less", a.reshape(*a.shape[:-2], math.prod(a.shape[-2:]))
+    if a.dtype.kind == "i":
+        for value in FAR:
+            for place in {0, a.size // 2, a.size - 1} if a.size else ():
+                changed = a.copy()
+                changed.flat[place] = value
+                yield f"{value} at {place}", changed
+    elif a.ndim > 1 and a.shape[-1] > 1:
+        yield "stretched rows", np.broadcast_to(a[..., :1], a.shape)
+        yield "rows with gaps", np.repeat(a, 3, -1)[..., ::3]
+
+
+def wrong_calls(name: str, dtype: type) -> Iterator[tuple[str, list, dict]]:
+    """(what is wrong, the arguments, constants); the first of each sample has nothing wrong."""
+    for n, (make, constants) in enumerate(calls(name, dtype)):
+        yield f"{name}-{n}", make(), constants
+        for i, parameter in enumerate(KERNELS[name].names):
+            given = make()[i]
+            if isinstance(given, np.ndarray):
+                others = wrong_arrays(given)
+            else:
+                others = [(str(v), v) for v in (*FAR, 0, 7)] if isinstance(given, int) else []
+            for told, other in others:
+                args = make()
+                args[i] = other
+                yield f"{name}-{n}: {parameter}: {told}", args, constants
+
+
+# ----------------------------------------------------------------------------------------- the source, by places
+
+
+class Strict(np.ndarray):
+    """An array that refuses an index out of range, and one that counts from the end."""
+
+    def _checked(self, key):
+        for k, n in zip(key if isinstance(key, tuple) else (key,), self.shape, strict=False):
+            if not isinstance(k, slice) and not 0 <= k < n:
+                raise IndexError(f"index {key} is outside {self.shape}")
+        return key
+
+    def __getitem__(self, key):
+        return super().__getitem__(self._checked(key))
+
+    def __setitem__(self, key, value):
+        super().__setitem__(self._checked(key), value)
+
+
+def runs_in_bounds(k: Loop, args: list, constants: dict) -> bool:
+    """Run the source on strict arrays, unless the arguments are refused; did it run?"""
+    try:
+        k.check(tuple(args))
+    except ValueError:
+        return False
+    interpreted(k, [a.copy().view(Strict) if isinstance(a, np.ndarray) else a for a in args], constants)
+    return True
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_the_source_stays_inside_its_arrays(name):
+    ran = [runs_in_bounds(KERNELS[name], args, constants) for _, args, constants in wrong_calls(name, np.float64)]
+    assert any(ran) and not all(ran)
+
+
+@pytest.mark.parametrize("name", LOOPS)
+def test_every_array_has_its_sizes_said(name):
+    for make, _ in calls(name, np.float64):
+        arrays = {n for n, a in zip(KERNELS[name].names, make(), strict=True) if isinstance(a, np.ndarray)}
+        assert arrays == {n for n in KERNELS[name].names if f"{n}[" in KERNELS[name].shapes}
+
+
+@pytest.mark.parametrize("name", ["adam", "take", "gather_backward", "softmax_backward", "cross_entropy", "rms_norm"])
+def test_without_what_is_said_the_source_leaves_its_arrays(name, monkeypatch):
+    monkeypatch.setattr(KERNELS[name], "check", lambda args: None)
+    left = 0
+    for _, args, constants in wrong_calls(name, np.float64):
+        try:
+            runs_in_bounds(KERNELS[name], args, constants)
+        except IndexError:
+            left += 1
+        except (ValueError, TypeError, AttributeError, ZeroDivisionError):  # another number of dimensions, say
+            pass
+    assert left > 0
+
+
+def test_a_refusal_says_what_was_expected():
+    x, index, bad = np.zeros((3, 2)), np.zeros(4, np.int64), np.zeros(2, np.int64)
+    with pytest.raises(ValueError, match=r"expected x\[V, D\], .*; got x \(3, 2\), index \(4,\), y \(5, 2\)"):
+        KERNELS["take"](x, index, np.zeros((5, 2)), bad)
+    with pytest.raises(ValueError, match=r"x 1\.5"):
+        KERNELS["take"](1.5, index, np.zeros((4, 2)), bad)
+    with pytest.raises(ValueError, match=r"take\(x, index, y, bad\): .*; got x \(3, 2\), index \(4,\)$"):
+        KERNELS["take"](x, index)
+    with pytest.raises(ValueError, match="none of"):
+        kernel("z[N]")(lambda x: None)
+
+
+# ------------------------------------------------------------------------------- the compiled build, by guard pages
+
+
+def guarded(a: np.ndarray, at_end: bool) -> np.ndarray:
+    """The array, with the same strides, in memory that ends (or begins) at a page that must not be touched."""
+    low, high = np.lib.array_utils.byte_bounds(a)
+    size = high - low if a.size else 0
+    pages = -(-size // PAGE) + 2  # the first and the last are guards
+    memory = mmap.mmap(-1, pages * PAGE)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    for guard in (start, start + (pages - 1) * PAGE):
+        if ctypes.CDLL(None).mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(PAGE), 0):
+            raise OSError("a page could not be guarded")
+    offset = (pages - 1) * PAGE - size if at_end else PAGE
+    copy = np.ndarray(a.shape, a.dtype, memory, offset, a.strides)
+    once = tuple(slice(None) if step else slice(0, 1) for step in a.strides)  # what is broadcast has one place for many
+    copy[once] = a[once]
+    return copy
+
+
+def run_guarded(names: list[str]) -> None:
+    """Call compiled kernels on guarded arrays; says before each call what it does: a crash is in the last one."""
+    for name in names:
+        for dtype in (np.float32, np.float64):
+            ran = 0
+            for told, args, _ in wrong_calls(name, dtype):
+                for at_end in (True, False):
+                    print(told, np.dtype(dtype), "end" if at_end else "begin", flush=True)
+                    try:
+                        KERNELS[name](*[guarded(a, at_end) if isinstance(a, np.ndarray) else a for a in args])
+                        ran += 1
+                    except (ValueError, TypeError):
+                        pass
+            assert ran > 0
+    print("whole")
+
+
+@kernel("x[N], y[N]")
+def past_the_end(x, y):
+    """y_i = x_i, a register at a time: too much is read and written where N is no multiple of a register."""
+    for i in range(0, x.size, 4):
+        store(load(x, i), y, i)
+
+
+def plant() -> None:
+    past_the_end(guarded(np.zeros(5), True), guarded(np.zeros(5), True))
+
+
+def in_a_process(*arguments: str) -> subprocess.CompletedProcess:
+    environment = os.environ | {"NUMBA_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, __file__, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=900)
+
+
+needs_guards = pytest.mark.skipif(
+    config.DISABLE_JIT or not sys.platform.startswith(("linux", "darwin")), reason="compiled code and guard pages"
+)
+
+
+@needs_guards
+def test_the_compiled_build_stays_inside_its_arrays():
+    done = in_a_process(*KERNELS)
+    lines = done.stdout.splitlines()
+    assert done.returncode == 0 and lines[-1] == "whole", (done.returncode, lines[-1:], done.stderr[-2000:])
+    assert len(lines) > 20 * len(KERNELS)
+
+
+@needs_guards
+def test_a_kernel_that_reads_past_the_end_is_noticed():
+    assert in_a_process("past_the_end").returncode < 0  # ended by a signal
+
+
+if __name__ == "__main__":
+    plant() if sys.argv[1:] == ["past_the_end"] else run_guarded(sys.argv[1:])
