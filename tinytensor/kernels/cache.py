@@ -3,21 +3,27 @@
 Numba keeps a build beside a note of the source file that it came from. It does not see that a helper in another file
 has changed, and would then load the old machine code. So each build is kept in a folder that is named after the text of
 every file that the kernel's own file reaches by its imports from `tinytensor.kernels`.
+
+What is kept saves time and is needed for nothing else. So a file that is damaged, a disk that is full, or a folder that
+may not be written to costs one line and the time to compile; a damaged file is replaced.
 """
 
 import ast
 import atexit
 import hashlib
 import os
+import pickle
 import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
 from numba.core import config
+from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
+from numba.core.serialize import dumps
 
 from tinytensor.kernels.simd import SIMD
 
@@ -39,16 +45,20 @@ def _reached(file: Path) -> frozenset[Path]:
 @cache
 def _root() -> Path:
     """The folder that holds the folders of all builds; for this process alone where nothing can be kept."""
-    root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    folder = Path(root) / "tinytensor"
     try:
+        root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        folder = Path(root) / "tinytensor"
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return folder
-    except OSError:  # a read-only home
+    except (OSError, RuntimeError) as error:  # a read-only home, or none
+        progress.not_kept(error)
+    try:
         folder = Path(tempfile.mkdtemp(prefix="tinytensor-"))
-        atexit.register(shutil.rmtree, folder, ignore_errors=True)
-        return folder
+    except OSError:
+        return Path(os.devnull) / "tinytensor"  # where nothing is found, and nothing can be written
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
 
 
 @cache
@@ -82,20 +92,101 @@ def kept(function: Callable) -> Iterator[None]:
         config.CACHE_DIR = before
 
 
+# ------------------------------------------------------------------------------------------- what lies in the folder
+
+
+class _Files(IndexDataCacheFile):
+    """The files of one function's builds, each behind its own SHA-256: damaged machine code would crash."""
+
+    def _write(self, path: str, content) -> None:
+        data = dumps(content)
+        with self._open_for_write(path) as file:
+            file.write(hashlib.sha256(data).digest() + data)
+
+    def _read(self, path: str):
+        content = Path(path).read_bytes()
+        digest, data = content[:32], content[32:]
+        if hashlib.sha256(data).digest() != digest:
+            raise ValueError(f"{path} is damaged")
+        return pickle.loads(data)
+
+    def _load_index(self) -> dict:
+        if not os.path.exists(self._index_path):
+            return {}
+        version, stamp, builds = self._read(self._index_path)
+        return builds if (version, stamp) == (self._version, self._source_stamp) else {}
+
+    def _save_index(self, builds: dict) -> None:
+        self._write(self._index_path, (self._version, self._source_stamp, builds))
+
+    def _load_data(self, name: str):
+        return self._read(self._data_path(name))
+
+    def _save_data(self, name: str, data) -> None:
+        self._write(self._data_path(name), data)
+
+
+class _Builds(FunctionCache):
+    """Numba's cache of one function, in which whatever goes wrong is said, and then it is as if nothing were kept."""
+
+    def __init__(self, function: Callable):
+        super().__init__(function)
+        locator = self._impl.locator
+        self._cache_file = _Files(locator.get_cache_path(), self._impl.filename_base, locator.get_source_stamp())
+
+    def load_overload(self, sig, target_context):
+        try:
+            return super().load_overload(sig, target_context)
+        except Exception as error:  # what unpickling raises is anything
+            progress.not_kept(error)
+            with suppress(OSError):
+                os.unlink(self._cache_file._index_path)  # so that the build to come is not looked for here
+            return None
+
+    def save_overload(self, sig, data) -> None:
+        try:
+            super().save_overload(sig, data)
+        except Exception as error:
+            progress.not_kept(error)
+
+
+def builds_of(function: Callable) -> NullCache | FunctionCache:
+    """Where Numba finds and leaves the builds of a function (within `kept`)."""
+    if not can_keep(function):
+        return NullCache()
+    try:
+        return _Builds(function)
+    except (OSError, RuntimeError) as error:  # Numba has found no folder that it may write to
+        progress.not_kept(error)
+        return NullCache()
+
+
+# ------------------------------------------------------------------------------------------------- what is said
+
+
 class _Progress:
     """Says that kernels are being compiled, so that nobody wonders what takes so long."""
 
     def __init__(self):
         self.count = 0
+        self.complained = False
 
     def compiling(self, name: str) -> None:
         """One more kernel is about to be compiled, for it was not in the cache."""
         self.count += 1
         if self.count == 1:
-            text = "tinytensor: compiling kernels for this machine (once; cached for later runs) ..."
+            how = "for this process" if self.complained else "for this machine (once; cached for later runs)"
+            text = f"tinytensor: compiling kernels {how} ..."
             print(text, file=sys.stderr, flush=True)
         if sys.stderr.isatty():
             print(f"\rtinytensor: {self.count} kernels compiled, now {name:40}", end="", file=sys.stderr, flush=True)
+
+    def not_kept(self, error: Exception) -> None:
+        """Builds can't be read or written; this is said once."""
+        if not self.complained:
+            self.complained = True
+            text = " ".join(str(error).split())
+            print(f"tinytensor: kernels are compiled anew, for the cache fails: {text}", file=sys.stderr, flush=True)
 
 
 progress = _Progress()

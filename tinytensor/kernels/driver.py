@@ -19,7 +19,7 @@ from llvmlite import ir
 from numba import njit, prange, types
 from numba.extending import intrinsic
 
-from tinytensor.kernels.cache import can_keep, kept
+from tinytensor.kernels.cache import builds_of, kept
 
 ENTRY, BLOCK, TASKS = range(3)  # the columns of a program
 LINE = 16  # int64 in two cache lines: counters of neighbouring launches must not share one (processors fetch pairs)
@@ -65,7 +65,9 @@ def native(parallel: bool = False):
 
     def decorate(function):
         with kept(function):
-            return njit(cache=can_keep(function), nogil=True, error_model="numpy", parallel=parallel)(function)
+            compiled = njit(nogil=True, error_model="numpy", parallel=parallel)(function)
+            compiled._cache = builds_of(function)  # what njit(cache=True) does, with Numba's own cache
+            return compiled
 
     return decorate
 

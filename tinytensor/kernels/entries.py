@@ -10,16 +10,16 @@ import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
+from numba.core.ccallback import CFunc
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
 from tinytensor.kernels.blocks import word
-from tinytensor.kernels.cache import can_keep, is_kept, kept, progress
+from tinytensor.kernels.cache import builds_of, is_kept, kept, progress
 
 _WORD = ir.IntType(64)
 
@@ -196,5 +196,8 @@ def build(name: str, py_func: Callable, fastmath: frozenset, text: str, scope: d
     with kept(py_func), _no_collector():
         if not is_kept(py_func, entry):
             progress.compiling(name)
-        options = {"error_model": "numpy", "fastmath": set(fastmath), "cache": can_keep(py_func)}
-        return numba.cfunc(types.void(types.intp, types.intp, types.intp), **options)(scope[entry])
+        options = {"error_model": "numpy", "fastmath": set(fastmath)}
+        compiled = CFunc(scope[entry], ((types.intp,) * 3, types.void), {}, options)
+        compiled._cache = builds_of(scope[entry])  # what numba.cfunc(cache=True) does, with Numba's own cache
+        compiled.compile()
+        return compiled

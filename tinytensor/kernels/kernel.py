@@ -17,8 +17,6 @@ Compiled, every kernel has the same shape, `entry(block, task, tasks)`, where th
 the arguments (`entries.py`, `blocks.py`). So a launch is an address, a block and a number of tasks: three integers.
 Native code can run a list of them without knowing anything of kernels, and Python does not take part; that is what
 makes a replay fast. Eager mode runs the same machine code on the same kind of block, so both give the same bits.
-
-`KERNELS` is the table of all kernels; the tests walk it.
 """
 
 import threading
@@ -40,7 +38,7 @@ from tinytensor.kernels.shapes import checker
 FAST = frozenset({"contract", "reassoc", "nsz"})
 EXACT_ORDER = frozenset({"contract", "nsz"})
 
-KERNELS: dict[str, "Kernel"] = {}
+KERNELS: dict[str, "Kernel"] = {}  # the table of all kernels; the tests walk it
 
 GRAIN = 4000  # nanoseconds of work that are worth a task of their own: dealing one costs some 100
 MOST_TASKS = 32
