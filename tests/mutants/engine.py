@@ -138,7 +138,7 @@ HAND_KERNELS = {  # what is wrong: (kernel, right, wrong)
     "eps dropped": ("layer_norm", "np.sqrt(total(add(s, t)) / count + eps)", "np.sqrt(total(add(s, t)) / count)"),
     "sum for mean in the variance": ("rms_norm", "total(add(s, t)) / count + eps", "total(add(s, t)) + eps"),
     "scatter assigns instead of adding": ("scatter_add", "target[d] += row[d]", "target[d] = row[d]"),
-    "gather assigns instead of adding": ("gather_backward", "index[o, j, i], i] += g", "index[o, j, i], i] = g"),
+    "gather assigns instead of adding": ("gather_backward", "dx[o, k, i] += g", "dx[o, k, i] = g"),
     "padding ignored": ("cross_entropy_backward", "if t != ignore_index and 0 <= t < size:", "if True:"),
     "target off by one": ("cross_entropy_backward", "dx[r, t] -=", "dx[r, (t + 1) % size] -="),
     "the one-hot part overwrites": ("cross_entropy_backward", "dx[r, t] -= g[r]", "dx[r, t] = -g[r]"),

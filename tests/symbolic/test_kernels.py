@@ -76,7 +76,7 @@ MISTAKES = [
     ("norm", "rms_norm_backward", "total(sum_hn) / count", "total(sum_hn)"),
     ("index", "scatter_add", "target[d] += row[d]", "target[d] = row[d]"),
     ("index", "take", "if 0 <= v < x.shape[0]", "if 0 <= v <= x.shape[0]"),
-    ("index", "gather_backward", "index[o, j, i], i] += g", "index[o, j, i], i] -= g"),
+    ("index", "gather_backward", "dx[o, k, i] += g", "dx[o, k, i] -= g"),
     ("index", "argsort", "return a > b or", "return a >= b or"),
     ("update", "adam", "square = beta2 * vs[i] + new2 * d * d", "square = beta2 * vs[i] + new2 * d"),
     ("update", "adam", "* grow + eps)", "+ eps)"),
