@@ -57,9 +57,6 @@ class Launch(NamedTuple):
     args: tuple
 
 
-# ------------------------------------------------------------------------------------------------ shares of the work
-
-
 def cut(nanoseconds: int, units: int) -> int:
     """Into how many tasks to cut so much work that consists of so many parts which can be told apart.
 
