@@ -61,11 +61,9 @@ class Tensor(Interchange):
         return object.__new__(Tensor)._on(data, requires_grad)
 
     def _on(self, data: np.ndarray | Meta, requires_grad: bool = False) -> "Tensor":
-        self._data = data
+        self._data, self.requires_grad = data, requires_grad
         self._grad = self._hooks = self._base = self.node = None
-        self._version = Version()
-        self._tracked = 0
-        self.requires_grad = requires_grad
+        self._version, self._tracked = Version(), 0
         return self
 
     # ------------------------------------------------------------------------------------------------------ what it is
@@ -134,8 +132,7 @@ class Tensor(Interchange):
 
     @data.setter
     def data(self, value: "Tensor"):
-        recording = state.recording
-        if recording is not None and not recording.pool.owns(self._data) and value.shape == self.shape:
+        if state.recording is not None and not state.recording.pool.owns(self._data) and value.shape == self.shape:
             notice(self)
             notice(value)
             # A replay will look for this tensor's values where they lie now, so they must stay there.
@@ -178,8 +175,7 @@ class Tensor(Interchange):
         if not self.requires_grad:
             raise RuntimeError("register_hook: this tensor does not require grad")
         holder = self if self.node is None else self.node
-        if holder._hooks is None:
-            holder._hooks = []
+        holder._hooks = holder._hooks or []
         holder._hooks.append(hook)
         return HookHandle(holder._hooks, hook)
 
