@@ -121,15 +121,11 @@ def may_be_copied(y: np.ndarray) -> bool:
 def move(x: np.ndarray, y: np.ndarray) -> None:
     """Copy `x` (broadcast) into `y`, changing layout and dtype, through the door, so that a replay copies too."""
     if x.dtype is OBJECT or y.dtype is OBJECT:
-        host(_copy_objects, x, y)
+        host(np.copyto, y, x, "unsafe")  # numbers become objects here, for which there is no native code
     elif x.dtype is y.dtype and may_be_copied(y):
         np.copyto(y, x)
     else:
         launch(_copy, x, y)
-
-
-def _copy_objects(x: np.ndarray, y: np.ndarray) -> None:
-    np.copyto(y, x, casting="unsafe")  # numbers become objects here, for which there is no native code
 
 
 def contiguous(array: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:

@@ -97,9 +97,9 @@ class Kernel:
         self.py_func, self.fastmath = py_func, fastmath
         self.name = py_func.__name__
         self.__doc__ = py_func.__doc__
-        # By the types of the arguments: the address of the build, and how the arguments lie in a block.
+        # By the types of the arguments: the address of a build, and how the arguments lie in a block.
         self.entries: dict[tuple, tuple[int, Any]] = {}
-        self.builds: dict[tuple, object] = {}  # the builds themselves: the machine code lives as long as they do
+        self.builds: list[object] = []  # the builds themselves: the machine code lives as long as they do
         if py_func.__module__.startswith("tinytensor."):  # a user's kernels are his own affair
             if self.name in KERNELS:
                 raise ValueError(f"kernel {self.name}: the name is taken by {KERNELS[self.name].py_func.__module__}")
@@ -135,8 +135,8 @@ class Kernel:
         with _compiling:
             if key not in self.entries:
                 text, scope = source()
-                self.builds[key] = build(self.name, self.py_func, self.fastmath, text, scope)
-                self.entries[key] = self.builds[key].address, layout
+                self.builds.append(build(self.name, self.py_func, self.fastmath, text, scope))
+                self.entries[key] = self.builds[-1].address, layout
             return self.entries[key]
 
 
@@ -170,9 +170,8 @@ class Elementwise(Kernel):
         return layout.run(self.name, entry, arrays)
 
     def prepare(self, args: tuple) -> Launch:
-        arrays, (entry, layout) = self._found(args)
-        size = arrays[-1].size
-        return Launch(entry, layout.block(self.name, arrays), cut(size * NANOSECONDS, size), (*arrays,))
+        (*arrays, y), (entry, layout) = self._found(args)
+        return Launch(entry, layout.block(self.name, (*arrays, y)), cut(y.size * NANOSECONDS, y.size), (*arrays, y))
 
     def interpret(self, *args) -> None:
         y = args[-1]
