@@ -244,6 +244,7 @@ STATEFUL = {
     "amsgrad": lambda p: optim.Adam(p, lr=0.1, amsgrad=True),
     "rmsprop": lambda p: optim.RMSprop(p, lr=0.1, momentum=0.9, centered=True),
     "adagrad": lambda p: optim.Adagrad(p, lr=0.1, lr_decay=0.1),
+    "rmsprop alone": lambda p: optim.RMSprop(p, lr=0.1),
 }
 
 

@@ -25,6 +25,7 @@ class Optimizer:
     """
 
     slots: tuple[str, ...] = ()  # the tensors kept for each parameter, by PyTorch's names
+    extra: tuple[str, ...] = ()  # and those that some settings add, which the kernel does not take
 
     def __init__(self, params: Iterable, defaults: dict[str, Any], options: dict[str, Any] | None = None):
         for name in options or {}:
@@ -210,25 +211,27 @@ class Optimizer:
                 f"{what}: groups of {[len(g['params']) for g in groups]} parameters in "
                 f"the state, of {[len(g['params']) for g in self.param_groups]} here"
             )
-        params = [p for g in self.param_groups for p in g["params"]]
         hypers = [{k: v for k, v in saved.items() if k != "params"} for saved in groups]
+        params = []  # with the settings that they will have
         for group, saved in zip(self.param_groups, hypers, strict=True):
             self._check(group | saved)
+            params += [(p, group | saved) for p in group["params"]]
         state = {}
         for number, entry in state_dict["state"].items():
             if not 0 <= int(number) < len(params):
                 raise ValueError(f"{what}: the state of parameter {number}, of which there are {len(params)}")
-            state[params[int(number)]] = self._fitting(f"{what}: parameter {number}", entry, params[int(number)])
+            p, group = params[int(number)]
+            state[p] = self._fitting(f"{what}: parameter {number}", entry, p, group)
         for group, saved in zip(self.param_groups, hypers, strict=True):
             group.update(saved)
         self.state.clear()
         self.state.update(state)
 
-    def _fitting(self, what: str, entry: dict[str, Any], p: Tensor) -> dict[str, Any]:
+    def _fitting(self, what: str, entry: dict[str, Any], p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """A copy of what was kept for a parameter; kernels will go through it and through p side by side."""
         kept: dict[str, Any] = {"step": 0}
         for name, value in entry.items():
-            if name in self.slots:
+            if name in self.slots + self.extra:
                 if not isinstance(value, Tensor) or value.shape != p.shape or value.dtype != p.dtype:
                     came = f"{value.dtype} {value.shape}" if isinstance(value, Tensor) else repr(value)
                     raise ValueError(f"{what} is {p.dtype} {p.shape}, so its {name} must be, too; got {came}")
@@ -239,8 +242,9 @@ class Optimizer:
                     raise ValueError(f"{what}: {name} must be 0 or more, got {kept[name]}")
             else:
                 raise ValueError(f"{what} has {name!r}, which is not kept here; expected {('step', *self.slots)}")
-        if 0 < len(kept.keys() & set(self.slots)) < len(self.slots):
-            raise ValueError(f"{what} has only a part of {self.slots}: {sorted(kept.keys() & set(self.slots))}")
+        needed = {slot for slot in self.slots if self._needs(slot, group)}
+        if 0 < len(kept.keys() & needed) < len(needed):
+            raise ValueError(f"{what} has only a part of {sorted(needed)}: {sorted(kept.keys() & needed)}")
         return kept
 
 
@@ -286,6 +290,7 @@ class Adam(Optimizer):
 
     kernel = kernels.update.adam
     slots = ("exp_avg", "exp_avg_sq")
+    extra = ("max_exp_avg_sq",)
     decoupled = False
 
     def __init__(
@@ -319,15 +324,16 @@ class Adam(Optimizer):
 
     def _prepare(self, group, p):
         super()._prepare(group, p)
-        if group["amsgrad"] and "max_exp_avg_sq" not in self.state[p]:
-            self.state[p]["max_exp_avg_sq"] = Tensor.of(np.zeros(p.shape, p.dtype))
+        (largest,) = self.extra
+        if group["amsgrad"] and largest not in self.state[p]:
+            self.state[p][largest] = Tensor.of(np.zeros(p.shape, p.dtype))
 
     def _update(self, p, group, hyper):
         if not group["amsgrad"]:
             return super()._update(p, group, hyper)
         # The largest v so far divides in v's place (Reddi 2018). Seldom wanted, so it is written in operations.
         lr, beta1, beta2, eps, decay, decoupled, t, maximize = self._as_tensors(p, hyper)
-        m, v, largest = (self.state[p][name] for name in (*self.slots, "max_exp_avg_sq"))
+        m, v, largest = (self.state[p][name] for name in self.slots + self.extra)
         g = self._gradient(p) * (1 - 2 * maximize) + p * (decay * (1 - decoupled))
         p.mul_(1 - lr * decay * decoupled)
         m.add_((g - m) * (1 - beta1))
