@@ -130,8 +130,11 @@ class Kernel:
         raise NotImplementedError
 
     def _build(self, key: tuple, source: Callable[[], tuple[str, dict]], layout: Any) -> tuple[int, Any]:
-        """The address of the build for arguments of these types, and their layout, when it is first asked for."""
-        # One thread compiles at a time, for Numba's compiler is not made for two; another one may just have done this.
+        """The address of the build for arguments of these types, and their layout, when it is first asked for.
+
+        One thread compiles at a time, for Numba's compiler is not made for two. The question is asked again under the
+        lock: another thread may have compiled this very build while this one waited.
+        """
         with _compiling:
             if key not in self.entries:
                 text, scope = source()
