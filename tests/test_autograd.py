@@ -1206,3 +1206,31 @@ def test_numpy_needs_a_sentence_where_it_would_lose_the_tape():
     target = tt.zeros(2)
     np.add(np.ones(2, np.float32), 1, out=target)
     assert target.tolist() == [2.0, 2.0]
+
+
+# ------------------------------------------------------------------------------- an index that changed behind the tape
+
+READERS = {
+    "embedding": lambda w, i: tt.nn.functional.embedding(i, w),
+    "indexing": lambda w, i: w[i],
+    "gather": lambda w, i: w.gather(0, i[:, None]),
+    "cross_entropy": lambda w, i: tt.nn.functional.cross_entropy(w[:2], i),
+}
+CHANGES = {
+    "data": lambda i, array, n: i.data.fill_(n),
+    "numpy": lambda i, array, n: np.copyto(i.numpy(), n),
+    "alias": lambda i, array, n: np.copyto(array, n),
+}
+
+
+@pytest.mark.parametrize("n", [10**10, -(10**10)])
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("read", READERS)
+def test_an_index_changed_after_forward_is_never_a_place_in_memory(read, change, n):
+    array = np.array([0, 1])
+    w, i = tt.ones(5, 3, requires_grad=True), tt.from_numpy(array)
+    y = READERS[read](w, i).sum()
+    CHANGES[change](i, array, n)
+    y.backward()
+    assert read == "indexing" or not w.grad.numpy().any()  # what is read at a wrong number is passed over
+    assert np.isin(w.grad.numpy(), (0, 1)).all()

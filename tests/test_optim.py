@@ -291,6 +291,37 @@ def test_a_state_of_another_shape_is_refused():
         optim.Adam([a]).load_state_dict(state)
 
 
+WRONG_STATES = {
+    "too small": (lambda s: s["state"][0].update(exp_avg=tt.zeros(1)), r"its exp_avg must be, too; got float32 \(1,\)"),
+    "another dtype": (lambda s: s["state"][1].update(exp_avg=tt.zeros(5, dtype=tt.float64)), "got float64"),
+    "no tensor": (lambda s: s["state"][0].update(exp_avg_sq=0.5), "got 0.5"),
+    "a part": (lambda s: s["state"][0].pop("exp_avg"), "only a part of"),
+    "of no parameter": (lambda s: s["state"].update({7: {}}), "parameter 7, of which there are 2"),
+    "of another optimizer": (
+        lambda s: s["state"][1].update(momentum_buffer=tt.zeros(5)),
+        "'momentum_buffer', which is",
+    ),
+    "steps": (lambda s: s["state"][0].update(step=-1), "step must be 0 or more"),
+    "a rate": (lambda s: s["param_groups"][0].update(lr=float("nan")), "lr must be 0 or more"),
+}
+
+
+@pytest.mark.parametrize("wrong", WRONG_STATES)
+def test_a_state_that_does_not_fit_is_refused_as_a_whole(wrong):
+    change, told = WRONG_STATES[wrong]
+    ps = start()
+    optimizer = optim.AdamW(ps)
+    walk(ps, optimizer, 2)
+    before = optimizer.state_dict()
+    state = optimizer.state_dict()
+    change(state)
+    with pytest.raises(ValueError, match=told):
+        optimizer.load_state_dict(state)
+    after = optimizer.state_dict()
+    assert after["param_groups"] == before["param_groups"]
+    assert all(after["state"][i][k] is v for i, entry in before["state"].items() for k, v in entry.items())
+
+
 # ---------------------------------------------------------------------------------------------------- schedules
 
 

@@ -1,6 +1,7 @@
 """The driver: programs give what their launches give one by one, on any number of threads, and mind the machine."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -8,6 +9,7 @@ from itertools import cycle
 
 import numpy as np
 import pytest
+from numba import config
 
 from tinytensor.kernels import KERNELS, driver
 from tinytensor.kernels.driver import STOPPED, Program, _groups
@@ -193,6 +195,50 @@ def test_a_child_process_computes_on_one_thread(layer):
     done = subprocess.run([sys.executable, "-c", FORK], capture_output=True, text=True, env=environment, timeout=300)
     assert done.returncode == 0, done.stderr
     assert layer in ("default", done.stdout.strip())
+
+
+POOL = """
+import multiprocessing, tinytensor as tt
+from tinytensor import nn, optim
+
+def train(seed):
+    tt.manual_seed(seed)
+    model, x = nn.Linear(64, 64), tt.randn(256, 64)
+    optimizer = optim.AdamW(model.parameters())
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = (model(x) @ x.T).square().mean()
+        loss.backward()
+        optimizer.step()
+    return loss.item()
+
+here = [train(seed) for seed in range(3)]
+with multiprocessing.get_context("fork").Pool(2) as pool:
+    assert pool.map(train, range(3)) == here
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_a_pool_of_processes_trains_after_kernels_ran():
+    environment = os.environ | {"NUMBA_NUM_THREADS": "2"}
+    done = subprocess.run([sys.executable, "-c", POOL], capture_output=True, text=True, env=environment, timeout=120)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_an_interrupt_while_kernels_compile_ends_the_run(tmp_path):
+    program = "import tinytensor as tt\nx = tt.randn(3, 3, requires_grad=True)\n"
+    program += "(x @ x).softmax(-1).cumsum(0).sum().backward()"
+    process = subprocess.Popen(
+        [sys.executable, "-c", program],
+        stderr=subprocess.PIPE,
+        text=True,
+        env=os.environ | {"NUMBA_CACHE_DIR": str(tmp_path)},
+    )
+    assert "compiling" in process.stderr.readline()
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == -signal.SIGINT and said.rstrip().endswith("KeyboardInterrupt")
 
 
 def test_two_python_threads(threads):

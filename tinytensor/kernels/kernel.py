@@ -87,9 +87,6 @@ def share(n, task, tasks):
     return n * task // tasks, n * (task + 1) // tasks
 
 
-# ------------------------------------------------------------------------------------------------------- kernels
-
-
 class Kernel:
     """A named kernel: call it with arrays; `py_func` is its Python source."""
 
