@@ -80,6 +80,8 @@ CALLS = {
     "expand": [(symbols("x", 2, 1), (3, 2, 2))],
     "slice": [(CUBE, (slice(None), 1, slice(0, 2)))],
     "unslice": [(y, (2, 3), (1,))],
+    "diagonal": [(CUBE, 1, 1, 0), (x, 0, 0, 1)],
+    "undiagonal": [(symbols("x", 2, 2), (3, 2, 2), -1, 0, 2)],
     "flip": [(x, (0, 1))],
     "cat": [(1, [3, 3], x, z)],
     "reduce_sum": [(CUBE, (0, 2), False), (CUBE, (1,), True), (CUBE, (), False)],
@@ -91,10 +93,10 @@ CALLS = {
     "matmul": [(symbols("a", 2, 2, 3), symbols("b", 3, 2)), (symbols("a", 2, 1, 2), symbols("b", 2, 2, 1))],
     "softmax": [(x,), (DEEP,)],
     "log_softmax": [(x,), (DEEP,)],
-    "linear": [
-        *((x, symbols("w", 2, 3), symbols("b", 2), relu) for relu in (False, True)),
-        (x, z, None, False),
-        (*(symbols(n, 1, 1, witness=Fraction(1, 2)) for n in "xw"), None, True),  # between 0 and 1 before the ReLU
+    "linear": [(x, symbols("w", 2, 3), symbols("b", 2)), (x, z, None)],
+    "linear_relu": [
+        (x, symbols("w", 2, 3), symbols("b", 2)),
+        (*(symbols(n, 1, 1, witness=Fraction(1, 2)) for n in "xw"), None),  # between 0 and 1 before the ReLU
     ],
     "layer_norm": [(x, symbols("w", 3), symbols("b", 3), EPS), (x, None, None, EPS), (DEEP, None, None, EPS)],
     "rms_norm": [(x, symbols("w", 3), EPS), (x, None, EPS), (DEEP, None, EPS)],

@@ -17,6 +17,7 @@ COMMANDS = (
     ("tests/oracle/generate_optim.py",),
     ("tests/oracle/generate_distributions.py",),
     ("tests/oracle/generate_transformer.py",),
+    ("tests/oracle/generate_programs.py",),
 )
 
 if __name__ == "__main__":

@@ -259,7 +259,7 @@ def _seed(*parts) -> int:
 def _is_in_place(path: str) -> bool:
     head, _, name = path.partition(".")
     if head == "operator":
-        return name in ("iadd", "isub", "imul", "itruediv", "ipow", "setitem")
+        return name == "setitem" or (name[0] == "i" and hasattr(operator, f"__{name[1:]}__"))  # iadd, iand ...
     return head == "Tensor" and (name == "__setitem__" or (name.endswith("_") and not name.endswith("__")))
 
 

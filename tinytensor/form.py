@@ -28,7 +28,7 @@ from tinytensor.door import empty, launch, state
 from tinytensor.dtypes import bool_
 from tinytensor.kernels.kernel import Kernel, elementwise
 from tinytensor.meta import Meta
-from tinytensor.operands import refuse_stale_view, together
+from tinytensor.operands import together
 from tinytensor.rules import Reads, check_names, reads
 from tinytensor.tensors import Tensor, notice
 
@@ -229,8 +229,8 @@ class Op:
                 if recording is not None:
                     notice(a)
                 if grad:
-                    if a._base is not None:
-                        refuse_stale_view(a, self.name)
+                    if a._base is not None and a._tracked != a._version.tracked:
+                        a.follow_base()  # a view, and what it looks at was changed since
                     on_tape = on_tape or a.requires_grad
 
         # Second: compute, on arrays. A tensor for each thing in between would be made for nothing, and a rule of an

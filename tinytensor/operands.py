@@ -1,7 +1,4 @@
-"""How the arguments of a formula are brought together: to one dtype, as arrays and numbers of it, and to one shape.
-
-And which argument is refused by every operation: a view whose place on the tape is no longer that of its values.
-"""
+"""How the arguments of a formula are brought together: to one dtype, as arrays and numbers of it, and to one shape."""
 
 import numpy as np
 
@@ -102,16 +99,3 @@ def common_shape(name: str, operands: list) -> tuple[int, ...]:
             f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast: from the right, sizes must be "
             "equal or 1"
         ) from None
-
-
-def refuse_stale_view(x: Tensor, what: str) -> None:
-    """A view keeps its place on the tape when its base, or another view, is changed there: it must not be used then.
-
-    Its memory shows the new values, but its node leads to the old ones. PyTorch rebuilds the node; to refuse, and have
-    the view taken anew, is simpler, and nobody is misled.
-    """
-    if x._base is not None and x._tracked != x._version.tracked:
-        raise RuntimeError(
-            f"{what}: this view was made before its base was changed in place on the tape; its gradient would go to "
-            "the old values; take the view anew"
-        )

@@ -49,7 +49,7 @@ class Tensor(Interchange):
         "_data",  # the array, or a Meta
         "_grad",  # a tensor, None, or what a replay has left (see held_grad)
         "_hooks",  # of a leaf; a computed tensor's hooks are at its node
-        "_tracked",  # of a view: how many changes on the tape its base had seen when the view was taken
+        "_tracked",  # of a view: how many changes on the tape its base had seen when the view took its place there
         "_version",  # shared by all tensors on one memory
         "node",
         "requires_grad",
@@ -172,6 +172,7 @@ class Tensor(Interchange):
         computed tensor's hooks are kept at its node: the tensor itself may be gone by then. Returns a handle that
         removes the hook.
         """
+        self.follow_base()
         if not self.requires_grad:
             raise RuntimeError("register_hook: this tensor does not require grad")
         holder = self if self.node is None else self.node
@@ -181,6 +182,7 @@ class Tensor(Interchange):
 
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in `.grad` too."""
+        self.follow_base()
         if self.node is not None:
             # A weak reference: the tensor holds the node, and if the node held the tensor, neither would ever go.
             self.node.retained = weakref.ref(self)

@@ -79,7 +79,7 @@ HAND_RULES = {  # what is wrong: (operation, function, right, wrong)
     "heads swapped: the permutation for its inverse": ("permute", "grad_x", "np.argsort(dims)", "dims"),
     "pieces of a concatenation swapped": ("cat", "grad_xs", "split(g, sizes, dim)", "split(g, sizes, dim)[::-1]"),
     "a running sum that is not run back": ("cumsum", "grad_x", "not reverse", "reverse"),
-    "ReLU's mask forgotten": ("linear", "backward", "if relu:", "if False:"),
+    "ReLU's mask forgotten": ("linear_relu", "backward", "_elementwise(relu_backward.kernel, g, y)", "g"),
     "bias not summed over the rows": (
         "linear",
         "backward",
@@ -99,7 +99,7 @@ HAND_RULES = {  # what is wrong: (operation, function, right, wrong)
 }
 
 CHECKED_BY = {  # kernel: an operation that launches it and has a definition, or this as its gradient
-    "relu_backward": "linear",
+    "relu_backward": "linear_relu",
     "silu_backward": "silu_backward",
     "gelu_erf_backward": "gelu_erf_backward",
     "gelu_tanh_backward": "gelu_tanh_backward",

@@ -45,6 +45,8 @@ def _wanted(inputs: Tensor | Sequence[Tensor], what: str) -> list[Tensor]:
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     if not inputs:
         raise ValueError(f"{what}: the list of inputs is empty; give the tensors whose gradients are wanted")
+    for x in inputs:
+        x.follow_base()
     if any(not x.requires_grad for x in inputs):
         raise RuntimeError(f"{what}: an input does not require grad; call requires_grad_() before it is used")
     return inputs

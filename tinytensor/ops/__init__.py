@@ -7,6 +7,9 @@ own from APPEARANCES.)
 """
 
 from collections.abc import Callable
+from numbers import Number
+
+import numpy as np
 
 from tinytensor import constructors
 from tinytensor.appearances import APPEARANCES
@@ -15,7 +18,7 @@ from tinytensor.ops import activations, elementwise, fused, in_place, index, ord
 from tinytensor.tensors import Tensor
 
 _REFLECTED = {f"__r{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor")}
-_AUGMENTED = {f"__i{name}__" for name in ("add", "sub", "mul", "truediv", "pow")}
+_AUGMENTED = {f"__i{name.removeprefix('__r')}" for name in _REFLECTED}
 
 
 def _method(name: str, function: Callable) -> Callable | property:
@@ -25,9 +28,15 @@ def _method(name: str, function: Callable) -> Callable | property:
     if name in _AUGMENTED or (name.endswith("_") and name != f"__{name.strip('_')}__"):
         in_its_place = getattr(function, "__name__", "").endswith("_")  # copy_ and fill_ are nothing else
         return function if in_its_place else in_place.in_place(function)
+    if name in ("__eq__", "__ne__"):  # x == None is Python's False: what can't be compared is not equal
+        return lambda x, other: function(x, other) if _is_comparable(x, other) else NotImplemented
     if isinstance(function, Op):  # a function, so that Python hands it the tensor before the dot
         return lambda *args, **kwargs: function(*args, **kwargs)
     return function
+
+
+def _is_comparable(x: Tensor, other) -> bool:
+    return isinstance(other, Tensor | Number | np.generic | np.ndarray) or x.dtype.kind == "O"
 
 
 METHODS = {

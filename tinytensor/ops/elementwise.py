@@ -712,7 +712,7 @@ class logical_not:
         return not x
 
 
-@appears("bitwise_and Tensor.bitwise_and Tensor.__and__ Tensor.__rand__")
+@appears("bitwise_and Tensor.bitwise_and Tensor.bitwise_and_ Tensor.__and__ Tensor.__rand__ Tensor.__iand__")
 @op
 class bitwise_and:
     r"y = a \wedge b"
@@ -723,7 +723,7 @@ class bitwise_and:
     kinds = "bi"
 
 
-@appears("bitwise_or Tensor.bitwise_or Tensor.__or__ Tensor.__ror__")
+@appears("bitwise_or Tensor.bitwise_or Tensor.bitwise_or_ Tensor.__or__ Tensor.__ror__ Tensor.__ior__")
 @op
 class bitwise_or:
     r"y = a \vee b"
@@ -734,7 +734,7 @@ class bitwise_or:
     kinds = "bi"
 
 
-@appears("bitwise_xor Tensor.__xor__ Tensor.__rxor__")
+@appears("bitwise_xor Tensor.bitwise_xor Tensor.bitwise_xor_ Tensor.__xor__ Tensor.__rxor__ Tensor.__ixor__")
 @op
 class bitwise_xor:
     r"y = a \oplus b"
@@ -920,14 +920,17 @@ def _check_no_zero(divisor: np.ndarray, what: str) -> None:
         raise RuntimeError(f"{what}: an integer was divided by 0; floats give inf or NaN: use .float()")
 
 
-@appears("floor_divide Tensor.floor_divide Tensor.floor_divide_ Tensor.__floordiv__ Tensor.__rfloordiv__")
+@appears(
+    "floor_divide Tensor.floor_divide Tensor.floor_divide_ Tensor.__floordiv__ Tensor.__rfloordiv__ "
+    "Tensor.__ifloordiv__"
+)
 def floor_divide(a, b) -> Tensor:
     """y = a / b, rounded down."""
     _no_integer_zero("floor_divide", a, b)
     return _floor_divide(a, b)
 
 
-@appears("remainder Tensor.remainder Tensor.remainder_ Tensor.__mod__ Tensor.__rmod__")
+@appears("remainder Tensor.remainder Tensor.remainder_ Tensor.__mod__ Tensor.__rmod__ Tensor.__imod__")
 def remainder(a, b) -> Tensor:
     """y = a - b floor(a / b): it has the sign of b."""
     _no_integer_zero("remainder", a, b)

@@ -83,25 +83,40 @@ def log_softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
 
 @op
 class _linear:
-    r"y_{ij} = \sum_k x_{ik} w_{jk} + b_j, then \max(0, y) if relu"
+    r"y_{ij} = \sum_k x_{ik} w_{jk} + b_j"
 
-    def forward(x, weight, bias, relu):
-        y = _product(_flat_rows(x)[None], weight.T[None], bias, relu)
-        return y.reshape(*x.shape[:-1], weight.shape[0])
+    def forward(x, weight, bias):
+        return _rows_by_weight(x, weight, bias, False)
 
-    def backward(needs, g, y, x, weight, relu):
-        if relu:
-            g = _elementwise(relu_backward.kernel, g, y)
+    def backward(needs, g, x, weight):
         g, x_rows = _flat_rows(g), _flat_rows(x)
         dx = _product(g[None], weight[None])[0].reshape(x.shape) if needs[0] else None
         dweight = _product(g.T[None], x_rows[None])[0] if needs[1] else None
         dbias = _reduce(kernels.reduce.reduce_sum, g, (0,), False) if needs[2] else None
-        return dx, dweight, dbias, None
+        return dx, dweight, dbias
 
-    def definition(x, weight, bias, relu):
+    def definition(x, weight, bias):
         y = matmul(x, t(weight))
-        y = y if bias is None else y + bias
-        return maximum(y, 0) if relu else y
+        return y if bias is None else y + bias
+
+
+@op
+class _linear_relu:
+    r"y_{ij} = \max(0, \sum_k x_{ik} w_{jk} + b_j): only this one needs its y again, which may not be changed then"
+
+    def forward(x, weight, bias):
+        return _rows_by_weight(x, weight, bias, True)
+
+    def backward(needs, g, y, x, weight):
+        return _linear.backward(needs, _elementwise(relu_backward.kernel, g, y), x, weight)
+
+    def definition(x, weight, bias):
+        return maximum(_linear.definition(x, weight, bias), 0)
+
+
+def _rows_by_weight(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, relu: bool) -> np.ndarray:
+    y = _product(_flat_rows(x)[None], weight.T[None], bias, relu)
+    return y.reshape(*x.shape[:-1], weight.shape[0])
 
 
 def _flat_rows(x: np.ndarray) -> np.ndarray:
@@ -130,7 +145,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = F
             f"linear: x is {x.dtype}, weight is {weight.dtype}: the dtypes must be equal; use .to(dtype)"
         )
     refuse_bools("linear", x)
-    return _linear(x, weight, bias, bool(relu))
+    return _linear_relu(x, weight, bias) if relu else _linear(x, weight, bias)
 
 
 @op

@@ -6,7 +6,7 @@ The tape speaks of values, and a change in place puts new values where old ones 
   result, and its place on the tape. What was computed from it before stays attached to its old place.
 - Tensors on one memory share a `Version` that counts the changes. Whoever kept the old values for backward finds out.
 - A change of a view is a change of its base: where it is on the tape, the base gets a new place there, "the base with
-  these elements put in", and other views taken before are stale: they are refused from then on.
+  these elements put in". Other views of it lead to its old place; each gets a new one when it is used (`follow_base`).
 """
 
 import functools
@@ -18,13 +18,14 @@ import numpy as np
 from tinytensor import kernels
 from tinytensor.appearances import appears
 from tinytensor.creation import rand, randn, tensor, zeros
-from tinytensor.door import check, contiguous, launch, move, state
+from tinytensor.door import check, contiguous, empty, launch, move, state
 from tinytensor.dtypes import CATEGORY, int64
 from tinytensor.form import Node, Op, op
-from tinytensor.modes import no_grad
-from tinytensor.operands import only_floats, refuse_stale_view
+from tinytensor.modes import no_grad, set_grad_enabled
+from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import _as_tensor
-from tinytensor.ops.index import _key, getitem, no_index_is_bad, put, refuse_index
+from tinytensor.ops.index import no_index_is_bad, put, read, refuse_index, take
+from tinytensor.ops.keys import understand
 from tinytensor.ops.shape import _dim, _slice, cast, clone, expand, flatten, squeeze
 from tinytensor.tensors import Tensor, notice
 
@@ -37,10 +38,16 @@ def become(x: Tensor, y: Tensor) -> Tensor:
         raise RuntimeError(f"in place: a result of shape {y.shape} does not fit a tensor of shape {x.shape}")
     if CATEGORY[y.dtype.kind] > CATEGORY[x.dtype.kind]:
         raise RuntimeError(f"in place: a result of dtype {y.dtype} can't be stored in a tensor of {x.dtype}")
-    check_in_place(x, y.requires_grad)
+    check_in_place(x)
+    if state.grad and x.requires_grad and not y.requires_grad:
+        y = overwrite(x, y.to(x.dtype))  # nothing of the old values is in the new ones, and no gradient must go there
     notice(x)
     if y._data is not x._data:
-        move(y._data, x._data)
+        values = y._data
+        if np.may_share_memory(values, x._data):  # x.copy_(x.T): what is read must not be what has just been written
+            values = empty(y.shape, y.dtype)
+            move(y._data, values)
+        move(values, x._data)
     x._version.count += 1
     if y.requires_grad:
         x._version.tracked += 1
@@ -51,11 +58,13 @@ def become(x: Tensor, y: Tensor) -> Tensor:
     return x
 
 
-def check_in_place(x: Tensor, tracked: bool) -> None:
+def check_in_place(x: Tensor) -> None:
     """Refuse a change that would lose gradients, or that the memory does not allow."""
+    if x.numel() and any(n > 1 and step == 0 for n, step in zip(x.shape, x._data.strides, strict=True)):
+        raise RuntimeError("in place: several elements of this expanded tensor share memory; clone() it first")
     if not state.grad:
         return
-    refuse_stale_view(x, "in place")
+    follow_base(x)
     base = x._base
     if base is not None and base.requires_grad and not x.requires_grad and not base.is_leaf:
         raise RuntimeError(
@@ -68,8 +77,6 @@ def check_in_place(x: Tensor, tracked: bool) -> None:
                 "in place: this is (a view of) a tensor that requires grad and was made by the user; its gradient "
                 "would be lost. Change it under no_grad(), or work on a clone()"
             )
-    if tracked and x.numel() and any(n > 1 and step == 0 for n, step in zip(x.shape, x._data.strides, strict=True)):
-        raise RuntimeError("in place: several elements of this expanded tensor share memory; clone() it first")
 
 
 def _stand_at(x: Tensor, node: Node) -> None:
@@ -83,21 +90,55 @@ def _stand_at(x: Tensor, node: Node) -> None:
 def _put_into_base(view: Tensor, value: Tensor) -> None:
     """The base's new place on the tape: what it was, with the value put where the view looks.
 
-    Nothing is computed, for the values are there already. Where the view looks is found by looking at numbered elements
-    through the same window.
+    Nothing is computed, for the values are there already.
     """
-    base = view._base
-    if not base._data.flags.c_contiguous:
-        raise RuntimeError("in place: a view of a strided tensor can't be changed on the tape; clone() the base first")
-    size = base.dtype.itemsize
-    offset = (view._data.__array_interface__["data"][0] - base._data.__array_interface__["data"][0]) // size
-    numbers = np.arange(base.numel())
-    window = np.lib.stride_tricks.as_strided(numbers[offset:], view.shape, [s // size * 8 for s in view._data.strides])
-    before = Tensor.of(base._data)  # the base as it was: its values are not needed, its place on the tape is
-    before.node, before.requires_grad = base.node, base.requires_grad
-    after = Tensor.of(base._data)
+    base, window = view._base, _window(view)
+    before, after = _at_its_place(base), Tensor.of(base._data)
     after._version = base._version
-    _stand_at(base, Node(put, (before, Tensor.of(window.copy()), value), after, ()))
+    _stand_at(base, Node(put, (before, window, value), after, ()))
+
+
+def follow_base(view: Tensor) -> None:
+    """A view's new place on the tape, if its base, or another view of that, was changed there since it was taken.
+
+    The view's memory shows the new values, but its node leads to the old ones. So it becomes what it now is: the
+    elements of its base, as that stands now, at which it looks. All that uses a tensor asks for this first. Nothing is
+    computed here either.
+    """
+    if view._base is None or view._tracked == view._version.tracked:
+        return
+    view._tracked = view._version.tracked
+    if view._base.requires_grad:
+        with set_grad_enabled(True):
+            elements = flatten(_at_its_place(view._base))
+        after = Tensor.of(view._data)
+        after._version = view._version
+        _stand_at(view, Node(take, (elements, _window(view)), after, ()))
+
+
+Tensor.follow_base = follow_base
+
+
+def _at_its_place(x: Tensor) -> Tensor:
+    """x as it stands on the tape now, for an edge that must still lead there when x stands elsewhere."""
+    result = Tensor.of(x._data)
+    result.node, result.requires_grad = x.node, x.requires_grad
+    return result
+
+
+def _window(view: Tensor) -> Tensor:
+    """The places in its base (flattened) at which a view looks: it looks at a memory that has their numbers instead."""
+    base, size = view._base, view.dtype.itemsize
+    if not view.numel():
+        return Tensor.of(np.zeros(view.shape, np.int64))
+    if not np.may_share_memory(view._data, base._data):
+        raise RuntimeError("in place: the base of this view was given other memory (.data = ...); take the view anew")
+    strides, of_base = ([s // size * 8 for s in t._data.strides] for t in (view, base))
+    offset = (view._data.__array_interface__["data"][0] - base._data.__array_interface__["data"][0]) // size
+    memory = np.zeros(1 + sum([(n - 1) * s // 8 for n, s in zip(base.shape, of_base, strict=True)]), np.int64)
+    as_strided = np.lib.stride_tricks.as_strided
+    as_strided(memory, base.shape, of_base)[...] = np.arange(base.numel()).reshape(base.shape)
+    return Tensor.of(as_strided(memory[offset:], view.shape, strides).copy())
 
 
 def in_place(operation: Callable) -> Callable:
@@ -105,11 +146,15 @@ def in_place(operation: Callable) -> Callable:
 
     @functools.wraps(operation)
     def changed(x: Tensor, *args, **kwargs) -> Tensor:
-        tracked = state.grad and any(isinstance(a, Tensor) and a.requires_grad for a in (x, *args))
-        check_in_place(x, tracked)
-        if tracked:  # the rules may need the values from before, so they are kept in a copy
+        others = [a for a in (*args, *kwargs.values()) if isinstance(a, Tensor) and a is not x]
+        for a in others if state.grad else ():
+            follow_base(a)
+        check_in_place(x)
+        if state.grad and any(a.requires_grad for a in (x, *others)):
+            # the rules may need the values from before, so they are kept in a copy
             return become(x, operation(_as_it_was(x), *args, **kwargs))
-        if isinstance(operation, Op):  # nobody will ask for the old values: the kernel may write over them
+        # Nobody will ask for the old values: the kernel may write over them, unless it reads them at other places.
+        if isinstance(operation, Op) and not any(np.may_share_memory(a._data, x._data) for a in others):
             y = operation(x, *args, **kwargs, out=x)
             return y if y is x else become(x, y)
         return become(x, operation(x, *args, **kwargs))
@@ -152,9 +197,7 @@ def copy_(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
         fits = False
     if not fits:
         raise RuntimeError(f"copy_: values of shape {source.shape} do not fit a tensor of shape {x.shape}")
-    check_in_place(x, x.requires_grad or source.requires_grad)
-    value = expand(cast(source, x.dtype) if source.dtype != x.dtype else source, x.shape)
-    return become(x, overwrite(x, value) if x.requires_grad else value)
+    return become(x, expand(cast(source, x.dtype) if source.dtype != x.dtype else source, x.shape))
 
 
 @appears("Tensor.fill_")
@@ -219,19 +262,17 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 @appears("Tensor.__setitem__")
 def setitem(x: Tensor, key, value) -> None:
     """x[key] = value, in place; the gradient flows to the value and to what was kept of x."""
-    key = _key(x, key)
+    key = understand(x, key)
     if not isinstance(value, Tensor):
         value = tensor(value, dtype=x.dtype)
-    if not any(isinstance(k, np.ndarray) for k in key):  # slices and whole numbers: a view, and a change of it
-        part = _slice(x, key)
+    if not key.arrays:  # slices and whole numbers: a view, and a change of it
+        part = _slice(x, key.view)
         _fits(value, part.shape, "setitem")
         copy_(part, _leading_ones_off(value, part.ndim))
-        if part.requires_grad and x._base is None:
-            x._tracked = x._version.tracked
         return
     positions = Tensor.of(np.arange(x.numel()).reshape(x.shape))
     with no_grad():
-        chosen = getitem(positions, key)
+        chosen = read(positions, key)
     _fits(value, chosen.shape, "setitem")
     value = expand(_leading_ones_off(value, chosen.ndim).to(x.dtype), chosen.shape)
     become(x, put(x, flatten(chosen), flatten(value)))

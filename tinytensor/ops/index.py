@@ -8,9 +8,10 @@ import numpy as np
 from tinytensor import kernels
 from tinytensor.appearances import appears
 from tinytensor.creation import zeros
-from tinytensor.door import check, contiguous, empty, host, launch, move, state
-from tinytensor.dtypes import bool_, int64
+from tinytensor.door import check, contiguous, empty, host, launch, move
+from tinytensor.dtypes import int64
 from tinytensor.form import op
+from tinytensor.ops.keys import Key, understand
 from tinytensor.ops.shape import _dim, _slice, broadcast_tensors, flatten, permute, reshape
 from tinytensor.tensors import Tensor
 
@@ -154,9 +155,13 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
 @appears("Tensor.__getitem__")
 def getitem(x: Tensor, key) -> Tensor:
     """y = x[key]: a view for slices and whole numbers, a copy where index tensors or masks are among them."""
-    key = _key(x, key)
-    if not builtins.any(isinstance(k, np.ndarray) for k in key):
-        return _slice(x, key)
+    return read(x, understand(x, key))
+
+
+def read(x: Tensor, key: Key) -> Tensor:
+    """x at a key that has been understood."""
+    if not key.arrays:
+        return _slice(x, key.view)
     rows, index, finish = _advanced(x, key)
     return finish(take(rows, index))
 
@@ -182,63 +187,12 @@ def _put(flat, positions, value):
     flat[positions.reshape(-1)] = value.reshape(-1)  # 0-d arrays would be stored as such in an array of objects
 
 
-def _key(x: Tensor, key) -> tuple:
-    """The key as a tuple in which index tensors, lists and masks are int64 arrays (masks: one per dimension)."""
-    key = key if isinstance(key, tuple) else (key,)
-    if builtins.any(isinstance(k, list) for k in key) or builtins.any(isinstance(k, np.ndarray) for k in key):
-        key = tuple(Tensor.of(np.asarray(k)) if isinstance(k, list | np.ndarray) else k for k in key)
-    result = []
-    for k in key:
-        if isinstance(k, Tensor):
-            if k.dtype is bool_:
-                if k.ndim == 0:
-                    raise IndexError("indexing: a 0-d mask is not offered; use where()")
-                at = len([e for e in result if e is not None and e is not Ellipsis])
-                part = x.shape[at : at + k.ndim]
-                if Ellipsis not in result and k.shape != part:
-                    raise IndexError(
-                        f"indexing: the mask of shape {k.shape} does not match shape {x.shape} at dimension {at}"
-                    )
-                result.extend(np.nonzero(k._values("a mask as index")))
-            elif k.dtype.kind == "i":
-                result.append(int(k.item()) if k.ndim == 0 and state.recording is None else k.detach()._data)
-            else:
-                raise IndexError(f"indexing: tensors used as indices must be integer or bool, this one is {k.dtype}")
-        elif isinstance(k, float | str):
-            raise IndexError(f"indexing: expected whole numbers, slices, None, ... or tensors, got {k!r}")
-        elif isinstance(k, slice) and k.step is not None and k.step <= 0:
-            raise ValueError(f"indexing: the step of a slice must be positive, got {k.step}; use flip()")
-        else:
-            result.append(k)
-    used = builtins.sum(k is not None and k is not Ellipsis for k in result)
-    if used > x.ndim:
-        raise IndexError(f"indexing: {used} indices for a tensor of shape {x.shape} with {x.ndim} dimensions")
-    if Ellipsis in [k for k in result if not isinstance(k, np.ndarray)]:
-        at = next(i for i, k in enumerate(result) if k is Ellipsis)
-        result[at : at + 1] = [slice(None)] * (x.ndim - used)
-    dim = 0
-    for k in result:
-        if k is None:
-            continue
-        if isinstance(k, int | np.integer) and not -x.shape[dim] <= k < x.shape[dim]:
-            raise IndexError(f"indexing: index {k} is out of range for dimension {dim} of shape {x.shape}")
-        dim += 1
-    return tuple(result)
-
-
-def _advanced(x: Tensor, key: tuple):
+def _advanced(x: Tensor, key: Key):
     """x[key] as rows of a matrix: (rows (V, ...), index, how to arrange the taken rows).
 
-    First the slices are cut, then the dimensions that index arrays address are brought to the front and made one.
+    First the view is taken, then the dimensions that index arrays address are brought to the front and made one.
     """
-    basic = tuple(slice(None) if isinstance(k, np.ndarray) else k for k in key)
-    x = _slice(x, basic)
-    places, dim = [], 0
-    for k in key:  # where each index array's dimension is, once whole numbers are gone and Nones are there
-        if isinstance(k, np.ndarray):
-            places.append(dim)
-        dim += not isinstance(k, int | np.integer)
-    arrays = [k for k in key if isinstance(k, np.ndarray)]
+    x, (_, arrays, places) = _slice(x, key.view), key
     try:
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
     except ValueError:
@@ -246,16 +200,19 @@ def _advanced(x: Tensor, key: tuple):
         raise IndexError(f"indexing: index tensors of shapes {shapes} do not broadcast") from None
     sizes = tuple(x.shape[p] for p in places)
     index = empty(shape, int64)
-    host(_flat_index, arrays, sizes, index)
+    host(_flat_index, list(arrays), sizes, index)
     rest = [d for d in range(x.ndim) if d not in places]
-    rows = permute(x, places + rest)
+    rows = permute(x, [*places, *rest])
     rows = reshape(rows, (math.prod(sizes), *rows.shape[len(places) :]))
 
-    together = places == list(range(places[0], places[0] + len(places)))
+    # A 0-d index (in a recording, where its value is not known) is a whole number: its dimension is gone first.
+    gone = [p for p, a in zip(places, arrays, strict=True) if a.ndim == 0]
+    stand = [p - builtins.sum(q < p for q in gone) for p in places if p not in gone]
+    together = stand == list(range(stand[0], stand[0] + len(stand))) if stand else False
 
     def finish(taken: Tensor) -> Tensor:
         """Index arrays that stand together leave their dimensions at their place, others in front."""
-        before = len([d for d in rest if d < places[0]]) if together else 0
+        before = stand[0] if together else 0
         if not before:
             return taken
         n = len(shape)
@@ -269,7 +226,7 @@ def _flat_index(arrays: list[np.ndarray], sizes: tuple[int, ...], index: np.ndar
     """index = the arrays' position in row-major order; negative numbers count from the end."""
     index[...] = 0
     for array, n in zip(arrays, sizes, strict=True):
-        if array.size and (array.min() < -n or array.max() >= n):
+        if index.size and (array.min() < -n or array.max() >= n):
             wrong = array.max() if array.max() >= n else array.min()
             raise IndexError(f"indexing: index {wrong} is out of range for a dimension of size {n}")
         index *= n

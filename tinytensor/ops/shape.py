@@ -2,6 +2,7 @@
 
 import builtins
 import math
+import operator
 from collections.abc import Sequence
 
 import numpy as np
@@ -194,45 +195,53 @@ class _flip:
 
 
 def _dim(x: Tensor, dim: int, what: str, extra: int = 0) -> int:
-    """A dimension's number counted from the front."""
-    n = x.ndim + extra
-    if not isinstance(dim, int | np.integer):
-        raise TypeError(f"{what}: dim must be a whole number, got {dim!r}")
-    if not -builtins.max(n, 1) <= dim < builtins.max(n, 1):
-        raise IndexError(
-            f"{what}: dim {dim} is out of range for shape {x.shape} (expected {-builtins.max(n, 1)} to "
-            f"{builtins.max(n, 1) - 1})"
-        )
-    return int(dim) % builtins.max(n, 1)
+    """A dimension's number counted from the front; a 0-d tensor counts as one with a single dimension."""
+    n = builtins.max(x.ndim + extra, 1)
+    dim = dim if dim.__class__ is int else _whole(dim, f"{what}: dim")
+    if not -n <= dim < n:
+        raise IndexError(f"{what}: dim {dim} is out of range for shape {x.shape} (expected {-n} to {n - 1})")
+    return dim % n
+
+
+def _dim_with_size(x: Tensor, dim: int, what: str) -> int:
+    """The same where the dimension is to be taken apart, which a 0-d tensor does not have."""
+    if x.ndim == 0:
+        raise (IndexError if what in ("unbind", "select") else RuntimeError)(f"{what}: a 0-d tensor has no dimension")
+    return _dim(x, dim, what)
 
 
 def _dims(x: Tensor, dim, what: str) -> tuple[int, ...]:
     """Dimensions counted from the front; None and () are all of them."""
     if dim is None:
         return tuple(range(x.ndim))
-    if isinstance(dim, int | np.integer):
-        return (_dim(x, dim, what),) if x.ndim else _dim_of_scalar(x, dim, what)
+    if not isinstance(dim, Sequence) or isinstance(dim, str):
+        dim = _dim(x, dim, what)
+        return (dim,) if x.ndim else ()
     dims = tuple(_dim(x, d, what) for d in dim)
     if len(set(dims)) < len(dims):
         raise RuntimeError(f"{what}: a dimension appears twice in dim={tuple(dim)}")
     return tuple(sorted(dims)) if dims else tuple(range(x.ndim))
 
 
-def _dim_of_scalar(x, dim, what):
-    _dim(x, dim, what)
-    return ()
+def _whole(n, what: str) -> int:
+    """A size, a dimension or a number of places, as an int; what is no whole number is told by name."""
+    try:
+        return operator.index(n)
+    except TypeError:
+        raise TypeError(f"{what} must be a whole number, got {n!r}") from None
 
 
-def _sizes(args: tuple) -> tuple:
+def _sizes(args: tuple, what: str) -> tuple[int, ...]:
     """view(2, 3) and view((2, 3)) are the same."""
-    return tuple(args[0]) if len(args) == 1 and isinstance(args[0], Sequence) else tuple(args)
+    if len(args) == 1 and isinstance(args[0], Sequence) and not isinstance(args[0], str):
+        args = args[0]
+    return tuple([n if n.__class__ is int else _whole(n, f"{what}: a number in {tuple(args)}") for n in args])
 
 
 @appears("reshape Tensor.reshape")
 def reshape(x: Tensor, *shape) -> Tensor:
     """y = x in another shape, with one size -1 to be found; a view where memory allows, else a copy."""
-    wanted = _sizes(shape)
-    shape = _infer(x, wanted, "reshape")
+    shape = _infer(x, _sizes(shape, "reshape"), "reshape")
     try:
         return reshape_view(x, shape)
     except ValueError:
@@ -242,9 +251,9 @@ def reshape(x: Tensor, *shape) -> Tensor:
 @appears("Tensor.view")
 def view(x: Tensor, *shape) -> Tensor:
     """y = x in another shape, sharing memory."""
-    wanted = _sizes(shape)
-    if len(wanted) == 1 and isinstance(wanted[0], np.dtype):
+    if len(shape) == 1 and isinstance(shape[0], np.dtype):
         raise TypeError("view: reading memory as another dtype is not offered; use .to(dtype)")
+    wanted = _sizes(shape, "view")
     try:
         return reshape_view(x, _infer(x, wanted, "view"))
     except ValueError:
@@ -260,7 +269,6 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
 
 
 def _infer(x: Tensor, shape: tuple, what: str) -> tuple[int, ...]:
-    shape = tuple([int(n) for n in shape])
     if builtins.min(shape, default=0) >= 0 and math.prod(shape) == x.numel():
         return shape
     known = math.prod(n for n in shape if n != -1)
@@ -286,22 +294,24 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @appears("unflatten Tensor.unflatten")
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """y = x with one dimension made several."""
+    """y = x with one dimension made several, one of whose sizes may be -1."""
     dim = _dim(x, dim, "unflatten")
-    return (
-        reshape(x, x.shape[:dim] + tuple(sizes) + x.shape[dim + 1 :]) if -1 not in sizes else _unflatten(x, dim, sizes)
-    )
+    return reshape(x, x.shape[:dim] + _unflattened(x, dim, _sizes((sizes,), "unflatten")) + x.shape[dim + 1 :])
 
 
-def _unflatten(x, dim, sizes):
-    known = -math.prod(sizes)
-    return unflatten(x, dim, [x.shape[dim] // known if n == -1 else n for n in sizes])
+def _unflattened(x: Tensor, dim: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    n = x.shape[dim] if x.ndim else 1
+    known = math.prod([m for m in sizes if m != -1])
+    found = tuple([n // builtins.max(known, 1) if m == -1 else m for m in sizes])
+    if builtins.min(found, default=0) < 0 or sizes.count(-1) > 1 or math.prod(found) != n:
+        raise RuntimeError(f"unflatten: {n} elements along dimension {dim} of shape {x.shape} do not fill {sizes}")
+    return found
 
 
 @appears("permute Tensor.permute")
 def permute(x: Tensor, *dims) -> Tensor:
     """y = x with its dimensions in another order (a view)."""
-    dims = _sizes(dims)
+    dims = _sizes(dims, "permute")
     order = tuple(_dim(x, d, "permute") for d in dims)
     if sorted(order) != list(range(x.ndim)):
         raise RuntimeError(f"permute: {dims} must name each of the {x.ndim} dimensions of shape {x.shape} once")
@@ -330,8 +340,15 @@ def t(x: Tensor) -> Tensor:
 @appears("movedim Tensor.movedim")
 def movedim(x: Tensor, source, destination) -> Tensor:
     """y = x with the dimensions at `source` moved to `destination`."""
-    source = [_dim(x, d, "movedim") for d in ([source] if isinstance(source, int) else source)]
-    destination = [_dim(x, d, "movedim") for d in ([destination] if isinstance(destination, int) else destination)]
+    source, destination = (
+        [_dim(x, d, "movedim") for d in _sizes((dims,), "movedim")] for dims in (source, destination)
+    )
+    if len(source) != len(destination) or len(set(source)) < len(source) or len(set(destination)) < len(source):
+        raise RuntimeError(
+            f"movedim: expected as many places as dimensions, none of them twice, got {source} to {destination}"
+        )
+    if x.ndim == 0:
+        return x
     order = [d for d in range(x.ndim) if d not in source]
     for place, dim in sorted(zip(destination, source, strict=True)):
         order.insert(place, dim)
@@ -341,9 +358,9 @@ def movedim(x: Tensor, source, destination) -> Tensor:
 @appears("Tensor.expand")
 def expand(x: Tensor, *shape) -> Tensor:
     """y = x, repeated to a larger shape without a copy; -1 keeps a size."""
-    sizes = _sizes(shape)
+    sizes = _sizes(shape, "expand")
     old = (1,) * (len(sizes) - x.ndim) + x.shape
-    new = tuple(n if m == -1 else int(m) for n, m in zip(old, sizes, strict=False))
+    new = tuple(n if m == -1 else m for n, m in zip(old, sizes, strict=False))
     new_ones = sizes[: builtins.max(0, len(sizes) - x.ndim)]
     if len(sizes) < x.ndim or -1 in new_ones or builtins.any(n not in (m, 1) for n, m in zip(old, new, strict=True)):
         raise RuntimeError(
@@ -382,7 +399,9 @@ def unsqueeze(x: Tensor, dim: int) -> Tensor:
 @appears("narrow Tensor.narrow")
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """y = the part of x from start, `length` long, along one dimension (a view)."""
-    dim = _dim(x, dim, "narrow")
+    dim = _dim_with_size(x, dim, "narrow")
+    start, length = _whole(start, "narrow: start"), _whole(length, "narrow: length")
+    start += x.shape[dim] if start < 0 else 0
     if not 0 <= start <= start + length <= x.shape[dim]:
         raise RuntimeError(f"narrow: {start} to {start + length} is outside dimension {dim} of shape {x.shape}")
     return _slice(x, (slice(None),) * dim + (slice(start, start + length),))
@@ -391,12 +410,15 @@ def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
 @appears("split Tensor.split")
 def split(x: Tensor, split_size_or_sections, dim: int = 0) -> tuple[Tensor, ...]:
     """x in pieces of one size (the last may be smaller) or of the sizes listed, as views."""
-    dim = _dim(x, dim, "split")
+    dim = _dim_with_size(x, dim, "split")
     n, sizes = x.shape[dim], split_size_or_sections
-    if isinstance(sizes, int):
-        if sizes <= 0 and n:
-            raise RuntimeError(f"split: the size of a piece must be positive, got {sizes}")
-        sizes = [builtins.min(sizes, n - i) for i in range(0, n, sizes)] if n else [0]
+    if isinstance(sizes, Sequence) and not isinstance(sizes, str):
+        sizes = _sizes(tuple(sizes), "split")
+    else:
+        size = _whole(sizes, "split: the size of a piece")
+        if size < 0 or (size == 0 and n):
+            raise RuntimeError(f"split: the size of a piece must be positive, got {size}")
+        sizes = [builtins.min(size, n - i) for i in range(0, n, size)] if n else [0]
     if builtins.sum(sizes) != n:
         raise RuntimeError(
             f"split: the sizes {list(sizes)} add up to {builtins.sum(sizes)}, but dimension {dim} has {n}"
@@ -408,18 +430,17 @@ def split(x: Tensor, split_size_or_sections, dim: int = 0) -> tuple[Tensor, ...]
 @appears("chunk Tensor.chunk")
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """x in (at most) `chunks` pieces of equal size, as views."""
+    chunks = _whole(chunks, "chunk: the number of pieces")
     if chunks <= 0:
         raise RuntimeError(f"chunk: the number of pieces must be positive, got {chunks}")
-    n = x.shape[_dim(x, dim, "chunk")]
+    n = x.shape[_dim_with_size(x, dim, "chunk")]
     return split(x, -(-n // chunks), dim) if n else (x,) * chunks
 
 
 @appears("unbind Tensor.unbind")
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """x's slices along one dimension, as views."""
-    if x.ndim == 0:
-        raise IndexError("unbind: a 0-d tensor has no dimension to take apart")
-    dim = _dim(x, dim, "unbind")
+    dim = _dim_with_size(x, dim, "unbind")
     return tuple(_slice(x, (slice(None),) * dim + (i,)) for i in range(x.shape[dim]))
 
 
@@ -513,10 +534,10 @@ def triu(x: Tensor, diagonal: int = 0) -> Tensor:
 @appears("flip Tensor.flip")
 def flip(x: Tensor, *dims) -> Tensor:
     """y = x, back to front along the given dimensions."""
-    order = tuple(_dim(x, d, "flip") for d in _sizes(dims))
+    order = tuple(_dim(x, d, "flip") for d in _sizes(dims, "flip"))
     if len(set(order)) < len(order):
-        raise RuntimeError(f"flip: a dimension appears twice in {_sizes(dims)}")
-    return _flip(x, order)
+        raise RuntimeError(f"flip: a dimension appears twice in {order}")
+    return _flip(x, order) if x.ndim else clone(x)
 
 
 @appears("roll Tensor.roll")
@@ -524,21 +545,20 @@ def roll(x: Tensor, shifts, dims=None) -> Tensor:
     """y_i = x_{(i - shift) mod n} along one dimension, or several (with a shift each)."""
     if dims is None:
         return reshape(roll(flatten(x), shifts, 0), x.shape)
-    if not isinstance(dims, int):
-        if isinstance(shifts, int) or len(shifts) != len(dims):
-            raise RuntimeError(f"roll: expected a shift for each of the dimensions {dims}, got {shifts}")
-        for shift, dim in zip(shifts, dims, strict=True):
-            x = roll(x, shift, dim)
-        return x
-    dim = _dim(x, dims, "roll")
-    n = x.shape[dim]
-    return cat([narrow(x, dim, n - shifts % n, shifts % n), narrow(x, dim, 0, n - shifts % n)], dim) if n else x
+    dims, shifts = _sizes((dims,), "roll"), _sizes((shifts,), "roll")
+    if len(shifts) != len(dims):
+        raise RuntimeError(f"roll: expected a shift for each of the dimensions {dims}, got {shifts}")
+    for shift, dim in zip(shifts, dims, strict=True):
+        dim = _dim_with_size(x, dim, "roll")
+        n = x.shape[dim]
+        x = cat([narrow(x, dim, n - shift % n, shift % n), narrow(x, dim, 0, n - shift % n)], dim) if n else x
+    return x
 
 
 @appears("Tensor.repeat")
 def repeat(x: Tensor, *repeats) -> Tensor:
     """y = x, laid side by side as often as `repeats` says for each dimension (new ones in front)."""
-    times = _sizes(repeats)
+    times = _sizes(repeats, "repeat")
     if len(times) < x.ndim or builtins.any(n < 0 for n in times):
         raise RuntimeError(f"repeat: expected at least {x.ndim} numbers of 0 or more for shape {x.shape}, got {times}")
     shape = (1,) * (len(times) - x.ndim) + x.shape
@@ -553,20 +573,45 @@ def repeat_interleave(x: Tensor, repeats: int, dim: int | None = None) -> Tensor
     if dim is None:
         return repeat_interleave(flatten(x), repeats, 0)
     dim = _dim(x, dim, "repeat_interleave")
+    repeats = _whole(repeats, "repeat_interleave: repeats")
     spread = expand(unsqueeze(x, dim + 1), *x.shape[: dim + 1], repeats, *x.shape[dim + 1 :])
     return flatten(spread, dim, dim + 1)
 
 
+@op
+class _diagonal:
+    r"y_{... i} = x_{.. i .. i + offset ..} along two dimensions"
+
+    def view(x, offset, dim1, dim2):
+        y = np.diagonal(x, offset, dim1, dim2)
+        y.flags.writeable = True  # NumPy says no, lest its users think that they have a copy
+        return y
+
+    def grad_x(g, x_shape, offset, dim1, dim2):
+        return undiagonal(g, x_shape, offset, dim1, dim2)
+
+
+@op
+class undiagonal:
+    r"y = 0 everywhere, but x along a diagonal"
+
+    def forward(x, shape, offset, dim1, dim2):
+        y = empty(shape, x.dtype)
+        move(np.zeros((), x.dtype), y)
+        move(x, _diagonal.view(y, offset, dim1, dim2))
+        return y
+
+    def grad_x(g, offset, dim1, dim2):
+        return _diagonal(g, offset, dim1, dim2)
+
+
 @appears("diagonal Tensor.diagonal")
 def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
-    """y_{... i} = x with i at dim1 and i + offset at dim2."""
+    """y_{... i} = x with i at dim1 and i + offset at dim2 (a view)."""
     a, b = _dim(x, dim1, "diagonal"), _dim(x, dim2, "diagonal")
     if a == b:
         raise RuntimeError(f"diagonal: dim1 = {dim1} and dim2 = {dim2} are the same dimension of shape {x.shape}")
-    x = movedim(x, (a, b), (0, 1))
-    n = builtins.max(0, builtins.min(x.shape[0] - builtins.max(-offset, 0), x.shape[1] - builtins.max(offset, 0)))
-    i = np.arange(n)
-    return movedim(x[i + builtins.max(-offset, 0), i + builtins.max(offset, 0)], 0, -1)
+    return _diagonal(x, _whole(offset, "diagonal: offset"), a, b)
 
 
 def _rows(x: np.ndarray) -> np.ndarray:
@@ -611,20 +656,23 @@ def iterate(x: Tensor):
 @appears("Tensor.new_zeros")
 def new_zeros(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
     """Zeros in the dtype of x."""
-    return new_full(x, _sizes(size), 0, dtype, device, requires_grad)
+    return new_full(x, _sizes(size, "new_zeros"), 0, dtype, device, requires_grad)
 
 
 @appears("Tensor.new_ones")
 def new_ones(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
     """Ones in the dtype of x."""
-    return new_full(x, _sizes(size), 1, dtype, device, requires_grad)
+    return new_full(x, _sizes(size, "new_ones"), 1, dtype, device, requires_grad)
 
 
 @appears("Tensor.new_empty")
 def new_empty(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
     """Whatever the memory held, in the dtype of x."""
     return empty_of(
-        _sizes(size), dtype=dtype or x.dtype, device=x.device if device is None else device, requires_grad=requires_grad
+        _sizes(size, "new_empty"),
+        dtype=dtype or x.dtype,
+        device=x.device if device is None else device,
+        requires_grad=requires_grad,
     )
 
 

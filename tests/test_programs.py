@@ -1,0 +1,76 @@
+"""Generated programs, whose answers must be PyTorch's: no key and no change of a view silently gives another value."""
+
+from pathlib import Path
+
+import numpy as np
+import programs
+import pytest
+from programs import KINDS, REFUSED, answer, checksum
+from safetensors.numpy import load_file
+
+import tinytensor as tt
+
+PARTS = 8
+
+
+def stored(kind: str) -> np.ndarray:
+    """PyTorch's answers (number of programs, 2)."""
+    return load_file(Path(__file__).parent / "oracle" / "programs" / f"{kind}.safetensors")["answers"]
+
+
+def differing(kind: str, numbers) -> list[int]:
+    """The programs to which PyTorch has another answer; where it has none, ours may have one (it keeps more copies)."""
+    answers = [tuple(int(a) for a in row) for row in stored(kind)]
+    return [n for n in numbers if answers[n] != REFUSED and answer(tt, kind, n) != answers[n]]
+
+
+@pytest.mark.parametrize("part", range(PARTS))
+@pytest.mark.parametrize("kind", KINDS)
+def test_programs(kind, part):
+    assert differing(kind, range(part, KINDS[kind][1], PARTS)) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_stored_answers_are_worth_comparing(kind):
+    answers = stored(kind)
+    assert answers.shape == (KINDS[kind][1], 2)
+    refused = (answers == 0).all(1)
+    assert 0.02 < refused.mean() < 0.3  # some keys are wrong, most are right
+    assert len({tuple(row) for row in answers[~refused]}) > 0.5 * (~refused).sum()  # empty results are all alike
+
+
+def test_wrong_keys_are_refused():
+    """Where PyTorch refuses a key, so do we: a key that means nothing must not mean something by accident."""
+    refused = np.flatnonzero((stored("keys") == 0).all(1))
+    assert [int(n) for n in refused if answer(tt, "keys", int(n)) != REFUSED] == []
+
+
+# ------------------------------------------------------------------------------------------- the comparison tested
+
+
+def test_numpys_meaning_of_a_key_is_noticed(monkeypatch):
+    """A whole number beside an index array, read as NumPy reads it."""
+    read = tt.Tensor.__getitem__
+
+    def numpy_reads(x, key):
+        if isinstance(key, tuple) and any(isinstance(k, tt.Tensor | np.ndarray | list | tuple | range) for k in key):
+            key = tuple(np.array(k) if k.__class__ is int else k for k in key)
+            key = tuple(k.reshape(1) if isinstance(k, np.ndarray) and k.ndim == 0 else k for k in key)
+        return read(x, key)
+
+    monkeypatch.setattr(tt.Tensor, "__getitem__", numpy_reads)
+    assert len(differing("keys", range(1000))) > 20
+
+
+def test_a_view_that_stays_behind_is_noticed(monkeypatch):
+    """The fault that the programs are for: a view whose place on the tape is still the one it was taken at."""
+    monkeypatch.setattr(tt.Tensor, "follow_base", lambda self: None)
+    monkeypatch.setattr(tt.ops.in_place, "follow_base", lambda view: None)
+    assert len(differing("views", range(500))) > 20
+
+
+def test_the_checksum_sees_shape_dtype_and_value():
+    x = np.arange(6.0)
+    seen = [checksum(a) for a in (x, x.reshape(2, 3), x.astype(np.float32), x + 1, np.zeros(0))] + [checksum(x, x)]
+    assert len(set(seen)) == len(seen) and checksum(-0.0 * x) == checksum(0.0 * x)
+    assert programs.REFUSED[0] not in seen
