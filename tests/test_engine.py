@@ -171,7 +171,8 @@ ORDER = [
         "interchange",
     ),
     *("meta", "tensors", "creation", "operands", "rules", "appearances", "constructors", "form"),
-    *("ops.elementwise", "ops.shape", "ops.index", "ops.reduce", "ops.products", "ops.fused", "ops.order"),
+    *("ops.elementwise", "ops.shape", "ops.keys", "ops.index", "ops.reduce", "ops.products", "ops.fused"),
+    "ops.order",
     *("ops.in_place", "ops.activations", "ops", "autograd.tape", "autograd.partial", "autograd.differences"),
     *("autograd.function", "autograd.functional", "autograd", "profiling", "typeinfo"),
     *("optim.optimizer", "optim.composed", "optim.lr_scheduler", "optim"),
@@ -318,7 +319,7 @@ OUTSIDE = [p for p in FILES if module_of(p).partition(".")[0] not in ("kernels",
 ALLOWED = {
     "types and settings": "ndarray generic integer number bool_ bool float32 float64 int64 uint8 dtype finfo iinfo "
     "errstate promote_types",
-    "shapes and strides, no values": "broadcast_shapes broadcast_to reshape moveaxis flip lib.stride_tricks.as_strided "
+    "shapes and strides, no values": "broadcast_shapes broadcast_to reshape moveaxis flip diagonal lib.stride_tricks.as_strided "
     "may_share_memory unravel_index ndindex",
     "fresh memory and copies": "empty zeros zeros_like full array asarray ascontiguousarray copyto concatenate "
     "frombuffer from_dlpack stack",
@@ -330,6 +331,7 @@ EXCEPTIONS = {
     "array2string": {"interchange.py"},  # printing
     "nonzero": {
         "ops/index.py",
+        "ops/keys.py",
         "autograd/differences.py",
     },  # where a mask holds, where a check failed
     "isfinite": {"anomaly.py"},  # anomaly mode

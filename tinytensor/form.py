@@ -230,7 +230,7 @@ class Op:
                     notice(a)
                 if grad:
                     if a._base is not None and a._tracked != a._version.tracked:
-                        a.follow_base()  # a view, and what it looks at was changed since
+                        a._follow_base()  # a view, and what it looks at was changed since
                     on_tape = on_tape or a.requires_grad
 
         # Second: compute, on arrays. A tensor for each thing in between would be made for nothing, and a rule of an

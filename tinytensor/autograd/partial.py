@@ -46,7 +46,7 @@ def _wanted(inputs: Tensor | Sequence[Tensor], what: str) -> list[Tensor]:
     if not inputs:
         raise ValueError(f"{what}: the list of inputs is empty; give the tensors whose gradients are wanted")
     for x in inputs:
-        x.follow_base()
+        x._follow_base()
     if any(not x.requires_grad for x in inputs):
         raise RuntimeError(f"{what}: an input does not require grad; call requires_grad_() before it is used")
     return inputs

@@ -234,7 +234,7 @@ def seed_of(y: Tensor, gradient: Tensor | None, what: str) -> Tensor:
     and so computes their sum, weighted by the seed. What the weights should be only the caller can know, and a silent 1
     for each would hide that a mean was forgotten.
     """
-    y.follow_base()
+    y._follow_base()
     if not y.requires_grad:
         raise RuntimeError(
             f"{what}: this tensor does not require grad: nothing that it was computed from does (or no_grad() was on)"

@@ -116,7 +116,7 @@ def follow_base(view: Tensor) -> None:
         _stand_at(view, Node(take, (elements, _window(view)), after, ()))
 
 
-Tensor.follow_base = follow_base
+Tensor._follow_base = follow_base
 
 
 def _at_its_place(x: Tensor) -> Tensor:

@@ -61,7 +61,7 @@ def understand(x: Tensor, key) -> Key:
                     raise IndexError(
                         f"indexing: the mask of shape {part.shape} does not match shape {shape} at dimension {dim}"
                     )
-                arrays += part.nonzero()
+                arrays += np.nonzero(part)
             else:
                 arrays.append(part)
             places += range(place, place + width)
