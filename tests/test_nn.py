@@ -554,3 +554,19 @@ def test_modules_move_to_a_dtype_and_refuse_a_device():
     assert m.float().weight.dtype == tt.float32 and m.cpu() is m
     with pytest.raises(RuntimeError, match="'cuda' is not available"):
         m.to("cuda")
+
+
+def test_linear_with_relu():
+    """One operation gives what the two give one after the other, and so do its gradients, first and second."""
+    for bias in (None, tt.tensor([0.5, -0.25])):
+        x = tt.tensor([[1.0, -2.0, 3.0], [-1.0, 0.5, 2.0]], dtype=tt.float32, requires_grad=True)
+        w = tt.tensor([[0.5, 1.0, -1.0], [2.0, -1.0, 0.25]], requires_grad=True)
+        first, second = (_derivatives(y, x, w) for y in (F.linear(x, w, bias, relu=True), F.linear(x, w, bias).relu()))
+        assert first == pytest.approx(second) and any(first)
+
+
+def _derivatives(y, x, w) -> list[float]:
+    """y, and its square's gradients, first and second, in one list."""
+    gx, gw = tt.autograd.grad((y * y).sum(), (x, w), create_graph=True)
+    (again,) = tt.autograd.grad((gx * gx).sum(), w)
+    return [value for part in (y, gx, gw, again) for value in part.flatten().tolist()]

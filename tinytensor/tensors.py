@@ -172,7 +172,7 @@ class Tensor(Interchange):
         computed tensor's hooks are kept at its node: the tensor itself may be gone by then. Returns a handle that
         removes the hook.
         """
-        self._follow_base()
+        self._follow_base()  # where a view stands now that its base has moved
         if not self.requires_grad:
             raise RuntimeError("register_hook: this tensor does not require grad")
         holder = self if self.node is None else self.node
@@ -182,7 +182,7 @@ class Tensor(Interchange):
 
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in `.grad` too."""
-        self._follow_base()
+        self._follow_base()  # as above
         if self.node is not None:
             # A weak reference: the tensor holds the node, and if the node held the tensor, neither would ever go.
             self.node.retained = weakref.ref(self)
