@@ -241,8 +241,10 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
             f"index_copy_: {source.dtype} {source.shape} for {x.dtype} {x.shape} along {dim}, at {index.dtype} "
             f"{index.shape}: expected a vector of whole numbers and a source of {x.dtype} {expected}"
         )
+    for t in (x, source):
+        follow_base(t)
+    check_in_place(x)
     tracked = state.grad and (x.requires_grad or source.requires_grad)
-    check_in_place(x, tracked)
     if tracked or not x._data.flags.c_contiguous or np.may_share_memory(x._data, source._data):
         setitem(x, (slice(None),) * dim + (index,), source)
         return x
