@@ -4,7 +4,20 @@ from tinytensor import absent
 from tinytensor.nn import functional, init, utils
 from tinytensor.nn.attention import MultiheadAttention
 from tinytensor.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
-from tinytensor.nn.layers import Dropout, Embedding, Flatten, Identity, LayerNorm, Linear, PReLU, RMSNorm
+from tinytensor.nn.layers import (
+    BatchNorm1d,
+    Bilinear,
+    Conv1d,
+    Dropout,
+    Embedding,
+    Flatten,
+    Identity,
+    LayerNorm,
+    Linear,
+    PReLU,
+    RMSNorm,
+    Unflatten,
+)
 from tinytensor.nn.module import Buffer, Module, Parameter
 from tinytensor.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from tinytensor.nn.stateless import MODULES

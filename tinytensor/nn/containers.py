@@ -6,165 +6,188 @@ from collections.abc import Iterable, Mapping
 from tinytensor.nn.module import Module, Parameter
 
 
-class Sequential(Module):
+class _List(Module):
+    """What modules and parameters in a row have in common: a list, whose place is where Module looks for its items."""
+
+    _place = "_modules"
+
+    @property
+    def _items(self) -> dict:
+        return self.__dict__[self._place]
+
+    def _replace(self, items: Iterable) -> None:
+        """Take these items instead, numbered anew."""
+        items = list(items)
+        self._items.clear()
+        self.extend(items)
+
+    def _register(self, name: str, item) -> None:
+        (self.register_module if self._place == "_modules" else self.register_parameter)(name, item)
+
+    def _name(self, index: int) -> str:
+        if not isinstance(index, int):
+            raise TypeError(f"{type(self).__name__}: an index must be a whole number or a slice, got {index!r}")
+        if not -len(self) <= index < len(self):
+            raise IndexError(f"{type(self).__name__}: index {index} is out of range for {len(self)} items")
+        return list(self._items)[index]
+
+    def append(self, item):
+        self._register(str(len(self)), item)
+        return self
+
+    def extend(self, items: Iterable):
+        for item in items:
+            self.append(item)
+        return self
+
+    def insert(self, index: int, item):
+        """Put an item in before the one at `index`; those behind it are renumbered."""
+        items = list(self)
+        items.insert(index, item)
+        self._replace(items)
+        return self
+
+    def pop(self, index: int = -1):
+        """Take the item at `index` out, and return it; those behind it are renumbered."""
+        item = self[index]
+        del self[index]
+        return item
+
+    def __iter__(self):
+        return iter(self._items.values())
+
+    def __len__(self):
+        return len(self._items)
+
+    def __getitem__(self, index):
+        if isinstance(index, slice):
+            return type(self)(list(self)[index])
+        return self._items[self._name(index)]
+
+    def __setitem__(self, index: int, item):
+        self._register(self._name(index), item)
+
+    def __delitem__(self, index):
+        if not isinstance(index, slice):
+            self._name(index)
+        items = list(self)
+        del items[index]
+        self._replace(items)
+
+    def __add__(self, other: Iterable):
+        return self[:].extend(other)
+
+    def __iadd__(self, other: Iterable):
+        return self.extend(other)
+
+
+class Sequential(_List):
     """One module after the other."""
 
-    def __init__(self, *modules: Module | OrderedDict):
+    def __init__(self, *modules: Module | Mapping):
         super().__init__()
         if len(modules) == 1 and isinstance(modules[0], Mapping):
-            named = modules[0].items()
+            for name, module in modules[0].items():
+                self.add_module(name, module)
         else:
-            named = ((str(i), m) for i, m in enumerate(modules))
-        for name, module in named:
-            self.add_module(name, module)
+            self.extend(modules)
 
     def forward(self, x):
         for module in self:
             x = module(x)
         return x
 
-    def append(self, module: Module) -> "Sequential":
-        self.add_module(str(len(self)), module)
-        return self
-
-    def __iter__(self):
-        return iter(self._modules.values())
-
-    def __len__(self):
-        return len(self._modules)
-
     def __getitem__(self, index):
-        if isinstance(index, slice):
-            return type(self)(*list(self)[index])
-        return list(self)[index]
+        if isinstance(index, slice):  # names that were given stay
+            return type(self)(OrderedDict(list(self._items.items())[index]))
+        return super().__getitem__(index)
+
+    def __delitem__(self, index):
+        gone = list(self._items)[index] if isinstance(index, slice) else [self._name(index)]
+        named = any(name != str(i) for i, name in enumerate(self._items))
+        for name in gone:
+            del self._items[name]
+        if not named:
+            self._replace(self)
 
 
-class ModuleList(Module):
+class ModuleList(_List):
     """A list whose modules are found."""
 
     def __init__(self, modules: Iterable[Module] = ()):
         super().__init__()
         self.extend(modules)
 
-    def append(self, module: Module) -> "ModuleList":
-        self.add_module(str(len(self)), module)
-        return self
 
-    def extend(self, modules: Iterable[Module]) -> "ModuleList":
-        for module in modules:
-            self.append(module)
-        return self
-
-    def __iter__(self):
-        return iter(self._modules.values())
-
-    def __len__(self):
-        return len(self._modules)
-
-    def __getitem__(self, index):
-        return ModuleList(list(self)[index]) if isinstance(index, slice) else list(self)[index]
-
-    def __setitem__(self, index: int, module: Module):
-        self.add_module(str(range(len(self))[index]), module)
-
-    def insert(self, index: int, module: Module) -> None:
-        """Put a module in before the one at `index`; those behind it are renumbered."""
-        modules = list(self)
-        modules.insert(index, module)
-        self.extend([module])
-        for i, m in enumerate(modules):
-            self[i] = m
-
-
-class ModuleDict(Module):
-    """A dictionary whose modules are found."""
-
-    def __init__(self, modules: Mapping[str, Module] | None = None):
-        super().__init__()
-        self.update(modules or {})
-
-    def update(self, modules: Mapping[str, Module]) -> None:
-        for name, module in modules.items():
-            self.add_module(name, module)
-
-    def __getitem__(self, name: str) -> Module:
-        return self._modules[name]
-
-    def __setitem__(self, name: str, module: Module):
-        self.add_module(name, module)
-
-    def __delitem__(self, name: str):
-        del self._modules[name]
-
-    def __contains__(self, name: str):
-        return name in self._modules
-
-    def __iter__(self):
-        return iter(self._modules)
-
-    def __len__(self):
-        return len(self._modules)
-
-    def keys(self):
-        return self._modules.keys()
-
-    def values(self):
-        return self._modules.values()
-
-    def items(self):
-        return self._modules.items()
-
-
-class ParameterList(Module):
+class ParameterList(_List):
     """A list of parameters that are found."""
+
+    _place = "_parameters"
 
     def __init__(self, values: Iterable[Parameter] = ()):
         super().__init__()
-        for value in values:
-            self.append(value)
-
-    def append(self, value: Parameter) -> "ParameterList":
-        self.register_parameter(str(len(self)), value)
-        return self
-
-    def __iter__(self):
-        return iter(self._parameters.values())
-
-    def __len__(self):
-        return len(self._parameters)
-
-    def __getitem__(self, index):
-        return list(self)[index]
+        self.extend(values)
 
 
-class ParameterDict(Module):
-    """A dictionary of parameters that are found."""
+class _Dict(Module):
+    """What modules and parameters under names have in common: a dictionary in the place where Module looks for them."""
 
-    def __init__(self, parameters: Mapping[str, Parameter] | None = None):
+    _place = "_modules"
+
+    def __init__(self, items: Mapping | None = None):
         super().__init__()
-        for name, value in (parameters or {}).items():
-            self[name] = value
+        self.update(items or {})
 
-    def __getitem__(self, name: str) -> Parameter:
-        return self._parameters[name]
+    @property
+    def _items(self) -> dict:
+        return self.__dict__[self._place]
 
-    def __setitem__(self, name: str, value: Parameter):
-        self.register_parameter(name, value)
+    def update(self, items: Mapping) -> None:
+        for name, item in items.items():
+            self[name] = item
+
+    def __getitem__(self, name: str):
+        return self._items[name]
+
+    def __setitem__(self, name: str, item):
+        (self.register_module if self._place == "_modules" else self.register_parameter)(name, item)
+
+    def __delitem__(self, name: str):
+        del self._items[name]
 
     def __contains__(self, name: str):
-        return name in self._parameters
+        return name in self._items
 
     def __iter__(self):
-        return iter(self._parameters)
+        return iter(self._items)
 
     def __len__(self):
-        return len(self._parameters)
+        return len(self._items)
+
+    def get(self, name: str, default=None):
+        return self._items.get(name, default)
+
+    def pop(self, name: str):
+        return self._items.pop(name)
+
+    def clear(self) -> None:
+        self._items.clear()
 
     def keys(self):
-        return self._parameters.keys()
+        return self._items.keys()
 
     def values(self):
-        return self._parameters.values()
+        return self._items.values()
 
     def items(self):
-        return self._parameters.items()
+        return self._items.items()
+
+
+class ModuleDict(_Dict):
+    """A dictionary whose modules are found."""
+
+
+class ParameterDict(_Dict):
+    """A dictionary of parameters that are found."""
+
+    _place = "_parameters"

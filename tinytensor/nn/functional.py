@@ -7,18 +7,19 @@ import numpy as np
 
 from tinytensor import absent
 from tinytensor.appearances import APPEARANCES, appears
-from tinytensor.creation import Generator, arange, tensor
+from tinytensor.creation import Generator, arange, tensor, zeros
 from tinytensor.door import host
 from tinytensor.dtypes import bool_, int64
 from tinytensor.nn import losses  # noqa: F401 (what is declared there appears here)
 from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
-from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, softmax
+from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, linear, softmax
 from tinytensor.ops.in_place import become, in_place
 from tinytensor.ops.index import check_range
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
+from tinytensor.ops.shape import cat, stack
 from tinytensor.tensors import Tensor
 
 # functions that are declared elsewhere: operations (tanh, gelu, softmax, linear ...), activations, losses
@@ -198,6 +199,32 @@ def attention_weights(
     none = allowed.any(-1, keepdim=True).logical_not()
     masked = where(allowed.logical_or(none), scores, -math.inf)
     return where(none, 0, softmax(masked, -1))
+
+
+def conv1d(
+    input: Tensor, weight: Tensor, bias: Tensor | None = None, stride=1, padding=0, dilation=1, groups: int = 1
+) -> Tensor:
+    r"""y_{n o l} = b_o + \sum_{c k} w_{o c k} x_{n c (s l + d k)}: x (N, C, L) or (C, L), w (out, C, kernel)."""
+    if groups != 1:
+        raise NotImplementedError("conv1d: groups are not offered")
+    if input.ndim not in (2, 3) or weight.ndim != 3 or input.shape[-2] != weight.shape[1]:
+        raise RuntimeError(
+            f"conv1d: input {input.shape} with weight {weight.shape}: expected (N, C, L) or (C, L) with (out, C, kernel)"
+        )
+    s, p, d = (n[0] if isinstance(n, tuple | list) else n for n in (stride, padding, dilation))
+    x = input if input.ndim == 3 else input.unsqueeze(0)
+    N, C, L = x.shape
+    if p:
+        edge = zeros(N, C, p, dtype=x.dtype)
+        x, L = cat([edge, x, edge], 2), L + 2 * p
+    kernel = weight.shape[2]
+    out = (L - d * (kernel - 1) - 1) // s + 1
+    if out < 1:
+        raise RuntimeError(f"conv1d: the kernel spans {d * (kernel - 1) + 1} places, but the padded input has only {L}")
+    # all windows, as one copy for each place of the kernel: (N, out, C, kernel), then rows of C kernel numbers
+    windows = stack([x[:, :, d * k : d * k + s * (out - 1) + 1 : s] for k in range(kernel)], 3)
+    y = linear(windows.transpose(1, 2).flatten(2), weight.flatten(1), bias).transpose(1, 2)  # (N, out channels, out)
+    return y if input.ndim == 3 else y.squeeze(0)
 
 
 __getattr__ = absent.module("nn.functional", __name__)

@@ -3,11 +3,13 @@
 import math
 
 from tinytensor.creation import empty, full, ones, zeros
+from tinytensor.dtypes import int64
 from tinytensor.modes import no_grad
 from tinytensor.nn import functional as F
 from tinytensor.nn import init
 from tinytensor.nn.module import Module, Parameter
 from tinytensor.ops.fused import linear
+from tinytensor.ops.products import einsum
 from tinytensor.tensors import Tensor
 
 
@@ -186,3 +188,159 @@ class Flatten(Module):
 
     def forward(self, input: Tensor) -> Tensor:
         return input.flatten(self.start_dim, self.end_dim)
+
+
+class Unflatten(Module):
+    """One dimension made several."""
+
+    def __init__(self, dim: int, unflattened_size):
+        super().__init__()
+        self.dim, self.unflattened_size = dim, unflattened_size
+
+    def forward(self, input: Tensor) -> Tensor:
+        return input.unflatten(self.dim, tuple(self.unflattened_size))
+
+    def extra_repr(self):
+        return f"dim={self.dim}, unflattened_size={self.unflattened_size}"
+
+
+class Bilinear(Module):
+    r"""y_k = x^T W_k z + b_k, with W (out, in1, in2)."""
+
+    def __init__(
+        self, in1_features: int, in2_features: int, out_features: int, bias: bool = True, device=None, dtype=None
+    ):
+        super().__init__()
+        self.in1_features, self.in2_features, self.out_features = in1_features, in2_features, out_features
+        self.weight = Parameter(empty(out_features, in1_features, in2_features, device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(empty(out_features, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = 1 / math.sqrt(self.in1_features)
+        for p in self.parameters():
+            init.uniform_(p, -bound, bound)
+
+    def forward(self, input1: Tensor, input2: Tensor) -> Tensor:
+        y = einsum("...i,kij,...j->...k", input1, self.weight, input2)
+        return y if self.bias is None else y + self.bias
+
+    def extra_repr(self):
+        sizes = f"in1_features={self.in1_features}, in2_features={self.in2_features}, out_features={self.out_features}"
+        return f"{sizes}, bias={self.bias is not None}"
+
+
+class BatchNorm1d(Module):
+    r"""y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta for each channel, over the batch: x (N, C) or (N, C, L).
+
+    While training \mu and \sigma^2 are those of the batch, and the running ones follow by the share `momentum` (None:
+    they are the mean of all batches so far); while evaluating they are the running ones.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        eps: float = 1e-5,
+        momentum: float | None = 0.1,
+        affine: bool = True,
+        track_running_stats: bool = True,
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        self.num_features, self.eps, self.momentum = num_features, eps, momentum
+        self.affine, self.track_running_stats = affine, track_running_stats
+        where = {"device": device, "dtype": dtype}
+        self.register_parameter("weight", Parameter(ones(num_features, **where)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(num_features, **where)) if affine else None)
+        self.register_buffer("running_mean", zeros(num_features, **where) if track_running_stats else None)
+        self.register_buffer("running_var", ones(num_features, **where) if track_running_stats else None)
+        batches = zeros((), device=device, dtype=int64)
+        self.register_buffer("num_batches_tracked", batches if track_running_stats else None)
+
+    def forward(self, input: Tensor) -> Tensor:
+        if input.ndim not in (2, 3) or input.shape[1] != self.num_features:
+            raise ValueError(
+                f"BatchNorm1d: input of shape {input.shape}, expected (N, {self.num_features}) or "
+                f"(N, {self.num_features}, L)"
+            )
+        shape = (1, -1) + (1,) * (input.ndim - 2)
+        if self.training or not self.track_running_stats:
+            dims = (0,) if input.ndim == 2 else (0, 2)
+            n = input.numel() // self.num_features
+            if self.training and n < 2:
+                raise ValueError(f"BatchNorm1d: one value per channel has no variance; got an input of {input.shape}")
+            mean, var = input.mean(dims), input.var(dims, correction=0)
+            if self.training and self.track_running_stats:
+                self._follow(mean.detach(), var.detach() * (n / (n - 1)))
+        else:
+            mean, var = self.running_mean, self.running_var
+        y = (input - mean.reshape(shape)) * (var.reshape(shape) + self.eps).rsqrt()
+        return y if not self.affine else y * self.weight.reshape(shape) + self.bias.reshape(shape)
+
+    def _follow(self, mean: Tensor, var: Tensor) -> None:
+        with no_grad():
+            self.num_batches_tracked.add_(1)
+            share = 1 / self.num_batches_tracked.to(mean.dtype) if self.momentum is None else self.momentum
+            self.running_mean.add_((mean - self.running_mean) * share)
+            self.running_var.add_((var - self.running_var) * share)
+
+    def extra_repr(self):
+        names = ("eps", "momentum", "affine", "track_running_stats")
+        return ", ".join([str(self.num_features), *(f"{name}={getattr(self, name)}" for name in names)])
+
+
+class Conv1d(Module):
+    r"""y_{n o l} = b_o + \sum_{c k} w_{o c k} x_{n c (s l + d k)}: x (N, C, L) or (C, L), w (out, in, kernel).
+
+    The windows are laid side by side, and multiplied by the weight as one matrix.
+    """
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: int | tuple[int],
+        stride: int | tuple[int] = 1,
+        padding: int | str | tuple[int] = 0,
+        dilation: int | tuple[int] = 1,
+        groups: int = 1,
+        bias: bool = True,
+        padding_mode: str = "zeros",
+        device=None,
+        dtype=None,
+    ):
+        super().__init__()
+        if groups != 1 or padding_mode != "zeros":
+            raise NotImplementedError("Conv1d: groups and padding modes other than zeros are not offered")
+        self.in_channels, self.out_channels = in_channels, out_channels
+        self.kernel_size, self.stride, self.dilation = (_single(n) for n in (kernel_size, stride, dilation))
+        if isinstance(padding, str):
+            spread = self.dilation[0] * (self.kernel_size[0] - 1)
+            if padding not in ("valid", "same") or (padding == "same" and (spread % 2 or self.stride != (1,))):
+                raise ValueError(
+                    f"Conv1d: padding {padding!r}: expected a number, 'valid', or 'same' for an odd kernel of stride 1"
+                )
+            padding = spread // 2 if padding == "same" else 0
+        self.padding = _single(padding)
+        self.weight = Parameter(empty(out_channels, in_channels, *self.kernel_size, device=device, dtype=dtype))
+        self.register_parameter("bias", Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None)
+        self.reset_parameters()
+
+    def reset_parameters(self) -> None:
+        bound = 1 / math.sqrt(self.in_channels * self.kernel_size[0])
+        for p in self.parameters():
+            init.uniform_(p, -bound, bound)
+
+    def forward(self, input: Tensor) -> Tensor:
+        return F.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation)
+
+    def extra_repr(self):
+        shown = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
+        shown += "" if self.padding == (0,) else f", padding={self.padding}"
+        shown += "" if self.dilation == (1,) else f", dilation={self.dilation}"
+        return shown + ("" if self.bias is not None else ", bias=False")
+
+
+def _single(n: int | tuple[int]) -> tuple[int]:
+    return tuple(n) if isinstance(n, tuple | list) else (n,)
