@@ -46,6 +46,11 @@ MODULES = {
     "attention with kdim": lambda nn: nn.MultiheadAttention(4, 2, kdim=3),
     "attention with vdim": lambda nn: nn.MultiheadAttention(4, 2, vdim=5),
     "attention with both, without bias": lambda nn: nn.MultiheadAttention(4, 2, kdim=3, vdim=5, bias=False),
+    "transformer": lambda nn: nn.Transformer(4, 2, 1, 2, 8, bias=False),
+    "encoder": lambda nn: nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8), 2),
+    "batch norm": lambda nn: nn.Sequential(nn.BatchNorm1d(3), nn.BatchNorm1d(3, affine=False)),
+    "convolution": lambda nn: nn.Sequential(nn.Conv1d(3, 4, 5, 2, padding=2), nn.Conv1d(4, 2, 1, bias=False)),
+    "bilinear": lambda nn: nn.Bilinear(2, 3, 4),
     "rnn": lambda nn: nn.RNN(3, 4, 2, "relu"),
     "lstm": lambda nn: nn.LSTM(3, 4, num_layers=2, bidirectional=True),
     "gru": lambda nn: nn.GRU(3, 4, 2, False, True, 0.5),
@@ -61,7 +66,7 @@ MODULES = {
 }
 
 REPRS = ("linear", "linear without bias", "embedding", "sequential", "rms norm without affine", "module dict")
-REPRS += ("rnn", "lstm", "gru", "cells")
+REPRS += ("rnn", "lstm", "gru", "cells", "batch norm", "convolution", "bilinear")
 
 
 def names(lib, key):
@@ -195,8 +200,68 @@ RECURRENT |= {
 RECURRENT["RNN, relu"] = _recurrent("RNN", 4, 2, 3, nonlinearity="relu")
 RECURRENT["RNNCell, relu"] = _recurrent("RNNCell", 2, 3, nonlinearity="relu")
 
+
+def _transformer(masks=None, batched=True, evaluate=False, **options):
+    """A program for the whole Transformer, without dropout; `masks(lib)` makes its masks."""
+
+    def program(lib, name):
+        settings = {"dropout": 0.0, "dim_feedforward": 5, "dtype": lib.float64, **options}
+        module = fill(lib, lib.nn.Transformer(4, 2, 2, 1, **settings), name)
+        shapes = ((2, 3, 4), (2, 4, 4)) if options.get("batch_first") else ((3, 2, 4), (4, 2, 4))
+        shapes = shapes if batched else ((3, 4), (4, 4))
+        xs = [numbers(lib, f"{name} {i}", *shape).requires_grad_() for i, shape in enumerate(shapes)]
+        return module, xs, [module(*xs, **(masks(lib) if masks else {}))]
+
+    return program
+
+
+def _after(lib, n=4):
+    return lib.nn.Transformer.generate_square_subsequent_mask(n).to(lib.float64)
+
+
+def _batch_norm(*shape, passes=2, evaluate=False, **options):
+    """A program for BatchNorm1d: what it computes after some passes, and what it has kept of them."""
+
+    def program(lib, name):
+        module = lib.nn.BatchNorm1d(3, dtype=lib.float64, **options)
+        module = fill(lib, module, name)
+        for i in range(passes):
+            module(numbers(lib, f"{name} {i}", *shape) * (i + 1))
+        module.train(not evaluate)
+        x = numbers(lib, name, *shape).requires_grad_()
+        state = [b.to(lib.float64) for _, b in sorted(module.named_buffers())]
+        return module, [x], [module(x), *state]
+
+    return program
+
+
 LAYERS = {
     **RECURRENT,
+    "transformer": _transformer(lambda lib: {"tgt_mask": _after(lib)}),
+    "transformer, norm first": _transformer(
+        lambda lib: {
+            "src_key_padding_mask": lib.tensor([[False, False, True], [False, False, False]]),
+            "memory_key_padding_mask": lib.tensor([[False, False, True], [False, False, False]]),
+            "tgt_mask": _after(lib) < 0,
+            "tgt_is_causal": True,
+        },
+        norm_first=True,
+        batch_first=True,
+        activation="gelu",
+    ),
+    "transformer without bias": _transformer(bias=False, batched=False, layer_norm_eps=1e-3),
+    "batch norm": _batch_norm(4, 3),
+    "batch norm of places": _batch_norm(2, 3, 4, momentum=None, passes=3),
+    "batch norm, evaluating": _batch_norm(4, 3, evaluate=True, momentum=0.3, eps=0.1),
+    "batch norm without affine": _batch_norm(4, 3, affine=False, evaluate=True),
+    "batch norm without statistics": _batch_norm(4, 3, track_running_stats=False, evaluate=True),
+    "bilinear": _layer(lambda nn, d: nn.Bilinear(3, 4, 2, dtype=d), (5, 3), (5, 4)),
+    "bilinear without bias": _layer(lambda nn, d: nn.Bilinear(3, 4, 2, bias=False, dtype=d), (2, 5, 3), (2, 5, 4)),
+    "unflatten": _layer(lambda nn, d: nn.Unflatten(1, (2, 3)), (2, 6)),
+    "convolution": _layer(lambda nn, d: nn.Conv1d(3, 4, 1, dtype=d), (2, 3, 5)),
+    "convolution, stride": _layer(lambda nn, d: nn.Conv1d(3, 4, 3, stride=2, padding=1, dtype=d), (2, 3, 6)),
+    "convolution, dilation": _layer(lambda nn, d: nn.Conv1d(3, 2, 3, dilation=2, bias=False, dtype=d), (2, 3, 7)),
+    "convolution, same": _layer(lambda nn, d: nn.Conv1d(3, 4, 5, padding="same", dtype=d), (3, 6)),
     "prelu": _layer(lambda nn, d: nn.PReLU(3, dtype=d), (2, 3, 4)),
     "leaky relu": _layer(lambda nn, d: nn.LeakyReLU(0.2), (3, 4)),
     "softplus": _layer(lambda nn, d: nn.Softplus(beta=2), (3, 4)),

@@ -188,6 +188,7 @@ ORDER = [
         "nn.attention",
     ),
     *(
+        "nn.transformer",
         "nn.recurrent",
         "nn.stateless",
         "nn",

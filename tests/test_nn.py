@@ -129,6 +129,18 @@ def test_attention_refuses(call, sentence):
         ),
         (lambda: nn.RNN(3, 4, nonlinearity="gelu"), "must be 'tanh' or 'relu', got 'gelu'"),
         (lambda: nn.LSTM(3, 4, proj_size=2), "proj_size is not offered"),
+        (lambda: nn.BatchNorm1d(3)(tt.zeros(1, 3)), "one value per channel has no variance"),
+        (lambda: nn.BatchNorm1d(3)(tt.zeros(4, 2)), r"input of shape \(4, 2\), expected \(N, 3\)"),
+        (lambda: nn.Conv1d(4, 4, 1, groups=2), "groups .* are not offered"),
+        (lambda: nn.Conv1d(3, 4, 5)(tt.zeros(2, 3, 4)), "spans 5 places, but the padded input has only 4"),
+        (lambda: nn.Conv1d(3, 4, 2, padding="same"), "'same' for an odd kernel"),
+        (
+            lambda: nn.TransformerEncoderLayer(4, 2, activation="tanh"),
+            "a function, got .tanh.",
+        ),
+        (lambda: nn.Transformer(4, 2, 1, 1, 4)(tt.zeros(2, 1, 3), tt.zeros(2, 1, 4)), "must have the width 4"),
+        (lambda: nn.ModuleList()[0], "index 0 is out of range for 0 items"),
+        (lambda: nn.Sequential(nn.ReLU())["a"], "must be a whole number or a slice, got 'a'"),
         (lambda: nn.GRUCell(3, 4)(tt.zeros(2, 2, 3)), r"GRUCell: input of shape \(2, 2, 3\)"),
         (lambda: nn.MSELoss()(tt.zeros(3, 1), tt.zeros(3)), r"target has shape \(3,\), and the input \(3, 1\)"),
         (lambda: nn.L1Loss()(tt.zeros(3, 1), tt.zeros(3)), r"l1_loss: the target .* broadcast to \(3, 3\)"),
@@ -140,6 +152,50 @@ def test_attention_refuses(call, sentence):
 def test_layers_refuse(make, sentence):
     with pytest.raises(Exception, match=sentence):
         make()
+
+
+def test_batch_norm_is_compiled():
+    """A recorded step goes on counting batches and following their means."""
+    eager, recorded = (nn.BatchNorm1d(3, momentum=None, dtype=tt.float64) for _ in range(2))
+    step = tt.compile(lambda x: recorded(x).sum().detach())
+    for i in range(4):
+        x = samples.numbers(tt, f"batch {i}", 5, 3)
+        eager(x)
+        step(x)
+    for name, value in eager.state_dict().items():
+        np.testing.assert_allclose(recorded.state_dict()[name].numpy(), value.numpy(), rtol=1e-15)
+
+
+@pytest.mark.parametrize("kind", [nn.ModuleList, lambda ms: nn.Sequential(*ms)])
+def test_a_list_of_modules_can_be_changed(kind):
+    a, b, c, d = (nn.Linear(1, n) for n in range(1, 5))
+    m = kind([a, b])
+    assert m.insert(1, c) is m and m.append(d) is m and list(m) == [a, c, b, d]
+    assert list(m.state_dict()) == [f"{i}.{n}" for i in range(4) for n in ("weight", "bias")]
+    del m[1]
+    assert list(m) == [a, b, d] and [n for n, _ in m.named_children()] == ["0", "1", "2"]
+    m[-1] = c
+    assert list(m) == [a, b, c] and m.pop(0) is a and list(m) == [b, c] and list(m[:1]) == [b]
+    assert m.extend([d, a]) is m and list(m[1:3]) == [c, d]
+    del m[1:3]
+    assert list(m) == [b, a] and list(m + kind([c])) == [b, a, c] and len(m) == 2
+    m += [d]
+    assert list(m) == [b, a, d] and d in m
+
+
+def test_dictionaries_of_modules_and_parameters_are_alike():
+    for d, one, other in (
+        (nn.ModuleDict({}), nn.ReLU(), nn.Linear(1, 1)),
+        (nn.ParameterDict(), nn.Parameter(tt.ones(1)), nn.Parameter(tt.zeros(2))),
+    ):
+        d["a"] = one
+        d.update({"b": other})
+        assert list(d) == ["a", "b"] == list(d.keys()) and len(d) == 2 and "a" in d and "c" not in d
+        assert d["a"] is one and d.get("c") is None and dict(d.items())["b"] is other
+        del d["a"]
+        assert d.pop("b") is other and not list(d.values())
+        with pytest.raises(TypeError, match="expected a"):
+            d["a"] = 3
 
 
 def test_dropout_between_recurrent_layers():

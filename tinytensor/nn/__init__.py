@@ -21,6 +21,13 @@ from tinytensor.nn.layers import (
 from tinytensor.nn.module import Buffer, Module, Parameter
 from tinytensor.nn.recurrent import GRU, LSTM, RNN, GRUCell, LSTMCell, RNNCell
 from tinytensor.nn.stateless import MODULES
+from tinytensor.nn.transformer import (
+    Transformer,
+    TransformerDecoder,
+    TransformerDecoderLayer,
+    TransformerEncoder,
+    TransformerEncoderLayer,
+)
 
 globals().update(MODULES)
 

@@ -209,7 +209,8 @@ def conv1d(
         raise NotImplementedError("conv1d: groups are not offered")
     if input.ndim not in (2, 3) or weight.ndim != 3 or input.shape[-2] != weight.shape[1]:
         raise RuntimeError(
-            f"conv1d: input {input.shape} with weight {weight.shape}: expected (N, C, L) or (C, L) with (out, C, kernel)"
+            f"conv1d: input {input.shape} with weight {weight.shape}: expected (N, C, L) or (C, L), and "
+            "(out, C, kernel)"
         )
     s, p, d = (n[0] if isinstance(n, tuple | list) else n for n in (stride, padding, dilation))
     x = input if input.ndim == 3 else input.unsqueeze(0)

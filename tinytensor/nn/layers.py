@@ -231,10 +231,10 @@ class Bilinear(Module):
 
 
 class BatchNorm1d(Module):
-    r"""y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta for each channel, over the batch: x (N, C) or (N, C, L).
+    r"""y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta for each channel, over the batch.
 
-    While training \mu and \sigma^2 are those of the batch, and the running ones follow by the share `momentum` (None:
-    they are the mean of all batches so far); while evaluating they are the running ones.
+    x is (N, C) or (N, C, L). While training \mu and \sigma^2 are those of the batch, and the running ones follow by the
+    share `momentum` (None: they are the mean of all batches so far); while evaluating they are the running ones.
     """
 
     def __init__(
@@ -246,13 +246,15 @@ class BatchNorm1d(Module):
         track_running_stats: bool = True,
         device=None,
         dtype=None,
+        *,
+        bias: bool = True,
     ):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.affine, self.track_running_stats = affine, track_running_stats
         where = {"device": device, "dtype": dtype}
         self.register_parameter("weight", Parameter(ones(num_features, **where)) if affine else None)
-        self.register_parameter("bias", Parameter(zeros(num_features, **where)) if affine else None)
+        self.register_parameter("bias", Parameter(zeros(num_features, **where)) if affine and bias else None)
         self.register_buffer("running_mean", zeros(num_features, **where) if track_running_stats else None)
         self.register_buffer("running_var", ones(num_features, **where) if track_running_stats else None)
         batches = zeros((), device=device, dtype=int64)
@@ -276,7 +278,8 @@ class BatchNorm1d(Module):
         else:
             mean, var = self.running_mean, self.running_var
         y = (input - mean.reshape(shape)) * (var.reshape(shape) + self.eps).rsqrt()
-        return y if not self.affine else y * self.weight.reshape(shape) + self.bias.reshape(shape)
+        y = y if self.weight is None else y * self.weight.reshape(shape)
+        return y if self.bias is None else y + self.bias.reshape(shape)
 
     def _follow(self, mean: Tensor, var: Tensor) -> None:
         with no_grad():
@@ -286,8 +289,9 @@ class BatchNorm1d(Module):
             self.running_var.add_((var - self.running_var) * share)
 
     def extra_repr(self):
-        names = ("eps", "momentum", "affine", "track_running_stats")
-        return ", ".join([str(self.num_features), *(f"{name}={getattr(self, name)}" for name in names)])
+        shown = f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}"
+        bias = self.bias is not None or not self.affine
+        return f"{shown}, bias={bias}, track_running_stats={self.track_running_stats}"
 
 
 class Conv1d(Module):
