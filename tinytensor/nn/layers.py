@@ -290,8 +290,7 @@ class BatchNorm1d(Module):
 
     def extra_repr(self):
         shown = f"{self.num_features}, eps={self.eps}, momentum={self.momentum}, affine={self.affine}"
-        bias = self.bias is not None or not self.affine
-        return f"{shown}, bias={bias}, track_running_stats={self.track_running_stats}"
+        return f"{shown}, bias={self.bias is not None}, track_running_stats={self.track_running_stats}"
 
 
 class Conv1d(Module):
