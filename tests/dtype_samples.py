@@ -113,7 +113,14 @@ ONE = [
     ),
     *("x.topk(2)", "x.is_floating_point()", "x.numel()", "lib.multinomial(x + 1, 3).sum() * 0", "x.equal(x)"),
     *("x.uniform_() * 0", "x.normal_() * 0", "x.addcmul_(index, index)", "x.addcdiv_(x + 1, x + 2)", "x.lerp(x, 0.5)"),
-    *("x.lerp_(x, 0.5)", "x.relu_()", "lib.einsum('ij->j', x)", "lib.cat([x, index])", "lib.stack([x, mask])"),
+    *(
+        "x.lerp_(x, 0.5)",
+        "x.index_copy_(0, classes, x.clone())",
+        "x.relu_()",
+        "lib.einsum('ij->j', x)",
+        "lib.cat([x, index])",
+        "lib.stack([x, mask])",
+    ),
 ]
 
 _PAIRWISE = (

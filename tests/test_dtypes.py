@@ -21,7 +21,7 @@ REFUSED_BY_PYTORCH, DEPART = (
 )
 
 # what has no dtype to choose (a tensor's operators are walked as operators), or is a module of a function walked here
-ELSEWHERE = re.compile(r"nn\..*|Tensor\.__\w+__|Tensor\.backward")
+ELSEWHERE = re.compile(r"nn\..*|Tensor\.__\w+__|Tensor\.(backward|is_cuda|pin_memory)")
 
 
 def told(expression: str) -> list[str]:

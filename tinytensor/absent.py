@@ -16,10 +16,10 @@ INSTEAD = {
     "tensors are float32, float64, int32, int64 or bool: .float() for short floats, .int() for short integers, .bool() "
     "for masks": "half bfloat16 byte char short ByteTensor CharTensor ShortTensor HalfTensor BFloat16Tensor cfloat "
     "cdouble chalf complex* is_complex view_as_real view_as_complex set_default_tensor_type quint8 qint8 qint32",
-    "there are no convolutions: a kernel of size 1 is nn.Linear over the channels; for images take PyTorch": "Conv* "
+    "there are no convolutions but Conv1d, over sequences; for images take PyTorch": "Conv* "
     "conv* LazyConv* Unfold Fold unfold fold MaxPool* AvgPool* AdaptiveAvgPool* AdaptiveMaxPool* max_pool* avg_pool* "
     "adaptive_* PixelShuffle Upsample* interpolate upsample*",
-    "there are no running statistics: nn.LayerNorm or nn.RMSNorm normalise without them": "BatchNorm* batch_norm "
+    "only nn.BatchNorm1d has running statistics; nn.LayerNorm or nn.RMSNorm do without": "BatchNorm* batch_norm "
     "InstanceNorm* instance_norm SyncBatchNorm GroupNorm group_norm LocalResponseNorm local_response_norm",
     "sequences of different lengths are padded, and masked": "pack_padded_sequence pad_packed_sequence "
     "pack_sequence PackedSequence",

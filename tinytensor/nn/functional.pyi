@@ -10,18 +10,19 @@ from collections.abc import Sequence
 import numpy as np
 from tinytensor import absent
 from tinytensor.appearances import APPEARANCES, appears
-from tinytensor.creation import Generator, arange, tensor
+from tinytensor.creation import Generator, arange, tensor, zeros
 from tinytensor.door import host
 from tinytensor.dtypes import bool_, int64
 from tinytensor.nn import losses
 from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
-from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, softmax
+from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, linear, softmax
 from tinytensor.ops.in_place import become, in_place
 from tinytensor.ops.index import check_range
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
+from tinytensor.ops.shape import cat, stack
 from tinytensor.tensors import Tensor
 
 def relu(input: Tensor, inplace: builtins.bool=False) -> Tensor:
@@ -58,6 +59,9 @@ def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn
     ...
 
 def attention_weights(query: Tensor, key: Tensor, attn_mask: Tensor | None=None, is_causal: builtins.bool=False, scale: builtins.float | None=None) -> Tensor:
+    ...
+
+def conv1d(input: Tensor, weight: Tensor, bias: Tensor | None=None, stride=1, padding=0, dilation=1, groups: builtins.int=1) -> Tensor:
     ...
 __getattr__: Any
 def binary_cross_entropy(input: Tensor, target: Tensor, weight: Tensor | None=None, reduction: str='mean') -> Tensor: ...
