@@ -7,6 +7,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -96,6 +97,21 @@ def build_optimizer(model: Module, settings: Settings) -> Optimizer:
     return AdamW(groups, lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay)
 
 
+def training_step(model: Module, optimizer: Optimizer, clip: float) -> Callable[..., Tensor]:
+    """The function that takes one step on a batch and returns its loss; it reads nothing of the run but these three."""
+
+    def step(*batch: Tensor) -> Tensor:
+        optimizer.zero_grad()
+        _, loss = model(*batch)  # (1)-(16)
+        loss.backward()  # (17)
+        if clip:
+            clip_grad_norm_(model.parameters(), clip)
+        optimizer.step()  # (18)
+        return loss.detach()
+
+    return step
+
+
 @dataclass
 class Log:
     """The rows of log.csv."""
@@ -150,22 +166,14 @@ class Trainer:
         self.seen = 0  # targets since the last row of the log
         self.recent: list[float] = []  # the losses since the last row of the log
         self.stop = False  # set from outside (Ctrl-C): finish this step, save, and return
-        self._step = self._one_step if eager else tinytensor.compile(self._one_step)
-        self._total_loss = self._sum_of_losses if eager else tinytensor.compile(self._sum_of_losses)
+        wrap = (lambda step: step) if eager else tinytensor.compile
+        self._step = wrap(training_step(self.model, self.optimizer, settings.clip))
+        self._total_loss = wrap(partial(task.sum_of_losses, self.model))
 
     def _tensors(self, batch) -> list[Tensor]:
         return [tensor(array) for array in batch]
 
     # ------------------------------------------------------------------------------------------ steps
-
-    def _one_step(self, *batch: Tensor) -> Tensor:
-        self.optimizer.zero_grad()
-        _, loss = self.model(*batch)  # (1)-(16)
-        loss.backward()  # (17)
-        if self.settings.clip:
-            clip_grad_norm_(self.model.parameters(), self.settings.clip)
-        self.optimizer.step()  # (18)
-        return loss.detach()
 
     def advance(self) -> float:
         """One step on the next batch; returns its loss for each counted target."""
@@ -209,9 +217,6 @@ class Trainer:
         return self.step == settings.steps
 
     # ------------------------------------------------------------------------------------- evaluation
-
-    def _sum_of_losses(self, *batch: Tensor) -> Tensor:
-        return self.task.sum_of_losses(self.model, *batch)
 
     def evaluate(self) -> float:
         """Eq. (16) over the held-out data, every target counted once."""

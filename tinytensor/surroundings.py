@@ -209,10 +209,13 @@ class Surroundings:
         else:
             self._part(lambda name, default: len(value), [f"the length of {label}"], "")
 
-    def _attributes(self, found: dict, label: str) -> None:
-        """The attributes that the code names; of those that it calls, such as can be called."""
-        names = [n for n in found if n in self.names or (n in self.called and callable(found[n]))]
-        self._part(found.get, names, f"{label}.")
+    def _attributes(self, found: dict, label: str, followed: frozenset[str] = frozenset()) -> None:
+        """The attributes that the code names, and of those that it calls, such as can be called.
+
+        Not those that a replay changes as the step itself does (`followed`: an optimizer counts its steps).
+        """
+        named = (n for n in found if n in self.names or (n in self.called and callable(found[n])))
+        self._part(found.get, [n for n in named if n not in followed], f"{label}.")
 
     def _object(self, value, label: str) -> None:
         kind = type(value)
@@ -221,7 +224,7 @@ class Surroundings:
                 self._visit(v, label)
         elif hasattr(value, "__dict__"):
             found = vars(value)
-            self._attributes(found, label)
+            self._attributes(found, label, getattr(kind, "followed", frozenset()))
             # values that it does not have itself: one of its class, or one that the code asks hasattr() about
             absent = [n for n in self.names - found.keys() if n in self.asked or _is_data(getattr(kind, n, _is_data))]
             self._part(found.get, sorted(absent), f"{label}.")

@@ -21,6 +21,8 @@ class LRScheduler:
     `last_epoch` counts the steps from 0. Another one than -1 goes on from there, with groups that have "initial_lr".
     """
 
+    followed = frozenset({"last_epoch", "_step_count", "_last_lr"})  # as in Optimizer
+
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
         if not isinstance(optimizer, Optimizer):
             raise TypeError(f"{type(self).__name__}: expected an optimizer, got {type(optimizer).__name__}")

@@ -26,6 +26,7 @@ class Optimizer:
 
     slots: tuple[str, ...] = ()  # the tensors kept for each parameter, by PyTorch's names
     extra: tuple[str, ...] = ()  # and those that some settings add, which the kernel does not take
+    followed = frozenset({"state"})  # what a replay changes as a step does: no reason to record the step anew
 
     def __init__(self, params: Iterable, defaults: dict[str, Any], options: dict[str, Any] | None = None):
         for name in options or {}:
