@@ -353,6 +353,7 @@ def _info(options) -> int:
         with checkpoint.reading(folder):
             task, state = _task_of(saved), saved.state["task"]
             config = task.Config(**state["config"])
+            memory.check_fits(f"a model of {config.sizes()}", config.weights())
             held = [row["heldout_loss"] for row in Log.of(saved.state["log"]).rows if "heldout_loss" in row]
             lines = [
                 f"after step {saved.step} of {Settings(**saved.state['settings']).steps}"
@@ -378,8 +379,9 @@ def _loaded(folder: Path | None, name: str) -> tuple[Module, Tokenizer]:
     saved = checkpoint.load(folder)
     with checkpoint.reading(folder):
         task, state = _task_of(saved), saved.state["task"]
-        if task.name != name:
-            raise UsageError(f"{folder} was trained with --task {task.name}, this command needs a run of --task {name}")
+    if task.name != name:
+        raise UsageError(f"{folder} was trained with --task {task.name}, this command needs a run of --task {name}")
+    with checkpoint.reading(folder):
         config, tokenizer = task.Config(**state["config"]), tokenizer_from_dict(state["tokenizer"])
         memory.check_fits(f"a model of {config.sizes()}", config.weights())
         model = task.Model(config)
