@@ -156,6 +156,11 @@ def load_weights(model: Module, weights: dict[str, Tensor]) -> None:
         value = weights[name]
         if value.dtype != own.dtype:
             raise ValueError(f"{name} is stored as {value.dtype}, the model has {own.dtype}")
-        if not np.isfinite(value.numpy()).all():
-            raise ValueError(f"{name} holds NaN or inf")
+        check_finite(name, value)
     model.load_state_dict(weights)
+
+
+def check_finite(name: str, value: Tensor) -> None:
+    """Raise ValueError for NaN and inf, which a run never saves."""
+    if not np.isfinite(value.numpy()).all():
+        raise ValueError(f"{name} holds NaN or inf")

@@ -265,6 +265,7 @@ class Trainer:
             own["state"] = {int(i): {"step": n} for i, n in state["optimizer_steps"].items()}
             for name, value in saved.optimizer.items():
                 number, slot = name.split(".", 1)
+                checkpoint.check_finite(name, value)
                 own["state"][int(number)][slot] = value
             self.optimizer.load_state_dict(own)
             self.schedule.load_state_dict({"last_epoch": state["schedule"], "base_lrs": self.schedule.base_lrs})

@@ -60,14 +60,18 @@ def load_file(path: str | os.PathLike) -> dict[str, Tensor]:
             if dtype not in STORED:
                 raise TypeError(f"load_file: {name} in {path} is stored as {dtype}; expected {', '.join(STORED)}")
             result[name] = tensor(file.get_tensor(name))
-        tied = json.loads((file.metadata() or {}).get(TIED, "{}"))
+        tied = (file.metadata() or {}).get(TIED, "{}")
     return _with_tied(result, tied, f"load_file: {path}")
 
 
-def _with_tied(tensors: dict[str, Tensor], tied: Any, where: str) -> dict[str, Tensor]:
-    """The tensors, and those names that share one of them."""
+def _with_tied(tensors: dict[str, Tensor], told: str, where: str) -> dict[str, Tensor]:
+    """The tensors, and those names that share one of them: `told` is the JSON that says which."""
+    try:
+        tied = json.loads(told)
+    except (ValueError, RecursionError):
+        tied = told
     if not isinstance(tied, dict):
-        raise ValueError(f"{where} says that {tied!r} is tied; expected names and their owners' names")
+        raise ValueError(f"{where} says that {told[:100]!r} is tied; expected names and their owners' names")
     for name, owner in tied.items():
         if name in tensors or owner not in tensors:
             raise ValueError(f"{where} ties {name} to {owner}: expected a name without a value, and one with")
@@ -190,7 +194,7 @@ def load(
     try:
         if FORM in metadata:
             return _value(json.loads(metadata[FORM]), tensors, 0)
-        return _with_tied(tensors, json.loads(metadata.get(TIED, "{}")), where)
+        return _with_tied(tensors, metadata.get(TIED, "{}"), where)
     except (ValueError, TypeError, LookupError, RuntimeError) as error:
         raise ValueError(f"load: {where} is damaged: {type(error).__name__}: {error}") from None
 
