@@ -173,7 +173,8 @@ ORDER = [
     *("meta", "tensors", "creation", "operands", "rules", "appearances", "constructors", "form"),
     *("ops.elementwise", "ops.shape", "ops.keys", "ops.index", "ops.reduce", "ops.products", "ops.fused"),
     "ops.order",
-    *("ops.in_place", "ops.activations", "ops", "autograd.tape", "autograd.partial", "autograd.differences"),
+    *("ops.in_place", "ops.activations", "ops.compositions", "ops", "autograd.tape"),
+    *("autograd.partial", "autograd.differences"),
     *("autograd.function", "autograd.functional", "autograd", "profiling", "typeinfo"),
     *("optim.optimizer", "optim.composed", "optim.lr_scheduler", "optim"),
     *(

@@ -1,9 +1,9 @@
 """Every operation, declared once: equation, kernel, shape, gradient, and where it appears.
 
 The files, each building on those before: elementwise, shape, index, reduce, products, fused, order, in_place,
-activations. PyTorch's names are used throughout (sum, max, abs ...); Python's own come from `builtins`. Here the places
-that the declarations name are filled: methods and operators of Tensor, and functions of the package. (`nn` takes its
-own from APPEARANCES.)
+activations, compositions. PyTorch's names are used throughout (sum, max, abs ...); Python's own come from `builtins`.
+Here the places that the declarations name are filled: methods and operators of Tensor, and functions of the package.
+(`nn` takes its own from APPEARANCES.)
 """
 
 from collections.abc import Callable
@@ -14,7 +14,18 @@ import numpy as np
 from tinytensor import constructors
 from tinytensor.appearances import APPEARANCES
 from tinytensor.form import OPS, Op
-from tinytensor.ops import activations, elementwise, fused, in_place, index, order, products, reduce, shape
+from tinytensor.ops import (
+    activations,
+    compositions,
+    elementwise,
+    fused,
+    in_place,
+    index,
+    order,
+    products,
+    reduce,
+    shape,
+)
 from tinytensor.tensors import Tensor
 
 _REFLECTED = {f"__r{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor")}

@@ -58,7 +58,10 @@ class sub:
         return -g
 
 
-@appears("mul Tensor.mul Tensor.mul_ Tensor.__mul__ Tensor.__rmul__ Tensor.__imul__")
+@appears(
+    "mul multiply Tensor.mul Tensor.mul_ Tensor.multiply Tensor.multiply_ Tensor.__mul__ Tensor.__rmul__ "
+    "Tensor.__imul__"
+)
 @op
 class mul:
     r"y = a \odot b"
@@ -189,7 +192,7 @@ class clamp_max:
         return where(gt(a, b), g, 0)
 
 
-@appears("neg Tensor.neg Tensor.neg_ Tensor.__neg__")
+@appears("neg negative Tensor.neg Tensor.neg_ Tensor.negative Tensor.negative_ Tensor.__neg__")
 @op
 class neg:
     r"y = -x"
@@ -203,7 +206,7 @@ class neg:
         return -g
 
 
-@appears("abs Tensor.abs Tensor.abs_ Tensor.__abs__")
+@appears("abs absolute Tensor.abs Tensor.abs_ Tensor.absolute Tensor.absolute_ Tensor.__abs__")
 @op
 class absolute:
     r"y = |x|; the gradient at 0 is 0"
@@ -311,6 +314,34 @@ class log:
 
     def grad_x(g, x):
         return g / x
+
+
+@appears("log2 Tensor.log2 Tensor.log2_")
+@op
+class log2:
+    r"y = \log_2 x"
+
+    def kernel(x):
+        return np.log2(x)
+
+    dtype = "float"
+
+    def grad_x(g, x):
+        return g / (x * log(_as_tensor(2, g.dtype)))
+
+
+@appears("log10 Tensor.log10 Tensor.log10_")
+@op
+class log10:
+    r"y = \log_{10} x"
+
+    def kernel(x):
+        return np.log10(x)
+
+    dtype = "float"
+
+    def grad_x(g, x):
+        return g / (x * log(_as_tensor(10, g.dtype)))
 
 
 @op
@@ -624,7 +655,7 @@ class eq:
         return a == b
 
 
-@appears("ne Tensor.ne Tensor.__ne__")
+@appears("ne not_equal Tensor.ne Tensor.not_equal Tensor.__ne__")
 @op
 class ne:
     r"y = [a \ne b]"
@@ -635,7 +666,7 @@ class ne:
         return a != b
 
 
-@appears("lt Tensor.lt Tensor.__lt__")
+@appears("lt less Tensor.lt Tensor.less Tensor.__lt__")
 @op
 class lt:
     "y = [a < b]"
@@ -646,7 +677,7 @@ class lt:
         return a < b
 
 
-@appears("le Tensor.le Tensor.__le__")
+@appears("le less_equal Tensor.le Tensor.less_equal Tensor.__le__")
 @op
 class le:
     r"y = [a \le b]"
@@ -657,7 +688,7 @@ class le:
         return a <= b
 
 
-@appears("gt Tensor.gt Tensor.__gt__")
+@appears("gt greater Tensor.gt Tensor.greater Tensor.__gt__")
 @op
 class gt:
     "y = [a > b]"
@@ -668,7 +699,7 @@ class gt:
         return a > b
 
 
-@appears("ge Tensor.ge Tensor.__ge__")
+@appears("ge greater_equal Tensor.ge Tensor.greater_equal Tensor.__ge__")
 @op
 class ge:
     r"y = [a \ge b]"
@@ -876,7 +907,7 @@ def gelu(x: Tensor, approximate: str = "none") -> Tensor:
     return gelu_erf(x) if approximate == "none" else gelu_tanh(x)
 
 
-@appears("clamp Tensor.clamp Tensor.clamp_")
+@appears("clamp clip Tensor.clamp Tensor.clamp_ Tensor.clip Tensor.clip_")
 def clamp(x: Tensor, min=None, max=None) -> Tensor:
     """y = x, but at least min and at most max (numbers or tensors)."""
     if min is None and max is None:
@@ -951,13 +982,13 @@ def add_scaled(a, b, *, alpha=1) -> Tensor:
     return add(a, b if alpha == 1 else _scaled("add", b, alpha, result_type(a, b)))
 
 
-@appears("sub Tensor.sub Tensor.sub_ Tensor.__isub__")
+@appears("sub subtract Tensor.sub Tensor.sub_ Tensor.subtract Tensor.subtract_ Tensor.__isub__")
 def sub_scaled(a, b, *, alpha=1) -> Tensor:
     """y = a - alpha b."""
     return sub(a, b if alpha == 1 else _scaled("sub", b, alpha, result_type(a, b)))
 
 
-@appears("div Tensor.div Tensor.div_ Tensor.__itruediv__")
+@appears("div divide Tensor.div Tensor.div_ Tensor.divide Tensor.divide_ Tensor.__itruediv__")
 def div(a, b, *, rounding_mode: str | None = None) -> Tensor:
     """y = a / b; integers give floats, unless rounding_mode is "floor" or "trunc"."""
     if rounding_mode is None:

@@ -318,7 +318,7 @@ def permute(x: Tensor, *dims) -> Tensor:
     return _permute(x, order)
 
 
-@appears("transpose Tensor.transpose")
+@appears("transpose swapaxes swapdims Tensor.transpose Tensor.swapaxes Tensor.swapdims")
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """y = x with two dimensions exchanged (a view)."""
     if x.ndim == 0:
@@ -337,7 +337,7 @@ def t(x: Tensor) -> Tensor:
     return x if x.ndim < 2 else _permute(x, (1, 0))
 
 
-@appears("movedim Tensor.movedim")
+@appears("movedim moveaxis Tensor.movedim Tensor.moveaxis")
 def movedim(x: Tensor, source, destination) -> Tensor:
     """y = x with the dimensions at `source` moved to `destination`."""
     source, destination = (
@@ -478,7 +478,7 @@ def _joined(tensors: list[Tensor], dim: int) -> Tensor:
     return _cat(dim, [x.shape[dim] for x in tensors], *tensors)
 
 
-@appears("cat")
+@appears("cat concat concatenate")
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join tensors along a dimension they have."""
     tensors = _listed(tensors, "cat")

@@ -36,7 +36,7 @@ def _function(name: str, x):
     return getattr(Symbolic.of(x), name)()
 
 
-METHODS = ("log1p", "expm1", "floor", "ceil", "rint", "isnan", "isfinite")
+METHODS = ("log1p", "log2", "log10", "expm1", "floor", "ceil", "rint", "isnan", "isfinite")
 _MEANINGS = {name: partial(_function, name) for name in (*FLOATS, *METHODS)}
 _MEANINGS["fabs"] = abs
 

@@ -255,6 +255,12 @@ class Symbolic:
     def expm1(self):
         return self.exp() - 1
 
+    def log2(self):
+        return self.log() / Symbolic(2).log()
+
+    def log10(self):
+        return self.log() / Symbolic(10).log()
+
     def isnan(self) -> bool:
         return self.expr is sympy.nan
 

@@ -1,0 +1,641 @@
+"""What PyTorch has a name for and other operations make up: arranging, products, writing at indices, counting.
+
+Nothing here has a kernel or a rule of its own. The gradient of a composition is that of its parts, and so is the proof
+of it.
+"""
+
+import builtins
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from tinytensor.appearances import appears
+from tinytensor.creation import full, ones, tensor, zeros
+from tinytensor.door import host
+from tinytensor.dtypes import bool_, int32, int64, result_type
+from tinytensor.ops.elementwise import _together, add_scaled, isnan, masked_fill
+from tinytensor.ops.in_place import index_copy_, setitem
+from tinytensor.ops.index import check_range, gather, gather_backward, nonzero, put, read, scatter_rows
+from tinytensor.ops.keys import understand
+from tinytensor.ops.order import argsort, sort
+from tinytensor.ops.products import matmul
+from tinytensor.ops.reduce import cumsum, sum
+from tinytensor.ops.shape import (
+    _dim,
+    _dim_with_size,
+    _listed,
+    _sizes,
+    _slice,
+    _whole,
+    broadcast_tensors,
+    cat,
+    clone,
+    diagonal,
+    expand,
+    flatten,
+    flip,
+    movedim,
+    narrow,
+    permute,
+    repeat,
+    reshape,
+    stack,
+    transpose,
+    tril,
+    triu,
+    undiagonal,
+    unsqueeze,
+)
+from tinytensor.tensors import Tensor
+
+# ----------------------------------------------------------------------------------------------------- arranging
+
+
+def _each(function, tensors: tuple):
+    """The function of one tensor, or of each of several, which come as arguments or as one list."""
+    if len(tensors) == 1 and isinstance(tensors[0], Tensor):
+        return function(tensors[0])
+    return tuple([function(x) for x in _listed(tensors[0] if len(tensors) == 1 else tensors, function.__name__)])
+
+
+@appears("atleast_1d")
+def atleast_1d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """A 0-d tensor with a dimension of size 1; others as they are."""
+    return _each(_atleast_1d, tensors)
+
+
+@appears("atleast_2d")
+def atleast_2d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """A tensor with dimensions of size 1 in front, until it has two."""
+    return _each(_atleast_2d, tensors)
+
+
+@appears("atleast_3d")
+def atleast_3d(*tensors: Tensor) -> Tensor | tuple[Tensor, ...]:
+    """A matrix with a third dimension of size 1 behind, a vector between two of them."""
+    return _each(_atleast_3d, tensors)
+
+
+def _atleast_1d(x: Tensor) -> Tensor:
+    return x if x.ndim else reshape(x, 1)
+
+
+def _atleast_2d(x: Tensor) -> Tensor:
+    return x if x.ndim > 1 else unsqueeze(_atleast_1d(x), 0)
+
+
+def _atleast_3d(x: Tensor) -> Tensor:
+    return x if x.ndim > 2 else unsqueeze(_atleast_2d(x), 2)
+
+
+@appears("hstack")
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Join side by side: vectors one after the other, all else along dimension 1."""
+    parts = [_atleast_1d(x) for x in _listed(tensors, "hstack")]
+    return cat(parts, 0 if parts and parts[0].ndim == 1 else 1)
+
+
+@appears("vstack row_stack")
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Join one below the other; a vector is a row."""
+    return cat([_atleast_2d(x) for x in _listed(tensors, "vstack")])
+
+
+@appears("dstack")
+def dstack(tensors: Sequence[Tensor]) -> Tensor:
+    """Join one behind the other, along dimension 2."""
+    return cat([_atleast_3d(x) for x in _listed(tensors, "dstack")], 2)
+
+
+@appears("column_stack")
+def column_stack(tensors: Sequence[Tensor]) -> Tensor:
+    """Join side by side; a vector is a column."""
+    return hstack([x if x.ndim > 1 else reshape(x, -1, 1) for x in _listed(tensors, "column_stack")])
+
+
+@appears("block_diag")
+def block_diag(*tensors: Tensor) -> Tensor:
+    """The matrices one after the other along the diagonal, 0 elsewhere; a vector is a row."""
+    blocks, dtype = [_atleast_2d(x) for x in _listed(tensors, "block_diag")], result_type(*tensors)
+    width, before, rows = builtins.sum([x.shape[1] for x in blocks]), 0, []
+    for x in blocks:
+        if x.ndim > 2:
+            raise RuntimeError(f"block_diag: expected tensors of at most 2 dimensions, got shape {x.shape}")
+        height, n = x.shape
+        rows.append(cat([zeros(height, before, dtype=dtype), x, zeros(height, width - before - n, dtype=dtype)], 1))
+        before += n
+    return cat(rows)
+
+
+@appears("tile Tensor.tile")
+def tile(x: Tensor, *dims) -> Tensor:
+    """y = x, laid side by side as often as `dims` says for its last dimensions (once for those that are not named)."""
+    times = _sizes(dims, "tile")
+    return repeat(x, (1,) * (x.ndim - len(times)) + times)
+
+
+@appears("ravel Tensor.ravel")
+def ravel(x: Tensor) -> Tensor:
+    """y = x as a vector."""
+    return flatten(x)
+
+
+@appears("fliplr Tensor.fliplr")
+def fliplr(x: Tensor) -> Tensor:
+    """y = x with its columns the other way round."""
+    if x.ndim < 2:
+        raise RuntimeError(f"fliplr: expected at least 2 dimensions, got shape {x.shape}")
+    return flip(x, 1)
+
+
+@appears("flipud Tensor.flipud")
+def flipud(x: Tensor) -> Tensor:
+    """y = x with its rows the other way round."""
+    if x.ndim < 1:
+        raise RuntimeError("flipud: a 0-d tensor has no rows")
+    return flip(x, 0)
+
+
+@appears("rot90 Tensor.rot90")
+def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    """y = x, turned k times by a right angle, from the first of the two dimensions towards the second."""
+    if len(dims) != 2 or x.ndim < 2 or _dim(x, dims[0], "rot90") == _dim(x, dims[1], "rot90"):
+        raise RuntimeError(f"rot90: expected two different dimensions, got {tuple(dims)} for shape {x.shape}")
+    turned = _whole(k, "rot90: k") % 4
+    if turned % 2:
+        return transpose(flip(x, dims[1] if turned == 1 else dims[0]), *dims)
+    return flip(x, dims) if turned else clone(x)
+
+
+@appears("select Tensor.select")
+def select(x: Tensor, dim: int, index: int) -> Tensor:
+    """y = x at one place along a dimension, which is gone in y (a view)."""
+    dim, index = _dim_with_size(x, dim, "select"), _whole(index, "select: index")
+    if not -x.shape[dim] <= index < x.shape[dim]:
+        raise IndexError(f"select: index {index} is outside dimension {dim} of shape {x.shape}")
+    return _slice(x, (slice(None),) * dim + (index,))
+
+
+@appears("tensor_split Tensor.tensor_split")
+def tensor_split(x: Tensor, indices_or_sections, dim: int = 0) -> tuple[Tensor, ...]:
+    """x in so many pieces, the first ones larger by 1 where they can't be equal, or cut before the indices listed."""
+    return _cut("tensor_split", x, indices_or_sections, _dim_with_size(x, dim, "tensor_split"))
+
+
+@appears("hsplit Tensor.hsplit")
+def hsplit(x: Tensor, indices_or_sections) -> tuple[Tensor, ...]:
+    """x in pieces beside one another, of equal size, or cut before the indices listed."""
+    return _cut("hsplit", x, indices_or_sections, builtins.min(x.ndim - 1, 1), equal=True)
+
+
+@appears("vsplit Tensor.vsplit")
+def vsplit(x: Tensor, indices_or_sections) -> tuple[Tensor, ...]:
+    """x in pieces below one another, of equal size, or cut before the indices listed."""
+    return _cut("vsplit", x, indices_or_sections, 0 if x.ndim > 1 else -1, equal=True)
+
+
+def _cut(what: str, x: Tensor, places, dim: int, equal: bool = False) -> tuple[Tensor, ...]:
+    if dim < 0:
+        raise RuntimeError(f"{what}: shape {x.shape} has too few dimensions")
+    n = x.shape[dim]
+    if isinstance(places, Tensor):
+        places = places.tolist()
+    if isinstance(places, Sequence) and not isinstance(places, str):
+        ends = [0, *_sizes((places,), what), n]
+    else:
+        pieces = _whole(places, f"{what}: the number of pieces")
+        if pieces <= 0 or (equal and n % pieces):
+            raise RuntimeError(f"{what}: dimension {dim} of shape {x.shape} can't be cut into {pieces} equal pieces")
+        ends = [i * (n // pieces) + builtins.min(i, n % pieces) for i in range(pieces + 1)]
+    return tuple([_slice(x, (slice(None),) * dim + (slice(a, b),)) for a, b in pairwise(ends)])
+
+
+@appears("meshgrid")
+def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
+    """The coordinates of a grid: y_k[i_1, ..., i_n] = x_k[i_k], one tensor for each vector x_k.
+
+    With indexing="xy" the first two dimensions are exchanged, as for pictures.
+    """
+    tensors = _listed(tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors, "meshgrid")
+    if indexing not in ("ij", "xy"):
+        raise RuntimeError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
+    if builtins.any(x.ndim > 1 for x in tensors):
+        raise RuntimeError(f"meshgrid: expected vectors, got shapes {', '.join([str(x.shape) for x in tensors])}")
+    shape, n = tuple([x.numel() for x in tensors]), len(tensors)
+    grids = [expand(reshape(x, [-1 if d == k else 1 for d in range(n)]), shape) for k, x in enumerate(tensors)]
+    return tuple([transpose(x, 0, 1) if indexing == "xy" and n > 1 else x for x in grids])
+
+
+@appears("cartesian_prod")
+def cartesian_prod(*tensors: Tensor) -> Tensor:
+    """All ways to take one element of each vector, a row each; of one vector itself."""
+    return tensors[0] if len(tensors) == 1 else stack([flatten(x) for x in meshgrid(*tensors)], 1)
+
+
+# ----------------------------------------------------------------------------------------------------- diagonals
+
+
+@appears("diag_embed Tensor.diag_embed")
+def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """y = 0 everywhere, but the last dimension of x along a diagonal of two new ones."""
+    if x.ndim == 0:
+        raise RuntimeError("diag_embed: expected at least 1 dimension, got a 0-d tensor")
+    a, b = (_dim(x, d, "diag_embed", extra=1) for d in (dim1, dim2))
+    if a == b:
+        raise RuntimeError(f"diag_embed: dim1 = {dim1} and dim2 = {dim2} are the same dimension")
+    offset = _whole(offset, "diag_embed: offset")
+    shape, n = list(x.shape[:-1]), x.shape[-1] + abs(offset)
+    for d in sorted((a, b)):
+        shape.insert(d, n)
+    return undiagonal(x, tuple(shape), offset, a, b)
+
+
+@appears("diag Tensor.diag")
+def diag(x: Tensor, diagonal: int = 0) -> Tensor:
+    """The diagonal of a matrix, as a copy; of a vector the matrix that has it there."""
+    if x.ndim not in (1, 2):
+        raise RuntimeError(f"diag: expected a vector or a matrix, got shape {x.shape}; use diagonal() or diag_embed()")
+    return diag_embed(x, diagonal) if x.ndim == 1 else clone(_diagonal_of(x, diagonal))
+
+
+_diagonal_of = diagonal  # the function, which diag's parameter of this name hides
+
+
+@appears("trace Tensor.trace")
+def trace(x: Tensor) -> Tensor:
+    r"""y = \sum_i x_{ii}."""
+    if x.ndim != 2:
+        raise RuntimeError(f"trace: expected a matrix, got shape {x.shape}")
+    return sum(diagonal(x))
+
+
+@appears("tril_indices")
+def tril_indices(row: int, col: int, offset: int = 0, *, dtype=int64, device=None) -> Tensor:
+    """The places (2, n) of a matrix on and below a diagonal."""
+    return nonzero(tril(ones(row, col, dtype=bool_, device=device), offset)).t().contiguous().to(dtype)
+
+
+@appears("triu_indices")
+def triu_indices(row: int, col: int, offset: int = 0, *, dtype=int64, device=None) -> Tensor:
+    """The places (2, n) of a matrix on and above a diagonal."""
+    return nonzero(triu(ones(row, col, dtype=bool_, device=device), offset)).t().contiguous().to(dtype)
+
+
+# ------------------------------------------------------------------------------------------------------ products
+
+
+def _sum_of(what: str, x: Tensor, product: Tensor, beta, alpha) -> Tensor:
+    """beta x + alpha product; x is not looked at if beta is 0."""
+    if x.dtype != product.dtype:
+        raise RuntimeError(f"{what}: {x.dtype} + {product.dtype}: the dtypes must be equal; use .to(dtype)")
+    if _together(what, x.shape, product.shape) != product.shape:
+        raise RuntimeError(f"{what}: shape {x.shape} does not fit a product of shape {product.shape}")
+    product = product if alpha == 1 else product * alpha
+    if beta == 0:
+        return product
+    return (x if beta == 1 else x * beta) + product
+
+
+@appears("addmm Tensor.addmm Tensor.addmm_")
+def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta=1, alpha=1) -> Tensor:
+    """y = beta x + alpha mat1 mat2."""
+    if mat1.ndim != 2 or mat2.ndim != 2:
+        raise RuntimeError(f"addmm: expected two matrices, got {mat1.shape} and {mat2.shape}")
+    return _sum_of("addmm", x, matmul(mat1, mat2), beta, alpha)
+
+
+@appears("addmv Tensor.addmv Tensor.addmv_")
+def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta=1, alpha=1) -> Tensor:
+    """y = beta x + alpha mat vec."""
+    if mat.ndim != 2 or vec.ndim != 1:
+        raise RuntimeError(f"addmv: expected a matrix and a vector, got {mat.shape} and {vec.shape}")
+    return _sum_of("addmv", x, matmul(mat, vec), beta, alpha)
+
+
+@appears("baddbmm Tensor.baddbmm Tensor.baddbmm_")
+def baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta=1, alpha=1) -> Tensor:
+    """y = beta x + alpha batch1 batch2, for each pair of matrices."""
+    if batch1.ndim != 3 or batch2.ndim != 3:
+        raise RuntimeError(f"baddbmm: expected two batches of matrices, got {batch1.shape} and {batch2.shape}")
+    return _sum_of("baddbmm", x, matmul(batch1, batch2), beta, alpha)
+
+
+@appears("tensordot")
+def tensordot(a: Tensor, b: Tensor, dims=2) -> Tensor:
+    """y = the sum over dims[0] of a and dims[1] of b; of a number n over the last n of a and the first n of b."""
+    if isinstance(dims, Sequence | Tensor):
+        first, second = (list(d) if isinstance(d, Sequence) else [d] for d in dims)
+        first, second = [_dim(a, d, "tensordot") for d in first], [_dim(b, d, "tensordot") for d in second]
+    else:
+        n = _whole(dims, "tensordot: dims")
+        if not 0 <= n <= builtins.min(a.ndim, b.ndim):
+            raise RuntimeError(f"tensordot: {n} dimensions can't be summed of shapes {a.shape} and {b.shape}")
+        first, second = list(range(a.ndim - n, a.ndim)), list(range(n))
+    if [a.shape[d] for d in first] != [b.shape[d] for d in second]:
+        raise RuntimeError(f"tensordot: the sizes at {first} of {a.shape} and {second} of {b.shape} must be equal")
+    rows, columns = ([d for d in range(x.ndim) if d not in gone] for x, gone in ((a, first), (b, second)))
+    n = math.prod([a.shape[d] for d in first])
+    left = reshape(permute(a, rows + first), math.prod([a.shape[d] for d in rows]), n)
+    right = reshape(permute(b, second + columns), n, math.prod([b.shape[d] for d in columns]))
+    return reshape(matmul(left, right), [a.shape[d] for d in rows] + [b.shape[d] for d in columns])
+
+
+@appears("inner Tensor.inner")
+def inner(a: Tensor, b: Tensor) -> Tensor:
+    """y = the sum over the last dimensions of a and b."""
+    return tensordot(a, b, ([-1], [-1])) if a.ndim and b.ndim else a * b
+
+
+@appears("kron Tensor.kron")
+def kron(a: Tensor, b: Tensor) -> Tensor:
+    """Kronecker's product: each element of a times all of b, in its place."""
+    n = builtins.max(a.ndim, b.ndim)
+    one, other = ((1,) * (n - x.ndim) + x.shape for x in (a, b))
+    left = reshape(a, [k for m in one for k in (m, 1)])
+    right = reshape(b, [k for m in other for k in (1, m)])
+    return reshape(left * right, [k * m for k, m in zip(one, other, strict=True)])
+
+
+@appears("cumprod Tensor.cumprod Tensor.cumprod_")
+def cumprod(x: Tensor, dim: int, *, dtype=None) -> Tensor:
+    """y_i = x_0 x_1 ... x_i along `dim`; integers and bools give int64.
+
+    Products of 1, 2, 4 ... neighbours: no division, so that a 0 among the factors needs no care.
+    """
+    dim = _dim(x, dim, "cumprod")
+    y = x.to(dtype if dtype is not None else int64 if x.dtype.kind in "bi" else x.dtype)
+    n, width = y.shape[dim] if y.ndim else 1, 1
+    while width < n:
+        later = narrow(y, dim, width, n - width) * narrow(y, dim, 0, n - width)
+        y, width = cat([narrow(y, dim, 0, width), later], dim), 2 * width
+    return y if n > 1 else clone(y)
+
+
+# -------------------------------------------------------------------------------------------- writing at indices
+
+
+def _vector(what: str, x: Tensor, dim: int, index: Tensor, smallest: int = 0) -> Tensor:
+    """An index of one dimension whose numbers are places along a dimension of x."""
+    if index.dtype.kind != "i" or index.ndim > 1:
+        raise (IndexError if index.ndim > 1 else RuntimeError)(
+            f"{what}: the index must be a vector of whole numbers, got {index.dtype} of shape {index.shape}"
+        )
+    host(check_range, index._data, x.shape[dim], what)
+    return _atleast_1d(index).to(int64)
+
+
+def _places(what: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    """The index of a scatter, and the part of src that it has a place for; x has a dimension at least."""
+    if index.dtype.kind != "i":
+        raise RuntimeError(f"{what}: the index must be an integer tensor, got {index.dtype}")
+    index = _atleast_1d(index).to(int64)
+    src = src if src is None else _atleast_1d(src)
+    shape = index.shape
+    fits = len(shape) == x.ndim and builtins.all(
+        n <= m or d == dim for d, (n, m) in enumerate(zip(shape, x.shape, strict=True))
+    )
+    if src is not None:
+        fits = fits and src.ndim == x.ndim and builtins.all(n <= m for n, m in zip(shape, src.shape, strict=True))
+        if src.dtype != x.dtype:
+            raise RuntimeError(f"{what}: {src.dtype} for a tensor of {x.dtype}: the dtypes must be equal")
+    if index.numel() and not fits:
+        came = "" if src is None else f" and the source {src.shape}"
+        raise RuntimeError(
+            f"{what}: the index {shape} does not fit x {x.shape}{came}: only dimension {dim} may be larger than x's, "
+            "and none larger than the source's"
+        )
+    host(check_range, index._data, x.shape[dim], what)
+    return index, src if src is None else _slice(src, tuple([slice(n) for n in shape]))
+
+
+@appears("scatter Tensor.scatter Tensor.scatter_")
+def scatter(x: Tensor, dim: int, index: Tensor, src=None, *, value=None) -> Tensor:
+    """y = x, but y[index[i][j]][j] = src[i][j] (dim 0), y[i][index[i][j]] = src[i][j] (dim 1), and so on.
+
+    `src` (or `value`) may be a number. Where an index comes twice, the later element stays.
+    """
+    src = value if src is None else src
+    if src is None:
+        raise TypeError("scatter: give src, a tensor or a number")
+    rows, dim = _atleast_1d(x), _dim(x, dim, "scatter")
+    index, part = _places("scatter", rows, dim, index, src if isinstance(src, Tensor) else None)
+    if not index.numel():
+        return clone(x)
+    if part is None:
+        part = full(index.shape, src, dtype=x.dtype)
+    numbers = Tensor.of(np.arange(rows.numel()).reshape(rows.shape))
+    return reshape(put(rows, flatten(gather(numbers, dim, index)), flatten(part)), x.shape)
+
+
+@appears("scatter_add Tensor.scatter_add Tensor.scatter_add_")
+def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    """y = x, but y[index[i][j]][j] += src[i][j] (dim 0), y[i][index[i][j]] += src[i][j] (dim 1), and so on."""
+    rows, dim = _atleast_1d(x), _dim(x, dim, "scatter_add")
+    index, part = _places("scatter_add", rows, dim, index, src)
+    if not index.numel():
+        return clone(x)
+    return reshape(rows + gather_backward(part, index, rows.shape, dim), x.shape)
+
+
+@appears("index_add Tensor.index_add Tensor.index_add_")
+def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha=1) -> Tensor:
+    """y = x, with the slices of alpha times the source added at the places along `dim` that the index names."""
+    dim, rows, parts = _dim(x, dim, "index_add"), _atleast_1d(x), _atleast_1d(source)
+    index = _vector("index_add", rows, dim, index)
+    expected = (*rows.shape[:dim], index.numel(), *rows.shape[dim + 1 :])
+    if parts.shape != expected or source.dtype != x.dtype:
+        raise RuntimeError(
+            f"index_add: a source of {source.dtype} {source.shape} for {x.dtype} {x.shape} along {dim}: "
+            f"expected {x.dtype} {expected}"
+        )
+    parts = movedim(parts, dim, 0)
+    added = movedim(scatter_rows(parts, index, (rows.shape[dim], *parts.shape[1:])), 0, dim)
+    return reshape(add_scaled(rows, added, alpha=alpha), x.shape)
+
+
+@appears("index_copy Tensor.index_copy")
+def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    """y = x, with the source's slices at the places along `dim` that the index names."""
+    return index_copy_(clone(x), dim, index, source)
+
+
+@appears("index_fill Tensor.index_fill Tensor.index_fill_")
+def index_fill(x: Tensor, dim: int, index: Tensor, value) -> Tensor:
+    """y = x, with one value at the places along `dim` that the index names."""
+    if index.dtype.kind != "i" or index.ndim > 1:
+        raise (IndexError if index.ndim > 1 else RuntimeError)(
+            f"index_fill: the index must be a vector of whole numbers, got {index.dtype} of shape {index.shape}"
+        )
+    if isinstance(value, Tensor) and value.ndim:
+        raise RuntimeError(f"index_fill: expected one value, got a tensor of shape {value.shape}; use index_copy()")
+    y = clone(_atleast_1d(x))
+    setitem(y, (slice(None),) * _dim(x, dim, "index_fill") + (_atleast_1d(index),), value)
+    return reshape(y, x.shape)
+
+
+@appears("index_put Tensor.index_put Tensor.index_put_")
+def index_put(x: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: bool = False) -> Tensor:
+    """y = x, but y[indices] = values; with accumulate y[indices] += values, as often as an index comes."""
+    key, y = tuple(indices), clone(x)
+    if not accumulate:
+        setitem(y, key, values)
+        return y
+    at = read(Tensor.of(np.arange(x.numel()).reshape(x.shape)), understand(x, key))
+    added = scatter_rows(flatten(expand(values, at.shape)), flatten(at), (x.numel(),))
+    return x + reshape(added, x.shape)
+
+
+@appears("masked_scatter Tensor.masked_scatter Tensor.masked_scatter_")
+def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    """y = x, but the elements of the source one after the other where the mask holds."""
+    if mask.dtype is not bool_ or source.dtype != x.dtype:
+        raise RuntimeError(
+            f"masked_scatter: expected a bool mask and a source of {x.dtype}, got {mask.dtype} and {source.dtype}"
+        )
+    x, mask = broadcast_tensors(x, mask)
+    at = flatten(nonzero(flatten(mask)))
+    if at.numel() > source.numel():
+        raise RuntimeError(f"masked_scatter: the mask holds {at.numel()} times, the source has {source.numel()}")
+    return put(x, at, narrow(flatten(source), 0, 0, at.numel()))
+
+
+@appears("take Tensor.take")
+def take(x: Tensor, index: Tensor) -> Tensor:
+    """y = the elements of x with these numbers, counted through all of x."""
+    if index.dtype.kind != "i":
+        raise RuntimeError(f"take: the index must be an integer tensor, got {index.dtype}")
+    return flatten(x)[index]
+
+
+@appears("take_along_dim Tensor.take_along_dim")
+def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
+    """y = gather(x, dim, indices), where other dimensions than `dim` broadcast; without one, of x as a vector."""
+    if dim is None:
+        return gather(flatten(x), 0, flatten(indices))
+    dim = _dim(x, dim, "take_along_dim")
+    if x.ndim != indices.ndim:
+        raise RuntimeError(f"take_along_dim: expected as many dimensions as {x.shape} has, got {indices.shape}")
+    shape = _together("take_along_dim", *((*t.shape[:dim], 1, *t.shape[dim + 1 :]) for t in (x, indices)))
+    x, indices = (expand(t, (*shape[:dim], t.shape[dim], *shape[dim + 1 :])) for t in (x, indices))
+    return gather(x, dim, indices)
+
+
+# -------------------------------------------------------------------------------------- counting and looking up
+
+
+@appears("bincount Tensor.bincount")
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    """y_v = how often v stands in a vector of whole numbers of 0 or more, or the sum of the weights where it stands."""
+    if x.ndim != 1 or x.dtype.kind != "i":
+        raise RuntimeError(f"bincount: expected a vector of whole numbers, got {x.dtype} of shape {x.shape}")
+    if weights is not None and weights.shape != x.shape:
+        raise RuntimeError(f"bincount: weights of shape {weights.shape} do not fit x of shape {x.shape}")
+    if _whole(minlength, "bincount: minlength") < 0 or (x.numel() and x.min().item() < 0):
+        raise RuntimeError("bincount: expected whole numbers of 0 or more")
+    n = builtins.max(minlength, x.max().item() + 1 if x.numel() else 0)
+    if weights is None:
+        weights = ones(x.shape, dtype=int64)
+    elif weights.dtype.kind != "f":
+        weights = weights.double()
+    return scatter_rows(weights, x.to(int64), (n,))
+
+
+def _runs(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Of a vector: the first element of each run of equal ones, the run in which each is, and how long each run is."""
+    n = x.numel()
+    begins = cat(
+        [ones(builtins.min(n, 1), dtype=bool_), narrow(x, 0, 1, n - 1) != narrow(x, 0, 0, n - 1)] if n else [x != x]
+    )
+    starts = flatten(nonzero(begins))
+    ends = cat([starts, tensor([n])])
+    return x[starts], cumsum(begins, 0) - 1, narrow(ends, 0, 1, starts.numel()) - starts
+
+
+def _asked_for(values: Tensor, inverse: Tensor, counts: Tensor, return_inverse: bool, return_counts: bool):
+    if not return_inverse and not return_counts:
+        return values
+    return (values, *[inverse] * return_inverse, *[counts] * return_counts)
+
+
+@appears("unique Tensor.unique")
+def unique(x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim=None):
+    """The different elements of x in ascending order; where each element of x is among them; how often each comes."""
+    if dim is not None:
+        raise NotImplementedError(f"unique: dim={dim} is not offered; without it the elements are compared, not slices")
+    flat = flatten(x.detach())
+    order = argsort(flat)
+    values, run, counts = _runs(flat[order])
+    inverse = put(zeros(flat.shape, dtype=int64), order, run)
+    return _asked_for(values, reshape(inverse, x.shape), counts, return_inverse, return_counts)
+
+
+@appears("unique_consecutive Tensor.unique_consecutive")
+def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim=None):
+    """x with one element for each run of equal ones; in which run each element of x is; how long each run is."""
+    if dim is not None:
+        raise NotImplementedError(f"unique_consecutive: dim={dim} is not offered; without it elements are compared")
+    values, run, counts = _runs(flatten(x.detach()))
+    return _asked_for(values, reshape(run, x.shape), counts, return_inverse, return_counts)
+
+
+@appears("searchsorted")
+def searchsorted(
+    sorted_sequence: Tensor, values, *, out_int32: bool = False, right: bool = False, side: str | None = None
+) -> Tensor:
+    """y = how many elements of a sorted vector are smaller than each value (right: not larger).
+
+    A sequence of several dimensions has a row for each row of values.
+    """
+    if side not in (None, "left", "right") or (right and side == "left"):
+        raise RuntimeError(f"searchsorted: side must be 'left' or 'right', and agree with right={right}; got {side!r}")
+    values = values if isinstance(values, Tensor) else tensor(values, dtype=result_type(sorted_sequence, values))
+    sequence, shape = sorted_sequence.detach(), values.shape
+    if sequence.ndim != 1 and (sequence.ndim != values.ndim or sequence.shape[:-1] != shape[:-1]):
+        raise RuntimeError(f"searchsorted: rows of shape {sequence.shape} do not fit values of shape {shape}")
+    rows = values.detach() if sequence.ndim > 1 else flatten(values.detach())
+    # Sorted together, and equal ones in the order in which they came: each value stands behind what it is to count.
+    behind = right or side == "right"
+    order = argsort(cat([sequence, rows] if behind else [rows, sequence], -1), -1)
+    n = sequence.shape[-1]
+    of_sequence = order < n if behind else order >= rows.shape[-1]
+    counts = scatter(zeros(order.shape, dtype=int64), -1, order, cumsum(of_sequence, -1))
+    counts = narrow(counts, -1, n if behind else 0, rows.shape[-1])
+    return reshape(counts, shape).to(int32 if out_int32 else int64)
+
+
+@appears("bucketize")
+def bucketize(x, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    """y = the number of the bucket, between sorted boundaries, into which each element of x falls."""
+    if boundaries.ndim != 1:
+        raise RuntimeError(f"bucketize: expected a vector of boundaries, got shape {boundaries.shape}")
+    return searchsorted(boundaries, x, out_int32=out_int32, right=right)
+
+
+@appears("isin")
+def isin(elements, test_elements, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    """y = [the element is among the test elements]."""
+    elements, tests = (x.detach() if isinstance(x, Tensor) else tensor(x) for x in (elements, test_elements))
+    if not tests.numel():
+        found = zeros(elements.shape, dtype=bool_)
+    else:
+        tests = sort(flatten(tests))[0]
+        at = searchsorted(tests, elements).clamp(max=tests.numel() - 1)
+        found = tests[at] == elements
+    return ~found if invert else found
+
+
+@appears("nan_to_num Tensor.nan_to_num Tensor.nan_to_num_")
+def nan_to_num(x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """y = x with numbers for NaN (0), inf (the largest of the dtype) and -inf (the smallest)."""
+    if x.dtype.kind != "f":
+        return clone(x)
+    info = np.finfo(x.dtype)
+    for places, value, otherwise in (
+        (isnan(x), nan, 0.0),
+        (x == math.inf, posinf, float(info.max)),
+        (x == -math.inf, neginf, float(info.min)),
+    ):
+        x = masked_fill(x, places, otherwise if value is None else value)
+    return x
