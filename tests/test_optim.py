@@ -20,7 +20,7 @@ ORACLE = Path(__file__).parent / "oracle"
 @pytest.fixture(scope="module")
 def stored():
     found = {}
-    for path in (ORACLE / "nn" / "values.safetensors", ORACLE / "optim.safetensors"):
+    for path in (ORACLE / "nn" / "values.safetensors", ORACLE / "programs" / "optim.safetensors"):
         with safe_open(path, "np") as file:
             found |= {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (not a dict)
     return found

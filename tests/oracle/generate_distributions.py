@@ -1,4 +1,4 @@
-"""Run the programs of test_distributions.py in PyTorch; store what comes out in tests/oracle/distributions.safetensors.
+"""Run the programs of test_distributions.py in PyTorch; store what comes out in oracle/programs.
 
 python tests/oracle/generate_distributions.py     # needs torch
 """
@@ -17,5 +17,5 @@ import test_distributions as programs  # noqa: E402
 if __name__ == "__main__":
     torch.distributions.Distribution.set_default_validate_args(False)  # it refuses values outside the support
     arrays = {f"{n}|{key}": a for n in programs.PROGRAMS for key, a in programs.facts(torch, n).items()}
-    save_file(arrays, HERE / "distributions.safetensors")
+    save_file(arrays, HERE / "programs" / "distributions.safetensors")
     print(f"PyTorch {torch.__version__}: {len(arrays)} arrays")

@@ -1,4 +1,4 @@
-"""Run the programs of optim_samples.py in PyTorch; store what comes out in tests/oracle/optim.safetensors.
+"""Run the programs of optim_samples.py in PyTorch; store what comes out in oracle/programs.
 
 python tests/oracle/generate_optim.py     # needs torch
 """
@@ -23,7 +23,7 @@ def main() -> None:
         arrays |= samples.rates(torch, key, by_hand)
     for key in samples.OPTIMIZERS:
         arrays |= samples.trajectory(torch, key)
-    save_file(arrays, HERE / "optim.safetensors")
+    save_file(arrays, HERE / "programs" / "optim.safetensors")
     print(f"PyTorch {torch.__version__}: {len(arrays)} arrays")
 
 
