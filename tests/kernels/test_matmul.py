@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tinytensor.kernels.kernel import KERNELS, MOST_TASKS
-from tinytensor.kernels.matmul import DEPTH, GRAIN, HEIGHT, matmul, matmul_plan
+from tinytensor.kernels.matmul import DEPTH, GRAIN, HEIGHT, LINE, PAGE, matmul, matmul_plan
 from tinytensor.kernels.simd import BYTES
 
 JIT = not numba.config.DISABLE_JIT
@@ -14,12 +14,15 @@ LARGE = (96, 400, 130) if JIT else (6, 5, 33)  # M, K, N
 EPS = {np.float32: 2.0**-24, np.float64: 2.0**-53}
 
 
-def run_matmul(a, b, term=None, relu=0, block=None):
-    """The product as the engine asks for it; `block`: in blocks of so many rows and columns, a task for each."""
+def run_matmul(a, b, term=None, relu=0, block=None, room=1):
+    """The product as the engine asks for it; `block`: in blocks of so many rows and columns, a task for each.
+
+    `room` = 0: no room for a copy of a block of a, wherever its columns lie.
+    """
     # NaN in what the kernel must overwrite: a number that it forgets to write or reads too early shows
     shape = a.shape[0], a.shape[1], b.shape[2]
     y = np.full(shape, np.nan if a.dtype.kind == "f" else -77, a.dtype)
-    rows, columns, scratch = matmul_plan(*a.shape, b.shape[2], a.itemsize)
+    rows, columns, scratch = matmul_plan(*a.shape, b.shape[2], a.itemsize, a.strides[2] * room)
     if block is not None:
         rows, columns = block
         scratch = (shape[0] * -(-shape[1] // rows) * -(-shape[2] // columns), *scratch[1:])
@@ -195,6 +198,21 @@ def test_the_term_may_be_the_result():
     rows, columns, scratch = matmul_plan(1, 13, 9, 37, 4)
     matmul(a, b, y, 0, rows, columns, y, np.full(scratch, np.nan, np.float32))
     assert (y == expected).all()
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_columns_that_lie_pages_apart_are_copied_and_give_the_same_bits(dtype):
+    rng = np.random.default_rng(4)
+    page = PAGE // np.dtype(dtype).itemsize
+    for m, k, n in ((1, 3, 70), (13, 5, 70), LARGE) if JIT else ((3, 5, 70),):
+        rows = draw(rng, (2, k, 2 * page), dtype)[:, :, page - 3 :]  # the first number of a row may lie anywhere
+        a, b = rows[:, :, :m].transpose(0, 2, 1), draw(rng, (2, k, n), dtype)
+        height, _, scratch = matmul_plan(*a.shape, n, a.itemsize, a.strides[2])
+        assert scratch[2] >= 2 * BYTES // a.itemsize + height and scratch[2] * a.itemsize % (2 * LINE) == LINE
+        y = run_matmul(a, b)
+        check_product(y, a, b)
+        assert (y == run_matmul(a.copy(), b)).all()
+        assert (y == run_matmul(a, b, room=0)).all()  # without the room, the kernel reads it in place
 
 
 def test_the_plan():

@@ -423,6 +423,7 @@ def product(a, b, term=None, relu=0, block=None, **constants):
 
 
 # Registers of two numbers, tiles of two rows, panels of two rows of b: tiles and their edges, sums in several pieces.
+# Beside such panels there is room for blocks of a, which are copied where a's columns are dense.
 SMALL = {"BYTES": 16, "HEIGHT": 2, "DEPTH": 2}
 A, B, BIAS = sym("a", 2, 5, 5), sym("b", 2, 5, 7), sym("c", 7)
 for left in (A, sym("a", 2, 5, 5).transpose(0, 2, 1)):

@@ -99,7 +99,7 @@ MISTAKES = [
     ("attention", "attention", "if is_causal else M", "if is_causal else M - 1"),
     ("attention", "attention_backward", "if is_causal else M", "if not is_causal else M"),
     ("matmul", "matmul", "if first > 0 else blank", "if first < 0 else blank"),
-    ("matmul", "matmul", "first, last, term[m], relu", "first, last, term[0], relu"),
+    ("matmul", "matmul", "last, K, term[m], relu", "last, K, term[0], relu"),
     ("matmul", "matmul", "            if relu:", "            if not relu:"),
     ("matmul", "matmul", "end - 1 if (end - begin)", "end - 2 if (end - begin)"),
     ("matmul", "matmul", "panel, -first, 0", "panel, 0, 0"),

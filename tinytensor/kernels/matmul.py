@@ -10,7 +10,7 @@ product to the last, so no bit depends on how the work is dealt.
 
 Registers hold neighbours, so a row of b must lie in one piece. Where it does, b is read where it is; where it does not
 (b is a transposed weight), DEPTH rows of two registers are copied into a panel first. a is read one number at a time,
-so its strides do not matter.
+so its strides matter only where a cache has but one place for all of a row: then blocks of it are copied as well.
 """
 
 from tinytensor.kernels.kernel import EXACT_ORDER, MOST_TASKS, helper, kernel, share
@@ -24,7 +24,9 @@ TILES = 32  # of a block, one below the other: its 192 rows of a, DEPTH numbers 
 COLUMNS = 128  # of a block, about: as often is that part of a used, once it is there
 FEW = 4 * HEIGHT  # a panel that serves fewer rows is not worth a copy
 SPAN = 1 << 15  # bytes: where a panel's rows, read in place, spread over more, they push each other out of the cache
-PAGE = 4096  # bytes between neighbours in a row of a: from here on they fall into the same few places of a cache
+PAGE = 4096  # bytes: numbers that are whole pages apart have one and the same place in the nearest cache
+LINE = 64  # bytes that a cache fetches together
+MANY = 4  # panels that a copied block of a should serve
 GRAIN = 250_000  # multiplications: some 4 microseconds, worth a task
 
 
@@ -34,17 +36,20 @@ def panel_shape(K: int, itemsize: int) -> tuple[int, int]:
     return -(-min(K, DEPTH) // square) * square, 2 * square
 
 
-def matmul_plan(n: int, M: int, K: int, N: int, itemsize: int) -> tuple[int, int, tuple[int, int, int]]:
+def matmul_plan(n: int, M: int, K: int, N: int, itemsize: int, apart: int = 0) -> tuple[int, int, tuple[int, int, int]]:
     """Return rows and columns of a block of y, and the shape of the scratch array: for each task, a panel.
 
     The blocks are dealt to the tasks. A large product has blocks that suit the caches, a smaller one gets smaller
     blocks, until there is enough for every task to do: first fewer columns, then fewer rows.
+
+    `apart` says how many bytes lie between neighbours in a row of a. Where these are whole pages, a block of a is
+    copied beside the panel, in rows of an odd number of lines, which spread over all places of a cache.
     """
-    panel = panel_shape(K, itemsize)
-    width = panel[1]
+    deep, width = panel_shape(K, itemsize)
+    far = apart != 0 and apart % PAGE == 0
     tiles, panels = max(1, -(-M // HEIGHT)), max(1, -(-N // width))
     high = -(-tiles // -(-tiles // TILES))
-    wide = -(-panels // -(-panels * width // COLUMNS))
+    wide = -(-panels // -(-panels * width // (2 * COLUMNS if far else COLUMNS)))
     wanted = min(MOST_TASKS // 2, n * M * K * N // GRAIN)
 
     def blocks():
@@ -53,12 +58,14 @@ def matmul_plan(n: int, M: int, K: int, N: int, itemsize: int) -> tuple[int, int
     def too_few():  # three blocks on two threads take as long as four
         return wanted > 1 and (blocks() < wanted or (blocks() < 8 and blocks() % 2))
 
-    while too_few() and wide > 1:
+    while too_few() and wide > (MANY if far else 1):
         wide = -(-wide // 2)
     while too_few() and high > 1:
         high = -(-high // 2)
     tasks = min(MOST_TASKS, blocks()) if wanted > 1 else 1
-    return high * HEIGHT, wide * width, (tasks, *panel)
+    copied = high * HEIGHT if far and wide > 1 else 0
+    line = LINE // itemsize
+    return high * HEIGHT, wide * width, (tasks, deep, (-(-(width + copied) // line) | 1) * line if copied else width)
 
 
 @helper
@@ -81,16 +88,30 @@ def pack(b, first, last, j, width, panel):
 
 
 @helper
-def tiles(blank, a, begin, end, b, row, column, first, last, term, relu, y, j, width):
+def copy_block(a, begin, end, first, last, panel, column):
+    """panel[k - first, column + i - begin] = a[i, k], first <= k < last, begin <= i < end; columns of a are dense.
+
+    A tile takes HEIGHT numbers of a line, and the next tile the next ones. If all of these lines have one place in the
+    cache, each is fetched again and again. Here each is read once, as a whole.
+    """
+    columns = a.T
+    for k in range(first, last):
+        for i in range(begin, end, lanes(a)):
+            store(load_first(end - i, columns, k, i), panel, k - first, column + i - begin)
+
+
+@helper
+def tiles(blank, begin, end, a, above, before, b, row, column, first, last, K, term, relu, y, j, width):
     """y[begin:end, j : j + width], tile by tile, from the products first <= k < last.
 
-    b[k, j] stands at b[row + k, column]. `blank` is a tile of zeros: its size is the size of all of them.
+    a[i, k] stands at a[i - above, k - before], b[k, j] at b[row + k, column]. `blank` is a tile of zeros: its size is
+    the size of all of them.
     """
     for i in range(begin, end, len(blank)):
         height = min(len(blank), end - i)
         c = load_tile(blank, height, width, y, i, j) if first > 0 else blank
-        c = sum_tile(c, height, a, i, first, b, row + first, column, last - first)
-        if last == a.shape[1]:
+        c = sum_tile(c, height, a, i - above, first - before, b, row + first, column, last - first)
+        if last == K:
             if term.size > 0:
                 c = add_tile(c, load_tile(blank, height, width, term, i, j))
             if relu:
@@ -123,15 +144,20 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
         even = end - 1 if (end - begin) % HEIGHT == 1 else end  # one row that is left over needs no whole tile
         panel = scratch[task]
         full = 2 * lanes(y)
-        depth = DEPTH if abs(a.strides[2]) < PAGE else (DEPTH + 3) // 4
-        for first in range(0, max(K, 1), depth):
-            last = min(first + depth, K)
+        room = scratch.shape[2] - full
+        copied = a.strides[1] == a.itemsize and room >= (rows + lanes(y) - 1) // lanes(y) * lanes(y)
+        for first in range(0, max(K, 1), DEPTH):
+            last = min(first + DEPTH, K)
+            left_factor, above, before = a[m], 0, 0
+            if copied:
+                copy_block(left_factor, begin, end, first, last, panel, full)
+                left_factor, above, before = panel.T, begin - full, first
             far = end - begin >= FEW and (last - first) * abs(b.strides[1]) > SPAN
             rest = left
             if M == 1 and b.strides[2] == b.itemsize:  # a row alone: two sums would wait for themselves, so take eight
                 for j in range(left, right - 4 * full + 1, 4 * full):
-                    place = first, last, term[m], relu, y[m], j, 4 * full
-                    tiles(zero_tile(y, 1, 8), a[m], begin, end, b[m], 0, j, *place)
+                    place = first, last, K, term[m], relu, y[m], j, 4 * full
+                    tiles(zero_tile(y, 1, 8), begin, end, left_factor, above, before, b[m], 0, j, *place)
                     rest = j + 4 * full
             for j in range(rest, right, full):
                 width = min(full, right - j)
@@ -139,9 +165,9 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
                 if far or width < full or b.strides[2] != b.itemsize:
                     pack(b[m], first, last, j, width, panel)
                     source, row, column = panel, -first, 0
-                place = first, last, term[m], relu, y[m], j, width
+                place = left_factor, above, before, source, row, column, first, last, K, term[m], relu, y[m], j, width
                 if width <= lanes(y):
-                    tiles(zero_tile(y, HEIGHT, 1), a[m], begin, end, source, row, column, *place)
+                    tiles(zero_tile(y, HEIGHT, 1), begin, end, *place)
                 else:
-                    tiles(zero_tile(y, HEIGHT, 2), a[m], begin, even, source, row, column, *place)
-                    tiles(zero_tile(y, 1, 2), a[m], even, end, source, row, column, *place)
+                    tiles(zero_tile(y, HEIGHT, 2), begin, even, *place)
+                    tiles(zero_tile(y, 1, 2), even, end, *place)

@@ -22,7 +22,7 @@ def _product(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None, relu:
     shape = a.shape[0], a.shape[1], b.shape[2]
     y = empty(shape, a.dtype)
     term = np.empty((shape[0], 0, 0), a.dtype) if term is None else np.broadcast_to(contiguous(term), shape)
-    rows, columns, scratch = kernels.matmul.matmul_plan(*a.shape, b.shape[2], a.itemsize)
+    rows, columns, scratch = kernels.matmul.matmul_plan(*a.shape, b.shape[2], a.itemsize, a.strides[2])
     launch(kernels.matmul.matmul, a, b, term, int(relu), rows, columns, y, empty(scratch, a.dtype))
     return y
 
