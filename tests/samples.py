@@ -776,7 +776,6 @@ for name in ("sum", "mean", "var", "std", "amax", "amin", "logsumexp"):
         raises=RuntimeError,
         match=(told, "twice|repeated|more than once|multiple"),
     )
-    E(f"Tensor.{name}", T(3, 4), dim=0, keepdims=True, raises=TypeError, match=(name, "keepdims"), torch_accepts=True)
 for name in ("sum", "mean"):
     S(f"Tensor.{name} {name}", T(0))
     S(f"Tensor.{name} {name}", T(2, 0, 3), dim=1)
@@ -793,7 +792,6 @@ S("Tensor.sum sum", B(3, 4), dim=-1)
 S("Tensor.sum sum", T(4, 5, 6, 2), dim=(1, 3)).once()
 E("Tensor.mean", I(3), raises=RuntimeError, match=("mean", "int64"))
 E("Tensor.mean", B(3), raises=RuntimeError, match=("mean", "bool"))
-E("Tensor.sum", T(3), axis=0, raises=TypeError, match=("sum", "axis"), torch_accepts=True)
 
 S("Tensor.prod prod", T(5))
 S("Tensor.prod prod", T(2, 3))
@@ -2021,6 +2019,9 @@ S("Tensor.log10 log10", T(3, low=0.1))
 S("Tensor.log2_", CLONE(3, low=0.1))
 S("log10", INT([1, 1000]))
 S("Tensor.clip clip", T(5), -1, 1)
+S("Tensor.round round", T(4), decimals=1)
+S("round", T(4, low=-500.0, high=500.0), decimals=-2)
+S("Tensor.round_", CLONE(3), decimals=3)
 S("absolute Tensor.absolute", T(4))
 S("negative Tensor.negative", T(4))
 S("subtract Tensor.subtract", T(4), T(4), alpha=2)
@@ -2028,6 +2029,52 @@ S("multiply Tensor.multiply", T(4), T(4))
 S("divide Tensor.divide", T(4), T(4, low=0.5))
 for name in ("greater", "greater_equal", "less", "less_equal", "not_equal"):
     S(f"{name} Tensor.{name}", INT([1, 2, 3]), 2)
+
+# PyTorch's names of arguments
+S("add", input=T(3), other=T(3), alpha=2)
+S("mul", input=T(2, 3), other=T(3))
+S("pow", input=T(3, low=0.5), exponent=T(3))
+S("matmul", input=T(2, 3), other=T(3, 2))
+S("mm", input=T(2, 3), mat2=T(3, 2))
+S("exp", input=T(3))
+S("clamp", input=T(3), min=0.5)
+S("where", BOOL([True, False]), input=T(2), other=T(2))
+S("max", input=T(3), other=T(3))
+S("max", input=T(2, 3), axis=1, keepdims=True)
+S("lerp", input=T(3), end=T(3), weight=0.5)
+S("addcmul", T(3), tensor1=T(3), tensor2=T(3))
+S("Tensor.eq", I(3), other=I(3))
+S("Tensor.sum sum", T(2, 3), axis=1, keepdims=True)
+S("Tensor.mean", T(2, 3), axis=(0, 1))
+S("Tensor.std", T(2, 3), axis=0, keepdims=True)
+S("Tensor.cumsum", T(2, 3), axis=-1)
+S("cat", [T(2, 1), T(2, 2)], axis=1)
+S("stack", [T(2), T(2)], axis=1)
+S("Tensor.squeeze", T(2, 1), axis=1)
+S("softmax", T(2, 3), axis=0)
+S("Tensor.argmax", T(2, 3), axis=1, keepdims=True)
+S("Tensor.flip flip", T(2, 3), dims=(0, 1))
+S("Tensor.permute permute", T(2, 3, 4), dims=(2, 0, 1))
+S("Tensor.reshape reshape", T(2, 3), shape=(3, -1))
+S("Tensor.repeat", T(2), repeats=(2, 2))
+S("tile", T(2), dims=(2,))
+S("swapaxes", T(2, 3), axis0=0, axis1=1)
+S("hsplit", T(2, 4), sections=2)
+S("Tensor.add_", CLONE(3), other=T(3), alpha=2)
+S("Tensor.mul_", CLONE(3), other=T(3))
+E(
+    "add",
+    T(2, grad=False),
+    T(2, grad=False),
+    out=T(2, grad=False),
+    raises=TypeError,
+    match=("add", "out="),
+    torch_accepts=True,
+)
+E("exp", T(2, grad=False), out=T(2, grad=False), raises=TypeError, match=("exp", "out="), torch_accepts=True)
+E("Tensor.sum", T(2), axes=1, raises=TypeError, match=("axes",))
+E("mul", T(2), others=T(2), raises=TypeError, match=("mul", "others"))
+E("Tensor.sum", T(2), 0, axis=0, raises=TypeError, match=("axis",))
 E("hstack", T(3), raises=TypeError, match="hstack")
 E("hstack", [T(2, 3), T(3, 3)], raises=RuntimeError, match=("cat", (2, 3), (3, 3)))
 E("block_diag", T(1, 2, 3), raises=RuntimeError, match=("block_diag", (1, 2, 3)))

@@ -170,7 +170,7 @@ ORDER = [
         "anomaly",
         "interchange",
     ),
-    *("meta", "tensors", "creation", "operands", "rules", "appearances", "constructors", "form"),
+    *("meta", "tensors", "creation", "operands", "rules", "appearances", "keywords", "constructors", "form"),
     *("ops.elementwise", "ops.shape", "ops.keys", "ops.index", "ops.reduce", "ops.products", "ops.fused"),
     "ops.order",
     *("ops.in_place", "ops.activations", "ops.compositions", "ops", "autograd.tape"),

@@ -27,6 +27,7 @@ from tinytensor.appearances import is_ours
 from tinytensor.door import empty, launch, state
 from tinytensor.dtypes import bool_
 from tinytensor.kernels.kernel import Kernel, elementwise
+from tinytensor.keywords import by_position
 from tinytensor.meta import Meta
 from tinytensor.operands import together
 from tinytensor.rules import Reads, check_names, reads
@@ -205,17 +206,15 @@ class Op:
 
     # --------------------------------------------------------------------------------------------------- a call
 
-    def __call__(self, *args, out: Tensor | None = None, **unknown):
+    def __call__(self, *args, into: Tensor | None = None, **keywords):
         """Run the operation: look at the arguments, compute, and put what was done on the tape.
 
         In this order, because each step needs the one before: the recording (if there is one) must hear of the tensors
-        before their memory is used, and only a result that exists can be put on the tape. `out` is a tensor that nobody
-        will ask for its old values: the kernel may write there.
+        before their memory is used, and only a result that exists can be put on the tape. Nobody will ask for the old
+        values of `into`: the kernel may write there.
         """
-        if unknown:
-            raise TypeError(
-                f"{self.name}: unknown keyword {next(iter(unknown))!r}; the inputs are {', '.join(self.params)}"
-            )
+        if keywords:
+            args = by_position(self.name, self.params, self.defaults, args, keywords)
         if len(args) < len(self.params):  # the constants of a formula
             args += self.defaults[len(args) - len(self.params) :]
 
@@ -236,7 +235,7 @@ class Op:
         # Second: compute, on arrays. A tensor for each thing in between would be made for nothing, and a rule of an
         # operation is what differentiates it: what happens inside needs no tape.
         if self.forward is None and self.view is None:
-            results = (self._elementwise(args, out),)
+            results = (self._elementwise(args, into),)
         else:
             results = (self.view or self.forward)(*[a._data if isinstance(a, Tensor) else a for a in args])
             if results.__class__ is not tuple:
@@ -245,8 +244,8 @@ class Op:
             look_at_result(self.name, [a._data for a in args if isinstance(a, Tensor)], results[0])
 
         # Third: a tensor for the result.
-        if out is not None and results[0] is out._data:
-            y = out
+        if into is not None and results[0] is into._data:
+            y = into
             y._version.count += 1
         else:
             y = Tensor.of(results[0])
@@ -265,15 +264,15 @@ class Op:
             y.node.versions += [(name, r._version, 0) for name, r in zip(self.saved, more)]
         return y, *more
 
-    def _elementwise(self, args: tuple, out: Tensor | None) -> np.ndarray:
+    def _elementwise(self, args: tuple, into: Tensor | None) -> np.ndarray:
         """y[...] = f(a[...], b[...]): all arguments in one dtype, and y in the shape that they have together.
 
         Nothing is repeated in memory for this: the kernel reads a broadcast argument with stride 0.
         """
         operands, dtype, shape = together(self, args)
         result = bool_ if self.dtype == "bool" else dtype
-        if out is not None and out.shape == shape and out.dtype == result:
-            y = out._data
+        if into is not None and into.shape == shape and into.dtype == result:
+            y = into._data
         else:
             y = empty(shape, result)
         launch(self.kernel, *operands, y)

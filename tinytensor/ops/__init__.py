@@ -14,6 +14,7 @@ import numpy as np
 from tinytensor import constructors
 from tinytensor.appearances import APPEARANCES
 from tinytensor.form import OPS, Op
+from tinytensor.keywords import answering
 from tinytensor.ops import (
     activations,
     compositions,
@@ -50,12 +51,19 @@ def _is_comparable(x: Tensor, other) -> bool:
     return isinstance(other, Tensor | Number | np.generic | np.ndarray) or x.dtype.kind == "O"
 
 
+def _handed_out(name: str, function: Callable, what: Callable | property) -> Callable | property:
+    """What stands at a place. An operator has no keywords, and a formula knows PyTorch's names of its own arguments."""
+    return what if isinstance(function, Op | property) or name.startswith("__") else answering(what, name)
+
+
 METHODS = {
-    place.removeprefix("Tensor."): _method(place.removeprefix("Tensor."), function)
+    name: _handed_out(name, function, _method(name, function))
     for place, function in APPEARANCES.items()
-    if place.startswith("Tensor.")
+    if (name := place.removeprefix("Tensor.")) != place
 }
 for _name, _function in METHODS.items():
     setattr(Tensor, _name, _function)
 
-FUNCTIONS = {place: function for place, function in APPEARANCES.items() if "." not in place}
+FUNCTIONS = {
+    place: _handed_out(place, function, function) for place, function in APPEARANCES.items() if "." not in place
+}

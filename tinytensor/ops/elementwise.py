@@ -274,9 +274,8 @@ class ceil:
         return g * 0
 
 
-@appears("round Tensor.round Tensor.round_")
 @op
-class round:
+class _round:
     r"y = the integer next to x, halves to the even one"
 
     kinds = "ifO"
@@ -286,6 +285,16 @@ class round:
 
     def grad_x(g):
         return g * 0
+
+
+@appears("round Tensor.round Tensor.round_")
+def round(x: Tensor, *, decimals: int = 0) -> Tensor:
+    """y = the number next to x with so many decimal places (fewer than 0: whole tens, hundreds ...), halves to even."""
+    if not decimals:
+        return _round(x)
+    only_floats("round with decimals", x)
+    scale = 10.0 ** abs(decimals)
+    return _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
 
 
 @appears("exp Tensor.exp Tensor.exp_")

@@ -155,7 +155,7 @@ def in_place(operation: Callable) -> Callable:
             return become(x, operation(_as_it_was(x), *args, **kwargs))
         # Nobody will ask for the old values: the kernel may write over them, unless it reads them at other places.
         if isinstance(operation, Op) and not any(np.may_share_memory(a._data, x._data) for a in others):
-            y = operation(x, *args, **kwargs, out=x)
+            y = operation(x, *args, **kwargs, into=x)
             return y if y is x else become(x, y)
         return become(x, operation(x, *args, **kwargs))
 

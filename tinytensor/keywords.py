@@ -1,0 +1,86 @@
+"""PyTorch's names of arguments beside ours: `axis=` for `dim=`, `input=` and `other=` for the tensors of an operation.
+
+Nobody looks at them before a call has been found to have a keyword that the function does not know, so that they cost
+nothing where they are not used.
+"""
+
+import functools
+import inspect
+from collections.abc import Callable, Collection
+
+# what a function may have instead; the first that it has, and that was not given, is meant
+ALIASES = {
+    "axis": ("dim", "dims"),
+    "axis0": ("dim0",),
+    "axis1": ("dim1",),
+    "keepdims": ("keepdim",),
+    "input": ("x", "a", "p", "values"),
+    "other": ("b", "dim"),  # max(input=x, other=y)
+    "tensor1": ("a",),
+    "sections": ("indices_or_sections",),
+    "indices": ("indices_or_sections",),
+    "split_size": ("split_size_or_sections",),
+    "size": ("sizes", "shape"),
+} | dict.fromkeys(("exponent", "mat2", "vec", "vec2", "tensor", "tensor2", "end", "min", "max"), ("b",))
+
+
+def renamed(what: str, names: Collection[str], given: Collection[str], keywords: dict) -> dict:
+    """The keywords of a call under the function's own names, of which `given` were given by position."""
+    if "out" in keywords and "out" not in names:
+        if keywords["out"] is not None:
+            raise TypeError(
+                f"{what}: out= is not offered; write y.copy_({what}(...)), or take what is returned"
+            ) from None
+        keywords = {key: value for key, value in keywords.items() if key != "out"}
+    result = {}
+    for key, value in keywords.items():
+        free = [name for name in ALIASES.get(key, ()) if name in names and not (name in given or name in keywords)]
+        result[free[0] if free and key not in names else key] = value
+    return result
+
+
+def by_position(what: str, names: tuple[str, ...], defaults: tuple, args: tuple, keywords: dict) -> tuple:
+    """All arguments of an operation that takes them by position, some of which came as keywords."""
+    keywords = renamed(what, names, names[: len(args)], keywords)
+    optional = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
+    for name in names[len(args) :]:
+        if name not in keywords and name not in optional:
+            break
+        args += (keywords.pop(name, optional.get(name)),)
+    if keywords:
+        unknown = next(iter(keywords))
+        raise TypeError(f"{what}: unknown keyword {unknown!r}; the inputs are {', '.join(names)}")
+    return args
+
+
+def own_names(function: Callable, what: str, args: tuple, keywords: dict) -> tuple[tuple, dict] | None:
+    """The arguments of a call that the function did not take, as it takes them; None if nothing can be done.
+
+    What takes any number of sizes or dimensions by position, flip(x, *dims), takes them as a keyword as well.
+    """
+    parameters = inspect.signature(function).parameters
+    if not keywords or keywords.keys() <= {n for n, p in parameters.items() if p.kind is not p.VAR_POSITIONAL}:
+        return None
+    several = next((name for name, p in parameters.items() if p.kind is p.VAR_POSITIONAL), None)
+    first = [name for name in parameters if name != several][: len(args)]
+    keywords = renamed(what, parameters, first, keywords)
+    if several in keywords and len(args) == len(first):
+        first = [keywords.pop(name) for name in list(parameters)[len(args) : list(parameters).index(several)]]
+        args = (*args, *first, keywords.pop(several))
+    return (args, keywords) if keywords.keys() <= parameters.keys() - {several} else None
+
+
+def answering(function: Callable, what: str) -> Callable:
+    """The function, which takes PyTorch's names of its arguments too."""
+
+    @functools.wraps(function, updated=())
+    def called(*args, **keywords):
+        try:
+            return function(*args, **keywords)
+        except TypeError:
+            again = own_names(function, what, args, keywords)
+            if again is None:
+                raise
+        return function(*again[0], **again[1])
+
+    return called
