@@ -2110,6 +2110,88 @@ E(
     torch_accepts=True,
 )
 
+# --- the table: tensors without a dimension, which count as having one where a dimension is named ----------
+
+group("scalars")
+X, ONE = T(low=0.25), T(1, low=0.25)
+_UNARY = (
+    "abs ceil clone cos erf exp expm1 floor isfinite isnan log log1p log2 log10 neg reciprocal round "
+    "rsqrt sigmoid sign sin sqrt square tanh relu t flatten ravel contiguous numel float long bool "
+    "nan_to_num logical_not isinf nonzero"
+)
+_OVER_DIM = "all amax amin any argmax argmin logsumexp max mean min norm prod sum"
+_ALONG_DIM = "argsort cumsum cumprod sort softmax log_softmax squeeze"
+_TAKING_APART = "unbind split chunk narrow select"
+for name in _UNARY.split():
+    sample = S(f"Tensor.{name}", X)
+    if name in ("ceil", "floor", "round", "sign"):
+        sample.kink()
+for name in _OVER_DIM.split():
+    S(f"Tensor.{name}", X, dim=0)
+    S(f"Tensor.{name}", X, dim=-1, keepdim=True)
+    E(f"Tensor.{name}", X, dim=1, raises=IndexError, match=("dim", 1, r"\(\)"))
+for name in _ALONG_DIM.split():
+    S(f"Tensor.{name}", X, 0)
+    S(f"Tensor.{name}", X, dim=-1)
+    E(f"Tensor.{name}", X, 1, raises=IndexError, match=("dim", 1, r"\(\)"))
+for name in ("sum", "mean", "amax", "amin"):
+    S(f"Tensor.{name}", X, (0,))
+    S(f"Tensor.{name}", X, ())
+for name in _TAKING_APART.split():
+    rest = {"split": (1,), "chunk": (1,), "narrow": (0, 0, 1), "select": (0, 0)}.get(name, ())
+    E(f"Tensor.{name}", X, *rest, raises=(RuntimeError, IndexError), match=(name, "0-d"))
+S("Tensor.nonzero", X, as_tuple=True)
+S("Tensor.nonzero", C(0.0))
+S("Tensor.nonzero", C(0.0), as_tuple=True)
+S("where", BOOL(True))
+S("where", BOOL(False), X, ONE)
+S("Tensor.transpose", X, 0, -1)
+E("Tensor.transpose", X, 0, 1, raises=IndexError, match=("transpose", 1))
+S("Tensor.permute", X, ())
+S("Tensor.movedim", X, 0, -1)
+S("Tensor.reshape", X, 1, 1)
+S("Tensor.view", X, -1)
+S("Tensor.expand", X, 2, 3)
+S("Tensor.repeat", X, 2)
+S("Tensor.repeat_interleave", X, 2)
+S("Tensor.tile", X, 2)
+S("Tensor.flip", X, 0)
+S("Tensor.roll", X, 1)
+S("Tensor.unsqueeze", X, -1)
+S("Tensor.topk", X, 1)
+S("Tensor.std", X, unbiased=False).kink()
+S("Tensor.gather", X, 0, INT(0))
+S("Tensor.gather", X, 0, INT([0]))
+S("Tensor.index_select", X, 0, INT(0))
+S("Tensor.index_select", X, 0, INT([0]))
+S("Tensor.index_add", X, 0, INT([0]), X)
+S("Tensor.index_fill", X, 0, INT(0), 2.0)
+S("Tensor.index_copy", X, 0, INT(0), X)
+S("Tensor.index_copy", X, 0, INT([0]), ONE)
+S("Tensor.scatter", X, 0, INT([0]), ONE)
+S("Tensor.scatter_add", X, 0, INT([0]), ONE)
+S("Tensor.take", X, INT([0]))
+S("Tensor.masked_select", X, BOOL(True))
+S("Tensor.masked_fill", X, BOOL(True), 2.0)
+S("Tensor.masked_scatter", X, BOOL(True), X)
+S("Tensor.__getitem__", X, None)
+S("Tensor.__getitem__", X, ())
+S("Tensor.__getitem__", X, BOOL(True))
+E("Tensor.__getitem__", X, 0, raises=IndexError, match=("index", r"\(\)"))
+S("stack", [X, X])
+S("hstack", [X, X])
+S("einsum", ",->", X, X)
+S("tensordot", X, X, 0)
+S("broadcast_tensors", X, ONE)
+S("Tensor.add_", CLONE(low=0.25), X)
+S(F + "mse_loss", X, X)
+S(F + "l1_loss", X, X).kink()
+S(F + "binary_cross_entropy_with_logits", X, X)
+S(F + "embedding", INT(0), T(2, 3))
+E("cat", [X, X], raises=RuntimeError, match=("cat", "0-d"))
+E("matmul", X, X, raises=RuntimeError, match=("matmul", r"\(\)"))
+E("outer", X, X, raises=RuntimeError, match=("outer", r"\(\)"))
+
 # --- the table: neighbours of the above ------------------------------------------------------------------
 
 group("neighbours")

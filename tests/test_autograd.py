@@ -1278,6 +1278,18 @@ def test_numpy_scalars_are_numbers():
     np.testing.assert_allclose(x.grad.numpy(), [3.5 + 2 * np.log(2), 3.5 + 4 * np.log(2)], rtol=1e-6)
 
 
+def test_arrays_beside_tensors_are_tensors():
+    x, array = leaf(1.0, 2.0), np.array([2.0, 3.0])
+    y = x * array + array.astype(np.float32) - array
+    assert y.dtype == tt.float64 and y.tolist() == [2.0, 6.0]
+    y.sum().backward()
+    assert x.grad.tolist() == [2.0, 3.0]
+    assert (x @ array.astype(np.float32)).item() == 8.0 and (x > array).tolist() == (x == array).tolist() == [False] * 2
+    assert (x**array).tolist() == [1.0, 8.0] and (x / array).tolist() == [0.5, pytest.approx(2 / 3)]
+    x.detach().__iadd__(array[0])
+    assert x.tolist() == [3.0, 4.0]
+
+
 def test_numpy_needs_a_sentence_where_it_would_lose_the_tape():
     x = leaf(1.0, 2.0)
     with pytest.raises(RuntimeError, match=r"use .detach\(\).numpy\(\)"):
@@ -1285,7 +1297,7 @@ def test_numpy_needs_a_sentence_where_it_would_lose_the_tape():
     with pytest.raises(RuntimeError, match=r"a NumPy function was called on a tensor that requires grad"):
         np.asarray(x)
     with pytest.raises(TypeError, match=r"expected tensors or numbers, got ndarray; use tinytensor.from_numpy"):
-        x + np.ones(2)
+        x.mul(np.ones(2))
     assert x.detach().numpy().tolist() == [1.0, 2.0]
     out = np.zeros(2, np.float32)
     np.add(tt.ones(2), 1, out=out)

@@ -127,6 +127,8 @@ def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
     """-input[target], for log-probabilities (N, V) or (N, V, d1, ...)."""
+    if input.ndim == 0:
+        raise ValueError("nll_loss: expected log-probabilities (V,) or (N, V, ...), got a 0-d tensor")
     shape = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
     if target.shape != shape:
         raise RuntimeError(f"nll_loss: input of shape {input.shape} needs targets of shape {shape}, got {target.shape}")

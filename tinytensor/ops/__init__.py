@@ -13,6 +13,7 @@ import numpy as np
 
 from tinytensor import constructors
 from tinytensor.appearances import APPEARANCES
+from tinytensor.creation import as_tensor
 from tinytensor.form import OPS, Op
 from tinytensor.keywords import answering
 from tinytensor.ops import (
@@ -30,6 +31,8 @@ from tinytensor.ops import (
 from tinytensor.tensors import Tensor
 
 _REFLECTED = {f"__r{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor")}
+_BINARY = {f"__{name}__" for name in ("lt", "le", "gt", "ge", "matmul")}
+_BINARY |= {f"__{name.removeprefix('__r')}" for name in _REFLECTED}
 _AUGMENTED = {f"__i{name.removeprefix('__r')}" for name in _REFLECTED}
 
 
@@ -41,10 +44,17 @@ def _method(name: str, function: Callable) -> Callable | property:
         in_its_place = getattr(function, "__name__", "").endswith("_")  # copy_ and fill_ are nothing else
         return function if in_its_place else in_place.in_place(function)
     if name in ("__eq__", "__ne__"):  # x == None is Python's False: what can't be compared is not equal
-        return lambda x, other: function(x, other) if _is_comparable(x, other) else NotImplemented
+        return lambda x, other: function(x, _operand(other)) if _is_comparable(x, other) else NotImplemented
+    if name in _BINARY:
+        return lambda x, other: function(x, other if other.__class__ is Tensor else _operand(other))
     if isinstance(function, Op):  # a function, so that Python hands it the tensor before the dot
         return lambda *args, **kwargs: function(*args, **kwargs)
     return function
+
+
+def _operand(other):
+    """What stands behind an operator: an array of NumPy's is as good as a tensor there."""
+    return as_tensor(other) if other.__class__ is np.ndarray else other
 
 
 def _is_comparable(x: Tensor, other) -> bool:

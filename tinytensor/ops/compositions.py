@@ -231,6 +231,8 @@ def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
 @appears("cartesian_prod")
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All ways to take one element of each vector, a row each; of one vector itself."""
+    if builtins.any(x.ndim != 1 for x in tensors):
+        raise RuntimeError(f"cartesian_prod: expected vectors, got shapes {', '.join([str(x.shape) for x in tensors])}")
     return tensors[0] if len(tensors) == 1 else stack([flatten(x) for x in meshgrid(*tensors)], 1)
 
 
@@ -458,7 +460,8 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha=1) ->
 @appears("index_copy Tensor.index_copy")
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """y = x, with the source's slices at the places along `dim` that the index names."""
-    return index_copy_(clone(x), dim, index, source)
+    y = clone(_atleast_1d(x))
+    return reshape(index_copy_(y, _dim(x, dim, "index_copy"), _atleast_1d(index), _atleast_1d(source)), x.shape)
 
 
 @appears("index_fill Tensor.index_fill Tensor.index_fill_")

@@ -61,9 +61,9 @@ def _along(operation, x: Tensor, dim: int | None, dtype, what: str) -> Tensor:
         raise TypeError(f"{what}: say along which dimension: {what}(x, dim=-1)")
     x = x if dtype is None else x.to(dtype)
     only_floats(what, x)
+    dim = _dim(x, dim, what)
     if x.ndim == 0:
         return reshape(operation(reshape(x, 1)), ())
-    dim = _dim(x, dim, what)
     if x.numel() == 0:
         return x.clone()
     return operation(x) if dim == x.ndim - 1 else transpose(operation(transpose(x, dim, -1)), dim, -1)

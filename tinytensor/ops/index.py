@@ -131,18 +131,17 @@ def embedding(index: Tensor, weight: Tensor) -> Tensor:
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """y = the slices of x along `dim` that the index names."""
     dim = _dim(x, dim, "index_select")
+    if x.ndim == 0:  # as good as a vector with one element, but for the shape of the result
+        return reshape(index_select(flatten(x), 0, index), ())
     return x[(slice(None),) * dim + (index,)]
 
 
 @appears("nonzero Tensor.nonzero")
 def nonzero(x: Tensor, as_tuple: bool = False):
     """The indices of the elements that are not zero: (n, ndim), or one tensor a dimension."""
-    found = np.nonzero(x._values("nonzero()"))
-    return (
-        tuple(Tensor.of(i) for i in found)
-        if as_tuple
-        else Tensor.of(np.stack(found, 1) if found else np.zeros((1, 0), int64))
-    )
+    values = x._values("nonzero()")
+    found = np.nonzero(values if x.ndim else values.reshape(1))
+    return tuple(Tensor.of(i) for i in found) if as_tuple else Tensor.of(np.stack(found, 1)[:, : x.ndim])
 
 
 @appears("masked_select Tensor.masked_select")

@@ -19,9 +19,9 @@ from tinytensor.tensors import Tensor
 @appears("argsort Tensor.argsort")
 def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The indices that sort x along `dim` (equal elements keep their order; NaN counts as the largest)."""
+    dim = _dim(x, dim, "argsort")
     if x.ndim == 0:
         return zeros((), dtype=int64)
-    dim = _dim(x, dim, "argsort")
     last = np.moveaxis(x.detach()._data, dim, -1)
     rows = _rows(last)
     index, scratch = empty(rows.shape, int64), empty(rows.shape, int64)

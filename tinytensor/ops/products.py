@@ -125,6 +125,8 @@ def dot(a: Tensor, b: Tensor) -> Tensor:
 @appears("outer Tensor.outer")
 def outer(a: Tensor, b: Tensor) -> Tensor:
     """y_{ij} = a_i b_j."""
+    if a.ndim != 1 or b.ndim != 1:
+        raise RuntimeError(f"outer: expected two vectors, got shapes {a.shape} and {b.shape}")
     return unsqueeze(a, 1) * unsqueeze(b, 0)
 
 

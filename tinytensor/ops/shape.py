@@ -220,7 +220,7 @@ def _dims(x: Tensor, dim, what: str) -> tuple[int, ...]:
     dims = tuple(_dim(x, d, what) for d in dim)
     if len(set(dims)) < len(dims):
         raise RuntimeError(f"{what}: a dimension appears twice in dim={tuple(dim)}")
-    return tuple(sorted(dims)) if dims else tuple(range(x.ndim))
+    return tuple(sorted(dims)) if dims and x.ndim else tuple(range(x.ndim))
 
 
 def _whole(n, what: str) -> int:
@@ -284,9 +284,9 @@ def _infer(x: Tensor, shape: tuple, what: str) -> tuple[int, ...]:
 @appears("flatten Tensor.flatten")
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """y = x with the dimensions from start to end (inclusive) made one."""
+    start, end = _dim(x, start_dim, "flatten"), _dim(x, end_dim, "flatten")
     if x.ndim == 0:
         return reshape(x, 1)
-    start, end = _dim(x, start_dim, "flatten"), _dim(x, end_dim, "flatten")
     if start > end:
         raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim} for shape {x.shape}")
     return reshape(x, x.shape[:start] + (math.prod(x.shape[start : end + 1]),) + x.shape[end + 1 :])
@@ -295,7 +295,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @appears("unflatten Tensor.unflatten")
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """y = x with one dimension made several, one of whose sizes may be -1."""
-    dim = _dim(x, dim, "unflatten")
+    dim = _dim_with_size(x, dim, "unflatten")
     return reshape(x, x.shape[:dim] + _unflattened(x, dim, _sizes((sizes,), "unflatten")) + x.shape[dim + 1 :])
 
 
@@ -321,10 +321,10 @@ def permute(x: Tensor, *dims) -> Tensor:
 @appears("transpose swapaxes swapdims Tensor.transpose Tensor.swapaxes Tensor.swapdims")
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """y = x with two dimensions exchanged (a view)."""
+    a, b = _dim(x, dim0, "transpose"), _dim(x, dim1, "transpose")
     if x.ndim == 0:
         return x
     order = list(range(x.ndim))
-    a, b = _dim(x, dim0, "transpose"), _dim(x, dim1, "transpose")
     order[a], order[b] = b, a
     return _permute(x, tuple(order))
 
@@ -385,7 +385,7 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 @appears("squeeze Tensor.squeeze")
 def squeeze(x: Tensor, dim=None) -> Tensor:
     """y = x without its dimensions of size 1 (all, or those named)."""
-    dims = _dims(x, dim, "squeeze") if x.ndim else ()
+    dims = _dims(x, dim, "squeeze")
     return reshape_view(x, tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
 
 
@@ -644,12 +644,14 @@ def T(x: Tensor) -> Tensor:
 @property
 def mT(x: Tensor) -> Tensor:
     """y = x with its last two dimensions exchanged: each matrix transposed."""
-    return transpose(x, -1, -2)
+    return transpose(x, -1, -2) if x.ndim else x
 
 
 @appears("Tensor.__iter__")
 def iterate(x: Tensor):
     """The slices of x along its first dimension, one after the other."""
+    if x.ndim == 0:
+        raise TypeError("iteration over a 0-d tensor: it has no slices; use .item()")
     return iter(unbind(x))
 
 
