@@ -13,6 +13,8 @@ Registers hold neighbours, so a row of b must lie in one piece. Where it does, b
 so its strides matter only where a cache has but one place for all of a row: then blocks of it are copied as well.
 """
 
+from functools import lru_cache
+
 from tinytensor.kernels.kernel import EXACT_ORDER, MOST_TASKS, helper, kernel, share
 from tinytensor.kernels.simd import BYTES
 from tinytensor.kernels.tiles import add_tile, load_tile, load_transposed, relu_tile, store_tile, sum_tile, zero_tile
@@ -36,6 +38,7 @@ def panel_shape(K: int, itemsize: int) -> tuple[int, int]:
     return -(-min(K, DEPTH) // square) * square, 2 * square
 
 
+@lru_cache(maxsize=1024)  # to think it out again takes as long as a small product
 def matmul_plan(n: int, M: int, K: int, N: int, itemsize: int, apart: int = 0) -> tuple[int, int, tuple[int, int, int]]:
     """Return rows and columns of a block of y, and the shape of the scratch array: for each task, a panel.
 
@@ -63,9 +66,11 @@ def matmul_plan(n: int, M: int, K: int, N: int, itemsize: int, apart: int = 0) -
     while too_few() and high > 1:
         high = -(-high // 2)
     tasks = min(MOST_TASKS, blocks()) if wanted > 1 else 1
-    copied = high * HEIGHT if far and wide > 1 else 0
-    line = LINE // itemsize
-    return high * HEIGHT, wide * width, (tasks, deep, (-(-(width + copied) // line) | 1) * line if copied else width)
+    rows, columns = high * HEIGHT, wide * width
+    if far and wide > 1:
+        line = LINE // itemsize
+        width = (-(-(width + rows) // line) | 1) * line
+    return rows, columns, (tasks, deep, width)
 
 
 @helper
