@@ -35,7 +35,9 @@ proof_of = partial(claim, "engine", kind="proof", trusted=(SYMPY, "the chain rul
 # ------------------------------------------------------------------------------------------------ what is to be proved
 
 x, y, z = symbols("x", 2, 3), symbols("y", 3), symbols("z", 2, 3)
-positive = tuple(symbols(name, *shape, positive=True) for name, shape in (("x", (2, 3)), ("z", (2, 3)), ("y", (3,))))
+SHAPES = (("x", (2, 3)), ("z", (2, 3)), ("y", (3,)))
+positive = tuple(symbols(name, *shape, positive=True) for name, shape in SHAPES)
+small = tuple(symbols(name, *shape, witness=Fraction(1, 2)) for name, shape in SHAPES)
 EPS, SCALE, SMOOTHING = (symbols(n, witness=Fraction(w, 10)).item() for n, w in (("e", 1), ("s", 7), ("t", 2)))
 CUBE = symbols("x", 2, 3, 2)
 TOKENS = tt.tensor([2, 0, 2, 1])
@@ -51,10 +53,11 @@ def is_formula(op: Op) -> bool:
 def formula_calls(op: Op) -> list[tuple]:
     """Calls of a formula over symbols: inputs of the same shape, and a second one that is broadcast.
 
-    Where the formula has no value at a sample point of both signs (a logarithm), all of them are positive.
+    Where the formula has no value at a sample point of both signs (a logarithm), all of them are positive; or, where it
+    has none beyond 1 (an arcsine), small.
     """
     inputs = len(op.params) - len(op.defaults)
-    for first, alike, broadcast in ((x, z, y), positive):
+    for first, alike, broadcast in ((x, z, y), positive, small):
         try:
             op(*(first, alike, broadcast)[:inputs])
         except Undecided:

@@ -20,7 +20,13 @@ X, Y = [[3, 0, 1], [1, 2, 1]], [[2, 1, 1], [1, 3, 2]]
 WIDER = {
     "the indices and values of 0 and 1 are as good as those of any numbers": (
         *("x.argmax(dim=1)", "x.argmin(dim=1)", "x.argmax()", "x.argmin()", "x.topk(2)", "F.relu6(x)"),
-        *("lib.clamp_min(x, True)", "+x", "x[:, :2].trace()", "lib.searchsorted(x[0].sort()[0], x)"),
+        *(
+            "lib.clamp_min(x, True)",
+            "+x",
+            "F.pad(x, (1, 1), 'replicate')",
+            "x[:, :2].trace()",
+            "lib.searchsorted(x[0].sort()[0], x)",
+        ),
         *("lib.isin(x, x[0])", "lib.isin(x, index[0])"),
     ),
     "class indices may have 32 bits": (
@@ -45,6 +51,7 @@ _UNARY = (
     "abs ceil clone cos erf exp expm1 floor isfinite isinf isnan log log1p logical_not neg reciprocal relu round rsqrt "
     "sigmoid sign sin sqrt square tanh bitwise_not t nonzero"
 )
+_FUNCTIONS = "acos acosh asin asinh atan atanh cosh deg2rad exp2 frac logit rad2deg sinh tan trunc"
 _REDUCTIONS = "all amax amin any argmax argmin argsort cumsum logsumexp max mean min norm prod sort std sum var"
 _ACTIVATIONS = (
     "celu elu gelu glu hardsigmoid hardswish hardtanh leaky_relu log_softmax logsigmoid mish normalize relu relu6 selu "
@@ -62,6 +69,21 @@ ONE = [
         and not name.startswith("is")
         and name != "logical_not"
     ),
+    *(f"lib.{name}(x)" for name in [*_FUNCTIONS.split(), "isposinf", "isneginf", "signbit", "argwhere"]),
+    *(f"x.{name}_()" for name in _FUNCTIONS.split()),
+    *(f"x.{name}(1)" for name in ("nansum", "nanmean", "count_nonzero", "median", "logcumsumexp", "diff")),
+    *(
+        "lib.var_mean(x)",
+        "lib.std_mean(x)",
+        "x.aminmax()",
+        "x.median()",
+        "x.quantile(0.5)",
+        "x.kthvalue(3)",
+        "x[:, :2].matrix_power(2)",
+    ),
+    *("x.bernoulli_() * 0", "x.exponential_() * 0", "(x > 1).to(x.dtype).bernoulli()", "x.round(decimals=1)"),
+    *("F.pad(x, (1, 1))", "F.pad(x, (1, 1), value=0.5)", "F.pad(x, (1, 1), 'replicate')", "F.group_norm(x, 3)"),
+    *("F.threshold(x, 1, 2)", "F.threshold(x, 1, 0.5)", "F.hardshrink(x)", "F.softshrink(x)"),
     *(f"x.{name}(dim=1)" for name in _REDUCTIONS.split()),
     *(f"x.{name}()" for name in _WHOLE.split() if name != "allclose_x"),
     *(f"F.{name}(x{', dim=0' if name.startswith(('softm', 'log_s', 'glu')) else ''})" for name in _ACTIVATIONS.split()),
@@ -146,9 +168,13 @@ _PAIRWISE = (
     "add div eq floor_divide ge gt isclose le logical_and logical_or logical_xor lt maximum minimum mul ne pow "
     "remainder sub true_divide bitwise_and bitwise_or bitwise_xor"
 )
+_FUNCTIONS_OF_TWO = "atan2 cdist copysign dist float_power fmod heaviside hypot logaddexp xlogy"
 TWO = [
     *(f"lib.{name}(x, y)" for name in _PAIRWISE.split()),
     *(f"x.{name}_(y)" for name in ["add", "sub", "mul", "div", "pow", "floor_divide", "remainder", "copy"]),
+    *(f"lib.{name}(x, y)" for name in _FUNCTIONS_OF_TWO.split()),
+    *("lib.vdot(x[0], y[0])", "lib.addr(x, y[:, 0], y[0])", "lib.addr(x, x[:, 0], x[0], beta=0.5)"),
+    *("lib.addbmm(x[:, :2], x[None], y.T[None])", "x.fmod_(y)", "x.copysign_(y)"),
     *("x + y", "x - y", "x * y", "x / y", "x // y", "x % y", "x ** y", "x & y", "x | y", "x ^ y", "x == y", "x < y"),
     *(
         "x @ y.T",

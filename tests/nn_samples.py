@@ -50,6 +50,7 @@ MODULES = {
     "encoder": lambda nn: nn.TransformerEncoder(nn.TransformerEncoderLayer(4, 2, 8), 2),
     "batch norm": lambda nn: nn.Sequential(nn.BatchNorm1d(3), nn.BatchNorm1d(3, affine=False)),
     "convolution": lambda nn: nn.Sequential(nn.Conv1d(3, 4, 5, 2, padding=2), nn.Conv1d(4, 2, 1, bias=False)),
+    "group norm": lambda nn: nn.Sequential(nn.GroupNorm(2, 6), nn.GroupNorm(3, 6, affine=False), nn.Threshold(0.1, 20)),
     "bilinear": lambda nn: nn.Bilinear(2, 3, 4),
     "rnn": lambda nn: nn.RNN(3, 4, 2, "relu"),
     "lstm": lambda nn: nn.LSTM(3, 4, num_layers=2, bidirectional=True),

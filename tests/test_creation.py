@@ -72,6 +72,7 @@ def test_default_dtype():
         (lambda: tt.ones(2, 1.5), TypeError, "whole numbers of 0 or more"),
         (lambda: tt.zeros(2, size=(2,)), TypeError, "were both given"),
         (lambda: tt.eye(-1), RuntimeError, "eye: sizes must be 0 or more"),
+        (lambda: tt.logspace(0, 1, -1), RuntimeError, "logspace: steps must be 0 or more"),
         (lambda: tt.linspace(0, 1, -1), RuntimeError, "linspace: steps must be 0 or more"),
         (lambda: tt.arange(0, 1, 0), RuntimeError, "never arrives"),
         (lambda: tt.arange(1, 0), RuntimeError, "never arrives"),
@@ -109,12 +110,14 @@ MAKERS = {  # name: (a call that takes the keywords, shape, default dtype, may i
     "arange": (lambda **k: tt.arange(3, **k), (3,), tt.int64),
     "arange of floats": (lambda **k: tt.arange(0, 1, 0.25, **k), (4,), tt.float32),
     "linspace": (lambda **k: tt.linspace(0, 1, 5, **k), (5,), tt.float32),
+    "logspace": (lambda **k: tt.logspace(0, 2, 3, **k), (3,), tt.float32),
     "rand": (lambda **k: tt.rand(2, 3, **k), (2, 3), tt.float32),
     "randn": (lambda **k: tt.randn((2, 3), **k), (2, 3), tt.float32),
     "randint": (lambda **k: tt.randint(0, 5, (2,), **k), (2,), tt.int64),
     "randint below": (lambda **k: tt.randint(5, size=(2, 2), **k), (2, 2), tt.int64),
     "randint of two": (lambda **k: tt.randint(5, (2,), **k), (2,), tt.int64),
     "randint by names": (lambda **k: tt.randint(high=5, size=(2,), **k), (2,), tt.int64),
+    "randint_like": (lambda **k: tt.randint_like(X, 5, **k), (2, 3), tt.float64),
     "randperm": (lambda **k: tt.randperm(4, **k), (4,), tt.int64),
     "zeros_like": (lambda **k: tt.zeros_like(X, **k), (2, 3), tt.float64),
     "ones_like": (lambda **k: tt.ones_like(X, **k), (2, 3), tt.float64),
@@ -143,7 +146,7 @@ def test_keywords(name):
 
 def test_every_creation_function_is_tried():
     made = {name.split(",")[0].split()[0] for name in MAKERS}
-    others = {"as_tensor", "from_numpy", "from_dlpack", "manual_seed", "bernoulli", "as_dtype"}
+    others = {"as_tensor", "from_numpy", "from_dlpack", "manual_seed", "as_dtype"}
     functions = {
         name
         for name, f in vars(tt.creation).items()

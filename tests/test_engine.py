@@ -173,7 +173,7 @@ ORDER = [
     *("meta", "tensors", "creation", "operands", "rules", "appearances", "keywords", "constructors", "form"),
     *("ops.elementwise", "ops.shape", "ops.keys", "ops.index", "ops.reduce", "ops.products", "ops.fused"),
     "ops.order",
-    *("ops.in_place", "ops.activations", "ops.compositions", "ops", "autograd.tape"),
+    *("ops.in_place", "ops.activations", "ops.compositions", "ops.functions", "ops", "autograd.tape"),
     *("autograd.partial", "autograd.differences"),
     *("autograd.function", "autograd.functional", "autograd", "profiling", "typeinfo"),
     *("optim.optimizer", "optim.composed", "optim.lr_scheduler", "optim"),

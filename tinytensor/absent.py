@@ -20,7 +20,7 @@ INSTEAD = {
     "conv* LazyConv* Unfold Fold unfold fold MaxPool* AvgPool* AdaptiveAvgPool* AdaptiveMaxPool* max_pool* avg_pool* "
     "adaptive_* PixelShuffle Upsample* interpolate upsample*",
     "only nn.BatchNorm1d has running statistics; nn.LayerNorm or nn.RMSNorm do without": "BatchNorm* batch_norm "
-    "InstanceNorm* instance_norm SyncBatchNorm GroupNorm group_norm LocalResponseNorm local_response_norm",
+    "InstanceNorm* instance_norm SyncBatchNorm LocalResponseNorm local_response_norm",
     "sequences of different lengths are padded, and masked": "pack_padded_sequence pad_packed_sequence "
     "pack_sequence PackedSequence",
     "memory layouts are not chosen here; every tensor is strided": "sparse* to_sparse* is_sparse* channels_last "

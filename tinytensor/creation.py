@@ -249,6 +249,17 @@ def linspace(start: float, end: float, steps: int, *, dtype=None, requires_grad:
     return tensor(values, dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device)
 
 
+def logspace(
+    start: float, end: float, steps: int, base: float = 10.0, *, dtype=None, requires_grad: bool = False, device=None
+) -> Tensor:
+    """`steps` numbers from base^start to base^end, both included, each the same multiple of the one before."""
+    if steps < 0:
+        raise RuntimeError(f"logspace: steps must be 0 or more, got {steps}")
+    check_device(device, "logspace")
+    values = np.float64(base) ** np.linspace(start, end, steps)
+    return tensor(values, dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device)
+
+
 # ------------------------------------------------------------------------------------------------------ chance
 
 
@@ -370,13 +381,24 @@ def randint(
     return _random("randint", _integers, _shape((size,), "randint"), dtype, requires_grad, device, generator, low, high)
 
 
+def randint_like(
+    x: Tensor,
+    low: int,
+    high: int | None = None,
+    *,
+    dtype=None,
+    requires_grad: bool = False,
+    device=None,
+    generator: Generator | None = None,
+) -> Tensor:
+    """Whole numbers from low (0 if left out) to high - 1, in the shape and dtype of x."""
+    low, high = (0, low) if high is None else (low, high)
+    dtype, device = dtype or x.dtype, _device(x, device)
+    return randint(low, high, x.shape, dtype=dtype, requires_grad=requires_grad, device=device, generator=generator)
+
+
 def randperm(
     n: int, *, dtype=int64, requires_grad: bool = False, device=None, generator: Generator | None = None
 ) -> Tensor:
     """The numbers 0 to n - 1 in random order."""
     return _random("randperm", _permutation, _shape((n,), "randperm"), dtype, requires_grad, device, generator)
-
-
-def bernoulli(p: Tensor, *, generator: Generator | None = None) -> Tensor:
-    """1 with probability p, else 0, elementwise."""
-    return (rand(p.shape, dtype=p.dtype, generator=generator) < p).to(p.dtype)

@@ -11,11 +11,13 @@ from tinytensor.nn.layers import (
     Dropout,
     Embedding,
     Flatten,
+    GroupNorm,
     Identity,
     LayerNorm,
     Linear,
     PReLU,
     RMSNorm,
+    Threshold,
     Unflatten,
 )
 from tinytensor.nn.module import Buffer, Module, Parameter

@@ -9,7 +9,7 @@ from tinytensor import absent as absent
 from tinytensor.nn import functional as functional, init as init, utils as utils
 from tinytensor.nn.attention import MultiheadAttention as MultiheadAttention
 from tinytensor.nn.containers import ModuleDict as ModuleDict, ModuleList as ModuleList, ParameterDict as ParameterDict, ParameterList as ParameterList, Sequential as Sequential
-from tinytensor.nn.layers import BatchNorm1d as BatchNorm1d, Bilinear as Bilinear, Conv1d as Conv1d, Dropout as Dropout, Embedding as Embedding, Flatten as Flatten, Identity as Identity, LayerNorm as LayerNorm, Linear as Linear, PReLU as PReLU, RMSNorm as RMSNorm, Unflatten as Unflatten
+from tinytensor.nn.layers import BatchNorm1d as BatchNorm1d, Bilinear as Bilinear, Conv1d as Conv1d, Dropout as Dropout, Embedding as Embedding, Flatten as Flatten, GroupNorm as GroupNorm, Identity as Identity, LayerNorm as LayerNorm, Linear as Linear, PReLU as PReLU, RMSNorm as RMSNorm, Threshold as Threshold, Unflatten as Unflatten
 from tinytensor.nn.module import Buffer as Buffer, Module as Module, Parameter as Parameter
 from tinytensor.nn.recurrent import GRU as GRU, LSTM as LSTM, RNN as RNN, GRUCell as GRUCell, LSTMCell as LSTMCell, RNNCell as RNNCell
 from tinytensor.nn.transformer import Transformer as Transformer, TransformerDecoder as TransformerDecoder, TransformerDecoderLayer as TransformerDecoderLayer, TransformerEncoder as TransformerEncoder, TransformerEncoderLayer as TransformerEncoderLayer
@@ -31,6 +31,8 @@ class GELU(Module):
     def __init__(self, approximate: Any = ...) -> None: ...
 class GLU(Module):
     def __init__(self, dim: Any = ...) -> None: ...
+class Hardshrink(Module):
+    def __init__(self, lambd: Any = ...) -> None: ...
 class Hardsigmoid(Module):
     def __init__(self, inplace: Any = ...) -> None: ...
 class Hardswish(Module):
@@ -81,6 +83,8 @@ class Softmin(Module):
     def __init__(self, dim: Any = ...) -> None: ...
 class Softplus(Module):
     def __init__(self, beta: Any = ..., threshold: Any = ...) -> None: ...
+class Softshrink(Module):
+    def __init__(self, lambd: Any = ...) -> None: ...
 class Softsign(Module):
     def __init__(self) -> None: ...
 class Tanh(Module):

@@ -76,7 +76,7 @@ class mul:
         return g * a
 
 
-@appears("true_divide Tensor.true_divide Tensor.__truediv__ Tensor.__rtruediv__")
+@appears("true_divide Tensor.true_divide Tensor.true_divide_ Tensor.__truediv__ Tensor.__rtruediv__")
 @op
 class true_divide:
     r"y = a / b"
@@ -220,7 +220,7 @@ class absolute:
         return g * sign(x)
 
 
-@appears("sign Tensor.sign Tensor.sign_")
+@appears("sign sgn Tensor.sign Tensor.sign_ Tensor.sgn Tensor.sgn_")
 @op
 class sign:
     r"y = \mathrm{sign}(x)"
@@ -475,6 +475,62 @@ class cos:
 
     def grad_x(g, x):
         return -g * sin(x)
+
+
+@appears("asin Tensor.asin Tensor.asin_ arcsin Tensor.arcsin Tensor.arcsin_")
+@op
+class asin:
+    r"y = \arcsin x"
+
+    def kernel(x):
+        return np.arcsin(x)
+
+    dtype = "float"
+
+    def grad_x(g, x):
+        return g * rsqrt(1 - x * x)
+
+
+@appears("acos Tensor.acos Tensor.acos_ arccos Tensor.arccos Tensor.arccos_")
+@op
+class acos:
+    r"y = \arccos x"
+
+    def kernel(x):
+        return np.arccos(x)
+
+    dtype = "float"
+
+    def grad_x(g, x):
+        return -g * rsqrt(1 - x * x)
+
+
+@appears("atan Tensor.atan Tensor.atan_ arctan Tensor.arctan Tensor.arctan_")
+@op
+class atan:
+    r"y = \arctan x"
+
+    def kernel(x):
+        return np.arctan(x)
+
+    dtype = "float"
+
+    def grad_x(g, x):
+        return g / (1 + x * x)
+
+
+@appears("asinh Tensor.asinh Tensor.asinh_ arcsinh Tensor.arcsinh Tensor.arcsinh_")
+@op
+class asinh:
+    r"y = \ln(x + \sqrt{x^2 + 1})"
+
+    def kernel(x):
+        return np.arcsinh(x)
+
+    dtype = "float"
+
+    def grad_x(g, x):
+        return g * rsqrt(x * x + 1)
 
 
 @appears("tanh Tensor.tanh Tensor.tanh_ F.tanh nn.Tanh")
@@ -902,6 +958,22 @@ def pow(a, b) -> Tensor:
 _ROOTS = {0.5: sqrt, -0.5: rsqrt, -1: reciprocal}
 
 
+@appears("round Tensor.round Tensor.round_")
+def round(x: Tensor, *, decimals: int = 0) -> Tensor:
+    """y = the number next to x that has so many decimals (-1: the next multiple of 10), halves to the even one."""
+    if not decimals:
+        return _round(x)
+    only_floats("round", x)
+    scale = 10.0 ** builtins.abs(decimals)
+    return _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
+
+
+@appears("trunc Tensor.trunc Tensor.trunc_ fix Tensor.fix Tensor.fix_")
+def trunc(x: Tensor) -> Tensor:
+    """y = x without its decimals."""
+    return where(x < 0, ceil(x), floor(x))
+
+
 @appears("square Tensor.square Tensor.square_")
 def square(x: Tensor) -> Tensor:
     """y = x^2."""
@@ -1006,8 +1078,7 @@ def div(a, b, *, rounding_mode: str | None = None) -> Tensor:
         return floor_divide(a, b)
     if rounding_mode == "trunc":
         _no_integer_zero("div", a, b)
-        y = true_divide(a, b)
-        return where(y < 0, ceil(y), floor(y)).to(result_type(a, b))
+        return trunc(true_divide(a, b)).to(result_type(a, b))
     raise RuntimeError(f"div: rounding_mode must be None, 'floor' or 'trunc', got {rounding_mode!r}")
 
 

@@ -3,6 +3,7 @@
 import builtins
 import math
 from collections.abc import Sequence
+from string import ascii_letters
 
 import numpy as np
 
@@ -131,11 +132,14 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
 
 
 @appears("einsum")
-def einsum(equation: str, *operands) -> Tensor:
+def einsum(equation: str | Tensor, *operands) -> Tensor:
     """y = the sum over the letters that do not appear after the arrow, as in "bik,bkj->bij"; "..." is a batch.
 
-    Pairs of operands are multiplied from left to right, each as one matrix product.
+    Pairs of operands are multiplied from left to right, each as one matrix product. Instead of a string, lists of
+    numbers may name the dimensions: einsum(a, [0, 1], b, [1, 2], [0, 2]).
     """
+    if isinstance(equation, Tensor):
+        equation, operands = _einsum_equation(equation, *operands)
     operands = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], Sequence) else list(operands)
     terms, output = _einsum_letters(equation, operands)
     if len(operands) > 1:
@@ -151,6 +155,16 @@ def einsum(equation: str, *operands) -> Tensor:
         result, have = _einsum_pair(result, have, x, letters, later)
     result, have = _einsum_sum(result, have, set(output))
     return permute(result, [have.index(c) for c in output]) if output else result
+
+
+def _einsum_equation(*operands) -> tuple[str, tuple]:
+    """The equation, and the tensors, of tensors and lists in turn; a last list says the output."""
+    pairs = len(operands) // 2
+    lists = [*operands[1::2], *operands[2 * pairs :]]
+    if any(d is not ... and not (isinstance(d, int) and 0 <= d < 52) for dims in lists for d in dims):
+        raise RuntimeError(f"einsum: dimensions are named by numbers from 0 to 51, or ..., not by {lists}")
+    terms = ["".join("..." if d is ... else ascii_letters[d] for d in dims) for dims in lists]
+    return ",".join(terms[:pairs]) + "".join(f"->{output}" for output in terms[pairs:]), operands[: 2 * pairs : 2]
 
 
 def _einsum_letters(equation, operands):

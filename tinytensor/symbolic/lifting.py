@@ -39,6 +39,7 @@ def _function(name: str, x):
 METHODS = ("log1p", "log2", "log10", "expm1", "floor", "ceil", "rint", "isnan", "isfinite")
 _MEANINGS = {name: partial(_function, name) for name in (*FLOATS, *METHODS)}
 _MEANINGS["fabs"] = abs
+_MEANINGS |= {f"arc{name}": partial(_function, f"a{name}") for name in ("sin", "cos", "tan", "sinh")}
 
 
 @cache

@@ -26,6 +26,10 @@ _FUNCTIONS = {
     "tanh": (math.tanh, lambda x, y: 1 - y**2),
     "sin": (math.sin, lambda x, y: OPAQUE["cos"](x)),
     "cos": (math.cos, lambda x, y: -OPAQUE["sin"](x)),
+    "asin": (math.asin, lambda x, y: 1 / OPAQUE["sqrt"](1 - x**2)),
+    "acos": (math.acos, lambda x, y: -1 / OPAQUE["sqrt"](1 - x**2)),
+    "atan": (math.atan, lambda x, y: 1 / (1 + x**2)),
+    "asinh": (math.asinh, lambda x, y: 1 / OPAQUE["sqrt"](1 + x**2)),
     "erf": (math.erf, lambda x, y: 2 / sympy.sqrt(sympy.pi) * OPAQUE["exp"](-(x**2))),
 }
 _AT_ZERO = {"exp": S.One, "tanh": S.Zero, "sin": S.Zero, "cos": S.One, "erf": S.Zero}

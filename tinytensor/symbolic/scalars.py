@@ -247,6 +247,10 @@ class Symbolic:
             witness = FLOATS[name](self.witness)
         except OverflowError:
             witness = math.inf
+        except ValueError:
+            raise Undecided(
+                f"{name}({self}): no value at the witness {self.witness!r}; choose other witnesses"
+            ) from None
         return self._make(OPAQUE[name](self.expr), witness)
 
     def log1p(self):

@@ -1,0 +1,543 @@
+"""Functions of numbers, statistics and pieces of layers, each composed of operations declared before.
+
+They have no kernel and no rule: what they are made of brings both.
+"""
+
+import builtins
+import math
+from collections.abc import Sequence
+from numbers import Real
+
+from tinytensor.appearances import appears
+from tinytensor.creation import Generator, eye, rand, tensor
+from tinytensor.dtypes import float64, result_type
+from tinytensor.operands import only_floats
+from tinytensor.ops.elementwise import (
+    _as_tensor,
+    _no_bools,
+    _scaled,
+    _together,
+    absolute,
+    atan,
+    clamp,
+    cos,
+    exp,
+    expm1,
+    isnan,
+    log,
+    log1p,
+    logical_or,
+    only_floats_together,
+    pow,
+    reciprocal,
+    remainder,
+    sin,
+    sqrt,
+    trunc,
+    where,
+)
+from tinytensor.ops.in_place import copy_
+from tinytensor.ops.index import gather, index_select, nonzero
+from tinytensor.ops.order import sort
+from tinytensor.ops.products import bmm, matmul, outer
+from tinytensor.ops.reduce import (
+    ValuesIndices,
+    _nonempty,
+    amax,
+    amin,
+    logsumexp,
+    mean,
+    norm,
+    std,
+    sum,
+    var,
+)
+from tinytensor.ops.shape import (
+    _dim,
+    broadcast_tensors,
+    cat,
+    expand,
+    flatten,
+    movedim,
+    narrow,
+    reshape,
+    stack,
+    unsqueeze,
+)
+from tinytensor.tensors import Tensor
+
+# ----------------------------------------------------------------------------------------- functions of numbers
+
+
+def _float(x: Tensor) -> Tensor:
+    """x, or whole numbers and truth values as floats."""
+    return x if x.dtype.kind in "fO" else x.float()
+
+
+@appears("tan Tensor.tan Tensor.tan_")
+def tan(x: Tensor) -> Tensor:
+    r"""y = \sin x / \cos x."""
+    return sin(x) / cos(x)
+
+
+@appears("sinh Tensor.sinh Tensor.sinh_")
+def sinh(x: Tensor) -> Tensor:
+    """y = (e^x - e^{-x}) / 2, exact for small x too."""
+    x = _float(x)
+    return (expm1(x) - expm1(-x)) / 2
+
+
+@appears("cosh Tensor.cosh Tensor.cosh_")
+def cosh(x: Tensor) -> Tensor:
+    """y = (e^x + e^{-x}) / 2."""
+    x = _float(x)
+    return (exp(x) + exp(-x)) / 2
+
+
+@appears("acosh arccosh Tensor.acosh Tensor.arccosh Tensor.acosh_ Tensor.arccosh_")
+def acosh(x: Tensor) -> Tensor:
+    r"""y = \ln(x + \sqrt{x^2 - 1}), exact near 1 too."""
+    above = _float(x) - 1
+    return log1p(above + sqrt(above) * sqrt(above + 2))
+
+
+@appears("atanh arctanh Tensor.atanh Tensor.arctanh Tensor.atanh_ Tensor.arctanh_")
+def atanh(x: Tensor) -> Tensor:
+    r"""y = \ln((1 + x) / (1 - x)) / 2, exact for small x too."""
+    x = _float(x)
+    return (log1p(x) - log1p(-x)) / 2
+
+
+@appears("atan2 arctan2 Tensor.atan2 Tensor.arctan2 Tensor.atan2_ Tensor.arctan2_")
+def atan2(y: Tensor, x: Tensor) -> Tensor:
+    r"""The angle of the point (x, y), from -\pi to \pi; 0 at (0, 0)."""
+    y, x = (_float(t) for t in broadcast_tensors(y, x))
+    steep = absolute(y) > absolute(x)  # the smaller is divided by the larger, so that no axis divides by 0
+    over, under = where(steep, x, y), where(steep, y, x)
+    angle = atan(over / where(under == 0, 1, under))
+    half = where(y < 0, *(_as_tensor(turn, angle.dtype) for turn in (-math.pi, math.pi)))
+    return where(steep, half / 2 - angle, where(x < 0, angle + half, angle))
+
+
+@appears("exp2 Tensor.exp2 Tensor.exp2_")
+def exp2(x: Tensor) -> Tensor:
+    """y = 2^x."""
+    return pow(2, _float(x))
+
+
+@appears("logit Tensor.logit Tensor.logit_")
+def logit(x: Tensor, eps: float | None = None) -> Tensor:
+    r"""y = \ln(x / (1 - x)), of x at least eps and at most 1 - eps if that is given."""
+    x = _float(x)
+    x = x if eps is None else clamp(x, eps, 1 - eps)
+    return log(x) - log1p(-x)
+
+
+@appears("xlogy Tensor.xlogy Tensor.xlogy_")
+def xlogy(x: Tensor | float, y: Tensor | float) -> Tensor:
+    r"""x \ln y, and 0 where x is 0 (NaN where y is)."""
+    dtype = result_type(x, y)
+    x, y = (_float(_as_tensor(v, dtype)) for v in (x, y))
+    nothing = (x == 0).logical_and(isnan(y).logical_not())
+    return where(nothing, 0, x * log(where(nothing, 1, y)))
+
+
+@appears("logaddexp Tensor.logaddexp")
+def logaddexp(a: Tensor, b: Tensor) -> Tensor:
+    r"""y = \ln(e^a + e^b), of numbers of any size."""
+    only_floats_together("logaddexp", a, b)
+    return logsumexp(stack(broadcast_tensors(a, b), -1), -1)
+
+
+@appears("hypot Tensor.hypot Tensor.hypot_")
+def hypot(a: Tensor, b: Tensor) -> Tensor:
+    r"""y = \sqrt{a^2 + b^2}."""
+    only_floats_together("hypot", a, b)
+    return sqrt(a * a + b * b)
+
+
+@appears("frac Tensor.frac Tensor.frac_")
+def frac(x: Tensor) -> Tensor:
+    """y = the decimals of x, with its sign."""
+    only_floats("frac", x)
+    return x - trunc(x)
+
+
+@appears("fmod Tensor.fmod Tensor.fmod_")
+def fmod(a: Tensor, b: Tensor | float) -> Tensor:
+    """y = a - b trunc(a / b): it has the sign of a (remainder has that of b)."""
+    dtype = result_type(a, b)
+    _no_bools("fmod", dtype)
+    a, size = a.to(dtype), absolute(_as_tensor(b, dtype))
+    return where(a < 0, -remainder(-a, size), remainder(a, size))
+
+
+@appears("float_power Tensor.float_power")
+def float_power(a: Tensor | float, b: Tensor | float) -> Tensor:
+    """y = a^b in float64."""
+    exact = result_type(a, b).kind == "O"
+    return pow(a, b) if exact else pow(*(_as_tensor(v, float64) for v in (a, b)))
+
+
+@appears("deg2rad Tensor.deg2rad Tensor.deg2rad_")
+def deg2rad(x: Tensor) -> Tensor:
+    r"""y = \pi x / 180."""
+    return x * (math.pi / 180)
+
+
+@appears("rad2deg Tensor.rad2deg Tensor.rad2deg_")
+def rad2deg(x: Tensor) -> Tensor:
+    r"""y = 180 x / \pi."""
+    return x * (180 / math.pi)
+
+
+@appears("isposinf Tensor.isposinf")
+def isposinf(x: Tensor) -> Tensor:
+    r"""y = [x = \infty]."""
+    return x == math.inf
+
+
+@appears("isneginf Tensor.isneginf")
+def isneginf(x: Tensor) -> Tensor:
+    r"""y = [x = -\infty]."""
+    return x == -math.inf
+
+
+@appears("signbit Tensor.signbit")
+def signbit(x: Tensor) -> Tensor:
+    """y = [x has a minus], as -0.0 has."""
+    return x < 0 if x.dtype.kind in "bi" else logical_or(x < 0, reciprocal(where(x == 0, x, 1)) < 0)
+
+
+@appears("copysign Tensor.copysign Tensor.copysign_")
+def copysign(a: Tensor, b: Tensor | float) -> Tensor:
+    """y = |a| with the sign of b; the gradient at a = 0 is 0."""
+    dtype = result_type(a, b)
+    size = absolute(_float(a.to(dtype)))
+    negative = signbit(b) if isinstance(b, Tensor) else tensor(math.copysign(1, b) < 0)
+    return where(negative, -size, size)
+
+
+@appears("heaviside Tensor.heaviside Tensor.heaviside_")
+def heaviside(x: Tensor, values: Tensor) -> Tensor:
+    """y = 0 where x < 0, the value where x = 0, and 1 where x > 0."""
+    if x.dtype != values.dtype:
+        raise RuntimeError(f"heaviside: x of {x.dtype} and values of {values.dtype}: the dtypes must be equal")
+    return where(x == 0, values, (x > 0).to(x.dtype)).detach()
+
+
+# ---------------------------------------------------------------------------------------- sums, order, statistics
+
+
+@appears("nansum Tensor.nansum")
+def nansum(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
+    """y = sum of x over `dim`, NaN counting as 0."""
+    return sum(where(isnan(x), 0, x).to(x.dtype), dim, keepdim, dtype=dtype)
+
+
+@appears("nanmean Tensor.nanmean")
+def nanmean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
+    """y = mean of the x over `dim` that are not NaN."""
+    only_floats("nanmean", x)
+    return nansum(x, dim, keepdim, dtype=dtype) / sum((x == x).to(x.dtype), dim, keepdim)
+
+
+@appears("count_nonzero Tensor.count_nonzero")
+def count_nonzero(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    """How many elements are not 0, over `dim` (one, several, or all)."""
+    return sum(x != 0, dim)
+
+
+@appears("argwhere Tensor.argwhere")
+def argwhere(x: Tensor) -> Tensor:
+    """The indices of the nonzero elements, a row each."""
+    return nonzero(x)
+
+
+@appears("var_mean")
+def var_mean(
+    x: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool = True, keepdim: bool = False, *, correction=None
+) -> tuple[Tensor, Tensor]:
+    """var and mean of x over `dim`."""
+    about = None if isinstance(dim, bool) else dim
+    return var(x, dim, unbiased, keepdim, correction=correction), mean(x, about, keepdim)
+
+
+@appears("std_mean")
+def std_mean(
+    x: Tensor, dim: int | Sequence[int] | None = None, unbiased: bool = True, keepdim: bool = False, *, correction=None
+) -> tuple[Tensor, Tensor]:
+    """std and mean of x over `dim`."""
+    about = None if isinstance(dim, bool) else dim
+    return std(x, dim, unbiased, keepdim, correction=correction), mean(x, about, keepdim)
+
+
+class MinMax(tuple):
+    """What aminmax returns: `.min` and `.max`."""
+
+    min = property(lambda self: self[0])
+    max = property(lambda self: self[1])
+
+
+@appears("aminmax Tensor.aminmax")
+def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinMax:
+    """The smallest and the largest of x over `dim` (one or all): (min, max)."""
+    return MinMax((amin(x, dim, keepdim), amax(x, dim, keepdim)))
+
+
+def _rows(x: Tensor, dim: int | None, what: str) -> tuple[Tensor, tuple[int, ...], tuple[int, ...]]:
+    """x with `dim` (or all) as the last dimension; the shape without it, and with a size of 1 in its place."""
+    _no_bools(what, x.dtype)
+    dims = _nonempty(x, dim, what)
+    if dim is None or x.ndim == 0:
+        return flatten(x), (), (1,) * x.ndim
+    kept = tuple(1 if d == dims[0] else n for d, n in enumerate(x.shape))
+    return movedim(x, dims[0], -1), kept[: dims[0]] + kept[dims[0] + 1 :], kept
+
+
+@appears("kthvalue Tensor.kthvalue")
+def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesIndices:
+    """The k-th smallest element along `dim`, the first being number 1: (values, indices)."""
+    rows, shape, kept = _rows(x, dim, "kthvalue")
+    n = rows.shape[-1]
+    if not 1 <= k <= n:
+        raise RuntimeError(f"kthvalue: k = {k} is outside 1 to {n}, the size of dimension {dim} of shape {x.shape}")
+    return ValuesIndices(tuple(reshape(part[..., k - 1], kept if keepdim else shape) for part in sort(rows, -1)))
+
+
+@appears("median Tensor.median")
+def median(x: Tensor, dim: int | None = None, keepdim: bool = False):
+    """The element in the middle, the lower of two; over one `dim`: (values, indices). NaN if there is one."""
+    rows, shape, kept = _rows(x, dim, "median")
+    values, indices = sort(rows, -1)  # NaN is the last
+    n = rows.shape[-1]
+    middle = where(isnan(values[..., -1]), n - 1, (n - 1) // 2).unsqueeze(-1)
+    values, indices = (reshape(gather(part, -1, middle), kept if keepdim else shape) for part in (values, indices))
+    return values if dim is None else ValuesIndices((values, indices))
+
+
+@appears("quantile Tensor.quantile")
+def quantile(
+    x: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
+) -> Tensor:
+    """The place below which the share q of the elements lies, one for each q; between two by `interpolation`."""
+    only_floats("quantile", x)
+    roundings = {"lower": math.floor, "higher": math.ceil, "nearest": builtins.round}
+    if interpolation not in ("linear", "midpoint", *roundings):
+        raise ValueError(
+            f"quantile: interpolation {interpolation!r}: expected linear, lower, higher, nearest, midpoint"
+        )
+    shares = q.tolist() if isinstance(q, Tensor) else q
+    several = isinstance(shares, list)
+    if not builtins.all(isinstance(s, Real) and 0 <= s <= 1 for s in (shares if several else [shares])):
+        raise RuntimeError(f"quantile: q must be a number between 0 and 1, or a vector of them, got {q}")
+    rows, shape, kept = _rows(x, dim, "quantile")
+    values = sort(rows, -1)[0]
+    at = [s * (rows.shape[-1] - 1) for s in (shares if several else [shares])]
+    at = [roundings[interpolation](place) for place in at] if interpolation in roundings else at
+    below, above = [math.floor(place) for place in at], [math.ceil(place) for place in at]
+    between = [place - first for place, first in zip(at, below, strict=True)]
+    if interpolation == "midpoint":
+        between = [0.5 if share else 0.0 for share in between]
+    low, high = (index_select(values, -1, tensor(edge)) for edge in (below, above))
+    y = low + tensor(between, dtype=x.dtype) * (high - low)
+    last = values[..., -1:]  # NaN if there is one
+    y = movedim(where(isnan(last), last, y), -1, 0)
+    shape = kept if keepdim else shape
+    return reshape(y, (len(at), *shape) if several else shape)
+
+
+def _scanned(x: Tensor, dim: int, together) -> Tensor:
+    """y_i = x_0, x_1 ... x_i taken together, along `dim`; in steps that double, so that there are few of them."""
+    y, step = movedim(x, dim, 0), 1
+    while step < y.shape[0]:
+        y = cat([y[:step], together(y[step:], y[:-step])])
+        step *= 2
+    return movedim(y, 0, dim)
+
+
+@appears("logcumsumexp Tensor.logcumsumexp")
+def logcumsumexp(x: Tensor, dim: int) -> Tensor:
+    r"""y_i = \ln(e^{x_0} + ... + e^{x_i}) along `dim`."""
+    only_floats("logcumsumexp", x)
+    dim = _dim(x, dim, "logcumsumexp")
+    return _scanned(x, dim, logaddexp) if x.ndim else x.clone()
+
+
+@appears("diff Tensor.diff")
+def diff(x: Tensor, n: int = 1, dim: int = -1) -> Tensor:
+    """y_i = x_{i+1} - x_i along `dim`, n times over."""
+    dim = _dim(x, dim, "diff")
+    if x.ndim == 0 or n < 0:
+        raise RuntimeError(f"diff: expected at least one dimension and n of 0 or more, got shape {x.shape} and n = {n}")
+    for _ in range(builtins.min(n, x.shape[dim])):
+        after, before = (narrow(x, dim, start, x.shape[dim] - 1) for start in (1, 0))
+        x = after.logical_xor(before) if x.dtype.kind == "b" else after - before
+    return x
+
+
+# ---------------------------------------------------------------------------------------- products and distances
+
+
+@appears("vdot Tensor.vdot")
+def vdot(a: Tensor, b: Tensor) -> Tensor:
+    """y = sum_i a_i b_i of two vectors."""
+    return a.dot(b)
+
+
+@appears("dist Tensor.dist")
+def dist(a: Tensor, b: Tensor, p: float = 2) -> Tensor:
+    """y = |a - b|_p over all elements."""
+    return norm(a - b, p)
+
+
+@appears("cdist")
+def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
+    """y_{ij} = |a_i - b_j|_p of the rows of (..., P, M) and (..., R, M): all distances, (..., P, R)."""
+    if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
+        raise RuntimeError(
+            f"cdist: {x1.shape} and {x2.shape}: expected rows of one length, (..., P, M) and (..., R, M)"
+        )
+    only_floats("cdist", x1, x2)
+    return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
+
+
+@appears("addr Tensor.addr Tensor.addr_")
+def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """y_{ij} = beta x_{ij} + alpha a_i b_j."""
+    return _plus("addr", x, outer(vec1, vec2), beta, alpha)
+
+
+@appears("addbmm Tensor.addbmm Tensor.addbmm_")
+def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """y = beta x + alpha times the sum over the batch of a b."""
+    return _plus("addbmm", x, sum(bmm(batch1, batch2), 0).to(batch1.dtype), beta, alpha)
+
+
+def _plus(what: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    dtype = result_type(x, product)
+    product = product if alpha == 1 else _scaled(what, product, alpha, dtype)
+    if beta == 0:  # then x is not looked at, NaN or not
+        return expand(product, _together(what, x.shape, product.shape)).to(dtype)
+    return (x if beta == 1 else _scaled(what, x, beta, dtype)) + product
+
+
+@appears("matrix_power Tensor.matrix_power")
+def matrix_power(x: Tensor, n: int) -> Tensor:
+    """y = x x ... x, n times, of square matrices (..., M, M); the identity for n = 0."""
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise RuntimeError(f"matrix_power: expected square matrices (..., M, M), got {x.shape}")
+    if n < 0:
+        raise RuntimeError(f"matrix_power: the power must be 0 or more, got {n}; numpy.linalg.inv(x.numpy()) inverts")
+    if n == 0:
+        return expand(eye(x.shape[-1], dtype=x.dtype), x.shape).clone()
+    half = matrix_power(x, n // 2) if n > 1 else x
+    return x.clone() if n == 1 else matmul(matmul(half, half), x) if n % 2 else matmul(half, half)
+
+
+# ------------------------------------------------------------------------------------------------------- chance
+
+
+@appears("bernoulli Tensor.bernoulli")
+def bernoulli(p: Tensor, *, generator: Generator | None = None) -> Tensor:
+    """1 with probability p, else 0, elementwise."""
+    only_floats("bernoulli", p)
+    return (rand(p.shape, dtype=p.dtype, generator=generator) < p).to(p.dtype)
+
+
+@appears("Tensor.bernoulli_")
+def bernoulli_(x: Tensor, p: Tensor | float = 0.5, *, generator: Generator | None = None) -> Tensor:
+    """1 with probability p, else 0, for every element, in place."""
+    return copy_(x, (rand(x.shape, dtype=float64, generator=generator) < p).to(x.dtype))
+
+
+@appears("Tensor.exponential_")
+def exponential_(x: Tensor, lambd: float = 1.0, *, generator: Generator | None = None) -> Tensor:
+    r"""Draw every element with the density \lambda e^{-\lambda x}, in place."""
+    only_floats("exponential_", x)
+    return copy_(x, log1p(-rand(x.shape, dtype=x.dtype, generator=generator)) / -lambd)
+
+
+# -------------------------------------------------------------------------------------------------------- layers
+
+
+@appears("F.pad")
+def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
+    """x with pad[0] elements before its last dimension and pad[1] after it, pad[2] and pad[3] for the one before ...
+
+    "constant": they are `value` (0); "replicate": the edge; "reflect": what the edge mirrors; "circular": the other
+    end. Negative numbers cut elements off.
+    """
+    if len(pad) % 2 or len(pad) > 2 * input.ndim:
+        raise RuntimeError(f"pad: expected two numbers for each of at most {input.ndim} dimensions, got {tuple(pad)}")
+    if mode not in ("constant", "reflect", "replicate", "circular"):
+        raise NotImplementedError(f"pad: mode {mode!r}: expected constant, reflect, replicate or circular")
+    if mode != "constant" and value not in (None, 0):
+        raise ValueError(f"pad: mode {mode!r} takes no value, got {value}")
+    for i in range(0, len(pad), 2):
+        input = _padded(input, input.ndim - 1 - i // 2, *pad[i : i + 2], mode, value or 0)
+    return input
+
+
+def _padded(x: Tensor, dim: int, before: int, after: int, mode: str, value: float) -> Tensor:
+    n = x.shape[dim] + builtins.min(before, 0) + builtins.min(after, 0)
+    if n < 0:
+        raise RuntimeError(f"pad: ({before}, {after}) cuts more off than dimension {dim} of shape {x.shape} has")
+    x = narrow(x, dim, builtins.max(-before, 0), n)
+    before, after = builtins.max(before, 0), builtins.max(after, 0)
+    if mode == "constant":
+        left, right = (x.new_full((*x.shape[:dim], k, *x.shape[dim + 1 :]), value) for k in (before, after))
+        return cat([left, x, right], dim)
+    longest = {"reflect": n - 1, "circular": n, "replicate": math.inf if n else 0}[mode]
+    if builtins.max(before, after) > longest:
+        raise RuntimeError(f"pad: ({before}, {after}) in mode {mode!r}: dimension {dim} of {x.shape} allows {longest}")
+    place = {  # of what stands at place i of the result, where the input has place 0 at 0
+        "reflect": lambda i: i if 0 <= i < n else -i if i < 0 else 2 * (n - 1) - i,  # 2 1 | 0 1 2 3 | 2 1
+        "replicate": lambda i: builtins.min(builtins.max(i, 0), n - 1),
+        "circular": lambda i: i % n,
+    }[mode]
+    return index_select(x, dim, tensor([place(i) for i in range(-before, n + after)]))
+
+
+@appears("F.group_norm")
+def group_norm(
+    input: Tensor, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
+) -> Tensor:
+    r"""y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta, with \mu and \sigma^2 of each group of channels.
+
+    x is (N, C, ...); \gamma and \delta are (C,).
+    """
+    if input.ndim < 2 or num_groups < 1 or input.shape[1] % num_groups:
+        raise RuntimeError(
+            f"group_norm: {num_groups} groups of the channels of {input.shape}: they do not come out even"
+        )
+    only_floats("group_norm", input, weight, bias)
+    groups = reshape(input, (input.shape[0], num_groups, -1))
+    variance, centre = var_mean(groups, -1, correction=0, keepdim=True)
+    y = reshape((groups - centre) * (variance + eps).rsqrt(), input.shape)
+    shape = (1, -1) + (1,) * (input.ndim - 2)
+    y = y if weight is None else y * reshape(weight, shape)
+    return y if bias is None else y + reshape(bias, shape)
+
+
+@appears("threshold F.threshold")
+def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
+    """y = x where x > threshold, else the value."""
+    _no_bools("threshold", input.dtype)
+    y = where(input > threshold, input, _as_tensor(value, input.dtype))
+    return copy_(input, y) if inplace else y
+
+
+@appears("F.hardshrink nn.Hardshrink")
+def hardshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    r"""y = x where |x| > \lambda, else 0."""
+    only_floats("hardshrink", input)
+    return where((input >= -lambd).logical_and(input <= lambd), 0, input)
+
+
+@appears("F.softshrink nn.Softshrink")
+def softshrink(input: Tensor, lambd: float = 0.5) -> Tensor:
+    r"""y = x - \lambda where x > \lambda, x + \lambda where x < -\lambda, else 0."""
+    only_floats("softshrink", input)
+    nothing = (input >= -lambd).logical_and(input <= lambd)
+    return where(nothing, 0, where(input > 0, input - lambd, input + lambd))
