@@ -2339,7 +2339,7 @@ S("median", I(7, high=100))
 S("median", T())
 S("Tensor.quantile quantile", T(3, 5), 0.3)
 S("quantile", T(3, 5), 0.6, dim=1, keepdim=True)
-S("quantile", T(3, 4), C([0.0, 0.25, 1.0]), dim=0)
+S("quantile", T(3, 4, dtype="float64"), C([0.0, 0.25, 1.0], dtype="float64"), dim=0)
 for interpolation in ("linear", "lower", "higher", "nearest", "midpoint"):
     S("quantile", T(6), 0.3, interpolation=interpolation)
 S("quantile", C([1.0, nan]), 0.5)

@@ -68,7 +68,7 @@ def only_floats(what: str, *values: Tensor | np.dtype | None) -> None:
     for dtype in dtypes:
         if dtype.kind not in "fO":
             raise RuntimeError(f"{what}: expected a floating-point tensor, got {dtype}; use x.float() first")
-    if len(dtypes) > 1 and OBJECT not in dtypes:  # a float beside exact scalars is the fraction that it is
+    if len(dtypes) > 1:
         raise RuntimeError(
             f"{what}: tensors of {' and '.join(map(str, dtypes))}: the dtypes must be equal; use .to(dtype)"
         )
