@@ -958,16 +958,6 @@ def pow(a, b) -> Tensor:
 _ROOTS = {0.5: sqrt, -0.5: rsqrt, -1: reciprocal}
 
 
-@appears("round Tensor.round Tensor.round_")
-def round(x: Tensor, *, decimals: int = 0) -> Tensor:
-    """y = the number next to x that has so many decimals (-1: the next multiple of 10), halves to the even one."""
-    if not decimals:
-        return _round(x)
-    only_floats("round", x)
-    scale = 10.0 ** builtins.abs(decimals)
-    return _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
-
-
 @appears("trunc Tensor.trunc Tensor.trunc_ fix Tensor.fix Tensor.fix_")
 def trunc(x: Tensor) -> Tensor:
     """y = x without its decimals."""
