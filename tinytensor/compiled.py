@@ -160,7 +160,7 @@ class Compiled:
 
     def _record(self, key: tuple, tensors: list[Tensor], args: tuple, kwargs: dict):
         """The first call under new conditions: an ordinary run, which is kept if a replay could follow it."""
-        recorded = Recorded(Run(self.fullgraph, Surroundings(self.function, _objects((args, kwargs)))))
+        recorded = Recorded(Run(self.fullgraph, Surroundings(self.function, args, _objects((args, kwargs)))))
         result = recorded.record(self.function, args, kwargs, tensors)
         if recorded.recording.problem is not None:
             self.tries[key] = TRIES

@@ -2,9 +2,20 @@
 
 A replay runs launches, and no Python. Which launches there are, and with what numbers, was decided by Python, which
 looked at a rate in a closure, at `dropout.p`, at `self.k`. So `compile` has to know where the function looks, and a
-replay has to ask whether the same things are still there. Where it looks is read from the bytecode of the user's own
-functions, from the compiled one on through all that can be reached from it: a global name, a cell, an attribute's name.
-More places than are ever read do little harm (another recording); one too few would be a wrong result without a word.
+replay has to ask whether the same things are still there. One place too few is a wrong result without a word; one too
+many is a recording too many (a trainer counts its steps: if that were a condition, each step would be a new one).
+
+Where a function looks is read from its bytecode, since nothing plainer knows it:
+
+- Plain Python can't watch an int being read from an object's dictionary; a tracer sees lines, and stops debuggers.
+- `code.co_names` has the names, but not of what they are attributes: with `self.optimizer.step()` in the step, the
+  counter `trainer.step` would be a condition. And `self.model` would lead to no method, so its reads would be missed.
+
+What the code says plainly is followed on the very objects. `self.model.scale` is a chain from a variable whose object
+is known: there is one place for each of its steps, and a method or property on the way is read with that object as its
+`self`. Where a receiver is not known (`for block in self.blocks: block.scale`, the result of a call) the name counts on
+every object that the code can have got hold of: all that a chain ends at, and what lies in it. An object that chains
+only pass through is none of these. Any instruction not recognised makes what it touches unknown, never unseen.
 
 Not followed: the code of libraries (this one included; its modules' attributes are all looked at instead), and what C
 objects hold.
@@ -14,11 +25,12 @@ import builtins
 import dis
 import functools
 import random
+import re
 import sys
 import sysconfig
 import types
-from collections import deque
-from collections.abc import Callable, Iterable
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, repeat
 from operator import is_
 from pathlib import Path
@@ -32,6 +44,7 @@ from tinytensor.tensors import Tensor
 PLAIN = (int, float, complex, str, bytes, bool, type(None), range, slice, np.generic, np.dtype)
 LARGE = 1000  # entries of a list or dictionary; of one with more, looked at in each replay, only the number counts
 _MISSING = object()
+_UNKNOWN = object()  # what a chain leads to when code would have to run to find it
 _LIBRARIES = (
     *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
     str(Path(__file__).parent),
@@ -41,29 +54,46 @@ _FIELDS = frozenset(vars(Module()))  # what every module has, the containers of 
 _MAKING = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__repr__", "__setattr__", "__delattr__"}
 
 
+class _Made:
+    """An object that the step makes by calling a class: what is set on it is no condition, what its class has is."""
+
+    def __init__(self, kind: type):
+        self.kind = kind
+
+
 class Surroundings:
     """The places where a function may look, and what was there when it was about to run."""
 
-    def __init__(self, function: Callable, objects: Iterable = ()):
-        self.names: set[str] = set()  # attributes whose values the code reads or sets
-        self.called: set[str] = set()  # attributes that it calls: opt.step() says nothing of an attribute self.step
+    def __init__(self, function: Callable, given: Iterable = (), objects: Iterable = ()):
+        """`given` are the positional arguments, `objects` all arguments in which more than a value can be read."""
+        self.names: set[str] = set()  # attributes that the code reads or sets on receivers that are not known
+        self.called: set[str] = set()  # those that it calls: block.step() says nothing of a number block.step
         self.asked: set[str] = set()  # names in strings, for getattr() and hasattr(): they need not be there
+        self.set: set[str] = set()  # names to which the code assigns: what is there may not be there for long
+        given = [_UNKNOWN if isinstance(g, (Tensor, tuple, list, dict, *PLAIN)) else g for g in given]
         known = -1
-        while known != len(self.names) + len(self.called) + len(self.asked):  # each name may open more code
-            known = len(self.names) + len(self.called) + len(self.asked)
-            self._begin()
-            for value in (function, *objects):
+        while known != (known := sum(map(len, (self.names, self.called, self.asked, self.set)))):
+            self._begin()  # each name may open more code, and the code more names
+            if isinstance(function, types.FunctionType | types.MethodType):
+                self._function(function, *given)
+                values = [value for value in objects if not any(value is g for g in given)]
+            else:
+                values = [function, *objects]
+            for value in values:
                 self._visit(value, getattr(value, "__name__", type(value).__name__))
+        self.parts = [(get, list(names)) for get, names, _ in self.places.values()]
         self.full = [whole for whole in self.wholes if len(whole)]  # of the others the length says all
         self.then = self._now()
         self.chances = [(state, state()) for state in self.generators]
 
     def _begin(self) -> None:
-        self.cells: list[types.CellType] = []
-        self.parts: list[tuple[Callable, list[str]]] = []  # some attributes: get(name, default), names
+        self.cells: dict[int, tuple[types.CellType, str]] = {}  # by identity, with the names of the variables
+        # by the identity of what holds them: get(name, default), the names with their labels, the holder
+        self.places: dict[int, tuple[Callable, dict[str, str], Any]] = {}
         self.wholes: list[Any] = []  # lists, and the keys and values of dictionaries
-        self.labels: dict[str, list[str]] = {"cells": [], "parts": []}
         self.visited: dict[int, Any] = {}  # by identity; it keeps them alive, so that no other object gets an id
+        self.followed: dict[tuple[int, ...], tuple] = {}  # functions, with those of their arguments that are known
+        self.made: dict[type, _Made] = {}
         self.generators: list[Callable] = [random.getstate, np.random.get_state]
         self.iterators: list[str] = []
 
@@ -84,7 +114,7 @@ class Surroundings:
 
     def _now(self) -> list:
         """What is in all places, one behind the other: one list, because this runs in each replay."""
-        found = [cell.cell_contents for cell in self.cells]
+        found = [cell.cell_contents for cell, _ in self.cells.values()]
         for get, names in self.parts:
             found += map(get, names, repeat(_MISSING))
         found += chain.from_iterable(self.full)
@@ -97,7 +127,8 @@ class Surroundings:
         """The name of a place that the function itself has changed, since a replay would not change it."""
         if self.hold():
             return None
-        labels = [*self.labels["cells"], *self.labels["parts"]]
+        labels = [name for _, name in self.cells.values()]
+        labels += [label for _, names, _ in self.places.values() for label in names.values()]
         places = zip(labels, self._now(), self.then)
         return next((name for name, now, then in places if not _same(now, then)), "the contents of a container")
 
@@ -117,29 +148,174 @@ class Surroundings:
     def has_arrays(self) -> bool:
         return any(isinstance(value, np.ndarray) for value in self.visited.values())
 
-    # --------------------------------------------------------------------------------------------------- finding places
+    # -------------------------------------------------------------------------------- what the code says plainly
+
+    def _function(self, function: Callable, *given) -> None:
+        """Read a function's code, knowing some of its arguments: a method's `self`."""
+        if isinstance(function, types.MethodType):
+            return self._function(function.__func__, function.__self__, *given)
+        if not _is_users(function):
+            inner = getattr(function, "__wrapped__", None)
+            if inner is not None:  # no_grad() around the user's own
+                self._function(inner, *given)
+            else:  # it may give its arguments back, or call their methods
+                for value in (None if isinstance(function, types.FunctionType) else function, *given):
+                    self._visit(value, getattr(function, "__name__", "an argument"))
+            return None
+        key = (id(function), *map(id, given))
+        if key in self.followed:
+            return None
+        self.followed[key] = (function, *given)
+        code = function.__code__
+        known = dict(zip(code.co_varnames[: code.co_argcount], given))
+        for value in given[code.co_argcount :]:
+            self._visit(value, function.__name__)
+        for name, cell in zip(code.co_freevars, function.__closure__ or ()):
+            try:
+                value = cell.cell_contents
+            except ValueError:  # a variable that has no value yet
+                continue
+            self.cells[id(cell)] = cell, name
+            known[name] = self._steady(name, value, name)
+        for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
+            self._visit(default, function.__name__)
+        return self._code(code, function.__globals__, known)
+
+    def _code(self, code: types.CodeType, names: dict, known: dict[str, Any]) -> None:
+        """Follow the chains of a piece of code; `names` are its globals, `known` the objects of some variables."""
+        read = _read(code)
+        self.names |= read.asked
+        self.asked |= read.asked
+        self.set |= read.set
+        for name in known.keys() & read.varying:
+            self._visit(known[name], name)
+        known = {name: value for name, value in known.items() if name not in read.varying}
+        for module in read.modules:
+            self._visit(sys.modules.get(module), module)
+        if read.asks_super and code.co_varnames:  # super() takes the first argument, and does not name it
+            self._visit(known.get(code.co_varnames[0], _UNKNOWN), code.co_varnames[0])
+        for root, attributes, alias in read.chains:
+            value, label = _UNKNOWN, root or ""
+            if root in known:
+                value = known[root]
+            elif root is not None and root not in read.local:
+                value = self._global(names, root)
+            for name, how in attributes:
+                label = f"{label}.{name}"
+                value = self._attribute(value, name, how, label)
+            if alias:
+                known[alias] = value
+            else:
+                self._visit(value, label)
+        for inner in read.inner:
+            self._code(inner, names, {name: known[name] for name in inner.co_freevars if name in known})
+
+    def _global(self, names: dict, name: str) -> Any:
+        if name not in names and hasattr(builtins, name):
+            return _UNKNOWN
+        self._note(names.get, names, name, name)
+        return self._steady(name, names.get(name, _UNKNOWN), name)
+
+    def _steady(self, name: str, value: Any, label: str) -> Any:
+        """The value of a name, unless the code may put another one there while it runs: then it might be any."""
+        if name not in self.set:
+            return value
+        self._visit(value, label)
+        return _UNKNOWN
+
+    def _attribute(self, value: Any, name: str, how: str, label: str) -> Any:
+        """What value.name is, if no code need run to find it; each place that decides it is noted."""
+        if value is _UNKNOWN:
+            if not name.startswith("__"):
+                (self.called if how == "call" else self.names).add(name)
+            if how == "set":
+                self.set.add(name)
+            return _UNKNOWN
+        if isinstance(value, types.ModuleType):
+            found = vars(value).get(name, _UNKNOWN)
+            if _of_a_library(value.__name__):
+                return found
+            self._note(vars(value).get, vars(value), name, label)
+            if found is _UNKNOWN and "__getattr__" in vars(value):
+                self._function(vars(value)["__getattr__"])
+            return self._steady(name, found, label)
+        kind = value.kind if isinstance(value, _Made) else value if isinstance(value, type) else type(value)
+        is_object = kind is type(value)  # and no class, nor something that is not there yet
+        own = getattr(value, "__dict__", {}) if is_object else {}
+        theirs = _of_a_library(kind.__module__)
+        found = _found(kind, name)
+        if how == "set" and not isinstance(value, _Made):
+            self.set.add(name)
+        for hook in ("__setattr__" if how == "set" else "__getattribute__", "__getattr__"):  # for these code does run
+            if _is_users(special := _found(kind, hook)) and (hook != "__getattr__" or name not in own):
+                self._bound(special, value, kind)
+                self._visit(value, label)
+                self.names.add(name)
+        if name in getattr(kind, "followed", ()):  # what a replay changes as the step does: an optimizer counts
+            return _UNKNOWN
+        if name in own and not hasattr(type(found), "__set__"):  # a property would come first
+            if not _is_frozen(kind):
+                self._note(own.get, own, name, label)
+            return self._steady(name, own[name], label)
+        if isinstance(value, Module):
+            for entries in (own.get(place, {}) for place in ("_parameters", "_buffers", "_modules")):
+                if name in entries:
+                    self._note(entries.get, entries, name, label)
+                    return self._steady(name, entries[name], label)
+        if is_object and isinstance(found, types.MemberDescriptorType) and not theirs:  # one of its __slots__
+            self._note(functools.partial(getattr, value), value, name, label)
+            return self._steady(name, getattr(value, name, _UNKNOWN), label)
+        if is_object and hasattr(value, "__dict__") and not theirs:  # it may get one of its own later
+            self._note(own.get, own, name, label)
+        if found is not _MISSING and _is_data(found):
+            for c in kind.__mro__:
+                if not _of_a_library(c.__module__):
+                    self._note(vars(c).get, c, name, f"{c.__name__}.{name}")
+                if name in vars(c):
+                    break
+        if found is not _MISSING and _is_data(found) and not hasattr(type(found), "__get__"):
+            return self._steady(name, found, label)
+        if found is not _MISSING:
+            self._bound(found, value if is_object or isinstance(value, _Made) else _UNKNOWN, kind)
+        elif not isinstance(value, _Made):
+            self._visit(value, label)
+        return _UNKNOWN
+
+    def _bound(self, found: Any, receiver: Any, kind: type) -> None:
+        """Read what was found in a class as code that will have `receiver` as its `self`."""
+        if isinstance(found, staticmethod):
+            self._function(found.__func__, *([kind] if found is vars(kind).get("__new__") else []))
+        elif isinstance(found, classmethod):
+            self._function(found.__func__, kind)
+        elif isinstance(found, property):
+            for function in filter(None, (found.fget, found.fset, found.fdel)):
+                self._function(function, receiver)
+        else:
+            self._function(found.func if isinstance(found, functools.cached_property) else found, receiver)
+
+    # ------------------------------------------------------------------------- what the code can have got hold of
 
     def _visit(self, value, label: str) -> None:
-        """Note where the function may look within a value."""
-        if isinstance(value, PLAIN) or id(value) in self.visited:
+        """Note where the function may look within a value that it has got hold of."""
+        if isinstance(value, PLAIN) or value is _UNKNOWN or value is _MISSING or id(value) in self.visited:
             return
         self.visited[id(value)] = value
         if isinstance(value, Tensor):  # its values are read where they lie; but what somebody has written on it
             self._attributes(vars(value), label)
-        elif isinstance(value, types.MethodType):
-            self._visit(value.__self__, label)
-            self._visit(value.__func__, label)
-        elif isinstance(value, staticmethod | classmethod):
-            self._visit(value.__func__, label)
-        elif isinstance(value, property):
-            self._visit(value.fget, label)
+        elif isinstance(value, _Made):
+            self._class(value.kind, value, frozenset())
+        elif isinstance(value, staticmethod | classmethod | property | functools.cached_property):
+            self._bound(value, _UNKNOWN, type(value))
         elif isinstance(value, functools.partial):
-            for part in (value.func, value.args, value.keywords):
+            self._function(value.func, *value.args)
+            for part in (value.args, value.keywords):
                 self._visit(part, label)
-        elif isinstance(value, types.FunctionType):
+        elif isinstance(value, types.FunctionType | types.MethodType):
             self._function(value)
         elif isinstance(value, type):
-            self._class(value, frozenset())
+            if not _of_a_library(value.__module__):
+                self._visit(self.made.setdefault(value, _Made(value)), label)
+            self._class(type(value), value, _MAKING)
         elif isinstance(value, types.ModuleType):
             if not _of_a_library(value.__name__):
                 self._attributes(vars(value), value.__name__)
@@ -167,39 +343,15 @@ class Surroundings:
         else:
             self._object(value, label)
 
-    def _function(self, function: types.FunctionType) -> None:
-        code = function.__code__
-        if code.co_filename.startswith(_LIBRARIES):
-            self._visit(getattr(function, "__wrapped__", None), function.__name__)  # no_grad() around the user's own
-            return
-        read = _read(code)
-        self.names |= read.names
-        self.called |= read.called
-        self.asked |= read.asked
-        self.names -= {name for name in self.names if name.startswith("__")}
-        for name, cell in zip(code.co_freevars, function.__closure__ or ()):
-            try:
-                value = cell.cell_contents
-            except ValueError:  # a variable that has no value yet
-                continue
-            self.cells.append(cell)
-            self.labels["cells"].append(name)
-            self._visit(value, name)
-        names = function.__globals__
-        self._part(names.get, [n for n in sorted(read.globals) if n in names or not hasattr(builtins, n)], "")
-        for default in (*(function.__defaults__ or ()), *(function.__kwdefaults__ or {}).values()):
-            self._visit(default, function.__name__)
-        for name in read.modules:
-            self._visit(sys.modules.get(name), name)
-
-    def _part(self, get: Callable, names: list[str], label: str) -> None:
-        """Look at these names again, but for those of imported modules, which programs don't rebind."""
-        kept = [name for name in names if not isinstance(get(name, None), types.ModuleType)]
-        if kept:
-            self.parts.append((get, kept))
-            self.labels["parts"] += [label + name for name in kept]
+    def _part(self, get: Callable, holder: Any, names: Iterable[str], label: str) -> None:
         for name in names:
+            self._note(get, holder, name, label + name)
             self._visit(get(name, None), label + name)
+
+    def _note(self, get: Callable, holder: Any, name: str, label: str) -> None:
+        """Look at this name again, but for that of an imported module, which programs don't rebind."""
+        if not isinstance(get(name, None), types.ModuleType):
+            self.places.setdefault(id(holder), (get, {}, holder))[1].setdefault(name, label)
 
     def _whole(self, value, label: str) -> None:
         if len(value) <= LARGE:
@@ -207,7 +359,7 @@ class Surroundings:
             for v in value:
                 self._visit(v, label)
         else:
-            self._part(lambda name, default: len(value), [f"the length of {label}"], "")
+            self._part(lambda name, default: len(value), value, [f"the length of {label}"], "")
 
     def _attributes(self, found: dict, label: str, followed: frozenset[str] = frozenset()) -> None:
         """The attributes that the code names, and of those that it calls, such as can be called.
@@ -215,11 +367,11 @@ class Surroundings:
         Not those that a replay changes as the step itself does (`followed`: an optimizer counts its steps).
         """
         named = (n for n in found if n in self.names or (n in self.called and callable(found[n])))
-        self._part(found.get, [n for n in named if n not in followed], f"{label}.")
+        self._part(found.get, found, [n for n in named if n not in followed], f"{label}.")
 
     def _object(self, value, label: str) -> None:
         kind = type(value)
-        if getattr(getattr(kind, "__dataclass_params__", None), "frozen", False):  # its attributes stay
+        if _is_frozen(kind):  # its attributes stay
             for v in vars(value).values():
                 self._visit(v, label)
         elif hasattr(value, "__dict__"):
@@ -227,25 +379,27 @@ class Surroundings:
             self._attributes(found, label, getattr(kind, "followed", frozenset()))
             # values that it does not have itself: one of its class, or one that the code asks hasattr() about
             absent = [n for n in self.names - found.keys() if n in self.asked or _is_data(getattr(kind, n, _is_data))]
-            self._part(found.get, sorted(absent), f"{label}.")
+            self._part(found.get, found, sorted(absent), f"{label}.")
         if not _of_a_library(kind.__module__):
             slots = {s for c in kind.__mro__ for s in getattr(c, "__slots__", ()) if s in self.names}
-            self._part(functools.partial(getattr, value), sorted(slots), f"{label}.")
-        self._class(kind, _MAKING)
+            self._part(functools.partial(getattr, value), value, sorted(slots), f"{label}.")
+        self._class(kind, value, _MAKING)
 
-    def _class(self, kind: type, without: frozenset | set) -> None:
+    def _class(self, kind: type, receiver: Any, without: frozenset | set) -> None:
         """The methods that the code calls, the operators and properties, and the values that a class has."""
+        lines = receiver.__mro__ if isinstance(receiver, type) else ()
         libraries = [c for c in kind.__mro__ if c is not object and _of_a_library(c.__module__)]
-        for c in kind.__mro__:
+        for c in (*kind.__mro__, *lines):
             if _of_a_library(c.__module__):
                 continue
             found = vars(c)
-            self._part(found.get, [n for n in found if n in self.names and _is_data(found[n])], f"{c.__name__}.")
+            self._part(found.get, c, [n for n in found if n in self.names and _is_data(found[n])], f"{c.__name__}.")
             for name, value in found.items():
-                operator = name.startswith("__") and name not in without
+                operator = name.startswith("__") and c not in lines
                 theirs = any(name in vars(library) for library in libraries)  # a library calls it: forward(), say
-                if not _is_data(value) and (operator or theirs or name in self.names or name in self.called):
-                    self._visit(value, name)
+                unasked = (operator or theirs) and name not in without
+                if not _is_data(value) and (unasked or name in self.names or name in self.called):
+                    self._bound(value, _UNKNOWN if c in lines else receiver, kind)
 
     def _module(self, module: Module, label: str) -> None:
         """Of a module of this library all attributes, since the code that reads them is not followed."""
@@ -253,7 +407,7 @@ class Surroundings:
         if any(c is not Module and c is not object and _of_a_library(c.__module__) for c in type(module).__mro__):
             self._whole(found.values(), label)
         else:
-            self._part(found.get, [] if "training" in self.names else ["training"], f"{label}.")
+            self._part(found.get, found, ["training"], f"{label}.")
         self._object(module, label)
         self._visit(getattr(module, "forward", None), f"{label}.forward")  # of the object itself, if it has one
         for field in _FIELDS:
@@ -266,32 +420,99 @@ class Surroundings:
 # ------------------------------------------------------------------------------------------------- reading bytecode
 
 
+_LOADS = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "LOAD_NAME", "LOAD_GLOBAL")
+_ATTRIBUTES = {"LOAD_ATTR": "read", "LOAD_METHOD": "call", "STORE_ATTR": "set", "DELETE_ATTR": "set"}
+_BY_STRINGS = {"getattr", "hasattr", "setattr", "delattr", "vars", "__dict__", "attrgetter", "methodcaller"}
+_SILENT = ("EXTENDED_ARG", "NOP", "RESUME", "PUSH_NULL", "NOT_TAKEN")
+
+
+def _instructions(code: types.CodeType) -> Iterator[tuple[str, Any, bool]]:
+    """Each instruction in the terms of Python 3.11, with its argument and whether two ways meet before it."""
+    joins = False
+    for i in dis.get_instructions(code):
+        joins |= i.is_jump_target
+        if i.opname in _SILENT:
+            continue
+        if i.opname == "LOAD_ATTR" and sys.version_info >= (3, 12) and i.arg & 1:
+            yield "LOAD_METHOD", i.argval, joins
+        elif isinstance(i.argval, tuple) and "_FAST" in i.opname:  # two in one: LOAD_FAST_LOAD_FAST
+            for op, name in zip(re.findall("LOAD_FAST|STORE_FAST", i.opname), i.argval, strict=True):
+                yield op, name, joins
+                joins = False
+        else:
+            yield i.opname, i.argval, joins
+        joins = False
+
+
 class _Read:
-    """The names that a function's code reads: globals, attributes, imported modules."""
+    """What a piece of code says: chains of names, each from a variable on or from a value without a name."""
 
     def __init__(self, code: types.CodeType):
-        self.globals: set[str] = set()
-        self.names: set[str] = set()
-        self.called: set[str] = set()
+        # the variable (or None); (attribute, "read", "call" or "set"); another variable that gets what is at the end
+        self.chains: list[tuple[str | None, list[tuple[str, str]], str | None]] = []
+        self.local = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
+        self.varying: set[str] = set()  # local variables that are set, but for those set once to the end of a chain
+        self.set: set[str] = set()  # variables beyond this code that it sets
         self.asked: set[str] = set()
         self.modules: set[str] = set()
-        for i in dis.get_instructions(code):
-            if i.opname in ("LOAD_GLOBAL", "LOAD_NAME", "STORE_GLOBAL", "LOAD_FROM_DICT_OR_GLOBALS"):
-                self.globals.add(i.argval)
-            elif i.opname == "LOAD_METHOD" or (i.opname == "LOAD_ATTR" and sys.version_info >= (3, 12) and i.arg & 1):
-                self.called.add(i.argval)
-            elif i.opname in ("LOAD_ATTR", "STORE_ATTR", "IMPORT_FROM", "LOAD_SUPER_ATTR"):
-                self.names.add(i.argval)
-            elif i.opname == "IMPORT_NAME":
-                self.modules.add(i.argval)
-        strings = {c for c in code.co_consts if isinstance(c, str) and c.isidentifier()}
-        if {"getattr", "hasattr", "setattr"} & self.globals:
-            self.names |= strings
-            self.asked |= strings
-        for inner in code.co_consts:  # functions and comprehensions within
-            if isinstance(inner, types.CodeType):
-                for mine, theirs in zip(vars(self).values(), vars(_read(inner)).values(), strict=True):
-                    mine |= theirs
+        self.inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]  # functions and comprehensions within
+        self._chains(code)
+        said = {name for root, attributes, _ in self.chains for name in (root, *(a for a, _ in attributes))}
+        self.asks_super = "super" in said
+        if _BY_STRINGS & said:
+            self.asked = {c for c in code.co_consts if isinstance(c, str) and c.isidentifier()}
+        if "setattr" in said:
+            self.set |= self.asked
+        for inner in self.inner:
+            self.varying |= _read(inner).varying & {*inner.co_freevars}
+
+    def _chains(self, code: types.CodeType) -> None:
+        instructions = [*_instructions(code)]
+        captured = {*code.co_cellvars, *code.co_freevars}
+        stores = Counter(name for op, name, _ in instructions if op.startswith(("STORE_FAST", "LOAD_FAST_AND_CLEAR")))
+        arguments = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
+        met = {*code.co_varnames[:arguments]}  # variables that had, or may have had, another value before
+        now = None  # the chain at whose end is the value on top of the stack
+
+        def end(alias: str | None = None) -> None:
+            nonlocal now
+            if now is not None:
+                self.chains.append((*now, alias))
+            now = None
+
+        for op, name, joins in instructions:
+            if joins:  # the value may come from the other way
+                end()
+            if op == "LOAD_CLOSURE" or (op.startswith("LOAD_FAST") and name in captured):
+                end()  # for a function within, which is read with what is known here
+            elif op.startswith(_LOADS):
+                end()
+                met.add(name)
+                now = name, []
+            elif op in _ATTRIBUTES:
+                now = now or (None, [])
+                now[1].append((name, _ATTRIBUTES[op]))
+                if _ATTRIBUTES[op] == "set":
+                    end()
+            elif op == "COPY" and now and name == 1:  # self.a += 1, a = b = self.c: the chain goes on with one of two
+                self.chains.append((now[0], [*now[1]], None))
+            elif op == "STORE_FAST" and now and stores[name] == 1 and name not in met:
+                end(alias=name)
+            else:
+                end()
+                if op.startswith(("STORE_", "DELETE_")):
+                    self.varying |= self.local & {name}
+                    if name in code.co_freevars or op.endswith("_GLOBAL"):
+                        self.set.add(name)
+                        self.chains.append((name, [], None))
+                elif op in ("IMPORT_FROM", "LOAD_SUPER_ATTR"):
+                    self.chains.append((None, [(name, "read")], None))
+                elif op == "IMPORT_NAME":
+                    self.modules.add(name)
+                else:  # an instruction that is not known may do anything with a variable
+                    self.chains += [
+                        (n, [], None) for n in self.local if n == name or (type(name) is tuple and n in name)
+                    ]
 
 
 _read = functools.cache(_Read)
@@ -302,6 +523,20 @@ def _of_a_library(module: str) -> bool:
     """Does a module belong to Python, to an installed package or to this one?"""
     file = getattr(sys.modules.get(module), "__file__", None)
     return module in sys.builtin_module_names or (file is not None and file.startswith(_LIBRARIES))
+
+
+def _found(kind: type, name: str) -> Any:
+    """What a class or one of its bases has under a name, as it lies there."""
+    return next((vars(c)[name] for c in kind.__mro__ if name in vars(c)), _MISSING)
+
+
+def _is_users(function: Any) -> bool:
+    """Is this a function of the user's program, whose code is read?"""
+    return isinstance(function, types.FunctionType) and not function.__code__.co_filename.startswith(_LIBRARIES)
+
+
+def _is_frozen(kind: type) -> bool:
+    return getattr(getattr(kind, "__dataclass_params__", None), "frozen", False)
 
 
 def _is_data(value) -> bool:
