@@ -75,6 +75,8 @@ def test_a_method_that_is_compiled_in_its_class():
 
 
 class Block:
+    __match_args__ = ("scale",)
+
     def __init__(self, scale):
         self.scale, self.used, self.step = scale, 0, 0
 
@@ -161,9 +163,14 @@ class Net:
         return Holder(self.blocks[0]).run(x)
 
     def by_a_pattern(self, x):
-        match self.config:
-            case Config(rate=r):
-                return x * r
+        match self.blocks[1]:
+            case Block(scale=s):
+                return x * s
+
+    def by_a_pattern_without_names(self, x):
+        match self.blocks[1]:
+            case Block(s):
+                return x * s
 
 
 class Holder:
@@ -214,7 +221,8 @@ CASES = {
     "rebound": lambda net: (net.blocks[1], "scale"),
     "by_a_string": lambda net: (net.slots.block, "scale"),
     "in_a_made_object": lambda net: (net.blocks[0], "scale"),
-    "by_a_pattern": lambda net: (net.config, "rate"),
+    "by_a_pattern": lambda net: (net.blocks[1], "scale"),
+    "by_a_pattern_without_names": lambda net: (net.blocks[1], "scale"),
 }
 
 
@@ -369,7 +377,7 @@ def test_any_program_follows_any_change(seed):
         if what < 0.1:
             names["scale"] = chance.randint(1, 9) / 2
         elif what < 0.2:
-            setattr(chance.choice(objects[1:]), "n", chance.randint(1, 99))
+            chance.choice(objects[1:]).n = chance.randint(1, 99)
         elif what < 0.3:
             target = chance.choice([o for o in objects[1:] if hasattr(o, "one")])
             target.one, target.two = target.two, target.one

@@ -193,6 +193,7 @@ ORDER = [
         "nn.recurrent",
         "nn.stateless",
         "nn",
+        "chains",
         "surroundings",
         "compiled",
         "serialization",

@@ -5,32 +5,24 @@ looked at a rate in a closure, at `dropout.p`, at `self.k`. So `compile` has to 
 replay has to ask whether the same things are still there. One place too few is a wrong result without a word; one too
 many is a recording too many (a trainer counts its steps: if that were a condition, each step would be a new one).
 
-Where a function looks is read from its bytecode, since nothing plainer knows it:
-
-- Plain Python can't watch an int being read from an object's dictionary; a tracer sees lines, and stops debuggers.
-- `code.co_names` has the names, but not of what they are attributes: with `self.optimizer.step()` in the step, the
-  counter `trainer.step` would be a condition. And `self.model` would lead to no method, so its reads would be missed.
-
-What the code says plainly is followed on the very objects. `self.model.scale` is a chain from a variable whose object
-is known: there is one place for each of its steps, and a method or property on the way is read with that object as its
-`self`. Where a receiver is not known (`for block in self.blocks: block.scale`, the result of a call) the name counts on
-every object that the code can have got hold of: all that a chain ends at, and what lies in it. An object that chains
-only pass through is none of these. Any instruction not recognised makes what it touches unknown, never unseen.
+What the code says plainly (chains.py) is followed on the very objects. `self.model.scale` is a chain from a variable
+whose object is known: there is one place for each of its steps, and a method or a property on the way is read with the
+object as its `self`. Where a receiver is not known (`for block in self.blocks: block.scale`, the result of a call) the
+name counts on every object that the code can have got hold of: what stands at the end of a chain, and what lies in it.
+An object that chains only pass through is none of these: a trainer, with all its counters, mostly is such a one.
 
 Not followed: the code of libraries (this one included; its modules' attributes are all looked at instead), and what C
 objects hold.
 """
 
 import builtins
-import dis
 import functools
 import random
-import re
 import sys
 import sysconfig
 import types
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable
 from itertools import chain, repeat
 from operator import is_
 from pathlib import Path
@@ -38,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from tinytensor.chains import chains_of
 from tinytensor.nn.module import Module
 from tinytensor.tensors import Tensor
 
@@ -183,7 +176,7 @@ class Surroundings:
 
     def _code(self, code: types.CodeType, names: dict, known: dict[str, Any]) -> None:
         """Follow the chains of a piece of code; `names` are its globals, `known` the objects of some variables."""
-        read = _read(code)
+        read = chains_of(code)
         self.names |= read.asked
         self.asked |= read.asked
         self.set |= read.set
@@ -203,6 +196,8 @@ class Surroundings:
             for name, how in attributes:
                 label = f"{label}.{name}"
                 value = self._attribute(value, name, how, label)
+            if read.matches and isinstance(value, type):  # `case Point(x, y)` says nothing of the attributes' names
+                self.names |= {*getattr(value, "__match_args__", ())}
             if alias:
                 known[alias] = value
             else:
@@ -415,107 +410,6 @@ class Surroundings:
             if isinstance(held, dict | list) and id(held) not in self.visited:
                 self.visited[id(held)] = held
                 self._whole(held.values() if isinstance(held, dict) else held, label)
-
-
-# ------------------------------------------------------------------------------------------------- reading bytecode
-
-
-_LOADS = ("LOAD_FAST", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FROM_DICT_OR_DEREF", "LOAD_NAME", "LOAD_GLOBAL")
-_ATTRIBUTES = {"LOAD_ATTR": "read", "LOAD_METHOD": "call", "STORE_ATTR": "set", "DELETE_ATTR": "set"}
-_BY_STRINGS = {"getattr", "hasattr", "setattr", "delattr", "vars", "__dict__", "attrgetter", "methodcaller"}
-_SILENT = ("EXTENDED_ARG", "NOP", "RESUME", "PUSH_NULL", "NOT_TAKEN")
-
-
-def _instructions(code: types.CodeType) -> Iterator[tuple[str, Any, bool]]:
-    """Each instruction in the terms of Python 3.11, with its argument and whether two ways meet before it."""
-    joins = False
-    for i in dis.get_instructions(code):
-        joins |= i.is_jump_target
-        if i.opname in _SILENT:
-            continue
-        if i.opname == "LOAD_ATTR" and sys.version_info >= (3, 12) and i.arg & 1:
-            yield "LOAD_METHOD", i.argval, joins
-        elif isinstance(i.argval, tuple) and "_FAST" in i.opname:  # two in one: LOAD_FAST_LOAD_FAST
-            for op, name in zip(re.findall("LOAD_FAST|STORE_FAST", i.opname), i.argval, strict=True):
-                yield op, name, joins
-                joins = False
-        else:
-            yield i.opname, i.argval, joins
-        joins = False
-
-
-class _Read:
-    """What a piece of code says: chains of names, each from a variable on or from a value without a name."""
-
-    def __init__(self, code: types.CodeType):
-        # the variable (or None); (attribute, "read", "call" or "set"); another variable that gets what is at the end
-        self.chains: list[tuple[str | None, list[tuple[str, str]], str | None]] = []
-        self.local = {*code.co_varnames, *code.co_cellvars, *code.co_freevars}
-        self.varying: set[str] = set()  # local variables that are set, but for those set once to the end of a chain
-        self.set: set[str] = set()  # variables beyond this code that it sets
-        self.asked: set[str] = set()
-        self.modules: set[str] = set()
-        self.inner = [c for c in code.co_consts if isinstance(c, types.CodeType)]  # functions and comprehensions within
-        self._chains(code)
-        said = {name for root, attributes, _ in self.chains for name in (root, *(a for a, _ in attributes))}
-        self.asks_super = "super" in said
-        if _BY_STRINGS & said:
-            self.asked = {c for c in code.co_consts if isinstance(c, str) and c.isidentifier()}
-        if "setattr" in said:
-            self.set |= self.asked
-        for inner in self.inner:
-            self.varying |= _read(inner).varying & {*inner.co_freevars}
-
-    def _chains(self, code: types.CodeType) -> None:
-        instructions = [*_instructions(code)]
-        captured = {*code.co_cellvars, *code.co_freevars}
-        stores = Counter(name for op, name, _ in instructions if op.startswith(("STORE_FAST", "LOAD_FAST_AND_CLEAR")))
-        arguments = code.co_argcount + code.co_kwonlyargcount + bool(code.co_flags & 4) + bool(code.co_flags & 8)
-        met = {*code.co_varnames[:arguments]}  # variables that had, or may have had, another value before
-        now = None  # the chain at whose end is the value on top of the stack
-
-        def end(alias: str | None = None) -> None:
-            nonlocal now
-            if now is not None:
-                self.chains.append((*now, alias))
-            now = None
-
-        for op, name, joins in instructions:
-            if joins:  # the value may come from the other way
-                end()
-            if op == "LOAD_CLOSURE" or (op.startswith("LOAD_FAST") and name in captured):
-                end()  # for a function within, which is read with what is known here
-            elif op.startswith(_LOADS):
-                end()
-                met.add(name)
-                now = name, []
-            elif op in _ATTRIBUTES:
-                now = now or (None, [])
-                now[1].append((name, _ATTRIBUTES[op]))
-                if _ATTRIBUTES[op] == "set":
-                    end()
-            elif op == "COPY" and now and name == 1:  # self.a += 1, a = b = self.c: the chain goes on with one of two
-                self.chains.append((now[0], [*now[1]], None))
-            elif op == "STORE_FAST" and now and stores[name] == 1 and name not in met:
-                end(alias=name)
-            else:
-                end()
-                if op.startswith(("STORE_", "DELETE_")):
-                    self.varying |= self.local & {name}
-                    if name in code.co_freevars or op.endswith("_GLOBAL"):
-                        self.set.add(name)
-                        self.chains.append((name, [], None))
-                elif op in ("IMPORT_FROM", "LOAD_SUPER_ATTR"):
-                    self.chains.append((None, [(name, "read")], None))
-                elif op == "IMPORT_NAME":
-                    self.modules.add(name)
-                else:  # an instruction that is not known may do anything with a variable
-                    self.chains += [
-                        (n, [], None) for n in self.local if n == name or (type(name) is tuple and n in name)
-                    ]
-
-
-_read = functools.cache(_Read)
 
 
 @functools.cache
