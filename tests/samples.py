@@ -1579,6 +1579,17 @@ E(
 
 group("attention")
 SDPA = F + "scaled_dot_product_attention"
+S(SDPA, T(2, 4, 3, 5), T(2, 2, 3, 5), T(2, 2, 3, 5), enable_gqa=True).once()
+S(SDPA, T(2, 3, 0, grad=False), T(2, 4, 0, grad=False), T(2, 4, 2))
+E(
+    SDPA,
+    T(2, 4, 3, 5),
+    T(2, 3, 3, 5),
+    T(2, 3, 3, 5),
+    enable_gqa=True,
+    raises=RuntimeError,
+    match=("scaled_dot_product_attention", "gqa", (2, 3, 3, 5)),
+)
 Q, K, V = T(1, 2, 3, 2), T(1, 2, 3, 2), T(1, 2, 3, 2)
 S(SDPA, Q, K, V)
 S(SDPA, T(1, 2, 2), T(1, 3, 2), T(1, 3, 2))

@@ -1333,3 +1333,12 @@ def test_an_index_changed_after_forward_is_never_a_place_in_memory(read, change,
     y.backward()
     assert read == "indexing" or not w.grad.numpy().any()  # what is read at a wrong number is passed over
     assert np.isin(w.grad.numpy(), (0, 1)).all()
+
+
+@pytest.mark.parametrize("shape", [(2,), (4, 3), (3, 1)])
+def test_a_gradient_that_does_not_fit_its_leaf_is_refused(shape):
+    w = tt.ones(3, requires_grad=True)
+    y = (w * tt.tensor([1.0, 2.0, 3.0])).sum()
+    w.data = tt.ones(*shape)
+    with pytest.raises(RuntimeError, match=r"a gradient of shape \(3,\) arrives at a tensor of shape .*another shape"):
+        y.backward()

@@ -47,6 +47,13 @@ def test_tensor_copies_and_as_tensor_shares():
     assert tt.from_dlpack(a).data_ptr() == a.ctypes.data
 
 
+def test_a_mapped_file_is_shared_as_a_plain_array(tmp_path):
+    mapped = np.memmap(tmp_path / "numbers", np.float32, "w+", shape=(3,))
+    x = tt.from_numpy(mapped)
+    x.add_(2).mul_(3)
+    assert type(x._data) is np.ndarray and mapped.tolist() == [6, 6, 6]
+
+
 def test_default_dtype():
     tt.set_default_dtype(tt.float64)
     try:

@@ -128,6 +128,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise TypeError(f"from_numpy: dtype {array.dtype} is not offered; convert with array.astype(numpy.float32)")
     if state.recording is not None:
         _is_outside(array)
+    array = np.asarray(array)  # kernels take plain arrays, which a memmap looks like from then on
     return Tensor.of(array if array.flags.writeable and array.dtype.isnative else array.copy())
 
 

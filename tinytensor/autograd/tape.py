@@ -89,6 +89,12 @@ def _fitted(r: Tensor, edge: Node | Tensor) -> Tensor:
         # Dimensions were added in front, and dimensions of size 1 were stretched. (Summing all of them at once, in one
         # kernel, and then saying what the shape is, is cheaper than keeping them as dimensions of size 1.)
         new = r.ndim - len(edge.shape)
+        # A leaf may have another shape by now (.data = ...), to which no sum leads.
+        if new < 0 or any(n not in (1, r.shape[d + new]) for d, n in enumerate(edge.shape)):
+            raise RuntimeError(
+                f"backward: a gradient of shape {r.shape} arrives at a tensor of shape {edge.shape}; was .data given "
+                "another shape after the tensor was used? Compute forward anew"
+            )
         stretched = [d + new for d, n in enumerate(edge.shape) if n == 1 and r.shape[d + new] != 1]
         r = r.sum([*range(new), *stretched]).reshape(edge.shape)
     if r.dtype != edge.dtype and edge.dtype.kind not in "fO":  # requires_grad was set by hand, past requires_grad_()

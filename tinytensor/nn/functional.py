@@ -131,6 +131,7 @@ def scaled_dot_product_attention(
     dropout_p: float = 0.0,
     is_causal: bool = False,
     scale: float | None = None,
+    enable_gqa: bool = False,
     *,
     generator: Generator | None = None,
 ) -> Tensor:
@@ -138,7 +139,7 @@ def scaled_dot_product_attention(
 
     query (..., C, K), key (..., M, K), value (..., M, Kv); `attn_mask` is bool (True: may attend) or is added to the
     scores, and broadcasts to (..., C, M); `is_causal` lets row i attend to m <= i. A row that may attend to nothing
-    gives 0, and no gradient.
+    gives 0, and no gradient. With `enable_gqa` each head of key and value (dimension -3) serves several of the query.
     """
     what = "scaled_dot_product_attention"
     shapes = f"query {query.shape}, key {key.shape}, value {value.shape}"
@@ -153,8 +154,15 @@ def scaled_dot_product_attention(
     if attn_mask is not None and is_causal:
         raise RuntimeError(f"{what}: give attn_mask or is_causal, not both; combine them in the mask")
     only_floats(what, query, key, value)
+    if enable_gqa:
+        heads = query.shape[-3] if query.ndim > 2 else 0
+        if not heads or any(x.ndim < 3 or not x.shape[-3] or heads % x.shape[-3] for x in (key, value)):
+            raise RuntimeError(
+                f"{what}: {shapes}: enable_gqa needs (..., heads, positions, width), and heads that share"
+            )
+        key, value = (x.repeat_interleave(heads // x.shape[-3], -3) for x in (key, value))
     C, M = query.shape[-2], key.shape[-2]
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    scale = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale  # of width 0 all scores are 0
     try:
         batch = np.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
         if attn_mask is not None:
@@ -162,7 +170,7 @@ def scaled_dot_product_attention(
     except ValueError:
         mask = "" if attn_mask is None else f", mask {attn_mask.shape}"
         raise RuntimeError(f"{what}: {shapes}{mask}: the sizes before the last two do not broadcast") from None
-    if dropout_p > 0 or (attn_mask is not None and attn_mask.dtype != bool_):
+    if dropout_p > 0 or not query.shape[-1] or (attn_mask is not None and attn_mask.dtype != bool_):
         weights = attention_weights(query, key, attn_mask, is_causal, scale)
         return dropout(weights, dropout_p, generator=generator).matmul(value)
 
