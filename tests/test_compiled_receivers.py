@@ -11,6 +11,7 @@ import pytest
 import tinytensor as tt
 from tests.test_compiled_conditions import follows, recordings, set_of
 from tinytensor import nn
+from tinytensor.surroundings import Surroundings
 
 
 class Trainer:
@@ -93,6 +94,7 @@ class Net:
         self.config = Config()
         self.frozen = Frozen(Block(4.0))
         self.slots = Slots(5.0)
+        self.listed, self.settings = Listed(), AttributeDict(rate=2.0)
         self.count, self.scale = 0, 1.0
 
     @property
@@ -162,6 +164,15 @@ class Net:
     def in_a_made_object(self, x):
         return Holder(self.blocks[0]).run(x)
 
+    def of_a_list_with_attributes(self, x):
+        return x * [self.listed][0].scale
+
+    def of_a_dictionary_with_attributes(self, x):
+        return x * self.settings.rate
+
+    def of_a_function(self, x):
+        return x * [helper][0].scale
+
     def by_a_pattern(self, x):
         match self.blocks[1]:
             case Block(scale=s):
@@ -171,6 +182,18 @@ class Net:
         match self.blocks[1]:
             case Block(s):
                 return x * s
+
+
+class Listed(list):
+    scale = 1.0
+
+
+class AttributeDict(dict):
+    def __getattr__(self, name):
+        return self[name]
+
+    def __setattr__(self, name, value):
+        self[name] = value
 
 
 class Holder:
@@ -203,6 +226,9 @@ def helper(net, x):
     return x * net.by_name["a"].scale
 
 
+helper.scale = 1.0
+
+
 CASES = {
     "loop": lambda net: (net.blocks[1], "scale"),
     "comprehension": lambda net: (net.blocks[1], "scale"),
@@ -221,6 +247,9 @@ CASES = {
     "rebound": lambda net: (net.blocks[1], "scale"),
     "by_a_string": lambda net: (net.slots.block, "scale"),
     "in_a_made_object": lambda net: (net.blocks[0], "scale"),
+    "of_a_list_with_attributes": lambda net: (net.listed, "scale"),
+    "of_a_dictionary_with_attributes": lambda net: (net.settings, "rate"),
+    "of_a_function": lambda net: (helper, "scale"),
     "by_a_pattern": lambda net: (net.blocks[1], "scale"),
     "by_a_pattern_without_names": lambda net: (net.blocks[1], "scale"),
 }
@@ -238,7 +267,7 @@ def test_what_is_read_is_a_condition(name):
         net.blocks[0].used += 1
 
     assert follows(getattr(net, name), change, x, times=4) in (4, 5)  # 5: cached_property, first call
-    assert follows(getattr(net, name), set_of(target, attribute, 20.5, 30.5), x) == 3
+    assert follows(getattr(net, name), lambda i: setattr(target, attribute, 20.5 + i), x) == 3
     counted = tt.compile(getattr(net, name), fullgraph=True)
     for _ in range(4):
         net.count += 1
@@ -386,3 +415,10 @@ def test_any_program_follows_any_change(seed):
         assert step(x).tolist() == root.step(x).tolist(), source
         assert step(x).tolist() == root.step(x).tolist(), source
     assert recordings(step) > 0
+
+
+def test_a_condition_that_is_missed_would_be_seen(monkeypatch):
+    monkeypatch.setattr(Surroundings, "hold", lambda self: True)
+    with pytest.raises(AssertionError):
+        for seed in range(5):
+            test_any_program_follows_any_change(seed)

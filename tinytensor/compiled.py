@@ -118,7 +118,7 @@ class Compiled:
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args, **kwargs):
-        if state.recording is not None or state.anomaly:
+        if state.recording is not None or state.anomaly:  # within another recording it is a part of that one
             return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
         try:
@@ -131,6 +131,8 @@ class Compiled:
         if any(t.node is not None or t.is_meta or t.dtype.kind == "O" for t in tensors):
             return self.function(*args, **kwargs)  # part of a larger graph, or without numbers: nothing to replay
         with self.one_at_a_time:
+            # The key has what can be hashed: a dictionary finds it. The rest of the conditions has to be asked of each
+            # recording with this key, and there is mostly one.
             for recorded in self.recordings.setdefault(key, []):
                 if recorded.fits(tensors):
                     return recorded.replay(tensors)
@@ -160,6 +162,7 @@ class Compiled:
 
     def _record(self, key: tuple, tensors: list[Tensor], args: tuple, kwargs: dict):
         """The first call under new conditions: an ordinary run, which is kept if a replay could follow it."""
+        # Where it may look has to be noted before it runs: afterwards nobody could tell what it has changed itself.
         recorded = Recorded(Run(self.fullgraph, Surroundings(self.function, args, _objects((args, kwargs)))))
         result = recorded.record(self.function, args, kwargs, tensors)
         if recorded.recording.problem is not None:
@@ -225,9 +228,9 @@ class Recorded:
         """Run the function while its launches are noted, on stand-ins for its arguments."""
         stand_ins = {}
         for t in tensors:
-            if t.requires_grad:  # a parameter: used where it is
+            if t.requires_grad:  # a parameter: used where it is, since its gradient belongs there
                 self.inputs.append(None)
-            else:
+            else:  # a program has addresses in it, and the next call comes with another tensor at another address
                 buffer = self.recording.pool.buffer(t.shape, t.dtype)
                 buffer[...] = t._data
                 self.inputs.append(buffer)
@@ -237,7 +240,7 @@ class Recorded:
         result = None
         try:
             result = function(*_replaced(args, stand_ins), **_replaced(kwargs, stand_ins))
-        finally:
+        finally:  # what it did before an exception stays done: gradients and arguments are as without compile
             state.recording = None
             self.recording.close()
             self.result = result
@@ -256,6 +259,8 @@ class Recorded:
     def _settle(self) -> None:
         """Work out what the run changed: a replay will change the same."""
         self.seen: list[Seen] = list(self.recording.seen.values())
+        # A replay writes to memory directly, and no tensor notices; so it counts up the versions by which backward()
+        # finds out that a value which it needs has been overwritten.
         self.changed = [s.tensor for s in self.seen if s.tensor._version.count != s.version]
         self.changed_inputs = [
             buffer is not None and t._version.count > 0 for t, buffer in zip(self.arguments, self.inputs, strict=True)
@@ -271,6 +276,8 @@ class Recorded:
         self.leaving = []
         for s in self.seen:
             left = s.tensor.held_grad()
+            # What the run made lies in its own memory, and the next replay writes over it: `Left` copies it when it is
+            # asked for, mostly never. A gradient that was there before and only changed stays the tensor that it is.
             new = left is not None and self.recording.pool.owns(left._data)
             if new and left.node is not None and not left.node.freed:
                 new = False
@@ -290,6 +297,7 @@ class Recorded:
                 "the step drew random numbers from Python's or NumPy's generators, and a replay would repeat them; use "
                 "tinytensor's (randn, randint), or draw outside"
             )
+        # Had the step set what it reads, a replay (which runs no Python) would leave it as it is, and go on with it.
         self.own_change = around.changed()
         self.recording.guards = [  # modules that are looked at already need no second look
             (question, answer)
@@ -299,6 +307,8 @@ class Recorded:
 
     def _check_arguments(self, tensors: list[Tensor]) -> None:
         """An argument is a copy: refuse what could be seen only in the original."""
+        # Memory that an argument shares with another tensor is two pieces of memory in a replay: who writes to the one
+        # no longer writes to the other. That matters only where somebody writes.
         changed = set(map(id, self.changed))
         passed = {id(t) for t, buffer in zip(tensors, self.inputs, strict=True) if buffer is None}
         outside = [(s.tensor._data, id(s.tensor) in changed) for s in self.seen if id(s.tensor) not in passed]
@@ -323,6 +333,8 @@ class Recorded:
 
     def _check_nothing_stays(self) -> None:
         """Refuse a tensor that outlives the step other than as a result: a replay would not make it anew."""
+        # Each buffer that is still lent out has somebody who holds it. Known are results, arguments and gradients; the
+        # others somebody has put away, where they would change with each replay, behind their owner's back.
         left = [left for _, left, _ in self.leaving if left is not None]
         kept = {id(lease_of(t._data)) for t in [*_tensors(self.result), *self.arguments, *left]}
         for attempt in range(2):
@@ -344,7 +356,7 @@ class Recorded:
     def fits(self, tensors: list[Tensor]) -> bool:
         """May a call with these arguments be a replay: do all conditions hold that held when it was recorded?"""
         for now, then, buffer in zip(tensors, self.arguments, self.inputs):
-            if buffer is None and now is not then:
+            if buffer is None and now is not then:  # another parameter of the same shape has another address
                 return False
         for seen in self.seen:
             if not seen.is_as_it_was():
@@ -357,6 +369,7 @@ class Recorded:
             if buffer is not None:
                 np.copyto(buffer, t._data)
         entered = [self._entered(*entry) for entry in self.entering]
+        # Gradients that come in have been handed over by now: what they were must be known before a launch writes.
         whole = False
         try:
             self.recording.replay()
@@ -441,7 +454,7 @@ class Recorded:
                 return value
             if not self.recording.pool.owns(value._data):
                 return value  # a tensor from outside, a parameter say
-            return Tensor.of(value._data.copy())
+            return Tensor.of(value._data.copy())  # the caller may keep it, and the next replay writes over the buffer
         if isinstance(value, tuple | list):
             return _like(value, [self._copied_out(v, tensors) for v in value])
         if isinstance(value, dict):
@@ -459,7 +472,7 @@ def _structure(value, tensors: list[Tensor]):
     """What the arguments are but for the values of tensors, as something that can be compared; collects the tensors."""
     if isinstance(value, Tensor):
         for number, t in enumerate(tensors):
-            if t is value:
+            if t is value:  # f(x, x) is not f(x, y): in place, one of the two would not see what is done to the other
                 return "the same tensor as", number
         tensors.append(value)
         return "tensor", value.shape, value.dtype, value.requires_grad

@@ -185,6 +185,10 @@ class Surroundings:
         known = {name: value for name, value in known.items() if name not in read.varying}
         for module in read.modules:
             self._visit(sys.modules.get(module), module)
+            package = names.get("__package__") or ""
+            while package:  # from .config import rate, from ..config import rate
+                self._visit(sys.modules.get(f"{package}.{module}".rstrip(".")), module)
+                package = package.rpartition(".")[0]
         if read.asks_super and code.co_varnames:  # super() takes the first argument, and does not name it
             self._visit(known.get(code.co_varnames[0], _UNKNOWN), code.co_varnames[0])
         for root, attributes, alias in read.chains:
@@ -220,11 +224,11 @@ class Surroundings:
 
     def _attribute(self, value: Any, name: str, how: str, label: str) -> Any:
         """What value.name is, if no code need run to find it; each place that decides it is noted."""
+        if how == "set" and not isinstance(value, _Made):
+            self.set.add(name)
         if value is _UNKNOWN:
             if not name.startswith("__"):
                 (self.called if how == "call" else self.names).add(name)
-            if how == "set":
-                self.set.add(name)
             return _UNKNOWN
         if isinstance(value, types.ModuleType):
             found = vars(value).get(name, _UNKNOWN)
@@ -239,8 +243,6 @@ class Surroundings:
         own = getattr(value, "__dict__", {}) if is_object else {}
         theirs = _of_a_library(kind.__module__)
         found = _found(kind, name)
-        if how == "set" and not isinstance(value, _Made):
-            self.set.add(name)
         for hook in ("__setattr__" if how == "set" else "__getattribute__", "__getattr__"):  # for these code does run
             if _is_users(special := _found(kind, hook)) and (hook != "__getattr__" or name not in own):
                 self._bound(special, value, kind)
@@ -295,6 +297,8 @@ class Surroundings:
         if isinstance(value, PLAIN) or value is _UNKNOWN or value is _MISSING or id(value) in self.visited:
             return
         self.visited[id(value)] = value
+        if isinstance(value, dict | list | set | deque | tuple) and not _of_a_library(type(value).__module__):
+            self._object(value, label)  # of a class of the user's, with attributes and methods besides
         if isinstance(value, Tensor):  # its values are read where they lie; but what somebody has written on it
             self._attributes(vars(value), label)
         elif isinstance(value, _Made):
@@ -306,6 +310,7 @@ class Surroundings:
             for part in (value.args, value.keywords):
                 self._visit(part, label)
         elif isinstance(value, types.FunctionType | types.MethodType):
+            self._attributes(vars(value) if isinstance(value, types.FunctionType) else {}, label)
             self._function(value)
         elif isinstance(value, type):
             if not _of_a_library(value.__module__):
