@@ -108,7 +108,10 @@ CALLS = {
         (*qkv(2, 2, 2, 1), None, SCALE, True),
         (*qkv(3, 2, 1, 2), MASK, SCALE, False),
     ],
-    "cross_entropy_rows": [(symbols("x", 3, 3), tt.tensor([2, -100, 0]), -100, s) for s in (0, SMOOTHING)],
+    **{
+        f"cross_entropy_{n}": [(symbols("x", 3, 3), tt.tensor([2, -100, 0]), -100, s) for s in (0, SMOOTHING)]
+        for n in ("rows", "mean")
+    },
     "take": [(symbols("x", 3, 2), TOKENS)],
     "scatter_rows": [(symbols("x", 4, 2), TOKENS, (3, 2))],
     "gather": [(x, tt.tensor([[2, 0], [1, 1]]), 1)],

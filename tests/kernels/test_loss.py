@@ -93,6 +93,17 @@ def test_ignored_rows(dtype, ignore_index):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_the_mean_is_that_of_the_rows_that_count(dtype):
+    losses, target = np.array([1, 0, 2, 4], dtype), np.array([0, -100, 2, 1])
+    y, count = np.full(1, 7, dtype), np.full(1, 7, dtype)
+    loss.mean_of_counted(losses, target, -100, y, count)
+    assert (y[0], count[0]) == (dtype(7) / dtype(3), 3)
+    loss.mean_of_counted(np.zeros(2, dtype), np.full(2, -100), -100, y, count)
+    assert np.isnan(y[0])
+    assert count[0] == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("wrong", [-1, 3, 2**62, -(2**62)])
 def test_a_target_that_is_no_class(dtype, wrong):
     """It is told, and nothing is read or written at it: its row counts as an ignored one."""

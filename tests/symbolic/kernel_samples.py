@@ -341,6 +341,14 @@ for settings in CASES:
     call = (sym("g", 3), LOGITS, settings[0], lse, *settings[1:], blank(3, 3))
     add("cross_entropy_backward", cross_entropy_back, call, constants=PAIRS)
 
+
+def mean_of_counted(losses, target, ignore_index, *_):
+    n = Symbolic(int((target != ignore_index).sum()))
+    return {"y": [losses.sum() / n], "count": [n]}
+
+
+add("mean_of_counted", mean_of_counted, (sym("l", 3), TARGETS, IGNORED, blank(1), blank(1)))
+
 # ------------------------------------------------------------------------------------------------------ norms
 
 NONE = np.empty(0, object)

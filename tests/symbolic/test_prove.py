@@ -79,7 +79,7 @@ def test_a_whole_network():
     proof = prove(network, (3, 2), (2, 2), (2,), tt.tensor([1, 0, 1]), tt.tensor([0, -100, 2]))
     assert proof, proof
     assert proof.entries == 6 + 4 + 2
-    assert proof.fused == ("linear", "cross_entropy_rows")
+    assert proof.fused == ("linear", "cross_entropy_mean")
     signs = next(line for line in proof.assumptions if line.startswith("signs"))
     assert {"+", "-"} <= set(signs), "the witness must take both branches of relu"
 

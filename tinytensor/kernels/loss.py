@@ -7,6 +7,7 @@ says so. `bad` is int64 (2,), at first 0: bad[0] becomes 1, and bad[1] one of th
 import numpy as np
 
 from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.kernels.reduce import row_sum
 from tinytensor.kernels.softmax import log_share, row_max, sum_of_exps
 from tinytensor.kernels.vectors import exp, fill, first, lanes, largest, load_first, mul, store_first, sub, total, zero
 
@@ -50,6 +51,17 @@ def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, ta
                 losses[r] = (one - label_smoothing) * nll + label_smoothing * (total(s) / count)
 
 
+@kernel("losses[R], target[R], y[1], count[1]")
+def mean_of_counted(losses, target, ignore_index, y, count):
+    """y = sum_r losses_r / n, and count = n: how many targets are not ignore_index; of none the mean is 0 / 0, NaN."""
+    counted = 0
+    for r in range(target.size):
+        if target[r] != ignore_index:
+            counted += 1
+    count[0] = losses.dtype.type(counted)
+    y[0] = row_sum(losses, losses.dtype.type(0)) / count[0]
+
+
 @helper
 def loss_slope(count, x, r, v, scale, shift, each, dx):
     """dx_rv = scale (exp(x_rv - shift) - each)."""
@@ -57,7 +69,11 @@ def loss_slope(count, x, r, v, scale, shift, each, dx):
     store_first(count, mul(scale, sub(p, each)), dx, r, v)
 
 
-@kernel("x[R, V], g[R], target[R], lse[R], dx[R, V]", tasks=lambda g, x, *_: cut(x.size // 3, x.shape[0]))
+@kernel(
+    "x[R, V], g[R], target[R], lse[R], dx[R, V]",
+    tasks=lambda g, x, *_: cut(x.size // 3, x.shape[0]),
+    strided=("g",),  # all rows of a mean have one and the same
+)
 def cross_entropy_backward(g, x, target, lse, ignore_index, label_smoothing, dx, task, tasks):
     """dx_rv = g_r (exp(x_rv - lse_r) - (1 - s) [v = target_r] - s / V); 0 where target_r = ignore_index."""
     rows, size = x.shape

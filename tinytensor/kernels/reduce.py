@@ -32,26 +32,29 @@ def carried_sum(total, part, lost, zero):
     return after, lost if lost - lost == zero else zero  # inf - inf is no rounding error
 
 
+@helper
+def row_sum(row, zero):
+    """The sum of a row, in blocks of 512; what each addition of a block loses is carried to the next."""
+    total, lost = zero, zero
+    for begin in range(0, row.size, 512):
+        block = row[begin : min(begin + 512, row.size)]
+        part = zero
+        for j in range(block.size):
+            part += block[j]
+        total, lost = carried_sum(total, part, lost, zero)
+    return total
+
+
 @kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: cut(x.size // 10, x.shape[0]))
 def reduce_sum(x, y, task, tasks):
-    """y[o, i] = sum_j x[o, j, i]; 0 for an empty sum. Summed in the dtype of y.
-
-    Rows are summed in blocks of 512, and what each addition of a block loses is carried to the next.
-    """
+    """y[o, i] = sum_j x[o, j, i]; 0 for an empty sum. Summed in the dtype of y."""
     outer, n, inner = x.shape
     zero = y.dtype.type(0)
     rows = x.reshape((outer, n * inner))
     start, stop = share(outer, task, tasks)
     for o in range(start, stop):
         if inner == 1:
-            total, lost = zero, zero
-            for begin in range(0, n, 512):
-                block = rows[o, begin : min(begin + 512, n)]
-                part = zero
-                for j in range(block.size):
-                    part += block[j]
-                total, lost = carried_sum(total, part, lost, zero)
-            y[o, 0] = total
+            y[o, 0] = row_sum(rows[o], zero)
             continue
         for i in range(inner):
             y[o, i] = zero

@@ -26,7 +26,7 @@ from tinytensor.ops.elementwise import (
     sqrt,
     where,
 )
-from tinytensor.ops.fused import cross_entropy_rows, log_softmax
+from tinytensor.ops.fused import cross_entropy_mean, cross_entropy_rows, log_softmax
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.reduce import norm
 from tinytensor.tensors import Tensor
@@ -94,12 +94,12 @@ def cross_entropy(
     if target.dtype.kind not in "i":
         raise RuntimeError(f"{what}: expected integer class indices or probabilities, got {target.dtype}")
     rows, flat = _classes_last(input), target.reshape((-1,)).to(int64)
-    counted = flat != ignore_index
+    if weight is None and reduction == "mean":
+        return cross_entropy_mean(rows, flat, ignore_index, label_smoothing)
     if weight is None:
-        losses = cross_entropy_rows(rows, flat, ignore_index, label_smoothing)
-        total = counted.to(losses.dtype).sum()
+        losses, total = cross_entropy_rows(rows, flat, ignore_index, label_smoothing), None
     else:
-        losses = cross_entropy_rows(rows, flat, ignore_index, 0.0)
+        losses, counted = cross_entropy_rows(rows, flat, ignore_index, 0.0), flat != ignore_index
         weights = where(counted, rows_of(where(counted, flat, 0), weight.reshape((-1, 1)))[:, 0], 0)
         losses, total = losses * weights, weights.sum()
         if label_smoothing:

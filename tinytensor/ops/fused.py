@@ -10,7 +10,18 @@ from tinytensor.creation import tensor
 from tinytensor.door import check, contiguous, empty, launch
 from tinytensor.form import op
 from tinytensor.operands import only_floats
-from tinytensor.ops.elementwise import _elementwise, _number, exp, log, logical_and, maximum, relu_backward, sqrt, where
+from tinytensor.ops.elementwise import (
+    _elementwise,
+    _number,
+    exp,
+    log,
+    logical_and,
+    maximum,
+    relu_backward,
+    sqrt,
+    true_divide,
+    where,
+)
 from tinytensor.ops.index import gather, no_index_is_bad
 from tinytensor.ops.products import _product, matmul, refuse_bools
 from tinytensor.ops.reduce import _reduce, amax, amin, mean, sum
@@ -289,7 +300,7 @@ class cross_entropy_rows:
     def backward(g, x, target, ignore_index, label_smoothing, lse):
         dx = empty(x.shape, x.dtype)
         settings = lse, ignore_index, _number(label_smoothing, x.dtype)
-        launch(kernels.loss.cross_entropy_backward, contiguous(g), contiguous(x), contiguous(target), *settings, dx)
+        launch(kernels.loss.cross_entropy_backward, g, contiguous(x), contiguous(target), *settings, dx)
         return dx, None, None, None
 
     def definition(x, target, ignore_index, label_smoothing):
@@ -298,6 +309,27 @@ class cross_entropy_rows:
         picked = reshape(gather(logp, 1, reshape(where(counted, target, 0), (-1, 1))), (-1,))
         loss = -picked if label_smoothing == 0 else -(picked * (1 - label_smoothing) + mean(logp, 1) * label_smoothing)
         return where(counted, loss, 0)
+
+
+@op
+class cross_entropy_mean:
+    r"y = \frac1n \sum_i \ell_i: the mean of cross_entropy_rows over the n rows whose target is not the ignored index"
+
+    saved = ("lse", "count")
+
+    def forward(x, target, ignore_index, label_smoothing):
+        losses, lse = cross_entropy_rows.forward(x, target, ignore_index, label_smoothing)
+        y, count = empty((1,), x.dtype), empty((1,), x.dtype)
+        launch(kernels.loss.mean_of_counted, losses, contiguous(target), ignore_index, y, count)
+        return y.reshape(()), lse, count
+
+    def backward(g, x, target, ignore_index, label_smoothing, lse, count):
+        each = np.broadcast_to(_elementwise(true_divide.kernel, g, count), target.shape)
+        return cross_entropy_rows.backward(each, x, target, ignore_index, label_smoothing, lse)
+
+    def definition(x, target, ignore_index, label_smoothing):
+        losses = cross_entropy_rows.definition(x, target, ignore_index, label_smoothing)
+        return sum(losses) / sum((target != ignore_index).to(x.dtype))
 
 
 def _refuse_target(target: int, classes: int, ignore_index: int) -> None:
