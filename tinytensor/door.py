@@ -20,12 +20,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
-from numba import config
 
 from tinytensor.kernels.copy import copy as _copy
-from tinytensor.kernels.kernel import Kernel
+from tinytensor.kernels.kernel import OBJECT, Kernel, NoBuild, exact
 
-OBJECT = np.dtype(object)
 SMALL = 1 << 15  # elements of a copy that is not worth a launch
 
 
@@ -56,20 +54,19 @@ def launch(kernel: Kernel, *args) -> None:
     """Run `kernel(*inputs, *settings, *outputs, *saved, *scratch)`; the only way to compute anything.
 
     Python's source (read by a proof or by a debugger) has no entry that native code could run, so it is a host call.
+    That there is no build the kernel finds out when it looks for one: to ask beforehand would delay every launch.
     """
-    if config.DISABLE_JIT or _exact(args):
-        host(kernel.interpret if not _exact(args) else _lifted(kernel), *args)
-    elif state.recording is not None:
-        state.recording.launch(kernel, args)
-    elif state.profile is not None:
-        state.profile.launch(kernel, kernel.prepare(args))
-    else:
-        kernel.run_now(args)
-
-
-def _exact(args: tuple) -> bool:
-    """Does an array hold exact scalars? One is enough: they are compared, added and so on by what they are."""
-    return any([arg.__class__ is np.ndarray and arg.dtype is OBJECT for arg in args])  # noqa: C419  (faster, if short)
+    try:
+        if state.recording is not None:
+            state.recording.launch(kernel, args)
+        elif state.profile is not None:
+            state.profile.launch(kernel, kernel.prepare(args))
+        else:
+            kernel.run_now(args)
+        return
+    except NoBuild:
+        pass
+    host(_lifted(kernel) if exact(args) else kernel.interpret, *args)
 
 
 def _lifted(kernel: Kernel) -> Callable:

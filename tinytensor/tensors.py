@@ -26,11 +26,9 @@ class Version:
     back then: a difference means that the old values are gone.
     """
 
-    __slots__ = ("count", "tracked")
-
-    def __init__(self):
-        self.count = 0  # all changes: what was kept before one of them must not be read any more
-        self.tracked = 0  # those of them that are on the tape: a view that was taken before one of them is stale
+    # Of most results these are never asked for, so they stand in the class until there is a change.
+    count = 0  # all changes: what was kept before one of them must not be read any more
+    tracked = 0  # those of them that are on the tape: a view that was taken before one of them is stale
 
 
 class Tensor(Interchange):

@@ -203,17 +203,19 @@ class FormulaLayout:
         n = len(arrays)
         block = np.empty(2 + n + (arrays[-1].ndim or 1) * (1 + n) + n, np.int64)
         self.write(block, block.nbytes - 8 * n, *map(id, arrays))
-        self._told(_fill_formula(block, self.itemsizes), name, arrays)
+        wrong = _fill_formula(block, self.itemsizes)
+        if wrong != FITS:
+            self._refuse(wrong, name, arrays)
         return block
 
     def run(self, name: str, entry: int, arrays: list[np.ndarray]) -> None:
         """Run a formula of two or three operands as one task, on a block that is needed only for that."""
-        objects = list(map(id, arrays))
-        self._told(_run_formula(entry, self.itemsizes, objects[0], objects[1], objects[-1]), name, arrays)
+        wrong = _run_formula(entry, self.itemsizes, id(arrays[0]), id(arrays[1]), id(arrays[-1]))
+        if wrong != FITS:
+            self._refuse(wrong, name, arrays)
 
     @staticmethod
-    def _told(wrong: int, name: str, arrays: list[np.ndarray]) -> None:
-        if wrong != FITS:
-            raise ValueError(
-                f"kernel {name}: an array of shape {arrays[wrong].shape} does not broadcast to {arrays[-1].shape}"
-            )
+    def _refuse(wrong: int, name: str, arrays: list[np.ndarray]) -> None:
+        raise ValueError(
+            f"kernel {name}: an array of shape {arrays[wrong].shape} does not broadcast to {arrays[-1].shape}"
+        )

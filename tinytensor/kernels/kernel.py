@@ -38,6 +38,7 @@ from tinytensor.kernels.shapes import checker
 FAST = frozenset({"contract", "reassoc", "nsz"})
 EXACT_ORDER = frozenset({"contract", "nsz"})
 
+OBJECT = np.dtype(object)  # of arrays of exact scalars; NumPy makes each of its dtypes once, so `is` may compare them
 KERNELS: dict[str, "Kernel"] = {}  # the table of all kernels; the tests walk it
 
 GRAIN = 4000  # nanoseconds of work that are worth a task of their own: dealing one costs some 100
@@ -45,6 +46,15 @@ MOST_TASKS = 32
 FEW = 3  # operands of nearly all formulas
 NANOSECONDS = 1  # what a formula takes for an element, about
 _compiling = threading.RLock()
+
+
+class NoBuild(Exception):
+    """There is no native code for a launch: it is on exact scalars, or Python's source is to run for a debugger."""
+
+
+def exact(args: tuple) -> bool:
+    """Does an array hold exact scalars? One is enough: they are compared, added and so on by what they are."""
+    return any(arg.__class__ is np.ndarray and arg.dtype is OBJECT for arg in args)
 
 
 class Launch(NamedTuple):
@@ -126,17 +136,19 @@ class Kernel:
         """Run the Python source, as NUMBA_DISABLE_JIT=1 asks for."""
         raise NotImplementedError
 
-    def _build(self, key: tuple, source: Callable[[], tuple[str, dict]], layout: Any) -> tuple[int, Any]:
+    def _build(self, key: tuple, args: tuple, source: Callable, layout: Callable) -> tuple[int, Any]:
         """The address of the build for arguments of these types, and their layout, when it is first asked for.
 
         One thread compiles at a time, for Numba's compiler is not made for two. The question is asked again under the
         lock: another thread may have compiled this very build while this one waited.
         """
+        if config.DISABLE_JIT or exact(args):
+            raise NoBuild
         with _compiling:
             if key not in self.entries:
                 text, scope = source()
                 self.builds.append(build(self.name, self.py_func, self.fastmath, text, scope))
-                self.entries[key] = self.builds[-1].address, layout
+                self.entries[key] = self.builds[-1].address, layout()
             return self.entries[key]
 
 
@@ -160,7 +172,8 @@ class Elementwise(Kernel):
         key = tuple([a.dtype for a in arrays])
         if len(key) > FEW:
             key += tuple([a.__class__ is np.ndarray for a in args])
-        return arrays, self.entries.get(key) or self._build(key, lambda: self._source(key), FormulaLayout(arrays))
+        found = self.entries.get(key)
+        return arrays, found or self._build(key, args, lambda: self._source(key), lambda: FormulaLayout(arrays))
 
     def run_now(self, args: tuple) -> None:
         """Run the native build; what is one task of few operands needs no block that outlives it."""
@@ -212,7 +225,7 @@ class Loop(Kernel):
         self.check(args)
         key = tuple([(a.dtype, a.ndim) if a.__class__ is np.ndarray else a.__class__ for a in args])
         entry, layout = self.entries.get(key) or self._build(
-            key, lambda: self._source(args), LoopLayout(self.names, self.strided, args)
+            key, args, lambda: self._source(args), lambda: LoopLayout(self.names, self.strided, args)
         )
         return Launch(entry, layout.block(self.name, args), self.tasks(*args), args)
 
