@@ -88,6 +88,7 @@ CALLS = {
     "flip": [(x, (0, 1))],
     "cat": [(1, [3, 3], x, z)],
     "reduce_sum": [(CUBE, (0, 2), False), (CUBE, (1,), True), (CUBE, (), False)],
+    "reduce_mean": [(CUBE, (0, 2), False), (CUBE, (1,), True), (x, (0, 1), False)],
     "reduce_prod": [(CUBE, (1,), False), (x, (0, 1), False)],
     "reduce_logsumexp": [(CUBE, (1,), False), (x, (1,), True)],
     **{f"reduce_{n}": [(CUBE, (1,), False), (x, (1,), True)] for n in ("max", "min")},

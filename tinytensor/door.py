@@ -22,7 +22,8 @@ from contextlib import contextmanager
 import numpy as np
 
 from tinytensor.kernels.copy import copy as _copy
-from tinytensor.kernels.kernel import OBJECT, Kernel, NoBuild, exact
+from tinytensor.kernels.entries import OBJECT, NoBuild, exact
+from tinytensor.kernels.kernel import Kernel
 
 SMALL = 1 << 15  # elements of a copy that is not worth a launch
 

@@ -152,17 +152,20 @@ class Op:
         self.view, self.forward, self.kernel, self.backward, self.definition = (
             getattr(form, part, None) for part in ("view", "forward", "kernel", "backward", "definition")
         )
+        self.on_arrays = self.view or self.forward
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             self.kernel.__name__ = self.name  # the kernel is called as the operation is
             self.kernel = elementwise(self.kernel)
         self.dtype, self.kinds = getattr(form, "dtype", "same"), getattr(form, "kinds", "")
+        self.at_once = "".join([k for k in ("f" if self.dtype == "float" else "fi") if k in (self.kinds or "fi")])
         self.saved, self.outputs = getattr(form, "saved", ()), getattr(form, "outputs", 1)
 
         # What runs forward says by its parameters what the operation is called with.
-        parameters = inspect.signature(self.view or self.forward or self.kernel.py_func).parameters.values()
+        parameters = inspect.signature(self.on_arrays or self.kernel.py_func).parameters.values()
         self.params = tuple(p.name for p in parameters)
         self.defaults = tuple(p.default for p in parameters if p.default is not p.empty)
-        self.takes_more = any(p.kind is p.VAR_POSITIONAL for p in parameters)
+        # Where the arguments for each parameter stand; the last one may take any number of them, as `*xs`.
+        self.places = tuple([slice(i, None if p.kind is p.VAR_POSITIONAL else i + 1) for i, p in enumerate(parameters)])
 
         named = {n.removeprefix("grad_"): rule for n, rule in vars(form).items() if n.startswith("grad_")}
         if not named.keys() <= set(self.params):
@@ -196,14 +199,6 @@ class Op:
             self._reads[needs] = reads(self, needs)
         return self._reads[needs]
 
-    def varied(self, i: int) -> bool:
-        """Is parameter i the one that takes any number of arguments, `*xs`?"""
-        return self.takes_more and i == len(self.params) - 1
-
-    def place(self, i: int) -> slice:
-        """Where the arguments for parameter i stand."""
-        return slice(i, None if self.varied(i) else i + 1)
-
     # --------------------------------------------------------------------------------------------------- a call
 
     def __call__(self, *args, into: Tensor | None = None, **keywords):
@@ -234,12 +229,11 @@ class Op:
 
         # Second: compute, on arrays. A tensor for each thing in between would be made for nothing, and a rule of an
         # operation is what differentiates it: what happens inside needs no tape.
-        if self.forward is None and self.view is None:
-            results = (self._elementwise(args, into),)
+        if self.on_arrays is None:
+            results = self._elementwise(args, into)
         else:
-            results = (self.view or self.forward)(*[a._data if isinstance(a, Tensor) else a for a in args])
-            if results.__class__ is not tuple:
-                results = (results,)
+            results = self.on_arrays(*[a._data if isinstance(a, Tensor) else a for a in args])
+        results = results if results.__class__ is tuple else (results,)
         if state.anomaly:
             look_at_result(self.name, [a._data for a in args if isinstance(a, Tensor)], results[0])
 

@@ -10,18 +10,19 @@ from tinytensor.tensors import Tensor
 def together(op, args: tuple) -> tuple[list, np.dtype, tuple[int, ...]]:
     """The arguments of a formula as arrays and numbers, the dtype in which they meet, and the shape that they have.
 
-    Nearly always they are floating-point tensors of one dtype and one shape, and Python's numbers. That is seen at
+    Nearly always they are tensors of one dtype and one shape, and Python's numbers that fit into it. That is seen at
     once, and a large part of the time of a small operation saved.
     """
-    dtype, shape, alike = None, None, len(args) == len(op.params)
+    dtype, shape, kinds = None, None, op.at_once
     for a in args:
         if not isinstance(a, Tensor):
-            alike = alike and (a.__class__ is float or a.__class__ is int)
+            if a.__class__ is not int:  # a float fits into floats, what is neither must be looked at
+                kinds = "f" if a.__class__ is float and "f" in kinds else ""
         elif dtype is None:
             dtype, shape = a._data.dtype, a._data.shape
         elif a._data.dtype is not dtype or a._data.shape != shape:
-            alike = False
-    if alike and dtype is not None and dtype.kind == "f" and (not op.kinds or "f" in op.kinds):
+            kinds = ""
+    if dtype is not None and dtype.kind in kinds and len(args) == len(op.params):
         return [a._data if isinstance(a, Tensor) else dtype.type(a) for a in args], dtype, shape
     dtype = common_dtype(op, args)
     if op.dtype == "float" and dtype.kind in "bi":

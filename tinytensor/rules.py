@@ -29,10 +29,10 @@ class Reads(NamedTuple):
 
 def reads(op, needs: tuple[bool, ...]) -> Reads:
     """What to keep if gradients of these arguments of an operation are needed; a definition may read all of them."""
-    names = {n for i, rule in op.rules.items() if any(needs[op.place(i)]) for n in asked(rule)}
+    names = {n for i, rule in op.rules.items() if any(needs[op.places[i]]) for n in asked(rule)}
     names |= set(asked(op.backward)) if op.backward is not None else set()
     names |= set(op.params) if op.definition is not None else set()
-    inputs = [(name, op.place(i) if op.varied(i) else i) for i, name in enumerate(op.params)]
+    inputs = [(name, op.places[i] if op.places[i].stop is None else i) for i, name in enumerate(op.params)]
     return Reads(
         tuple((n, place) for n, place in inputs if n in names),
         tuple((f"{n}_shape", place) for n, place in inputs if f"{n}_shape" in names),

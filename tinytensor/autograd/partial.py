@@ -147,7 +147,8 @@ def _through_definition(node: Node, g: Tensor, needs: tuple[bool, ...], create_g
     """
     op = node.op
     node.refuse_changed(op.params)
-    args = [a for i, name in enumerate(op.params) for a in (node.kept[name] if op.varied(i) else (node.kept[name],))]
+    values = [(node.kept[name], place.stop is None) for name, place in zip(op.params, op.places, strict=True)]
+    args = [a for value, several in values for a in (value if several else (value,))]
     with enable_grad():
         args = [
             a if not n else a[...] if create_graph else a.detach().requires_grad_()[...] for a, n in zip(args, needs)

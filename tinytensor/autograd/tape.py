@@ -60,7 +60,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
         given["y"].node, given["y"].requires_grad = node, True
     results: list[Tensor | None] = [None] * len(needs)
     for i, rule in op.rules.items():
-        place = op.place(i)
+        place = op.places[i]
         if any(needs[place]):  # nobody asked for the gradients of the others, so nobody computes them
             r = rule(*_read(node, rule, given))
             results[place] = (r,) if isinstance(r, Tensor) else r

@@ -72,6 +72,15 @@ def _fill_loop(block, kinds):
     return wrong
 
 
+@native()
+def _run_loop(entry, block, kinds):
+    """Make a block of its first words, and run the loop on it as one task."""
+    wrong = _fill_loop(block, kinds)
+    if wrong == FITS:
+        call(entry, block.ctypes.data, 0, 1)
+    return wrong
+
+
 class LoopLayout:
     """How the arguments of a loop lie in its block, for arguments of these types."""
 
@@ -95,14 +104,24 @@ class LoopLayout:
 
         Of such an array it would read the wrong numbers.
         """
+        block = self._words(args)
+        self._tell(_fill_loop(block, self.kinds), name, args)
+        return block
+
+    def run(self, name: str, entry: int, args: tuple) -> None:
+        """Run a loop as one task, on a block that is needed only for that."""
+        self._tell(_run_loop(entry, self._words(args), self.kinds), name, args)
+
+    def _words(self, args: tuple) -> np.ndarray:
         block = np.empty(self.size, np.int64)
         self.write(block, 0, *[id(a) if a.__class__ is np.ndarray else a for a in args])
-        wrong = _fill_loop(block, self.kinds)
+        return block
+
+    def _tell(self, wrong: int, name: str, args: tuple) -> None:
         if wrong != FITS:
             raise TypeError(
                 f"kernel {name}: {self.names[wrong]} of shape {args[wrong].shape} is not contiguous; copy it first"
             )
-        return block
 
 
 # ------------------------------------------------------------------------------------------------------------ formulas

@@ -21,7 +21,18 @@ from numba.np.numpy_support import from_dtype
 from tinytensor.kernels.blocks import word
 from tinytensor.kernels.cache import builds_of, is_kept, kept, progress
 
+OBJECT = np.dtype(object)  # of arrays of exact scalars; NumPy makes each of its dtypes once, so `is` may compare them
 _WORD = ir.IntType(64)
+
+
+class NoBuild(Exception):
+    """There is no native code for a launch: it is on exact scalars, or Python's source is to run for a debugger."""
+
+
+def exact(args: tuple) -> bool:
+    """Does an array hold exact scalars? One is enough: they are compared, added and so on by what they are."""
+    return any(arg.__class__ is np.ndarray and arg.dtype is OBJECT for arg in args)
+
 
 # -------------------------------------------------------------------------------------------------- loops
 

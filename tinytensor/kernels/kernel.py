@@ -29,7 +29,7 @@ from numba import config, njit
 from tinytensor.kernels import driver
 from tinytensor.kernels.blocks import FormulaLayout, LoopLayout
 from tinytensor.kernels.cache import kept
-from tinytensor.kernels.entries import build, formula_entry, loop_entry
+from tinytensor.kernels.entries import NoBuild, build, exact, formula_entry, loop_entry
 from tinytensor.kernels.shapes import checker
 
 # Never fastmath=True: it lets LLVM assume that there are no NaNs, and isnan(nan) becomes False.
@@ -38,7 +38,6 @@ from tinytensor.kernels.shapes import checker
 FAST = frozenset({"contract", "reassoc", "nsz"})
 EXACT_ORDER = frozenset({"contract", "nsz"})
 
-OBJECT = np.dtype(object)  # of arrays of exact scalars; NumPy makes each of its dtypes once, so `is` may compare them
 KERNELS: dict[str, "Kernel"] = {}  # the table of all kernels; the tests walk it
 
 GRAIN = 4000  # nanoseconds of work that are worth a task of their own: dealing one costs some 100
@@ -46,15 +45,6 @@ MOST_TASKS = 32
 FEW = 3  # operands of nearly all formulas
 NANOSECONDS = 1  # what a formula takes for an element, about
 _compiling = threading.RLock()
-
-
-class NoBuild(Exception):
-    """There is no native code for a launch: it is on exact scalars, or Python's source is to run for a debugger."""
-
-
-def exact(args: tuple) -> bool:
-    """Does an array hold exact scalars? One is enough: they are compared, added and so on by what they are."""
-    return any(arg.__class__ is np.ndarray and arg.dtype is OBJECT for arg in args)
 
 
 class Launch(NamedTuple):
@@ -125,7 +115,6 @@ class Kernel:
 
     @staticmethod
     def run(launch: Launch) -> None:
-        """Run all tasks of a launch."""
         driver.run(launch.entry, launch.block, launch.tasks)
 
     def prepare(self, args: tuple) -> Launch:
@@ -221,12 +210,23 @@ class Loop(Kernel):
         self.shapes, self.check = shapes, checker(self.name, names, shapes, py_func.__globals__)
         self.tasks, self.divisible = tasks or (lambda *args: 1), tasks is not None
 
-    def prepare(self, args: tuple) -> Launch:
+    def _found(self, args: tuple) -> tuple[int, LoopLayout]:
         self.check(args)
         key = tuple([(a.dtype, a.ndim) if a.__class__ is np.ndarray else a.__class__ for a in args])
-        entry, layout = self.entries.get(key) or self._build(
+        return self.entries.get(key) or self._build(
             key, args, lambda: self._source(args), lambda: LoopLayout(self.names, self.strided, args)
         )
+
+    def run_now(self, args: tuple) -> None:
+        """Run the native build; what is one task is packed and run in one native call."""
+        entry, layout = self._found(args)
+        tasks = self.tasks(*args)
+        if tasks > 1:
+            return self.run(Launch(entry, layout.block(self.name, args), tasks, args))
+        return layout.run(self.name, entry, args)
+
+    def prepare(self, args: tuple) -> Launch:
+        entry, layout = self._found(args)
         return Launch(entry, layout.block(self.name, args), self.tasks(*args), args)
 
     def shares(self, args: tuple) -> list[tuple[int, ...]]:

@@ -20,7 +20,7 @@ def sum_parts(outer, n, inner):
     The parts are summed as if the array were (outer * parts, n / parts, inner), and then their sums.
     """
     wanted = cut(outer * n * inner // 10, MOST_TASKS) // max(outer, 1)
-    return max([parts for parts in range(1, wanted + 1) if n % parts == 0], default=1)
+    return 1 if wanted < 2 else max([parts for parts in range(1, wanted + 1) if n % parts == 0])
 
 
 @helper

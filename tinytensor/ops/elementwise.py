@@ -26,7 +26,7 @@ from tinytensor.tensors import Tensor
 # ------------------------------------------------------------------------------------------------------- arithmetic
 
 
-@appears("Tensor.__add__ Tensor.__radd__")
+@appears("Tensor.__add__ Tensor.__radd__ Tensor.__iadd__")
 @op
 class add:
     r"y = a + b"
@@ -41,7 +41,7 @@ class add:
         return g
 
 
-@appears("Tensor.__sub__ Tensor.__rsub__")
+@appears("Tensor.__sub__ Tensor.__rsub__ Tensor.__isub__")
 @op
 class sub:
     r"y = a - b"
@@ -1047,13 +1047,13 @@ def _scaled(what: str, value, alpha, dtype: np.dtype):
     return y.to(dtype) if isinstance(y, Tensor) else y
 
 
-@appears("add Tensor.add Tensor.add_ Tensor.__iadd__")
+@appears("add Tensor.add Tensor.add_")
 def add_scaled(a, b, *, alpha=1) -> Tensor:
     """y = a + alpha b."""
     return add(a, b if alpha == 1 else _scaled("add", b, alpha, result_type(a, b)))
 
 
-@appears("sub subtract Tensor.sub Tensor.sub_ Tensor.subtract Tensor.subtract_ Tensor.__isub__")
+@appears("sub subtract Tensor.sub Tensor.sub_ Tensor.subtract Tensor.subtract_")
 def sub_scaled(a, b, *, alpha=1) -> Tensor:
     """y = a - alpha b."""
     return sub(a, b if alpha == 1 else _scaled("sub", b, alpha, result_type(a, b)))

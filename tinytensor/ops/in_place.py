@@ -60,7 +60,11 @@ def become(x: Tensor, y: Tensor) -> Tensor:
 
 def check_in_place(x: Tensor) -> None:
     """Refuse a change that would lose gradients, or that the memory does not allow."""
-    if x.numel() and any(n > 1 and step == 0 for n, step in zip(x.shape, x._data.strides, strict=True)):
+    if (
+        0 in x._data.strides
+        and x.numel()
+        and any(n > 1 and step == 0 for n, step in zip(x.shape, x._data.strides, strict=True))
+    ):
         raise RuntimeError("in place: several elements of this expanded tensor share memory; clone() it first")
     if not state.grad:
         return
@@ -269,6 +273,8 @@ def setitem(x: Tensor, key, value) -> None:
         value = tensor(value, dtype=x.dtype)
     if not key.arrays:  # slices and whole numbers: a view, and a change of it
         part = _slice(x, key.view)
+        if value._version is part._version and _is_there_already(part, value):
+            return
         _fits(value, part.shape, "setitem")
         copy_(part, _leading_ones_off(value, part.ndim))
         return
@@ -278,6 +284,17 @@ def setitem(x: Tensor, key, value) -> None:
     _fits(value, chosen.shape, "setitem")
     value = expand(_leading_ones_off(value, chosen.ndim).to(x.dtype), chosen.shape)
     become(x, put(x, flatten(chosen), flatten(value)))
+
+
+def _is_there_already(part: Tensor, value: Tensor) -> bool:
+    """Is the value the very elements that are to be changed? So it is in `x[i] += 1`, which changes a view of them.
+
+    Python then puts the view in its own place, where nothing is left to be done, unless it is on the tape.
+    """
+    if state.grad and (part.requires_grad or value.requires_grad):
+        return False
+    check_in_place(part)
+    return part._data.__array_interface__ == value._data.__array_interface__
 
 
 def _fits(value: Tensor, shape: tuple, what: str) -> None:

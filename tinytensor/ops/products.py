@@ -30,6 +30,8 @@ def _product(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None, relu:
 
 def _batched(x: np.ndarray, batch: tuple) -> np.ndarray:
     """x (..., M, K) as (n, M, K) with its batch dimensions broadcast to `batch`."""
+    if x.ndim == 2 and not batch:
+        return x[None]
     if x.shape[:-2] != batch:
         x = _expand.view(x, batch + x.shape[-2:])
     try:

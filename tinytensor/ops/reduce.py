@@ -13,6 +13,7 @@ from tinytensor.form import op
 from tinytensor.modes import no_grad
 from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import (
+    _elementwise,
     absolute,
     exp,
     isfinite,
@@ -23,6 +24,7 @@ from tinytensor.ops.elementwise import (
     minimum,
     pow,
     root,
+    true_divide,
 )
 from tinytensor.ops.index import gather_backward
 from tinytensor.ops.shape import _dim, _dims, cat, expand, movedim, reshape
@@ -81,6 +83,18 @@ class reduce_sum:
 
     def grad_x(g, x_shape, dims, keepdim):
         return _spread(g, x_shape, dims, keepdim)
+
+
+@op
+class reduce_mean:
+    r"y = \frac1n \sum_i x_i"
+
+    def forward(x, dims, keepdim):
+        total, n = _reduce(kernels.reduce.reduce_sum, x, dims, keepdim), math.prod([x.shape[d] for d in dims])
+        return _elementwise(true_divide.kernel, total, n)
+
+    def grad_x(g, x_shape, dims, keepdim):
+        return _spread(g / math.prod([x_shape[d] for d in dims]), x_shape, dims, keepdim)
 
 
 @op
@@ -193,7 +207,9 @@ class reduce_all:
 
 
 def _at_least_int64(x: Tensor, dtype) -> Tensor:
-    return x.to(dtype if dtype is not None else int64 if x.dtype.kind in "bi" else x.dtype)
+    if dtype is None and x.dtype.kind not in "bi":
+        return x
+    return x.to(int64 if dtype is None else dtype)
 
 
 @appears("sum Tensor.sum")
@@ -213,8 +229,7 @@ def mean(x: Tensor, dim=None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """y = (1/n) sum of x over `dim`."""
     x = x if dtype is None else x.to(dtype)
     only_floats("mean", x)
-    dims = _dims(x, dim, "mean")
-    return reduce_sum(x, dims, keepdim) / math.prod(x.shape[d] for d in dims)
+    return reduce_mean(x, _dims(x, dim, "mean"), keepdim)
 
 
 @appears("var Tensor.var")

@@ -214,7 +214,7 @@ def _dims(x: Tensor, dim, what: str) -> tuple[int, ...]:
     """Dimensions counted from the front; None and () are all of them."""
     if dim is None:
         return tuple(range(x.ndim))
-    if not isinstance(dim, Sequence) or isinstance(dim, str):
+    if dim.__class__ is int or not isinstance(dim, Sequence) or isinstance(dim, str):
         dim = _dim(x, dim, what)
         return (dim,) if x.ndim else ()
     dims = tuple(_dim(x, d, what) for d in dim)
