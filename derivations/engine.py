@@ -87,6 +87,7 @@ CALLS = {
     "undiagonal": [(symbols("x", 2, 2), (3, 2, 2), -1, 0, 2)],
     "flip": [(x, (0, 1))],
     "cat": [(1, [3, 3], x, z)],
+    "spread": [(symbols("x", 2, 2), (2, 3, 2), (1,)), (symbols("x", 2, 1), (2, 3), (1,))],
     "reduce_sum": [(CUBE, (0, 2), False), (CUBE, (1,), True), (CUBE, (), False)],
     "reduce_mean": [(CUBE, (0, 2), False), (CUBE, (1,), True), (x, (0, 1), False)],
     "reduce_prod": [(CUBE, (1,), False), (x, (0, 1), False)],

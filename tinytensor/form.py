@@ -17,7 +17,6 @@ names of its parameters for what it reads, and nothing else is kept for it. The 
 """
 
 import inspect
-from collections.abc import Callable
 from itertools import count
 
 import numpy as np
@@ -182,11 +181,6 @@ class Op:
 
     def __repr__(self):
         return f"<op {self.name}({', '.join(self.params)}): {self.equation.partition(chr(10))[0]}>"
-
-    @property
-    def says(self) -> tuple[Callable, ...]:
-        """The functions in which its form says what the gradient is."""
-        return tuple(f for f in (*self.rules.values(), self.backward, self.definition) if f is not None)
 
     def reads_for(self, needs: tuple[bool, ...]) -> Reads:
         """What to keep if gradients of these arguments are needed.

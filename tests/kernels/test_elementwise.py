@@ -40,6 +40,7 @@ ONE_INPUT = {
     "sigmoid": sigmoid,
     "logsigmoid": lambda x: np.minimum(x, 0) - np.log1p(np.exp(-np.abs(x))),
     "silu": lambda x: x * sigmoid(x),
+    "square": np.square,
     "relu": lambda x: np.where(x <= 0, 0, x),
     "isnan": np.isnan,
     "isfinite": np.isfinite,
@@ -53,6 +54,9 @@ TWO_INPUTS = {
     "minimum": np.minimum,
     "power": np.power,
     "relu_backward": lambda g, y: np.where(y <= 0, 0, g),
+    "tanh_backward": lambda g, y: g * (1 - y * y),
+    "sigmoid_backward": lambda g, y: g * y * (1 - y),
+    "square_backward": lambda g, x: 2 * g * x,
     **{
         name: getattr(np, f)
         for name, f in (("eq", "equal"), ("ne", "not_equal"), ("lt", "less"), ("le", "less_equal"), ("gt", "greater"))

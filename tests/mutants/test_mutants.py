@@ -72,13 +72,13 @@ def test_symmetry_is_no_mistake():
 
 
 def test_a_rule_is_planted_and_taken_out():
-    op, wrong = planting.rule_with("tanh", "grad_x", "y * y", "y")
+    op, wrong = planting.rule_with("exp", "grad_x", "g * y", "g")
     before = op.rules[0]
     with planting.planted_rule(op, wrong):
         assert op.rules[0] is not before
-        assert not prove_op("tanh", CALLS["tanh"][0])
+        assert not prove_op("exp", CALLS["exp"][0])
     assert op.rules[0] is before
-    assert prove_op("tanh", CALLS["tanh"][0])
+    assert prove_op("exp", CALLS["exp"][0])
 
 
 def test_a_kernel_is_planted_and_taken_out():
@@ -107,7 +107,7 @@ def test_interpreted_kernels_give_what_compiled_ones_give(name):
 
 def test_a_mistake_that_fits_nowhere_any_more_is_noticed():
     with pytest.raises(LookupError, match="plant this mistake in another way"):
-        planting.rule_with("tanh", "grad_x", "not there", "")
+        planting.rule_with("exp", "grad_x", "not there", "")
 
 
 # -------------------------------------------------------------------------------------- what becomes of them
@@ -207,5 +207,5 @@ def test_a_derivation_that_is_not_checked_leaves_survivors(monkeypatch):
 
 
 def test_nothing_is_left_planted():
-    functions = [f for op in OPS.values() for f in op.says]
+    functions = [f for op in OPS.values() for f in (*op.rules.values(), op.backward, op.definition) if f is not None]
     assert not [f for f in functions if f.__code__.co_filename == "planted"]

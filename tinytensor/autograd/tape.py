@@ -96,7 +96,8 @@ def _fitted(r: Tensor, edge: Node | Tensor) -> Tensor:
                 "another shape after the tensor was used? Compute forward anew"
             )
         stretched = [d + new for d, n in enumerate(edge.shape) if n == 1 and r.shape[d + new] != 1]
-        r = r.sum([*range(new), *stretched]).reshape(edge.shape)
+        r = r.sum([*range(new), *stretched])
+        r = r if r.shape == edge.shape else r.reshape(edge.shape)
     if r.dtype != edge.dtype and edge.dtype.kind not in "fO":  # requires_grad was set by hand, past requires_grad_()
         raise RuntimeError(f"backward: a tensor of {edge.dtype} has no gradient; only floating-point tensors have one")
     return r if r.dtype == edge.dtype else r.to(edge.dtype)

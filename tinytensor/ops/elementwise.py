@@ -134,6 +134,28 @@ class power:
         return g * where(logical_and(eq(a, 0), ge(b, 0)), 0.0, y * log(a))
 
 
+@op
+class _square:
+    r"y = x^2"
+
+    def kernel(x):
+        return x * x
+
+    def grad_x(g, x):
+        return square_backward(g, x)
+
+
+@op
+class square_backward:
+    r"y = 2 h x: the gradient h that has arrived at x^2, times its derivative"
+
+    def kernel(h, x):
+        return h * (x + x)
+
+    def definition(h, x):
+        return h * (x + x)
+
+
 @appears("maximum Tensor.maximum")
 @op
 class maximum:
@@ -544,7 +566,18 @@ class tanh:
     dtype = "float"
 
     def grad_x(g, y):
-        return g * (1 - y * y)
+        return tanh_backward(g, y)
+
+
+@op
+class tanh_backward:
+    r"y = h (1 - z^2): the gradient h that has arrived at z = tanh x, times its derivative"
+
+    def kernel(h, z):
+        return h * (type(z)(1) - z * z)
+
+    def definition(h, z):
+        return h * (1 - z * z)
 
 
 @appears("erf Tensor.erf")
@@ -572,7 +605,18 @@ class sigmoid:
     dtype = "float"
 
     def grad_x(g, y):
-        return g * y * (1 - y)
+        return sigmoid_backward(g, y)
+
+
+@op
+class sigmoid_backward:
+    r"y = h z (1 - z): the gradient h that has arrived at z = sigmoid x, times its derivative"
+
+    def kernel(h, z):
+        return h * z * (type(z)(1) - z)
+
+    def definition(h, z):
+        return h * z * (1 - z)
 
 
 @appears("silu")
@@ -938,7 +982,7 @@ def pow(a, b) -> Tensor:
     if isinstance(b, int | float) and isinstance(a, Tensor):
         a = a if a.dtype == dtype else a.to(dtype)  # whole numbers to the power 2.0 are floats
         if b == 2:
-            return a * a
+            return _square(a)
         if b == 3:
             return a * a * a
         if b == 1:

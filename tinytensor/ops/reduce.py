@@ -27,7 +27,7 @@ from tinytensor.ops.elementwise import (
     true_divide,
 )
 from tinytensor.ops.index import gather_backward
-from tinytensor.ops.shape import _dim, _dims, cat, expand, movedim, reshape
+from tinytensor.ops.shape import _dim, _dims, _expand, cat, movedim, reshape
 from tinytensor.tensors import Tensor
 
 
@@ -69,9 +69,15 @@ def _sums_of_parts(rows: np.ndarray, dtype: np.dtype) -> np.ndarray:
     return sums
 
 
-def _spread(g: Tensor, shape: tuple, dims: tuple, keepdim: bool) -> Tensor:
-    """g, which has the reduced shape, seen in the shape before."""
-    return expand(reshape(g, _reduced(shape, dims, True)), shape)
+@op
+class _spread:
+    r"y = x, which has the shape of a reduction's result, seen in the shape before"
+
+    def view(x, shape, dims):
+        return _expand.view(x.reshape(_reduced(shape, dims, True), copy=False), shape)
+
+    def grad_x(g, x_shape, dims):
+        return reshape(reduce_sum(g, dims, False), x_shape)
 
 
 @op
@@ -81,8 +87,8 @@ class reduce_sum:
     def forward(x, dims, keepdim):
         return _reduce(kernels.reduce.reduce_sum, x, dims, keepdim)
 
-    def grad_x(g, x_shape, dims, keepdim):
-        return _spread(g, x_shape, dims, keepdim)
+    def grad_x(g, x_shape, dims):
+        return _spread(g, x_shape, dims)
 
 
 @op
@@ -93,8 +99,8 @@ class reduce_mean:
         total, n = _reduce(kernels.reduce.reduce_sum, x, dims, keepdim), math.prod([x.shape[d] for d in dims])
         return _elementwise(true_divide.kernel, total, n)
 
-    def grad_x(g, x_shape, dims, keepdim):
-        return _spread(g / math.prod([x_shape[d] for d in dims]), x_shape, dims, keepdim)
+    def grad_x(g, x_shape, dims):
+        return _spread(g / math.prod([x_shape[d] for d in dims]), x_shape, dims)
 
 
 @op
@@ -122,8 +128,8 @@ class reduce_amax:
     def forward(x, dims, keepdim, nan_is_equal):
         return _reduce(kernels.reduce.reduce_max, x, dims, keepdim, int64)[0]
 
-    def grad_x(g, y, x, dims, keepdim, nan_is_equal):
-        return _shared_among_equals(g, y, x, dims, keepdim, nan_is_equal)
+    def grad_x(g, y, x, dims, nan_is_equal):
+        return _shared_among_equals(g, y, x, dims, nan_is_equal)
 
 
 @op
@@ -133,12 +139,12 @@ class reduce_amin:
     def forward(x, dims, keepdim, nan_is_equal):
         return _reduce(kernels.reduce.reduce_min, x, dims, keepdim, int64)[0]
 
-    def grad_x(g, y, x, dims, keepdim, nan_is_equal):
-        return _shared_among_equals(g, y, x, dims, keepdim, nan_is_equal)
+    def grad_x(g, y, x, dims, nan_is_equal):
+        return _shared_among_equals(g, y, x, dims, nan_is_equal)
 
 
-def _shared_among_equals(g, y, x, dims, keepdim, nan_is_equal):
-    equal = x == _spread(y, x.shape, dims, keepdim)
+def _shared_among_equals(g, y, x, dims, nan_is_equal):
+    equal = x == _spread(y, x.shape, dims)
     if nan_is_equal:
         equal = logical_or(equal, isnan(x))
     equal = equal.to(g.dtype)
@@ -186,8 +192,8 @@ class reduce_logsumexp:
     def forward(x, dims, keepdim):
         return _reduce(kernels.reduce.reduce_logsumexp, x, dims, keepdim, x.dtype)[0]
 
-    def grad_x(g, y, x, dims, keepdim):
-        return _spread(g, x.shape, dims, keepdim) * exp(x - _spread(y, x.shape, dims, keepdim))
+    def grad_x(g, y, x, dims):
+        return _spread(g, x.shape, dims) * exp(x - _spread(y, x.shape, dims))
 
 
 @op
