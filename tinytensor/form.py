@@ -57,9 +57,7 @@ class Node:
         self.shape, self.dtype = y._data.shape, y._data.dtype
         self._hooks = None
         self.retained = None  # the tensor that wants to keep its gradient, weakly
-        self.edges = tuple(
-            [(a if a.node is None else a.node) if isinstance(a, Tensor) and a.requires_grad else None for a in args]
-        )
+        self.edges = tuple([(a.node or a) if isinstance(a, Tensor) and a.requires_grad else None for a in args])
         # What is read depends on which gradients are wanted: of a * b with a constant b, the rule for a reads b, and
         # the rule for b, which would read a, is never asked.
         reads = op.reads_for(tuple([edge is not None for edge in self.edges]))

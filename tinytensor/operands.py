@@ -10,20 +10,22 @@ from tinytensor.tensors import Tensor
 def together(op, args: tuple) -> tuple[list, np.dtype, tuple[int, ...]]:
     """The arguments of a formula as arrays and numbers, the dtype in which they meet, and the shape that they have.
 
-    Nearly always they are tensors of one dtype and one shape, and Python's numbers that fit into it. That is seen at
-    once, and a large part of the time of a small operation saved.
+    Nearly always they are tensors of one dtype, most often of one shape, and Python's numbers that fit into it. That
+    is seen at once, and a large part of the time of a small operation saved.
     """
-    dtype, shape, kinds = None, None, op.at_once
+    dtype, shape, kinds, alike = None, None, op.at_once, True
     for a in args:
         if not isinstance(a, Tensor):
             if a.__class__ is not int:  # a float fits into floats, what is neither must be looked at
                 kinds = "f" if a.__class__ is float and "f" in kinds else ""
         elif dtype is None:
             dtype, shape = a._data.dtype, a._data.shape
-        elif a._data.dtype is not dtype or a._data.shape != shape:
-            kinds = ""
+        else:
+            kinds = kinds if a._data.dtype is dtype else ""
+            alike = alike and a._data.shape == shape
     if dtype is not None and dtype.kind in kinds and len(args) == len(op.params):
-        return [a._data if isinstance(a, Tensor) else dtype.type(a) for a in args], dtype, shape
+        operands = [a._data if isinstance(a, Tensor) else dtype.type(a) for a in args]
+        return operands, dtype, shape if alike else common_shape(op.name, operands)
     dtype = common_dtype(op, args)
     if op.dtype == "float" and dtype.kind in "bi":
         dtype = get_default_dtype()
@@ -90,12 +92,11 @@ def operand(value, dtype: np.dtype):
 
 def common_shape(name: str, operands: list) -> tuple[int, ...]:
     """The shape that the arrays among the operands broadcast to."""
-    shapes = [a.shape for a in operands if a.__class__ is np.ndarray]
-    if len(set(shapes)) == 1:
-        return shapes[0]
+    arrays = [a for a in operands if a.__class__ is np.ndarray]
     try:
-        return np.broadcast_shapes(*shapes)
+        return np.broadcast(*arrays).shape
     except ValueError:
+        shapes = [a.shape for a in arrays]
         raise RuntimeError(
             f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast: from the right, sizes must be "
             "equal or 1"

@@ -115,6 +115,7 @@ class Kernel:
 
     @staticmethod
     def run(launch: Launch) -> None:
+        """Run all tasks of a launch."""
         driver.run(launch.entry, launch.block, launch.tasks)
 
     def prepare(self, args: tuple) -> Launch:
@@ -211,6 +212,7 @@ class Loop(Kernel):
         self.tasks, self.divisible = tasks or (lambda *args: 1), tasks is not None
 
     def _found(self, args: tuple) -> tuple[int, LoopLayout]:
+        """The build for arguments of these types, whose sizes are looked at first."""
         self.check(args)
         key = tuple([(a.dtype, a.ndim) if a.__class__ is np.ndarray else a.__class__ for a in args])
         return self.entries.get(key) or self._build(
@@ -218,7 +220,10 @@ class Loop(Kernel):
         )
 
     def run_now(self, args: tuple) -> None:
-        """Run the native build; what is one task is packed and run in one native call."""
+        """Run the native build.
+
+        Small work is one task. It is packed and run in one native call, for each call takes as long as a hundred sums.
+        """
         entry, layout = self._found(args)
         tasks = self.tasks(*args)
         if tasks > 1:
