@@ -93,7 +93,7 @@ def cross_entropy(
         )
     if target.dtype.kind not in "i":
         raise RuntimeError(f"{what}: expected integer class indices or probabilities, got {target.dtype}")
-    rows, flat = _classes_last(input), target.reshape((-1,)).to(int64)
+    rows, flat = _classes_last(input), (target if target.ndim == 1 else target.reshape((-1,))).to(int64)
     if weight is None and reduction == "mean":
         return cross_entropy_mean(rows, flat, ignore_index, label_smoothing)
     if weight is None:

@@ -55,6 +55,8 @@ def make_contiguous(x: Tensor) -> Tensor:
 @appears("Tensor.to")
 def to(x: Tensor, *args, dtype=None, device=None, copy: bool = False, non_blocking: bool = False) -> Tensor:
     """x in another dtype (`x.to(float64)`, `x.to(other)`) or place (`x.to("cpu")`); itself if nothing changes."""
+    if len(args) == 1 and args[0] is x.dtype and dtype is None and device is None and not copy:  # most often
+        return x
     for arg in args:
         if isinstance(arg, Tensor):
             dtype = arg.dtype
@@ -233,7 +235,12 @@ def _whole(n, what: str) -> int:
 
 def _sizes(args: tuple, what: str) -> tuple[int, ...]:
     """view(2, 3) and view((2, 3)) are the same."""
-    if len(args) == 1 and isinstance(args[0], Sequence) and not isinstance(args[0], str):
+    if (
+        len(args) == 1
+        and args[0].__class__ is not int
+        and isinstance(args[0], Sequence)
+        and not isinstance(args[0], str)
+    ):
         args = args[0]
     return tuple([n if n.__class__ is int else _whole(n, f"{what}: a number in {tuple(args)}") for n in args])
 
@@ -271,11 +278,11 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
 def _infer(x: Tensor, shape: tuple, what: str) -> tuple[int, ...]:
     if builtins.min(shape, default=0) >= 0 and math.prod(shape) == x.numel():
         return shape
-    known = math.prod(n for n in shape if n != -1)
-    if shape.count(-1) > 1 or builtins.any(n < -1 for n in shape):
+    known = math.prod([n for n in shape if n != -1])
+    if shape.count(-1) > 1 or builtins.min(shape, default=0) < -1:
         raise RuntimeError(f"{what}: {shape}: sizes must be 0 or more, and at most one may be -1")
     if -1 in shape and known and x.numel() % known == 0:
-        shape = tuple(x.numel() // known if n == -1 else n for n in shape)
+        shape = tuple([x.numel() // known if n == -1 else n for n in shape])
     if -1 in shape or math.prod(shape) != x.numel():
         raise RuntimeError(f"{what}: {x.numel()} elements of shape {x.shape} do not fill the shape {shape}")
     return shape
