@@ -748,7 +748,7 @@ def _elementwise(kernel: Kernel, *values) -> np.ndarray:
     dtype = arrays[-1].dtype
     if dtype is not OBJECT:
         values = [v if isinstance(v, np.ndarray) else dtype.type(v) for v in values]
-    y = empty(np.broadcast_shapes(*(a.shape for a in arrays)), dtype)
+    y = empty(np.broadcast(*arrays).shape, dtype)
     launch(kernel, *values, y)
     return y
 

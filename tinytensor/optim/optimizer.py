@@ -176,9 +176,10 @@ class Optimizer:
         p._version.count += 1
 
     def _gradient(self, p: Tensor) -> Tensor:
-        if p.grad.dtype != p.dtype:
-            raise RuntimeError(f"{type(self).__name__}: a gradient of {p.grad.dtype} for a parameter of {p.dtype}")
-        return p.grad
+        g = p.grad
+        if g.dtype != p.dtype:
+            raise RuntimeError(f"{type(self).__name__}: a gradient of {g.dtype} for a parameter of {p.dtype}")
+        return g
 
     def _as_tensors(self, p: Tensor, hyper: np.ndarray) -> list[Tensor]:
         """Hyper-parameters for steps that are written in operations: 0-d tensors, the first of them the rate of p."""
