@@ -135,22 +135,23 @@ def constants_of(kernel: Kernel) -> list[Symbolic]:
         return [Symbolic(value) for value in kernel.py_func.__defaults__ or ()]
 
 
-def given_by(kernel: Kernel, *inputs) -> sympy.Expr:
-    """What a formula gives, as an expression."""
+def given_by(kernel: Kernel, *inputs) -> Symbolic:
+    """What a formula gives."""
     y = blank()
     lift(kernel)(*inputs, *constants_of(kernel), y)
-    return y[()].expr
+    return y[()]
 
 
 def back_of(kernel: Kernel, point: Symbolic) -> Callable[..., dict]:
-    return lambda *_: {"y": G.expr * sympy.diff(given_by(kernel, point), point.expr)}
+    return lambda *_: {"y": G.expr * sympy.diff(given_by(kernel, point).expr, point.expr)}
 
 
 for name, kernel in KERNELS.items():
     forward = KERNELS.get(name.removesuffix("_backward"))
     if isinstance(kernel, Elementwise) and name.endswith("_backward"):
-        for point in (X, LESS, MORE):
-            add(name, back_of(forward, point), (G, point, *constants_of(kernel), blank()))
+        for point in (X, LESS, MORE):  # it is given x, or the z that came of it
+            given = given_by(forward, point) if kernel.names[1] == "z" else point
+            add(name, back_of(forward, point), (G, given, *constants_of(kernel), blank()))
 add("relu_backward", lambda *_: {"y": 0}, (G, Symbolic(0), blank()))  # the subgradient at 0 is 0
 for point in (X, LESS, MORE):  # the formula is another one, in which no exp overflows
     add("logsigmoid", lambda x, _: {"y": -sympy.log(1 + sympy.exp(-x.expr))}, (point, blank()))
