@@ -322,7 +322,7 @@ OUTSIDE = [p for p in FILES if module_of(p).partition(".")[0] not in ("kernels",
 ALLOWED = {
     "types and settings": "ndarray generic integer number bool_ bool float32 float64 int64 uint8 dtype finfo iinfo "
     "errstate promote_types",
-    "shapes and strides, no values": "broadcast_shapes broadcast_to reshape moveaxis flip diagonal "
+    "shapes and strides, no values": "broadcast broadcast_shapes broadcast_to reshape moveaxis flip diagonal "
     "lib.stride_tricks.as_strided may_share_memory unravel_index ndindex",
     "fresh memory and copies": "empty zeros zeros_like full array asarray ascontiguousarray copyto concatenate "
     "frombuffer from_dlpack stack",
