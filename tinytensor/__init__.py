@@ -49,6 +49,7 @@ from tinytensor.creation import (
     zeros,
     zeros_like,
 )
+from tinytensor.cuda import mps, xpu
 from tinytensor.devices import device
 from tinytensor.distributions import normal
 from tinytensor.door import launch
@@ -71,7 +72,7 @@ from tinytensor.profiling import profile
 from tinytensor.serialization import load, save
 from tinytensor.tensors import Tensor
 from tinytensor.typeinfo import UNSTORED as _UNSTORED
-from tinytensor.typeinfo import finfo, iinfo, is_tensor, promote_types
+from tinytensor.typeinfo import finfo, iinfo, is_complex, is_tensor, promote_types
 
 # PyTorch's other names for dtypes, and what it calls a dtype and a shape
 float, double, int, long, bool = float32, float64, int32, int64, bool_

@@ -72,6 +72,12 @@ class Interchange:
     def dim(self) -> int:
         return self.ndim
 
+    ndimension = dim
+
+    def is_complex(self) -> bool:
+        """No tensor is, here."""
+        return False
+
     def numel(self) -> int:
         """The number of elements (a SymPy expression where the sizes are symbols)."""
         return self._data.size

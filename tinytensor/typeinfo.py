@@ -16,9 +16,20 @@ class Unstored:
     def __repr__(self) -> str:
         return self.name
 
+    def __call__(self, *data, **options):
+        """Of a dtype's tensors, which PyTorch makes so: `ByteTensor([0, 1])`."""
+        raise TypeError(
+            f"{self.name}: tensors are float32, float64, int32, int64 or bool; masks are BoolTensor, short numbers "
+            "FloatTensor or IntTensor"
+        )
+
+    def __instancecheck__(self, x) -> bool:
+        return False
+
 
 _NAMES = """float16 half bfloat16 float8_e4m3fn float8_e5m2 uint8 int8 int16 short uint16 uint32 uint64
 complex32 chalf complex64 cfloat complex128 cdouble"""
+_NAMES += " ByteTensor CharTensor ShortTensor HalfTensor BFloat16Tensor"
 UNSTORED = {name: Unstored(name) for name in _NAMES.split()}
 
 
@@ -55,6 +66,11 @@ class iinfo:
 def promote_types(type1, type2) -> np.dtype:
     """The smallest dtype that holds both, by PyTorch's rule."""
     return result_type(*(Tensor.of(np.empty(1, as_dtype(t))) for t in (type1, type2)))
+
+
+def is_complex(input: Tensor) -> bool:
+    """No tensor is, here."""
+    return input.is_complex()
 
 
 def is_tensor(obj) -> bool:

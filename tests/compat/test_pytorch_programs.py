@@ -117,3 +117,31 @@ def test_hooks_are_removed_by_their_handles():
     handle.remove()
     x.sum().backward()
     assert x.grad.tolist() == [4.0, 4.0]
+
+
+# ------------------------------------------------------------------------------------------------------------ waves
+
+
+@pytest.fixture
+def waves():
+    program = ModuleType("waves")
+    program.__file__ = str(HERE / "waves.py")
+    exec(compile(translated((HERE / "waves.py").read_text()), "waves.py", "exec"), program.__dict__)
+    return program
+
+
+@pytest.mark.filterwarnings("ignore:softmax. say along which dimension")
+@pytest.mark.parametrize(("dtype", "rtol"), [("float32", 2e-5), ("float64", 1e-10)])
+def test_waves_are_fitted_as_in_pytorch(waves, dtype, rtol):
+    losses, length = json.loads((HERE / "waves.json").read_text())[dtype]
+    found, ends_at = waves.fit(getattr(tt, dtype))
+    np.testing.assert_allclose(found, losses, rtol=rtol)
+    assert ends_at == pytest.approx(length, rel=rtol)
+
+
+@pytest.mark.filterwarnings("ignore:softmax. say along which dimension")
+def test_another_momentum_is_noticed(waves):
+    losses, _ = json.loads((HERE / "waves.json").read_text())["float64"]
+    waves.SignDescent.__init__.__defaults__ = (1e-3, 0.8)
+    with pytest.raises(AssertionError, match="Not equal to tolerance"):
+        np.testing.assert_allclose(waves.fit(tt.float64)[0], losses, rtol=1e-10)

@@ -1,6 +1,7 @@
 """CUDA, which is not here: what programs ask before they choose a device, and what they may do in any case."""
 
 from contextlib import nullcontext
+from types import SimpleNamespace
 
 from tinytensor import absent
 from tinytensor.cuda import amp
@@ -53,5 +54,9 @@ get_device_capability = _refused("get_device_capability")
 set_device = _refused("set_device")
 Event = _refused("Event")
 Stream = _refused("Stream")
+
+_asked = {"is_available": is_available, "device_count": device_count, "synchronize": synchronize}
+_asked |= {"manual_seed": manual_seed, "manual_seed_all": manual_seed_all, "empty_cache": empty_cache}
+mps, xpu = SimpleNamespace(**_asked), SimpleNamespace(**_asked)  # Apple's devices and Intel's, which are asked the same
 
 __getattr__ = absent.module("cuda", __name__)

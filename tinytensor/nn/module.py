@@ -63,6 +63,7 @@ class Module:
         place(self, "_transient", set())
         place(self, "_modules", {})
         place(self, "_hooks", [])
+        place(self, "_pre_hooks", [])
         place(self, "_backward_hooks", [])
         place(self, "training", True)
 
@@ -152,6 +153,14 @@ class Module:
 
     add_module = register_module
 
+    def register_forward_pre_hook(self, hook: Callable) -> HookHandle:
+        """Call `hook(module, args)` before forward; what it returns (if anything) replaces the positional arguments.
+
+        Returns a handle that removes the hook.
+        """
+        self._pre_hooks.append(hook)
+        return HookHandle(self._pre_hooks, hook)
+
     def register_forward_hook(self, hook: Callable) -> HookHandle:
         """Call `hook(module, args, output)` after forward; what it returns (if anything) replaces the output.
 
@@ -176,6 +185,10 @@ class Module:
     def __call__(self, *args, **kwargs):
         if state.recording is not None:
             state.recording.guard(self._makeup)
+        for hook in tuple(self._pre_hooks):
+            replaced = hook(self, args)
+            if replaced is not None:
+                args = replaced if isinstance(replaced, tuple) else (replaced,)
         if self._backward_hooks:
             result = call_with_backward_hooks(self, self._backward_hooks, args, kwargs)
         else:
@@ -191,6 +204,7 @@ class Module:
         return (
             self.training,
             *(value for place in places for value in place.values()),
+            *self._pre_hooks,
             *self._hooks,
             *self._backward_hooks,
         )

@@ -1,4 +1,4 @@
-"""Gradient clipping, in PyTorch's place."""
+"""Gradient clipping, weight normalisation, parameters as one vector: in PyTorch's place."""
 
 import math
 from collections.abc import Iterable
@@ -9,7 +9,8 @@ import numpy as np
 from tinytensor import absent, kernels
 from tinytensor.door import contiguous, empty, launch
 from tinytensor.modes import no_grad
-from tinytensor.ops.shape import stack
+from tinytensor.nn.module import Module, Parameter
+from tinytensor.ops.shape import cat, stack
 from tinytensor.tensors import Tensor
 
 
@@ -67,6 +68,76 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
     with no_grad():
         for g in _gradients(parameters):
             g.clamp_(-clip_value, clip_value)
+
+
+class WeightNorm:
+    r"""What `weight_norm` hangs before a module's forward: weight = g \, v / |v|, computed anew at each call."""
+
+    def __init__(self, name: str, dim: int | None):
+        self.name, self.dim = name, dim
+
+    def length(self, v: Tensor) -> Tensor:
+        """|v| of each slice along `dim`, or of all of v, in a shape that broadcasts to v's."""
+        if self.dim is None:
+            return v.norm()
+        rest = [d for d in range(v.ndim) if d != self.dim % v.ndim]
+        return v.norm(2, rest, keepdim=True) if rest else v.abs()
+
+    def weight(self, module: Module) -> Tensor:
+        v = getattr(module, f"{self.name}_v")
+        return v * (getattr(module, f"{self.name}_g") / self.length(v))
+
+    def __call__(self, module: Module, args: tuple) -> None:
+        setattr(module, self.name, self.weight(module))
+
+
+def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
+    r"""Train w = g \, v / |v| by its length g and its direction v, for each slice along `dim` (Salimans, Kingma 2016).
+
+    The parameter `name` gives way to `name`_g and `name`_v; what stands under `name` is computed before each forward.
+    """
+    v = getattr(module, name)
+    if not isinstance(v, Parameter):
+        raise TypeError(f"weight_norm: expected a parameter under {name!r}, got {type(v).__name__}")
+    normed = WeightNorm(name, dim)
+    delattr(module, name)
+    module.register_parameter(f"{name}_g", Parameter(normed.length(v).detach().clone()))
+    module.register_parameter(f"{name}_v", Parameter(v.detach().clone()))
+    normed(module, ())
+    module.register_forward_pre_hook(normed)
+    return module
+
+
+def remove_weight_norm(module: Module, name: str = "weight") -> Module:
+    """Make `name` a parameter again, with the value that it has now."""
+    for hook in module._pre_hooks:
+        if isinstance(hook, WeightNorm) and hook.name == name:
+            weight = hook.weight(module).detach().clone()
+            module._pre_hooks.remove(hook)
+            for gone in (name, f"{name}_g", f"{name}_v"):
+                delattr(module, gone)
+            module.register_parameter(name, Parameter(weight))
+            return module
+    raise ValueError(f"remove_weight_norm: {name!r} of {type(module).__name__} has no weight_norm")
+
+
+def parameters_to_vector(parameters: Iterable[Tensor]) -> Tensor:
+    """All parameters, one after another, as one vector."""
+    return cat([p.reshape(-1) for p in parameters])
+
+
+def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
+    """Give each parameter its part of the vector as its value."""
+    parameters = list(parameters)
+    if vec.ndim != 1 or vec.numel() != sum(p.numel() for p in parameters):
+        raise ValueError(
+            f"vector_to_parameters: expected a vector of {sum(p.numel() for p in parameters)} elements, "
+            f"got shape {vec.shape}"
+        )
+    begin = 0
+    for p in parameters:
+        p.data.copy_(vec.detach()[begin : begin + p.numel()].reshape(p.shape))
+        begin += p.numel()
 
 
 __getattr__ = absent.module("nn.utils", __name__)

@@ -1,6 +1,7 @@
 """Operations with kernels of their own for forward and backward; the definition says the same in simpler ones."""
 
 import math
+import warnings
 
 import numpy as np
 
@@ -69,7 +70,8 @@ class _log_softmax:
 
 def _along(operation, x: Tensor, dim: int | None, dtype, what: str) -> Tensor:
     if dim is None:
-        raise TypeError(f"{what}: say along which dimension: {what}(x, dim=-1)")
+        dim = 0 if x.ndim in (0, 1, 3) else 1
+        warnings.warn(f"{what}: say along which dimension; without dim it is {dim} of {x.ndim}", stacklevel=3)
     x = x if dtype is None else x.to(dtype)
     only_floats(what, x)
     dim = _dim(x, dim, what)

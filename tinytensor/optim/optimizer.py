@@ -1,6 +1,7 @@
 """Optimizers: one kernel call for each parameter, hyper-parameters read anew at each step (in a replay too)."""
 
 import copy
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -35,7 +36,7 @@ class Optimizer:
         self._refuse(options or {})
         self.defaults = defaults | {"lr_multiplier": 1.0}
         self.param_groups: list[dict[str, Any]] = []
-        self.state: dict[Tensor, dict[str, Any]] = {}
+        self.state: defaultdict[Tensor, dict[str, Any]] = defaultdict(dict)
         groups = list(params)
         if not groups:
             raise ValueError(f"{type(self).__name__}: the list of parameters is empty")
@@ -231,6 +232,8 @@ class Optimizer:
 
     def _fitting(self, what: str, entry: dict[str, Any], p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
         """A copy of what was kept for a parameter; kernels will go through it and through p side by side."""
+        if not self.slots:  # whoever writes a step of his own decides what he keeps for it, and reads it himself
+            return copy.deepcopy(dict(entry))
         kept: dict[str, Any] = {"step": 0}
         for name, value in entry.items():
             if name in self.slots + self.extra:

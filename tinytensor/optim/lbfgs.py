@@ -1,0 +1,120 @@
+"""L-BFGS: steps that know how the gradient turned over the last few of them, for losses without noise.
+
+Curve fitting and physics, where all data are seen at every step, ask for it; for batches drawn at random it is the
+wrong tool.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from tinytensor.modes import enable_grad, no_grad
+from tinytensor.ops.shape import cat, flatten, reshape
+from tinytensor.optim.optimizer import Optimizer
+from tinytensor.tensors import Tensor
+
+
+class LBFGS(Optimizer):
+    r"""x \to x - \rho \, H g, where H approximates the inverse Hessian from pairs (s, y) of steps and gradients' turns.
+
+    A step calls its closure up to `max_eval` times, and moves x up to `max_iter` times. H is never written down: it is
+    applied to g pair by pair (Nocedal and Wright, Numerical Optimization, algorithm 7.4), which needs
+    2 * history_size vectors. All parameters stand in one group, and are one vector here.
+    """
+
+    def __init__(
+        self,
+        params: Iterable,
+        lr: float = 1.0,
+        max_iter: int = 20,
+        max_eval: int | None = None,
+        tolerance_grad: float = 1e-7,
+        tolerance_change: float = 1e-9,
+        history_size: int = 100,
+        line_search_fn: str | None = None,
+    ):
+        if line_search_fn is not None:
+            raise ValueError(
+                f"LBFGS: line_search_fn={line_search_fn!r} is not offered; leave it out, with an lr below 1 where full "
+                "steps go too far"
+            )
+        defaults = {"lr": lr, "max_iter": max_iter, "max_eval": max_iter * 5 // 4 if max_eval is None else max_eval}
+        defaults |= {"tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change}
+        super().__init__(params, defaults | {"history_size": history_size, "line_search_fn": None})
+        if len(self.param_groups) != 1:
+            raise ValueError(f"LBFGS: all parameters stand in one group, these are in {len(self.param_groups)}")
+
+    @no_grad()
+    def step(self, closure: Callable | None = None) -> Any:
+        """Move up to max_iter times; the closure computes the loss and its gradients, and is called at each place."""
+        if closure is None:
+            raise TypeError(
+                "LBFGS.step: expected a closure, which zeroes the gradients, computes the loss, calls backward() and "
+                "returns the loss"
+            )
+        (group,) = self.param_groups
+        # What is kept stands with the first parameter, so that it is saved as other optimizers' state is.
+        kept = self.state[group["params"][0]]
+        kept.setdefault("n_iter", 0)
+        kept.setdefault("func_evals", 0)
+        first = loss = self._evaluate(closure, kept)
+        g, evaluations = self._gradients(group), 1
+        if g.abs().max().item() <= group["tolerance_grad"]:
+            return first
+        for i in range(1, group["max_iter"] + 1):
+            kept["n_iter"] += 1
+            if kept["n_iter"] == 1:
+                direction, kept["old_stps"], kept["old_dirs"] = -g, [], []
+                rate = min(1.0, 1.0 / g.abs().sum().item()) * group["lr"]
+            else:
+                direction, rate = self._direction(g, group, kept), group["lr"]
+            before = float(loss)
+            kept |= {"d": direction, "t": rate, "prev_flat_grad": g}
+            if (g @ direction).item() > -group["tolerance_change"]:
+                break  # there is next to nothing to be gained in this direction
+            self._move(group, direction * rate)
+            if i == group["max_iter"]:
+                break
+            loss = self._evaluate(closure, kept)
+            g, evaluations = self._gradients(group), evaluations + 1
+            if (
+                evaluations >= group["max_eval"]
+                or g.abs().max().item() <= group["tolerance_grad"]
+                or (direction * rate).abs().max().item() <= group["tolerance_change"]
+                or abs(float(loss) - before) < group["tolerance_change"]
+            ):
+                break
+        return first
+
+    def _direction(self, g: Tensor, group: dict[str, Any], kept: dict[str, Any]) -> Tensor:
+        """-H g, after the pair of the last step has joined the others."""
+        steps, turns = kept["old_stps"], kept["old_dirs"]
+        s, y = kept["d"] * kept["t"], g - kept["prev_flat_grad"]
+        if (y @ s).item() > 1e-10:  # else the loss is not convex here, and H would not stay positive
+            if len(steps) == group["history_size"]:
+                del steps[0], turns[0]
+            steps.append(s)
+            turns.append(y)
+            kept["H_diag"] = (y @ s) / (y @ y)
+        q, shares = -g, []
+        for s, y in zip(reversed(steps), reversed(turns), strict=True):
+            shares.append((s @ q) / (y @ s))
+            q = q - shares[-1] * y
+        q = q * kept.get("H_diag", 1.0)
+        for s, y, share in zip(steps, turns, reversed(shares), strict=True):
+            q = q + s * (share - (y @ q) / (y @ s))
+        return q
+
+    def _evaluate(self, closure: Callable, kept: dict[str, Any]) -> Any:
+        kept["func_evals"] += 1
+        with enable_grad():
+            return closure()
+
+    def _gradients(self, group: dict[str, Any]) -> Tensor:
+        """All gradients as one vector; a parameter without one does not move."""
+        return cat([flatten(p * 0 if p.grad is None else self._gradient(p)) for p in group["params"]])
+
+    def _move(self, group: dict[str, Any], step: Tensor) -> None:
+        begin = 0
+        for p in group["params"]:
+            p.add_(reshape(step[begin : begin + p.numel()], p.shape))
+            begin += p.numel()
