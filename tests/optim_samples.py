@@ -115,3 +115,31 @@ def trajectory(lib, key, wrap=lambda step: step):
     losses = [float(step(lib.tensor(3.0 * math.cos(t) + 1.0, dtype=lib.float64))) for t in range(12)]
     found = {f"{key}|p{i}": np.array(p.detach().numpy()) for i, p in enumerate(ps)}
     return found | {f"{key}|losses": np.array(losses)}
+
+
+QUASI_NEWTON = {
+    "lbfgs": lambda o, p: o.LBFGS(p, lr=0.5),
+    "lbfgs, short memory": lambda o, p: o.LBFGS(p, lr=0.3, max_iter=5, history_size=2),
+    "lbfgs, few evaluations": lambda o, p: o.LBFGS(p, 0.5, 9, 4, tolerance_grad=1e-3, tolerance_change=1e-4),
+}
+
+
+def quasi_newton(lib, key, again=lambda optimizer: optimizer):
+    """Three steps in a curved valley; `again` gets the optimizer before each step."""
+    x = lib.tensor([-1.2, 1.0], dtype=lib.float64).requires_grad_()
+    rest = [numbers(lib, "rest", 2, 3).requires_grad_(), lib.tensor([3.0], dtype=lib.float64).requires_grad_()]
+    optimizer, losses = QUASI_NEWTON[key](lib.optim, [x, *rest]), []
+
+    def closure():
+        optimizer.zero_grad()
+        loss = (1 - x[0]) ** 2 + 10 * (x[1] - x[0] ** 2) ** 2 + (rest[0] ** 4).sum()  # rest[1] has no gradient
+        loss.backward()
+        losses.append(loss.item())
+        return loss
+
+    returned = []
+    for _ in range(3):
+        optimizer = again(optimizer)
+        returned.append(optimizer.step(closure).item())
+    found = {"losses": losses, "returned": returned, "x": x.tolist(), "rest": rest[0].tolist()}
+    return {f"{key}|{what}": np.array(values) for what, values in found.items()}

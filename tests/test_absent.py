@@ -106,6 +106,23 @@ def test_programs_that_choose_a_device():
     assert cudnn is tt.backends.cudnn
 
 
+@pytest.mark.parametrize("place", [tt.mps, tt.xpu])
+def test_other_makers_devices(place):
+    assert not place.is_available() and place.device_count() == 0
+    assert place.manual_seed(1) is place.empty_cache() is place.synchronize() is None
+
+
+@pytest.mark.parametrize("name", ["ByteTensor", "CharTensor", "ShortTensor", "HalfTensor", "BFloat16Tensor"])
+def test_tensors_of_dtypes_that_are_not_stored_can_be_named(name):
+    tensors = getattr(tt, name)
+    assert not isinstance(tt.ones(1), tensors) and repr(tensors) == name
+    with pytest.raises(TypeError, match=rf"{name}: tensors are float32, .*masks are BoolTensor"):
+        tensors([0, 1])
+    with pytest.raises(TypeError):
+        tt.ones(1).type(tensors)
+    assert not tt.is_complex(tt.ones(1)) and not tt.ones(1).is_complex()
+
+
 def one_run(context, scaler):
     tt.manual_seed(0)
     model = nn.Linear(3, 1)

@@ -626,3 +626,80 @@ def _derivatives(y, x, w) -> list[float]:
     gx, gw = tt.autograd.grad((y * y).sum(), (x, w), create_graph=True)
     (again,) = tt.autograd.grad((gx * gx).sum(), w)
     return [value for part in (y, gx, gw, again) for value in part.flatten().tolist()]
+
+
+# ------------------------------------------------------------------------------- before forward; normalised weights
+
+
+def test_hooks_before_forward():
+    m, seen = nn.Linear(2, 2), []
+    look = m.register_forward_pre_hook(lambda module, args: seen.append((module is m, args[0].shape)))
+    double = m.register_forward_pre_hook(lambda module, args: args[0] * 2)
+    with_tuple = m.register_forward_pre_hook(lambda module, args: (args[0] + 1,))
+    x = tt.ones(3, 2)
+    assert m(x).tolist() == F.linear(x * 2 + 1, m.weight, m.bias).tolist() and seen == [(True, (3, 2))]
+    look.remove()
+    double.remove()
+    with_tuple.remove()
+    assert m(x).tolist() == F.linear(x, m.weight, m.bias).tolist() and len(seen) == 1
+
+
+def test_a_hook_before_forward_is_a_condition_of_a_recording():
+    m = nn.Linear(2, 2)
+    step = tt.compile(lambda x: m(x).detach())
+    x = tt.ones(3, 2)
+    before = [step(x).tolist() for _ in range(3)]
+    handle = m.register_forward_pre_hook(lambda module, args: args[0] * 2)
+    assert step(x).tolist() == F.linear(x * 2, m.weight, m.bias).tolist() != before[0]
+    handle.remove()
+    assert step(x).tolist() == before[0] == before[2]
+
+
+@pytest.mark.parametrize("dim", [0, 1, -1, None])
+@pytest.mark.parametrize("make", [lambda: nn.Linear(3, 4), lambda: nn.Conv1d(2, 3, 2, padding=1)])
+def test_weight_norm(dim, make):
+    m = make()
+    w, x = m.weight.detach().clone(), tt.rand(2, 3, 3) if isinstance(m, nn.Linear) else tt.rand(2, 2, 5)
+    expected = m(x)
+    assert nn.utils.weight_norm(m, dim=dim) is m
+    assert [name for name, _ in m.named_parameters()] == ["bias", "weight_g", "weight_v"]
+    rest = tuple(d for d in range(w.ndim) if dim is not None and d != dim % w.ndim)
+    length = np.sqrt((w.numpy() ** 2).sum(rest or None, keepdims=dim is not None))
+    np.testing.assert_allclose(m.weight_g.detach().numpy(), length, rtol=1e-6)
+    np.testing.assert_allclose(m(x).detach().numpy(), expected.detach().numpy(), rtol=1e-5, atol=1e-6)
+
+    # The length alone decides how long a weight is, the direction alone where it points.
+    with tt.no_grad():
+        m.weight_g.mul_(3)
+        m.weight_v.mul_(5)
+    m(x).square().sum().backward()
+    np.testing.assert_allclose(m.weight.detach().numpy(), 3 * w.numpy(), rtol=1e-5)
+    along = (m.weight_v.grad * m.weight_v).detach().numpy().sum(rest or None)
+    np.testing.assert_allclose(along, 0, atol=1e-3 * np.abs(m.weight_g.grad.numpy()).max())
+
+    assert nn.utils.remove_weight_norm(m) is m and isinstance(m.weight, nn.Parameter)
+    assert sorted(name for name, _ in m.named_parameters()) == ["bias", "weight"]
+    np.testing.assert_allclose(m.weight.detach().numpy(), 3 * w.numpy(), rtol=1e-5)
+    with pytest.raises(ValueError, match=r"remove_weight_norm: 'weight' of (Linear|Conv1d) has no weight_norm"):
+        nn.utils.remove_weight_norm(m)
+    with pytest.raises(TypeError, match="expected a parameter under 'training', got bool"):
+        nn.utils.weight_norm(m, "training")
+
+
+def test_parameters_as_one_vector():
+    m = nn.Linear(3, 2)
+    vector = nn.utils.parameters_to_vector(m.parameters())
+    assert vector.requires_grad and vector.tolist() == [*m.weight.reshape(-1).tolist(), *m.bias.tolist()]
+    nn.utils.vector_to_parameters(tt.arange(8.0), m.parameters())
+    assert m.weight.tolist() == [[0, 1, 2], [3, 4, 5]] and m.bias.tolist() == [6, 7]
+    with pytest.raises(ValueError, match=r"expected a vector of 8 elements, got shape \(9,\)"):
+        nn.utils.vector_to_parameters(tt.zeros(9), m.parameters())
+
+
+@pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
+def test_softmax_without_a_dimension_takes_pytorchs(name):
+    for shape, dim in (((3,), 0), ((3, 2), 1), ((3, 2, 4), 0), ((3, 2, 4, 2), 1)):
+        x = tt.arange(math.prod(shape), dtype=tt.float32).reshape(shape).sin()
+        with pytest.warns(UserWarning, match=f"say along which dimension; without dim it is {dim} of {len(shape)}"):
+            found = getattr(F, name)(x)
+        assert found.tolist() == getattr(F, name)(x, dim).tolist()

@@ -50,6 +50,59 @@ def test_ten_steps_in_float32(key, stored):
     compare(samples.trajectory(tt, key, "float32"), stored, rtol=0, atol=4 * 10 * 3 * 4 * 2.0**-24)
 
 
+@pytest.mark.parametrize("key", more.QUASI_NEWTON)
+@pytest.mark.parametrize("reload", [False, True])
+def test_quasi_newton(key, reload, stored):
+    def again(optimizer):
+        if reload:
+            optimizer.load_state_dict(optimizer.state_dict())
+        return optimizer
+
+    compare(more.quasi_newton(tt, key, again), stored, rtol=1e-7, atol=1e-12)
+
+
+def test_another_rate_of_quasi_newton_is_noticed(stored, monkeypatch):
+    other = {"lbfgs": lambda o, p: o.LBFGS(p, lr=0.500001)}
+    monkeypatch.setattr(more, "QUASI_NEWTON", other)
+    found = more.quasi_newton(tt, "lbfgs")["lbfgs|losses"]
+    assert not np.allclose(found, stored["lbfgs|losses"][: len(found)], rtol=1e-7)
+
+
+def test_what_lbfgs_refuses():
+    p = tt.zeros(2).requires_grad_()
+    with pytest.raises(ValueError, match="LBFGS: line_search_fn='strong_wolfe' is not offered"):
+        tt.optim.LBFGS([p], line_search_fn="strong_wolfe")
+    with pytest.raises(ValueError, match="stand in one group, these are in 2"):
+        tt.optim.LBFGS([{"params": [p]}, {"params": [tt.zeros(1).requires_grad_()]}])
+    with pytest.raises(TypeError, match=r"LBFGS\.step: expected a closure, which zeroes"):
+        tt.optim.LBFGS([p]).step()
+
+
+def test_an_optimizer_of_ones_own_keeps_what_it_likes():
+    class Own(tt.optim.Optimizer):
+        def __init__(self, params):
+            super().__init__(params, {"lr": 0.5})
+
+        @tt.no_grad()
+        def step(self):
+            for p in self.param_groups[0]["params"]:
+                state = self.state[p]
+                if not state:
+                    state["seen"] = [p.grad.clone(), "a word"]
+                p.sub_(self.param_groups[0]["lr"] * state["seen"][0])
+
+    p = tt.ones(2).requires_grad_()
+    (p * p).sum().backward()
+    own = Own([p])
+    own.step()
+    other = Own([p])
+    other.load_state_dict(own.state_dict())
+    kept = other.state[p]["seen"]
+    assert kept[1] == "a word" and kept[0].tolist() == [2.0, 2.0] and kept[0] is not own.state[p]["seen"][0]
+    with pytest.raises(ValueError, match="has 'seen', which is not kept here"):
+        tt.optim.SGD([p], lr=1.0).load_state_dict(own.state_dict())
+
+
 def test_a_wrong_trajectory_is_noticed(stored, monkeypatch):
     monkeypatch.setitem(samples.OPTIMIZERS, "adamw", lambda o, p: o.AdamW(p, betas=(0.9, 0.99900001)))
     with pytest.raises(AssertionError, match="adamw"):

@@ -31,8 +31,8 @@ INSTEAD = {
     "inverse det logdet slogdet svd qr cholesky* eig* solve* lu* pinverse matrix_exp fft",
     "programs are recorded by tinytensor.compile": "jit fx export _dynamo",
     "gradients of functions are in tinytensor.autograd.functional": "func vmap",
-    "optim.Adam, AdamW, SGD, RMSprop, Adagrad, Adadelta, Adamax and LBFGS are here": "NAdam RAdam ASGD Rprop SparseAdam "
-    "Adafactor Muon",
+    "optim.Adam, AdamW, SGD, RMSprop, Adagrad, Adadelta, Adamax and LBFGS are here": "NAdam RAdam ASGD Rprop "
+    "SparseAdam Adafactor Muon",
     "Normal, Uniform, Categorical and Bernoulli are here": "Beta Gamma Dirichlet MultivariateNormal Exponential "
     "Poisson OneHotCategorical Multinomial Laplace Gumbel Binomial Independent TransformedDistribution",
 }

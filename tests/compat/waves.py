@@ -45,7 +45,7 @@ class SignDescent(Optimizer):
     """Each number moves by the same length, along the sign of a running mean of its gradient."""
 
     def __init__(self, params, lr=1e-3, beta=0.9):
-        super().__init__(params, dict(lr=lr, beta=beta))
+        super().__init__(params, {"lr": lr, "beta": beta})
 
     @torch.no_grad()
     def step(self, closure=None):

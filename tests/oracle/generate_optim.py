@@ -23,6 +23,8 @@ def main() -> None:
         arrays |= samples.rates(torch, key, by_hand)
     for key in samples.OPTIMIZERS:
         arrays |= samples.trajectory(torch, key)
+    for key in samples.QUASI_NEWTON:
+        arrays |= samples.quasi_newton(torch, key)
     save_file(arrays, HERE / "programs" / "optim.safetensors")
     print(f"PyTorch {torch.__version__}: {len(arrays)} arrays")
 
