@@ -12,6 +12,7 @@ from tinytensor.autograd import detect_anomaly as detect_anomaly, gradcheck as g
 from tinytensor.compiled import compile as compile
 from tinytensor.constructors import TYPES as _TYPES
 from tinytensor.creation import Generator as Generator, arange as arange, as_tensor as as_tensor, default_generator as default_generator, empty as empty, empty_like as empty_like, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace, logspace as logspace, manual_seed as manual_seed, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like
+from tinytensor.cuda import mps as mps, xpu as xpu
 from tinytensor.devices import device as device
 from tinytensor.distributions import normal as normal
 from tinytensor.door import launch as launch
@@ -24,7 +25,7 @@ from tinytensor.profiling import profile as profile
 from tinytensor.serialization import load as load, save as save
 from tinytensor.tensors import Tensor as Tensor
 from tinytensor.typeinfo import UNSTORED as _UNSTORED
-from tinytensor.typeinfo import finfo as finfo, iinfo as iinfo, is_tensor as is_tensor, promote_types as promote_types
+from tinytensor.typeinfo import finfo as finfo, iinfo as iinfo, is_complex as is_complex, is_tensor as is_tensor, promote_types as promote_types
 def abs(x: Tensor) -> Tensor: ...
 def absolute(x: Tensor) -> Tensor: ...
 def acos(x: Tensor) -> Tensor: ...
