@@ -68,7 +68,7 @@ def test_default_dtype():
 @pytest.mark.parametrize(
     ("make", "error", "sentence"),
     [
-        (lambda: tt.tensor([[1], [1, 2]]), ValueError, "rows of the nested list have different lengths"),
+        (lambda: tt.tensor([[1], [1, 2]]), ValueError, "rows have equal lengths"),
         (lambda: tt.tensor("a"), TypeError, "are not stored"),
         (lambda: tt.tensor(1, dtype="float16"), TypeError, "tensors are float32, float64, int32, int64 or bool"),
         (lambda: tt.tensor(np.zeros(1, np.complex64)), TypeError, "values of complex64 are not stored"),

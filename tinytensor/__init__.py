@@ -69,6 +69,7 @@ from tinytensor.kernels.kernel import cut, elementwise, helper, kernel, share
 from tinytensor.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.ops import FUNCTIONS as _functions
 from tinytensor.profiling import profile
+from tinytensor.refusals import public as _public
 from tinytensor.serialization import load, save
 from tinytensor.tensors import Tensor
 from tinytensor.typeinfo import UNSTORED as _UNSTORED
@@ -78,6 +79,9 @@ from tinytensor.typeinfo import finfo, iinfo, is_complex, is_tensor, promote_typ
 float, double, int, long, bool = float32, float64, int32, int64, bool_
 dtype, Size = _np.dtype, tuple
 
+for _name, _made in list(globals().items()):
+    if getattr(_made, "__module__", "") == tensor.__module__ and not isinstance(_made, type | Generator):
+        globals()[_name] = _public(_made)
 globals().update(_functions)
 globals().update(_TYPES)
 globals().update(_UNSTORED)

@@ -12,6 +12,7 @@ from tinytensor.door import empty as buffer
 from tinytensor.door import host, move, state
 from tinytensor.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64
 from tinytensor.meta import Meta
+from tinytensor.operands import stored
 from tinytensor.tensors import Tensor
 
 
@@ -48,10 +49,14 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
     from_array, met = isinstance(data, np.ndarray | np.generic), set()
     if not from_array:
         data = _plain(data, met)
+    dtype = None if dtype is None else as_dtype(dtype)
     try:
-        array = np.array(data, dtype=None if dtype is None else as_dtype(dtype))
-    except ValueError as error:
-        raise ValueError(f"tensor: the rows of the nested list have different lengths ({error})") from None
+        array = np.array(data, dtype=dtype)
+    except (TypeError, ValueError, OverflowError) as error:
+        kind = "" if dtype is None else f" of {dtype}"
+        raise error.__class__(
+            f"tensor: expected numbers{kind}, or lists of them whose rows have equal lengths ({error})"
+        ) from None
     if dtype is None and not from_array and array.dtype.kind in "fiu" and array.dtype != int32:
         floating = float64 if float64 in met else get_default_dtype()
         array = array.astype(floating if array.dtype.kind == "f" else int64)
@@ -82,7 +87,10 @@ def _is_outside(data: np.ndarray | np.generic) -> bool:
     around = state.recording.surroundings
     if around.knows(data):
         return True
-    if around.has_arrays and not sys._getframe(2).f_globals["__name__"].startswith("tinytensor."):  # not a mask of ours
+    caller = sys._getframe(2)
+    if caller.f_globals["__name__"] == "tinytensor.refusals":  # through which the function was handed out
+        caller = caller.f_back
+    if around.has_arrays and not caller.f_globals["__name__"].startswith("tinytensor."):  # not a mask of ours
         state.recording.refuse(
             "a tensor was made of an array that NumPy computed in the step, perhaps from one that changes; compute "
             "with tensors, or outside of the step"
@@ -149,17 +157,26 @@ def _shape(sizes: tuple, what: str, size: Sequence | None = None) -> tuple:
             raise (TypeError if isinstance(n, float) else RuntimeError)(
                 f"{what}: sizes must be whole numbers of 0 or more, got {sizes}"
             )
-    return tuple(n.__index__() if hasattr(n, "__index__") else n for n in sizes)
+    try:
+        return tuple(n.__index__() if hasattr(n, "__index__") else n for n in sizes)
+    except TypeError:
+        raise TypeError(f"{what}: sizes must be whole numbers of 0 or more, got {sizes}") from None
+
+
+def _or(dtype, otherwise: np.dtype) -> np.dtype:
+    return otherwise if dtype is None else dtype
 
 
 def _new(what: str, shape: tuple, dtype, requires_grad: bool, device, fill) -> Tensor:
     """A tensor of a shape, filled by `fill(array)` through the door; on "meta" the sizes may be symbols."""
     device = check_device(device, what)
-    dtype = get_default_dtype() if dtype is None else as_dtype(dtype)
+    dtype = as_dtype(_or(dtype, get_default_dtype()))
     if device == "meta" or not all(isinstance(n, int | np.integer) for n in shape):
         if device != "meta":
             raise TypeError(f"{what}: sizes {shape} are not all whole numbers; symbols need device='meta'")
         result = Tensor.of(Meta(shape, dtype))
+    elif math.prod(int(n) for n in shape if n) * dtype.itemsize >= 2**63:
+        raise RuntimeError(f"{what}: sizes {shape} are more than any memory holds")
     else:
         result = Tensor.of(buffer(shape, dtype))
         if fill is not None:
@@ -167,27 +184,37 @@ def _new(what: str, shape: tuple, dtype, requires_grad: bool, device, fill) -> T
     return result.requires_grad_() if requires_grad else result
 
 
-def full(size, fill_value, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
+def full(
+    size: int | Sequence[int], fill_value: Tensor | float, *, dtype=None, requires_grad: bool = False, device=None
+) -> Tensor:
     """A tensor of one value."""
     if dtype is None:
         dtype = bool_ if isinstance(fill_value, bool) else int64 if isinstance(fill_value, int) else None
-    size = (size,) if not isinstance(size, Sequence) else tuple(size)
-    value = np.empty((), get_default_dtype() if dtype is None else as_dtype(dtype))
-    value[()] = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    size = _shape((size,), "full")
+    fill_value = fill_value.item() if isinstance(fill_value, Tensor) else fill_value
+    value = stored("full", fill_value, as_dtype(_or(dtype, get_default_dtype())))
     return _new("full", size, dtype, requires_grad, device, lambda a: move(value, a))
 
 
 def zeros(*sizes, size=None, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """A tensor of zeros."""
     return full(
-        _shape(sizes, "zeros", size), 0, dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device
+        _shape(sizes, "zeros", size),
+        0,
+        dtype=_or(dtype, get_default_dtype()),
+        requires_grad=requires_grad,
+        device=device,
     )
 
 
 def ones(*sizes, size=None, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """A tensor of ones."""
     return full(
-        _shape(sizes, "ones", size), 1, dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device
+        _shape(sizes, "ones", size),
+        1,
+        dtype=_or(dtype, get_default_dtype()),
+        requires_grad=requires_grad,
+        device=device,
     )
 
 
@@ -202,22 +229,22 @@ def _device(x: Tensor, device):
 
 def zeros_like(x: Tensor, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """Zeros in the shape and dtype of x."""
-    return zeros(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=_device(x, device))
+    return zeros(x.shape, dtype=_or(dtype, x.dtype), requires_grad=requires_grad, device=_device(x, device))
 
 
 def ones_like(x: Tensor, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """Ones in the shape and dtype of x."""
-    return ones(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=_device(x, device))
+    return ones(x.shape, dtype=_or(dtype, x.dtype), requires_grad=requires_grad, device=_device(x, device))
 
 
-def full_like(x: Tensor, fill_value, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
+def full_like(x: Tensor, fill_value: Tensor | float, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """One value in the shape and dtype of x."""
-    return full(x.shape, fill_value, dtype=dtype or x.dtype, requires_grad=requires_grad, device=_device(x, device))
+    return full(x.shape, fill_value, dtype=_or(dtype, x.dtype), requires_grad=requires_grad, device=_device(x, device))
 
 
 def empty_like(x: Tensor, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """Whatever the memory held, in the shape and dtype of x."""
-    return empty(x.shape, dtype=dtype or x.dtype, requires_grad=requires_grad, device=_device(x, device))
+    return empty(x.shape, dtype=_or(dtype, x.dtype), requires_grad=requires_grad, device=_device(x, device))
 
 
 def eye(n: int, m: int | None = None, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
@@ -225,10 +252,18 @@ def eye(n: int, m: int | None = None, *, dtype=None, requires_grad: bool = False
     if n < 0 or (m or 0) < 0:
         raise RuntimeError(f"eye: sizes must be 0 or more, got {n} and {m}")
     check_device(device, "eye")
-    return tensor(np.eye(n, m), dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device)
+    return tensor(np.eye(n, m), dtype=_or(dtype, get_default_dtype()), requires_grad=requires_grad, device=device)
 
 
-def arange(start, end=None, step=1, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
+def arange(
+    start: Tensor | float,
+    end: Tensor | float | None = None,
+    step: Tensor | float = 1,
+    *,
+    dtype=None,
+    requires_grad: bool = False,
+    device=None,
+) -> Tensor:
     """start, start + step, ... below end; whole numbers give int64."""
     start, end = (0, start) if end is None else (start, end)
     start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
@@ -237,6 +272,8 @@ def arange(start, end=None, step=1, *, dtype=None, requires_grad: bool = False, 
     if dtype is None:
         dtype = get_default_dtype() if any(isinstance(v, float) for v in (start, end, step)) else int64
     n = math.ceil((end - start) / step)
+    if n >= 2**60:
+        raise RuntimeError(f"arange: {n} numbers are more than any memory holds")
     check_device(device, "arange")
     return tensor(start + step * np.arange(n), dtype=dtype, requires_grad=requires_grad, device=device)
 
@@ -247,7 +284,7 @@ def linspace(start: float, end: float, steps: int, *, dtype=None, requires_grad:
         raise RuntimeError(f"linspace: steps must be 0 or more, got {steps}")
     check_device(device, "linspace")
     values = np.linspace(start, end, steps)
-    return tensor(values, dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device)
+    return tensor(values, dtype=_or(dtype, get_default_dtype()), requires_grad=requires_grad, device=device)
 
 
 def logspace(
@@ -350,7 +387,7 @@ def rand_like(
     x: Tensor, *, dtype=None, requires_grad: bool = False, device=None, generator: Generator | None = None
 ) -> Tensor:
     """Uniform numbers from [0, 1) in the shape and dtype of x."""
-    dtype, device = dtype or x.dtype, _device(x, device)
+    dtype, device = _or(dtype, x.dtype), _device(x, device)
     return rand(x.shape, dtype=dtype, requires_grad=requires_grad, device=device, generator=generator)
 
 
@@ -358,7 +395,7 @@ def randn_like(
     x: Tensor, *, dtype=None, requires_grad: bool = False, device=None, generator: Generator | None = None
 ) -> Tensor:
     """Numbers from the standard normal distribution in the shape and dtype of x."""
-    dtype, device = dtype or x.dtype, _device(x, device)
+    dtype, device = _or(dtype, x.dtype), _device(x, device)
     return randn(x.shape, dtype=dtype, requires_grad=requires_grad, device=device, generator=generator)
 
 

@@ -67,7 +67,10 @@ class Interchange:
 
     def size(self, dim: int | None = None):
         """The shape, or one of its sizes."""
-        return self.shape if dim is None else self.shape[dim]
+        try:
+            return self.shape if dim is None else self.shape[dim]
+        except (IndexError, TypeError):
+            raise IndexError(f"size: {dim!r} is no dimension of shape {self.shape}") from None
 
     def dim(self) -> int:
         return self.ndim

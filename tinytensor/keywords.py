@@ -4,7 +4,6 @@ Nobody looks at them before a call has been found to have a keyword that the fun
 nothing where they are not used.
 """
 
-import functools
 import inspect
 from collections.abc import Callable, Collection
 
@@ -68,19 +67,3 @@ def own_names(function: Callable, what: str, args: tuple, keywords: dict) -> tup
         first = [keywords.pop(name) for name in list(parameters)[len(args) : list(parameters).index(several)]]
         args = (*args, *first, keywords.pop(several))
     return (args, keywords) if keywords.keys() <= parameters.keys() - {several} else None
-
-
-def answering(function: Callable, what: str) -> Callable:
-    """The function, which takes PyTorch's names of its arguments too."""
-
-    @functools.wraps(function, updated=())
-    def called(*args, **keywords):
-        try:
-            return function(*args, **keywords)
-        except TypeError:
-            again = own_names(function, what, args, keywords)
-            if again is None:
-                raise
-        return function(*again[0], **again[1])
-
-    return called

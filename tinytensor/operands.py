@@ -24,12 +24,15 @@ def together(op, args: tuple) -> tuple[list, np.dtype, tuple[int, ...]]:
             kinds = kinds if a._data.dtype is dtype else ""
             alike = alike and a._data.shape == shape
     if dtype is not None and dtype.kind in kinds and len(args) == len(op.params):
-        operands = [a._data if isinstance(a, Tensor) else dtype.type(a) for a in args]
-        return operands, dtype, shape if alike else common_shape(op.name, operands)
+        try:
+            operands = [a._data if isinstance(a, Tensor) else dtype.type(a) for a in args]
+            return operands, dtype, shape if alike else common_shape(op.name, operands)
+        except OverflowError:  # told below, by name
+            pass
     dtype = common_dtype(op, args)
     if op.dtype == "float" and dtype.kind in "bi":
         dtype = get_default_dtype()
-    operands = [operand(a, dtype) for a in args]
+    operands = [operand(op.name, a, dtype) for a in args]
     return operands, dtype, common_shape(op.name, operands)
 
 
@@ -77,7 +80,7 @@ def only_floats(what: str, *values: Tensor | np.dtype | None) -> None:
         )
 
 
-def operand(value, dtype: np.dtype):
+def operand(what: str, value, dtype: np.dtype):
     """A value as the kernel takes it: an array of `dtype`, or a number of that type."""
     if isinstance(value, Tensor):
         if value._data.dtype is dtype:
@@ -87,7 +90,27 @@ def operand(value, dtype: np.dtype):
         cast = empty(value.shape, dtype)
         move(value._data, cast)
         return cast
-    return value if dtype is OBJECT else dtype.type(value)
+    return value if dtype is OBJECT else number(what, value, dtype)
+
+
+def number(what: str, value: float, dtype: np.dtype) -> np.generic:
+    """A number of that type; refused if it is too large for one."""
+    try:
+        return dtype.type(value)
+    except OverflowError:
+        raise OverflowError(f"{what}: {value} is too large for {dtype}") from None
+
+
+def stored(what: str, value: float, dtype: np.dtype) -> np.ndarray:
+    """A number as a 0-d array; refused if the dtype has none such: nan among whole numbers, 10**30 in 64 bits."""
+    array = np.empty((), dtype)
+    if not isinstance(value, int | float | np.generic) and dtype.kind != "O":
+        raise TypeError(f"{what}: expected a tensor or a number, got {value!r}")
+    try:
+        array[()] = value
+    except (OverflowError, ValueError):
+        raise RuntimeError(f"{what}: {value} can't be stored as {dtype}") from None
+    return array
 
 
 def common_shape(name: str, operands: list) -> tuple[int, ...]:

@@ -64,6 +64,10 @@ def _of_another(path: str, where, name: str, sample) -> bool:
     tensor = name.startswith("tensor(")
     if path.startswith("Tensor."):
         return where == 0 and not tensor
+    if path in ("operator.getitem", "operator.setitem") and where == 0:
+        return not tensor
+    if path.startswith("operator.") and where == 0 and name == "array":
+        return True  # NumPy's operator, which takes the tensor for an array
     others = [a for i, a in enumerate(sample.args) if i != where and isinstance(a, samples.Spec)]
     return path.startswith("operator.") and isinstance(where, int) and not tensor and not others
 
@@ -98,6 +102,14 @@ def run(lib, sample, path, where, name):
 
 def same(x: np.ndarray, y: np.ndarray) -> bool:
     return x.shape == y.shape and x.dtype == y.dtype and np.array_equal(x, y, equal_nan=x.dtype.kind == "f")
+
+
+def is_known(path: str, name: str, how: str) -> bool:
+    """Is it where PyTorch's answer is not to be had: wrong, or unlike that of its own kin?"""
+    if path == "nn.functional.gelu" and name == "tensor(nan)":
+        return "inf" in how  # gelu(inf) is inf, and PyTorch's too in float64; in float32 its vectors give NaN
+    # The loss of a float32 and a float64 is a float64 in all others, and in this one PyTorch's cuts it down.
+    return path == "nn.functional.huber_loss" and how.startswith("float64() for float32()")
 
 
 def differs(ours: list, theirs: list) -> str:
@@ -135,7 +147,7 @@ def campaign(one_in: int, diary: Diary, peer=None) -> Tally:
             tally.enter("taken")
             if peer is not None:
                 expected, refused, _ = run(peer, sample, path, where, name)
-                if refused is None and (how := differs(results, expected)):
+                if refused is None and (how := differs(results, expected)) and not is_known(path, name, how):
                     tally.find(f"{told}: {how}")
         elif not is_sentence(error):
             tally.find(f"{told}: {type(error).__name__}: {error}")

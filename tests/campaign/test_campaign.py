@@ -10,7 +10,7 @@ from tests.campaign import calls, commands
 from tests.campaign.tally import Diary, Tally, TooLong, is_sentence, limited
 
 
-@pytest.mark.parametrize("name", ["checkpoints", "commands", "files", "kills"])
+@pytest.mark.parametrize("name", command.PARTS)
 def test_nothing_is_found(name):
     harmless, told = command.in_a_process(name, long=False, limit=600)
     assert harmless, told

@@ -10,6 +10,7 @@ from tinytensor.appearances import APPEARANCES, appears
 from tinytensor.creation import Generator, arange, tensor, zeros
 from tinytensor.door import host
 from tinytensor.dtypes import bool_, int64
+from tinytensor.form import Op
 from tinytensor.nn import losses  # noqa: F401 (what is declared there appears here)
 from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import silu as silu_op
@@ -20,6 +21,7 @@ from tinytensor.ops.index import check_range
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
 from tinytensor.ops.shape import cat, stack
+from tinytensor.refusals import public
 from tinytensor.tensors import Tensor
 
 # functions that are declared elsewhere: operations (tanh, gelu, softmax, linear ...), activations, losses
@@ -235,5 +237,10 @@ def conv1d(
     y = linear(windows.transpose(1, 2).flatten(2), weight.flatten(1), bias).transpose(1, 2)  # (N, out channels, out)
     return y if input.ndim == 3 else y.squeeze(0)
 
+
+for _name, _function in list(globals().items()):
+    _declared = APPEARANCES.get(f"F.{_name}") is _function and not isinstance(_function, Op)
+    if _declared or (getattr(_function, "__module__", "") == __name__ and not _name.startswith("_")):
+        globals()[_name] = public(_function, _name)
 
 __getattr__ = absent.module("nn.functional", __name__)

@@ -13,6 +13,7 @@ from tinytensor.appearances import APPEARANCES, appears
 from tinytensor.creation import Generator, arange, tensor, zeros
 from tinytensor.door import host
 from tinytensor.dtypes import bool_, int64
+from tinytensor.form import Op
 from tinytensor.nn import losses
 from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import silu as silu_op
@@ -23,6 +24,7 @@ from tinytensor.ops.index import check_range
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
 from tinytensor.ops.shape import cat, stack
+from tinytensor.refusals import public
 from tinytensor.tensors import Tensor
 
 def relu(input: Tensor, inplace: builtins.bool=False) -> Tensor:

@@ -29,6 +29,7 @@ from tinytensor.ops.elementwise import (
 from tinytensor.ops.fused import cross_entropy_mean, cross_entropy_rows, log_softmax
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.reduce import norm
+from tinytensor.ops.shape import broadcast_tensors
 from tinytensor.tensors import Tensor
 
 
@@ -152,8 +153,9 @@ def _difference(input: Tensor, target: Tensor, what: str) -> Tensor:
         warnings.warn(
             f"{what}: the target has shape {target.shape}, and the input {input.shape}: they are broadcast to "
             f"{together}, which is rarely what is meant; bring both to one shape, with .view_as() or .squeeze()",
-            stacklevel=3,
+            stacklevel=4,
         )
+        input, target = input.expand(together), target.expand(together)  # so that a 0-d one has its say in the dtype
     dtype = result_type(input, target)
     only_floats(what, dtype)
     return input.to(dtype) - target.to(dtype)
@@ -270,6 +272,7 @@ def margin_ranking_loss(
 @appears("F.cosine_similarity nn.CosineSimilarity")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
     r"""x \cdot z / (\max(|x|, \epsilon) \max(|z|, \epsilon)) along `dim`."""
+    x1, x2 = broadcast_tensors(x1, x2)
     dtype = result_type(x1, x2)
     only_floats("cosine_similarity", dtype)
     x1, x2 = x1.to(dtype), x2.to(dtype)

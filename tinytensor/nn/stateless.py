@@ -6,6 +6,7 @@ from collections.abc import Callable
 from tinytensor.appearances import APPEARANCES
 from tinytensor.form import Op
 from tinytensor.nn.module import Module
+from tinytensor.refusals import public
 from tinytensor.tensors import Tensor
 
 
@@ -17,7 +18,7 @@ def settings_of(function: Callable) -> dict:
 
 def module_of(name: str, function: Callable) -> type[Module]:
     """A module for a function of one or two tensors: its settings are given once, to the module."""
-    settings = settings_of(function)
+    settings, apply = settings_of(function), function if isinstance(function, Op) else public(function, name)
 
     def __init__(self, *args, **kwargs):
         Module.__init__(self)
@@ -31,7 +32,7 @@ def module_of(name: str, function: Callable) -> type[Module]:
                 setattr(self, key, value)
 
     def forward(self, *tensors):
-        return function(*tensors, **{key: getattr(self, key) for key in settings})
+        return apply(*tensors, **{key: getattr(self, key) for key in settings})
 
     def extra_repr(self):
         shown = {k: getattr(self, k) for k in settings}

@@ -15,7 +15,6 @@ from tinytensor import constructors
 from tinytensor.appearances import APPEARANCES
 from tinytensor.creation import as_tensor
 from tinytensor.form import OPS, Op
-from tinytensor.keywords import answering
 from tinytensor.ops import (
     activations,
     compositions,
@@ -29,11 +28,12 @@ from tinytensor.ops import (
     reduce,
     shape,
 )
+from tinytensor.refusals import public
 from tinytensor.tensors import Tensor
 
-_REFLECTED = {f"__r{name}__" for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor")}
-_BINARY = {f"__{name}__" for name in ("lt", "le", "gt", "ge", "matmul")}
-_BINARY |= {f"__{name.removeprefix('__r')}" for name in _REFLECTED}
+_OPERATORS = ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"]
+_REFLECTED = {f"__r{name}__" for name in _OPERATORS}
+_BINARY = {f"__{name}__" for name in ("lt", "le", "gt", "ge", *_OPERATORS)}
 _AUGMENTED = {f"__i{name.removeprefix('__r')}" for name in _REFLECTED}
 
 
@@ -62,13 +62,15 @@ def _is_comparable(x: Tensor, other) -> bool:
     return isinstance(other, Tensor | Number | np.generic | np.ndarray) or x.dtype.kind == "O"
 
 
-def _handed_out(name: str, function: Callable, what: Callable | property) -> Callable | property:
-    """What stands at a place. An operator has no keywords, and a formula knows PyTorch's names of its own arguments."""
-    return what if isinstance(function, Op | property) or name.startswith("__") else answering(what, name)
+def _handed_out(place: str, function: Callable, what: Callable | property) -> Callable | property:
+    """What stands at a place. A formula looks at its arguments itself, what is composed of formulas does not."""
+    name = place.removeprefix("Tensor.")
+    name = name[2:-2] if name.startswith("__") else name
+    return what if isinstance(function, Op | property) else public(what, name)
 
 
 METHODS = {
-    name: _handed_out(name, function, _method(name, function))
+    name: _handed_out(place, function, _method(name, function))
     for place, function in APPEARANCES.items()
     if (name := place.removeprefix("Tensor.")) != place
 }

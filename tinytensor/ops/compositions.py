@@ -231,6 +231,7 @@ def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
 @appears("cartesian_prod")
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All ways to take one element of each vector, a row each; of one vector itself."""
+    tensors = _listed(tensors, "cartesian_prod")
     if builtins.any(x.ndim != 1 for x in tensors):
         raise RuntimeError(f"cartesian_prod: expected vectors, got shapes {', '.join([str(x.shape) for x in tensors])}")
     return tensors[0] if len(tensors) == 1 else stack([flatten(x) for x in meshgrid(*tensors)], 1)
@@ -301,7 +302,7 @@ def _sum_of(what: str, x: Tensor, product: Tensor, beta, alpha) -> Tensor:
 
 
 @appears("addmm Tensor.addmm Tensor.addmm_")
-def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta=1, alpha=1) -> Tensor:
+def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """y = beta x + alpha mat1 mat2."""
     if mat1.ndim != 2 or mat2.ndim != 2:
         raise RuntimeError(f"addmm: expected two matrices, got {mat1.shape} and {mat2.shape}")
@@ -309,7 +310,7 @@ def addmm(x: Tensor, mat1: Tensor, mat2: Tensor, *, beta=1, alpha=1) -> Tensor:
 
 
 @appears("addmv Tensor.addmv Tensor.addmv_")
-def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta=1, alpha=1) -> Tensor:
+def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """y = beta x + alpha mat vec."""
     if mat.ndim != 2 or vec.ndim != 1:
         raise RuntimeError(f"addmv: expected a matrix and a vector, got {mat.shape} and {vec.shape}")
@@ -317,7 +318,7 @@ def addmv(x: Tensor, mat: Tensor, vec: Tensor, *, beta=1, alpha=1) -> Tensor:
 
 
 @appears("baddbmm Tensor.baddbmm Tensor.baddbmm_")
-def baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta=1, alpha=1) -> Tensor:
+def baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """y = beta x + alpha batch1 batch2, for each pair of matrices."""
     if batch1.ndim != 3 or batch2.ndim != 3:
         raise RuntimeError(f"baddbmm: expected two batches of matrices, got {batch1.shape} and {batch2.shape}")
@@ -325,7 +326,7 @@ def baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta=1, alpha=1) -> Te
 
 
 @appears("tensordot")
-def tensordot(a: Tensor, b: Tensor, dims=2) -> Tensor:
+def tensordot(a: Tensor, b: Tensor, dims: int | Sequence | Tensor = 2) -> Tensor:
     """y = the sum over dims[0] of a and dims[1] of b; of a number n over the last n of a and the first n of b."""
     if isinstance(dims, Sequence | Tensor):
         first, second = (list(d) if isinstance(d, Sequence) else [d] for d in dims)
@@ -442,7 +443,7 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 
 
 @appears("index_add Tensor.index_add Tensor.index_add_")
-def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha=1) -> Tensor:
+def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """y = x, with the slices of alpha times the source added at the places along `dim` that the index names."""
     dim, rows, parts = _dim(x, dim, "index_add"), _atleast_1d(x), _atleast_1d(source)
     index = _vector("index_add", rows, dim, index)
@@ -465,7 +466,7 @@ def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 
 
 @appears("index_fill Tensor.index_fill Tensor.index_fill_")
-def index_fill(x: Tensor, dim: int, index: Tensor, value) -> Tensor:
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Tensor:
     """y = x, with one value at the places along `dim` that the index names."""
     if index.dtype.kind != "i" or index.ndim > 1:
         raise (IndexError if index.ndim > 1 else RuntimeError)(
@@ -563,7 +564,9 @@ def _asked_for(values: Tensor, inverse: Tensor, counts: Tensor, return_inverse: 
 
 
 @appears("unique Tensor.unique")
-def unique(x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim=None):
+def unique(
+    x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
+):
     """The different elements of x in ascending order; where each element of x is among them; how often each comes."""
     if dim is not None:
         raise NotImplementedError(f"unique: dim={dim} is not offered; without it the elements are compared, not slices")
@@ -575,7 +578,7 @@ def unique(x: Tensor, sorted: bool = True, return_inverse: bool = False, return_
 
 
 @appears("unique_consecutive Tensor.unique_consecutive")
-def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim=None):
+def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None):
     """x with one element for each run of equal ones; in which run each element of x is; how long each run is."""
     if dim is not None:
         raise NotImplementedError(f"unique_consecutive: dim={dim} is not offered; without it elements are compared")
@@ -585,7 +588,12 @@ def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: b
 
 @appears("searchsorted")
 def searchsorted(
-    sorted_sequence: Tensor, values, *, out_int32: bool = False, right: bool = False, side: str | None = None
+    sorted_sequence: Tensor,
+    values: Tensor | float | Sequence,
+    *,
+    out_int32: bool = False,
+    right: bool = False,
+    side: str | None = None,
 ) -> Tensor:
     """y = how many elements of a sorted vector are smaller than each value (right: not larger).
 
@@ -609,7 +617,9 @@ def searchsorted(
 
 
 @appears("bucketize")
-def bucketize(x, boundaries: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+def bucketize(
+    x: Tensor | float | Sequence, boundaries: Tensor, *, out_int32: bool = False, right: bool = False
+) -> Tensor:
     """y = the number of the bucket, between sorted boundaries, into which each element of x falls."""
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize: expected a vector of boundaries, got shape {boundaries.shape}")
@@ -617,7 +627,13 @@ def bucketize(x, boundaries: Tensor, *, out_int32: bool = False, right: bool = F
 
 
 @appears("isin")
-def isin(elements, test_elements, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+def isin(
+    elements: Tensor | float | Sequence,
+    test_elements: Tensor | float | Sequence,
+    *,
+    assume_unique: bool = False,
+    invert: bool = False,
+) -> Tensor:
     """y = [the element is among the test elements]."""
     elements, tests = (x.detach() if isinstance(x, Tensor) else tensor(x) for x in (elements, test_elements))
     if not tests.numel():

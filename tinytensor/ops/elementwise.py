@@ -20,7 +20,7 @@ from tinytensor.kernels.fastmath import exp as fast_exp
 from tinytensor.kernels.fastmath import gelu_slope, normal_cdf
 from tinytensor.kernels.fastmath import tanh as fast_tanh
 from tinytensor.kernels.kernel import Kernel
-from tinytensor.operands import only_floats
+from tinytensor.operands import only_floats, stored
 from tinytensor.tensors import Tensor
 
 # ------------------------------------------------------------------------------------------------------- arithmetic
@@ -129,7 +129,7 @@ class power:
         return g * 0 if b == 0 else g * (b * power(a, b - 1))
 
     def grad_b(g, y, a, b):
-        a = _as_tensor(a, y.dtype)
+        a = _as_tensor("pow", a, y.dtype)
         # lim a->0 of a^b log a is 0 for b >= 0
         return g * where(logical_and(eq(a, 0), ge(b, 0)), 0.0, y * log(a))
 
@@ -890,19 +890,19 @@ def _truth(x):
 
 
 @appears("logical_and Tensor.logical_and")
-def logical_and(a, b) -> Tensor:
+def logical_and(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a and b, of truth values (nonzero is true)."""
     return bitwise_and(_truth(a), _truth(b))
 
 
 @appears("logical_or Tensor.logical_or")
-def logical_or(a, b) -> Tensor:
+def logical_or(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a or b, of truth values (nonzero is true)."""
     return bitwise_or(_truth(a), _truth(b))
 
 
 @appears("logical_xor Tensor.logical_xor")
-def logical_xor(a, b) -> Tensor:
+def logical_xor(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = either a or b, of truth values (nonzero is true)."""
     return bitwise_xor(_truth(a), _truth(b))
 
@@ -922,7 +922,7 @@ def isinf(x: Tensor) -> Tensor:
 
 
 @appears("where")
-def where(condition: Tensor, a=None, b=None) -> Tensor:
+def where(condition: Tensor, a: Tensor | float | None = None, b: Tensor | float | None = None) -> Tensor:
     """Choose between a and b, elementwise: y = a where the condition holds, else b; shapes broadcast.
 
     With the condition alone: the indices of its nonzero elements, one tensor a dimension.
@@ -933,7 +933,7 @@ def where(condition: Tensor, a=None, b=None) -> Tensor:
     if not isinstance(condition, Tensor) or condition.dtype is not bool_:
         came = condition.dtype if isinstance(condition, Tensor) else type(condition).__name__
         raise RuntimeError(f"where: the condition must be a bool tensor, got {came}; compare first (x > 0, x != 0)")
-    a, b = _as_tensor(a, dtype), _as_tensor(b, dtype)
+    a, b = _as_tensor("where", a, dtype), _as_tensor("where", b, dtype)
     _together("where", condition.shape, a.shape, b.shape)
     return _where(condition, a, b)
 
@@ -949,34 +949,30 @@ def _together(what: str, *shapes: tuple) -> tuple:
         ) from None
 
 
-def _as_tensor(value, dtype) -> Tensor:
+def _as_tensor(what: str, value: Tensor | float, dtype: np.dtype) -> Tensor:
     """A tensor of this dtype, whatever came."""
-    if isinstance(value, Tensor):
-        return value.to(dtype)
-    array = np.empty((), dtype)
-    array[()] = value
-    return Tensor.of(array)
+    return value.to(dtype) if isinstance(value, Tensor) else Tensor.of(stored(what, value, dtype))
 
 
 @appears("Tensor.where")
-def where_method(x: Tensor, condition: Tensor, other) -> Tensor:
+def where_method(x: Tensor, condition: Tensor, other: Tensor | float) -> Tensor:
     """y = x where the condition holds, else the other: `where` as a method."""
     return where(condition, x, other)
 
 
 @appears("masked_fill Tensor.masked_fill Tensor.masked_fill_")
-def masked_fill(x: Tensor, mask: Tensor, value) -> Tensor:
+def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """y = value where the mask holds, else x."""
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"masked_fill: expected one value, got a tensor of shape {value.shape}; use where()")
     if mask.dtype is not bool_:
         raise RuntimeError(f"masked_fill: the mask must be a bool tensor, got {mask.dtype}; compare first (x != 0)")
     _together("masked_fill", x.shape, mask.shape)
-    return where(mask, _as_tensor(value, x.dtype), x)
+    return where(mask, _as_tensor("masked_fill", value, x.dtype), x)
 
 
 @appears("pow Tensor.pow Tensor.pow_ Tensor.__pow__ Tensor.__rpow__ Tensor.__ipow__")
-def pow(a, b) -> Tensor:
+def pow(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a^b. Small whole exponents are products, 0.5 and -0.5 are roots."""
     dtype = result_type(a, b)
     if isinstance(b, int | float) and isinstance(a, Tensor):
@@ -993,7 +989,7 @@ def pow(a, b) -> Tensor:
             raise RuntimeError(f"pow: integers to the negative power {b} are no integers; use x.float() ** {b}")
     _no_bools("pow", dtype)
     if dtype.kind == "i" and isinstance(b, Tensor):  # only 1 and -1 have whole inverses; PyTorch gives 0 for others
-        a, b = _as_tensor(a, dtype), _as_tensor(b, dtype)
+        a, b = _as_tensor("pow", a, dtype), _as_tensor("pow", b, dtype)
         inverse = where(a == 1, 1, where(a == -1, 1 - 2 * (b % 2), 0)).to(dtype)
         return where(b < 0, inverse, power(a, clamp_min(b, 0)))
     return power(a, b)
@@ -1070,14 +1066,14 @@ def _check_no_zero(divisor: np.ndarray, what: str) -> None:
     "floor_divide Tensor.floor_divide Tensor.floor_divide_ Tensor.__floordiv__ Tensor.__rfloordiv__ "
     "Tensor.__ifloordiv__"
 )
-def floor_divide(a, b) -> Tensor:
+def floor_divide(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a / b, rounded down."""
     _no_integer_zero("floor_divide", a, b)
     return _floor_divide(a, b)
 
 
 @appears("remainder Tensor.remainder Tensor.remainder_ Tensor.__mod__ Tensor.__rmod__ Tensor.__imod__")
-def remainder(a, b) -> Tensor:
+def remainder(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a - b floor(a / b): it has the sign of b."""
     _no_integer_zero("remainder", a, b)
     return _remainder(a, b)
@@ -1092,19 +1088,19 @@ def _scaled(what: str, value, alpha, dtype: np.dtype):
 
 
 @appears("add Tensor.add Tensor.add_")
-def add_scaled(a, b, *, alpha=1) -> Tensor:
+def add_scaled(a: Tensor | float, b: Tensor | float, *, alpha: float = 1) -> Tensor:
     """y = a + alpha b."""
     return add(a, b if alpha == 1 else _scaled("add", b, alpha, result_type(a, b)))
 
 
 @appears("sub subtract Tensor.sub Tensor.sub_ Tensor.subtract Tensor.subtract_")
-def sub_scaled(a, b, *, alpha=1) -> Tensor:
+def sub_scaled(a: Tensor | float, b: Tensor | float, *, alpha: float = 1) -> Tensor:
     """y = a - alpha b."""
     return sub(a, b if alpha == 1 else _scaled("sub", b, alpha, result_type(a, b)))
 
 
 @appears("div divide Tensor.div Tensor.div_ Tensor.divide Tensor.divide_ Tensor.__itruediv__")
-def div(a, b, *, rounding_mode: str | None = None) -> Tensor:
+def div(a: Tensor | float, b: Tensor | float, *, rounding_mode: str | None = None) -> Tensor:
     """y = a / b; integers give floats, unless rounding_mode is "floor" or "trunc"."""
     if rounding_mode is None:
         return true_divide(a, b)
@@ -1117,21 +1113,21 @@ def div(a, b, *, rounding_mode: str | None = None) -> Tensor:
 
 
 @appears("addcmul Tensor.addcmul Tensor.addcmul_")
-def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value=1) -> Tensor:
+def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
     """y = x + value a b."""
     _no_bools("addcmul", result_type(x, a, b))
     return add_scaled(x, a * b, alpha=value)
 
 
 @appears("addcdiv Tensor.addcdiv Tensor.addcdiv_")
-def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value=1) -> Tensor:
+def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
     """y = x + value a / b."""
     only_floats_together("addcdiv", x, a, b)
     return add_scaled(x, a / b, alpha=value)
 
 
 @appears("lerp Tensor.lerp Tensor.lerp_")
-def lerp(a: Tensor, b: Tensor, weight) -> Tensor:
+def lerp(a: Tensor, b: Tensor, weight: Tensor | float) -> Tensor:
     """y = a + weight (b - a)."""
     only_floats_together("lerp", a, b)
     return a + weight * (b - a)

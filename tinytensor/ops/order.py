@@ -55,6 +55,8 @@ def multinomial(p: Tensor, num_samples: int, replacement: bool = False, *, gener
     if p.ndim not in (1, 2):
         raise RuntimeError(f"multinomial: expected weights of shape (n,) or (rows, n), got {p.shape}")
     only_floats("multinomial", p)
+    if not 0 < num_samples < 2**31:
+        raise RuntimeError(f"multinomial: num_samples must be between 1 and 2**31 - 1, got {num_samples}")
     rows = _rows(p.detach()._data if p.ndim == 2 else p.detach()._data[None])
     bad, needed = no_index_is_bad(), 1 if replacement else num_samples
     launch(kernels.index.check_weights, rows, needed, bad)

@@ -14,7 +14,7 @@ from tinytensor.door import OBJECT, contiguous, empty, launch
 from tinytensor.form import op
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.reduce import sum
-from tinytensor.ops.shape import _expand, expand, flatten, permute, reshape, squeeze, transpose, unsqueeze
+from tinytensor.ops.shape import _expand, _listed, expand, flatten, permute, reshape, squeeze, transpose, unsqueeze
 from tinytensor.tensors import Tensor
 
 
@@ -68,7 +68,7 @@ def refuse_bools(what: str, x: Tensor) -> None:
         raise RuntimeError(f"{what}: truth values have no sums of products; use .float() or .long() first")
 
 
-@appears("matmul Tensor.matmul Tensor.__matmul__")
+@appears("matmul Tensor.matmul Tensor.__matmul__ Tensor.__rmatmul__")
 def matmul(a: Tensor, b: Tensor) -> Tensor:
     r"""y_{ij} = \sum_k a_{ik} b_{kj}.
 
@@ -139,7 +139,7 @@ def outer(a: Tensor, b: Tensor) -> Tensor:
 
 
 @appears("einsum")
-def einsum(equation: str | Tensor, *operands) -> Tensor:
+def einsum(equation: str | Tensor, *operands: Tensor | Sequence) -> Tensor:
     """y = the sum over the letters that do not appear after the arrow, as in "bik,bkj->bij"; "..." is a batch.
 
     Pairs of operands are multiplied from left to right, each as one matrix product. Instead of a string, lists of
@@ -147,7 +147,7 @@ def einsum(equation: str | Tensor, *operands) -> Tensor:
     """
     if isinstance(equation, Tensor):
         equation, operands = _einsum_equation(equation, *operands)
-    operands = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], Sequence) else list(operands)
+    operands = _listed(operands[0] if len(operands) == 1 and isinstance(operands[0], Sequence) else operands, "einsum")
     terms, output = _einsum_letters(equation, operands)
     if len(operands) > 1:
         refuse_bools("einsum", operands[0])

@@ -2,6 +2,7 @@
 
 import builtins
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -219,7 +220,7 @@ def _at_least_int64(x: Tensor, dtype) -> Tensor:
 
 
 @appears("sum Tensor.sum")
-def sum(x: Tensor, dim=None, keepdim: bool = False, *, dtype=None) -> Tensor:
+def sum(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """y = sum of x over `dim` (one, several, or all); integers and bools give int64."""
     return reduce_sum(_at_least_int64(x, dtype), _dims(x, dim, "sum"), keepdim)
 
@@ -231,7 +232,7 @@ def prod(x: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype=None
 
 
 @appears("mean Tensor.mean")
-def mean(x: Tensor, dim=None, keepdim: bool = False, *, dtype=None) -> Tensor:
+def mean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """y = (1/n) sum of x over `dim`."""
     x = x if dtype is None else x.to(dtype)
     only_floats("mean", x)
@@ -239,7 +240,14 @@ def mean(x: Tensor, dim=None, keepdim: bool = False, *, dtype=None) -> Tensor:
 
 
 @appears("var Tensor.var")
-def var(x: Tensor, dim=None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Tensor:
+def var(
+    x: Tensor,
+    dim: int | Sequence[int] | None = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: int | None = None,
+) -> Tensor:
     r"""y = \frac{1}{n - c} \sum_i (x_i - \bar x)^2 over `dim`, with the correction c = 1 unless told."""
     only_floats("var", x)
     if isinstance(dim, bool):  # PyTorch: var(unbiased)
@@ -253,19 +261,26 @@ def var(x: Tensor, dim=None, unbiased: bool = True, keepdim: bool = False, *, co
 
 
 @appears("std Tensor.std")
-def std(x: Tensor, dim=None, unbiased: bool = True, keepdim: bool = False, *, correction: int | None = None) -> Tensor:
+def std(
+    x: Tensor,
+    dim: int | Sequence[int] | None = None,
+    unbiased: bool = True,
+    keepdim: bool = False,
+    *,
+    correction: int | None = None,
+) -> Tensor:
     """y = the square root of var; where that is 0 the gradient is 0 too."""
     return root(var(x, dim, unbiased, keepdim, correction=correction))
 
 
 @appears("amax Tensor.amax")
-def amax(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
+def amax(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """y = the largest of x over `dim`; equal ones share the gradient."""
     return reduce_amax(x, _nonempty(x, dim, "amax"), keepdim, False)
 
 
 @appears("amin Tensor.amin")
-def amin(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
+def amin(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """y = the smallest of x over `dim`; equal ones share the gradient."""
     return reduce_amin(x, _nonempty(x, dim, "amin"), keepdim, False)
 
@@ -288,7 +303,7 @@ def _extreme(x: Tensor, dim, keepdim, all_of, one_of, pairwise, what):
 
 
 @appears("max Tensor.max")
-def max(x: Tensor, dim=None, keepdim: bool = False):
+def max(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False):
     """The largest element; over one `dim`: (values, indices), the first index where several are equal.
 
     max(a, b) of two tensors is maximum(a, b).
@@ -297,7 +312,7 @@ def max(x: Tensor, dim=None, keepdim: bool = False):
 
 
 @appears("min Tensor.min")
-def min(x: Tensor, dim=None, keepdim: bool = False):
+def min(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False):
     """The smallest element; over one `dim`: (values, indices), the first index where several are equal."""
     return _pair("min", _extreme(x, dim, keepdim, reduce_amin, reduce_min, minimum, "min"))
 
@@ -328,25 +343,29 @@ def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
 
 
 @appears("logsumexp Tensor.logsumexp")
-def logsumexp(x: Tensor, dim, keepdim: bool = False) -> Tensor:
+def logsumexp(x: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
     """y = log of the sum of e^x over `dim`."""
     return reduce_logsumexp(x if x.dtype.kind in "fO" else x.float(), _dims(x, dim, "logsumexp"), keepdim)
 
 
 @appears("any Tensor.any")
-def any(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
-    """Is any element true (not zero)?"""
+def any(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+    """Is any element true (not zero)? Over no dimensions, dim=(), each is asked for itself."""
+    if isinstance(dim, Sequence) and not dim:
+        return x.to(bool_)
     return reduce_any(x.to(bool_), _dims(x, dim, "any"), keepdim)
 
 
 @appears("all Tensor.all")
-def all(x: Tensor, dim=None, keepdim: bool = False) -> Tensor:
-    """Are all elements true (not zero)?"""
+def all(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
+    """Are all elements true (not zero)? Over no dimensions, dim=(), each is asked for itself."""
+    if isinstance(dim, Sequence) and not dim:
+        return x.to(bool_)
     return reduce_all(x.to(bool_), _dims(x, dim, "all"), keepdim)
 
 
 @appears("norm Tensor.norm")
-def norm(x: Tensor, p: float | str | None = 2, dim=None, keepdim: bool = False) -> Tensor:
+def norm(x: Tensor, p: float | str | None = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     r"""y = (\sum_i |x_i|^p)^{1/p} over `dim`; p = 2 unless told.
 
     p = inf is the largest |x|, -inf the smallest, 0 the number of those that are not 0; "fro" is 2.

@@ -15,7 +15,7 @@ from tinytensor.door import contiguous, empty, may_be_copied, move
 from tinytensor.dtypes import bool_, float32, float64, int32, int64, result_type
 from tinytensor.form import op
 from tinytensor.meta import Meta
-from tinytensor.ops.elementwise import masked_fill
+from tinytensor.ops.elementwise import _together, masked_fill
 from tinytensor.tensors import Tensor
 
 
@@ -32,9 +32,8 @@ class cast:
         return g  # backward() gives it the dtype of x
 
 
-@appears("clone Tensor.clone")
 @op
-class clone:
+class _clone:
     r"y = x, in memory of its own"
 
     def forward(x):
@@ -44,6 +43,12 @@ class clone:
 
     def grad_x(g):
         return g
+
+
+@appears("clone Tensor.clone")
+def clone(x: Tensor) -> Tensor:
+    """y = x, in memory of its own."""
+    return _clone(x)
 
 
 @appears("Tensor.contiguous")
@@ -369,7 +374,11 @@ def expand(x: Tensor, *shape) -> Tensor:
     old = (1,) * (len(sizes) - x.ndim) + x.shape
     new = tuple(n if m == -1 else m for n, m in zip(old, sizes, strict=False))
     new_ones = sizes[: builtins.max(0, len(sizes) - x.ndim)]
-    if len(sizes) < x.ndim or -1 in new_ones or builtins.any(n not in (m, 1) for n, m in zip(old, new, strict=True)):
+    if (
+        len(sizes) < x.ndim
+        or builtins.min((0, *new_ones, *new)) < 0
+        or builtins.any(n not in (m, 1) for n, m in zip(old, new, strict=True))
+    ):
         raise RuntimeError(
             f"expand: shape {x.shape} can't become {sizes}: only new dimensions and those of size 1 grow"
         )
@@ -385,14 +394,15 @@ def expand_as(x: Tensor, other: Tensor) -> Tensor:
 @appears("broadcast_tensors")
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """All tensors, expanded to the shape they have together."""
-    shape = np.broadcast_shapes(*(x.shape for x in tensors))
+    shape = _together("broadcast_tensors", *(x.shape for x in tensors))
     return tuple(expand(x, shape) for x in tensors)
 
 
 @appears("squeeze Tensor.squeeze")
 def squeeze(x: Tensor, dim=None) -> Tensor:
     """y = x without its dimensions of size 1 (all, or those named)."""
-    dims = _dims(x, dim, "squeeze")
+    nothing = isinstance(dim, Sequence) and not dim
+    dims = () if nothing else _dims(x, dim, "squeeze")
     return reshape_view(x, tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
 
 
@@ -471,9 +481,14 @@ class _cat:
 
 
 def _listed(tensors, what: str) -> list[Tensor]:
-    if isinstance(tensors, Tensor) or not builtins.all(isinstance(x, Tensor) for x in tensors):
-        raise TypeError(f"{what}: expected a list or tuple of tensors, got {type(tensors).__name__}")
-    return list(tensors)
+    """The tensors of a list, or of anything else that gives them one after the other."""
+    single = isinstance(tensors, Tensor | dict)
+    listed = [] if single else list(tensors)
+    strange = [type(x).__name__ for x in listed if not isinstance(x, Tensor)]
+    if single or strange:
+        came = f"{strange[0]} among them" if strange else type(tensors).__name__
+        raise TypeError(f"{what}: expected a list or tuple of tensors, got {came}")
+    return listed
 
 
 def _joined(tensors: list[Tensor], dim: int) -> Tensor:
@@ -581,6 +596,8 @@ def repeat_interleave(x: Tensor, repeats: int, dim: int | None = None) -> Tensor
         return repeat_interleave(flatten(x), repeats, 0)
     dim = _dim(x, dim, "repeat_interleave")
     repeats = _whole(repeats, "repeat_interleave: repeats")
+    if repeats < 0:
+        raise RuntimeError(f"repeat_interleave: repeats must be 0 or more, got {repeats}")
     spread = expand(unsqueeze(x, dim + 1), *x.shape[: dim + 1], repeats, *x.shape[dim + 1 :])
     return flatten(spread, dim, dim + 1)
 

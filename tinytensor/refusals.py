@@ -1,0 +1,149 @@
+"""What a call says that failed for a reason which nobody foresaw.
+
+Operations refuse what they know to be wrong in sentences of their own. The rest fails somewhere inside, in Python's or
+NumPy's words: "'list' object has no attribute 'ndim'" says neither which operation it was nor which argument. So each
+function is handed out through `public`. It looks at nothing while all goes well; only when a call has failed does it
+hold the arguments beside the parameters' annotations, and name the one that is not what it should be.
+"""
+
+import functools
+import inspect
+import types
+import typing
+from collections.abc import Callable, Sequence
+from opcode import opmap
+from sys import stdlib_module_names
+from typing import Any
+
+import numpy as np
+
+from tinytensor.keywords import own_names
+from tinytensor.tensors import Tensor
+
+_WORDS = {
+    Tensor: "a tensor",
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "a string",
+    dict: "a dict",
+    type(None): "None",
+    np.ndarray: "a NumPy array",
+}
+_NUMBERS = {bool: bool | np.bool_, int: int | np.integer, float: int | float | np.number}  # what may stand for one
+_INSIDE = stdlib_module_names | {"tinytensor", "numpy", "numba", "llvmlite", "sympy"}
+_RAISE = opmap["RAISE_VARARGS"]
+
+
+def public(function: Callable, name: str = "") -> Callable:
+    """The function, as it is handed out under a name.
+
+    It takes PyTorch's names of its arguments too, and what fails in it unforeseen is told in a sentence.
+    """
+    name = name or function.__name__
+
+    @functools.wraps(function, updated=())
+    def handed_out(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except Exception as error:
+            again = own_names(function, name, args, kwargs) if isinstance(error, TypeError) else None
+            if again is None:
+                reason = _reason(function, args, kwargs, error) if _is_unforeseen(error) else None
+                if reason is None:
+                    raise
+                refusal = error.__class__ if isinstance(error, MemoryError | OverflowError) else TypeError
+                raise refusal(f"{name}: {reason}") from None
+        return handed_out(*again[0], **again[1])
+
+    return handed_out
+
+
+def _is_unforeseen(error: Exception) -> bool:
+    """Was it raised by something other than a raise statement of the engine, and by nobody's code but its own?
+
+    What a hook or a function of the user's raises is the user's affair.
+    """
+    trace, package = error.__traceback__, ""
+    while trace.tb_next is not None:
+        trace = trace.tb_next
+        package = trace.tb_frame.f_globals.get("__name__", "tinytensor").partition(".")[0]  # a lifted kernel has none
+        if package not in _INSIDE:
+            return False
+    raised = trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
+    return not (raised and package == "tinytensor")
+
+
+def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> str | None:
+    """What is wrong with the arguments; None if they look as they should."""
+    signature = inspect.signature(function)
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError as unbound:  # too many, too few, an unknown keyword
+        taken = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+        return f"{unbound}; expected {inspect.Signature(taken)}"
+    given = []
+    for name, value in bound.arguments.items():
+        several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
+        given += [(name, v, signature.parameters[name].annotation) for v in (value if several else (value,))]
+    for name, value, annotation in given:
+        if not _fits(value, annotation):
+            return f"{name} is {_shown(value)}; expected {_words(annotation)}{_advice(value, annotation)}"
+    for name, value, _ in given:
+        if isinstance(error, OverflowError) and _is_huge(value):
+            return f"{name} is {_shown(value)}, which is too large"
+    return f"there is not enough memory ({error})" if isinstance(error, MemoryError) else None
+
+
+def _fits(value, annotation) -> bool:
+    """Is a value what the annotation of its parameter asks for?"""
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if annotation in (Any, inspect.Parameter.empty):
+        return True
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, a) for a in inner)
+    kind = origin or annotation
+    if kind is None or not isinstance(kind, type):
+        return value is kind or not isinstance(kind, type | None)
+    if kind is Sequence and isinstance(value, str | bytes):
+        return False
+    if not isinstance(value, _NUMBERS.get(kind, kind)) or (isinstance(value, bool) and kind is int):
+        return False
+    return not inner or kind is Callable or all(_fits(v, inner[0]) for v in value)
+
+
+def _words(annotation) -> str:
+    """What an annotation says, in words."""
+    origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(dict.fromkeys(_words(a) for a in inner))
+    if origin is Sequence or annotation is Sequence:
+        return "a list or tuple" + (f" (each element {_words(inner[0])})" if inner else "")
+    kind = origin or annotation
+    return _WORDS.get(kind, f"a {kind.__name__}" if isinstance(kind, type) else str(kind))
+
+
+def _advice(value, annotation) -> str:
+    """How to make a tensor of what came, where one is expected."""
+    if "a tensor" not in _words(annotation).split(" or "):
+        return ""
+    if isinstance(value, np.ndarray):
+        return ": tinytensor.from_numpy(array) makes one"
+    return ": tinytensor.tensor(...) makes one" if isinstance(value, list | tuple | int | float) else ""
+
+
+def _is_huge(value) -> bool:
+    if isinstance(value, Sequence) and not isinstance(value, str | bytes):
+        return any(map(_is_huge, value))
+    return isinstance(value, int) and not -(2**63) <= value < 2**63
+
+
+def _shown(value) -> str:
+    """A value as a message shows it: shortly, with its type where that does not show."""
+    if isinstance(value, Tensor | np.ndarray):
+        kind = "tensor" if isinstance(value, Tensor) else "NumPy array"
+        return f"a {kind} of shape {value.shape} ({value.dtype})"
+    if value is None or isinstance(value, str | bytes | bool | int | float | complex | list | tuple | dict):
+        text = repr(value)
+        return text if len(text) <= 60 else f"{text[:57]}..."
+    return f"the class {value.__name__}" if isinstance(value, type) else f"a {type(value).__name__}"
