@@ -21,6 +21,7 @@ from tinytensor.ops.elementwise import (
     atan,
     clamp,
     cos,
+    eq,
     exp,
     expm1,
     isnan,
@@ -194,13 +195,13 @@ def rad2deg(x: Tensor) -> Tensor:
 @appears("isposinf Tensor.isposinf")
 def isposinf(x: Tensor) -> Tensor:
     r"""y = [x = \infty]."""
-    return x == math.inf
+    return eq(x, math.inf)
 
 
 @appears("isneginf Tensor.isneginf")
 def isneginf(x: Tensor) -> Tensor:
     r"""y = [x = -\infty]."""
-    return x == -math.inf
+    return eq(x, -math.inf)
 
 
 @appears("signbit Tensor.signbit")
