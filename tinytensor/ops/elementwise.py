@@ -129,7 +129,7 @@ class power:
         return g * 0 if b == 0 else g * (b * power(a, b - 1))
 
     def grad_b(g, y, a, b):
-        a = _as_tensor("pow", a, y.dtype)
+        a = _as_tensor(a, y.dtype, "pow")
         # lim a->0 of a^b log a is 0 for b >= 0
         return g * where(logical_and(eq(a, 0), ge(b, 0)), 0.0, y * log(a))
 
@@ -933,7 +933,7 @@ def where(condition: Tensor, a: Tensor | float | None = None, b: Tensor | float 
     if not isinstance(condition, Tensor) or condition.dtype is not bool_:
         came = condition.dtype if isinstance(condition, Tensor) else type(condition).__name__
         raise RuntimeError(f"where: the condition must be a bool tensor, got {came}; compare first (x > 0, x != 0)")
-    a, b = _as_tensor("where", a, dtype), _as_tensor("where", b, dtype)
+    a, b = _as_tensor(a, dtype, "where"), _as_tensor(b, dtype, "where")
     _together("where", condition.shape, a.shape, b.shape)
     return _where(condition, a, b)
 
@@ -949,7 +949,7 @@ def _together(what: str, *shapes: tuple) -> tuple:
         ) from None
 
 
-def _as_tensor(what: str, value: Tensor | float, dtype: np.dtype) -> Tensor:
+def _as_tensor(value: Tensor | float, dtype: np.dtype, what: str = "tensor") -> Tensor:
     """A tensor of this dtype, whatever came."""
     return value.to(dtype) if isinstance(value, Tensor) else Tensor.of(stored(what, value, dtype))
 
@@ -968,7 +968,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     if mask.dtype is not bool_:
         raise RuntimeError(f"masked_fill: the mask must be a bool tensor, got {mask.dtype}; compare first (x != 0)")
     _together("masked_fill", x.shape, mask.shape)
-    return where(mask, _as_tensor("masked_fill", value, x.dtype), x)
+    return where(mask, _as_tensor(value, x.dtype, "masked_fill"), x)
 
 
 @appears("pow Tensor.pow Tensor.pow_ Tensor.__pow__ Tensor.__rpow__ Tensor.__ipow__")
@@ -989,7 +989,7 @@ def pow(a: Tensor | float, b: Tensor | float) -> Tensor:
             raise RuntimeError(f"pow: integers to the negative power {b} are no integers; use x.float() ** {b}")
     _no_bools("pow", dtype)
     if dtype.kind == "i" and isinstance(b, Tensor):  # only 1 and -1 have whole inverses; PyTorch gives 0 for others
-        a, b = _as_tensor("pow", a, dtype), _as_tensor("pow", b, dtype)
+        a, b = _as_tensor(a, dtype, "pow"), _as_tensor(b, dtype, "pow")
         inverse = where(a == 1, 1, where(a == -1, 1 - 2 * (b % 2), 0)).to(dtype)
         return where(b < 0, inverse, power(a, clamp_min(b, 0)))
     return power(a, b)

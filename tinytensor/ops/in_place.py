@@ -207,7 +207,7 @@ def copy_(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
 @appears("Tensor.fill_")
 def fill_(x: Tensor, value: Tensor | float) -> Tensor:
     """x[...] = value, in place."""
-    return copy_(x, _as_tensor("fill_", value, x.dtype))
+    return copy_(x, _as_tensor(value, x.dtype, "fill_"))
 
 
 @appears("Tensor.zero_")
