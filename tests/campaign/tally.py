@@ -6,6 +6,7 @@ call that was refused, a value that is not PyTorch's.
 
 import ast
 import os
+import re
 import signal
 import traceback
 from collections import Counter
@@ -72,8 +73,8 @@ def is_sentence(error: BaseException) -> bool:
     """
     message = str(error)
     if isinstance(error, TypeError) and "() " in message and "<" not in message.split("() ")[0]:
-        told = message.split("() ", 1)[1]
-        if told.startswith(("missing ", "got ", "takes ")):
+        name, told = message.split("() ", 1)
+        if not re.search(r"(^|\.)_[^_]", name) and told.startswith(("missing ", "got ", "takes ")):
             return True
     last = traceback.extract_tb(error.__traceback__)[-1]
     inside = Path(last.filename).is_relative_to(ROOT / "tinytensor") or Path(last.filename).is_relative_to(
