@@ -54,7 +54,6 @@ TWO_INPUTS = {
     "minimum": np.minimum,
     "power": np.power,
     "relu_backward": lambda g, y: np.where(y <= 0, 0, g),
-    "tanh_backward": lambda g, y: g * (1 - y * y),
     "sigmoid_backward": lambda g, y: g * y * (1 - y),
     "square_backward": lambda g, x: 2 * g * x,
     **{

@@ -101,7 +101,6 @@ HAND_RULES = {  # what is wrong: (operation, function, right, wrong)
 CHECKED_BY = {  # kernel: an operation that launches it and has a definition, or this as its gradient
     "relu_backward": "linear_relu",
     "silu_backward": "silu_backward",
-    "tanh_backward": "tanh_backward",
     "sigmoid_backward": "sigmoid_backward",
     "square_backward": "square_backward",
     "gelu_erf_backward": "gelu_erf_backward",
