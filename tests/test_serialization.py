@@ -172,7 +172,7 @@ def test_no_pickle_anywhere():
     found = {str(p.relative_to(ROOT)): found for p in files if (found := unpicklers(p.read_text()))}
     assert found == {
         "tinytensor/kernels/cache.py": ["pickle"]
-    }  # Numba's way of keeping machine code, which runs anyway
+    }  # Numba keeps machine code so
 
 
 # ------------------------------------------------------------------------------------------------ save and load
