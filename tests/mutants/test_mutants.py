@@ -169,9 +169,10 @@ def test_those_by_hand_are_noticed(module):
     assert len(tally.noticed) >= 35
 
 
-@pytest.mark.parametrize(
-    ("make", "least"), [(engine.rules, 25), (engine.kernels, 15), (formulas.mechanically, 15)], ids=lambda x: str(x)
-)
+BY_MACHINE = [(engine.rules, 25), (engine.kernels, 15), (formulas.mechanically, 15)]
+
+
+@pytest.mark.parametrize(("make", "least"), BY_MACHINE, ids=["rules", "kernels", "formulas"])
 def test_a_sample_of_those_made_mechanically_is_noticed(make, least):
     tally = make(one_in=31)
     assert not tally.survivors
