@@ -93,7 +93,7 @@ def test_examples_run(path):
 
 
 def test_the_two_commands_stand_where_the_check_looks_for_them():
-    for mark, ending in (("main", "python -m models train"), ("test", "python -m pytest")):
+    for mark, ending in (("main", "python -m models train"), ("test", "python -m pytest -n 2 --dist worksteal")):
         found = re.search(rf"<!-- {mark} command -->\n```\n(.*)\n```", README)
         assert found and found.group(1).endswith(ending)
     script = (ROOT / ".ci" / "run").read_text()
