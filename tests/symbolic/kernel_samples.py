@@ -408,6 +408,8 @@ for W, B in ((sym("w", D), sym("b", D)), (NONE, NONE)):
     for kinds, blocks, size in ((2, 1, D), (2, 2, D), (1, 2, D), (2, 2, 0)):
         outputs = blank(R, D), blank(kinds, blocks, size)
         add("layer_norm_backward", layer_norm_back, (NG, N, W, mean, rstd, *outputs), constants=PAIRS)
+    outputs = blank(R, D), blank(2, 1, D)
+    add("layer_norm_backward", layer_norm_back, (NG, N, W, mean, rstd, *outputs), constants=ONES)
     rstd = normed(N, EPS, centre=False)[2]
     for blocks, size in ((1, D), (2, D), (2, 0)):
         outputs = blank(R, D), blank(1, blocks, size)
@@ -444,6 +446,7 @@ for relu in (0, 1):
     product(A[:1], B[:1], np.broadcast_to(BIAS, (1, 5, 7)), relu)
     product(A, B, sym("c", 2, 5, 7), relu, block=(4, 4), **SMALL)
 product(sym("a", 1, 1, 3), sym("b", 1, 3, 40))  # one row alone, and more columns than a tile has
+product(sym("a", 1, 1, 3), sym("b", 1, 3, 19), BYTES=16)  # one row alone, eight registers at a time
 product(sym("a", 1, 2, 0), sym("b", 1, 0, 2))  # sums of nothing
 
 
@@ -495,6 +498,7 @@ add_attention(
     1, 1, 5, 3, 1, 1, NO_MASK, 1, WIDTH=2, LANES=2
 )  # two squares of queries and a half, one of keys and a half
 add_attention(2, 1, 1, 3, 2, 1, NO_MASK, 0, WIDTH=2, LANES=2, COLUMNS=2)
+add_attention(1, 1, 2, 2, 1, 3, NO_MASK, 0, WIDTH=2, LANES=2, COLUMNS=2)  # all seen, in more columns than one
 add_attention(1, 1, 3, 3, 1, 1, HOLES, 0)
 add_attention(1, 1, 3, 3, 2, 3, HOLES, 1, WIDTH=2, COLUMNS=2)  # twice as many lanes as registers
 

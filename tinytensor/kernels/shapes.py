@@ -36,6 +36,9 @@ def checker(name: str, parameters: tuple[str, ...], statement: str, scope: dict)
                 return
         except (AttributeError, TypeError, ValueError):
             pass
+        if len(args) != len(parameters):
+            called = f"{name}({', '.join(parameters)})"
+            raise TypeError(f"kernel {called}: expected {len(parameters)} arguments, got {len(args)}")
         told = (f"{n} {getattr(a, 'shape', a)}" for n, a in zip(parameters, args))
         raise ValueError(f"kernel {name}({', '.join(parameters)}): expected {statement}; got {', '.join(told)}")
 
