@@ -936,7 +936,6 @@ for name in ("softmax", "log_softmax"):
     S(spellings, I(3), dim=0, dtype=DT("float32"))
     E(f"nn.functional.{name}", T(3, 4), dim=2, raises=IndexError, match=(name, 2))
     E(f"nn.functional.{name}", I(3), dim=0, raises=RuntimeError, match=(name, "int64"))
-    E(f"Tensor.{name}", T(3), raises=TypeError, match=(name, "dim"))
 
 # --- the table: products ---------------------------------------------------------------------------------
 

@@ -187,14 +187,14 @@ ORDER = [
     *("ops.in_place", "ops.activations", "ops.compositions", "ops.functions", "ops", "autograd.tape"),
     *("autograd.partial", "autograd.differences"),
     *("autograd.function", "autograd.functional", "autograd", "profiling", "typeinfo"),
-    *("optim.optimizer", "optim.composed", "optim.lr_scheduler", "optim"),
+    *("optim.optimizer", "optim.composed", "optim.lbfgs", "optim.lr_scheduler", "optim"),
     *(
         "nn.losses",
         "nn.functional",
         "nn.init",
-        "nn.utils",
         "nn.hooks",
         "nn.module",
+        "nn.utils",
         "nn.containers",
         "nn.layers",
         "nn.attention",
@@ -223,7 +223,7 @@ ORDER = [
     ),
 ]
 BELOW = {"absent", "kernels", "door", "dtypes", "modes", "tensors", "form"}
-ELSEWHERE = dict.fromkeys(("optim", "symbolic"), BELOW)  # what these may import
+ELSEWHERE = {"optim": BELOW | {"ops"}, "symbolic": BELOW}  # what these may import
 
 
 def module_of(path: Path) -> str:

@@ -283,7 +283,7 @@ def linspace(start: float, end: float, steps: int, *, dtype=None, requires_grad:
     if steps < 0:
         raise RuntimeError(f"linspace: steps must be 0 or more, got {steps}")
     check_device(device, "linspace")
-    values = np.linspace(start, end, steps)
+    values = np.linspace(start, end if steps > 1 else start, steps)
     return tensor(values, dtype=_or(dtype, get_default_dtype()), requires_grad=requires_grad, device=device)
 
 

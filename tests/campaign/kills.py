@@ -15,7 +15,7 @@ from models import checkpoint
 from .tally import ROOT, Diary, Tally
 
 OPTIONS = (
-    "--steps 400 --checkpoint-every 3 --log-every 10 --evaluate-every 200 --batch-size 2 --tokenizer char "
+    "--steps 3000 --checkpoint-every 3 --log-every 10 --evaluate-every 1000 --batch-size 2 --tokenizer char "
     "--dropout 0.1 --D 8 --H 2 --F 8 --L 1 --C 8 --threads 1"
 )
 
@@ -44,7 +44,7 @@ def campaign(long: bool, diary: Diary) -> Tally:
             process = start("--text", text, "--out", out, *OPTIONS.split())
             while True:
                 diary.enter(f"run {number}, kill {kills}")
-                by, wait = chance.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]), chance.uniform(0.3, 4)
+                by, wait = chance.choice([signal.SIGKILL, signal.SIGTERM, signal.SIGINT]), chance.uniform(0.3, 3)
                 time.sleep(wait)
                 process.send_signal(by)
                 _, err = process.communicate(timeout=300)
@@ -58,7 +58,7 @@ def campaign(long: bool, diary: Diary) -> Tally:
                     if not all(np.isfinite(w.numpy()).all() for w in found.weights.values()):
                         tally.find(f"{told}: weights that are not finite")
                     arguments = ["--resume", out, "--threads", 1]
-                    if found.step == 400:
+                    if found.step == 3000:
                         break
                 tally.enter("whole after a kill")
                 kills += 1

@@ -14,7 +14,7 @@ from tests.campaign.tally import Diary, Tally, TooLong, is_sentence, limited
 def test_nothing_is_found(name):
     harmless, told = command.in_a_process(name, long=False, limit=600)
     assert harmless, told
-    assert int(told.split(" cases")[0].replace(",", "")) >= 5
+    assert int(told.split(" cases")[0].replace(",", "")) >= 2
 
 
 # --------------------------------------------------------------------------------------------- negative controls

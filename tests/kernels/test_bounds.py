@@ -139,7 +139,7 @@ def test_a_refusal_says_what_was_expected():
         KERNELS["take"](x, index, np.zeros((5, 2)), bad)
     with pytest.raises(ValueError, match=r"x 1\.5"):
         KERNELS["take"](1.5, index, np.zeros((4, 2)), bad)
-    with pytest.raises(ValueError, match=r"take\(x, index, y, bad\): .*; got x \(3, 2\), index \(4,\)$"):
+    with pytest.raises(TypeError, match=r"take\(x, index, y, bad\): expected 4 arguments, got 2"):
         KERNELS["take"](x, index)
     with pytest.raises(ValueError, match="none of"):
         kernel("z[N]")(lambda x: None)

@@ -142,7 +142,7 @@ def clear(y):
 
 @kernel(
     "q[B, H, C, K], k[B, H, M, K], v[B, H, M, Kv], mask[B | 0, H | 0, C | 0, M | 0], y[B, H, C, Kv], lse[B, H, C],"
-    "scratch[T, attention_scratch(B, H, C, M, K, Kv)[1]], dense(q, k, v, y)",
+    "scratch[T, attention_scratch(B, H, C, M, K, Kv)[1]], T > 0, dense(q, k, v, y)",
     tasks=lambda *args: args[-1].shape[0],
     fastmath=EXACT_ORDER,
     strided=("q", "k", "v", "mask", "y"),
@@ -225,7 +225,7 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
 
 @kernel(
     "q[B, H, 1, K], k[B, H, M, K], v[B, H, M, Kv], mask[B | 0, H | 0, 1 | 0, M | 0], y[B, H, 1, Kv], lse[B, H, 1],"
-    "scratch[T, attention_of_one_scratch(B, H, M, K, Kv)[1]], dense(q, k, v, y)",
+    "scratch[T, attention_of_one_scratch(B, H, M, K, Kv)[1]], T > 0, dense(q, k, v, y)",
     tasks=lambda *args: args[-1].shape[0],
     fastmath=EXACT_ORDER,
     strided=("q", "k", "v", "mask", "y"),
@@ -297,7 +297,7 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
 @kernel(
     "q[B, H, C, K], k[B, H, M, K], v[B, H, M, Kv], mask[B | 0, H | 0, C | 0, M | 0], g[B, H, C, Kv], y[B, H, C, Kv],"
     "lse[B, H, C], dq[B, H, C, K], dk[B, H, M, K], dv[B, H, M, Kv],"
-    "scratch[T, attention_backward_scratch(B, H, C, M, K, Kv)[1]], dense(g, q, k, v, y, dq, dk, dv)",
+    "scratch[T, attention_backward_scratch(B, H, C, M, K, Kv)[1]], T > 0, dense(g, q, k, v, y, dq, dk, dv)",
     tasks=lambda *args: args[-1].shape[0],
     fastmath=EXACT_ORDER,
     strided=("g", "q", "k", "v", "mask", "y", "dq", "dk", "dv"),

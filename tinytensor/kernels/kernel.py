@@ -226,7 +226,7 @@ class Loop(Kernel):
         """
         entry, layout = self._found(args)
         tasks = self.tasks(*args)
-        if tasks > 1:
+        if tasks != 1:
             return self.run(Launch(entry, layout.block(self.name, args), tasks, args))
         return layout.run(self.name, entry, args)
 

@@ -126,7 +126,7 @@ def tiles(blank, begin, end, a, above, before, b, row, column, first, last, K, t
 
 @kernel(
     "a[n, M, K], b[n, K, N], term[n, M | 0, N | 0], y[n, M, N], rows > 0, columns > 0, scratch[T, deep, wide],"
-    "deep >= panel_shape(K, y.itemsize)[0], wide * y.itemsize >= 2 * BYTES, dense(term, scratch)",
+    "T > 0, deep >= panel_shape(K, y.itemsize)[0], wide * y.itemsize >= 2 * BYTES, dense(term, scratch)",
     tasks=lambda a, b, term, relu, rows, columns, y, scratch: scratch.shape[0],
     fastmath=EXACT_ORDER,
     strided=("a", "b", "term", "scratch"),

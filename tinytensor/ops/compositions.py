@@ -329,6 +329,8 @@ def baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence | Tensor = 2) -> Tensor:
     """y = the sum over dims[0] of a and dims[1] of b; of a number n over the last n of a and the first n of b."""
     if isinstance(dims, Sequence | Tensor):
+        if len(dims) != 2:
+            raise RuntimeError(f"tensordot: dims names the dimensions of a and those of b, two lists; got {dims}")
         first, second = (list(d) if isinstance(d, Sequence) else [d] for d in dims)
         first, second = [_dim(a, d, "tensordot") for d in first], [_dim(b, d, "tensordot") for d in second]
     else:
@@ -601,7 +603,9 @@ def searchsorted(
     """
     if side not in (None, "left", "right") or (right and side == "left"):
         raise RuntimeError(f"searchsorted: side must be 'left' or 'right', and agree with right={right}; got {side!r}")
-    values = values if isinstance(values, Tensor) else tensor(values, dtype=result_type(sorted_sequence, values))
+    if not isinstance(values, Tensor):
+        known = None if isinstance(values, Sequence) else result_type(sorted_sequence, values)
+        values = tensor(values, dtype=known)
     sequence, shape = sorted_sequence.detach(), values.shape
     if sequence.ndim != 1 and (sequence.ndim != values.ndim or sequence.shape[:-1] != shape[:-1]):
         raise RuntimeError(f"searchsorted: rows of shape {sequence.shape} do not fit values of shape {shape}")

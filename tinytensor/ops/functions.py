@@ -147,7 +147,8 @@ def xlogy(x: Tensor | float, y: Tensor | float) -> Tensor:
 def logaddexp(a: Tensor, b: Tensor) -> Tensor:
     r"""y = \ln(e^a + e^b), of numbers of any size."""
     only_floats_together("logaddexp", a, b)
-    return logsumexp(stack(broadcast_tensors(a, b), -1), -1)
+    kind = result_type(a, b)
+    return logsumexp(stack([x.to(kind) for x in broadcast_tensors(a, b)], -1), -1)
 
 
 @appears("hypot Tensor.hypot Tensor.hypot_")

@@ -253,6 +253,8 @@ def var(
     if isinstance(dim, bool):  # PyTorch: var(unbiased)
         dim, unbiased = None, dim
     correction = int(unbiased) if correction is None else correction
+    if not isinstance(correction, int | float):
+        raise TypeError(f"var: correction must be a number, got {correction!r}")
     dims = _dims(x, dim, "var")
     centred = x - mean(x, dims, keepdim=True) if dims else x * 0
     n = math.prod(x.shape[d] for d in dims)
