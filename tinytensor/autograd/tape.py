@@ -127,6 +127,7 @@ def walk(
     create_graph: bool,
     arrived: Callable[[Node | Tensor, Tensor, bool], None],
     useful: set[Node | Tensor] | None = None,
+    sent: Callable[[Node, int, Tensor, Tensor], None] = lambda *_: None,
 ) -> None:
     """Send gradients from outputs to leaves, or only through `useful` nodes, if these are given.
 
@@ -134,7 +135,7 @@ def walk(
     shares where they meet. So a rule need not know how often its input is used, nor by whom.
 
     `arrived(target, g, is_new)` is told of each gradient when it is complete; is_new says that its memory was made for
-    it, so that a leaf may keep it as it is.
+    it, so that a leaf may keep it as it is. `sent(node, i, r, g)` is told of each share, r, fitted to argument i: g.
     """
     # For each node or leaf what has arrived so far, and whether it is new. A node has its place in the heap from the
     # first arrival on; when it comes to the top, nothing younger is left that could send it more.
@@ -160,11 +161,11 @@ def walk(
 
         What is computed here lives in this call only: when it returns, gradients that were added to others are gone.
         """
-        gradients = partial(look_at_gradients, _gradients) if state.anomaly else _gradients
-        results = gradients(node, g, create_graph)
+        results = (partial(look_at_gradients, _gradients) if state.anomaly else _gradients)(node, g, create_graph)
         for i, (edge, r) in enumerate(zip(node.edges, results)):
             if edge is not None and r is not None:
                 fitted = _fitted(r, edge)
+                sent(node, i, r, fitted)  # viz looks on from here
                 is_leaf = isinstance(edge, Tensor)  # for nodes it does not matter: they pass on what they get
                 send(edge, fitted, is_leaf and (fitted is not r or _is_new(results, i, g, node)))
 
