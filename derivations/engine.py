@@ -151,8 +151,11 @@ ROUNDED = {
 # ------------------------------------------------------------------------------------------------------ the proofs
 
 
-def prove_op(name: str, args: tuple) -> Proof:
-    """One call of an operation, proved: the tensors of symbols among its arguments are the inputs."""
+def prove_op(name: str, args: tuple, around: Callable = Op.__call__) -> Proof:
+    """One call of an operation, proved: the tensors of symbols among its arguments are the inputs.
+
+    `around(op, *args)` calls it, and may do more than that: so its rules are tried in the middle of a function.
+    """
     op = OPS[name]
     places = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.dtype is OBJECT]
 
@@ -160,7 +163,7 @@ def prove_op(name: str, args: tuple) -> Proof:
         given = list(args)
         for place, tensor in zip(places, tensors, strict=True):
             given[place] = tensor
-        return op(*given)
+        return around(op, *given)
 
     names = [op.params[i] if i < len(op.params) else f"{op.params[-1]}{i}" for i in places]
     call.__name__ = name

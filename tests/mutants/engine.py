@@ -25,7 +25,7 @@ import numpy as np
 import tinytensor as tt
 from derivations.engine import CALLS, prove_op
 from tinytensor.door import OBJECT
-from tinytensor.form import OPS
+from tinytensor.form import OPS, Op
 from tinytensor.kernels.kernel import KERNELS
 from tinytensor.symbolic import Symbolic, prove
 from tinytensor.tensors import Tensor
@@ -56,6 +56,16 @@ def passes(op: str) -> bool:
     return all(prove_op(op, args) for args in CALLS[op])
 
 
+def passes_in_the_middle(op: str) -> bool:
+    """The same with other operations before and after it, where other gradients arrive: all of them 1, in fact."""
+    return all(prove_op(op, args, between_others) for args in CALLS[op])
+
+
+def between_others(op: Op, *given) -> Tensor:
+    y = op(*(-a.neg() if isinstance(a, Tensor) and a.dtype is OBJECT else a for a in given))
+    return (y[0] if isinstance(y, tuple) else y).sum()
+
+
 def shared(x):
     """A value that is used twice, and a bias for all rows."""
     y = x.exp()
@@ -64,9 +74,9 @@ def shared(x):
 
 HAND_RULES = {  # what is wrong: (operation, function, right, wrong)
     "sign: the subtrahend's gradient": ("sub", "grad_b", "-g", "g"),
-    "the factors' gradients swapped": ("mul", "grad_a", "g * b", "g * a"),
+    "the factors' gradients swapped": ("mul", "grad_a", "(g, b):\n    return g * b", "(g, a):\n    return g * a"),
     "missing factor: the root's 2": ("sqrt", "grad_x", "2 * y", "y"),
-    "x for y: the derivative of exp": ("exp", "grad_x", "g * y", "g * x"),
+    "x for y: the derivative of exp": ("exp", "grad_x", "(g, y):\n    return g * y", "(g, x):\n    return g * x"),
     "the smaller one gets the maximum's gradient": ("maximum", "grad_a", "lt(a, b)", "gt(a, b)"),
     "transpose forgotten in a product": ("matmul", "grad_b", "transpose(a, -1, -2)", "a"),
     "factors in the wrong order": ("matmul", "grad_a", "_matmul(g, transpose(b, -1, -2))", "_matmul(b, g)"),
@@ -95,6 +105,36 @@ HAND_RULES = {  # what is wrong: (operation, function, right, wrong)
         "backward",
         "_number(label_smoothing, x.dtype)",
         "_number(0, x.dtype)",
+    ),
+}
+
+# Where the result is a plain number whatever the input is, nothing should pass; so in the middle of a function the
+# gradient that belongs there has no part in the derivative, and a rule that hands it on is noticed only if it is tried.
+HAND_MIDDLES = {  # what is wrong: (operation, function, right, wrong)
+    "ReLU that is off passes on what arrives": ("relu", "grad_x", "relu_backward(g, y)", "g"),
+    "ReLU's mask forgotten for matrices": (
+        "linear_relu",
+        "backward",
+        "_elementwise(relu_backward.kernel, g, y)",
+        "(g if x.ndim == 2 else _elementwise(relu_backward.kernel, g, y))",
+    ),
+    "straight through a rounding": ("floor", "grad_x", "g * 0", "g"),
+    "straight through a sign": ("sign", "grad_x", "g * 0", "g"),
+    "straight through a bound": ("clamp_min", "grad_a", "where(ge(a, b), g, 0)", "g"),
+    "what was dropped has a gradient": ("dropped", "grad_x", "dropped(g, at, threshold, scale)", "g * scale"),
+    "what was not chosen has a gradient": ("where", "grad_a", "where(condition, g, 0)", "g"),
+    "what was overwritten has a gradient": (
+        "put",
+        "grad_x",
+        "put(g, positions, zeros(value_shape, dtype=g.dtype))",
+        "g",
+    ),
+    "right only for a gradient of ones": ("exp", "grad_x", "g * y", "g * g * y"),
+    "right only where all rows have one gradient": (
+        "softmax",
+        "backward",
+        "softmax_backward, g,",
+        "softmax_backward, g[::-1],",
     ),
 }
 
@@ -164,12 +204,17 @@ def by_hand() -> Tally:
     tries: list[tuple[str, AbstractContextManager, Check]] = []
     for what, (op, *change) in HAND_RULES.items():
         tries.append((f"{op}: {what}", planted_rule(*rule_with(op, *change)), partial(passes, op)))
+    for what, (op, *change) in (HAND_RULES | HAND_MIDDLES).items():
+        check = partial(passes_in_the_middle, op)
+        tries.append((f"{op}, in the middle of a function: {what}", planted_rule(*rule_with(op, *change)), check))
     for what, (kernel, *change) in HAND_KERNELS.items():
         plant = planted_kernel(kernel, kernel_with(kernel, *change))
         tries.append((f"{kernel}: {what}", plant, partial(passes, CHECKED_BY[kernel])))
     for what, change in HAND_WALKS.items():
         tries.append((f"tape: {what}", planted_walk(*change), lambda: bool(prove(shared, (2, 2)))))
     assert prove(shared, (2, 2)), "the checker of the walk refuses the original"
+    for op in sorted({op for op, *_ in (HAND_RULES | HAND_MIDDLES).values()}):
+        assert passes_in_the_middle(op), f"{op} is refused in the middle of a function without a mistake"
     for what, plant, check in tries:
         with plant:
             tally.enter(what, notices(check))

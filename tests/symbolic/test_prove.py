@@ -252,6 +252,145 @@ class confused:
         return g * g
 
 
+@tt.op
+class passes_on:
+    r"y = \max(0, x), with the rule of the identity"
+
+    def kernel(x):
+        return type(x)(0) if x <= type(x)(0) else x
+
+    def grad_x(g):
+        return g
+
+
+@tt.op
+class step:
+    r"y = 1 where x > 0, else 0, with the rule of the identity"
+
+    def kernel(x):
+        return type(x)(1) if x > type(x)(0) else type(x)(0)
+
+    def grad_x(g):
+        return g
+
+
+@tt.op
+class masked:
+    r"y = x where m > 0, else 0, with the rule of the identity"
+
+    def kernel(x, m):
+        return x if m > type(m)(0) else type(x)(0)
+
+    def grad_x(g):
+        return g
+
+
+@tt.op
+class halved:
+    r"y = x / 2, with a rule that is right for g = 1 only"
+
+    def kernel(x):
+        return x / type(x)(2)
+
+    def grad_x(g):
+        return g * g / 2
+
+
+KEPT = tt.tensor([1, 0])
+MIDDLES = {
+    "a ReLU that is off": (lambda x: passes_on(x).sum(), "passes_on"),
+    "the same, of a value that came of another": (lambda x: (passes_on(x * 2) * x).sum(), "passes_on"),
+    "numbers alone": (lambda x: step(x).sum(), "step"),
+    "a mask": (lambda x: masked(x, KEPT).sum(), "masked"),
+    "a mask, and an exp of what is left": (lambda x: masked(x * x, KEPT).exp().sum(), "masked"),
+    "a gradient that is 1": (lambda x: halved(x).sum(), "halved"),
+    "a gradient that is 1 at the result": (lambda x: halved(x.sum()), "halved"),
+}
+
+
+@pytest.mark.parametrize("what", MIDDLES)
+def test_a_wrong_rule_in_the_middle_of_a_function_is_noticed(what):
+    """Each is right for the gradient that arrives at the entries which depend on the input, or arrives here at all."""
+    fn, name = MIDDLES[what]
+    proof = prove(fn, (2,))
+    assert proof.verdict == "refuted"
+    assert [w.rule for w in proof.wrong] == [f"{name}, input x"]
+
+
+def test_the_relu_of_a_model_is_noticed(monkeypatch):
+    """It is in the middle of the loss, and for matrices alone it is wrong."""
+    right = tt.OPS["linear_relu"].backward
+    wrong = lambda needs, g, y, x, weight: (  # noqa: E731
+        tt.OPS["linear"].backward(needs, g, x, weight) if x.ndim == 2 else right(needs, g, y, x, weight)
+    )
+    monkeypatch.setattr(tt.OPS["linear_relu"], "backward", wrong)
+    model = tt.nn.Sequential(tt.nn.Linear(2, 3), tt.nn.ReLU(), tt.nn.Linear(3, 1))
+    assert prove(model, (2, 2, 2))
+
+    def loss(x, W, b):
+        return F.linear(x, W, b, relu=True).exp().sum()
+
+    assert [w.rule for w in prove(loss, (2, 2), (3, 2), (3,)).wrong if not w.second_road] == [
+        f"linear_relu, input {name}" for name in ("x", "weight", "bias")
+    ]
+
+
+# ------------------------------------------------------------------------------------------------------------ hooks
+
+
+def with_hook(hook):
+    def fn(x):
+        y = x * 2
+        y.register_hook(hook)
+        return y.sum()
+
+    return fn
+
+
+def with_hook_at_the_input(x):
+    x.register_hook(lambda g: g * 3)
+    return (x * 2).sum()
+
+
+@pytest.mark.parametrize(("fn", "where"), [(with_hook(lambda g: g * 3), "mul"), (with_hook_at_the_input, "x")])
+def test_a_hook_of_the_functions_own_is_part_of_what_is_proved(fn, where):
+    proof = prove(fn, (2,))
+    assert (proof.verdict, proof.hooked, proof.wrong, proof.tape_is_wrong) == ("refuted", (where,), (), False)
+    assert f"\n  a hook on {where} replaces the gradient that has arrived by another one\n" in repr(proof)
+    assert "is 6 on the tape, but the derivative of the forward is 2\n" in repr(proof)
+    x = tt.ones(2, requires_grad=True)
+    fn(x).backward()
+    assert x.grad.tolist() == [6, 6]
+
+
+def test_a_hook_that_changes_nothing_is_called_and_proved():
+    seen = []
+    proof = prove(with_hook(lambda g: seen.append(g.shape)), (2,))
+    assert proof, proof
+    assert seen == [(2,)]
+    assert prove(with_hook(lambda g: g * 3 / 3), (2,))
+
+
+def test_a_hook_is_not_blamed_for_the_rules():
+    def fn(x):
+        y = x.exp()
+        y.register_hook(lambda g: g * 3)
+        return wrong_softsign(y).sum()
+
+    proof = prove(fn, (2,))
+    assert (proof.hooked, [w.op for w in proof.wrong]) == ((), ["wrong_softsign"])
+
+
+def test_inputs_have_their_own_hooks_again():
+    model = tt.nn.Linear(2, 1)
+    handle = model.weight.register_hook(lambda g: g * 3)
+    proof = prove(model, (2, 2))
+    assert proof.hooked == ("weight",)
+    assert len(model.weight._hooks) == 1
+    handle.remove()
+    assert prove(model, (2, 2))
+
+
 def test_an_input_is_not_taken_for_the_gradient_that_arrives():
     proof = prove(lambda g, b: confused(g, b), (2,), (2,))  # an input of the name that gradients have
     assert [w.rule for w in proof.wrong] == ["confused, input b"]

@@ -7,11 +7,13 @@ with the sum over all steps that x went into of
 
     \partial_z \, \frac{\partial f_z}{\partial x},
 
-where f_z is what the step's operation computes from fresh symbols, and SymPy differentiates. Then symbols take the
-place of the formulas in g, too, and the walk goes on with them.
+where f_z is what the step's operation computes from fresh symbols, and SymPy differentiates. Then a symbol of its own
+takes the place of each entry of g, too, and the walk goes on with them: so every rule is checked for every gradient
+that could arrive. (Where a value is a plain number, as behind a ReLU that is off, the sum above is 0 whatever arrives.
+Were the rule given that 0, it might hand on anything.)
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -61,12 +63,17 @@ class Pass:
         self.constant: list[str] = []  # inputs that depend on symbols, but are not on the tape
         self.conditions: list[Condition] = []
         self.suspects: list[Node | Tensor] = []  # values whose gradient is not proved
+        self.hooked: list[str] = []  # values whose gradient was right until a hook of the function replaced it
         self.wrong: dict[str, Wrong] = {}
         self.fused: list[str] = []
         self.gradients: dict[str, np.ndarray] = {}  # of the inputs, as they should be
         self.counterexample: Counterexample | None = None
         self.entries = self.compared = 0
-        self.run()
+        with _hooks_kept(leaves.values()):
+            self.run()
+        if self.suspects or self.hooked:
+            with _hooks_kept(leaves.values()):
+                self.look_for_a_counterexample()
 
     def run(self) -> None:
         """The whole of it; what was found stands in the attributes."""
@@ -78,21 +85,26 @@ class Pass:
         self.results = len(results)
         y = results[self.number]
         self.keep_what_leads_to(y)
-        for step in self.steps:
-            self.differentiate(step)
-            step.node._hooks = [partial(self.arrive, step)]
-        start = symbols(SEED, *y.shape) if y.ndim else None  # backward() of one number starts from 1
-        self.start = np.full((), Symbolic(1)) if start is None else start._data
+        start = _seed(y)
+        self.start = start._data
         self.values |= {g.expr: g.witness for g in self.start.flat}
         self.end = y if y.node is None else y.node
+        arrived: dict[Node | Tensor, Tensor] = {}  # before the function's own hooks have seen it, where it has any
+        for step in self.steps:
+            self.differentiate(step)
+            own = step.node._hooks or ()
+            step.node._hooks = [*_before(own, arrived, step.node), *own, partial(self.arrive, step, arrived)]
+        for leaf in self.leaves.values():
+            own = leaf._hooks or ()
+            leaf._hooks = [*_before(own, arrived, leaf), *own]
         with path() as conditions:
             y.backward(start, retain_graph=True)
         for step in reversed(self.steps):
             if step.adjoint is None:  # nothing arrived: then nothing should have
-                self.arrive(step, None)
+                self.arrive(step, arrived, None)
         for name, leaf in self.leaves.items():
             self.gradients[name] = self.adjoint(leaf)
-            self.compare(leaf, leaf.grad, self.gradients[name], leaf._data)
+            self.compare(leaf, name, leaf.grad, self.gradients[name], leaf._data, arrived)
             self.entries += len(variables(leaf._data))
             leaf.grad = None
         self.conditions += conditions
@@ -100,8 +112,6 @@ class Pass:
         for target in self.suspects:
             for step, _ in self.consumers.get(target, ()):
                 self.check_rules(step)
-        if self.suspects:
-            self.look_for_a_counterexample()
 
     def name(self, what: str, values: np.ndarray) -> None:
         """Say what the symbols in an array are the entries of."""
@@ -195,23 +205,42 @@ class Pass:
 
     # -------------------------------------------------------------------------------------------------- backward
 
-    def arrive(self, step: Step, g: Tensor | None) -> Tensor:
+    def arrive(self, step: Step, arrived: dict, g: Tensor | None) -> Tensor:
         """Backward comes to a result with its gradient (None: it never does); the gradient that it goes on with."""
         if g is not None:  # too late for a value that this one was computed from, if that has gone on already
             nodes = {step.node, *(edge for edge in step.edges if isinstance(edge, Node))}
             self.suspects += [s.node for s in self.steps if s.node in nodes and s.adjoint is not None]
         expected = self.adjoint(step.node)
-        self.compare(step.node, g, expected, step.result)
+        self.compare(step.node, step.label, g, expected, step.result, arrived)
         self.compared += expected.size
-        for at, value in variables(expected).items():
-            if not value.expr.is_Symbol:
-                expected[at] = Symbolic(sympy.Symbol(f"d{step.label}{list(at)}"), value.witness)
-                self.values[expected[at].expr] = value.witness
+        depends = variables(step.result)
+        for at in np.ndindex(expected.shape):
+            # Where the result is a number, its gradient has no part in what is expected, and is any number.
+            witness = expected[at].witness if at in depends else 1.0
+            expected[at] = Symbolic(sympy.Symbol(f"d{step.label}{list(at)}"), witness)
+            self.values[expected[at].expr] = witness
         step.adjoint = expected
         return Tensor.of(expected.copy())
 
-    def compare(self, target: Node | Tensor, g: Tensor | None, expected: np.ndarray, values: np.ndarray) -> None:
-        """Suspect a value if the tape's gradient is not proved to be the expected one (where it is a number: none)."""
+    def compare(
+        self,
+        target: Node | Tensor,
+        name: str,
+        g: Tensor | None,
+        expected: np.ndarray,
+        values: np.ndarray,
+        arrived: dict,
+    ) -> None:
+        """Suspect a value if the tape's gradient is not proved to be the expected one, or the hook that made it so."""
+        if self.is_proved(target, g, expected, values):
+            return
+        if target in arrived and self.is_proved(target, arrived[target], expected, values):
+            self.hooked.append(name)
+        else:
+            self.suspects.append(target)
+
+    def is_proved(self, target: Node | Tensor, g: Tensor | None, expected: np.ndarray, values: np.ndarray) -> bool:
+        """Is the tape's gradient of a value proved to be the expected one? (Where the value is a number: none.)"""
         readers = {step for step, _ in self.consumers.get(target, ())}
         youngest_first = sorted(readers, key=lambda step: -step.node.time)
         for at in variables(values):
@@ -223,8 +252,8 @@ class Pass:
                     got = Symbolic(got.expr.xreplace(step.formulas), got.witness)
                     right = Symbolic(right.expr.xreplace(step.formulas), right.witness)
             if not got.equals(right):
-                self.suspects.append(target)
-                return
+                return False
+        return True
 
     # ---------------------------------------------------------------------------------------------- who is wrong?
 
@@ -275,7 +304,7 @@ class Pass:
         """The tape's own numbers at the sample point, without symbols on the way, beside the derivative."""
         with enable_grad():
             y = returned_tensors(self.fn(*self.args))[self.number]
-            y.backward(symbols(SEED, *y.shape) if y.ndim else None, retain_graph=True)
+            y.backward(_seed(y), retain_graph=True)
         for name, leaf in self.leaves.items():
             for at in variables(leaf._data):
                 tape = 0.0 if leaf.grad is None else Symbolic.of(leaf.grad._data[at]).witness
@@ -284,6 +313,29 @@ class Pass:
                     point = {n: _witnesses(x._data) for n, x in self.leaves.items()}
                     self.counterexample = Counterexample(name, at, tape, right, point)
             leaf.grad = None
+
+
+def _seed(y: Tensor) -> Tensor:
+    """The gradient that backward starts from: symbols. At the sample point that of one number is 1, as is usual."""
+    return symbols(SEED, *y.shape) if y.ndim else symbols(SEED, witness=1)
+
+
+def _before(hooks: Sequence[Callable], arrived: dict, target: Node | Tensor) -> list[Callable]:
+    """What is to run before a value's own hooks, if it has any: it remembers the gradient that has arrived."""
+    return [partial(arrived.__setitem__, target)] if hooks else []
+
+
+@contextmanager
+def _hooks_kept(leaves: Iterable[Tensor]) -> Iterator[None]:
+    """Inputs have the hooks again afterwards that they have now: the function may register its own at each call."""
+    before = [(leaf, leaf._hooks, list(leaf._hooks or ())) for leaf in leaves]
+    try:
+        yield
+    finally:
+        for leaf, holder, hooks in before:
+            leaf._hooks = holder
+            if holder is not None:  # the very list: a handle that removes a hook knows no other
+                holder[:] = hooks
 
 
 @contextmanager

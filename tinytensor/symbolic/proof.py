@@ -81,6 +81,7 @@ class Proof:
     wrong: tuple[Wrong, ...] = ()
     counterexample: Counterexample | None = None
     tape_is_wrong: bool = False  # all rules are right, but what backward() made of them is not
+    hooked: tuple[str, ...] = ()  # values whose gradient was the derivative until a hook of the function replaced it
     seconds: float = 0.0
 
     def __bool__(self):
@@ -93,6 +94,7 @@ class Proof:
             lines[0] += " at which" if self.assumptions else ""
             lines += self.assumptions
         lines += [str(wrong) for wrong in self.wrong]
+        lines += [f"a hook on {value} replaces the gradient that has arrived by another one" for value in self.hooked]
         if self.tape_is_wrong:
             lines.append("every rule is right by itself: the walk over the tape puts them together wrongly")
         if self.counterexample is not None:

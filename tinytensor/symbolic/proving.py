@@ -113,7 +113,8 @@ def _together(name: str, passes: list[Pass], seconds: float) -> Proof:
     wrong = {rule: w for p in passes for rule, w in p.wrong.items()}
     example = next((p.counterexample for p in passes if p.counterexample is not None), None)
     astray = any(p.suspects for p in passes) and not wrong
-    verdict = "undecided" if astray or wrong else "proved"
+    hooked = _once(value for p in passes for value in p.hooked)
+    verdict = "undecided" if astray or wrong or hooked else "proved"
     if example is not None or any(w.differs for w in wrong.values()):
         verdict = "refuted"
     return Proof(
@@ -130,6 +131,7 @@ def _together(name: str, passes: list[Pass], seconds: float) -> Proof:
         wrong=tuple(sorted(wrong.values(), key=lambda w: w.second_road)),  # which may come from the others
         counterexample=example,
         tape_is_wrong=astray,
+        hooked=hooked,
         seconds=seconds,
     )
 
