@@ -1,5 +1,12 @@
 """Looking at what the engine does: the backward pass in words, as a graph, and step by step.
 
+    print(explain(loss, model))                 # every visit of the walk, in words: needs nothing
+
 Nothing here computes a gradient. What is shown was computed by the tape itself, which is watched while it walks.
 `import tinytensor` does not load this package; `pip install tinytensor[viz]` brings what pictures need.
 """
+
+from tinytensor.viz.seen import Leaf, Seen, Share, Step, look, watch
+from tinytensor.viz.text import Explanation, explain
+
+__all__ = ["Explanation", "Leaf", "Seen", "Share", "Step", "explain", "look", "watch"]

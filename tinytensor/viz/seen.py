@@ -1,0 +1,341 @@
+"""One backward pass, as it was seen: which node was visited when, what arrived there, what left it, by which rule.
+
+`look(loss)` lets the tape walk as `backward()` does and writes down what the walk tells (`walk` in autograd/tape.py):
+each share of a gradient when it leaves a node, and each gradient when it is complete. No gradient is computed here; a
+rule that is wrong is seen with its wrong numbers.
+
+Afterwards the tape is as it was: nothing is freed, `.grad` of every tensor is what it was. Hooks run, since they may
+replace a gradient; they run once more when `backward()` is called.
+
+The tape keeps only those values that its rules read. Who wants to see all of them watches the forward pass too:
+
+    with watch():
+        loss = F.cross_entropy(model(x), target)
+    print(explain(loss, model))
+"""
+
+import inspect
+import textwrap
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from tinytensor.autograd.tape import seed_of, walk
+from tinytensor.door import state
+from tinytensor.form import Node
+from tinytensor.nn.module import Module
+from tinytensor.rules import asked
+from tinytensor.tensors import Tensor
+
+# ------------------------------------------------------------------------------------------------ the forward pass
+
+# What operations were given and gave, by their nodes. When a tape is dropped, its entries go with it.
+_watched: WeakKeyDictionary[Node, tuple[tuple, tuple, np.ndarray]] = WeakKeyDictionary()
+
+UNKNOWN = object()  # an argument that the tape did not keep
+
+
+@contextmanager
+def watch() -> Iterator[None]:
+    """In here (and in this thread) the arguments and the result of each operation on the tape are kept, to be shown.
+
+    Copies are kept, because a value may be changed in place later; so this is for looking, and not for training.
+    """
+
+    def note(node: Node, args: tuple, y: np.ndarray) -> None:
+        _watched[node] = args, tuple(map(_array, args)), y.copy()
+        if before is not None:
+            before(node, args, y)
+
+    before, state.watch = state.watch, note
+    try:
+        yield
+    finally:
+        state.watch = before
+
+
+# ------------------------------------------------------------------------------------------------- what was seen
+
+
+@dataclass(eq=False)
+class Rule:
+    """The code that gave a gradient: the function as it stands in its file, and the values that it read by name."""
+
+    name: str
+    source: str
+    where: str  # file:line, or ""
+    reads: dict[str, object]
+
+
+@dataclass(eq=False)
+class Share:
+    """What one node sends to one of its arguments: the gradient of the result by one use of a value."""
+
+    sender: "Step"
+    place: int  # which argument
+    argument: str  # what the operation calls it
+    target: "Step | Leaf"
+    given: np.ndarray  # as the rule gave it
+    sent: np.ndarray  # in the argument's shape and dtype
+
+
+@dataclass(eq=False)
+class Value:
+    """A place where a gradient arrives: the result of a node, or a leaf."""
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    value: np.ndarray | None = None  # None where the tape did not keep it
+    shares: list[Share] = field(default_factory=list)  # in the order in which they came
+    seed: np.ndarray | None = None  # where the walk began
+    gradient: np.ndarray | None = None  # complete; None if nothing arrived
+    hooks: int = 0
+    consumers: list["Step"] = field(default_factory=list)  # who read it, the oldest first
+
+
+@dataclass(eq=False)
+class Argument:
+    """What a node was given: a value that has a gradient (`source` says which), or a constant."""
+
+    name: str  # what the operation calls it
+    source: "Step | Leaf | None"
+    value: object  # an array, a setting, or UNKNOWN
+    called: str  # what the user calls it, or ""
+
+
+@dataclass(eq=False)
+class Leaf(Value):
+    """A tensor that the user made, where the walk ends."""
+
+    tensor: Tensor | None = None
+    before: np.ndarray | None = None  # what is in .grad already, to which backward() will add
+
+
+@dataclass(eq=False)
+class Step(Value):
+    """A node of the tape: an operation, and its result."""
+
+    node: Node | None = None
+    number: int = 0  # by age: 1 is the oldest
+    turn: int = 0  # when the walk came here: 1 is the first, 0 is never
+    waiting: list["Step"] = field(default_factory=list)  # which others had something and waited when it was chosen
+    arguments: list[Argument] = field(default_factory=list)
+    rules: list[Rule] = field(default_factory=list)
+    road: str = ""  # which of the three ways to a gradient the engine took
+    sends: list[Share] = field(default_factory=list)
+
+    @property
+    def op(self):
+        return self.node.op
+
+
+@dataclass(eq=False)
+class Seen:
+    """A backward pass: its nodes from the oldest to the youngest, and the leaves in the order of their first use."""
+
+    result: Value
+    steps: list[Step]
+    leaves: list[Leaf]
+
+    @property
+    def walked(self) -> list[Step]:
+        """The nodes in the order in which the walk took them."""
+        return sorted((step for step in self.steps if step.turn), key=lambda step: step.turn)
+
+
+# ------------------------------------------------------------------------------------------------------- looking
+
+
+def look(
+    loss: Tensor,
+    names: Module | Mapping[str, object] | None = None,
+    gradient: Tensor | None = None,
+    what: str = "explain",
+) -> Seen:
+    """Walk the tape from `loss` as `backward()` does, and write down what happens; nothing is changed by it.
+
+    `names` is a Module, whose parameters have names, or a dictionary of names to tensors and Modules (other values are
+    passed over, so that `vars()` will do). `gradient` is where to start from if `loss` is not one number.
+    """
+    if not isinstance(loss, Tensor):
+        raise TypeError(f"{what}: expected the tensor that backward() would be called of, got {type(loss).__name__}")
+    loss._values(what)  # refused in a compiled step, and where there are no values
+    seed = seed_of(loss, gradient, what)
+    nodes = _nodes(loss, what)
+    kept = _kept_gradients(nodes)
+    try:
+        return _walk(loss, seed, nodes, named(names, what))
+    finally:
+        for restore in kept:
+            restore()
+
+
+def _nodes(loss: Tensor, what: str) -> list[Node]:
+    """All nodes that lead to this tensor, the oldest first."""
+    found, todo = set(), [loss.node]
+    while todo:
+        node = todo.pop()
+        if isinstance(node, Node) and node not in found:
+            if node.freed:
+                raise RuntimeError(
+                    f"{what}: this part of the tape ({node.op.name}) was freed by an earlier backward(), and there is "
+                    f"nothing to show; call {what}() before backward(), or backward(retain_graph=True)"
+                )
+            found.add(node)
+            todo.extend(node.edges)
+    return sorted(found, key=lambda node: node.time)
+
+
+def _kept_gradients(nodes: list[Node]) -> list[Callable[[], None]]:
+    """What must be put back after the walk: the gradients of tensors that asked for them by retain_grad()."""
+    restore = []
+    for node in nodes:
+        tensor = node.retained() if node.retained is not None else None
+        if tensor is not None:
+            restore.append(lambda tensor=tensor, grad=tensor._grad: setattr(tensor, "_grad", grad))
+        if hasattr(node, "arrived"):  # a Function of several results notes which of them have a gradient
+            restore.append(lambda node=node, arrived=set(node.arrived): node.arrived.intersection_update(arrived))
+    return restore
+
+
+def named(names: Module | Mapping[str, object] | None, what: str) -> dict[Node | Tensor, str]:
+    """Names by what a gradient arrives at; if a tensor has two names, the first counts."""
+    if names is not None and not isinstance(names, Module | Mapping):
+        raise TypeError(f"{what}: names must be a Module or a dict of names to tensors, got {type(names).__name__}")
+    found: dict[Node | Tensor, str] = {}
+    for name, value in {"": names}.items() if isinstance(names, Module) else (names or {}).items():
+        if isinstance(value, Module):
+            for inner, p in value.named_parameters():
+                found.setdefault(p, f"{name}.{inner}" if name else inner)
+        elif isinstance(value, Tensor):
+            found.setdefault(value if value.node is None else value.node, name)
+            found.setdefault(value, name)
+    return found
+
+
+def _walk(loss: Tensor, seed: Tensor, nodes: list[Node], names: dict[Node | Tensor, str]) -> Seen:
+    steps = {node: _step(node, number, names) for number, node in enumerate(nodes, 1)}
+    places: dict[Node | Tensor, Step | Leaf] = dict(steps)
+    for node, step in steps.items():
+        for i, edge in enumerate(node.edges):
+            if isinstance(edge, Tensor) and edge not in places:
+                places[edge] = _leaf(edge, names, len(places) - len(steps) + 1)
+            source = None if edge is None else places[edge]
+            given, value = _given(node, i)
+            called = source.name if source is not None else names.get(given, "") if isinstance(given, Tensor) else ""
+            step.arguments.append(Argument(_parameter(node.op, i), source, value, called))
+            if source is not None and step not in source.consumers:
+                source.consumers.append(step)
+    if loss.node is None and loss not in places:
+        places[loss] = _leaf(loss, names, 1)
+    for target in names:  # a tensor that has a name is there to say its value
+        if isinstance(target, Tensor) and target.node in steps:
+            steps[target.node].value = target._data.copy()
+    for step in steps.values():  # an argument that a reader has kept is the value of who made it
+        for argument in step.arguments:
+            if argument.source is not None and argument.source.value is None and isinstance(argument.value, np.ndarray):
+                argument.source.value = argument.value
+    result = places[loss if loss.node is None else loss.node]
+    result.value, result.seed = loss._data.copy(), seed._data.copy()
+
+    waiting = {result} if isinstance(result, Step) else set()
+
+    def arrived(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
+        place = places[target]
+        place.gradient = g._data.copy()
+        if isinstance(place, Step):
+            waiting.discard(place)
+            place.turn = 1 + max(step.turn for step in steps.values())
+            place.waiting = sorted(waiting, key=lambda step: -step.number)
+            place.road, place.rules = _rules(target)
+
+    def sent(node: Node, i: int, r: Tensor, g: Tensor) -> None:
+        target, sender = places[node.edges[i]], steps[node]
+        share = Share(sender, i, _parameter(node.op, i), target, r._data.copy(), g._data.copy())
+        sender.sends.append(share)
+        target.shares.append(share)
+        if isinstance(target, Step):
+            waiting.add(target)
+
+    walk([loss], [seed], True, False, arrived, sent=sent)
+    return Seen(result, list(steps.values()), [p for p in places.values() if isinstance(p, Leaf)])
+
+
+def _step(node: Node, number: int, names: dict[Node | Tensor, str]) -> Step:
+    value = _watched[node][2] if node in _watched else node.kept.get("y")
+    step = Step(names.get(node, f"#{number}"), node.shape, node.dtype, value)
+    step.node, step.number, step.hooks = node, number, len(node._hooks or ())
+    return step
+
+
+def _leaf(tensor: Tensor, names: dict[Node | Tensor, str], number: int) -> Leaf:
+    leaf = Leaf(names.get(tensor, f"leaf {number}"), tensor.shape, tensor.dtype, tensor._data.copy())
+    leaf.tensor, leaf.hooks = tensor, len(tensor._hooks or ())
+    grad = tensor.held_grad()
+    leaf.before = None if grad is None else grad._data.copy()
+    return leaf
+
+
+def _parameter(op, i: int) -> str:
+    """What an operation calls argument i; of `*xs` the arguments are xs[0], xs[1] ..."""
+    for name, place in zip(op.params, getattr(op, "places", ()), strict=False):
+        if place.start <= i and (place.stop is None or i < place.stop):
+            return name if place.stop is not None else f"{name}[{i - place.start}]"
+    return f"{op.params[-1]} {i}"
+
+
+def _given(node: Node, i: int) -> tuple[object, object]:
+    """Argument i as far as it is known, watched or kept for the rules: itself, and its value back then."""
+    if node in _watched:
+        given, values, _ = _watched[node]
+        return given[i], values[i]
+    name, _, number = _parameter(node.op, i).partition("[")
+    value = node.kept.get(name, UNKNOWN)
+    if number and value is not UNKNOWN:
+        value = value[int(number[:-1])]
+    return value, _array(value)
+
+
+def _array(value: object) -> object:
+    """A copy of the array of a tensor, of an array, and of each one in a tuple; other values as they are."""
+    if isinstance(value, tuple):
+        return tuple(map(_array, value))
+    value = value._data if isinstance(value, Tensor) else value
+    return value.copy() if isinstance(value, np.ndarray) else value
+
+
+# --------------------------------------------------------------------------------------------------------- rules
+
+
+def _rules(node: Node) -> tuple[str, list[Rule]]:
+    """Which of the three ways the engine takes at this node (`_gradients` in tape.py), and the functions it calls."""
+    op = node.op
+    if hasattr(node, "function"):
+        return "the backward of a Function", [_rule(node, node.function.backward, {})]
+    if op.backward is not None:
+        return "on arrays, for all arguments together", [_rule(node, op.backward, _read(node, op.backward))]
+    if not op.rules:
+        return "through its definition in simpler operations", [_rule(node, op.definition, _read(node, op.definition))]
+    needs = [edge is not None for edge in node.edges]
+    asked_for = [rule for i, rule in op.rules.items() if any(needs[op.places[i]])]
+    return "a rule for each argument", [_rule(node, rule, _read(node, rule)) for rule in asked_for]
+
+
+def _read(node: Node, rule: Callable) -> dict[str, object]:
+    return {name: _array(node.kept[name]) for name in asked(rule) if name in node.kept}
+
+
+def _rule(node: Node, function: Callable, reads: dict[str, object]) -> Rule:
+    try:
+        lines, first = inspect.getsourcelines(function)
+        file = Path(inspect.getsourcefile(function) or "")
+    except (OSError, TypeError):
+        return Rule(function.__name__, "", "", reads)
+    here = Path(__file__).parents[2]
+    where = file.relative_to(here) if file.is_relative_to(here) else file.name
+    return Rule(function.__name__, textwrap.dedent("".join(lines)).rstrip(), f"{where}:{first}", reads)

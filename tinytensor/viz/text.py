@@ -1,0 +1,243 @@
+"""`explain(loss)`: the backward pass as numbered text, visit by visit.
+
+Words for equations and arrays are here too, since pictures are labelled with the same.
+"""
+
+import re
+from collections.abc import Mapping
+
+import numpy as np
+
+from tinytensor.nn.module import Module
+from tinytensor.tensors import Tensor
+from tinytensor.viz.seen import UNKNOWN, Argument, Leaf, Rule, Seen, Share, Step, Value, look
+
+FEW = 12  # so many numbers are written out; of more there is a summary
+LINES = 14  # so many lines of a rule are shown
+
+# ------------------------------------------------------------------------------------------------------- numbers
+
+
+def number(x) -> str:
+    """One number, with four significant digits."""
+    return f"{x:.4g}" if isinstance(x, float | np.floating) else str(x)
+
+
+def numbers(array: np.ndarray | None, few: int = FEW) -> str:
+    """An array in words: its numbers if they are few, else its shape, its norm and between what its values lie."""
+    if array is None:
+        return "not kept on the tape"
+    if array.size <= few and array.size:
+        return _nested(array)
+    shape = f"shape {array.shape}"
+    if array.size == 0:
+        return f"{shape}, no numbers"
+    if array.dtype.kind not in "fib":
+        return shape
+    odd = int(array.size - np.isfinite(array).sum()) if array.dtype.kind == "f" else 0
+    if odd:
+        return f"{shape}, {odd} of {array.size} are NaN or inf"
+    low, high = array.min(), array.max()
+    if low == high:
+        return f"{shape}, each {number(low)}"
+    wide = array.astype(np.float64)
+    return f"{shape}, from {number(low)} to {number(high)}, norm {number(float(np.sqrt((wide * wide).sum())))}"
+
+
+def _nested(array: np.ndarray) -> str:
+    if array.ndim == 0:
+        return number(array[()])
+    return f"[{', '.join(map(_nested, array))}]"
+
+
+def setting(value: object) -> str:
+    """An argument that has no gradient: an array, or a setting such as a dimension."""
+    if isinstance(value, np.ndarray):
+        return numbers(value)
+    if isinstance(value, tuple) and any(isinstance(v, np.ndarray) for v in value):
+        return f"({', '.join(map(setting, value))})"
+    text = number(value) if isinstance(value, float) else repr(value)
+    return text if len(text) <= 60 else text[:57] + "..."
+
+
+# ----------------------------------------------------------------------------------------------------- equations
+
+_LETTERS = """odot ⊙ oplus ⊕ cdot · times × le ≤ ge ≥ neq ≠ approx ≈ in ∈ sum Σ prod Π int ∫ partial ∂ infty ∞
+lfloor ⌊ rfloor ⌋ ell ℓ alpha α beta β gamma γ delta δ epsilon ε eta η theta θ lambda λ mu μ pi π rho ρ sigma σ
+tau τ phi φ varphi φ Phi Φ omega ω"""
+_SIGNS = dict(zip(_LETTERS.split()[::2], _LETTERS.split()[1::2], strict=True))
+
+
+def plain(equation: str) -> str:
+    """An equation without its LaTeX, to be read in a terminal: \\frac{a}{b} is a/b, \\sum_i is Σ_i."""
+    text = re.sub(r"\\([,;:! ])", " ", equation)
+    text = re.sub(r"\\(t?frac|sqrt)(\d|\\[A-Za-z]+)", r"\\\1{\2}", text)  # \frac12 is \frac{1}{2}
+    text = re.sub(r"\\(t?frac\{[^{}]*\})(\w|\\[A-Za-z]+)", r"\\\1{\2}", text)
+    text = re.sub(r"\\(?:mathrm|mathbf|text|operatorname)\{([^{}]*)\}", r"\1", text)
+    before = ""
+    while before != text:  # from the inside outwards
+        before = text
+        text = re.sub(r"([_^])\{([^{}]*)\}", lambda m: m[1] + _grouped(m[2]), text)
+        text = re.sub(r"\\sqrt\{([^{}]*)\}", lambda m: "√" + _grouped(m[1]), text)
+        text = re.sub(r"\\t?frac\{([^{}]*)\}\{([^{}]*)\}", lambda m: f"{_grouped(m[1])}/{_grouped(m[2])}", text)
+    text = re.sub(r"\\(left|right)\b", "", text)
+    text = re.sub(r"\\([A-Za-z]+)", lambda m: _SIGNS.get(m[1], m[1]), text)
+    return " ".join(text.replace("{", "(").replace("}", ")").split())
+
+
+def _grouped(text: str) -> str:
+    """Parentheses around what is more than a word or a sign: e^(x_i), but e^x and √π."""
+    return text if re.fullmatch(r"[^\W_]*|[.\w\\]*\.\.[.\w\\]*|\\[A-Za-z]+|√?\\?[A-Za-z]+", text) else f"({text})"
+
+
+def first_line(text: str) -> str:
+    return text.partition("\n")[0]
+
+
+# --------------------------------------------------------------------------------------------------------- words
+
+
+def visit(step: Step) -> str:
+    """How a step is called where another one speaks of it."""
+    return f"{step.turn}. {step.op.name}"
+
+
+def call(step: Step) -> str:
+    """What was computed: d = add(c, a). What is not known, a constant that no rule reads, is three dots."""
+    words = [argument(a) for a in step.arguments]
+    while words and words[-1] == "…":
+        words.pop()
+    return f"{step.name} = {step.op.name}({', '.join(words)})"
+
+
+def argument(a: Argument) -> str:
+    """An argument by its name, or by its value if it is a small constant."""
+    if a.called:
+        return a.called
+    if isinstance(a.value, np.ndarray) and a.value.size > 4:
+        return f"{a.name} {a.value.shape}"
+    return "…" if a.value is UNKNOWN else setting(a.value)
+
+
+def shapes(step: Step) -> str:
+    """The shapes of the arguments that have a gradient, and the result's."""
+    words = [f"{a.name} {a.source.shape}" for a in step.arguments if a.source is not None]
+    return f"{', '.join(words)} → {step.shape} {step.dtype}"
+
+
+def equation(step: Step) -> str:
+    if hasattr(step.node, "function"):
+        return f"what {step.node.function.__name__}.forward computes"
+    return plain(first_line(step.op.equation)) or "none is declared"
+
+
+def why_now(step: Step, seen: Seen) -> str:
+    """The reason why the walk takes this node at this time: the youngest of those that wait, its consumers done."""
+    if step is seen.result:
+        return "it is what backward() is called of, and no node is younger"
+    others = ", ".join(f"{other.name} ({other.op.name})" for other in step.waiting)
+    youngest = f"it is younger than all others that wait ({others})" if others else "no other node waits"
+    readers = [reader for reader in step.consumers if reader.turn]
+    done = ", ".join(visit(reader) for reader in sorted(readers, key=lambda reader: reader.turn))
+    have = "has" if len(readers) == 1 else "have"
+    return f"{youngest}; what reads {step.name} {have} been visited: {done}"
+
+
+def sum_of(value: Value) -> str:
+    """What arrived, share by share, and the sum: 1 (from 2. add, as a) + -3 (from 3. mul, as a) = -2."""
+    if value.gradient is None:
+        return "nothing: no rule sent a gradient here"
+    terms = [] if value.seed is None else [(numbers(value.seed), "where the walk starts")]
+    terms += [(numbers(s.sent), f"from {visit(s.sender)}, for its {s.argument}") for s in value.shares]
+    total = f" = {numbers(value.gradient)}" if len(terms) > 1 or value.hooks else ""
+    words = " + ".join(f"{term} ({source})" for term, source in terms)
+    if value.hooks:
+        words += f", after {value.hooks} hook{'s' if value.hooks > 1 else ''}"
+    return words + total
+
+
+def sends(share: Share) -> str:
+    """A share on its way out, with what became of its shape."""
+    fitted = ""
+    if share.given.shape != share.sent.shape:
+        fitted = f" (the rule gave {share.given.shape}; summed over what broadcasting had repeated)"
+    elif share.given.dtype != share.sent.dtype:
+        fitted = f" (the rule gave {share.given.dtype})"
+    return f"{numbers(share.sent)} to {share.target.name}, for {share.argument}{fitted}"
+
+
+def rule(found: Rule) -> list[str]:
+    """The source of a rule, where it stands, and the values that it read."""
+    lines = found.source.split("\n") if found.source else [f"{found.name}, whose source is in no file"]
+    if len(lines) > LINES:
+        lines = [*lines[: LINES - 1], f"    ... ({len(lines) - LINES + 1} more lines)"]
+    lines[0] += f"    # {found.where}" if found.where else ""
+    read = [f"{name} = {setting(value)}" for name, value in found.reads.items()]
+    return lines + ([f"reads {'; '.join(read)}"] if read else [])
+
+
+# ---------------------------------------------------------------------------------------------------- explanation
+
+
+class Explanation:
+    """A backward pass in words: print it. `seen` holds what the words are made of."""
+
+    def __init__(self, seen: Seen):
+        self.seen = seen
+
+    def __str__(self) -> str:
+        seen = self.seen
+        result, n, m = seen.result, len(seen.steps), len(seen.leaves)
+        lines = [
+            f"backward() of {result.name} = {numbers(result.value)}, through {n} operation{'s' * (n != 1)} "
+            f"to {m} lea{'f' if m == 1 else 'ves'}.",
+            "#n is the result of the n-th operation that was recorded; 1., 2. ... are the visits of the walk.",
+        ]
+        for step in seen.walked:
+            lines += ["", f"{step.turn}. {call(step)}", *self._visit(step)]
+        never = [step.name for step in seen.steps if not step.turn]
+        if never:
+            lines += ["", f"Never visited, for no rule sent a gradient there: {', '.join(never)}"]
+        lines += ["", "At the leaves, when all nodes have been visited:"]
+        for leaf in seen.leaves:
+            lines += self._leaf(leaf)
+        return "\n".join(lines)
+
+    __repr__ = __str__
+
+    def _visit(self, step: Step) -> list[str]:
+        rows = [("equation", [equation(step)]), ("shapes", [shapes(step)])]
+        rows += [("value", [numbers(step.value)])] if step.value is not None else []
+        rows += [("why now", [why_now(step, self.seen)]), ("arrives", [sum_of(step)])]
+        for i, found in enumerate(step.rules):
+            code = rule(found)
+            rows.append(("rule" if i == 0 else "", [f"({step.road})", *code] if i == 0 and len(step.rules) else code))
+        rows += [("sends" if i == 0 else "", [sends(share)]) for i, share in enumerate(step.sends)]
+        if not step.sends:
+            rows.append(("sends", ["nothing"]))
+        return [f"   {name if i == 0 else '':<9} {line}".rstrip() for name, part in rows for i, line in enumerate(part)]
+
+    def _leaf(self, leaf: Leaf) -> list[str]:
+        lines = [f"   {leaf.name} {leaf.shape}: {sum_of(leaf)}"]
+        if leaf.gradient is not None and leaf.before is not None:
+            lines.append(f"      {leaf.name}.grad holds {numbers(leaf.before)} already; backward() adds to that")
+        return lines
+
+
+def explain(
+    loss: Tensor, names: Module | Mapping[str, object] | None = None, gradient: Tensor | None = None
+) -> Explanation:
+    r"""The backward pass from `loss` L in words, visit by visit.
+
+    \frac{\partial L}{\partial x} = \sum_y \frac{\partial L}{\partial y} \frac{\partial y}{\partial x}, over all y that
+    were computed from x: each term leaves one node, and the sum is complete when x is visited.
+
+    For each node, in the order in which `backward()` takes them: the operation and its equation, shapes, why it comes
+    now, the gradient that arrives and of what it was added up, the rule with its place in the source and what it read,
+    and what it sends where. What is shown is what the engine does at this call; afterwards the tape, every `.grad` and
+    all hooks are as they were (hooks run).
+
+    `names` are a Module or a dictionary of names to tensors and Modules, `vars()` for instance. `gradient` is where to
+    start from if `loss` is not one number. RuntimeError if the tape was freed, or if `loss` requires no grad.
+    """
+    return Explanation(look(loss, names, gradient, "explain"))
