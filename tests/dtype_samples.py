@@ -11,7 +11,7 @@ import warnings
 
 import numpy as np
 
-DTYPES = ("bool", "int32", "int64", "float32", "float64")
+DTYPES = ("bool", "uint8", "int32", "int64", "float32", "float64")
 NUMBERS = ("True", "2", "0.5")  # Python's own
 
 X, Y = [[3, 0, 1], [1, 2, 1]], [[2, 1, 1], [1, 3, 2]]
@@ -99,6 +99,7 @@ ONE = [
         "x.var()",
         "x.float()",
         "x.double()",
+        "x.byte()",
         "x.int()",
         "x.long()",
         "x.bool()",
@@ -221,6 +222,11 @@ NUMBER = [
         "x.lerp(x, 1)",
         "2 - x",
         "lib.where(mask, 1, x)",
+        *("x - 5", "x + 250", "x * -100", "x + -1", "x * -1", "x // -2", "x % -2", "x == -1", "x > -1", "x ^ -1"),
+        *("x.fill_(-1)", "x.masked_fill(mask, -1)", "x.clamp(min=-1)", "lib.where(mask, x, -1)", "(x * 200).sum()"),
+        *("lib.tensor([300, -1]).to(x.dtype)", "lib.tensor([44.0, 2.5]).to(x.dtype)", "x.type()"),
+        *("lib.ones(2, 3)[x]", "lib.ones(2, 3).masked_fill(x, 1)", "lib.ones(2, 3).masked_select(x)"),
+        *("lib.full((2,), 3, dtype=x.dtype)", "lib.eye(2, dtype=x.dtype)"),
     ),
 ]
 

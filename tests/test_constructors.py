@@ -140,7 +140,7 @@ USES = {
 }
 
 
-@pytest.mark.parametrize("name", ["float16", "bfloat16", "half", "uint8", "int8", "complex64"])
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "half", "int16", "int8", "complex64"])
 @pytest.mark.parametrize("use", USES)
 def test_dtypes_that_can_only_be_named(name, use):
     dtype = getattr(tt, name)

@@ -5,6 +5,7 @@ import re
 from collections import defaultdict
 from pathlib import Path
 
+import numpy as np
 import pytest
 from dtype_samples import NOT_NARROWER, NUMBER, ONE, TWO, WALK, WIDER, answer, differs
 
@@ -51,6 +52,52 @@ def test_no_operation_is_left_to_chance():
     names = {place: place.rpartition(".")[2].rstrip("_") for place in APPEARANCES if not ELSEWHERE.fullmatch(place)}
     walked = {APPEARANCES[place] for place, name in names.items() if name in spoken}
     assert not {place for place in names if APPEARANCES[place] not in walked}
+
+
+def test_bytes_come_from_outside_and_go_there(tmp_path):
+    picture = np.array([[0, 128], [255, 3]], np.uint8)
+    x = tt.from_numpy(picture)
+    assert x.dtype == tt.uint8 and np.shares_memory(x.numpy(), picture)
+    assert tt.tensor(picture).dtype == tt.ByteTensor(picture).dtype == tt.ones(2).byte().dtype == tt.uint8
+    assert isinstance(x, tt.ByteTensor) and x.type() == "torch.ByteTensor" and x.type("torch.ByteTensor") is x
+    assert (tt.iinfo(tt.uint8).min, tt.iinfo(tt.uint8).max, tt.iinfo(tt.uint8).bits) == (0, 255, 8)
+    assert tt.promote_types(tt.uint8, tt.int32) == tt.int32 and tt.promote_types(tt.uint8, tt.bool) == tt.uint8
+    tt.save({"x": x}, tmp_path / "x.pt")
+    loaded = tt.load(tmp_path / "x.pt")["x"]
+    assert loaded.dtype == tt.uint8 and loaded.tolist() == picture.tolist()
+    assert tt.utils.data.default_collate([picture, picture]).dtype == tt.uint8
+    with pytest.raises(RuntimeError, match="only floating-point tensors have gradients, this one is uint8"):
+        x.requires_grad_()
+
+
+def test_bytes_in_a_key_are_a_mask():
+    x, mask = tt.arange(6.0).reshape(3, 2), tt.ByteTensor([0, 1, 7])
+    assert x[mask].tolist() == x[mask.bool()].tolist() == [[2, 3], [4, 5]]
+    assert x[tt.tensor(1, dtype=tt.uint8)].shape == (1, 3, 2)
+    with pytest.raises(IndexError, match=r"the mask of shape \(2,\) does not match shape \(3, 2\)"):
+        x[tt.ByteTensor([0, 2])]
+    with pytest.raises(RuntimeError, match="masked_fill: the mask must be a bool tensor, got uint8"):
+        x.masked_fill(mask[:, None], 0)
+    with pytest.raises(RuntimeError, match="masked_select: the mask must be a bool tensor, got uint8"):
+        x.masked_select(mask[:, None])
+
+
+def test_bytes_are_compiled_as_they_are_computed():
+    def step(x):
+        return (x.float() / 255).sum() + (x + x).sum()
+
+    compiled = tt.compile(step)
+    for values in ([0, 5, 255], [1, 128, 200]):
+        x = tt.ByteTensor(values)
+        assert compiled(x).item() == step(x).item()
+
+
+@pytest.mark.parametrize("number", [256, -256, 10**30])
+def test_numbers_that_are_no_bytes_are_refused(number):
+    with pytest.raises(OverflowError, match=r"add: -?\d+ is too large for uint8"):
+        tt.ByteTensor([1]) + number
+    with pytest.raises(RuntimeError, match="can't be stored as uint8"):
+        tt.ByteTensor([1]).fill_(number)
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,7 @@ from tinytensor.dtypes import (
     int64,
     result_type,
     set_default_dtype,
+    uint8,
 )
 from tinytensor.form import OPS, op
 from tinytensor.kernels.driver import get_num_threads, set_num_threads

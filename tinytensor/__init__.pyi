@@ -16,7 +16,7 @@ from tinytensor.cuda import mps as mps, xpu as xpu
 from tinytensor.devices import device as device
 from tinytensor.distributions import normal as normal
 from tinytensor.door import launch as launch
-from tinytensor.dtypes import bool_ as bool_, float32 as float32, float64 as float64, get_default_dtype as get_default_dtype, int32 as int32, int64 as int64, result_type as result_type, set_default_dtype as set_default_dtype
+from tinytensor.dtypes import bool_ as bool_, float32 as float32, float64 as float64, get_default_dtype as get_default_dtype, int32 as int32, int64 as int64, result_type as result_type, set_default_dtype as set_default_dtype, uint8 as uint8
 from tinytensor.form import OPS as OPS, op as op
 from tinytensor.kernels.driver import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from tinytensor.kernels.kernel import cut as cut, elementwise as elementwise, helper as helper, kernel as kernel, share as share

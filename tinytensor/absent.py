@@ -13,8 +13,8 @@ from typing import Any
 INSTEAD = {
     "everything is on the CPU here: leave it out, or use .to('cpu')": "cuda xpu ipu mps hpu mtia pin_memory "
     "set_default_device get_default_device Stream Event",
-    "tensors are float32, float64, int32, int64 or bool: .float() for short floats, .int() for short integers, .bool() "
-    "for masks": "half bfloat16 byte char short ByteTensor CharTensor ShortTensor HalfTensor BFloat16Tensor cfloat "
+    "tensors are float32, float64, uint8, int32, int64 or bool: .float() for short floats, .int() for short "
+    "integers": "half bfloat16 char short CharTensor ShortTensor HalfTensor BFloat16Tensor cfloat "
     "cdouble chalf complex* is_complex view_as_real view_as_complex set_default_tensor_type quint8 qint8 qint32",
     "there are no convolutions but Conv1d, over sequences; for images take PyTorch": "Conv* "
     "conv* LazyConv* Unfold Fold unfold fold MaxPool* AvgPool* AdaptiveAvgPool* AdaptiveMaxPool* max_pool* avg_pool* "

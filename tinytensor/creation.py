@@ -10,7 +10,7 @@ import numpy as np
 from tinytensor.devices import check_device
 from tinytensor.door import empty as buffer
 from tinytensor.door import host, move, state
-from tinytensor.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64
+from tinytensor.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64, uint8
 from tinytensor.meta import Meta
 from tinytensor.operands import stored
 from tinytensor.tensors import Tensor
@@ -24,8 +24,8 @@ def as_dtype(dtype) -> np.dtype:
         result = None
     if result not in DTYPES:
         raise TypeError(
-            f"dtype: tensors are float32, float64, int32, int64 or bool (object for exact scalars), not {dtype}; "
-            "float32 serves for shorter floats, int32 for shorter integers, bool for masks"
+            f"dtype: tensors are float32, float64, uint8, int32, int64 or bool (object for exact scalars), not "
+            f"{dtype}; float32 serves for shorter floats, int32 for shorter integers"
         )
     return result
 
@@ -33,7 +33,9 @@ def as_dtype(dtype) -> np.dtype:
 # PyTorch's tensor types, by which older programs name dtypes
 TENSOR_TYPES = {
     f"torch.{name}Tensor": dtype
-    for name, dtype in {"Float": float32, "Double": float64, "Int": int32, "Long": int64, "Bool": bool_}.items()
+    for name, dtype in zip(
+        ("Float", "Double", "Byte", "Int", "Long", "Bool"), (float32, float64, uint8, int32, int64, bool_), strict=True
+    )
 }
 
 
@@ -57,12 +59,12 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
         raise error.__class__(
             f"tensor: expected numbers{kind}, or lists of them whose rows have equal lengths ({error})"
         ) from None
-    if dtype is None and not from_array and array.dtype.kind in "fiu" and array.dtype != int32:
+    if dtype is None and not from_array and array.dtype.kind in "fiu" and array.dtype not in (uint8, int32):
         floating = float64 if float64 in met else get_default_dtype()
         array = array.astype(floating if array.dtype.kind == "f" else int64)
     if array.dtype not in DTYPES or (array.dtype.kind == "O" and dtype is None):
         raise TypeError(
-            f"tensor: values of {array.dtype} are not stored; expected float32, float64, int32, int64 or bool "
+            f"tensor: values of {array.dtype} are not stored; expected float32, float64, uint8, int32, int64 or bool "
             "(dtype=object for exact scalars): convert them first"
         )
     if device == "meta":
@@ -416,6 +418,9 @@ def randint(
         low, high = 0, low
     if low >= high:
         raise RuntimeError(f"randint: nothing lies between {low} and {high} - 1")
+    for end in (low, high - 1) if as_dtype(dtype).kind in "iu" else ():
+        if not np.iinfo(as_dtype(dtype)).min <= end <= np.iinfo(as_dtype(dtype)).max:
+            raise RuntimeError(f"randint: {end} is no number of {as_dtype(dtype)}; choose a larger dtype")
     return _random("randint", _integers, _shape((size,), "randint"), dtype, requires_grad, device, generator, low, high)
 
 

@@ -1,7 +1,7 @@
 """The types that the numbers of a tensor may have, and the type in which several of them meet.
 
-Five types are enough for training, and each kernel is compiled for few of them: the fewer there are, the sooner the
-first run starts.
+Six types are enough for training and its data, and each kernel is compiled for few of them: the fewer there are, the
+sooner the first run starts.
 """
 
 import numpy as np
@@ -9,17 +9,17 @@ import numpy as np
 from tinytensor.door import OBJECT
 
 float32, float64 = np.dtype("float32"), np.dtype("float64")
-int32, int64 = np.dtype("int32"), np.dtype("int64")
+uint8, int32, int64 = np.dtype("uint8"), np.dtype("int32"), np.dtype("int64")
 bool_ = np.dtype("bool")
 
 # OBJECT holds exact scalars, for proofs; nobody gets it without asking. NumPy makes each of its dtypes once, so `is`
 # may compare them.
-DTYPES = {float32, float64, int32, int64, bool_, OBJECT}
+DTYPES = {float32, float64, uint8, int32, int64, bool_, OBJECT}
 
 # By NumPy's letter for the kind of a dtype. Where two categories meet, the higher one wins: a truth value can be read
 # as a number, a whole number as one with a fraction, but not the other way round.
-CATEGORY = {"b": 0, "i": 1, "f": 2, "O": 3}
-KINDS = {"b": "bool", "i": "integer", "f": "floating-point", "O": "exact"}
+CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "O": 3}
+KINDS = {"b": "bool", "u": "integer", "i": "integer", "f": "floating-point", "O": "exact"}
 
 # Half the memory of float64, and twice as many numbers in a vector; training needs no more digits.
 _default_dtype = float32
@@ -79,6 +79,6 @@ def result_type(*values) -> np.dtype:
 
 def _larger(a: np.dtype, b: np.dtype) -> np.dtype:
     """Of one category the type with more bits, of two the higher category's."""
-    if a.kind == b.kind:
+    if CATEGORY[a.kind] == CATEGORY[b.kind]:
         return np.promote_types(a, b)
     return a if CATEGORY[a.kind] > CATEGORY[b.kind] else b

@@ -118,7 +118,7 @@ class Op:
     - `kernel(*inputs, *settings)`, a formula between scalars. Broadcasting, strides and result dtypes come with it.
       Parameters with default values are the formula's constants. `dtype` says what the result is: "same" (the default),
       "float" (integers become floats), or "bool"; `kinds` are the only kinds of numbers that it takes, as letters of
-      NumPy's `dtype.kind`.
+      NumPy's `dtype.kind` (of which i speaks for u as well).
     - `view(x, *settings)`, which returns a NumPy view of the array x.
     - `forward(*inputs, *settings)`, which gets arrays for tensors, calls `launch`, and returns the array y, or y and
       more arrays. `saved` names these others, which are kept if a rule asks for them; the first `outputs` - 1 of them
@@ -153,7 +153,7 @@ class Op:
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             self.kernel.__name__ = self.name  # the kernel is called as the operation is
             self.kernel = elementwise(self.kernel)
-        self.dtype, self.kinds = getattr(form, "dtype", "same"), getattr(form, "kinds", "")
+        self.dtype, self.kinds = getattr(form, "dtype", "same"), getattr(form, "kinds", "").replace("i", "iu")
         self.at_once = "".join([k for k in ("f" if self.dtype == "float" else "fi") if k in (self.kinds or "fi")])
         self.saved, self.outputs = getattr(form, "saved", ()), getattr(form, "outputs", 1)
 

@@ -137,7 +137,7 @@ class Interchange:
         return int(self.item())
 
     def __index__(self) -> int:
-        if self.dtype.kind not in "ib":
+        if self.dtype.kind not in "iub":
             raise TypeError(f"only integer tensors can be an index, this one is {self.dtype}")
         return int(self.item())
 

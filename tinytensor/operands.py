@@ -3,7 +3,7 @@
 import numpy as np
 
 from tinytensor.door import OBJECT, empty, move
-from tinytensor.dtypes import CATEGORY, KINDS, category, get_default_dtype, result_type
+from tinytensor.dtypes import CATEGORY, KINDS, category, get_default_dtype, result_type, uint8
 from tinytensor.tensors import Tensor
 
 
@@ -30,7 +30,7 @@ def together(op, args: tuple) -> tuple[list, np.dtype, tuple[int, ...]]:
         except OverflowError:  # told below, by name
             pass
     dtype = common_dtype(op, args)
-    if op.dtype == "float" and dtype.kind in "bi":
+    if op.dtype == "float" and dtype.kind in "biu":
         dtype = get_default_dtype()
     operands = [operand(op.name, a, dtype) for a in args]
     return operands, dtype, common_shape(op.name, operands)
@@ -59,7 +59,7 @@ def common_dtype(op, args: tuple) -> np.dtype:
     for a in args if op.kinds else ():
         kind = a.dtype.kind if isinstance(a, Tensor) else "bifO"[category(a)]
         if kind not in op.kinds and (isinstance(a, Tensor) or kind != "i"):  # a whole number may stand for a float
-            allowed = " or ".join(KINDS[k] for k in op.kinds if k != "O")
+            allowed = " or ".join(KINDS[k] for k in op.kinds if k not in "uO")
             came = a.dtype if isinstance(a, Tensor) else repr(a)
             raise RuntimeError(f"{op.name}: expected {allowed} tensors, got {came}")
     return dtype
@@ -96,9 +96,14 @@ def operand(what: str, value, dtype: np.dtype):
 def number(what: str, value: float, dtype: np.dtype) -> np.generic:
     """A number of that type; refused if it is too large for one."""
     try:
-        return dtype.type(value)
+        return dtype.type(_as_byte(value) if dtype is uint8 else value)
     except OverflowError:
         raise OverflowError(f"{what}: {value} is too large for {dtype}") from None
+
+
+def _as_byte(value: float) -> float:
+    """PyTorch's reading of a negative number among bytes, which count modulo 256: -1 is 255."""
+    return int(value) % 256 if -256 < value < 0 else value
 
 
 def stored(what: str, value: float, dtype: np.dtype) -> np.ndarray:
@@ -107,7 +112,7 @@ def stored(what: str, value: float, dtype: np.dtype) -> np.ndarray:
     if not isinstance(value, int | float | np.generic) and dtype.kind != "O":
         raise TypeError(f"{what}: expected a tensor or a number, got {value!r}")
     try:
-        array[()] = value
+        array[()] = _as_byte(value) if dtype is uint8 else value
     except (OverflowError, ValueError):
         raise RuntimeError(f"{what}: {value} can't be stored as {dtype}") from None
     return array

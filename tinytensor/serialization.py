@@ -20,11 +20,11 @@ from safetensors.numpy import save as to_bytes
 
 from tinytensor.creation import tensor
 from tinytensor.devices import check_device, device
-from tinytensor.dtypes import bool_, float32, float64, int32, int64
+from tinytensor.dtypes import bool_, float32, float64, int32, int64, uint8
 from tinytensor.tensors import Tensor
 
 # the format's names of the dtypes that tensors have
-STORED = {"F32": float32, "F64": float64, "I32": int32, "I64": int64, "BOOL": bool_}
+STORED = {"F32": float32, "F64": float64, "U8": uint8, "I32": int32, "I64": int64, "BOOL": bool_}
 TIED = "tinytensor.tied"  # the entry of the file's metadata that says which names share one tensor
 
 

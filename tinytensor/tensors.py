@@ -34,7 +34,7 @@ class Version:
 class Tensor(Interchange):
     """A NumPy array with a gradient. Names, defaults and meaning are PyTorch's.
 
-    The dtype is float32 (by default), float64, int32, int64, bool, or object (exact scalars for proofs, only when asked
+    The dtype is float32 (by default), float64, uint8, int32, int64, bool, or object (exact scalars, which proofs ask
     for). A tensor that the user made is a leaf: `node` is None, and backward() leaves its gradient in `.grad`. One that
     was computed from tensors that require grad has a node: its place on the tape.
     """

@@ -17,19 +17,19 @@ class Unstored:
         return self.name
 
     def __call__(self, *data, **options):
-        """Of a dtype's tensors, which PyTorch makes so: `ByteTensor([0, 1])`."""
+        """Of a dtype's tensors, which PyTorch makes so: `ShortTensor([0, 1])`."""
         raise TypeError(
-            f"{self.name}: tensors are float32, float64, int32, int64 or bool; masks are BoolTensor, short numbers "
-            "FloatTensor or IntTensor"
+            f"{self.name}: tensors are float32, float64, uint8, int32, int64 or bool; short numbers are FloatTensor "
+            "or IntTensor"
         )
 
     def __instancecheck__(self, x) -> bool:
         return False
 
 
-_NAMES = """float16 half bfloat16 float8_e4m3fn float8_e5m2 uint8 int8 int16 short uint16 uint32 uint64
+_NAMES = """float16 half bfloat16 float8_e4m3fn float8_e5m2 int8 int16 short uint16 uint32 uint64
 complex32 chalf complex64 cfloat complex128 cdouble"""
-_NAMES += " ByteTensor CharTensor ShortTensor HalfTensor BFloat16Tensor"
+_NAMES += " CharTensor ShortTensor HalfTensor BFloat16Tensor"
 UNSTORED = {name: Unstored(name) for name in _NAMES.split()}
 
 
@@ -54,7 +54,7 @@ class iinfo:
 
     def __init__(self, type):
         self.dtype = as_dtype(type)
-        if self.dtype.kind != "i":
+        if self.dtype.kind not in "iu":
             raise TypeError(f"iinfo: expected an integer dtype, got {self.dtype}; use finfo")
         limits = np.iinfo(self.dtype)
         self.bits, self.max, self.min = limits.bits, limits.max, limits.min

@@ -20,7 +20,7 @@ _WORD = ir.IntType(64)
 HEAD = object.__basicsize__  # bytes with which every Python object begins
 DATA, NDIM, SIZES, STRIDES = range(4)  # the words of an array's object after these
 # The bits of a number, as `struct` calls them; what is smaller than a word stands at its beginning.
-LETTERS = {"f4": "f4x", "f8": "d", "i4": "i4x", "i8": "q", "b1": "?7x"}
+LETTERS = {"f4": "f4x", "f8": "d", "i4": "i4x", "i8": "q", "u1": "B7x", "b1": "?7x"}
 FITS = -1  # what is told where no argument is wrong
 
 

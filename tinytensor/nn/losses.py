@@ -92,7 +92,7 @@ def cross_entropy(
             f"{what}: input of shape {input.shape} needs targets of shape {expected} (class indices), or class "
             f"probabilities of shape {input.shape}; got {target.shape}"
         )
-    if target.dtype.kind not in "i":
+    if target.dtype.kind not in "iu":
         raise RuntimeError(f"{what}: expected integer class indices or probabilities, got {target.dtype}")
     rows, flat = _classes_last(input), (target if target.ndim == 1 else target.reshape((-1,))).to(int64)
     if weight is None and reduction == "mean":
@@ -134,7 +134,7 @@ def nll_loss(
     if target.shape != shape:
         raise RuntimeError(f"nll_loss: input of shape {input.shape} needs targets of shape {shape}, got {target.shape}")
     only_floats("nll_loss", input, weight)
-    if target.dtype.kind != "i":
+    if target.dtype.kind not in "iu":
         raise RuntimeError(f"nll_loss: expected integer class indices, got {target.dtype}")
     rows, flat = _classes_last(input), target.reshape((-1,)).to(int64)
     counted = flat != ignore_index

@@ -117,7 +117,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """y = x, but at least min_val and at most max_val."""
     if min_val > max_val:
         raise ValueError(f"hardtanh: min_val {min_val} is larger than max_val {max_val}")
-    if input.dtype.kind == "i":  # whole numbers stay what they are
+    if input.dtype.kind in "iu":  # whole numbers stay what they are
         min_val, max_val = int(min_val), int(max_val)
     return _perhaps_in_place(_between, input, inplace, min_val, max_val)
 

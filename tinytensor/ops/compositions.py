@@ -370,7 +370,7 @@ def cumprod(x: Tensor, dim: int, *, dtype=None) -> Tensor:
     Products of 1, 2, 4 ... neighbours: no division, so that a 0 among the factors needs no care.
     """
     dim = _dim(x, dim, "cumprod")
-    y = x.to(dtype if dtype is not None else int64 if x.dtype.kind in "bi" else x.dtype)
+    y = x.to(dtype if dtype is not None else int64 if x.dtype.kind in "biu" else x.dtype)
     n, width = y.shape[dim] if y.ndim else 1, 1
     while width < n:
         later = narrow(y, dim, width, n - width) * narrow(y, dim, 0, n - width)
@@ -534,7 +534,7 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
 @appears("bincount Tensor.bincount")
 def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
     """y_v = how often v stands in a vector of whole numbers of 0 or more, or the sum of the weights where it stands."""
-    if x.ndim != 1 or x.dtype.kind != "i":
+    if x.ndim != 1 or x.dtype.kind not in "iu":
         raise RuntimeError(f"bincount: expected a vector of whole numbers, got {x.dtype} of shape {x.shape}")
     if weights is not None and weights.shape != x.shape:
         raise RuntimeError(f"bincount: weights of shape {weights.shape} do not fit x of shape {x.shape}")

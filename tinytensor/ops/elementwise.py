@@ -13,7 +13,7 @@ import numpy as np
 
 from tinytensor.appearances import appears
 from tinytensor.door import OBJECT, empty, host, launch
-from tinytensor.dtypes import CATEGORY, bool_, category, result_type
+from tinytensor.dtypes import CATEGORY, bool_, category, result_type, uint8
 from tinytensor.form import op
 from tinytensor.kernels.fastmath import erf as fast_erf
 from tinytensor.kernels.fastmath import exp as fast_exp
@@ -899,7 +899,7 @@ def logical_xor(a: Tensor | float, b: Tensor | float) -> Tensor:
 @appears("bitwise_not Tensor.bitwise_not Tensor.__invert__")
 def bitwise_not(x: Tensor) -> Tensor:
     """y = not x (bool), or the complement -x - 1 (integers)."""
-    if x.dtype.kind not in "bi":
+    if x.dtype.kind not in "biu":
         raise RuntimeError(f"bitwise_not: expected bool or integer tensors, got {x.dtype}")
     return logical_not(x) if x.dtype is bool_ else -x - 1
 
@@ -919,12 +919,12 @@ def where(condition: Tensor, a: Tensor | float | None = None, b: Tensor | float 
     if a is None:
         return condition.nonzero(as_tuple=True)
     dtype = result_type(a, b)
-    if not isinstance(condition, Tensor) or condition.dtype is not bool_:
+    if not isinstance(condition, Tensor) or condition.dtype not in (bool_, uint8):
         came = condition.dtype if isinstance(condition, Tensor) else type(condition).__name__
         raise RuntimeError(f"where: the condition must be a bool tensor, got {came}; compare first (x > 0, x != 0)")
     a, b = _as_tensor(a, dtype, "where"), _as_tensor(b, dtype, "where")
     _together("where", condition.shape, a.shape, b.shape)
-    return _where(condition, a, b)
+    return _where(condition.to(bool_), a, b)
 
 
 def _together(what: str, *shapes: tuple) -> tuple:
@@ -974,7 +974,7 @@ def pow(a: Tensor | float, b: Tensor | float) -> Tensor:
             return a.clone()
         if a.dtype.kind in "fO" and b in _ROOTS:
             return _ROOTS[b](a)
-        if b < 0 and isinstance(b, int) and a.dtype.kind in "bi":
+        if b < 0 and isinstance(b, int) and a.dtype.kind in "biu":
             raise RuntimeError(f"pow: integers to the negative power {b} are no integers; use x.float() ** {b}")
     _no_bools("pow", dtype)
     if dtype.kind == "i" and isinstance(b, Tensor):  # only 1 and -1 have whole inverses; PyTorch gives 0 for others
@@ -1042,7 +1042,7 @@ def _no_bools(what: str, dtype: np.dtype) -> None:
 def _no_integer_zero(what: str, a, b) -> None:
     dtype = result_type(a, b)
     _no_bools(what, dtype)
-    if dtype.kind == "i":
+    if dtype.kind in "iu":
         host(_check_no_zero, b._data if isinstance(b, Tensor) else np.asarray(b), what)
 
 

@@ -208,7 +208,7 @@ def isneginf(x: Tensor) -> Tensor:
 @appears("signbit Tensor.signbit")
 def signbit(x: Tensor) -> Tensor:
     """y = [x has a minus], as -0.0 has."""
-    return x < 0 if x.dtype.kind in "bi" else logical_or(x < 0, reciprocal(where(x == 0, x, 1)) < 0)
+    return x < 0 if x.dtype.kind in "biu" else logical_or(x < 0, reciprocal(where(x == 0, x, 1)) < 0)
 
 
 @appears("copysign Tensor.copysign Tensor.copysign_")

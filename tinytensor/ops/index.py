@@ -9,7 +9,7 @@ from tinytensor import kernels
 from tinytensor.appearances import appears
 from tinytensor.creation import zeros
 from tinytensor.door import check, contiguous, empty, host, launch, move
-from tinytensor.dtypes import int64
+from tinytensor.dtypes import bool_, int64
 from tinytensor.form import op
 from tinytensor.ops.keys import Key, understand
 from tinytensor.ops.shape import _dim, _slice, broadcast_tensors, flatten, permute, reshape
@@ -147,6 +147,8 @@ def nonzero(x: Tensor, as_tuple: bool = False):
 @appears("masked_select Tensor.masked_select")
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements of x where the mask holds, in order, as a vector."""
+    if mask.dtype is not bool_:
+        raise RuntimeError(f"masked_select: the mask must be a bool tensor, got {mask.dtype}; compare first (x != 0)")
     x, mask = broadcast_tensors(x, mask)
     return x[mask]
 

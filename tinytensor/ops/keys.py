@@ -119,10 +119,10 @@ def _part(part):
 
 
 def _part_of_tensor(t: Tensor):
-    if t.dtype.kind not in "bi":
+    if t.dtype.kind not in "biu":
         raise IndexError(f"indexing: tensors used as indices must be integer or bool, this one is {t.dtype}")
-    if t.dtype.kind == "b":
-        mask = t._values("a mask as index")
+    if t.dtype.kind in "bu":  # bytes in a key are truth values, as they were before there was bool
+        mask = t._values("a mask as index").astype(bool, copy=False)
         return mask if t.ndim else bool(mask)
     if t.ndim == 0 and state.recording is None:
         return int(t.item())

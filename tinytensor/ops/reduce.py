@@ -9,7 +9,7 @@ import numpy as np
 from tinytensor import kernels
 from tinytensor.appearances import appears
 from tinytensor.door import contiguous, empty, launch
-from tinytensor.dtypes import bool_, int64
+from tinytensor.dtypes import bool_, int64, uint8
 from tinytensor.form import op
 from tinytensor.modes import no_grad
 from tinytensor.operands import only_floats
@@ -214,7 +214,7 @@ class reduce_all:
 
 
 def _at_least_int64(x: Tensor, dtype) -> Tensor:
-    if dtype is None and x.dtype.kind not in "bi":
+    if dtype is None and x.dtype.kind not in "biu":
         return x
     return x.to(int64 if dtype is None else dtype)
 
@@ -352,18 +352,20 @@ def logsumexp(x: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Ten
 
 @appears("any Tensor.any")
 def any(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Is any element true (not zero)? Over no dimensions, dim=(), each is asked for itself."""
-    if isinstance(dim, Sequence) and not dim:
-        return x.to(bool_)
-    return reduce_any(x.to(bool_), _dims(x, dim, "any"), keepdim)
+    """Is any element true (not zero)? Over no dimensions, dim=(), each is asked for itself. Of uint8 it is 0 or 1."""
+    truths = x.to(bool_)
+    if not (isinstance(dim, Sequence) and not dim):
+        truths = reduce_any(truths, _dims(x, dim, "any"), keepdim)
+    return truths.to(uint8) if x.dtype is uint8 else truths
 
 
 @appears("all Tensor.all")
 def all(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Are all elements true (not zero)? Over no dimensions, dim=(), each is asked for itself."""
-    if isinstance(dim, Sequence) and not dim:
-        return x.to(bool_)
-    return reduce_all(x.to(bool_), _dims(x, dim, "all"), keepdim)
+    """Are all elements true (not zero)? Over no dimensions, dim=(), each is asked for itself. Of uint8 it is 0 or 1."""
+    truths = x.to(bool_)
+    if not (isinstance(dim, Sequence) and not dim):
+        truths = reduce_all(truths, _dims(x, dim, "all"), keepdim)
+    return truths.to(uint8) if x.dtype is uint8 else truths
 
 
 @appears("norm Tensor.norm")

@@ -12,7 +12,7 @@ from tinytensor.creation import TENSOR_TYPES, as_dtype, full, tensor
 from tinytensor.creation import empty as empty_of
 from tinytensor.devices import check_device
 from tinytensor.door import contiguous, empty, may_be_copied, move
-from tinytensor.dtypes import bool_, float32, float64, int32, int64, result_type
+from tinytensor.dtypes import bool_, float32, float64, int32, int64, result_type, uint8
 from tinytensor.form import op
 from tinytensor.meta import Meta
 from tinytensor.ops.elementwise import _together, masked_fill
@@ -76,6 +76,8 @@ def to(x: Tensor, *args, dtype=None, device=None, copy: bool = False, non_blocki
             raise RuntimeError("to: a meta tensor has a shape, but no values to copy; build it without device='meta'")
         return Tensor.of(Meta(x.shape, dtype))
     if dtype != x.dtype:
+        if dtype is uint8 and x.dtype.kind == "f":  # 300.0 is 44, as of whole numbers; a processor may say otherwise
+            x = cast(x, int64)
         return cast(x, dtype)
     return clone(x) if copy else x
 
@@ -90,7 +92,9 @@ def _conversion(name: str, dtype: np.dtype) -> None:
     convert.__doc__ = f"x as {dtype}; itself if it is that already."
 
 
-for _name, _dtype in (("float", float32), ("double", float64), ("int", int32), ("long", int64), ("bool", bool_)):
+for _name, _dtype in zip(
+    ("float", "double", "byte", "int", "long", "bool"), (float32, float64, uint8, int32, int64, bool_), strict=True
+):
     _conversion(_name, _dtype)
 
 

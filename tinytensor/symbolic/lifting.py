@@ -203,7 +203,7 @@ class Cells:
         return types.SimpleNamespace(type=self._type())
 
     def _type(self) -> type:
-        return {"i": int, "b": bool}.get(self.array.dtype.kind, Symbolic)
+        return {"i": int, "u": int, "b": bool}.get(self.array.dtype.kind, Symbolic)
 
     def __len__(self):
         return len(self.array)

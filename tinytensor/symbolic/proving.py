@@ -72,7 +72,7 @@ def _names(fn: Callable, n: int) -> list[str]:
 def _argument(name: str, value):
     if isinstance(value, tuple | list) and all(isinstance(n, int) for n in value):
         return symbols(name, *value).requires_grad_()
-    if not isinstance(value, Tensor) or value.dtype.kind in "ib":
+    if not isinstance(value, Tensor) or value.dtype.kind in "iub":
         return value
     if value.dtype is OBJECT:
         return Tensor.of(value._data.copy(), requires_grad=True)

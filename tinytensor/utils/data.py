@@ -248,7 +248,7 @@ def _count(n: int, size: int, drop_last: bool) -> int:
 def default_convert(data: Any) -> Any:
     """Arrays, and those in tuples, lists and dictionaries, as tensors; all else as it is."""
     if isinstance(data, np.ndarray | np.generic) and data.dtype.kind in "fiub":
-        return from_numpy(data) if isinstance(data, np.ndarray) and data.dtype.kind != "u" else tensor(data.item())
+        return from_numpy(data) if isinstance(data, np.ndarray) else tensor(data.item())
     if isinstance(data, Mapping):
         return {key: default_convert(value) for key, value in data.items()}
     if isinstance(data, tuple) and hasattr(data, "_make"):
