@@ -1,78 +1,119 @@
 # %% [markdown]
-# # One derivative, three ways
+# # A derivative, four ways
 #
-# What is the slope of tanh at x = 0.5? We ask three times: by finite differences, which need only the function; by the
-# tape, which tinytensor writes while it computes; and by SymPy, which knows the formula. The numbers agree, and where
-# they do not agree to the last digit the reason is worth knowing.
+# How much does tanh change when x = 0.5 changes a little? All training rests on such numbers: eq. (17) of document 003
+# is a list of them, for one loss and each of thousands of parameters. Here is a single one, found by hand, by finite
+# differences, on the tape, and by SymPy. Do the four agree, and to how many digits?
 
 # %%
+import math
+from pathlib import Path
+
+import numpy as np
 import sympy
 
 import tinytensor as tt
+from tinytensor.symbolic import prove
+from tinytensor.viz import plots
 
+FIGURES = Path("runs/lessons")
 x0 = 0.5
+
+# %% [markdown]
+# ## By hand
+#
+# tanh x = sinh x / cosh x. The quotient rule gives (cosh² x - sinh² x) / cosh² x, which is 1 - tanh² x. Whoever has
+# computed y = tanh x needs no second exponential for its slope.
+
+# %%
+by_hand = 1 - math.tanh(x0) ** 2
 
 # %% [markdown]
 # ## Finite differences
 #
-# The slope is almost (f(x + h) - f(x - h)) / 2h. A large h bends the curve, a small one loses digits: near h = 1e-5 the
-# two errors balance, and about eleven digits are right in float64.
+# The definition of a derivative is a limit: (f(x + h) - f(x - h)) / 2h as h goes to 0. So the smaller h, the better?
+# This is what a beginner believes, and the picture below shows the truth. A large h bends the curve: the error falls
+# with h². A small h subtracts two numbers that agree in almost all of their sixteen digits, and what is left are
+# rounding errors, divided by h. Near h = 1e-5 the two balance, and some eleven digits are right. Never more.
+
 
 # %%
-x = tt.tensor(x0, dtype=tt.float64)
-
-
 def difference(h: float) -> float:
-    return ((x + h).tanh() - (x - h).tanh()).item() / (2 * h)
+    return (math.tanh(x0 + h) - math.tanh(x0 - h)) / (2 * h)
 
-
-for h in (1e-1, 1e-3, 1e-5, 1e-9, 1e-13):
-    print(f"h = {h:.0e}   slope = {difference(h):.12f}")
 
 # %% [markdown]
 # ## The tape
 #
-# `requires_grad_()` says that we want to know how the result depends on x. Computing y puts one entry on a tape: "tanh,
-# of x". `backward()` walks the tape from its end and multiplies: the rule of tanh is g * (1 - y * y), where g is the
-# gradient that arrives, here 1.
+# `requires_grad=True` says that we want to know how results depend on x. Computing y writes a node: "tanh, of x".
+# `backward()` starts there with dy/dy = 1, and multiplies by 1 - y². No h, and no formula that grows: the derivative of
+# each operation, at the numbers that were computed.
 
 # %%
-x = tt.tensor(x0, dtype=tt.float64).requires_grad_()
+x = tt.tensor(x0, dtype=tt.float64, requires_grad=True)
 y = x.tanh()
-print("on the tape:", y.grad_fn)
 y.backward()
-print(f"tape:    {x.grad.item():.15f}")
+print("on the tape:", y.grad_fn)
 
 # %% [markdown]
 # ## SymPy
 #
-# The same as a formula, evaluated to as many digits as we like.
+# Here the function is an expression, and so is its derivative: true at every x, to as many digits as we like.
 
 # %%
 t = sympy.Symbol("x")
 formula = sympy.diff(sympy.tanh(t), t)
-exact = formula.subs(t, sympy.Rational(1, 2)).evalf(30)
-print("formula:", formula)
-print("SymPy:  ", exact)
+exact = float(formula.subs(t, sympy.Rational(1, 2)).evalf(30))
 
-assert abs(x.grad.item() - float(exact)) < 1e-15
-assert abs(difference(1e-5) - float(exact)) < 1e-10
+for name, slope in {"by hand": by_hand, "differences": difference(1e-5), "tape": x.grad.item(), "SymPy": exact}.items():
+    print(f"{name:<12} {slope:.16f}   off by {abs(slope - exact):.0e}")
+assert abs(x.grad.item() - exact) < 1e-15 and abs(difference(1e-5) - exact) < 1e-10
 
 # %% [markdown]
-# ## The second derivative
+# One point proves nothing about the others. `prove` runs the tape over symbols, and compares with SymPy's derivative:
+
+# %%
+print(prove(tt.tanh, (1,)))
+
+# %% [markdown]
+# ## The picture
 #
-# The gradient rules are written with tensors, so they can be put on the tape themselves: `create_graph=True`.
+# On the left the slope is that of the dashed line. On the right the error of finite differences: h ten times smaller,
+# error a hundred times smaller, until rounding takes over. This is why `tt.gradcheck`, which tests gradients with
+# differences, wants float64 and allows for an error, and why a proof is worth having.
 
 # %%
-x = tt.tensor(x0, dtype=tt.float64).requires_grad_()
-(slope,) = tt.autograd.grad(x.tanh(), x, create_graph=True)
-(curvature,) = tt.autograd.grad(slope, x)
-expected = float(sympy.diff(sympy.tanh(t), t, 2).subs(t, sympy.Rational(1, 2)))
-print(f"second derivative: tape {curvature.item():.15f}, SymPy {expected:.15f}")
-assert abs(curvature.item() - expected) < 1e-14
+figure, [[left, right]] = plots.panels(1, 2, size=(9, 3.6))
+xs = np.linspace(-2, 3, 200)
+plots.lines(left, xs, {"tanh x": np.tanh(xs), "slope at 0.5": math.tanh(x0) + exact * (xs - x0)})
+left.set(xlabel="x", ylim=(-1.5, 2))
+hs = np.logspace(-15, 0, 61)
+errors = {"finite differences": [abs(difference(h) - exact) for h in hs], "spacing of float64": 0 * hs + 1.1e-16}
+plots.lines(right, hs, errors)
+right.set(xlabel="h", ylabel="error of the slope", xscale="log", yscale="log")
+plots.show(figure, FIGURES / "01_derivative.png")
 
 # %% [markdown]
-# `gradcheck` does the first comparison for any function and every entry of its Jacobian, and says where it fails.
+# ## Exercise
+#
+# The sigmoid, s(x) = 1 / (1 + e^-x), also has a slope that its value gives. Find it.
+
 
 # %%
-print("gradcheck:", tt.gradcheck(lambda x: x.tanh(), (x,)))
+def answer(x: float) -> float:
+    """The slope of the sigmoid at x."""
+    ...
+
+
+# %%
+def check(answer) -> str:
+    if answer(0.0) is None:
+        return "not solved yet. Hint: differentiate 1/u with u = 1 + e^-x, and look for s in what comes out."
+    for x in (0.0, 2.0, -1.0):
+        right = (math.tanh((x + 1e-5) / 2) - math.tanh((x - 1e-5) / 2)) / 4e-5  # s(x) = (1 + tanh(x/2)) / 2
+        if abs(answer(x) - right) > 1e-8:
+            return f"wrong: finite differences find the slope {right:.6f} at x = {x}, and you say {answer(x):.6f}."
+    return "right"
+
+
+print("exercise:", check(answer))

@@ -15,10 +15,11 @@ from pathlib import Path
 import tinytensor as tt
 
 sys.path.append(str(Path(__file__).resolve().parents[1]))  # models/ stands beside examples/, installed it is not
-from models import grammar, pairs, report
+from models import grammar, pairs
 from models.tokenizers import WordTokenizer
 from models.transformer import BEGIN, PAD, Config, Sublayer, Transformer
 from models.translate import residual_stream, translate
+from tinytensor.viz import plots
 
 tt.manual_seed(0)
 
@@ -116,5 +117,6 @@ for name, vectors in [("embedding", embedding), *((name, after) for name, _, aft
 # %%
 if importlib.util.find_spec("matplotlib"):
     picture = Path(tempfile.mkdtemp()) / "stream.png"
-    report.draw_stream(picture, residual_stream(model, source, output), pairs.labels(words, source), columns)
+    labels = {"encoder": pairs.labels(words, source), "decoder": columns}
+    plots.save(plots.stream(residual_stream(model, source, output), labels), picture)
     print("drawn:", picture)

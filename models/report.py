@@ -1,10 +1,8 @@
-"""What a run leaves to look at: the parameter table of eq. (19), the curve of the loss, pictures of the attention."""
-
-from pathlib import Path
+"""What is told of a model: the parameter table of eq. (19), and where each head attends (`viz.plots` draws it)."""
 
 import numpy as np
 
-from tinytensor import Tensor, no_grad, tensor
+from tinytensor import no_grad, tensor
 from tinytensor.nn.functional import attention_weights
 
 from . import decoder, transformer
@@ -98,81 +96,3 @@ def attention_maps(model: Decoder, tokens: list[int]) -> np.ndarray:
             Z = block(Z)
     model.train(training)
     return np.stack(maps)
-
-
-def _pyplot():
-    """matplotlib without a screen, loaded when the first picture is drawn (it takes a second or two)."""
-    import matplotlib
-
-    matplotlib.use("agg")
-    from matplotlib import pyplot
-
-    return pyplot
-
-
-def draw_loss(path: Path, rows: list[dict], baselines: dict[str, float]) -> None:
-    """loss.png: training and held-out loss over the steps, n-gram models as lines."""
-    plt = _pyplot()
-    figure, axes = plt.subplots(figsize=(8, 5), layout="constrained")
-    axes.plot([r["step"] for r in rows], [r["loss"] for r in rows], label="training", linewidth=1)
-    held = [(r["step"], r["heldout_loss"]) for r in rows if r.get("heldout_loss") is not None]
-    if held:
-        axes.plot(*zip(*held, strict=True), "o-", label="held out", markersize=4)
-    for i, (name, value) in enumerate(baselines.items()):
-        axes.axhline(value, linestyle="--", linewidth=1, color=f"C{i + 2}", label=f"{name} ({value:.3f})")
-    axes.set(xlabel="step", ylabel="nats per token", title="loss of eq. (16)")
-    axes.legend(fontsize="small")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
-def draw_attention(path: Path, maps: np.ndarray, rows: list[str], columns: list[str]) -> None:
-    """attention.png: one field per layer and head, maps (L, H, rows, columns); rows attend to columns."""
-    plt = _pyplot()
-    L, H, n, m = maps.shape
-    style = {"fontsize": 6, "family": "monospace", "parse_math": False}  # a token may be "$"
-    figure, grid = plt.subplots(L, H, figsize=(4 * H, 4 * L), layout="constrained", squeeze=False)
-    for layer in range(L):
-        for head in range(H):
-            axes = grid[layer, head]
-            axes.imshow(maps[layer, head], cmap="viridis", vmin=0)
-            axes.set_title(f"layer {layer + 1}, head {head + 1}", fontsize="small")
-            axes.set_xticks(range(m), columns if layer == L - 1 else [""] * m, rotation=90, **style)
-            axes.set_yticks(range(n), rows if head == 0 else [""] * n, **style)
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
-def draw_stream(path: Path, stream: list[tuple[str, Tensor, Tensor]], source: list[str], output: list[str]) -> None:
-    """stream.png: what each sublayer writes into the residual stream of 002, for each word.
-
-    `stream` holds (name, the stream before the sublayer, the stream after it), (words, d_model) each, from the first
-    sublayer to the last. On the left the length of what is written beside the length of what the stream then holds; on
-    the right the cosine between the stream and the embedding that it began with: how much of that is still there.
-    """
-    plt = _pyplot()
-    figure, grid = plt.subplots(2, 2, figsize=(11, 2.5 + 0.45 * len(stream)), layout="constrained")
-    titles = ("length of what the sublayer writes / length of the stream", "cosine of the stream with its embedding")
-    for row, (part, words) in zip(grid, (("encoder", source), ("decoder", output))):
-        entries = [(name, b.numpy(), a.numpy()) for name, b, a in stream if name.startswith(part)]
-        first = entries[0][1]  # (words, d_model)
-        names = [f"stack {int(stack) + 1}, {sublayer}" for _, stack, sublayer in (e[0].split(".") for e in entries)]
-        written = [_length(after - before) / _length(after) for _, before, after in entries]
-        kept = [(after * first).sum(-1) / (_length(after) * _length(first)) for _, _, after in entries]
-        for axes, values, title, colours in zip(row, (written, kept), titles, ("magma", "RdBu")):
-            low = {"magma": 0, "RdBu": -1}[colours]
-            shown = axes.imshow(np.stack(values), cmap=colours, vmin=low, vmax=max(1, np.max(values)), origin="lower")
-            for (i, j), value in np.ndenumerate(np.stack(values)):
-                dark = np.mean(shown.to_rgba(value)[:3]) < 0.5
-                axes.text(j, i, f"{value:.2f}", ha="center", va="center", size=6, color="white" if dark else "black")
-            axes.set_title(f"{part}: {title}", fontsize="small")
-            axes.set_yticks(range(len(names)), names, fontsize=7)
-            axes.set_xticks(range(len(words)), words, fontsize=7, parse_math=False)
-            figure.colorbar(shown, ax=axes)
-    figure.suptitle("the residual stream, from the first sublayer (below) to the last (above)", fontsize="medium")
-    figure.savefig(path, dpi=120)
-    plt.close(figure)
-
-
-def _length(x: np.ndarray) -> np.ndarray:
-    return np.sqrt((x * x).sum(-1))

@@ -13,7 +13,6 @@ import pytest
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
 PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
 def run(*arguments: str, code: str | None = None) -> str:
@@ -83,13 +82,6 @@ def test_derivations_print_what_is_shown(part):
     assert len(shown.splitlines()) >= 3
     for line in shown.splitlines():
         assert line in printed
-
-
-@pytest.mark.parametrize("path", EXAMPLES, ids=lambda p: p.stem)
-def test_examples_run(path):
-    assert len(path.read_text().splitlines()) <= 120
-    assert "# %% [markdown]" in path.read_text()
-    run("-W", "error", "-c", f"import runpy; runpy.run_path({str(path)!r}, run_name='__main__')")
 
 
 def test_the_two_commands_stand_where_the_check_looks_for_them():

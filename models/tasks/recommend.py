@@ -11,8 +11,8 @@ from io import StringIO
 import numpy as np
 
 from tinytensor import no_grad, tensor
+from tinytensor.viz import plots
 
-from .. import report
 from ..decoder import Config, Decoder
 from ..options import path
 from ..pairs import PairBatches, batch
@@ -93,7 +93,7 @@ class RecommendTask(Task):
 
     def finish(self, model, folder, rows, seed):
         """HR@10 and NDCG@10 of the items left out, beside popularity and a Markov chain."""
-        report.draw_loss(folder / "loss.png", rows, {})
+        plots.save(plots.loss(rows, unit="nats per item"), folder / "loss.png")
         print(f"\nheld-out loss: {rows[-1]['heldout_loss']:.3f} nats per item\n{'':<16}HR@{TOP}  NDCG@{TOP}")
         for name, ranks in self.ranks(model).items():
             print(f"{name:<16}{hit_ratio(ranks):5.3f}  {ndcg(ranks):7.3f}")

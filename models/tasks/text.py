@@ -2,6 +2,8 @@
 
 import math
 
+from tinytensor.viz import plots
+
 from .. import report, text
 from ..decoder import CONFIGS, Config, Decoder
 from ..generate import write
@@ -87,10 +89,10 @@ class TextTask(Task):
         for name, value in [*marks.items(), ("this model", heldout)]:
             print(f"  {name:<22}{value:.3f}{'' if name == 'this model' else f'   ({value - heldout:+.3f})'}")
         print(f"  this model, per character: {heldout * len(corpus.heldout) / corpus.heldout_characters:.3f}\n")
-        report.draw_loss(folder / "loss.png", rows, marks)
+        plots.save(plots.loss(rows, marks), folder / "loss.png")
         shown = [int(i) for i in corpus.heldout[: min(self.config.C, 32)]]
         labels = [corpus.tokenizer.decode([i]).replace("\n", "\\n").replace(" ", "␣") for i in shown]
-        report.draw_attention(folder / "attention.png", report.attention_maps(model, shown), labels, labels)
+        plots.save(plots.attention(report.attention_maps(model, shown), labels, labels), folder / "attention.png")
         written = write(model, corpus.tokenizer, "\n", count=200, temperature=0.8, seed=seed)
         (folder / "sample.txt").write_text(written + "\n", encoding="utf-8")
         print(f"a sample:\n{written}\n")

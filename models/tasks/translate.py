@@ -4,8 +4,9 @@ from argparse import ArgumentTypeError
 from pathlib import Path
 
 from tinytensor.nn import functional
+from tinytensor.viz import plots
 
-from .. import grammar, pairs, report
+from .. import grammar, pairs
 from ..options import path
 from ..pairs import Pair
 from ..text import TextError, report_lines
@@ -137,7 +138,7 @@ class TranslateTask(Task):
 
     def finish(self, model, folder, rows, seed):
         """Exact matches, BLEU and chrF of each held-out part; translations, and pictures of what happens inside."""
-        report.draw_loss(folder / "loss.png", rows, {})
+        plots.save(plots.loss(rows), folder / "loss.png")
         print(f"\nheld-out loss: {rows[-1]['heldout_loss']:.4f} nats per token")
         for name, part in self.heldout.items():
             sources, references = _references(part)
@@ -153,8 +154,11 @@ class TranslateTask(Task):
         draw_attention(model, self.tokenizer, shown, folder / "attention.png")
         source, output = (pairs.encode(self.tokenizer, sentence) for sentence in (shown, translation))
         stream = residual_stream(model, source, output)
-        words = [pairs.labels(self.tokenizer, source), ["∅", *pairs.labels(self.tokenizer, output)]]
-        report.draw_stream(folder / "stream.png", stream, *words)
+        words = {
+            "encoder": pairs.labels(self.tokenizer, source),
+            "decoder": ["∅", *pairs.labels(self.tokenizer, output)],
+        }
+        plots.save(plots.stream(stream, words), folder / "stream.png")
         print(f"written to {folder}: log.csv, loss.png, attention.png, stream.png, all translations, and checkpoints")
         print(f"more: python -m models translate --checkpoint {folder} {shown!r}")
 
@@ -216,5 +220,5 @@ def draw_attention(model: Transformer, tokenizer: Tokenizer, sentence: str, path
     output = translate(model, [source], **how)[0]
     maps = cross_attention(model, source, output)
     rows = [*pairs.labels(tokenizer, output), "<stop>"]
-    report.draw_attention(path, maps, rows, pairs.labels(tokenizer, source))
+    plots.save(plots.attention(maps, rows, pairs.labels(tokenizer, source)), path)
     return pairs.decode(tokenizer, output)

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tinytensor
-from models import checkpoint, grammar, report
+from models import checkpoint, grammar
 from models.cli import main
 from models.decoder import Config, Decoder
 from models.pairs import batch, example, read_pairs, split_pairs
@@ -23,6 +23,7 @@ from models.text import IGNORE_INDEX, TextError
 from models.tokenizers import WordTokenizer
 from models.transformer import CONFIGS, PAD, SPECIAL, Transformer
 from tinytensor import tensor
+from tinytensor.viz import plots
 
 WHO = {"I am": "Je suis", "You are": "Tu es", "He is": "Il est", "She is": "Elle est", "We are": "Nous sommes"}
 WHERE = {
@@ -292,9 +293,10 @@ def test_a_seed_repeats_a_translation(capsys, trained):
 
 
 def test_the_attention_is_drawn(capsys, monkeypatch, trained, tmp_path):
-    drawn = []
-    monkeypatch.setattr(report, "draw_attention", lambda path, *what: drawn.append(what))
+    drawn, draw = [], plots.attention
+    monkeypatch.setattr(plots, "attention", lambda *what: drawn.append(what) or draw(*what))
     assert translated(capsys, trained[0], "Je suis à Paris.", "--attention", tmp_path / "a.png") == ["I am in Paris."]
+    assert (tmp_path / "a.png").read_bytes().startswith(b"\x89PNG")
     maps, rows, columns = drawn[0]
     assert maps.shape == (1, 2, len(rows), len(columns))
     assert "".join(columns) == "Jesuisà" + "Paris." and rows[-1] == "<stop>" and "".join(rows[:-1]) == "IaminParis."

@@ -8,7 +8,7 @@ have as many operations as memory holds.
 
 For c = a * b and d = c + a the walk takes d first, with the gradient 1, and sends 1 to c and 1 to a. Then c, whose
 gradient is complete: it sends b to a and a to b. What has arrived at a, 1 and b, is added up: the derivative of
-a * b + a by a. `examples/02_chain_rule.py` does this by hand, and shows what goes wrong without the order.
+a * b + a by a. `examples/03_chain_rule.py` does this by hand, and shows what goes wrong without the order.
 
 At a node the walk asks the operation for its rules, and calls them with what they read. A rule is ordinary Tensor code:
 what it computes passes the same door as everything else, and with `create_graph` it goes on the tape in its turn, so

@@ -1,0 +1,133 @@
+"""Each lesson runs as a script and as a notebook, draws what it says, and its exercise tells right from wrong."""
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+EARLIER = {"03_train_a_transformer", "04_residual_stream"}  # they become lessons 12 and 10
+LESSONS = [path for path in sorted((ROOT / "examples").glob("*.py")) if path.stem not in EARLIER]
+ANSWERS = Path(__file__).parent / "answers"
+PICTURES = Path("runs/lessons")  # where every lesson puts its pictures, in the folder in which it is run
+
+each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+
+# Runs a lesson as a script; then, in its names, the file with answers to its exercise. What its check says of each
+# answer is printed at the end.
+RUN = """
+import runpy, sys
+lesson = runpy.run_path(sys.argv[1], run_name="__main__")
+answers = runpy.run_path(sys.argv[2], init_globals=lesson)
+for name, answer in answers.items():
+    if name == "right" or name.startswith("wrong_"):
+        print(f"@ {name}: {lesson['check'](answer)}")
+"""
+
+
+def in_a_process(*command: str, folder: Path) -> str:
+    """What a Python process prints that runs in `folder`, where warnings are errors."""
+    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    environment = os.environ | {"PYTHONPATH": paths}
+    done = subprocess.run(
+        [sys.executable, "-W", "error", *command], capture_output=True, text=True, cwd=folder, env=environment
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@cache
+def ran(lesson: Path, folder: Path) -> str:
+    return in_a_process("-c", RUN, str(lesson), str(ANSWERS / lesson.name), folder=folder)
+
+
+@pytest.fixture(scope="session")
+def folder_of(tmp_path_factory):
+    """A fresh folder for each lesson, the same for all tests of it: so that it runs once."""
+    return cache(lambda lesson: tmp_path_factory.mktemp(lesson.stem))
+
+
+def defects(text: str) -> list[str]:
+    """What a lesson lacks, read from its text."""
+    found = []
+    if not 40 <= len(text.splitlines()) <= 120:
+        found.append(f"{len(text.splitlines())} lines, not 40 to 120")
+    if not re.match(r"# %% \[markdown\]\n# # \w", text):
+        found.append("it does not begin with a title")
+    if f'FIGURES = Path("{PICTURES}")' not in text:
+        found.append("it does not say where its pictures are")
+    if "\n# ## Exercise\n" not in text:
+        found.append("no exercise")
+    if not re.search(r"\b00[0-4]\b", text):
+        found.append("no equation with its source: none of the documents 000 to 004 is named")
+    functions = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
+    if "check" not in functions:
+        found.append("no check")
+    if "answer" not in functions or not is_open(functions["answer"]):
+        found.append("no answer that is left open")
+    return found
+
+
+def is_open(function: ast.FunctionDef) -> bool:
+    """Is its body three dots (after the docstring, and perhaps after lines that are given)?"""
+    last = function.body[-1]
+    return isinstance(last, ast.Expr) and isinstance(last.value, ast.Constant) and last.value.value is ...
+
+
+@each_lesson
+def test_a_lesson_has_what_belongs_to_it(lesson):
+    assert defects(lesson.read_text()) == []
+
+
+def test_what_a_lesson_lacks_is_found():
+    good = (ROOT / "examples" / "01_derivative.py").read_text()
+    assert len(defects("x = 1\n")) == 7
+    assert defects(good + "\n" * 120) == [f"{len(good.splitlines()) + 120} lines, not 40 to 120"]
+    assert defects(good.replace("def answer(", "def solution(")) == ["no answer that is left open"]
+    assert defects(re.sub(r'(def answer.*\n    """.*"""\n)    \.\.\.', r"\1    return 0.25", good)) == [
+        "no answer that is left open"
+    ]
+
+
+@each_lesson
+def test_a_lesson_runs_as_a_script_and_draws_its_picture(lesson, folder_of):
+    folder = folder_of(lesson)
+    said = ran(lesson, folder)
+    assert "\nexercise: not solved yet. Hint: " in said
+    told = {Path(path) for path in re.findall(r"^picture: (.+)$", said, re.MULTILINE)}
+    drawn = {path.relative_to(folder) for path in (folder / PICTURES).glob("*")}
+    assert told == drawn
+    assert PICTURES / f"{lesson.stem}.png" in drawn
+    for path in drawn:
+        assert (folder / path).read_bytes().startswith((b"\x89PNG", b"<!DOCTYPE html")), path
+    assert {path for path in folder.rglob("*") if path.is_file()} == {folder / path for path in drawn}
+
+
+@each_lesson
+def test_the_check_tells_right_from_wrong(lesson, folder_of):
+    found = dict(re.findall(r"^@ (\w+): (.+)$", ran(lesson, folder_of(lesson)), re.MULTILINE))
+    assert found.pop("right") == "right"
+    assert found, "no wrong answer is tried"
+    for name, sentence in found.items():
+        assert re.fullmatch(r"wrong: .{20,}", sentence), f"{name}: {sentence}"
+
+
+@pytest.mark.parametrize("lesson", LESSONS[:11], ids=lambda path: path.stem)
+def test_a_lesson_runs_as_a_notebook_and_shows_its_picture(lesson, tmp_path):
+    jupytext, nbclient = pytest.importorskip("jupytext"), pytest.importorskip("nbclient")
+    notebook = jupytext.read(lesson)
+    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
+    client.execute(env=os.environ | {"PYTHONPATH": str(ROOT)})
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert any("image/png" in output.get("data", {}) for output in outputs)
+    assert any("exercise: not solved yet" in output.get("text", "") for output in outputs)
+
+
+def test_a_lesson_that_fails_is_told(tmp_path):
+    with pytest.raises(AssertionError, match="RuntimeError: no such luck"):
+        in_a_process("-c", "raise RuntimeError('no such luck')", folder=tmp_path)

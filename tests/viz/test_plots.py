@@ -1,0 +1,134 @@
+"""The plots: they show the numbers they are given, in colours and dashes that can be told apart."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from matplotlib.colors import to_rgb
+
+import tinytensor as tt
+from tinytensor.viz import plots
+
+ROWS = [{"step": i, "loss": 3 / (i + 1), "heldout_loss": 1.0 if i % 2 else None} for i in range(6)]
+MAPS = np.full((2, 3, 4, 5), 0.2)
+
+
+def model():
+    tt.manual_seed(0)
+    net = tt.nn.Sequential(tt.nn.Linear(3, 4), tt.nn.Tanh(), tt.nn.Linear(4, 1))
+    net(tt.ones(2, 3)).sum().backward()
+    return net
+
+
+def entries():
+    before, after = tt.ones(3, 4), tt.ones(3, 4) * 2
+    return [(f"{part}.0.attention", before, after) for part in ("encoder", "decoder")]
+
+
+FIGURES = {
+    "loss": lambda: plots.loss(ROWS, {"bigram": 2.0, "$trigram": 1.5}),
+    "attention": lambda: plots.attention(MAPS, ["$", "b", "c", "d"], list("vwxyz")),
+    "positions": lambda: plots.positions(tt.arange(60.0).reshape(10, 6).sin()),
+    "norms": lambda: plots.norms(model().named_parameters()),
+    "stream": lambda: plots.stream(entries(), {"encoder": list("abc"), "decoder": list("$yz")}),
+}
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_a_figure_is_written_the_same_each_time(name, tmp_path, capsys):
+    for file in ("a.png", "b.png"):
+        shown = plots.show(FIGURES[name](), tmp_path / "new" / file)
+        assert capsys.readouterr().out == f"picture: {tmp_path / 'new' / file}\n"
+        assert shown._repr_png_().startswith(b"\x89PNG")
+    assert len({(tmp_path / "new" / file).read_bytes() for file in ("a.png", "b.png")}) == 1
+
+
+def test_the_loss_shows_what_was_measured():
+    panel = plots.loss(ROWS, {"bigram": 2.0}).axes[0]
+    training, held, bigram = panel.lines
+    assert training.get_ydata() == pytest.approx([r["loss"] for r in ROWS])
+    assert list(held.get_xdata()) == [1, 3, 5]
+    assert set(bigram.get_ydata()) == {2.0}
+    assert [text.get_text() for text in panel.get_legend().get_texts()] == ["training", "held out", "bigram (2.000)"]
+
+
+def test_each_head_has_its_field():
+    maps = np.random.default_rng(0).random((2, 3, 4, 5))
+    shown = [panel.images[0].get_array() for panel in plots.attention(maps, list("abcd"), list("vwxyz")).axes]
+    assert np.array_equal(np.stack(shown).reshape(maps.shape), maps)
+
+
+def test_norms_are_those_of_the_entries():
+    net = model()
+    net[2].weight.grad = None
+    parameters, gradients = plots.norms(net.named_parameters()).axes[0].lines
+    size = [float((p**2).mean().sqrt()) for p in net.parameters()]
+    assert parameters.get_xdata() == pytest.approx(size)
+    assert list(gradients.get_ydata()) == [0, 1, 3]  # none for the parameter without a gradient
+
+
+def test_the_stream_shows_lengths_and_cosines():
+    start = tt.tensor([[3.0, 4.0], [1.0, 0.0]])
+    figure = plots.stream([("decoder.1.ffnn", start, start * tt.tensor([[2.0], [-1.0]]))], {"decoder": ["a", "b"]})
+    written, kept = (panel for panel in figure.axes if panel.get_yticklabels() and panel.images)
+    assert [text.get_text() for text in written.texts] == ["0.50", "2.00"]
+    assert [text.get_text() for text in kept.texts] == ["1.00", "-1.00"]
+    assert [label.get_text() for label in kept.get_yticklabels()] == ["stack 2, ffnn"]
+
+
+def test_zero_is_white_where_signs_matter():
+    _, [[panel]] = plots.panels()
+    shown = plots.heat(panel, [[-1.0, 0.0, 3.0]], signed=True)
+    assert np.allclose(shown.to_rgba(0.0)[:3], 1.0, atol=0.05)
+    assert shown.norm.vmin == -3.0
+
+
+# How the three kinds of cones of a colour-blind eye see a colour: Viénot, Brettel and Mollon (1999), in linear RGB.
+BLIND = {
+    "protan": [[0.1124, 0.8876, 0.0], [0.1124, 0.8876, 0.0], [0.0040, -0.0040, 1.0]],
+    "deutan": [[0.2928, 0.7072, 0.0], [0.2928, 0.7072, 0.0], [-0.0223, 0.0223, 1.0]],
+}
+
+
+def seen(colour: str, kind: str) -> np.ndarray:
+    rgb = np.array(to_rgb(colour))
+    linear = np.where(rgb <= 0.04045, rgb / 12.92, ((rgb + 0.055) / 1.055) ** 2.4)
+    return np.clip(np.array(BLIND[kind]) @ linear, 0, 1) ** (1 / 2.2)
+
+
+def nearest(colours, kind: str) -> float:
+    """How far apart the two most similar colours are, from 0 (the same) to the root of 3 (black and white)."""
+    each = [seen(colour, kind) for colour in colours]
+    return min(float(np.linalg.norm(a - b)) for i, a in enumerate(each) for b in each[:i])
+
+
+@pytest.mark.parametrize("kind", BLIND)
+def test_the_colours_are_told_apart(kind):
+    assert nearest(plots.COLOURS, kind) > 0.1
+    assert nearest([f"C{i}" for i in range(7)], kind) < 0.1  # what matplotlib takes otherwise
+
+
+def test_lines_differ_without_colours():
+    styles = list(zip(plots.COLOURS, plots.DASHES, strict=True))
+    assert all(a != b for a, b in zip(plots.DASHES, plots.DASHES[1:]))
+    assert len(set(styles)) == len(styles)
+
+
+def test_without_matplotlib_it_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    with pytest.raises(ImportError, match=r"plots need matplotlib: pip install 'tinytensor\[viz\]'"):
+        plots.panels()
+
+
+def test_other_plots_keep_their_style():
+    import matplotlib
+
+    before = dict(matplotlib.rcParams)
+    plots.panels()
+    assert dict(matplotlib.rcParams) == before
+
+
+def test_matplotlib_is_loaded_when_a_figure_is_made():
+    code = "import sys, tinytensor.viz.plots; print('matplotlib' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -1,0 +1,233 @@
+"""Plots in one style: curves, heat maps, attention, positions, norms, the residual stream.
+
+Each function returns a figure of matplotlib, which `save` writes, and `show` writes and hands to a notebook. What is
+shown can be read without seeing colours: lines differ in their dashes too, heat maps go from dark to light, and where
+the sign of a number matters the two ends are blue and red, which no common kind of colour blindness takes for each
+other.
+
+matplotlib (`pip install tinytensor[viz]`) is loaded when the first figure is made; it needs no screen and opens no
+window.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from tinytensor.tensors import Tensor
+
+# Okabe and Ito's colours (2008), without yellow, which is too pale for lines; neighbours differ in lightness.
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+DASHES = ("-", "--", "-.", ":", "-", "--", "-.")
+GRID = "#dddddd"
+SEQUENTIAL, SIGNED = "viridis", "RdBu_r"  # for numbers from 0 on; for numbers of both signs, 0 in the middle
+
+Numbers = Tensor | np.ndarray | Sequence
+
+
+class Picture:
+    """A file with a picture, which a notebook shows."""
+
+    def __init__(self, path: Path):
+        self.path = path
+
+    def __repr__(self):
+        return f"Picture({str(self.path)!r})"
+
+    def _repr_png_(self) -> bytes:
+        return self.path.read_bytes()
+
+
+def save(figure, path: str | Path) -> Picture:
+    """Write a figure to a PNG file; its folder is made if there is none."""
+    path = Path(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=120, metadata={"Software": None})  # the same picture, the same file
+    return Picture(path)
+
+
+def show(figure, path: str | Path) -> Picture:
+    """Write a figure and say where; as the last line of a notebook's cell it is shown there as well."""
+    print(f"picture: {path}")
+    return save(figure, path)
+
+
+def panels(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.4, 3.8)):
+    """A new figure of `size` inches and its panels, an array (rows, columns) of matplotlib's axes.
+
+    ImportError with what to install if there is no matplotlib.
+    """
+    try:
+        from matplotlib import cycler, rc_context
+        from matplotlib.figure import Figure
+    except ImportError as e:
+        raise ImportError("plots need matplotlib: pip install 'tinytensor[viz]'") from e
+    style = {
+        "axes.prop_cycle": cycler(color=COLOURS, linestyle=DASHES),
+        "axes.spines.top": False,
+        "axes.spines.right": False,
+        "axes.grid": True,
+        "axes.axisbelow": True,
+        "grid.color": GRID,
+        "grid.linewidth": 0.6,
+        "axes.titlesize": "medium",
+        "axes.labelsize": "medium",
+        "xtick.labelsize": "small",
+        "ytick.labelsize": "small",
+    }
+    with rc_context(style):  # panels keep what they are made with, and nobody else's plots change
+        figure = Figure(figsize=size, layout="constrained")
+        return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def array(values: Numbers) -> np.ndarray:
+    """The numbers as an array, taken off the tape."""
+    return values.detach().numpy() if isinstance(values, Tensor) else np.asarray(values)
+
+
+def lines(panel, x: Numbers, curves: Mapping[str, Numbers], **style) -> None:
+    """One curve for each name over the same x, with a legend; `style` is handed to matplotlib's plot."""
+    for name, y in curves.items():
+        panel.plot(array(x), array(y), label=name, **style)
+    panel.legend(frameon=False, fontsize="small")
+
+
+def heat(
+    panel,
+    values: Numbers,
+    rows: Sequence[str] | None = None,
+    columns: Sequence[str] | None = None,
+    signed: bool = False,
+    numbers: bool = False,
+    bounds: tuple[float, float] | None = None,
+):
+    """The matrix `values` (rows, columns) as a heat map; returned is what `figure.colorbar` takes.
+
+    `rows` and `columns` are labels, `numbers` writes each value into its field. Unless there are `bounds`, colours go
+    from 0 to the largest value; with `signed` from minus the largest magnitude to it, so that 0 is white.
+    """
+    values = array(values)
+    most = float(np.max(np.abs(values), initial=0.0)) or 1.0
+    low, high = bounds or ((-most if signed else min(0.0, float(np.min(values)))), most)
+    shown = panel.imshow(values, cmap=SIGNED if signed else SEQUENTIAL, vmin=low, vmax=high, aspect="auto")
+    panel.grid(False)
+    # A label may be a token, and a token may be "$", which would begin a formula.
+    if columns is not None:
+        panel.set_xticks(range(len(columns)), columns, parse_math=False)
+    if rows is not None:
+        panel.set_yticks(range(len(rows)), rows, parse_math=False)
+    if numbers:
+        for (i, j), value in np.ndenumerate(values):
+            dark = np.mean(shown.to_rgba(value)[:3]) < 0.5
+            panel.text(j, i, f"{value:.2f}", ha="center", va="center", size=7, color="white" if dark else "black")
+    return shown
+
+
+def loss(rows: Sequence[Mapping], baselines: Mapping[str, float] | None = None, unit: str = "nats per token"):
+    """The loss over the steps, training and held out, with other models' losses as level lines.
+
+    `rows` has "step" and "loss" of each step, and "heldout_loss" where it was measured.
+    """
+    figure, [[panel]] = panels(size=(6.4, 4))
+    panel.plot([r["step"] for r in rows], [r["loss"] for r in rows], label="training", linewidth=1)
+    held = [(r["step"], r["heldout_loss"]) for r in rows if r.get("heldout_loss") is not None]
+    if held:
+        panel.plot(*zip(*held, strict=True), "o-", label="held out", markersize=4)
+    for i, (name, value) in enumerate((baselines or {}).items()):
+        style = {"color": COLOURS[(i + 2) % len(COLOURS)], "linestyle": (0, (4, 1 + i))}
+        panel.axhline(value, linewidth=1.2, label=f"{name} ({value:.3f})", **style)
+    panel.set(xlabel="step", ylabel=unit, title="loss")
+    panel.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def attention(maps: Numbers, rows: Sequence[str], columns: Sequence[str]):
+    """The attention weights `maps` (layers, heads, rows, columns), a field for each layer and head.
+
+    Row i says how the i-th token spreads its attention over the tokens of the columns, and sums to 1.
+    """
+    maps = array(maps)
+    L, H, n, m = maps.shape
+    style = {"fontsize": 6 if max(n, m) > 12 else 8, "family": "monospace"}
+    side = max(2.4, min(4.0, 0.35 * max(n, m)))
+    figure, grid = panels(L, H, size=(side * H + 0.6, side * L + 0.6))
+    for (layer, head), panel in np.ndenumerate(grid):
+        heat(panel, maps[layer, head], rows if head == 0 else [""] * n, columns if layer == L - 1 else [""] * m)
+        panel.set_aspect("equal")
+        panel.set_title(f"layer {layer + 1}, head {head + 1}", fontsize="small")
+        panel.tick_params(axis="x", labelrotation=90)
+        for label in [*panel.get_xticklabels(), *panel.get_yticklabels()]:
+            label.set(**style)
+    return figure
+
+
+def positions(encoding: Numbers, components: Sequence[int] = (0, 4, 8, 12)):
+    """A positional encoding (positions, components): all of it as a heat map, and a few components as curves."""
+    encoding = array(encoding)
+    figure, [[left, right]] = panels(1, 2, size=(9, 3.6))
+    figure.colorbar(heat(left, encoding.T, signed=True), ax=left)
+    left.set(xlabel="position", ylabel="component", title="the encoding")
+    lines(right, range(len(encoding)), {f"component {i}": encoding[:, i] for i in components if i < encoding.shape[1]})
+    right.set(xlabel="position", title="components, from fast to slow")
+    return figure
+
+
+def norms(parameters: Iterable[tuple[str, Tensor]]):
+    """How long each parameter is, and its gradient: what `named_parameters()` gives, after `backward()`.
+
+    The length is divided by the root of the number of entries, so that sizes do not matter. A parameter without a
+    gradient has no second point.
+    """
+    named = [(name, p, p.grad) for name, p in parameters]
+    figure, [[panel]] = panels(size=(6.4, 1.2 + 0.22 * len(named)))
+    for i, (label, marker) in enumerate((("parameter", "o"), ("gradient", "D"))):
+        points = [(_size(array(entry[i + 1])), row) for row, entry in enumerate(named) if entry[i + 1] is not None]
+        if points:
+            panel.plot(*zip(*points, strict=True), linestyle="none", marker=marker, markersize=5, label=label)
+    panel.set(xlabel="root mean square of the entries", xscale="log")
+    panel.set_yticks(range(len(named)), [name for name, *_ in named])
+    panel.invert_yaxis()
+    panel.legend(frameon=False, fontsize="small")
+    return figure
+
+
+def stream(entries: Sequence[tuple[str, Numbers, Numbers]], words: Mapping[str, Sequence[str]]):
+    """What each sublayer writes into the residual stream of document 002, for each word.
+
+    `entries` holds (name, the stream before the sublayer, the stream after it), (words, d_model) each, from the first
+    sublayer to the last, named as "decoder.0.attention". `words` has the labels of the columns for each part of the
+    model, which is the beginning of the names. On the left the length of what is written beside the length of what the
+    stream then holds; on the right the cosine between the stream and the embedding that it began with: how much of
+    that is still there.
+    """
+    most = max(sum(name.startswith(part) for name, *_ in entries) for part in words)
+    figure, grid = panels(len(words), 2, size=(11, (1.4 + 0.45 * most) * len(words)))
+    titles = ("length of what is written / length of the stream", "cosine of the stream with its embedding")
+    for row, (part, labels) in zip(grid, words.items()):
+        found = [(name, array(before), array(after)) for name, before, after in entries if name.startswith(part)]
+        first = found[0][1]  # (words, d_model)
+        called = [_sublayer(name[len(part) :].lstrip(".")) for name, *_ in found]
+        written = [_length(after - before) / _length(after) for _, before, after in found]
+        kept = [(after * first).sum(-1) / (_length(after) * _length(first)) for _, _, after in found]
+        for panel, values, title, signed in zip(row, (written, kept), titles, (False, True)):
+            bounds = (-1.0, 1.0) if signed else (0.0, max(1.0, float(np.max(values))))
+            shown = heat(panel, np.stack(values), called, labels, signed=signed, numbers=True, bounds=bounds)
+            panel.invert_yaxis()  # the first sublayer is below
+            panel.set_title(f"{part}: {title}", fontsize="small")
+            figure.colorbar(shown, ax=panel)
+    figure.suptitle("the residual stream, from the first sublayer (below) to the last (above)", fontsize="medium")
+    return figure
+
+
+def _sublayer(name: str) -> str:
+    """ "0.attention" as people count: "stack 1, attention"."""
+    stack, _, sublayer = name.partition(".")
+    return f"stack {int(stack) + 1}, {sublayer}" if stack.isdigit() else name
+
+
+def _length(x: np.ndarray) -> np.ndarray:
+    return np.sqrt((x * x).sum(-1))
+
+
+def _size(x: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(np.square(x, dtype=np.float64)))) if x.size else 0.0
