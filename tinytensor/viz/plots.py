@@ -39,15 +39,14 @@ class Picture:
 
 
 def save(figure, path: str | Path) -> Picture:
-    """Write a figure to a PNG file; its folder is made if there is none."""
-    path = Path(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write a figure to a PNG file."""
     figure.savefig(path, dpi=120, metadata={"Software": None})  # the same picture, the same file
-    return Picture(path)
+    return Picture(Path(path))
 
 
 def show(figure, path: str | Path) -> Picture:
-    """Write a figure and say where; as the last line of a notebook's cell it is shown there as well."""
+    """Write a figure into a folder, which is made, and say where; at the end of a notebook's cell it is shown as well."""
+    Path(path).parent.mkdir(parents=True, exist_ok=True)
     print(f"picture: {path}")
     return save(figure, path)
 
