@@ -45,7 +45,7 @@ def save(figure, path: str | Path) -> Picture:
 
 
 def show(figure, path: str | Path) -> Picture:
-    """Write a figure into a folder, which is made, and say where; at the end of a notebook's cell it is shown as well."""
+    """Write a figure, in a folder that is made, and say where; as the last line of a notebook cell it is shown there."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     print(f"picture: {path}")
     return save(figure, path)
