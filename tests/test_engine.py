@@ -225,7 +225,7 @@ ORDER = [
 ]
 BELOW = {"absent", "kernels", "door", "dtypes", "modes", "tensors", "form"}
 ELSEWHERE = {"optim": BELOW | {"ops"}, "symbolic": BELOW}  # what these may import
-PICTURES = {"matplotlib", "latex2mathml"}  # what viz may import, and only where it is used
+PICTURES = {"matplotlib", "latex2mathml", "grandalf"}  # what viz may import, and only where it is used
 
 
 def module_of(path: Path) -> str:

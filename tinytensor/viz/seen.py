@@ -19,6 +19,7 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 from weakref import WeakKeyDictionary
 
@@ -27,6 +28,7 @@ import numpy as np
 from tinytensor.autograd.tape import seed_of, walk
 from tinytensor.door import state
 from tinytensor.form import Node
+from tinytensor.modes import enable_grad
 from tinytensor.nn.module import Module
 from tinytensor.rules import asked
 from tinytensor.tensors import Tensor
@@ -128,10 +130,16 @@ class Step(Value):
     rules: list[Rule] = field(default_factory=list)
     road: str = ""  # which of the three ways to a gradient the engine took
     sends: list[Share] = field(default_factory=list)
+    part_of: "Step | None" = None  # the fused operation whose definition this is a part of
 
     @property
     def op(self):
         return self.node.op
+
+    @property
+    def mark(self) -> str:
+        """The visit as it is written: 3, or 3.2 for the second in the definition of what was visited third."""
+        return str(self.turn) if self.part_of is None else f"{self.part_of.mark}.{self.turn}"
 
 
 @dataclass(eq=False)
@@ -229,7 +237,7 @@ def _walk(loss: Tensor, seed: Tensor, nodes: list[Node], names: dict[Node | Tens
             given, value = _given(node, i)
             called = source.name if source is not None else names.get(given, "") if isinstance(given, Tensor) else ""
             step.arguments.append(Argument(_parameter(node.op, i), source, value, called))
-            if source is not None and step not in source.consumers:
+            if source is not None and step not in source.consumers[-1:]:
                 source.consumers.append(step)
     if loss.node is None and loss not in places:
         places[loss] = _leaf(loss, names, 1)
@@ -243,6 +251,7 @@ def _walk(loss: Tensor, seed: Tensor, nodes: list[Node], names: dict[Node | Tens
     result = places[loss if loss.node is None else loss.node]
     result.value, result.seed = loss._data.copy(), seed._data.copy()
 
+    turns = count(1)
     waiting = {result} if isinstance(result, Step) else set()
 
     def arrived(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
@@ -250,7 +259,7 @@ def _walk(loss: Tensor, seed: Tensor, nodes: list[Node], names: dict[Node | Tens
         place.gradient = g._data.copy()
         if isinstance(place, Step):
             waiting.discard(place)
-            place.turn = 1 + max(step.turn for step in steps.values())
+            place.turn = next(turns)
             place.waiting = sorted(waiting, key=lambda step: -step.number)
             place.road, place.rules = _rules(target)
 
@@ -339,3 +348,64 @@ def _rule(node: Node, function: Callable, reads: dict[str, object]) -> Rule:
     here = Path(__file__).parents[2]
     where = file.relative_to(here) if file.is_relative_to(here) else file.name
     return Rule(function.__name__, textwrap.dedent("".join(lines)).rstrip(), f"{where}:{first}", reads)
+
+
+# ----------------------------------------------------------------------------------------------------- unfolding
+
+
+def definition(step: Step) -> Seen | None:
+    """What a fused operation is in simpler ones: its definition, computed and walked from the gradient that came.
+
+    This is the second road to its gradients (partial.py takes it for higher derivatives): equal but for rounding. None
+    if there is no definition, or if no gradient came. The leaves of what is returned are the operation's arguments.
+    """
+    op = step.op
+    if getattr(op, "definition", None) is None or step.gradient is None:
+        return None
+    given = [step.node.kept[name] for name in op.params]
+    flat = [a for a, place in zip(given, op.places) for a in (a if place.stop is None else (a,))]
+    needs = [edge is not None for edge in step.node.edges]
+    with enable_grad(), watch():
+        args = [a.detach().requires_grad_() if n else a for a, n in zip(flat, needs)]
+        y = op.definition(*args)
+    inner = {a.name: arg for a, arg, n in zip(step.arguments, args, needs) if n}
+    return look(y, inner, Tensor.of(step.gradient.copy()), "unfold") if y.requires_grad else None
+
+
+def unfolded(seen: Seen) -> Seen:
+    """The same backward pass with the definitions of fused operations in the place of these operations."""
+    steps: list[Step] = []
+    stands_for: dict[Value, Value] = {}  # of a fused operation: the result of its definition
+    for step in seen.steps:
+        inner = definition(step)
+        if inner is None or not isinstance(inner.result, Step):
+            steps.append(step)
+            continue
+        sources = {a.name: a.source for a in step.arguments if a.source is not None}
+        outer = {leaf: sources[leaf.name] for leaf in inner.leaves}
+        for part in inner.steps:
+            part.part_of = step
+            part.name = part.name.replace("#", f"#{step.number}.")
+            for a in part.arguments:
+                if a.source in outer:
+                    a.source = outer[a.source]
+            for share in part.sends:
+                share.target = outer.get(share.target, share.target)
+        inner.result.seed, inner.result.shares, inner.result.name = step.seed, step.shares, step.name
+        inner.result.value = step.value if inner.result.value is None else inner.result.value
+        for share in step.shares:
+            share.target = inner.result
+        stands_for[step] = inner.result
+        for source in dict.fromkeys(outer.values()):
+            mine = [share for part in inner.steps for share in part.sends if share.target is source]
+            first = [share.sender for share in source.shares].index(step) if mine and source.shares else 0
+            source.shares = [share for share in source.shares if share.sender is not step]
+            source.shares[first:first] = mine
+        steps += inner.steps
+    for step in steps:
+        for a in step.arguments:
+            a.source = stands_for.get(a.source, a.source)
+            a.called = a.called if a.source is None else a.source.name
+    for value in (*steps, *seen.leaves):
+        value.consumers = [step for step in steps if any(a.source is value for a in step.arguments)]
+    return Seen(stands_for.get(seen.result, seen.result), steps, seen.leaves)

@@ -99,7 +99,7 @@ def first_line(text: str) -> str:
 
 def visit(step: Step) -> str:
     """How a step is called where another one speaks of it."""
-    return f"{step.turn}. {step.op.name}"
+    return f"{step.mark}. {step.op.name}"
 
 
 def call(step: Step) -> str:
