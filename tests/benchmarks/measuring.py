@@ -269,6 +269,9 @@ class Runner:
             environment |= {"TINYTENSOR_SIMD": options.simd} if options.simd else {}
         elif options.peers_simd:
             environment |= NARROW[options.peers_simd]
+        # The peers were installed with their bytecode. Where Python may not keep what it makes of sources here,
+        # each start would pay for compiling them, and only the peers' caches would be warm.
+        environment["PYTHONDONTWRITEBYTECODE"] = ""
         environment["OPENBLAS_NUM_THREADS"] = str(threads) if side.peer == "numpy" else "1"
         environment["TORCHINDUCTOR_CACHE_DIR"] = str(options.out / "torch-compile")
         with contextlib.ExitStack() as stack:

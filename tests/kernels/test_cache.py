@@ -1,5 +1,6 @@
 """The cache of kernels saves time and nothing else: whatever befalls it, a run computes, and says so in one line."""
 
+import ast
 import os
 import subprocess
 import sys
@@ -64,6 +65,90 @@ def test_a_damaged_file_is_replaced(filled, kind, damage):
     _, said = run(filled)
     assert [line.startswith(ANEW) and line.endswith("is damaged") for line in said] == [True]
     assert run(filled) == (0, [])
+
+
+ATTEND = """
+import sys
+import numba.core.compiler, tinytensor as tt
+def refuse(*args, **kwargs):
+    raise AssertionError("Numba compiles")
+if sys.argv[1] == "warm":
+    numba.core.compiler.CompilerBase.__init__ = refuse
+x = tt.randn(2, 3, 32, 8, requires_grad=True)
+tt.nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True).sum().backward()
+assert x.grad is not None
+print(*[name for name in sys.argv[2:] if name in sys.modules])
+"""
+
+
+def test_a_warm_start_compiles_nothing_and_loads_little(tmp_path):
+    """Neither a kernel, nor a helper that Python calls, nor what Numba compiles with."""
+
+    def run(folder: str, *args: str) -> subprocess.CompletedProcess:
+        environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / folder)}
+        command = [sys.executable, "-W", "error", "-c", ATTEND, *args]
+        return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+
+    compiler = ["numba.np.linalg", "numba.typed.typeddict"]
+    assert run("cache", "cold", *compiler).stdout.split() == compiler
+    warm = run("cache", "warm", "numpy", "sympy", "scipy.linalg", *compiler)
+    assert warm.returncode == 0, warm.stderr
+    assert warm.stdout.split() == ["numpy"]
+    assert "Numba compiles" in run("empty", "warm").stderr
+
+
+def parsed(text: str) -> set[str]:
+    """What `cache.imported` should find, by Python's own parser."""
+    names = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, ast.ImportFrom):
+            assert not node.level, "a relative import, which the cache does not know"
+            if (node.module or "").startswith("tinytensor.kernels"):
+                names |= {*node.module.split(".")[2:], *(alias.name for alias in node.names)}
+        elif isinstance(node, ast.Import):
+            assert not any(alias.name.startswith("tinytensor.kernels") for alias in node.names), "import of a module"
+    return names
+
+
+FORMS = {
+    "from tinytensor.kernels import copy": {"copy"},
+    "from tinytensor.kernels import copy, norm as n": {"copy", "norm"},
+    "from tinytensor.kernels.norm import rms_norm": {"norm", "rms_norm"},
+    "from tinytensor.kernels import copy, \\\n    norm": {"copy", "norm"},
+    "from tinytensor.kernels \\\n    import copy": {"copy"},
+    "from \\\n    tinytensor.kernels import copy, \\\r\n norm": {"copy", "norm"},
+    "from tinytensor.kernels import(copy,norm)": {"copy", "norm"},
+    "from tinytensor.kernels import (\n    copy,\n    norm,\n)": {"copy", "norm"},
+    "from tinytensor.kernels import (\n    copy,  # :-)\n    norm,  # and (more)\n)": {"copy", "norm"},
+    "from tinytensor.kernels.scan import (  # )\n    # )\n    cumsum\n)": {"scan", "cumsum"},
+    "import os; from tinytensor.kernels import copy; from tinytensor.kernels.norm import x": {"copy", "norm", "x"},
+    "if True: from tinytensor.kernels import copy  # as ever": {"copy"},
+    "x = '#'; from tinytensor.kernels import copy": {"copy"},
+    "def f():\n    from tinytensor.kernels.norm import *": {"norm", "*"},
+    "from tinytensor.kernels_of_mine import copy": set(),
+    "from tinytensor.door import launch": set(),
+}
+
+
+@pytest.mark.parametrize("text", FORMS)
+def test_imports_are_found_in_whatever_form(text):
+    expected = FORMS[text] - {"*"}
+    found = cache.imported(text)
+    assert expected <= found
+    assert bool(found) == bool(expected)
+    if "_of_mine" not in text:
+        assert parsed(text) - {"*"} == expected
+
+
+def test_imports_are_found_as_python_finds_them():
+    files = sorted(cache.HERE.glob("*.py"))
+    assert len(files) > 15
+    modules = {file.stem for file in files}
+    for file in files:
+        text = file.read_text(encoding="utf-8")
+        assert parsed(text) <= cache.imported(text), file
+        assert modules & parsed(text) == modules & cache.imported(text), file
+    assert cache.imported("import os\nfrom tinytensor.door import launch") == set()
 
 
 def test_on_a_full_disk_it_computes(tmp_path):

@@ -64,10 +64,12 @@ from tinytensor.kernels.vectors import add, div, where_less
 COLUMNS = 4  # of a head's row that are taken together: four chains of sums, and no more registers than AVX2 has
 
 
-@helper
-def up(size, unit):
-    """The next multiple of `unit`."""
+def whole(size: int, unit: int) -> int:
+    """The next multiple of `unit`; for Python, since to call the helper from there would compile it, at each start."""
     return (size + unit - 1) // unit * unit
+
+
+up = helper(whole)
 
 
 def attention_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[int, int]:
@@ -76,21 +78,21 @@ def attention_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[
     Heads of 8 columns take half a nanosecond for a pair of a query and a key where there are eight lanes; of that half
     goes into e^x.
     """
-    tasks = cut(B * H * C * M * (12 + K + Kv) // 60, B * H * up(C, LANES) // LANES)
-    return tasks, (up(K, WIDTH) + up(Kv, WIDTH) + 2 * up(M, WIDTH) + 3) * LANES
+    tasks = cut(B * H * C * M * (12 + K + Kv) // 60, B * H * whole(C, LANES) // LANES)
+    return tasks, (whole(K, WIDTH) + whole(Kv, WIDTH) + 2 * whole(M, WIDTH) + 3) * LANES
 
 
 def attention_backward_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[int, int]:
     """Return the shape of the scratch array of `attention_backward`: a row for each task."""
     tasks = cut(B * H * C * M * (12 + K + Kv) // 30, B * H)
-    of_keys = 2 * up(K, WIDTH) + 2 * up(Kv, WIDTH) + up(K, LANES) + 2 * WIDTH
-    return tasks, of_keys * LANES + up(C, LANES) * (up(K, WIDTH) + up(K, LANES) + up(Kv, WIDTH) + 5)
+    of_keys = 2 * whole(K, WIDTH) + 2 * whole(Kv, WIDTH) + whole(K, LANES) + 2 * WIDTH
+    return tasks, of_keys * LANES + whole(C, LANES) * (whole(K, WIDTH) + whole(K, LANES) + whole(Kv, WIDTH) + 5)
 
 
 def attention_of_one_scratch(B: int, H: int, M: int, K: int, Kv: int) -> tuple[int, int]:
     """Return the shape of the scratch array of `attention_of_one`: a row for each task."""
     tasks = cut(B * H * M * (12 + K + Kv) // 60, B * H)
-    return tasks, up(K, LANES) + up(Kv, LANES) + LANES + 2 * up(M, WIDTH * LANES)
+    return tasks, whole(K, LANES) + whole(Kv, LANES) + LANES + 2 * whole(M, WIDTH * LANES)
 
 
 @helper

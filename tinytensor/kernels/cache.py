@@ -8,11 +8,11 @@ What is kept saves time and is needed for nothing else. So a file that is damage
 may not be written to costs one line and the time to compile; a damaged file is replaced.
 """
 
-import ast
 import atexit
 import hashlib
 import os
 import pickle
+import re
 import shutil
 import sys
 import tempfile
@@ -23,23 +23,39 @@ from pathlib import Path
 
 from numba.core import config
 from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
+from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
 from tinytensor.kernels.simd import SIMD
 
 HERE = Path(__file__).parent
-PACKAGE = "tinytensor.kernels"
+# A statement ends with its line, which a backslash continues, or else with its parenthesis; a comment in there may hold
+# another one.
+_IMPORT = re.compile(
+    r"\bfrom[\s\\]+tinytensor\.kernels\b\.?([\w.]*)[\s\\]+import[\s\\]*(\((?:#.*|[^)#])*\)|(?:\\\r?\n|.)*)"
+)
+
+
+def imported(text: str) -> set[str]:
+    """The names that a file imports from `tinytensor.kernels` and its modules, and those of the modules.
+
+    Some may be too many (words of a comment), which costs a compilation too many; none may be missing. To parse the
+    files for it would take longer than all the rest that importing this package does.
+    """
+    return {name for statement in _IMPORT.findall(text) for part in statement for name in re.findall(r"\w+", part)}
 
 
 @cache
 def _reached(file: Path) -> frozenset[Path]:
     """The files of this folder that a file imports, those that these import, and so on; and the file itself."""
-    names = set()
-    for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(PACKAGE):
-            names |= {node.module.removeprefix(PACKAGE).strip("."), *(alias.name for alias in node.names)}
-    files = {HERE / f"{name}.py" for name in names if (HERE / f"{name}.py").is_file()} - {file}
-    return frozenset({file}).union(*(_reached(f) for f in files))
+    files = {HERE / f"{name}.py" for name in imported(_read(file).decode())} - {file}
+    return frozenset({file}).union(*(_reached(f) for f in files if f.is_file()))
+
+
+@cache
+def _read(file: Path) -> bytes:
+    """The text of a source file; most are reached from many others."""
+    return file.read_bytes()
 
 
 @cache
@@ -66,7 +82,7 @@ def folder(file: str) -> Path:
     """The folder for what is compiled from `file`; Numba itself tells apart builds for different processors there."""
     digest = hashlib.sha256(SIMD.encode())
     for source in sorted(_reached(Path(file)) | {Path(__file__)}):
-        digest.update(source.read_bytes())
+        digest.update(_read(source))
     return _root() / digest.hexdigest()[:16]
 
 
@@ -135,8 +151,12 @@ class _Builds(FunctionCache):
         self._cache_file = _Files(locator.get_cache_path(), self._impl.filename_base, locator.get_source_stamp())
 
     def load_overload(self, sig, target_context):
+        # Numba would first load all that it compiles with (and SciPy, if it is installed), twice what loading a build
+        # takes. Machine code needs of all that only what lets it allocate; should there be no build, Numba sees to the
+        # rest when it begins to compile.
         try:
-            return super().load_overload(sig, target_context)
+            rtsys.initialize(target_context)
+            return self._load_overload(sig, target_context)
         except Exception as error:  # what unpickling raises is anything
             progress.not_kept(error)
             with suppress(OSError):

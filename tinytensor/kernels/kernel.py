@@ -28,7 +28,6 @@ from numba import config, njit
 
 from tinytensor.kernels import driver
 from tinytensor.kernels.blocks import FormulaLayout, LoopLayout
-from tinytensor.kernels.cache import kept
 from tinytensor.kernels.entries import NoBuild, build, exact, formula_entry, loop_entry
 from tinytensor.kernels.shapes import checker
 
@@ -73,8 +72,7 @@ def helper(py_func: Callable) -> Callable:
     Forced inline: the machine code of an entry is then one piece. Were helpers functions of their own, two entries
     would bring a copy each, and which of the two runs would depend on what was loaded first.
     """
-    with kept(py_func):
-        return njit(error_model="numpy", fastmath=set(EXACT_ORDER), forceinline=True)(py_func)
+    return njit(error_model="numpy", fastmath=set(EXACT_ORDER), forceinline=True)(py_func)
 
 
 @helper
