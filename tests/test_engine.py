@@ -210,6 +210,7 @@ ORDER = [
         "serialization",
         "utils.data",
         "utils",
+        "utils.einops",
         "distributions",
         "amp",
         "cuda.amp",
@@ -307,7 +308,7 @@ def test_no_module_is_hidden_by_a_function():
 
 
 def test_what_import_tinytensor_loads():
-    heavy = "sympy matplotlib tokenizers tqdm torch hypothesis models derivations"
+    heavy = "sympy matplotlib einops tokenizers tqdm torch hypothesis models derivations"
     heavy += " tinytensor.symbolic tinytensor.stubs tinytensor.viz"
     loaded = run(f"import tinytensor, sys; print([m for m in {heavy.split()} if m in sys.modules])")
     assert loaded == "[]"

@@ -1,3 +1,3 @@
-"""What programs need around tensors: data in batches."""
+"""What programs need around tensors: data in batches, and (imported by name) what einops needs."""
 
 from tinytensor.utils import data
