@@ -9,7 +9,8 @@ import fcntl
 import importlib.util
 import signal
 import sys
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -102,6 +103,9 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     run.add_argument("--resume", metavar="DIR", type=path, help=f"{resume} for that many steps from here on")
     run.add_argument("--threads", metavar="N", type=int, help="threads (default: up to 4; no result depends on it)")
     run.add_argument("--eager", action="store_true", help="run every step operation by operation, not from a recording")
+    run.add_argument("--live", action="store_true", help="show the run while it trains, on a page of this machine")
+    port = "port of that page (default: 8765, or any that is free if it is taken; 0: any)"
+    run.add_argument("--live-port", metavar="N", type=int, help=port)
     task.add_options(train.add_argument_group("the data"))
     model = train.add_argument_group("the model")
     begin_with = f"sizes and layout to begin with (default: {task.default})"
@@ -153,19 +157,46 @@ def _train(options) -> int:
         if importlib.util.find_spec(package) is None:
             raise UsageError(f"train needs {package}: pip install -e '.[train]'")
     _set_threads(options)
-    with _refusing():
-        trainer = _resumed(options) if hasattr(options, "resume") else _begun(options)
-    task, settings = trainer.task, trainer.settings
-    with _locked(trainer.folder):
-        for line in task.describe():
-            print(line)
-        print(f"model: {trainer.config.sizes()}: {trainer.model.num_parameters():,} parameters")
-        print(f"run: {trainer.folder}, {settings.steps:,} steps of {settings.batch_size} {task.examples}", flush=True)
-        if stopped_by := _with_progress_bar(trainer):
-            print(f"stopped after step {trainer.step}; go on with: python -m models train --resume {trainer.folder}")
-            return 128 + stopped_by
-        task.finish(trainer.model, trainer.folder, trainer.log.rows, settings.seed)
+    with _page(vars(options)) as page:
+        with _refusing():
+            trainer = _resumed(options) if hasattr(options, "resume") else _begun(options)
+        task, settings = trainer.task, trainer.settings
+        with _locked(trainer.folder):
+            for line in task.describe():
+                print(line)
+            print(f"model: {trainer.config.sizes()}: {trainer.model.num_parameters():,} parameters")
+            length = f"{settings.steps:,} steps of {settings.batch_size} {task.examples}"
+            print(f"run: {trainer.folder}, {length}", flush=True)
+            if page is not None:
+                print(f"live: {page.address} shows this run, on this machine alone", flush=True)
+                page.show(trainer)
+            stopped_by = _with_progress_bar(trainer, (lambda row: None) if page is None else page.look)
+            if page is not None:
+                page.end(finished=not stopped_by)
+            if stopped_by:
+                go_on = f"python -m models train --resume {trainer.folder}"
+                print(f"stopped after step {trainer.step}; go on with: {go_on}")
+                return 128 + stopped_by
+            task.finish(trainer.model, trainer.folder, trainer.log.rows, settings.seed)
     return 0
+
+
+def _page(given: dict):
+    """The page of --live, if it is asked for, or None; entered before there is a run, since the port may be taken."""
+    if not given.get("live"):
+        if "live_port" in given:
+            raise UsageError("--live-port says where the page of --live is: give --live too")
+        return nullcontext()
+    from . import live  # nothing of a server is loaded for whoever does not ask for it
+
+    port = given.get("live_port")
+    if port is not None and not 0 <= port < 65536:
+        raise UsageError(f"--live-port {port}: 0 (any) to 65535 is needed")
+    try:
+        return live.Page(port)
+    except OSError as error:
+        reason = f"{error.strerror}; give another, or 0 for any that is free"
+        raise UsageError(f"--live-port {port}: this port cannot be had: {reason}") from None
 
 
 def _begun(options) -> Trainer:
@@ -181,6 +212,10 @@ def _begun(options) -> Trainer:
     return trainer
 
 
+# Options that a run which goes on may be given anew, and what argparse notes beside options.
+FREE = {"resume", "threads", "eager", "live", "live_port", "command", "name", "task_class", "task", "steps"}
+
+
 def _resumed(options) -> Trainer:
     """A run that was stopped, or one that has ended and is to have more steps."""
     given = vars(options)
@@ -191,11 +226,11 @@ def _resumed(options) -> Trainer:
         begun = kind.options(saved.state["task"]) | vars(settings) | {"out": folder}
     if given.get("task", kind.name) != kind.name:
         raise UsageError(f"{folder} was trained with --task {kind.name}, not {given['task']}")
-    for name in sorted(set(given) - {"resume", "threads", "eager", "command", "name", "task_class", "task", "steps"}):
+    for name in sorted(set(given) - FREE):
         if not _as_begun(name, given, begun, kind):
             raise UsageError(
                 f"--resume goes on with a run as it was begun: --{name.replace('_', '-')} cannot be changed "
-                "(--threads and --eager can: no result depends on them; --steps too, as --help says)"
+                "(--threads, --eager and --live can: no result depends on them; --steps too, as --help says)"
             )
     settings = replace(settings, **given_for(Settings, {"steps": given.get("steps", settings.steps)}))
     if settings.steps < saved.step:
@@ -254,8 +289,8 @@ def _locked(folder: Path):
         yield
 
 
-def _with_progress_bar(trainer: Trainer) -> int:
-    """Train to the end (0), or until Ctrl-C or SIGTERM (the signal's number)."""
+def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
+    """Train to the end (0), or until Ctrl-C or SIGTERM (the signal's number); `watch` is told of each step."""
     from tqdm import tqdm
 
     received = []
@@ -271,6 +306,7 @@ def _with_progress_bar(trainer: Trainer) -> int:
         if "heldout_loss" in row:
             bar.write(f"step {row['step']:>6,}: loss {row['loss']:.3f}, held out {row['heldout_loss']:.3f}")
         bar.update()
+        watch(row)
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:  # disable=None: no bar where nobody looks, in a file or a pipe

@@ -209,10 +209,12 @@ class Trainer:
                 if evaluate:
                     row["heldout_loss"] = self.evaluate()
                 self.log.append(self.folder / "log.csv", row)
-                self.recent, began, self.seen = [], time.perf_counter(), 0
+                self.recent, self.seen = [], 0
             if self.step % settings.checkpoint_every == 0:
                 self.save()
             progress(row)
+            if "lr" in row:
+                began = time.perf_counter()  # tokens a second are those of steps, whatever else was done meanwhile
         self.save()
         return self.step == settings.steps
 

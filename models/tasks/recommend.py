@@ -13,13 +13,14 @@ import numpy as np
 from tinytensor import no_grad, tensor
 from tinytensor.viz import plots
 
+from .. import report
 from ..decoder import Config, Decoder
 from ..options import path
 from ..pairs import PairBatches, batch
 from ..text import IGNORE_INDEX, TextError, read_text, report_lines
 from ..tokenizers import WordTokenizer, tokenizer_from_dict
 from ..transformer import PAD
-from .task import Task, fingerprint, say
+from .task import Glimpse, Task, fingerprint, say
 
 TOP = 10  # HR@10, NDCG@10
 
@@ -90,6 +91,21 @@ class RecommendTask(Task):
         counts = f"{len(self.rows):,} users, {self.config.V - 2:,} items, {sum(map(len, self.rows)):,} choices"
         left_out = f"; users left out, with fewer than four: {self.too_short:,}" if self.too_short else ""
         return [f"sequences: {self.file or 'generated'}: {counts}{left_out}"]
+
+    def glimpse(self, model, seed):
+        """What the model thinks that some users choose next: the item that is held out while training."""
+        names, chosen, lines = self.tokenizer.tokens, [row[:-2][-self.config.C :] for row in self.rows[:5]], []
+        training = model.training
+        model.eval()
+        for row, known in zip(self.rows, chosen):
+            with no_grad():
+                logits = model(tensor([known]))[0].numpy()[0, -1, 2:]  # (items,), without <pad> and the unknown
+            best = [names[i + 2] for i in np.argsort(-logits, kind="stable")[:3]]
+            lines.append(f"{', '.join(names[i] for i in known[-3:])} → {', '.join(best)}   (chosen: {names[row[-2]]})")
+        model.train(training)
+        labels = [names[i] for i in chosen[0]]
+        about = "Three items of each user, what the model names next, likeliest first; attention is over the first row."
+        return Glimpse(about, "\n".join(lines), report.attention_maps(model, chosen[0]), labels, labels)
 
     def finish(self, model, folder, rows, seed):
         """HR@10 and NDCG@10 of the items left out, beside popularity and a Markov chain."""

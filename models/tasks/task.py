@@ -2,7 +2,8 @@
 
 import hashlib
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,17 @@ from tinytensor.nn import functional
 
 from ..text import IGNORE_INDEX
 from ..tokenizers import Tokenizer
+
+
+@dataclass(frozen=True)
+class Glimpse:
+    """What a model makes of a little, in the middle of its training."""
+
+    about: str  # what `text` is, and what was attended to: one sentence
+    text: str
+    maps: np.ndarray  # attention weights (layers, heads, rows, columns)
+    rows: Sequence[str]  # labels
+    columns: Sequence[str]
 
 
 class Task:
@@ -104,6 +116,10 @@ class Task:
 
     def describe(self) -> list[str]:
         """Lines about the data."""
+        raise NotImplementedError
+
+    def glimpse(self, model: nn.Module, seed: int) -> Glimpse:
+        """A sample and an attention map of the model as it is now; no number is drawn from the run's generator."""
         raise NotImplementedError
 
     def finish(self, model: nn.Module, folder: Path, rows: list[dict], seed: int) -> None:

@@ -11,7 +11,7 @@ from ..ngram import baselines
 from ..options import path
 from ..text import Corpus, TextError
 from ..tokenizers import KINDS, tokenizer_from_dict
-from .task import Task, fingerprint, say
+from .task import Glimpse, Task, fingerprint, say
 
 MADE_FOR_CHARACTERS = ("nano", "micro")
 
@@ -82,6 +82,17 @@ class TextTask(Task):
         V = self.config.V
         return {"uniform": math.log(V)} | baselines(self.corpus.train, self.corpus.heldout, V)
 
+    def _beginning(self) -> tuple[list[int], list[str]]:
+        """Held-out tokens that a picture has room for, and their labels."""
+        shown = [int(i) for i in self.corpus.heldout[: min(self.config.C, 32)]]
+        return shown, [self.tokenizer.decode([i]).replace("\n", "\\n").replace(" ", "␣") for i in shown]
+
+    def glimpse(self, model, seed):
+        shown, labels = self._beginning()
+        written = write(model, self.tokenizer, "\n", count=120, temperature=0.8, seed=seed)
+        about = "The model writes, at temperature 0.8; attention is shown over the first held-out tokens."
+        return Glimpse(about, written.strip("\n"), report.attention_maps(model, shown), labels, labels)
+
     def finish(self, model, folder, rows, seed):
         """The result beside the n-gram models; pictures of the loss and the attention, and a sample."""
         corpus, marks, heldout = self.corpus, self.marks(), rows[-1]["heldout_loss"]
@@ -90,8 +101,7 @@ class TextTask(Task):
             print(f"  {name:<22}{value:.3f}{'' if name == 'this model' else f'   ({value - heldout:+.3f})'}")
         print(f"  this model, per character: {heldout * len(corpus.heldout) / corpus.heldout_characters:.3f}\n")
         plots.save(plots.loss(rows, marks), folder / "loss.png")
-        shown = [int(i) for i in corpus.heldout[: min(self.config.C, 32)]]
-        labels = [corpus.tokenizer.decode([i]).replace("\n", "\\n").replace(" ", "␣") for i in shown]
+        shown, labels = self._beginning()
         plots.save(plots.attention(report.attention_maps(model, shown), labels, labels), folder / "attention.png")
         written = write(model, corpus.tokenizer, "\n", count=200, temperature=0.8, seed=seed)
         (folder / "sample.txt").write_text(written + "\n", encoding="utf-8")

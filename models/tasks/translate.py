@@ -13,7 +13,7 @@ from ..text import TextError, report_lines
 from ..tokenizers import BPETokenizer, Tokenizer, WordTokenizer, tokenizer_from_dict
 from ..transformer import CONFIGS, PAD, Config, Transformer
 from ..translate import cross_attention, residual_stream, translate
-from .task import Task, fingerprint, say
+from .task import Glimpse, Task, fingerprint, say
 
 KINDS = {kind.kind: kind for kind in (WordTokenizer, BPETokenizer)}
 PIECES = 2000  # of a user's own pairs, unless told
@@ -148,7 +148,7 @@ class TranslateTask(Task):
             lines = [f"{s}\t{t}\t{' | '.join(r)}\n" for s, t, r in zip(sources, found, references)]
             table = "source\tfound\texpected\n" + "".join(lines)
             (folder / f"{name.replace(' ', '-')}.tsv").write_text(table, encoding="utf-8")
-        shown = grammar.KNOWN if self.file is None else self._short_sentence()
+        shown = self._shown_sentence()
         translation = translate_sentences(model, self.tokenizer, [shown])[0]
         print(f"\n{shown} -> {translation}")
         draw_attention(model, self.tokenizer, shown, folder / "attention.png")
@@ -162,8 +162,23 @@ class TranslateTask(Task):
         print(f"written to {folder}: log.csv, loss.png, attention.png, stream.png, all translations, and checkpoints")
         print(f"more: python -m models translate --checkpoint {folder} {shown!r}")
 
-    def _short_sentence(self) -> str:
-        """A held-out sentence that fits into a picture."""
+    def glimpse(self, model, seed):
+        first, limit = self._shown_sentence(), 20  # a model that has not learnt to stop yet would go on to the end
+        part = dict(zip(*_references(self.heldout["held out"])))
+        sources = [first, *[source for source in list(part)[:5] if source != first]]
+        tokens = [pairs.encode(self.tokenizer, source) for source in sources]
+        found = translate(model, tokens, limit=limit)
+        lines = [f"{s} → {pairs.decode(self.tokenizer, words)}" for s, words in zip(sources, found)]
+        lines[1:] = [f"{line}   (right: {' | '.join(part[s])})" for line, s in zip(lines[1:], sources[1:])]
+        about = "Translations, likeliest word by likeliest word; attention is that of the first one to its source."
+        rows = [*pairs.labels(self.tokenizer, found[0]), "<stop>" if len(found[0]) < limit else "…"]
+        maps = cross_attention(model, tokens[0], found[0])
+        return Glimpse(about, "\n".join(lines), maps, rows, pairs.labels(self.tokenizer, tokens[0]))
+
+    def _shown_sentence(self) -> str:
+        """A sentence that fits into a picture: the example of 004, or a held-out one."""
+        if self.file is None:
+            return grammar.KNOWN
         return min(self.heldout["held out"], key=lambda pair: abs(len(pair.source.split()) - 5)).source
 
 
