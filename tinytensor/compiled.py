@@ -20,6 +20,7 @@ from tinytensor.autograd.tape import _accumulate
 from tinytensor.door import state
 from tinytensor.dtypes import get_default_dtype
 from tinytensor.kernels.driver import Program
+from tinytensor.kernels.entries import OBJECT
 from tinytensor.kernels.kernel import Kernel
 from tinytensor.memory import lease_of
 from tinytensor.nn.module import Module
@@ -122,14 +123,15 @@ class Compiled:
             return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
         try:
-            key = (_structure((args, kwargs), tensors), state.grad, get_default_dtype())
+            key = _key(args, kwargs, tensors)
         except TypeError as error:
             self._eager_because(str(error), TypeError)
             return self.function(*args, **kwargs)
-        if self.tries.get(key, 0) >= TRIES:
+        if self.tries and self.tries.get(key, 0) >= TRIES:
             return self.function(*args, **kwargs)
-        if any(t.node is not None or t.is_meta or t.dtype.kind == "O" for t in tensors):
-            return self.function(*args, **kwargs)  # part of a larger graph, or without numbers: nothing to replay
+        for t in tensors:
+            if t.node is not None or t.is_meta or t.dtype is OBJECT:
+                return self.function(*args, **kwargs)  # part of a larger graph, or without numbers: nothing to replay
         with self.one_at_a_time:
             # The key has what can be hashed: a dictionary finds it. The rest of the conditions has to be asked of each
             # recording with this key, and there is mostly one.
@@ -152,7 +154,7 @@ class Compiled:
         """
         with self.one_at_a_time:
             while times > 0:
-                key = (_structure(((), {}), []), state.grad, get_default_dtype())
+                key = _key((), {}, [])
                 fitting = [r for r in self.recordings.get(key, ()) if r.fits([])]
                 if fitting and state.recording is None and not state.anomaly:
                     fitting[0].repeat(times)
@@ -221,6 +223,7 @@ class Recorded:
         self.own_change: str | None = None  # what the function changed of its own conditions
         self.inputs: list[np.ndarray | None] = []  # a buffer for each argument that is copied in
         self.outside: dict[int, Tensor] = {}  # what the caller sees in the place of a tensor of the recording
+        self.made_anew: set[int] = set()  # results of which the caller gets a copy, by id
 
     # ------------------------------------------------------------------------------------------------------- recording
 
@@ -248,6 +251,7 @@ class Recorded:
             self._hand_back(tensors)
         self._check_surroundings()
         copies = self._copied_out(result, tensors)
+        self.made_anew = {id(t) for t in _tensors(result) if self._is_made_anew(t)}
         self._check_arguments(tensors)
         self._check_nothing_stays()
         self.outside.clear()
@@ -436,8 +440,20 @@ class Recorded:
                 np.copyto(t._data, buffer)
                 t._version.count += 1
 
+    def _is_made_anew(self, result: Tensor) -> bool:
+        """Does each replay compute this result in its own memory, so that the caller gets a copy and nothing else?"""
+        others = [*self.arguments, *(left for _, left, _ in self.leaving)]
+        return (
+            all(result is not other for other in others)
+            and id(result) not in self.outside
+            and (result.node is None or result.node.freed)
+            and self.recording.pool.owns(result._data)
+        )
+
     def _copied_out(self, value, tensors: list[Tensor]):
         if isinstance(value, Tensor):
+            if id(value) in self.made_anew:  # known from the recording on
+                return Tensor.of(value._data.copy())
             for mine, theirs in zip(self.arguments, tensors, strict=True):
                 if value is mine:
                     return theirs
@@ -468,6 +484,11 @@ class Recorded:
         return value
 
 
+def _key(args: tuple, kwargs: dict, tensors: list[Tensor]) -> tuple:
+    """What a dictionary can compare of the conditions; collects the tensors."""
+    return _structure(args, tensors), _structure(kwargs, tensors) if kwargs else None, state.grad, get_default_dtype()
+
+
 def _structure(value, tensors: list[Tensor]):
     """What the arguments are but for the values of tensors, as something that can be compared; collects the tensors."""
     if isinstance(value, Tensor):
@@ -475,8 +496,9 @@ def _structure(value, tensors: list[Tensor]):
             if t is value:  # f(x, x) is not f(x, y): in place, one of the two would not see what is done to the other
                 return "the same tensor as", number
         tensors.append(value)
-        return "tensor", value.shape, value.dtype, value.requires_grad
-    if isinstance(value, tuple | list):
+        data = value._data
+        return "tensor", data.shape, data.dtype, value.requires_grad
+    if isinstance(value, (tuple, list)):  # quicker than with |
         return type(value), tuple([_structure(v, tensors) for v in value])
     if isinstance(value, dict):
         return "dict", tuple([(k, _structure(v, tensors)) for k, v in value.items()])

@@ -24,7 +24,7 @@ import types
 from collections import deque
 from collections.abc import Callable, Iterable
 from itertools import chain, repeat
-from operator import is_
+from operator import contains, itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +32,7 @@ import numpy as np
 
 from tinytensor.chains import chains_of
 from tinytensor.nn.module import Module
+from tinytensor.outside import addresses
 from tinytensor.tensors import Tensor
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None), range, slice, np.generic, np.dtype)
@@ -74,9 +75,8 @@ class Surroundings:
                 values = [function, *objects]
             for value in values:
                 self._visit(value, getattr(value, "__name__", type(value).__name__))
-        self.parts = [(get, list(names)) for get, names, _ in self.places.values()]
-        self.full = [whole for whole in self.wholes if len(whole)]  # of the others the length says all
         self.then = self._now()
+        self._prepare_glance()
         self.chances = [(state, state()) for state in self.generators]
 
     def _begin(self) -> None:
@@ -95,24 +95,64 @@ class Surroundings:
     def hold(self) -> bool:
         """Is everything still there: the very objects, or numbers and texts of the same value?"""
         try:
+            glance = self._glance()
+            same = addresses(glance) == self.there and [*map(len, self.full)] == self.lengths
+            if same and not any(self.empty) and not any(map(contains, *self.absent)):
+                return True
             now = self._now()
-        except ValueError:  # a variable that was deleted
+        except (KeyError, ValueError):  # a name or a variable that was deleted
             return False
-        if len(now) == len(self.then) and all(map(is_, now, self.then)):
-            return True
         if len(now) != len(self.then) or not all(map(_same, now, self.then)):
             return False
-        self.then = now  # so that the next look is short
+        self.then = now
+        self._remember(glance)  # so that the next look is short
         return True
 
     def _now(self) -> list:
-        """What is in all places, one behind the other: one list, because this runs in each replay."""
+        """What is in all places, one behind the other."""
         found = [cell.cell_contents for cell, _ in self.cells.values()]
-        for get, names in self.parts:
+        for get, names, _ in self.places.values():
             found += map(get, names, repeat(_MISSING))
-        found += chain.from_iterable(self.full)
+        found += chain.from_iterable(self.wholes)
         found += map(len, self.wholes)  # else what moves from the end of one to the beginning of the next is not seen
         return found
+
+    def _prepare_glance(self) -> None:
+        """Sort the places by how they are looked at fastest, since every replay looks at all of them."""
+        self.variables = [cell for cell, _ in self.cells.values()]
+        self.empty = [whole for whole in self.wholes if not len(whole) and not hasattr(type(whole), "__bool__")]
+        self.full = [whole for whole in self.wholes if len(whole) or hasattr(type(whole), "__bool__")]
+        self.lengths = [*map(len, self.full)]
+        self.asked_at_once: list[tuple[Callable, Any]] = []  # what takes all names out of a dictionary, and that
+        self.absent: tuple[list, list[str]] = [], []  # dictionaries, and a name that each of them has not
+        self.asked_one_by_one: list[tuple[Callable, dict[str, str]]] = []  # slots, say
+        for get, names, _ in self.places.values():
+            held = getattr(get, "__self__", None)
+            if type(held) not in (dict, types.MappingProxyType):
+                self.asked_one_by_one.append((get, names))
+                continue
+            there = [n for n in names if n in held]
+            if there:  # the first name once more: for a single one there would be no tuple
+                self.asked_at_once.append((itemgetter(*there, there[0]), held))
+            for name in names.keys() - there:
+                self.absent[0].append(held)
+                self.absent[1].append(name)
+        self._remember(self._glance())
+
+    def _remember(self, glance: tuple) -> None:
+        self.glance = glance  # which is kept, so that no other object gets an address of these
+        self.there = addresses(glance)
+
+    def _glance(self) -> tuple:
+        """What is in all places, as fast as that can be found; KeyError where a name is gone."""
+        found = [cell.cell_contents for cell in self.variables]
+        for take, held in self.asked_at_once:
+            found += take(held)
+        for get, names in self.asked_one_by_one:
+            found += map(get, names, repeat(_MISSING))
+        for whole in self.full:
+            found += whole
+        return tuple(found)
 
     # -------------------------------------------------------------------------------------------- after the recording
 

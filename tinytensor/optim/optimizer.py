@@ -113,9 +113,9 @@ class Optimizer:
         """What decides which launches a step makes, and on which memory: numbers in tables aside."""
         found: list[Any] = []
         for group in self.param_groups:
-            found += [group["lr_multiplier"], *(self._needs(slot, group) for slot in self.slots)]
-            for p in group["params"]:
-                found += [p, self.state.get(p)]
+            found += [group["lr_multiplier"], *[self._needs(slot, group) for slot in self.slots]]
+            found += group["params"]
+            found += map(self.state.get, group["params"])
         return tuple(found)
 
     def _prepare(self, group: dict[str, Any], p: Tensor) -> None:
@@ -147,15 +147,12 @@ class Optimizer:
 
     def _refresh(self, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
         """Write the present hyper-parameters where the kernels read them, and count the step."""
-        known: dict[tuple, tuple] = {}  # most often all parameters of a group have made as many steps
+        step = since = None  # most often all parameters of a group have made as many steps
         for row, entry in enumerate(entries):
             entry["step"] += 1
-            age = entry["step"], entry.get("since")
-            if age not in known:
-                known[age] = self._hyper(group, entry)
-                table[row:] = known[age]
-            elif len(known) > 1:
-                table[row] = known[age]
+            if entry["step"] != step or entry.get("since") != since:
+                step, since = entry["step"], entry.get("since")
+                table[row:] = self._hyper(group, entry)
 
     def _uncount(self, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
         """Take a step back that was counted, but not made."""
