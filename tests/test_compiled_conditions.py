@@ -15,6 +15,7 @@ import pytest
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.nn import functional as F
+from tinytensor.outside import addresses
 
 scale, weight, table = 2.0, tt.ones(2), {"deep": [1.0, {"rate": 3.0}]}
 settings = types.SimpleNamespace(rate=2.0)
@@ -525,3 +526,92 @@ def test_a_step_that_is_recorded_says_nothing():
         warnings.simplefilter("error")
         step = tt.compile(lambda x: x * 2)
         assert [step(tt.ones(1)).item() for _ in range(3)] == [2.0] * 3
+
+
+class Slotted:
+    __slots__ = ("rate",)
+
+
+class Places:
+    """One place of each kind that a look at the conditions finds in a way of its own."""
+
+    kept_by_class = 1.0
+
+    def __init__(self):
+        self.one, self.two, self.three = 1.0, 2, (3.0, 0.0)
+        self.first, self.second, self.empty, self.table, self.none = [5, 7], [11], [], {"a": 1, "b": 2}, {}
+        self.slotted = Slotted()
+        self.slotted.rate = 1.0
+
+
+def counted(edits) -> list[int]:
+    """How many recordings there are after each edit of the places that a step reads."""
+    places, local = Places(), 3.0
+
+    @functools.partial(tt.compile, fullgraph=True)
+    def step(x):
+        x = x * places.one * places.two + local + places.three[1] + places.slotted.rate + places.kept_by_class
+        x = x + getattr(places, "extra", 0) + getattr(places, "other", 0)
+        for held in (places.first, places.second, places.empty, places.table, places.none):
+            for i, value in enumerate(held):
+                x = x + i + (value if isinstance(value, int) else 0)
+        return x
+
+    def change(edit):
+        nonlocal local
+        local = edit(places) or local
+
+    try:
+        step(tt.ones(1))
+        found = []
+        for edit in edits:
+            change(edit)
+            step(tt.ones(1))
+            step(tt.ones(1))
+            found.append(recordings(step))
+        return found
+    finally:
+        Places.kept_by_class = 1.0
+
+
+def test_what_is_equal_but_another_value_is_another_condition():
+    edits = [
+        lambda p: setattr(p, "one", 1),  # an int computes otherwise than a float
+        lambda p: setattr(p, "two", True),
+        lambda p: setattr(p, "three", (3.0, -0.0)),
+        lambda p: setattr(p, "extra", 0),  # a name that was not there, with the value that it counted as
+        lambda p: delattr(p, "extra") or setattr(p, "other", 0),
+        lambda p: p.empty.append(0),
+        lambda p: p.none.update(a=0),
+        lambda p: p.second.insert(0, p.first.pop()),  # one behind the other they are the same as before
+        lambda p: p.table.update({"a": p.table.pop("a")}),  # in another order
+        lambda p: setattr(p.slotted, "rate", 1),
+        lambda p: setattr(Places, "kept_by_class", 1),
+        lambda p: 3,  # the variable of the closure
+        lambda p: p.empty.clear(),
+    ]
+    found = counted(edits)
+    # without "extra" and with "other", as with one more in `empty`, nothing was seen before: each edit is one recording
+    assert found == [*range(2, len(edits) + 2)], found
+
+
+def test_the_same_values_made_anew_are_the_same_condition():
+    edits = [
+        lambda p: setattr(p, "one", float("1.0")),
+        lambda p: setattr(p, "three", (3.0, 0.0)),
+        lambda p: setattr(p, "two", int("2")),
+        lambda p: p.table.update(a=int("1")),
+        lambda p: p.first.append(p.first.pop()),
+        lambda p: float("3.0"),
+        lambda p: setattr(p, "extra", 0) or delattr(p, "extra"),
+    ]
+    assert counted(edits) == [1] * len(edits)
+
+
+def test_addresses_tell_objects_apart_and_not_values():
+    x, y = object(), float("2.5")
+    assert addresses((x, y)) == addresses((x, y)) == addresses(tuple(iter((x, y))))
+    assert addresses((x, y)) != addresses((y, x))
+    assert addresses((x, y)) != addresses((x, float("2.5")))
+    assert addresses((x, y)) != addresses((x, y, y))
+    assert addresses(()) == b""
