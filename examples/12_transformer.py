@@ -1,0 +1,120 @@
+# %% [markdown]
+# # A transformer, from equation (1) to equation (18)
+#
+# Document 003 (V. T. Toth, "Transformer mathematics") needs eighteen equations for a model that learns to write. How
+# much code is that? Here they are in order, in plain tensors. (`python -m models train` has switches, and patience.)
+
+# %%
+import math
+from pathlib import Path
+from pydoc_data.topics import topics
+
+import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor.symbolic import prove
+from tinytensor.viz import plots
+
+FIGURES = Path("runs/lessons")
+tt.manual_seed(0)
+text = topics["assignment"] + topics["numbers"]  # from the language reference that Python carries
+alphabet = sorted(set(text))
+tokens = tt.tensor([alphabet.index(c) for c in text])
+D, H, K, L, C, V, W_ff = 32, 4, 8, 2, 48, len(alphabet), 64  # the document's letters; W_ff is its F
+
+# %% [markdown]
+# ## Inference, (1) to (11)
+#
+# E and P of (1), the heads' Q, K, V of (2), W of (8), F, b, G, c of (10), O of (11). How do they begin? The document
+# does not say, and a beginner takes zeros: then all heads get the same gradients, and stay alike for ever. So small
+# random numbers, such that a sum over n of them has about the size of one. (Shapes are for B texts side by side.)
+
+
+# %%
+def weight(*shape: int) -> tt.Tensor:
+    return (tt.randn(*shape) / math.sqrt(shape[-2])).requires_grad_()
+
+
+shapes = {"Q": (H, D, K), "K": (H, D, K), "V": (H, D, K), "W": (D, D), "F": (D, W_ff), "G": (W_ff, D)}
+layers = [{name: weight(*shape) for name, shape in shapes.items()} for _ in range(L)]
+for p in layers:
+    p |= {"b": tt.zeros(W_ff, requires_grad=True), "c": tt.zeros(D, requires_grad=True)}
+E, P, O = tt.randn(V, D).requires_grad_(), tt.randn(C, D).requires_grad_(), weight(D, V)
+parameters = [E, P, O, *(p for layer in layers for p in layer.values())]
+assert sum(p.numel() for p in parameters) == ((4 * D + 1) * D + (2 * D + 1) * W_ff) * L + (C + 2 * V) * D  # (19)
+
+
+def norm(Z):
+    return (Z - Z.mean(-1, keepdim=True)) / (Z.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()
+
+
+def logits(t):
+    n = t.shape[1]
+    Z = E[t] + P[:n]  # (1): (B, n, D)
+    for p in layers:
+        Z = norm(Z)  # after (1)
+        q, k, v = ((Z.unsqueeze(1) @ p[name]) for name in "QKV")  # (2): (B, H, n, K)
+        S = q @ k.mT / math.sqrt(K)  # (3): (B, H, n, n); row i asks, so it has the query
+        S = S.masked_fill(tt.ones(n, n).triu(1) > 0, -math.inf)  # (4), (5): m <= i
+        Y = S.softmax(-1) @ v  # (6): (B, H, n, K)
+        A = Y.transpose(1, 2).flatten(2) @ p["W"]  # (7), (8): (B, n, D)
+        Z = Z + A  # (9)
+        Z = Z + (norm(Z) @ p["F"] + p["b"]).relu() @ p["G"] + p["c"]  # (10)
+    return Z @ O  # (11): (B, n, V)
+
+
+# %% [markdown]
+# ## Training, (12) to (18)
+#
+# (12) to (16) are the mean of −log q at the right token, whose gradient is (q − p)/C by the logits; `backward()` forms
+# all of (17). (18), X − ρ ∂𝓛/∂X, needs patience: here AdamW takes the step. SGD(parameters, lr=0.5) is (18) itself.
+
+# %%
+print(prove(lambda L: F.cross_entropy(L, tt.tensor([1, 0])), (2, 3)))
+optimizer = tt.optim.AdamW(parameters, lr=4e-3, weight_decay=0.01)
+
+
+@tt.compile  # recorded once, then replayed (lesson 17)
+def step(t):
+    optimizer.zero_grad()
+    loss = F.cross_entropy(logits(t[:, :-1]).flatten(0, 1), t[:, 1:].flatten())  # (12)-(16)
+    loss.backward()  # (17)
+    optimizer.step()  # (18)
+    return loss
+
+
+rows = []
+for i in range(801):
+    starts = tt.randint(0, len(tokens) - C - 1, (16,))
+    rows.append({"step": i, "loss": step(tokens[starts.unsqueeze(1) + tt.arange(C + 1)]).item()})
+print(f"loss {rows[0]['loss']:.2f} -> {rows[-1]['loss']:.2f} nats a character")
+assert rows[-1]["loss"] < 0.6 * math.log(V)
+
+written = [alphabet.index("A")]
+with tt.no_grad():
+    for _ in range(200):
+        q = (logits(tt.tensor([written[-C:]]))[0, -1] / 0.7).softmax(0)  # (14), a little sharper: the last row of (11)
+        written.append(tt.multinomial(q, 1).item())
+print("it writes:", "".join(alphabet[i] for i in written))
+plots.show(plots.loss(rows, {"guessing": math.log(V)}, "nats a character"), FIGURES / "12_transformer.png")
+
+# %% [markdown]
+# ## Exercise
+#
+# The mean of (16) is over "counted positions": it is "best not to include padding". Write (12) to (16) so.
+
+
+# %%
+def answer(L, t, counted):
+    """The loss, for logits L (C, V), right tokens t (C,), and counted (C,): 1 where a position counts, else 0."""
+    ...
+
+
+def check(answer) -> str:
+    L, t = tt.randn(5, 7), tt.tensor([3, 1, 6, 0, 2])
+    if (loss := answer(L, t, tt.tensor([1.0, 1.0, 1.0, 0.0, 0.0]))) is None:
+        return "not solved yet. Hint: -L.log_softmax(-1)[range(5), t] is (12). Which number divides their sum?"
+    loss, right = loss.item(), F.cross_entropy(L[:3], t[:3]).item()
+    return "right" if abs(loss - right) < 1e-6 else f"wrong: it is {loss:.4f}, but {right:.4f} over the first three."
+
+
+print("exercise:", check(answer))
