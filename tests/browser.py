@@ -25,7 +25,10 @@ def chromium(width: int = 1280, height: int = 900, dark: bool = False) -> Iterat
             pytest.fail(told)
         pytest.skip(told)
     options = webdriver.ChromeOptions()
+    quiet = ("quic", "background-networking", "component-update", "sync")  # it shall ask nothing of the network
     for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage"):
+        options.add_argument(argument)
+    for argument in ("--no-first-run", *(f"--disable-{what}" for what in quiet)):
         options.add_argument(argument)
     options.binary_location = shutil.which("chromium")
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})

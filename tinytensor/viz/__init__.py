@@ -2,13 +2,15 @@
 
     print(explain(loss, model))                 # every visit of the walk, in words: needs nothing
     draw(loss, model).save("graph.svg")         # the graph with values, shapes and gradients
+    walkthrough(loss, "backward.html", model)   # a page that steps through it, node by node
 
 Nothing here computes a gradient. What is shown was computed by the tape itself, which is watched while it walks.
 `import tinytensor` does not load this package; `pip install tinytensor[viz]` brings what pictures need.
 """
 
 from tinytensor.viz.drawing import Drawing, draw
+from tinytensor.viz.page import walkthrough
 from tinytensor.viz.seen import Leaf, Seen, Share, Step, look, watch
 from tinytensor.viz.text import Explanation, explain
 
-__all__ = ["Drawing", "Explanation", "Leaf", "Seen", "Share", "Step", "draw", "explain", "look", "watch"]
+__all__ = ["Drawing", "Explanation", "Leaf", "Seen", "Share", "Step", "draw", "explain", "look", "walkthrough", "watch"]

@@ -30,13 +30,14 @@ STYLE = """
 .tt-graph text { fill: var(--ink); text-anchor: middle; }
 .tt-graph .call { font-weight: 700; }
 .tt-graph .soft, .tt-graph .share { fill: var(--soft); }
-.tt-graph .share { font-size: 10px; text-anchor: start; }
+.tt-graph .share { font-size: 10px; text-anchor: start; paint-order: stroke; stroke: var(--paper); stroke-width: 3px; }
 .tt-graph .op rect { fill: var(--op); stroke: var(--op-line); }
 .tt-graph .leaf rect { fill: var(--leaf); stroke: var(--leaf-line); }
 .tt-graph .inner rect { stroke-dasharray: 5 3; }
 .tt-graph .result rect { stroke-width: 3; }
 .tt-graph path { fill: none; stroke: var(--soft); stroke-width: 1.3; }
 .tt-graph .tip { fill: var(--soft); stroke: none; }
+.tt-graph .up { display: none; }
 """
 COLOURS = {"op": ("#e3f0fa", "#0072b2"), "leaf": ("#fdf3d6", "#b67c00")}  # for DOT and PNG, which have no CSS
 
@@ -55,8 +56,8 @@ def cut(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
-def lines_of(value: Value) -> list[str]:
-    """What stands in a box: what it is, its shape and value, its gradient."""
+def lines_of(value: Value) -> list[tuple[str, str]]:
+    """What stands in a box, line by line, and what kind of line: what it is, its shape and value, its gradient."""
     if isinstance(value, Step):
         known = [a for a in value.arguments if a.called or isinstance(a.value, np.ndarray)]
         first = f"{value.name} = {value.op.name}({', '.join(argument(a) for a in known)})"
@@ -64,11 +65,11 @@ def lines_of(value: Value) -> list[str]:
     else:
         first = value.name if len(value.name) <= LONGEST else "…" + value.name[1 - LONGEST :]
     shown = brief(value.value)
-    rows = [first, f"{value.shape} {shown}" if shown else f"{value.shape}"]
-    rows += [] if value.gradient is None else [f"∂ {brief(value.gradient)}"]
+    rows = [("call", first), ("soft value", f"{value.shape} {shown}" if shown else f"{value.shape}")]
+    rows += [] if value.gradient is None else [("soft gradient", f"∂ {brief(value.gradient)}")]
     if isinstance(value, Step) and value.part_of is not None:
-        rows.append(f"in {value.part_of.op.name}")
-    return [cut(row) for row in rows]
+        rows.append(("soft", f"in {value.part_of.op.name}"))
+    return [(kind, cut(row)) for kind, row in rows]
 
 
 def kind_of(value: Value, seen: Seen) -> str:
@@ -111,7 +112,7 @@ class Drawing:
         """The graph in the language of Graphviz; this needs no library."""
         lines = ["digraph tape {", '  node [shape=box, fontname="monospace", style=filled];']
         for value in self.values:
-            label = "\\n".join(line.replace("\\", "\\\\").replace('"', '\\"') for line in lines_of(value))
+            label = "\\n".join(line.replace("\\", "\\\\").replace('"', '\\"') for _, line in lines_of(value))
             kinds = kind_of(value, self.seen).split()
             fill, line = COLOURS[kinds[0]]
             style = "filled,rounded" if "leaf" in kinds else "filled,dashed" if "inner" in kinds else "filled"
@@ -137,7 +138,7 @@ class Drawing:
             for value in self.values:
                 lines = lines_of(value)
                 labels = 58 * sum(bool(self.share(value, i)) for i in range(len(getattr(value, "arguments", ()))))
-                boxes[value] = Box(max(max(map(len, lines)) * LETTER + 22, labels), len(lines) * LINE + 12)
+                boxes[value] = Box(max(max(len(row) for _, row in lines) * LETTER + 22, labels), len(lines) * LINE + 12)
             edges = [(source, step) for source, step, _ in self.edges]
             self._layout = layout(boxes, edges, self.seen.result)
         return self._layout
@@ -167,19 +168,21 @@ class Drawing:
         text = f'<text class="share" x="{u + 5:.1f}" y="{v - 9:.1f}">{share}</text>' if share else ""
         return (
             f'<g class="edge" data-from="{self.key[source]}" data-to="{self.key[step]}" data-place="{i}">'
-            f'<path d="{path}"/><path class="tip" d="M{u:.1f} {v:.1f}l-4 -8h8z"/>{text}</g>'
+            f'<path d="{path}"/><path class="tip" d="M{u:.1f} {v:.1f}l-4 -8h8z"/>'
+            f'<path class="tip up" d="M{x:.1f} {y:.1f}l-4 8h8z"/>{text}</g>'
         )
 
     def _box(self, value: Value, box: Box) -> str:
         left, top = box.x - box.width / 2, box.y - box.height / 2
         radius = min(14, box.height / 2) if isinstance(value, Leaf) else 2
         rows = lines_of(value)
+        title = escape("; ".join(row for _, row in rows))
         text = "".join(
             f'<text class="{kind}" x="{box.x:.1f}" y="{top + 19 + i * LINE:.1f}">{escape(row)}</text>'
-            for i, (row, kind) in enumerate(zip(rows, ["call"] + ["soft"] * len(rows), strict=False))
+            for i, (kind, row) in enumerate(rows)
         )
         return (
-            f'<g class="{kind_of(value, self.seen)}" id="{self.key[value]}"><title>{escape("; ".join(rows))}</title>'
+            f'<g class="{kind_of(value, self.seen)}" id="{self.key[value]}"><title>{title}</title>'
             f'<rect x="{left:.1f}" y="{top:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="{radius}"/>'
             f"{text}</g>"
         )
@@ -219,7 +222,7 @@ class Drawing:
                     linestyle="--" if "inner" in kinds else "-",
                 )
             )
-            for i, row in enumerate(lines_of(value)):
+            for i, (_, row) in enumerate(lines_of(value)):
                 weight = "bold" if i == 0 else "normal"
                 y = box.y - box.height / 2 + 15 + i * LINE
                 style = {"size": 8.4, "family": "monospace", "weight": weight, "parse_math": False}

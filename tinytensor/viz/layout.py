@@ -110,12 +110,13 @@ def _sugiyama(boxes: dict[Hashable, Box], edges: dict, top: Hashable) -> dict[tu
     sugiyama.draw(3)
     for key, box in boxes.items():
         box.x, box.y = vertices[key].view.xy
-    _push_apart(boxes.values())
-    return {edge: line.view.points[1:-1] for edge, line in lines.items()}
+    bends = {edge: [Box(BETWEEN / 2, 0, x, y) for x, y in line.view.points[1:-1]] for edge, line in lines.items()}
+    _push_apart([*boxes.values(), *(bend for line in bends.values() for bend in line)])
+    return {edge: [(bend.x, bend.y) for bend in line] for edge, line in bends.items()}
 
 
 def _push_apart(boxes: Iterable[Box]) -> None:
-    """Make room between the neighbours of a layer: grandalf lets boxes of very different widths overlap."""
+    """Make room between the neighbours of a layer, boxes and lines: grandalf lets very different widths overlap."""
     rows: dict[float, list[Box]] = {}
     for box in boxes:
         rows.setdefault(box.y, []).append(box)

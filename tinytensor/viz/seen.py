@@ -332,7 +332,7 @@ def _rules(node: Node) -> tuple[str, list[Rule]]:
         return "through its definition in simpler operations", [_rule(node, op.definition, _read(node, op.definition))]
     needs = [edge is not None for edge in node.edges]
     asked_for = [rule for i, rule in op.rules.items() if any(needs[op.places[i]])]
-    return "a rule for each argument", [_rule(node, rule, _read(node, rule)) for rule in asked_for]
+    return "one for each argument", [_rule(node, rule, _read(node, rule)) for rule in asked_for]
 
 
 def _read(node: Node, rule: Callable) -> dict[str, object]:

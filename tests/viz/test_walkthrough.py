@@ -1,0 +1,399 @@
+"""The page of a walkthrough: what stands in it, and how it steps, in a real browser."""
+
+import base64
+import inspect
+import json
+import re
+import sys
+import textwrap
+
+import numpy as np
+import pytest
+from browser import chromium
+
+import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor import nn
+from tinytensor.form import OPS
+from tinytensor.viz import walkthrough, watch
+from tinytensor.viz.page import as_json
+from tinytensor.viz.typeset import mathml, rule_as_latex, split
+
+WORDS = ["the", "food", "was", "bad"]
+
+
+def chain():
+    a = tt.tensor(2.0, requires_grad=True)
+    b = tt.tensor(-3.0, requires_grad=True)
+    with watch():
+        c = a * b
+        d = c + a
+        y = d.exp()
+    return {"a": a, "b": b, "c": c, "d": d, "y": y}
+
+
+def attention_layer():
+    """One layer of attention with two heads over four words; small, so that all numbers are written out."""
+    tt.manual_seed(0)
+    net = nn.MultiheadAttention(4, 2, batch_first=True)
+    x = tt.randn(1, 4, 4)
+    with watch():
+        loss = net(x, x, x, need_weights=False)[0].square().sum()
+    return net, loss, x
+
+
+def data_of(path) -> dict:
+    return json.loads(re.search(r'<script id="data"[^>]*>(.*?)</script>', path.read_text(), re.DOTALL)[1])
+
+
+# --------------------------------------------------------------------------------------------- what stands in the file
+
+
+def test_a_step_for_each_node_forward_and_backward_and_an_end(tmp_path):
+    t = chain()
+    data = data_of(walkthrough(t["y"], tmp_path / "page.html", t))
+    titles = [frame["title"] for frame in data["frames"]]
+    assert titles[:3] == [
+        f"Forward, {i} of 3: {c}" for i, c in enumerate(("c = mul(a, b)", "d = add(c, a)", "y = exp(d)"), 1)
+    ]
+    assert titles[3] == "Backward, 1 of 3: y = exp(d); g = 1" and len(titles) == 7
+    assert data["turn"] == 3 and data["known"]["n2"] == [2, 3]
+
+
+@pytest.mark.parametrize("unfold", [False, True])
+def test_the_file_asks_for_nothing(tmp_path, unfold):
+    net, loss, _ = attention_layer()
+    text = walkthrough(loss, tmp_path / "page.html", net, WORDS, unfold=unfold).read_text()
+    addresses = set(re.findall(r"https?://[\w./-]+", text))
+    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1998/Math/MathML"}
+    assert "default-src 'none'" in text and not re.search(r"<(link|img|iframe|script) [^>]*(src|href)=", text)
+
+
+def test_names_cannot_end_the_script(tmp_path):
+    t = chain()
+    bad = "</script><script>alert(1)</script>"
+    text = walkthrough(t["y"], tmp_path / "page.html", {bad: t["a"]}, title=bad).read_text()
+    assert text.count("</script>") == 2 and "<script>alert" not in text
+
+
+def test_large_arrays_are_pictures_and_small_ones_numbers():
+    assert as_json(np.array([[1.5, np.nan]]))["numbers"] == [["1.5", "nan"]]
+    array = np.linspace(-2, 1, 200 * 100).reshape(200, 100)
+    array[0, 0] = np.nan
+    found = as_json(array)
+    assert (found["rows"], found["columns"]) == (64, 64) and "64 of 200 rows and 64 of 100 columns" in found["text"]
+    picture = np.frombuffer(base64.b64decode(found["heat"]), np.uint8)
+    assert picture[0] == 0 and picture[1] == 1 and picture[-1] == 191  # NaN; the lowest; half of the largest
+
+
+def test_a_wrong_rule_is_shown_with_its_wrong_number(tmp_path):
+    @tt.op
+    class careless:
+        r"y = x^2"
+
+        def kernel(x):
+            return x * x
+
+        def grad_x(g, x):
+            return g * x * 3
+
+    x = tt.tensor(5.0, requires_grad=True)
+    data = data_of(walkthrough(careless(x), tmp_path / "page.html", {"x": x}))
+    assert [["15"]] in [array["numbers"] for array in data["arrays"]]
+    assert [["10"]] not in [array["numbers"] for array in data["arrays"]]
+
+
+def test_refusals(tmp_path):
+    t = chain()
+    t["y"].backward()
+    with pytest.raises(RuntimeError, match=r"walkthrough: this part of the tape \(exp\) was freed"):
+        walkthrough(t["y"], tmp_path / "page.html")
+    assert not (tmp_path / "page.html").exists()
+
+
+def test_without_the_library(tmp_path, monkeypatch):
+    mathml.cache_clear()
+    monkeypatch.setitem(sys.modules, "latex2mathml.converter", None)
+    with pytest.raises(ModuleNotFoundError, match=r"typesetting needs latex2mathml.*pip install tinytensor\[viz\]"):
+        walkthrough(chain()["y"], tmp_path / "page.html")
+
+
+# ------------------------------------------------------------------------------------------------------- typesetting
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_equation_is_typeset(name):
+    pieces = split(OPS[name].equation.partition("\n")[0])
+    assert "".join("".join(text for text, _ in pieces).split()) == "".join(
+        OPS[name].equation.partition("\n")[0].split()
+    )
+    assert all(mathml(text).startswith("<math") and "merror" not in mathml(text) for text, words in pieces if not words)
+
+
+def test_words_are_told_from_letters():
+    assert split(r"y = \max(0, x); the gradient at 0 is 0") == [
+        (r"y = \max(0, x);", False),
+        ("the gradient at", True),
+        ("0", False),
+        ("is", True),
+        ("0", False),
+    ]
+    assert split("y_i = x_i along a diagonal")[-1] == ("along a diagonal", True)
+
+
+@pytest.mark.parametrize(
+    ("code", "latex"),
+    [
+        ("return g * b", r"g \odot b"),
+        ("return g / (1 + x.abs()) ** 2", r"\frac{g}{\left(1 + \left|x\right|\right)^{2}}"),
+        ("return -g * (a - (b - x))", r"\left(-g\right) \odot \left(a - \left(b - x\right)\right)"),
+        ("return matmul(g, transpose(b, -1, -2))", r"g\, b^\top"),
+        ("return reshape(g, x_shape)", r"\mathrm{reshape}\left(g, \mathrm{shape}(x)\right)"),
+        ("z = g\n    return z", None),
+        ("return g if x else 0", None),
+    ],
+)
+def test_rules_as_mathematics(code, latex):
+    found = rule_as_latex(f"def grad_x(g, x):\n    {code}")
+    assert found == (None if latex is None else rf"\frac{{\partial L}}{{\partial x}} = {latex}")
+    assert latex is None or "merror" not in mathml(found)
+
+
+def test_every_rule_of_the_engine_is_typeset_or_left_as_code():
+    typeset = [
+        found
+        for op in OPS.values()
+        for rule in op.rules.values()
+        if (found := rule_as_latex(textwrap.dedent(inspect.getsource(rule)))) is not None
+    ]
+    assert len(typeset) > 60 and all(mathml(latex) for latex in typeset)
+
+
+# ----------------------------------------------------------------------------------------------------- in a browser
+
+
+@pytest.fixture(scope="module", name="browser")
+def _browser():
+    with chromium() as driver:
+        yield driver
+
+
+class Page:
+    """A page in the browser, asked in the words of the tests."""
+
+    def __init__(self, browser, path):
+        self.browser = browser
+        browser.get(path.as_uri())
+
+    def run(self, code: str, *args):
+        return self.browser.execute_script(code, *args)
+
+    def text(self, selector: str) -> str:
+        return self.run("return document.querySelector(arguments[0]).innerText", selector)
+
+    def press(self, *keys: str) -> None:
+        from selenium.webdriver.common.action_chains import ActionChains
+        from selenium.webdriver.common.keys import Keys
+
+        for key in keys:
+            ActionChains(self.browser).send_keys(getattr(Keys, key)).perform()
+
+    def click(self, id_: str) -> None:
+        self.browser.find_element("id", id_).click()
+
+    def lit(self) -> list[str]:
+        return self.run("return [...document.querySelectorAll('#graph .now .call')].map(e => e.textContent)")
+
+    def leaves(self) -> dict[str, np.ndarray]:
+        """The gradients of the last step, as the page shows them: the last array of each leaf's sum."""
+        rows = self.run(
+            "return [...document.querySelectorAll('#panel [data-leaf]')].map(s => [s.dataset.leaf, "
+            "[...[...s.querySelectorAll('.array')].pop().querySelectorAll('tr')]"
+            ".map(r => [...r.cells].map(c => c.textContent))])"
+        )
+        return {name: np.array(numbers, float) for name, numbers in rows}
+
+
+def shown_are(shown: dict[str, np.ndarray], parameters: dict[str, np.ndarray]) -> bool:
+    """Are these the gradients, to the four digits that are shown?"""
+    return shown.keys() == parameters.keys() and all(
+        np.allclose(shown[n].reshape(p.shape), p, rtol=6e-4, atol=1e-30) for n, p in parameters.items()
+    )
+
+
+def test_a_layer_of_attention_is_stepped_through(browser, tmp_path):
+    net, loss, _ = attention_layer()
+    page = Page(browser, walkthrough(loss, tmp_path / "page.html", net, WORDS))
+    first = page.text("#panel h2")
+    assert page.text("#panel .phase").startswith("Forward, 1 of")
+    page.press("ARROW_RIGHT")
+    second = page.text("#panel h2")
+    assert page.text("#panel .phase").startswith("Forward, 2 of") and second != first
+    assert page.text("#said").startswith("Forward, 2 of") and len(page.lit()) == 1
+    page.press("ARROW_LEFT")
+    assert page.text("#panel h2") == first
+    page.press("END")
+    assert page.text("#panel .phase") == "The end"
+    shown = page.leaves()
+    loss.backward()
+    gradients = {name: p.grad.numpy() for name, p in net.named_parameters()}
+    assert shown_are(shown, gradients)
+    assert not shown_are(shown, gradients | {"in_proj_bias": gradients["in_proj_bias"] * 1.01})  # it can fail
+    assert not page.browser.get_log("browser")  # nothing was refused, nothing went wrong
+
+
+def test_attention_is_a_picture_with_words_on_its_axes(browser, tmp_path):
+    net, loss, x = attention_layer()
+    path = walkthrough(loss, tmp_path / "page.html", net, WORDS)
+    page = Page(browser, path)
+    number = next(i for i, f in enumerate(data_of(path)["frames"]) if "= attention(" in f["title"])
+    page.run("show(arguments[0])", number)
+    assert (
+        page.run("return [...document.querySelectorAll('#panel th[scope=col]')].map(e => e.textContent)") == WORDS * 2
+    )
+    assert (
+        page.run("return [...document.querySelectorAll('#panel th[scope=row]')].map(e => e.textContent)") == WORDS * 2
+    )
+    shown = page.run("return [...document.querySelectorAll('.attention td[style]')].map(e => Number(e.textContent))")
+    _, weights = net(x, x, x, average_attn_weights=False)
+    assert shown == pytest.approx(weights.detach().numpy().ravel(), abs=0.00501)
+
+
+def test_buttons_slider_and_boxes(browser, tmp_path):
+    t = chain()
+    page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
+    disabled = "return ['first', 'back', 'next', 'end'].map(i => document.getElementById(i).disabled)"
+    assert page.run(disabled) == [True, True, False, False] and page.text("#count") == "1 / 7"
+    page.click("next")
+    assert page.text("#panel h2") == "d = add(c, a)" == page.lit()[0]
+    page.click("turn")
+    assert page.text("#panel .phase") == "Backward, 1 of 3"
+    page.click("end")
+    assert page.run(disabled) == [False, False, True, True]
+    page.click("first")
+    page.run("const s = document.getElementById('slider'); s.value = 5; s.dispatchEvent(new Event('input'))")
+    assert page.text("#panel .phase") == "Backward, 3 of 3"
+    assert "Backward, 3 of 3" in page.run("return document.getElementById('slider').getAttribute('aria-valuetext')")
+    page.run("document.getElementById('slider').focus()")
+    page.press("ARROW_LEFT")
+    assert page.text("#panel .phase") == "Backward, 2 of 3"  # one step, though slider and page both know the key
+    page.press("HOME")
+    assert page.text("#panel .phase") == "Forward, 1 of 3"
+    page.run("document.getElementById('n1').dispatchEvent(new MouseEvent('click', {bubbles: true}))")
+    assert page.text("#panel h2") == "d = add(c, a)"
+
+
+def test_the_graph_shows_what_is_known_so_far(browser, tmp_path):
+    t = chain()
+    page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
+    seen = (
+        "return [...document.querySelectorAll('#graph .gradient:not(.unknown)')].map(e => e.textContent + "
+        "' ' + e.parentNode.querySelector('.call').textContent)"
+    )
+    assert page.run(seen) == [] and page.run("return document.querySelectorAll('#graph .op.todo').length") == 2
+    page.press("ARROW_RIGHT", "ARROW_RIGHT", "ARROW_RIGHT")
+    assert page.run(seen) == ["∂ 1 y = exp(d)"]
+    page.press("ARROW_RIGHT")
+    assert sorted(page.run(seen)) == ["∂ 0.01832 d = add(c, a)", "∂ 1 y = exp(d)"]
+    assert page.run("return document.querySelectorAll('#graph .flow.back').length") == 2
+    page.press("END")
+    assert len(page.run(seen)) == 5
+
+
+def test_gradients_are_seen_adding_up(browser, tmp_path):
+    t = chain()
+    page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
+    page.run("show(5)")
+    assert "It is added to what is there already: 0.01832 from 2. add." in page.text("#panel")
+    page.press("END")
+    words = " ".join(page.text("#panel [data-leaf=a]").split())
+    assert words == "a.grad 0.01832 from 2. add, for its b + -0.05495 from 3. mul, for its a = -0.03663"
+
+
+def test_two_hundred_nodes_open_within_a_second(browser, tmp_path):
+    net = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True), 7)
+    with watch():
+        loss = net(tt.randn(2, 16, 32)).square().mean()
+    path = walkthrough(loss, tmp_path / "page.html", net, [str(i) for i in range(16)])
+    assert data_of(path)["turn"] >= 200
+    seconds = []
+    for _ in range(3):  # the machine may be busy with something else
+        page = Page(browser, path)
+        assert page.run("return document.documentElement.dataset.ready") == "yes"
+        seconds.append(page.run("return performance.getEntriesByType('navigation')[0].loadEventEnd") / 1000)
+    assert 0 < min(seconds) < 1
+    page.press("END")
+    assert page.text("#panel .phase") == "The end"
+    took = page.run("const t = performance.now(); show(250); document.body.offsetHeight; return performance.now() - t")
+    assert took < 300
+
+
+def test_a_phone_and_the_dark(browser, tmp_path):
+    net, loss, _ = attention_layer()
+    path = walkthrough(loss, tmp_path / "page.html", net, WORDS)
+    try:
+        browser.execute_cdp_cmd(
+            "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
+        )
+        page = Page(browser, path)
+        for step in (0, 18, 30, 52):
+            page.run("show(arguments[0])", step)
+            assert page.run("return document.documentElement.scrollWidth") <= 390
+        sizes = page.run(
+            "return [...document.querySelectorAll('nav button')].map(b => b.getBoundingClientRect().height)"
+        )
+        assert all(size == 0 or size >= 40 for size in sizes)  # a finger finds them
+        paper = "return getComputedStyle(document.body).backgroundColor"
+        assert page.run(paper) == "rgb(255, 255, 255)"
+        dark = [{"name": "prefers-color-scheme", "value": "dark"}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": dark})
+        assert page.run(paper) == "rgb(23, 25, 28)"
+    finally:
+        desk = {"width": 1280, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+        browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", desk)
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
+def test_it_prints_all_steps(browser, tmp_path):
+    t = chain()
+    page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
+    page.run("window.dispatchEvent(new Event('beforeprint')); window.dispatchEvent(new Event('beforeprint'))")
+    titles = page.run("return [...document.querySelectorAll('#print > li h2')].map(e => e.textContent)")
+    assert len(titles) == 7 and titles[:2] == ["c = mul(a, b)", "d = add(c, a)"]
+
+
+def test_keyboard_and_screen_reader(browser, tmp_path):
+    t = chain()
+    page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
+    order = []
+    for _ in range(7):
+        page.press("TAB")
+        order.append(page.run("return document.activeElement.id"))
+    assert order == ["graph", "panel", "slider", "next", "end", "turn", ""]  # the first two are disabled at the start
+    nameless = "return [...document.querySelectorAll('button, input, section[tabindex]')].filter(e => "
+    nameless += "!(e.getAttribute('aria-label') || e.textContent.trim())).length"
+    assert page.run(nameless) == 0
+    assert page.run("return document.getElementById('said').getAttribute('aria-live')") == "polite"
+    page.press("ARROW_RIGHT")
+    assert page.text("#said").startswith("Forward, 2 of 3")
+
+
+def test_a_hostile_name_is_shown_as_it_is(browser, tmp_path):
+    a = tt.tensor(1.0, requires_grad=True)
+    name = "<img src=x onerror=alert(1)></script>"
+    page = Page(browser, walkthrough(a.exp(), tmp_path / "page.html", {name: a}))
+    page.press("END")
+    assert name in page.text("#panel") and page.run("return document.images.length") == 0
+
+
+def test_heat_maps_are_drawn(browser, tmp_path):
+    x = tt.tensor(np.linspace(-1, 1, 400).reshape(20, 20).astype(np.float32), requires_grad=True)
+    with watch():
+        loss = F.relu(x).sum()
+    page = Page(browser, walkthrough(loss, tmp_path / "page.html", {"x": x}))
+    colours = page.run(
+        "const c = document.querySelector('#panel canvas'), p = c.getContext('2d'); "
+        "return [c.width, c.height, ...p.getImageData(0, 0, 1, 1).data, ...p.getImageData(19, 19, 1, 1).data]"
+    )
+    assert colours == [20, 20, 0, 114, 178, 255, 192, 74, 0, 255]  # --low and --high of the style
+    assert "from -1 to 1" in page.run("return document.querySelector('#panel canvas').getAttribute('aria-label')")

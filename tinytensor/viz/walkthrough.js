@@ -1,0 +1,158 @@
+// Steps through a backward pass. Everything to be shown stands in the page as JSON; this only puts it in its place.
+"use strict";
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const find = (id) => document.getElementById(id);
+const last = data.frames.length - 1;
+let at = 0;
+
+// ------------------------------------------------------------------------------------------------------- arrays
+
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** Red, green and blue of "#rgb" or "#rrggbb". */
+function rgb(hex) {
+  const h = hex.length === 4 ? [...hex.slice(1)].map((c) => c + c).join("") : hex.slice(1);
+  return [0, 2, 4].map((i) => parseInt(h.slice(i, i + 2), 16));
+}
+
+/** A heat map: each number is a byte, 1 to 255 with 0 at 128; byte 0 is NaN. Towards 0 the colour fades into the paper. */
+function heatMap(array) {
+  const canvas = document.createElement("canvas");
+  canvas.width = array.columns;
+  canvas.height = array.rows;
+  const cell = Math.max(2, Math.min(16, Math.floor(420 / array.columns)));
+  canvas.style.width = `${array.columns * cell}px`;
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", array.text);
+  const paint = canvas.getContext("2d");
+  const image = paint.createImageData(array.columns, array.rows);
+  const [paper, low, high] = ["--paper", "--low", "--high"].map((name) => rgb(colour(name)));
+  const bytes = atob(array.heat);
+  for (let i = 0; i < bytes.length; i++) {
+    const v = (bytes.charCodeAt(i) - 128) / 127;
+    const end = v < 0 ? low : high;
+    for (let c = 0; c < 3; c++) {
+      image.data[4 * i + c] = bytes.charCodeAt(i) ? paper[c] + (end[c] - paper[c]) * Math.abs(v) : 128;
+    }
+    image.data[4 * i + 3] = 255;
+  }
+  paint.putImageData(image, 0, 0);
+  return canvas;
+}
+
+function table(rows) {
+  const element = document.createElement("table");
+  for (const row of rows) {
+    const line = element.insertRow();
+    for (const number of row) line.insertCell().textContent = number;
+  }
+  return element;
+}
+
+/** Put the arrays and the mathematics into a fragment, where it has places for them. */
+function fill(fragment) {
+  for (const place of fragment.querySelectorAll("[data-math]")) place.innerHTML = data.math[place.dataset.math];
+  for (const place of fragment.querySelectorAll("[data-array]")) {
+    const array = data.arrays[place.dataset.array];
+    place.append(array.heat ? heatMap(array) : table(array.numbers));
+    const note = document.createElement("p");
+    note.className = "note";
+    note.textContent = array.text;
+    if (array.heat) {
+      const swatches = [["low", "below 0"], ["high", "above 0"]].map(([name, words]) => {
+        const swatch = document.createElement("span");
+        swatch.className = "swatch";
+        swatch.style.background = `var(--${name})`;
+        return [swatch, ` ${words} `];
+      });
+      note.append(" · ", ...swatches.flat());
+    }
+    if (array.text) place.append(note);
+  }
+  return fragment;
+}
+
+// -------------------------------------------------------------------------------------------------------- steps
+
+const boxes = [...document.querySelectorAll("#graph .op, #graph .leaf")];
+const edges = [...document.querySelectorAll("#graph .edge")];
+
+/** What of the graph is known at this step: values from the forward pass on, gradients from the visit of their node on. */
+function light(frame) {
+  for (const box of boxes) {
+    const [forward, backward] = data.known[box.id];
+    box.classList.toggle("todo", at < forward);
+    box.classList.toggle("now", frame.at === box.id);
+    box.querySelector(".gradient")?.classList.toggle("unknown", at < backward);
+    box.querySelector(".value")?.classList.toggle("unknown", at < forward);
+  }
+  for (const edge of edges) {
+    const here = edge.dataset.to === frame.at;
+    edge.classList.toggle("todo", at < data.known[edge.dataset.to][0]);
+    edge.classList.toggle("flow", here);
+    edge.classList.toggle("back", here && Boolean(frame.backward));
+    edge.querySelector(".share")?.classList.toggle("unknown", at < data.known[edge.dataset.to][1]);
+  }
+}
+
+/** Bring the node of this step into the middle of the graph's window. */
+function scrollTo(id) {
+  const box = id && find(id);
+  if (!box) return;
+  const graph = find("graph"), here = box.getBoundingClientRect(), window_ = graph.getBoundingClientRect();
+  graph.scrollLeft += here.left + here.width / 2 - window_.left - window_.width / 2;
+  graph.scrollTop += here.top + here.height / 2 - window_.top - window_.height / 2;
+}
+
+function show(number) {
+  at = Math.max(0, Math.min(last, number));
+  const frame = data.frames[at];
+  const panel = find("panel");
+  panel.innerHTML = frame.html;
+  fill(panel);
+  panel.scrollTop = 0;
+  light(frame);
+  scrollTo(frame.at);
+  find("slider").value = at;
+  find("slider").setAttribute("aria-valuetext", frame.title);
+  find("count").textContent = `${at + 1} / ${last + 1}`;
+  find("said").textContent = frame.title;
+  for (const name of ["first", "back"]) find(name).disabled = at === 0;
+  for (const name of ["next", "end"]) find(name).disabled = at === last;
+}
+
+const go = { first: () => show(0), back: () => show(at - 1), next: () => show(at + 1), end: () => show(last),
+  turn: () => show(data.turn) };
+for (const [name, action] of Object.entries(go)) find(name).addEventListener("click", action);
+find("slider").addEventListener("input", (event) => show(Number(event.target.value)));
+for (const box of boxes) {
+  box.addEventListener("click", () => show(at < data.turn ? data.known[box.id][0] : data.known[box.id][1]));
+}
+
+const keys = { ArrowRight: "next", ArrowLeft: "back", ArrowDown: "next", ArrowUp: "back", Home: "first", End: "end",
+  PageDown: "next", PageUp: "back" };
+document.addEventListener("keydown", (event) => {
+  if (event.ctrlKey || event.altKey || event.metaKey || !(event.key in keys)) return;
+  if (event.target.id === "slider") return; // it knows these keys itself
+  // With the focus in the panel or the graph, keys that scroll shall scroll, as everywhere.
+  const scrolls = event.target.closest?.("#panel, #graph") && !/^Arrow(Left|Right)$/.test(event.key);
+  if (scrolls) return;
+  event.preventDefault();
+  go[keys[event.key]]();
+});
+
+// A print has all steps, numbered; they are made when it is asked for.
+window.addEventListener("beforeprint", () => {
+  if (find("print").childElementCount) return;
+  for (const frame of data.frames) {
+    const item = document.createElement("li");
+    item.innerHTML = frame.html;
+    find("print").append(fill(item));
+  }
+});
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show(at));
+window.addEventListener("resize", () => scrollTo(data.frames[at].at));
+
+show(0);
+document.documentElement.dataset.ready = "yes";
