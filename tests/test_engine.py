@@ -512,6 +512,7 @@ def test_the_wheel_holds_only_tinytensor(tmp_path):
         assert {name.partition("/")[0] for name in names} == {"tinytensor"}
         assert {f"tinytensor/{p.relative_to(PACKAGE)}" for p in FILES} <= set(names)
         assert {"tinytensor/py.typed", "tinytensor/tensors.pyi", "tinytensor/nn/__init__.pyi"} <= set(names)
+        assert {"tinytensor/viz/walkthrough.js", "tinytensor/viz/walkthrough.css"} <= set(names)
     patterns = project["tool"]["setuptools"]["packages"]["find"]["include"]
     packages = {str(p.parent.relative_to(ROOT)).replace(os.sep, ".") for p in ROOT.glob("[a-z]*/**/__init__.py")}
     chosen = {p for p in packages if any(fnmatch.fnmatchcase(p, pattern) for pattern in patterns)}

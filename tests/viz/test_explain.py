@@ -11,6 +11,7 @@ import tinytensor.nn.functional as F
 from tinytensor import nn
 from tinytensor.door import state
 from tinytensor.form import OPS
+from tinytensor.symbolic import symbols
 from tinytensor.viz import explain, look, watch
 from tinytensor.viz.text import number, numbers, plain
 
@@ -254,6 +255,14 @@ def test_a_value_that_was_changed_in_place_is_shown_as_it_was():
 
 
 # --------------------------------------------------------------------------------------------------------- refusals
+
+
+def test_exact_scalars():
+    x = symbols("x", 2)
+    x.requires_grad_()
+    text = str(explain((x * x).sum(), {"x": x}))
+    assert "x (2,): [x_0, x_1] (from 2. mul, for its a) + [x_0, x_1] (from 2. mul, for its b)" in text
+    assert "= [2*x_0, 2*x_1]" in text
 
 
 def test_refusals():

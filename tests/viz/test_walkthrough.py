@@ -242,11 +242,17 @@ def test_a_layer_of_attention_is_stepped_through(browser, tmp_path):
     assert not page.browser.get_log("browser")  # nothing was refused, nothing went wrong
 
 
-def test_attention_is_a_picture_with_words_on_its_axes(browser, tmp_path):
+@pytest.mark.parametrize("how", ["fused", "unfolded", "by hand"])
+def test_attention_is_a_picture_with_words_on_its_axes(browser, tmp_path, how):
     net, loss, x = attention_layer()
-    path = walkthrough(loss, tmp_path / "page.html", net, WORDS)
+    if how == "by hand":
+        with watch():
+            loss = net(x, x, x, average_attn_weights=False)[0].square().sum()
+    path = walkthrough(loss, tmp_path / "page.html", net, WORDS, unfold=how == "unfolded")
     page = Page(browser, path)
-    number = next(i for i, f in enumerate(data_of(path)["frames"]) if "= attention(" in f["title"])
+    number = next(i for i, f in enumerate(data_of(path)["frames"]) if "Its weights" in f["html"])
+    operation = {"fused": "attention(", "unfolded": "true_divide(", "by hand": "softmax("}[how]
+    assert f"= {operation}" in data_of(path)["frames"][number]["title"]
     page.run("show(arguments[0])", number)
     assert (
         page.run("return [...document.querySelectorAll('#panel th[scope=col]')].map(e => e.textContent)") == WORDS * 2

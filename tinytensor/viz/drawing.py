@@ -97,8 +97,9 @@ class Drawing:
         return self.svg
 
     def save(self, path: str | Path) -> Path:
-        """Write the graph to a file, as its name ends: .svg, .png or .dot."""
+        """Write the graph to a file, as its name ends: .svg, .png or .dot; its folder is made."""
         path = Path(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".png":
             self._png(path)
         elif path.suffix in (".svg", ".dot"):

@@ -222,14 +222,16 @@ class Writer:
 def attention_weights(step: Step, tokens: tuple[list[str], list[str]] | None) -> np.ndarray | None:
     """The weights of a node that is attention: (heads, queries, keys), of the first sequence of a batch.
 
-    The fused operation keeps none, so they come from its definition. A softmax is taken for attention if its last two
-    dimensions are as many as there are tokens.
+    The fused operation keeps none, so they come from its definition (unfolded, they are its only quotient). A softmax
+    is taken for attention if its last two dimensions are as many as there are tokens.
     """
     if step.op.name == "attention" and step.gradient is not None:
         inner = definition(step)
         products = [part for part in inner.steps if part.op.name == "matmul"] if inner is not None else []
         weights = products[-1].arguments[0].value if products else None
         return weights[0] if isinstance(weights, np.ndarray) and weights.ndim == 4 else None
+    if step.op.name == "true_divide" and step.part_of is not None and step.part_of.op.name == "attention":
+        return None if step.value is None else step.value[0]
     sizes = None if tokens is None else (len(tokens[0]), len(tokens[1]))
     if "softmax" in step.op.name and step.value is not None and step.value.ndim >= 2 and step.value.shape[-2:] == sizes:
         if step.op.name.startswith("log"):
@@ -313,7 +315,7 @@ def walkthrough(
     unfold: bool = False,
     title: str = "A backward pass, step by step",
 ) -> Path:
-    """Write one HTML file that steps through the forward and the backward pass of `loss`; returns its path.
+    """Write one HTML file that steps through the forward and the backward pass of `loss`; return its path.
 
     `tokens` are what the axes of attention are labelled with: one list, or a tuple of two, the queries' and the keys'.
     `names`, `gradient` and `unfold` are as for `draw`; what is shown is what the engine did at this call, and nothing
@@ -325,6 +327,8 @@ def walkthrough(
     if tokens is not None:
         two = isinstance(tokens, tuple) and len(tokens) == 2 and not isinstance(tokens[0], str)
         pair = tuple([list(map(str, side)) for side in (tokens if two else (tokens, tokens))])
+    text = page(Drawing(unfolded(seen) if unfold else seen), pair, title)
     path = Path(path)
-    path.write_text(page(Drawing(unfolded(seen) if unfold else seen), pair, title), encoding="utf-8")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
     return path

@@ -47,7 +47,7 @@ def numbers(array: np.ndarray | None, few: int = FEW) -> str:
 def _nested(array: np.ndarray) -> str:
     if array.ndim == 0:
         return number(array[()])
-    return f"[{', '.join(map(_nested, array))}]"
+    return f"[{', '.join(_nested(array[i, ...]) for i in range(len(array)))}]"  # exact scalars have no ndim
 
 
 def setting(value: object) -> str:
@@ -139,8 +139,7 @@ def why_now(step: Step, seen: Seen) -> str:
     youngest = f"it is younger than all others that wait ({others})" if others else "no other node waits"
     readers = [reader for reader in step.consumers if reader.turn]
     done = ", ".join(visit(reader) for reader in sorted(readers, key=lambda reader: reader.turn))
-    have = "has" if len(readers) == 1 else "have"
-    return f"{youngest}; what reads {step.name} {have} been visited: {done}"
+    return f"{youngest}; what reads {step.name} has been visited: {done}"
 
 
 def sum_of(value: Value) -> str:
