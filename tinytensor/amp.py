@@ -36,6 +36,7 @@ class GradScaler:
         pass
 
     def is_enabled(self) -> bool:
+        """False: what float32 and float64 hold needs no scaling."""
         return False
 
     def scale(self, outputs):
@@ -53,9 +54,11 @@ class GradScaler:
         """There is no scale to change."""
 
     def get_scale(self) -> float:
+        """The factor on the loss: 1."""
         return 1.0
 
     def state_dict(self) -> dict:
+        """Empty: there is no factor to remember."""
         return {}
 
     def load_state_dict(self, state_dict: dict) -> None:

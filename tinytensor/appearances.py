@@ -5,6 +5,27 @@ from collections.abc import Callable
 APPEARANCES: dict[str, Callable] = {}  # what stands where: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"
 
 
+class Docstring(str):
+    """The docstring of what appears somewhere, which is completed when somebody reads it.
+
+    `inspect.getdoc`, which help() and notebooks ask, spreads the tabs of a docstring first: that is where it is done.
+    Shapes, rule and definition are read from the source then; at every import that would cost more than the import.
+    """
+
+    __slots__ = ("function",)
+
+    def expandtabs(self, tabsize: int = 8) -> str:
+        from tinytensor.documentation import complete
+
+        return complete(self.function, str.__str__(self)).expandtabs(tabsize)
+
+
+def _documented(function: Callable) -> None:
+    if function.__doc__ and not isinstance(function, property):
+        said = Docstring(function.__doc__)
+        said.function, function.__doc__ = function, said
+
+
 def is_ours(function: Callable) -> bool:
     """The tables hold what the engine declares; a user's operations are his own affair."""
     return function.__module__.startswith("tinytensor.")
@@ -24,6 +45,7 @@ def appears(places: str) -> Callable:
             if place in APPEARANCES:
                 raise ValueError(f"{place} is taken by {APPEARANCES[place]}")
             APPEARANCES[place] = function
+        _documented(function)
         return function
 
     return note

@@ -84,6 +84,7 @@ class Distribution:
 
     @property
     def stddev(self) -> Tensor:
+        """The root of the variance."""
         return self.variance.sqrt()
 
 
@@ -170,10 +171,12 @@ class Bernoulli(Distribution):
 
     @property
     def mean(self) -> Tensor:
+        """p."""
         return self.probs
 
     @property
     def variance(self) -> Tensor:
+        """p (1 - p)."""
         return self.probs * (1 - self.probs)
 
 
@@ -204,14 +207,17 @@ class Normal(Distribution):
 
     @property
     def mean(self) -> Tensor:
+        """loc."""
         return self.loc
 
     @property
     def variance(self) -> Tensor:
+        """scale^2."""
         return self.scale**2
 
     @property
     def stddev(self) -> Tensor:
+        """scale."""
         return self.scale
 
 
@@ -239,10 +245,12 @@ class Uniform(Distribution):
 
     @property
     def mean(self) -> Tensor:
+        """(low + high) / 2."""
         return (self.high + self.low) / 2
 
     @property
     def variance(self) -> Tensor:
+        """(high - low)^2 / 12."""
         return (self.high - self.low) ** 2 / 12
 
 

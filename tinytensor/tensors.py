@@ -71,14 +71,17 @@ class Tensor(Interchange):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """The sizes, one for each dimension."""
         return self._data.shape
 
     @property
     def dtype(self) -> np.dtype:
+        """The kind of its numbers."""
         return self._data.dtype
 
     @property
     def ndim(self) -> int:
+        """How many dimensions it has."""
         return self._data.ndim
 
     @property
@@ -99,8 +102,7 @@ class Tensor(Interchange):
     def grad(self) -> "Tensor | None":
         """The gradient that `backward()` has accumulated here.
 
-        Two calls of backward() add up, since a sum of losses has the sum of the gradients. Whoever wants the second
-        alone sets this to None in between, as `optimizer.zero_grad()` does.
+        Two calls add up, as a sum of losses has the sum of gradients; `optimizer.zero_grad()` sets None in between.
         """
         notice_gradient(self, replaced=False)
         return self.held_grad()

@@ -136,10 +136,12 @@ class Function:
 
     @staticmethod
     def forward(ctx: Context, *args):
+        """The results of arguments; `ctx` takes along what backward reads."""
         raise NotImplementedError("a Function needs a static method forward(ctx, ...)")
 
     @staticmethod
     def backward(ctx: Context, *gradients):
+        """The gradients of forward's arguments, one for each (None for none), from those of its results."""
         raise NotImplementedError("a Function needs a static method backward(ctx, ...)")
 
     setup_context: Callable | None = (

@@ -44,6 +44,7 @@ def _refused(what: str):
     def refuse(*args, **kwargs):
         raise RuntimeError(f"cuda.{what}: there is no CUDA device here; ask cuda.is_available() first, use the CPU")
 
+    refuse.__name__, refuse.__doc__ = what, "There is no CUDA device here: RuntimeError."
     return refuse
 
 

@@ -26,6 +26,7 @@ class Linear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draw the initial values anew."""
         if self.weight.device == "meta":
             return
         bound = 1 / math.sqrt(self.in_features) if self.in_features else 0
@@ -55,6 +56,7 @@ class Embedding(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draw the initial values anew."""
         init.normal_(self.weight)
         if self.padding_idx is not None and self.weight.device != "meta":
             with no_grad():
@@ -100,6 +102,7 @@ class LayerNorm(Module):
                 self.bias = Parameter(zeros(*self.normalized_shape, device=device, dtype=dtype))
 
     def reset_parameters(self) -> None:
+        """Draw the initial values anew."""
         if self.weight is not None:
             init.ones_(self.weight)
         if self.bias is not None:
@@ -148,6 +151,7 @@ class RMSNorm(Module):
             self.weight = Parameter(ones(*self.normalized_shape, device=device, dtype=dtype))
 
     def reset_parameters(self) -> None:
+        """Draw the initial values anew."""
         if self.weight is not None:
             init.ones_(self.weight)
 
@@ -251,6 +255,7 @@ class Bilinear(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draw the initial values anew."""
         bound = 1 / math.sqrt(self.in1_features)
         for p in self.parameters():
             init.uniform_(p, -bound, bound)
@@ -365,6 +370,7 @@ class Conv1d(Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
+        """Draw the initial values anew."""
         bound = 1 / math.sqrt(self.in_channels * self.kernel_size[0])
         for p in self.parameters():
             init.uniform_(p, -bound, bound)

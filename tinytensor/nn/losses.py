@@ -127,7 +127,7 @@ def _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoo
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
 ) -> Tensor:
-    """-input[target], for log-probabilities (N, V) or (N, V, d1, ...)."""
+    """y_i = -x_{i, t_i}, for log-probabilities (N, V) or (N, V, d1, ...)."""
     if input.ndim == 0:
         raise ValueError("nll_loss: expected log-probabilities (V,) or (N, V, ...), got a 0-d tensor")
     shape = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
@@ -163,14 +163,14 @@ def _difference(input: Tensor, target: Tensor, what: str) -> Tensor:
 
 @appears("F.mse_loss nn.MSELoss")
 def mse_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """(x - t)^2, and its mean."""
+    """y = (x - t)^2, and its mean."""
     difference = _difference(input, target, "mse_loss")
     return _reduced(difference * difference, reduction, None, "mse_loss")
 
 
 @appears("F.l1_loss nn.L1Loss")
 def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
-    """|x - t|, and its mean."""
+    """y = |x - t|, and its mean."""
     return _reduced(absolute(_difference(input, target, "l1_loss")), reduction, None, "l1_loss")
 
 
@@ -184,7 +184,7 @@ def _huber(difference: Tensor, delta: float) -> Tensor:
 
 @appears("F.huber_loss nn.HuberLoss")
 def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0) -> Tensor:
-    r"""(x - t)^2 / 2 where |x - t| < \delta, else \delta (|x - t| - \delta / 2)."""
+    r"""y = (x - t)^2 / 2 where |x - t| < \delta, else \delta (|x - t| - \delta / 2)."""
     if delta <= 0:
         raise RuntimeError(f"huber_loss: delta must be positive, got {delta}")
     return _reduced(_huber(_difference(input, target, "huber_loss"), delta), reduction, None, "huber_loss")
@@ -192,7 +192,7 @@ def huber_loss(input: Tensor, target: Tensor, reduction: str = "mean", delta: fl
 
 @appears("F.smooth_l1_loss nn.SmoothL1Loss")
 def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta: float = 1.0) -> Tensor:
-    r"""(x - t)^2 / 2 \beta where |x - t| < \beta, else |x - t| - \beta / 2."""
+    r"""y = (x - t)^2 / 2 \beta where |x - t| < \beta, else |x - t| - \beta / 2."""
     if beta < 0:
         raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}")
     difference = _difference(input, target, "smooth_l1_loss")
@@ -230,7 +230,7 @@ def _check_probabilities(x: np.ndarray) -> None:
 def binary_cross_entropy(
     input: Tensor, target: Tensor, weight: Tensor | None = None, reduction: str = "mean"
 ) -> Tensor:
-    r"""-(t \ln x + (1 - t) \ln(1 - x)) for probabilities x, with logarithms of at least -100."""
+    r"""y = -(t \ln x + (1 - t) \ln(1 - x)) for probabilities x, with logarithms of at least -100."""
     what = "binary_cross_entropy"
     if input.shape != target.shape:
         raise ValueError(f"{what}: target of shape {target.shape}, but the input has shape {input.shape}")
@@ -249,7 +249,7 @@ def binary_cross_entropy_with_logits(
     reduction: str = "mean",
     pos_weight: Tensor | None = None,
 ) -> Tensor:
-    r"""-(t \ln \sigma(x) + (1 - t) \ln(1 - \sigma(x))), computed so that large |x| do not overflow."""
+    r"""y = -(t \ln \sigma(x) + (1 - t) \ln(1 - \sigma(x))), computed so that large |x| do not overflow."""
     if input.shape != target.shape:
         raise ValueError(
             f"binary_cross_entropy_with_logits: target of shape {target.shape}, but the input has shape {input.shape}"
@@ -271,7 +271,7 @@ def margin_ranking_loss(
 
 @appears("F.cosine_similarity nn.CosineSimilarity")
 def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -> Tensor:
-    r"""x \cdot z / (\max(|x|, \epsilon) \max(|z|, \epsilon)) along `dim`."""
+    r"""y = x \cdot z / (\max(|x|, \epsilon) \max(|z|, \epsilon)) along `dim`."""
     x1, x2 = broadcast_tensors(x1, x2)
     dtype = result_type(x1, x2)
     only_floats("cosine_similarity", dtype)
@@ -283,7 +283,7 @@ def cosine_similarity(x1: Tensor, x2: Tensor, dim: int = 1, eps: float = 1e-8) -
 
 @appears("F.pairwise_distance nn.PairwiseDistance")
 def pairwise_distance(x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
-    r"""|x - z + \epsilon|_p along the last dimension."""
+    r"""y = |x - z + \epsilon|_p along the last dimension."""
     return norm(x1 - x2 + eps, p, -1, keepdim)
 
 
@@ -310,7 +310,7 @@ def triplet_margin_loss(
     swap: bool = False,
     reduction: str = "mean",
 ) -> Tensor:
-    """max(0, d(a, p) - d(a, n) + margin); with `swap` the negative's distance is the smaller of those from a and p."""
+    r"""y = \max(0, d(a, p) - d(a, n) + margin); with `swap` d(a, n) is the smaller of d(a, n) and d(p, n)."""
     near, far = pairwise_distance(anchor, positive, p, eps), pairwise_distance(anchor, negative, p, eps)
     if swap:
         far = minimum(far, pairwise_distance(positive, negative, p, eps))

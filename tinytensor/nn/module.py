@@ -180,6 +180,7 @@ class Module:
     # ---------------------------------------------------------------------------------------- calling
 
     def forward(self, *args, **kwargs):
+        """What the module computes; a subclass says it. NotImplementedError if it does not."""
         raise NotImplementedError(f"{type(self).__name__} needs a method forward()")
 
     def __call__(self, *args, **kwargs):
@@ -223,12 +224,15 @@ class Module:
                 yield from module.named_modules(memo, f"{prefix}.{name}" if prefix else name)
 
     def modules(self) -> Iterator["Module"]:
+        """This module and all below it, each once."""
         return (m for _, m in self.named_modules())
 
     def named_children(self) -> Iterator[tuple[str, "Module"]]:
+        """The modules directly below this one, with the names of their attributes."""
         return ((n, m) for n, m in self._modules.items() if m is not None)
 
     def children(self) -> Iterator["Module"]:
+        """The modules directly below this one."""
         return (m for _, m in self.named_children())
 
     def _named(self, place: str, recurse: bool, prefix: str, remove_duplicate: bool):
@@ -247,17 +251,21 @@ class Module:
         return self._named("_parameters", recurse, prefix, remove_duplicate)
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
+        """All parameters, each once; with recurse=False this module's own."""
         return (p for _, p in self.named_parameters(recurse=recurse))
 
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
+        """All buffers with their dotted names, each once (or as often as it has names)."""
         return self._named("_buffers", recurse, prefix, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
+        """All buffers, each once; with recurse=False this module's own."""
         return (b for _, b in self.named_buffers(recurse=recurse))
 
     def get_submodule(self, target: str) -> "Module":
+        """The module at a dotted path, "blocks.0.norm" say; AttributeError if there is none."""
         module = self
         for name in target.split(".") if target else ():
             module = getattr(module, name)
@@ -287,6 +295,7 @@ class Module:
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> "Module":
+        """Ask for (or stop asking for) the gradients of all parameters; returns the module."""
         for p in self.parameters():
             p.requires_grad_(requires_grad)
         return self
@@ -314,12 +323,15 @@ class Module:
         return self._convert(lambda t: t.to(*args, **kwargs) if t.is_floating_point() else t)
 
     def float(self) -> "Module":
+        """Convert all parameters and buffers of floating point to float32, in place; returns the module."""
         return self._convert(lambda t: t.float() if t.is_floating_point() else t)
 
     def double(self) -> "Module":
+        """Convert all parameters and buffers of floating point to float64, in place; returns the module."""
         return self._convert(lambda t: t.double() if t.is_floating_point() else t)
 
     def cpu(self) -> "Module":
+        """The module, which is there already."""
         return self
 
     def state_dict(self, prefix: str = "") -> "OrderedDict[str, Tensor]":
@@ -370,6 +382,7 @@ class Module:
     # ------------------------------------------------------------------------------------------- printing
 
     def extra_repr(self) -> str:
+        """What stands between the brackets when the module is printed: its settings."""
         return ""
 
     def __repr__(self):

@@ -32,9 +32,11 @@ def module_of(name: str, function: Callable) -> type[Module]:
                 setattr(self, key, value)
 
     def forward(self, *tensors):
+        """The function of the tensors, with the module's settings."""
         return apply(*tensors, **{key: getattr(self, key) for key in settings})
 
     def extra_repr(self):
+        """The settings."""
         shown = {k: getattr(self, k) for k in settings}
         return ", ".join(f"{k}={v!r}" for k, v in shown.items() if not isinstance(v, Tensor) and v is not False)
 

@@ -84,6 +84,7 @@ class WeightNorm:
         return v.norm(2, rest, keepdim=True) if rest else v.abs()
 
     def weight(self, module: Module) -> Tensor:
+        """The weight that direction and length of a module give now."""
         v = getattr(module, f"{self.name}_v")
         return v * (getattr(module, f"{self.name}_g") / self.length(v))
 

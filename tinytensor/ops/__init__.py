@@ -49,8 +49,17 @@ def _method(name: str, function: Callable) -> Callable | property:
     if name in _BINARY:
         return lambda x, other: function(x, other if other.__class__ is Tensor else _operand(other))
     if isinstance(function, Op):  # a function, so that Python hands it the tensor before the dot
-        return lambda *args, **kwargs: function(*args, **kwargs)
+        return _as_function(function)
     return function
+
+
+def _as_function(operation: Op) -> Callable:
+    def method(*args, **kwargs):
+        return operation(*args, **kwargs)
+
+    method.__name__ = method.__qualname__ = operation.__name__
+    method.__doc__, method.__module__ = operation.__doc__, operation.__module__
+    return method
 
 
 def _operand(other):

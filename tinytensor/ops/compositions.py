@@ -355,7 +355,7 @@ def inner(a: Tensor, b: Tensor) -> Tensor:
 
 @appears("kron Tensor.kron")
 def kron(a: Tensor, b: Tensor) -> Tensor:
-    """Kronecker's product: each element of a times all of b, in its place."""
+    """y_{ip,jq} = a_{ij} b_{pq}, Kronecker's product: each element of a times all of b, in its place."""
     n = builtins.max(a.ndim, b.ndim)
     one, other = ((1,) * (n - x.ndim) + x.shape for x in (a, b))
     left = reshape(a, [k for m in one for k in (m, 1)])

@@ -111,7 +111,7 @@ def atanh(x: Tensor) -> Tensor:
 
 @appears("atan2 arctan2 Tensor.atan2 Tensor.arctan2 Tensor.atan2_ Tensor.arctan2_")
 def atan2(y: Tensor, x: Tensor) -> Tensor:
-    r"""The angle of the point (x, y), from -\pi to \pi; 0 at (0, 0)."""
+    r"""\varphi = \arctan(y / x), the angle of the point (x, y), from -\pi to \pi; 0 at (0, 0)."""
     y, x = (_float(t) for t in broadcast_tensors(y, x))
     steep = absolute(y) > absolute(x)  # the smaller is divided by the larger, so that no axis divides by 0
     over, under = where(steep, x, y), where(steep, y, x)
@@ -136,7 +136,7 @@ def logit(x: Tensor, eps: float | None = None) -> Tensor:
 
 @appears("xlogy Tensor.xlogy Tensor.xlogy_")
 def xlogy(x: Tensor | float, y: Tensor | float) -> Tensor:
-    r"""x \ln y, and 0 where x is 0 (NaN where y is)."""
+    r"""z = x \ln y, and 0 where x is 0 (NaN where y is)."""
     dtype = result_type(x, y)
     x, y = (_float(_as_tensor(v, dtype)) for v in (x, y))
     nothing = (x == 0).logical_and(isnan(y).logical_not())
@@ -246,7 +246,7 @@ def nanmean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = F
 
 @appears("count_nonzero Tensor.count_nonzero")
 def count_nonzero(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
-    """How many elements are not 0, over `dim` (one, several, or all)."""
+    r"""y = \sum_i [x_i \neq 0]: how many elements are not 0, over `dim` (one, several, or all)."""
     return sum(x != 0, dim)
 
 
@@ -322,7 +322,7 @@ def median(x: Tensor, dim: int | None = None, keepdim: bool = False):
 def quantile(
     x: Tensor, q: Tensor | float, dim: int | None = None, keepdim: bool = False, *, interpolation: str = "linear"
 ) -> Tensor:
-    """The place below which the share q of the elements lies, one for each q; between two by `interpolation`."""
+    """y = x_{(q (n - 1))}: below it lies the share q of the elements, for each q; between two by `interpolation`."""
     only_floats("quantile", x)
     roundings = {"lower": math.floor, "higher": math.ceil, "nearest": builtins.round}
     if interpolation not in ("linear", "midpoint", *roundings):
@@ -442,7 +442,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
 
 @appears("bernoulli Tensor.bernoulli")
 def bernoulli(p: Tensor, *, generator: Generator | None = None) -> Tensor:
-    """1 with probability p, else 0, elementwise."""
+    """P(y = 1) = p: 1 with probability p, else 0, elementwise."""
     only_floats("bernoulli", p)
     return (rand(p.shape, dtype=p.dtype, generator=generator) < p).to(p.dtype)
 

@@ -84,7 +84,12 @@ def _along(operation, x: Tensor, dim: int | None, dtype, what: str) -> Tensor:
 
 @appears("softmax Tensor.softmax F.softmax nn.Softmax")
 def softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
-    r"""y_i = e^{x_i} / \sum_j e^{x_j} along `dim`."""
+    r"""y_i = e^{x_i} / \sum_j e^{x_j} along `dim`: eqs. (6) and (12) of 003.
+
+    x has any shape and y the same one, in x's dtype or `dtype`; the entries of y along `dim` sum to 1. The largest x is
+    taken from all of them first, so that no e^x overflows. Without `dim` PyTorch's old choice is made, with a warning.
+    RuntimeError for whole numbers, IndexError for a `dim` that x does not have.
+    """
     return _along(_softmax, x, dim, dtype, "softmax")
 
 

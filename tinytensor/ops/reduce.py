@@ -306,7 +306,7 @@ def _extreme(x: Tensor, dim, keepdim, all_of, one_of, pairwise, what):
 
 @appears("max Tensor.max")
 def max(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False):
-    """The largest element; over one `dim`: (values, indices), the first index where several are equal.
+    r"""y = \max_i x_i; over one `dim`: (values, indices), the first index where several are equal.
 
     max(a, b) of two tensors is maximum(a, b).
     """
@@ -315,7 +315,7 @@ def max(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False):
 
 @appears("min Tensor.min")
 def min(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False):
-    """The smallest element; over one `dim`: (values, indices), the first index where several are equal."""
+    r"""y = \min_i x_i; over one `dim`: (values, indices), the first index where several are equal."""
     return _pair("min", _extreme(x, dim, keepdim, reduce_amin, reduce_min, minimum, "min"))
 
 
@@ -332,14 +332,14 @@ def _pair(what, result):
 
 @appears("argmax Tensor.argmax")
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """The (first) index of the largest element, of the flattened tensor if no dim is given."""
+    r"""y = \arg\max_i x_i: the (first) index of the largest element, of the flattened tensor if no dim is given."""
     with no_grad():
         return reduce_max(x, _nonempty(x, dim, "argmax"), keepdim)[1]
 
 
 @appears("argmin Tensor.argmin")
 def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
-    """The (first) index of the smallest element, of the flattened tensor if no dim is given."""
+    r"""y = \arg\min_i x_i: the (first) index of the smallest element, of the flattened tensor if no dim is given."""
     with no_grad():
         return reduce_min(x, _nonempty(x, dim, "argmin"), keepdim)[1]
 

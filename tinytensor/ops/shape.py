@@ -85,11 +85,11 @@ def to(x: Tensor, *args, dtype=None, device=None, copy: bool = False, non_blocki
 def _conversion(name: str, dtype: np.dtype) -> None:
     """A method that is called as the dtype that it gives."""
 
-    @appears(f"Tensor.{name}")
     def convert(x: Tensor) -> Tensor:
         return to(x, dtype)
 
     convert.__doc__ = f"x as {dtype}; itself if it is that already."
+    appears(f"Tensor.{name}")(convert)
 
 
 for _name, _dtype in zip(

@@ -154,6 +154,7 @@ class Shape(LRScheduler):
     eta_min = 0.0  # the floor
 
     def factor(self, t: int) -> float:
+        """The part of the base rate at step t (0, 1, ...); each schedule says which."""
         raise NotImplementedError
 
     def get_lr(self) -> list[float]:
@@ -179,6 +180,7 @@ class ConstantLR(Shape):
         super().__init__(optimizer, last_epoch)
 
     def factor(self, t: int) -> float:
+        """start_factor until total_iters, then 1."""
         return self.start_factor if t < self.total_iters else 1.0
 
 
@@ -202,6 +204,7 @@ class LinearLR(Shape):
         super().__init__(optimizer, last_epoch)
 
     def factor(self, t: int) -> float:
+        """From start_factor to end_factor in a straight line over total_iters steps."""
         done = min(t, self.total_iters) / self.total_iters if self.total_iters else 1.0
         return self.start_factor + (self.end_factor - self.start_factor) * done
 
@@ -214,6 +217,7 @@ class PolynomialLR(Shape):
         super().__init__(optimizer, last_epoch)
 
     def factor(self, t: int) -> float:
+        """(1 - t / total_iters)^power, and 0 from there on."""
         return (1 - min(t, self.total_iters) / self.total_iters) ** self.power
 
 
@@ -225,6 +229,7 @@ class StepLR(Shape):
         super().__init__(optimizer, last_epoch)
 
     def factor(self, t: int) -> float:
+        """gamma to the number of whole step_size that have gone by."""
         return self.gamma ** (t // self.step_size)
 
 
@@ -236,6 +241,7 @@ class MultiStepLR(Shape):
         super().__init__(optimizer, last_epoch)
 
     def factor(self, t: int) -> float:
+        """gamma to the number of milestones that were reached."""
         return self.gamma ** bisect_right(self.milestones, t)
 
 
@@ -247,6 +253,7 @@ class ExponentialLR(Shape):
         super().__init__(optimizer, last_epoch)
 
     def factor(self, t: int) -> float:
+        """gamma^t."""
         return self.gamma**t
 
 
@@ -258,6 +265,7 @@ class CosineAnnealingLR(Shape):
         super().__init__(optimizer, last_epoch)
 
     def factor(self, t: int) -> float:
+        """(1 + cos(pi t / T_max)) / 2: from 1 to 0 in half a wave of T_max steps."""
         return (1 + math.cos(math.pi * t / self.T_max)) / 2
 
 

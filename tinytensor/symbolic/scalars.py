@@ -11,7 +11,6 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partialmethod
 
 import numpy as np
 import sympy
@@ -254,33 +253,42 @@ class Symbolic:
         return self._make(OPAQUE[name](self.expr), witness)
 
     def log1p(self):
+        """ln(1 + x)."""
         return (self + 1).log()  # nothing is rounded here, so these two need no care for small numbers
 
     def expm1(self):
+        """e^x - 1."""
         return self.exp() - 1
 
     def log2(self):
+        """ln x / ln 2."""
         return self.log() / Symbolic(2).log()
 
     def log10(self):
+        """ln x / ln 10."""
         return self.log() / Symbolic(10).log()
 
     def isnan(self) -> bool:
+        """True of nothing but SymPy's nan."""
         return self.expr is sympy.nan
 
     def isfinite(self) -> bool:
+        """False if its value is not finite at the sample point, for it is minus infinity or no number there."""
         return math.isfinite(self.witness) or not self.expr.has(S.NegativeInfinity, sympy.nan)
 
     def __abs__(self):
         return -self if self < 0 else self
 
     def floor(self):
+        """The greatest whole number that is not above x."""
         return self._integer(math.floor, Fraction(0))
 
     def ceil(self):
+        """The least whole number that is not below x."""
         return -(-self).floor()
 
     def rint(self):
+        """The nearest whole number, the even one of two."""
         return self._integer(round, Fraction(1, 2))
 
     __floor__, __ceil__, __round__ = floor, ceil, rint
@@ -331,8 +339,16 @@ class Symbolic:
         raise TypeError(f"int({self}): an exact scalar is no index or count; use .floor() or .number()")
 
 
+def _elementary(name: str) -> Callable:
+    def apply(self):
+        return self._apply(name)
+
+    apply.__name__, apply.__qualname__, apply.__doc__ = name, f"Symbolic.{name}", f"{name}(x), exactly."
+    return apply
+
+
 for _name in FLOATS:  # NumPy's np.exp of an array of dtype object calls x.exp() of each element
-    setattr(Symbolic, _name, partialmethod(Symbolic._apply, _name))
+    setattr(Symbolic, _name, _elementary(_name))
 
 
 def fraction(value) -> Fraction:

@@ -165,6 +165,7 @@ class RandomSampler(Sampler):
 
     @property
     def num_samples(self) -> int:
+        """How many indices are drawn in one pass: as many as there are data, unless told."""
         return len(self.data_source) if self._samples is None else self._samples
 
     def __iter__(self):

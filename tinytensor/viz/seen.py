@@ -134,6 +134,7 @@ class Step(Value):
 
     @property
     def op(self):
+        """The operation of the node that was visited."""
         return self.node.op
 
     @property

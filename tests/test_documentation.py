@@ -1,0 +1,186 @@
+"""Every public name says what it is, help() shows equation, shapes, rule and definition, and pdoc shows it all."""
+
+import importlib
+import inspect
+import pydoc
+import subprocess
+import sys
+from pathlib import Path
+from types import FunctionType
+
+import pytest
+
+import tinytensor as tt
+from tinytensor import op
+from tinytensor.appearances import APPEARANCES
+from tinytensor.documentation import complete, operation_of
+from tinytensor.form import OPS
+from tinytensor.reference import ROOMS, public_names, with_mathml
+
+ROOT = Path(__file__).parent.parent
+
+# What computes no number from numbers has no equation: it moves, chooses, converts, draws, or answers yes or no.
+WITHOUT_EQUATION = set(
+    """
+    Tensor.__init__ numel is_floating_point Tensor.contiguous Tensor.to Tensor.float Tensor.double Tensor.byte
+    Tensor.int Tensor.long Tensor.bool Tensor.type Tensor.type_as Tensor.cpu Tensor.is_cuda broadcast_tensors split
+    chunk unbind cat stack Tensor.__iter__ Tensor.new_zeros Tensor.new_ones Tensor.new_empty Tensor.new_full
+    Tensor.new_tensor nonzero masked_select equal Tensor.uniform_ Tensor.normal_ argsort sort topk multinomial
+    atleast_1d atleast_2d atleast_3d hstack vstack dstack column_stack block_diag tensor_split hsplit vsplit
+    cartesian_prod diag tril_indices triu_indices unique unique_consecutive argwhere var_mean std_mean aminmax
+    kthvalue median Tensor.bernoulli_ Tensor.exponential_ F.pad
+    """.split()  # noqa: SIM905
+)
+
+
+def said(what) -> str | None:
+    """A name's own docstring, not one that it inherits."""
+    return vars(what).get("__doc__") if isinstance(what, type) else getattr(what, "__doc__", None)
+
+
+def undocumented(room) -> list[str]:
+    """The public names of a package without a docstring, and those of their classes' methods."""
+    found = []
+    for name, what in public_names(room).items():
+        if not said(what):
+            found.append(name)
+        for method, function in vars(what).items() if isinstance(what, type) else ():
+            is_one = isinstance(function, FunctionType | property | staticmethod | classmethod)
+            if is_one and not method.startswith("_") and not inspect.getdoc(getattr(what, method)):
+                found.append(f"{name}.{method}")  # forward() of a module may have Module's docstring
+    return found
+
+
+@pytest.mark.parametrize("name", ROOMS)
+def test_every_public_name_is_documented(name):
+    room = importlib.import_module(name)
+    assert public_names(room), f"{name} has no public names: the test would test nothing"
+    assert undocumented(room) == []
+
+
+def test_what_is_not_documented_is_found():
+    class Room:
+        __name__ = "tinytensor.room"
+        __path__ = ()
+
+        class Inheriting(tt.nn.Linear):
+            __module__ = "tinytensor.room"
+
+            def added(self):
+                pass
+
+        def silent():
+            pass
+
+        def speaking():
+            """It says something."""
+
+    for what in (Room.Inheriting, Room.silent, Room.speaking):
+        what.__module__ = "tinytensor.room"
+    assert undocumented(Room) == ["Inheriting", "Inheriting.added", "silent"]
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_every_operation_has_its_equation(name):
+    assert "=" in OPS[name].equation
+
+
+def test_every_function_of_tensors_has_its_equation():
+    first = {}  # one place for each function
+    for place, function in APPEARANCES.items():
+        first.setdefault(id(function), (place, function))
+    without = {place for place, function in first.values() if "=" not in str.__str__(function.__doc__ or "")}
+    assert without == WITHOUT_EQUATION
+
+
+def shown(what) -> str:
+    """What help() prints."""
+    return pydoc.render_doc(what, renderer=pydoc.plaintext).replace(" |  ", "")
+
+
+def test_help_of_softmax():
+    for what in (tt.softmax, tt.Tensor.softmax, tt.nn.functional.softmax, tt.nn.Softmax):
+        text = " ".join(shown(what).split())
+        assert r"y_i = e^{x_i} / \sum_j e^{x_j} along `dim`" in text
+        assert "x has any shape and y the same one" in text
+        assert "IndexError for a `dim` that x does not have" in text
+        assert "def backward(g, y): return (_by_rows(kernels.softmax.softmax_backward, g, y),)" in text
+        assert "def definition(x): e = exp(x - amax(x.detach(), -1, keepdim=True))" in text
+        assert (
+            "Names: tinytensor.softmax, Tensor.softmax, tinytensor.nn.functional.softmax, tinytensor.nn.Softmax" in text
+        )
+
+
+def test_help_of_a_formula_and_of_its_method():
+    for what in (tt.tanh, tt.Tensor.tanh):
+        text = " ".join(shown(what).split())
+        assert r"y = \tanh x" in text and "y has the shape of x; whole numbers become floats" in text
+        assert "def kernel(x): return fast_tanh(x)" in text
+        assert "def grad_x(g, y): return g * (1 - y * y)" in text
+    assert shown(tt.Tensor.tanh).splitlines()[2].startswith("tanh(")
+    assert "Like tanh, in place" in shown(tt.Tensor.tanh_)
+
+
+def test_help_of_what_is_composed_shows_the_rules_of_what_it_names():
+    text = " ".join(shown(tt.sum).split())
+    assert "Definition, whose operations have the rules" in text and "return reduce_sum(" in text
+    assert "`reduce_sum`: y =" in text and "Rule of `reduce_sum`" in text
+
+
+def test_everything_that_appears_can_be_completed():
+    for function in {id(f): f for f in APPEARANCES.values() if not isinstance(f, property)}.values():
+        text, own = inspect.getdoc(function), operation_of(function)
+        assert text.startswith(inspect.cleandoc(str.__str__(function.__doc__)).splitlines()[0])
+        assert "Names: " in text
+        assert "Definition" in text or (own and "Shapes and dtypes: " in text and ("Rule" in text or "Formula" in text))
+
+
+def test_an_operation_of_the_users_own_has_its_docstring():
+    @op
+    class halved:
+        r"y = x / 2"
+
+        def kernel(x):
+            return x / 2
+
+        def grad_x(g):
+            return g / 2
+
+    assert inspect.getdoc(halved) == "y = x / 2"
+    assert "Rule (test_documentation.py" in complete(halved, halved.equation) or "Rule (tests/" in complete(halved, "")
+
+
+def test_what_help_shows_is_made_when_it_is_asked_for():
+    code = (
+        "import sys, inspect, tinytensor as tt; print('tinytensor.documentation' in sys.modules); "
+        "inspect.getdoc(tt.softmax); print('tinytensor.documentation' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
+    assert done.stdout.split() == ["False", "True"]
+
+
+def test_equations_are_typeset_and_words_are_not():
+    text = with_mathml(r"y_i = e^{x_i} / \sum_j e^{x_j} along `dim`: eqs. (6) and (12) of 003.")
+    assert text.startswith("<math") and text.endswith("</math> along `dim`: eqs. (6) and (12) of 003.")
+    assert text.count("<math") == 1 and "&#x02211;" in text  # the sum sign
+    assert with_mathml("Join tensors.") == "Join tensors."
+
+
+def test_the_reference_has_every_name_on_its_page(tmp_path):
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tinytensor.reference", str(tmp_path / "docs")],
+        capture_output=True, text=True, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == f"written: {tmp_path / 'docs' / 'index.html'}\n"
+    for name in ROOMS:
+        page = (tmp_path / "docs" / f"{name.replace('.', '/')}.html").read_text()
+        missing = [each for each in public_names(importlib.import_module(name)) if f'id="{each}"' not in page]
+        assert missing == []
+        assert "<script src=" not in page and 'href="http' not in page.replace('href="https://pdoc.dev', "")
+    page = (tmp_path / "docs" / "tinytensor.html").read_text()
+    _, _, softmax = page.partition('id="softmax"')
+    softmax = softmax.partition("</section>")[0]
+    assert "<math" in softmax and "softmax_backward" in softmax and "definition" in softmax
+    _, _, method = page.partition('id="Tensor.tanh"')
+    assert "kwargs" not in method.partition("</section>")[0]

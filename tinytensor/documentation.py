@@ -1,0 +1,102 @@
+"""What `help(tinytensor.softmax)` shows beyond the sentence and the equation: names, rule, definition, formula.
+
+All of it stands in the operation's form already. So it is taken from there, when somebody asks: nothing is written
+twice, and `import tinytensor` does not pay for it (appearances.py hands out docstrings that know where to ask).
+"""
+
+import ast
+import inspect
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+
+from tinytensor.appearances import APPEARANCES
+from tinytensor.form import OPS, Op
+
+ROOM = Path(__file__).parent.parent
+PLACES = {"F": "tinytensor.nn.functional", "nn": "tinytensor.nn", "Tensor": "Tensor"}
+
+
+def operation_of(function: Callable) -> Op | None:
+    """The operation behind a name: itself, or the one that a function of the same name stands in front of."""
+    return function if isinstance(function, Op) else OPS.get(getattr(function, "__name__", "").strip("_"))
+
+
+def complete(function: Callable, said: str) -> str:
+    """The docstring `said` of what `appears` declares, and after it all that the declaration has to say."""
+    parts, op = [inspect.cleandoc(said)], operation_of(function)
+    if op is not None:
+        if op is not function and op.equation not in said:
+            parts.append(f"It launches the operation `{op.name}`: {op.equation}.")
+        parts.append(f"Shapes and dtypes: {_shapes(op)}")
+    if names := [_full(place) for place, found in APPEARANCES.items() if found is function]:
+        parts.append(f"Names: {', '.join(names)}")
+    if op is None:
+        parts.append(_source("Definition, whose operations have the rules", function))
+        parts += [f"`{inner.name}`: {inner.equation}" for inner in _named_in(function)]
+        parts += [_source(f"Rule of `{inner.name}`", rule) for inner in _named_in(function) for rule in _rules(inner)]
+        return "\n\n".join(parts)
+    rules = _rules(op)
+    if op.kernel is not None:
+        parts.append(_source("Formula", op.kernel.py_func))
+    if rules:
+        parts += [_source("Rule", rule) for rule in rules]
+    if op.definition is not None:
+        title = (
+            "Definition, from which the rule's own derivative comes" if rules else "Definition, also of its gradient"
+        )
+        parts.append(_source(title, op.definition))
+    if not op.differentiable:
+        parts.append("Rule: none; it has no derivative, or one that is 0 wherever there is one.")
+    return "\n\n".join(parts)
+
+
+def _rules(op: Op) -> list[Callable]:
+    return [*op.rules.values(), *([op.backward] if op.backward else [])]
+
+
+def _named_in(function: Callable) -> list[Op]:
+    """The operations that a function's own code names."""
+    function = inspect.unwrap(function)
+    found = [function.__globals__.get(name) for name in function.__code__.co_names]
+    return [each for each in found if isinstance(each, Op)]
+
+
+def _shapes(op: Op) -> str:
+    """What the form itself says about them; a function that stands in front says more in its docstring."""
+    result = {"same": "the dtype stays", "float": "whole numbers become floats", "bool": "y is of bools"}[op.dtype]
+    if op.kernel is not None:
+        inputs = op.params[: len(op.params) - len(op.defaults)]
+        together = f"{', '.join(inputs)} are broadcast, and y has the shape that they have together"
+        shape = together if len(inputs) > 1 else f"y has the shape of {inputs[0]}"
+        kinds = {"f": "floats", "iu": "whole numbers", "b": "bools"}
+        only = [word for letters, word in kinds.items() if set(letters) & set(op.kinds)]
+        return f"{shape}; {result}" + (f"; only {' and '.join(only)} are taken" if only else "") + "."
+    if op.view is not None:
+        return "y looks at the memory of x: a change in place of one is seen in the other."
+    return "as the equation's indices say; shapes that do not fit are refused with a sentence (TypeError, ValueError)."
+
+
+def _full(place: str) -> str:
+    room, dot, name = place.rpartition(".")
+    return f"{PLACES[room] if dot else 'tinytensor'}.{name}"
+
+
+def _source(title: str, function: Callable) -> str:
+    """A function's source under a title that says where it stands, without its docstring."""
+    function = inspect.unwrap(function)
+    lines, first = inspect.getsourcelines(function)
+    body = textwrap.dedent("".join(lines)).rstrip()
+    if function.__doc__ and isinstance(function.__doc__, str):
+        body = _without_docstring(body)
+    path = Path(inspect.getsourcefile(function))
+    where = path.relative_to(ROOM) if path.is_relative_to(ROOM) else path.name
+    return f"{title} ({where}, line {first}):\n\n{textwrap.indent(body, '    ')}"
+
+
+def _without_docstring(source: str) -> str:
+    (declared,) = ast.parse(source).body
+    said, lines = declared.body[0], source.splitlines()
+    if isinstance(said, ast.Expr) and isinstance(said.value, ast.Constant) and len(declared.body) > 1:
+        del lines[said.lineno - 1 : said.end_lineno]
+    return "\n".join(lines)

@@ -1,0 +1,142 @@
+"""`python -m tinytensor.reference [FOLDER]`: the reference of the API as HTML, made by pdoc (`docs` extra).
+
+Every public name stands on the page of its package, with what help() shows of it. Equations are MathML, which browsers
+typeset by themselves: the pages need no network.
+"""
+
+import importlib
+import inspect
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+from tinytensor.absent import Absent
+from tinytensor.appearances import APPEARANCES
+from tinytensor.form import Op
+from tinytensor.tensors import Tensor
+
+try:
+    import pdoc
+    from latex2mathml.converter import convert
+except ImportError as error:
+    raise ImportError(f"the reference needs {error.name}: pip install 'tinytensor[docs]'") from error
+
+ROOMS = (  # the packages and files whose names are for users; PyTorch's paths
+    "tinytensor",
+    "tinytensor.nn",
+    "tinytensor.nn.functional",
+    "tinytensor.nn.init",
+    "tinytensor.nn.utils",
+    "tinytensor.optim",
+    "tinytensor.optim.lr_scheduler",
+    "tinytensor.autograd",
+    "tinytensor.autograd.functional",
+    "tinytensor.symbolic",
+    "tinytensor.utils.data",
+    "tinytensor.distributions",
+    "tinytensor.amp",
+    "tinytensor.cuda",
+    "tinytensor.viz",
+    "tinytensor.viz.plots",
+)
+
+
+def public_names(room: ModuleType) -> dict[str, Callable]:
+    """What a user may call of a package or a file: the engine's own functions, operations and classes, by name.
+
+    A package hands on what its files declare; what a file itself imports is not part of it.
+    """
+    names = getattr(room, "__all__", None) or [name for name in vars(room) if not name.startswith("_")]
+    found = {name: getattr(room, name) for name in sorted(names)}
+    return {name: what for name, what in found.items() if callable(what) and _belongs(what, name, room)}
+
+
+def _belongs(what: Callable, name: str, room: ModuleType) -> bool:
+    home = str(getattr(what, "__module__", ""))
+    if not home.startswith("tinytensor") or (what is Tensor and room.__name__ != "tinytensor"):
+        return False
+    attached = room.__name__ == "tinytensor.nn.functional" and f"F.{name}" in APPEARANCES
+    return attached or home == room.__name__ or hasattr(room, "__path__")
+
+
+_WORD = re.compile(r"[(\[]?[A-Za-z]{2,}([_'-][A-Za-z]+)*[.,;:)\]]*")
+
+
+def with_mathml(text: str) -> str:
+    """An equation with words among it: what is no word is typeset, up to the first `;` or `:` that ends it."""
+    equation, mark, rest = re.match(r"([^;:`]*)([;:`]?)(.*)", " ".join(text.split()), re.DOTALL).groups()
+    if "=" not in equation:
+        return text
+    rest = equation[len(equation.rstrip()) :] + mark + rest
+    pieces: list[tuple[bool, str]] = []
+    for token in re.findall(r"(?:\\[A-Za-z]+ ?)?(?:\{(?:[^{}]|\{[^{}]*\})*\}|[^\s{}])+|\S+", equation):
+        word = bool(_WORD.fullmatch(token))
+        if pieces and pieces[-1][0] == word:
+            pieces[-1] = (word, f"{pieces[-1][1]} {token}")
+        else:
+            pieces.append((word, token))
+    return " ".join(piece if word else _mathml(piece) for word, piece in pieces) + rest
+
+
+def _mathml(latex: str) -> str:
+    body, stop = (latex[:-1], latex[-1]) if latex[-1] in ",." else (latex, "")
+    try:
+        return convert(body) + stop if body else stop
+    except Exception:  # not LaTeX after all: shown as it stands
+        return f"<code>{latex}</code>"
+
+
+def documented(what: Callable, declared: Callable | None = None) -> Callable:
+    """A stand-in for pdoc: the same name, signature and docstring, the equation typeset.
+
+    pdoc takes an operation, which is an object, for a variable, and would show neither. `declared` is what a method was
+    made of; a method says nothing of its arguments itself.
+    """
+    if isinstance(what, type):
+        return what
+
+    def stand_in(*args, **kwargs): ...
+
+    said = inspect.getdoc(what) or ""
+    first, gap, rest = said.partition("\n\n")
+    is_equation = isinstance(what, Op) or re.match(r"\w+(_\S+)? = ", first)
+    stand_in.__doc__ = (f"<p>{with_mathml(first)}</p>" if is_equation else first) + gap + rest
+    stand_in.__name__ = stand_in.__qualname__ = getattr(what, "__name__", "")
+    stand_in.__module__ = what.__module__
+    declared = declared or what
+    if isinstance(declared, Op):
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        defaults = dict(zip(declared.params[len(declared.params) - len(declared.defaults) :], declared.defaults))
+        empty = inspect.Parameter.empty
+        named = [inspect.Parameter(name, kind, default=defaults.get(name, empty)) for name in declared.params]
+        stand_in.__signature__ = inspect.Signature(named)
+    else:
+        stand_in.__signature__ = inspect.signature(declared)
+    return stand_in
+
+
+def write(folder: Path) -> None:
+    """The pages of all rooms, and an index; a name stands under each path at which programs find it."""
+    rooms = [importlib.import_module(name) for name in ROOMS]
+    for room in rooms:
+        names = public_names(room)
+        room.__all__ = list(names)
+        for name, what in names.items():
+            setattr(room, name, documented(what))
+    for name, what in list(vars(Tensor).items()):
+        if inspect.isfunction(what) and not name.startswith("_"):
+            setattr(Tensor, name, documented(what, APPEARANCES.get(f"Tensor.{name}")))
+        elif isinstance(what, Absent):  # it only says that it is not here
+            delattr(Tensor, name)
+    # The signatures are the functions' own; pdoc would run the stubs, which are written for type checkers alone.
+    pdoc.doc_pyi.include_typeinfo_from_stub_files = lambda module: None
+    pdoc.render.configure(docformat="markdown", show_source=False, search=False, footer_text="tinytensor")
+    pdoc.pdoc(*ROOMS, output_directory=folder)
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/docs")
+    write(folder)
+    print(f"written: {folder / 'index.html'}")
