@@ -89,6 +89,8 @@ def test_fused_operations_unfold_to_the_same_gradients():
         total = sum(share.sent.astype(float) for share in leaf.shares)
         assert total == pytest.approx(leaf.tensor.grad.numpy(), rel=1e-4, abs=1e-6)
     assert len({step.name for step in wide.steps}) == len(wide.steps)
+    place = {step: i for i, step in enumerate(wide.walked)}  # each after all that read its result
+    assert all(place[reader] < place[step] for step in wide.walked for reader in step.consumers if reader in place)
     sources = {a.source for step in wide.steps for a in step.arguments if a.source is not None}
     assert sources <= {*wide.steps, *wide.leaves}  # nothing hangs in the air
 

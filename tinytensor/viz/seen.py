@@ -138,9 +138,14 @@ class Step(Value):
         return self.node.op
 
     @property
+    def order(self) -> tuple[int, ...]:
+        """When the walk came here: (3,), or (3, 2) for the second in the definition of what was visited third."""
+        return (self.turn,) if self.part_of is None else (*self.part_of.order, self.turn)
+
+    @property
     def mark(self) -> str:
-        """The visit as it is written: 3, or 3.2 for the second in the definition of what was visited third."""
-        return str(self.turn) if self.part_of is None else f"{self.part_of.mark}.{self.turn}"
+        """The visit as it is written: 3, or 3.2."""
+        return ".".join(map(str, self.order))
 
 
 @dataclass(eq=False)
@@ -154,7 +159,7 @@ class Seen:
     @property
     def walked(self) -> list[Step]:
         """The nodes in the order in which the walk took them."""
-        return sorted((step for step in self.steps if step.turn), key=lambda step: step.turn)
+        return sorted((step for step in self.steps if step.turn), key=lambda step: step.order)
 
 
 # ------------------------------------------------------------------------------------------------------- looking

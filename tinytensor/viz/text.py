@@ -138,7 +138,7 @@ def why_now(step: Step, seen: Seen) -> str:
     others = ", ".join(f"{other.name} ({other.op.name})" for other in step.waiting)
     youngest = f"it is younger than all others that wait ({others})" if others else "no other node waits"
     readers = [reader for reader in step.consumers if reader.turn]
-    done = ", ".join(visit(reader) for reader in sorted(readers, key=lambda reader: reader.turn))
+    done = ", ".join(visit(reader) for reader in sorted(readers, key=lambda reader: reader.order))
     return f"{youngest}; what reads {step.name} has been visited: {done}"
 
 
