@@ -153,7 +153,7 @@ def theta(x):
 FOOTER = '''
 
 def gradients(*, E, P, layers, O, t, y, w, N, M, epsilon, size):
-    """(loss, gradients of E, P, O and the logits L, list of those of each layer's weights)."""
+    """(loss, the logits, gradients of E, P, O and the logits L, list of those of each layer's weights)."""
     start = embedding(E=E, P=P, t=t, epsilon=epsilon, size=size)
     kept, X = [], start["X"]
     for weights in layers:
@@ -165,7 +165,7 @@ def gradients(*, E, P, layers, O, t, y, w, N, M, epsilon, size):
     for cached in reversed(kept):
         blocks.insert(0, block_backward(dZp=dX, **cached))  # from layer l + 1 to layer l
         dX = blocks[0].pop("X")
-    return end["loss"], found | embedding_backward(dX=dX, **start), blocks
+    return end["loss"], end["L"], found | embedding_backward(dX=dX, **start), blocks
 '''
 
 
@@ -224,12 +224,16 @@ def example(sizes: dict[str, int], seed: int, residual: str = "literal") -> tupl
 
 
 def engine(model: Decoder, tokens: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
-    """The loss and all gradients as the engine computes them."""
+    """The logits, the loss and all gradients as the engine computes them.
+
+    Of the logits themselves neither the loss nor a gradient says all: softmax does not see a constant that is added.
+    """
     logits, loss = model(tinytensor.tensor(tokens[None]), tinytensor.tensor(targets[None]))
     logits.retain_grad()
     loss.backward()
     found = {name: weight.grad.numpy() for name, weight in model.named_parameters()}
-    return found | {"loss": loss.detach().numpy(), "L": logits.grad.numpy()[0]}
+    values = {"loss": loss.detach().numpy(), "logits": logits.detach().numpy()[0]}
+    return found | values | {"L": logits.grad.numpy()[0]}
 
 
 def derived(model: Decoder, tokens: np.ndarray, targets: np.ndarray, text: str) -> dict[str, np.ndarray]:
@@ -242,7 +246,7 @@ def derived(model: Decoder, tokens: np.ndarray, targets: np.ndarray, text: str) 
     for weights in layers:
         weights["W"] = weights["W"].reshape(H, K, D)  # row (h - 1) K + k: head h, component k
     counted = targets != -100
-    loss, found, blocks = space["gradients"](
+    loss, values, found, blocks = space["gradients"](
         **{name: getattr(model, name).detach().numpy() for name in "EPO"},
         layers=layers,
         t=tokens,
@@ -256,11 +260,11 @@ def derived(model: Decoder, tokens: np.ndarray, targets: np.ndarray, text: str) 
     for index, gradients in enumerate(blocks):
         gradients["W"] = gradients["W"].reshape(H * K, D)
         found |= {f"blocks.{index}.{name}": gradient for name, gradient in gradients.items()}
-    return found | {"loss": np.asarray(loss)}
+    return found | {"loss": np.asarray(loss), "logits": values}
 
 
 def difference(sizes: dict[str, int], seed: int = 0, residual: str = "literal", text: str | None = None) -> float:
-    """The largest difference of a loss or gradient from the engine's, relative to the largest entry of its tensor.
+    """The largest difference of logits, loss or a gradient from the engine's, relative to the tensor's largest entry.
 
     Raises Refuted where it is above TOLERANCE, or where a gradient is missing, or 0 everywhere in both (a gradient that
     is not there cannot be compared).
@@ -304,7 +308,8 @@ check = partial(
 
 
 @check(
-    "the derivation runs: written out as NumPy, it has the engine's loss and gradients at the size of document 003",
+    "the derivation runs: written out as NumPy, it has the engine's logits, loss and gradients at the size of document "
+    "003",
     size=", ".join(f"{name}={size}" for name, size in REAL.items()),
 )
 def real_size():

@@ -12,6 +12,7 @@ from derivations.calculus import Array, Index, Size, delta, relu, total
 from derivations.claims import Refuted, claims_of
 from derivations.eq17 import Derivation, derivation, derive
 from derivations.equations import E, K, M, Q, S, Y, e, h, i, j, k, logits, m
+from models.decoder import Decoder
 
 SIZES = {"C": 6, "D": 6, "F": 9, "V": 11, "H": 2, "L": 2}
 
@@ -104,6 +105,14 @@ def test_a_mistake_in_the_equations_shows(mistake):
     wrong = derive(block=lambda residual: equations.block(residual).replaced(array, change))
     with pytest.raises(Refuted, match="differ by"):
         program.difference(SIZES, text=program.source(wrong))
+
+
+def test_a_constant_in_the_logits_shows(monkeypatch):
+    """Neither the loss nor a gradient changes."""
+    right = Decoder.logits
+    monkeypatch.setattr(Decoder, "logits", lambda self, Z: right(self, Z) + 1)
+    with pytest.raises(Refuted, match="logits: the derived program and the engine differ by"):
+        program.difference(SIZES)
 
 
 BACKWARD = {

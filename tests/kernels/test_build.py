@@ -2,14 +2,20 @@
 
 import ast
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 from numba import config
+from numba.core.caching import NullCache
 
 import tinytensor
+from tinytensor.kernels import KERNELS, entries
+from tinytensor.kernels.fastmath import _FLAGS
+from tinytensor.kernels.kernel import EXACT_ORDER, FAST, kernel
 
 PACKAGE = Path(tinytensor.__file__).parent
 
@@ -54,6 +60,51 @@ def test_who_compiled_a_kernel_does_not_show(tmp_path):
     (compiled, first), (again, second) = run(), run()
     assert compiled > 10 and again == 0
     assert first == second
+
+
+FLAGS = "fast nnan ninf nsz arcp contract afn reassoc"
+
+
+@pytest.fixture
+def flags_of(monkeypatch):
+    """The liberties that the compiler was given, read back from the code that it was given for a kernel, made anew."""
+    monkeypatch.setattr(entries, "builds_of", lambda entry: NullCache())  # of what was kept no code can be read
+
+    def flags_of(made, *args) -> set[str]:
+        monkeypatch.setattr(made, "entries", {})
+        monkeypatch.setattr(made, "builds", [])
+        made(*args)
+        flags = rf"((?: (?:{FLAGS.replace(' ', '|')}))+) "
+        text = made.builds[0].inspect_llvm()
+        return set(" ".join(re.findall(rf"\b(?:f(?:add|sub|mul|div|neg|cmp)|call){flags}", text)).split())
+
+    return flags_of
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_the_compiler_has_few_liberties(flags_of):
+    """No NaN or infinity is assumed away (nnan, ninf), no division or function is approximated (arcp, afn).
+
+    Sums are put in another order (reassoc) only in kernels that allow it.
+    """
+    assert {"contract", "reassoc", "nsz"} == FAST
+    assert {"contract", "nsz"} == EXACT_ORDER == _FLAGS["fastmath"]
+    assert {kernel.fastmath for kernel in KERNELS.values()} == {FAST, EXACT_ORDER}
+    assert KERNELS["matmul"].fastmath == KERNELS["attention"].fastmath == EXACT_ORDER
+    x = np.ones((2, 3), np.float32)
+    assert flags_of(KERNELS["softmax"], x, x.copy()) == FAST
+    assert flags_of(KERNELS["log_softmax"], x, x.copy()) == EXACT_ORDER
+    assert flags_of(KERNELS["true_divide"], x, x, x.copy()) <= EXACT_ORDER
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_liberty_too_many_is_read_back(flags_of):
+    @kernel(fastmath=frozenset({"arcp", "afn", "nnan"}))
+    def divides(x, y):
+        for i in range(x.size):
+            y[i] = np.exp(x[i]) / x[0]
+
+    assert {"arcp", "afn", "nnan"} <= flags_of(divides, np.ones(3), np.empty(3))
 
 
 def parallel_functions(text: str) -> list[str]:

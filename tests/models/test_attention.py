@@ -17,6 +17,9 @@ from models.attention import (
     project,
     simple_self_attention,
 )
+from models.decoder import Config, Decoder
+from models.transformer import Config as TransformerConfig
+from models.transformer import Transformer
 from tinytensor import nn, tensor
 
 D, H, D_K, D_V = 6, 3, 4, 5  # nothing divides anything: no width can stand in for another
@@ -329,3 +332,65 @@ def test_inputs_that_do_not_fit():
                 run(module, X, memory, None, False, of)
     with pytest.raises(RuntimeError, match=r"query \(2, 3, 5, 4\), key \(3, 3, 5, 4\).*do not broadcast"):
         module(tensor(draw(2, 5, D)), tensor(draw(3, 5, D)))
+
+
+# ----------------------------------------------------------------------------------------- dropout beside the mask
+
+
+def with_dropout(C: int):
+    """What computes C positions with dropout and a causal mask: functions of the input and whether it is masked."""
+    module = nn.MultiheadAttention(D, H, dropout=0.5, batch_first=True).double()
+    layer = nn.TransformerEncoderLayer(D, H, 8, dropout=0.5, batch_first=True).double()
+    after = tensor(~np.tri(C, dtype=bool))
+
+    def function(x, masked):
+        return nn.functional.scaled_dot_product_attention(x, x, x, dropout_p=0.5, is_causal=masked)
+
+    def with_a_mask(x, masked):
+        mask = tensor(np.tri(C, dtype=bool) if masked else np.ones((C, C), bool))
+        return nn.functional.scaled_dot_product_attention(x, x, x, mask, dropout_p=0.5)
+
+    def of_the_module(x, masked):
+        return module(x, x, x, attn_mask=after if masked else None, is_causal=masked)[0]
+
+    def of_the_layer(x, masked):
+        return layer(x, after if masked else None, is_causal=masked)
+
+    return function, with_a_mask, of_the_module, of_the_layer
+
+
+@pytest.mark.parametrize("which", range(4), ids=["function", "mask", "MultiheadAttention", "TransformerEncoderLayer"])
+def test_with_dropout_a_later_position_changes_no_earlier_one(which):
+    """At a size above the registers; without the mask the same test sees a difference."""
+    C, place = 43, 30
+    call = with_dropout(C)[which]
+    x = draw(1, C, D)
+    other = x.copy()
+    other[:, place:] += 1
+
+    def outputs(values, masked):
+        tt.manual_seed(7)  # the same places are dropped
+        return call(tensor(values), masked).detach().numpy()[:, :place]
+
+    assert np.array_equal(outputs(x, True), outputs(other, True))
+    assert not np.array_equal(outputs(x, False), outputs(other, False))
+
+
+@pytest.mark.parametrize("dropout", [0.0, 0.5])
+def test_no_later_token_shows_in_the_models(dropout):
+    tt.manual_seed(1)
+    C, place = 43, 30
+    decoder = Decoder(Config(D=8, H=2, F=8, L=2, V=11, C=C, dropout=dropout)).double()
+    both = Transformer(
+        TransformerConfig(N=2, d_model=8, h=2, d_ff=8, n_vol=11, n_max=C, dropout=dropout)
+    ).double()  # in training
+    tokens = np.random.default_rng(0).integers(3, 11, (1, C))
+    other = tokens.copy()
+    other[:, place:] = 3 + (other[:, place:] - 2) % 8
+    for run in (lambda t: decoder(t)[0], lambda t: both(tensor(tokens), t)[0]):
+        results = []
+        for values in (tokens, other):
+            tt.manual_seed(7)
+            results.append(run(tensor(values)).detach().numpy())
+        assert np.array_equal(results[0][:, :place], results[1][:, :place])
+        assert not np.array_equal(results[0][:, place:], results[1][:, place:])

@@ -24,6 +24,8 @@ import numpy as np
 
 import tinytensor as tt
 from derivations.engine import CALLS, prove_op
+from tests.larger_samples import LARGER, mistakes
+from tinytensor import stack
 from tinytensor.door import OBJECT
 from tinytensor.form import OPS, Op
 from tinytensor.kernels.kernel import KERNELS
@@ -67,9 +69,9 @@ def between_others(op: Op, *given) -> Tensor:
 
 
 def shared(x):
-    """A value that is used twice, and a bias for all rows."""
+    """A value that is used twice, a bias for all rows, and one with a new dimension and a stretched one."""
     y = x.exp()
-    return (y * (y + y[0])).sum()
+    return (y * (y + y[0])).sum() + (y[:, :1] * stack([x, y, x * y])).sum()
 
 
 HAND_RULES = {  # what is wrong: (operation, function, right, wrong)
@@ -193,9 +195,85 @@ HAND_KERNELS = {  # what is wrong: (kernel, right, wrong)
 HAND_WALKS = {  # what is wrong: (right, wrong)
     "overwritten where gradients meet": ("pending[target] = pending[target][0] + g, True", "pending[target] = g, True"),
     "broadcasting not summed": ("r.sum([*range(new), *stretched])", "r.amax([*range(new), *stretched])"),
+    "summed along others than those that were stretched": ("[d + new for d, n", "[d for d, n"),
     "nodes in the wrong order": ("heappush(heap, (-target.time, target))", "heappush(heap, (target.time, target))"),
     "a gradient sent twice": ("send(edge, fitted,", "send(edge, fitted, False); send(edge, fitted,"),
 }
+
+
+# Mistakes that begin beyond a size, where no proof comes: (operation, kernel or function, right, wrong, its number in
+# the table of larger calls).
+HAND_LARGER = {
+    "the last of more than 64 rows is not written": (
+        "scatter_rows",
+        "scatter_add",
+        "for v in range(start, stop):\n        target",
+        "for v in range(start, min(stop, dx.shape[0] - (dx.shape[0] > 64))):\n        target",
+        0,
+    ),
+    "twelve blocks of rows are added up, not all": (
+        "layer_norm",
+        "backward",
+        "_added_up(partial)",
+        "_added_up(np.ascontiguousarray(partial[:, :12]))",
+        6,
+    ),
+    "the gradient stops at class 512": (
+        "cross_entropy_rows",
+        "cross_entropy_backward",
+        "loss_slope(width, x, r, v, scale, shift, level, dx)",
+        "loss_slope(width, x, r, v, scale, shift if v < 512 else level, level, dx)",
+        2,
+    ),
+    "the mask is shifted beyond key 40": (
+        "attention",
+        "attention",
+        "min(m + n, M - 1)",
+        "min(m + n + m // 40, M - 1)",
+        2,
+    ),
+    "the mask of the gradient is shifted beyond key 40": (
+        "attention",
+        "attention_backward",
+        "min(m + n, M - 1)",
+        "min(m + n + m // 40, M - 1)",
+        2,
+    ),
+    "a running sum from the end begins anew beyond 1,024": (
+        "cumsum",
+        "cumsum",
+        "y[o, j - step, i] + x[o, j, i]",
+        "(x.dtype.type(0) if reverse and k == 1025 else y[o, j - step, i]) + x[o, j, i]",
+        3,
+    ),
+    "the second derivative in more than 8 columns": (
+        "layer_norm",
+        "definition",
+        "centred * centred, -1, keepdim=True)",
+        "centred * (centred if x.shape[-1] <= 8 else centred.detach()), -1, keepdim=True)",
+        3,
+    ),
+    "the second derivative without gamma where there is no delta": (
+        "layer_norm",
+        "definition",
+        "y if weight is None else",
+        "y if bias is None else",
+        1,
+    ),
+}
+
+
+def passes_larger(op: str, number: int, second: bool) -> bool:
+    """The checker of larger calls: one of them, kernels run as plain Python. (Second derivatives take long so.)"""
+    with interpreted():
+        return not mistakes(op, LARGER[op][number], second)
+
+
+def planted_larger(op: str, place: str, right: str, wrong: str) -> AbstractContextManager:
+    """A mistake in a kernel, or in one of the operation's functions."""
+    if place in KERNELS and place not in ("backward", "definition"):
+        return planted_kernel(place, kernel_with(place, right, wrong))
+    return planted_rule(*rule_with(op, place, right, wrong))
 
 
 def by_hand() -> Tally:
@@ -212,6 +290,10 @@ def by_hand() -> Tally:
         tries.append((f"{kernel}: {what}", plant, partial(passes, CHECKED_BY[kernel])))
     for what, change in HAND_WALKS.items():
         tries.append((f"tape: {what}", planted_walk(*change), lambda: bool(prove(shared, (2, 2)))))
+    for what, (op, *change, number) in HAND_LARGER.items():
+        check = partial(passes_larger, op, number, change[0] == "definition")
+        tries.append((f"{op}: {what}", planted_larger(op, *change), check))
+        assert check(), f"{op}: the original is refused at larger sizes"
     assert prove(shared, (2, 2)), "the checker of the walk refuses the original"
     for op in sorted({op for op, *_ in (HAND_RULES | HAND_MIDDLES).values()}):
         assert passes_in_the_middle(op), f"{op} is refused in the middle of a function without a mistake"

@@ -217,6 +217,7 @@ WRONG_EQUATIONS = {  # what is wrong: (the name that an equation defines, a wron
     "(10) without a bias": (f, total(Zbar[i, j] * F[j, l], j)),
     "(10) reads Ẑ": (f, total(Zhat[i, j] * F[j, l], j) + b[l]),
     "(10) without the ReLU": (R, f[i, l]),
+    "(11) with a constant": (logits, equations.head()[logits].right + 1),
     "(10) a step for the ReLU": (R, theta(f[i, l])),
     "(12) without the logarithm": (loss_i, -q[i, y[i]]),
     "(16) over all positions": (loss, total(w[i] * loss_i[i], i) / C),

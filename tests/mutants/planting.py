@@ -9,12 +9,13 @@ import copy
 import inspect
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
 from tinytensor import door
 from tinytensor.form import OPS, Op
-from tinytensor.kernels.kernel import KERNELS, Kernel
+from tinytensor.kernels.entries import NoBuild, exact
+from tinytensor.kernels.kernel import KERNELS, Elementwise, Kernel, Loop
 from tinytensor.symbolic.lifting import lift, rebind
 from tinytensor.tensors import Tensor
 
@@ -183,11 +184,18 @@ def planted_kernel(name: str, source: str | ast.Module) -> Iterator[None]:
 def interpreted() -> Iterator[None]:
     """Kernels run as plain Python for a while: nothing has to be compiled for a few floats."""
 
-    def call(kernel: Kernel, *args) -> None:
-        with patch.object(kernel, "py_func", rebind(kernel.py_func, lambda code, name, value: PAIRS.get(name, value))):
+    def run_now(kernel: Kernel, args: tuple) -> None:
+        if exact(args):
+            raise NoBuild
+        if kernel not in sources:
+            sources[kernel] = rebind(kernel.py_func, lambda code, name, value: PAIRS.get(name, value))
+        with patch.object(kernel, "py_func", sources[kernel]):
             kernel.interpret(*args)
 
-    with patch.object(Kernel, "__call__", call):
+    sources: dict[Kernel, Callable] = {}
+    with ExitStack() as stack:
+        for kind in (Kernel, Loop, Elementwise):  # the door calls this
+            stack.enter_context(patch.object(kind, "run_now", run_now))
         yield
 
 

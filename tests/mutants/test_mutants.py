@@ -19,6 +19,7 @@ from tests.mutants.tally import Tally
 from tinytensor.autograd import tape
 from tinytensor.form import OPS
 from tinytensor.kernels import softmax as softmax_kernels
+from tinytensor.kernels.kernel import Elementwise, Loop
 from tinytensor.tensors import Tensor
 
 
@@ -97,11 +98,13 @@ def test_a_walk_is_planted_and_taken_out():
 
 
 @pytest.mark.parametrize("name", ["maximum", "softmax"])
-def test_interpreted_kernels_give_what_compiled_ones_give(name):
+def test_interpreted_kernels_give_what_compiled_ones_give(name, monkeypatch):
     compiled = engine.float_results(name, ties=True)
+    for kind in (Elementwise, Loop):
+        monkeypatch.setattr(kind, "_found", lambda *args: pytest.fail("a build was asked for"))
     with planting.interpreted():
         assert engine.alike(engine.float_results(name, ties=True), compiled)
-    assert not engine.alike(engine.float_results(name, ties=False), compiled)
+        assert not engine.alike(engine.float_results(name, ties=False), compiled)
     assert any(isinstance(found, np.ndarray) for found in compiled)
 
 
@@ -146,8 +149,10 @@ def test_a_survivor_is_named(monkeypatch):
 
 
 def test_a_lenient_checker_leaves_survivors(monkeypatch):
-    monkeypatch.setattr(engine, "passes", lambda op: True)
-    assert len(engine.by_hand().survivors) == len(engine.HAND_RULES) + len(engine.HAND_KERNELS)
+    for checker in ("passes", "passes_in_the_middle", "passes_larger"):
+        monkeypatch.setattr(engine, checker, lambda *args: True)
+    tables = engine.HAND_RULES, engine.HAND_KERNELS, engine.HAND_RULES | engine.HAND_MIDDLES, engine.HAND_LARGER
+    assert len(engine.by_hand().survivors) == sum(map(len, tables))
 
 
 def test_a_survivor_makes_the_command_fail(monkeypatch, capsys):
@@ -191,9 +196,13 @@ def test_a_wrong_closed_form_is_refuted_with_a_counterexample(mistake):
         ABOUT[entry].passes_closed(entry, form)
 
 
-@pytest.mark.parametrize("mistake", [what for what in formulas.WRONG_EQUATIONS if what != "eps dropped"])
+# What drops eps, which stands in r alone; and a constant that no softmax sees: logits are compared as such.
+ONLY_RUN = ("eps dropped", "(11) with a constant")
+
+
+@pytest.mark.parametrize("mistake", [w for w in formulas.WRONG_EQUATIONS if w not in ONLY_RUN])
 def test_a_wrong_equation_is_refuted(mistake):
-    """In its gradients; only what drops eps, which stands in r alone, shows when the program runs."""
+    """In its gradients, but for those that show when the program runs."""
     name, right = formulas.WRONG_EQUATIONS[mistake]
     stage = next(stage for stage in formulas.stages() if name in stage.forward.definitions)
     derived, changed = stage.derived_from(name, right)

@@ -104,6 +104,7 @@ def in_place(x, y):
 FUNCTIONS = {
     "a value that is used three times": (lambda x: (x * x * x.exp()).sum(), [(2,)]),
     "broadcasting, both ways": (lambda x, y: (x + y) * y, [(2, 1), (3,)]),
+    "a new dimension and a stretched one": (lambda x, y: (x * y.exp()).sum(), [(2, 1), (3, 2, 2)]),
     "views of views": (lambda x: x.T[1:].reshape(-1) * x.flatten()[:4], [(2, 3)]),
     "changes in place": (in_place, [(3,), (3,)]),
     "an input that is not used": (lambda x, y: x.tanh(), [(2,), (2,)]),
