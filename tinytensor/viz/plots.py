@@ -45,7 +45,7 @@ def save(figure, path: str | Path) -> Picture:
 
 
 def show(figure, path: str | Path) -> Picture:
-    """Write a figure, in a folder that is made, and say where; as the last line of a notebook cell it is shown there."""
+    """Write a figure, in a folder that is made, and say where; as the last line of a cell, a notebook shows it, too."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     print(f"picture: {path}")
     return save(figure, path)
