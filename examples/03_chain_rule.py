@@ -1,0 +1,112 @@
+# %% [markdown]
+# # The chain rule on a graph
+#
+# Lesson 2 read its tape from the end to the beginning. Is that needed, or would any way back do? "Going through chains
+# of Jacobian matrices", says document 003 above eq. (17). But where a value is used twice the chain forks, and the
+# forks must join again. We look at what is on tinytensor's tape, in which order it is walked, and where a gradient adds
+# up.
+
+# %%
+from pathlib import Path
+
+import tinytensor as tt
+from tinytensor.symbolic import prove
+from tinytensor.viz import draw, explain, plots
+
+FIGURES = Path("runs/lessons")
+
+a = tt.tensor(2.0, requires_grad=True)
+b = tt.tensor(-3.0, requires_grad=True)
+c = a * b
+d = c + a  # a is used a second time
+y = d.exp()
+
+# %% [markdown]
+# ## What is on the tape?
+#
+# Each operation has left a node. A node knows its operation, what the gradient rule will read, and its edges: where a
+# gradient goes next. That is another node, or a tensor that we made ourselves, a leaf. `explain` runs backward and
+# tells of each visit. Before you read on: in which order will it visit exp, mul and add? What arrives at a?
+
+# %%
+names = {"a": a, "b": b, "c": c, "d": d, "y": y}
+print(explain(y, names))
+
+# %% [markdown]
+# Two roads lead back from y to a: through c, and directly from d. What comes along each is a product of local slopes;
+# the two products are added, at the leaf, when nothing else can arrive. In formulas: dy/da = e^d (b + 1).
+
+# %%
+print(prove(lambda a, b: (a * b + a).exp(), (), ()))
+FIGURES.mkdir(parents=True, exist_ok=True)
+draw(y, names).save(FIGURES / "03_chain_rule.png")
+print("picture:", FIGURES / "03_chain_rule.png")
+plots.Picture(FIGURES / "03_chain_rule.png")
+
+# %% [markdown]
+# ## Why does the order matter?
+#
+# b = a + a, c = b + b: so c = 4 a, and dc/da = 4. Now let a careless walker follow each edge as soon as it sees it, and
+# pass on whatever is on the account so far. It reaches b twice: first with 1, then with 2 on the account, and passes
+# both on. What does a get? 1 + 1 + 2 + 2.
+
+
+# %%
+def careless(node, account: dict, g: float) -> int:
+    """Depth first, without waiting; returned is the number of visits."""
+    account[node] = account.get(node, 0.0) + g
+    return 1 + sum(careless(edge, account, account[node]) for edge in getattr(node, "edges", ()))  # a leaf has none
+
+
+a = tt.tensor(1.0, requires_grad=True)
+b = a + a
+c = b + b
+account: dict = {}
+careless(c.grad_fn, account, 1.0)  # the rule of + passes a gradient on as it is
+c.backward()
+print(f"careless: {account[a]}, in order: {a.grad.item()}, right: 4")
+assert account[a] == 6.0 and a.grad.item() == 4.0
+
+# %% [markdown]
+# "Then let it pass on only what is new!" The beginner's repair is right, and useless: b is still visited once for each
+# use, and what is behind it for each of these. Eighteen doublings in a row have 2^18 ways back. Waiting until the
+# gradient is complete needs one visit for each node. How do we know that it is complete? A node is younger than all it
+# was made from, so the youngest node that is left is always ready. That is the whole of `tinytensor/autograd/tape.py`.
+
+# %%
+for n in (2, 5, 10):
+    z = a
+    for _ in range(n):
+        z = z + z
+    print(f"{n} doublings: {careless(z.grad_fn, {}, 1.0)} visits without order, {n} nodes and a leaf with it")
+
+# %% [markdown]
+# ## Exercise
+#
+# Put the nodes of any graph in an order in which each can be visited once.
+
+
+# %%
+def answer(edges: dict[str, list[str]], last: str) -> list[str]:
+    """All nodes, from `last` on, each after everything that has an edge to it; edges[x] is where x sends gradients."""
+    ...
+
+
+# %%
+def check(answer) -> str:
+    edges = {"loss": ["a", "d"], "d": ["c", "b"], "c": ["b", "a"], "b": ["a"], "a": []}
+    order = answer(edges, "loss")
+    if order is None:
+        return (
+            "not solved yet. Hint: take a node when everything that sends to it has been taken; count what is missing."
+        )
+    if sorted(order) != sorted(edges):
+        return f"wrong: each of {sorted(edges)} should be visited once, and you visit {order}."
+    for node in edges:
+        for target in edges[node]:
+            if order.index(target) < order.index(node):
+                return f"wrong: you visit {target} before {node}, which still sends it a gradient: {order}."
+    return "right"
+
+
+print("exercise:", check(answer))
