@@ -51,8 +51,8 @@ masked = (S + tt.full((5, 5), -math.inf).triu(1)).softmax(-1)
 widths = [1, 4, 16, 64, 256]
 variances = {"q · k": [(tt.randn(6000, d) * tt.randn(6000, d)).sum(-1).var().item() for d in widths]}
 variances["q · k / √d_k"] = [v / d for v, d in zip(variances["q · k"], widths)]
-factors = [0.1 * 1.15**i for i in range(40)]
-limits = (tt.tensor(factors).unsqueeze(1) * tt.tensor([1.0, 0.8, 0.3, -0.5])).softmax(-1)  # (40, 4)
+factors = 0.1 * 1.15 ** tt.arange(40)
+limits = (factors.unsqueeze(1) * tt.tensor([1.0, 0.8, 0.3, -0.5])).softmax(-1)  # (40, 4)
 
 # %% [markdown]
 # **Heads.** "Using a single attention head can lead to averaging over these effects" (000). A task: of six numbers one
@@ -68,8 +68,9 @@ def learn(heads):
     for _ in range(400):
         values, order = tt.randn(256, 6), tt.rand(256, 6).argsort(1)
         flags = tt.stack([order == 0, order == 1], dim=1).to(tt.float32)  # (256, 2, 6)
-        weights = (u @ flags).softmax(-1)  # (256, heads, 6)
-        said = (weights @ values.unsqueeze(2)).squeeze(2) @ W_o  # (256, 2)
+        said = ((u @ flags).softmax(-1) @ values.unsqueeze(2)).squeeze(
+            2
+        ) @ W_o  # weights (256, heads, 6), said (256, 2)
         error = ((said - (flags @ values.unsqueeze(2)).squeeze(2)) ** 2).mean()
         optimizer.zero_grad()
         error.backward()

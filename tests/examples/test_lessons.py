@@ -5,7 +5,6 @@ import os
 import re
 import subprocess
 import sys
-from functools import cache
 from pathlib import Path
 
 import pytest
@@ -39,17 +38,6 @@ def in_a_process(*command: str, folder: Path) -> str:
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
-
-
-@cache
-def ran(lesson: Path, folder: Path) -> str:
-    return in_a_process("-c", RUN, str(lesson), str(ANSWERS / lesson.name), folder=folder)
-
-
-@pytest.fixture(scope="session")
-def folder_of(tmp_path_factory):
-    """A fresh folder for each lesson, the same for all tests of it: so that it runs once."""
-    return cache(lambda lesson: tmp_path_factory.mktemp(lesson.stem))
 
 
 def defects(text: str) -> list[str]:
@@ -95,22 +83,18 @@ def test_what_a_lesson_lacks_is_found():
 
 
 @each_lesson
-def test_a_lesson_runs_as_a_script_and_draws_its_picture(lesson, folder_of):
-    folder = folder_of(lesson)
-    said = ran(lesson, folder)
+def test_a_lesson_runs_draws_its_picture_and_tells_right_from_wrong(lesson, tmp_path):
+    said = in_a_process("-c", RUN, str(lesson), str(ANSWERS / lesson.name), folder=tmp_path)
+
     assert "\nexercise: not solved yet. Hint: " in said
-    told = {Path(path) for path in re.findall(r"^picture: (.+)$", said, re.MULTILINE)}
-    drawn = {path.relative_to(folder) for path in (folder / PICTURES).glob("*")}
-    assert told == drawn
-    assert PICTURES / f"{lesson.stem}.png" in drawn
-    for path in drawn:
-        assert (folder / path).read_bytes().startswith((b"\x89PNG", b"<!DOCTYPE html")), path
-    assert {path for path in folder.rglob("*") if path.is_file()} == {folder / path for path in drawn}
+    told = {tmp_path / path for path in re.findall(r"^picture: (.+)$", said, re.MULTILINE)}
+    assert tmp_path / PICTURES / f"{lesson.stem}.png" in told
+    assert {path for path in tmp_path.rglob("*") if path.is_file()} == told, "what it says and what it writes differ"
+    for path in told:
+        assert path.parent == tmp_path / PICTURES
+        assert path.read_bytes().startswith((b"\x89PNG", b"<!doctype html", b"<!DOCTYPE html")), path
 
-
-@each_lesson
-def test_the_check_tells_right_from_wrong(lesson, folder_of):
-    found = dict(re.findall(r"^@ (\w+): (.+)$", ran(lesson, folder_of(lesson)), re.MULTILINE))
+    found = dict(re.findall(r"^@ (\w+): (.+)$", said, re.MULTILINE))
     assert found.pop("right") == "right"
     assert found, "no wrong answer is tried"
     for name, sentence in found.items():
