@@ -11,7 +11,7 @@ from pathlib import Path
 
 import tinytensor as tt
 from tinytensor.symbolic import prove
-from tinytensor.viz import draw, explain, plots
+from tinytensor.viz import draw, explain, plots, walkthrough
 
 FIGURES = Path("runs/lessons")
 
@@ -34,13 +34,15 @@ print(explain(y, names))
 
 # %% [markdown]
 # Two roads lead back from y to a: through c, and directly from d. What comes along each is a product of local slopes;
-# the two products are added, at the leaf, when nothing else can arrive. In formulas: dy/da = e^d (b + 1).
+# the two products are added, at the leaf, when nothing else can arrive. In formulas: dy/da = e^d (b + 1). The page that
+# `walkthrough` writes steps through all of it with the arrow keys: open it in a browser.
 
 # %%
 print(prove(lambda a, b: (a * b + a).exp(), (), ()))
 FIGURES.mkdir(parents=True, exist_ok=True)
 draw(y, names).save(FIGURES / "03_chain_rule.png")
-print("picture:", FIGURES / "03_chain_rule.png")
+walkthrough(y, FIGURES / "03_chain_rule.html", names)
+print(f"picture: {FIGURES}/03_chain_rule.png\npicture: {FIGURES}/03_chain_rule.html")
 plots.Picture(FIGURES / "03_chain_rule.png")
 
 # %% [markdown]

@@ -66,12 +66,10 @@ def learn(heads):
     u, W_o = (tt.randn(heads, 2, requires_grad=True) for _ in range(2))  # query times W_k; from heads to outputs
     optimizer, errors = tt.optim.Adam([u, W_o], lr=0.05), []
     for _ in range(400):
-        values, order = tt.randn(256, 6), tt.rand(256, 6).argsort(1)
+        values, order = tt.randn(256, 6, 1), tt.rand(256, 6).argsort(1)
         flags = tt.stack([order == 0, order == 1], dim=1).to(tt.float32)  # (256, 2, 6)
-        said = ((u @ flags).softmax(-1) @ values.unsqueeze(2)).squeeze(
-            2
-        ) @ W_o  # weights (256, heads, 6), said (256, 2)
-        error = ((said - (flags @ values.unsqueeze(2)).squeeze(2)) ** 2).mean()
+        heard = (u @ flags).softmax(-1) @ values  # the weights are (256, heads, 6), what is heard (256, heads, 1)
+        error = ((heard.mT @ W_o - (flags @ values).mT) ** 2).mean()  # of (256, 1, 2)
         optimizer.zero_grad()
         error.backward()
         optimizer.step()
