@@ -34,8 +34,8 @@ def training(width: int):  # a step of (18) for a network with an inner layer of
 
 # %% [markdown]
 # `compile` watches the first call. Every number passes one door (`tinytensor/door.py`), and there each launch is noted:
-# the address of the machine code, that of its packed arguments, into how many tasks it is cut. Below is what is left of
-# the step: no model, no tape, no optimizer. Find the forward pass, the backward pass, and (18).
+# the address of the machine code, that of its packed arguments, into how many tasks it is cut. What is left of the step
+# is one native program, without model, tape or optimizer. Find the forward pass, the backward pass, and (18).
 
 # %%
 x, y = tt.randn(32, 4), tt.randint(0, 3, (32,))
@@ -45,21 +45,21 @@ recording = next(iter(step.recordings.values()))[0].recording
 for number, (kernel, launch) in enumerate(recording.noted):
     shapes = [] if kernel is None else [a.shape for a in launch.args if hasattr(a, "shape")]
     print(f"{number:>3}  {kernel.name if kernel else 'stop if an index was bad':<24}", *shapes)
-assert len(recording.parts) == 1  # one native program
+with tt.profile() as profile:  # the same, with the time that each kernel takes
+    step(x, y)
+print(profile)
 
 # %% [markdown]
 # ## Under which conditions?
 #
-# With another shape, in another mode, with a parameter frozen, other launches would have been made. So these are looked
-# at before each replay, and under new conditions the step is recorded anew. A beginner hands over what varies, say a
-# rate, as a number of Python, and gets a recording for each. Tensors are read at each replay.
+# With another shape, in another mode, other launches are made: then the step is recorded anew. A beginner hands over
+# what varies, say a rate, as a number, and gets a recording for each. Tensors are read at each replay.
 
 # %%
-for name, kind in (("numbers", float), ("tensors", tt.tensor)):
-    scaled = tt.compile(lambda x, rate: x * rate)
-    for rate in (0.1, 0.2, 0.3):
-        scaled(x, kind(rate))
-    print("recordings for three rates as", name, "-", sum(map(len, scaled.recordings.values())))
+by_number, by_tensor = (tt.compile(lambda x, rate: x * rate) for _ in range(2))
+for rate in (0.1, 0.2, 0.3):
+    by_number(x, rate), by_tensor(x, tt.tensor(rate))
+print("recordings, three rates:", *[sum(map(len, by.recordings.values())) for by in (by_number, by_tensor)])
 
 # %% [markdown]
 # ## What is saved?
