@@ -174,6 +174,7 @@ ORDER = [
         "meta",
         "tensors",
         "operands",
+        "quick",
         "creation",
         "rules",
         "appearances",

@@ -1,5 +1,6 @@
 """Tensors from values, and from chance."""
 
+import functools
 import math
 import sys
 from collections.abc import Sequence
@@ -7,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.devices import check_device
+from tinytensor.devices import CPU, check_device
 from tinytensor.door import empty as buffer
 from tinytensor.door import host, move, state
 from tinytensor.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64, uint8
@@ -18,6 +19,8 @@ from tinytensor.tensors import Tensor
 
 def as_dtype(dtype) -> np.dtype:
     """A dtype that tensors may have, from its object, its name, or PyTorch's tensor type ("torch.LongTensor")."""
+    if isinstance(dtype, np.dtype) and dtype in DTYPES:  # most often
+        return dtype
     try:
         result = np.dtype(TENSOR_TYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
     except (TypeError, ValueError):
@@ -148,6 +151,8 @@ def from_dlpack(other) -> Tensor:
 
 
 def _shape(sizes: tuple, what: str, size: Sequence | None = None) -> tuple:
+    if size is None and sizes and set(map(type, sizes)) == {int} and min(sizes) >= 0:  # most often
+        return sizes
     if size is not None:
         if sizes:
             raise TypeError(f"{what}: sizes {sizes} and size={size} were both given; give one of them")
@@ -165,19 +170,22 @@ def _shape(sizes: tuple, what: str, size: Sequence | None = None) -> tuple:
         raise TypeError(f"{what}: sizes must be whole numbers of 0 or more, got {sizes}") from None
 
 
+_WHOLE = int, np.integer
+
+
 def _or(dtype, otherwise: np.dtype) -> np.dtype:
     return otherwise if dtype is None else dtype
 
 
 def _new(what: str, shape: tuple, dtype, requires_grad: bool, device, fill) -> Tensor:
     """A tensor of a shape, filled by `fill(array)` through the door; on "meta" the sizes may be symbols."""
-    device = check_device(device, what)
+    device = CPU if device is None else check_device(device, what)
     dtype = as_dtype(_or(dtype, get_default_dtype()))
-    if device == "meta" or not all(isinstance(n, int | np.integer) for n in shape):
+    if device == "meta" or not all(isinstance(n, _WHOLE) for n in shape):
         if device != "meta":
             raise TypeError(f"{what}: sizes {shape} are not all whole numbers; symbols need device='meta'")
         result = Tensor.of(Meta(shape, dtype))
-    elif math.prod(int(n) for n in shape if n) * dtype.itemsize >= 2**63:
+    elif math.prod([int(n) for n in shape if n]) * dtype.itemsize >= 2**63:
         raise RuntimeError(f"{what}: sizes {shape} are more than any memory holds")
     else:
         result = Tensor.of(buffer(shape, dtype))
@@ -198,26 +206,22 @@ def full(
     return _new("full", size, dtype, requires_grad, device, lambda a: move(value, a))
 
 
+@functools.cache
+def _constant(value: int, dtype: np.dtype) -> np.ndarray:
+    """0 or 1 in a dtype, of which there are few."""
+    return stored("full", value, dtype)
+
+
 def zeros(*sizes, size=None, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """A tensor of zeros."""
-    return full(
-        _shape(sizes, "zeros", size),
-        0,
-        dtype=_or(dtype, get_default_dtype()),
-        requires_grad=requires_grad,
-        device=device,
-    )
+    value, shape = _constant(0, as_dtype(_or(dtype, get_default_dtype()))), _shape(sizes, "zeros", size)
+    return _new("zeros", shape, value.dtype, requires_grad, device, lambda a: move(value, a))
 
 
 def ones(*sizes, size=None, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """A tensor of ones."""
-    return full(
-        _shape(sizes, "ones", size),
-        1,
-        dtype=_or(dtype, get_default_dtype()),
-        requires_grad=requires_grad,
-        device=device,
-    )
+    value, shape = _constant(1, as_dtype(_or(dtype, get_default_dtype()))), _shape(sizes, "ones", size)
+    return _new("ones", shape, value.dtype, requires_grad, device, lambda a: move(value, a))
 
 
 def empty(*sizes, size=None, dtype=None, requires_grad: bool = False, device=None) -> Tensor:

@@ -31,11 +31,12 @@ SMALL = 1 << 15  # elements of a copy that is not worth a launch
 class State(threading.local):
     """What is switched on in this thread; another thread that computes at the same time has its own switches."""
 
-    grad = True  # operations on tensors that require grad go on the tape
-    recording = None  # the Recording that notes launches, if any
-    anomaly = False  # look for NaN and inf after each operation
-    profile = None  # the Profile that times launches, if any
-    watch = None  # is told of each node that goes on the tape, as watch(node, args, y): `prove` looks on from here
+    def __init__(self):  # Python calls it in each thread; whoever asks much looks once, for `state.__dict__`
+        self.grad = True  # operations on tensors that require grad go on the tape
+        self.recording = None  # the Recording that notes launches, if any
+        self.anomaly = False  # look for NaN and inf after each operation
+        self.profile = None  # the Profile that times launches, if any
+        self.watch = None  # is told of each node that goes on the tape, as watch(node, args, y): for `prove`
 
 
 state = State()
@@ -57,11 +58,12 @@ def launch(kernel: Kernel, *args) -> None:
     Python's source (read by a proof or by a debugger) has no entry that native code could run, so it is a host call.
     That there is no build the kernel finds out when it looks for one: to ask beforehand would delay every launch.
     """
+    now = state.__dict__
     try:
-        if state.recording is not None:
-            state.recording.launch(kernel, args)
-        elif state.profile is not None:
-            state.profile.launch(kernel, kernel.prepare(args))
+        if now["recording"] is not None:
+            now["recording"].launch(kernel, args)
+        elif now["profile"] is not None:
+            now["profile"].launch(kernel, kernel.prepare(args))
         else:
             kernel.run_now(args)
         return
@@ -132,10 +134,9 @@ def contiguous(array: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
     Loops over whole arrays are compiled for neighbours that lie side by side, which is what makes vectors possible.
     Were each compiled for gaps too, it would be compiled twice; so a transposed array is copied first.
     """
-    dtype = array.dtype if dtype is None else dtype
-    if array.flags.c_contiguous and array.dtype == dtype:
+    if array.flags.c_contiguous and (dtype is None or array.dtype == dtype):
         return array
-    result = empty(array.shape, dtype)
+    result = empty(array.shape, dtype or array.dtype)
     move(array, result)
     return result
 

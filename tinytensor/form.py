@@ -19,16 +19,13 @@ names of its parameters for what it reads, and nothing else is kept for it. The 
 import inspect
 from itertools import count
 
-import numpy as np
-
 from tinytensor.anomaly import look_at_result
 from tinytensor.appearances import is_ours
-from tinytensor.door import empty, launch, state
-from tinytensor.dtypes import bool_
+from tinytensor.door import state
 from tinytensor.kernels.kernel import Kernel, elementwise
 from tinytensor.keywords import by_position
 from tinytensor.meta import Meta
-from tinytensor.operands import together
+from tinytensor.quick import by_formula, quick_formula, quick_view
 from tinytensor.rules import Reads, check_names, reads
 from tinytensor.tensors import Tensor, notice
 
@@ -172,6 +169,8 @@ class Op:
         if not {"g", "y", "needs"}.isdisjoint(self.params):
             raise TypeError(f"op {self.name}: g, y and needs are what rules ask for; give the inputs other names")
         self.differentiable = bool(self.rules or self.backward or self.definition)
+        make = quick_formula if self.kernel else quick_view if self.view else lambda *_: None
+        self.quick = make(self, Node)  # how it is called where nothing unusual is asked
         self._reads: dict[tuple[bool, ...], Reads] = {}
         for function in (*self.rules.values(), self.backward):
             if function is not None:
@@ -194,22 +193,25 @@ class Op:
     # --------------------------------------------------------------------------------------------------- a call
 
     def __call__(self, *args, into: Tensor | None = None, **keywords):
-        """Run the operation: look at the arguments, compute, and put what was done on the tape.
-
-        In this order, because each step needs the one before: the recording (if there is one) must hear of the tensors
-        before their memory is used, and only a result that exists can be put on the tape. Nobody will ask for the old
-        values of `into`: the kernel may write there.
-        """
+        """Run the operation. Nobody will ask for the old values of `into`: the kernel may write there."""
         if keywords:
             args = by_position(self.name, self.params, self.defaults, args, keywords)
         if len(args) < len(self.params):  # the constants of a formula
             args += self.defaults[len(args) - len(self.params) :]
+        if self.quick is not None and into is None and len(args) == len(self.params):
+            return self.quick(*args)
+        return self.run(args, into)
 
-        # First: look at the arguments. The result goes on the tape if somebody wants the gradient of one of them.
-        recording, grad = state.recording, state.grad and self.differentiable
-        on_tape = False
+    def run(self, args: tuple, into: Tensor | None = None):
+        """Look at the arguments, compute, and put what was done on the tape, since only a result can stand there."""
+        # First: look at the arguments, of which a recording must hear before their memory is used. The result goes on
+        # the tape if somebody wants the gradient of one of them.
+        now = state.__dict__
+        recording, grad = now["recording"], now["grad"] and self.differentiable
+        on_tape, arrays = False, []
         for a in args:
             if isinstance(a, Tensor):
+                arrays.append(a._data)
                 if a._data.__class__ is Meta:
                     raise RuntimeError(f"{self.name}: a meta tensor has a shape {a.shape}, but no values")
                 if recording is not None:
@@ -218,15 +220,14 @@ class Op:
                     if a._base is not None and a._tracked != a._version.tracked:
                         a._follow_base()  # a view, and what it looks at was changed since
                     on_tape = on_tape or a.requires_grad
+            else:
+                arrays.append(a)
 
         # Second: compute, on arrays. A tensor for each thing in between would be made for nothing, and a rule of an
         # operation is what differentiates it: what happens inside needs no tape.
-        if self.on_arrays is None:
-            results = self._elementwise(args, into)
-        else:
-            results = self.on_arrays(*[a._data if isinstance(a, Tensor) else a for a in args])
+        results = self.on_arrays(*arrays) if self.kernel is None else by_formula(self, args, into)
         results = results if results.__class__ is tuple else (results,)
-        if state.anomaly:
+        if now["anomaly"]:
             look_at_result(self.name, [a._data for a in args if isinstance(a, Tensor)], results[0])
 
         # Third: a tensor for the result.
@@ -234,11 +235,7 @@ class Op:
             y = into
             y._version.count += 1
         else:
-            y = Tensor.of(results[0])
-        if self.view is not None:  # y looks at the memory of x: they share the count of its changes
-            x = args[0]
-            y._base = x if x._base is None else x._base
-            y._version, y._tracked = x._version, x._version.tracked
+            y = Tensor.of(results[0]) if self.view is None else args[0].seen_as(results[0])
         # Fourth: its place on the tape. (The index of a maximum, a whole number, has none.)
         if on_tape and y._data.dtype.kind in "fO":
             y.node = Node(self, args, y, results[1:])
@@ -249,20 +246,6 @@ class Op:
         if y.node is not None:  # the rules may read them, and the user may change them
             y.node.versions += [(name, r._version, 0) for name, r in zip(self.saved, more)]
         return y, *more
-
-    def _elementwise(self, args: tuple, into: Tensor | None) -> np.ndarray:
-        """y[...] = f(a[...], b[...]): all arguments in one dtype, and y in the shape that they have together.
-
-        Nothing is repeated in memory for this: the kernel reads a broadcast argument with stride 0.
-        """
-        operands, dtype, shape = together(self, args)
-        result = bool_ if self.dtype == "bool" else dtype
-        if into is not None and into.shape == shape and into.dtype == result:
-            y = into._data
-        else:
-            y = empty(shape, result)
-        launch(self.kernel, *operands, y)
-        return y
 
 
 # --------------------------------------------------------------------------------------------------- declarations

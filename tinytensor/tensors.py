@@ -64,6 +64,15 @@ class Tensor(Interchange):
         self._version, self._tracked = Version(), 0
         return self
 
+    def seen_as(self, data: np.ndarray) -> "Tensor":
+        """A view: a tensor on an array that looks at this one's memory; they share the count of its changes."""
+        view = object.__new__(Tensor)
+        view._data, view.requires_grad = data, False
+        view._grad = view._hooks = view.node = None
+        view._base = self if self._base is None else self._base
+        view._version, view._tracked = self._version, self._version.tracked
+        return view
+
     # ------------------------------------------------------------------------------------------------------ what it is
 
     # Properties, not copies of the array's own: a change in place may put another array behind the tensor (`x.data =

@@ -2,26 +2,37 @@
 
 Python writes one word for each argument: of a number its bits, of an array where its object stands. The rest is native,
 since it is on the way of every launch, and Python would take longer over it than a small kernel takes over its work.
-An array's object has, after what every Python object begins with, the address of the data, the number of dimensions,
-and the addresses of its sizes and strides. NumPy's C header says so to every extension that is compiled with it, and so
-it can't change without breaking all of them.
+An array's object has, after what every Python object begins with (whose last word is its type), the address of the
+data, the number of dimensions, the addresses of its sizes and strides, its base, and its dtype. NumPy's C header says
+so to every extension that is compiled with it, and so it can't change without breaking all of them.
 """
 
 import struct
+from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
 from numba.extending import intrinsic
+from numba.np.arrayobj import make_array, populate_array
 
 from tinytensor.kernels.driver import call, native
 
 _WORD = ir.IntType(64)
 HEAD = object.__basicsize__  # bytes with which every Python object begins
-DATA, NDIM, SIZES, STRIDES = range(4)  # the words of an array's object after these
+DATA, NDIM, SIZES, STRIDES, BASE, DTYPE = range(6)  # the words of an array's object after these
+SMALL = 8000  # elements of a formula that is one task: 8 microseconds of work
 # The bits of a number, as `struct` calls them; what is smaller than a word stands at its beginning.
 LETTERS = {"f4": "f4x", "f8": "d", "i4": "i4x", "i8": "q", "u1": "B7x", "b1": "?7x"}
 FITS = -1  # what is told where no argument is wrong
+OTHER = -2  # what is told of a launch that is another one than it was taken for
+LARGE = -3  # what is told of a formula that is more than one task, or has more dimensions than there is room for
+KNOWN = 256  # launches that a loop remembers
+ROOM = 160  # words that a native call has for a block of its own
+MOST_DIMS = 16  # of a formula whose block is there
+BYTES = bytes.__basicsize__ - 1  # where, in an object of bytes, these begin
+_ARRAY = id(np.ndarray)
 
 
 @intrinsic
@@ -34,11 +45,48 @@ def word(typing, address, i):
     return types.intp(types.intp, types.intp), codegen
 
 
+@intrinsic
+def _words_at(typing, address, n):
+    """The n words at an address, as an array."""
+    kind = types.Array(types.intp, 1, "C")
+
+    def codegen(context, builder, signature, args):
+        array, size = make_array(kind)(context, builder), ir.Constant(_WORD, 8)
+        data = builder.inttoptr(args[0], _WORD.as_pointer())
+        populate_array(array, data=data, shape=[args[1]], strides=[size], itemsize=size, meminfo=None)
+        return array._getvalue()
+
+    return kind(types.intp, types.intp), codegen
+
+
+@intrinsic
+def _room(typing):
+    """The address of ROOM words that are there as long as the call: to ask for memory takes longer than to fill it."""
+
+    def codegen(context, builder, signature, args):
+        return builder.ptrtoint(cgutils.alloca_once(builder, _WORD, size=ROOM), _WORD)
+
+    return types.intp(), codegen
+
+
+def _direct(function: Callable) -> Callable:
+    """A native function of five words, called as such.
+
+    Numba's own way of calling it looks at the types of the arguments first, to find the build for them. There is one.
+    """
+    return function.compile((types.intp,) * 5)
+
+
+@njit(forceinline=True)
+def _ndim(array):
+    return word(array + HEAD, NDIM) & 0xFFFFFFFF  # an int, beside which lies nothing
+
+
 # --------------------------------------------------------------------------------------------------------------- loops
 
 
-@native()
-def _fill_loop(block, kinds):
+@njit(forceinline=True)
+def _spread(block, kinds):
     """Make a block of its first words: of an array its address, sizes and strides in bytes.
 
     The last argument comes first, so that no word is written over before it is read. An array without elements has the
@@ -73,12 +121,36 @@ def _fill_loop(block, kinds):
 
 
 @native()
-def _run_loop(entry, block, kinds):
-    """Make a block of its first words, and run the loop on it as one task."""
-    wrong = _fill_loop(block, kinds)
-    if wrong == FITS:
-        call(entry, block.ctypes.data, 0, 1)
-    return wrong
+def _fill_loop(block, kinds):
+    return _spread(block, kinds)
+
+
+@native()
+def _run_known(entry, words, layout, known, array_type):
+    """Make a block of its first words, which so many bytes hold, and run the loop on it as one task.
+
+    Only if it differs from the block of a launch that was looked at, `known`, in nothing but the addresses of arrays:
+    all have the sizes, strides and dtypes, and all numbers the values, that were found to be right. OTHER if not.
+    """
+    count, size = word(layout, 0), word(layout, 1)
+    kinds = _words_at(layout + 16, 3 * count).reshape((count, 3))
+    block, first, known = _words_at(_room(), size), _words_at(words, count), _words_at(known, size + count)
+    for i in range(count):
+        block[i], ndim = first[i], kinds[i, 0]
+        if ndim >= 0:  # is it an array at all? The last word before the array's own is the type
+            array = first[i] + HEAD
+            if word(array, -1) != array_type or _ndim(first[i]) != ndim or word(array, DTYPE) != known[size + i]:
+                return OTHER
+    if _spread(block, kinds) != FITS:
+        return OTHER
+    at = 0
+    for i in range(count):
+        for j in range(at + (kinds[i, 0] >= 0), at + 1 + 2 * max(kinds[i, 0], 0)):
+            if block[j] != known[j]:
+                return OTHER
+        at += 1 + 2 * max(kinds[i, 0], 0)
+    call(entry, block.ctypes.data, 0, 1)
+    return FITS
 
 
 class LoopLayout:
@@ -96,26 +168,37 @@ class LoopLayout:
                 letters += LETTERS[number] if number else "q" if isinstance(a, int) else "d"
                 kinds.append((-1, 0, 0))
                 self.size += 1
-        self.names, self.write = names, struct.Struct(letters).pack_into
+        self.names, self.pack = names, struct.Struct(letters).pack
         self.kinds = np.array(kinds, np.int64).reshape(-1, 3)
+        self.told = np.array([len(kinds), self.size, *self.kinds.flat], np.int64)  # the same for `_run_known`
+        # The first words, as a function of the arguments: it is on the way of every launch, and a list of what to do
+        # with each of them would take three times as long.
+        each = [f"id({n})" if ndim >= 0 else n for n, (ndim, _, _) in zip(names, kinds, strict=True)]
+        self.words: Callable[..., bytes] = eval(
+            f"lambda {', '.join(names)}: pack({', '.join(each)})", {"pack": self.pack, "id": id}
+        )
 
     def block(self, name: str, args: tuple) -> np.ndarray:
         """The block of these arguments; TypeError where neighbours are not neighbours in memory, as the build thinks.
 
         Of such an array it would read the wrong numbers.
         """
-        block = self._words(args)
+        block = np.empty(self.size, np.int64)
+        block[: len(args)] = np.frombuffer(self.words(*args), np.int64)
         self._tell(_fill_loop(block, self.kinds), name, args)
         return block
 
-    def run(self, name: str, entry: int, args: tuple) -> None:
-        """Run a loop as one task, on a block that is needed only for that."""
-        self._tell(_run_loop(entry, self._words(args), self.kinds), name, args)
+    def remember(self, known: dict, key: tuple, launch) -> None:
+        """Keep a launch of one task that was looked at, unless it has too many words.
 
-    def _words(self, args: tuple) -> np.ndarray:
-        block = np.empty(self.size, np.int64)
-        self.write(block, 0, *[id(a) if a.__class__ is np.ndarray else a for a in args])
-        return block
+        Its arrays may be gone when their dtypes are compared, so these must be of those that stay as long as NumPy.
+        """
+        dtypes = [a.dtype if isinstance(a, np.ndarray) else None for a in launch.args]
+        if self.size > ROOM or not all(d is None or d is np.dtype(d.type) for d in dtypes):
+            return
+        if len(known) >= KNOWN:  # programs whose sizes are always new need not fill the memory
+            known.clear()
+        known[key] = Known(self, launch.entry, launch.block, [0 if d is None else id(d) for d in dtypes])
 
     def _tell(self, wrong: int, name: str, args: tuple) -> None:
         if wrong != FITS:
@@ -124,12 +207,23 @@ class LoopLayout:
             )
 
 
+class Known:
+    """A launch that was found to be right: the very same, on other memory, is run without another question."""
+
+    __slots__ = ("block", "call", "entry", "known_at", "layout", "told_at", "words")
+
+    def __init__(self, layout: LoopLayout, entry: int, block: np.ndarray, dtypes: list[int]):
+        self.layout, self.entry, self.words, self.call = layout, entry, layout.words, _direct(_run_known)
+        self.block = np.concatenate([block, np.array(dtypes, np.int64)])
+        self.known_at, self.told_at = self.block.ctypes.data, layout.told.ctypes.data
+
+    def run(self, args: tuple) -> bool:
+        """Run it as one task, on a block that is needed only for that; False if it is another, and was not run."""
+        words = self.words(*args)
+        return self.call(self.entry, id(words) + BYTES, self.told_at, self.known_at, _ARRAY) == FITS
+
+
 # ------------------------------------------------------------------------------------------------------------ formulas
-
-
-@njit(forceinline=True)
-def _ndim(array):
-    return word(array + HEAD, NDIM) & 0xFFFFFFFF  # an int, beside which lies nothing
 
 
 @njit(forceinline=True)
@@ -197,15 +291,21 @@ def _fill_formula(block, itemsizes):
     return _fill(block, itemsizes)
 
 
-@native()
+@native(nogil=False)
 def _run_formula(entry, itemsizes, first, second, third):
-    """Fill a block of two or three operands, and run the formula on it as one task."""
-    n = itemsizes.size
-    y = second if n == 2 else third
-    block = np.empty(2 + n + max(_ndim(y), 1) * (1 + n) + n, np.int64)
-    block[block.size - n], block[block.size - n + 1], block[block.size - 1] = first, second, y
-    wrong = _fill(block, itemsizes)
+    """Fill a block of two operands (the third is 0 then) or three, and run the formula on it as one task.
+
+    Python's other threads are not let run meanwhile: it is over before one of them would have begun.
+    """
+    n, y = 3 if third else 2, third if third else second
+    if _ndim(y) > MOST_DIMS:
+        return LARGE
+    block = _words_at(_room(), ROOM)
+    block[ROOM - n], block[ROOM - n + 1], block[ROOM - 1] = first, second, y
+    wrong = _fill(block, _words_at(itemsizes, n))
     if wrong == FITS:
+        if block[1] * block[2 + n] >= SMALL:
+            return LARGE
         call(entry, block.ctypes.data, 0, 1)
     return wrong
 
@@ -215,7 +315,9 @@ class FormulaLayout:
 
     def __init__(self, arrays: list[np.ndarray]):
         self.itemsizes = np.array([a.itemsize for a in arrays], np.int64)
+        self.sizes_at = self.itemsizes.ctypes.data
         self.write = struct.Struct(f"={len(arrays)}q").pack_into
+        self.call = _direct(_run_formula)
 
     def block(self, name: str, arrays: list[np.ndarray]) -> np.ndarray:
         """The block of these arrays; ValueError where one does not broadcast to the last."""
@@ -227,11 +329,16 @@ class FormulaLayout:
             self._refuse(wrong, name, arrays)
         return block
 
-    def run(self, name: str, entry: int, arrays: list[np.ndarray]) -> None:
-        """Run a formula of two or three operands as one task, on a block that is needed only for that."""
-        wrong = _run_formula(entry, self.itemsizes, id(arrays[0]), id(arrays[1]), id(arrays[-1]))
-        if wrong != FITS:
+    def run(self, name: str, entry: int, arrays: list[np.ndarray]) -> bool:
+        """Run a formula of two or three operands as one task, on a block that is needed only for that.
+
+        False if it is LARGE: it was not run then.
+        """
+        third = id(arrays[2]) if len(arrays) == 3 else 0
+        wrong = self.call(entry, self.sizes_at, id(arrays[0]), id(arrays[1]), third)
+        if wrong >= 0:
             self._refuse(wrong, name, arrays)
+        return wrong == FITS
 
     @staticmethod
     def _refuse(wrong: int, name: str, arrays: list[np.ndarray]) -> None:

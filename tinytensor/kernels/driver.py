@@ -60,12 +60,12 @@ def _load_atomically(typing, address):
     return types.intp(types.intp), codegen
 
 
-def native(parallel: bool = False):
+def native(parallel: bool = False, nogil: bool = True):
     """Compile a function of the driver on its first call; the build is kept as those of kernels are."""
 
     def decorate(function):
         with kept(function):
-            compiled = njit(nogil=True, error_model="numpy", parallel=parallel)(function)
+            compiled = njit(nogil=nogil, error_model="numpy", parallel=parallel)(function)
             compiled._cache = builds_of(function)  # what njit(cache=True) does, with Numba's own cache
             return compiled
 

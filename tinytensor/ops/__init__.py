@@ -39,15 +39,18 @@ _AUGMENTED = {f"__i{name.removeprefix('__r')}" for name in _REFLECTED}
 
 def _method(name: str, function: Callable) -> Callable | property:
     """What stands in Tensor under a name that `appears` was given."""
+    call = getattr(function, "quick", None) or function
     if name in _REFLECTED:
-        return lambda x, other: function(other, x)
+        return lambda x, other: call(other, x)
     if name in _AUGMENTED or (name.endswith("_") and name != f"__{name.strip('_')}__"):
         in_its_place = getattr(function, "__name__", "").endswith("_")  # copy_ and fill_ are nothing else
         return function if in_its_place else in_place.in_place(function)
     if name in ("__eq__", "__ne__"):  # x == None is Python's False: what can't be compared is not equal
-        return lambda x, other: function(x, _operand(other)) if _is_comparable(x, other) else NotImplemented
+        return lambda x, other: call(x, _operand(other)) if _is_comparable(x, other) else NotImplemented
     if name in _BINARY:
-        return lambda x, other: function(x, other if other.__class__ is Tensor else _operand(other))
+        return lambda x, other: call(x, other if other.__class__ is Tensor else _operand(other))
+    if call is not function and len(function.params) == 1:  # the same as below for what is called most
+        return lambda x, *args, **kwargs: function(x, *args, **kwargs) if args or kwargs else call(x)
     if isinstance(function, Op):  # a function, so that Python hands it the tensor before the dot
         return _as_function(function)
     return function

@@ -733,11 +733,11 @@ class _where:
 
 def _elementwise(kernel: Kernel, *values) -> np.ndarray:
     """y = kernel(arrays and numbers), on arrays; the last array has the result's dtype."""
-    arrays = [v for v in values if isinstance(v, np.ndarray)]
-    dtype = arrays[-1].dtype
-    if dtype is not OBJECT:
-        values = [v if isinstance(v, np.ndarray) else dtype.type(v) for v in values]
-    y = empty(np.broadcast(*arrays).shape, dtype)
+    arrays = [v for v in values if v.__class__ is np.ndarray]
+    dtype, shapes = arrays[-1].dtype, {a.shape for a in arrays}
+    if dtype is not OBJECT and len(arrays) < len(values):
+        values = [v if v.__class__ is np.ndarray else dtype.type(v) for v in values]
+    y = empty(shapes.pop() if len(shapes) == 1 else np.broadcast(*arrays).shape, dtype)
     launch(kernel, *values, y)
     return y
 

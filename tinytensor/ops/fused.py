@@ -35,7 +35,7 @@ def _by_rows(kernel, *arrays: np.ndarray) -> np.ndarray:
     rows = [_rows(a) for a in arrays]
     y = empty(rows[0].shape, rows[0].dtype)
     launch(kernel, *rows, y)
-    return y.reshape(arrays[0].shape)
+    return y if arrays[0].ndim == 2 else y.reshape(arrays[0].shape)
 
 
 @op

@@ -156,7 +156,24 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
 @appears("Tensor.__getitem__")
 def getitem(x: Tensor, key) -> Tensor:
     """y = x[key]: a view for slices and whole numbers, a copy where index tensors or masks are among them."""
+    if key.__class__ is int:
+        key = (key,)
+    if key.__class__ is tuple and x._data.__class__ is np.ndarray and all(map(_means_the_same, key)):
+        try:
+            return _slice.quick(x, key)
+        except IndexError:  # told below, with what it is about
+            pass
     return read(x, understand(x, key))
+
+
+def _means_the_same(part) -> bool:
+    """Does a part of a key surely mean to NumPy what it means here? So do whole numbers, and slices of such."""
+    if part.__class__ is slice:
+        start, stop = part.start, part.stop
+        return (
+            part.step is None and (start is None or start.__class__ is int) and (stop is None or stop.__class__ is int)
+        )
+    return part.__class__ is int
 
 
 def read(x: Tensor, key: Key) -> Tensor:

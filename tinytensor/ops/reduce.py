@@ -1,6 +1,7 @@
 """Sums, products, extremes and the like, over any dimensions."""
 
 import builtins
+import functools
 import math
 from collections.abc import Sequence
 
@@ -32,15 +33,26 @@ from tinytensor.ops.shape import _dim, _dims, _expand, cat, movedim, reshape
 from tinytensor.tensors import Tensor
 
 
+@functools.lru_cache(maxsize=1024)  # to think it out again takes as long as a small sum
+def _plan(shape: tuple, dims: tuple, keepdim: bool) -> tuple:
+    """How to sum over dims: the order of dimensions (None if they stay), (outer, n, inner), the shape of the result.
+
+    The dimensions that are summed over are to be the middle one.
+    """
+    first, order, moved = dims[0] if dims else len(shape), None, shape
+    if dims and dims[-1] - first >= len(dims):  # not neighbours: bring them to the end
+        kept = tuple([d for d in range(len(shape)) if d not in dims])
+        order, first = kept + dims, len(kept)
+        moved = tuple([shape[d] for d in order])
+    last = first + len(dims)
+    grouped = math.prod(moved[:first]), math.prod(moved[first:last]), math.prod(moved[last:])
+    return order, grouped, _reduced(shape, dims, keepdim)
+
+
 def _grouped(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
     """x as (outer, n, inner), C-contiguous, with the reduced dimensions as the middle one."""
-    first = dims[0] if dims else x.ndim
-    if dims and dims[-1] - first >= len(dims):  # not neighbours: bring them to the end
-        kept = tuple(d for d in range(x.ndim) if d not in dims)
-        x, first = x.transpose(kept + dims), len(kept)
-    last = first + len(dims)
-    shape = math.prod(x.shape[:first]), math.prod(x.shape[first:last]), math.prod(x.shape[last:])
-    return contiguous(x).reshape(shape)
+    order, grouped, _ = _plan(x.shape, dims, False)
+    return contiguous(x if order is None else x.transpose(order)).reshape(grouped)
 
 
 def _reduced(shape: tuple, dims: tuple, keepdim: bool) -> tuple:
@@ -49,20 +61,26 @@ def _reduced(shape: tuple, dims: tuple, keepdim: bool) -> tuple:
 
 def _reduce(kernel, x: np.ndarray, dims: tuple, keepdim: bool, *extra, dtype=None) -> np.ndarray:
     """y = kernel(x) over dims; `extra` makes further outputs or scratch of y's size, by their dtypes."""
-    rows = _grouped(x, dims)
+    order, grouped, shape = _plan(x.shape, dims, bool(keepdim))
+    rows = contiguous(x if order is None else x.transpose(order)).reshape(grouped)
     if kernel is kernels.reduce.reduce_sum:
         rows = _sums_of_parts(rows, dtype or x.dtype)
-    y = empty((rows.shape[0], rows.shape[2]), dtype or x.dtype)
+    y = empty((grouped[0], grouped[2]), dtype or x.dtype)
+    if not extra:
+        launch(kernel, rows, y)
+        return y.reshape(shape)
     more = [empty(y.shape, e) for e in extra]
     launch(kernel, rows, y, *more)
-    shape = _reduced(x.shape, dims, keepdim)
-    return tuple(a.reshape(shape) for a in (y, *more)) if extra else y.reshape(shape)
+    return tuple([a.reshape(shape) for a in (y, *more)])
+
+
+_parts = functools.lru_cache(maxsize=1024)(kernels.reduce.sum_parts)
 
 
 def _sums_of_parts(rows: np.ndarray, dtype: np.dtype) -> np.ndarray:
     """rows (outer, n, inner), or the sums of parts of them where one launch could not be dealt to several threads."""
     outer, n, inner = rows.shape
-    parts = kernels.reduce.sum_parts(outer, n, inner)
+    parts = _parts(outer, n, inner)
     if parts == 1:
         return rows
     sums = empty((outer, parts, inner), dtype)
@@ -214,7 +232,7 @@ class reduce_all:
 
 
 def _at_least_int64(x: Tensor, dtype) -> Tensor:
-    if dtype is None and x.dtype.kind not in "biu":
+    if dtype is None and x._data.dtype.kind not in "biu":
         return x
     return x.to(int64 if dtype is None else dtype)
 

@@ -1,6 +1,7 @@
 """Data type, copies, and shape: most of these only look at memory that is there."""
 
 import builtins
+import functools
 import math
 import operator
 from collections.abc import Sequence
@@ -17,6 +18,9 @@ from tinytensor.form import op
 from tinytensor.meta import Meta
 from tinytensor.ops.elementwise import _together, masked_fill
 from tinytensor.tensors import Tensor
+
+_ONLY_INT = {int}
+_concatenate = np.concatenate
 
 
 @op
@@ -129,8 +133,8 @@ def is_cuda(x: Tensor) -> bool:
 class reshape_view:
     r"y = x, read in another shape"
 
-    def view(x, shape):
-        return x.reshape(shape, copy=False)
+    def view(x, shape):  # without gaps between its elements it can always be read so, which NumPy need not find out
+        return x.reshape(shape) if x.flags.c_contiguous else x.reshape(shape, copy=False)
 
     def grad_x(g, x_shape):
         return reshape(g, x_shape)
@@ -207,7 +211,7 @@ class _flip:
 
 def _dim(x: Tensor, dim: int, what: str, extra: int = 0) -> int:
     """A dimension's number counted from the front; a 0-d tensor counts as one with a single dimension."""
-    n = builtins.max(x.ndim + extra, 1)
+    n = x._data.ndim + extra or 1
     dim = dim if dim.__class__ is int else _whole(dim, f"{what}: dim")
     if not -n <= dim < n:
         raise IndexError(f"{what}: dim {dim} is out of range for shape {x.shape} (expected {-n} to {n - 1})")
@@ -244,6 +248,8 @@ def _whole(n, what: str) -> int:
 
 def _sizes(args: tuple, what: str) -> tuple[int, ...]:
     """view(2, 3) and view((2, 3)) are the same."""
+    if args and set(map(type, args)) == _ONLY_INT:  # most often
+        return args
     if (
         len(args) == 1
         and args[0].__class__ is not int
@@ -257,9 +263,9 @@ def _sizes(args: tuple, what: str) -> tuple[int, ...]:
 @appears("reshape Tensor.reshape")
 def reshape(x: Tensor, *shape) -> Tensor:
     """y = x in another shape, with one size -1 to be found; a view where memory allows, else a copy."""
-    shape = _infer(x, _sizes(shape, "reshape"), "reshape")
+    shape = _infer(x._data.shape, _sizes(shape, "reshape"), "reshape")
     try:
-        return reshape_view(x, shape)
+        return reshape_view.quick(x, shape)
     except ValueError:
         return reshape_view(clone(x), shape)
 
@@ -271,7 +277,7 @@ def view(x: Tensor, *shape) -> Tensor:
         raise TypeError("view: reading memory as another dtype is not offered; use .to(dtype)")
     wanted = _sizes(shape, "view")
     try:
-        return reshape_view(x, _infer(x, wanted, "view"))
+        return reshape_view.quick(x, _infer(x._data.shape, wanted, "view"))
     except ValueError:
         raise RuntimeError(
             f"view: shape {x.shape} with strides {x.stride()} can't be read as {wanted} without a copy; use reshape()"
@@ -284,16 +290,16 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
     return view(x, other.shape)
 
 
-def _infer(x: Tensor, shape: tuple, what: str) -> tuple[int, ...]:
-    if builtins.min(shape, default=0) >= 0 and math.prod(shape) == x.numel():
-        return shape
-    known = math.prod([n for n in shape if n != -1])
+@functools.lru_cache(maxsize=1024)  # the same few shapes are asked for again and again
+def _infer(old: tuple, shape: tuple, what: str) -> tuple[int, ...]:
+    """The shape in which a tensor of the old one is to be read, with the size found that is -1."""
+    size, known = math.prod(old), math.prod([n for n in shape if n != -1])
     if shape.count(-1) > 1 or builtins.min(shape, default=0) < -1:
         raise RuntimeError(f"{what}: {shape}: sizes must be 0 or more, and at most one may be -1")
-    if -1 in shape and known and x.numel() % known == 0:
-        shape = tuple([x.numel() // known if n == -1 else n for n in shape])
-    if -1 in shape or math.prod(shape) != x.numel():
-        raise RuntimeError(f"{what}: {x.numel()} elements of shape {x.shape} do not fill the shape {shape}")
+    if -1 in shape and known and size % known == 0:
+        shape = tuple([size // known if n == -1 else n for n in shape])
+    if -1 in shape or math.prod(shape) != size:
+        raise RuntimeError(f"{what}: {size} elements of shape {old} do not fill the shape {shape}")
     return shape
 
 
@@ -340,9 +346,9 @@ def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     a, b = _dim(x, dim0, "transpose"), _dim(x, dim1, "transpose")
     if x.ndim == 0:
         return x
-    order = list(range(x.ndim))
+    order = list(range(x._data.ndim))
     order[a], order[b] = b, a
-    return _permute(x, tuple(order))
+    return _permute.quick(x, tuple(order))
 
 
 @appears("t Tensor.t")
@@ -474,7 +480,7 @@ class _cat:
         shape[dim] = builtins.sum(sizes)
         y, start, before = empty(tuple(shape), xs[0].dtype), 0, (slice(None),) * dim
         if may_be_copied(y):
-            return np.concatenate(xs, dim, out=y)
+            return _concatenate(xs, dim, out=y)
         for x, n in zip(xs, sizes, strict=True):
             move(x, y[(*before, slice(start, start + n))])
             start += n
@@ -488,6 +494,8 @@ def _listed(tensors, what: str) -> list[Tensor]:
     """The tensors of a list, or of anything else that gives them one after the other."""
     single = isinstance(tensors, Tensor | dict)
     listed = [] if single else list(tensors)
+    if not single and set(map(type, listed)) == {Tensor}:  # most often
+        return listed
     strange = [type(x).__name__ for x in listed if not isinstance(x, Tensor)]
     if single or strange:
         came = f"{strange[0]} among them" if strange else type(tensors).__name__
@@ -497,11 +505,11 @@ def _listed(tensors, what: str) -> list[Tensor]:
 
 def _joined(tensors: list[Tensor], dim: int) -> Tensor:
     """Tensors of shapes that fit, joined along a dimension, in the dtype in which they meet."""
-    dtypes = {x.dtype for x in tensors}
-    if len(dtypes) > 1:
+    arrays = [x._data for x in tensors]
+    if len({a.dtype for a in arrays}) > 1:
         dtype = result_type(*tensors)
         tensors = [to(x, dtype) for x in tensors]
-    return _cat(dim, [x.shape[dim] for x in tensors], *tensors)
+    return _cat.run((dim, [a.shape[dim] for a in arrays], *tensors))
 
 
 @appears("cat concat concatenate")
@@ -510,17 +518,20 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensors = _listed(tensors, "cat")
     if not tensors:
         raise RuntimeError("cat: expected at least one tensor")
-    parts = [x for x in tensors if x.shape != (0,)] or tensors[:1]  # PyTorch's old way to say "nothing yet"
-    if parts[0].ndim == 0:
+    shapes = [x._data.shape for x in tensors]
+    if (0,) in shapes:  # PyTorch's old way to say "nothing yet"
+        tensors = [x for x in tensors if x.shape != (0,)] or tensors[:1]
+        shapes = [x.shape for x in tensors]
+    first = shapes[0]
+    if not first:
         raise RuntimeError("cat: 0-d tensors can't be joined; use stack()")
-    dim = _dim(parts[0], dim, "cat")
-    first = parts[0].shape
-    for x in parts:
-        shape = x.shape
-        if len(shape) != len(first) or shape[:dim] != first[:dim] or shape[dim + 1 :] != first[dim + 1 :]:
-            shapes = ", ".join(str(x.shape) for x in parts)
-            raise RuntimeError(f"cat: shapes {shapes} differ elsewhere than in dimension {dim}")
-    return _joined(parts, dim)
+    dim = _dim(tensors[0], dim, "cat")
+    before, after = first[:dim], first[dim + 1 :]
+    for shape in shapes:
+        if shape != first and (len(shape) != len(first) or shape[:dim] != before or shape[dim + 1 :] != after):
+            told = ", ".join(map(str, shapes))
+            raise RuntimeError(f"cat: shapes {told} differ elsewhere than in dimension {dim}")
+    return _joined(tensors, dim)
 
 
 @appears("stack")
@@ -529,13 +540,13 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensors = _listed(tensors, "stack")
     if not tensors:
         raise RuntimeError("stack: expected at least one tensor")
-    if len({x.shape for x in tensors}) > 1:
+    if len({x._data.shape for x in tensors}) > 1:
         raise RuntimeError(f"stack: expected equal shapes, got {', '.join(str(x.shape) for x in tensors)}")
     dim, shape = _dim(tensors[0], dim, "stack", extra=1), tensors[0].shape
     if dim == len(shape):
         return _joined([unsqueeze(x, dim) for x in tensors], dim)
     # Joined along the dimension that is there, all in a row, they lie as they should; only the shape is another.
-    return reshape(_joined(tensors, dim), (*shape[:dim], len(tensors), *shape[dim:]))
+    return reshape_view.quick(_joined(tensors, dim), (*shape[:dim], len(tensors), *shape[dim:]))
 
 
 def _triangle(x: Tensor, diagonal: int, upper: bool, what: str) -> Tensor:
@@ -644,7 +655,7 @@ def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor
 
 def _rows(x: np.ndarray) -> np.ndarray:
     """x (..., n) as contiguous rows (R, n)."""
-    return contiguous(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
+    return contiguous(x) if x.ndim == 2 else contiguous(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
 
 
 def _absent(x: np.ndarray) -> np.ndarray:
