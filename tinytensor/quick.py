@@ -77,10 +77,10 @@ def quick_formula(op, mark: Callable) -> Callable | None:
         now = state.__dict__
         if isinstance(x, Tensor):
             s, a = x, x._data
-            t, b = (z, z._data) if isinstance(z, Tensor) else (x, _number(z, a.dtype))
+            t, b = (z, z._data) if isinstance(z, Tensor) else (x, number_array(z, a.dtype))
         else:  # a number in front
             s = t = z if isinstance(z, Tensor) else None
-            a, b = (None, None) if t is None else (_number(x, t._data.dtype), t._data)
+            a, b = (None, None) if t is None else (number_array(x, t._data.dtype), t._data)
         if (
             not (a.__class__ is b.__class__ is _ndarray and a.dtype is b.dtype)
             or now["recording"] is not None
@@ -132,7 +132,7 @@ def quick_view(op, mark: Callable) -> Callable:
     return view
 
 
-def _number(value, dtype: np.dtype) -> np.ndarray | None:
+def number_array(value, dtype: np.dtype) -> np.ndarray | None:
     """A number as an array of the dtype beside which it stands; None if that must be looked at in general.
 
     Programs have few numbers, so they are remembered, but for -0.0, which Python takes for 0.0.

@@ -21,6 +21,7 @@ from tinytensor.kernels.fastmath import gelu_slope, normal_cdf
 from tinytensor.kernels.fastmath import tanh as fast_tanh
 from tinytensor.kernels.kernel import Kernel
 from tinytensor.operands import only_floats, stored
+from tinytensor.quick import number_array
 from tinytensor.tensors import Tensor
 
 # ------------------------------------------------------------------------------------------------------- arithmetic
@@ -735,7 +736,9 @@ def _elementwise(kernel: Kernel, *values) -> np.ndarray:
     """y = kernel(arrays and numbers), on arrays; the last array has the result's dtype."""
     arrays = [v for v in values if v.__class__ is np.ndarray]
     dtype, shapes = arrays[-1].dtype, {a.shape for a in arrays}
-    if dtype is not OBJECT and len(arrays) < len(values):
+    if len(values) == 2 and len(arrays) == 1 and (number := number_array(values[1], dtype)) is not None:
+        values = arrays[0], number
+    elif dtype is not OBJECT and len(arrays) < len(values):
         values = [v if v.__class__ is np.ndarray else dtype.type(v) for v in values]
     y = empty(shapes.pop() if len(shapes) == 1 else np.broadcast(*arrays).shape, dtype)
     launch(kernel, *values, y)

@@ -79,7 +79,7 @@ def _along(operation, x: Tensor, dim: int | None, dtype, what: str) -> Tensor:
         return reshape(operation(reshape(x, 1)), ())
     if x.numel() == 0:
         return x.clone()
-    return operation(x) if dim == x.ndim - 1 else transpose(operation(transpose(x, dim, -1)), dim, -1)
+    return operation.run((x,)) if dim == x.ndim - 1 else transpose(operation(transpose(x, dim, -1)), dim, -1)
 
 
 @appears("softmax Tensor.softmax F.softmax nn.Softmax")

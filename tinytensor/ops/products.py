@@ -1,6 +1,7 @@
 """Products of matrices."""
 
 import builtins
+import functools
 import math
 from collections.abc import Sequence
 from string import ascii_letters
@@ -18,12 +19,18 @@ from tinytensor.ops.shape import _expand, _listed, expand, flatten, permute, res
 from tinytensor.tensors import Tensor
 
 
+@functools.lru_cache(maxsize=64)
+def _no_term(n: int, dtype: np.dtype) -> np.ndarray:
+    """How the kernel is told that nothing is to be added; there are no numbers in it."""
+    return np.empty((n, 0, 0), dtype)
+
+
 def _product(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None, relu: bool = False) -> np.ndarray:
     """y[n] = a[n] b[n] + term, then max(0, y) if relu, on arrays (n, M, K), (n, K, N) of any strides, and (N)."""
     shape = a.shape[0], a.shape[1], b.shape[2]
     y = empty(shape, a.dtype)
     if term is None:
-        term = np.empty((shape[0], 0, 0), a.dtype)
+        term = _no_term(shape[0], a.dtype)
     elif a.dtype is OBJECT:
         term = np.broadcast_to(term, shape)
     else:  # the same in an eighth of the time, which is that of a small product
@@ -50,6 +57,8 @@ class _matmul:
     r"y_{ij} = \sum_k a_{ik} b_{kj}, for each matrix of the batch"
 
     def forward(a, b):
+        if a.ndim == b.ndim == 2:
+            return _product(a[None], b[None])[0]
         batch = a.shape[:-2]
         if b.shape[:-2] != batch:
             batch = np.broadcast_shapes(batch, b.shape[:-2])
@@ -76,6 +85,9 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     """
     if not isinstance(b, Tensor) or not isinstance(a, Tensor):
         raise TypeError(f"matmul: expected two tensors, got {type(a).__name__} @ {type(b).__name__}; use * for numbers")
+    x, z = a._data, b._data
+    if x.ndim == z.ndim == 2 and x.shape[1] == z.shape[0] and x.dtype is z.dtype and x.dtype.kind != "b":  # most often
+        return _matmul.run((a, b))
     if a.ndim == 0 or b.ndim == 0:
         raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: expected at least 1 dimension each; use * for numbers")
     if a.dtype != b.dtype:
