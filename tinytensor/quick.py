@@ -124,7 +124,7 @@ def quick_view(op, mark: Callable) -> Callable:
         grad = now["grad"] and differentiable
         if grad and x._base is not None and x._tracked != x._version.tracked:
             x._follow_base()
-        y = x.seen_as(look(a, *settings))
+        y = x._seen_as(look(a, *settings))
         if grad and x.requires_grad:
             y.node, y.requires_grad = mark(op, (x, *settings), y, ()), True
         return y

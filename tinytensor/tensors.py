@@ -64,7 +64,7 @@ class Tensor(Interchange):
         self._version, self._tracked = Version(), 0
         return self
 
-    def seen_as(self, data: np.ndarray) -> "Tensor":
+    def _seen_as(self, data: np.ndarray) -> "Tensor":
         """A view: a tensor on an array that looks at this one's memory; they share the count of its changes."""
         view = object.__new__(Tensor)
         view._data, view.requires_grad = data, False

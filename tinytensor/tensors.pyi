@@ -410,6 +410,9 @@ class Tensor(Interchange):
     def _on(self, data: np.ndarray | Meta, requires_grad: builtins.bool=False) -> 'Tensor':
         ...
 
+    def _seen_as(self, data: np.ndarray) -> 'Tensor':
+        ...
+
     @property
     def shape(self) -> tuple[builtins.int, ...]:
         ...
