@@ -57,8 +57,7 @@ class Node:
         self.edges = tuple([(a.node or a) if isinstance(a, Tensor) and a.requires_grad else None for a in args])
         # What is read depends on which gradients are wanted: of a * b with a constant b, the rule for a reads b, and
         # the rule for b, which would read a, is never asked.
-        needs = tuple([edge is not None for edge in self.edges])
-        reads = op._reads.get(needs) or op.reads_for(needs)
+        reads = op.reads_for(tuple([edge is not None for edge in self.edges]))
         self.kept, self.versions = {}, []
         for name, place in reads.inputs:
             value = self.kept[name] = args[place]
