@@ -10,6 +10,7 @@ import pytest
 from dtype_samples import NOT_NARROWER, NUMBER, ONE, TWO, WALK, WIDER, answer, differs
 
 import tinytensor as tt
+from tinytensor import quick
 from tinytensor.appearances import APPEARANCES
 
 STORED = json.loads((Path(__file__).parent / "oracle" / "dtypes.json").read_text())
@@ -113,3 +114,22 @@ def test_numbers_that_are_no_bytes_are_refused(number):
 def test_a_wrong_answer_is_noticed(found, noticed):
     assert bool(differs(found, [["float32", [1.0, 2.5]]])) == noticed
     assert bool(differs(found, "refused")) != (found == "refused: a sentence")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
+def test_numbers_that_are_equal_are_not_taken_for_each_other(dtype):
+    """Numbers are remembered as arrays: 0.0, -0.0, 0 and False are equal, and so are 2 and 2.0."""
+    x = tt.tensor([1.0, -2.0, 3.0]).to(getattr(tt, dtype))
+    for _ in range(2):
+        for number in (0, 0.0, -0.0, False, 2, 2.0, True, 1, float("inf")):
+            y = x.float() * number if isinstance(number, float) and dtype == "int64" else x * number
+            assert np.array_equal(np.signbit(y.numpy()), np.signbit(x.numpy() * np.array(number, y.numpy().dtype)))
+        assert (x * 2).dtype == x.dtype
+        assert (x * 2.0).dtype == (tt.float32 if dtype == "int64" else x.dtype)
+
+
+def test_numbers_that_are_remembered_do_not_fill_the_memory():
+    x = tt.ones(2)
+    for i in range(2 * quick.REMEMBERED):
+        assert (x + (i + 0.5)).tolist() == [i + 1.5] * 2
+    assert len(quick._numbers) <= quick.REMEMBERED

@@ -32,7 +32,10 @@ SAID = {
     "a float too large": (lambda: X * 10**400, f"mul: {10**400} is too large for float32"),
     "a list before @": (lambda: [1.0] @ X, "matmul: expected two tensors, got list @ Tensor"),
     "lists of two lengths": (lambda: tt.tensor([[1], 2]), "tensor: expected numbers, or lists of them whose rows have"),
-    "more than there is memory": (lambda: tt.zeros(2**40, 2**40), "zeros: sizes (1099511627776, 1099511627776) are mor"),
+    "more than there is memory": (
+        lambda: tt.zeros(2**40, 2**40),
+        "zeros: sizes (1099511627776, 1099511627776) are mor",
+    ),
     "a class": (lambda: tt.sort(X, descending=object), "sort: descending is the class object; expected True or False"),
     "a module's function": (lambda: tt.nn.ReLU6()([1]), "ReLU6: input is [1]; expected a tensor"),
 }
