@@ -1,9 +1,9 @@
 # %% [markdown]
 # # One loop, six speeds
 #
-# Nearly all the time of a transformer goes into one equation, the matrix product: y_ij = Σ_k a_ik b_kj. (In document
-# 003: eqs. (3), (6), (8), (10), (11).) Three loops, and one line in them. How much faster can they be on the same
-# processor, with the same additions and multiplications? Guess a factor before you look at the picture.
+# Most of the time of a transformer goes into one equation, the matrix product: y_ij = Σ_k a_ik b_kj. (In document 003:
+# eqs. (3), (6), (8), (10), (11).) Three loops, and one line in them. How much faster can they be on the same processor,
+# with the same additions and multiplications? Guess a factor before you look at the picture.
 
 # %%
 import os
