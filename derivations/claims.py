@@ -33,12 +33,14 @@ KINDS = {
     "proof": "holds for all values, at the sizes named",
     "check": "numbers or sampled points: evidence, not a proof",
     "erratum": "what is printed is shown to be wrong, and the corrected form to be right",
+    "display": "what is defined, or derived by the rules, is written out: nothing is compared",
 }
 
 # Whom a claim trusts beyond CPython, which all of them trust.
 SYMPY = "SymPy's diff and its arithmetic"
 INDEX = "the index calculus"
 NUMBA = "Numba compiling what it is given"
+NUMPY = "NumPy"
 
 
 class Refuted(AssertionError):

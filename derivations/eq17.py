@@ -134,6 +134,7 @@ def proved(program: Program, closed: dict[Expr, Closed], *arrays: Array) -> Evid
 
 @proof(
     "equations (1) to (16) as definitions: every index in its range, every name defined once and before it is used",
+    kind="display",
     source="003 eqs. (1)-(16)",
     trusted=(INDEX,),
 )
@@ -146,7 +147,10 @@ def definitions():
     return Evidence(evidence.latex, text)
 
 
-@proof("the adjoints of all names, line by line backward, in cached interim results: reverse mode in symbols")
+@proof(
+    "the adjoints of all names, line by line backward, in cached interim results: reverse mode in symbols",
+    kind="display",
+)
 def adjoints():
     found = derivation()
     lines = [line for p in (found.head, found.block, found.embedding) for line in p.lines if line.is_adjoint]

@@ -25,7 +25,7 @@ from tinytensor.nn import functional
 
 from . import eq19, theorems
 from .calculus import Size
-from .claims import NUMBA, SYMPY, Evidence, Refuted, claim, holds
+from .claims import NUMBA, NUMPY, SYMPY, Evidence, Refuted, claim, holds
 
 SMALL = Config(D=6, H=2, F=10, L=2, V=11, C=7)
 SMALL_004 = TransformerConfig(N=2, d_model=6, h=2, d_ff=10, n_vol=11, n_max=9)
@@ -102,7 +102,7 @@ def head_width():
     holds(Config(D=256, H=4).K == 64, "002's example, 256 / 4 = 64, is right")
 
 
-@erratum("003 before (3)", "the similarity matrix S is C x C, not D x D", size="C=5 D=8 K=3")
+@erratum("003 before (3)", "the similarity matrix S is C x C, not D x D", size="C=5 D=8 K=3", trusted=(NUMPY,))
 def similarity_shape():
     C, D, K = 5, 8, 3
     Z = numbers(C, D)
@@ -130,7 +130,7 @@ def query_and_key():
     agree(usual[2], renamed[1], "and dL/dK is its dL/dQ")
 
 
-@erratum("003 (5)", "the mask is 0 for m <= i; j is not an index of M_im", size="C=5")
+@erratum("003 (5)", "the mask is 0 for m <= i; j is not an index of M_im", size="C=5", trusted=(NUMPY,))
 def mask_index():
     C = 5
     i, m = np.indices((C, C))
@@ -318,7 +318,9 @@ def bias_form():
     return Evidence(text="\n".join(f"printed: {line}" for line in lines))
 
 
-@erratum("000 softmax", "j is free and bound: summed literally, every weight is 1/n; the sum runs over j'")
+@erratum(
+    "000 softmax", "j is free and bound: summed literally, every weight is 1/n; the sum runs over j'", trusted=(NUMPY,)
+)
 def softmax_index():
     S = numbers(5, 5)
     n = S.shape[1]
@@ -341,7 +343,11 @@ def softmax_missing():
     holds((np.clip(Y, V.min(0), V.max(0)) == Y).all(), "which does not leave it")
 
 
-@erratum("000 Algorithm 2", "the weights are D x d_k, D x d_v and H d_v x D; printed, d_k x d_k fits only if d_k = D")
+@erratum(
+    "000 Algorithm 2",
+    "the weights are D x d_k, D x d_v and H d_v x D; printed, d_k x d_k fits only if d_k = D",
+    trusted=(NUMPY,),
+)
 def algorithm_2_shapes():
     N, D, H, d_k, d_v = 5, 8, 2, 3, 4
     X = numbers(N, D)
@@ -360,7 +366,7 @@ def algorithm_2_shapes():
     return Evidence(text=f"printed: {clash}")
 
 
-@erratum("000 Algorithm 3", "Y is used and never computed: the line Y = MultiHead(X) is missing")
+@erratum("000 Algorithm 3", "Y is used and never computed: the line Y = MultiHead(X) is missing", trusted=(NUMPY,))
 def algorithm_3():
     names = {
         "LayerNorm": lambda x: (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5),
@@ -407,7 +413,11 @@ def counted_from_1(n: int, D: int) -> np.ndarray:
     return np.where(j % 2 == 0, np.sin(i / 10000 ** (j / D)), np.cos(i / 10000 ** ((j - 1) / D)))
 
 
-@erratum("000 and 004 positional encoding", "components count from 0: from 1 a shift of positions is not linear")
+@erratum(
+    "000 and 004 positional encoding",
+    "components count from 0: from 1 a shift of positions is not linear",
+    trusted=(NUMPY,),
+)
 def encoding_origin():
     right, wrong = shift_residual(positional_encoding), shift_residual(counted_from_1)
     holds(right < 1e-12, f"counted from 0 a shift is linear (residual {right:.1e})")
@@ -415,7 +425,9 @@ def encoding_origin():
     return Evidence(text=f"residual of the best linear map: {right:.1e} from 0, {wrong:.2g} from 1")
 
 
-@erratum("000 positional encoding", '"i is the position of a token": n is the position, i the component')
+@erratum(
+    "000 positional encoding", '"i is the position of a token": n is the position, i the component', trusted=(NUMPY,)
+)
 def encoding_letters():
     r = positional_encoding(6, 8)
     n, i = 5, 3
@@ -428,7 +440,10 @@ def encoding_letters():
 
 
 @erratum(
-    "001 scaling", "the variance d_k of q . k needs means of 0, not only variances of 1", size="d_k=16, 200,000 draws"
+    "001 scaling",
+    "the variance d_k of q . k needs means of 0, not only variances of 1",
+    size="d_k=16, 200,000 draws",
+    trusted=(NUMPY,),
 )
 def variance_needs_means(draws: int = 200_000):
     d_k, rng = 16, np.random.default_rng(0)

@@ -106,9 +106,10 @@ def _plain(text: str) -> str:
 
 STYLE = """
 :root { --ink: #1d1f23; --soft: #646a73; --line: #e3e5e8; --paper: #fff; --panel: #f7f8f9; --link: #2456a6;
-  --proof: #17663a; --check: #205493; --erratum: #8a5200; --failed: #b3261e; }
+  --proof: #17663a; --check: #205493; --erratum: #8a5200; --display: #646a73; --failed: #b3261e; }
 @media (prefers-color-scheme: dark) { :root { --ink: #e4e6e9; --soft: #9aa1ab; --line: #33373d; --paper: #17191c;
-  --panel: #1f2226; --link: #8ab4f8; --proof: #6dcf97; --check: #85b7f2; --erratum: #e6b35c; --failed: #ff8a80; } }
+  --panel: #1f2226; --link: #8ab4f8; --proof: #6dcf97; --check: #85b7f2; --erratum: #e6b35c; --display: #9aa1ab;
+  --failed: #ff8a80; } }
 * { box-sizing: border-box; }
 html { scroll-behavior: smooth; }
 body { margin: 0; color: var(--ink); background: var(--paper); line-height: 1.55;
@@ -135,6 +136,7 @@ article.failed { border-color: var(--failed); }
 .badge { display: inline-block; font: 600 .7rem/1.7 system-ui, sans-serif; letter-spacing: .03em; padding: 0 .55rem;
   border: 1px solid currentColor; border-radius: 1rem; margin-right: .6rem; }
 .proof { color: var(--proof); } .check { color: var(--check); } .erratum { color: var(--erratum); }
+.display { color: var(--display); }
 .bad { color: var(--failed); }
 .meta { color: var(--soft); font-size: .86rem; margin: 0; }
 .math { overflow-x: auto; padding: .5rem 0 .3rem 1.4rem; }

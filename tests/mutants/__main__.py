@@ -18,13 +18,17 @@ def main() -> int:
     )
     parser.add_argument("--all", action="store_true", help="every mistake that can be made, not one in a few")
     one_in = 1 if parser.parse_args().all else 5
+    share = "every change" if one_in == 1 else f"one in {one_in} of the changes"
     survivors = 0
     for title, make in (
         ("rules, kernels and the walk over the tape, by hand", engine.by_hand),
-        ("every place of the rules and definitions of ops/", lambda: engine.rules(one_in)),
-        ("every place of the kernels of fused operations and of gradients", lambda: engine.kernels(one_in)),
+        (f"{share} that can be made mechanically in rules and definitions of ops/", lambda: engine.rules(one_in)),
+        (
+            f"{share} to values in the kernels of fused operations and of gradients, but for attention's",
+            lambda: engine.kernels(one_in),
+        ),
         ("equations and closed forms of document 003, by hand", formulas.by_hand),
-        ("every place of equations, derived lines and closed forms", lambda: formulas.mechanically(one_in)),
+        (f"{share} to equations, derived lines and closed forms", lambda: formulas.mechanically(one_in)),
     ):
         tally = make()
         survivors += len(tally.survivors)

@@ -41,7 +41,9 @@ class Tally:
         """What a reader wants to know; with `show` every mistake by name."""
         refuted = sum(how == "refuted" for _, how in self.noticed)
         raised = len(self.noticed) - refuted
-        lines = [f"{len(self.noticed)} mistakes noticed: {refuted} refuted, {raised} by an error that they cause"]
+        tried = len(self.noticed) + len(self.left_out) + len(self.survivors)
+        how = f"{refuted} refuted, {raised} by an error that they cause"
+        lines = [f"{tried} tried; {len(self.noticed)} mistakes noticed: {how}"]
         lines += [f"    {what}: {how}" for what, how in self.noticed if show]
         for reason, count in Counter(why for _, why in self.left_out).items():
             lines.append(f"{count} changes left out ({reason}):")
