@@ -75,6 +75,8 @@ CALLS = {
     **{op.name: formula_calls(op) for op in OPS.values() if is_formula(op) and op.differentiable},
     **{name: [(x, y), (x, Fraction(1, 3))] for name in ("clamp_min", "clamp_max", "remainder")},
     "power": [(positive[0], y), *((x, n) for n in (3, 1, 0))],
+    "elu": [(x,), (x, EPS, SCALE, SMOOTHING)],  # other constants than 1
+    "softplus": [(x,), (x, SCALE, 20)],
     "clone": [(x,)],
     "where": [(tt.tensor([[True, False, True], [False, False, True]]), x, z)],
     "cast": [(x, OBJECT)],
@@ -103,7 +105,12 @@ CALLS = {
         (x, symbols("w", 2, 3), symbols("b", 2)),
         (*(symbols(n, 1, 1, witness=Fraction(1, 2)) for n in "xw"), None),  # between 0 and 1 before the ReLU
     ],
-    "layer_norm": [(x, symbols("w", 3), symbols("b", 3), EPS), (x, None, None, EPS), (DEEP, None, None, EPS)],
+    "layer_norm": [
+        (x, symbols("w", 3), symbols("b", 3), EPS),
+        (x, symbols("w", 3), None, EPS),
+        (x, None, None, EPS),
+        (DEEP, None, None, EPS),
+    ],
     "rms_norm": [(x, symbols("w", 3), EPS), (x, None, EPS), (DEEP, None, EPS)],
     "attention": [
         (*qkv(1, 2, 1, 1, H=2), None, SCALE, False),
