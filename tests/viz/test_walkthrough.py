@@ -366,6 +366,9 @@ def test_it_prints_all_steps(browser, tmp_path):
     page.run("window.dispatchEvent(new Event('beforeprint')); window.dispatchEvent(new Event('beforeprint'))")
     titles = page.run("return [...document.querySelectorAll('#print > li h2')].map(e => e.textContent)")
     assert len(titles) == 7 and titles[:2] == ["c = mul(a, b)", "d = add(c, a)"]
+    assert page.lit() == []  # the graph of a print stands at no step
+    page.run("window.dispatchEvent(new Event('afterprint'))")
+    assert page.lit() == ["c = mul(a, b)"]
 
 
 def test_keyboard_and_screen_reader(browser, tmp_path):

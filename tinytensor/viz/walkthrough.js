@@ -142,8 +142,10 @@ document.addEventListener("keydown", (event) => {
   go[keys[event.key]]();
 });
 
-// A print has all steps, numbered; they are made when it is asked for.
+// A print has all steps, numbered; they are made when it is asked for. Its graph stands at no step.
+window.addEventListener("afterprint", () => show(at));
 window.addEventListener("beforeprint", () => {
+  light({ at: null });
   if (find("print").childElementCount) return;
   for (const frame of data.frames) {
     const item = document.createElement("li");
