@@ -181,6 +181,8 @@ def test_the_reference_has_every_name_on_its_page(tmp_path):
     page = (tmp_path / "docs" / "tinytensor.html").read_text()
     _, _, softmax = page.partition('id="softmax"')
     softmax = softmax.partition("</section>")[0]
-    assert "<math" in softmax and "softmax_backward" in softmax and "definition" in softmax
+    assert softmax.count("<math") == 2 and r"\sum" not in softmax  # its own, and that of the operation behind it
+    assert "along <code>dim</code>: eqs." in softmax
+    assert "softmax_backward" in softmax and "definition" in softmax
     _, _, method = page.partition('id="Tensor.tanh"')
     assert "kwargs" not in method.partition("</section>")[0]

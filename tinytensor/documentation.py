@@ -74,7 +74,7 @@ def _shapes(op: Op) -> str:
         return f"{shape}; {result}" + (f"; only {' and '.join(only)} are taken" if only else "") + "."
     if op.view is not None:
         return "y looks at the memory of x: a change in place of one is seen in the other."
-    return "as the equation's indices say; shapes that do not fit are refused with a sentence (TypeError, ValueError)."
+    return "as the equation's indices say; shapes that do not fit are refused with a sentence."
 
 
 def _full(place: str) -> str:

@@ -16,10 +16,10 @@ from tinytensor.absent import Absent
 from tinytensor.appearances import APPEARANCES
 from tinytensor.form import Op
 from tinytensor.tensors import Tensor
+from tinytensor.viz.typeset import mathml, split
 
 try:
     import pdoc
-    from latex2mathml.converter import convert
 except ImportError as error:
     raise ImportError(f"the reference needs {error.name}: pip install 'tinytensor[docs]'") from error
 
@@ -43,6 +43,9 @@ ROOMS = (  # the packages and files whose names are for users; PyTorch's paths
 )
 
 
+INNER = re.compile(r"^((?:It launches the operation )?`\w+`: )(.+)$", re.MULTILINE)  # an operation that is named inside
+
+
 def public_names(room: ModuleType) -> dict[str, Callable]:
     """What a user may call of a package or a file: the engine's own functions, operations and classes, by name.
 
@@ -61,31 +64,19 @@ def _belongs(what: Callable, name: str, room: ModuleType) -> bool:
     return attached or home == room.__name__ or hasattr(room, "__path__")
 
 
-_WORD = re.compile(r"[(\[]?[A-Za-z]{2,}([_'-][A-Za-z]+)*[.,;:)\]]*")
-
-
 def with_mathml(text: str) -> str:
-    """An equation with words among it: what is no word is typeset, up to the first `;` or `:` that ends it."""
+    """A paragraph that begins with an equation, with words among it: typeset, up to where the equation ends."""
     equation, mark, rest = re.match(r"([^;:`]*)([;:`]?)(.*)", " ".join(text.split()), re.DOTALL).groups()
     if "=" not in equation:
         return text
     rest = equation[len(equation.rstrip()) :] + mark + rest
-    pieces: list[tuple[bool, str]] = []
-    for token in re.findall(r"(?:\\[A-Za-z]+ ?)?(?:\{(?:[^{}]|\{[^{}]*\})*\}|[^\s{}])+|\S+", equation):
-        word = bool(_WORD.fullmatch(token))
-        if pieces and pieces[-1][0] == word:
-            pieces[-1] = (word, f"{pieces[-1][1]} {token}")
-        else:
-            pieces.append((word, token))
-    return " ".join(piece if word else _mathml(piece) for word, piece in pieces) + rest
+    return " ".join(piece if words else _typeset(piece) for piece, words in split(equation)) + rest
 
 
-def _mathml(latex: str) -> str:
-    body, stop = (latex[:-1], latex[-1]) if latex[-1] in ",." else (latex, "")
-    try:
-        return convert(body) + stop if body else stop
-    except Exception:  # not LaTeX after all: shown as it stands
-        return f"<code>{latex}</code>"
+def _typeset(latex: str) -> str:
+    """LaTeX as MathML, but for a comma or full stop behind it, which belongs to the sentence."""
+    formula = latex.rstrip(",.")
+    return (mathml(formula) if formula else "") + latex[len(formula) :]
 
 
 def documented(what: Callable, declared: Callable | None = None) -> Callable:
@@ -102,7 +93,10 @@ def documented(what: Callable, declared: Callable | None = None) -> Callable:
     said = inspect.getdoc(what) or ""
     first, gap, rest = said.partition("\n\n")
     is_equation = isinstance(what, Op) or re.match(r"\w+(_\S+)? = ", first)
-    stand_in.__doc__ = (f"<p>{with_mathml(first)}</p>" if is_equation else first) + gap + rest
+    rest = INNER.sub(lambda found: found[1] + with_mathml(found[2]), rest)
+    if is_equation:  # a paragraph of HTML, in which pdoc leaves the marks of Markdown as they are
+        first = "<p>" + re.sub("`([^`]+)`", r"<code>\1</code>", with_mathml(first)) + "</p>"
+    stand_in.__doc__ = first + gap + rest
     stand_in.__name__ = stand_in.__qualname__ = getattr(what, "__name__", "")
     stand_in.__module__ = what.__module__
     declared = declared or what

@@ -317,8 +317,11 @@ def test_the_page_needs_nothing_from_elsewhere():
 
 
 def test_its_colours_are_those_of_the_plots():
-    light = live.PAGE.read_text().partition("@media")[0]
-    assert tuple(re.findall(r"--c\d: (#\w+);", light)) == plots.COLOURS
+    page, walkthrough = live.PAGE.read_text(), (ROOT / "tinytensor" / "viz" / "walkthrough.css").read_text()
+    assert tuple(re.findall(r"--c\d: (#\w+);", page.partition("@media")[0])) == plots.COLOURS
+    named = r"--(paper|panel|ink|soft|line): (#\w+)"
+    ours, theirs = ([value for _, value in re.findall(named, text)] for text in (page, walkthrough))
+    assert len(ours) == 10 and sorted(ours) == sorted(theirs)
 
 
 # ------------------------------------------------------------------------------------------------- the command
