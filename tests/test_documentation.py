@@ -123,7 +123,7 @@ def test_help_of_a_formula_and_of_its_method():
 
 def test_help_of_what_is_composed_shows_the_rules_of_what_it_names():
     text = " ".join(shown(tt.sum).split())
-    assert "Definition, whose operations have the rules" in text and "return reduce_sum(" in text
+    assert "Definition, whose operations have the rules" in text and "return reduce_sum" in text
     assert "`reduce_sum`: y =" in text and "Rule of `reduce_sum`" in text
 
 

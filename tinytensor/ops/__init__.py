@@ -50,16 +50,14 @@ def _method(name: str, function: Callable) -> Callable | property:
     if name in _BINARY:
         return lambda x, other: call(x, other if other.__class__ is Tensor else _operand(other))
     if call is not function and len(function.params) == 1:  # the same as below for what is called most
-        return lambda x, *args, **kwargs: function(x, *args, **kwargs) if args or kwargs else call(x)
+        return _named(lambda x, *args, **kwargs: function(x, *args, **kwargs) if args or kwargs else call(x), function)
     if isinstance(function, Op):  # a function, so that Python hands it the tensor before the dot
-        return _as_function(function)
+        return _named(lambda *args, **kwargs: function(*args, **kwargs), function)
     return function
 
 
-def _as_function(operation: Op) -> Callable:
-    def method(*args, **kwargs):
-        return operation(*args, **kwargs)
-
+def _named(method: Callable, operation: Op) -> Callable:
+    """The method, with the operation's name and docstring."""
     method.__name__ = method.__qualname__ = operation.__name__
     method.__doc__, method.__module__ = operation.__doc__, operation.__module__
     return method
