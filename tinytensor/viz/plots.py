@@ -148,8 +148,8 @@ def attention(maps: Numbers, rows: Sequence[str], columns: Sequence[str]):
     maps = array(maps)
     L, H, n, m = maps.shape
     style = {"fontsize": 6 if max(n, m) > 12 else 8, "family": "monospace"}
-    side = max(2.4, min(4.0, 0.35 * max(n, m)))
-    figure, grid = panels(L, H, size=(side * H + 0.6, side * L + 0.6))
+    high, wide = (max(1.8, min(4.0, 0.35 * side)) for side in (n, m))
+    figure, grid = panels(L, H, size=(wide * H + 0.6, high * L + 0.6))
     for (layer, head), panel in np.ndenumerate(grid):
         heat(panel, maps[layer, head], rows if head == 0 else [""] * n, columns if layer == L - 1 else [""] * m)
         panel.set_aspect("equal")
