@@ -104,7 +104,7 @@ class RecommendTask(Task):
             lines.append(f"{', '.join(names[i] for i in known[-3:])} → {', '.join(best)}   (chosen: {names[row[-2]]})")
         model.train(training)
         labels = [names[i] for i in chosen[0]]
-        about = "Three items of each user, what the model names next, likeliest first; attention is over the first row."
+        about = "The last items of each user, and what the model names next; attention is over all items of the first."
         return Glimpse(about, "\n".join(lines), report.attention_maps(model, chosen[0]), labels, labels)
 
     def finish(self, model, folder, rows, seed):
