@@ -156,5 +156,8 @@ window.addEventListener("beforeprint", () => {
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show(at));
 window.addEventListener("resize", () => scrollTo(data.frames[at].at));
 
-show(0);
+// A link may lead to a step, by the number that the page shows: backward.html#15.
+const linked = () => show((parseInt(location.hash.slice(1), 10) || 1) - 1);
+window.addEventListener("hashchange", linked);
+linked();
 document.documentElement.dataset.ready = "yes";
