@@ -1,4 +1,4 @@
-"""The README's programs run, its line counts are true, and its test command is the one that the whole check runs."""
+"""What the READMEs say: programs run, links lead somewhere, counts are true, and the test command is the whole check's."""
 
 import ast
 import io
@@ -12,7 +12,10 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text()
-PROGRAMS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
+FOLDERS = (".", "models", "derivations", "examples", "tests/benchmarks")
+TEXTS = {folder: (ROOT / folder / "README.md").read_text() for folder in FOLDERS}
+PROGRAMS = [program for text in TEXTS.values() for program in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
+FIRST = next(program for program in PROGRAMS if "w.flatten()" in program)
 
 
 def run(*arguments: str, code: str | None = None) -> str:
@@ -27,13 +30,28 @@ def test_programs_run(number):
 
 
 def test_the_first_program_finds_the_weights():
-    weights = [float(w) for w in run("-", code=PROGRAMS[0]).strip("[]\n").split(",")]
+    weights = [float(w) for w in run("-", code=FIRST).strip("[]\n").split(",")]
     assert weights == pytest.approx([1.0, -2.0, 0.5], abs=1e-2)
 
 
 def test_the_pytorch_program_differs_in_its_import_only():
     (other,) = re.findall(r"```py\n(.*?)```", README, re.DOTALL)
-    assert other.replace("import torch as tt", "import tinytensor as tt") == PROGRAMS[0]
+    assert other.replace("import torch as tt", "import tinytensor as tt") == FIRST
+
+
+def dead_links(folder: str, text: str) -> list[str]:
+    """The links and pictures of a text in this folder that lead to no file of the project."""
+    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    return [link for link in links if not re.match(r"https?:", link) and not (ROOT / folder / link).exists()]
+
+
+def test_dead_links_are_found():
+    assert dead_links("models", "[a](README.md), [b](../README.md), ![c](nowhere.png)") == ["nowhere.png"]
+
+
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_links_lead_somewhere(folder):
+    assert dead_links(folder, TEXTS[folder]) == []
 
 
 def lines(path: Path) -> int:
@@ -77,7 +95,7 @@ def test_the_evening_is_short_and_says_why():
 
 @pytest.mark.parametrize("part", ["eq17", "program"])
 def test_derivations_print_what_is_shown(part):
-    (shown,) = re.findall(rf"<!-- from: python -m derivations {part} -->\n```\n(.*?)```", README, re.DOTALL)
+    (shown,) = re.findall(rf"<!-- from: python -m derivations {part} -->\n```\n(.*?)```", TEXTS["derivations"], re.DOTALL)
     printed = run("-m", "derivations", part).splitlines()
     assert len(shown.splitlines()) >= 3
     for line in shown.splitlines():
