@@ -1,4 +1,4 @@
-"""What the READMEs say: programs run, links lead somewhere, counts are true, and the test command is the whole check's."""
+"""What the READMEs say: programs run, links lead somewhere, counts are true, the test command is the whole check's."""
 
 import ast
 import io
@@ -95,7 +95,8 @@ def test_the_evening_is_short_and_says_why():
 
 @pytest.mark.parametrize("part", ["eq17", "program"])
 def test_derivations_print_what_is_shown(part):
-    (shown,) = re.findall(rf"<!-- from: python -m derivations {part} -->\n```\n(.*?)```", TEXTS["derivations"], re.DOTALL)
+    excerpt = rf"<!-- from: python -m derivations {part} -->\n```\n(.*?)```"
+    (shown,) = re.findall(excerpt, TEXTS["derivations"], re.DOTALL)
     printed = run("-m", "derivations", part).splitlines()
     assert len(shown.splitlines()) >= 3
     for line in shown.splitlines():

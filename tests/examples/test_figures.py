@@ -4,19 +4,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-from examples.figures.__main__ import SHOWN
+from examples.figures.__main__ import SHOWN, STEPS
 
 ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "examples" / "figures"
 
 
 def test_each_picture_is_there_and_small():
-    assert {path.stem for path in FIGURES.glob("*.png")} == set(SHOWN)
-    for name in SHOWN:
+    pages = {f"{name}_page" for name in STEPS}
+    assert {path.stem for path in FIGURES.glob("*.png")} == {*SHOWN, *pages}
+    for name in (*SHOWN, *pages):
         picture = (FIGURES / f"{name}.png").read_bytes()
         assert picture.startswith(b"\x89PNG")
         assert len(picture) < 60_000, f"{name}: {len(picture)} bytes"
-        assert f'"{name}.png"' in (ROOT / "examples" / f"{name}.py").read_text()
+    for names, ending in ((SHOWN, "png"), (STEPS, "html")):
+        for name in names:
+            assert f'"{name}.{ending}"' in (ROOT / "examples" / f"{name}.py").read_text()
 
 
 def test_a_lesson_that_is_not_there_is_told():
