@@ -1342,3 +1342,24 @@ def test_a_gradient_that_does_not_fit_its_leaf_is_refused(shape):
     w.data = tt.ones(*shape)
     with pytest.raises(RuntimeError, match=r"a gradient of shape \(3,\) arrives at a tensor of shape .*another shape"):
         y.backward()
+
+
+def test_whole_numbers_are_refused_a_gradient_when_it_is_asked_for():
+    for ask in (lambda x: setattr(x, "requires_grad", True), lambda x: x.requires_grad_()):
+        with pytest.raises(RuntimeError, match="only floating-point tensors have gradients, this one is int64"):
+            ask(tt.tensor([1, 2]))
+    y = tt.ones(2, requires_grad=True) * 2
+    with pytest.raises(RuntimeError, match="this tensor was computed from others; use detach"):
+        y.requires_grad = False
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (1, 1), (4, 2, 3), (6,), (5, 3)])
+def test_a_leaf_of_another_shape_gets_no_gradient_of_what_was_computed_before(shape):
+    w = tt.ones(2, 3, requires_grad=True)
+    y = (w * tt.ones(4, 2, 3)).sum()
+    w.data = tt.ones(*shape)
+    with pytest.raises(RuntimeError, match=r"was \.data given another shape.*Compute forward anew"):
+        y.backward()
+    assert w.grad is None
+    (w * 2).sum().backward()  # what is computed afterwards is right
+    assert w.grad.shape == shape and (w.grad == 2).all()

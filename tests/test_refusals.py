@@ -1,12 +1,14 @@
 """What a call says that failed unforeseen: which argument is not what it should be; and what is left as it was."""
 
 import inspect
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 import pytest
 
 import tinytensor as tt
+from tests.campaign.tally import is_sentence
 from tinytensor.appearances import APPEARANCES
 from tinytensor.form import Op
 from tinytensor.nn import functional as F
@@ -104,3 +106,121 @@ def test_what_is_handed_out_tells_its_own_signature_and_name():
     assert list(inspect.signature(tt.topk).parameters)[:3] == ["x", "k", "dim"]
     assert tt.topk.__doc__ == tt.topk.__wrapped__.__doc__
     assert inspect.signature(tt.einsum).parameters["operands"].annotation == tt.Tensor | Sequence
+
+
+# ------------------------------------------------------------------------------------------------- constructors
+
+# What a class must be given, by the names of the parameters.
+TWO = "in_features in1_features in2_features in_channels input_size num_channels num_features"
+THREE = "out_features out_channels hidden_size num_embeddings embedding_dim normalized_shape"
+GIVEN = {
+    **dict.fromkeys(
+        ["in_features", "in1_features", "in2_features", "in_channels", "input_size", "num_channels", "num_features"], 2
+    ),
+    **dict.fromkeys(
+        ["out_features", "out_channels", "hidden_size", "num_embeddings", "embedding_dim", "normalized_shape"], 3
+    ),
+    **dict.fromkeys(("num_groups", "num_layers", "kernel_size"), 1),
+    **dict.fromkeys(("embed_dim", "d_model", "nhead", "num_heads"), 4),
+    "threshold": 0.1,
+    "value": 1.0,
+    "dim": 0,
+    "unflattened_size": (1, 1),
+    "gamma": 0.5,
+    "max_lr": 1.0,
+    "step_size": 2,
+    "milestones": [1, 2],
+    "T_max": 3,
+    "T_0": 2,
+    "warmup": 3,
+    "steps": 10,
+    "params": lambda: [tt.nn.Parameter(tt.ones(2))],
+    "optimizer": lambda: tt.optim.SGD([tt.nn.Parameter(tt.ones(2))], lr=0.1),
+    "lr_lambda": lambda: lambda t: 1.0,
+    "encoder_layer": lambda: tt.nn.TransformerEncoderLayer(4, 2, 4),
+    "decoder_layer": lambda: tt.nn.TransformerDecoderLayer(4, 2, 4),
+    "schedulers": lambda: [tt.optim.lr_scheduler.StepLR(GIVEN["optimizer"](), 2)],
+}
+SMALL = {"d_model": 4, "nhead": 2, "num_encoder_layers": 1, "num_decoder_layers": 1, "dim_feedforward": 4}
+WRONG = ["a", b"a", {}, None, object, [1, "a"], [[]], 1j, -1, 2.5, float("nan"), np.ones((2, 2)), X, lambda: 0]
+BASES = (tt.nn.Module, tt.optim.Optimizer, tt.optim.lr_scheduler.LRScheduler)
+CLASSES = {
+    f"{place.__name__}.{name}": kind
+    for place in (tt.nn, tt.optim, tt.optim.lr_scheduler)
+    for name, kind in vars(place).items()
+    if isinstance(kind, type)
+    and issubclass(kind, BASES)
+    and kind not in BASES
+    and name not in ("Shape", "SequentialLR", "ChainedScheduler", "_Several")
+}
+
+
+def parameters_of(kind: type) -> list[inspect.Parameter]:
+    return [p for p in inspect.signature(kind).parameters.values() if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
+def given_to(kind: type) -> dict:
+    given = {p.name: GIVEN.get(p.name) for p in parameters_of(kind) if p.default is p.empty}
+    given |= {"OneCycleLR": {"total_steps": 10}, "Transformer": SMALL}.get(kind.__name__, {})
+    return {name: value() if callable(value) else value for name, value in given.items()}
+
+
+def wrong_calls(kind: type):
+    """Every parameter made wrong in every way, an unknown one, and none at all."""
+    yield from (given_to(kind) | {p.name: wrong} for p in parameters_of(kind) for wrong in WRONG)
+    yield given_to(kind) | {"unknown_option": 1}
+    yield {}
+
+
+def refused_badly(kind: type) -> list[str]:
+    """What is said of wrong arguments in Python's words or NumPy's; what a given function raises is its own."""
+    found = []
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for call in wrong_calls(kind):
+            try:
+                kind(**call)
+            except Exception as error:
+                if not is_sentence(error) and "lr_lambda" not in call:
+                    found.append(f"{call}: {type(error).__name__}: {error}")
+    return found
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_what_constructors_say_of_wrong_arguments(name):
+    if not issubclass(CLASSES[name], tt.nn.ModuleList | tt.nn.Sequential):  # they hold whatever they are given
+        CLASSES[name](**given_to(CLASSES[name]))  # what is given must do
+    assert refused_badly(CLASSES[name]) == []
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: tt.nn.Linear("a", 2), "Linear: in_features is 'a'; expected a whole number"),
+        (lambda: tt.nn.Linear(2), "Linear: missing a required argument: 'out_features'; expected (in_features, out_f"),
+        (lambda: tt.nn.GRU("a", 2), "GRU: input_size is 'a'; expected a whole number"),
+        (
+            lambda: tt.nn.LayerNorm("a"),
+            "LayerNorm: normalized_shape is 'a'; expected a whole number or a list or tuple",
+        ),
+        (lambda: tt.nn.Transformer(d_model="a"), "Transformer: d_model is 'a'; expected a whole number"),
+        (lambda: tt.optim.SGD([X], lr="a"), "SGD: lr is 'a'; expected a number"),
+        (lambda: tt.optim.Adam(3), "Adam: params is 3; expected a list or what else can be gone through"),
+        (lambda: tt.optim.lr_scheduler.StepLR(GIVEN["optimizer"](), "a"), "StepLR: step_size is 'a'; expected a whol"),
+        (lambda: tt.nn.CrossEntropyLoss(smooth=1), "CrossEntropyLoss: unknown arguments ['smooth']; expected ["),
+    ],
+)
+def test_which_argument_of_a_constructor(call, said):
+    with pytest.raises(TypeError) as refusal:
+        call()
+    assert str(refusal.value).startswith(said)
+
+
+def test_a_constructor_that_looks_at_nothing_is_noticed():
+    class Half(tt.nn.Module):  # a user's: nothing is told in its place
+        def __init__(self, size: int):
+            super().__init__()
+            self.size = size / 2
+
+    found = refused_badly(Half)
+    assert any("unsupported operand" in told for told in found) and len(CLASSES) > 60

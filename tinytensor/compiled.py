@@ -287,7 +287,7 @@ class Recorded:
                 new = False
                 self.recording.refuse("a gradient that the step leaves has a graph, but a replay makes none")
             elif new:
-                left.node, left.requires_grad = None, False
+                left.node, left._requires_grad = None, False
             self.leaving.append((s.tensor, left, Left(left._data) if new else None))
         self._set_gradients([s.grad for s in self.seen if s.stand_in is not None])
 

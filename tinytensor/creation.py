@@ -358,6 +358,8 @@ def _uniform(array: np.ndarray, generator: Generator) -> None:
 
 
 def _normal(array: np.ndarray, generator: Generator) -> None:
+    if array.dtype.kind != "f":
+        raise TypeError(f"normal numbers are floats, and have no place in a tensor of {array.dtype}")
     generator.numpy.standard_normal(out=array, dtype=array.dtype)
 
 

@@ -17,7 +17,6 @@ names of its parameters for what it reads, and nothing else is kept for it. The 
 """
 
 import inspect
-from itertools import count
 
 from tinytensor.anomaly import look_at_result
 from tinytensor.appearances import is_ours
@@ -27,11 +26,9 @@ from tinytensor.keywords import by_position
 from tinytensor.meta import Meta
 from tinytensor.quick import by_formula, quick_formula, quick_view
 from tinytensor.rules import Reads, check_names, reads
-from tinytensor.tensors import Tensor, notice
+from tinytensor.tensors import Tensor, Version, notice
 
 # ----------------------------------------------------------------------------------------------------- the tape
-
-_clock = count()  # a node's time: which of two is the younger
 
 
 class Node:
@@ -50,11 +47,11 @@ class Node:
 
     def __init__(self, op: "Op", args: tuple, y: Tensor, saved: tuple):
         self.op = op
-        self.time = next(_clock)  # no two nodes have the same, so that there is always one youngest
+        self.time = next(Version.clock)  # no two nodes have the same, so that there is always one youngest
         self.shape, self.dtype = y._data.shape, y._data.dtype
         self._hooks = None
         self.retained = None  # the tensor that wants to keep its gradient, weakly
-        self.edges = tuple([(a.node or a) if isinstance(a, Tensor) and a.requires_grad else None for a in args])
+        self.edges = tuple([(a.node or a) if isinstance(a, Tensor) and a._requires_grad else None for a in args])
         # What is read depends on which gradients are wanted: of a * b with a constant b, the rule for a reads b, and
         # the rule for b, which would read a, is never asked.
         reads = op.reads_for(tuple([edge is not None for edge in self.edges]))
@@ -219,7 +216,7 @@ class Op:
                 if grad:
                     if a._base is not None and a._tracked != a._version.tracked:
                         a._follow_base()  # a view, and what it looks at was changed since
-                    on_tape = on_tape or a.requires_grad
+                    on_tape = on_tape or a._requires_grad
             else:
                 arrays.append(a)
 
@@ -239,7 +236,7 @@ class Op:
         # Fourth: its place on the tape. (The index of a maximum, a whole number, has none.)
         if on_tape and y._data.dtype.kind in "fO":
             y.node = Node(self, args, y, results[1:])
-            y.requires_grad = True
+            y._requires_grad = True
         if self.outputs == 1:
             return y
         more = [Tensor.of(r) for r in results[1 : self.outputs]]

@@ -54,6 +54,15 @@ class Interchange:
         return META if self.is_meta else CPU
 
     @property
+    def requires_grad(self) -> bool:
+        """Is the gradient of this tensor asked for? Assigning asks for it, as requires_grad_() does."""
+        return self._requires_grad
+
+    @requires_grad.setter
+    def requires_grad(self, requires_grad: bool):
+        self.requires_grad_(requires_grad)
+
+    @property
     def grad_fn(self):
         """PyTorch's name for the node."""
         return self.node
@@ -62,7 +71,7 @@ class Interchange:
         """Take this tensor itself off the tape: from here on it is a constant."""
         if self._base is not None and self._base.requires_grad:
             raise RuntimeError("detach_: a view can't leave the tape on which its base is; use detach()")
-        self.node, self.requires_grad = None, False
+        self.node, self._requires_grad = None, False
         return self
 
     def size(self, dim: int | None = None):

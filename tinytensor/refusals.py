@@ -10,13 +10,14 @@ import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from opcode import opmap
 from sys import stdlib_module_names
 from typing import Any
 
 import numpy as np
 
+from tinytensor.appearances import is_ours
 from tinytensor.keywords import own_names
 from tinytensor.tensors import Tensor
 
@@ -29,16 +30,19 @@ _WORDS = {
     dict: "a dict",
     type(None): "None",
     np.ndarray: "a NumPy array",
+    Callable: "a function",
+    Iterable: "a list or what else can be gone through",
 }
 _NUMBERS = {bool: bool | np.bool_, int: int | np.integer, float: int | float | np.number}  # what may stand for one
 _INSIDE = stdlib_module_names | {"tinytensor", "numpy", "numba", "llvmlite", "sympy"}
 _RAISE = opmap["RAISE_VARARGS"]
 
 
-def public(function: Callable, name: str = "") -> Callable:
+def public(function: Callable, name: str = "", always: bool = False) -> Callable:
     """The function, as it is handed out under a name.
 
-    It takes PyTorch's names of its arguments too, and what fails in it unforeseen is told in a sentence.
+    It takes PyTorch's names of its arguments too, and what fails in it unforeseen is told in a sentence; with `always`
+    also what another function foresaw, if it was this one's argument that was wrong.
     """
     name = name or function.__name__
 
@@ -49,7 +53,8 @@ def public(function: Callable, name: str = "") -> Callable:
         except Exception as error:
             again = own_names(function, name, args, kwargs) if isinstance(error, TypeError) else None
             if again is None:
-                reason = _reason(function, args, kwargs, error) if _is_unforeseen(error) else None
+                others = always and not str(error).startswith(f"{name}: ")
+                reason = _reason(function, args, kwargs, error) if others or _is_unforeseen(error) else None
                 if reason is None:
                     raise
                 refusal = error.__class__ if isinstance(error, MemoryError | OverflowError) else TypeError
@@ -57,6 +62,16 @@ def public(function: Callable, name: str = "") -> Callable:
         return handed_out(*again[0], **again[1])
 
     return handed_out
+
+
+def construction(kind: type) -> None:
+    """Let the constructor of a class of ours tell of wrong arguments as functions do, under the name of the class.
+
+    A layer is made of others, and what these foresaw would tell of arguments that the caller does not know. Base
+    classes call this for what is derived from them; a class of the user's stays as it was written.
+    """
+    if is_ours(kind) and not kind.__name__.startswith("_"):
+        kind.__init__ = public(inspect.unwrap(kind.__init__), kind.__name__, always=True)
 
 
 def _is_unforeseen(error: Exception) -> bool:
@@ -80,7 +95,8 @@ def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> 
     try:
         bound = signature.bind(*args, **kwargs)
     except TypeError as unbound:  # too many, too few, an unknown keyword
-        taken = [p.replace(annotation=inspect.Parameter.empty) for p in signature.parameters.values()]
+        shown = [p for p in signature.parameters.values() if p.name != "self"]
+        taken = [p.replace(annotation=inspect.Parameter.empty) for p in shown]
         return f"{unbound}; expected {inspect.Signature(taken)}"
     given = []
     for name, value in bound.arguments.items():
@@ -120,7 +136,9 @@ def _words(annotation) -> str:
     if origin is Sequence or annotation is Sequence:
         return "a list or tuple" + (f" (each element {_words(inner[0])})" if inner else "")
     kind = origin or annotation
-    return _WORDS.get(kind, f"a {kind.__name__}" if isinstance(kind, type) else str(kind))
+    if not isinstance(kind, type):
+        return str(kind)
+    return _WORDS.get(kind, f"{'an' if kind.__name__[0] in 'AEIO' else 'a'} {kind.__name__}")
 
 
 def _advice(value, annotation) -> str:

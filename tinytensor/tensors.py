@@ -10,6 +10,7 @@ or `x.sum()`, the files in `ops/` declare, and attach. How its values get out is
 
 import weakref
 from collections.abc import Callable
+from itertools import count
 
 import numpy as np
 
@@ -27,6 +28,8 @@ class Version:
     """
 
     # Of most results these are never asked for, so they stand in the class until there is a change.
+    clock = count()  # the time of a node (form.py): which of two is the younger
+    reshaped = -1  # when .data was given another shape: a gradient of what was computed before does not fit
     count = 0  # all changes: what was kept before one of them must not be read any more
     tracked = 0  # those of them that are on the tape: a view that was taken before one of them is stale
 
@@ -47,10 +50,10 @@ class Tensor(Interchange):
         "_data",  # the array, or a Meta
         "_grad",  # a tensor, None, or what a replay has left (see held_grad)
         "_hooks",  # of a leaf; a computed tensor's hooks are at its node
+        "_requires_grad",  # behind the property requires_grad (interchange.py), which looks at what is assigned
         "_tracked",  # of a view: how many changes on the tape its base had seen when the view took its place there
         "_version",  # shared by all tensors on one memory
         "node",
-        "requires_grad",
     )
 
     @staticmethod
@@ -59,7 +62,7 @@ class Tensor(Interchange):
         return object.__new__(Tensor)._on(data, requires_grad)
 
     def _on(self, data: np.ndarray | Meta, requires_grad: bool = False) -> "Tensor":
-        self._data, self.requires_grad = data, requires_grad
+        self._data, self._requires_grad = data, requires_grad
         self._grad = self._hooks = self._base = self.node = None
         self._version, self._tracked = Version(), 0
         return self
@@ -147,6 +150,8 @@ class Tensor(Interchange):
             # A replay will look for this tensor's values where they lie now, so they must stay there.
             move(value._data, self._data)
         else:
+            if value.shape != self.shape:
+                self._version.reshaped = next(Version.clock)
             self._data = value._data
         self._version.count += 1
 
@@ -171,7 +176,7 @@ class Tensor(Interchange):
             raise RuntimeError(f"requires_grad_: only floating-point tensors have gradients, this one is {self.dtype}")
         if not requires_grad and self.node is not None:
             raise RuntimeError("requires_grad_(False): this tensor was computed from others; use detach()")
-        self.requires_grad = requires_grad
+        self._requires_grad = requires_grad
         return self
 
     def register_hook(self, hook: Callable) -> HookHandle:

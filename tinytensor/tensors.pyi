@@ -7,6 +7,7 @@ from typing import Any
 
 import weakref
 from collections.abc import Callable
+from itertools import count
 import numpy as np
 from tinytensor.door import move, state
 from tinytensor.interchange import HookHandle, Interchange
@@ -14,6 +15,8 @@ from tinytensor.meta import Meta
 from tinytensor.outside import Left
 
 class Version:
+    clock: Any
+    reshaped: Any
     count: Any
     tracked: Any
 

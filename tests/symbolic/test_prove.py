@@ -215,7 +215,7 @@ WALKS = [
         "pending[target] = g, True",
     ),  # overwritten where it should be added
     ("heappush(heap, (-target.time, target))", "heappush(heap, (target.time, target))"),  # too early
-    ("fitted = _fitted(r, edge)", "fitted = _fitted(r + r, edge)"),
+    ("fitted = _fitted(r, edge, node)", "fitted = _fitted(r + r, edge, node)"),
 ]
 
 

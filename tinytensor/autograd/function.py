@@ -94,7 +94,7 @@ class FunctionNode(Node):
     def result(self, i: int) -> Tensor:
         """A result that was saved, as a tensor that depends on the arguments. (The one returned holds this node.)"""
         y = Tensor.of(self.array)
-        y.node, y.requires_grad = self, True
+        y.node, y._requires_grad = self, True
         return y if self.places is None else self._part(y, *self.places[i])
 
     def _part(self, row: Tensor, shape: tuple[int, ...], size: int, begin: int | None) -> Tensor | None:
@@ -183,7 +183,7 @@ def _on_tape(function: type[Function], ctx: Context, args: tuple, results: tuple
             row._version = results[0]._version
         elif row.node is None and row.requires_grad:
             raise RuntimeError(f"{function.__name__}: a leaf that requires grad was changed in place; change a clone()")
-        row.node, row.requires_grad = FunctionNode(function, ctx, args, row, None), True
+        row.node, row._requires_grad = FunctionNode(function, ctx, args, row, None), True
         found = [row]
     elif wanted:
         places, begin = [], 0
@@ -193,7 +193,7 @@ def _on_tape(function: type[Function], ctx: Context, args: tuple, results: tuple
             begin += size
         with no_grad():
             row = cat([results[i].reshape(-1) for i in wanted])
-        row.node, row.requires_grad = FunctionNode(function, ctx, args, row, places), True
+        row.node, row._requires_grad = FunctionNode(function, ctx, args, row, places), True
         arrived = row.node.arrived
         for i in wanted:
             found[i] = row.node.result(i) if places[i][2] is not None else results[i]

@@ -57,7 +57,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
         if name in given:
             given[name] = Tensor.of(given[name])
     if create_graph and "y" in given:  # what is computed from y depends on the inputs as y does
-        given["y"].node, given["y"].requires_grad = node, True
+        given["y"].node, given["y"]._requires_grad = node, True
     results: list[Tensor | None] = [None] * len(needs)
     for i, rule in op.rules.items():
         place = op.places[i]
@@ -78,19 +78,19 @@ def _read(node: Node, rule: Callable, given: dict) -> list:
     return [given[name] for name in names]
 
 
-def _fitted(r: Tensor, edge: Node | Tensor) -> Tensor:
+def _fitted(r: Tensor, edge: Node | Tensor, node: Node) -> Tensor:
     """A rule's result in the shape and dtype of the value that it is the gradient of.
 
     Broadcasting repeats a value along dimensions that it lacks or has once; each copy has its share of the gradient,
     and the shares add up: a bias (N) that was added to rows (R, N) has a gradient (R, N) from the rule, which is summed
     over the rows here. Done once for all operations, no rule needs to know that its input was broadcast.
     """
-    if r.shape != edge.shape:
+    late = isinstance(edge, Tensor) and edge._version.reshaped > node.time  # .data = ...: no sum leads there any more
+    if late or r.shape != edge.shape:
         # Dimensions were added in front, and dimensions of size 1 were stretched. (Summing all of them at once, in one
         # kernel, and then saying what the shape is, is cheaper than keeping them as dimensions of size 1.)
         new = r.ndim - len(edge.shape)
-        # A leaf may have another shape by now (.data = ...), to which no sum leads.
-        if new < 0 or any(n not in (1, r.shape[d + new]) for d, n in enumerate(edge.shape)):
+        if late or new < 0 or any(n not in (1, r.shape[d + new]) for d, n in enumerate(edge.shape)):
             raise RuntimeError(
                 f"backward: a gradient of shape {r.shape} arrives at a tensor of shape {edge.shape}; was .data given "
                 "another shape after the tensor was used? Compute forward anew"
@@ -98,7 +98,7 @@ def _fitted(r: Tensor, edge: Node | Tensor) -> Tensor:
         stretched = [d + new for d, n in enumerate(edge.shape) if n == 1 and r.shape[d + new] != 1]
         r = r.sum([*range(new), *stretched])
         r = r if r.shape == edge.shape else r.reshape(edge.shape)
-    if r.dtype != edge.dtype and edge.dtype.kind not in "fO":  # requires_grad was set by hand, past requires_grad_()
+    if r.dtype != edge.dtype and edge.dtype.kind not in "fO":  # of .data = whole numbers
         raise RuntimeError(f"backward: a tensor of {edge.dtype} has no gradient; only floating-point tensors have one")
     return r if r.dtype == edge.dtype else r.to(edge.dtype)
 
@@ -164,7 +164,7 @@ def walk(
         results = (partial(look_at_gradients, _gradients) if state.anomaly else _gradients)(node, g, create_graph)
         for i, (edge, r) in enumerate(zip(node.edges, results)):
             if edge is not None and r is not None:
-                fitted = _fitted(r, edge)
+                fitted = _fitted(r, edge, node)
                 sent(node, i, r, fitted)  # viz looks on from here
                 is_leaf = isinstance(edge, Tensor)  # for nodes it does not matter: they pass on what they get
                 send(edge, fitted, is_leaf and (fitted is not r or _is_new(results, i, g, node)))

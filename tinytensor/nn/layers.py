@@ -1,6 +1,7 @@
 """Layers: what a model is built of, attention aside."""
 
 import math
+from collections.abc import Sequence
 
 from tinytensor.creation import empty, full, ones, zeros
 from tinytensor.dtypes import int64
@@ -82,7 +83,7 @@ class LayerNorm(Module):
 
     def __init__(
         self,
-        normalized_shape,
+        normalized_shape: int | Sequence[int],
         eps: float = 1e-5,
         elementwise_affine: bool = True,
         bias: bool = True,
@@ -139,7 +140,12 @@ class RMSNorm(Module):
     r"""y = \gamma x / \sqrt{\overline{x^2} + \epsilon}."""
 
     def __init__(
-        self, normalized_shape, eps: float | None = None, elementwise_affine: bool = True, device=None, dtype=None
+        self,
+        normalized_shape: int | Sequence[int],
+        eps: float | None = None,
+        elementwise_affine: bool = True,
+        device=None,
+        dtype=None,
     ):
         super().__init__()
         self.normalized_shape = (

@@ -10,6 +10,7 @@ from tinytensor.door import state
 from tinytensor.interchange import HookHandle
 from tinytensor.modes import no_grad
 from tinytensor.nn.hooks import call_with_backward_hooks
+from tinytensor.refusals import construction
 from tinytensor.tensors import Tensor
 
 
@@ -55,6 +56,10 @@ class Module:
     """A function with parameters, buffers and submodules, found in the order in which they are set."""
 
     training: bool
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        construction(cls)
 
     def __init__(self):
         place = object.__setattr__

@@ -88,7 +88,7 @@ def _stand_at(x: Tensor, node: Node) -> None:
     before = x.node
     if before is not None and before.retained is not None and before.retained() is x:
         node.retained, before.retained = before.retained, None
-    x.node, x.requires_grad = node, True
+    x.node, x._requires_grad = node, True
 
 
 def _put_into_base(view: Tensor, value: Tensor) -> None:
@@ -126,7 +126,7 @@ Tensor._follow_base = follow_base
 def _at_its_place(x: Tensor) -> Tensor:
     """x as it stands on the tape now, for an edge that must still lead there when x stands elsewhere."""
     result = Tensor.of(x._data)
-    result.node, result.requires_grad = x.node, x.requires_grad
+    result.node, result._requires_grad = x.node, x.requires_grad
     return result
 
 
@@ -171,7 +171,7 @@ def _as_it_was(x: Tensor) -> Tensor:
     """A copy of x at the same place on the tape."""
     with no_grad():
         copy = clone(x)
-    copy.node, copy.requires_grad = x.node, x.requires_grad
+    copy.node, copy._requires_grad = x.node, x.requires_grad
     return copy
 
 

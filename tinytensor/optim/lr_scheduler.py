@@ -13,6 +13,7 @@ from typing import Any
 from tinytensor import absent
 from tinytensor.door import host, state
 from tinytensor.optim.optimizer import Optimizer
+from tinytensor.refusals import construction
 
 
 class LRScheduler:
@@ -22,6 +23,10 @@ class LRScheduler:
     """
 
     followed = frozenset({"last_epoch", "_step_count", "_last_lr"})  # as in Optimizer
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        construction(cls)
 
     def __init__(self, optimizer: Optimizer, last_epoch: int = -1):
         if not isinstance(optimizer, Optimizer):
@@ -508,6 +513,8 @@ class NoamLR(LambdaLR):
     r"""lr = initial lr * d_{model}^{-1/2} \min(t^{-1/2}, t\, warmup^{-3/2}), t = 1, 2, ... (Vaswani 2017)."""
 
     def __init__(self, optimizer: Optimizer, d_model: int, warmup: int, last_epoch: int = -1):
+        if d_model < 1 or warmup < 1:
+            raise ValueError(f"NoamLR: d_model {d_model} and warmup {warmup} must be at least 1")
         scale = d_model**-0.5
         super().__init__(optimizer, lambda t: scale * min((t + 1) ** -0.5, (t + 1) * warmup**-1.5), last_epoch)
 

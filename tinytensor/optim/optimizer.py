@@ -10,6 +10,7 @@ import numpy as np
 from tinytensor import kernels
 from tinytensor.door import contiguous, host, launch, move, outside_recording, state
 from tinytensor.modes import enable_grad, no_grad
+from tinytensor.refusals import construction
 from tinytensor.tensors import Tensor
 
 # accepted because they cannot change a result: they choose between implementations that PyTorch has several of
@@ -28,6 +29,10 @@ class Optimizer:
     slots: tuple[str, ...] = ()  # the tensors kept for each parameter, by PyTorch's names
     extra: tuple[str, ...] = ()  # and those that some settings add, which the kernel does not take
     followed = frozenset({"state"})  # what a replay changes as a step does: no reason to record the step anew
+
+    def __init_subclass__(cls, **options):
+        super().__init_subclass__(**options)
+        construction(cls)
 
     def __init__(self, params: Iterable, defaults: dict[str, Any], options: dict[str, Any] | None = None):
         for name in options or {}:
