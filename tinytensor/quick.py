@@ -70,7 +70,7 @@ def quick_formula(op, mark: Callable) -> Callable | None:
             return op.run((x,))
         y = Tensor.of(result)
         if x.requires_grad and now["grad"] and op.differentiable:
-            y.node, y.requires_grad = mark(op, (x,), y, ()), True
+            y.node, y._requires_grad = mark(op, (x,), y, ()), True
         return y
 
     def two(x, z):
@@ -104,7 +104,7 @@ def quick_formula(op, mark: Callable) -> Callable | None:
             return op.run((x, z))
         y = Tensor.of(result)
         if (s.requires_grad or t.requires_grad) and now["grad"] and op.differentiable:
-            y.node, y.requires_grad = mark(op, (x, z), y, ()), True
+            y.node, y._requires_grad = mark(op, (x, z), y, ()), True
         return y
 
     return one if len(op.params) == 1 else two
@@ -126,7 +126,7 @@ def quick_view(op, mark: Callable) -> Callable:
             x._follow_base()
         y = x._seen_as(look(a, *settings))
         if grad and x.requires_grad:
-            y.node, y.requires_grad = mark(op, (x, *settings), y, ()), True
+            y.node, y._requires_grad = mark(op, (x, *settings), y, ()), True
         return y
 
     return view

@@ -28,8 +28,7 @@ class Version:
     """
 
     # Of most results these are never asked for, so they stand in the class until there is a change.
-    clock = count()  # the time of a node (form.py): which of two is the younger
-    reshaped = -1  # when .data was given another shape: a gradient of what was computed before does not fit
+    clock, reshaped = count(), -1  # the time of nodes (form.py), and when .data got another shape than they saw
     count = 0  # all changes: what was kept before one of them must not be read any more
     tracked = 0  # those of them that are on the tape: a view that was taken before one of them is stale
 
@@ -70,7 +69,7 @@ class Tensor(Interchange):
     def _seen_as(self, data: np.ndarray) -> "Tensor":
         """A view: a tensor on an array that looks at this one's memory; they share the count of its changes."""
         view = object.__new__(Tensor)
-        view._data, view.requires_grad = data, False
+        view._data, view._requires_grad = data, False
         view._grad = view._hooks = view.node = None
         view._base = self if self._base is None else self._base
         view._version, view._tracked = self._version, self._version.tracked
@@ -150,8 +149,7 @@ class Tensor(Interchange):
             # A replay will look for this tensor's values where they lie now, so they must stay there.
             move(value._data, self._data)
         else:
-            if value.shape != self.shape:
-                self._version.reshaped = next(Version.clock)
+            self._version.reshaped = self._version.reshaped if value.shape == self.shape else next(Version.clock)
             self._data = value._data
         self._version.count += 1
 
