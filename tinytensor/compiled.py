@@ -231,7 +231,7 @@ class Recorded:
         """Run the function while its launches are noted, on stand-ins for its arguments."""
         stand_ins = {}
         for t in tensors:
-            if t.requires_grad:  # a parameter: used where it is, since its gradient belongs there
+            if t._requires_grad:  # a parameter: used where it is, since its gradient belongs there
                 self.inputs.append(None)
             else:  # a program has addresses in it, and the next call comes with another tensor at another address
                 buffer = self.recording.pool.buffer(t.shape, t.dtype)
@@ -497,7 +497,7 @@ def _structure(value, tensors: list[Tensor]):
                 return "the same tensor as", number
         tensors.append(value)
         data = value._data
-        return "tensor", data.shape, data.dtype, value.requires_grad
+        return "tensor", data.shape, data.dtype, value._requires_grad
     if isinstance(value, (tuple, list)):  # quicker than with |
         return type(value), tuple([_structure(v, tensors) for v in value])
     if isinstance(value, dict):

@@ -69,7 +69,7 @@ def quick_formula(op, mark: Callable) -> Callable | None:
         if run(entry, sizes, id(a), id(result), 0) != FITS:
             return op.run((x,))
         y = Tensor.of(result)
-        if x.requires_grad and now["grad"] and op.differentiable:
+        if x._requires_grad and now["grad"] and op.differentiable:
             y.node, y._requires_grad = mark(op, (x,), y, ()), True
         return y
 
@@ -103,7 +103,7 @@ def quick_formula(op, mark: Callable) -> Callable | None:
         if run(entry, sizes, id(a), id(b), id(result)) != FITS:
             return op.run((x, z))
         y = Tensor.of(result)
-        if (s.requires_grad or t.requires_grad) and now["grad"] and op.differentiable:
+        if (s._requires_grad or t._requires_grad) and now["grad"] and op.differentiable:
             y.node, y._requires_grad = mark(op, (x, z), y, ()), True
         return y
 
@@ -125,7 +125,7 @@ def quick_view(op, mark: Callable) -> Callable:
         if grad and x._base is not None and x._tracked != x._version.tracked:
             x._follow_base()
         y = x._seen_as(look(a, *settings))
-        if grad and x.requires_grad:
+        if grad and x._requires_grad:
             y.node, y._requires_grad = mark(op, (x, *settings), y, ()), True
         return y
 

@@ -185,7 +185,7 @@ class Tensor(Interchange):
         removes the hook.
         """
         self._follow_base()  # where a view stands now that its base has moved
-        if not self.requires_grad:
+        if not self._requires_grad:
             raise RuntimeError("register_hook: this tensor does not require grad")
         holder = self if self.node is None else self.node
         holder._hooks = holder._hooks or []

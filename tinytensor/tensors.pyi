@@ -15,8 +15,6 @@ from tinytensor.meta import Meta
 from tinytensor.outside import Left
 
 class Version:
-    clock: Any
-    reshaped: Any
     count: Any
     tracked: Any
 

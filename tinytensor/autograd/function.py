@@ -154,7 +154,7 @@ class Function:
     @classmethod
     def apply(cls, *args):
         """Run forward, and put it on the tape as one operation."""
-        needs = tuple([isinstance(a, Tensor) and a.requires_grad for a in args])
+        needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
         ctx = Context(needs)
         with no_grad():
             if cls.setup_context is None:

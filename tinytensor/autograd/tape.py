@@ -243,7 +243,7 @@ def seed_of(y: Tensor, gradient: Tensor | None, what: str) -> Tensor:
     for each would hide that a mean was forgotten.
     """
     y._follow_base()
-    if not y.requires_grad:
+    if not y._requires_grad:
         raise RuntimeError(
             f"{what}: this tensor does not require grad: nothing that it was computed from does (or no_grad() was on)"
         )

@@ -30,7 +30,7 @@ def call_with_backward_hooks(module, hooks: Sequence[Callable], args: tuple, kwa
     returns replaces it.
     """
     grad_output: list[tuple] = []
-    asks = any(isinstance(a, Tensor) and a.requires_grad for a in args)
+    asks = any(isinstance(a, Tensor) and a._requires_grad for a in args)
 
     def way_in(gradients: tuple) -> tuple:
         for hook in tuple(hooks):

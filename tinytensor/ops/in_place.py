@@ -39,7 +39,7 @@ def become(x: Tensor, y: Tensor) -> Tensor:
     if CATEGORY[y.dtype.kind] > CATEGORY[x.dtype.kind]:
         raise RuntimeError(f"in place: a result of dtype {y.dtype} can't be stored in a tensor of {x.dtype}")
     check_in_place(x)
-    if state.grad and x.requires_grad and not y.requires_grad:
+    if state.grad and x._requires_grad and not y._requires_grad:
         y = overwrite(x, y.to(x.dtype))  # nothing of the old values is in the new ones, and no gradient must go there
     notice(x)
     if y._data is not x._data:
@@ -49,7 +49,7 @@ def become(x: Tensor, y: Tensor) -> Tensor:
             move(y._data, values)
         move(values, x._data)
     x._version.count += 1
-    if y.requires_grad:
+    if y._requires_grad:
         x._version.tracked += 1
         x._tracked = x._version.tracked  # this view is the one that is not stale
         if x._base is not None:
@@ -70,13 +70,13 @@ def check_in_place(x: Tensor) -> None:
         return
     follow_base(x)
     base = x._base
-    if base is not None and base.requires_grad and not x.requires_grad and not base.is_leaf:
+    if base is not None and base.requires_grad and not x._requires_grad and not base.is_leaf:
         raise RuntimeError(
             "in place: this view was taken under no_grad(), and a change of it could not reach the gradient of its "
             "base; take the view anew"
         )
     for t in (x, base):
-        if t is not None and t.requires_grad and t.is_leaf:
+        if t is not None and t._requires_grad and t.is_leaf:
             raise RuntimeError(
                 "in place: this is (a view of) a tensor that requires grad and was made by the user; its gradient "
                 "would be lost. Change it under no_grad(), or work on a clone()"
@@ -126,7 +126,7 @@ Tensor._follow_base = follow_base
 def _at_its_place(x: Tensor) -> Tensor:
     """x as it stands on the tape now, for an edge that must still lead there when x stands elsewhere."""
     result = Tensor.of(x._data)
-    result.node, result._requires_grad = x.node, x.requires_grad
+    result.node, result._requires_grad = x.node, x._requires_grad
     return result
 
 
@@ -154,7 +154,7 @@ def in_place(operation: Callable) -> Callable:
         for a in others if state.grad else ():
             follow_base(a)
         check_in_place(x)
-        if state.grad and any(a.requires_grad for a in (x, *others)):
+        if state.grad and any(a._requires_grad for a in (x, *others)):
             # the rules may need the values from before, so they are kept in a copy
             return become(x, operation(_as_it_was(x), *args, **kwargs))
         # Nobody will ask for the old values: the kernel may write over them, unless it reads them at other places.
@@ -171,7 +171,7 @@ def _as_it_was(x: Tensor) -> Tensor:
     """A copy of x at the same place on the tape."""
     with no_grad():
         copy = clone(x)
-    copy.node, copy._requires_grad = x.node, x.requires_grad
+    copy.node, copy._requires_grad = x.node, x._requires_grad
     return copy
 
 
@@ -248,7 +248,7 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     for t in (x, source):
         follow_base(t)
     check_in_place(x)
-    tracked = state.grad and (x.requires_grad or source.requires_grad)
+    tracked = state.grad and (x._requires_grad or source._requires_grad)
     if tracked or not x._data.flags.c_contiguous or np.may_share_memory(x._data, source._data):
         setitem(x, (slice(None),) * dim + (index,), source)
         return x
@@ -291,7 +291,7 @@ def _is_there_already(part: Tensor, value: Tensor) -> bool:
 
     Python then puts the view in its own place, where nothing is left to be done, unless it is on the tape.
     """
-    if state.grad and (part.requires_grad or value.requires_grad):
+    if state.grad and (part._requires_grad or value._requires_grad):
         return False
     check_in_place(part)
     return part._data.__array_interface__ == value._data.__array_interface__
