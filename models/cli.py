@@ -55,6 +55,9 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     try:
+        for given in sys.argv[1:] if arguments is None else arguments:
+            if given.startswith("--") and given.endswith("=--"):  # of which argparse before Python 3.12 makes a list
+                raise UsageError(f"{given}: -- is no value; leave the option out, or give it another one")
         options = parser(_task(arguments)).parse_args(arguments)
         return options.command(options)
     except (UsageError, TextError, checkpoint.CheckpointError) as error:
@@ -205,7 +208,9 @@ def _begun(options) -> Trainer:
     name = task.configuration(given)
     config = task.CONFIGS[name].replace(**given_for(task.Config, given))
     settings = Settings(**task.recipe(config, given) | given_for(Settings, given))
-    memory.check_training(config, settings.batch_size)
+    memory.check_training(
+        config, settings.batch_size
+    )  # before long data are read; Trainer does it with the V they have
     folder = _new_folder(given.get("out"), name)
     trainer = Trainer(task.begin(config, given, name), settings, folder, eager=given.get("eager", False))
     folder.mkdir(parents=True, exist_ok=True)
@@ -356,8 +361,10 @@ def _translate(options) -> int:
             raise UsageError("a sentence is empty: there is nothing to translate")
         unknown = pairs.unknown_words(tokenizer, sentence)
         if unknown:
-            words = ", ".join(map(repr, unknown))
-            raise UsageError(f"{sentence!r}: the model's vocabulary does not have {words}; nothing was translated")
+            words = _cut(", ".join(map(repr, unknown)))
+            raise UsageError(
+                f"{_cut(repr(sentence))}: the model's vocabulary does not have {words}; nothing was translated"
+            )
     with _refusing():
         if "attention" in given:
             print(draw_attention(model, tokenizer, sentences[0], given["attention"], **how))
@@ -365,6 +372,10 @@ def _translate(options) -> int:
             for found in translate_sentences(model, tokenizer, sentences, **how):
                 print(found)
     return 0
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= 200 else f"{text[:197]}..."  # a sentence that fits on a screen
 
 
 def _sampling(given: dict, temperature: float) -> dict:

@@ -155,6 +155,8 @@ class Trainer:
 
     def __init__(self, task: Task, settings: Settings, folder: Path, eager: bool = False):
         self.task, self.config, self.settings, self.folder = task, task.config, settings, folder
+        # A new run was looked at before its data were read (cli.py), but these say how large V is; and what goes on
+        # may do so on another machine.
         memory.check_training(self.config, settings.batch_size)
         tinytensor.manual_seed(settings.seed)
         self.model = task.build()

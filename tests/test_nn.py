@@ -703,3 +703,30 @@ def test_softmax_without_a_dimension_takes_pytorchs(name):
         with pytest.warns(UserWarning, match=f"say along which dimension; without dim it is {dim} of {len(shape)}"):
             found = getattr(F, name)(x)
         assert found.tolist() == getattr(F, name)(x, dim).tolist()
+
+
+def test_threshold_keeps_what_is_not_at_most_it():
+    x = tt.tensor([math.nan, 1.0, -1.0, math.inf], requires_grad=True)
+    y = F.threshold(x, 0.1, -2.0)
+    y.sum().backward()
+    assert np.array_equal(y.detach().numpy(), [math.nan, 1.0, -2.0, math.inf], equal_nan=True)
+    assert x.grad.tolist() == [1.0, 1.0, 0.0, 1.0]
+    assert F.threshold(tt.tensor([1.0, -1.0]), math.nan, -2.0).tolist() == [1.0, -1.0]
+
+
+@pytest.mark.parametrize("dtype", [tt.bool, tt.int64, tt.float32])
+def test_dropout_of_all_keeps_the_dtype(dtype):
+    x = tt.ones(3).to(dtype)
+    y = F.dropout(x, 1.0)
+    assert y.dtype is x.dtype and not y.any() and x.all()
+    assert F.dropout(x, 1.0, inplace=True) is x and not x.any()
+
+
+def test_attention_scaled_by_a_negative_number():
+    """The causal mask hides what is hidden, whatever the scale: softmax of the scores that are left, by hand."""
+    q, k, v = (samples.numbers(tt, name, 3, 2) for name in "qkv")
+    y = F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=-7.0).numpy()
+    q, k, v = q.numpy(), k.numpy(), v.numpy()
+    for i in range(3):
+        weights = np.exp(-7.0 * (k[: i + 1] @ q[i]))
+        np.testing.assert_allclose(y[i], weights @ v[: i + 1] / weights.sum(), rtol=1e-5)

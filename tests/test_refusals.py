@@ -111,8 +111,6 @@ def test_what_is_handed_out_tells_its_own_signature_and_name():
 # ------------------------------------------------------------------------------------------------- constructors
 
 # What a class must be given, by the names of the parameters.
-TWO = "in_features in1_features in2_features in_channels input_size num_channels num_features"
-THREE = "out_features out_channels hidden_size num_embeddings embedding_dim normalized_shape"
 GIVEN = {
     **dict.fromkeys(
         ["in_features", "in1_features", "in2_features", "in_channels", "input_size", "num_channels", "num_features"], 2
@@ -142,7 +140,7 @@ GIVEN = {
     "schedulers": lambda: [tt.optim.lr_scheduler.StepLR(GIVEN["optimizer"](), 2)],
 }
 SMALL = {"d_model": 4, "nhead": 2, "num_encoder_layers": 1, "num_decoder_layers": 1, "dim_feedforward": 4}
-WRONG = ["a", b"a", {}, None, object, [1, "a"], [[]], 1j, -1, 2.5, float("nan"), np.ones((2, 2)), X, lambda: 0]
+WRONG = ["a", b"a", {}, None, object, [1, "a"], [[]], 1j, -1, 10**30, 2.5, float("nan"), np.ones((2, 2)), X, lambda: 0]
 BASES = (tt.nn.Module, tt.optim.Optimizer, tt.optim.lr_scheduler.LRScheduler)
 CLASSES = {
     f"{place.__name__}.{name}": kind
@@ -224,3 +222,39 @@ def test_a_constructor_that_looks_at_nothing_is_noticed():
 
     found = refused_badly(Half)
     assert any("unsupported operand" in told for told in found) and len(CLASSES) > 60
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda: tt.nn.GRU(2, 3, num_layers=10**30), "GRU: num_layers is 10000.*expected 100,000 or less"),
+        (lambda: tt.nn.TransformerEncoder(tt.nn.TransformerEncoderLayer(4, 2, 4), 10**30), "TransformerEncoder: num_l"),
+        (lambda: tt.ones(2, 0).reshape(0, 10**30), "reshape: shape is 10000.*too large"),
+        (lambda: tt.linspace(0, 1, 10**30), "linspace: steps is 10000.*too large"),
+        (
+            lambda: tt.linspace(-np.inf, 2, 4),
+            "linspace: no even steps lead from -inf to 2; expected two finite numbers",
+        ),
+        (lambda: tt.logspace(0, np.nan, 4), "logspace: no even steps lead from 0 to nan"),
+        (lambda: tt.logspace(1j, 2, 4), "logspace: start is 1j; expected a number"),
+        (lambda: tt.logspace(0, 3, 4, dtype=np.ones((2, 3))), "dtype: tensors are float32"),
+        (
+            lambda: tt.randint(3, (1, "a"), (5,)),
+            r"randint: expected whole numbers for low and high, got 3 and",
+        ),
+        (lambda: tt.randint(0, 10**30, (5,), dtype=tt.float32), "randint: 9999.*is no number of int64"),
+        (lambda: () in tt.ones(2), r"in: expected a number or a tensor of one element, got \(\)"),
+        (lambda: tt.tensordot(tt.tensor(2.0), tt.tensor(3.0), (0, 0)), r"tensordot: shapes \(\) and \(\) do not have"),
+        (lambda: tt.where(tt.ones(0) > 0, tt.ones(0), 1j), "where: expected a tensor or a number, got 1j"),
+        (lambda: tt.where(tt.ones(0) > 0, tt.ones(0), "a"), "where: expected a tensor or a number, got 'a'"),
+        (lambda: tt.ones(2).logit(True), "logit: nothing lies between eps and 1 - eps if eps is True"),
+        (
+            lambda: F.scaled_dot_product_attention(*[tt.ones(1, 2)] * 3, scale=np.inf),
+            "scale must be finite, got inf",
+        ),
+    ],
+)
+def test_what_is_no_number_or_too_large_is_refused_before_work_begins(call, said):
+    with pytest.raises((TypeError, ValueError, RuntimeError, OverflowError), match=said) as refusal:
+        call()
+    assert is_sentence(refusal.value)

@@ -2,6 +2,7 @@
 
 import functools
 import math
+import operator
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -284,10 +285,17 @@ def arange(
     return tensor(start + step * np.arange(n), dtype=dtype, requires_grad=requires_grad, device=device)
 
 
+def _ends(what: str, start: float, end: float) -> tuple[float, float]:
+    if not (math.isfinite(start) and math.isfinite(end)):
+        raise RuntimeError(f"{what}: no even steps lead from {start} to {end}; expected two finite numbers")
+    return float(start), float(end)
+
+
 def linspace(start: float, end: float, steps: int, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """`steps` numbers from start to end, both included, evenly spaced."""
     if steps < 0:
         raise RuntimeError(f"linspace: steps must be 0 or more, got {steps}")
+    start, end = _ends("linspace", start, end)
     check_device(device, "linspace")
     values = np.linspace(start, end if steps > 1 else start, steps)
     return tensor(values, dtype=_or(dtype, get_default_dtype()), requires_grad=requires_grad, device=device)
@@ -299,9 +307,10 @@ def logspace(
     """`steps` numbers from base^start to base^end, both included, each the same multiple of the one before."""
     if steps < 0:
         raise RuntimeError(f"logspace: steps must be 0 or more, got {steps}")
+    start, end = _ends("logspace", start, end)
     check_device(device, "logspace")
     values = np.float64(base) ** np.linspace(start, end, steps)
-    return tensor(values, dtype=dtype or get_default_dtype(), requires_grad=requires_grad, device=device)
+    return tensor(values, dtype=_or(dtype, get_default_dtype()), requires_grad=requires_grad, device=device)
 
 
 # ------------------------------------------------------------------------------------------------------ chance
@@ -422,11 +431,16 @@ def randint(
         low, high, size = 0, low, high
     elif high is None:
         low, high = 0, low
+    try:
+        low, high = operator.index(low), operator.index(high)
+    except TypeError:
+        raise TypeError(f"randint: expected whole numbers for low and high, got {low!r} and {high!r}") from None
     if low >= high:
         raise RuntimeError(f"randint: nothing lies between {low} and {high} - 1")
-    for end in (low, high - 1) if as_dtype(dtype).kind in "iu" else ():
-        if not np.iinfo(as_dtype(dtype)).min <= end <= np.iinfo(as_dtype(dtype)).max:
-            raise RuntimeError(f"randint: {end} is no number of {as_dtype(dtype)}; choose a larger dtype")
+    limits = np.iinfo(as_dtype(dtype) if as_dtype(dtype).kind in "iu" else int64)  # floats are drawn as int64
+    for end in (low, high - 1):
+        if not limits.min <= end <= limits.max:
+            raise RuntimeError(f"randint: {end} is no number of {limits.dtype}; choose a larger dtype")
     return _random("randint", _integers, _shape((size,), "randint"), dtype, requires_grad, device, generator, low, high)
 
 
@@ -442,7 +456,7 @@ def randint_like(
 ) -> Tensor:
     """Whole numbers from low (0 if left out) to high - 1, in the shape and dtype of x."""
     low, high = (0, low) if high is None else (low, high)
-    dtype, device = dtype or x.dtype, _device(x, device)
+    dtype, device = _or(dtype, x.dtype), _device(x, device)
     return randint(low, high, x.shape, dtype=dtype, requires_grad=requires_grad, device=device, generator=generator)
 
 

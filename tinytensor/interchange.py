@@ -4,6 +4,7 @@ A tensor inherits all of this. Whoever reads how gradients are made may pass it 
 """
 
 from collections.abc import Callable
+from numbers import Number
 
 import numpy as np
 
@@ -151,7 +152,11 @@ class Interchange:
         return int(self.item())
 
     def __contains__(self, value) -> bool:
-        return bool((self._values("in") == (value.item() if isinstance(value, Interchange) else value)).any())
+        if isinstance(value, Interchange):
+            value = value.item()
+        elif not isinstance(value, Number | np.generic) and self.dtype.kind != "O":
+            raise TypeError(f"in: expected a number or a tensor of one element, got {value!r}")
+        return bool((self._values("in") == value).any())
 
     # -------------------------------------------------------------------------------------------------- arrays
 

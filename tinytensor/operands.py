@@ -108,10 +108,14 @@ def _as_byte(value: float) -> float:
     return int(value) % 256 if -256 < value < 0 else value
 
 
+# What is no exact scalar either. (Those are known to symbolic/, which is not imported for a number.)
+_NO_NUMBER = (complex, str, bytes, list, tuple, dict, type, type(None), np.ndarray)
+
+
 def stored(what: str, value: float, dtype: np.dtype) -> np.ndarray:
     """A number as a 0-d array; refused if the dtype has none such: nan among whole numbers, 10**30 in 64 bits."""
     array = np.empty((), dtype)
-    if not isinstance(value, int | float | np.generic) and dtype.kind != "O":
+    if isinstance(value, _NO_NUMBER) or (not isinstance(value, int | float | np.generic) and dtype.kind != "O"):
         raise TypeError(f"{what}: expected a tensor or a number, got {value!r}")
     try:
         array[()] = _as_byte(value) if dtype is uint8 else value

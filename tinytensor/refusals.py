@@ -102,11 +102,15 @@ def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> 
     for name, value in bound.arguments.items():
         several = signature.parameters[name].kind is inspect.Parameter.VAR_POSITIONAL
         given += [(name, v, signature.parameters[name].annotation) for v in (value if several else (value,))]
+    foreseen = not _is_unforeseen(error)
     for name, value, annotation in given:
+        if foreseen and hasattr(value, "free_symbols"):  # a size of SymPy's, which "meta" has: told of already
+            continue
         if not _fits(value, annotation):
             return f"{name} is {_shown(value)}; expected {_words(annotation)}{_advice(value, annotation)}"
     for name, value, _ in given:
-        if isinstance(error, OverflowError) and _is_huge(value):
+        too_large = isinstance(error, OverflowError) or str(error).startswith("Maximum allowed")  # NumPy's, of a size
+        if too_large and _is_huge(value):
             return f"{name} is {_shown(value)}, which is too large"
     return f"there is not enough memory ({error})" if isinstance(error, MemoryError) else None
 

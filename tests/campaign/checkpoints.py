@@ -6,10 +6,8 @@ refuse with one sentence and exit code 2; in bounded time, and leaving the other
 
 import hashlib
 import json
-import os
 import random
 import shutil
-import tempfile
 from pathlib import Path
 
 import numpy as np
@@ -17,10 +15,9 @@ from safetensors import safe_open
 from safetensors.numpy import save_file
 
 from models import checkpoint
-from models.training import Trainer
 
 from . import hostile
-from .commands import _one_step, judge, prepare, run
+from .commands import in_a_folder, judge, prepare, run
 from .tally import Diary, Tally
 
 
@@ -105,32 +102,24 @@ def tensors(path: Path):
 
 def campaign(long: bool, diary: Diary) -> Tally:
     tally, chance = Tally(), random.Random(2)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        os.chdir(folder)
-        runs = prepare(folder)
-        real, Trainer.train = Trainer.train, lambda self, progress=None: _one_step(self)
-        try:
-            for task in ("text", "translate", "recommend") if long else ("text",):
-                whole, broken = runs[task], folder / "broken"
-                shutil.copytree(whole, broken)
-                path = checkpoint.latest(broken)
-                kept = checkpoint.latest(whole)
-                for told, change in [
-                    *damages(path, chance, 100 if long else 8),
-                    *states(path, chance, 1 if long else 40),
-                    *tensors(path),
-                ]:
-                    diary.enter(f"{task}, {told}")
-                    change()
-                    _look(tally, f"{task}, {told}", task, broken)
-                    shutil.rmtree(broken)
-                    shutil.copytree(whole, broken)
+    with in_a_folder(prepare) as (folder, runs):
+        for task in ("text", "translate", "recommend") if long else ("text",):
+            whole, broken = runs[task], folder / "broken"
+            shutil.copytree(whole, broken)
+            path = checkpoint.latest(broken)
+            kept = checkpoint.latest(whole)
+            for told, change in [
+                *damages(path, chance, 100 if long else 8),
+                *states(path, chance, 1 if long else 40),
+                *tensors(path),
+            ]:
+                diary.enter(f"{task}, {told}")
+                change()
+                _look(tally, f"{task}, {told}", task, broken)
                 shutil.rmtree(broken)
-                assert kept.exists()
-        finally:
-            Trainer.train = real
-            os.chdir("/")
+                shutil.copytree(whole, broken)
+            shutil.rmtree(broken)
+            assert kept.exists()
     return tally
 
 

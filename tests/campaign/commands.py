@@ -6,10 +6,12 @@ A command may do what it was asked, in bounded time, or refuse it with one sente
 import argparse
 import contextlib
 import io
+import math
 import os
 import random
 import tempfile
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 from models import cli
@@ -109,23 +111,30 @@ def cases(runs: dict, one_in: int):
                     yield arguments + joined
 
 
-def campaign(long: bool, diary: Diary) -> Tally:
-    tally = Tally()
+@contextlib.contextmanager
+def in_a_folder(begin: Callable = lambda folder: None):
+    """A folder of its own, which is the current one, and what `begin(folder)` gives; then trainings take one step."""
+    real = Trainer.train
     with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        os.chdir(folder)
-        runs = prepare(folder)
-        real, Trainer.train = Trainer.train, lambda self, progress=None: _one_step(self)
+        os.chdir(name)
+        begun = begin(Path(name))
+        Trainer.train = lambda self, progress=None: _one_step(self)
         try:
-            for number, arguments in enumerate(cases(runs, 1 if long else 25)):
-                told = " ".join(a if len(a) < 60 else f"{a[:60]}..." for a in map(ascii, arguments))
-                diary.enter(told)
-                train = arguments[0] == "train" and "--resume" not in arguments
-                out = ["--out", str(folder / f"run-{number}")] if train and "--out" not in arguments[-1] else []
-                judge(tally, told, *run([*arguments[:1], *out, *arguments[1:]]))
+            yield Path(name), begun
         finally:
             Trainer.train = real
             os.chdir("/")
+
+
+def campaign(long: bool, diary: Diary) -> Tally:
+    tally = Tally()
+    with in_a_folder(prepare) as (folder, runs):
+        for number, arguments in enumerate(cases(runs, 1 if long else 25)):
+            told = " ".join(a if len(a) < 60 else f"{a[:60]}..." for a in map(ascii, arguments))
+            diary.enter(told)
+            train = arguments[0] == "train" and "--resume" not in arguments
+            out = ["--out", str(folder / f"run-{number}")] if train and "--out" not in arguments[-1] else []
+            judge(tally, told, *run([*arguments[:1], *out, *arguments[1:]]))
     return tally
 
 
@@ -133,7 +142,10 @@ def _one_step(trainer: Trainer) -> bool:
     """In the place of the training of as many steps as were asked for: one, and a look at the held-out data."""
     trainer.save()
     loss = trainer.advance()
+    if not math.isfinite(loss):
+        trainer.explain()
     trainer.log.append(
         trainer.folder / "log.csv", {"step": 1, "loss": loss, "lr": 0.0, "heldout_loss": trainer.evaluate()}
     )
+    trainer.save()  # refused, as at the end of the real one, if a parameter is not finite
     return True

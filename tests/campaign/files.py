@@ -1,21 +1,18 @@
 """Hostile files to learn from, and hostile tensors: refused with a sentence, or read."""
 
 import json
-import os
 import pickle
 import random
 import struct
-import tempfile
 from pathlib import Path
 
 import numpy as np
 from safetensors.numpy import save
 
 import tinytensor
-from models.training import Trainer
 from tinytensor import serialization
 
-from .commands import PAIRS, TINY, _one_step, judge, run
+from .commands import PAIRS, TINY, in_a_folder, judge, run
 from .tally import Diary, Tally, TooLong, is_sentence, limited
 
 LINES = b"the cat sat on the mat\n"
@@ -93,30 +90,23 @@ def archives(chance: random.Random, count: int):
 
 def campaign(long: bool, diary: Diary) -> Tally:
     tally, chance = Tally(), random.Random(3)
-    real, Trainer.train = Trainer.train, lambda self, progress=None: _one_step(self)
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        os.chdir(folder)
+    with in_a_folder() as (folder, _):
         file = folder / "file"
-        try:
-            for number, (told, content) in enumerate(texts(chance, 300 if long else 6)):
-                file.write_bytes(content)
-                for task, option, sizes in (
-                    ("text", "--text", TINY),
-                    ("translate", "--pairs", PAIRS),
-                    ("recommend", "--sequences", TINY.removesuffix(" --tokenizer char")),
-                ):
-                    diary.enter(f"{option} {told}")
-                    arguments = ["train", "--task", task, option, str(file), "--out", f"run-{task}-{number}"]
-                    judge(tally, f"{option} {told}", *run(arguments + sizes.split()))
-            for told, content in archives(chance, 2000 if long else 100):
-                file.write_bytes(content)
-                for load in (serialization.load_file, serialization.load_metadata, tinytensor.load):
-                    diary.enter(f"{load.__name__} {told}")
-                    _load(tally, f"{load.__name__} {told}", load, file)
-        finally:
-            Trainer.train = real
-            os.chdir("/")
+        for number, (told, content) in enumerate(texts(chance, 300 if long else 6)):
+            file.write_bytes(content)
+            for task, option, sizes in (
+                ("text", "--text", TINY),
+                ("translate", "--pairs", PAIRS),
+                ("recommend", "--sequences", TINY.removesuffix(" --tokenizer char")),
+            ):
+                diary.enter(f"{option} {told}")
+                arguments = ["train", "--task", task, option, str(file), "--out", f"run-{task}-{number}"]
+                judge(tally, f"{option} {told}", *run(arguments + sizes.split()))
+        for told, content in archives(chance, 2000 if long else 100):
+            file.write_bytes(content)
+            for load in (serialization.load_file, serialization.load_metadata, tinytensor.load):
+                diary.enter(f"{load.__name__} {told}")
+                _load(tally, f"{load.__name__} {told}", load, file)
     return tally
 
 

@@ -113,20 +113,12 @@ def write_block(c, x, i, j):
 
 def read_columns(x, i, j):
     """The columns of x[i : i + LANES, j : j + WIDTH], a register for each; zeros where x ends before."""
-    c = ()
-    for t in range(WIDTH):
-        v = ()
-        for lane in range(LANES):
-            v += (x[i + lane, j + t] if i + lane < x.shape[0] and j + t < x.shape[1] else x.dtype.type(0),)
-        c += (v,)
-    return c
+    return read_block(x.T, j, i)
 
 
 def write_columns(c, x, i, j):
     """Write the registers of c over the columns of x[i : i + LANES, j : j + WIDTH], as far as x goes."""
-    for t in range(min(WIDTH, x.shape[1] - j)):
-        for lane in range(min(LANES, x.shape[0] - i)):
-            x[i + lane, j + t] = c[t][lane]
+    write_block(c, x.T, j, i)
 
 
 def scale_each(c, v):

@@ -50,9 +50,10 @@ def dropout(
         )
     if not training or p == 0:
         return input
-    if p == 1:
-        return input * 0
-    y = drop(input if input.dtype.kind in "fO" else input.float(), 1 - p, generator)
+    if p == 1:  # nothing is drawn, so that the dtype may stay
+        y = (input * 0).to(input.dtype)
+    else:
+        y = drop(input if input.dtype.kind in "fO" else input.float(), 1 - p, generator)
     return become(input, y) if inplace else y
 
 
@@ -165,6 +166,8 @@ def scaled_dot_product_attention(
         key, value = (x.repeat_interleave(heads // x.shape[-3], -3) for x in (key, value))
     C, M = query.shape[-2], key.shape[-2]
     scale = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale  # of width 0 all scores are 0
+    if isinstance(scale, float) and not math.isfinite(scale):
+        raise ValueError(f"{what}: the scale must be finite, got {scale}")
     try:
         batch = np.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
         if attn_mask is not None:

@@ -45,6 +45,15 @@ class Buffer(Tensor):
         return result
 
 
+MOST_LAYERS = 100_000  # of one network: a loop over more would fill the memory with small things for minutes
+
+
+def check_layers(what: str, number: int) -> None:
+    """Refuse a number of layers that could never be made, before the first of them is."""
+    if number > MOST_LAYERS:
+        raise ValueError(f"{what}: num_layers is {number}; expected {MOST_LAYERS:,} or less")
+
+
 class LoadedKeys(NamedTuple):
     """The names that load_state_dict() did not find, and those for which it found no place."""
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 from tinytensor.creation import empty, zeros
 from tinytensor.nn import functional as F
 from tinytensor.nn import init
-from tinytensor.nn.module import Module, Parameter
+from tinytensor.nn.module import Module, Parameter, check_layers
 from tinytensor.ops.elementwise import relu, sigmoid, tanh
 from tinytensor.ops.fused import linear
 from tinytensor.ops.shape import cat, chunk, squeeze, stack, transpose, unsqueeze
@@ -178,6 +178,7 @@ class _Recurrent(_Steps, Module):
             raise NotImplementedError(f"{what}: proj_size is not offered; put a Linear behind the layer")
         if hidden_size < 1 or num_layers < 1:
             raise ValueError(f"{what}: hidden_size {hidden_size} and num_layers {num_layers} must be at least 1")
+        check_layers(what, num_layers)
         if not 0 <= dropout <= 1:
             raise ValueError(f"{what}: dropout must be a probability between 0 and 1, got {dropout}")
         self.input_size, self.hidden_size, self.num_layers, self.bias = input_size, hidden_size, num_layers, bias

@@ -14,7 +14,7 @@ from tinytensor.nn import init
 from tinytensor.nn.attention import MultiheadAttention
 from tinytensor.nn.containers import ModuleList
 from tinytensor.nn.layers import Dropout, LayerNorm, Linear
-from tinytensor.nn.module import Module
+from tinytensor.nn.module import Module, check_layers
 from tinytensor.tensors import Tensor
 
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}
@@ -123,6 +123,7 @@ class _Stack(Module):
 
     def __init__(self, layer: Module, num_layers: int, norm: Module | None = None):
         super().__init__()
+        check_layers(type(self).__name__, num_layers)
         self.layers = ModuleList(copy.deepcopy(layer) for _ in range(num_layers))
         self.num_layers = num_layers
         self.norm = norm

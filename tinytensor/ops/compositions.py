@@ -332,6 +332,8 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence | Tensor = 2) -> Tensor
         if len(dims) != 2:
             raise RuntimeError(f"tensordot: dims names the dimensions of a and those of b, two lists; got {dims}")
         first, second = (list(d) if isinstance(d, Sequence) else [d] for d in dims)
+        if (first and not a.ndim) or (second and not b.ndim):
+            raise RuntimeError(f"tensordot: shapes {a.shape} and {b.shape} do not have the dimensions {dims}")
         first, second = [_dim(a, d, "tensordot") for d in first], [_dim(b, d, "tensordot") for d in second]
     else:
         n = _whole(dims, "tensordot: dims")

@@ -129,6 +129,8 @@ def exp2(x: Tensor) -> Tensor:
 @appears("logit Tensor.logit Tensor.logit_")
 def logit(x: Tensor, eps: float | None = None) -> Tensor:
     r"""y = \ln(x / (1 - x)), of x at least eps and at most 1 - eps if that is given."""
+    if eps is not None and not eps <= 0.5:
+        raise RuntimeError(f"logit: nothing lies between eps and 1 - eps if eps is {eps}; expected 0.5 or less")
     x = _float(x)
     x = x if eps is None else clamp(x, eps, 1 - eps)
     return log(x) - log1p(-x)
@@ -524,9 +526,9 @@ def group_norm(
 
 @appears("threshold F.threshold")
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
-    """y = x where x > threshold, else the value."""
+    """y = the value where x <= threshold, else x, which may be NaN."""
     _no_bools("threshold", input.dtype)
-    y = where(input > threshold, input, _as_tensor(value, input.dtype))
+    y = where(input <= threshold, _as_tensor(value, input.dtype), input)
     return copy_(input, y) if inplace else y
 
 

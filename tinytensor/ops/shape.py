@@ -711,7 +711,7 @@ def new_empty(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = F
     """Whatever the memory held, in the dtype of x."""
     return empty_of(
         _sizes(size, "new_empty"),
-        dtype=dtype or x.dtype,
+        dtype=x.dtype if dtype is None else dtype,
         device=x.device if device is None else device,
         requires_grad=requires_grad,
     )
@@ -725,7 +725,7 @@ def new_full(
     return full(
         size,
         fill_value,
-        dtype=dtype or x.dtype,
+        dtype=x.dtype if dtype is None else dtype,
         device=x.device if device is None else device,
         requires_grad=requires_grad,
     )
@@ -735,5 +735,8 @@ def new_full(
 def new_tensor(x: Tensor, data, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
     """A tensor with a copy of `data` in the dtype of x."""
     return tensor(
-        data, dtype=dtype or x.dtype, device=x.device if device is None else device, requires_grad=requires_grad
+        data,
+        dtype=x.dtype if dtype is None else dtype,
+        device=x.device if device is None else device,
+        requires_grad=requires_grad,
     )
