@@ -1,7 +1,7 @@
 """What PyTorch has a name for and other operations make up: arranging, products, writing at indices, counting.
 
 Nothing here has a kernel or a rule of its own. The gradient of a composition is that of its parts, and so is the proof
-of it.
+of it. What is here says where values stand, and which of them meet; functions of the values are in functions.py.
 """
 
 import builtins
@@ -12,15 +12,15 @@ from itertools import pairwise
 import numpy as np
 
 from tinytensor.appearances import appears
-from tinytensor.creation import full, ones, tensor, zeros
+from tinytensor.creation import eye, full, ones, tensor, zeros
 from tinytensor.door import host
 from tinytensor.dtypes import bool_, int32, int64, result_type
-from tinytensor.ops.elementwise import _together, add_scaled, isnan, masked_fill
+from tinytensor.ops.elementwise import _scaled, _together, add_scaled
 from tinytensor.ops.in_place import index_copy_, setitem
 from tinytensor.ops.index import check_range, gather, gather_backward, nonzero, put, read, scatter_rows
 from tinytensor.ops.keys import understand
 from tinytensor.ops.order import argsort, sort
-from tinytensor.ops.products import matmul
+from tinytensor.ops.products import bmm, matmul, outer
 from tinytensor.ops.reduce import cumsum, sum
 from tinytensor.ops.shape import (
     _dim,
@@ -289,16 +289,17 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype=int64, device=Non
 # ------------------------------------------------------------------------------------------------------ products
 
 
-def _sum_of(what: str, x: Tensor, product: Tensor, beta, alpha) -> Tensor:
-    """beta x + alpha product; x is not looked at if beta is 0."""
-    if x.dtype != product.dtype:
-        raise RuntimeError(f"{what}: {x.dtype} + {product.dtype}: the dtypes must be equal; use .to(dtype)")
+def _sum_of(what: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
+    """beta x + alpha product; x is not looked at if beta is 0, NaN or not."""
+    dtype = product.dtype
+    if x.dtype != dtype:
+        raise RuntimeError(f"{what}: {x.dtype} + {dtype}: the dtypes must be equal; use .to(dtype)")
     if _together(what, x.shape, product.shape) != product.shape:
         raise RuntimeError(f"{what}: shape {x.shape} does not fit a product of shape {product.shape}")
-    product = product if alpha == 1 else product * alpha
+    product = product if alpha == 1 else _scaled(what, product, alpha, dtype)
     if beta == 0:
         return product
-    return (x if beta == 1 else x * beta) + product
+    return (x if beta == 1 else _scaled(what, x, beta, dtype)) + product
 
 
 @appears("addmm Tensor.addmm Tensor.addmm_")
@@ -325,6 +326,20 @@ def baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha
     return _sum_of("baddbmm", x, matmul(batch1, batch2), beta, alpha)
 
 
+@appears("addr Tensor.addr Tensor.addr_")
+def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """y_{ij} = beta x_{ij} + alpha a_i b_j."""
+    product = outer(vec1, vec2)
+    dtype = result_type(x, product)  # of these sums the only one in which PyTorch lets dtypes meet
+    return _sum_of("addr", x.to(dtype), product.to(dtype), beta, alpha)
+
+
+@appears("addbmm Tensor.addbmm Tensor.addbmm_")
+def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
+    """y = beta x + alpha times the sum over the batch of a b."""
+    return _sum_of("addbmm", x, sum(bmm(batch1, batch2), 0).to(batch1.dtype), beta, alpha)
+
+
 @appears("tensordot")
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence | Tensor = 2) -> Tensor:
     """y = the sum over dims[0] of a and dims[1] of b; of a number n over the last n of a and the first n of b."""
@@ -349,6 +364,12 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence | Tensor = 2) -> Tensor
     return reshape(matmul(left, right), [a.shape[d] for d in rows] + [b.shape[d] for d in columns])
 
 
+@appears("vdot Tensor.vdot")
+def vdot(a: Tensor, b: Tensor) -> Tensor:
+    """y = sum_i a_i b_i of two vectors."""
+    return a.dot(b)
+
+
 @appears("inner Tensor.inner")
 def inner(a: Tensor, b: Tensor) -> Tensor:
     """y = the sum over the last dimensions of a and b."""
@@ -363,6 +384,19 @@ def kron(a: Tensor, b: Tensor) -> Tensor:
     left = reshape(a, [k for m in one for k in (m, 1)])
     right = reshape(b, [k for m in other for k in (1, m)])
     return reshape(left * right, [k * m for k, m in zip(one, other, strict=True)])
+
+
+@appears("matrix_power Tensor.matrix_power")
+def matrix_power(x: Tensor, n: int) -> Tensor:
+    """y = x x ... x, n times, of square matrices (..., M, M); the identity for n = 0."""
+    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
+        raise RuntimeError(f"matrix_power: expected square matrices (..., M, M), got {x.shape}")
+    if n < 0:
+        raise RuntimeError(f"matrix_power: the power must be 0 or more, got {n}; numpy.linalg.inv(x.numpy()) inverts")
+    if n == 0:
+        return expand(eye(x.shape[-1], dtype=x.dtype), x.shape).clone()
+    half = matrix_power(x, n // 2) if n > 1 else x
+    return x.clone() if n == 1 else matmul(matmul(half, half), x) if n % 2 else matmul(half, half)
 
 
 @appears("cumprod Tensor.cumprod Tensor.cumprod_")
@@ -649,18 +683,3 @@ def isin(
         at = searchsorted(tests, elements).clamp(max=tests.numel() - 1)
         found = tests[at] == elements
     return ~found if invert else found
-
-
-@appears("nan_to_num Tensor.nan_to_num Tensor.nan_to_num_")
-def nan_to_num(x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
-    """y = x with numbers for NaN (0), inf (the largest of the dtype) and -inf (the smallest)."""
-    if x.dtype.kind != "f":
-        return clone(x)
-    info = np.finfo(x.dtype)
-    for places, value, otherwise in (
-        (isnan(x), nan, 0.0),
-        (x == math.inf, posinf, float(info.max)),
-        (x == -math.inf, neginf, float(info.min)),
-    ):
-        x = masked_fill(x, places, otherwise if value is None else value)
-    return x

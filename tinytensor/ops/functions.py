@@ -1,6 +1,8 @@
-"""Functions of numbers, statistics and pieces of layers, each composed of operations declared before.
+"""Functions of numbers, statistics, distances, chance and pieces of layers, composed of operations declared before.
 
-They have no kernel and no rule: what they are made of brings both.
+They have no kernel and no rule: what they are made of brings both. What computes with the values one by one, or makes
+one number of several, is here; what says where values stand (arranging, products of matrices, indices, counting) is in
+compositions.py.
 """
 
 import builtins
@@ -8,15 +10,15 @@ import math
 from collections.abc import Sequence
 from numbers import Real
 
+import numpy as np
+
 from tinytensor.appearances import appears
-from tinytensor.creation import Generator, eye, rand, tensor
+from tinytensor.creation import Generator, rand, tensor
 from tinytensor.dtypes import float64, result_type
 from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import (
     _as_tensor,
     _no_bools,
-    _scaled,
-    _together,
     absolute,
     atan,
     clamp,
@@ -28,6 +30,7 @@ from tinytensor.ops.elementwise import (
     log,
     log1p,
     logical_or,
+    masked_fill,
     only_floats_together,
     pow,
     reciprocal,
@@ -40,7 +43,6 @@ from tinytensor.ops.elementwise import (
 from tinytensor.ops.in_place import copy_
 from tinytensor.ops.index import gather, index_select, nonzero
 from tinytensor.ops.order import sort
-from tinytensor.ops.products import bmm, matmul, outer
 from tinytensor.ops.reduce import (
     ValuesIndices,
     _nonempty,
@@ -57,7 +59,7 @@ from tinytensor.ops.shape import (
     _dim,
     broadcast_tensors,
     cat,
-    expand,
+    clone,
     flatten,
     movedim,
     narrow,
@@ -230,6 +232,21 @@ def heaviside(x: Tensor, values: Tensor) -> Tensor:
     return where(x == 0, values, (x > 0).to(x.dtype)).detach()
 
 
+@appears("nan_to_num Tensor.nan_to_num Tensor.nan_to_num_")
+def nan_to_num(x: Tensor, nan: float | None = None, posinf: float | None = None, neginf: float | None = None) -> Tensor:
+    """y = x with numbers for NaN (0), inf (the largest of the dtype) and -inf (the smallest)."""
+    if x.dtype.kind != "f":
+        return clone(x)
+    info = np.finfo(x.dtype)
+    for places, value, otherwise in (
+        (isnan(x), nan, 0.0),
+        (x == math.inf, posinf, float(info.max)),
+        (x == -math.inf, neginf, float(info.min)),
+    ):
+        x = masked_fill(x, places, otherwise if value is None else value)
+    return x
+
+
 # ---------------------------------------------------------------------------------------- sums, order, statistics
 
 
@@ -380,13 +397,7 @@ def diff(x: Tensor, n: int = 1, dim: int = -1) -> Tensor:
     return x
 
 
-# ---------------------------------------------------------------------------------------- products and distances
-
-
-@appears("vdot Tensor.vdot")
-def vdot(a: Tensor, b: Tensor) -> Tensor:
-    """y = sum_i a_i b_i of two vectors."""
-    return a.dot(b)
+# ----------------------------------------------------------------------------------------------------- distances
 
 
 @appears("dist Tensor.dist")
@@ -404,39 +415,6 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
         )
     only_floats("cdist", x1, x2)
     return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
-
-
-@appears("addr Tensor.addr Tensor.addr_")
-def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """y_{ij} = beta x_{ij} + alpha a_i b_j."""
-    return _plus("addr", x, outer(vec1, vec2), beta, alpha)
-
-
-@appears("addbmm Tensor.addbmm Tensor.addbmm_")
-def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
-    """y = beta x + alpha times the sum over the batch of a b."""
-    return _plus("addbmm", x, sum(bmm(batch1, batch2), 0).to(batch1.dtype), beta, alpha)
-
-
-def _plus(what: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
-    dtype = result_type(x, product)
-    product = product if alpha == 1 else _scaled(what, product, alpha, dtype)
-    if beta == 0:  # then x is not looked at, NaN or not
-        return expand(product, _together(what, x.shape, product.shape)).to(dtype)
-    return (x if beta == 1 else _scaled(what, x, beta, dtype)) + product
-
-
-@appears("matrix_power Tensor.matrix_power")
-def matrix_power(x: Tensor, n: int) -> Tensor:
-    """y = x x ... x, n times, of square matrices (..., M, M); the identity for n = 0."""
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise RuntimeError(f"matrix_power: expected square matrices (..., M, M), got {x.shape}")
-    if n < 0:
-        raise RuntimeError(f"matrix_power: the power must be 0 or more, got {n}; numpy.linalg.inv(x.numpy()) inverts")
-    if n == 0:
-        return expand(eye(x.shape[-1], dtype=x.dtype), x.shape).clone()
-    half = matrix_power(x, n // 2) if n > 1 else x
-    return x.clone() if n == 1 else matmul(matmul(half, half), x) if n % 2 else matmul(half, half)
 
 
 # ------------------------------------------------------------------------------------------------------- chance
