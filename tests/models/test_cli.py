@@ -346,6 +346,14 @@ def test_no_command_and_an_unknown_one(capsys):
     assert "invalid choice: 'learn'" in refused(capsys, "learn")
 
 
+@pytest.mark.parametrize(
+    "command", ["train --out=--", "train --threads=--", "sample --tokens=--", "translate --beam=--"]
+)
+def test_two_dashes_are_no_value(capsys, command):
+    """argparse before Python 3.12 makes an empty list of them, whatever the option's type is."""
+    assert refused(capsys, *split(command)).startswith(f"{split(command)[1]}: -- is no value")
+
+
 def test_a_loss_that_is_not_finite_ends_with_a_sentence(capsys, verse, tmp_path):
     out = tmp_path / "run"
     arguments = split("--tokenizer char --steps 40 --optimizer sgd --lr 1e30 --clip 0 --warmup 0 --schedule constant")

@@ -312,6 +312,7 @@ def test_the_attention_is_drawn(capsys, monkeypatch, trained, tmp_path):
         (["Je suis ici.", " "], "a sentence is empty: there is nothing to translate"),
         ([""], "a sentence is empty"),
         (["Je suis " * 20], "translate: a sentence of "),
+        (["東" * 5000], "'" + "東" * 196 + "...: the model's vocabulary does not have '東東"),
         (["Je", "--beam", "0"], "translate: beam = 0"),
         (["Je", "--beam", "2", "--temperature", "1"], "translate: choose one of beam search"),
         (["Je", "--beam", "2", "--length-penalty", "-1"], "translate: length penalty = -1.0"),
