@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
+from graphs import chain
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
@@ -15,15 +16,6 @@ from tinytensor.viz.layout import Box, layout
 from tinytensor.viz.seen import unfolded
 
 SVG = "{http://www.w3.org/2000/svg}"
-
-
-def chain():
-    a = tt.tensor(2.0, requires_grad=True)
-    b = tt.tensor(-3.0, requires_grad=True)
-    c = a * b
-    d = c + a
-    y = d.exp()
-    return {"a": a, "b": b, "c": c, "d": d, "y": y}
 
 
 def attention_layer():

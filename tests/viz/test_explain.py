@@ -5,6 +5,7 @@ import sys
 
 import numpy as np
 import pytest
+from graphs import chain
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
@@ -36,16 +37,6 @@ class defined_cube:
 
     def definition(x):
         return x * x * x
-
-
-def chain():
-    """y = exp(a * b + a): a is used twice."""
-    a = tt.tensor(2.0, requires_grad=True)
-    b = tt.tensor(-3.0, requires_grad=True)
-    c = a * b
-    d = c + a
-    y = d.exp()
-    return {"a": a, "b": b, "c": c, "d": d, "y": y}
 
 
 def model():

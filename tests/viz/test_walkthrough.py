@@ -10,6 +10,7 @@ import textwrap
 import numpy as np
 import pytest
 from browser import chromium
+from graphs import chain
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
@@ -22,14 +23,9 @@ from tinytensor.viz.typeset import mathml, rule_as_latex, split
 WORDS = ["the", "food", "was", "bad"]
 
 
-def chain():
-    a = tt.tensor(2.0, requires_grad=True)
-    b = tt.tensor(-3.0, requires_grad=True)
+def watched_chain():
     with watch():
-        c = a * b
-        d = c + a
-        y = d.exp()
-    return {"a": a, "b": b, "c": c, "d": d, "y": y}
+        return chain()
 
 
 def attention_layer():
@@ -50,7 +46,7 @@ def data_of(path) -> dict:
 
 
 def test_a_step_for_each_node_forward_and_backward_and_an_end(tmp_path):
-    t = chain()
+    t = watched_chain()
     data = data_of(walkthrough(t["y"], tmp_path / "page.html", t))
     titles = [frame["title"] for frame in data["frames"]]
     assert titles[:3] == [
@@ -70,7 +66,7 @@ def test_the_file_asks_for_nothing(tmp_path, unfold):
 
 
 def test_names_cannot_end_the_script(tmp_path):
-    t = chain()
+    t = watched_chain()
     bad = "</script><script>alert(1)</script>"
     text = walkthrough(t["y"], tmp_path / "page.html", {bad: t["a"]}, title=bad).read_text()
     assert text.count("</script>") == 2 and "<script>alert" not in text
@@ -104,7 +100,7 @@ def test_a_wrong_rule_is_shown_with_its_wrong_number(tmp_path):
 
 
 def test_refusals(tmp_path):
-    t = chain()
+    t = watched_chain()
     t["y"].backward()
     with pytest.raises(RuntimeError, match=r"walkthrough: this part of the tape \(exp\) was freed"):
         walkthrough(t["y"], tmp_path / "page.html")
@@ -115,7 +111,7 @@ def test_without_the_library(tmp_path, monkeypatch):
     mathml.cache_clear()
     monkeypatch.setitem(sys.modules, "latex2mathml.converter", None)
     with pytest.raises(ModuleNotFoundError, match=r"typesetting needs latex2mathml.*pip install tinytensor\[viz\]"):
-        walkthrough(chain()["y"], tmp_path / "page.html")
+        walkthrough(watched_chain()["y"], tmp_path / "page.html")
 
 
 # ------------------------------------------------------------------------------------------------------- typesetting
@@ -266,7 +262,7 @@ def test_attention_is_a_picture_with_words_on_its_axes(browser, tmp_path, how):
 
 
 def test_buttons_slider_and_boxes(browser, tmp_path):
-    t = chain()
+    t = watched_chain()
     page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
     disabled = "return ['first', 'back', 'next', 'end'].map(i => document.getElementById(i).disabled)"
     assert page.run(disabled) == [True, True, False, False] and page.text("#count") == "1 / 7"
@@ -290,7 +286,7 @@ def test_buttons_slider_and_boxes(browser, tmp_path):
 
 
 def test_the_graph_shows_what_is_known_so_far(browser, tmp_path):
-    t = chain()
+    t = watched_chain()
     page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
     seen = (
         "return [...document.querySelectorAll('#graph .gradient:not(.unknown)')].map(e => e.textContent + "
@@ -307,7 +303,7 @@ def test_the_graph_shows_what_is_known_so_far(browser, tmp_path):
 
 
 def test_gradients_are_seen_adding_up(browser, tmp_path):
-    t = chain()
+    t = watched_chain()
     page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
     page.run("show(5)")
     assert "It is added to what is there already: 0.01832 from 2. add." in page.text("#panel")
@@ -361,7 +357,7 @@ def test_a_phone_and_the_dark(browser, tmp_path):
 
 
 def test_it_prints_all_steps(browser, tmp_path):
-    t = chain()
+    t = watched_chain()
     page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
     page.run("window.dispatchEvent(new Event('beforeprint')); window.dispatchEvent(new Event('beforeprint'))")
     titles = page.run("return [...document.querySelectorAll('#print > li h2')].map(e => e.textContent)")
@@ -372,7 +368,7 @@ def test_it_prints_all_steps(browser, tmp_path):
 
 
 def test_keyboard_and_screen_reader(browser, tmp_path):
-    t = chain()
+    t = watched_chain()
     page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
     order = []
     for _ in range(7):
