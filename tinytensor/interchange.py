@@ -211,6 +211,12 @@ class Interchange:
             extra += ", requires_grad=True"
         return f"tensor({body}{extra})"
 
+    def _repr_html_(self) -> str | None:
+        """What a notebook shows instead, if it is the last line of a cell: a table, or a picture of many numbers."""
+        from tinytensor.viz.notebook import html  # on demand: who trains needs no pictures
+
+        return html(self)
+
 
 def _as_arrays(value, name: str):
     """The arguments of a NumPy function with arrays for tensors."""

@@ -4,6 +4,8 @@
     draw(loss, model).save("graph.svg")         # the graph with values, shapes and gradients
     walkthrough(loss, "backward.html", model)   # a page that steps through it, node by node
 
+In a notebook a drawing shows itself, and so does a tensor that is the last line of a cell (`notebook.py`).
+
 Nothing here computes a gradient. What is shown was computed by the tape itself, which is watched while it walks.
 `import tinytensor` does not load this package; `pip install tinytensor[viz]` brings what pictures need.
 """

@@ -19,11 +19,12 @@ from tinytensor.nn.module import Module
 from tinytensor.tensors import Tensor
 from tinytensor.viz.drawing import Drawing
 from tinytensor.viz.seen import UNKNOWN, Argument, Rule, Seen, Step, Value, definition, look, unfolded
-from tinytensor.viz.text import call, first_line, number, numbers, setting, shapes, visit, why_now
+from tinytensor.viz.text import call, first_line, number, numbers, setting, shapes, summary, visit, why_now
 from tinytensor.viz.typeset import mathml, rule_as_latex, split
 
 NUMBERS = 48  # so many numbers are written; more are a heat map
 SIDE = 64  # a heat map has at most so many rows and columns; of a larger array some are shown
+SUMMED = 1 << 20  # an array of more numbers is told by those that are shown: to add up all would take a while
 HEADS, TOKENS = 8, 24  # so much of attention is shown as tables with numbers
 
 # ------------------------------------------------------------------------------------------------------- arrays
@@ -58,22 +59,34 @@ class Store:
         return f'<div class="math" data-math="{self._known[equation]}"></div>'
 
 
+def sample(array: np.ndarray) -> tuple[np.ndarray, str]:
+    """An array as a matrix that fits a heat map, float64, and in words between what its numbers lie.
+
+    The last dimension goes to the right, those before it go down. Of a large array only what is shown is ever touched.
+    """
+    shape = array.shape if array.ndim > 1 else (1, array.size)
+    rows, columns = int(np.prod(shape[:-1])), shape[-1]
+    down, right = (np.unique(np.linspace(0, n - 1, min(n, SIDE)).round().astype(int)) for n in (rows, columns))
+    places = np.unravel_index(down, shape[:-1])
+    shown = array.reshape(shape)[(*(place[:, None] for place in places), right)].astype(np.float64)
+    part = f"{len(down)} of {rows} rows and {len(right)} of {columns} columns are shown"
+    if array.size > SUMMED:
+        return shown, f"{part}: {summary(shown)}"
+    return shown, summary(array) + (f"; {part}" if shown.size < array.size else "")
+
+
 def as_json(array: np.ndarray) -> dict:
     """An array for the page: rows of numbers if they are few, else a byte for each (0 is NaN, 128 is 0)."""
-    rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
     shape = "" if array.ndim == 0 else f"shape {array.shape}"
-    if array.size <= NUMBERS or array.dtype.kind not in "fib":
+    if array.size <= NUMBERS or array.dtype.kind not in "fiub":
+        rows = array.reshape(-1, array.shape[-1]) if array.ndim else array.reshape(1, 1)
         return {"text": shape, "numbers": [[number(x) for x in row] for row in rows]}
-    rows, words = rows.astype(np.float64), numbers(array, few=0)
-    picked = [np.unique(np.linspace(0, n - 1, min(n, SIDE)).round().astype(int)) for n in rows.shape]
-    if any(len(p) < n for p, n in zip(picked, rows.shape, strict=True)):
-        words += f"; {len(picked[0])} of {rows.shape[0]} rows and {len(picked[1])} of {rows.shape[1]} columns are shown"
-    shown = rows[np.ix_(*picked)]
+    shown, words = sample(array)
     largest = float(np.nanmax(np.abs(np.where(np.isfinite(shown), shown, np.nan)), initial=0.0)) or 1.0
     with np.errstate(invalid="ignore"):
         bytes_ = np.where(np.isnan(shown), 0, 128 + np.clip(shown / largest, -1, 1) * 127).astype(np.uint8)
     return {
-        "text": words,
+        "text": f"{shape}, {words}",
         "rows": shown.shape[0],
         "columns": shown.shape[1],
         "heat": b64encode(bytes_.tobytes()).decode(),

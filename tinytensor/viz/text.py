@@ -29,19 +29,28 @@ def numbers(array: np.ndarray | None, few: int = FEW) -> str:
         return "not kept on the tape"
     if array.size <= few and array.size:
         return _nested(array)
-    shape = f"shape {array.shape}"
+    words = summary(array)
+    return f"shape {array.shape}, {words}" if words else f"shape {array.shape}"
+
+
+def summary(array: np.ndarray) -> str:
+    """Between what the numbers of an array lie, and their norm; how many are True; "" of what is no such number."""
     if array.size == 0:
-        return f"{shape}, no numbers"
-    if array.dtype.kind not in "fib":
-        return shape
+        return "no numbers"
+    if array.dtype.kind == "b":
+        return f"{int(array.sum())} of {array.size} are True"
+    if array.dtype.kind not in "fiu":
+        return ""
     odd = int(array.size - np.isfinite(array).sum()) if array.dtype.kind == "f" else 0
     if odd:
-        return f"{shape}, {odd} of {array.size} are NaN or inf"
+        return f"{odd} of {array.size} are NaN or inf"
     low, high = array.min(), array.max()
     if low == high:
-        return f"{shape}, each {number(low)}"
+        return f"each {number(low)}"
     wide = array.astype(np.float64)
-    return f"{shape}, from {number(low)} to {number(high)}, norm {number(float(np.sqrt((wide * wide).sum())))}"
+    largest = np.abs(wide).max()  # its square may be too large for a float, or too small
+    norm = float(largest) * float(np.sqrt(np.square(wide / largest).sum()))
+    return f"from {number(low)} to {number(high)}, norm {number(norm)}"
 
 
 def _nested(array: np.ndarray) -> str:
