@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     claims = claims_of([part for part in PARTS if part in options.parts or not options.parts])
     if options.list:
         for claim in claims:
-            print(f"{claim.part:<9} {claim.kind:<8} {claim.size:<22} {claim.statement}")
+            print(f"{claim.part:<9} {claim.kind:<14} {claim.size:<22} {claim.statement}")
         return 0
     results = run(claims, mathematics=bool(options.parts))
     if options.out or not options.parts:
@@ -47,10 +47,11 @@ def run(claims: Sequence[Claim], mathematics: bool) -> list[Result]:
     """Run them one after the other, a line for each; with `mathematics` what each one shows is printed too."""
     results = []
     for n, claim in enumerate(claims, start=1):
-        print(f"[{n:>3}/{len(claims)}] {claim.part:<8} {claim.kind:<7} {claim.statement} ... ", end="", flush=True)
+        print(f"[{n:>3}/{len(claims)}] {claim.part:<8} {claim.kind:<14} {claim.statement} ... ", end="", flush=True)
         results.append(r := result_of(claim))
         print(f"{'FAILED' if r.error else 'holds'} ({r.seconds:.2f} s)", flush=True)
-        shown = r.evidence.text or r.evidence.latex
+        formulas = "\n".join(f"{name}: {formula}" for name, formula in report.compared(r))
+        shown = "\n\n".join(x for x in (formulas, r.evidence.text or r.evidence.latex) if x)
         if mathematics and shown:
             print("\n" + "\n".join(f"      {line}".rstrip() for line in shown.splitlines()) + "\n", flush=True)
     return results

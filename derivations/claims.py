@@ -30,9 +30,11 @@ PARTS = {  # module: what it establishes
 }
 
 KINDS = {
-    "proof": "holds for all values, at the sizes named",
-    "check": "numbers or sampled points: evidence, not a proof",
-    "erratum": "what is printed is shown to be wrong, and the corrected form to be right",
+    "proof": "holds for all values and any size",
+    "proof at sizes": "holds for all values, at the sizes and options named: of others it says nothing",
+    "check": "numbers or sampled points were compared: evidence, not a proof",
+    "erratum": "an error in print: what is printed is shown to be wrong, and the corrected form to be right",
+    "choice": "left open in print: the readings are computed and differ, and one of them is taken here",
     "display": "what is defined, or derived by the rules, is written out: nothing is compared",
 }
 
@@ -77,6 +79,8 @@ class Claim:
     source: str
     trusted: tuple[str, ...]
     run: Callable[[], Evidence | None]
+    printed: str = ""  # of an erratum or a choice, as LaTeX: what stands in the document,
+    right: str = ""  # and what should stand there, or is taken here
 
 
 @dataclass(frozen=True)
@@ -101,16 +105,31 @@ class Result:
 CLAIMS: list[Claim] = []  # in the order of declaration
 
 
-def claim(part: str, statement: str, *, kind: str, size: str, assumptions=(), source: str = "", trusted=(SYMPY,)):
+def claim(
+    part: str,
+    statement: str,
+    *,
+    kind: str,
+    size: str,
+    assumptions=(),
+    source: str = "",
+    trusted=(SYMPY,),
+    printed: str = "",
+    right: str = "",
+):
     """Declare the decorated function to be the evidence for `statement`; the function itself is unchanged.
 
     part: one of PARTS; kind: one of KINDS; size: "any size", or the sizes at which it was run; assumptions and trusted:
-    tuples of sentences; source: "003 eq. (17)".
+    tuples of sentences; source: "003 eq. (17)"; printed and right: LaTeX, for errata and choices, which need both.
     """
     if part not in PARTS:
         raise ValueError(f"claim: part {part!r}: choose one of {', '.join(PARTS)}")
     if kind not in KINDS:
         raise ValueError(f"claim: kind {kind!r}: choose one of {', '.join(KINDS)}")
+    if (kind == "proof" and not size.startswith("any")) or (kind == "proof at sizes" and size.startswith("any size")):
+        raise ValueError(f'claim: a {kind} of size {size!r}: a "proof" is for any size, others are "proof at sizes"')
+    if (kind in ("erratum", "choice")) != bool(printed and right):
+        raise ValueError("claim: what is printed and what is right belong to an erratum or a choice, and to no other")
     for name, value in (("assumptions", assumptions), ("trusted", trusted)):
         if isinstance(value, str):
             raise TypeError(f"claim: {name} = {value!r}: a tuple of sentences is needed, not one string")
@@ -118,7 +137,9 @@ def claim(part: str, statement: str, *, kind: str, size: str, assumptions=(), so
     def declare(function: Callable[[], Evidence | None]):
         if any(c.part == part and c.statement == statement for c in CLAIMS):
             raise ValueError(f"claim: {part} already has a claim with this statement: {statement}")
-        CLAIMS.append(Claim(part, statement, kind, size, tuple(assumptions), source, tuple(trusted), function))
+        CLAIMS.append(
+            Claim(part, statement, kind, size, tuple(assumptions), source, tuple(trusted), function, printed, right)
+        )
         return function
 
     return declare

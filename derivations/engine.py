@@ -4,9 +4,9 @@ Nothing here is a copy. `tinytensor.symbolic.prove` runs the engine's own operat
 source) and `backward()` on symbols, and compares every gradient with SymPy's derivative of what the forward computed.
 A rule that is broken makes a claim fail, and the message names the operation and the input.
 
-A proof holds for all values, at the sizes of its call (two or three along each dimension), where comparisons come out
-as at a sample point: the report lists them. Trusted are SymPy, the chain rule, and that Numba compiles what it is
-given.
+A proof holds for all values, at the sizes and options of its call (two or three along each dimension), where
+comparisons come out as at a sample point: the report lists them. Trusted are SymPy, the chain rule, and that Numba
+compiles what it is given.
 
 The table CALLS has the symbolic calls of all operations; the tests go by it too. Those of formulas follow from their
 forms.
@@ -30,7 +30,7 @@ from tinytensor.symbolic import Proof, Undecided, latex, prove, symbols
 from tinytensor.symbolic.scalars import reading
 from tinytensor.tensors import Tensor
 
-proof_of = partial(claim, "engine", kind="proof", trusted=(SYMPY, "the chain rule", NUMBA))
+proof_of = partial(claim, "engine", kind="proof at sizes", trusted=(SYMPY, "the chain rule", NUMBA))
 
 # ------------------------------------------------------------------------------------------------ what is to be proved
 
@@ -210,7 +210,7 @@ def declare(file: str, what: str) -> None:
 
     @proof_of(
         f"ops/{file}.py: every gradient rule gives the derivative of its own forward ({what})",
-        size="the shapes of the table CALLS, two or three along each dimension",
+        size="the calls of the table CALLS: two or three along each dimension, and the options that stand there",
         assumptions=("comparisons come out as at the sample point; the text lists them",),
     )
     def every_rule():
@@ -262,7 +262,7 @@ def closed_form(name: str, args: tuple) -> str:
 
 @proof_of(
     "every fused operation equals its definition in simpler ones, and so does its gradient by that second road",
-    size="the shapes of the table CALLS",
+    size="the calls of the table CALLS",
     assumptions=("comparisons come out as at the sample point",),
 )
 def definitions():

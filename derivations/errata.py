@@ -1,26 +1,28 @@
-"""Each erratum of the documents: what is printed is computed and is wrong, the corrected form is computed and is right.
+"""Errors in print: what is printed is computed and is wrong, the corrected form is computed and is right. And choices.
 
 Wrong means: the shapes clash, probabilities do not sum to 1, a count differs, a position sees the future, a name has no
-value. Where a text is not wrong but leaves a choice that matters, the choices are computed and differ. Most of it is
-arithmetic in float64 at small sizes, all different; the engine's operations and the models are trusted there, SymPy
-where a claim says "any size".
+value. Where a text is not wrong but leaves a choice that matters, the readings are computed and differ, and `choice`
+says which one is taken here. Most of it is arithmetic in float64 at small sizes, all different; the engine's operations
+and the models are trusted there, SymPy where a claim says "any size".
 
 Slips of a name, which no computation depends on, are not among them: in 004 Z_{1,4} for Z_{1,5} and MultiHead_i for
 MultiHead_1, in 000 MLP for FFNN, in 003 sigma for a variance and for the softmax.
 """
 
 from collections.abc import Callable
+from functools import partial
 from itertools import pairwise
 
 import numpy as np
 from sympy import Integer, exp, limit, oo, simplify, sqrt, symbols
 
 import tinytensor
-from models.attention import attention, join, project
+from models.attention import algorithm_1, algorithm_2, attention, join, project
 from models.decoder import CONFIGS, Block, Config, Decoder
-from models.transformer import BEGIN, Transformer, positional_encoding
+from models.transformer import BEGIN, STOP, Transformer, positional_encoding
 from models.transformer import Config as TransformerConfig
-from tinytensor import Tensor, nn, tensor
+from tinytensor import Tensor, cat, nn, tensor
+from tinytensor.autograd import grad
 from tinytensor.nn import functional
 
 from . import eq19, theorems
@@ -31,9 +33,29 @@ SMALL = Config(D=6, H=2, F=10, L=2, V=11, C=7)
 SMALL_004 = TransformerConfig(N=2, d_model=6, h=2, d_ff=10, n_vol=11, n_max=9)
 
 
-def erratum(source: str, statement: str, size: str = "small sizes, all different", trusted=(NUMBA,)):
-    """`claim` for this part."""
-    return claim("errata", f"{source}: {statement}", kind="erratum", size=size, source=source, trusted=trusted)
+def erratum(
+    source: str,
+    statement: str,
+    printed: str,
+    right: str,
+    size: str = "small sizes, all different",
+    trusted=(NUMBA,),
+    kind: str = "erratum",
+):
+    """`claim` for this part: the place, what is wrong there, and as LaTeX what is printed and what is right."""
+    return claim(
+        "errata",
+        f"{source}: {statement}",
+        kind=kind,
+        size=size,
+        source=source,
+        trusted=trusted,
+        printed=printed,
+        right=right,
+    )
+
+
+choice = partial(erratum, kind="choice")  # nothing is wrong, but there is more than one reading; "right" is ours
 
 
 # ------------------------------------------------------------------------------------------------ what "wrong" means
@@ -91,7 +113,13 @@ def tokens(*shape: int, V: int = SMALL.V, seed: int = 0) -> Tensor:
 # --------------------------------------------------------------------------------------------- document 003, forward
 
 
-@erratum("003 after (2)", "with D = 512 and H = 4 a head has the width 128, not 64", trusted=(SYMPY,))
+@erratum(
+    "003 after (2)",
+    "with D = 512 and H = 4 a head has the width 128, not 64",
+    r"D=512,\ H=4:\quad K=64",
+    r"K=\frac{D}{H}=128",
+    trusted=(SYMPY,),
+)
 def head_width():
     K = Config(D=512, H=4).K
     holds(K == 128 and Config(D=512, H=8).K == 64, f"D / H = 128 at H = 4, and 64 at H = 8 (K = {K})")
@@ -102,7 +130,14 @@ def head_width():
     holds(Config(D=256, H=4).K == 64, "002's example, 256 / 4 = 64, is right")
 
 
-@erratum("003 before (3)", "the similarity matrix S is C x C, not D x D", size="C=5 D=8 K=3", trusted=(NUMPY,))
+@erratum(
+    "003 before (3)",
+    "the similarity matrix S is C x C, not D x D",
+    r"S\in\mathbb{R}^{D\times D}",
+    r"S\in\mathbb{R}^{C\times C}",
+    size="C=5 D=8 K=3",
+    trusted=(NUMPY,),
+)
 def similarity_shape():
     C, D, K = 5, 8, 3
     Z = numbers(C, D)
@@ -110,7 +145,12 @@ def similarity_shape():
     holds(S.shape == (C, C) != (D, D), f"eq. (3) gives C x C (it gives {S.shape})")
 
 
-@erratum("003 (3)", "row i attends and has the query: S_im = q_i . k_m; printed, Q and K are exchanged")
+@erratum(
+    "003 (3)",
+    "row i attends and has the query: S_im = q_i . k_m; printed, Q and K are exchanged",
+    r"S_{im}=\frac{1}{\sqrt{K}}\delta_{kl}(Z_i^jK_j^l)(Z_m^nQ_n^k)",
+    r"S_{im}=\frac{1}{\sqrt{K}}\delta_{kl}(Z_i^jQ_j^l)(Z_m^nK_n^k)",
+)
 def query_and_key():
     Z, Q, K, V = (numbers(*s, seed=n) for n, s in enumerate([(7, 6), (6, 3), (6, 3), (6, 3)]))
 
@@ -130,7 +170,14 @@ def query_and_key():
     agree(usual[2], renamed[1], "and dL/dK is its dL/dQ")
 
 
-@erratum("003 (5)", "the mask is 0 for m <= i; j is not an index of M_im", size="C=5", trusted=(NUMPY,))
+@erratum(
+    "003 (5)",
+    "the mask is 0 for m <= i; j is not an index of M_im",
+    r"M_{im}=0\ \text{if}\ j\le i,\quad -\infty\ \text{otherwise}",
+    r"M_{im}=0\ \text{if}\ m\le i,\quad -\infty\ \text{otherwise}",
+    size="C=5",
+    trusted=(NUMPY,),
+)
 def mask_index():
     C = 5
     i, m = np.indices((C, C))
@@ -145,7 +192,12 @@ def mask_index():
     agree(A.sum(1), np.ones(C), "the rows sum to 1")
 
 
-@erratum("003 (6)", "the sum runs over positions m, of softmax_m(S'_im) times Z V; printed, V_j^k has D rows, not C")
+@erratum(
+    "003 (6)",
+    "the sum runs over positions m, of softmax_m(S'_im) times Z V; printed, V_j^k has D rows, not C",
+    r"Y_i^k=\sigma(S_{im})\delta^{jm}V_j^k",
+    r"Y_i^k=\sum_m \mathrm{softmax}_m(S'_{im})\, Z_m^n V_n^k",
+)
 def weighted_values():
     C, D, K = 5, 8, 3
     Z, Q, Kw, V = (numbers(*s, seed=n) for n, s in enumerate([(C, D), (D, K), (D, K), (D, K)]))
@@ -161,7 +213,10 @@ def weighted_values():
 
 
 @erratum(
-    "003 after (1), (9)", "a norm needs eps; without it a constant vector is 0/0, and at D = 2 all gradients vanish"
+    "003 after (1), (9)",
+    "a norm needs eps; without it a constant vector is 0/0, and at D = 2 all gradients vanish",
+    r"Z_i^j\to\frac{Z_i^j-\langle Z^j\rangle_i}{\sqrt{\sigma(Z^j)_i}}",
+    r"Z_i^j\to\frac{Z_i^j-\langle Z^j\rangle_i}{\sqrt{\sigma(Z^j)_i+\epsilon}}",
 )
 def norm_eps():
     x = np.ones((1, 6))
@@ -180,9 +235,11 @@ def norm_eps():
     holds(slope.subs({eps: 1, d: 1}) != 0, "with eps it is not")
 
 
-@erratum(
+@choice(
     "003 (1), (9), (10)",
     '"Z -> norm(Z)" can be read in three ways, which give three losses; "literal" is what is printed',
+    r"Z\to\mathrm{norm}(Z),\qquad \hat{Z}=Z+A",
+    r"\hat{Z}=\mathrm{norm}(Z)+A\quad\text{in every layer}",
 )
 def three_readings():
     t = tokens(1, SMALL.C)
@@ -196,7 +253,12 @@ def three_readings():
     return Evidence(text="\n".join(f"{name:<10} loss {loss:.4f}" for name, loss in losses.items()))
 
 
-@erratum("003 (11), (12)", "logits are no probability distribution; their softmax is one")
+@erratum(
+    "003 (11), (12)",
+    "logits are no probability distribution; their softmax is one",
+    r"L_i^m:\ \text{a probability distribution}",
+    r"q_i^m=\frac{\exp L_i^m}{\sum_k\exp L_i^k}:\ \text{a probability distribution}",
+)
 def logits_are_not_probabilities():
     logits = model()(tokens(1, SMALL.C))[0][0]
     rows = logits.detach().numpy()
@@ -206,7 +268,12 @@ def logits_are_not_probabilities():
     agree(p.sum(1), np.ones(SMALL.C), "its rows sum to 1")
 
 
-@erratum("003 (14)", "the exponential is missing in the denominator: exp L^j / sum_k exp L^k")
+@erratum(
+    "003 (14)",
+    "the exponential is missing in the denominator: exp L^j / sum_k exp L^k",
+    r"q^j=\frac{\exp L_i^j}{\sum_j L_i^j}",
+    r"q^j=\frac{\exp L_i^j}{\sum_k \exp L_i^k}",
+)
 def softmax_denominator():
     L = numbers(9)
     q = np.exp(L) / L.sum()
@@ -221,8 +288,11 @@ def softmax_denominator():
     return Evidence(latex=r"q^j=\frac{\exp L_i^j}{\sum_k \exp L_i^k}", text=f"the printed q sums to {q.sum():.2f}")
 
 
-@erratum(
-    "003 (16)", "the mean over N counted positions puts 1/N into every gradient, and 0 at padding; 004's sum does not"
+@choice(
+    "003 (16)",
+    "the mean over N counted positions puts 1/N into every gradient, and 0 at padding; 004's sum does not",
+    r"\mathcal{L}=\langle\mathcal{L}_i\rangle",
+    r"\mathcal{L}=\frac{1}{N}\sum_i w_i\mathcal{L}_i,\quad N=\sum_i w_i",
 )
 def mean_over_counted():
     logits, targets = numbers(5, 4), np.array([1, -100, 3, 0, -100])
@@ -243,7 +313,12 @@ def mean_over_counted():
 # -------------------------------------------------------------------------------------- document 003, training, counts
 
 
-@erratum("003 (17)", "dL/dE_k gathers all positions where token k stands")
+@erratum(
+    "003 (17)",
+    "dL/dE_k gathers all positions where token k stands",
+    r"\frac{\partial\mathcal{L}}{\partial E_{t_i}^j}",
+    r"\frac{\partial\mathcal{L}}{\partial E_k^j}=\sum_i\delta_{k t_i}\frac{\partial\mathcal{L}}{\partial Z_i^j}",
+)
 def repeated_tokens():
     made = model()
     t = tensor(np.array([[3, 5, 3, 3, 7, 5, 1]]))
@@ -259,7 +334,13 @@ def repeated_tokens():
     )
 
 
-@erratum("003 (17)", "P is left out, though eq. (19) counts it among the learned parameters", trusted=(SYMPY,))
+@erratum(
+    "003 (17)",
+    "P is left out, though eq. (19) counts it among the learned parameters",
+    r"\frac{\partial\mathcal{L}}{\partial L_i^m},\ldots,\frac{\partial\mathcal{L}}{\partial E_{t_i}^j}",
+    r"\ldots,\frac{\partial\mathcal{L}}{\partial E_k^j},\frac{\partial\mathcal{L}}{\partial P_i^j}",
+    trusted=(SYMPY,),
+)
 def positions_are_learned():
     listed = set("OGcFbWVQKE")  # eq. (17), besides the logits L_i^m
     learned = {name.split(".")[-1] for name, _ in Decoder(Config(), device="meta").named_parameters()}
@@ -267,7 +348,13 @@ def positions_are_learned():
     holds(eq19.decoder().coeff(eq19.C) == eq19.D, "eq. (19) counts P: C D")
 
 
-@erratum("003 after (19)", "the vocabulary has V = 300 words; D is 32", trusted=(SYMPY,))
+@erratum(
+    "003 after (19)",
+    "the vocabulary has V = 300 words; D is 32",
+    r"\text{a vocabulary size of}\ D=300",
+    r"\text{a vocabulary size of}\ V=300",
+    trusted=(SYMPY,),
+)
 def vocabulary_of_the_example():
     sizes = {eq19.F: 64, eq19.L: 2, eq19.C: 96}
     holds(eq19.EQ_19.subs({**sizes, eq19.D: 32, eq19.V: 300}) == 38_848, "D = 32 and V = 300 give 38,848")
@@ -275,9 +362,11 @@ def vocabulary_of_the_example():
     holds(least > 38_848, f"no vocabulary makes D = 300 give 38,848: with V = 1 it is {least} already")
 
 
-@erratum(
+@choice(
     "003",
-    "the letters K, V and F name sizes and weights; here sizes belong to the configuration, weights to the module",
+    "letters with two meanings or three (K, V, F, L, H, t, σ): here each thing has a name of its own",
+    r"K,\ V,\ F,\ L,\ H,\ t,\ \sigma",
+    r"K\ \text{and}\ K_j^k,\quad L,\ L_i^m\ \text{and}\ \mathcal{L},\quad t_i\ \text{and}\ y_i,\quad\ldots",
 )
 def letters_twice():
     sizes = {name for name in ("D", "H", "K", "F", "L", "V", "C") if hasattr(Config(), name)}
@@ -287,12 +376,38 @@ def letters_twice():
     for letter in sizes & weights:
         size, weight = getattr(block.config, letter), getattr(block, letter)
         holds(isinstance(size, int) and isinstance(weight, Tensor), f"{letter} is one thing in each namespace")
+    # in one namespace, as the source has it: the number of layers has no entries, that of heads cannot be called
+    L, H = SMALL.L, SMALL.H
+    lines = [clashes(lambda: L[0], TypeError), clashes(lambda: H(0.5, 0.5), TypeError)]  # L_i of (12), H(p, q) of (13)
+    made, t = model(), tokens(1, SMALL.C)
+    copied, predicted = (made(t, y)[1].item() for y in (t, tokens(1, SMALL.C, seed=1)))
+    differ(copied, predicted, "the loss (12) with the t of (1), the token that is read, and with the one to come")
+    meanings = [f"{letter}: {'; '.join(meanings)}" for letter, meanings in LETTERS.items()]
+    return Evidence(text="\n".join([*meanings, "", *(f"in one namespace: {line}" for line in lines)]))
+
+
+LETTERS = {  # of 003: what each is, and where
+    "K": ("the width of a head, after (2)", "the weights K_j^k, (2)"),
+    "V": ("the size of the vocabulary, (1)", "the weights V_j^k, (2)"),
+    "F": ("the width of the feed-forward, before (10)", "the weights F_k^l, (10)"),
+    "L": ("the logits L_i^m, (11)", "the loss 𝓛, and 𝓛_i, (12), (16)", "the number of layers, (19)"),
+    "H": ("the number of heads, after (2)", "the cross-entropy H(p, q), (13)"),
+    "t": ("the tokens t_i that are read, (1)", "the correct token t, (12), (15)"),
+    "σ": ("the variance, after (1)", "the softmax, (6)"),
+}
 
 
 # -------------------------------------------------------------------------------------------------------- document 000
 
 
-@erratum("000 scaling", 'large scores make gradients vanish, not "too sharp"', size="any gap", trusted=(SYMPY,))
+@erratum(
+    "000 scaling",
+    'large scores make gradients vanish, not "too sharp"',
+    r"\text{large}\ QK^T:\ \text{gradients that are too sharp}",
+    r"\frac{\partial p}{\partial s}=p(1-p)\to 0\quad (s\to\infty)",
+    size="any gap",
+    trusted=(SYMPY,),
+)
 def saturation():
     s, p = symbols("s p", positive=True)
     weight = exp(s) / (1 + exp(s))  # of the larger of two scores, s apart
@@ -307,6 +422,8 @@ def saturation():
 @erratum(
     "000 biases",
     "with one row for each token it is Q = X W + 1 beta^T; printed is the form for columns, and 1^T as N x 1",
+    r"Q=\beta_q1^T+\Omega_qX,\quad 1^T\in\mathbb{R}^{N\times 1}",
+    r"Q=XW+1\beta_q^T,\quad 1\in\mathbb{R}^{N\times 1}",
 )
 def bias_form():
     N, D, d_k = 5, 8, 3
@@ -319,7 +436,11 @@ def bias_form():
 
 
 @erratum(
-    "000 softmax", "j is free and bound: summed literally, every weight is 1/n; the sum runs over j'", trusted=(NUMPY,)
+    "000 softmax",
+    "j is free and bound: summed literally, every weight is 1/n; the sum runs over j'",
+    r"a_{ij}=\frac{\exp((QK^T)_{ij}/\sqrt{d_k})}{\sum_{j=1}^{n}\exp((QK^T)_{ij}/\sqrt{d_k})}",
+    r"a_{ij}=\frac{\exp((QK^T)_{ij}/\sqrt{d_k})}{\sum_{j'=1}^{N}\exp((QK^T)_{ij'}/\sqrt{d_k})}",
+    trusted=(NUMPY,),
 )
 def softmax_index():
     S = numbers(5, 5)
@@ -331,7 +452,12 @@ def softmax_index():
     agree(corrected.sum(1), np.ones(n), "its rows")
 
 
-@erratum("000 weighted sum", "the softmax is missing in (Q K^T / sqrt(d_k)) V")
+@erratum(
+    "000 weighted sum",
+    "the softmax is missing in (Q K^T / sqrt(d_k)) V",
+    r"\left(\frac{QK^T}{\sqrt{d_k}}\right)V",
+    r"\mathrm{softmax}\left(\frac{QK^T}{\sqrt{d_k}}\right)V",
+)
 def softmax_missing():
     Q, K, V = numbers(5, 3), numbers(5, 3, seed=1), numbers(5, 4)
     S = Q @ K.T / np.sqrt(3)
@@ -346,6 +472,8 @@ def softmax_missing():
 @erratum(
     "000 Algorithm 2",
     "the weights are D x d_k, D x d_v and H d_v x D; printed, d_k x d_k fits only if d_k = D",
+    r"W_h^{(q)}: d_k\times d_k,\quad W_h^{(v)}: d_k\times d_v,\quad W^{(o)}: Hd_v\times d_k",
+    r"W_h^{(q)}: D\times d_k,\quad W_h^{(v)}: D\times d_v,\quad W^{(o)}: Hd_v\times D",
     trusted=(NUMPY,),
 )
 def algorithm_2_shapes():
@@ -366,7 +494,13 @@ def algorithm_2_shapes():
     return Evidence(text=f"printed: {clash}")
 
 
-@erratum("000 Algorithm 3", "Y is used and never computed: the line Y = MultiHead(X) is missing", trusted=(NUMPY,))
+@erratum(
+    "000 Algorithm 3",
+    "Y is used and never computed: the line Y = MultiHead(X) is missing",
+    r"Z=\mathrm{LayerNorm}(Y+X)",
+    r"Y=\mathrm{MultiHead}(X),\quad Z=\mathrm{LayerNorm}(Y+X)",
+    trusted=(NUMPY,),
+)
 def algorithm_3():
     names = {
         "LayerNorm": lambda x: (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5),
@@ -385,7 +519,12 @@ def algorithm_3():
     return Evidence(text=f"printed: {missing}")
 
 
-@erratum("000 LayerNorm", "the sums run to D, not to an M that has no meaning; gamma and delta have D components")
+@erratum(
+    "000 LayerNorm",
+    "the sums run to D, not to an M that has no meaning; gamma and delta have D components",
+    r"\mu_n=\frac{1}{D}\sum_{i=1}^{M}x_{ni},\quad y_{ni}=\gamma z_{ni}+\delta",
+    r"\mu_n=\frac{1}{D}\sum_{i=1}^{D}x_{ni},\quad y_{ni}=\gamma_i z_{ni}+\delta_i",
+)
 def layer_norm_sums():
     D = 8
     x = numbers(5, D)
@@ -413,9 +552,11 @@ def counted_from_1(n: int, D: int) -> np.ndarray:
     return np.where(j % 2 == 0, np.sin(i / 10000 ** (j / D)), np.cos(i / 10000 ** ((j - 1) / D)))
 
 
-@erratum(
+@choice(
     "000 and 004 positional encoding",
     "components count from 0: from 1 a shift of positions is not linear",
+    r"r_{ni}=\sin\frac{n}{T^{i/D}}\ \text{for even}\ i,\quad\text{the first}\ i\ \text{unstated}",
+    r"i=0,\ldots,D-1",
     trusted=(NUMPY,),
 )
 def encoding_origin():
@@ -426,7 +567,11 @@ def encoding_origin():
 
 
 @erratum(
-    "000 positional encoding", '"i is the position of a token": n is the position, i the component', trusted=(NUMPY,)
+    "000 positional encoding",
+    '"i is the position of a token": n is the position, i the component',
+    r"r_{ni}:\ i\ \text{is the position of a token}",
+    r"r_{ni}:\ n\ \text{is the position},\ i\ \text{the component}",
+    trusted=(NUMPY,),
 )
 def encoding_letters():
     r = positional_encoding(6, 8)
@@ -442,6 +587,8 @@ def encoding_letters():
 @erratum(
     "001 scaling",
     "the variance d_k of q . k needs means of 0, not only variances of 1",
+    r"\mathrm{Var}(q_i)=\mathrm{Var}(k_i)=1\ \Rightarrow\ \mathrm{Var}(q\cdot k)=d_k",
+    r"\ldots\ \text{and}\ \mathrm{E}(q_i)=\mathrm{E}(k_i)=0\ \Rightarrow\ \mathrm{Var}(q\cdot k)=d_k",
     size="d_k=16, 200,000 draws",
     trusted=(NUMPY,),
 )
@@ -459,7 +606,12 @@ def variance_needs_means(draws: int = 200_000):
     return Evidence(text="\n".join(f"means {m}: variance {v:.1f}, d_k = {d_k}" for m, v in means.items()))
 
 
-@erratum("001 concatenation", "[head_1; ...; head_h] with semicolons stacks rows; N x (h d_v) needs them side by side")
+@erratum(
+    "001 concatenation",
+    "[head_1; ...; head_h] with semicolons stacks rows; N x (h d_v) needs them side by side",
+    r"H=[\mathrm{head}_1;\ldots;\mathrm{head}_h]\in\mathbb{R}^{N\times hd_v}",
+    r"H=[\mathrm{head}_1,\ldots,\mathrm{head}_h]\in\mathbb{R}^{N\times hd_v}",
+)
 def concatenation():
     N, h, d_v, D = 5, 2, 3, 8
     heads, W = numbers(h, N, d_v), numbers(h * d_v, D)
@@ -472,8 +624,28 @@ def concatenation():
 
 
 @erratum(
+    "001 output shape",
+    "the output is N x d_model; that of a single head is N x d_v, the same only where d_v = d_model",
+    r"\mathrm{MultiHead}(X)\ \text{has the shape of}\ \mathrm{head}_i,\ N\times d_{\text{model}}",
+    r"\mathrm{MultiHead}(X)\in\mathbb{R}^{N\times d_{\text{model}}},\quad\mathrm{head}_i\in\mathbb{R}^{N\times d_v}",
+)
+def shape_of_a_head():
+    N, h, D, d_k, d_v = 5, 2, 8, 3, 4
+    X = tensor(numbers(N, D))
+    W_q, W_k, W_v = ([tensor(numbers(D, d, seed=i)) for i in range(h)] for d in (d_k, d_k, d_v))
+    head = algorithm_1(X, W_q[0], W_k[0], W_v[0])
+    output = algorithm_2(X, W_q, W_k, W_v, tensor(numbers(h * d_v, D)))
+    holds(head.shape == (N, d_v) != (N, D), f"head_1 is N x d_v ({head.shape})")
+    holds(output.shape == X.shape == (N, D), f"the output is N x d_model, as X ({output.shape})")
+    clash = clashes(lambda: head.numpy() + X.numpy())  # what the next layer would begin with
+    return Evidence(text=f"a single head added to X: {clash}")
+
+
+@erratum(
     "002 scaling",
     "a vector of k numbers c has the length c sqrt(k), but its dot product grows like k",
+    r"|(c,\ldots,c)|=c\sqrt{k}\ \Rightarrow\ \text{divide}\ q\cdot k\ \text{by}\ \sqrt{k}",
+    r"\sqrt{\mathrm{Var}(q\cdot k)}=\sqrt{k}\ \Rightarrow\ \text{divide}\ q\cdot k\ \text{by}\ \sqrt{k}",
     size="any size",
     trusted=(SYMPY,),
 )
@@ -490,7 +662,34 @@ def length_argument():
     holds(sqrt(variance) / sqrt(width) == 1, "what sqrt(k) takes away is the growth of the standard deviation")
 
 
-@erratum("002 positional encoding", "self-attention is permutation equivariant, not invariant")
+@erratum(
+    "002 softmax",
+    "negative inputs kill no gradient: softmax sees differences alone; one score far above the others does",
+    r"s_j<0:\ e^{s_j}\approx 0\ \text{kills the gradient}",
+    r"\mathrm{softmax}(s-c)=\mathrm{softmax}(s);\quad s_{\max}-s_j\to\infty\ \text{kills it}",
+)
+def negative_scores():
+    S = numbers(6)
+    low = S - 100
+    holds((np.exp(low) < 1e-40).all(), "scores that are negative, their exponentials almost 0")
+
+    def jacobian(s):
+        x, units = tensor(s, requires_grad=True), tensor(np.eye(len(s)))
+        return np.stack([grad(tinytensor.softmax(x, -1), x, unit)[0].numpy() for unit in units])
+
+    agree(softmax(low), softmax(S), "the weights of scores that lie 100 lower")
+    agree(jacobian(low), jacobian(S), "and their gradients")
+    holds(np.abs(jacobian(low)).max() > 0.1, "which are not killed")
+    far = np.where(np.arange(6) == 2, 100.0, 50.0)
+    holds(np.abs(jacobian(far)).max() < 1e-20, "positive scores with a gap of 50 have none; see the part theorems")
+
+
+@erratum(
+    "002 positional encoding",
+    "self-attention is permutation equivariant, not invariant",
+    r"f(X_\pi)=f(X)",
+    r"f(X_\pi)=f(X)_\pi",
+)
 def equivariant():
     X, order = numbers(6, 4), np.array([3, 0, 5, 1, 4, 2])
     W = [numbers(4, 3, seed=n) for n in range(3)]
@@ -511,7 +710,10 @@ def decoded(made: Transformer, inputs: Tensor, shifted: Tensor, is_causal: bool 
 
 
 @erratum(
-    "004 inference", "the mask stays on: without it the outputs are not those of training, and earlier ones change"
+    "004 inference",
+    "the mask stays on: without it the outputs are not those of training, and earlier ones change",
+    r"\mathrm{MaskedMultiHead}^{I}=\mathrm{MultiHead}",
+    r"\mathrm{MaskedMultiHead}^{I}=\mathrm{MaskedMultiHead}^{T}",
 )
 def mask_at_inference():
     inputs, words = tokens(1, 5), tokens(1, 6, seed=1)
@@ -531,7 +733,10 @@ def mask_at_inference():
 
 
 @erratum(
-    "004 caveats", '"feeding the words one by one does not make sense": with keys and values kept it gives the same'
+    "004 caveats",
+    '"feeding the words one by one does not make sense": with keys and values kept it gives the same',
+    r"\text{words fed one by one: self-attention makes no sense}",
+    r"\text{words fed one by one, keys and values kept: the same outputs}",
 )
 def one_by_one():
     made = model(SMALL_004)
@@ -545,7 +750,12 @@ def one_by_one():
     differ(np.stack(alone), together, "one by one without a cache")
 
 
-@erratum("004 training", "Z_{1,1} in R^{n x h d_v} and Y' in R^{n_input x d_model}: d_model columns, and n_output rows")
+@erratum(
+    "004 training",
+    "Z_{1,1} in R^{n x h d_v} and Y' in R^{n_input x d_model}: d_model columns, and n_output rows",
+    r"Z_{1,1}\in\mathbb{R}^{n\times hd_v},\quad Y'\in\mathbb{R}^{n_{\text{input}}\times d_{\text{model}}}",
+    r"Z_{1,1}\in\mathbb{R}^{n\times d_{\text{model}}},\quad Y'\in\mathbb{R}^{n_{\text{output}}\times d_{\text{model}}}",
+)
 def shapes_of_004():
     made = model(SMALL_004.replace(d_v=4))  # h d_v = 8, d_model = 6
     inputs, words = tokens(1, 5), tokens(1, 7, seed=1)
@@ -559,7 +769,12 @@ def shapes_of_004():
     return Evidence(text=f"printed: LayerNorm(Y' + Z_1,1) with h d_v columns: {clash}")
 
 
-@erratum("004 loss", 'the cross-entropy is between Y_output and P, not "Y and P": the embedding Y has d_model columns')
+@erratum(
+    "004 loss",
+    'the cross-entropy is between Y_output and P, not "Y and P": the embedding Y has d_model columns',
+    r"\text{the cross-entropy of}\ Y\ \text{and}\ P",
+    r"\text{the cross-entropy of}\ Y_{\text{output}}\ \text{and}\ P",
+)
 def loss_of_004():
     made = model(SMALL_004)
     inputs, outputs = tokens(1, 5), tokens(1, 7, seed=1)
@@ -571,7 +786,41 @@ def loss_of_004():
     return Evidence(text=f"printed: {clash}")
 
 
-@erratum("004 y_0", "a zero vector is no one-hot row; it is the row of no word, and its embedding is 0")
+@erratum(
+    "004 targets",
+    "a stop word is waited for at inference but is in no target: every step of training makes it less likely",
+    r"Y_{\text{output}}=(\text{i, am, a, student}),\quad\text{iterate until a stop sign}",
+    r"Y_{\text{output}}=(\text{i, am, a, student, stop})",
+)
+def stop_word():
+    made, inputs, words = model(SMALL_004), tokens(1, 5), tokens(1, 4, seed=1)
+    holds((words.numpy() != STOP).all(), "no word of the printed target is the stop word")
+    slopes = {}
+    for name, outputs in (("printed", words), ("right", cat([words, tensor(np.array([[STOP]]))], 1))):
+        made.zero_grad()
+        logits, loss = made(inputs, outputs)
+        loss.backward()
+        slopes[name] = made.b_S.grad.numpy()[STOP]  # how the loss changes with the bias of the stop word's logit
+        p = tinytensor.softmax(logits, -1).detach().numpy()[0, :, STOP]
+        agree(
+            slopes[name], (p - (outputs.numpy()[0] == STOP)).sum(), "it is p_i(stop), less 1 where stop is the target"
+        )
+    holds(slopes["printed"] > 0, "as printed it is a sum of probabilities, above 0 whatever the weights")
+    holds(slopes["right"] < 0, "with the stop word at the end a step makes it likelier")
+    return Evidence(
+        latex=r"\frac{\partial L}{\partial b^S_{\text{stop}}}=\sum_i P_{i,\text{stop}}>0",
+        text="\n".join(
+            f"{name}: the derivative of the loss by the stop word's bias is {x:+.3f}" for name, x in slopes.items()
+        ),
+    )
+
+
+@choice(
+    "004 y_0",
+    "a zero vector is no one-hot row; it is the row of no word, and its embedding is 0",
+    r"y_0=0,\quad\text{each}\ y_k\ \text{a one-hot row}",
+    r"y_0=0\quad\text{(a row of its own as an option)}",
+)
 def first_word():
     zero = np.zeros(SMALL_004.n_vol)
     one_hot = np.eye(SMALL_004.n_vol)
@@ -585,9 +834,11 @@ def first_word():
     differ(as_token, table, "a token of its own has an embedding")
 
 
-@erratum(
+@choice(
     "004 variables",
     "LayerNorm's parameters are not listed: gamma and delta add 10 N d_model",
+    r"\mathrm{LayerNorm}:\ \text{no parameters are listed}",
+    r"\gamma,\delta\in\mathbb{R}^{d_{\text{model}}}\ \text{in each of}\ 5N\ \text{norms}",
     size="any size",
     trusted=(SYMPY,),
 )

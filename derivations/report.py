@@ -32,7 +32,8 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def _counted(n: int, word: str) -> str:
-    return f"{n} {word if n == 1 else 'errata' if word == 'erratum' else word + 's'}"
+    plural = {"erratum": "errata", "proof at sizes": "proofs at sizes"}.get(word, f"{word}s")
+    return f"{n} {word if n == 1 else plural}"
 
 
 def versions() -> str:
@@ -75,11 +76,19 @@ def markdown(results: Sequence[Result]) -> str:
             lines += [f"### {_plain(r.claim.statement)}", ""]
             lines += [f"- **{name}**: {_plain(value)}" for name, value in details(r)]
             lines.append("")
+            for name, formula in compared(r):
+                lines += [f"{name}:", "", "$$", formula, "$$", ""]
             for equation in equations(r.evidence.latex):
                 lines += ["$$", equation, "$$", ""]
             if r.evidence.text:
                 lines += ["```text", r.evidence.text, "```", ""]
     return "\n".join(lines)
+
+
+def compared(r: Result) -> list[tuple[str, str]]:
+    """(what it is, LaTeX) of the two formulas of an erratum or a choice."""
+    right = "taken here" if r.claim.kind == "choice" else "right"
+    return [(name, formula) for name, formula in (("printed", r.claim.printed), (right, r.claim.right)) if formula]
 
 
 def details(r: Result) -> list[tuple[str, str]]:

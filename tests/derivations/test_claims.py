@@ -44,7 +44,7 @@ def test_a_claim_is_declared_and_runs(empty):
 
 
 def test_evidence_is_optional(empty):
-    claim("eq17", "nothing to show", kind="proof", size="1")(lambda: None)
+    claim("eq17", "nothing to show", kind="proof", size="any size")(lambda: None)
     assert result_of(claims.CLAIMS[0]).evidence == Evidence()
 
 
@@ -52,7 +52,11 @@ def test_evidence_is_optional(empty):
     ("changes", "error", "message"),
     [
         ({"part": "eq18"}, ValueError, "eq18.*index, eq17"),
-        ({"kind": "guess"}, ValueError, "guess.*proof, check, erratum"),
+        ({"kind": "guess"}, ValueError, "guess.*proof, proof at sizes, check, erratum"),
+        ({"size": "D=4"}, ValueError, 'proof of size .D=4.: a "proof" is for any size'),
+        ({"kind": "proof at sizes"}, ValueError, "proof at sizes of size 'any size'"),
+        ({"kind": "erratum", "printed": "a"}, ValueError, "what is printed and what is right"),
+        ({"printed": "a", "right": "b"}, ValueError, "belong to an erratum or a choice, and to no other"),
         ({"assumptions": "one string"}, TypeError, "tuple of sentences"),
         ({"trusted": "one string"}, TypeError, "tuple of sentences"),
     ],
@@ -199,7 +203,7 @@ class Page(HTMLParser):
 
 def results():
     declare("1 < 2 & 2 > 1", assumptions=("a | b",), source="003")
-    declare("a *starred* claim", kind="erratum", part="errata")
+    declare("a *starred* claim", kind="erratum", part="errata", printed="1 + 1 = 3", right="1 + 1 = 2")
     planted(Refuted("<b> is | not _c_"))
     return [result_of(c) for c in claims.claims_of(claims.PARTS)]
 
@@ -225,13 +229,13 @@ def test_the_markdown(empty):
 
 
 def test_several_equations_are_typeset_one_by_one(empty):
-    claim("eq17", "two", kind="proof", size="1")(lambda: Evidence(latex="a = b\n\nc = d"))
+    claim("eq17", "two", kind="proof", size="any size")(lambda: Evidence(latex="a = b\n\nc = d"))
     page = report.html([result_of(claims.CLAIMS[0])])
     assert Page(page).tags.count("math") == 2
 
 
 def test_latex_that_cannot_be_typeset_is_named(empty):
-    claim("eq17", "a brace too few", kind="proof", size="1")(lambda: Evidence(latex=r"\frac{a}{"))
+    claim("eq17", "a brace too few", kind="proof", size="any size")(lambda: Evidence(latex=r"\frac{a}{"))
     with pytest.raises(ValueError, match="'a brace too few', cannot be typeset"):
         report.html([result_of(claims.CLAIMS[0])])
 
@@ -241,9 +245,11 @@ def test_latex_that_cannot_be_typeset_is_named(empty):
     [
         (["proof"], "1 claim holds: 1 proof"),
         (["proof", "check", "erratum", "erratum"], "4 claims hold: 1 proof, 1 check, 2 errata"),
+        (["proof at sizes", "proof at sizes", "choice"], "3 claims hold: 2 proofs at sizes, 1 choice"),
     ],
 )
 def test_the_summary(empty, kinds, line):
     for n, kind in enumerate(kinds):
-        declare(f"claim {n}", kind=kind)
+        formulas = {"printed": "a", "right": "b"} if kind in ("erratum", "choice") else {}
+        declare(f"claim {n}", kind=kind, size="any size" if kind == "proof" else "1", **formulas)
     assert report.summary([result_of(c) for c in claims.CLAIMS]).startswith(line)

@@ -13,10 +13,11 @@ def test_holds(claim):
     assert result.error is None, result.why
 
 
-def test_each_is_an_erratum_with_a_source():
+def test_each_is_an_error_in_print_or_a_choice_with_its_place():
     found = claims_of(["errata"])
-    assert len(found) > 30
-    assert all(c.kind == "erratum" and c.source[:3] in ("000", "001", "002", "003", "004") for c in found)
+    assert {c.kind for c in found} == {"erratum", "choice"}
+    assert all(c.source[:3] in ("000", "001", "002", "003", "004") for c in found)
+    assert all(c.printed != c.right for c in found)
 
 
 # -------------------------------------------------------------------------------------------------- negative controls
@@ -77,3 +78,16 @@ def test_heads_of_another_width_would_be_noticed(monkeypatch):
     monkeypatch.setattr(errata.Config, "K", property(lambda self: 64))
     with pytest.raises(Refuted):
         errata.head_width()
+
+
+def test_a_model_that_stops_anyway_would_be_noticed(monkeypatch):
+    monkeypatch.setattr(errata, "STOP", int(errata.tokens(1, 4, seed=1).numpy()[0, 2]))
+    with pytest.raises(Refuted, match="no word of the printed target"):
+        errata.stop_word()
+
+
+def test_one_token_for_both_meanings_of_t_would_be_noticed(monkeypatch):
+    real = errata.tokens
+    monkeypatch.setattr(errata, "tokens", lambda *shape, seed=0: real(*shape))
+    with pytest.raises(Refuted, match="agree"):
+        errata.letters_twice()
