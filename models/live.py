@@ -37,17 +37,20 @@ POLICY = (
 )
 
 
-def gradient_norms(model: Module) -> dict[str, float]:
-    """The norm of the gradients of each layer, and of each parameter outside of them, after the last step.
+def gradient_norms(model: Module, before: float | None = None, clip: float = 0.0) -> dict[str, float]:
+    """The norm of the gradients of each layer, and of each parameter outside of them, as backward() left them.
 
-    They are those that the optimizer has read: clipped, where the run clips.
+    What is there after a step was clipped: all gradients together, which had the norm `before`, were shortened by one
+    factor so as not to be longer than `clip`. That factor is taken back here. (To measure each layer before it is
+    clipped would add to every step what only a page looks at.)
     """
     squares: dict[str, float] = {}
     for name, p in model.named_parameters():
         if p.grad is not None:
             layer, g = _layer(name), p.grad.numpy().astype(np.float64)
             squares[layer] = squares.get(layer, 0.0) + float((g * g).sum())
-    return {layer: math.sqrt(square) for layer, square in squares.items()}
+    shortened = max(1.0, (before + 1e-6) / clip) if clip and before is not None else 1.0  # clip_grad_norm_ has 1e-6 too
+    return {layer: shortened * math.sqrt(square) for layer, square in squares.items()}
 
 
 def _layer(name: str) -> str:
@@ -122,7 +125,9 @@ class Page:
             return
         self.paces.append((row["step"], time.monotonic()))
         (first, began), (last, now) = self.paces[0], self.paces[-1]
-        self.rows.append(row | {"norms": gradient_norms(self.trainer.model)})
+        model, clip, before = self.trainer.model, self.trainer.settings.clip, self.trainer.norm
+        norms = gradient_norms(model, None if before is None else before.item(), clip)
+        self.rows.append(row | {"norms": norms})
         if "heldout_loss" in row:
             self._look_inside(row["step"])
         self._tell(seconds_per_step=(now - began) / (last - first) if last > first else None)

@@ -97,17 +97,19 @@ def build_optimizer(model: Module, settings: Settings) -> Optimizer:
     return AdamW(groups, lr=settings.lr, betas=settings.betas, weight_decay=settings.weight_decay)
 
 
-def training_step(model: Module, optimizer: Optimizer, clip: float) -> Callable[..., Tensor]:
-    """The function that takes one step on a batch and returns its loss; it reads nothing of the run but these three."""
+def training_step(model: Module, optimizer: Optimizer, clip: float) -> Callable[..., tuple[Tensor, Tensor | None]]:
+    """The function that takes one step on a batch; it reads nothing of the run but these three.
 
-    def step(*batch: Tensor) -> Tensor:
+    It returns the loss, and the norm that all gradients together had before they were clipped (None without `clip`).
+    """
+
+    def step(*batch: Tensor) -> tuple[Tensor, Tensor | None]:
         optimizer.zero_grad()
         _, loss = model(*batch)  # (1)-(16)
         loss.backward()  # (17)
-        if clip:
-            clip_grad_norm_(model.parameters(), clip)
+        norm = clip_grad_norm_(model.parameters(), clip) if clip else None
         optimizer.step()  # (18)
-        return loss.detach()
+        return loss.detach(), norm
 
     return step
 
@@ -167,6 +169,7 @@ class Trainer:
         self.step = 0
         self.seen = 0  # targets since the last row of the log
         self.recent: list[float] = []  # the losses since the last row of the log
+        self.norm: Tensor | None = None  # of the last step's gradients before they were clipped
         self.stop = False  # set from outside (Ctrl-C): finish this step, save, and return
         wrap = (lambda step: step) if eager else tinytensor.compile
         self._step = wrap(training_step(self.model, self.optimizer, settings.clip))
@@ -181,7 +184,8 @@ class Trainer:
         """One step on the next batch; returns its loss for each counted target."""
         batch = self.batches.next()
         targets = self.task.counted(*batch)
-        loss = self._step(*self._tensors(batch)).item()
+        loss, self.norm = self._step(*self._tensors(batch))
+        loss = loss.item()
         self.schedule.step()
         self.step += 1
         self.seen += targets

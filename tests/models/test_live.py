@@ -81,17 +81,28 @@ def test_it_shows_the_numbers_of_the_log(begin):
     assert found["run"]["folder"] == str(trainer.folder)
 
 
-def test_the_norms_are_those_of_the_gradients_that_the_optimizer_read(begin):
-    trainer = begin(steps=8, clip=0.25)
-    found = trained(trainer, live.Page(0))["rows"][-1]["norms"]
-    expected = {}
-    for name, p in trainer.model.named_parameters():
-        layer = re.sub(r"blocks\.(\d)\..*", lambda m: f"block {int(m[1]) + 1}", name)
-        expected.setdefault(layer, []).append(p.grad.numpy().ravel())
-    expected = {layer: np.linalg.norm(np.concatenate(parts).astype(float)) for layer, parts in expected.items()}
-    assert found == pytest.approx(expected, rel=1e-12)
+def test_the_norms_are_those_before_clipping(begin):
+    """Those of a run that is not clipped, up to its first step; and together what clip_grad_norm_ has measured."""
+    clipped, free = (begin(f"clip {clip}", steps=1, clip=clip) for clip in (0.05, 0.0))
+    found, expected = (trained(trainer, live.Page(0))["rows"][-1]["norms"] for trainer in (clipped, free))
     assert list(found) == ["E", "P", "O", "block 1", "block 2"]
-    assert np.linalg.norm(list(found.values())) == pytest.approx(0.25, rel=1e-4)
+    assert found == pytest.approx(expected, rel=1e-5)
+    assert np.linalg.norm(list(found.values())) == pytest.approx(clipped.norm.item(), rel=1e-5)
+    assert clipped.norm.item() > 0.1 and free.norm is None
+    read = [p.grad.numpy().ravel() for p in clipped.model.parameters()]  # what the optimizer has read is shorter
+    assert np.linalg.norm(np.concatenate(read).astype(float)) == pytest.approx(0.05, rel=1e-4)
+    layers = {}
+    for name, p in free.model.named_parameters():
+        layer = re.sub(r"blocks\.(\d)\..*", lambda m: f"block {int(m[1]) + 1}", name)
+        layers.setdefault(layer, []).append(p.grad.numpy().ravel())
+    norms = {layer: np.linalg.norm(np.concatenate(parts).astype(float)) for layer, parts in layers.items()}
+    assert expected == pytest.approx(norms, rel=1e-12)
+
+
+def test_gradients_below_the_limit_are_shown_as_they_are(begin):
+    trainer = begin(steps=3, clip=1e6)
+    found = trained(trainer, live.Page(0))["rows"][-1]["norms"]
+    assert found == live.gradient_norms(trainer.model)
 
 
 def test_a_glimpse_is_that_of_the_model_after_its_step(begin):
@@ -446,7 +457,7 @@ def test_a_browser_shows_the_run_as_it_goes(begin):
         picture = browser.find_element(By.CSS_SELECTOR, "#loss svg[role=img]")
         told = picture.get_attribute("aria-label")
         assert f"held out: {trainer.log.rows[2]['heldout_loss']:.4g} at step 10" in told
-        assert len(browser.find_elements(By.CSS_SELECTOR, "#norms .legend li")) == 5
+        assert len(browser.find_elements(By.CSS_SELECTOR, "#norms .legend li")) == 7  # five, all together, the limit
         written = browser.find_element(By.ID, "text").get_property("textContent")
         assert written == trainer.task.glimpse(trainer.model, 0).text
         heads = browser.find_elements(By.CSS_SELECTOR, "#heads button")
