@@ -4,36 +4,37 @@ from pathlib import Path
 
 from .measuring import Measured
 
-COLOURS = {"tinytensor": "#2a78d6", "torch": "#eb6834", "torch.compile": "#1baf7a", "jax": "#4a3aa7"}
-
 
 def draw(path: Path, rows: list[Measured]) -> None:
-    """One panel for each row."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import LogLocator, ScalarFormatter
+    """One panel for each row; a library has the same colour and the same dashes in all of them."""
+    from matplotlib.ticker import LogLocator
 
-    figure = Figure(figsize=(5 * min(2, len(rows)), 3.6 * -(-len(rows) // 2)), layout="constrained")
-    panels = figure.subplots(-(-len(rows) // 2), min(2, len(rows)), squeeze=False).ravel()
-    for panel in panels[len(rows) :]:
+    from tinytensor.viz.plots import COLOURS, DASHES, panels, save  # only processes that measure it load the engine
+
+    names = dict.fromkeys(m.who(result) for m in rows for result in m.results if result.figures)
+    styles = {
+        name: {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i % len(DASHES)]} for i, name in enumerate(names)
+    }
+    wide = min(2, len(rows))
+    high = -(-len(rows) // wide)
+    figure, grid = panels(high, wide, size=(5 * wide, 3.6 * high))
+    for panel in grid.flat[len(rows) :]:
         panel.remove()
-    for panel, measured in zip(panels, rows):
+    for panel, measured in zip(grid.flat, rows):
         labels = measured.labels()
         for result in measured.results:
-            if not result.figures:
-                continue
-            peer = result.side.peer
-            name = measured.who(result)
-            times = [result.median(label) * 1e6 for label in labels]
-            style = {"color": COLOURS.get(peer, "#666666"), "linewidth": 2, "marker": "o", "markersize": 4}
-            panel.plot([int(label) for label in labels], times, label=name, **style)
+            if result.figures:
+                times = [result.median(label) * 1e6 for label in labels]
+                name = measured.who(result)
+                panel.plot(
+                    [int(label) for label in labels], times, label=name, marker="o", markersize=4, **styles[name]
+                )
         panel.set(xscale="log", yscale="log", xlabel=measured.row.axis, ylabel="µs per token")
         panel.set_xticks([int(label) for label in labels], labels)
-        panel.minorticks_off()
+        panel.xaxis.set_minor_formatter("")
         panel.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        panel.yaxis.set_major_formatter(ScalarFormatter())
-        panel.grid(color="#dddddd", linewidth=0.6)
-        panel.spines[["top", "right"]].set_visible(False)
-    panels[0].legend(frameon=False)
+        panel.yaxis.set_major_formatter("{x:g}")
+        panel.yaxis.set_minor_formatter("")
+        panel.legend(frameon=False, fontsize="small")
     figure.suptitle("A training step of toth-tiny, one size changed at a time")
-    FigureCanvasAgg(figure).print_png(path)
+    save(figure, path)
