@@ -1,20 +1,25 @@
 """Send in what is bad, by the hundred, and see that it does no harm.
 
     python -m tests.campaign                     a sample of each part: a minute or two
-    python -m tests.campaign --long [PART ...]   everything: the better part of an hour
+    python -m tests.campaign --long [PART ...]   everything: some hours
+    python -m tests.campaign --long --share 3/8  the third of eight pieces that together are everything
 
-Each part runs in a process of its own, so that a crash ends that process alone and is told. Exits with 1 if anything is
-found.
+Each part runs in processes of its own, `--jobs` of them at once, so that a crash ends one process alone and is told.
+Exits with 1 if anything is found.
 """
 
 import argparse
 import importlib.util
+import json
+import os
+import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
-from .tally import ROOT, Diary
+from .tally import ROOT, Diary, Tally
 
 PARTS = ("calls", "checkpoints", "commands", "files", "kills")
 
@@ -30,39 +35,87 @@ def part(name: str, long: bool, diary: Diary):
     return module.campaign(long, diary)
 
 
-def in_a_process(name: str, long: bool, limit: float) -> tuple[bool, str]:
-    """Run a part in a process of its own: (was nothing found, what it printed or how it ended)."""
+def in_processes(name: str, long: bool, limit: float, jobs: int = 1, share: tuple[int, int] = (0, 1)) -> Tally:
+    """Run a share of a part in processes of its own: what they counted and found, and how those that died ended.
+
+    Every half minute a line on the standard error says how far a long one is.
+    """
+    tally, (piece, of) = Tally(), share
     with tempfile.TemporaryDirectory() as folder:
-        diary = Path(folder) / "case"
-        command = [sys.executable, "-X", "faulthandler", "-m", "tests.campaign", "--part", name, "--diary", str(diary)]
+        diaries = [Path(folder) / f"case-{job}" for job in range(jobs)]
+        running = {}
+        for job, diary in enumerate(diaries):
+            mine = f"{piece + of * job + 1}/{of * jobs}"
+            command = [sys.executable, "-X", "faulthandler", "-m", "tests.campaign", "--part", name]
+            command += ["--diary", str(diary), "--share", mine] + ["--long"] * long
+            with open(Path(folder) / f"out-{job}", "w") as out, open(Path(folder) / f"err-{job}", "w") as err:
+                running[job] = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=err, start_new_session=True)
+        begun = told = time.monotonic()
         try:
-            ended = subprocess.run(command + ["--long"] * long, cwd=ROOT, capture_output=True, text=True, timeout=limit)
-        except subprocess.TimeoutExpired:
-            return False, f"FOUND: no end in {limit:.0f} s, at: {diary.read_text().strip()}"
-        if ended.returncode in (0, 1) and " cases: " in ended.stdout:
-            return ended.returncode == 0, ended.stdout.strip()
-        case = diary.read_text().strip() if diary.exists() else "the beginning"
-        return False, f"FOUND: exit code {ended.returncode}, at: {case}\n{ended.stderr[-2000:]}"
+            while running:
+                time.sleep(0.05)
+                now = time.monotonic()
+                if long and now - told > 30:
+                    told = now
+                    for job in running:
+                        print(f"{name}: {now - begun:.0f} s, at {_case(diaries[job])}", file=sys.stderr, flush=True)
+                for job, process in list(running.items()):
+                    if process.poll() is not None:
+                        del running[job]
+                        out, err = ((Path(folder) / f"{stream}-{job}").read_text() for stream in ("out", "err"))
+                        if process.returncode in (0, 1) and out.startswith("{"):
+                            tally.add(json.loads(out.splitlines()[0]))
+                        else:
+                            tally.find(f"exit code {process.returncode}, at: {_case(diaries[job])}\n{err[-2000:]}")
+                    elif now - begun > limit:
+                        _end(running.pop(job))
+                        tally.find(f"no end in {limit:.0f} s, at: {_case(diaries[job])}")
+        finally:
+            for process in running.values():
+                _end(process)
+    return tally
+
+
+def _end(process: subprocess.Popen) -> None:
+    """Kill a process and those that it started."""
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def _case(diary: Path) -> str:
+    return (diary.read_text().strip() if diary.exists() else "") or "the beginning"
+
+
+def _share(text: str) -> tuple[int, int]:
+    """3/8, the third of eight, as (2, 8)."""
+    piece, _, of = text.partition("/")
+    if not (piece.isdecimal() and of.isdecimal() and 1 <= int(piece) <= int(of)):
+        raise argparse.ArgumentTypeError(f"a share is one of so many, as 3/8, and not {text!r}")
+    return int(piece) - 1, int(of)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--long", action="store_true", help="every case, not a sample")
+    parser.add_argument("--share", type=_share, default=(0, 1), metavar="3/8", help="one of so many pieces")
+    parser.add_argument("--jobs", type=int, help="processes at once (default: one, and for --long one for each core)")
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     parser.add_argument("--diary", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.part:
-        tally = part(options.part, options.long, Diary(options.diary))
-        print(tally.report())
+        tally = part(options.part, options.long, Diary(options.diary, options.share))
+        print(json.dumps({"counts": tally.counts, "findings": tally.findings}))
         return 1 if tally.findings else 0
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no part {', '.join(sorted(unknown))}: choose among {', '.join(PARTS)}")
     harmless = True
+    jobs = options.jobs or (os.cpu_count() if options.long else 1)
     for name in options.parts or PARTS:
-        ended_well, told = in_a_process(name, options.long, 7200 if options.long else 600)
-        harmless = harmless and ended_well
-        print(f"{name}: {told}\n", flush=True)
+        begun = time.monotonic()
+        tally = in_processes(name, options.long, 7200 if options.long else 600, jobs, options.share)
+        harmless = harmless and not tally.findings
+        print(f"{name}, {time.monotonic() - begun:.0f} s: {tally.report()}\n", flush=True)
     return 0 if harmless else 1
 
 

@@ -146,7 +146,7 @@ def differs(ours: list, theirs: list, drawn: bool = False) -> str:
 def campaign(one_in: int, diary: Diary, peer=None) -> Tally:
     """Try one in so many; `peer` is PyTorch, if its answers are to be compared."""
     tally = Tally()
-    for sample, path, where, name in cases(one_in):
+    for sample, path, where, name in diary.mine(cases(one_in)):
         told = f"{path} of {sample.id}, with {where} = {name}"
         diary.enter(told)
         try:

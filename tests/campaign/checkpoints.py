@@ -108,11 +108,12 @@ def campaign(long: bool, diary: Diary) -> Tally:
             shutil.copytree(whole, broken)
             path = checkpoint.latest(broken)
             kept = checkpoint.latest(whole)
-            for told, change in [
+            changes = [
                 *damages(path, chance, 100 if long else 8),
                 *states(path, chance, 1 if long else 40),
                 *tensors(path),
-            ]:
+            ]
+            for told, change in diary.mine(changes):
                 diary.enter(f"{task}, {told}")
                 change()
                 _look(tally, f"{task}, {told}", task, broken)

@@ -129,7 +129,7 @@ def in_a_folder(begin: Callable = lambda folder: None):
 def campaign(long: bool, diary: Diary) -> Tally:
     tally = Tally()
     with in_a_folder(prepare) as (folder, runs):
-        for number, arguments in enumerate(cases(runs, 1 if long else 25)):
+        for number, arguments in diary.mine(enumerate(cases(runs, 1 if long else 25))):
             told = " ".join(a if len(a) < 60 else f"{a[:60]}..." for a in map(ascii, arguments))
             diary.enter(told)
             train = arguments[0] == "train" and "--resume" not in arguments

@@ -92,7 +92,7 @@ def campaign(long: bool, diary: Diary) -> Tally:
     tally, chance = Tally(), random.Random(3)
     with in_a_folder() as (folder, _):
         file = folder / "file"
-        for number, (told, content) in enumerate(texts(chance, 300 if long else 6)):
+        for number, (told, content) in diary.mine(enumerate(texts(chance, 300 if long else 6))):
             file.write_bytes(content)
             for task, option, sizes in (
                 ("text", "--text", TINY),
@@ -102,7 +102,7 @@ def campaign(long: bool, diary: Diary) -> Tally:
                 diary.enter(f"{option} {told}")
                 arguments = ["train", "--task", task, option, str(file), "--out", f"run-{task}-{number}"]
                 judge(tally, f"{option} {told}", *run(arguments + sizes.split()))
-        for told, content in archives(chance, 2000 if long else 100):
+        for told, content in diary.mine(archives(chance, 2000 if long else 100)):
             file.write_bytes(content)
             for load in (serialization.load_file, serialization.load_metadata, tinytensor.load):
                 diary.enter(f"{load.__name__} {told}")

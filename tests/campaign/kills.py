@@ -39,7 +39,7 @@ def campaign(long: bool, diary: Diary) -> Tally:
         _, err = whole.communicate(timeout=600)
         if whole.returncode:
             raise RuntimeError(f"the run to compare with failed: {err}")
-        for number in range(20 if long else 1):
+        for number in diary.mine(range(20 if long else 1)):
             out, kills = folder / f"run-{number}", 0
             process = start("--text", text, "--out", out, *OPTIONS.split())
             while True:

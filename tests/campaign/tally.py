@@ -10,9 +10,11 @@ import re
 import signal
 import traceback
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
@@ -31,6 +33,11 @@ class Tally:
     def find(self, what: str) -> None:
         self.counts["findings"] += 1
         self.findings.append(what)
+
+    def add(self, other: dict) -> None:
+        """Add what another process counted and found."""
+        self.counts.update(other["counts"])
+        self.findings += other["findings"]
 
     def report(self) -> str:
         tried = sum(self.counts.values())
@@ -84,11 +91,22 @@ def is_sentence(error: BaseException) -> bool:
 
 
 class Diary:
-    """A file that names the case at hand: whoever finds the process dead reads in it what killed it."""
+    """A file that names the case at hand: whoever finds the process dead reads in it what killed it.
 
-    def __init__(self, path: str | None):
+    `share` (k, n) says which cases of a part are this process's: each nth one from the kth on, counted from 0.
+    """
+
+    def __init__(self, path: str | None, share: tuple[int, int] = (0, 1)):
         self.file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC) if path else None
+        self.share = share
+        self.number = 0
+
+    def mine(self, cases: Iterable) -> Iterator:
+        first, step = self.share
+        return islice(cases, first, None, step)
 
     def enter(self, case: str) -> None:
+        self.number += 1
         if self.file is not None:
-            os.pwrite(self.file, case.encode("utf-8", "replace")[:1000].ljust(1000), 0)
+            told = f"case {self.number:,}, {case}"
+            os.pwrite(self.file, told.encode("utf-8", "replace")[:1000].ljust(1000), 0)

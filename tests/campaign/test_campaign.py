@@ -12,9 +12,21 @@ from tests.campaign.tally import Diary, Tally, TooLong, is_sentence, limited
 
 @pytest.mark.parametrize("name", command.PARTS)
 def test_nothing_is_found(name):
-    harmless, told = command.in_a_process(name, long=False, limit=600)
-    assert harmless, told
-    assert int(told.split(" cases")[0].replace(",", "")) >= 2
+    tally = command.in_processes(name, long=False, limit=600)
+    assert not tally.findings, tally.report()
+    assert tally.counts.total() >= 2
+
+
+def test_shares_are_everything_and_each_case_once():
+    of_three = [list(Diary(None, (k, 3)).mine(range(10))) for k in range(3)]
+    assert sorted(of_three[0] + of_three[1] + of_three[2]) == list(range(10))
+    whole = command.in_processes("files", long=False, limit=600)
+    halves = [command.in_processes("files", long=False, limit=600, jobs=2, share=(k, 2)) for k in range(2)]
+    assert halves[0].counts + halves[1].counts == whole.counts
+    assert command._share("3/8") == (2, 8)
+    for wrong in ("0/8", "9/8", "3", "-1/2", "a/b"):
+        with pytest.raises(command.argparse.ArgumentTypeError, match="one of so many"):
+            command._share(wrong)
 
 
 # --------------------------------------------------------------------------------------------- negative controls
@@ -74,9 +86,14 @@ def test_other_values_than_pytorchs_are_found():
 
 def test_a_process_that_dies_is_found(monkeypatch):
     monkeypatch.setattr(command.sys, "executable", "/bin/false")
-    harmless, told = command.in_a_process("files", long=False, limit=60)
-    assert not harmless
-    assert told.startswith("FOUND: exit code 1, at: the beginning")
+    tally = command.in_processes("files", long=False, limit=60)
+    assert [what.strip() for what in tally.findings] == ["exit code 1, at: the beginning"]
+
+
+def test_a_process_that_does_not_end_is_found():
+    tally = command.in_processes("kills", long=True, limit=0.5, jobs=2)
+    assert len(tally.findings) == 2
+    assert all("no end in 0 s, at: " in what for what in tally.findings)
 
 
 def test_a_command_that_hangs_or_shows_a_traceback_is_found(monkeypatch):
