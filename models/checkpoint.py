@@ -135,7 +135,7 @@ def load(run: Path) -> Checkpoint:
             changed = [name for name, found in _hashes(path).items() if manifest[name] != found]
             if changed:
                 raise ValueError(f"{changed[0]} is not the file that was written: its SHA-256 is another")
-            state = json.loads((path / "state.json").read_bytes())
+            state = json.loads((path / "state.json").read_bytes(), parse_int=_whole)
             weights, optimizer = (load_file(path / f"{name}.safetensors") for name in ("weights", "optimizer"))
         except OSError as error:
             raise CheckpointError(f"{path} cannot be read ({error}); {_REMEDY}") from None
@@ -143,6 +143,13 @@ def load(run: Path) -> Checkpoint:
         if isinstance(step, bool) or not isinstance(step, int) or step < 0:
             raise ValueError(f"step = {step!r}")
     return Checkpoint(step, weights, optimizer, state)
+
+
+def _whole(digits: str) -> int:
+    """A whole number of state.json; the largest that a run writes are a generator's, of 128 bits."""
+    if len(digits) > 40:
+        raise ValueError(f"{digits[:20]}... is larger than any number that a run writes")
+    return int(digits)
 
 
 def load_weights(model: Module, weights: dict[str, Tensor]) -> None:

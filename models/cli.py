@@ -25,7 +25,7 @@ from .tasks import TASKS
 from .tasks.task import Task
 from .tasks.translate import draw_attention, translate_sentences
 from .text import TextError
-from .tokenizers import Tokenizer, tokenizer_from_dict
+from .tokenizers import Tokenizer
 from .training import Log, NonFiniteLoss, Settings, Trainer
 
 RUNS = Path("runs")  # where runs go that were given no --out
@@ -399,13 +399,13 @@ def _info(options) -> int:
         saved = checkpoint.load(folder)
         with checkpoint.reading(folder):
             task, state = _task_of(saved), saved.state["task"]
-            config = task.Config(**state["config"])
+            config, tokenizer = task.described(state)
             memory.check_fits(f"a model of {config.sizes()}", config.weights())
             held = [row["heldout_loss"] for row in Log.of(saved.state["log"]).rows if "heldout_loss" in row]
             lines = [
                 f"after step {saved.step} of {Settings(**saved.state['settings']).steps}"
                 + (f", held-out loss {held[-1]:.3f}" if held else ""),
-                f"tokens: {tokenizer_from_dict(state['tokenizer'])}",
+                f"tokens: {tokenizer}",
             ]
     print("\n".join([f"{what}: {config.sizes()}", *lines]))
     print(", ".join(f"{k} = {v}" for k, v in config.to_dict().items() if k not in config.sizes_shown))
@@ -429,7 +429,7 @@ def _loaded(folder: Path | None, name: str) -> tuple[Module, Tokenizer]:
     if task.name != name:
         raise UsageError(f"{folder} was trained with --task {task.name}, this command needs a run of --task {name}")
     with checkpoint.reading(folder):
-        config, tokenizer = task.Config(**state["config"]), tokenizer_from_dict(state["tokenizer"])
+        config, tokenizer = task.described(state)
         memory.check_fits(f"a model of {config.sizes()}", config.weights())
         model = task.Model(config)
         checkpoint.load_weights(model, saved.weights)

@@ -29,7 +29,7 @@ from tinytensor import Tensor, arange, empty, int64, linear, nn, zeros
 from tinytensor.nn import Parameter, functional, init
 
 from .attention import feed_forward, join, project, scaled_normal
-from .options import check, option
+from .options import check, option, setting
 
 RESIDUALS = ("literal", "once", "pre-norm")
 NORMS = ("plain", "scale", "affine", "rms")
@@ -56,7 +56,7 @@ class Config:
     positions: bool = option(True, "the P of eq. (1)")
     causal: bool = option(True, "the mask of eqs. (4) and (5)")
     dropout: float = option(0.0, "part of the weights and of what is added to Z that is dropped", least=0.0, below=1)
-    eps: float = 1e-5
+    eps: float = setting(1e-5, least=0.0, most=1.0)
 
     def __post_init__(self):
         check(self)

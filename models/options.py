@@ -1,9 +1,10 @@
 """Settings that say what they mean: fields of dataclasses which the command line offers."""
 
 import argparse
-import math
+import sys
 from dataclasses import field, fields
 from pathlib import Path
+from typing import get_args
 
 
 def option(default, help: str, choices: tuple = (), least=None, below=None, most=None, default_text: str = ""):
@@ -11,11 +12,21 @@ def option(default, help: str, choices: tuple = (), least=None, below=None, most
 
     A whole `least` asks for whole numbers. `below` is a bound that the value does not reach, `most` one that it may.
     """
-    limits = {"least": least, "below": below, "most": most}
-    return field(default=default, metadata={"help": help, "choices": choices, "default_text": default_text} | limits)
+    about = {"help": help, "choices": choices, "default_text": default_text}
+    return field(default=default, metadata=about | _limits(least, below, most))
+
+
+def setting(default, least=None, below=None, most=None):
+    """A field that the command line does not offer, with the same bounds: a checkpoint holds it all the same."""
+    return field(default=default, metadata=_limits(least, below, most))
+
+
+def _limits(least, below, most) -> dict:
+    return {"least": least, "below": below, "most": most}
 
 
 NUMBERS = (int, float, int | None)  # the types of the fields that hold one number
+LARGEST = sys.float_info.max  # a larger whole number is none of the machine's
 
 
 def check(settings) -> None:
@@ -32,7 +43,7 @@ def check(settings) -> None:
         if entry.type in NUMBERS:
             _check_number(name, value, entry.type, about)
         elif entry.type not in (bool, str):
-            _check_list(name, value)
+            _check_list(name, value, entry.type, about.get("below"))
 
 
 def _check_number(name: str, value, kind, about) -> None:
@@ -42,22 +53,30 @@ def _check_number(name: str, value, kind, about) -> None:
         what = "text" if isinstance(value, str) else repr(value)
         raise ValueError(f"{name} = {value!r}: a number is needed, not {what}")
     least, below, most = (about.get(limit) for limit in ("least", "below", "most"))
-    if least is None or not isinstance(value, int | float):
+    if not isinstance(value, int | float):
         return
-    whole = isinstance(least, int)
-    high = value >= below if below is not None else value > (math.inf if most is None else most)
-    if not least <= value < math.inf or high or (whole and value != int(value)):
+    whole = kind in (int, int | None)
+    if least is None:
+        least = -LARGEST
+    high = value >= below if below is not None else value > (LARGEST if most is None else most)
+    if not least <= value <= LARGEST or high or (whole and not isinstance(value, int)):
         wanted = f"{'a whole number of ' if whole else ''}{least:g} or more"
         limit = f", below {below:g}," if below is not None else f", at most {most:,}," if most is not None else ""
         raise ValueError(f"{name} = {value}: {wanted}{limit} is needed")
 
 
-def _check_list(name: str, value) -> None:
+def _check_list(name: str, value, kind, below) -> None:
+    """The type says how many numbers there are: tuple[float, float] two, tuple[float, ...] any number."""
     if not isinstance(value, tuple | list):
         raise ValueError(f"{name} = {value!r}: a list of numbers is needed")
+    count = get_args(kind)
+    if Ellipsis not in count and len(value) != len(count):
+        raise ValueError(f"{name} = {value!r}: {len(count)} numbers are needed")
     for x in value:
-        if isinstance(x, bool) or not isinstance(x, int | float) or not 0 <= x < math.inf:
-            raise ValueError(f"{name}: {x!r} among its values: numbers of 0 or more are needed")
+        number = isinstance(x, int | float) and not isinstance(x, bool)
+        if not number or not 0 <= x <= LARGEST or (below is not None and x >= below):
+            limit = "" if below is None else f" and below {below:g}"
+            raise ValueError(f"{name}: {x!r} among its values: numbers of 0 or more{limit} are needed")
 
 
 def add_options(group, cls, leave_out: tuple[str, ...] = (), instead: dict | None = None) -> None:

@@ -30,6 +30,9 @@ class Tokenizer:
     kind = ""
 
     def __init__(self, pieces, special=()):
+        for named, held in (("pieces", pieces), ("special", special)):  # a checkpoint may hold anything
+            if not isinstance(held, list | tuple) or not all(isinstance(piece, str) for piece in held):
+                raise ValueError(f"{type(self).__name__}: {named} must be a list of strings")
         self.tokens = [*special, UNKNOWN, *pieces]
         self.special = {name: i for i, name in enumerate(special)}
         self.unknown = len(special)

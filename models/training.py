@@ -22,7 +22,7 @@ from tinytensor.serialization import write_atomically
 
 from . import checkpoint, memory
 from .decoder import Decoder
-from .options import check, option
+from .options import check, option, setting
 from .tasks.task import Task
 
 
@@ -39,7 +39,7 @@ class Settings:
     optimizer: str = option("adamw", "sgd is eq. (18) of 003 as it stands", ("adamw", "sgd"))
     lr: float = option(1.5e-2, "largest learning rate, the rho of eq. (18)", least=0.0)
     weight_decay: float = option(0.1, "how fast weights shrink", least=0.0)
-    betas: tuple[float, float] = (0.9, 0.99)
+    betas: tuple[float, float] = setting((0.9, 0.99), below=1)
     clip: float = option(1.0, "largest norm of the gradients together; 0 for no limit", least=0.0)
     schedule: str = option("cosine", "how the learning rate falls", ("cosine", "linear", "constant"))
     warmup: int = option(100, "steps over which the learning rate rises", least=0)

@@ -31,7 +31,7 @@ from tinytensor import Tensor, cat, empty, full_like, linear, nn, tensor, where
 from tinytensor.nn import Parameter, functional, init
 
 from .attention import MultiHead, feed_forward, scaled_normal
-from .options import check, option
+from .options import check, option, setting
 
 PAD, BEGIN, STOP = range(3)  # the first tokens of the vocabulary
 SPECIAL = ("<pad>", "<begin>", "<stop>")
@@ -58,7 +58,7 @@ class Config:
     dropout: float = option(0.0, "part of embeddings and sublayers' outputs that is dropped", least=0.0, below=1)
     label_smoothing: float = option(0.0, "part of the target's probability that all words share", least=0.0, below=1)
     reduction: str = option("sum", "of the cross-entropy over the words: as in 004, or their mean", ("sum", "mean"))
-    eps: float = 1e-5
+    eps: float = setting(1e-5, least=0.0, most=1.0)
 
     def __post_init__(self):
         check(self)

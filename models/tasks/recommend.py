@@ -18,7 +18,7 @@ from ..decoder import Config, Decoder
 from ..options import path
 from ..pairs import PairBatches, batch
 from ..text import IGNORE_INDEX, TextError, read_text, report_lines
-from ..tokenizers import WordTokenizer, tokenizer_from_dict
+from ..tokenizers import WordTokenizer
 from ..transformer import PAD
 from .task import Glimpse, Task, fingerprint, say
 
@@ -60,8 +60,8 @@ class RecommendTask(Task):
 
     @classmethod
     def restore(cls, state):
-        file, tokenizer = state["file"], tokenizer_from_dict(state["tokenizer"])
-        return cls(Config(**state["config"]), tokenizer, file, _sequences(file, lambda note: None))
+        config, tokenizer = cls.described(state)
+        return cls(config, tokenizer, state["file"], _sequences(state["file"], lambda note: None))
 
     @classmethod
     def recipe(cls, config, given):

@@ -12,7 +12,7 @@ from tinytensor import Tensor, nn
 from tinytensor.nn import functional
 
 from ..text import IGNORE_INDEX
-from ..tokenizers import Tokenizer
+from ..tokenizers import Tokenizer, tokenizer_from_dict
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Task:
     default: str
     examples: str  # what a batch consists of, in the plural
     source: str  # the option that names a file with the data
-    sized_by_data: tuple[str, ...]  # fields of the configuration that the data decide if no option does
+    sized_by_data: tuple[str, ...]  # fields that the data decide if no option does; the first is the vocabulary's size
     chosen_by_data: tuple[str, ...] = ()  # those that the data decide and nobody else
 
     def __init__(self, config, tokenizer: Tokenizer, file: str | None):
@@ -59,6 +59,16 @@ class Task:
     def begin(cls, config, given: dict, name: str) -> "Task":
         """The task from the options that were given, with the configuration called `name` and changed by them."""
         raise NotImplementedError
+
+    @classmethod
+    def described(cls, state: dict) -> tuple:
+        """(configuration, tokenizer) as `state()` described them; ValueError if the ids of one are not the other's."""
+        config, tokenizer = cls.Config(**state["config"]), tokenizer_from_dict(state["tokenizer"])
+        name = cls.sized_by_data[0]
+        if getattr(config, name) != tokenizer.vocab_size:
+            known = f"the tokenizer knows {tokenizer.vocab_size} tokens"
+            raise ValueError(f"{known}, but the model was made for {name} = {getattr(config, name)}")
+        return config, tokenizer
 
     @classmethod
     def restore(cls, state: dict) -> "Task":

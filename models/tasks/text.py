@@ -10,7 +10,7 @@ from ..generate import write
 from ..ngram import baselines
 from ..options import path
 from ..text import Corpus, TextError
-from ..tokenizers import KINDS, tokenizer_from_dict
+from ..tokenizers import KINDS
 from .task import Glimpse, Task, fingerprint, say
 
 MADE_FOR_CHARACTERS = ("nano", "micro")
@@ -47,8 +47,8 @@ class TextTask(Task):
 
     @classmethod
     def restore(cls, state):
-        corpus = text.prepare(_documents(state["file"]), tokenizer_from_dict(state["tokenizer"]))
-        return cls(Config(**state["config"]), corpus, state["file"])
+        config, tokenizer = cls.described(state)
+        return cls(config, text.prepare(_documents(state["file"]), tokenizer), state["file"])
 
     @classmethod
     def recipe(cls, config, given):

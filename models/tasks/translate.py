@@ -10,7 +10,7 @@ from .. import grammar, pairs
 from ..options import path
 from ..pairs import Pair
 from ..text import TextError, report_lines
-from ..tokenizers import BPETokenizer, Tokenizer, WordTokenizer, tokenizer_from_dict
+from ..tokenizers import BPETokenizer, Tokenizer, WordTokenizer
 from ..transformer import CONFIGS, PAD, Config, Transformer
 from ..translate import cross_attention, residual_stream, translate
 from .task import Glimpse, Task, fingerprint, say
@@ -85,9 +85,9 @@ class TranslateTask(Task):
 
     @classmethod
     def restore(cls, state):
-        tokenizer = tokenizer_from_dict(state["tokenizer"])
+        config, tokenizer = cls.described(state)
         file, reading = state["file"], state["reading"]
-        return cls(Config(**state["config"]), tokenizer, file, reading, read(file, reading, say))
+        return cls(config, tokenizer, file, reading, read(file, reading, say))
 
     @classmethod
     def configuration(cls, given):

@@ -41,6 +41,17 @@ def test_what_is_saved_is_loaded(tmp_path):
     assert saved.optimizer["0.exp_avg"].tolist() == [3.0, 1.0]
 
 
+def test_a_number_larger_than_any_that_a_run_writes_is_refused(tmp_path):
+    saved = a_checkpoint(7)
+    saved.state["seed"] = 2**128 - 1
+    checkpoint.save(tmp_path, saved)
+    assert checkpoint.load(tmp_path).state["seed"] == 2**128 - 1
+    saved.step, saved.state["seed"] = 8, 10**400
+    checkpoint.save(tmp_path, saved)
+    with pytest.raises(CheckpointError, match=r"does not hold what it should \(1000.* is larger than any number"):
+        checkpoint.load(tmp_path)
+
+
 def test_files_are_safetensors_and_json(tmp_path):
     path = checkpoint.save(tmp_path, a_checkpoint(7))
     assert sorted(p.name for p in path.iterdir()) == sorted((*checkpoint.FILES, checkpoint.MANIFEST))

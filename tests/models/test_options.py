@@ -10,7 +10,7 @@ import pytest
 import sympy
 
 from models import transformer
-from models.options import add_options, check, given_for, option
+from models.options import add_options, check, given_for, option, setting
 
 
 @dataclass
@@ -23,11 +23,13 @@ class Settings:
     switched: bool = option(True, "a switch")
     factors: tuple[float, ...] = option((), "factors, one each")
     unseen: float = 1e-5  # nothing explains it: no option
+    bounded: float = setting(0.5, least=0.0, most=1.0)  # nor this, but it has bounds
+    pair: tuple[float, float] = setting((0.9, 0.99), below=1)
 
 
 @pytest.mark.parametrize(
     "changes",
-    [{}, {"size": 1}, {"width": 3}, {"part": 0.999}, {"rate": 1e9}, {"kind": "round"}, {"size": 2.0}, {"unseen": -1}],
+    [{}, {"size": 1}, {"width": 3}, {"part": 0.999}, {"rate": 1e9}, {"kind": "round"}, {"unseen": -1}],
 )
 def test_settings_that_are_taken(changes):
     check(Settings(**changes))
@@ -38,6 +40,16 @@ def test_settings_that_are_taken(changes):
     [
         ({"size": 0}, "size = 0: a whole number of 1 or more is needed"),
         ({"size": 2.5}, "size = 2.5: a whole number of 1 or more is needed"),
+        ({"size": 2.0}, "size = 2.0: a whole number of 1 or more is needed"),
+        ({"size": 1e300}, "size = 1e+300: a whole number of 1 or more is needed"),
+        ({"size": 10**400}, f"size = {10**400}: a whole number of 1 or more is needed"),
+        ({"rate": 10**400}, f"rate = {10**400}: 0 or more is needed"),
+        ({"bounded": 1.5}, "bounded = 1.5: 0 or more, at most 1.0, is needed"),
+        ({"bounded": -1}, "bounded = -1: 0 or more, at most 1.0, is needed"),
+        ({"pair": (0.9,)}, "pair = (0.9,): 2 numbers are needed"),
+        ({"pair": []}, "pair = []: 2 numbers are needed"),
+        ({"pair": (0.9, 1)}, "pair: 1 among its values: numbers of 0 or more and below 1 are needed"),
+        ({"factors": (1, 10**400)}, f"factors: {10**400} among its values: numbers of 0 or more are needed"),
         ({"size": math.inf}, "size = inf: a whole number of 1 or more is needed"),
         ({"size": math.nan}, "size = nan: a whole number of 1 or more is needed"),
         ({"width": -3}, "width = -3: a whole number of 1 or more is needed"),

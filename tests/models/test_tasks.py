@@ -544,3 +544,13 @@ def test_the_generated_sequences_have_the_structure_that_is_said():
     assert follows / total > 0.8
     assert 0.65 < other / sum(len(items) - 1 for items in choices.values()) < 0.85
     assert choices == generated(np.random.default_rng(0), users=300)
+
+
+def test_a_tokenizer_of_another_vocabulary_than_the_models_is_refused():
+    tokenizer = WordTokenizer(["a", "b"])
+    state = {"config": Config(D=8, H=2, V=3).to_dict(), "tokenizer": tokenizer.to_dict()}
+    config, found = RecommendTask.described(state)
+    assert (config.V, found.tokens) == (3, tokenizer.tokens)
+    state["tokenizer"]["pieces"].append("c")
+    with pytest.raises(ValueError, match="the tokenizer knows 4 tokens, but the model was made for V = 3"):
+        RecommendTask.described(state)

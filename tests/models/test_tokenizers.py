@@ -204,6 +204,14 @@ def test_a_token_listed_twice_is_refused():
         CharTokenizer(["a"], ["<pad>", "<pad>"])
 
 
+@pytest.mark.parametrize("pieces", ["abc", [1, "a"], {"a": 1}, None, [None]])
+def test_pieces_that_are_no_list_of_strings_are_refused(pieces):
+    with pytest.raises(ValueError, match="CharTokenizer: pieces must be a list of strings"):
+        tokenizer_from_dict({"kind": "char", "pieces": pieces, "special": []})
+    with pytest.raises(ValueError, match="WordTokenizer: special must be a list of strings"):
+        tokenizer_from_dict({"kind": "word", "pieces": ["a"], "special": pieces})
+
+
 def test_an_unknown_kind_is_refused():
     with pytest.raises(ValueError, match="kind 'sentencepiece' is not one of char, word, bpe"):
         tokenizer_from_dict({"kind": "sentencepiece"})

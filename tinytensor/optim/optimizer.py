@@ -84,6 +84,9 @@ class Optimizer:
         for name in ("lr", "eps", "weight_decay", "momentum"):
             if name in group and not group[name] >= 0:
                 raise ValueError(f"{type(self).__name__}: {name} must be 0 or more, got {group[name]}")
+        betas = group.get("betas", (0, 0))
+        if len(betas) != 2 or not all(0 <= b < 1 for b in betas):
+            raise ValueError(f"{type(self).__name__}: betas must be two numbers from 0 to below 1, got {betas}")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget all gradients (or set them to 0)."""
@@ -314,11 +317,6 @@ class Adam(Optimizer):
     ):
         defaults = {"lr": lr, "betas": betas, "eps": eps, "weight_decay": weight_decay, "amsgrad": amsgrad}
         super().__init__(params, defaults | {"maximize": maximize}, options)
-
-    def _check(self, group):
-        super()._check(group)
-        if not all(0 <= b < 1 for b in group["betas"]):
-            raise ValueError(f"{type(self).__name__}: betas must be from 0 to below 1, got {group['betas']}")
 
     def _hyper(self, group, entry):
         return (
