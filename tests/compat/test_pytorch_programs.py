@@ -33,7 +33,8 @@ def gpt():
 @pytest.fixture(scope="module")
 def facts():
     with safe_open(ORACLE / "values.safetensors", "np") as file:
-        return json.loads(file.metadata()["facts"])["training"]
+        trained = {dtype: file.get_tensor(f"training|{dtype}") for dtype in ("float32", "float64")}
+        return json.loads(file.metadata()["facts"])["training"] | trained
 
 
 def model(gpt):

@@ -16,13 +16,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors import safe_open
-from safetensors.numpy import save_file
 
 HERE = Path(__file__).parent
-sys.path.insert(0, str(HERE.parent))
+sys.path[:0] = [str(HERE.parent), str(HERE)]
 
-from samples import ERRORS, ORACLE, SAMPLES, Call, difference, dtype_name, is_tensor, to_array  # noqa: E402
+import tables  # noqa: E402
+from samples import ERRORS, ORACLE, SAMPLES, Call, dtype_name, is_tensor, to_array  # noqa: E402
 
 
 def record(sample) -> tuple[dict, dict]:
@@ -44,7 +43,7 @@ def record(sample) -> tuple[dict, dict]:
     return {name: np.array(a, order="C") for name, a in arrays.items()}, facts
 
 
-def tables() -> dict[str, tuple[dict, dict]]:
+def all_groups() -> dict[str, tuple[dict, dict]]:
     """group -> (arrays, facts by sample id)."""
     groups = {}
     for sample in SAMPLES:
@@ -76,25 +75,9 @@ def check_errors() -> list[str]:
     return told
 
 
-def compare(group: str, arrays: dict, facts: dict) -> list[str]:
-    """Where the stored table of a group differs from a fresh run."""
-    path = HERE / f"{group}.safetensors"
-    if not path.exists():
-        return [f"group {group}: not stored"]
-    told = []
-    with safe_open(path, "numpy") as file:
-        if json.loads(file.metadata()["samples"]) != facts:
-            told.append(f"group {group}: samples or dtypes differ")
-        if set(file.keys()) != arrays.keys():
-            told.append(f"group {group}: {sorted(set(file.keys()) ^ arrays.keys())} stored or in the table only")
-        for name in sorted(set(file.keys()) & arrays.keys()):
-            stored, fresh = file.get_tensor(name), arrays[name]
-            # another processor's vector instructions may change the last bits
-            tolerance = 1e-6 if stored.dtype == np.float32 else 1e-14
-            differs = difference(fresh, stored, tolerance)
-            if stored.dtype != fresh.dtype or differs:
-                told.append(f"{name}: {differs or f'{fresh.dtype}, stored {stored.dtype}'}")
-    return told
+def closely(name: str, dtype: np.dtype) -> float:
+    """A sample is one operation: another processor's last bits are all that may differ."""
+    return 1e-6 if dtype == np.float32 else 1e-14
 
 
 def main() -> int:
@@ -104,18 +87,17 @@ def main() -> int:
     warnings.simplefilter("ignore")
     torch.manual_seed(0)
     torch.set_num_threads(1)
-    groups, told = tables(), check_errors()
+    groups, told = all_groups(), check_errors()
     gone = [path for path in HERE.glob("*.safetensors") if path.stem not in groups]
-    differ = {group: lines for group, table in groups.items() if (lines := compare(group, *table))}
-    if arguments.check:
-        told += [f"group {path.stem}: stored, but not in the table" for path in gone]
-        told += [line for lines in differ.values() for line in lines]
-    else:
-        for path in gone:
+    take = tables.differences if arguments.check else tables.keep
+    for group, (arrays, facts) in groups.items():
+        differ = take(HERE / f"{group}.safetensors", arrays, {"samples": json.dumps(facts)}, closely)
+        told += [f"group {group}: {name}: {how}" for name, how in differ.items() if arguments.check]
+    for path in gone:
+        if arguments.check:
+            told.append(f"group {path.stem}: stored, but not in the table")
+        else:
             path.unlink()
-        for group in differ:  # a table that is right but for another processor's last bits stays
-            arrays, facts = groups[group]
-            save_file(arrays, HERE / f"{group}.safetensors", {"samples": json.dumps(facts)})
     print(*told, sep="\n")
     size = sum(path.stat().st_size for path in HERE.glob("*.safetensors"))
     print(f"PyTorch {torch.__version__}: {len(SAMPLES)} samples, {len(ERRORS)} error inputs, {size / 1e6:.2f} MB")

@@ -14,33 +14,33 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from safetensors.numpy import save_file
 from safetensors.torch import save_file as save_by_torch
 
 HERE = Path(__file__).parent / "nn"
-sys.path[:0] = [str(HERE.parents[1]), str(HERE.parents[1] / "compat")]
+sys.path[:0] = [str(HERE.parent), str(HERE.parents[1]), str(HERE.parents[1] / "compat")]
 
 import gpt  # noqa: E402
 import nn_samples as samples  # noqa: E402
+import tables  # noqa: E402
 
 
-def training() -> dict:
-    """Losses and norms of the training loop in float32 and float64, and what the trained models write."""
+def training() -> tuple[dict, dict]:
+    """Losses and norms of the training loop in float32 and float64, and facts: what the trained models write."""
     torch.manual_seed(1)
     first = gpt.GPT().state_dict()
     tied = {name: t.clone() for name, t in first.items() if name != "transformer.wte.weight"}
     save_by_torch(tied, HERE / "gpt.safetensors", {"written": "by PyTorch"})
-    found = {}
+    arrays, facts = {}, {}
     for dtype in (torch.float32, torch.float64):
         torch.set_default_dtype(dtype)
         model = gpt.GPT()
         model.load_state_dict({name: t.to(dtype) for name, t in first.items()})
         name = str(dtype).removeprefix("torch.")
-        found[name] = gpt.train(model)
+        arrays[f"training|{name}"] = np.array(gpt.train(model), name)
         start = torch.tensor([[1, 2, 3], [4, 5, 6]])
-        found[f"{name} text"] = model.eval().generate(start, 12, top_k=1).tolist()
+        facts[f"{name} text"] = model.eval().generate(start, 12, top_k=1).tolist()
     torch.set_default_dtype(torch.float32)
-    return found | {"parameters": gpt.GPT().get_num_params()}
+    return arrays, facts | {"parameters": gpt.GPT().get_num_params()}
 
 
 def main() -> None:
@@ -56,9 +56,9 @@ def main() -> None:
         arrays |= samples.rates(torch, key)
     for key in samples.CLIPS:
         arrays |= samples.clipped(torch, key)
-    facts = {"modules": {key: samples.names(torch, key) for key in samples.MODULES}, "training": training()}
-    arrays = {name: np.array(a, order="C") for name, a in arrays.items()}
-    save_file(arrays, HERE / "values.safetensors", {"facts": json.dumps(facts)})
+    trained, written = training()
+    facts = {"modules": {key: samples.names(torch, key) for key in samples.MODULES}, "training": written}
+    tables.keep(HERE / "values.safetensors", arrays | trained, {"facts": json.dumps(facts)})
     size = sum(path.stat().st_size for path in HERE.glob("*.safetensors"))
     print(f"PyTorch {torch.__version__}: {len(arrays)} arrays, {size / 1e3:.0f} kB")
 

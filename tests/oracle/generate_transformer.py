@@ -11,26 +11,14 @@ import sys
 import warnings
 from pathlib import Path
 
-import numpy as np
 import torch
-from safetensors.numpy import load_file, save_file
 
 HERE = Path(__file__).parent
 TABLE = HERE / "nn" / "transformer.safetensors"
-sys.path.insert(0, str(HERE.parent))
+sys.path[:0] = [str(HERE), str(HERE.parent)]
 
+import tables  # noqa: E402
 import transformer_samples as samples  # noqa: E402
-
-
-def compare(fresh: dict) -> list[str]:
-    """Where the stored table differs from `fresh` by more than another processor's last bits."""
-    stored = load_file(TABLE)
-    told = [f"{name}: only {'stored' if name in stored else 'fresh'}" for name in sorted(stored.keys() ^ fresh.keys())]
-    for name in sorted(stored.keys() & fresh.keys()):
-        a, b = stored[name], fresh[name]
-        if a.shape != b.shape or a.dtype != b.dtype or not np.allclose(a, b, rtol=1e-11, atol=1e-12):
-            told.append(f"{name}: stored {a.dtype} {a.shape}, fresh {b.dtype} {b.shape}, or their values differ")
-    return told
 
 
 def main() -> int:
@@ -42,9 +30,9 @@ def main() -> int:
     arrays = {}
     for case, (changes, lengths) in samples.CASES.items():
         arrays |= {f"{case}|{name}": a for name, a in samples.in_pytorch(torch, changes, lengths).items()}
-    told = compare(arrays) if arguments.check else []
-    if not arguments.check:
-        save_file(arrays, TABLE, {"pytorch": torch.__version__})
+    take = tables.differences if arguments.check else tables.keep
+    differ = take(TABLE, arrays, {"pytorch": torch.__version__})
+    told = [f"{name}: {how}" for name, how in differ.items() if arguments.check]
     print(*told, sep="\n")
     size = TABLE.stat().st_size
     print(f"PyTorch {torch.__version__}: {len(samples.CASES)} cases, {len(arrays)} arrays, {size / 1e3:.0f} kB")
