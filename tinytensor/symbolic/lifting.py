@@ -149,8 +149,10 @@ def _check_constants(where: str, code: types.CodeType) -> None:
     for constant in code.co_consts:
         if isinstance(constant, float):
             raise NotLiftable(f"{where}: the literal {constant!r} is a float; make it a parameter of the kernel")
-        if isinstance(constant, types.CodeType):
-            raise NotLiftable(f"{where}: functions and comprehensions inside it allocate; write the loop out")
+    # a comprehension is a function of its own until Python 3.11, and since then a loop that adds to what it builds
+    inner = any(isinstance(constant, types.CodeType) for constant in code.co_consts)
+    if inner or any(step.opname in ("LIST_APPEND", "SET_ADD", "MAP_ADD") for step in dis.get_instructions(code)):
+        raise NotLiftable(f"{where}: functions and comprehensions inside it allocate; write the loop out")
 
 
 # ---------------------------------------------------------------------------------- what a kernel is given
