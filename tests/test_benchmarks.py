@@ -18,7 +18,7 @@ from tests.benchmarks.measuring import CALM, Measured, Options, Result, Runner
 from tests.benchmarks.peak import lanes, rate, source
 from tests.benchmarks.peers import PEERS, Peer
 from tests.benchmarks.peers.numpy_ import NumPy
-from tests.benchmarks.peers.ours import TinyTensor
+from tests.benchmarks.peers.ours import Moves, TinyTensor
 from tests.benchmarks.rows import MANY, OPERATIONS, ROWS, Row, Side, decoder, products
 
 FAKES = """
@@ -127,9 +127,9 @@ def test_ratios_are_those_of_medians():
     measured = by_hand([{"step": t} for t in (1.0, 2.0, 9.0)], [{"step": t} for t in (3.0, 5.0, 6.0)])
     assert measured.ratios(measured.results[1], "step") == {"step": 2.5}
     assert measured.spread(measured.results[1], "step") == pytest.approx((6 / 9, 3.0))
-    assert measured.missed() == []  # 2.5 of 2
+    assert measured.missed({}) == []  # 2.5 of 2
     slower = by_hand([{"step": 3.0}], [{"step": 2.0}])
-    assert slower.missed() == ["tiny, 2 threads against PyTorch eager: 0.67 of 2"]
+    assert slower.missed({}) == ["tiny, 2 threads against PyTorch eager: 0.67 of 2"]
     assert "(**0.67×**)" in "\n".join(report.training_table([slower], {}))
 
 
@@ -139,7 +139,7 @@ def test_several_figures_of_a_line_are_a_geometric_mean_and_the_least():
     table = "\n".join(report.other_table([measured], {}))
     assert "| A, 2 threads |" in table and "| 3.00× (3.00–3.00) | **0.50×** at 1 |" in table
     assert "| B, 2 threads |" in table
-    assert measured.missed() == ["A, 2 threads against PyTorch eager: 1 has 0.50 of 0.85"]
+    assert measured.missed({}) == ["A, 2 threads against PyTorch eager: 1 has 0.50 of 0.85"]
 
 
 def test_passes_on_a_busy_machine_do_not_count_if_there_are_calm_ones():
@@ -153,7 +153,7 @@ def test_passes_on_a_busy_machine_do_not_count_if_there_are_calm_ones():
 
 def test_a_limit_and_a_goal_for_one_line():
     slow = by_hand([{"step": 13.0}], [{"step": 60.0}], limit=12.0, unit="s")
-    assert slow.missed() == ["tiny, 2 threads: 13 of at most 12 s"]
+    assert slow.missed({}) == ["tiny, 2 threads: 13 of at most 12 s"]
     side = Side("torch", {"attention": 5.0, "": 1.5})
     assert side.goal_of("attention") == 5.0 and side.goal_of("softmax") == 1.5 and Side("jax").goal_of("x") is None
 
@@ -161,8 +161,20 @@ def test_a_limit_and_a_goal_for_one_line():
 def test_the_part_of_the_peak():
     measured = by_hand([{"step": 0.5}], [{"step": 1.0}])
     measured.ours.flops = {"step": 1e9}
-    assert report.share(measured, measured.ours, "step", {2: 8e9}) == pytest.approx(0.25)
-    assert report.share(measured, measured.ours, "step", {1: 8e9}) is None
+    assert measured.share(measured.ours, "step", {2: 8e9}) == pytest.approx(0.25)
+    assert measured.share(measured.ours, "step", {1: 8e9}) is None
+    slower = by_hand([{"step": 1.5}], [{"step": 1.0}])
+    slower.ours.flops = {"step": 1e9}  # a third of the peak at two thirds of the other's speed: all of it at twice that
+    takes = "tiny, 2 threads against PyTorch eager: 0.67 of 2 (which takes 100% of the FMA peak)"
+    assert slower.missed({2: 2e9}) == [takes]
+
+
+def test_a_side_that_lacks_some_figures_is_compared_by_the_others():
+    measured = by_hand([{"A: 1": 1.0, "A: 2": 4.0, "B: 1": 1.0}], [{"A: 1": 3.0}])
+    other = measured.results[1]
+    assert measured.ratios(other, "A") == {"A: 1": 3.0} and measured.ratios(other, "B") == {}
+    assert measured.spread(other, "A") == pytest.approx((3.0, 3.0))
+    assert "3.00× (3.00–3.00)" in report.markdown([measured], Options(Path()), {})
 
 
 def test_losses_are_compared_with_pytorchs():
@@ -214,7 +226,9 @@ def test_our_operations_run_from_their_recordings(ours, name):
     arrays = {key: rng.standard_normal(shape).astype(np.float32) for key in ("xgkv" if name == "attention" else "xg")}
     if name == "cross_entropy":
         arrays |= {"g": np.ones((), np.float32), "targets": np.arange(6)}
-    for run, n, idle in ours.operation(name, arrays).values():
+    moves = Moves(1).operation(name, arrays)
+    assert list(moves) == ([] if name == "attention" else ["forward", "backward"])
+    for run, n, idle in [*ours.operation(name, arrays).values(), *moves.values()]:
         assert n > 1 and run() is None and run() is None
         assert idle is None or (idle() is None and idle() is None)
 

@@ -114,18 +114,31 @@ class Measured:
 
     def ratios(self, other: Result, line: str) -> dict[str, float]:
         """How many times as much as we the other side takes, label by label: ratios of medians."""
+        return {label: other.median(label) / self.ours.median(label) for label in self.shared(other, line)}
+
+    def shared(self, other: Result, line: str) -> list[str]:
+        """The labels that both have figures of."""
         if not (self.ours.figures and other.figures):
-            return {}
-        return {label: other.median(label) / self.ours.median(label) for label in self.labels(line)}
+            return []
+        return [label for label in self.labels(line) if label in other.figures[0]]
 
     def spread(self, other: Result, line: str) -> tuple[float, float]:
         """The least and the largest ratio of one pass."""
         pairs = zip(self.ours.figures, other.figures)
-        means = [mean([b[label] / a[label] for label in self.labels(line)]) for a, b in pairs]
+        means = [mean([b[label] / a[label] for label in self.shared(other, line)]) for a, b in pairs]
         return min(means), max(means)
 
-    def missed(self) -> list[str]:
-        """The goals that were not reached, in words."""
+    def share(self, result: Result, line: str, peaks: dict[int, float]) -> float | None:
+        """The part of the processor's multiply-adds that a side used, as a mean over a line's figures."""
+        threads = self.row.threads if result.side.threads is None else result.side.threads
+        there = (result.calm() or [{}])[0]
+        labels = [label for label in self.labels(line) if label in result.flops and label in there]
+        if not labels or threads not in peaks:
+            return None
+        return mean([result.flops[label] / result.median(label) / peaks[threads] for label in labels])
+
+    def missed(self, peaks: dict[int, float]) -> list[str]:
+        """The goals that were not reached, in words, and which part of the peak they would take."""
         found = []
         for line in self.lines():
             for other in self.results[1:]:
@@ -133,8 +146,10 @@ class Measured:
                 if goal is None or not ratios:
                     continue
                 name = f"{title(self.row, line)} against {self.who(other)}"
-                if mean(ratios.values()) < goal:
-                    found.append(f"{name}: {mean(ratios.values()):.2f} of {goal:.3g}")
+                if (reached := mean(ratios.values())) < goal:
+                    part = self.share(self.ours, line, peaks)
+                    takes = "" if part is None else f" (which takes {part * goal / reached:.0%} of the FMA peak)"
+                    found.append(f"{name}: {reached:.2f} of {goal:.3g}{takes}")
                 worst = min(ratios, key=ratios.get)
                 if self.row.least is not None and ratios[worst] < self.row.least:
                     found.append(f"{name}: {worst.split(': ')[-1]} has {ratios[worst]:.2f} of {self.row.least:.3g}")

@@ -32,15 +32,6 @@ def time(result: Result, label: str, unit: str, spread: bool = True) -> str:
     return text + ("*" if result.disturbed else "")
 
 
-def share(measured: Measured, result: Result, line: str, peaks: dict[int, float]) -> float | None:
-    """The part of the processor's multiply-adds that was used, as a mean over a line's figures."""
-    threads = measured.row.threads if result.side.threads is None else result.side.threads
-    labels = [label for label in measured.labels(line) if label in result.flops and label in (result.calm() or [{}])[0]]
-    if not labels or threads not in peaks:
-        return None
-    return mean([result.flops[label] / result.median(label) / peaks[threads] for label in labels])
-
-
 def goals(measured: Measured, line: str) -> str:
     """The ratios that were to be reached, and what else."""
     found = [result.side.goal_of(line) for result in measured.results[1:]]
@@ -60,7 +51,7 @@ def training_table(rows: Iterable[Measured], peaks: dict[int, float]) -> list[st
     ]
     for measured in rows:
         for line in measured.lines():
-            part = share(measured, measured.ours, line, peaks) if measured.ours.figures else None
+            part = measured.share(measured.ours, line, peaks) if measured.ours.figures else None
             mine = time(measured.ours, line, measured.row.unit) if measured.ours.figures else "failed"
             cells = [title(measured.row, line), mine, "" if part is None else f"{part:.0%}"]
             for column in COLUMNS:
@@ -109,12 +100,13 @@ def comparison(measured: Measured, other: Result, line: str, peaks: dict[int, fl
 
 def amount(measured: Measured, result: Result, line: str, peaks: dict[int, float]) -> str:
     """What a side takes: its figures if they are one or two, else the part of the peak that it reaches."""
-    labels, unit = measured.labels(line), measured.row.unit
+    unit = measured.row.unit
     if not result.figures:
         return "failed"
+    labels = measured.shared(result, line)
     if len(labels) <= 2:
         return " · ".join(time(result, label, unit, len(labels) == 1) for label in labels) + f" {unit}"
-    part = share(measured, result, line, peaks)
+    part = measured.share(result, line, peaks)
     return ("" if part is None else f"{part:.0%} of the peak") + ("*" if result.disturbed else "")
 
 
@@ -187,7 +179,7 @@ def markdown(rows: list[Measured], options: Options, peaks: dict[int, float]) ->
         parts += [*other_table(others, peaks), ""]
     parts += curves_table(curves)
     parts += agreement(rows)[0]
-    missed = [line for measured in rows for line in measured.missed()]
+    missed = [line for measured in rows for line in measured.missed(peaks)]
     if missed:
         parts += ["", "Goals that were missed:", "", *(f"- {line}" for line in missed)]
     return "\n".join(parts) + "\n"
@@ -219,7 +211,7 @@ def as_json(rows: list[Measured], options: Options, peaks: dict[int, float]) -> 
                 ],
                 "ratios": [{line: m.ratios(r, line) for line in m.lines()} for r in m.results[1:]],
                 "differences": m.differences(),
-                "missed": m.missed(),
+                "missed": m.missed(peaks),
             }
             for m in rows
         ],

@@ -7,6 +7,7 @@ import sys
 import threading
 from itertools import cycle
 
+import numba
 import numpy as np
 import pytest
 from numba import config
@@ -66,6 +67,22 @@ def test_a_program_gives_what_its_launches_give(threads, parts, n):
         x[:], y[:] = 1, 0
         assert program()
         assert (x.tobytes(), y.tobytes()) == expected
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="needs two threads of native code")
+def test_the_share_of_a_thread_that_never_comes_is_done_by_others():
+    """Three walk the program, and there are but two threads: the third comes when the first has done everything."""
+    x, y, launches = chain(parts=7)
+    for _ in range(2):
+        program = Program(rows(launches))
+        assert program()
+        alone, (x[:], y[:]) = (x.tobytes(), y.tobytes()), (1, 0)
+    program = Program(rows(launches))
+    counters = driver._counters(len(program.groups), 3)
+    numba.set_num_threads(min(2, config.NUMBA_NUM_THREADS))
+    assert driver._run_together(program.program, program.groups, counters, 3)
+    assert (x.tobytes(), y.tobytes()) == alone
+    assert (counters[:, driver.DONE, 0] == program.groups[:, 2]).all()
 
 
 def test_launches_of_one_task_go_together():

@@ -4,9 +4,11 @@ A launch is three numbers: the address of a kernel's entry, the address of its p
 it is cut. A program is an array of them, one row a launch. Kernels are serial loops over one task's share and know
 nothing of threads; `_run_together` is the only function of tinytensor that is compiled with `parallel=True`.
 
-All threads walk the same program. At each launch a thread takes tasks, one after the other, while there are any left,
-and goes on when the last of them is done, whoever did it. There is no barrier: a thread that the system does not let
-run holds nobody up unless it holds a task. The bits of a result depend on the tasks alone, never on who takes them.
+All threads walk the same program. At each launch a thread takes tasks, one after the other: those of its own share
+first, then what others have left of theirs, and goes on when the last of them is done, whoever did it. There is no
+barrier: a thread that the system does not let run holds nobody up unless it holds a task. The same share of every
+launch means, mostly, the same rows of the arrays: what a thread reads lies in the cache of its own processor, where it
+wrote it. The bits of a result depend on the tasks alone, never on who takes them.
 """
 
 import os
@@ -22,6 +24,7 @@ from numba.extending import intrinsic
 from tinytensor.kernels.cache import builds_of, kept
 
 ENTRY, BLOCK, TASKS = range(3)  # the columns of a program
+DONE, SHARES = 0, 1  # the rows of a group's counters: how many tasks are done; from here on, those taken of each share
 LINE = 16  # int64 in two cache lines: counters of neighbouring launches must not share one (processors fetch pairs)
 STOPPED = False  # what running a program gives when a flag was set; otherwise it is True
 PATIENCE = 200  # looks at a counter before a waiting thread offers its processor to others
@@ -96,16 +99,17 @@ def _run_one(entry, block, tasks):
 
 
 @native(parallel=True)
-def _run_together(program, groups, taken, done, threads):
+def _run_together(program, groups, counters, threads):
     """Run a program on so many threads; False if a flag was set.
 
-    A group is a launch with many tasks, or a stretch of launches with one each, or the question for a flag.
+    A group is a launch with many tasks, or a stretch of launches with one each, or the question for a flag. Of each
+    there is counted how many tasks are done, and how many were taken of the share of each thread.
     """
     for i in range(groups.shape[0]):
-        taken[i, 0] = 0
-        done[i, 0] = 0
+        for k in range(threads + 1):
+            counters[i, k, 0] = 0
     stopped = 0
-    for _ in prange(threads):
+    for me in prange(threads):
         for i in range(groups.shape[0]):
             first, last, tasks = groups[i, 0], groups[i, 1], groups[i, 2]
             if tasks == 0:  # all that comes before is done, so every thread sees the same
@@ -113,16 +117,24 @@ def _run_together(program, groups, taken, done, threads):
                     stopped += 1
                     break
                 continue
-            mine, finished = taken[i].ctypes.data, done[i].ctypes.data
-            while True:
-                task = _add_atomically(mine, 1)
-                if task >= tasks:
-                    break
-                for k in range(first, last):
-                    call(program[k, ENTRY], program[k, BLOCK], task, tasks)
-                _add_atomically(finished, 1)
+            mine = 0
+            for turn in range(threads):
+                owner = (me + turn) % threads
+                start, end = owner * tasks // threads, (owner + 1) * tasks // threads
+                taken = counters[i, SHARES + owner].ctypes.data
+                # To look costs less than to add: the line of a counter that nobody writes is at all processors at once.
+                while start < end and _load_atomically(taken) < end - start:
+                    task = start + _add_atomically(taken, 1)
+                    if task >= end:
+                        break
+                    for k in range(first, last):
+                        call(program[k, ENTRY], program[k, BLOCK], task, tasks)
+                    mine += 1
+            done = counters[i, DONE].ctypes.data
+            if mine > 0:
+                _add_atomically(done, mine)
             looks = 0
-            while _load_atomically(finished) < tasks:
+            while _load_atomically(done) < tasks:
                 looks += 1
                 if looks > PATIENCE:
                     _offer_processor()
@@ -177,7 +189,7 @@ def run(entry: int, block: np.ndarray, tasks: int) -> None:
     else:
         groups = np.array([(0, 1, tasks)], np.int64)
         program = np.array([(entry, block.ctypes.data, tasks)], np.int64)
-        run_together(program, groups, np.zeros((2, 1, LINE), np.int64), n)
+        run_together(program, groups, _counters(1, n), n)
 
 
 class Program:
@@ -201,7 +213,7 @@ class Program:
         self.program = np.array(launches, np.int64).reshape(-1, 3)
         groups = _groups(self.program[:, TASKS])
         self.groups = np.array(groups, np.int64).reshape(-1, 3)
-        self.counters = np.zeros((2, len(groups), LINE), np.int64)
+        self.counters = _counters(len(groups), numba.config.NUMBA_NUM_THREADS)
         self.divisible = any(tasks > 1 for _, _, tasks in groups)
         self.times = 1  # that a run goes through all launches
         self.runs = 0
@@ -252,9 +264,14 @@ def _groups(tasks: np.ndarray) -> list[tuple[int, int, int]]:
     return groups
 
 
+def _counters(groups: int, n: int) -> np.ndarray:
+    """Room for what `n` threads count of so many groups, each counter in lines of its own."""
+    return np.zeros((groups, SHARES + n, LINE), np.int64)
+
+
 def run_together(program: np.ndarray, groups: np.ndarray, counters: np.ndarray, n: int) -> bool:
     """Run a program on `n` threads; False if a flag was set."""
     numba.set_num_threads(n)
     with threads.one_region:  # the counters serve one run; and Numba's workqueue aborts when two threads enter it
         threads.started = True
-        return _run_together(program, groups, counters[0], counters[1], n)
+        return _run_together(program, groups, counters, n)

@@ -33,5 +33,6 @@ PEERS = {
     "torch": Peer("PyTorch eager", "torch", f"{__name__}.torch_:Eager"),
     "torch.compile": Peer("torch.compile", "torch", f"{__name__}.torch_:Compiled"),
     "jax": Peer("JAX jit", "jax", f"{__name__}.jax_:Jit"),
+    "moves": Peer("only moving its arrays", "numba", f"{__name__}.ours:Moves"),
     "numpy": Peer("OpenBLAS (NumPy)", "numpy", f"{__name__}.numpy_:NumPy"),
 }
