@@ -170,7 +170,7 @@ def test_the_part_of_the_peak():
 
 
 def test_a_side_that_lacks_some_figures_is_compared_by_the_others():
-    measured = by_hand([{"A: 1": 1.0, "A: 2": 4.0, "B: 1": 1.0}], [{"A: 1": 3.0}])
+    measured = by_hand([{"A: 1": 1.0, "A: 2": 4.0, "B: 1": 1.0}], [{"A: 1": 3.0}], group="ops", many=True)
     other = measured.results[1]
     assert measured.ratios(other, "A") == {"A: 1": 3.0} and measured.ratios(other, "B") == {}
     assert measured.spread(other, "A") == pytest.approx((3.0, 3.0))

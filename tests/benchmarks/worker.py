@@ -101,7 +101,7 @@ def ops(peer, job: dict) -> dict:
     """Operations forward and backward, as kernels: what a call costs beside them is taken off."""
     import numpy as np
 
-    rng, figures, others = np.random.default_rng(0), {}, Others()
+    rng, figures, flops, others = np.random.default_rng(0), {}, {}, Others()
     for name, shapes in job["settings"]["operations"].items():
         for shape in shapes:
             arrays = {"x": rng.standard_normal(shape).astype(np.float32)}
@@ -118,8 +118,12 @@ def ops(peer, job: dict) -> dict:
                 if idle is not None:
                     timed(idle, job["seconds"] / 4, least=2)
                     spent = max(spent - statistics.median(timed(idle, job["seconds"] / 4)), spent / 100)
-                figures[f"{name} {direction}: {' × '.join(map(str, shape))}"] = spent / n
-    return {"figures": figures, "others": others.processors()}
+                label = f"{name} {direction}: {' × '.join(map(str, shape))}"
+                figures[label] = spent / n
+                if name == "attention":  # two products of the triangle that the mask leaves, and two for each of them
+                    B, H, C, K = shape
+                    flops[label] = B * H * C * (C + 1) * K * (2.0 if direction == "forward" else 4.0)
+    return {"figures": figures, "flops": flops, "others": others.processors()}
 
 
 def calls(peer, job: dict) -> dict:
