@@ -22,6 +22,7 @@ from sympy.logic.boolalg import BooleanTrue
 PARTS = {  # module: what it establishes
     "index": "The rules of the index calculus keep the value of what they rewrite.",
     "eq17": "Equation (17) of document 003 for any sizes: its gradients, derived by differentiation.",
+    "sublayers": "What 000 and 004 have beyond 003, with gradients for any sizes: cross-attention, Add & Norm, ends.",
     "eq19": "The models have as many parameters as eq. (19) of 003, and the shapes listed in 000 and 004, say.",
     "program": "The derivation of eq. (17) runs: written out as NumPy, it is compared with the engine.",
     "engine": "The gradients of the engine that ships are derivatives: every rule, every fused operation, the models.",

@@ -223,6 +223,24 @@ def layers():
     )
 
 
+def declare_layers(residual: str, what: str) -> None:
+    @proof(
+        f"any number of layers in the reading {what}: the same induction",
+        size="any size, any number of layers",
+        assumptions=("induction, as above",),
+        source="003 eqs. (1), (9), (10), (17)",
+    )
+    def layers_too():
+        found = derivation(residual)
+        prove_layers(found, stack(equations.embedding(residual), equations.block(residual), equations.head()))
+        line, places = found.block[d(X)], layers_of(found.block)
+        return shown([(placed(line.left, places), placed(line.right, places))])
+
+
+declare_layers("pre-norm", '"pre-norm", in which (9) adds to what came before the norm')
+declare_layers("once", '"once", in which the embedding alone is normalised before (2)')
+
+
 @proof(
     "the other two readings of the residual (normalised once; before each branch): the same closed forms",
     source="003 eqs. (1), (9), (10)",

@@ -13,7 +13,7 @@ At the end the same identities are checked on the engine's gradients, in float64
 from functools import partial
 
 import numpy as np
-from sympy import Expr, Indexed, Integer, Integers, Matrix, Mul, Reals, Sum, Symbol, cos, exp, expand, eye, latex, limit
+from sympy import Expr, Indexed, Integer, Integers, Matrix, Mul, Reals, Sum, Symbol, cos, exp, expand, expand_log, eye
 
 import tinytensor
 from models.decoder import Config, Decoder
@@ -24,16 +24,16 @@ from tinytensor import nn, tensor
 
 from . import equations
 from .adjoints import Name, Program, d, names_in, prove_form, with_adjoints
-from .calculus import Array, Index, Size, delta, fresh, normal, spread, theta, total
+from .calculus import Array, Index, Size, delta, derivative, fresh, normal, spread, theta, total
 from .claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim, holds
 from .notation import tex, text
 
-from sympy import oo, pi, simplify, sin, solveset, sqrt, symbols, trigsimp  # isort: skip
+from sympy import latex, limit, log, oo, pi, simplify, sin, solveset, sqrt, symbols, trigsimp  # isort: skip
 from .equations import RESIDUALS, A, C, D, E, F, G, H, K, M, O, P, Q, R, S, T, V, W, X, Y, Z  # isort: skip
-from .equations import X0, ZK, ZQ, ZV, Zp, b, den, e, f, h, i, j, k, l, logits, loss, m, nF, nK, num, q  # isort: skip
-from .equations import r, s, t, t_, u, v, ε, mu, σ  # isort: skip
+from .equations import NORM_HAT, X0, ZK, ZQ, ZV, Zbar, Zhat, Zp, b, c, den, e, f, h, i, j, k, l, logits, loss  # isort: skip
+from .equations import loss_i, m, nF, nK, num, q, r, s, t, t_, u, v, y, ε, mu, σ  # isort: skip
 
-k2 = Index("k'", nK)
+k2, p = Index("k'", nK), Index("p", C)
 
 theorem = partial(claim, "theorems", kind="proof", size="any size", trusted=(SYMPY, INDEX))
 symmetry = partial(theorem, source="003 eq. (17)")  # of the loss: proved for the lines of the model that it concerns
@@ -89,6 +89,71 @@ def shift_invariance():
     shifted = factor[h, i] * e[h, i, m] / row[h, i]
     identity(block, Array("shifted", (H, C, C))[h, i, m], shifted, σ[h, i, m], [row, σ, T])
     return Evidence(latex=r"\mathrm{softmax}_m(S_{im}+c_i)=\mathrm{softmax}_m(S_{im})")
+
+
+h2, i2 = Index("h'", H), Index("i'", C)
+
+
+def softmax_slope(closed: Expr) -> None:
+    """Prove that `closed`, in σ and in h, i, m, h', i', p, is how σ_im of head h changes with the score S_i'p of h'."""
+    softmax = equations.block().excerpt((e, T, σ), [S[h, i, m]], [M])  # whatever the scores are made of
+    through = (σ, T, e)
+    direct = derivative(softmax.expand(σ[h, i, m], through), S[h2, i2, p])
+    zero(direct - softmax.expand(closed, through), "the slope of the softmax")
+
+
+SLOPE = delta(h, h2) * delta(i, i2) * σ[h, i, m] * (delta(m, p) - σ[h, i, p])
+
+
+@theorem(
+    "in a row the larger score has the larger weight; a weight grows with its own score, falls with the others of its "
+    "row, and depends on no other row",
+    assumptions=("real scores", "both positions may be attended to"),
+    source="000 Softmax layer; 001 Step 2, Softmax insights; 002 Self-attention",
+)
+def larger_score():
+    gap = σ[h, i, m] - σ[h, i, p]
+    identity(equations.block(), Array("gap", (H, C, C, C))[h, i, m, p], gap, (e[h, i, m] - e[h, i, p]) / T[h, i], [σ])
+    score = Symbol("S", real=True)
+    holds(
+        exp(score).diff(score).is_positive, "exp grows: e_im > e_ip if and only if S_im > S_ip, M_im and M_ip being 1"
+    )
+    softmax_slope(SLOPE)
+    one, other, rest = symbols("a b c", positive=True)  # two weights of a row, and what the others have together
+    holds((one * (other + rest)).is_positive, "a (1 - a) = a (b + c) > 0: it grows with its own score")
+    holds((-one * other).is_negative, "- a b < 0: it falls with another score of the row")
+    return Evidence(
+        latex=f"{tex(gap)}=\\frac{{{tex(e[h, i, m] - e[h, i, p])}}}{{{tex(T[h, i])}}}\n\n"
+        r"\frac{\partial\,{}^{h}\sigma_{im}}{\partial\,{}^{h'}S_{i'p}}="
+        r"\delta_{hh'}\,\delta_{ii'}\;{}^{h}\sigma_{im}\left(\delta_{mp}-{}^{h}\sigma_{ip}\right)"
+    )
+
+
+@theorem(
+    "softmax saturates: of n scores, one larger than the others by g or more, every slope is at most (n - 1) exp(-g); "
+    "so large scores have small gradients, those of softmax(t s) too",
+    size="any number of scores",
+    assumptions=("one maximum alone; between equal ones the slope is 1/T (1 - 1/T), however large they are",),
+    source="000 Scaling (corrected); 001 Step 1, Softmax insights; 002 Scaled dot-product",
+)
+def saturation():
+    softmax_slope(SLOPE)
+    # with the maximum taken off (shift invariance) the others sum to r, and have a = r / (1 + r) of the row together
+    n, g, t_, r_ = symbols("n g t r", positive=True)
+    one, rest = symbols("p c", nonnegative=True)  # a weight below the maximum, and the others there: a = p + c
+    a = one + rest
+    holds((a - a * (1 - a)).expand().is_nonnegative, "the slope (1 - a) a of the maximum by its score is at most a")
+    holds((a - one * (1 - one)).expand().is_nonnegative, "p (1 - p) of another by its own score is at most a")
+    share = Symbol("q", nonnegative=True)
+    holds((a - one * (1 - share)).expand().is_nonnegative, "p times any other weight 1 - q is at most a")
+    holds(simplify(r_ - r_ / (1 + r_)).is_positive, "a is less than r")
+    holds(exp(-g).diff(g).is_negative, "and r at most (n - 1) exp(-g), since exp(-g) falls")
+    holds(limit((n - 1) * exp(-g), g, oo) == 0, "which goes to 0")
+    holds(limit(t_ * (n - 1) * exp(-t_ * g), t_, oo) == 0, "and so do the slopes of softmax(t s) by s")
+    return Evidence(
+        latex=r"\left|\frac{\partial\sigma_m}{\partial S_p}\right|\le 1-\sigma_{\max}\le(n-1)\,e^{-g}\to 0,\qquad"
+        r"\left|\frac{\partial\,\mathrm{softmax}_m(tS)}{\partial S_p}\right|\le t\,(n-1)\,e^{-tg}\to 0"
+    )
 
 
 @theorem(
@@ -153,6 +218,52 @@ def norm_statistics():
     return Evidence(latex=r"\frac1D\sum_j Z_i^j=0,\qquad\frac1D\sum_j (Z_i^j)^2=\frac{s_i}{s_i+\epsilon}")
 
 
+# --------------------------------------------------------------------------------------------- the stream and the loss
+
+
+def streamed(block: Program) -> Evidence:
+    """Prove that a layer hands on what it was given plus what its two sublayers write, and nothing else."""
+    written = A[i, j] + total(R[i, l] * G[l, j], l) + c[j]
+    identity(block, Array("change", (C, D))[i, j], Zp[i, j] - X[i, j], written, [Zp, Zhat])
+    return Evidence(latex=rf"{{Z'}}_i^j=X_i^j+{tex(written)}")
+
+
+@theorem(
+    "the residual stream is the embedding plus all that attention and the feed-forward have written to it",
+    size="any size, any number of layers",
+    assumptions=(
+        'the readings "pre-norm" (002) and "once"; in 003\'s literal one each layer normalises what it hands on',
+        "induction over the layers: what is shown is the step, for one of them",
+    ),
+    source="002 High-level overview; 000 Residual connections; 003 eqs. (9), (10)",
+)
+def residual_stream():
+    for residual in ("pre-norm", "once"):
+        one = streamed(equations.block(residual))
+    every = r"X_{i}^{j}\Big|_{\lambda=1}+\sum_{\lambda}\Big(A_i^j+\sum_l R_i^l G_l^j+c^j\Big)_{\lambda}"
+    return Evidence(latex=f"{one.latex}\n\n{{Z'}}_i^j\\Big|_{{\\lambda=L}}={every}")
+
+
+def cross_entropy(wanted: Expr) -> None:
+    """Prove that (13), with (14) as q and `wanted` as p, is the loss of a position by (12)."""
+    entropy = -total(wanted * log(q[i, u]), u)
+    identity(equations.head(), Array("entropy", (C,))[i], entropy, loss_i[i], [loss_i])
+
+
+@theorem(
+    "the cross-entropy (13) of (15) and (14) is the loss (12)",
+    assumptions=("exp L > 0, so that the logarithm exists",),
+    source="003 eqs. (12), (13), (14), (15); 004 Training",
+)
+def loss_is_cross_entropy():
+    cross_entropy(delta(u, y[i]))
+    printed = -log(num[i, y[i]] / den[i])  # (12) itself, in which (14) does not occur
+    identity(equations.head(), Array("printed", (C,))[i], printed, loss_i[i], [loss_i, q])
+    score, row = Symbol("L", real=True), Symbol("T", positive=True)
+    holds(expand_log(-log(exp(score) / row)) == log(row) - score, "-log(exp L / T) = log T - L")
+    return Evidence(latex=r"-\sum_j\delta_{jt}\log q^j=-\log q^t=-\log\frac{\exp L_i^t}{\sum_k\exp L_i^k}")
+
+
 # ----------------------------------------------------------------------------------------- properties of whole programs
 
 
@@ -203,6 +314,40 @@ def causality():
         causal(equations.block(residual), M)
     causal(equations.head().excerpt((logits, num, den, q), [Zp[i, j], O[j, u]]), M)
     return Evidence(text="so keys and values of earlier tokens can be kept: later tokens do not change them")
+
+
+def by_itself(program: Program) -> None:
+    """Prove that each position is computed from itself alone, with weights that all positions share; or Refuted.
+
+    By induction over the definitions: a name at position i may be made of entries at position i, and of such as have
+    no position.
+    """
+    for definition in program.lines:
+        own = positions(definition.left)
+        if len(own) != 1:
+            raise Refuted(f"{text(definition.left)} has {len(own)} positions, not one")
+        for entry in definition.right.atoms(Indexed):
+            if any(index not in own for index in positions(entry)):
+                raise Refuted(f"{text(definition.left)} = {text(definition.right)}: {text(entry)} stands elsewhere")
+
+
+@theorem(
+    "norms, feed-forward and logits act position by position, with the same weights at each: attention alone "
+    "moves something from one position to another",
+    source="000 Feed forward neural network, Positional encoding; 003 eq. (10); 004 Functions",
+    trusted=(SYMPY, INDEX),
+)
+def position_by_position():
+    for residual in RESIDUALS:
+        block = equations.block(residual)
+        by_itself(block.excerpt((*NORM_HAT, Zbar, f, R, Zp), [Zhat[i, j], F[j, l], b[l], G[l, j], c[j]], [ε]))
+        mixing = [line.name for line in block.lines if len(positions(line.left)) == 2 or line.name == Y]
+        if mixing != [S, e, σ, Y]:
+            raise Refuted(f"positions meet in {', '.join(str(x.label) for x in mixing)}")
+        rest = [line.name for line in block.lines if line.name not in (*mixing, T)]
+        by_itself(block.excerpt(rest, [*block.parameters.values(), Y[h, i, k]], [ε]))
+    by_itself(equations.head().excerpt((logits, num, den, q), [Zp[i, j], O[j, u]]))
+    return Evidence(text="S, e, σ and Y have or join two positions; every other line has one")
 
 
 def permuted(program: Program, order: Array, moved: set) -> None:

@@ -44,11 +44,6 @@ def test_every_equation_is_there_once_it_is_used():
     assert all(line.source for line in lines)
 
 
-def test_any_number_of_layers_in_another_reading():
-    programs = equations.embedding("once"), equations.block("once"), equations.head()
-    eq17.prove_layers(derivation("once"), eq17.stack(*programs))
-
-
 def test_every_erratum_is_one_of_those_that_are_proved():
     places = {claim.source for claim in claims_of(["errata"])}
     lines = [line for p in (equations.embedding(), equations.block(), equations.head()) for line in p.lines]
@@ -94,9 +89,18 @@ def test_the_loss_over_all_positions_is_refuted():
 # ---- layers ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_wrong_step_of_the_induction_is_refuted():
-    found = derivation()
-    programs = equations.embedding(), equations.block(), equations.head()
+@pytest.mark.parametrize(("residual", "other"), [("pre-norm", "once"), ("once", "pre-norm")])
+def test_the_layers_of_another_reading_are_refuted(residual, other):
+    programs = equations.embedding(residual), equations.block(residual), equations.head()
+    mixed = eq17.Derivation(derivation(residual).embedding, derivation(other).block, derivation(residual).head)
+    with pytest.raises(Refuted, match="in L layers is"):
+        eq17.prove_layers(mixed, eq17.stack(*programs))
+
+
+@pytest.mark.parametrize("residual", RESIDUALS)
+def test_a_wrong_step_is_refuted_in_every_reading(residual):
+    found = derivation(residual)
+    programs = equations.embedding(residual), equations.block(residual), equations.head()
     wrong = eq17.Derivation(found.embedding, found.block.replaced(d(X), lambda right: 2 * right), found.head)
     with pytest.raises(Refuted, match=r"∂𝓛/∂X_i.j in L layers is"):
         eq17.prove_layers(wrong, eq17.stack(*programs))

@@ -6,7 +6,7 @@ from sympy import Symbol, exp
 
 from derivations import equations, theorems
 from derivations.adjoints import Program, d
-from derivations.calculus import Array, Size, total
+from derivations.calculus import Array, Size, delta, total
 from derivations.claims import Refuted, claims_of, holds, result_of
 from derivations.theorems import fragment, identity, k2, permuted
 
@@ -49,6 +49,67 @@ def test_softmax_sees_a_number_that_differs_along_the_row():
     block.let(row[h, i], total(factor[h, m] * e[h, i, m], m))
     with pytest.raises(Refuted):
         identity(block, Array("B", (H, C, C))[h, i, m], factor[h, m] * e[h, i, m] / row[h, i], σ[h, i, m], [row, σ, T])
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        delta(h, theorems.h2) * delta(i, theorems.i2) * σ[h, i, m] * delta(m, theorems.p),  # without the row's sum
+        σ[h, i, m] * (delta(m, theorems.p) - σ[h, i, theorems.p]),  # of all rows
+        delta(h, theorems.h2) * delta(i, theorems.i2) * σ[h, i, m] * (σ[h, i, theorems.p] - delta(m, theorems.p)),
+        delta(h, theorems.h2) * delta(i, theorems.i2) * (delta(m, theorems.p) - σ[h, i, theorems.p]),
+    ],
+)
+def test_another_slope_of_the_softmax_is_refuted(wrong):
+    with pytest.raises(Refuted, match="the slope of the softmax"):
+        theorems.softmax_slope(wrong)
+
+
+def test_weights_do_not_differ_as_scores_do():
+    gap, block = Array("gap", (H, C, C, C))[h, i, m, theorems.p], equations.block()
+    for wrong in ((S[h, i, m] - S[h, i, theorems.p]) / T[h, i], (e[h, i, theorems.p] - e[h, i, m]) / T[h, i]):
+        with pytest.raises(Refuted, match=" against "):
+            identity(block, gap, σ[h, i, m] - σ[h, i, theorems.p], wrong, [σ])
+
+
+def test_the_stream_of_the_literal_reading_is_no_sum():
+    with pytest.raises(Refuted, match=" against "):
+        theorems.streamed(equations.block("literal"))
+
+
+@pytest.mark.parametrize("name", [equations.Zhat, Zp])
+def test_a_stream_that_is_written_to_twice_is_refuted(name):
+    with pytest.raises(Refuted, match=" against "):
+        theorems.streamed(equations.block("pre-norm").replaced(name, lambda right: right + equations.A[i, j]))
+
+
+@pytest.mark.parametrize("wrong", [lambda u, y: delta(u, y[1]), lambda u, y: 1 / equations.nV, lambda u, y: 1])
+def test_the_cross_entropy_of_another_distribution_is_not_the_loss(wrong):
+    with pytest.raises(Refuted):
+        theorems.cross_entropy(wrong(equations.u, equations.y) + 0 * equations.u)
+
+
+@pytest.mark.parametrize(
+    ("name", "mixing"),
+    [
+        (f, lambda right: right + total(equations.Zbar[m, j], m, j)),
+        (equations.R, lambda right: total(f[m, l], m)),
+        (Zp, lambda right: right + equations.Zhat[1, j]),
+    ],
+)
+def test_a_feed_forward_that_mixes_positions_is_refuted(name, mixing):
+    names = (*equations.NORM_HAT, equations.Zbar, f, equations.R, Zp)
+    block = equations.block().replaced(name, mixing)
+    given = [equations.Zhat[i, j], F[j, l], b[l], G[l, j], equations.c[j]]
+    with pytest.raises(Refuted, match="stands elsewhere"):
+        theorems.by_itself(block.excerpt(names, given, [equations.ε]))
+
+
+def test_attention_does_not_act_position_by_position():
+    for names in ((S,), (equations.Y,)):
+        block = equations.block()
+        with pytest.raises(Refuted, match=r"has 2 positions|stands elsewhere"):
+            theorems.by_itself(block.excerpt(names, [ZQ[h, i, k], ZK[h, i, k], σ[h, i, m], equations.ZV[h, i, k]]))
 
 
 @pytest.mark.parametrize(
