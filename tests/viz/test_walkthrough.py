@@ -396,9 +396,12 @@ def test_heat_maps_are_drawn(browser, tmp_path):
     with watch():
         loss = F.relu(x).sum()
     page = Page(browser, walkthrough(loss, tmp_path / "page.html", {"x": x}))
-    colours = page.run(
+    size, *colours = page.run(
         "const c = document.querySelector('#panel canvas'), p = c.getContext('2d'); "
-        "return [c.width, c.height, ...p.getImageData(0, 0, 1, 1).data, ...p.getImageData(19, 19, 1, 1).data]"
+        "const at = (x, y) => [...p.getImageData(x, y, 1, 1).data].slice(0, 3); "
+        "return [[c.width, c.height], at(0, 0), at(3, 3), at(139, 139), at(136, 136)]"
     )
-    assert colours == [20, 20, 0, 114, 178, 255, 192, 74, 0, 255]  # --low and --high of the style
+    assert size == [140, 140]
+    # What is below 0 has --low with a bar of --paper in its middle; what is above has --high, and none.
+    assert colours == [[0, 114, 178], [255, 255, 255], [192, 74, 0], [192, 74, 0]]
     assert "from -1 to 1" in page.run("return document.querySelector('#panel canvas').getAttribute('aria-label')")

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 BETWEEN = 26  # pixels from one box to its neighbour
-LAYER = 38  # pixels from one layer to the next
+LAYER = 48  # pixels from one layer to the next
+FALL = 21  # the last pixels of a line lead straight down, so that it does not strike out what is written beside its end
 
 
 @dataclass
@@ -62,8 +63,8 @@ def layout(boxes: dict[Hashable, Box], edges: Sequence[tuple[Hashable, Hashable]
         leaving[edge] += 1
         middle = [(x + aside, low - y) for x, y in reversed(routes[edge])]
         start = (source.x + aside, source.y + source.height / 2)
-        end = (arrives, target.y - target.height / 2)
-        placed.lines.append([start, *middle, end])
+        top = target.y - target.height / 2
+        placed.lines.append([start, *middle, (arrives, top - FALL), (arrives, top)])
     left = min([box.x - box.width / 2 for box in boxes.values()] + [x for line in placed.lines for x, _ in line])
     right = max([box.x + box.width / 2 for box in boxes.values()] + [x for line in placed.lines for x, _ in line])
     top = min(box.y - box.height / 2 for box in boxes.values())

@@ -16,26 +16,32 @@ function rgb(hex) {
   return [0, 2, 4].map((i) => parseInt(h.slice(i, i + 2), 16));
 }
 
-/** A heat map: each number is a byte, 1 to 255 with 0 at 128; byte 0 is NaN. Towards 0 the colour fades into the paper. */
+const CELL = 7; // pixels of the picture for a number, each way
+
+/** A heat map: each number is a byte, 1 to 255 with 0 at 128; byte 0 is NaN. Towards 0 the colour fades into the paper.
+ *  What is below 0 has a bar, like a minus sign, and NaN is checkered, so that nothing is said by colours alone. */
 function heatMap(array) {
-  const canvas = document.createElement("canvas");
-  canvas.width = array.columns;
-  canvas.height = array.rows;
-  const cell = Math.max(2, Math.min(16, Math.floor(420 / array.columns)));
-  canvas.style.width = `${array.columns * cell}px`;
+  const canvas = document.createElement("canvas"), width = array.columns * CELL;
+  canvas.width = width;
+  canvas.height = array.rows * CELL;
+  canvas.style.width = `${array.columns > 30 ? width : 2 * width}px`;
   canvas.setAttribute("role", "img");
   canvas.setAttribute("aria-label", array.text);
   const paint = canvas.getContext("2d");
-  const image = paint.createImageData(array.columns, array.rows);
+  const image = paint.createImageData(width, canvas.height);
   const [paper, low, high] = ["--paper", "--low", "--high"].map((name) => rgb(colour(name)));
-  const bytes = atob(array.heat);
-  for (let i = 0; i < bytes.length; i++) {
-    const v = (bytes.charCodeAt(i) - 128) / 127;
-    const end = v < 0 ? low : high;
-    for (let c = 0; c < 3; c++) {
-      image.data[4 * i + c] = bytes.charCodeAt(i) ? paper[c] + (end[c] - paper[c]) * Math.abs(v) : 128;
+  const bytes = atob(array.heat), middle = (CELL - 1) / 2;
+  for (let y = 0; y < canvas.height; y++) {
+    for (let x = 0; x < width; x++) {
+      const byte = bytes.charCodeAt(Math.floor(y / CELL) * array.columns + Math.floor(x / CELL));
+      const [down, right] = [y % CELL, x % CELL], v = (byte - 128) / 127, end = v < 0 ? low : high;
+      const bar = v < 0 && down === middle && right > 0 && right < CELL - 1;
+      const strength = byte ? (bar ? 0 : Math.abs(v)) : (down + right) % 2;
+      for (let c = 0; c < 3; c++) {
+        image.data[4 * (y * width + x) + c] = paper[c] + ((byte ? end[c] : 128) - paper[c]) * strength;
+      }
+      image.data[4 * (y * width + x) + 3] = 255;
     }
-    image.data[4 * i + 3] = 255;
   }
   paint.putImageData(image, 0, 0);
   return canvas;
@@ -62,8 +68,7 @@ function fill(fragment) {
     if (array.heat) {
       const swatches = [["low", "below 0"], ["high", "above 0"]].map(([name, words]) => {
         const swatch = document.createElement("span");
-        swatch.className = "swatch";
-        swatch.style.background = `var(--${name})`;
+        swatch.className = `swatch ${name}`;
         return [swatch, ` ${words} `];
       });
       note.append(" · ", ...swatches.flat());
