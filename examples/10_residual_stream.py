@@ -1,12 +1,10 @@
 # %% [markdown]
 # # Layer norm, and the residual stream
-#
 # Document 002 sees a transformer as a stream of vectors, one for each word. A sublayer reads it, normalised, and adds
 # what it computes: X → X + f(LayerNorm(X)). What is the sum for, and what the norm? We train without each.
 
 # %%
 import sys
-from functools import partial
 from pathlib import Path
 
 import tinytensor as tt
@@ -24,7 +22,6 @@ FIGURES = Path("runs/lessons")
 
 # %% [markdown]
 # ## The gradient of the norm
-#
 # z = r (x − ⟨x⟩), r = 1/√(variance + ε) (000, "Layer normalization"; 003, after (1)). A beginner takes ⟨x⟩ and r for
 # constants, and passes on r dz. Both depend on every x, and dz loses its mean and what points along z by them: the
 # gradient is dx = r (dz − ⟨dz⟩ − z ⟨z dz⟩). For x and 2x have the same z: along x there is nothing to gain.
@@ -40,7 +37,6 @@ print(prove(lambda x: F.layer_norm(x, (3,)), (2, 3)))
 
 # %% [markdown]
 # ## With both, and without one
-#
 # The encoder-decoder of 004 in the layout of 002 learns 64 sentences. It has 30 sublayers: with few, little changes.
 
 # %%
@@ -54,7 +50,8 @@ def train(residual: int, norm: int, rate: float):
     tt.manual_seed(0)
     model = Transformer(Config(N=6, d_model=32, h=4, d_ff=64, n_vol=words.vocab_size, n_max=12, norm="before"))
     for part in [p for p in model.modules() if isinstance(p, Sublayer)]:
-        part.forward = partial(lambda read, X, f: residual * X + f(read(X)), part.norm if norm else tt.nn.Identity())
+        read = part.norm if norm else tt.nn.Identity()
+        part.forward = lambda X, f, read=read: residual * X + f(read(X))
     optimizer = tt.optim.AdamW(model.parameters(), lr=rate)
 
     @tt.compile
@@ -78,18 +75,22 @@ assert max(end["both"], end["no norm, rate / 10"]) < 0.3 < 2 < end["no sum"] and
 plots.show(figure, FIGURES / "10_residual_stream.png")
 
 # %% [markdown]
-# Without the sum hardly anything gets through 30 sublayers: the model knows which words are frequent, and no more.
-# Without the norm nothing holds the size of the stream: steps as large as these break it (a loss that is no number is
-# not drawn), with smaller ones it learns. So the norm is there that steps may be large.
-#
+# Without the sum the model knows which words are frequent, and no more. Why? Look at the decoder's gradients below:
+# with it all stacks are heard; without it what comes back shrinks in each sublayer, until float32 has hardly a smaller
+# number. Without the norm nothing holds the size of the stream, and such large steps break it (a loss that is no number
+# is not drawn); with smaller ones it learns. So the norm is there that steps may be large.
+
+# %%
+named = [(f"{run}: {name}", p) for run in ("no sum", "both") for name, p in runs[run][1].decoder.named_parameters()]
+plots.show(plots.norms([(name, p) for name, p in named if "W_1" in name]), FIGURES / "10_norms.png")
+
+# %% [markdown]
 # ## Who writes what
-#
 # The stream at its end is the embedding plus all that was written. What would be said if it were read earlier?
 
 # %%
 model, source = runs["both"][1], pairs.encode(words, grammar.KNOWN)
-output = translate(model, [source])[0]
-stream = [entry for entry in residual_stream(model, source, output) if entry[0].startswith("decoder")]
+stream = residual_stream(model, source, output := translate(model, [source])[0])[-18:]  # the decoder's part
 assert tt.allclose(stream[0][1] + sum(after - before for _, before, after in stream), stream[-1][2], atol=1e-3)
 for name, _, X in stream:
     said = (model.decoder_norm(X) @ model.W_S + model.b_S).argmax(-1).tolist()
@@ -98,7 +99,6 @@ plots.show(plots.stream(stream, {"decoder": pairs.labels(words, [BEGIN, *output]
 
 # %% [markdown]
 # ## Exercise
-#
 # Many models leave the mean out (RMS norm): z = r x with r = 1/√(⟨x²⟩ + ε). What is its gradient?
 
 

@@ -43,22 +43,18 @@ parameters = [E, P, O, *(p for layer in layers for p in layer.values())]
 assert sum(p.numel() for p in parameters) == ((4 * D + 1) * D + (2 * D + 1) * W_ff) * L + (C + 2 * V) * D  # (19)
 
 
-def norm(Z):
-    return (Z - Z.mean(-1, keepdim=True)) / (Z.var(-1, unbiased=False, keepdim=True) + 1e-5).sqrt()
-
-
-def logits(t):
+def logits(t, maps):
     n = t.shape[1]
     Z = E[t] + P[:n]  # (1): (B, n, D)
     for p in layers:
-        Z = norm(Z)  # after (1)
+        Z = F.layer_norm(Z, (D,))  # after (1); lesson 10
         q, k, v = ((Z.unsqueeze(1) @ p[name]) for name in "QKV")  # (2): (B, H, n, K)
         S = q @ k.mT / math.sqrt(K)  # (3): (B, H, n, n); row i asks, so it has the query
         S = S.masked_fill(tt.ones(n, n).triu(1) > 0, -math.inf)  # (4), (5): m <= i
-        Y = S.softmax(-1) @ v  # (6): (B, H, n, K)
-        A = Y.transpose(1, 2).flatten(2) @ p["W"]  # (7), (8): (B, n, D)
-        Z = Z + A  # (9)
-        Z = Z + (norm(Z) @ p["F"] + p["b"]).relu() @ p["G"] + p["c"]  # (10)
+        maps.append(S.softmax(-1))  # σ of (6): to be used, and to be seen
+        Y = maps[-1] @ v  # (6): (B, H, n, K)
+        Z = Z + Y.transpose(1, 2).flatten(2) @ p["W"]  # (7), (8), (9): (B, n, D)
+        Z = Z + (F.layer_norm(Z, (D,)) @ p["F"] + p["b"]).relu() @ p["G"] + p["c"]  # (10)
     return Z @ O  # (11): (B, n, V)
 
 
@@ -67,35 +63,39 @@ def logits(t):
 #
 # (12) to (16) are the mean of −log q at the right token, whose gradient is (q − p)/C by the logits; `backward()` forms
 # all of (17). (18), X − ρ ∂𝓛/∂X, needs patience: here AdamW takes the step. SGD(parameters, lr=0.5) is (18) itself.
+# Then it writes. What does it read for that? In the maps a row is a character that asks; right of the diagonal nothing
+# may stand, by (5). Which head looks at the character before, which one at the first of the word?
 
 # %%
 print(prove(lambda L: F.cross_entropy(L, tt.tensor([1, 0])), (2, 3)))
-optimizer = tt.optim.AdamW(parameters, lr=4e-3, weight_decay=0.01)
+optimizer, rows = tt.optim.AdamW(parameters, lr=4e-3, weight_decay=0.01), []
 
 
 @tt.compile  # recorded once, then replayed (lesson 17)
 def step(t):
     optimizer.zero_grad()
-    loss = F.cross_entropy(logits(t[:, :-1]).flatten(0, 1), t[:, 1:].flatten())  # (12)-(16)
+    loss = F.cross_entropy(logits(t[:, :-1], []).flatten(0, 1), t[:, 1:].flatten())  # (12)-(16)
     loss.backward()  # (17)
     optimizer.step()  # (18)
     return loss
 
 
-rows = []
 for i in range(801):
     starts = tt.randint(0, len(tokens) - C - 1, (16,))
     rows.append({"step": i, "loss": step(tokens[starts.unsqueeze(1) + tt.arange(C + 1)]).item()})
 print(f"loss {rows[0]['loss']:.2f} -> {rows[-1]['loss']:.2f} nats a character")
 assert rows[-1]["loss"] < 0.6 * math.log(V)
+plots.show(plots.loss(rows, {"guessing": math.log(V)}, "nats a character"), FIGURES / "12_transformer.png")
 
-written = [alphabet.index("A")]
+# %%
+written, phrase, maps = [alphabet.index("A")], "the target list", []
 with tt.no_grad():
     for _ in range(200):
-        q = (logits(tt.tensor([written[-C:]]))[0, -1] / 0.7).softmax(0)  # (14), a little sharper: the last row of (11)
+        q = (logits(tt.tensor([written[-C:]]), [])[0, -1] / 0.7).softmax(0)  # (11), last row; (14), a little sharper
         written.append(tt.multinomial(q, 1).item())
+    logits(tt.tensor([[alphabet.index(c) for c in phrase]]), maps)
 print("it writes:", "".join(alphabet[i] for i in written))
-plots.show(plots.loss(rows, {"guessing": math.log(V)}, "nats a character"), FIGURES / "12_transformer.png")
+plots.show(plots.attention(tt.cat(maps), *2 * [phrase.replace(" ", "␣")]), FIGURES / "12_attention.png")
 
 # %% [markdown]
 # ## Exercise

@@ -147,8 +147,8 @@ def attention(maps: Numbers, rows: Sequence[str], columns: Sequence[str]):
     """
     maps = array(maps)
     L, H, n, m = maps.shape
-    style = {"fontsize": 6 if max(n, m) > 12 else 8, "family": "monospace"}
-    high, wide = (max(1.8, min(4.0, 0.35 * side)) for side in (n, m))
+    style = {"fontsize": 6 if max(n, m) > 16 else 8, "family": "monospace"}
+    high, wide = (max(1.8, min(4.0, 0.2 * side)) for side in (n, m))
     figure, grid = panels(L, H, size=(wide * H + 0.6, high * L + 0.6))
     for (layer, head), panel in np.ndenumerate(grid):
         heat(panel, maps[layer, head], rows if head == 0 else [""] * n, columns if layer == L - 1 else [""] * m)
@@ -175,13 +175,13 @@ def norms(parameters: Iterable[tuple[str, Tensor]]):
     """How long each parameter is, and its gradient: what `named_parameters()` gives, after `backward()`.
 
     The length is divided by the root of the number of entries, so that sizes do not matter. A parameter without a
-    gradient has no second point.
+    gradient has no second point, and what is 0 has none: there is no place for it on a logarithmic scale.
     """
     named = [(name, p, p.grad) for name, p in parameters]
     figure, [[panel]] = panels(size=(6.4, 1.2 + 0.22 * len(named)))
     for i, (label, marker) in enumerate((("parameter", "o"), ("gradient", "D"))):
-        points = [(_size(array(entry[i + 1])), row) for row, entry in enumerate(named) if entry[i + 1] is not None]
-        if points:
+        sizes = [(0.0 if entry[i + 1] is None else _size(array(entry[i + 1])), row) for row, entry in enumerate(named)]
+        if points := [(size, row) for size, row in sizes if size > 0]:
             panel.plot(*zip(*points, strict=True), linestyle="none", marker=marker, markersize=5, label=label)
     panel.set(xlabel="root mean square of the entries", xscale="log")
     panel.set_yticks(range(len(named)), [name for name, *_ in named])
