@@ -24,7 +24,7 @@ from tinytensor.kernels.entries import OBJECT
 from tinytensor.kernels.kernel import Kernel
 from tinytensor.memory import lease_of
 from tinytensor.nn.module import Module
-from tinytensor.outside import Left, Seen
+from tinytensor.outside import Left, Seen, are_as_they_were
 from tinytensor.recording import Recording
 from tinytensor.surroundings import PLAIN, Surroundings
 from tinytensor.tensors import Tensor
@@ -304,9 +304,9 @@ class Recorded:
         # Had the step set what it reads, a replay (which runs no Python) would leave it as it is, and go on with it.
         self.own_change = around.changed()
         self.recording.guards = [  # modules that are looked at already need no second look
-            (question, answer)
-            for question, answer in self.recording.guards
-            if not (isinstance(question.__self__, Module) and id(question.__self__) in around.visited)
+            guard
+            for guard in self.recording.guards
+            if not (isinstance(guard[0].__self__, Module) and id(guard[0].__self__) in around.visited)
         ]
 
     def _check_arguments(self, tensors: list[Tensor]) -> None:
@@ -362,10 +362,7 @@ class Recorded:
         for now, then, buffer in zip(tensors, self.arguments, self.inputs):
             if buffer is None and now is not then:  # another parameter of the same shape has another address
                 return False
-        for seen in self.seen:
-            if not seen.is_as_it_was():
-                return False
-        return self.recording.holds() and self.recording.surroundings.hold()
+        return are_as_they_were(self.seen) and self.recording.holds() and self.recording.surroundings.hold()
 
     def replay(self, tensors: list[Tensor]):
         """Run the recording on new values of the arguments."""

@@ -20,7 +20,7 @@ class Seen:
     def __init__(self, tensor):
         self.tensor = tensor
         self.data, self.version = tensor._data, tensor._version.count
-        self.requires_grad, self.hooks = tensor.requires_grad, list(tensor._hooks or ())
+        self.requires_grad, self.hooks = tensor._requires_grad, list(tensor._hooks or ())
         self.gradient_matters: bool | None = None  # unknown until the run looks at it or replaces it
         self.stand_in = None
         self.dtype = None  # of its gradient
@@ -36,13 +36,25 @@ class Seen:
         whether a gradient was there decided which launches were made.
         """
         tensor = self.tensor
-        if tensor._data is not self.data or tensor.requires_grad is not self.requires_grad:
+        if tensor._data is not self.data or tensor._requires_grad is not self.requires_grad:
             return False
         if self.gradient_matters is not False:
             grad = tensor._grad  # one that was left by a replay has a dtype too
             if (None if grad is None else grad.dtype) is not self.dtype:
                 return False
         return list(tensor._hooks) == self.hooks if tensor._hooks else not self.hooks
+
+
+def are_as_they_were(all_seen: list[Seen]) -> bool:
+    """Is each of these tensors as it was? Those that have neither hooks nor a gradient that matters need no call."""
+    for seen in all_seen:
+        tensor = seen.tensor
+        plain = seen.gradient_matters is False and tensor._hooks is None and not seen.hooks
+        if plain and tensor._data is seen.data and tensor._requires_grad is seen.requires_grad:
+            continue
+        if not seen.is_as_it_was():
+            return False
+    return True
 
 
 class Left:

@@ -40,7 +40,7 @@ class Recording:
         # By id, since tensors have no order and `==` makes a tensor of two; Seen holds the tensor, so that no other
         # object can get its id.
         self.seen: dict[int, Seen] = {}
-        self.guards: list[tuple[Callable, tuple]] = []  # a question and the answer it must still have
+        self.guards: list[tuple[Callable, tuple, bytes]] = []  # a question, its answer, and where that lies
         self.pool = Pool()
         self.parts: list[tuple[int, Program | Callable, tuple]] = []  # place, what to run, its arguments
 
@@ -79,7 +79,7 @@ class Recording:
         The very objects, not equal ones: a program has the addresses of those that were there, and two parameters that
         have equal values now are two all the same.
         """
-        self.guards.append((question, question()))
+        self.guards.append((question, answer := question(), addresses(answer)))
 
     def notice(self, tensor) -> None:
         """Remember a tensor that was not made here, as it is before its first use: its gradient may be a condition."""
@@ -122,7 +122,7 @@ class Recording:
 
     def holds(self) -> bool:
         """Do all questions have the answers that they had?"""
-        return all(addresses(ask()) == addresses(then) for ask, then in self.guards)
+        return all(addresses(ask()) == there for ask, _, there in self.guards)
 
     def replay(self) -> None:
         """Run everything that was noted, again.
