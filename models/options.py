@@ -1,7 +1,9 @@
 """Settings that say what they mean: fields of dataclasses which the command line offers."""
 
 import argparse
+import os
 import sys
+from contextlib import suppress
 from dataclasses import field, fields
 from pathlib import Path
 from typing import get_args
@@ -111,10 +113,11 @@ def given_for(cls, given: dict) -> dict:
 def path(value: str) -> Path:
     """A path as an option takes it: one that the system could open, whether or not something is there."""
     try:
-        Path(value).resolve().exists()
+        with suppress(FileNotFoundError, NotADirectoryError):
+            os.stat(value)
         return Path(value)
-    except (ValueError, OSError, RuntimeError) as error:  # a NUL in it, a loop of symbolic links
-        reason = getattr(error, "strerror", None) or "it holds a NUL, or links lead round in a circle"
+    except (ValueError, OSError) as error:  # a NUL in it, a loop of symbolic links
+        reason = getattr(error, "strerror", None) or "it holds a NUL, or what is no character"
         raise argparse.ArgumentTypeError(f"{value[:100]!r} is no path that can be used: {reason}") from None
 
 

@@ -192,6 +192,9 @@ TWO = [
     *("F.linear(x, y)", "F.linear(x, x, y[:, 0])", "x.addcmul(y, y)", "x.addcdiv(y, y)", "x.lerp(y, 0.5)"),
     *("x.lerp(y.to(x.dtype), 0.25)", "x.allclose(y)", "x.clamp(min=y)", "lib.max(x, y)", "x.where(mask, y)"),
     *("x.add(y, alpha=2)", "x.add(y, alpha=0.5)", "x.sub(y, alpha=2)", "x.masked_fill(mask, y[0, 0])"),
+    *("lib.addmm(x[:, :2], x, y.T, alpha=2.5, beta=1.5)", "lib.addmv(x[:, 0], x, y[0], alpha=-2.5)"),
+    *("lib.addbmm(x[:, :2], x[None], y.T[None], beta=0.5)", "lib.addcmul(x, y, y, value=2.5)"),
+    *("lib.baddbmm(x[None, :, :2], x[None], y.T[None], alpha=2.5)", "lib.addr(x, y[:, 0], x[0], alpha=2.5)"),
     *("lib.div(x, y, rounding_mode='floor')", "lib.div(x, y, rounding_mode='trunc')", "x + y[0, 0]", "x * y[0, 0]"),
     *(
         "x[0, 0] + y",
@@ -224,6 +227,16 @@ NUMBER = [
         "lib.where(mask, 1, x)",
         *("x - 5", "x + 250", "x * -100", "x + -1", "x * -1", "x // -2", "x % -2", "x == -1", "x > -1", "x ^ -1"),
         *("x.fill_(-1)", "x.masked_fill(mask, -1)", "x.clamp(min=-1)", "lib.where(mask, x, -1)", "(x * 200).sum()"),
+        *("x + 300", "300 - x", "x * 300", "x & 300", "x | -300", "x ^ 300", "x + 2**40", "x * (2**40 + 3)"),
+        *("lib.tensor([-1, 5], dtype=x.dtype)", "lib.tensor([300, 5], dtype=x.dtype)", "lib.tensor(-1, dtype=x.dtype)"),
+        *(
+            "lib.tensor([-1.5], dtype=x.dtype)",
+            "lib.tensor([2.5], dtype=x.dtype)",
+            "lib.tensor([2**40], dtype=x.dtype)",
+        ),
+        *("lib.tensor([math.nan], dtype=x.dtype)", "lib.tensor([2**63])", "lib.tensor([-(2**63)])"),
+        *("x.fill_(-1.5)", "x.fill_(2.5)", "x.fill_(300)", "lib.full((2,), -1, dtype=x.dtype)"),
+        *("x.__setitem__(0, -1) or x", "x.__setitem__(0, 300) or x", "x.__setitem__(0, 2.5) or x"),
         *("lib.tensor([300, -1]).to(x.dtype)", "lib.tensor([44.0, 2.5]).to(x.dtype)", "x.type()"),
         *("lib.ones(2, 3)[x]", "lib.ones(2, 3).masked_fill(x, 1)", "lib.ones(2, 3).masked_select(x)"),
         *("lib.full((2,), 3, dtype=x.dtype)", "lib.eye(2, dtype=x.dtype)"),
@@ -238,7 +251,14 @@ WALK = [(e, d, "") for e in dict.fromkeys([*ONE, *NUMBER]) for d in DTYPES] + [
 def answer(lib, expression: str, x: str, y: str) -> list | str:
     """The dtypes and values that come out, or "refused"."""
     make = lambda values, dtype: lib.tensor(values, dtype=getattr(lib, dtype))  # noqa: E731
-    names = {"lib": lib, "F": lib.nn.functional, "operator": operator, "x": make(X, x), "y": make(Y, y or "bool")}
+    names = {
+        "lib": lib,
+        "F": lib.nn.functional,
+        "operator": operator,
+        "math": math,
+        "x": make(X, x),
+        "y": make(Y, y or "bool"),
+    }
     names |= {"index": lib.tensor([[1, 0, 1], [0, 1, 0]]), "classes": lib.tensor([1, 0])}
     names |= {"signs": lib.tensor([1, -1, 1]), "mask": lib.tensor([[True, False, True], [False, True, True]])}
     if "cosine_embedding" in expression:

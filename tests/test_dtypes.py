@@ -1,6 +1,7 @@
 """The dtype that every operation gives for every dtype, and what it refuses, beside PyTorch's stored answers."""
 
 import json
+import operator
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -95,10 +96,23 @@ def test_bytes_are_compiled_as_they_are_computed():
 
 @pytest.mark.parametrize("number", [256, -256, 10**30])
 def test_numbers_that_are_no_bytes_are_refused(number):
-    with pytest.raises(OverflowError, match=r"add: -?\d+ is too large for uint8"):
-        tt.ByteTensor([1]) + number
-    with pytest.raises(RuntimeError, match="can't be stored as uint8"):
+    with pytest.raises(RuntimeError, match=r"fill_: -?[0-9]+ can't be stored as uint8"):
         tt.ByteTensor([1]).fill_(number)
+    with pytest.raises(RuntimeError, match=r"tensor: -?[0-9]+ can't be stored as uint8"):
+        tt.tensor([1, number], dtype=tt.uint8)
+    for compare in (operator.eq, operator.lt, operator.floordiv, operator.mod):
+        with pytest.raises(OverflowError, match=r": -?\d+ is too large for uint8"):  # PyTorch: 1 == 257
+            compare(tt.ByteTensor([1]), number)
+    with pytest.raises(OverflowError, match="add: 1000000000000000000000000000000 is too large for uint8"):
+        tt.ByteTensor([1]) + 10**30
+
+
+def test_whole_numbers_that_take_more_than_64_bits_are_refused():
+    for data in (2**63, [2**63], [[10**30], [2]], [np.uint64(2**63)]):
+        with pytest.raises(RuntimeError, match=r"tensor: \d+ can't be stored as int64"):
+            tt.tensor(data)
+    with pytest.raises(RuntimeError, match="fill_: nan can't be stored as int32"):
+        tt.zeros(2, dtype=tt.int32).fill_(np.float64("nan"))
 
 
 @pytest.mark.parametrize(

@@ -59,10 +59,14 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
     try:
         array = np.array(data, dtype=dtype)
     except (TypeError, ValueError, OverflowError) as error:
-        kind = "" if dtype is None else f" of {dtype}"
-        raise error.__class__(
-            f"tensor: expected numbers{kind}, or lists of them whose rows have equal lengths ({error})"
-        ) from None
+        array = None if dtype is None else _one_by_one(data, dtype)
+        if array is None:
+            kind = "" if dtype is None else f" of {dtype}"
+            raise error.__class__(
+                f"tensor: expected numbers{kind}, or lists of them whose rows have equal lengths ({error})"
+            ) from None
+    if dtype is None and not from_array and array.dtype.kind in "uO" and array.dtype is not uint8:
+        _one_by_one(data, int64)  # refuses by name a whole number that takes more than 64 bits
     if dtype is None and not from_array and array.dtype.kind in "fiu" and array.dtype not in (uint8, int32):
         floating = float64 if float64 in met else get_default_dtype()
         array = array.astype(floating if array.dtype.kind == "f" else int64)
@@ -82,6 +86,20 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
             move(constant, array)
     result = Tensor.of(array)
     return result.requires_grad_() if requires_grad else result
+
+
+def _one_by_one(data: Any, dtype: np.dtype) -> np.ndarray | None:
+    """Whole numbers of which NumPy takes one for too large: it is named, or read as PyTorch reads bytes: -1 as 255."""
+    try:
+        numbers = np.array(data, dtype=object)
+    except ValueError:  # rows of different lengths
+        return None
+    if any(isinstance(x, list | tuple) or not isinstance(x, int | float | np.generic) for x in numbers.flat):
+        return None
+    array = np.empty(numbers.shape, dtype)
+    for place in np.ndindex(numbers.shape):
+        array[place] = stored("tensor", numbers[place], array.dtype)
+    return array
 
 
 def _refill(array: np.ndarray, data: np.ndarray) -> None:

@@ -95,17 +95,26 @@ def operand(what: str, value, dtype: np.dtype):
     return value if dtype is OBJECT else number(what, value, dtype)
 
 
+# Of these it makes no difference whether whole numbers are taken modulo 2**bits before or after. PyTorch takes them so
+# before any operation, and says that 1 == 257 among bytes.
+_MODULAR = frozenset({"add", "sub", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"})
+
+
 def number(what: str, value: float, dtype: np.dtype) -> np.generic:
-    """A number of that type; refused if it is too large for one."""
+    """A number of that type; one that is too large is refused, or taken modulo 2**bits where that is as good."""
     try:
         return dtype.type(_as_byte(value) if dtype is uint8 else value)
     except OverflowError:
+        if what in _MODULAR and isinstance(value, int) and -(2**63) <= value < 2**64:  # what 64 bits can mean
+            return np.array((value + 2**63) % 2**64 - 2**63, np.int64).astype(dtype)[()]
         raise OverflowError(f"{what}: {value} is too large for {dtype}") from None
 
 
 def _as_byte(value: float) -> float:
-    """PyTorch's reading of a negative number among bytes, which count modulo 256: -1 is 255."""
-    return int(value) % 256 if -256 < value < 0 else value
+    """PyTorch's reading of a negative number among bytes, which count modulo 256: -1 is 255; -0.5 is nothing."""
+    if isinstance(value, float) and value < 0:
+        raise OverflowError
+    return value % 256 if -256 < value < 0 else value
 
 
 # What is no exact scalar either. (Those are known to symbolic/, which is not imported for a number.)
@@ -117,6 +126,8 @@ def stored(what: str, value: float, dtype: np.dtype) -> np.ndarray:
     array = np.empty((), dtype)
     if isinstance(value, _NO_NUMBER) or (not isinstance(value, int | float | np.generic) and dtype.kind != "O"):
         raise TypeError(f"{what}: expected a tensor or a number, got {value!r}")
+    if isinstance(value, np.generic):
+        value = value.item()  # Python's numbers are looked at when they are converted, NumPy's are not
     try:
         array[()] = _as_byte(value) if dtype is uint8 else value
     except (OverflowError, ValueError):

@@ -12,7 +12,7 @@ from safetensors.numpy import save
 import tinytensor
 from tinytensor import serialization
 
-from .commands import PAIRS, TINY, in_a_folder, judge, run
+from .commands import PAIRS, TINY, in_a_folder, judge, prepare, run
 from .tally import Diary, Tally, TooLong, is_sentence, limited
 
 LINES = b"the cat sat on the mat\n"
@@ -90,7 +90,7 @@ def archives(chance: random.Random, count: int):
 
 def campaign(long: bool, diary: Diary) -> Tally:
     tally, chance = Tally(), random.Random(3)
-    with in_a_folder() as (folder, _):
+    with in_a_folder(prepare) as (folder, _):  # which compiles what there is to compile, so that no case waits for it
         file = folder / "file"
         for number, (told, content) in diary.mine(enumerate(texts(chance, 300 if long else 6))):
             file.write_bytes(content)

@@ -15,6 +15,7 @@ from tinytensor.appearances import appears
 from tinytensor.creation import eye, full, ones, tensor, zeros
 from tinytensor.door import host
 from tinytensor.dtypes import bool_, int32, int64, result_type
+from tinytensor.operands import stored
 from tinytensor.ops.elementwise import _scaled, _together, add_scaled
 from tinytensor.ops.in_place import index_copy_, setitem
 from tinytensor.ops.index import check_range, gather, gather_backward, nonzero, put, read, scatter_rows
@@ -290,8 +291,13 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype=int64, device=Non
 
 
 def _sum_of(what: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
-    """beta x + alpha product; x is not looked at if beta is 0, NaN or not."""
+    """beta x + alpha product; x is not looked at if beta is 0, NaN or not.
+
+    Among whole numbers PyTorch cuts beta and alpha to whole ones: 2.5 is 2.
+    """
     dtype = product.dtype
+    if dtype.kind in "iu":
+        beta, alpha = (stored(what, factor, dtype).item() for factor in (beta, alpha))
     if x.dtype != dtype:
         raise RuntimeError(f"{what}: {x.dtype} + {dtype}: the dtypes must be equal; use .to(dtype)")
     if _together(what, x.shape, product.shape) != product.shape:
@@ -330,7 +336,9 @@ def baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """y_{ij} = beta x_{ij} + alpha a_i b_j."""
     product = outer(vec1, vec2)
-    dtype = result_type(x, product)  # of these sums the only one in which PyTorch lets dtypes meet
+    dtype = result_type(x, product)  # of these sums the only one in which PyTorch lets dtypes meet, and cuts no factor
+    if dtype.kind in "iu" and not (isinstance(alpha, int) and isinstance(beta, int)):
+        raise RuntimeError(f"addr: whole numbers can't be scaled by {beta!r} and {alpha!r}; use .float() first")
     return _sum_of("addr", x.to(dtype), product.to(dtype), beta, alpha)
 
 

@@ -1106,9 +1106,10 @@ def div(a: Tensor | float, b: Tensor | float, *, rounding_mode: str | None = Non
 
 @appears("addcmul Tensor.addcmul Tensor.addcmul_")
 def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
-    """y = x + value a b."""
-    _no_bools("addcmul", result_type(x, a, b))
-    return add_scaled(x, a * b, alpha=value)
+    """y = x + value a b; among whole numbers value is cut to one: 2.5 is 2."""
+    dtype = result_type(x, a, b)
+    _no_bools("addcmul", dtype)
+    return add_scaled(x, a * b, alpha=stored("addcmul", value, dtype).item() if dtype.kind in "iu" else value)
 
 
 @appears("addcdiv Tensor.addcdiv Tensor.addcdiv_")

@@ -63,7 +63,11 @@ def make_contiguous(x: Tensor) -> Tensor:
 
 @appears("Tensor.to")
 def to(x: Tensor, *args, dtype=None, device=None, copy: bool = False, non_blocking: bool = False) -> Tensor:
-    """x in another dtype (`x.to(float64)`, `x.to(other)`) or place (`x.to("cpu")`); itself if nothing changes."""
+    """x in another dtype (`x.to(float64)`, `x.to(other)`) or place (`x.to("cpu")`); itself if nothing changes.
+
+    Whole numbers are taken modulo 2**bits: 300 is 44 in a byte. What a float becomes that the whole numbers of a dtype
+    do not hold (300.5, NaN) is the processor's affair, here as in PyTorch.
+    """
     if len(args) == 1 and args[0] is x.dtype and dtype is None and device is None and not copy:  # most often
         return x
     for arg in args:
