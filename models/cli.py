@@ -19,7 +19,7 @@ from tinytensor.nn import Module
 
 from . import checkpoint, memory, pairs, report
 from .decoder import Decoder
-from .generate import check_sampling, write
+from .generate import NonFiniteLogits, check_sampling, write
 from .options import add_options, given_for, path
 from .tasks import TASKS
 from .tasks.task import Task
@@ -63,7 +63,7 @@ def main(arguments: list[str] | None = None) -> int:
     except (UsageError, TextError, checkpoint.CheckpointError) as error:
         print(f"models: {error}", file=sys.stderr)
         return 2
-    except (NonFiniteLoss, OSError) as error:  # OSError: the disk is full, say
+    except (NonFiniteLoss, NonFiniteLogits, OSError) as error:  # OSError: the disk is full, say
         print(f"models: {error}", file=sys.stderr)
         return 1
     except MemoryError as error:

@@ -7,6 +7,7 @@ encoded anew at the places from 0 on, and C / 2 places are free again. `window` 
 
 import math
 from collections.abc import Iterator
+from contextlib import contextmanager
 
 from tinytensor import Generator, Tensor, compile, int64, no_grad, randint, softmax, tensor, zeros
 
@@ -14,6 +15,24 @@ from .decoder import Cache, Decoder
 from .tokenizers import Tokenizer
 
 CHUNK = 32  # tokens that are computed without Python in between, which costs as much as five of toth-tiny's tokens
+
+
+class NonFiniteLogits(RuntimeError):
+    """The model gives NaN or inf, and no token can be chosen by them."""
+
+
+@contextmanager
+def choosing():
+    """What multinomial finds about probabilities is told of the model that gave them."""
+    try:
+        yield
+    except RuntimeError as error:
+        if not str(error).startswith("multinomial: "):
+            raise
+        raise NonFiniteLogits(
+            "the model's logits are NaN or inf, so no token can be chosen by them: its weights are too large to compute "
+            "with; train it with a smaller --lr, or go back to an earlier run"
+        ) from None
 
 
 def window(n: int, C: int) -> int:
@@ -60,7 +79,7 @@ class Sampler:
             while (n := len(tokens)) < end:
                 start = window(n, C)
                 at = n - start  # the place of the next token
-                with no_grad():
+                with no_grad(), choosing():
                     if start != begin:
                         page.cache.clear()
                         known, begin, page.text[:at] = 0, start, tensor(tokens[start:])

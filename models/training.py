@@ -235,6 +235,11 @@ class Trainer:
                 total += self._total_loss(*self._tensors(batch)).item()
                 count += self.task.counted(*batch)
         self.model.train()
+        if not math.isfinite(total):
+            raise NonFiniteLoss(
+                f"the held-out loss is {total} after step {self.step}: the parameters are too large to compute with. "
+                f"{checkpoint.latest(self.folder)} is the last good checkpoint: try a smaller --lr or --clip"
+            )
         return total / count
 
     # ------------------------------------------------------------------------------------ checkpoints

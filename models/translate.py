@@ -13,7 +13,7 @@ import numpy as np
 
 from tinytensor import Generator, Tensor, log_softmax, nn, no_grad, tensor
 
-from .generate import check_sampling, choose
+from .generate import check_sampling, choose, choosing
 from .pairs import pad, width_for
 from .transformer import BEGIN, STOP, Transformer
 
@@ -79,7 +79,8 @@ def _word_by_word(model, inputs: Tensor, limit: int, cache: bool, *how) -> list[
         if how[0] == 0:
             words = logits.argmax(-1).numpy()
         else:
-            words = np.array([choose(logits[i], *how).item() for i in range(B)])
+            with choosing():
+                words = np.array([choose(logits[i], *how).item() for i in range(B)])
         ended |= words == STOP
         outputs = np.concatenate([outputs, words[:, None]], axis=1)
     return [_until_stop(row[1:].tolist()) for row in outputs]

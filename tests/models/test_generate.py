@@ -10,7 +10,7 @@ import pytest
 import tinytensor
 from models import generate as module
 from models.decoder import CONFIGS, Config, Decoder
-from models.generate import Sampler, choose, generate, window
+from models.generate import NonFiniteLogits, Sampler, choose, choosing, generate, window
 from tinytensor import Generator, compile, nn, no_grad, tensor
 
 SMALL = Config(D=16, H=2, F=24, L=2, V=50, C=12)
@@ -228,3 +228,19 @@ def test_settings_that_leave_nothing_to_choose(settings, sentence):
 def test_nothing_to_begin_with():
     with pytest.raises(ValueError, match="at least one token"):
         next(generate(model_of(SMALL), [], 1))
+
+
+@pytest.mark.parametrize("settings", [{}, {"eager": True}, {"cache": False}])
+def test_weights_that_are_finite_but_too_large_to_compute_with_are_told(settings):
+    model = model_of(SMALL)
+    for p in model.parameters():
+        p.data.mul_(1e30)
+    with pytest.raises(NonFiniteLogits, match="the model's logits are NaN or inf, so no token can be chosen"):
+        list(generate(model, [1, 2], 5, **settings))
+    assert not list(generate(model, [1, 2], 0, **settings))
+
+
+def test_what_else_fails_in_a_choice_is_not_taken_for_that():
+    with pytest.raises(RuntimeError, match="matmul: shapes") as other, choosing():
+        raise RuntimeError("matmul: shapes")
+    assert not isinstance(other.value, NonFiniteLogits)

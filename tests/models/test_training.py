@@ -272,6 +272,14 @@ def test_a_loss_that_is_not_finite_stops_with_a_name_and_keeps_the_last_good_che
     assert all(np.isfinite(w.numpy()).all() for w in saved.weights.values())
 
 
+def test_a_heldout_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(begin):
+    trainer = begin(optimizer="sgd", weight_decay=0.0, clip=0.0, checkpoint_every=2, evaluate_every=6, steps=6)
+    change_the_rate(trainer, 5, 1e30)  # the last step leaves parameters that are finite, and nothing can come of them
+    with pytest.raises(NonFiniteLoss, match=r"held-out loss is (nan|inf) after step 6: .*step-00000004 is the last"):
+        trainer.train()
+    assert checkpoint.load(trainer.folder).step == 4
+
+
 def test_parameters_that_are_not_finite_are_not_saved(begin):
     trainer = begin(optimizer="sgd", weight_decay=0.0, clip=0.0, checkpoint_every=1, steps=6)
     change_the_rate(trainer, 3, math.inf)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
+from models.generate import NonFiniteLogits
 from models.grammar import KNOWN
 from models.transformer import BEGIN, PAD, STOP, Config, Transformer
 from models.translate import beam_search, cross_attention, residual_stream, translate
@@ -386,3 +387,11 @@ def test_the_example_of_004_is_learnt_with_its_stop(norm):
     for how in ({}, {"cache": False}, {"beam": 4}, {"temperature": 0.05}):
         assert translate(model, source, **how) == target, how
     assert translate(model, source, literal=True) != target  # it was not trained for this
+
+
+def test_weights_that_are_finite_but_too_large_to_compute_with_are_told():
+    model = exact()
+    for p in model.parameters():
+        p.data.mul_(1e200)
+    with pytest.raises(NonFiniteLogits, match="the model's logits are NaN or inf, so no token can be chosen"):
+        translate(model, SOURCES, temperature=1.0, limit=4, generator=Generator())
