@@ -24,9 +24,10 @@ y = d.exp()
 # %% [markdown]
 # ## What is on the tape?
 #
-# Each operation has left a node. A node knows its operation, what the gradient rule will read, and its edges: where a
-# gradient goes next. That is another node, or a tensor that we made ourselves, a leaf. `explain` runs backward and
-# tells of each visit. Before you read on: in which order will it visit exp, mul and add? What arrives at a?
+# Each operation has left a node. A node knows its operation, what its gradient rule will read (for c = a b these are a
+# and b, of which lesson 2 made its local slopes), and its edges: where the rule's results go next. That is another
+# node, or a tensor that we made ourselves, a leaf. `explain` runs backward and tells of each visit: what arrives, by
+# which rule, what goes where. Before you read on: in which order will it visit exp, mul and add? What arrives at a?
 
 # %%
 names = {"a": a, "b": b, "c": c, "d": d, "y": y}
@@ -73,7 +74,9 @@ assert account[a] == 6.0 and a.grad.item() == 4.0
 # "Then let it pass on only what is new!" The beginner's repair is right, and useless: b is still visited once for each
 # use, and what is behind it for each of these. Eighteen doublings in a row have 2^18 ways back. Waiting until the
 # gradient is complete needs one visit for each node. How do we know that it is complete? A node is younger than all it
-# was made from, so the youngest node that is left is always ready. That is the whole of `tinytensor/autograd/tape.py`.
+# was made from, so the youngest node that is left is always ready. That is the whole of `tinytensor/autograd/tape.py`:
+# a node for each operation, visited from the youngest to the oldest. What arrives adds up before the visit, at a node
+# as at b here, and at a leaf until the end.
 
 # %%
 for n in (2, 5, 10):

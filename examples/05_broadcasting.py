@@ -75,7 +75,7 @@ print(f"with the bug all predictions lie within {(wrong.max() - wrong.min()).ite
 assert (wrong - y.mean()).abs().max().item() < 1e-3 and good_losses[-1] < 0.1 * wrong_losses[-1]
 
 # %%
-figure, [[left, middle, right]] = plots.panels(1, 3, size=(12, 3.6))
+figure, [[left, middle, right]] = plots.panels(1, 3, size=(10, 3.4))
 shown = plots.heat(left, prediction - target, ["1", "2", "3"], ["1", "2", "3"], signed=True, numbers=True)
 left.set(xlabel="target", ylabel="prediction", title="(3, 1) - (3,): all against all")
 middle.plot(x.flatten().tolist(), y.tolist(), "k.", label="data")

@@ -85,8 +85,8 @@ print("from zeros, the largest gradient of W_1:", still[0].weight.grad.abs().max
 assert still[0].weight.grad.abs().max().item() == 0 and still[2].weight.grad.abs().max().item() == 0
 
 # %%
-figure, panels = plots.panels(1, 4, size=(12, 3))
-for panel, i, landscape in zip(panels[0], shown, landscapes):
+figure, panels = plots.panels(2, 2, size=(8, 6))
+for panel, i, landscape in zip(panels.flat, shown, landscapes):
     panel.contourf(grid[..., 0], grid[..., 1], np.tanh(landscape / 2), levels=np.linspace(-1, 1, 9), cmap=plots.SIGNED)
     panel.contour(grid[..., 0], grid[..., 1], landscape, levels=[0], colors="black", linewidths=2)
     for part, marker in ((slice(0, 200), "o"), (slice(200, 400), "x")):

@@ -40,7 +40,7 @@ assert (w > 0).all() and (w.sum(-1) - 1).abs().max().item() < 1e-6
 
 # %% [markdown]
 # **The mask.** Who writes from left to right must not read what comes later. Eqs. (4) and (5) of document 003 add -∞ to
-# the scores where m > i: e^-∞ is 0, and what is left sums to 1. (The beginner multiplies the weights by 0 afterwards.)
+# the scores where m > i: e^-∞ is 0, and the rest sums to 1. (A beginner sets weights to 0 afterwards: theirs do not.)
 #
 # **Why √d_k?** How large is a dot product of d_k terms, if the components have variance 1? Its variance is d_k (001).
 # Unscaled, the scores spread, and softmax gives all to the largest: a hard argmax, in the limit. There a weight is 1 or
@@ -82,17 +82,17 @@ print("errors of the last 50 steps:", last := {name: sum(errors[-50:]) / 50 for 
 assert last["one head"] > 0.45 and last["two heads"] < 0.02
 
 # %%
-figure, grid = plots.panels(2, 3, size=(13, 7.5))
+figure, grid = plots.panels(3, 2, size=(9, 10))
 tables = {"without parameters": (w, words), "masked": (masked, words), "what each word becomes": (w @ X, properties)}
-for panel, (title, (values, columns)) in zip(grid[0], tables.items()):
+for panel, (title, (values, columns)) in zip(grid[:, 0], tables.items()):
     plots.heat(panel, values, words, columns, numbers=True)
     panel.set(title=title)
-plots.lines(grid[1, 0], widths, variances, marker="o")
-grid[1, 0].set(xscale="log", yscale="log", xlabel="d_k", title="variance of a score")
+plots.lines(grid[0, 1], widths, variances, marker="o")
+grid[0, 1].set(xscale="log", yscale="log", xlabel="d_k", title="variance of a score")
 plots.lines(grid[1, 1], factors, {f"score {s}": limits[:, i] for i, s in enumerate((1.0, 0.8, 0.3, -0.5))})
 grid[1, 1].set(xscale="log", xlabel="factor on the scores", title="weights: from an average to a hard argmax")
-plots.lines(grid[1, 2], range(400), learned | {"1/2": [0.5] * 400}, linewidth=1)
-grid[1, 2].set(xlabel="step", title="the two numbers: mean squared error")
+plots.lines(grid[2, 1], range(400), learned | {"1/2": [0.5] * 400}, linewidth=1)
+grid[2, 1].set(xlabel="step", title="the two numbers: mean squared error")
 plots.show(figure, FIGURES / "09_attention.png")
 
 # %% [markdown]

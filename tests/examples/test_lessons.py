@@ -3,10 +3,13 @@
 import ast
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import jupytext
+import nbclient
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -15,6 +18,20 @@ ANSWERS = Path(__file__).parent / "answers"
 PICTURES = Path("runs/lessons")  # where every lesson puts its pictures, in the folder in which it is run
 
 each_lesson = pytest.mark.parametrize("lesson", LESSONS, ids=lambda path: path.stem)
+
+# What Python runs when it starts: the engine can be imported, and nothing else of what stands beside it. (A link to the
+# engine in another folder would do, but for the cache of its kernels, which knows them by their path.)
+INSTALLED = f"""
+import sys
+from importlib.util import spec_from_file_location
+
+class Engine:
+    def find_spec(name, path, target=None):
+        if name == "tinytensor":
+            return spec_from_file_location(name, {str(ROOT / "tinytensor" / "__init__.py")!r})
+
+sys.meta_path.insert(0, Engine)
+"""
 
 # Runs a lesson as a script; then, in its names, the file with answers to its exercise. What its check says of each
 # answer is printed at the end.
@@ -29,14 +46,29 @@ for name, answer in answers.items():
 """
 
 
-def in_a_process(*command: str, folder: Path) -> str:
-    """What a Python process prints that runs in `folder`, where warnings are errors."""
-    paths = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+@pytest.fixture
+def clone(tmp_path):
+    """A fresh clone, of which nothing is on Python's path but the engine, which stands there as if it were installed.
+
+    Lessons use `models` and `derivations`, which are not installed, and must find them by themselves.
+    """
+    shutil.copytree(ROOT / "examples", tmp_path / "clone" / "examples", ignore=shutil.ignore_patterns("__pycache__"))
+    for folder in ("models", "derivations"):
+        (tmp_path / "clone" / folder).symlink_to(ROOT / folder)
+    (tmp_path / "installed").mkdir()
+    (tmp_path / "installed" / "sitecustomize.py").write_text(INSTALLED)
+    (tmp_path / "here").mkdir()
+    return tmp_path
+
+
+def in_a_process(*command: str, clone: Path) -> str:
+    """What a Python process prints that runs beside the clone, where warnings are errors."""
     # One thread each: tests run side by side, and threads that wait for each other take longer than one alone.
-    environment = os.environ | {"PYTHONPATH": paths, "NUMBA_NUM_THREADS": "1"}
-    done = subprocess.run(
-        [sys.executable, "-W", "error", *command], capture_output=True, text=True, cwd=folder, env=environment
-    )
+    environment = os.environ | {"PYTHONPATH": str(clone / "installed"), "NUMBA_NUM_THREADS": "1"}
+    done = subprocess.run(  # -P: what stands in the folder in which it runs cannot be imported
+        [sys.executable, "-P", "-W", "error", *command],
+        capture_output=True, text=True, cwd=clone / "here", env=environment,
+    )  # fmt: skip
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -84,15 +116,17 @@ def test_what_a_lesson_lacks_is_found():
 
 
 @each_lesson
-def test_a_lesson_runs_draws_its_picture_and_tells_right_from_wrong(lesson, tmp_path):
-    said = in_a_process("-c", RUN, str(lesson), str(ANSWERS / lesson.name), folder=tmp_path)
+def test_a_lesson_runs_draws_its_picture_and_tells_right_from_wrong(lesson, clone):
+    script = clone / "clone" / "examples" / lesson.name
+    said = in_a_process("-c", RUN, str(script), str(ANSWERS / lesson.name), clone=clone)
 
     assert "\nexercise: not solved yet. Hint: " in said
-    told = {tmp_path / path for path in re.findall(r"^picture: (.+)$", said, re.MULTILINE)}
-    assert tmp_path / PICTURES / f"{lesson.stem}.png" in told
-    assert {path for path in tmp_path.rglob("*") if path.is_file()} == told, "what it says and what it writes differ"
+    here = clone / "here"
+    told = {here / path for path in re.findall(r"^picture: (.+)$", said, re.MULTILINE)}
+    assert here / PICTURES / f"{lesson.stem}.png" in told
+    assert {path for path in here.rglob("*") if path.is_file()} == told, "what it says and what it writes differ"
     for path in told:
-        assert path.parent == tmp_path / PICTURES
+        assert path.parent == here / PICTURES
         assert path.read_bytes().startswith((b"\x89PNG", b"<!doctype html", b"<!DOCTYPE html")), path
 
     found = dict(re.findall(r"^@ (\w+): (.+)$", said, re.MULTILINE))
@@ -103,16 +137,26 @@ def test_a_lesson_runs_draws_its_picture_and_tells_right_from_wrong(lesson, tmp_
 
 
 @pytest.mark.parametrize("lesson", LESSONS[:11], ids=lambda path: path.stem)
-def test_a_lesson_runs_as_a_notebook_and_shows_its_picture(lesson, tmp_path):
-    jupytext, nbclient = pytest.importorskip("jupytext"), pytest.importorskip("nbclient")
+def test_a_lesson_runs_as_a_notebook_and_shows_its_pictures(lesson, clone):
     notebook = jupytext.read(lesson)
-    client = nbclient.NotebookClient(notebook, timeout=120, resources={"metadata": {"path": str(tmp_path)}})
-    client.execute(env=os.environ | {"PYTHONPATH": str(ROOT)})
+    folder = {
+        "metadata": {"path": str(clone / "clone" / "examples")}
+    }  # where Jupyter runs a notebook that stands there
+    client = nbclient.NotebookClient(notebook, timeout=120, resources=folder)
+    client.execute(env=os.environ | {"PYTHONPATH": str(clone / "installed")})
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    assert any("image/png" in output.get("data", {}) for output in outputs)
+    shown = sum("image/png" in output.get("data", {}) for output in outputs)
+    told = re.findall(r"^picture: .+\.png$", "".join(output.get("text", "") for output in outputs), re.MULTILINE)
+    assert shown == len(told) >= 1, "a picture that is not its cell's last line is written, but not shown"
     assert any("exercise: not solved yet" in output.get("text", "") for output in outputs)
 
 
-def test_a_lesson_that_fails_is_told(tmp_path):
+def test_a_lesson_that_fails_is_told(clone):
     with pytest.raises(AssertionError, match="RuntimeError: no such luck"):
-        in_a_process("-c", "raise RuntimeError('no such luck')", folder=tmp_path)
+        in_a_process("-c", "raise RuntimeError('no such luck')", clone=clone)
+
+
+def test_what_is_not_installed_is_not_found(clone):
+    """Else a lesson that cannot find `models` would not be noticed."""
+    with pytest.raises(AssertionError, match="No module named 'models'"):
+        in_a_process("-c", "import tinytensor.nn, models", clone=clone)
