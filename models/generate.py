@@ -30,8 +30,8 @@ def choosing():
         if not str(error).startswith("multinomial: "):
             raise
         raise NonFiniteLogits(
-            "the model's logits are NaN or inf, so no token can be chosen by them: its weights are too large to compute "
-            "with; train it with a smaller --lr, or go back to an earlier run"
+            "the model's logits are NaN or inf, so no token can be chosen by them: its weights are too large to "
+            "compute with; train it with a smaller --lr, or go back to an earlier run"
         ) from None
 
 
