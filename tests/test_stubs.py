@@ -14,6 +14,15 @@ def test_stub_is_what_the_source_generates(path):
     assert path.read_text() == stubs.STUBS[path](), "run `python -m tinytensor.stubs`"
 
 
+@pytest.mark.parametrize("path", stubs.STUBS, ids=lambda p: p.name)
+def test_stub_imports_what_it_names(path):
+    text = path.read_text()
+    assert not stubs.unknown_names(text)
+    assert stubs.unknown_names(text + "def f(x: Nowhere) -> Neither: ...") == ["Neither", "Nowhere"]
+    settings = [line for line in text.splitlines() if line.startswith("# mypy:")]
+    assert settings == ['# mypy: disable-error-code="override, misc"']  # mypy takes all of the line for its own
+
+
 def test_stub_has_every_method_of_a_tensor():
     tree = ast.parse(stubs.tensor_stub())
     (tensor,) = (n for n in tree.body if isinstance(n, ast.ClassDef) and n.name == "Tensor")

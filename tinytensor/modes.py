@@ -5,6 +5,7 @@ that trains it. Everything that makes results asks there, once for each operatio
 """
 
 from collections.abc import Callable
+from typing import Any
 
 from tinytensor.door import state
 from tinytensor.switches import Switch
@@ -19,15 +20,14 @@ class no_grad(Switch):
 
     field, value = "grad", False
 
-    def __new__(cls, function: Callable | None = None):
+    def __new__(cls, function: Callable | None = None) -> Any:
         return super().__new__(cls) if function is None else cls()(function)  # @no_grad is @no_grad()
 
 
 class enable_grad(no_grad):
     """Compute with the tape, inside no_grad() too.
 
-    The definition of a fused operation runs under this when its gradient is computed through it, though backward()
-    itself computes without a tape.
+    A fused operation's definition runs under this where its gradient is computed through it: backward() has no tape.
     """
 
     value = True

@@ -193,11 +193,11 @@ class Module:
 
     # ---------------------------------------------------------------------------------------- calling
 
-    def forward(self, *args, **kwargs):
+    def forward(self, *args, **kwargs) -> Any:
         """What the module computes; a subclass says it. NotImplementedError if it does not."""
         raise NotImplementedError(f"{type(self).__name__} needs a method forward()")
 
-    def __call__(self, *args, **kwargs):
+    def __call__(self, *args, **kwargs) -> Any:
         if state.recording is not None:
             state.recording.guard(self._makeup)
         for hook in tuple(self._pre_hooks):
