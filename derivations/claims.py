@@ -25,6 +25,7 @@ PARTS = {  # module: what it establishes
     "sublayers": "What 000 and 004 have beyond 003, with gradients for any sizes: cross-attention, Add & Norm, ends.",
     "eq19": "The models have as many parameters as eq. (19) of 003, and the shapes listed in 000 and 004, say.",
     "program": "The derivation of eq. (17) runs: written out as NumPy, it is compared with the engine.",
+    "forward": "What the models compute is what the formulas of 000, 001, 002 and 004 say; and a step (18).",
     "engine": "The gradients of the engine that ships are derivatives: every rule, every fused operation, the models.",
     "theorems": "What the documents say of attention, norms and positions is true; gradients obey the symmetries.",
     "errata": "What is wrong in the documents: what is printed is computed to be wrong, what is corrected to be right.",

@@ -14,19 +14,21 @@ forms.
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 
+import numpy as np
 import sympy
 
 import tinytensor as tt
 from derivations.claims import NUMBA, SYMPY, Evidence, Refuted, claim
 from models import decoder, transformer
 from tinytensor import nn
+from tinytensor.autograd import grad
 from tinytensor.door import OBJECT
 from tinytensor.form import OPS, Op
-from tinytensor.symbolic import Proof, Undecided, latex, prove, symbols
+from tinytensor.symbolic import Proof, Symbolic, Undecided, latex, prove, symbols
 from tinytensor.symbolic.scalars import reading
 from tinytensor.tensors import Tensor
 
@@ -272,6 +274,155 @@ def definitions():
             if name not in accept(prove_op(name, args)).fused:
                 raise Refuted(f"{name} has a definition, but was not compared with it", rule=name)
     return Evidence(latex=closed_form("softmax", (symbols("x", 2),)), text=f"compared: {', '.join(fused)}")
+
+
+def gradients_of(name: str, args: tuple) -> Proof:
+    """The gradients of one call, by the road that is differentiable in its turn, proved to be differentiated rightly.
+
+    What is differentiated is a function of the call's inputs and of the gradient g that arrives.
+    """
+    op = OPS[name]
+    places = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.dtype is OBJECT]
+    wanted = [n for n, i in enumerate(places) if op.params[i] not in CONSTANTS]
+
+    def call(*tensors):
+        *inputs, g = tensors
+        given = list(args)
+        for place, tensor in zip(places, inputs, strict=True):
+            given[place] = tensor
+        return grad(op(*given), [inputs[n] for n in wanted], g, create_graph=True)
+
+    names = [*(op.params[i] for i in places), "g"]
+    call.__name__ = f"the gradients of {name}"
+    call.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names])
+    with reading(ROUNDED):
+        return prove(call, *(args[i] for i in places), symbols("g", *op(*args).shape))
+
+
+CONSTANTS = ("eps", "scale", "label_smoothing")  # symbols in the table, numbers to the operations
+
+
+@proof_of(
+    "second derivatives: what backward() gives of a fused operation with create_graph is differentiated rightly, by "
+    "each input and by the gradient that arrives",
+    size="the calls of the table CALLS",
+    assumptions=("comparisons come out as at the sample point",),
+)
+def second_derivatives():
+    lines = []
+    for name in (name for name in CALLS if OPS[name].definition is not None):
+        for args in CALLS[name]:
+            proof = accept(gradients_of(name, args))
+            lines.append(f"{name}: {proof.size}: {proof.entries} entries")
+    return Evidence(text="\n".join(lines))
+
+
+# -------------------------------------------------------------------------------------------------------- the mask
+
+
+def lower(i: int, m: int) -> bool:
+    """Equation (5), corrected: position i may attend to m <= i."""
+    return m <= i
+
+
+def masked_attention(q: Tensor, k: Tensor, v: Tensor, allowed: Callable[[int, int], bool]) -> dict[tuple, Symbolic]:
+    """Equations (3) to (6), entry by entry: Y_i of what position i may attend to, over exact scalars."""
+    q, k, v = (x._data[0, 0] for x in (q, k, v))
+    found = {}
+    for i in range(len(q)):
+        e = {m: (sum(q[i] * k[m]) * SCALE).exp() for m in range(len(k)) if allowed(i, m)}
+        for c in range(v.shape[1]):
+            found[0, 0, i, c] = sum(e[m] * v[m, c] for m in e) / sum(e.values()) if e else Symbolic(0)
+    return found
+
+
+def prove_mask(shape: tuple[int, int], mask, is_causal: bool, allowed: Callable[[int, int], bool]) -> str:
+    """Prove that the engine's attention is that of the positions `allowed`, or raise Refuted."""
+    given = qkv(*shape, 2, 2)
+    y = tt.ops.fused.attention(*given, mask, SCALE, is_causal)._data
+    for at, expected in masked_attention(*given, allowed).items():
+        if not Symbolic.of(y[at]).equals(expected):
+            raise Refuted(f"attention of {shape}, mask {mask is not None}, causal {is_causal}: entry {at}", "attention")
+    return f"{shape[0]} rows, {shape[1]} keys{', a mask' * (mask is not None)}{', causal' * is_causal}"
+
+
+HOLES = tt.tensor([[True, False, True], [True, True, False], [False, True, True]])
+
+
+@proof_of(
+    "the mask of eqs. (4) and (5): row i of the engine's attention is eq. (6) over m <= i, and with a mask of one's "
+    "own over what both allow",
+    size="1 to 3 rows and keys, K = 2",
+    source="003 eqs. (4), (5), (6); 004 Functions, Training",
+)
+def mask():
+    def both(i, m):
+        return bool(HOLES.numpy()[i, m]) and lower(i, m)
+
+    lines = [prove_mask(shape, None, True, lower) for shape in ((1, 1), (2, 2), (3, 3), (2, 3), (3, 2))]
+    lines += [prove_mask((3, 3), HOLES, False, lambda i, m: bool(HOLES.numpy()[i, m]))]
+    lines += [prove_mask((3, 3), HOLES, True, both), prove_mask((2, 3), None, False, lambda i, m: True)]
+    return Evidence(text="\n".join(lines))
+
+
+def sees(outputs: Tensor, rows: Tensor, at: Sequence[int]) -> np.ndarray:
+    """Does output i of (1, C, ...), for i in `at`, change with each of `rows`? By the gradients, which are 0 if not."""
+    seen = []
+    weights = tt.tensor(np.random.default_rng(1).normal(size=outputs.shape[2:]))
+    for i in at:
+        (slope,) = grad((outputs[0, i] * weights).sum(), rows, retain_graph=True)
+        seen.append((slope.numpy().reshape(rows.shape[-2:]) != 0).any(-1))
+    return np.array(seen)
+
+
+PLACES = 70  # more than a block of attention's kernels has rows or keys
+LOOKED_AT = (0, 1, 7, 8, 15, 16, 31, 32, 40, 41, 63, 64, 69)  # and rows at the ends of such blocks
+OPTIONS = {
+    "as document 003 has it": {},
+    "pre-norm, affine norms": {"residual": "pre-norm", "norm": "affine", "final_norm": True},
+    "dropout": {"dropout": 0.3},
+    "biases, GELU, no positions of its own": {"attention_bias": True, "activation": "gelu"},
+    "RMS, normalised once": {"residual": "once", "norm": "rms", "bias": False},
+}
+
+
+def rows_seen(**options) -> np.ndarray:
+    """Which positions these outputs of a decoder of one layer depend on: P has a row for each."""
+    tt.manual_seed(0)
+    model = decoder.Decoder(decoder.Config(D=4, H=2, F=5, L=1, V=6, C=PLACES, **options)).double().train()
+    tokens = tt.tensor(np.random.default_rng(0).integers(0, 6, (1, PLACES)))
+    return sees(model(tokens)[0], model.P, LOOKED_AT)
+
+
+@claim(
+    "engine",
+    "in every layout of the models an output at i depends on position m if and only if m <= i, and on no padding",
+    kind="check",
+    size=f"C={PLACES} ({len(LOOKED_AT)} of them) D=4 H=2 L=1 V=6, {len(OPTIONS)} layouts; 004: 7 words; float64",
+    source="003 eqs. (4), (5); 004 Functions, Training",
+    trusted=(NUMBA,),
+)
+def masked_models():
+    for name, options in OPTIONS.items():
+        seen, expected = rows_seen(**options), np.tri(PLACES, dtype=bool)[list(LOOKED_AT)]
+        if "dropout" in options:  # a weight that is dropped is not seen: nothing later may be, and most others are
+            if (seen & ~expected).any() or not (seen & expected).sum() > 0.5 * expected.sum():
+                raise Refuted(f"{name}: outputs depend on later positions, or on too few")
+        elif not np.array_equal(seen, expected):
+            raise Refuted(f"{name}: position m is seen from i where it should not be, or the other way about")
+    tt.manual_seed(0)
+    heads = transformer.MultiHead(6, 2, 3, 3).double()
+    Y, words = (tt.tensor(np.random.default_rng(n).normal(size=(1, 7, 6)), requires_grad=True) for n in range(2))
+    counted = np.arange(7) < 5  # the others are padding
+    padded, oneself = tt.tensor(counted[None, None, None]), np.eye(7, dtype=bool)  # whose query it is
+    for what, outputs, rows, expected in (
+        ("the decoder's own words", heads(Y, is_causal=True), Y, np.tri(7, dtype=bool)),
+        ("the same, padded", heads(Y, mask=padded, is_causal=True), Y, np.tri(7, dtype=bool) & counted | oneself),
+        ("the encoder's words", heads(Y, words, padded), words, np.ones((7, 7), bool) & counted),
+    ):
+        if not np.array_equal(sees(outputs, rows, range(7)), expected):
+            raise Refuted(f"{what}: the wrong positions are attended to")
+    return Evidence(text="\n".join(OPTIONS))
 
 
 # ------------------------------------------------------------------------------------------------------ the models

@@ -116,11 +116,12 @@ def prove_layers(derivation: Derivation, lines: list[Definition]) -> None:
 proof = partial(claim, "eq17", kind="proof", size="any size", source="003 eq. (17)", trusted=(SYMPY, INDEX))
 
 
-def shown(lines) -> Evidence:
-    """Evidence of (left, right) pairs, one equation a line."""
+def shown(lines, numbers=()) -> Evidence:
+    """Evidence of (left, right) pairs, one equation a line; `numbers` are those of the source, where there are any."""
     lines = list(lines)
+    tags = [rf" \tag{{{number}}}" if number else "" for number in numbers] or [""] * len(lines)
     return Evidence(
-        latex="\n\n".join(f"{tex(left)} = {tex(right)}" for left, right in lines),
+        latex="\n\n".join(f"{tex(left)} = {tex(right)}{tag}" for (left, right), tag in zip(lines, tags, strict=True)),
         text="\n".join(f"{text(left)} = {text(right)}" for left, right in lines),
     )
 
@@ -140,7 +141,8 @@ def proved(program: Program, closed: dict[Expr, Closed], *arrays: Array) -> Evid
 )
 def definitions():
     lines = [*equations.embedding().lines, *equations.block().lines, *equations.head().lines]
-    evidence = shown((line.left, line.right) for line in lines)
+    numbers = [line.source.replace("(", "").replace(")", "") for line in lines]
+    evidence = shown(((line.left, line.right) for line in lines), numbers)
     notes = [line.source + (f"   erratum {line.erratum}" if line.erratum else "") for line in lines]
     columns = [" " * (42 - sum(not combining(x) for x in one)) for one in evidence.text.splitlines()]
     text = "\n".join(map("".join, zip(evidence.text.splitlines(), columns, notes)))

@@ -1,18 +1,27 @@
 """The report of a run: Markdown, and one HTML page whose mathematics is MathML, so that it opens without a network.
 
-Both say the same of each claim: statement, proof or check, size, seconds, assumptions, whom it trusts, the equation.
+Both begin with equation (17), say the same of each claim (statement, kind, size, seconds, assumptions, whom it trusts,
+the equations), and end with the documents: 003's equations by their numbers, and what each document states, with the
+claims that cover it. Each claim leads to the places that it is about, and each place to its claims.
 """
 
 import platform
 import re
 from collections.abc import Sequence
+from functools import cache
 from html import escape
+from importlib import resources
 from pathlib import Path
 
 import numba
 import sympy
 
-from .claims import KINDS, PARTS, Result
+from . import documents, equations
+from .adjoints import d
+from .claims import CLAIMS, KINDS, PARTS, Claim, Result
+from .documents import ROWS, TITLES, Row
+from .eq19 import EQ_19_LATEX
+from .notation import tex
 
 TRUST = (
     "Every claim trusts CPython and the source text of this package. SymPy's diff and its arithmetic stand behind what "
@@ -40,13 +49,78 @@ def versions() -> str:
     return f"Python {platform.python_version()}, SymPy {sympy.__version__}, Numba {numba.__version__}"
 
 
-def equations(latex: str) -> list[str]:
+def displayed(latex: str) -> list[str]:
     """The display equations of an Evidence: blank lines separate them."""
     return [part.strip() for part in re.split(r"\n\s*\n", latex) if part.strip()]
 
 
+def numbered(equation: str) -> tuple[str, str]:
+    r"""An equation and its number, which stands at its end as \tag{3}; without one, an empty string."""
+    found = re.fullmatch(r"(.*?)\\tag\{([^{}]*)\}", equation, re.DOTALL)
+    return (found[1].strip(), f"({found[2]})") if found else (equation, "")
+
+
 def _by_part(results: Sequence[Result]) -> dict[str, list[Result]]:
     return {part: rows for part in PARTS if (rows := [r for r in results if r.claim.part == part])}
+
+
+# --- what stands in it beside the claims ----------------------------------------------------------------------------
+
+OUTSIDE = {  # equations of 003 that are no definitions: the number, and LaTeX
+    "13": r"H(p,q)=-\sum_j p^j\log q^j",
+    "15": r"p^j=\delta_{j\,y_i}",
+    "18": r"X_j^i\to X_j^i-\rho\,\frac{\partial\mathcal{L}}{\partial X_j^i}",
+    "19": EQ_19_LATEX,
+}
+LISTED = (equations.logits, *(getattr(equations, name) for name in "OGcFbWVQKE"))  # by (17), in its order; P is not
+
+
+@cache
+def equation_17() -> list[tuple[str, str]]:
+    """(number, LaTeX) of the gradients of (17), P with them, and of the interim ones they are made of: backward."""
+    closed = equations.head_closed() | equations.block_closed() | equations.embedding_closed()
+    return [
+        (
+            "17" if left.base.of in LISTED else "19" if left.base.of is equations.P else "",
+            f"{tex(left)}={tex(one.form)}",
+        )
+        for left, one in closed.items()
+    ]
+
+
+@cache
+def equations_of_003() -> dict[str, list[tuple[str, str]]]:
+    """The equations by their place in the source, "(3)" or "after (1)": (LaTeX, the erratum if it is mended)."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for program in (equations.embedding(), equations.block(), equations.head()):
+        for line in program.lines:
+            found.setdefault(line.source, []).append((f"{tex(line.left)}={tex(line.right)}", line.erratum))
+    for number, latex in OUTSIDE.items():
+        found[f"({number})"] = [(latex, "")]
+    adjoint = tex(d(equations.O)[equations.j, equations.u])
+    found["(17)"] = [(rf"{adjoint},\ldots,\ \text{{as this report begins}}", "")]
+
+    def order(place: str) -> tuple[int, bool]:
+        return int(re.search(r"\d+", place)[0]), place.startswith("after")
+
+    return dict(sorted(found.items(), key=lambda item: order(item[0])))
+
+
+def place_of(row: Row) -> str:
+    """The place of equations_of_003() that a row of that document is about; empty if it is about none."""
+    if row.document != "003":
+        return ""
+    return next((place for place in equations_of_003() if row.place in (place, *place.split(", "))), "")
+
+
+def of_erratum(place: str) -> Claim | None:
+    """The claim about what is mended in an equation: its source is the part of the note before the colon."""
+    return next((c for c in CLAIMS if c.part == "errata" and place and c.source == place.split(": ")[0]), None)
+
+
+def uncovered() -> list[Row]:
+    """The statements of the documents that no claim covers."""
+    return [row for row in ROWS if not row.claims]
 
 
 # --- Markdown -------------------------------------------------------------------------------------------------------
@@ -57,6 +131,9 @@ def markdown(results: Sequence[Result]) -> str:
     lines = ["# What is proved about tinytensor, and how", "", f"{summary(results)}. {versions()}.", ""]
     lines += [f"- **{kind}**: {meaning}" for kind, meaning in KINDS.items()]
     lines += ["", f"**Trusted.** {TRUST}", ""]
+    lines += ["## Equation (17)", "", OPENING, ""]
+    for number, latex in equation_17():
+        lines += ["$$", latex + (rf"\tag{{{number}}}" if number else ""), "$$", ""]
     for part, rows in _by_part(results).items():
         lines += [
             f"## {part}",
@@ -78,11 +155,28 @@ def markdown(results: Sequence[Result]) -> str:
             lines.append("")
             for name, formula in compared(r):
                 lines += [f"{name}:", "", "$$", formula, "$$", ""]
-            for equation in equations(r.evidence.latex):
+            for equation in displayed(r.evidence.latex):
                 lines += ["$$", equation, "$$", ""]
             if r.evidence.text:
                 lines += ["```text", r.evidence.text, "```", ""]
+    lines += ["## The documents", "", DOCUMENTS, ""]
+    names = _names(results)
+    for document, title in TITLES.items():
+        lines += [f"### {document}: {_plain(title)}", "", "| place | what it says | covered by |", "|---|---|---|"]
+        for row in (row for row in ROWS if row.document == document):
+            by = ", ".join(f"{names[c.run]}" for c in _covering(row, results)) or row.why or "not run"
+            lines.append(f"| {_plain(row.place)} | {_plain(row.says)} | {_plain(by)} |")
+        lines.append("")
     return "\n".join(lines)
+
+
+def _names(results: Sequence[Result]) -> dict:
+    """A short name for each claim that was run, "eq17-3": where it stands in its part."""
+    return {r.claim.run: f"{part}-{n}" for part, rows in _by_part(results).items() for n, r in enumerate(rows, start=1)}
+
+
+def _covering(row: Row, results: Sequence[Result]) -> list[Claim]:
+    return [r.claim for r in results if row.covers(r.claim)]
 
 
 def compared(r: Result) -> list[tuple[str, str]]:
@@ -102,6 +196,7 @@ def details(r: Result) -> list[tuple[str, str]]:
         ("assumptions", "; ".join(c.assumptions) or "none"),
         ("trusted", "; ".join(("CPython", *c.trusted))),
         ("source", c.source),
+        ("covers", "; ".join(f"{row.document} {row.place}" for row in dict.fromkeys(documents.rows_of(c)))),
     ]
     return [(name, value) for name, value in rows if value]
 
@@ -113,53 +208,24 @@ def _plain(text: str) -> str:
 
 # --- HTML -----------------------------------------------------------------------------------------------------------
 
-STYLE = """
-:root { --ink: #1d1f23; --soft: #646a73; --line: #e3e5e8; --paper: #fff; --panel: #f7f8f9; --link: #2456a6;
-  --proof: #17663a; --check: #205493; --erratum: #8a5200; --display: #646a73; --failed: #b3261e; }
-@media (prefers-color-scheme: dark) { :root { --ink: #e4e6e9; --soft: #9aa1ab; --line: #33373d; --paper: #17191c;
-  --panel: #1f2226; --link: #8ab4f8; --proof: #6dcf97; --check: #85b7f2; --erratum: #e6b35c; --display: #9aa1ab;
-  --failed: #ff8a80; } }
-* { box-sizing: border-box; }
-html { scroll-behavior: smooth; }
-body { margin: 0; color: var(--ink); background: var(--paper); line-height: 1.55;
-  font: 16px/1.55 Charter, "Bitstream Charter", "Source Serif 4", Georgia, serif; }
-.page { display: grid; grid-template-columns: 19rem minmax(0, 50rem); gap: 3.5rem; max-width: 78rem; margin: auto;
-  padding: 0 2rem; }
-nav { position: sticky; top: 0; height: 100vh; overflow-y: auto; padding: 2.5rem 0; font-size: .84rem; }
-nav details { margin-bottom: .5rem; }
-nav summary, nav summary a { color: var(--ink); font-weight: 600; font-size: .9rem; }
-nav summary span { color: var(--soft); font-weight: 400; }
-nav div a { display: block; color: var(--soft); padding: .12rem .7rem; line-height: 1.35; margin-left: .3rem;
-  border-left: 2px solid var(--line); }
-nav div a:hover { color: var(--ink); border-color: var(--link); }
-nav a.failed { color: var(--failed); }
-main { padding: 2.5rem 0 6rem; }
-h1 { font-size: 2rem; line-height: 1.2; margin: 0 0 .6rem; }
-h2 { font-size: 1.45rem; margin: 3.2rem 0 .3rem; padding-top: .6rem; border-top: 1px solid var(--line); }
-h3 { font-size: 1.06rem; margin: 0 0 .4rem; line-height: 1.4; }
-a { color: var(--link); text-decoration: none; }
-code, pre { font: .8rem/1.5 ui-monospace, "Cascadia Mono", "DejaVu Sans Mono", Menlo, monospace; }
-.lead { color: var(--soft); margin-top: 0; }
-article { margin: 1.5rem 0; padding: 1.1rem 1.3rem; border: 1px solid var(--line); border-radius: .5rem; }
-article.failed { border-color: var(--failed); }
-.badge { display: inline-block; font: 600 .7rem/1.7 system-ui, sans-serif; letter-spacing: .03em; padding: 0 .55rem;
-  border: 1px solid currentColor; border-radius: 1rem; margin-right: .6rem; }
-.proof { color: var(--proof); } .check { color: var(--check); } .erratum { color: var(--erratum); }
-.display { color: var(--display); }
-.bad { color: var(--failed); }
-.meta { color: var(--soft); font-size: .86rem; margin: 0; }
-.math { overflow-x: auto; padding: .5rem 0 .3rem 1.4rem; }
-.math + .math { padding-top: .2rem; }
-math { font-family: "STIX Two Math", "Cambria Math", "Latin Modern Math", "Libertinus Math", math; font-size: 1.08rem; }
-math[display="block"] { width: max-content; margin: 0; }
-pre { background: var(--panel); padding: .8rem 1rem; border-radius: .4rem; overflow-x: auto; margin: .7rem 0; }
-dl { display: grid; grid-template-columns: 7rem 1fr; gap: .1rem .8rem; margin: .7rem 0 0; font-size: .86rem; }
-dt { color: var(--soft); } dd { margin: 0; }
-summary { cursor: pointer; color: var(--link); font-size: .86rem; }
-@media (max-width: 62rem) { .page { display: block; padding: 0 1.1rem; }
-  nav { position: static; height: auto; padding-bottom: 0; } main { padding-top: 1rem; } }
-@media print { nav { display: none; } .page { display: block; } article { break-inside: avoid; } }
-"""
+OPENING = (
+    "Document 003 lists the gradients in its equation (17) and leaves them to the reader. Here they are, derived by "
+    "differentiation for sizes that stay symbols, in cached interim results of the forward pass, from the loss back to "
+    "the embedding. Those without a number are interim results of the backward pass; P has none in (17), but is "
+    "counted in (19)."
+)
+DOCUMENTS = (
+    "What the documents state, in other words and place by place, with the claims that cover it or the reason why "
+    "there is none; and document 003's equations as derivations/equations.py has them, mended where they err."
+)
+POLICY = "default-src 'none'; style-src 'unsafe-inline'"
+
+
+def style() -> str:
+    """The style: the colours are those of the pages of tinytensor/viz."""
+    viz = (resources.files("tinytensor.viz") / "walkthrough.css").read_text(encoding="utf-8")
+    colours = viz[viz.index(":root") : viz.index("* {")]
+    return colours + (resources.files("derivations") / "report.css").read_text(encoding="utf-8")
 
 
 def mathml(latex: str) -> str:
@@ -174,40 +240,61 @@ def mathml(latex: str) -> str:
     return convert(latex, display="block").replace("<msup><mrow />", '<mspace width="0.2em" /><msup><mrow />')
 
 
+def _formula(latex: str, number: str = "", anchor: str = "", note: str = "") -> str:
+    """A display equation that scrolls by itself where it is too wide, its number beside it, and a note."""
+    identity = f' id="{anchor}"' if anchor else ""
+    beside = f'<span class="number">{escape(number)}</span>' if number else ""
+    return f'<div class="equation"{identity}><div class="math" tabindex="0">{mathml(latex)}</div>{note}{beside}</div>'
+
+
 def html(results: Sequence[Result]) -> str:
     """The report as one HTML page without scripts or links to elsewhere."""
-    contents, sections = [], []
+    names = _names(results)
+    contents = ['<a href="#equation-17">Equation (17)</a>']
+    sections = [f'<h2 id="equation-17">Equation (17)</h2>\n<p class="lead">{escape(OPENING)}</p>']
+    sections += [_formula(latex, f"({number})" if number else "") for number, latex in equation_17()]
+    proofs = [r for r in results if any(row.place == "(17)" for row in documents.rows_of(r.claim))]
+    if proofs:
+        sections.append(f'<p class="meta">Established by {_links([r.claim for r in proofs], names)}</p>')
     for part, rows in _by_part(results).items():
         opened = " open" if any(r.error for r in rows) else ""
         contents.append(
             f'<details{opened}><summary><a href="#{part}">{part}</a> <span>{len(rows)}</span></summary><div>'
         )
         sections.append(f'<h2 id="{part}">{part}</h2>\n<p class="lead">{escape(PARTS[part])}</p>')
-        for n, r in enumerate(rows, start=1):
+        for r in rows:
             mark = ' class="failed"' if r.error else ""
-            contents.append(f'<a{mark} href="#{part}-{n}">{escape(r.claim.statement)}</a>')
-            sections.append(_article(f"{part}-{n}", r))
+            contents.append(f'<a{mark} href="#{names[r.claim.run]}">{escape(r.claim.statement)}</a>')
+            sections.append(_article(names[r.claim.run], r))
         contents.append("</div></details>")
-    kinds = "".join(f'<dt class="{k}">{k}</dt><dd>{escape(meaning)}</dd>' for k, meaning in KINDS.items())
+    contents.append('<details><summary><a href="#documents">The documents</a></summary><div>')
+    contents += [
+        f'<a href="#document-{document}">{document}: {escape(title)}</a>' for document, title in TITLES.items()
+    ]
+    contents += ["</div></details>", '<a href="#kinds">Kinds of claims</a>']
+    sections += _documents(results, names)
+    kinds = "".join(f'<dt class="{_class(k)}">{k}</dt><dd>{escape(meaning)}</dd>' for k, meaning in KINDS.items())
     contents_html, sections_html = "\n".join(contents), "\n".join(sections)
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
 <meta charset="utf-8">
 <meta name="viewport" content="width=device-width, initial-scale=1">
+<meta http-equiv="Content-Security-Policy" content="{POLICY}">
 <title>What is proved about tinytensor</title>
-<style>{STYLE}</style>
+<style>{style()}</style>
 </head>
 <body>
+<header><h1>What is proved about tinytensor, and how</h1>
+<p class="lead">{escape(summary(results))}. {escape(versions())}.</p></header>
 <div class="page">
 <nav aria-label="contents">
 {contents_html}
 </nav>
 <main>
-<h1>What is proved about tinytensor, and how</h1>
-<p class="lead">{escape(summary(results))}. {escape(versions())}.</p>
-<dl>{kinds}<dt>trusted</dt><dd>{escape(TRUST)}</dd></dl>
 {sections_html}
+<h2 id="kinds">The kinds of claims, and whom they trust</h2>
+<dl>{kinds}<dt>trusted</dt><dd>{escape(TRUST)}</dd></dl>
 </main>
 </div>
 </body>
@@ -215,31 +302,98 @@ def html(results: Sequence[Result]) -> str:
 """
 
 
+def _class(kind: str) -> str:
+    return kind.replace(" ", "-")
+
+
+def _links(claims: Sequence[Claim], names: dict) -> str:
+    """Claims by their short names; what they state shows where a pointer rests."""
+    return ", ".join(
+        f'<a href="#{names[c.run]}" title="{escape(c.statement)}">{names[c.run]}</a> ({c.kind})' for c in claims
+    )
+
+
+def _documents(results: Sequence[Result], names: dict) -> list[str]:
+    """The documents: 003's equations by number, and what each states, with the claims that cover it."""
+    parts = [f'<h2 id="documents">The documents</h2>\n<p class="lead">{escape(DOCUMENTS)}</p>']
+    left = len(uncovered())
+    parts.append(f"<p>{len(ROWS)} statements: {len(ROWS) - left} are covered, {left} are not, with the reason.</p>")
+    for document, title in TITLES.items():
+        parts.append(f'<h3 id="document-{document}">{document}: {escape(title)}</h3>')
+        if document == "003":
+            parts += _equations_of_003(names)
+        parts.append('<div class="rows" role="table">')
+        for row in (row for row in ROWS if row.document == document):
+            place = place_of(row)
+            shown = f'<a href="#{_anchor(place)}">{escape(row.place)}</a>' if place else escape(row.place)
+            covering = _links(_covering(row, results), names)
+            by = covering or f"<em>{'not covered: ' if row.why else ''}{escape(row.why or 'not run this time')}</em>"
+            parts.append(
+                f'<div class="row" role="row" id="{row.anchor}"><span role="cell">{shown}</span>'
+                f'<span role="cell">{escape(row.says)}</span><span role="cell">{by}</span></div>'
+            )
+        parts.append("</div>")
+    return parts
+
+
+def _anchor(place: str) -> str:
+    return "eq-" + "-".join(re.findall(r"after|\d+", place))
+
+
+def _equations_of_003(names: dict) -> list[str]:
+    """Each equation, numbered, with a link to what was mended in it."""
+    lines = []
+    for place, formulas in equations_of_003().items():
+        for n, (latex, note) in enumerate(formulas):
+            mended = of_erratum(note)
+            text = f"mended: {note.split(': ', 1)[1]}" if note else ""
+            if mended is not None and mended.kind == "choice":
+                text = text.replace("mended", "read so")
+            if mended is not None and mended.run in names:
+                text = f'<a href="#{names[mended.run]}">{escape(text)}</a>'
+            mark = f'<p class="mended">{text}</p>' if note else ""
+            lines.append(_formula(latex, place, "" if n else _anchor(place), mark))
+    return lines
+
+
 def _article(anchor: str, r: Result) -> str:
     c = r.claim
-    meta = [escape(c.size), f"{r.seconds:.2f} s", escape(c.source)]
+    meta = [escape(c.size), f"{r.seconds:.2f} s"]
     lines = [
         f'<article id="{anchor}"{" class=failed" if r.error else ""}>',
         f"<h3>{escape(c.statement)}</h3>",
-        f'<p class="meta"><span class="badge {c.kind}">{c.kind}</span>{" · ".join(m for m in meta if m)}'
+        f'<p class="meta"><span class="badge {_class(c.kind)}">{c.kind}</span>{" · ".join(m for m in meta if m)}'
         f" · {'<strong class=bad>FAILED</strong>' if r.error else 'holds'}</p>",
     ]
     if r.error:
         lines.append(f'<pre class="bad">{escape(r.why)}</pre>')
-    for equation in equations(r.evidence.latex):
-        try:
-            lines.append(f'<div class="math">{mathml(equation)}</div>')
-        except ModuleNotFoundError:
-            raise
-        except Exception as error:
-            raise ValueError(f"the LaTeX of {c.part}, {c.statement!r}, cannot be typeset: {equation}") from error
+    try:
+        sides = [
+            f"<div><p>{name}</p>{_formula(formula)}</div>" for name, formula in compared(r)
+        ]  # what is printed, and what is right
+        if sides:
+            lines.append(f'<div class="sides">{"".join(sides)}</div>')
+        lines += [_formula(*numbered(equation)) for equation in displayed(r.evidence.latex)]
+    except ModuleNotFoundError:
+        raise
+    except Exception as error:
+        raise ValueError(f"the LaTeX of {c.part}, {c.statement!r}, cannot be typeset: {error}") from error
     if r.evidence.text:
-        text = f"<pre>{escape(r.evidence.text)}</pre>"
+        text = f'<pre tabindex="0">{escape(r.evidence.text)}</pre>'
         long = r.evidence.text.count("\n") >= 15
         label = "as text" if r.evidence.latex else "in full"
         lines.append(f"<details><summary>{label}</summary>{text}</details>" if long else text)
-    shown = [(name, value) for name, value in details(r) if name in ("assumptions", "trusted")]
-    lines.append("<dl>" + "".join(f"<dt>{name}</dt><dd>{escape(value)}</dd>" for name, value in shown) + "</dl>")
+    shown = [(name, escape(value)) for name, value in details(r) if name in ("assumptions", "trusted")]
+    about = []
+    for row in documents.rows_of(c):
+        target = _anchor(place) if (place := place_of(row)) else row.anchor
+        about.append(f'<a href="#{target}">{row.document} {escape(row.place)}</a>')
+    if not about and c.source.startswith("003"):  # no statement of the document, but about its equations
+        place = next((place for place in equations_of_003() if place in c.source), "")
+        about = [f'<a href="#{_anchor(place)}">{escape(c.source)}</a>'] if place else []
+    if about or c.source:
+        shown.insert(0, ("about", ", ".join(dict.fromkeys(about)) or escape(c.source)))
+    lines.append("<dl>" + "".join(f"<dt>{name}</dt><dd>{value}</dd>" for name, value in shown) + "</dl>")
     return "\n".join([*lines, "</article>"])
 
 

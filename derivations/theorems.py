@@ -643,7 +643,7 @@ def compare(sides: dict[str, tuple[np.ndarray, np.ndarray]], scale: float) -> Ev
     return Evidence(text="\n".join(lines))
 
 
-@engine_check("engine: the gradients of the parameters obey the identities above")
+@engine_check("engine: the gradients of the parameters obey the identities above", source="003 eq. (17)")
 def engine_symmetries():
     config, x, dx = gradients()
     return compare(identities(config, x, dx), max(np.abs(g).max() for g in dx.values()))

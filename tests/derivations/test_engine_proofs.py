@@ -15,12 +15,14 @@ def claim(start: str):
 
 
 def test_what_is_claimed():
-    assert len(CLAIMS) == len(engine.FILES) + 6
+    assert len(CLAIMS) == len(engine.FILES) + 9
     assert set(engine.FILE_OF.values()) == set(engine.FILES)
-    assert sum(c.kind == "proof at sizes" for c in CLAIMS.values()) == len(CLAIMS) - 1
+    assert sum(c.kind == "proof at sizes" for c in CLAIMS.values()) == len(CLAIMS) - 2
 
 
-@pytest.mark.parametrize("start", ["ops/shape.py", "ops/index.py", "ops/in_place.py", "no operation", "every fused"])
+@pytest.mark.parametrize(
+    "start", ["ops/shape.py", "ops/index.py", "ops/in_place.py", "no operation", "every fused", "in every layout"]
+)
 def test_claims_hold(start):
     result = result_of(claim(start))
     assert result.error is None, result.why
@@ -57,6 +59,13 @@ def test_one_layer_of_document_003():
             {0: lambda g, y, a, b: g, 1: lambda g, y, a, b: g * 2},
             "add, input b",
         ),
+        (
+            "second derivatives",
+            "mul",
+            "rules",
+            {0: lambda g, y, a, b: g * b, 1: lambda g, y, a, b: g * a * 2},
+            "mul, input b",
+        ),
     ],
 )
 def test_a_broken_rule_fails_and_is_named(start, op, attribute, wrong, rule, monkeypatch):
@@ -88,3 +97,37 @@ def test_a_sample_point_at_which_the_relu_does_nothing_fails(monkeypatch):
 
     monkeypatch.setattr(engine, "prove_model", lambda *args: OneSign(real(*args)))
     assert "one sign only" in result_of(claim("the same where eq. (9)")).why
+
+
+# ----------------------------------------------------------------------------------------------------------- the mask
+
+
+def test_the_mask_holds():
+    result = result_of(claim("the mask"))
+    assert result.error is None, result.why
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        lambda i, m: m < i,  # not oneself
+        lambda i, m: m <= i + 1,
+        lambda i, m: m >= i,  # turned round
+        lambda i, m: True,  # none
+        lambda i, m: i >= 1,  # as 003 prints (5): j <= i with a j of its own
+    ],
+)
+def test_a_wrong_mask_is_refuted(wrong):
+    with pytest.raises(Refuted, match="entry"):
+        engine.prove_mask((3, 3), None, True, wrong)
+
+
+def test_a_causal_mask_that_is_forgotten_beside_another_is_refuted():
+    with pytest.raises(Refuted, match="entry"):
+        engine.prove_mask((3, 3), engine.HOLES, True, lambda i, m: bool(engine.HOLES.numpy()[i, m]))
+
+
+def test_models_without_the_mask_are_noticed(monkeypatch):
+    monkeypatch.setattr(engine, "OPTIONS", {"without": {"causal": False}})
+    result = result_of(claim("in every layout"))
+    assert isinstance(result.error, Refuted) and "without: position m is seen" in result.why
