@@ -39,7 +39,8 @@ class Sample:
 
 
 def copies(args: tuple) -> tuple:
-    return tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
+    """Arguments of which a kernel may write to each; what is one row many times (a mask for all heads) stays so."""
+    return tuple(a.copy() if isinstance(a, np.ndarray) and a.flags.writeable else a for a in args)
 
 
 def disagreements(kernel: Kernel, sample: Sample) -> list[str]:
@@ -48,11 +49,17 @@ def disagreements(kernel: Kernel, sample: Sample) -> list[str]:
     A launch is cut as the kernel says, which for so few numbers is mostly not at all; then, where the kernel's work may
     be cut, into three tasks. (Not so with scratch, which has a part for each task: the sample gives it.)
     """
-    once_more = [3] if getattr(kernel, "divisible", False) and "scratch" not in kernel.names else []
-    return [line for tasks in (None, *once_more) for line in _disagreements(kernel, sample, tasks)]
+    return [line for tasks in tasks_tried(kernel, sample.args) for line in _disagreements(kernel, sample, tasks)]
 
 
-def _disagreements(kernel: Kernel, sample: Sample, tasks: int | None) -> list[str]:
+def tasks_tried(kernel: Kernel, args: tuple) -> list[int]:
+    """Into how many tasks a launch is cut for a proof."""
+    if isinstance(kernel, Elementwise):
+        return [1]
+    return [kernel.tasks(*args), *([3] if kernel.divisible and "scratch" not in kernel.names else [])]
+
+
+def _disagreements(kernel: Kernel, sample: Sample, tasks: int) -> list[str]:
     expected = sample.expected(*copies(sample.args))
     args = copies(sample.args)
     largest = [0.0]
@@ -110,8 +117,8 @@ def index(*values) -> np.ndarray:
 
 
 def total(values):
-    """A sum over the last dimension, which stays."""
-    return values.sum(-1, keepdims=True)
+    """A sum over the last dimension, which stays; a symbol's 0 if there is nothing to add."""
+    return values.sum(-1, keepdims=True) + Symbolic(0)
 
 
 SAMPLES: dict[str, list[Sample]] = {}
@@ -242,7 +249,7 @@ def written(source, index, y, bad):
     for r, v in enumerate(index):  # in the order of r: the last one stays
         if 0 <= v < y.shape[1]:
             y[:, v] = source[:, r]
-    return {"y": y, "bad": read_at(y[0], index, 0)["bad"]}
+    return {"y": y, "bad": read_at(np.empty((y.shape[1], 0), object), index, 0)["bad"]}
 
 
 for tokens in (TOKENS, *BEYOND):
@@ -270,7 +277,7 @@ SORTED[0, 3] = SORTED[0, 0]  # equal elements keep their order
 
 def sorted_rows(x, descending, y, scratch):
     keys = np.array([[-e.witness if descending else e.witness for e in row] for row in x])
-    return {"y": np.argsort(keys, 1, kind="stable")}
+    return {"y": np.argsort(keys.reshape(x.shape), 1, kind="stable")}
 
 
 for descending in (0, 1):
@@ -321,12 +328,12 @@ SMOOTHING = sym("s", witness=Fraction(1, 10))
 def cross_entropy(x, target, ignore_index, smoothing, *_):
     """-sum_v p_v log softmax(x)_v with p = (1 - s) [v = target] + s / V; eq. 13 of document 003."""
     onehot = np.arange(x.shape[1]) == target[:, None]
-    p = np.where(onehot, 1 - smoothing, 0) + smoothing / Symbolic(x.shape[1])
+    p = np.where(onehot, 1 - smoothing, 0) + smoothing / Symbolic(max(x.shape[1], 1))
     wrong = (target != ignore_index) & ((target < 0) | (target >= x.shape[1]))
     kept = (target != ignore_index) & ~wrong
     losses = np.where(kept, -(p * log_softmax(x)).sum(1), Symbolic(0))
     bad = [1, target[wrong][0]] if wrong.any() else [0, 0]
-    return {"losses": losses, "lse": np.where(kept, np.log(np.exp(x).sum(1)), Symbolic(0)), "bad": bad}
+    return {"losses": losses, "lse": np.where(kept, np.log(total(np.exp(x)))[:, 0], Symbolic(0)), "bad": bad}
 
 
 def cross_entropy_back(g, x, target, lse, ignore_index, smoothing, dx):
@@ -582,3 +589,131 @@ def dropped(x, at, threshold, scale, y):
 
 for threshold in (0, 1 << 31, 1 << 32):  # none, some, all
     add("drop", dropped, (sym("x", 5), index(7, 3), threshold, sym("s"), blank(5)))
+
+# ------------------------------------------------------------------------------------- nothing, one, and several
+# Every loop of every kernel is left out, is run once, and is run several times: test_paths.py counts.
+
+ZERO, ONE_ROW = Symbolic(0), (0, 1, 2)
+for shape in ((0, 3, 2), (1, 0, 2), (1, 1, 1), (1, 2, 1), (1, 2, 2), (2, 19, 2), (1, 9, 0), (3, 0, 1), (1, 1, 0)):
+    outer, n, inner = shape
+    x = sym("x", *shape)
+    add("reduce_sum", lambda x, y: {"y": x.sum(1) + ZERO}, (x, blank(outer, inner)))
+    add("reduce_prod", lambda x, y: {"y": x.prod(1) * Symbolic(1)}, (x, blank(outer, inner)))
+    truth = np.arange(outer * n * inner).reshape(shape) % 3 == 1
+    add("reduce_any", lambda x, y: {"y": x.any(1)}, (truth, blank(outer, inner, dtype=bool)))
+    add("reduce_all", lambda x, y: {"y": x.all(1)}, (truth, blank(outer, inner, dtype=bool)))
+    for reverse in (0, 1):
+        summed = lambda x, reverse, y: {"y": np.flip(np.flip(x, 1).cumsum(1), 1) if reverse else x.cumsum(1)}  # noqa: E731
+        add("cumsum", summed, (x, reverse, blank(*shape)))
+    sums = (np.exp(x).sum(1) + ZERO).reshape(outer, inner)
+    logs = np.array([s.log() for s in sums.flat], object).reshape(sums.shape)
+    call = (sym("x", *shape), blank(outer, inner), blank(outer, inner))
+    add("reduce_logsumexp", lambda x, y, peak, logs=logs: {"y": logs}, call)
+for shape in ((0, 0, 2), (1, 1, 1), (2, 1, 2), (2, 2, 0), (1, 2, 1), (1, 9, 1), (3, 2, 2)):
+    outer, n, inner = shape
+    rising = sym("x", *shape, witness=np.arange(outer * n * inner).reshape(shape))
+    outputs = blank(outer, inner), blank(outer, inner, dtype=np.int64)
+    add(
+        "reduce_max",
+        lambda x, y, index: {"y": x[:, -1:].sum(1), "index": 0 * index + x.shape[1] - 1},
+        (rising, *outputs),
+    )
+    add("reduce_min", lambda x, y, index: {"y": x[:, :1].sum(1), "index": 0 * index}, (rising, *outputs))
+for R, D in ((0, 2), (1, 1), (5, 0), (7, 1)):
+    rows = index(*(r % 5 for r in range(R)))  # the fifth is none of the table's
+    add("take", taken, (sym("x", 4, D), rows, blank(R, D), FINE))
+    add("scatter_add", scattered, (sym("g", R, D), rows, blank(4, D)))
+for O, R, D in ((0, 1, 1), (1, 0, 2), (1, 1, 1), (2, 1, 0)):
+    add("write_rows", written, (sym("x", O, R, D), index(*ONE_ROW[:R]), sym("y", O, 4, D), FINE))
+for V in (0, 1, 2):  # of a table without rows nothing is read, and nothing is added to it
+    add("scatter_add", scattered, (sym("g", 0, 2), index(), blank(V, 2)))
+for O, N, J, I in ((0, 2, 1, 1), (2, 3, 0, 2), (1, 1, 1, 1), (3, 2, 2, 0), (3, 2, 2, 1)):
+    places = np.arange(O * J * I).reshape(O, J, I) % N
+    add("gather", gathered, (sym("x", O, N, I), places, blank(O, J, I), FINE))
+    add("gather_backward", gathered_back, (sym("g", O, J, I), places, blank(O, N, I)))
+add("gather_backward", gathered_back, (sym("g", 2, 0, 2), np.empty((2, 0, 2), np.int64), blank(2, 0, 2)))
+for R, D in ((0, 2), (1, 1), (4, 0), (2, 2)):
+    falling = sym("x", R, D, witness=-np.arange(R * D).reshape(R, D))
+    add("argsort", sorted_rows, (falling, 0, blank(R, D, dtype=np.int64), blank(R, D, dtype=np.int64)))
+    drawn_first = {"y": index(*[0 if D else -1] * R)}
+    weights, low = sym("p", R, D, witness=np.ones((R, D), int)), sym("u", R, witness=np.full(R, Fraction(1, 100)))
+    add("sample_rows", lambda p, u, y, e=drawn_first: e, (weights, low, blank(R, dtype=np.int64)))
+    flawed = index(1, 0) if R and not D else FINE
+    add("check_weights", lambda p, needed, _, bad=flawed: {"bad": bad}, (weights, 1, FINE))
+
+for R, D in ((0, 3), (2, 0), (1, 2), (4, 5), (1, 8)):  # registers of two: none, one, several
+    a, b = sym("x", R, D), sym("g", R, D)
+    add("softmax", lambda x, y: {"y": softmax(x)}, (a, blank(R, D)), constants=PAIRS)
+    add("log_softmax", lambda x, y: {"y": log_softmax(x)}, (a, blank(R, D)), constants=PAIRS)
+    if R * D <= 8:  # two registers at a time, or one
+        slopes = lambda g, y, dx, a=a: {"dx": derivative(y, g, a)}  # noqa: E731
+        add("softmax_backward", slopes, (b, softmax(a), blank(R, D)), constants=PAIRS)
+        add("log_softmax_backward", slopes, (b, log_softmax(a), blank(R, D)), constants=PAIRS)
+
+for V, targets in ((0, ()), (1, (0,)), (2, (1, 0)), (4, (3, 0)), (5, (1,))):  # registers of two again
+    R, x, target = len(targets), sym("x", len(targets), V), index(*targets)
+    for smoothing in (Symbolic(0), SMOOTHING):
+        settings = target, IGNORED, smoothing
+        add("cross_entropy", cross_entropy, (x, *settings, blank(R), blank(R), FINE), constants=PAIRS)
+        if V < 5:
+            lse = cross_entropy(x, *settings)["lse"]
+            call = (sym("g", R), x, target, lse, IGNORED, smoothing, blank(R, V))
+            add("cross_entropy_backward", cross_entropy_back, call, constants=PAIRS)
+call = (index(IGNORED), IGNORED, Symbolic(0))  # no class at all: no target can be one
+add("cross_entropy", cross_entropy, (sym("x", 1, 0), *call, blank(1), blank(1), FINE), constants=PAIRS)
+call = (sym("g", 1), sym("x", 1, 0), call[0], blank(1), *call[1:], blank(1, 0))
+add("cross_entropy_backward", lambda *args: {"dx": args[-1]}, call, constants=PAIRS)
+lone = (sym("x", 1, 1), index(IGNORED), np.array([ZERO]), IGNORED, Symbolic(0), blank(1, 1))
+add("cross_entropy_backward", lambda *_: {"dx": [[0]]}, (sym("g", 1), *lone), constants=PAIRS)
+add("mean_of_counted", mean_of_counted, (sym("l", 1), index(0), IGNORED, blank(1), blank(1)))
+
+for R, D in ((0, 3), (1, 1), (2, 2), (4, 2), (1, 4)):  # two registers of one at a time
+    x, g, w, b = sym("x", R, D), sym("g", R, D), sym("w", D), sym("b", D)
+    add("layer_norm", layer_norm, (x, w, b, EPS, blank(R, D), blank(R), blank(R)), constants=ONES)
+    add("rms_norm", rms_norm, (x, w, EPS, blank(R, D), blank(R)), constants=ONES)
+    blocks = 2 if R > 1 else 1
+    mean, rstd = normed(x, EPS)[1:] if R else (blank(0), blank(0))
+    outputs = blank(R, D), blank(2, blocks, D)
+    add("layer_norm_backward", layer_norm_back, (g, x, w, mean, rstd, *outputs), constants=ONES)
+    rstd = normed(x, EPS, centre=False)[2] if R else blank(0)
+    outputs = blank(R, D), blank(1, blocks, D)
+    add("rms_norm_backward", rms_norm_back, (g, x, w, rstd, *outputs), constants=ONES)
+
+for n in (0, 1):
+    p, g, m, v = sym("p", n), sym("g", n), sym("m", n), sym("v", n, positive=True)
+    add("sgd", sgd, (p, g, m, NONE, hyper(LR, MU, DAMP, DECAY, 0, 0, 0)))
+    add("adam", adam, (p, g, m, v, NONE, hyper(LR, B1, B2, EPSILON, DECAY, 1, 2, 0)))
+    add("uniform", uniform, (index(7, 3), 8, sym("s"), blank(n)))
+    add("drop", dropped, (sym("x", n), index(7, 3), 1 << 31, sym("s"), blank(n)))
+for n, count in ((0, 1), (1, 1), (1, 2)):
+    squares = lambda x, parts: {"parts": [ZERO] * (parts.size - 1) + [(x**2).sum() + ZERO]}  # noqa: E731
+    add("sumsq", squares, (sym("x", n), blank(count)))
+
+for sizes in ((0, 1, 1, 1, 1, 1), (1, 1, 1, 1, 1, 1), (2, 1, 1, 2, 0, 1), (1, 1, 3, 1, 1, 0), (1, 2, 2, 5, 1, 4)):
+    add_attention(*sizes, NO_MASK, 0, WIDTH=2, LANES=2, COLUMNS=2)
+for C, M in ((0, 2), (2, 0)):
+    add_attention(1, 1, C, M, 1, 1, NO_MASK, 0, WIDTH=2, LANES=2)
+add_attention(1, 1, 2, 2, 1, 1, np.zeros((1, 1, 2, 2), bool), 0, WIDTH=2, LANES=2)
+# two heads that see the same, and two that do not
+for mask in (
+    np.broadcast_to(HOLES, (1, 2, 3, 3)),
+    np.stack([HOLES[0, 0], np.array([[1, 1, 0], [1, 0, 1], [0, 1, 1]], bool)])[None],
+):
+    add_attention(1, 2, 3, 3, 1, 1, mask, 0, WIDTH=2, LANES=2)
+    add_attention_of_one(1, 2, 3, 1, 1, mask[:, :, :1], 0)
+for B, H, M, K, Kv in ((0, 1, 1, 1, 1), (1, 1, 0, 1, 1), (1, 1, 1, 0, 2), (1, 1, 2, 1, 0), (3, 1, 5, 1, 1)):
+    add_attention_of_one(B, H, M, K, Kv, NO_MASK, 0)
+rms = sym("x", 2, 1)
+call = (sym("g", 2, 1), rms, sym("w", 1), normed(rms, EPS, centre=False)[2], blank(2, 1), blank(1, 1, 1))
+add("rms_norm_backward", rms_norm_back, call, constants=PAIRS)  # a rest alone
+product(sym("a", 0, 1, 1), sym("b", 0, 1, 1))
+product(sym("a", 1, 1, 3), sym("b", 1, 5, 3).transpose(0, 2, 1))
+product(sym("a", 1, 1, 2), sym("b", 1, 2, 33), BYTES=16)  # sixteen columns at a time, twice, and one more
+product(sym("a", 1, 1, 1), sym("b", 1, 1, 16), BYTES=16)
+product(sym("a", 1, 3, 4).transpose(0, 2, 1)[:, :, :0], sym("b", 1, 0, 4), block=(4, 4), **SMALL)  # nothing is copied
+product(sym("a", 1, 4, 6), sym("b", 1, 6, 6).transpose(0, 2, 1), block=(4, 4), **(SMALL | {"DEPTH": 5}))
+add("take", taken, (sym("x", 4, 1), index(4), blank(1, 1), FINE))
+product(sym("a", 1, 2, 0), sym("b", 1, 3, 3).transpose(0, 2, 1)[:, :0], block=(4, 4), **SMALL)
+add_attention(1, 1, 3, 3, 1, 3, HOLES, 0, WIDTH=2, LANES=2, COLUMNS=4)  # fewer columns than are taken together
+for sizes, mask in (((1, 1, 3, 3, 1, 0), HOLES), ((1, 1, 2, 2, 1, 0), NO_MASK)):
+    add_attention(*sizes, mask, 0, WIDTH=2, LANES=2)
