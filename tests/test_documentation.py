@@ -1,8 +1,10 @@
 """Every public name says what it is, help() shows equation, shapes, rule and definition, and pdoc shows it all."""
 
+import functools
 import importlib
 import inspect
 import pydoc
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +15,7 @@ import pytest
 import tinytensor as tt
 from tinytensor import op
 from tinytensor.appearances import APPEARANCES
-from tinytensor.documentation import complete, operation_of
+from tinytensor.documentation import complete, errors, operation_of
 from tinytensor.form import OPS
 from tinytensor.reference import ROOMS, public_names, with_mathml
 
@@ -127,6 +129,58 @@ def test_help_of_what_is_composed_shows_the_rules_of_what_it_names():
     assert "`reduce_sum`: y =" in text and "Rule of `reduce_sum`" in text
 
 
+def raised(what) -> set[str]:
+    """The errors that stand in the source of a function."""
+    try:
+        return set(re.findall(r"\braise (\w+)\(", inspect.getsource(inspect.unwrap(what))))
+    except (OSError, TypeError):
+        return set()
+
+
+def test_help_says_what_is_refused():
+    told = 0
+    for function in {id(f): f for f in APPEARANCES.values() if not isinstance(f, property)}.values():
+        own = [function] if not hasattr(function, "forward") else [function.forward, function.view]
+        kinds = set().union(*map(raised, own))
+        text = inspect.getdoc(function).partition("\nErrors:\n")[2].partition("\nNames: ")[0]
+        assert kinds <= set(re.findall(r"^    (\w+)", text, re.MULTILINE)), function
+        told += bool(kinds)
+    assert told > 60
+    text = " ".join(shown(tt.permute).split())
+    assert "Errors: RuntimeError: permute: … must name each of the … dimensions of shape … once" in text
+
+
+def test_errors_are_read_from_the_source():
+    def strict(x):
+        if x < 0:
+            raise ValueError(f"strict: {x} is below 0")
+        raise KeyError
+
+    def lenient(x):
+        return x
+
+    assert errors([strict]) == "Errors:\n\n    ValueError: strict: … is below 0"
+    assert errors([lenient]) == errors([]) == "" and raised(strict) == {"ValueError"}
+
+
+# What a document or a paper has invented says which one: the documents by number, with an equation; papers by year.
+INVENTED = """
+F.softmax F.log_softmax F.layer_norm F.rms_norm F.cross_entropy F.relu F.gelu F.silu F.scaled_dot_product_attention
+F.attention_weights F.dropout nn.MultiheadAttention nn.Transformer nn.TransformerEncoderLayer nn.LSTM
+nn.GRU nn.LayerNorm nn.RMSNorm nn.BatchNorm1d nn.Dropout nn.Embedding optim.SGD optim.Adam optim.AdamW optim.Adamax
+optim.Adagrad optim.Adadelta optim.RMSprop optim.LBFGS init.xavier_uniform_ init.kaiming_uniform_
+utils.clip_grad_norm_ autograd.functional.hvp
+""".split()  # noqa: SIM905
+
+
+@pytest.mark.parametrize("name", INVENTED)
+def test_the_source_is_named(name):
+    found = {"F": tt.nn.functional, "nn": tt.nn, "optim": tt.optim, "init": tt.nn.init, "utils": tt.nn.utils}
+    room, _, rest = name.partition(".")
+    what = functools.reduce(getattr, rest.split("."), found.get(room, getattr(tt, room, None)))
+    assert re.search(r"\b00[0-4]\b|\b(19|20)\d\d\b", str.__str__(what.__doc__)), what.__doc__
+
+
 def test_everything_that_appears_can_be_completed():
     for function in {id(f): f for f in APPEARANCES.values() if not isinstance(f, property)}.values():
         text, own = inspect.getdoc(function), operation_of(function)
@@ -177,7 +231,18 @@ def test_the_reference_has_every_name_on_its_page(tmp_path):
         page = (tmp_path / "docs" / f"{name.replace('.', '/')}.html").read_text()
         missing = [each for each in public_names(importlib.import_module(name)) if f'id="{each}"' not in page]
         assert missing == []
-        assert "<script src=" not in page and 'href="http' not in page.replace('href="https://pdoc.dev', "")
+        # Nothing is loaded from elsewhere: no script, style, picture or font.
+        loaded = re.findall(r"<(?:script|img|iframe|embed)[^>]*\ssrc=.{9}|<link[^>]*\shref=|@import|url\(.{9}", page)
+        assert [each for each in loaded if "data:" not in each] == [] and "fetch(" not in page
+        assert 'href="http' not in page.replace('href="https://pdoc.dev', "")
+        for each, what in public_names(importlib.import_module(name)).items():
+            functions = {each: what}
+            if isinstance(what, type):
+                own = {m: f for m, f in vars(what).items() if isinstance(f, FunctionType) and not m.startswith("_")}
+                functions = {f"{each}.{m}": f for m, f in own.items()}
+            for place, function in functions.items():
+                section = page.partition(f'id="{place}"')[2].partition("</section>")[0]
+                assert all(kind in section for kind in raised(function)), f"{name}: {place}"
     page = (tmp_path / "docs" / "tinytensor.html").read_text()
     _, _, softmax = page.partition('id="softmax"')
     softmax = softmax.partition("</section>")[0]

@@ -7,7 +7,7 @@ twice, and `import tinytensor` does not pay for it (appearances.py hands out doc
 import ast
 import inspect
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from tinytensor.appearances import APPEARANCES
@@ -29,6 +29,9 @@ def complete(function: Callable, said: str) -> str:
         if op is not function and op.equation not in said:
             parts.append(f"It launches the operation `{op.name}`: {op.equation}.")
         parts.append(f"Shapes and dtypes: {_shapes(op)}")
+    own = [] if op is None else [each for each in (op.view, op.forward) if each is not None]
+    if refused := errors([*own, *([] if isinstance(function, Op) else [function])]):
+        parts.append(refused)
     if names := [_full(place) for place, found in APPEARANCES.items() if found is function]:
         parts.append(f"Names: {', '.join(names)}")
     if op is None:
@@ -75,6 +78,31 @@ def _shapes(op: Op) -> str:
     if op.view is not None:
         return "y looks at the memory of x: a change in place of one is seen in the other."
     return "as the equation's indices say; shapes that do not fit are refused with a sentence."
+
+
+def errors(functions: Iterable[Callable]) -> str:
+    """What these functions raise in their own code, in its words ("…" is what comes in at a call); "" if nothing."""
+    found: dict[str, None] = {}
+    for function in functions:
+        try:
+            source = ast.parse(textwrap.dedent(inspect.getsource(inspect.unwrap(function))))
+        except (OSError, TypeError, SyntaxError):  # it has no file, or is a lambda in the middle of a line
+            continue
+        for node in ast.walk(source):
+            if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call) and isinstance(node.exc.func, ast.Name):
+                words = _words(node.exc.args[0]) if node.exc.args else ""
+                found[f"{node.exc.func.id}: {words}" if words else node.exc.func.id] = None
+    lines = [textwrap.fill(each, 100, initial_indent="    ", subsequent_indent="        ") for each in found]
+    return "Errors:\n\n" + "\n".join(lines) if lines else ""
+
+
+def _words(message: ast.expr) -> str:
+    """An error's sentence without what is put in; "" where it is made elsewhere."""
+    if isinstance(message, ast.Constant):
+        return str(message.value)
+    if isinstance(message, ast.JoinedStr):
+        return "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in message.values)
+    return ""
 
 
 def _full(place: str) -> str:

@@ -13,7 +13,8 @@ from pathlib import Path
 from types import ModuleType
 
 from tinytensor.absent import Absent
-from tinytensor.appearances import APPEARANCES
+from tinytensor.appearances import APPEARANCES, Docstring
+from tinytensor.documentation import errors
 from tinytensor.form import Op
 from tinytensor.tensors import Tensor
 from tinytensor.viz.typeset import mathml, split
@@ -80,18 +81,22 @@ def _typeset(latex: str) -> str:
 
 
 def documented(what: Callable, declared: Callable | None = None) -> Callable:
-    """A stand-in for pdoc: the same name, signature and docstring, the equation typeset.
+    """A stand-in for pdoc: the same name, signature and docstring with the errors, the equation typeset.
 
     pdoc takes an operation, which is an object, for a variable, and would show neither. `declared` is what a method was
     made of; a method says nothing of its arguments itself.
     """
     if isinstance(what, type):
+        for name, method in vars(what).items():
+            if inspect.isfunction(method) and (name == "__init__" or not name.startswith("_")):
+                said = _with_errors(method, inspect.getdoc(getattr(what, name)))  # perhaps what its base says
+                method.__doc__ = inspect.unwrap(method).__doc__ = said
         return what
 
     def stand_in(*args, **kwargs): ...
 
-    said = inspect.getdoc(what) or ""
-    first, gap, rest = said.partition("\n\n")
+    said = _with_errors(what, inspect.getdoc(what))
+    first, gap, rest = (said or "").partition("\n\n")
     is_equation = isinstance(what, Op) or re.match(r"\w+(_\S+)? = ", first)
     rest = INNER.sub(lambda found: found[1] + with_mathml(found[2]), rest)
     if is_equation:  # a paragraph of HTML, in which pdoc leaves the marks of Markdown as they are
@@ -109,6 +114,14 @@ def documented(what: Callable, declared: Callable | None = None) -> Callable:
     else:
         stand_in.__signature__ = inspect.signature(declared)
     return stand_in
+
+
+def _with_errors(what: Callable, said: str | None) -> str | None:
+    """What is said of it, and what it raises; what `appears` declares says both already."""
+    if isinstance(what.__doc__, Docstring):
+        return said
+    alone = (said or "").partition("\n\nErrors:\n")[0]  # what a base says may have its errors already
+    return f"{alone}\n\n{errors([what])}".strip() or None
 
 
 def write(folder: Path) -> None:

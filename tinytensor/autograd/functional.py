@@ -141,7 +141,7 @@ def vhp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph:
 
 
 def hvp(func: Callable, inputs: Tensors, v: Tensors | None = None, create_graph: bool = False, strict: bool = False):
-    """(f(x), H v) of a function with one number as its value: v^T H, since H is symmetric."""
+    """(f(x), H v) of a function with one number as its value: v^T H, since H is symmetric; Pearlmutter (1994)."""
     return vhp(func, inputs, v, create_graph, strict)
 
 

@@ -30,20 +30,23 @@ globals().update({place[2:]: function for place, function in APPEARANCES.items()
 
 @appears("nn.ReLU")
 def relu(input: Tensor, inplace: bool = False) -> Tensor:
-    """y = max(0, x)."""
+    """y = max(0, x); eq. (10) of 003."""
     return input.relu_() if inplace else input.relu()
 
 
 @appears("nn.SiLU")
 def silu(input: Tensor, inplace: bool = False) -> Tensor:
-    r"""y = x \sigma(x)."""
+    r"""y = x \sigma(x); Elfwing and others (2017)."""
     return in_place(silu_op)(input) if inplace else silu_op(input)
 
 
 def dropout(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, *, generator: Generator | None = None
 ) -> Tensor:
-    """y = x / (1 - p) with probability 1 - p, else 0 (while training; otherwise y = x)."""
+    """y = x / (1 - p) with probability 1 - p, else 0 (while training; otherwise y = x).
+
+    From Srivastava and others (2014).
+    """
     if not isinstance(p, int | float) or not 0 <= p <= 1:
         raise (ValueError if isinstance(p, int | float) else TypeError)(
             f"dropout: the probability must be between 0 and 1, got {p!r}"
@@ -110,7 +113,7 @@ def layer_norm(
 
 
 def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
-    r"""y = \gamma x / \sqrt{\overline{x^2} + \epsilon} over the last dimensions."""
+    r"""y = \gamma x / \sqrt{\overline{x^2} + \epsilon} over the last dimensions; Zhang and Sennrich (2019)."""
     n = _check_normalized("rms_norm", input, normalized_shape, weight=weight)
     only_floats("rms_norm", input, weight)
     if input.numel() == 0:

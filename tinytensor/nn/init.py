@@ -74,7 +74,7 @@ def _fans(tensor: Tensor) -> tuple[int, int]:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Generator | None = None) -> Tensor:
-    r"""Uniform on \pm gain \sqrt{6 / (fan_{in} + fan_{out})}."""
+    r"""Uniform on \pm gain \sqrt{6 / (fan_{in} + fan_{out})}; Glorot and Bengio (2010)."""
     if tensor.device == "meta":
         return tensor
     bound = gain * math.sqrt(6 / sum(_fans(tensor)))
@@ -112,7 +112,7 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Generator | None = None,
 ) -> Tensor:
-    r"""Uniform on \pm gain \sqrt{3 / fan}."""
+    r"""Uniform on \pm gain \sqrt{3 / fan}; He and others (2015)."""
     if tensor.device == "meta":
         return tensor
     bound = math.sqrt(3) * _kaiming_std(tensor, a, mode, nonlinearity)

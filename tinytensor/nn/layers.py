@@ -43,7 +43,10 @@ class Linear(Module):
 
 
 class Embedding(Module):
-    """y = the rows of the weight (num_embeddings, embedding_dim) that the indices name; normal at first."""
+    """y = the rows of the weight (num_embeddings, embedding_dim) that the indices name; normal at first.
+
+    The E of eq. (1) of 003.
+    """
 
     def __init__(
         self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, device=None, dtype=None
@@ -137,7 +140,7 @@ class GroupNorm(Module):
 
 
 class RMSNorm(Module):
-    r"""y = \gamma x / \sqrt{\overline{x^2} + \epsilon}."""
+    r"""y = \gamma x / \sqrt{\overline{x^2} + \epsilon}; Zhang and Sennrich (2019)."""
 
     def __init__(
         self,
@@ -169,7 +172,7 @@ class RMSNorm(Module):
 
 
 class Dropout(Module):
-    """While training, 0 with probability p, and the rest scaled by 1 / (1 - p)."""
+    """While training, 0 with probability p, and the rest scaled by 1 / (1 - p); Srivastava and others (2014)."""
 
     def __init__(self, p: float = 0.5, inplace: bool = False):
         super().__init__()
@@ -277,6 +280,8 @@ class Bilinear(Module):
 
 class BatchNorm1d(Module):
     r"""y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta for each channel, over the batch.
+
+    From Ioffe and Szegedy (2015).
 
     x is (N, C) or (N, C, L). While training \mu and \sigma^2 are those of the batch, and the running ones follow by the
     share `momentum` (None: they are the mean of all batches so far); while evaluating they are the running ones.

@@ -292,8 +292,11 @@ class RNN(_PlainSteps, _Recurrent):
 
 
 class LSTM(_LSTMSteps, _Recurrent):
-    """Long short-term memory; the state is (h, c), and the gates stand in the order i, f, g, o."""
+    """Long short-term memory; the state is (h, c), and the gates stand in the order i, f, g, o.
+
+    From Hochreiter and Schmidhuber (1997).
+    """
 
 
 class GRU(_GRUSteps, _Recurrent):
-    """Gated recurrent units; the gates stand in the order r, z, n."""
+    """Gated recurrent units; the gates stand in the order r, z, n; Cho and others (2014)."""

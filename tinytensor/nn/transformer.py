@@ -73,7 +73,10 @@ def _causal(mask: Tensor | None, is_causal: bool | None) -> dict:
 
 
 class TransformerEncoderLayer(_Layer):
-    """Self-attention, then the feed-forward network: src (N, S, E) if `batch_first`, else (S, N, E), or (S, E)."""
+    """Self-attention, then the feed-forward network: src (N, S, E) if `batch_first`, else (S, N, E), or (S, E).
+
+    From Vaswani and others (2017).
+    """
 
     sublayers = 2
 

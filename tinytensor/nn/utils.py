@@ -53,7 +53,10 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale all gradients so that their common norm is at most max_norm; returns the norm before."""
+    """Scale all gradients so that their common norm is at most max_norm; returns the norm before.
+
+    From Pascanu, Mikolov and Bengio (2013).
+    """
     gradients = _gradients(parameters)
     total = get_total_norm(gradients, norm_type, error_if_nonfinite)
     with no_grad():

@@ -1004,7 +1004,7 @@ def square(x: Tensor) -> Tensor:
 
 @appears("gelu F.gelu nn.GELU")
 def gelu(x: Tensor, approximate: str = "none") -> Tensor:
-    r"""y = x \Phi(x), exactly or by a tanh (approximate="tanh")."""
+    r"""y = x \Phi(x), exactly or by a tanh (approximate="tanh"); Hendrycks and Gimpel (2016)."""
     if approximate not in ("none", "tanh"):
         raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}")
     return gelu_erf(x) if approximate == "none" else gelu_tanh(x)

@@ -95,7 +95,7 @@ def softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
 
 @appears("log_softmax Tensor.log_softmax F.log_softmax nn.LogSoftmax")
 def log_softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
-    r"""y_i = x_i - \ln \sum_j e^{x_j} along `dim`."""
+    r"""y_i = x_i - \ln \sum_j e^{x_j} along `dim`; the logarithm of eq. (14) of 003."""
     return _along(_log_softmax, x, dim, dtype, "log_softmax")
 
 

@@ -36,7 +36,10 @@ class Composed(Optimizer):
 
 
 class RMSprop(Composed):
-    r"""x \to x - \rho \, g / (\sqrt{v} + \epsilon), v a running mean of g^2 (less that of g, squared, if centered)."""
+    r"""x \to x - \rho \, g / (\sqrt{v} + \epsilon), v a running mean of g^2 (less that of g, squared, if centered).
+
+    From Hinton (2012).
+    """
 
     slots = ("square_avg", "momentum_buffer", "grad_avg")
     names = ("alpha", "eps", "momentum", "weight_decay")
@@ -70,7 +73,10 @@ class RMSprop(Composed):
 
 
 class Adagrad(Composed):
-    r"""x \to x - \rho_t \, g / (\sqrt{\sum g^2} + \epsilon), \rho_t = \rho / (1 + (t - 1)\, lr\_decay)."""
+    r"""x \to x - \rho_t \, g / (\sqrt{\sum g^2} + \epsilon), \rho_t = \rho / (1 + (t - 1)\, lr\_decay).
+
+    From Duchi, Hazan and Singer (2011).
+    """
 
     slots = ("sum",)
     names = ("weight_decay", "eps")
@@ -102,7 +108,10 @@ class Adagrad(Composed):
 
 
 class Adadelta(Composed):
-    r"""x \to x - \rho \, d, d = g \sqrt{u + \epsilon} / \sqrt{v + \epsilon}, v and u running means of g^2 and d^2."""
+    r"""x \to x - \rho \, d, d = g \sqrt{u + \epsilon} / \sqrt{v + \epsilon}, v and u running means of g^2 and d^2.
+
+    From Zeiler (2012).
+    """
 
     slots = ("square_avg", "acc_delta")
     names = ("rho", "eps", "weight_decay")
@@ -129,7 +138,7 @@ class Adadelta(Composed):
 
 
 class Adamax(Composed):
-    r"""Adam with the largest |g| (which decays by \beta_2) in the place of \sqrt{v}."""
+    r"""Adam with the largest |g| (which decays by \beta_2) in the place of \sqrt{v}; Kingma and Ba (2015)."""
 
     slots = ("exp_avg", "exp_inf")
     names = ("beta1", "beta2", "eps", "weight_decay")

@@ -16,6 +16,8 @@ from tinytensor.tensors import Tensor
 class LBFGS(Optimizer):
     r"""x \to x - \rho \, H g, where H approximates the inverse Hessian from pairs (s, y) of steps and gradients' turns.
 
+    From Liu and Nocedal (1989).
+
     A step calls its closure up to `max_eval` times, and moves x up to `max_iter` times. H is never written down: it is
     applied to g pair by pair (Nocedal and Wright, Numerical Optimization, algorithm 7.4), which needs
     2 * history_size vectors. All parameters stand in one group, and are one vector here.

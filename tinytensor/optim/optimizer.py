@@ -296,7 +296,10 @@ class SGD(Optimizer):
 
 
 class Adam(Optimizer):
-    r"""x \to x - \rho \hat m / (\sqrt{\hat v} + \epsilon), m and v the gradient's moments; decay joins the gradient."""
+    r"""x \to x - \rho \hat m / (\sqrt{\hat v} + \epsilon), m and v the gradient's moments; decay joins the gradient.
+
+    From Kingma and Ba (2015).
+    """
 
     kernel = kernels.update.adam
     slots = ("exp_avg", "exp_avg_sq")
@@ -348,7 +351,10 @@ class Adam(Optimizer):
 
 
 class AdamW(Adam):
-    r"""Adam in which weight decay shrinks the parameter itself: x \to (1 - \rho \lambda) x first."""
+    r"""Adam in which weight decay shrinks the parameter itself: x \to (1 - \rho \lambda) x first.
+
+    From Loshchilov and Hutter (2019).
+    """
 
     decoupled = True
 
