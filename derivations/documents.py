@@ -40,7 +40,10 @@ TITLES = {
 }
 
 HISTORY = "history or praise"
-TRAINING = "about what training makes of it: measured in the lessons, not derived"
+TRAINING = "about what training makes of it: nothing is derived"
+HEADS = f"{TRAINING}; examples/09_attention.py has a task on which it shows"
+STREAM = f"{TRAINING}; examples/10_residual_stream.py trains without"
+LONGER = f"{TRAINING}; examples/11_positions.py measures it"
 MEANING = "what a quantity stands for: nothing to compute"
 SLIP = "a slip of a name, on which no computation depends"
 
@@ -72,18 +75,18 @@ Dot-product self-attention | long-range dependencies are captured
 Algorithm 1 | scaled dot-product self-attention
     forward.entry_by_entry
 Multi-head self-attention | one head averages over effects that several keep apart
-    - {TRAINING}
+    - {HEADS}
 Multi-head self-attention | Q_h, K_h, V_h, H_h; Concat(H_1, ..., H_H) W^(o)
     forward.encoder_decoder eq17.concatenation
 Algorithm 2 | its input, loop and output
     errata.algorithm_2_shapes eq19.multi_head
 Cross-attention | queries of the decoder, keys and values of the encoder
     forward.encoder_decoder sublayers.cross_attention_gradients sublayers.all_stacks sublayers.engine_sublayers
-    engine.gradients
+    engine.translation
 Residual connections | Z = Y + X
     theorems.residual_stream sublayers.add_and_norm_gradients
 Residual connections | they prevent a loss of information and let depth help
-    - {TRAINING}
+    - {STREAM}
 Layer normalization | mu, sigma^2 and z
     errata.layer_norm_sums theorems.norm_statistics forward.encoder_decoder
 Layer normalization | y = gamma z + delta
@@ -101,7 +104,7 @@ Feed forward neural network | it is position-wise
 Feed forward neural network | X~ = LayerNorm(MLP(Z) + Z); MLP stands for FFNN
     - {SLIP}
 Algorithm 3 | the transformer layer
-    errata.algorithm_3 forward.encoder_decoder engine.gradients eq19.layer_of_000
+    errata.algorithm_3 forward.encoder_decoder engine.translation eq19.layer_of_000
 Linear layer | Y~ = X~ W + b
     forward.encoder_decoder sublayers.ends
 Softmax layer | P(y_i = v) is a softmax over the vocabulary, its probabilities sum to 1
@@ -119,7 +122,7 @@ Positional encoding | x~_n = x_n + r_n
 Positional encoding | it should be unique, bounded, consistent in steps
     theorems.encoding_is_unique theorems.encoding_is_bounded theorems.shift_is_rotation
 Positional encoding | it should generalize to longer sequences
-    - {TRAINING}
+    - {LONGER}
 Positional encoding | r_ni by sine and cosine
     errata.encoding_origin errata.encoding_letters forward.encoder_decoder
 Concluding remarks | today's models vary the components
@@ -183,7 +186,7 @@ High-level overview | so the original information is preserved
 High-level overview | LayerNorm before each layer: mean 0 and variance 1
     theorems.norm_statistics eq17.layers_too program.random_tuples
 High-level overview | x + Attention(LayerNorm(x)), then x + MLP(LayerNorm(x))
-    program.random_tuples eq17.other_readings engine.gradients
+    program.random_tuples eq17.other_readings engine.pre_norm
 High-level overview | a linear projection multiplies by a weight, with an optional bias
     forward.encoder_decoder
 High-level overview | the MLP: two linear maps, an activation between them
@@ -209,7 +212,7 @@ Scaled dot-product | large inputs make softmax sensitive; negative ones kill its
 Scaled dot-product | a vector of k numbers c has the length c sqrt(k), hence the scale
     errata.length_argument theorems.variance_of_scores
 Multi-head attention | one attention combines all information, heads keep it apart
-    - {TRAINING}
+    - {HEADS}
 Multi-head attention | 256 dimensions and 4 heads give 64 each
     errata.head_width
 Multi-head attention | heads side by side have all dimensions again; then a projection
@@ -223,7 +226,7 @@ Positional Encoding | sine and cosine of different frequencies
 Positional Encoding | PE at pos + k is a linear function of PE at pos
     theorems.shift_is_rotation
 Positional Encoding | it lets the model extrapolate to longer sequences
-    - {TRAINING}
+    - {LONGER}
 """,
     "003": """
 (1) | tokens and positions are embedded
@@ -273,7 +276,7 @@ after (11) | a token is selected by it
 (17) | the gradients, backward through chains of Jacobians
     eq17.head_gradients eq17.feed_forward_gradients eq17.norm_gradients eq17.projection_gradients
     eq17.softmax_gradients eq17.attention_gradients eq17.embedding_gradients eq17.at_once program.real_size
-    engine.gradients
+    engine.one_layer engine.two_layers engine.pre_norm
 (17) | the list of parameters, and E at t_i
     errata.repeated_tokens errata.positions_are_learned eq17.embedding_gradients theorems.embeddings
 after (17) | cached interim results are used
@@ -315,7 +318,7 @@ Training | X = sqrt(d_model) X_input W_Embedding
 Training | X' = PE(X) + X
     forward.encoder_decoder
 Training | the encoder, Z_{i,1} to Z_{i,4}
-    forward.encoder_decoder engine.gradients sublayers.add_and_norm_gradients
+    forward.encoder_decoder engine.translation sublayers.add_and_norm_gradients
 Training | Z_{1,1} in R^{n x h d_v}; Y' in R^{n_input x d_model}
     errata.shapes_of_004
 Training | the encoder's output is used in each stack of the decoder
@@ -325,7 +328,7 @@ Training | the output shifted to the right; y_0 a zero vector
 Training | the mask keeps the attention of y_i to y_j for j > i at 0
     engine.mask engine.masked_models theorems.causality
 Training | the decoder, Z_{i,1} to Z_{i,6}
-    forward.encoder_decoder engine.gradients
+    forward.encoder_decoder engine.translation
 Training | MultiHead_i for MultiHead_1, Z_{1,4} for Z_{1,5}
     - {SLIP}
 Training | Z = Z_{N,6} W^S + b^S, P = softmax(Z)
@@ -350,7 +353,7 @@ Final Remarks | it fits on one page
 
 def _rows() -> list[Row]:
     rows = []
-    reasons = {"HISTORY": HISTORY, "TRAINING": TRAINING, "MEANING": MEANING, "SLIP": SLIP}
+    reasons = {name: value for name, value in globals().items() if name.isupper() and isinstance(value, str)}
     for document, table in TABLES.items():
         for entry in re.split(r"\n(?! )", table.strip()):
             first, claims = entry.split("\n", 1)

@@ -445,16 +445,9 @@ def prove_model(model: nn.Module, tokens: Tensor, targets: Tensor) -> Proof:
         return accept(prove(Loss(model), tokens, targets))
 
 
-def declare_model(statement: str, source: str, size: str, make: Callable[[], nn.Module], *inputs: Tensor) -> None:
-    @proof_of(
-        statement,
-        size=f"{size}, any eps; a token twice, one place padded",
-        assumptions=(
-            "the signs before the ReLU and the order of logits and scores are those of the sample point",
-            "eps is such that no denominator is 0",
-        ),
-        source=source,
-    )
+def declare_model(
+    name: str, statement: str, source: str, size: str, make: Callable[[], nn.Module], *inputs: Tensor
+) -> None:
     def gradients():
         proof = prove_model(make(), *inputs)
         if not proof.signs or not all({"+", "-"} <= set(signs.flat) for signs in proof.signs.values()):
@@ -462,34 +455,48 @@ def declare_model(statement: str, source: str, size: str, make: Callable[[], nn.
         lines = [f"{proof.entries} entries of {proof.size}", f"{proof.steps} entries of gradients on the way"]
         return Evidence(text="\n".join([*lines, "for all values at which", *(f"    {a}" for a in proof.assumptions)]))
 
+    gradients.__name__ = name  # by which documents.py knows it
+    proof_of(
+        statement,
+        size=f"{size}, any eps; a token twice, one place padded",
+        assumptions=(
+            "the signs before the ReLU and the order of logits and scores are those of the sample point",
+            "eps is such that no denominator is 0",
+        ),
+        source=source,
+    )(gradients)
+
 
 # No two sizes are equal, so that no transposition can hide; token 1 stands twice, and the last place is padding.
 SIZES = decoder.Config(D=4, H=2, F=5, L=1, V=6, C=3, eps=EPS)
 TEXT = tt.tensor([[1, 4, 1]]), tt.tensor([[4, 1, -100]])
 
 
-def declare_decoder(statement: str, source: str, config: decoder.Config) -> None:
-    size = ", ".join(f"{name} = {getattr(config, name)}" for name in "CDFVHL")
-    declare_model(statement, source, size, lambda: decoder.Decoder(config), *TEXT)
+def declare_decoder(name: str, statement: str, source: str, config: decoder.Config) -> None:
+    size = ", ".join(f"{letter} = {getattr(config, letter)}" for letter in "CDFVHL")
+    declare_model(name, statement, source, size, lambda: decoder.Decoder(config), *TEXT)
 
 
 declare_decoder(
+    "one_layer",
     "document 003, one layer: backward() gives the derivative of the loss by every entry of E, P, Q, K, V, W, F, b, G, "
     "c and O",
     "003 eqs. (1)-(17)",
     SIZES,
 )
 declare_decoder(
+    "pre_norm",
     'the same where eq. (9) adds to Z as it was before the norm ("pre-norm")',
     "003 eqs. (1), (9)",
     SIZES.replace(residual="pre-norm"),
 )
-declare_decoder("the same for two layers", "003 eqs. (1)-(17)", SIZES.replace(L=2, residual="once"))
+declare_decoder("two_layers", "the same for two layers", "003 eqs. (1)-(17)", SIZES.replace(L=2, residual="once"))
 
 STACKS = transformer.Config(N=1, d_model=4, h=2, d_k=1, d_v=3, d_ff=5, n_vol=6, n_max=3, bias=True, eps=EPS)
 SENTENCES = tt.tensor([[4, 4, transformer.PAD]]), tt.tensor([[4, 3]])
 
 declare_model(
+    "translation",
     "documents 000 and 004, one stack of encoder and decoder: backward() gives the derivative of the loss by every "
     "entry of every weight, through both attentions of the decoder",
     "000, 004",

@@ -2,6 +2,7 @@
 
 import inspect
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -443,6 +444,25 @@ def test_latex():
     assert latex(tt.tensor([[1, 2], [3, 4]])) == r"\begin{bmatrix} 1 & 2 \\ 3 & 4 \end{bmatrix}"
     assert latex(tt.tensor([[[1, 2]], [[3, 4]]])).count("bmatrix") == 4
     assert latex(tt.tensor(0.5)) == "0.5"
+
+
+@pytest.mark.parametrize(
+    ("factor", "written"),
+    [
+        (0.1, "0.1 x"),
+        (-0.1, "- 0.1 x"),
+        (0.044715, "0.044715 x"),
+        (1e-5, "0.00001 x"),
+        (0.1 + 0.2, "0.30000000000000004 x"),  # which it is
+        (2.5e-30, r"x {2.5 \cdot 10^{-30}}"),
+        (0.5, r"\frac{x}{2}"),
+        (0.375, r"\frac{3 x}{8}"),
+        (Fraction(1, 3), r"\frac{x}{3}"),
+        (3, "3 x"),
+    ],
+)
+def test_numbers_stand_in_latex_as_they_were_written(factor, written):
+    assert latex(symbols("x") * factor) == written
 
 
 def test_latex_says_what_the_formula_is():

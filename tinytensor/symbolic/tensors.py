@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -57,7 +58,8 @@ def latex(x: Tensor) -> str:
     r"""The values of x as LaTeX: a formula for 0-d, a row for 1-d, a matrix for 2-d, nested brackets beyond.
 
     Formulas are brought to one fraction, with common factors cancelled: what a kernel computes in ten steps is read
-    better as the closed form it amounts to.
+    better as the closed form it amounts to. A float that is no short fraction stands as it was written: 0.1 is 0.1, not
+    the fraction of 17 digits that a computer makes of it, for which it is a name here.
     """
     return _latex(x.detach().numpy())
 
@@ -84,4 +86,16 @@ def _readable(value) -> sympy.Expr:
     if not isinstance(value, Symbolic):
         return sympy.sympify(value.item() if isinstance(value, np.generic) else value)
     formula = value.formula()
+    formula = formula.xreplace({number: _decimal(number) for number in formula.atoms(sympy.Rational)})
     return sympy.factor(sympy.powsimp(sympy.cancel(sympy.together(formula))))
+
+
+def _decimal(number: sympy.Rational) -> sympy.Expr:
+    """A float such as 0.1 under the name that it has in print; a number that is read well as a fraction as it is."""
+    if number.q < 1000 or number.q & (number.q - 1) or float(number).as_integer_ratio() != (number.p, number.q):
+        return number
+    name = format(Decimal(repr(abs(float(number)))), "f")
+    if len(name) > 20:
+        digits, _, exponent = f"{abs(float(number))!r}".partition("e")
+        name = rf"{{{digits} \cdot 10^{{{int(exponent)}}}}}"
+    return sympy.Symbol(name, positive=True) * (-1 if number < 0 else 1)
