@@ -60,12 +60,13 @@ def load_tile(c, height, width, x, i, j):
 
 def fma_tile(c, height, a, i, k, b, row, j):
     """c + a[i : i + height, k] b[row, j:], as fma; the rows of c past `height` get no meaning."""
-    tile = ()
+    n, right, tile = len(c[0][0]), (), ()
+    for v in range(len(c[0])):
+        right += (load(b, row, j + v * n),)
     for r in range(len(c)):
-        registers = ()
+        left, registers = splat(a, i + min(r, height - 1), k), ()
         for v in range(len(c[0])):
-            n = len(c[0][0])
-            registers += (fma(splat(a, i + min(r, height - 1), k), load(b, row, j + v * n), c[r][v]),)
+            registers += (fma(left, right[v], c[r][v]),)
         tile += (registers,)
     return tile
 

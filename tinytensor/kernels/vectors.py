@@ -60,10 +60,9 @@ def load(x, *at):
 
 def load_first(count, x, *at):
     """The `count` elements of x from `at` on, then zeros; nothing beyond them is read."""
-    v = ()
-    for lane in range(lanes(x)):
-        v += (x[at[:-1] + (at[-1] + lane,)] if lane < count else x.dtype.type(0),)
-    return v
+    n, row, j = max(0, min(count, lanes(x))), at[:-1], at[-1]
+    v, zeros = (*x[(*row, slice(j, j + n))],), (x.dtype.type(0),) * (lanes(x) - n)
+    return v + zeros if len(v) == n else x[(*row, j + n - 1)]  # which is outside of x, and x says so
 
 
 def splat(x, *at):
@@ -88,40 +87,40 @@ def store_first(count, v, x, *at):
 def fma(a, b, c):
     """a * b + c, rounded once where the machine can."""
     v = ()
-    for lane in range(len(a)):
-        v += (a[lane] * b[lane] + c[lane],)
+    for x, y, z in zip(a, b, c, strict=True):
+        v += (x * y + z,)
     return v
 
 
 def add(a, b):
     """a + b."""
     v = ()
-    for lane in range(len(a)):
-        v += (a[lane] + b[lane],)
+    for x, y in zip(a, b, strict=True):
+        v += (x + y,)
     return v
 
 
 def sub(a, b):
     """a - b."""
     v = ()
-    for lane in range(len(a)):
-        v += (a[lane] - b[lane],)
+    for x, y in zip(a, b, strict=True):
+        v += (x - y,)
     return v
 
 
 def mul(a, b):
     """a * b."""
     v = ()
-    for lane in range(len(a)):
-        v += (a[lane] * b[lane],)
+    for x, y in zip(a, b, strict=True):
+        v += (x * y,)
     return v
 
 
 def div(a, b):
     """a / b."""
     v = ()
-    for lane in range(len(a)):
-        v += (a[lane] / b[lane],)
+    for x, y in zip(a, b, strict=True):
+        v += (x / y,)
     return v
 
 

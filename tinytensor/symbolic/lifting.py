@@ -18,13 +18,15 @@ from itertools import pairwise
 
 import numpy as np
 
+from tinytensor.kernels.entries import OBJECT
 from tinytensor.kernels.kernel import Elementwise, Kernel
 from tinytensor.symbolic.normal import FLOATS
-from tinytensor.symbolic.scalars import Symbolic
+from tinytensor.symbolic.scalars import Exact, kind_of_numbers
 
-BUILTINS = ("range", "min", "max", "abs", "len", "type", "bool", "enumerate", "zip")
+BUILTINS = ("range", "min", "max", "abs", "len", "type", "bool", "enumerate", "zip", "slice")
 ALLOCATING = ("empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like", "array", "copy")
 SEVERAL = 1 << 30  # marks an element that several tasks have read
+_KINDS = {"i": int, "u": int, "b": bool}  # of elements that are no exact scalars, by NumPy's letters
 
 
 class NotLiftable(TypeError):
@@ -33,7 +35,7 @@ class NotLiftable(TypeError):
 
 def _function(name: str, x):
     """A function of NumPy or math: the exact scalar's own method."""
-    return getattr(Symbolic.of(x), name)()
+    return getattr(x if isinstance(x, Exact) else kind_of_numbers().of(x), name)()
 
 
 METHODS = ("log1p", "log2", "log10", "expm1", "floor", "ceil", "rint", "isnan", "isfinite")
@@ -64,10 +66,16 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
 
     def lifted(*args):
         if isinstance(kernel, Elementwise):
-            shape, run = args[-1].shape, _Run(kernel.name, 1)
-            *inputs, y = (Cells(_array(a, shape), run, n) for a, n in zip(args, kernel.names, strict=True))
-            for at in np.ndindex(shape):
-                y[at] = source(*(x[at] for x in inputs))
+            run, *inputs, y = _Run(kernel.name, 1), *args
+            y = Cells(y.reshape(-1) if y.flags.c_contiguous else y, run, kernel.names[-1])
+            rows = [
+                Cells(_array(a, args[-1].shape).reshape(-1), run, n)
+                for a, n in zip(inputs, kernel.names[:-1], strict=True)
+            ]
+            places = range(y.size) if y.ndim == 1 else np.ndindex(y.shape)
+            # inputs are read before anything is written, since y may be one of them
+            for at, given in zip(places, list(zip(*rows)) if rows else [()] * y.size, strict=True):
+                y[at] = source(*given)
             return
         shares = kernel.shares(args) if tasks is None or not kernel.dealt else [(task, tasks) for task in range(tasks)]
         run = _Run(kernel.name, len(shares))
@@ -162,7 +170,7 @@ class _Run:
     """One launch of a lifted kernel: what all its cells know."""
 
     def __init__(self, kernel: str, tasks: int):
-        self.kernel, self.tasks = kernel, tasks
+        self.kernel, self.tasks, self.kind = kernel, tasks, kind_of_numbers()
         self.task = 0  # the number of the one that runs, from 1
 
 
@@ -170,7 +178,7 @@ def _argument(value, run: _Run, name: str):
     """An argument as a loop sees it: switches and whole numbers stay what they are."""
     if isinstance(value, np.ndarray):
         return Cells(value, run, name, np.zeros(value.shape, int) if run.tasks > 1 else None)
-    return Symbolic(value) if isinstance(value, float | np.floating) else value
+    return run.kind.of(value) if isinstance(value, float | np.floating) else value
 
 
 def _array(value, shape: tuple) -> np.ndarray:
@@ -187,10 +195,12 @@ class Cells:
     more than one has read it, 0 if none has. A launch of one task needs no marks.
     """
 
-    __slots__ = ("array", "marks", "name", "run")
+    __slots__ = ("array", "kind", "marks", "name", "of", "run")
 
     def __init__(self, array: np.ndarray, run: _Run, name: str, marks: np.ndarray | None = None):
         self.array, self.run, self.name, self.marks = array, run, name, marks
+        self.kind = _KINDS.get(array.dtype.kind) or run.kind  # of what is read: elements of this class stay as they are
+        self.of = getattr(self.kind, "of", self.kind)
 
     shape = property(lambda self: self.array.shape)
     size = property(lambda self: self.array.size)
@@ -202,10 +212,7 @@ class Cells:
     @property
     def dtype(self) -> types.SimpleNamespace:
         """`x.dtype.type(0)` is a zero of the type that x holds."""
-        return types.SimpleNamespace(type=self._type())
-
-    def _type(self) -> type:
-        return {"i": int, "u": int, "b": bool}.get(self.array.dtype.kind, Symbolic)
+        return types.SimpleNamespace(type=self.kind)
 
     def __len__(self):
         return len(self.array)
@@ -219,51 +226,84 @@ class Cells:
         marks = None if self.marks is None else view(self.marks)
         return Cells(view(self.array), self.run, self.name, marks)
 
-    def _told(self, key: tuple) -> str:
-        return f"kernel {self.run.kernel}: {self.name}{list(key)}"
+    def _told(self, key) -> str:
+        return f"kernel {self.run.kernel}: {self.name}{list(key) if isinstance(key, tuple) else [key]}"
 
-    def _checked(self, key) -> tuple:
-        key = key if isinstance(key, tuple) else (key,)
+    def _check(self, key) -> None:
         sizes = iter(self.array.shape)
-        for k in key:
+        for k in key if isinstance(key, tuple) else (key,):
             if k is None:
                 continue
-            n = next(sizes, None)
-            if n is None or (not isinstance(k, slice) and not (isinstance(k, int) and 0 <= k < n)):
+            n = next(sizes, -1)
+            inside = min(k.start or 0, k.stop or 0) >= 0 if isinstance(k, slice) else 0 <= k < n  # slices are cut short
+            if not inside:
                 raise IndexError(
                     f"{self._told(key)} is outside the shape {self.array.shape} (a negative index, too: compiled "
                     "code would wrap it)"
                 )
-        return key
 
-    def _touch(self, key: tuple, writes: bool) -> None:
-        if self.marks is None:
+    def _touch(self, key, writes: bool) -> None:
+        """Note that the task that runs reads or writes an element."""
+        before, me = self.marks.item(key), self.run.task
+        if before == -me or (before == me and not writes):
             return
-        before, me = int(self.marks[key]), self.run.task
-        if abs(before) not in (0, me) and (writes or before < 0):
+        if before not in (0, me) and (writes or before < 0):
             raise RuntimeError(
                 f"{self._told(key)} is touched by several of the {self.run.tasks} tasks and written by one of them: "
                 "they run in any order, and at the same time"
             )
-        self.marks[key] = -me if writes or before < 0 else me if before in (0, me) else SEVERAL
+        self.marks[key] = -me if writes else me if before == 0 else SEVERAL
+
+    def _unwritten(self, key) -> RuntimeError:
+        return RuntimeError(f"{self._told(key)} was read before anything was written there")
 
     def __getitem__(self, key):
-        key = self._checked(key)
-        value = self.array[key]
-        if isinstance(value, np.ndarray):
+        try:
+            value = self.array[key]
+        except IndexError:
+            self._check(key)
+            raise
+        if value.__class__ is np.ndarray:
+            self._check(key)
             return self._part(lambda a: a[key])
+        if (key if key.__class__ is int else min(key)) < 0:
+            self._check(key)
         if value is None:
-            raise RuntimeError(f"{self._told(key)} was read before anything was written there")
-        self._touch(key, writes=False)
-        kind = self._type()
-        return Symbolic.of(value) if kind is Symbolic else kind(value)
+            raise self._unwritten(key)
+        if self.marks is not None:
+            self._touch(key, writes=False)
+        return value if isinstance(value, self.kind) else self.of(value)
+
+    def __iter__(self):
+        """The elements of one row."""
+        if self.array.ndim != 1:
+            self._expression()
+        kind = self.kind
+        for at, value in enumerate(self.array.tolist()):
+            if value is None:
+                raise self._unwritten(at)
+            if self.marks is not None:
+                self._touch(at, writes=False)
+            yield value if isinstance(value, kind) else self.of(value)
 
     def __setitem__(self, key, value):
-        key = self._checked(key)
-        if len(key) != self.array.ndim or any(not isinstance(k, int) for k in key) or isinstance(value, Cells):
+        places = (key,) if key.__class__ is int else key
+        if places.__class__ is not tuple or len(places) != self.array.ndim or isinstance(value, Cells):
             self._expression()
-        self._touch(key, writes=True)
-        self.array[key] = Symbolic.of(value) if self.array.dtype == object else value
+        for k in places:
+            if k.__class__ is not int:
+                self._expression()
+            if k < 0:
+                self._check(key)
+        if self.marks is not None:
+            self._touch(key, writes=True)
+        if self.array.dtype is OBJECT:
+            value = (value if isinstance(value, self.kind) else self.of(value)).stored()
+        try:
+            self.array[key] = value
+        except IndexError:
+            self._check(key)
+            raise
 
     def _expression(self, *_):
         raise TypeError(

@@ -18,19 +18,23 @@ from sympy import QQ, S
 from sympy.polys.fields import field
 from sympy.polys.rings import ring
 
-# name: (on floats, dy/dx from x and y)
-_FUNCTIONS = {
-    "exp": (math.exp, lambda x, y: y),
-    "log": (math.log, lambda x, y: 1 / x),
-    "sqrt": (math.sqrt, lambda x, y: 1 / (2 * y)),
-    "tanh": (math.tanh, lambda x, y: 1 - y**2),
-    "sin": (math.sin, lambda x, y: OPAQUE["cos"](x)),
-    "cos": (math.cos, lambda x, y: -OPAQUE["sin"](x)),
-    "asin": (math.asin, lambda x, y: 1 / OPAQUE["sqrt"](1 - x**2)),
-    "acos": (math.acos, lambda x, y: -1 / OPAQUE["sqrt"](1 - x**2)),
-    "atan": (math.atan, lambda x, y: 1 / (1 + x**2)),
-    "asinh": (math.asinh, lambda x, y: 1 / OPAQUE["sqrt"](1 + x**2)),
-    "erf": (math.erf, lambda x, y: 2 / sympy.sqrt(sympy.pi) * OPAQUE["exp"](-(x**2))),
+FLOATS = {
+    name: getattr(math, name)
+    for name in ("exp", "log", "sqrt", "tanh", "sin", "cos", "asin", "acos", "atan", "asinh", "erf")
+}
+# name: dy/dx from x, y, and `of`, which applies the function of a name
+DERIVATIVES = {
+    "exp": lambda x, y, of: y,
+    "log": lambda x, y, of: 1 / x,
+    "sqrt": lambda x, y, of: 1 / (2 * y),
+    "tanh": lambda x, y, of: 1 - y**2,
+    "sin": lambda x, y, of: of("cos", x),
+    "cos": lambda x, y, of: -of("sin", x),
+    "asin": lambda x, y, of: 1 / of("sqrt", 1 - x**2),
+    "acos": lambda x, y, of: -1 / of("sqrt", 1 - x**2),
+    "atan": lambda x, y, of: 1 / (1 + x**2),
+    "asinh": lambda x, y, of: 1 / of("sqrt", 1 + x**2),
+    "erf": lambda x, y, of: of("exp", -(x**2)) * 2 / sympy.sqrt(sympy.pi),
 }
 _AT_ZERO = {"exp": S.One, "tanh": S.Zero, "sin": S.Zero, "cos": S.One, "erf": S.Zero}
 
@@ -47,14 +51,12 @@ class Opaque(sympy.Function):
         return S.Zero if x is S.One and cls.__name__ == "log" else None
 
     def fdiff(self, argindex=1):
-        return _FUNCTIONS[self.func.__name__][1](self.args[0], self)
+        return DERIVATIVES[self.func.__name__](self.args[0], self, lambda name, x: OPAQUE[name](x))
 
 
-FLOATS = {name: on_floats for name, (on_floats, _) in _FUNCTIONS.items()}
-OPAQUE = {name: type(name, (Opaque,), {}) for name in _FUNCTIONS}
-NAMES = {kind: name for name, kind in OPAQUE.items()} | {
-    getattr(sympy, name): name for name in _FUNCTIONS if name != "sqrt"
-}
+OPAQUE = {name: type(name, (Opaque,), {}) for name in FLOATS}
+NAMES = {kind: name for name, kind in OPAQUE.items()}
+NAMES |= {getattr(sympy, name): name for name in FLOATS if name != "sqrt"}
 
 
 def is_zero(expr: sympy.Expr) -> bool:

@@ -72,124 +72,84 @@ def reading(constants: dict[float, sympy.Expr]):
         _reading.constants = before
 
 
+def number_read_as(value: float) -> float | sympy.Expr:
+    """The number that a float stands for: the one of `reading`, else itself."""
+    return _reading.constants.get(value, value)
+
+
 NUMBERS = (int, float, Fraction, np.number, np.bool_, sympy.Expr)  # what may meet an exact scalar, and becomes one
 
 
-def _binary(operation: Callable) -> Callable:
+def binary(operation: Callable) -> Callable:
     """An operator: what it meets becomes exact, or may answer itself if it is no number (an array or a tensor)."""
 
     def method(self, other):
-        if other.__class__ is not Symbolic:
+        if not isinstance(other, self.kind):
             if not isinstance(other, NUMBERS):
                 return NotImplemented
-            other = Symbolic(other)
+            other = self.kind.of(other)
         return operation(self, other)
 
     return method
 
 
-class Symbolic:
-    """A SymPy expression and its witness; a fraction is one without symbols.
+class Exact:
+    """What all exact scalars have in common: a witness, which decides comparisons, and all that follows from + * / **.
 
-    `Symbolic(3)`, `Symbolic(0.1)` (the fraction that this float is), `Symbolic(expression, witness)`. Functions are
-    opaque: exp(x) is never rewritten while a kernel runs, since SymPy's own functions ask so many questions about their
-    arguments that a loop does not end. `equals` is where things are proved.
+    Two kinds exist: formulas (`Symbolic`), and residues modulo a prime (`field.Residue`). A kind says how it adds,
+    multiplies, divides, takes powers and functions (`_apply`), how it compares (`_sign`), and which number it is.
     """
 
-    __slots__ = ("expr", "witness")
-
-    def __init__(self, value, witness: float | Fraction | None = None):
-        if isinstance(value, Symbolic):
-            self.expr, self.witness = value.expr, value.witness
-            return
-        if isinstance(value, float) and value in _reading.constants:
-            value = _reading.constants[value]
-        if isinstance(value, sympy.Expr):
-            self.expr = value
-            if witness is None:
-                if value.free_symbols:
-                    raise TypeError(f"Symbolic({value}): an expression with symbols needs a witness, a number for it")
-                witness = value
-        else:
-            known = fraction(value)
-            self.expr = sympy.Rational(known.numerator, known.denominator)
-            witness = known
-        self.witness = float(witness)
+    __slots__ = ("witness",)
+    kind: type["Exact"]
 
     @classmethod
-    def of(cls, value) -> "Symbolic":
-        """`value` as an exact scalar."""
+    def of(cls, value) -> "Exact":
+        """`value` as an exact scalar of this kind."""
         return value if value.__class__ is cls else cls(value)
 
-    @classmethod
-    def _make(cls, expr: sympy.Expr, witness: float) -> "Symbolic":
-        result = cls.__new__(cls)
-        result.expr = expr
-        result.witness = float(expr) if expr.is_Rational or expr is sympy.nan else witness
-        return result
+    def stored(self) -> "Exact":
+        """This scalar, as it is put into an array."""
+        return self
 
     def number(self) -> Fraction | None:
         """The fraction that this is, None if it is not a known one."""
-        return Fraction(int(self.expr.p), int(self.expr.q)) if self.expr.is_Rational else None
+        raise NotImplementedError
 
-    # ------------------------------------------------------------------------------------- arithmetic
-
-    @_binary
-    def __add__(self, other):
-        if other.expr is S.Zero:
-            return self
-        return other if self.expr is S.Zero else self._make(self.expr + other.expr, self.witness + other.witness)
-
-    @_binary
-    def __mul__(self, other):
-        for one, two in ((self, other), (other, self)):
-            if one.expr is S.One or (two.expr is S.Zero and one.isfinite()):
-                return two
-        return self._make(self.expr * other.expr, self.witness * other.witness)
-
-    @_binary
-    def __truediv__(self, other):
-        if other.expr is S.Zero:
-            raise ZeroDivisionError(f"{self} / 0: exact scalars have no infinity")
-        if other.expr is S.One or (self.expr is S.Zero and other.isfinite()):
-            return self
-        return self._make(self.expr / other.expr, self.witness / other.witness if other.witness else math.nan)
-
-    @_binary
+    @binary
     def __pow__(self, other):
         exponent = other.number()
         if exponent is not None and exponent.denominator == 1:
-            exponent = int(exponent)
-            if exponent < 0 and self.expr is S.Zero:
+            if exponent < 0 and self.number() == 0:
                 raise ZeroDivisionError(f"0 ** {exponent}: exact scalars have no infinity")
-            witness = self.witness**exponent if self.witness or exponent >= 0 else math.nan
-            return self._make(self.expr**exponent, witness)
-        if exponent in (Fraction(1, 2), Fraction(-1, 2)):
+            return self._power(int(exponent))
+        if exponent is not None and exponent.denominator == 2:
             return self.sqrt() ** int(2 * exponent)
         if self > 0:  # a^b = e^(b log a), on the path where a is positive
             return (other * self.log()).exp()
-        if self.expr is S.Zero and other > 0:
+        if self.number() == 0 and other > 0:
             return self
         raise Undecided(f"{self} ** {other}: a power that is no whole number needs a positive base")
 
-    @_binary
+    @binary
     def __sub__(self, other):
         return self + -other
 
-    @_binary
+    @binary
     def __floordiv__(self, other):
         return (self / other).floor()
 
-    @_binary
+    @binary
     def __mod__(self, other):
         return self - other * (self // other)
 
-    __radd__, __rmul__ = __add__, __mul__
-    __rsub__ = _binary(lambda self, other: other - self)
-    __rtruediv__ = _binary(lambda self, other: other / self)
-    __rfloordiv__ = _binary(lambda self, other: other // self)
-    __rmod__ = _binary(lambda self, other: other % self)
-    __rpow__ = _binary(lambda self, other: other**self)
+    __radd__ = binary(lambda self, other: self + other)
+    __rmul__ = binary(lambda self, other: self * other)
+    __rsub__ = binary(lambda self, other: other - self)
+    __rtruediv__ = binary(lambda self, other: other / self)
+    __rfloordiv__ = binary(lambda self, other: other // self)
+    __rmod__ = binary(lambda self, other: other % self)
+    __rpow__ = binary(lambda self, other: other**self)
 
     def __neg__(self):
         return self * -1
@@ -199,58 +159,31 @@ class Symbolic:
 
     # ------------------------------------------------------------------------- comparisons: by witness
 
-    def _sign(self, other: "Symbolic") -> int | None:
-        """The sign of self - other, None for NaN: exact for numbers, else by the witnesses and noted as a condition."""
-        a, b = self.number(), other.number()
-        if a is not None and b is not None:
-            return (a > b) - (a < b)
-        if self.isnan() or other.isnan():
-            return None
-        if self.expr == other.expr:
-            return 0
+    def _gap(self, other: "Exact") -> float:
+        """The witness of self - other, where that tells which one is larger."""
         gap = self.witness - other.witness
-        if not self.isfinite() or not other.isfinite():
-            return 0 if self.witness == other.witness else (gap > 0) - (gap < 0)
         if not abs(gap) > CLOSE * max(1.0, abs(self.witness), abs(other.witness)):  # NaN and overflow, too
             raise Undecided(
                 f"{self} or {other}: which is larger can't be decided, their witnesses are {self.witness!r} and "
                 f"{other.witness!r}; choose other witnesses"
             )
-        for conditions in _paths.open:
-            conditions.append(Condition(self - other if gap > 0 else other - self))
-        return 1 if gap > 0 else -1
+        return gap
 
-    __lt__ = _binary(lambda self, other: self._sign(other) == -1)
-    __le__ = _binary(lambda self, other: self._sign(other) in (-1, 0))
-    __gt__ = _binary(lambda self, other: self._sign(other) == 1)
-    __ge__ = _binary(lambda self, other: self._sign(other) in (1, 0))
-    __eq__ = _binary(lambda self, other: self._sign(other) == 0)
-    __ne__ = _binary(lambda self, other: self._sign(other) != 0)
+    __lt__ = binary(lambda self, other: self._sign(other) == -1)
+    __le__ = binary(lambda self, other: self._sign(other) in (-1, 0))
+    __gt__ = binary(lambda self, other: self._sign(other) == 1)
+    __ge__ = binary(lambda self, other: self._sign(other) in (1, 0))
+    __eq__ = binary(lambda self, other: self._sign(other) == 0)
+    __ne__ = binary(lambda self, other: self._sign(other) != 0)
+    __hash__ = None
 
     def __bool__(self):
         return self != 0
 
-    def __hash__(self):
-        return hash(self.expr)
+    def __abs__(self):
+        return -self if self < 0 else self
 
     # ------------------------------------------- functions (exp, log ... are added below the class)
-
-    def _apply(self, name: str):
-        if name in ("log", "sqrt") and self.witness < 0:
-            raise Undecided(f"{name}({self}): the witness {self.witness!r} is negative; choose other witnesses")
-        if name == "log" and self.expr is S.Zero:  # of a row of attention in which all is masked
-            return self._make(S.NegativeInfinity, -math.inf)
-        if name == "sqrt" and self.expr.is_Rational:
-            return self._make(sympy.sqrt(self.expr), math.sqrt(self.witness))
-        try:
-            witness = FLOATS[name](self.witness)
-        except OverflowError:
-            witness = math.inf
-        except ValueError:
-            raise Undecided(
-                f"{name}({self}): no value at the witness {self.witness!r}; choose other witnesses"
-            ) from None
-        return self._make(OPAQUE[name](self.expr), witness)
 
     def log1p(self):
         """ln(1 + x)."""
@@ -262,22 +195,32 @@ class Symbolic:
 
     def log2(self):
         """ln x / ln 2."""
-        return self.log() / Symbolic(2).log()
+        return self.log() / self.kind.of(2).log()
 
     def log10(self):
         """ln x / ln 10."""
-        return self.log() / Symbolic(10).log()
+        return self.log() / self.kind.of(10).log()
 
     def isnan(self) -> bool:
-        """True of nothing but SymPy's nan."""
-        return self.expr is sympy.nan
+        """Is it no number?"""
+        return False
 
     def isfinite(self) -> bool:
-        """False if its value is not finite at the sample point, for it is minus infinity or no number there."""
-        return math.isfinite(self.witness) or not self.expr.has(S.NegativeInfinity, sympy.nan)
+        """Has it a finite value at the sample point?"""
+        return math.isfinite(self.witness)
 
-    def __abs__(self):
-        return -self if self < 0 else self
+    def _float(self, name: str) -> float:
+        """The witness of a function of this."""
+        if name in ("log", "sqrt") and self.witness < 0:
+            raise Undecided(f"{name}({self}): the witness {self.witness!r} is negative; choose other witnesses")
+        try:
+            return FLOATS[name](self.witness)
+        except OverflowError:
+            return math.inf
+        except ValueError:
+            raise Undecided(
+                f"{name}({self}): no value at the witness {self.witness!r}; choose other witnesses"
+            ) from None
 
     def floor(self):
         """The greatest whole number that is not above x."""
@@ -297,13 +240,127 @@ class Symbolic:
         """The whole number n with n <= self + shift < n + 1, on the path where it is n."""
         value = self.number()
         if value is not None:
-            return Symbolic(nearest(value))
+            return self.kind.of(nearest(value))
         if not math.isfinite(self.witness):
             raise Undecided(f"{self}: no whole number is next to the witness {self.witness!r}")
-        n, zero = nearest(self.witness), Symbolic(0)
+        n, zero = nearest(self.witness), self.kind.of(0)
         for difference in (self + shift - n, n + 1 - shift - self):
             difference._sign(zero)  # notes that it is positive, or raises where that can't be decided
-        return Symbolic(n)
+        return self.kind.of(n)
+
+    # ---------------------------------------------------------------------- what would lose exactness
+
+    def __float__(self):
+        raise TypeError(f"float({self}): an exact scalar is not rounded; .witness is the float beside it")
+
+    def __int__(self):
+        raise TypeError(f"int({self}): an exact scalar is no index or count; use .floor() or .number()")
+
+
+class Symbolic(Exact):
+    """A SymPy expression and its witness; a fraction is one without symbols.
+
+    `Symbolic(3)`, `Symbolic(0.1)` (the fraction that this float is), `Symbolic(expression, witness)`. Functions are
+    opaque: exp(x) is never rewritten while a kernel runs, since SymPy's own functions ask so many questions about their
+    arguments that a loop does not end. `equals` is where things are proved.
+    """
+
+    __slots__ = ("expr",)
+
+    def __init__(self, value, witness: float | Fraction | None = None):
+        if isinstance(value, Symbolic):
+            self.expr, self.witness = value.expr, value.witness
+            return
+        if isinstance(value, float):
+            value = number_read_as(value)
+        if isinstance(value, sympy.Expr):
+            self.expr = value
+            if witness is None:
+                if value.free_symbols:
+                    raise TypeError(f"Symbolic({value}): an expression with symbols needs a witness, a number for it")
+                witness = value
+        else:
+            known = fraction(value)
+            self.expr = sympy.Rational(known.numerator, known.denominator)
+            witness = known
+        self.witness = float(witness)
+
+    @classmethod
+    def _make(cls, expr: sympy.Expr, witness: float) -> "Symbolic":
+        result = cls.__new__(cls)
+        result.expr = expr
+        result.witness = float(expr) if expr.is_Rational or expr is sympy.nan else witness
+        return result
+
+    def number(self) -> Fraction | None:
+        """The fraction that this is, None if it is not a known one."""
+        return Fraction(int(self.expr.p), int(self.expr.q)) if self.expr.is_Rational else None
+
+    # ------------------------------------------------------------------------------------- arithmetic
+
+    @binary
+    def __add__(self, other):
+        if other.expr is S.Zero:
+            return self
+        return other if self.expr is S.Zero else self._make(self.expr + other.expr, self.witness + other.witness)
+
+    @binary
+    def __mul__(self, other):
+        for one, two in ((self, other), (other, self)):
+            if one.expr is S.One or (two.expr is S.Zero and one.isfinite()):
+                return two
+        return self._make(self.expr * other.expr, self.witness * other.witness)
+
+    @binary
+    def __truediv__(self, other):
+        if other.expr is S.Zero:
+            raise ZeroDivisionError(f"{self} / 0: exact scalars have no infinity")
+        if other.expr is S.One or (self.expr is S.Zero and other.isfinite()):
+            return self
+        return self._make(self.expr / other.expr, self.witness / other.witness if other.witness else math.nan)
+
+    def _power(self, n: int):
+        witness = self.witness**n if self.witness or n >= 0 else math.nan
+        return self._make(self.expr**n, witness)
+
+    # ------------------------------------------------------------------------- comparisons: by witness
+
+    def _sign(self, other: "Symbolic") -> int | None:
+        """The sign of self - other, None for NaN: exact for numbers, else by the witnesses and noted as a condition."""
+        a, b = self.number(), other.number()
+        if a is not None and b is not None:
+            return (a > b) - (a < b)
+        if self.isnan() or other.isnan():
+            return None
+        if self.expr == other.expr:
+            return 0
+        if not self.isfinite() or not other.isfinite():
+            return (self.witness > other.witness) - (self.witness < other.witness)
+        gap = self._gap(other)
+        for conditions in _paths.open:
+            conditions.append(Condition(self - other if gap > 0 else other - self))
+        return 1 if gap > 0 else -1
+
+    def __hash__(self):
+        return hash(self.expr)
+
+    # ------------------------------------------- functions (exp, log ... are added below the class)
+
+    def _apply(self, name: str):
+        if name == "log" and self.expr is S.Zero:  # of a row of attention in which all is masked
+            return self._make(S.NegativeInfinity, -math.inf)
+        witness = self._float(name)
+        if name == "sqrt" and self.expr.is_Rational:
+            return self._make(sympy.sqrt(self.expr), math.sqrt(self.witness))
+        return self._make(OPAQUE[name](self.expr), witness)
+
+    def isnan(self) -> bool:
+        """True of nothing but SymPy's nan."""
+        return self.expr is sympy.nan
+
+    def isfinite(self) -> bool:
+        """False if its value is not finite at the sample point, for it is minus infinity or no number there."""
+        return math.isfinite(self.witness) or not self.expr.has(S.NegativeInfinity, sympy.nan)
 
     # --------------------------------------------------------------------------------------- what is proved
 
@@ -330,25 +387,45 @@ class Symbolic:
     def __repr__(self):
         return str(self.expr)
 
-    # ---------------------------------------------------------------------- what would lose exactness
-
-    def __float__(self):
-        raise TypeError(f"float({self}): an exact scalar is not rounded; .witness is the float beside it")
-
-    def __int__(self):
-        raise TypeError(f"int({self}): an exact scalar is no index or count; use .floor() or .number()")
-
 
 def _elementary(name: str) -> Callable:
     def apply(self):
         return self._apply(name)
 
-    apply.__name__, apply.__qualname__, apply.__doc__ = name, f"Symbolic.{name}", f"{name}(x), exactly."
+    apply.__name__, apply.__qualname__, apply.__doc__ = name, f"Exact.{name}", f"{name}(x), exactly."
     return apply
 
 
 for _name in FLOATS:  # NumPy's np.exp of an array of dtype object calls x.exp() of each element
-    setattr(Symbolic, _name, _elementary(_name))
+    setattr(Exact, _name, _elementary(_name))
+
+Symbolic.kind = Symbolic
+
+
+# ------------------------------------------------------------------------------------- of which kind numbers are
+
+
+class _Numbers(threading.local):
+    def __init__(self):
+        self.kind: type[Exact] = Symbolic
+
+
+_numbers = _Numbers()
+
+
+def kind_of_numbers() -> type[Exact]:
+    """The kind of exact scalar that a number becomes in a kernel that is run from its source."""
+    return _numbers.kind
+
+
+@contextmanager
+def numbers_are(kind: type[Exact]):
+    """Inside, lifted kernels compute with this kind of exact scalar."""
+    before, _numbers.kind = _numbers.kind, kind
+    try:
+        yield
+    finally:
+        _numbers.kind = before
 
 
 def fraction(value) -> Fraction:
