@@ -1,4 +1,4 @@
-"""Scalars over a finite field: that they compute as the rationals do, what they know of functions, and what they say."""
+"""Scalars over a finite field: they compute as the rationals do, know what code leans on, and say what they cannot."""
 
 import math
 import operator

@@ -61,8 +61,8 @@ def load(x, *at):
 def load_first(count, x, *at):
     """The `count` elements of x from `at` on, then zeros; nothing beyond them is read."""
     n, row, j = max(0, min(count, lanes(x))), at[:-1], at[-1]
-    v, zeros = (*x[(*row, slice(j, j + n))],), (x.dtype.type(0),) * (lanes(x) - n)
-    return v + zeros if len(v) == n else x[(*row, j + n - 1)]  # which is outside of x, and x says so
+    v, zeros = tuple(x[row + (slice(j, j + n),)]), (x.dtype.type(0),) * (lanes(x) - n)
+    return v + zeros if len(v) == n else x[row + (j + n - 1,)]  # which is outside of x, and x says so
 
 
 def splat(x, *at):

@@ -23,7 +23,7 @@ from tinytensor.kernels.kernel import Elementwise, Kernel
 from tinytensor.symbolic.normal import FLOATS
 from tinytensor.symbolic.scalars import Exact, kind_of_numbers
 
-BUILTINS = ("range", "min", "max", "abs", "len", "type", "bool", "enumerate", "zip", "slice")
+BUILTINS = ("range", "min", "max", "abs", "len", "type", "bool", "enumerate", "zip", "slice", "tuple")
 ALLOCATING = ("empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like", "array", "copy")
 SEVERAL = 1 << 30  # marks an element that several tasks have read
 _KINDS = {"i": int, "u": int, "b": bool}  # of elements that are no exact scalars, by NumPy's letters
