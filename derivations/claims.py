@@ -27,6 +27,7 @@ PARTS = {  # module: what it establishes
     "program": "The derivation of eq. (17) runs: written out as NumPy, it is compared with the engine.",
     "forward": "What the models compute is what the formulas of 000, 001, 002 and 004 say; and a step (18).",
     "engine": "The gradients of the engine that ships are derivatives: every rule, every fused operation, the models.",
+    "real_size": "The same at sizes at which models are trained, but for a probability that is stated.",
     "theorems": "What the documents say of attention, norms and positions is true; gradients obey the symmetries.",
     "errata": "What is wrong in the documents: what is printed is computed to be wrong, what is corrected to be right.",
 }
@@ -34,6 +35,7 @@ PARTS = {  # module: what it establishes
 KINDS = {
     "proof": "holds for all values and any size",
     "proof at sizes": "holds for all values, at the sizes and options named: of others it says nothing",
+    "sampled": "holds at the sizes named, but for a stated probability: one random point modulo a random prime",
     "check": "numbers or sampled points were compared: evidence, not a proof",
     "erratum": "an error in print: what is printed is shown to be wrong, and the corrected form to be right",
     "choice": "left open in print: the readings are computed and differ, and one of them is taken here",

@@ -201,6 +201,20 @@ def test_witnesses_decide_comparisons(field):
     assert Residue(Fraction(1, 3)) < Fraction(34, 100)
 
 
+def test_what_is_hidden_has_the_score_minus_infinity(field):
+    hidden, x = Residue(-math.inf), field.draw(-3.0)
+    assert hidden < x
+    assert not hidden > -(10**9)
+    assert hidden == Residue(-math.inf)
+    for score in (hidden - x, x + hidden, hidden * 2, hidden / 2, hidden + 1):
+        assert score.exp().number() == 0
+    for wrong in (lambda: hidden * x, lambda: -hidden, lambda: x - hidden, lambda: hidden / x, lambda: hidden * -1):
+        with pytest.raises((Undecided, ValueError)):
+            wrong()
+    with pytest.raises(ValueError, match="no infinity"):
+        Residue(math.inf)
+
+
 def test_nothing_is_rounded_behind_your_back(field):
     with pytest.raises(TypeError, match="is not rounded"):
         float(field.draw(0.5))

@@ -36,7 +36,7 @@ import sympy
 from sympy.ntheory.primetest import mr
 
 from tinytensor.symbolic.normal import DERIVATIVES
-from tinytensor.symbolic.scalars import NUMBERS, Exact, Symbolic, fraction, number_read_as, numbers_are
+from tinytensor.symbolic.scalars import NUMBERS, Exact, Symbolic, Undecided, fraction, number_read_as, numbers_are
 
 try:
     from gmpy2 import mpz as whole  # GMP multiplies numbers of this length in a third of the time
@@ -160,6 +160,8 @@ class Residue(Exact):
             value = number_read_as(value)
         if isinstance(value, sympy.Expr):
             return _constant(value)
+        if value == -math.inf:
+            return _hidden()
         return field().number(fraction(value))
 
     def stored(self) -> "Residue":
@@ -239,12 +241,20 @@ class Residue(Exact):
             lower * self.value, n * lower * self.tangent, self.witness**n, size, size + self.size + self.slope_size + 1
         )
 
+    def _half_power(self, n: int):
+        # As other powers: x^1.5 has the derivative 1.5 x^0.5, which holds of e^(1.5 log x), and would hold of sqrt(x)^3
+        # if the value of sqrt(x) were a root. It is a variable, whose square alone is known.
+        if self.number() is not None:
+            return self.sqrt()._power(n)
+        return (self.log() * Fraction(n, 2)).exp()
+
     # ------------------------------------------------------------------------- comparisons: by witness
 
     def _sign(self, other: "Residue") -> int:
         """The sign of self - other: exact for numbers, else by the witnesses, unless they and the values are equal."""
         a, b = self.number(), other.number()
-        if a is not None and b is not None:
+        if (a is not None and b is not None) or a == -math.inf or b == -math.inf:
+            a, b = self.witness if a is None else a, other.witness if b is None else b
             return (a > b) - (a < b)
         f = field()
         if self.witness == other.witness and (self.value - other.value) % f.prime == 0:
@@ -279,7 +289,9 @@ class Residue(Exact):
         return hash(self.value % field().prime)
 
     def __repr__(self):
-        return f"{self.value % field().prime % 10000:04d}..({self.witness:.4g})"
+        if self.number() is not None:
+            return str(self.number())
+        return f"a residue (about {self.witness:.4g})"
 
 
 class Known(Residue):
@@ -325,6 +337,13 @@ def _known(r: Residue, logs: dict | None = None, square: Residue | None = None) 
     return known
 
 
+def _hidden() -> Known:
+    """Minus infinity, the score of what is hidden by a mask: it is less than all numbers, and exp makes 0 of it."""
+    r = _known(_make(0, 0, -math.inf, 1.0, 1.0), {0: (None, 1)})
+    r.fraction, r.logs = -math.inf, None
+    return r
+
+
 def _logs(r: Residue) -> dict:
     return (r.logs or {}) if r.__class__ is Known else {}
 
@@ -340,6 +359,8 @@ def _sum(a: Residue, b: Residue) -> Residue:
         return b
     if under is _ZERO:
         return a
+    if over == -math.inf or under == -math.inf:
+        return a if over == -math.inf else b
     if over is not None and under is not None:
         return field().number(over + under)
     logs = dict(_logs(a))
@@ -355,6 +376,10 @@ def _product(a: Residue, b: Residue) -> Residue:
         return a
     if under is _ZERO or over is _ONE:
         return b
+    if over == -math.inf or under == -math.inf:
+        if (over if under == -math.inf else under) not in (None, -math.inf) and a.witness * b.witness < 0:
+            return _hidden()
+        raise Undecided(f"{a} * {b}: residues have no infinity but the score of what is hidden")
     if over is not None and under is not None:
         return field().number(over * under)
     for number, other in ((over, b), (under, a)):
@@ -375,6 +400,8 @@ def _quotient(a: Residue, b: Residue) -> Residue:
         return a
     if under is not None:
         return _product(a, field().number(1 / under))
+    if over == -math.inf:
+        raise Undecided(f"{a} / {b}: residues have no infinity but the score of what is hidden")
     inverse = pow(b.value, -1, p)
     value = a.value * inverse % p
     r = _make(
@@ -390,8 +417,8 @@ def _quotient(a: Residue, b: Residue) -> Residue:
 
 def _exp(x: Residue) -> Residue:
     f = field()
-    if x.number() == 0:
-        return f.number(1)
+    if x.number() in (0, -math.inf):
+        return f.number(1 if x.number() == 0 else 0)
     argument, factor = x.value, f.number(1)
     for at, (t, n) in _logs(x).items():
         argument -= math.floor(n) * at
@@ -401,7 +428,12 @@ def _exp(x: Residue) -> Residue:
     value = f.function("exp", f.prime - argument if mirrored else argument, x.size) if argument else whole(1)
     value = factor.value * (pow(value, -1, f.prime) if mirrored else value) % f.prime
     size = factor.size + 1
-    return _make(value, value * x.tangent % f.prime, x._float("exp"), size, size + x.slope_size)
+    y = _make(value, value * x.tangent % f.prime, x._float("exp"), size, size + x.slope_size)
+    if len(_logs(x)) == 1:
+        ((at, (t, n)),) = x.logs.items()
+        if Fraction(n).denominator == 2 and (2 * x.value - int(2 * n) * at) % f.prime == 0:  # x is n log(t)
+            return _known(y, square=t._power(int(2 * n)))
+    return y
 
 
 def _still(t: Residue) -> Residue:

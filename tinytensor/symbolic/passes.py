@@ -80,7 +80,7 @@ class Pass:
         for name, leaf in self.leaves.items():
             self.name(name, leaf._data)
             leaf.grad = None
-        with path() as self.conditions, enable_grad(), _watching(self.note):
+        with path() as self.conditions, enable_grad(), watching(self.note):
             results = returned_tensors(self.fn(*self.args))
         self.results = len(results)
         y = results[self.number]
@@ -339,7 +339,7 @@ def _hooks_kept(leaves: Iterable[Tensor]) -> Iterator[None]:
 
 
 @contextmanager
-def _watching(note: Callable) -> Iterator[None]:
+def watching(note: Callable) -> Iterator[None]:
     """In this thread, `note` is told of every operation that goes on the tape."""
     before, state.watch = state.watch, note
     try:

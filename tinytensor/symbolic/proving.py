@@ -16,18 +16,22 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import sympy
 
 from tinytensor.door import OBJECT
 from tinytensor.form import Op
 from tinytensor.symbolic.assumptions import assumptions, comparisons
+from tinytensor.symbolic.field import Field, Residue
 from tinytensor.symbolic.passes import Pass
 from tinytensor.symbolic.proof import Proof
+from tinytensor.symbolic.sampling import Sampled, sampled
+from tinytensor.symbolic.sampling import variables as variables_of
 from tinytensor.symbolic.tensors import exact, symbols, variables
 from tinytensor.tensors import Tensor
 
 
-def prove(fn: Callable, *inputs) -> Proof:
+def prove(fn: Callable, *inputs, size: str = "small", seed: int | None = None) -> Proof | Sampled:
     r"""Prove that the tape's gradients of `fn` are its derivatives: g = \partial y / \partial x, entry by entry.
 
     `inputs` are what fn takes: a shape (tuple) stands for a tensor of symbols of that shape; a tensor of symbols, or
@@ -44,9 +48,18 @@ def prove(fn: Callable, *inputs) -> Proof:
     A tuple is always a shape: settings that are tuples belong into fn. ValueError if no result depends on an input;
     Undecided where two numbers that are compared are equal at the sample point (there may be no derivative): choose
     other witnesses. What the function itself raises is raised.
+
+    Formulas grow: a product of 16 x 16 matrices takes half a minute. With size="real" no formula is written down, and
+    all gradients are compared at once at one random point modulo a random prime (`sampling.py`): what comes is a
+    `Sampled`, which says how improbable it is that a wrong gradient was found right. `seed` repeats a draw.
     """
+    if size not in ("small", "real"):
+        raise ValueError(f'prove: size = {size!r}; choose "small" (for all values) or "real" (at a random point)')
+    if size == "real":
+        return _prove_at_real_size(fn, inputs, seed)
     start = time.perf_counter()
-    with _as_symbols(fn) as parameters:
+    names = {id(p): name for name, p in fn.named_parameters()} if hasattr(fn, "named_parameters") else {}
+    with _with_parameters(fn, lambda p: symbols(names[id(p)], *p.shape), exact) as parameters:
         names = _names(fn, len(inputs))
         args = [_argument(name, value) for name, value in zip(names, inputs, strict=True)]
         leaves = {n: a for n, a in zip(names, args, strict=True) if isinstance(a, Tensor) and a.requires_grad}
@@ -55,8 +68,48 @@ def prove(fn: Callable, *inputs) -> Proof:
         passes = [Pass(fn, args, leaves, 0)]
         while len(passes) < passes[0].results:
             passes.append(Pass(fn, args, leaves, len(passes)))
-    name = getattr(fn, "name", None) or getattr(fn, "__name__", None) or type(fn).__name__
-    return _together(name, passes, time.perf_counter() - start)
+    return _together(_name(fn), passes, time.perf_counter() - start)
+
+
+def _prove_at_real_size(fn: Callable, inputs: tuple, seed: int | None) -> Sampled:
+    floats = np.random.default_rng(0 if seed is None else seed)  # which way the program goes is no secret
+
+    def drawn(given: Tensor | tuple) -> Tensor:
+        if isinstance(given, tuple | list):
+            return variables_of(floats.normal(size=tuple(given)), scalars)
+        return variables_of(given.detach().numpy().astype(float), scalars)
+
+    def argument(value):
+        if isinstance(value, tuple | list) and all(isinstance(n, int) for n in value):
+            return drawn(value)
+        if not isinstance(value, Tensor) or value.dtype.kind in "iub":
+            return value
+        if value.dtype is OBJECT:
+            raise TypeError('prove: size="real" takes no tensors of symbols; give a shape, or floats that require grad')
+        return drawn(value) if value.requires_grad else _constants(value)
+
+    def parameter(p: Tensor) -> Tensor:
+        """Near the parameter's own values, which may be all 0 or all alike."""
+        values = p.detach().numpy().astype(float)
+        return variables_of(values + 0.3 * floats.normal(size=p.shape), scalars)
+
+    with Field(seed) as scalars, _with_parameters(fn, parameter, _constants) as parameters:
+        names = _names(fn, len(inputs))
+        args = [argument(value) for value in inputs]
+        leaves = {n: a for n, a in zip(names, args, strict=True) if isinstance(a, Tensor) and a.requires_grad}
+        leaves |= parameters
+        if not leaves:
+            raise ValueError("prove: no input has a gradient; give shapes, floats that require grad, or a Module")
+        return sampled(_name(fn), fn, args, leaves, scalars)
+
+
+def _constants(x: Tensor) -> Tensor:
+    """A tensor of floats as the fractions that they are."""
+    return Tensor.of(np.asarray(np.frompyfunc(Residue, 1, 1)(x._data), object))
+
+
+def _name(fn: Callable) -> str:
+    return getattr(fn, "name", None) or getattr(fn, "__name__", None) or type(fn).__name__
 
 
 def _names(fn: Callable, n: int) -> list[str]:
@@ -94,13 +147,13 @@ def _check_symbols(leaves: dict[str, Tensor]) -> None:
 
 
 @contextmanager
-def _as_symbols(fn: Callable) -> Iterator[dict[str, Tensor]]:
-    """The parameters of a Module, holding symbols for the time being."""
+def _with_parameters(fn: Callable, variables: Callable, constants: Callable) -> Iterator[dict[str, Tensor]]:
+    """The parameters of a Module, holding variables for the time being."""
     parameters = dict(fn.named_parameters()) if hasattr(fn, "named_parameters") else {}
     before = {name: (p.data, p.grad) for name, p in parameters.items()}
     try:
-        for name, p in parameters.items():
-            p.data = symbols(name, *p.shape) if p.requires_grad else exact(p.detach())
+        for p in parameters.values():
+            p.data = variables(p) if p.requires_grad else constants(p.detach())
             p.grad = None
         yield {name: p for name, p in parameters.items() if p.requires_grad}
     finally:

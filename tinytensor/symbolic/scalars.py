@@ -124,12 +124,16 @@ class Exact:
                 raise ZeroDivisionError(f"0 ** {exponent}: exact scalars have no infinity")
             return self._power(int(exponent))
         if exponent is not None and exponent.denominator == 2:
-            return self.sqrt() ** int(2 * exponent)
+            return self._half_power(int(2 * exponent))
         if self > 0:  # a^b = e^(b log a), on the path where a is positive
             return (other * self.log()).exp()
         if self.number() == 0 and other > 0:
             return self
         raise Undecided(f"{self} ** {other}: a power that is no whole number needs a positive base")
+
+    def _half_power(self, n: int):
+        """x^(n / 2)."""
+        return self.sqrt() ** n
 
     @binary
     def __sub__(self, other):

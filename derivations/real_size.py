@@ -1,0 +1,155 @@
+"""The gradients of the models at sizes at which they are trained: what ships, run over residues modulo a prime.
+
+`prove(..., size="real")` runs the engine's own operations, rules, `backward()` and kernels (their Python source) over a
+finite field, at one random point, and compares all gradients with the derivative of the loss in one random direction
+(`tinytensor/symbolic/sampling.py` says what follows, and why). So these claims hold at sizes beyond the blocks of the
+kernels, but for the probability that each of them states.
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+import tinytensor as tt
+from derivations.claims import NUMBA, Evidence, Refuted, claim
+from derivations.engine import ROUNDED, Loss
+from models import decoder, transformer
+from tinytensor import Tensor, nn
+from tinytensor.symbolic import prove
+from tinytensor.symbolic.sampling import Sampled
+from tinytensor.symbolic.scalars import reading
+
+BOUND = -100  # log2: a probability above this one is not good enough for a claim
+
+sampled = partial(
+    claim,
+    "real_size",
+    kind="sampled",
+    assumptions=(
+        "comparisons (the signs before a ReLU, the places of maxima) come out as those of the floats beside the "
+        "residues, which are near the values with which training begins",
+        "values of exp, log, sqrt ... are as good as drawn at random: a keyed hash of 512 bits stands for them",
+    ),
+    trusted=("the operating system's random numbers", NUMBA),
+)
+
+
+def evidence(make: Callable[[], nn.Module], *inputs: Tensor) -> Evidence:
+    """The gradients of a model's loss, proved at a random point; Refuted if they are not, or not safely enough."""
+    with reading(ROUNDED):
+        proof = prove(Loss(make()), *inputs, size="real")
+    accept(proof)
+    seconds = f"{proof.forward_seconds:.1f} s forward, {proof.backward_seconds:.1f} s backward"
+    return Evidence(text="\n".join([*told(proof), f"{seconds}; operations: {', '.join(proof.operations)}"]))
+
+
+def accept(proof: Sampled) -> None:
+    if not proof:
+        raise Refuted(repr(proof), rule=", ".join(proof.wrong))
+    if proof.error > BOUND:
+        raise Refuted(f"a wrong gradient could pass with a probability of 2^{proof.error:.0f}, above 2^{BOUND}")
+
+
+def told(proof: Sampled) -> list[str]:
+    """The figures of a proof, a line for each."""
+    return [
+        f"{proof.entries:,} entries of gradients, all at once: <gradient, v> = D_v loss",
+        f"modulo p = {proof.prime}, drawn at random",
+        f"the degree of the difference is at most 2^{proof.formula:.1f}: so many variables and constants would it have "
+        "if it were written out, counted beside each residue as the tape and the kernels ran",
+        f"probability that a wrong gradient passes: below 2^{math.ceil(proof.error)}",
+        *proof.assumptions,
+    ]
+
+
+def text(config: decoder.Config, B: int = 2) -> tuple[Tensor, Tensor]:
+    """Tokens and targets: each sequence has a token twice at its beginning, the first one ends with padding."""
+    draw = np.random.default_rng(0)
+    tokens, targets = draw.integers(0, config.V, (B, config.C)), draw.integers(0, config.V, (B, config.C))
+    tokens[:, 1], targets[0, -3:] = tokens[:, 0], -100
+    return tt.tensor(tokens), tt.tensor(targets)
+
+
+def declare(statement: str, source: str, config: decoder.Config) -> None:
+    """The claim for a decoder."""
+
+    @sampled(f"document 003: {statement}", size=f"{config.sizes()}, B = 2", source=source)
+    def gradients():
+        return evidence(lambda: decoder.Decoder(config), *text(config))
+
+
+declare(
+    "backward() of toth-tiny gives the derivative of the loss by all of its 38,848 parameters, at the size at which it "
+    "is trained",
+    "003 eqs. (1)-(19)",
+    decoder.CONFIGS["toth-tiny"],
+)
+
+# Beyond a square of attention (16 queries), a tile and a register of a product, a register of a norm; no two alike.
+SMALLER = decoder.Config(D=20, H=4, F=24, L=1, V=35, C=18)
+GPT = {"residual": "pre-norm", "final_norm": True, "activation": "gelu", "tied": True}
+LAYOUTS = {
+    'two layers, with only the embedding normalised ("once")': {"residual": "once", "L": 2},
+    "nanoGPT's layout: pre-norm, norms with gamma, GELU, E and O tied, no biases": GPT
+    | {"norm": "scale", "bias": False},
+    "GPT-2's layout with dropout, for the mask that was drawn: affine norms, biases of attention": GPT
+    | {"norm": "affine", "attention_bias": True, "dropout": 0.1},
+    "microgpt's layout: RMS norms, no biases": {"residual": "once", "norm": "rms", "bias": False},
+    "the recommender's layout: pre-norm, one more norm at the end, dropout": {
+        "residual": "pre-norm",
+        "final_norm": True,
+        "dropout": 0.2,
+    },
+    "without positions and without the causal mask": {"positions": False, "causal": False},
+}
+for layout, switches in LAYOUTS.items():
+    declare(f"the same for {layout}", "003 eqs. (1)-(17)", SMALLER.replace(**switches))
+
+
+STACKS = transformer.Config(N=1, d_model=20, h=4, d_ff=24, n_vol=35, n_max=18)
+STACKS_LAYOUTS = {
+    "as in 004: LayerNorm after the sum, the sum of the losses": {},
+    "LayerNorm before, biases, tied, a token to begin with, smoothed targets, their mean": {
+        "norm": "before",
+        "bias": True,
+        "tied": True,
+        "label_smoothing": 0.1,
+        "reduction": "mean",
+        "begin": "token",
+    },
+    "heads of other widths, LayerNorm without parameters, no positions, dropout": {
+        "affine": False,
+        "d_k": 3,
+        "d_v": 7,
+        "dropout": 0.1,
+        "positions": False,
+    },
+}
+
+
+def sentences(config: transformer.Config) -> tuple[Tensor, Tensor]:
+    """Two pairs of 17 and 15 words, each with a word twice; the first one's words end before, the other's answer."""
+    draw = np.random.default_rng(0)
+    inputs, outputs = draw.integers(4, config.n_vol, (2, 17)), draw.integers(4, config.n_vol, (2, 15))
+    inputs[:, 1] = inputs[:, 0]
+    inputs[0, -3:] = outputs[1, -4:] = transformer.PAD
+    return tt.tensor(inputs), tt.tensor(outputs)
+
+
+def declare_stacks(layout: str, switches: dict) -> None:
+    """The claim for an encoder-decoder."""
+    config = STACKS.replace(**switches)
+
+    @sampled(
+        f"documents 000 and 004, encoder and decoder: backward() gives the derivative of the loss, {layout}",
+        size=f"{config.sizes()}, 17 words to 15, B = 2",
+        source="000, 004",
+    )
+    def gradients():
+        return evidence(lambda: transformer.Transformer(config), *sentences(config))
+
+
+for layout, switches in STACKS_LAYOUTS.items():
+    declare_stacks(layout, switches)

@@ -1,0 +1,220 @@
+r"""`prove(fn, ..., size="real")`: the gradients are the derivatives, at a size at which no formula can be written down.
+
+Every input gets a value at random modulo a random prime, and a direction v at random (`field.py`). The function runs
+through the engine's own operations and the kernels' own source, and its tangent is D_v y. Then `backward()` runs, and
+
+    \sum_x \langle \partial x, v_x \rangle = D_v y,    of several results D_v \sum_y \langle g_y, y \rangle
+
+is asked for, over all entries of all inputs at once. The difference of the two sides is one formula in the inputs, v, g
+and the values of functions. If a gradient is wrong in a single entry, this formula is not 0. Its value is 0 all the
+same with a probability of no more than `Sampled.error`, the sum of these:
+
+- S / p, where S is the formula's size, which bounds its degree (`field.py`; it was added up as the code ran);
+- that p divides all coefficients. One that is not 0 has at most 2^((b + 1) S), so less than (b + 1) S / 269 of the
+  primes of 270 bits divide it; of those that can be drawn (which leave 7 when divided by 8) there are more than 2^258.
+  Where roots of whole numbers are among the constants, the same goes for a norm, which has twice as many bits;
+- that two different arguments of functions have one value, so that the functions get one variable for two.
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from tinytensor.door import OBJECT
+from tinytensor.form import Node
+from tinytensor.modes import enable_grad
+from tinytensor.symbolic.field import Field, Residue
+from tinytensor.symbolic.passes import parameter, returned_tensors, watching
+from tinytensor.tensors import Tensor
+
+PRIMES = 258  # log2 of a number that is less than that of the primes that can be drawn
+LOCATING = 60  # seconds that may be spent on finding which inputs have the wrong gradient
+
+
+@dataclass(frozen=True)
+class Sampled:
+    """What `prove` found at one random point modulo a random prime; true if and only if the gradient is proved."""
+
+    name: str
+    verdict: str  # "proved", "refuted", or "undecided": the residues differ, but not the floats beside them
+    size: str
+    entries: int  # of the inputs' gradients, compared all at once
+    operations: tuple[str, ...]
+    prime: int
+    formula: float  # log2 of the size of the formula that was found to be 0: no less than that of its degree
+    error: float  # log2 of the probability that a wrong gradient is found right
+    comparisons: int  # decided by floats
+    closest: float  # the smallest difference of two that were compared
+    functions: int  # values of exp, log ... that were drawn
+    assumptions: tuple[str, ...]
+    wrong: tuple[str, ...] = ()  # inputs whose gradients are wrong, as far as was looked for
+    forward_seconds: float = 0.0
+    backward_seconds: float = 0.0
+    gradients: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # as floats
+
+    def __bool__(self):
+        return self.verdict == "proved"
+
+    def __repr__(self):
+        lines = [f"{self.verdict}: {self.name} at {self.size}"]
+        if self:
+            lines[0] += f": {self.entries:,} entries of gradients, at a random point modulo a random prime"
+        lines += [
+            f"the prime: {self.prime}",
+            f"the formula <gradient, v> - D_v y has, written out, at most 2^{self.formula:.1f} variables and "
+            "constants, added up as the code ran; so its degree is no larger",
+            f"a wrong gradient passes with a probability below 2^{math.ceil(self.error)}",
+            *self.assumptions,
+        ]
+        if self.wrong:
+            lines.append(f"wrong are the gradients of {', '.join(self.wrong)}")
+        return "\n  ".join(lines)
+
+
+class Sample:
+    """One forward and one backward pass over residues."""
+
+    def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field):
+        self.fn, self.args, self.leaves, self.field = fn, args, leaves, scalars
+        self.directions = {name: [x.tangent for x in leaf._data.flat] for name, leaf in leaves.items()}
+        self.nodes: list[Node] = []
+        self.constant: list[str] = []  # what depends on the inputs, but is not on the tape
+        for leaf in leaves.values():
+            leaf.grad = None
+        start = time.process_time()
+        with enable_grad(), watching(self.note):
+            results = returned_tensors(fn(*args))
+        self.seeds = [None if y.numel() == 1 and len(results) == 1 else _seed(y, scalars) for y in results]
+        along, size = self.slope(results)
+        self.forward_seconds = time.process_time() - start
+        self.hold_still()
+        start = time.process_time()
+        for y, g in zip(results, self.seeds, strict=True):
+            y.backward(g, retain_graph=len(results) > 1)
+        self.backward_seconds = time.process_time() - start
+        self.difference, self.size, self.products = -along, size, {}
+        for name, leaf in leaves.items():
+            products = 0
+            gradient = [] if leaf.grad is None else [Residue.of(g) for g in leaf.grad._data.flat]
+            for g, v in zip(gradient, self.directions[name], strict=False):
+                products += g.value * v
+                self.size += g.size + 1
+            self.products[name] = products % scalars.prime
+            self.difference += products
+        self.gradients = {
+            name: np.array([] if leaf.grad is None else [Residue.of(g).witness for g in leaf.grad._data.flat], float)
+            for name, leaf in leaves.items()
+        }
+        self.holds = self.difference % scalars.prime == 0
+
+    def slope(self, results: list[Tensor]) -> tuple[int, float]:
+        """(D_v of the results with their seeds, the size of its formula)."""
+        total, size = 0, 0.0
+        for y, g in zip(results, self.seeds, strict=True):
+            values = [Residue.of(a) for a in y._data.flat]
+            for a, b in zip(values, [Residue(1)] if g is None else g._data.flat, strict=True):
+                total += a.tangent * b.value
+                size += a.slope_size + b.size
+        return total % self.field.prime, size
+
+    def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
+        """Remember a node, and what it reads that depends on the inputs without being on the tape."""
+        self.nodes.append(node)
+        for i, (edge, arg) in enumerate(zip(node.edges, args, strict=True)):
+            unseen = edge is None and isinstance(arg, Tensor) and arg.dtype is OBJECT
+            if unseen and any(isinstance(x, Residue) and x.tangent for x in arg._data.flat):
+                self.constant.append(f"{parameter(node.op, i)} of {node.op.name}")
+
+    def hold_still(self) -> None:
+        """Take the tangents off: backward computes values alone, in half the time."""
+        for node in self.nodes:
+            for kept in node.kept.values():
+                for value in kept if isinstance(kept, tuple) else (kept,):
+                    array = value._data if isinstance(value, Tensor) else value
+                    if isinstance(array, np.ndarray) and array.dtype is OBJECT:
+                        _set_tangents(array, None)
+
+    def wrong_inputs(self) -> list[str]:
+        """The inputs whose gradients are wrong: D_v is computed for a v that is not 0 at one of them alone."""
+        if len(self.leaves) * self.forward_seconds > LOCATING:
+            return []
+        found = []
+        for name in self.leaves:
+            for other, leaf in self.leaves.items():
+                _set_tangents(leaf._data, self.directions[name] if other == name else None)
+            with enable_grad():  # the function may register hooks
+                results = self.fn(*self.args)
+            results = [y for y in (results if isinstance(results, tuple | list) else (results,)) if _is_result(y)]
+            along, _ = self.slope(results[: len(self.seeds)])
+            if (along - self.products[name]) % self.field.prime:
+                found.append(name)
+        return found
+
+    def error(self) -> float:
+        """log2 of the probability that a wrong gradient passes."""
+        bits = math.log2(2 * (self.field.constant_bits + 1) / (self.field.bits - 1))
+        pairs = 2 * math.log2(max(2, self.field.applied)) + math.log2(self.field.largest_argument)
+        formula = math.log2(self.size)
+        return math.log2(
+            2.0 ** (formula - self.field.bits + 1)
+            + 2.0 ** (formula + bits - PRIMES)
+            + 2.0 ** (pairs - self.field.bits + 1)
+            + 2.0 ** (pairs + bits - PRIMES)
+        )
+
+
+def sampled(name: str, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field) -> Sampled:
+    """Run the sample, and say what came of it."""
+    sample = Sample(fn, args, leaves, scalars)
+    assumptions = [
+        f"{scalars.comparisons:,} comparisons come out as those of the floats beside the residues"
+        + (f", of which no two are closer than {scalars.closest:.2g}" if scalars.comparisons else ""),
+        f"{scalars.applied:,} values of functions are as good as drawn at random (a keyed hash of 512 bits)",
+    ]
+    assumptions += [f"not on the tape, but dependent on the inputs: {what}" for what in sample.constant]
+    verdict, wrong = "proved", ()
+    if not sample.holds:
+        verdict, wrong = "undecided" if sample.constant else "refuted", tuple(sample.wrong_inputs())
+    return Sampled(
+        name=name,
+        verdict=verdict,
+        size=", ".join(f"{n} {leaf.shape}" for n, leaf in leaves.items()),
+        entries=sum(leaf.numel() for leaf in leaves.values()),
+        operations=tuple(dict.fromkeys(node.op.name for node in sample.nodes)),
+        prime=int(scalars.prime),
+        formula=math.log2(sample.size),
+        error=sample.error(),
+        comparisons=scalars.comparisons,
+        closest=scalars.closest,
+        functions=scalars.applied,
+        assumptions=tuple(assumptions),
+        wrong=wrong,
+        forward_seconds=sample.forward_seconds,
+        backward_seconds=sample.backward_seconds,
+        gradients=sample.gradients,
+    )
+
+
+def variables(values: np.ndarray, scalars: Field) -> Tensor:
+    """A tensor of variables with these floats beside them."""
+    array = np.empty(values.shape, object)
+    for at in np.ndindex(values.shape):
+        array[at] = scalars.draw(values[at])
+    return Tensor.of(array, requires_grad=True)
+
+
+def _seed(y: Tensor, scalars: Field) -> Tensor:
+    return variables(np.ones(y.shape), scalars).detach()
+
+
+def _is_result(y) -> bool:
+    return isinstance(y, Tensor) and y.dtype is OBJECT
+
+
+def _set_tangents(array: np.ndarray, tangents: list | None) -> None:
+    for i, x in enumerate(array.flat):
+        if isinstance(x, Residue):
+            x.tangent, x.slope_size = (0, 1.0) if tangents is None else (tangents[i], 1.0)
