@@ -51,7 +51,7 @@ def test_evidence_is_optional(empty):
     ("changes", "error", "message"),
     [
         ({"part": "eq18"}, ValueError, "eq18.*index, eq17"),
-        ({"kind": "guess"}, ValueError, "guess.*proof, proof at sizes, check, erratum"),
+        ({"kind": "guess"}, ValueError, "guess.*proof, proof at sizes, sampled, check, erratum"),
         ({"size": "D=4"}, ValueError, 'proof of size .D=4.: a "proof" is for any size'),
         ({"kind": "proof at sizes"}, ValueError, "proof at sizes of size 'any size'"),
         ({"kind": "erratum", "printed": "a"}, ValueError, "what is printed and what is right"),

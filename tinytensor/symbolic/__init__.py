@@ -7,6 +7,7 @@
     latex(x.grad)                       # and can be read as one
 
     prove(tt.softmax, (2, 3), -1)       # the gradient is the derivative: proved, or a counterexample
+    prove(model, tokens, size="real")   # the same of any size, but for a probability that is stated
 
 A tensor of dtype object goes through the same operations, rules and kernels as any other; `lift` is how the door
 reads a kernel then.
@@ -15,6 +16,7 @@ reads a kernel then.
 from tinytensor.symbolic.lifting import NotLiftable, lift
 from tinytensor.symbolic.proof import Proof
 from tinytensor.symbolic.proving import prove
+from tinytensor.symbolic.sampling import Sampled
 from tinytensor.symbolic.scalars import Condition, Symbolic, Undecided, path
 from tinytensor.symbolic.tensors import latex, symbols
 
@@ -22,6 +24,7 @@ __all__ = [
     "Condition",
     "NotLiftable",
     "Proof",
+    "Sampled",
     "Symbolic",
     "Undecided",
     "latex",
