@@ -11,7 +11,7 @@ import sympy
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor.door import state
-from tinytensor.symbolic import Symbolic, Undecided, latex, prove, symbols
+from tinytensor.symbolic import Symbolic, Undecided, latex, path, prove, symbols
 from tinytensor.tensors import Tensor
 
 TAPE = sys.modules["tinytensor.autograd.tape"]
@@ -463,6 +463,14 @@ def test_latex():
 )
 def test_numbers_stand_in_latex_as_they_were_written(factor, written):
     assert latex(symbols("x") * factor) == written
+
+
+def test_latex_says_for_which_signs_it_holds():
+    x = symbols("x", 2, witness=[1, -1]).requires_grad_()
+    with path() as conditions:
+        F.relu(x).sum().backward()
+    assert latex(x.grad) == r"\begin{bmatrix} 1 & 0 \end{bmatrix}"
+    assert latex(x.grad, conditions) == r"\begin{bmatrix} 1 & 0 \end{bmatrix},\quad x_{0} > 0,\quad x_{1} < 0"
 
 
 def test_latex_says_what_the_formula_is():

@@ -1,14 +1,14 @@
 """Tensors whose elements are formulas: made by `symbols` and `exact`, differentiated, read by `latex`."""
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
 import sympy
 
-from tinytensor.symbolic.scalars import Symbolic
+from tinytensor.symbolic.scalars import Condition, Symbolic
 from tinytensor.tensors import Tensor
 
 _STEPS = 509  # witnesses are multiples of 1/509: a prime, so that sums and products rarely meet
@@ -54,14 +54,26 @@ def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     return result
 
 
-def latex(x: Tensor) -> str:
+def latex(x: Tensor, conditions: Iterable[Condition] = ()) -> str:
     r"""The values of x as LaTeX: a formula for 0-d, a row for 1-d, a matrix for 2-d, nested brackets beyond.
 
     Formulas are brought to one fraction, with common factors cancelled: what a kernel computes in ten steps is read
     better as the closed form it amounts to. A float that is no short fraction stands as it was written: 0.1 is 0.1, not
     the fraction of 17 digits that a computer makes of it, for which it is a name here.
+
+    `conditions`, from `with path() as conditions:` around what computed x, are written behind it: the signs at a ReLU,
+    say, for which alone the formulas hold.
     """
-    return _latex(x.detach().numpy())
+    written = dict.fromkeys(_condition(c.difference) for c in conditions)
+    return r",\quad ".join([_latex(x.detach().numpy()), *written])
+
+
+def _condition(difference: Symbolic) -> str:
+    """difference > 0, or the other way about where that has fewer signs."""
+    formula = _readable(difference)
+    if formula.could_extract_minus_sign():
+        return f"{sympy.latex(-formula)} < 0"
+    return f"{sympy.latex(formula)} > 0"
 
 
 def _latex(values: np.ndarray) -> str:
