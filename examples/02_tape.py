@@ -87,7 +87,8 @@ for i, (name, value) in enumerate(zip(("a", "b", "a b", "a b + a", "y"), Value.t
     for source, slope in value.sources:
         j = Value.tape.index(source)
         panel.annotate("", (j, 0.12), (i, 0.12), arrowprops={"arrowstyle": "->", "connectionstyle": "arc3,rad=0.45"})
-        panel.text((i + j) / 2, 0.17 + 0.11 * (i - j), f"{slope:.3f}", ha="center", color=plots.COLOURS[1])
+        style = {"ha": "center", "color": plots.COLOURS[1], "bbox": {"color": "white", "pad": 1}, "zorder": 4}
+        panel.text((i + j) / 2, 0.13 + 0.11 * (i - j), f"{slope:.3f}", **style)
 panel.set(xlim=(-0.6, 4.6), ylim=(-0.2, 0.6), title="gradients go from right to left, times the slopes")
 panel.axis("off")
 plots.show(figure, FIGURES / "02_tape.png")

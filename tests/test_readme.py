@@ -41,12 +41,13 @@ def test_the_pytorch_program_differs_in_its_import_only():
 
 def dead_links(folder: str, text: str) -> list[str]:
     """The links and pictures of a text in this folder that lead to no file of the project."""
-    links = re.findall(r"\]\(([^)\s]+)\)", text)
+    links = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'<img src="([^"]+)"', text)
     return [link for link in links if not re.match(r"https?:", link) and not (ROOT / folder / link).exists()]
 
 
 def test_dead_links_are_found():
     assert dead_links("models", "[a](README.md), [b](../README.md), ![c](nowhere.png)") == ["nowhere.png"]
+    assert dead_links(".", '<img src="README.md"> <img src="gone.png">') == ["gone.png"]
 
 
 @pytest.mark.parametrize("folder", FOLDERS)

@@ -148,7 +148,7 @@ def attention(maps: Numbers, rows: Sequence[str], columns: Sequence[str]):
     maps = array(maps)
     L, H, n, m = maps.shape
     style = {"fontsize": 6 if max(n, m) > 16 else 8, "family": "monospace"}
-    high, wide = (max(1.8, min(4.0, 0.2 * side)) for side in (n, m))
+    high, wide = (max(1.4, min(4.0, 0.2 * side)) for side in (n, m))
     figure, grid = panels(L, H, size=(wide * H + 0.6, high * L + 0.6))
     for (layer, head), panel in np.ndenumerate(grid):
         heat(panel, maps[layer, head], rows if head == 0 else [""] * n, columns if layer == L - 1 else [""] * m)
