@@ -104,7 +104,7 @@ Feed forward neural network | it is position-wise
 Feed forward neural network | X~ = LayerNorm(MLP(Z) + Z); MLP stands for FFNN
     - {SLIP}
 Algorithm 3 | the transformer layer
-    errata.algorithm_3 forward.encoder_decoder engine.translation eq19.layer_of_000
+    errata.algorithm_3 forward.encoder_decoder engine.translation real_size.of_004 eq19.layer_of_000
 Linear layer | Y~ = X~ W + b
     forward.encoder_decoder sublayers.ends
 Softmax layer | P(y_i = v) is a softmax over the vocabulary, its probabilities sum to 1
@@ -276,7 +276,7 @@ after (11) | a token is selected by it
 (17) | the gradients, backward through chains of Jacobians
     eq17.head_gradients eq17.feed_forward_gradients eq17.norm_gradients eq17.projection_gradients
     eq17.softmax_gradients eq17.attention_gradients eq17.embedding_gradients eq17.at_once program.real_size
-    engine.one_layer engine.two_layers engine.pre_norm
+    engine.one_layer engine.two_layers engine.pre_norm real_size.of_003
 (17) | the list of parameters, and E at t_i
     errata.repeated_tokens errata.positions_are_learned eq17.embedding_gradients theorems.embeddings
 after (17) | cached interim results are used
@@ -328,7 +328,7 @@ Training | the output shifted to the right; y_0 a zero vector
 Training | the mask keeps the attention of y_i to y_j for j > i at 0
     engine.mask engine.masked_models theorems.causality
 Training | the decoder, Z_{i,1} to Z_{i,6}
-    forward.encoder_decoder engine.translation
+    forward.encoder_decoder engine.translation real_size.of_004
 Training | MultiHead_i for MultiHead_1, Z_{1,4} for Z_{1,5}
     - {SLIP}
 Training | Z = Z_{N,6} W^S + b^S, P = softmax(Z)

@@ -76,7 +76,7 @@ def declare(statement: str, source: str, config: decoder.Config) -> None:
     """The claim for a decoder."""
 
     @sampled(f"document 003: {statement}", size=f"{config.sizes()}, B = 2", source=source)
-    def gradients():
+    def of_003():
         return evidence(lambda: decoder.Decoder(config), *text(config))
 
 
@@ -147,7 +147,7 @@ def declare_stacks(layout: str, switches: dict) -> None:
         size=f"{config.sizes()}, 17 words to 15, B = 2",
         source="000, 004",
     )
-    def gradients():
+    def of_004():
         return evidence(lambda: transformer.Transformer(config), *sentences(config))
 
 
