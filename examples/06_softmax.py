@@ -7,7 +7,7 @@
 #     q_j = exp L_j / Σ_k exp L_k        p_j = 1 for the right token t, else 0        loss = -log q_t
 #
 # (In eq. (14) as it is printed the sum lacks its exp; (12) has it. Check what you read: with the printed one q would
-# not sum to 1, and `python -m derivations errata` proves it.)
+# not sum to 1, and `python -m derivations errata` shows it.)
 
 # %%
 import math
