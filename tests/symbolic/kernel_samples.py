@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import pairwise, permutations
+from itertools import product as product_of
 from unittest.mock import patch
 
 import numpy as np
@@ -39,8 +40,8 @@ class Sample:
 
 
 def copies(args: tuple) -> tuple:
-    """Arguments of which a kernel may write to each; what is one row many times (a mask for all heads) stays so."""
-    return tuple(a.copy() if isinstance(a, np.ndarray) and a.flags.writeable else a for a in args)
+    """Arguments of which a kernel may write to each; they lie as they lay: columns together, one mask for all heads."""
+    return tuple(a.copy(order="K") if isinstance(a, np.ndarray) and a.flags.writeable else a for a in args)
 
 
 def disagreements(kernel: Kernel, sample: Sample) -> list[str]:
@@ -430,13 +431,13 @@ def matmul(a, b, term, relu, rows, columns, y, scratch):
     return {"y": np.where(np.array([[[e.witness > 0 for e in row] for row in m] for m in y]), y, 0) if relu else y}
 
 
-def product(a, b, term=None, relu=0, block=None, **constants):
-    """A sample: `block` cuts y into blocks of so many rows and columns, which four tasks share."""
+def product(a, b, term=None, relu=0, block=None, room=None, **constants):
+    """A sample: `block` cuts y into blocks of so many rows and columns, which four tasks share; `room` is a panel's."""
     n, M, N = *a.shape[:2], b.shape[2]
     rows, columns, scratch = matmul_plan(*a.shape, N, 4)  # a panel for registers as wide as those of any sample
     rows, columns = block or (rows, columns)
     term = np.empty((n, 0, 0), object) if term is None else term
-    call = a, b, term, relu, rows, columns, blank(n, M, N), blank(4 if block else 1, *scratch[1:])
+    call = a, b, term, relu, rows, columns, blank(n, M, N), blank(4 if block else 1, scratch[1], room or scratch[2])
     add("matmul", matmul, call, constants=constants)
 
 
@@ -594,7 +595,19 @@ for threshold in (0, 1 << 31, 1 << 32):  # none, some, all
 # Every loop of every kernel is left out, is run once, and is run several times: test_paths.py counts.
 
 ZERO, ONE_ROW = Symbolic(0), (0, 1, 2)
-for shape in ((0, 3, 2), (1, 0, 2), (1, 1, 1), (1, 2, 1), (1, 2, 2), (2, 19, 2), (1, 9, 0), (3, 0, 1), (1, 1, 0)):
+for shape in (
+    (0, 3, 2),
+    (1, 0, 2),
+    (1, 1, 1),
+    (1, 2, 1),
+    (1, 2, 2),
+    (2, 19, 2),
+    (1, 8, 2),
+    (1, 16, 2),
+    (1, 9, 0),
+    (3, 0, 1),
+    (1, 1, 0),
+):
     outer, n, inner = shape
     x = sym("x", *shape)
     add("reduce_sum", lambda x, y: {"y": x.sum(1) + ZERO}, (x, blank(outer, inner)))
@@ -619,6 +632,14 @@ for shape in ((0, 0, 2), (1, 1, 1), (2, 1, 2), (2, 2, 0), (1, 2, 1), (1, 9, 1), 
         (rising, *outputs),
     )
     add("reduce_min", lambda x, y, index: {"y": x[:, :1].sum(1), "index": 0 * index}, (rising, *outputs))
+for peak, inner in product_of(range(9), (1, 2)):  # wherever the largest, or the least, stands
+    heights = np.where(np.arange(9) == peak, 100, np.arange(9) % 4 * 10 + np.arange(9)).reshape(1, 9, 1)
+    x9 = sym("x", 1, 9, inner, witness=heights * np.ones((1, 1, inner), int))
+    found = {"y": x9[:, peak], "index": np.full((1, inner), peak)}
+    outputs = blank(1, inner), blank(1, inner, dtype=np.int64)
+    add("reduce_max", lambda *_, found=found: found, (x9, *outputs))
+    deep = sym("x", 1, 9, inner, witness=-heights * np.ones((1, 1, inner), int))
+    add("reduce_min", lambda *_, found={**found, "y": deep[:, peak]}: found, (deep, *outputs))
 for R, D in ((0, 2), (1, 1), (5, 0), (7, 1)):
     rows = index(*(r % 5 for r in range(R)))  # the fifth is none of the table's
     add("take", taken, (sym("x", 4, D), rows, blank(R, D), FINE))
@@ -717,3 +738,24 @@ product(sym("a", 1, 2, 0), sym("b", 1, 3, 3).transpose(0, 2, 1)[:, :0], block=(4
 add_attention(1, 1, 3, 3, 1, 3, HOLES, 0, WIDTH=2, LANES=2, COLUMNS=4)  # fewer columns than are taken together
 for sizes, mask in (((1, 1, 3, 3, 1, 0), HOLES), ((1, 1, 2, 2, 1, 0), NO_MASK)):
     add_attention(*sizes, mask, 0, WIDTH=2, LANES=2)
+# rows and columns of a block differ; the last tile is one register wide; no room to copy a block; one row with ReLU
+LEFT = sym("a", 2, 5, 5)
+product(LEFT, sym("b", 2, 5, 7), block=(2, 4), **SMALL)
+product(LEFT, sym("b", 2, 5, 6), block=(4, 4), **SMALL)
+for room in (4, 7, 8):  # a register pair alone, and what a block of four rows needs beside it
+    product(sym("a", 2, 5, 5).transpose(0, 2, 1), sym("b", 2, 5, 7), block=(4, 4), room=room, **SMALL)
+for relu in (0, 1):
+    product(sym("a", 1, 1, 2), sym("b", 1, 2, 33), sym("c", 1, 1, 33), relu, BYTES=16)
+product(sym("a", 1, 1, 3), sym("b", 1, 40, 3).transpose(0, 2, 1), sym("c", 1, 1, 40))
+# seven numbers in pairs of registers of two: one pair, and of the rest a register and a half
+seven, slope = sym("x", 1, 7), sym("g", 1, 7)
+add(
+    "softmax_backward",
+    lambda g, y, dx: {"dx": derivative(y, g, seven)},
+    (slope, softmax(seven), blank(1, 7)),
+    constants=PAIRS,
+)
+call = (seven, sym("w", 7), sym("b", 7), EPS, blank(1, 7), blank(1), blank(1))
+add("layer_norm", layer_norm, call, constants=PAIRS)
+call = (slope, seven, sym("w", 7), *normed(seven, EPS)[1:], blank(1, 7), blank(2, 1, 7))
+add("layer_norm_backward", layer_norm_back, call, constants=PAIRS)
