@@ -28,6 +28,7 @@ PARTS = {  # module: what it establishes
     "forward": "What the models compute is what the formulas of 000, 001, 002 and 004 say; and a step (18).",
     "engine": "The gradients of the engine that ships are derivatives: every rule, every fused operation, the models.",
     "real_size": "The same at sizes at which models are trained, but for a probability that is stated.",
+    "rounding": "How far the shipped steps in float32 and float64 are from the true gradients, which balls enclose.",
     "theorems": "What the documents say of attention, norms and positions is true; gradients obey the symmetries.",
     "errata": "What is wrong in the documents: what is printed is computed to be wrong, what is corrected to be right.",
 }
@@ -39,6 +40,7 @@ KINDS = {
     "check": "numbers or sampled points were compared: evidence, not a proof",
     "erratum": "an error in print: what is printed is shown to be wrong, and the corrected form to be right",
     "choice": "left open in print: the readings are computed and differ, and one of them is taken here",
+    "enclosure": "true numbers lie within certified bounds, at the one sample named: of others it says nothing",
     "display": "what is defined, or derived by the rules, is written out: nothing is compared",
 }
 

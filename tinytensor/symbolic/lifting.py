@@ -65,6 +65,10 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
         raise TypeError(f"kernel {kernel.name}: {sorted(constants.keys() - used)} are not among its constants")
 
     def lifted(*args):
+        whole = kind_of_numbers().launches.get(kernel.name)
+        if whole is not None:
+            whole(*args)
+            return
         if isinstance(kernel, Elementwise):
             run, *inputs, y = _Run(kernel.name, 1), *args
             y = Cells(y.reshape(-1) if y.flags.c_contiguous else y, run, kernel.names[-1])

@@ -96,12 +96,14 @@ def binary(operation: Callable) -> Callable:
 class Exact:
     """What all exact scalars have in common: a witness, which decides comparisons, and all that follows from + * / **.
 
-    Two kinds exist: formulas (`Symbolic`), and residues modulo a prime (`field.Residue`). A kind says how it adds,
+    Kinds are formulas (`Symbolic`), residues modulo a prime (`field.Residue`), and enclosures of real numbers
+    (`derivations.balls.Ball`). A kind says how it adds,
     multiplies, divides, takes powers and functions (`_apply`), how it compares (`_sign`), and which number it is.
     """
 
     __slots__ = ("witness",)
     kind: type["Exact"]
+    launches: dict[str, Callable] = {}  # by name, kernels that this kind computes as a whole, not from their source
 
     @classmethod
     def of(cls, value) -> "Exact":

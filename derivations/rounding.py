@@ -1,0 +1,248 @@
+r"""How far the shipped steps in float32 and float64 are from the true loss and the true gradients.
+
+"True" is what the real numbers give that the weights are, with nothing rounded. Nobody can write these numbers down,
+but they can be enclosed: the engine's own forward pass, tape and rules run over balls (`balls.py`), at the size that
+trains, and each number of the result is known to forty digits. What the compiled kernels compute from the same weights
+is compared with that.
+
+Errors are measured against the largest entry of each tensor: in its units in the last place (ulp: the distance of that
+entry, as a float, to the next larger one), and relative to it. A sum's error grows with what is summed, not with what
+comes out; so a small entry beside large ones is right to as many places after the point, not to as many digits.
+
+LIMITS is what the claims establish, and where tolerances of tests that compare whole models come from.
+"""
+
+import copy
+import math
+from dataclasses import dataclass
+from functools import cache, partial
+
+import numpy as np
+import sympy
+
+import tinytensor as tt
+from models.decoder import Decoder
+from tinytensor.symbolic.scalars import reading
+from tinytensor.tensors import Tensor
+
+from .claims import NUMBA, Evidence, Refuted, claim, holds
+from .program import REAL, example
+
+LIMITS = {"float32": 12, "float64": 16}  # units in the last place of the largest entry of each tensor
+RADIUS = 1e-40  # of each enclosure, relative to the largest entry of its tensor
+STEP = 2.0**-60  # of the difference quotient: what it leaves out is of the size of its square
+AGREEMENT = 1e-25  # of the difference quotient and the gradient, relative
+SEED = 0
+
+
+def tolerance(dtype: str) -> float:
+    """How far two computations of one loss or gradient may be from one another, relative to the largest entry.
+
+    Each of them is so many units in the last place from the truth, and such a unit is at most eps times that entry.
+    """
+    return 2 * LIMITS[dtype] * float(np.finfo(dtype).eps)
+
+
+# ------------------------------------------------------------------------------------------------------ the steps
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """A model whose weights are float32 numbers, and what it is given."""
+
+    model: Decoder
+    tokens: Tensor
+    targets: Tensor
+
+    def step(self, model: Decoder, replayed: bool = False) -> dict[str, np.ndarray]:
+        """The loss, the logits and all gradients of one step, in whatever the weights of `model` are."""
+
+        def backward():
+            model.zero_grad()
+            logits, loss = model(self.tokens, self.targets)
+            loss.backward()
+            return logits.detach(), loss.detach()
+
+        if replayed:
+            backward = tt.compile(backward, fullgraph=True)
+            backward()  # records; the next call is a replay
+        logits, loss = backward()
+        values = {"loss": loss.numpy(), "logits": logits.numpy()}
+        return values | {name: p.grad.numpy() for name, p in model.named_parameters()}
+
+
+@cache
+def case(seed: int = SEED, **sizes: int) -> Case:
+    """The model of the part `program`, with repeated tokens and padding, its weights rounded to float32."""
+    model, tokens, targets = example(sizes or REAL, seed)
+    return Case(model.float(), tt.tensor(tokens[None]), tt.tensor(targets[None]))
+
+
+# -------------------------------------------------------------------------------------------------- the true values
+
+
+def over_balls(case: Case, shift: dict[str, np.ndarray] | None = None, factor: float = 0.0) -> Decoder:
+    """The same model with balls of radius 0 for weights, each moved by `factor` times its entry of `shift`."""
+    from .balls import balls
+
+    model = copy.deepcopy(case.model)
+    for name, p in model.named_parameters():
+        values = balls(p.detach().numpy())
+        p.data = Tensor.of(values if shift is None else values + balls(factor * shift[name]))
+    return model
+
+
+def meanings(model: Decoder) -> dict[float, sympy.Expr]:
+    """What the floats among the constants of the model stand for, and round."""
+    config = model.config
+    return {config.eps: sympy.Rational(str(config.eps)), 1 / math.sqrt(config.K): 1 / sympy.sqrt(config.K)}
+
+
+@cache
+def enclosed(case: Case) -> dict[str, np.ndarray]:
+    """The loss, the logits and all gradients as balls, computed by the engine."""
+    from .balls import enclosing
+
+    model = over_balls(case)
+    with reading(meanings(model)), enclosing() as constants:
+        found = case.step(model)
+    if constants:
+        raise Refuted(f"rounded constants came into what should be exact: {sorted(constants)}; say what they stand for")
+    return found
+
+
+def slopes(case: Case) -> tuple:
+    """(L(w + h v) - L(w - h v)) / 2h and <gradient, v> for a random direction v, as balls."""
+    from .balls import Ball, balls, enclosing
+
+    rng, gradients = np.random.default_rng(SEED), enclosed(case)
+    direction = {name: rng.uniform(-1, 1, p.shape) for name, p in case.model.named_parameters()}
+    with reading(meanings(case.model)), enclosing(), tt.no_grad():
+        ends = [over_balls(case, direction, h)(case.tokens, case.targets)[1].numpy()[()] for h in (STEP, -STEP)]
+        slope = Ball(0)
+        for name, v in direction.items():
+            slope = sum((g * w for g, w in zip(gradients[name].flat, balls(v).flat, strict=True)), slope)
+        return (ends[0] - ends[1]) / (2 * STEP), slope
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The balls of one tensor: what is certain of its largest entry, and of their radii."""
+
+    balls: np.ndarray
+
+    @property
+    def largest(self) -> float:
+        """A float below the largest absolute value, by one rounding at most."""
+        return max(float(b.arb.abs_lower()) for b in self.balls.flat) * (1 - 2**-50)
+
+    @property
+    def radius(self) -> float:
+        return max(b.radius for b in self.balls.flat)
+
+    def distance(self, values: np.ndarray) -> float:
+        """How far the values are from the true ones at most: the largest distance from any point of a ball."""
+        from .balls import balls
+
+        apart = (abs(float((b - v).arb.abs_upper())) for b, v in zip(self.balls.flat, balls(values).flat, strict=True))
+        return max(apart) * (1 + 2**-50)  # the conversion to a float may have rounded down
+
+
+@dataclass(frozen=True)
+class Error:
+    """How far a tensor of a shipped step is from the truth, at most."""
+
+    name: str
+    largest: float  # entry of the true tensor
+    distance: float
+    ulp: float  # the distance in units in the last place of the largest entry
+
+    @property
+    def relative(self) -> float:
+        return self.distance / self.largest
+
+
+def errors(case: Case, found: dict[str, np.ndarray]) -> list[Error]:
+    """The error of each tensor of a step."""
+    rows = []
+    for name, balls in enclosed(case).items():
+        truth, values = Truth(balls), found[name]
+        distance, unit = truth.distance(values), float(np.spacing(values.dtype.type(truth.largest)))
+        rows.append(Error(name, truth.largest, distance, distance / unit))
+    return rows
+
+
+def table(rows: list[Error]) -> str:
+    lines = [f"{'':<12} {'largest entry':>14} {'error at most':>14} {'relative':>10} {'ulp':>7}"]
+    lines += [f"{r.name:<12} {r.largest:>14.6e} {r.distance:>14.1e} {r.relative:>10.1e} {r.ulp:>7.2f}" for r in rows]
+    return "\n".join(lines)
+
+
+# ---------------------------------------------------------------------------------------------------- what is claimed
+
+SIZE = f"38,848 parameters ({', '.join(f'{name}={size}' for name, size in REAL.items())}), B=1, one seed"
+RULES = "the rules of the engine are derivatives: what the part engine proves, and the difference quotient here checks"
+READ = (
+    "matrix products and attention are computed by their definitions, attention's gradient as eq17 derives it, and all "
+    "other kernels from their Python source; eps is 1/100000, the scale of the scores 1/sqrt(8)"
+)
+ARB = "Arb's balls (python-flint)"
+enclosure = partial(claim, "rounding", kind="enclosure", size=SIZE, source="003 eqs. (1)-(17)")
+
+
+@enclosure(
+    "the true loss of this step and its true gradients by all weights lie in balls that the engine's own forward pass, "
+    f"tape and rules compute; no radius is above {RADIUS:.0e} of the largest entry of its tensor",
+    assumptions=(RULES, READ),
+    trusted=(ARB,),
+)
+def radii():
+    lines = []
+    for name, balls in enclosed(case()).items():
+        truth = Truth(balls)
+        holds(truth.radius <= RADIUS * truth.largest, f"{name} is enclosed to {RADIUS}: {truth.radius}")
+        lines.append(f"{name:<12} {balls.size:>6} numbers, largest {truth.largest:.6e}, radius {truth.radius:.1e}")
+    (loss,) = enclosed(case())["loss"].flat
+    return Evidence(text="\n".join([f"loss = {loss.arb.str(45)}", *lines]))
+
+
+@claim(
+    "rounding",
+    "these gradients are the derivative of this loss: along a random direction, in which every weight changes, a "
+    "difference quotient is <gradient, direction>, to 25 digits",
+    kind="check",
+    size=SIZE,
+    assumptions=("what a difference quotient leaves out, some 1e-33 of it, is not bounded by a proof",),
+    trusted=(ARB,),
+)
+def difference_quotient():
+    quotient, slope = slopes(case())
+    holds(bool(abs(quotient - slope) <= AGREEMENT * abs(slope)), f"{quotient} is {slope}")
+    return Evidence(text=f"difference quotient {quotient.arb.str(35)}\n<gradient, v>       {slope.arb.str(35)}")
+
+
+def declare(dtype: str) -> None:
+    """The claim about the step that ships in this dtype."""
+
+    @enclosure(
+        f"in {dtype}, the shipped step is within {LIMITS[dtype]} units in the last place (of the largest entry of each "
+        "tensor) of the true loss and the true gradients; run from a recording it gives the same bits",
+        assumptions=(RULES, READ, "the weights are the same float32 numbers in all of them"),
+        trusted=(ARB, NUMBA),
+    )
+    def distance():
+        here = case()
+        model = copy.deepcopy(here.model).to(dtype=getattr(tt, dtype))
+        found, again = here.step(model), here.step(copy.deepcopy(model), replayed=True)
+        for name, values in found.items():
+            holds(values.dtype == dtype, f"{name} is computed in {dtype}")
+            holds(np.array_equal(values, again[name]), f"{name} has the same bits when replayed")
+        rows = errors(here, found)
+        for r in rows:
+            if not r.ulp <= LIMITS[dtype]:
+                raise Refuted(f"{r.name} is {r.ulp:.1f} units in the last place from the truth, not {LIMITS[dtype]}")
+        return Evidence(text=table(rows))
+
+
+for dtype in LIMITS:
+    declare(dtype)
