@@ -41,7 +41,7 @@ def summary(results: Sequence[Result]) -> str:
 
 
 def _counted(n: int, word: str) -> str:
-    plural = {"erratum": "errata", "proof at sizes": "proofs at sizes"}.get(word, f"{word}s")
+    plural = {"erratum": "errata", "proof at sizes": "proofs at sizes", "sampled": "sampled"}.get(word, f"{word}s")
     return f"{n} {word if n == 1 else plural}"
 
 

@@ -178,6 +178,7 @@ def test_without_latex2mathml_the_markdown_is_written(empty, capsys, tmp_path, m
     [
         (["proof"], "1 claim holds: 1 proof"),
         (["proof", "check", "erratum", "erratum"], "4 claims hold: 1 proof, 1 check, 2 errata"),
+        (["sampled", "sampled"], "2 claims hold: 2 sampled"),
         (["proof at sizes", "proof at sizes", "choice"], "3 claims hold: 2 proofs at sizes, 1 choice"),
     ],
 )
