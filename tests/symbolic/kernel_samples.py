@@ -37,6 +37,7 @@ class Sample:
     args: tuple
     expected: Callable[..., dict]
     constants: dict = field(default_factory=dict)  # block sizes made small, so that a tiny array has several blocks
+    fits_builds: bool = True  # has it room for the registers of the compiled build, too?
 
 
 def copies(args: tuple) -> tuple:
@@ -438,7 +439,7 @@ def product(a, b, term=None, relu=0, block=None, room=None, **constants):
     rows, columns = block or (rows, columns)
     term = np.empty((n, 0, 0), object) if term is None else term
     call = a, b, term, relu, rows, columns, blank(n, M, N), blank(4 if block else 1, scratch[1], room or scratch[2])
-    add("matmul", matmul, call, constants=constants)
+    add("matmul", matmul, call, constants=constants, fits_builds=room is None)
 
 
 # Registers of two numbers, tiles of two rows, panels of two rows of b: tiles and their edges, sums in several pieces.
@@ -735,6 +736,11 @@ product(sym("a", 1, 3, 4).transpose(0, 2, 1)[:, :, :0], sym("b", 1, 0, 4), block
 product(sym("a", 1, 4, 6), sym("b", 1, 6, 6).transpose(0, 2, 1), block=(4, 4), **(SMALL | {"DEPTH": 5}))
 add("take", taken, (sym("x", 4, 1), index(4), blank(1, 1), FINE))
 product(sym("a", 1, 2, 0), sym("b", 1, 3, 3).transpose(0, 2, 1)[:, :0], block=(4, 4), **SMALL)
+add_attention(2, 1, 1, 2, 5, 5, NO_MASK, 0, WIDTH=2, LANES=2, COLUMNS=2)  # more columns than two squares have
+for batch in (1, 2):  # one mask for all, then one for each batch, which is the same for both of its heads
+    add_attention(batch, 2, 1, 3, 1, 1, np.broadcast_to(HOLES[:, :, :1], (batch, 2, 1, 3)), 0, WIDTH=2, LANES=2)
+several = np.broadcast_to(np.array([[1, 1, 0], [0, 1, 1]], bool)[:, None, None], (2, 2, 1, 3))
+add_attention(2, 2, 1, 3, 1, 1, several, 0, WIDTH=2, LANES=2)
 add_attention(1, 1, 3, 3, 1, 3, HOLES, 0, WIDTH=2, LANES=2, COLUMNS=4)  # fewer columns than are taken together
 for sizes, mask in (((1, 1, 3, 3, 1, 0), HOLES), ((1, 1, 2, 2, 1, 0), NO_MASK)):
     add_attention(*sizes, mask, 0, WIDTH=2, LANES=2)

@@ -27,7 +27,7 @@ TIMES = {0: "left out", 1: "once", MANY: "several times"}
 CHOICE = {True: "true", False: "false"}
 
 # Why no sample shows it: (function, what is written there), and what is not seen. (A loop over the numbers of a
-# register or the rows of a tile, range(LANES) or range(len(c)), has no choice, and no place here.)
+# register or the rows of a tile, zip(a, b) or range(len(c)), has no choice, and no place here.)
 UNSEEN = {
     "only a NaN or an infinity gets there, which exact numbers do not have (tests/kernels have them)": {
         ("carried_sum", "lost - lost == zero"): ["false"],
@@ -36,6 +36,7 @@ UNSEEN = {
         ("reduce_max", "first < 0"): ["false"],
         ("reduce_min", "first < 0"): ["false"],
     },
+    "it would read beyond the array, and is an error": {("load_first", "len(v) == n"): ["false"]},
     "a single column has a loop of its own": {
         (name, "for i in range(inner)"): ["once"]
         for name in ("reduce_sum", "reduce_max", "reduce_min", "reduce_logsumexp")
@@ -169,7 +170,9 @@ class Observers(ast.NodeTransformer):
 
 
 def _is_fixed(values: ast.Call) -> bool:
-    """Is it range(LANES) or range(len(c)), which runs as often as a register has numbers, or a tile rows?"""
+    """Is it range(LANES), range(len(c)) or zip(a, b): as often as a register has numbers, or a tile rows?"""
+    if ast.unparse(values.func) == "zip":
+        return True
     if len(values.args) == 1 and isinstance(values.args[0], ast.Call):
         return ast.unparse(values.args[0].func) in ("len", "lanes")
     return all(n.id == "range" or n.id.isupper() for n in ast.walk(values) if isinstance(n, ast.Name))
