@@ -16,8 +16,11 @@ import tinytensor as tt
 from derivations.claims import NUMBA, Evidence, Refuted, claim
 from derivations.engine import ROUNDED, Loss
 from models import decoder, transformer
+from models.training import Settings, build_optimizer, training_step
 from tinytensor import Tensor, nn
 from tinytensor.symbolic import prove
+from tinytensor.symbolic.field import Field, Residue
+from tinytensor.symbolic.replaying import Replay
 from tinytensor.symbolic.sampling import Sampled
 from tinytensor.symbolic.scalars import reading
 
@@ -153,3 +156,101 @@ def declare_stacks(layout: str, switches: dict) -> None:
 
 for layout, switches in STACKS_LAYOUTS.items():
     declare_stacks(layout, switches)
+
+
+# ------------------------------------------------------------------------------------------------ the recorded step
+
+RECORDED = SMALLER
+SETTINGS = Settings(clip=1.0)
+
+
+def recorded_step(settings: Settings):
+    """(what `compile` recorded of the step that training takes, the model, its optimizer)."""
+    tt.manual_seed(0)
+    model = decoder.Decoder(RECORDED)
+    optimizer = build_optimizer(model, settings)
+    step = tt.compile(training_step(model, optimizer, settings.clip), fullgraph=True)
+    for _ in range(2):  # the first call makes the optimizer's state
+        step(*text(RECORDED))
+    return next(recorded for found in step.recordings.values() for recorded in found), model, optimizer
+
+
+def adamw(p, g, m, v, t: int, settings: Settings):
+    """(p, m, v) after step t of AdamW, as Loshchilov and Hutter (2019) write it."""
+    lr, decay, eps, one, two = map(Residue, (settings.lr, settings.weight_decay, 1e-8, *settings.betas))
+    m, v = m * one + g * (1 - one), v * two + g * g * (1 - two)
+    corrected = v.sqrt() / (1 - two**t).sqrt()
+    return p * (1 - lr * decay) - lr / (1 - one**t) * m / (corrected + eps), m, v
+
+
+class Equations:
+    """Equations between residues: whether all hold, and how large the formulas are that were found to be 0."""
+
+    def __init__(self, scalars: Field):
+        self.field, self.size, self.count = scalars, 0.0, 0
+
+    def equal(self, what: str, one: Residue, other: Residue) -> None:
+        self.zero(what, one.value - other.value, one.size + other.size)
+
+    def zero(self, what: str, value: int, size: float) -> None:
+        self.count += 1
+        self.size += size
+        if value % self.field.prime:
+            raise Refuted(f"{what} is another number in the recorded launches than the formula gives", rule=what)
+
+
+@sampled(
+    "the step that is replayed: in the launches that `compile` recorded the gradient is the derivative of the loss by "
+    "all parameters, norm and clipping are those of the formula, and so are the parameters and moments after AdamW",
+    size=f"{RECORDED.sizes()}, B = 2, recorded from float32",
+    source="003 eqs. (1)-(18)",
+)
+def replayed():
+    recorded, model, optimizer = recorded_step(SETTINGS)
+    names = [name for name, _ in model.named_parameters()]
+    with Field() as scalars:
+        replay = Replay(recorded.recording)
+        state = []  # of each parameter: itself and its moments
+        for p in model.parameters():
+            entry = optimizer.state[p]
+            state.append([replay.scalars(a) for a in (p._data, entry["exp_avg"]._data, entry["exp_avg_sq"]._data)])
+            for array, extra in zip(state[-1], (0.0, 0.0, 1e-3), strict=True):
+                for at in np.ndindex(array.shape):
+                    array[at] = scalars.draw(array[at].witness + extra)
+        directions = [[x.tangent for x in p.flat] for p, *_ in state]
+        gradients, before = [], []
+        for what, args in replay.launches():
+            if getattr(what, "name", "") == "sumsq":  # of each gradient, before they are clipped
+                gradients.append([Residue.of(g) for g in args[0].flat])
+            elif getattr(what, "name", "") == "adam":  # parameter, gradient and moments before the step
+                before.append([[Residue.of(x) for x in a.flat] for a in args[:4]])
+        loss, norm = (replay.scalars(y._data)[()] for y in recorded.result)
+
+        found = Equations(scalars)
+        along, size, squares = 0, loss.slope_size, Residue(0)
+        for g, v in zip((g for gs in gradients for g in gs), (v for vs in directions for v in vs), strict=True):
+            along, size, squares = along + g.value * v, size + g.size + 1, squares + g * g
+        found.zero("<gradient, v>", along - loss.tangent, size)
+        found.equal("the norm of all gradients", norm, squares.sqrt())
+        factor = SETTINGS.clip / (norm + float(np.float32(1e-6)))
+        if factor > 1:
+            raise Refuted("the gradients of this step are too small to be clipped, so that nothing was tried")
+        for name, (p, m, v), (p0, g0, m0, v0), gs in zip(names, state, before, gradients, strict=True):
+            t = optimizer.state[dict(model.named_parameters())[name]]["step"]
+            for i, g in enumerate(gs):
+                found.equal(f"the clipped gradient of {name}", g0[i], g * factor)
+                new, mean, square = adamw(p0[i], g0[i], m0[i], v0[i], t, SETTINGS)
+                found.equal(f"the mean of {name} after the step", m.flat[i], mean)
+                found.equal(f"the square of {name} after the step", v.flat[i], square)
+                found.equal(f"{name} after the step", p.flat[i], new)
+        error = scalars.error(found.size)
+        if error > BOUND:
+            raise Refuted(f"a wrong step could pass with a probability of 2^{error:.0f}, above 2^{BOUND}")
+        lines = [
+            f"{len(recorded.recording.noted)} launches and host calls; {sum(map(len, gradients)):,} gradients, "
+            f"{found.count:,} equations",
+            f"modulo p = {scalars.prime}, drawn at random",
+            f"all formulas together have at most 2^{math.log2(found.size):.1f} variables and constants",
+            f"probability that a wrong step passes: below 2^{math.ceil(error)}",
+        ]
+        return Evidence(text="\n".join(lines))

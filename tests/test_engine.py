@@ -228,7 +228,7 @@ ORDER = [
     ),
 ]
 BELOW = {"absent", "kernels", "door", "dtypes", "modes", "tensors", "form"}
-ELSEWHERE = {"optim": BELOW | {"ops", "refusals"}, "symbolic": BELOW}  # what these may import
+ELSEWHERE = {"optim": BELOW | {"ops", "refusals"}, "symbolic": BELOW | {"recording"}}  # what these may import
 # what a start must not pay for
 ON_DEMAND = {("door", "symbolic"), ("appearances", "documentation"), ("interchange", "viz.notebook")}
 PICTURES = {"matplotlib", "latex2mathml", "grandalf"}  # what viz may import, and only where it is used

@@ -6,10 +6,11 @@ import pytest
 
 from derivations import real_size
 from derivations.claims import Refuted, claims_of, result_of
+from models import decoder
 from models.decoder import CONFIGS
-from tests.mutants.planting import kernel_with, planted_kernel, planted_rule, rule_with
-from tinytensor.kernels import attention, matmul, vectors
-from tinytensor.symbolic import prove
+from tests.mutants.planting import kernel_with, module_of, planted_kernel, planted_rule, rule_with
+from tinytensor.kernels import KERNELS, attention, matmul, vectors
+from tinytensor.symbolic import lift, prove, replaying
 from tinytensor.symbolic import sampling as sampling_of
 
 CLAIMS = {claim.statement: claim for claim in claims_of(["real_size"])}
@@ -20,7 +21,7 @@ def claim(part: str):
 
 
 def test_what_is_claimed():
-    assert len(CLAIMS) == 1 + len(real_size.LAYOUTS) + len(real_size.STACKS_LAYOUTS)
+    assert len(CLAIMS) == 2 + len(real_size.LAYOUTS) + len(real_size.STACKS_LAYOUTS)
     assert {c.kind for c in CLAIMS.values()} == {"sampled"}
     first = next(iter(CLAIMS.values()))
     assert first.size == f"{CONFIGS['toth-tiny'].sizes()}, B = 2"
@@ -67,3 +68,87 @@ def test_a_proof_that_is_not_safe_enough_is_no_evidence():
         real_size.accept(replace(proof, error=-99.0))
     with pytest.raises(Refuted):
         real_size.accept(replace(proof, verdict="undecided"))
+
+
+# ------------------------------------------------------------------------------------------------ the recorded step
+
+
+@pytest.fixture
+def small_step(monkeypatch):
+    """The claim of the recorded step, for a smaller model; what it returns runs it, with a change of the recording."""
+    monkeypatch.setattr(real_size, "RECORDED", decoder.Config(D=4, H=2, F=6, L=1, V=7, C=5))
+    make = real_size.recorded_step
+
+    def run(change=lambda recording: None):
+        def changed(settings):
+            recorded, *rest = make(settings)
+            change(recorded.recording)
+            return recorded, *rest
+
+        monkeypatch.setattr(real_size, "recorded_step", changed)
+        return result_of(claim("the step that is replayed"))
+
+    return run
+
+
+def launches(recording, name: str) -> list[int]:
+    return [i for i, (what, _) in enumerate(recording.noted) if getattr(what, "name", "") == name]
+
+
+def test_the_recorded_step_holds(small_step):
+    result = small_step()
+    assert result.error is None, result.why
+    assert "equations" in result.evidence.text
+
+
+@pytest.mark.parametrize("name", ["take", "layer_norm", "attention_backward", "scatter_add", "adam", "matmul", "sumsq"])
+def test_a_launch_that_is_not_recorded_is_noticed(name, small_step):
+    assert small_step(lambda recording: recording.noted.pop(launches(recording, name)[0])).error is not None
+
+
+def test_launches_in_another_order_are_noticed(small_step):
+    def change(recording):
+        first, last = launches(recording, "layer_norm_backward")[0], launches(recording, "layer_norm_backward")[-1]
+        recording.noted[first], recording.noted[last] = recording.noted[last], recording.noted[first]
+
+    assert small_step(change).error is not None
+
+
+def test_a_buffer_that_is_taken_too_early_is_noticed(small_step):
+    """The first layer norm leaves its result where another launch writes before it has been read for the last time."""
+
+    def change(recording):
+        one, other = launches(recording, "layer_norm")[:2]
+        kernel, launch = recording.noted[other]
+        place = kernel.names.index("y")
+        args = list(launch.args)
+        args[place] = recording.noted[one][1].args[place]
+        recording.noted[other] = kernel, launch._replace(args=tuple(args))
+
+    result = small_step(change)
+    assert result.error is not None
+    assert "adam" not in result.why  # found before, where the gradient is
+
+
+@pytest.mark.parametrize(
+    ("name", "right", "wrong", "told"),
+    [
+        ("adam", "new2 * d * d", "new2 * d * d * d * d", "the square of"),
+        ("adam", "* grow + eps", "+ eps", "after the step"),
+        ("adam", "old = ps[i] * (kind(1) - factor * shrink)", "old = ps[i]", "after the step"),
+        ("sumsq", "part[i] * part[i]", "part[i] * part[i] * part[i] * part[i]", "the norm"),
+        ("scatter_add", "target[d] += row[d]", "target[d] = row[d]", "<gradient, v>"),
+    ],
+)
+def test_a_wrong_kernel_in_a_recording_is_named(name, right, wrong, told, small_step, monkeypatch):
+    kernel, scope = KERNELS[name], {"__name__": "planted"}
+    exec(compile(kernel_with(name, right, wrong), module_of(kernel).__file__, "exec"), scope)
+    monkeypatch.setattr(replaying, "lift", lambda k, **constants: lift(scope[name] if k is kernel else k, **constants))
+    result = small_step()
+    assert isinstance(result.error, Refuted), result.why
+    assert told in result.why
+
+
+def test_memory_of_a_recording_that_nothing_wrote_to_is_named(small_step):
+    result = small_step(lambda recording: recording.noted.pop(launches(recording, "take")[0]))
+    assert "was read before anything was written there" in result.why

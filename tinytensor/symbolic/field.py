@@ -44,6 +44,7 @@ except ImportError:
     whole = int
 
 BITS = 270  # of the prime: what nine of CPython's digits hold, so that a smaller one would save nothing
+SCARCE = 12  # of 2^12 numbers of so many bits more than one is a prime that can be drawn
 ROUNDS = 64  # of the test of Miller and Rabin; one passes a number that is no prime with a probability below 1/4
 ODD = ("tanh", "erf", "sin", "asin", "atan", "asinh")  # f(-x) = -f(x)
 _new = object.__new__
@@ -125,6 +126,17 @@ class Field:
             found.logs = found.square = None
             self.constant_bits = max(self.constant_bits, over.bit_length(), under.bit_length())
         return found
+
+    def error(self, size: float) -> float:
+        """log2 of the probability that a formula of this size that is not 0 has the value 0: `sampling.py` says why."""
+        bits = math.log2(2 * (self.constant_bits + 1) / (self.bits - 1))
+        pairs = 2 * math.log2(max(2, self.applied)) + math.log2(self.largest_argument)
+        return math.log2(
+            2.0 ** (math.log2(size) - self.bits + 1)
+            + 2.0 ** (math.log2(size) + bits - self.bits + SCARCE)
+            + 2.0 ** (pairs - self.bits + 1)
+            + 2.0 ** (pairs + bits - self.bits + SCARCE)
+        )
 
 
 def field() -> Field:

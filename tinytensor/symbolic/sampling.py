@@ -30,7 +30,6 @@ from tinytensor.symbolic.field import Field, Residue
 from tinytensor.symbolic.passes import parameter, returned_tensors, watching
 from tinytensor.tensors import Tensor
 
-PRIMES = 258  # log2 of a number that is less than that of the primes that can be drawn
 LOCATING = 60  # seconds that may be spent on finding which inputs have the wrong gradient
 
 
@@ -153,18 +152,6 @@ class Sample:
                 found.append(name)
         return found
 
-    def error(self) -> float:
-        """log2 of the probability that a wrong gradient passes."""
-        bits = math.log2(2 * (self.field.constant_bits + 1) / (self.field.bits - 1))
-        pairs = 2 * math.log2(max(2, self.field.applied)) + math.log2(self.field.largest_argument)
-        formula = math.log2(self.size)
-        return math.log2(
-            2.0 ** (formula - self.field.bits + 1)
-            + 2.0 ** (formula + bits - PRIMES)
-            + 2.0 ** (pairs - self.field.bits + 1)
-            + 2.0 ** (pairs + bits - PRIMES)
-        )
-
 
 def sampled(name: str, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field) -> Sampled:
     """Run the sample, and say what came of it."""
@@ -186,7 +173,7 @@ def sampled(name: str, fn: Callable, args: list, leaves: dict[str, Tensor], scal
         operations=tuple(dict.fromkeys(node.op.name for node in sample.nodes)),
         prime=int(scalars.prime),
         formula=math.log2(sample.size),
-        error=sample.error(),
+        error=scalars.error(sample.size),
         comparisons=scalars.comparisons,
         closest=scalars.closest,
         functions=scalars.applied,
