@@ -292,6 +292,9 @@ def arange(
     """start, start + step, ... below end; whole numbers give int64."""
     start, end = (0, start) if end is None else (start, end)
     start, end, step = (v.item() if isinstance(v, Tensor) else v for v in (start, end, step))
+    whole = dtype is not None and as_dtype(dtype).kind in "iu"
+    if whole and as_dtype(dtype) == int64 and all(map(math.isfinite, (start, end, step))):
+        start, end, step = int(start), int(end), int(step)  # PyTorch counts them so in 64 bits, and in no other dtype
     if step == 0 or not (end - start) * step >= 0 or math.isinf(end - start):
         raise RuntimeError(f"arange: from {start} to {end} in steps of {step} never arrives")
     if dtype is None:
@@ -300,6 +303,8 @@ def arange(
     if n >= 2**60:
         raise RuntimeError(f"arange: {n} numbers are more than any memory holds")
     check_device(device, "arange")
+    if whole:  # cut down before they are added up
+        start, step = int(start), int(step)
     return tensor(start + step * np.arange(n), dtype=dtype, requires_grad=requires_grad, device=device)
 
 

@@ -117,10 +117,17 @@ def is_known(path: str, name: str, how: str) -> bool:
         return "inf" in how  # gelu(inf) is inf, and PyTorch's too in float64; in float32 its vectors give NaN
     if path == "nn.functional.scaled_dot_product_attention" and name in ("-1", "-7"):
         return how.endswith("for [nan nan nan nan]")  # PyTorch's multiplies the mask, -inf, by the scale too
-    if path == "Tensor.addbmm_" and name == "-inf":
-        return how.endswith("for [nan nan nan nan]")  # PyTorch's adds alpha times each product: inf - inf
-    # The loss of a float32 and a float64 is a float64 in all others, and in this one PyTorch's cuts it down.
-    return path == "nn.functional.huber_loss" and how.startswith("float64() for float32()")
+    if path.removesuffix("_").endswith(("addbmm", "addmm", "addmv", "baddbmm")) and name in ("-inf", "nan"):
+        return "nan" in how.partition(" for ")[2]  # PyTorch's adds alpha times each product: inf - inf
+    if path in ("operator.ne", "operator.eq") and name == "array":
+        return how.endswith((" for True", " for False"))  # PyTorch's says whether it is the same object
+    if path in ("bucketize", "searchsorted") and name in ("tensor(bool)", "tensor(nan)"):
+        return True  # True, False: the boundaries are not sorted
+    if path == "nn.functional.binary_cross_entropy_with_logits" and name == "tensor(nan)":
+        return how.endswith(" for [nan nan nan]")  # PyTorch's multiplies the infinite logit by 1 - t, which is 0
+    # The loss of a float32 and a float64 is a float64 in all others, and in these PyTorch's cuts it down.
+    cut = "nn.functional.huber_loss", "nn.functional.binary_cross_entropy_with_logits"
+    return path in cut and how.startswith("float64(")
 
 
 def differs(ours: list, theirs: list, drawn: bool = False) -> str:

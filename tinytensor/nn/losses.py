@@ -29,7 +29,7 @@ from tinytensor.ops.elementwise import (
 from tinytensor.ops.fused import cross_entropy_mean, cross_entropy_rows, log_softmax
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.reduce import norm
-from tinytensor.ops.shape import broadcast_tensors
+from tinytensor.ops.shape import _whole, broadcast_tensors
 from tinytensor.tensors import Tensor
 
 
@@ -73,6 +73,7 @@ def cross_entropy(
         if not isinstance(value, Tensor):
             raise TypeError(f"{what}: the {name} must be a tensor, got {type(value).__name__}; use tinytensor.tensor()")
     only_floats(what, input, weight)
+    ignore_index = _ignored(what, ignore_index)
     if input.ndim == 0:
         raise RuntimeError(f"{what}: expected logits of shape (V,), (N, V) or (N, V, ...), got {input.shape}")
     if not 0 <= label_smoothing <= 1:
@@ -123,6 +124,14 @@ def _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoo
     return _reduced(losses.reshape(shape), reduction, None, "cross_entropy")
 
 
+def _ignored(what: str, ignore_index: int) -> int:
+    """`ignore_index` as kernels take it: a whole number of 64 bits."""
+    number = ignore_index if ignore_index.__class__ is int else _whole(ignore_index, f"{what}: ignore_index")
+    if not -(2**63) <= number < 2**63:
+        raise OverflowError(f"{what}: ignore_index is {number}, which is too large")
+    return number
+
+
 @appears("F.nll_loss nn.NLLLoss")
 def nll_loss(
     input: Tensor, target: Tensor, weight: Tensor | None = None, ignore_index: int = -100, reduction: str = "mean"
@@ -134,6 +143,7 @@ def nll_loss(
     if target.shape != shape:
         raise RuntimeError(f"nll_loss: input of shape {input.shape} needs targets of shape {shape}, got {target.shape}")
     only_floats("nll_loss", input, weight)
+    ignore_index = _ignored("nll_loss", ignore_index)
     if target.dtype.kind not in "iu":
         raise RuntimeError(f"nll_loss: expected integer class indices, got {target.dtype}")
     rows, flat = _classes_last(input), target.reshape((-1,)).to(int64)
@@ -214,7 +224,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     else:
         loss = target * log(where(target == 0, 1, target)) - target * input
     if reduction == "batchmean":
-        return loss.sum() / input.shape[0] if input.ndim else loss
+        return loss.sum() / input.shape[0] if input.ndim else loss.sum()
     return _reduced(loss, reduction, None, "kl_div")
 
 
@@ -320,7 +330,8 @@ def triplet_margin_loss(
 @appears("F.hinge_embedding_loss nn.HingeEmbeddingLoss")
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """x where t = 1, and max(0, margin - x) where t = -1."""
-    loss = where(target == 1, input, 0) + where(target == -1, clamp_min(margin - input, 0), 0)
+    # what is neither counts as both, as in PyTorch
+    loss = where(target != -1, input, 0) + where(target != 1, clamp_min(margin - input, 0), 0)
     return _reduced(loss, reduction, None, "hinge_embedding_loss")
 
 

@@ -9,7 +9,7 @@ from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import absolute, clamp, clamp_max, exp, logical_or, sigmoid, tanh, where
 from tinytensor.ops.fused import softmax
 from tinytensor.ops.in_place import in_place
-from tinytensor.ops.shape import chunk, reshape
+from tinytensor.ops.shape import _dim, chunk, reshape
 from tinytensor.tensors import Tensor
 
 
@@ -115,8 +115,8 @@ def _between(x: Tensor, low: float, high: float) -> Tensor:
 @appears("F.hardtanh nn.Hardtanh")
 def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Tensor:
     """y = x, but at least min_val and at most max_val."""
-    if min_val > max_val:
-        raise ValueError(f"hardtanh: min_val {min_val} is larger than max_val {max_val}")
+    if not min_val <= max_val:
+        raise ValueError(f"hardtanh: min_val must be at most max_val, got {min_val} and {max_val}")
     if input.dtype.kind in "iu":  # whole numbers stay what they are
         min_val, max_val = int(min_val), int(max_val)
     return _perhaps_in_place(_between, input, inplace, min_val, max_val)
@@ -164,7 +164,7 @@ def softmin(input: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     r"""y = a \sigma(b) for the two halves a and b of x along `dim`."""
     only_floats("glu", input)
-    if input.ndim == 0 or input.shape[dim] % 2:
+    if input.ndim == 0 or input.shape[_dim(input, dim, "glu")] % 2:
         raise RuntimeError(f"glu: dimension {dim} of shape {input.shape} must have an even size, to be halved")
     a, b = chunk(input, 2, dim)
     return a * sigmoid(b)

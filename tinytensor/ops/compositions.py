@@ -16,7 +16,7 @@ from tinytensor.creation import eye, full, ones, tensor, zeros
 from tinytensor.door import host
 from tinytensor.dtypes import bool_, int32, int64, result_type
 from tinytensor.operands import stored
-from tinytensor.ops.elementwise import _scaled, _together, add_scaled
+from tinytensor.ops.elementwise import _scaled, _together
 from tinytensor.ops.in_place import index_copy_, setitem
 from tinytensor.ops.index import check_range, gather, gather_backward, nonzero, put, read, scatter_rows
 from tinytensor.ops.keys import understand
@@ -119,7 +119,9 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 @appears("block_diag")
 def block_diag(*tensors: Tensor) -> Tensor:
     """The matrices one after the other along the diagonal, 0 elsewhere; a vector is a row."""
-    blocks, dtype = [_atleast_2d(x) for x in _listed(tensors, "block_diag")], result_type(*tensors)
+    tensors = _listed(tensors, "block_diag")
+    dtype = result_type(*tensors)  # a 0-d tensor counts less in it, and has dimensions in the next line
+    blocks = [_atleast_2d(x.to(dtype)) for x in tensors]
     width, before, rows = builtins.sum([x.shape[1] for x in blocks]), 0, []
     for x in blocks:
         if x.ndim > 2:
@@ -197,6 +199,9 @@ def vsplit(x: Tensor, indices_or_sections) -> tuple[Tensor, ...]:
     return _cut("vsplit", x, indices_or_sections, 0 if x.ndim > 1 else -1, equal=True)
 
 
+MOST_PIECES = 10**6  # beyond what there is to cut
+
+
 def _cut(what: str, x: Tensor, places, dim: int, equal: bool = False) -> tuple[Tensor, ...]:
     if dim < 0:
         raise RuntimeError(f"{what}: shape {x.shape} has too few dimensions")
@@ -209,6 +214,8 @@ def _cut(what: str, x: Tensor, places, dim: int, equal: bool = False) -> tuple[T
         pieces = _whole(places, f"{what}: the number of pieces")
         if pieces <= 0 or (equal and n % pieces):
             raise RuntimeError(f"{what}: dimension {dim} of shape {x.shape} can't be cut into {pieces} equal pieces")
+        if pieces > builtins.max(n, MOST_PIECES):
+            raise RuntimeError(f"{what}: {pieces} pieces, nearly all empty, are more than {MOST_PIECES}")
         ends = [i * (n // pieces) + builtins.min(i, n % pieces) for i in range(pieces + 1)]
     return tuple([_slice(x, (slice(None),) * dim + (slice(a, b),)) for a, b in pairwise(ends)])
 
@@ -499,9 +506,10 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
             f"index_add: a source of {source.dtype} {source.shape} for {x.dtype} {x.shape} along {dim}: "
             f"expected {x.dtype} {expected}"
         )
-    parts = movedim(parts, dim, 0)
+    # alpha scales what is added, and not the zeros where nothing is: of these inf would make NaN
+    parts = movedim(parts if alpha == 1 else _scaled("index_add", parts, alpha, x.dtype), dim, 0)
     added = movedim(scatter_rows(parts, index, (rows.shape[dim], *parts.shape[1:])), 0, dim)
-    return reshape(add_scaled(rows, added, alpha=alpha), x.shape)
+    return reshape(rows + added, x.shape)
 
 
 @appears("index_copy Tensor.index_copy")

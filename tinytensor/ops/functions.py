@@ -114,7 +114,8 @@ def atanh(x: Tensor) -> Tensor:
 @appears("atan2 arctan2 Tensor.atan2 Tensor.arctan2 Tensor.atan2_ Tensor.arctan2_")
 def atan2(y: Tensor, x: Tensor) -> Tensor:
     r"""\varphi = \arctan(y / x), the angle of the point (x, y), from -\pi to \pi; 0 at (0, 0)."""
-    y, x = (_float(t) for t in broadcast_tensors(y, x))
+    dtype = result_type(y, x)  # a 0-d tensor counts less in it, and has dimensions in the next line
+    y, x = (_float(t.to(dtype)) for t in broadcast_tensors(y, x))
     steep = absolute(y) > absolute(x)  # the smaller is divided by the larger, so that no axis divides by 0
     over, under = where(steep, x, y), where(steep, y, x)
     angle = atan(over / where(under == 0, 1, under))

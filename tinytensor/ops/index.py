@@ -9,7 +9,7 @@ from tinytensor import kernels
 from tinytensor.appearances import appears
 from tinytensor.creation import zeros
 from tinytensor.door import check, contiguous, empty, host, launch, move
-from tinytensor.dtypes import bool_, int64
+from tinytensor.dtypes import bool_, int32, int64
 from tinytensor.form import op
 from tinytensor.ops.keys import Key, understand
 from tinytensor.ops.shape import _dim, _slice, broadcast_tensors, flatten, permute, reshape
@@ -131,8 +131,14 @@ def embedding(index: Tensor, weight: Tensor) -> Tensor:
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """y = the slices of x along `dim` that the index names."""
     dim = _dim(x, dim, "index_select")
+    if index.dtype not in (int32, int64):  # as a key truth values would be a mask
+        raise RuntimeError(f"index_select: the index must be int32 or int64, got {index.dtype}; use index.long()")
+    if index.ndim > 1:
+        raise IndexError(f"index_select: the index must be a vector, got shape {index.shape}; x[index] takes any")
     if x.ndim == 0:  # as good as a vector with one element, but for the shape of the result
         return reshape(index_select(flatten(x), 0, index), ())
+    index = index if index.ndim else reshape(index, (1,))
+    host(check_range, index._data, x.shape[dim], "index_select")  # a key may count from the end
     return x[(slice(None),) * dim + (index,)]
 
 
