@@ -258,3 +258,9 @@ def test_what_is_no_number_or_too_large_is_refused_before_work_begins(call, said
     with pytest.raises((TypeError, ValueError, RuntimeError, OverflowError), match=said) as refusal:
         call()
     assert is_sentence(refusal.value)
+
+
+def test_elements_of_a_tensor_are_not_deleted():
+    x = tt.ones(2)
+    with pytest.raises(TypeError, match="del: elements of a tensor can't be deleted"):
+        del x[0]

@@ -119,6 +119,9 @@ class Interchange:
             raise TypeError("len(): a 0-d tensor has no length")
         return self.shape[0]
 
+    def __delitem__(self, key):
+        raise TypeError("del: elements of a tensor can't be deleted; x[mask] or cat([...]) is a tensor without them")
+
     # ------------------------------------------------------------------------------------------ Python's numbers
 
     def item(self):
