@@ -189,7 +189,7 @@ def _shape(sizes: tuple, what: str, size: Sequence | None = None) -> tuple:
         raise TypeError(f"{what}: sizes must be whole numbers of 0 or more, got {sizes}") from None
 
 
-_WHOLE = int, np.integer
+_WHOLE, _zeros = (int, np.integer), np.zeros
 
 
 def _or(dtype, otherwise: np.dtype) -> np.dtype:
@@ -233,6 +233,11 @@ def _constant(value: int, dtype: np.dtype) -> np.ndarray:
 
 def zeros(*sizes, size=None, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """A tensor of zeros."""
+    if size is None and device is None and not requires_grad and state.recording is None:  # most often
+        try:
+            return Tensor.of(_zeros(sizes[0] if len(sizes) == 1 else sizes, as_dtype(_or(dtype, get_default_dtype()))))
+        except (TypeError, ValueError, MemoryError):  # told below
+            pass
     value, shape = _constant(0, as_dtype(_or(dtype, get_default_dtype()))), _shape(sizes, "zeros", size)
     return _new("zeros", shape, value.dtype, requires_grad, device, lambda a: move(value, a))
 

@@ -215,10 +215,15 @@ class _flip:
 
 def _dim(x: Tensor, dim: int, what: str, extra: int = 0) -> int:
     """A dimension's number counted from the front; a 0-d tensor counts as one with a single dimension."""
-    n = x._data.ndim + extra or 1
+    return _dim_of(x._data.shape, dim, what, extra)
+
+
+def _dim_of(shape: tuple[int, ...], dim: int, what: str, extra: int = 0) -> int:
+    """The same for a shape."""
+    n = len(shape) + extra or 1
     dim = dim if dim.__class__ is int else _whole(dim, f"{what}: dim")
     if not -n <= dim < n:
-        raise IndexError(f"{what}: dim {dim} is out of range for shape {x.shape} (expected {-n} to {n - 1})")
+        raise IndexError(f"{what}: dim {dim} is out of range for shape {shape} (expected {-n} to {n - 1})")
     return dim % n
 
 
@@ -482,7 +487,7 @@ class _cat:
     def forward(dim, sizes, *xs):
         shape = list(xs[0].shape)
         shape[dim] = builtins.sum(sizes)
-        y, start, before = empty(tuple(shape), xs[0].dtype), 0, (slice(None),) * dim
+        y, start, before = empty(tuple(shape), _dtype_of_all(xs)), 0, (slice(None),) * dim
         if may_be_copied(y):
             return _concatenate(xs, dim, out=y)
         for x, n in zip(xs, sizes, strict=True):
@@ -494,48 +499,72 @@ class _cat:
         return split(g, sizes, dim)
 
 
+@op
+class _stack:
+    r"y = x_1, x_2, ... one after the other along a new dimension"
+
+    def forward(dim, *xs):
+        shape, before = xs[0].shape, (slice(None),) * dim
+        if builtins.any(x.shape != shape for x in xs):
+            raise RuntimeError(f"stack: expected equal shapes, got {', '.join(str(x.shape) for x in xs)}")
+        y = empty((*shape[:dim], len(xs), *shape[dim:]), _dtype_of_all(xs))
+        for i, x in enumerate(xs):
+            move(x, y[(*before, i, ...)])
+        return y
+
+    def grad_xs(g, dim):
+        return unbind(g, dim)
+
+
+def _dtype_of_all(xs: Sequence[np.ndarray]) -> np.dtype:
+    """The dtype in which arrays meet."""
+    alike = builtins.all(x.dtype is xs[0].dtype for x in xs)
+    return xs[0].dtype if alike else result_type(*map(Tensor.of, xs))
+
+
 def _listed(tensors, what: str) -> list[Tensor]:
     """The tensors of a list, or of anything else that gives them one after the other."""
     single = isinstance(tensors, Tensor | dict)
     listed = [] if single else list(tensors)
-    if not single and set(map(type, listed)) == {Tensor}:  # most often
-        return listed
-    strange = [type(x).__name__ for x in listed if not isinstance(x, Tensor)]
-    if single or strange:
+    for x in listed:
+        if x.__class__ is not Tensor and not isinstance(x, Tensor):
+            single = True
+            break
+    if single:
+        strange = [type(x).__name__ for x in listed if not isinstance(x, Tensor)]
         came = f"{strange[0]} among them" if strange else type(tensors).__name__
         raise TypeError(f"{what}: expected a list or tuple of tensors, got {came}")
     return listed
 
 
-def _joined(tensors: list[Tensor], dim: int) -> Tensor:
-    """Tensors of shapes that fit, joined along a dimension, in the dtype in which they meet."""
-    arrays = [x._data for x in tensors]
-    if len({a.dtype for a in arrays}) > 1:
-        dtype = result_type(*tensors)
-        tensors = [to(x, dtype) for x in tensors]
-    return _cat.run((dim, [a.shape[dim] for a in arrays], *tensors))
+@functools.lru_cache(maxsize=1024, typed=True)  # as for _infer
+def _seams(shapes: tuple[tuple, ...], dim: int) -> tuple[int, tuple[int, ...] | None]:
+    """The dimension along which tensors of these shapes are joined, counted from the front, and their sizes in it.
+
+    None for the sizes if a shape is (0,) beside others: PyTorch's old way to say "nothing yet", which is left out.
+    """
+    if not shapes:
+        raise RuntimeError("cat: expected at least one tensor")
+    first = shapes[0]
+    if (0,) in shapes and len(set(shapes)) > 1:
+        return dim, None
+    if not first:
+        raise RuntimeError("cat: 0-d tensors can't be joined; use stack()")
+    dim = _dim_of(first, dim, "cat")
+    for shape in shapes:
+        if len(shape) != len(first) or shape[:dim] != first[:dim] or shape[dim + 1 :] != first[dim + 1 :]:
+            raise RuntimeError(f"cat: shapes {', '.join(map(str, shapes))} differ elsewhere than in dimension {dim}")
+    return dim, tuple([shape[dim] for shape in shapes])
 
 
 @appears("cat concat concatenate")
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join tensors along a dimension they have."""
     tensors = _listed(tensors, "cat")
-    if not tensors:
-        raise RuntimeError("cat: expected at least one tensor")
-    shapes = [x._data.shape for x in tensors]
-    if (0,) in shapes:  # PyTorch's old way to say "nothing yet"
-        tensors = [x for x in tensors if x.shape != (0,)] or tensors[:1]
-        shapes = [x.shape for x in tensors]
-    first = shapes[0]
-    if not first:
-        raise RuntimeError("cat: 0-d tensors can't be joined; use stack()")
-    dim = _dim(tensors[0], dim, "cat")
-    before, after = first[:dim], first[dim + 1 :]
-    for shape in shapes:
-        if shape != first and (len(shape) != len(first) or shape[:dim] != before or shape[dim + 1 :] != after):
-            told = ", ".join(map(str, shapes))
-            raise RuntimeError(f"cat: shapes {told} differ elsewhere than in dimension {dim}")
-    return _joined(tensors, dim)
+    dim, sizes = _seams(tuple([x._data.shape for x in tensors]), dim)
+    if sizes is None:
+        return cat([x for x in tensors if x.shape != (0,)], dim)
+    return _cat.run((dim, sizes, *tensors))
 
 
 @appears("stack")
@@ -544,13 +573,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensors = _listed(tensors, "stack")
     if not tensors:
         raise RuntimeError("stack: expected at least one tensor")
-    if len({x._data.shape for x in tensors}) > 1:
-        raise RuntimeError(f"stack: expected equal shapes, got {', '.join(str(x.shape) for x in tensors)}")
-    dim, shape = _dim(tensors[0], dim, "stack", extra=1), tensors[0].shape
-    if dim == len(shape):
-        return _joined([unsqueeze(x, dim) for x in tensors], dim)
-    # Joined along the dimension that is there, all in a row, they lie as they should; only the shape is another.
-    return reshape_view.quick(_joined(tensors, dim), (*shape[:dim], len(tensors), *shape[dim:]))
+    return _stack.run((_dim(tensors[0], dim, "stack", extra=1), *tensors))
 
 
 def _triangle(x: Tensor, diagonal: int, upper: bool, what: str) -> Tensor:
