@@ -17,6 +17,7 @@ import numpy as np
 
 import tinytensor as tt
 from tinytensor import door
+from tinytensor.again import Again
 from tinytensor.autograd import grad
 from tinytensor.form import OPS
 from tinytensor.kernels import kernel
@@ -131,7 +132,8 @@ def unwritten_is_nan() -> Iterator[None]:
         return y
 
     numpy = SimpleNamespace(**vars(np) | {"empty": filled})  # the door's alone: the compiler needs NumPy's own
-    with patch.object(door, "np", numpy), patch.object(kernel, "GRAIN", GRAIN):
+    step_by_step = patch.object(Again, "run", lambda self, args, short: self.function(*args))
+    with patch.object(door, "np", numpy), patch.object(kernel, "GRAIN", GRAIN), step_by_step:
         yield
 
 

@@ -173,11 +173,12 @@ ORDER = [
     *(
         "meta",
         "tensors",
+        "appearances",
+        "again",
         "operands",
         "quick",
         "creation",
         "rules",
-        "appearances",
         "keywords",
         "constructors",
         "form",

@@ -89,14 +89,10 @@ def host(function: Callable, *args, undo: Callable | None = None) -> None:
     reads nor writes what launches do, but for arrays of its own (the optimizer writes the learning rate so). Should the
     replay then stop before the place where the function was called, `undo(*args)` takes its effect back.
     """
-    # What the function launches is part of the call, and a replay repeats the call: noted as well, it would run twice.
-    recording, state.recording = state.recording, None  # at a replay it is off as well
-    try:
+    if state.recording is None:
         function(*args)
-    finally:
-        state.recording = recording
-    if recording is not None:
-        recording.host(function, args, undo)
+    else:
+        state.recording.host(function, args, undo)
 
 
 def check(flag: np.ndarray, tell: Callable[[np.ndarray], None]) -> None:

@@ -18,6 +18,7 @@ names of its parameters for what it reads, and nothing else is kept for it. The 
 
 import inspect
 
+from tinytensor.again import again
 from tinytensor.anomaly import look_at_result
 from tinytensor.appearances import is_ours
 from tinytensor.door import state
@@ -143,7 +144,7 @@ class Op:
         self.view, self.forward, self.kernel, self.backward, self.definition = (
             getattr(form, part, None) for part in ("view", "forward", "kernel", "backward", "definition")
         )
-        self.on_arrays = self.view or self.forward
+        self.on_arrays, self.again = self.view or self.forward, again(self.forward)
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             self.kernel.__name__ = self.name  # the kernel is called as the operation is
             self.kernel = elementwise(self.kernel)
@@ -195,8 +196,8 @@ class Op:
             args = by_position(self.name, self.params, self.defaults, args, keywords)
         if len(args) < len(self.params):  # the constants of a formula
             args += self.defaults[len(args) - len(self.params) :]
-        if self.quick is not None and into is None and len(args) == len(self.params):
-            return self.quick(*args)
+        if self.quick is not None and len(args) == len(self.params):
+            return self.quick(*args) if into is None else self.quick(*args, into)
         return self.run(args, into)
 
     def run(self, args: tuple, into: Tensor | None = None):
@@ -205,10 +206,11 @@ class Op:
         # the tape if somebody wants the gradient of one of them.
         now = state.__dict__
         recording, grad = now["recording"], now["grad"] and self.differentiable
-        on_tape, arrays = False, []
+        on_tape, arrays, short = False, [], []
         for a in args:
             if isinstance(a, Tensor):
                 arrays.append(a._data)
+                short.append(a._data.shape)
                 if a._data.__class__ is Meta:
                     raise RuntimeError(f"{self.name}: a meta tensor has a shape {a.shape}, but no values")
                 if recording is not None:
@@ -219,10 +221,16 @@ class Op:
                     on_tape = on_tape or a._requires_grad
             else:
                 arrays.append(a)
+                short.append(a)
 
         # Second: compute, on arrays. A tensor for each thing in between would be made for nothing, and a rule of an
         # operation is what differentiates it: what happens inside needs no tape.
-        results = self.on_arrays(*arrays) if self.kernel is None else by_formula(self, args, into)
+        if self.kernel is not None:
+            results = by_formula(self, args, into)
+        elif self.view is None and recording is None and now["profile"] is None:
+            results = self.again.run(tuple(arrays), tuple(short))
+        else:
+            results = self.on_arrays(*arrays)
         results = results if results.__class__ is tuple else (results,)
         if now["anomaly"]:
             look_at_result(self.name, [a._data for a in args if isinstance(a, Tensor)], results[0])

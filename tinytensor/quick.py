@@ -41,39 +41,44 @@ def quick_formula(op, mark: Callable) -> Callable | None:
     Tensors of one dtype for which there is a build, and a number beside them, are run as they are, if nobody records,
     times or looks at what is computed. Anything else takes the way of all operations, also what turns out to be large,
     or not to fit: the native call looks at the sizes of the very arrays that it gets, and does nothing then. `mark`
-    makes the result's node.
+    makes the result's node. (A result that goes `into` the place of x has none: see `in_place`.)
     """
     if op.defaults or len(op.params) > 2:
         return None
     builds: dict[np.dtype, tuple] = {}  # by the dtype of the operands: a build, and the dtype of y
 
-    def at_first(args: tuple, dtype: np.dtype):
+    def at_first(args: tuple, dtype: np.dtype, into: Tensor | None):
         """Run it in general, and keep the build that was found."""
-        y, result = op.run(args), bool_ if op.dtype == "bool" else dtype
+        y, result = op.run(args, into), bool_ if op.dtype == "bool" else dtype
         found = op.kernel.entries.get((dtype,) * len(args) + (result,))
         if found is not None and dtype.kind in op.at_once:
             entry, layout = found
             builds[dtype] = layout.call, entry, layout.sizes_at, result
         return y
 
-    def one(x):
+    def one(x, into=None):
         now, a = state.__dict__, x._data if isinstance(x, Tensor) else None
         if a.__class__ is not _ndarray or now["recording"] is not None or now["profile"] is not None or now["anomaly"]:
-            return op.run((x,))
+            return op.run((x,), into)
         if a.dtype not in builds:
-            return at_first((x,), a.dtype)
+            return at_first((x,), a.dtype, into)
         if x._base is not None and x._tracked != x._version.tracked:
-            return op.run((x,))
+            return op.run((x,), into)
         run, entry, sizes, dtype = builds[a.dtype]
-        result = _new_array(a.shape, dtype)
+        result = _new_array(a.shape, dtype) if into is None else into._data
+        if into is not None and (dtype is not result.dtype or into is not x):
+            return op.run((x,), into)
         if run(entry, sizes, id(a), id(result), 0) != FITS:
-            return op.run((x,))
+            return op.run((x,), into)
+        if into is not None:
+            into._version.count += 1
+            return into
         y = Tensor.of(result)
         if x._requires_grad and now["grad"] and op.differentiable:
             y.node, y._requires_grad = mark(op, (x,), y, ()), True
         return y
 
-    def two(x, z):
+    def two(x, z, into=None):
         now = state.__dict__
         if isinstance(x, Tensor):
             s, a = x, x._data
@@ -89,19 +94,24 @@ def quick_formula(op, mark: Callable) -> Callable | None:
             or (s._base is not None and s._tracked != s._version.tracked)
             or (t._base is not None and t._tracked != t._version.tracked)
         ):
-            return op.run((x, z))
+            return op.run((x, z), into)
         if a.dtype not in builds:
-            return at_first((x, z), a.dtype)
+            return at_first((x, z), a.dtype, into)
         run, entry, sizes, dtype = builds[a.dtype]
         shape = a.shape
         if b.shape != shape:
             try:
                 shape = np.broadcast(a, b).shape
             except ValueError:
-                return op.run((x, z))
-        result = _new_array(shape, dtype)
+                return op.run((x, z), into)
+        result = _new_array(shape, dtype) if into is None else into._data
+        if into is not None and (dtype is not result.dtype or shape != result.shape):
+            return op.run((x, z), into)
         if run(entry, sizes, id(a), id(b), id(result)) != FITS:
-            return op.run((x, z))
+            return op.run((x, z), into)
+        if into is not None:
+            into._version.count += 1
+            return into
         y = Tensor.of(result)
         if (s._requires_grad or t._requires_grad) and now["grad"] and op.differentiable:
             y.node, y._requires_grad = mark(op, (x, z), y, ()), True

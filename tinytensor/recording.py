@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.door import state
+from tinytensor.door import outside_recording, state
 from tinytensor.kernels.driver import STOPPED, Program
 from tinytensor.kernels.kernel import Kernel
 from tinytensor.memory import Pool, owned
@@ -57,11 +57,15 @@ class Recording:
         self.noted.append((kernel, launch))
 
     def host(self, function: Callable, args: tuple, undo: Callable | None) -> None:
-        """Note a host call that has just been made.
+        """Make a host call, and note it.
 
         Each one between two launches ends a program, and the next must be started from Python. Those that can be undone
         need not stand between: they are made before the first launch.
         """
+        # What the function launches is part of the call, and a replay repeats the call: noted as well, it would run
+        # twice. At a replay nobody records either.
+        with outside_recording():
+            function(*args)
         args = tuple([owned(a) for a in args])
         if undo is None:
             self.noted.append((function, args))

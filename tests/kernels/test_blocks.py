@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numba import config
 
-from tinytensor.kernels import KERNELS, blocks
+from tinytensor.kernels import KERNELS
 from tinytensor.kernels.blocks import FormulaLayout, LoopLayout
 from tinytensor.kernels.kernel import kernel
 
@@ -100,42 +100,3 @@ def _seventh(x, y):
 def test_a_wrong_number_of_arguments_is_refused():
     with pytest.raises(TypeError, match="expected 2 arguments"):
         _seventh(np.ones(7))
-
-
-def launched(x, y):
-    KERNELS["reduce_sum"].run_now((x, y))
-    return y
-
-
-def test_a_launch_that_is_remembered_is_compared_with_what_comes():
-    """Whatever differs, a size, a stride, a dtype, or that it is an array at all, is looked at anew."""
-    sums, x = KERNELS["reduce_sum"], np.arange(12, dtype=np.float32).reshape(1, 3, 4)
-    for _ in range(2):
-        assert launched(x, np.empty((1, 4), np.float32)).tolist() == [[12, 15, 18, 21]]
-    remembered = sums.known[sums.key(x, np.empty((1, 4), np.float32))]
-    assert remembered.run((x + 1, np.empty((1, 4), np.float32)))
-    aside = np.full((2, 3, 4), 1, np.float32, order="F")[:1]
-    others = {
-        "dtype": (x.astype(np.int32), np.empty((1, 4), np.int32)),
-        "dtype of y": (x, np.empty((1, 4))),
-        "strides": (aside, np.empty((1, 4), np.float32)),
-        "size": (x, np.empty((1, 3), np.float32)),
-        "dimensions": (x, np.empty((1, 4, 1), np.float32)),
-        "no array": (x, [0.0] * 4),
-    }
-    for what, args in others.items():
-        assert not remembered.run(args), what
-    assert launched(*others["dtype of y"]).tolist() == [[12, 15, 18, 21]]
-    with pytest.raises(TypeError, match="not contiguous"):
-        launched(*others["strides"])
-    for what in ("size", "dimensions", "no array"):
-        with pytest.raises(ValueError, match="expected x"):
-            launched(*others[what])
-
-
-def test_what_is_remembered_does_not_fill_the_memory(monkeypatch):
-    monkeypatch.setattr(blocks, "KNOWN", 5)
-    for n in range(1, 20):
-        assert launched(np.ones((1, n, 2), np.float32), np.empty((1, 2), np.float32)).tolist() == [[n, n]]
-        assert len(KERNELS["reduce_sum"].known) <= 5
-    KERNELS["reduce_sum"].known.clear()

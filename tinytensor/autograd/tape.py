@@ -21,6 +21,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from tinytensor.again import again, on_tensors
 from tinytensor.anomaly import look_at_gradients
 from tinytensor.creation import ones_like
 from tinytensor.door import state
@@ -41,41 +42,49 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
     """
     op = node.op
     needs = tuple([edge is not None for edge in node.edges])
-
-    # On arrays: what the node has kept as tensors is handed over as the arrays behind them.
+    # What an operation does backward on small arrays it does in the same way at each step of a training: from the
+    # second time on `again` makes it short (again.py).
     if op.backward is not None and not create_graph:
-        given = {"g": g._data, "needs": needs} | {name: getattr(v, "_data", v) for name, v in node.kept.items()}
-        results = op.backward(*_read(node, op.backward, given))
+        results = again(op.backward)(*[getattr(v, "_data", v) for v in _read(node, op.backward, g)])
         return [None if r is None or not n else Tensor.of(r) for r, n in zip(results, needs)]
     if not op.rules:
         # This walks a tape of its own, by grad(), so it is defined where that is, in partial.py.
         return node.through_definition(g, needs, create_graph)
 
-    # A node keeps arrays of its results, not tensors (a tensor would hold the node); for rules they are tensors again.
-    given = {"g": g} | node.kept
-    for name in ("y", *op.saved):
-        if name in given:
-            given[name] = Tensor.of(given[name])
-    if create_graph and "y" in given:  # what is computed from y depends on the inputs as y does
-        given["y"].node, given["y"]._requires_grad = node, True
+    # A rule is tensor code. What it does goes on the tape with create_graph, and then each of its operations must run;
+    # otherwise only its launches count, and these are made again without it.
     results: list[Tensor | None] = [None] * len(needs)
     for i, rule in op.rules.items():
         place = op.places[i]
         if any(needs[place]):  # nobody asked for the gradients of the others, so nobody computes them
-            r = rule(*_read(node, rule, given))
+            r = (rule if create_graph else on_tensors(rule))(*_read(node, rule, g, create_graph))
             results[place] = (r,) if isinstance(r, Tensor) else r
     return [r if n else None for r, n in zip(results, needs)]
 
 
-def _read(node: Node, rule: Callable, given: dict) -> list:
+def _read(node: Node, rule: Callable, g: Tensor, create_graph: bool = False) -> list:
     """What a rule asks for by name, if it is still what the forward pass saw.
 
     The names are checked here, when they are read, and not when a value is changed: a change does no harm to a gradient
     that is never asked for.
     """
-    names = asked(rule)
+    names, values = asked(rule), []
     node.refuse_changed(names)
-    return [given[name] for name in names]
+    for name in names:
+        if name == "g":  # what has arrived, and whose share is asked for, come with the call; the rest was kept
+            values.append(g)
+        elif name == "needs":
+            values.append(tuple([edge is not None for edge in node.edges]))
+        elif name == "y" or name in node.op.saved:
+            # A node keeps arrays of its results, not tensors (a tensor would hold the node); for rules they are tensors
+            # again. What is computed from y depends on the inputs as y does, where that matters.
+            value = Tensor.of(node.kept[name])
+            if create_graph and name == "y":
+                value.node, value._requires_grad = node, True
+            values.append(value)
+        else:
+            values.append(node.kept[name])
+    return values
 
 
 def _fitted(r: Tensor, edge: Node | Tensor, node: Node) -> Tensor:

@@ -19,7 +19,6 @@ Native code can run a list of them without knowing anything of kernels, and Pyth
 makes a replay fast. Eager mode runs the same machine code on the same kind of block, so both give the same bits.
 """
 
-import struct
 import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -30,7 +29,7 @@ from numba import config, njit
 from tinytensor.kernels import driver
 from tinytensor.kernels.blocks import FormulaLayout, LoopLayout
 from tinytensor.kernels.entries import NoBuild, build, exact, formula_entry, loop_entry
-from tinytensor.kernels.shapes import checker, short_key
+from tinytensor.kernels.shapes import checker
 
 # Never fastmath=True: it lets LLVM assume that there are no NaNs, and isnan(nan) becomes False.
 # "reassoc" lets a sum along a row be vectorised. It stays off where the bits of one row of the
@@ -207,7 +206,6 @@ class Loop(Kernel):
         # One answer for each parameter, since `prepare` goes through arguments by place, and has no time for names.
         self.names, self.strided = names, tuple(name in strided for name in names)
         self.shapes, self.check = shapes, checker(self.name, names, shapes, py_func.__globals__)
-        self.key, self.known = short_key(names, shapes), {}
         self.tasks, self.divisible = tasks or (lambda *args: 1), tasks is not None
 
     def _found(self, args: tuple) -> tuple[int, LoopLayout]:
@@ -217,24 +215,6 @@ class Loop(Kernel):
         return self.entries.get(key) or self._build(
             key, args, lambda: self._source(args), lambda: LoopLayout(self.names, self.strided, args)
         )
-
-    def run_now(self, args: tuple) -> None:
-        """Run the native build. Small work is one task, which is packed and run in one native call.
-
-        Programs make the same small launches over and over. One with the sizes, strides, dtypes and settings of one
-        that was found to be right is right: `known` has such, and the native call compares all of this, array by array.
-        """
-        try:
-            key = self.key(*args)
-            if self.known[key].run(args):
-                return
-        except (KeyError, TypeError, AttributeError, struct.error):  # told below, if they are wrong
-            pass
-        entry, layout = self._found(args)
-        launch = Launch(entry, layout.block(self.name, args), self.tasks(*args), args)
-        self.run(launch)
-        if launch.tasks == 1:
-            layout.remember(self.known, key, launch)
 
     def prepare(self, args: tuple) -> Launch:
         entry, layout = self._found(args)

@@ -45,16 +45,6 @@ def checker(name: str, parameters: tuple[str, ...], statement: str, scope: dict)
     return check
 
 
-def short_key(parameters: tuple[str, ...], statement: str) -> Callable[..., tuple]:
-    """The sizes of the first three arrays whose sizes are said, as a function of the arguments that gives a tuple.
-
-    A launch is remembered under these. What else it was is compared when it is met again.
-    """
-    parts = ast.parse(f"({statement},)", mode="eval").body.elts if statement else ()
-    said = dict.fromkeys(ast.unparse(part.value) for part in parts if isinstance(part, ast.Subscript))
-    return eval(f"lambda {', '.join(parameters)}: ({''.join(f'{n}.shape, ' for n in list(said)[:3])})")
-
-
 def question(parameters: tuple[str, ...], statement: str, scope: dict) -> Callable[..., bool]:
     """The statement as a function of the kernel's arguments: are they as it says?
 

@@ -21,10 +21,11 @@ from tinytensor.creation import rand, randn, tensor, zeros
 from tinytensor.door import check, contiguous, empty, launch, move, state
 from tinytensor.dtypes import CATEGORY, int64
 from tinytensor.form import Node, Op, op
+from tinytensor.kernels.blocks import same_place
 from tinytensor.modes import no_grad, set_grad_enabled
 from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import _as_tensor
-from tinytensor.ops.index import no_index_is_bad, put, read, refuse_index, take
+from tinytensor.ops.index import no_index_is_bad, part_at_once, put, read, refuse_index, take
 from tinytensor.ops.keys import understand
 from tinytensor.ops.shape import _dim, _slice, cast, clone, expand, flatten, squeeze
 from tinytensor.tensors import Tensor, notice
@@ -268,11 +269,13 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 @appears("Tensor.__setitem__")
 def setitem(x: Tensor, key, value) -> None:
     """x[key] = value, in place; the gradient flows to the value and to what was kept of x."""
-    key = understand(x, key)
     if not isinstance(value, Tensor):
         value = tensor(value, dtype=x.dtype)
-    if not key.arrays:  # slices and whole numbers: a view, and a change of it
-        part = _slice(x, key.view)
+    part = part_at_once(x, key)
+    if part is None:
+        key = understand(x, key)
+    if part is not None or not key.arrays:  # slices and whole numbers: a view, and a change of it
+        part = _slice(x, key.view) if part is None else part
         if value._version is part._version and _is_there_already(part, value):
             return
         _fits(value, part.shape, "setitem")
@@ -294,7 +297,7 @@ def _is_there_already(part: Tensor, value: Tensor) -> bool:
     if state.grad and (part._requires_grad or value._requires_grad):
         return False
     check_in_place(part)
-    return part._data.__array_interface__ == value._data.__array_interface__
+    return same_place(part._data, value._data)
 
 
 def _fits(value: Tensor, shape: tuple, what: str) -> None:

@@ -162,14 +162,20 @@ def masked_select(x: Tensor, mask: Tensor) -> Tensor:
 @appears("Tensor.__getitem__")
 def getitem(x: Tensor, key) -> Tensor:
     """y = x[key]: a view for slices and whole numbers, a copy where index tensors or masks are among them."""
+    y = part_at_once(x, key)
+    return read(x, understand(x, key)) if y is None else y
+
+
+def part_at_once(x: Tensor, key) -> Tensor | None:
+    """The view x[key] for a key of whole numbers and slices, as most are; None if it must be looked at."""
     if key.__class__ is int:
         key = (key,)
     if key.__class__ is tuple and x._data.__class__ is np.ndarray and all(map(_means_the_same, key)):
         try:
             return _slice.quick(x, key)
-        except IndexError:  # told below, with what it is about
+        except IndexError:  # told by `understand`, with what it is about
             pass
-    return read(x, understand(x, key))
+    return None
 
 
 def _means_the_same(part) -> bool:

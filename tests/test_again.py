@@ -1,0 +1,180 @@
+"""What is done again, as one native call, has the bits of what is done step by step; what differs is looked at anew."""
+
+import types
+from unittest.mock import patch
+
+import numpy as np
+import pytest
+from numba import config
+from samples import SAMPLES, Call, is_tensor
+
+import tinytensor as tt
+from tinytensor import again as again_module
+from tinytensor import kernels
+from tinytensor.again import Again, Notes
+from tinytensor.door import empty, host, launch
+from tinytensor.form import OPS
+
+pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is noted where nothing is compiled")
+
+FACTORS = (1.0, 0.75, 0.875, 0.5)  # the first call is kept, the second one noted, the others are done from notes
+
+
+def step_by_step():
+    return patch.object(Again, "run", lambda self, args, short: self.function(*args))
+
+
+def bits(values) -> list:
+    arrays = [v.detach().numpy() if is_tensor(tt, v) else np.asarray(v) for v in values if v is not None]
+    return [(str(a.dtype), a.shape, a.tobytes()) for a in arrays]
+
+
+def results(sample, factor: float) -> list:
+    call = Call(tt, sample)
+    with tt.no_grad():
+        for x in call.inputs:
+            x.mul_(factor)
+    outputs = call()
+    return bits([*outputs, *call.vjp(outputs)])
+
+
+def test_what_is_done_again_has_the_same_bits():
+    """Every third sample with a gradient, with other numbers each time; each result and gradient, bit for bit."""
+    noted, unfit, init = set(), set(), Notes.__init__
+
+    def watched(self, function, args):
+        try:
+            init(self, function, args)
+        except Exception:
+            unfit.add(function.__qualname__)
+            raise
+        noted.add(function.__qualname__)
+
+    with patch.object(Notes, "__init__", watched):
+        for sample in [s for s in SAMPLES if not s.is_random and Call(tt, s).inputs][::3]:
+            for factor in FACTORS:
+                with step_by_step():
+                    expected = results(sample, factor)
+                assert results(sample, factor) == expected, (sample.id, factor)
+    assert len(noted) > 100, sorted(noted)
+    expected = {"_matmul.forward", "_softmax.forward", "take.forward", "_linear.backward", "tanh.grad_x"}
+    assert expected <= noted, sorted(unfit)
+
+
+def test_a_number_that_is_no_argument_would_be_found():
+    """The negative control: a function that computes beside the door would be done again with its first numbers."""
+
+    def forward(x):
+        y = empty(x.shape, x.dtype)
+        launch(kernels.KERNELS["mul"], x, np.asarray(x.sum()), y)
+        return y
+
+    ours = types.FunctionType(forward.__code__, forward.__globals__)
+    ours.__module__ = "tinytensor.planted"
+    quick, one, two = Again(ours), np.ones(3, np.float32), np.full(3, 2, np.float32)
+    assert quick(one).tolist() == [3, 3, 3]  # the first call is not from notes, the others are
+    assert quick(one).tolist() != [3, 3, 3] or quick(two).tolist() != [12, 12, 12]
+    users = Again(forward)  # is called as ever
+    assert [users(two).tolist() for _ in range(4)] == [[12, 12, 12]] * 4
+
+
+def test_arrays_that_differ_are_looked_at_anew():
+    """In a dtype, a stride, the size, or in being an array at all."""
+    forward = OPS["reduce_sum"].forward
+    sums, x = Again(forward), np.arange(12, dtype=np.float32).reshape(3, 4)
+    for _ in range(3):
+        assert sums(x, (0,), False).tolist() == [12, 15, 18, 21]
+    (way,) = sums.latest.values()
+    assert way((x + 1, (0,), False)).tolist() == [15, 18, 21, 24]
+    others = {
+        "dtype": x.astype(np.float64),
+        "whole numbers": x.astype(np.int32),
+        "strides": np.asfortranarray(x),
+        "every other": np.repeat(x, 2, 1)[:, ::2],
+        "size": x[:2],
+        "dimensions": x[None],
+        "no array": [1.0, 2.0],
+        "a number": 3,
+    }
+    for what, other in others.items():
+        assert way((other, (0,), False)) is again_module.OTHER, what
+    for _ in range(4):
+        for what in ("dtype", "whole numbers", "strides", "every other", "size"):
+            assert sums(others[what], (0,), False).tolist() == others[what].sum(0).tolist(), what
+
+
+def test_one_tensor_in_two_places():
+    x, z = tt.randn(5, 5), tt.randn(5, 5)
+    expected = [(x @ x).tolist(), (x @ z).tolist(), (x @ x.T).tolist()]
+    for _ in range(4):
+        assert [(x @ x).tolist(), (x @ z).tolist(), (x @ x.T).tolist()] == expected
+
+
+def test_zero_has_a_sign():
+    x = tt.ones(2, requires_grad=True)
+    for factor in (0.0, 0.0, 0.0, -0.0, 0, -0.0, 0.0, -0.0):
+        (g,) = tt.autograd.grad((x * factor).sum(), x)
+        assert bits([g]) == bits([tt.full((2,), float(factor))]), factor
+
+
+def test_an_index_that_is_wrong_is_refused_each_time():
+    weight, right, wrong = tt.randn(4, 3), tt.tensor([1, 3]), tt.tensor([1, 4])
+    embedding, cross_entropy = tt.nn.functional.embedding, tt.nn.functional.cross_entropy
+    expected, loss = embedding(right, weight).tolist(), cross_entropy(weight[:2], right - 1).item()
+    for _ in range(5):
+        assert embedding(right, weight).tolist() == expected
+        with pytest.raises(IndexError, match="index 4 is outside 0 to 3"):
+            embedding(wrong, weight)
+        assert cross_entropy(weight[:2], right - 1).item() == loss
+        with pytest.raises(IndexError, match="target 4 is outside 0 to 2"):
+            cross_entropy(weight[:2], wrong)
+
+
+def test_what_python_does_is_done_each_time_and_never_in_a_rehearsal():
+    calls = []
+
+    def forward(x):
+        host(calls.append, 1)
+        return x
+
+    forward.__module__ = "tinytensor.planted"
+    quick = Again(forward)
+    for n in range(1, 6):
+        quick(np.ones(3, np.float32))
+        assert len(calls) == n
+
+
+def test_results_are_memory_of_their_own():
+    x = tt.randn(4, 4)
+    many = [x @ x for _ in range(5)]
+    many[-1].zero_()
+    assert all(y.tolist() == many[0].tolist() for y in many[:-1]) and many[0].abs().sum().item() > 0
+
+
+def test_what_is_remembered_does_not_fill_the_memory(monkeypatch):
+    monkeypatch.setattr(again_module, "MOST", 5)
+    sums = Again(OPS["reduce_sum"].forward)
+    for n in range(1, 20):
+        for _ in range(3):
+            assert sums(np.ones((n, 2), np.float32), (0,), False).tolist() == [n, n]
+        assert len(sums.known) <= 5
+    sums.known.clear()
+
+
+def test_threads_make_the_same_call():
+    import threading
+
+    a = [tt.randn(9, 9) for _ in range(4)]
+    expected, wrong = [(x @ x).softmax(-1).tolist() for x in a], []
+
+    def work(i):
+        for _ in range(300):
+            if (a[i] @ a[i]).softmax(-1).tolist() != expected[i]:
+                wrong.append(i)
+
+    workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for w in workers:
+        w.start()
+    for w in workers:
+        w.join()
+    assert not wrong
