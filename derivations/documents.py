@@ -282,7 +282,7 @@ after (11) | a token is selected by it
 after (17) | cached interim results are used
     eq17.adjoints program.real_size
 (18) | gradient descent
-    forward.descent
+    forward.descent real_size.replayed
 after (18) | the rate may differ by quantity, head or layer
     - no formula is given
 (19) | the number of parameters

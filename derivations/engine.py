@@ -13,13 +13,11 @@ forms.
 """
 
 import inspect
-import math
 from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import partial
 
 import numpy as np
-import sympy
 
 import tinytensor as tt
 from derivations.claims import NUMBA, SYMPY, Evidence, Refuted, claim
@@ -29,6 +27,7 @@ from tinytensor.autograd import grad
 from tinytensor.door import OBJECT
 from tinytensor.form import OPS, Op
 from tinytensor.symbolic import Proof, Symbolic, Undecided, latex, prove, symbols
+from tinytensor.symbolic.normal import ROUNDED
 from tinytensor.symbolic.scalars import reading
 from tinytensor.tensors import Tensor
 
@@ -145,18 +144,6 @@ NO_DERIVATIVE = {op.name: reason(op) for op in OPS.values() if not op.differenti
     **dict.fromkeys(("reduce_any", "reduce_all"), "truth values only"),
     "floor_divide": "the result is a whole number, and PyTorch gives it no gradient either",
 }
-
-# ops in which roots of 2 and pi stand as floats: what each of these floats is the rounding of
-ROUNDED = {
-    math.sqrt(0.5): sympy.sqrt(2) / 2,
-    1 / math.sqrt(2): sympy.sqrt(2) / 2,
-    2 / math.sqrt(math.pi): 2 / sympy.sqrt(sympy.pi),
-    1 / math.sqrt(2 * math.pi): 1 / sympy.sqrt(2 * sympy.pi),
-    math.sqrt(2 / math.pi): sympy.sqrt(2 / sympy.pi),
-    0.044715: sympy.Rational(44715, 10**6),
-    3 * 0.044715: sympy.Rational(3 * 44715, 10**6),
-}
-
 
 # ------------------------------------------------------------------------------------------------------ the proofs
 

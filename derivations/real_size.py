@@ -14,7 +14,7 @@ import numpy as np
 
 import tinytensor as tt
 from derivations.claims import NUMBA, Evidence, Refuted, claim
-from derivations.engine import ROUNDED, Loss
+from derivations.engine import Loss
 from models import decoder, transformer
 from models.training import Settings, build_optimizer, training_step
 from tinytensor import Tensor, nn
@@ -22,7 +22,6 @@ from tinytensor.symbolic import prove
 from tinytensor.symbolic.field import Field, Residue
 from tinytensor.symbolic.replaying import Replay
 from tinytensor.symbolic.sampling import Sampled
-from tinytensor.symbolic.scalars import reading
 
 BOUND = -100  # log2: a probability above this one is not good enough for a claim
 
@@ -41,8 +40,7 @@ sampled = partial(
 
 def evidence(make: Callable[[], nn.Module], *inputs: Tensor) -> Evidence:
     """The gradients of a model's loss, proved at a random point; Refuted if they are not, or not safely enough."""
-    with reading(ROUNDED):
-        proof = prove(Loss(make()), *inputs, size="real")
+    proof = prove(Loss(make()), *inputs, size="real")
     accept(proof)
     seconds = f"{proof.forward_seconds:.1f} s forward, {proof.backward_seconds:.1f} s backward"
     return Evidence(text="\n".join([*told(proof), f"{seconds}; operations: {', '.join(proof.operations)}"]))

@@ -16,12 +16,12 @@ from unittest.mock import patch
 import numpy as np
 import sympy
 
-from derivations.engine import ROUNDED
 from tinytensor.kernels.attention import attention_backward_scratch, attention_of_one_scratch, attention_scratch
 from tinytensor.kernels.chance import drawn
 from tinytensor.kernels.kernel import KERNELS, Elementwise, Kernel
 from tinytensor.kernels.matmul import matmul_plan
 from tinytensor.symbolic import Symbolic, lift, symbols
+from tinytensor.symbolic.normal import ROUNDED
 from tinytensor.symbolic.scalars import reading
 from tinytensor.symbolic.tensors import derivative
 

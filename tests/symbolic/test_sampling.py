@@ -83,6 +83,25 @@ def test_what_is_taken_off_the_tape_is_named():
     assert "not on the tape, but dependent on the inputs: b of mul" in repr(proof)
 
 
+def test_what_residues_do_not_know_is_undecided_not_refuted():
+    """x^(y - 1) is x^y / x, but of powers that are no numbers the residues know nothing."""
+    proof = prove(lambda x, y: (x.abs() ** y).sum(), (3,), (3,), size="real")
+    assert proof.verdict == "undecided"
+    assert "the gradients are right as floats" in repr(proof)
+    assert "not proved are the gradients of x" in repr(proof)
+
+
+def test_a_number_that_is_taken_out_is_named():
+    proof = prove(lambda x: (x * x.sum().item()).sum(), (3,), size="real")
+    assert proof.verdict == "undecided"
+    assert "what is held constant has a derivative" in repr(proof)
+
+
+def test_functions_with_rounded_constants():
+    for fn in (tt.erf, nn.functional.gelu, lambda x: nn.functional.gelu(x, approximate="tanh")):
+        assert prove(fn, (4,), size="real")
+
+
 def test_a_hook_that_changes_a_gradient_is_refuted():
     def hooked(x):
         y = x * 2
@@ -90,6 +109,20 @@ def test_a_hook_that_changes_a_gradient_is_refuted():
         return y.sum()
 
     assert prove(hooked, (3,), size="real").verdict == "refuted"
+
+
+def test_what_goes_wrong_is_told_with_the_line_of_the_function():
+    def function(x):
+        y = x * 2
+        return y @ tt.ones(3, 2)
+
+    with pytest.raises(RuntimeError, match="the dtypes must be equal") as caught:
+        prove(function, (2, 3), size="real")
+    line, help = caught.value.__notes__
+    assert "test_sampling.py" in line
+    assert "return y @ tt.ones(3, 2)" in line
+    assert "give such tensors as inputs" in help
+    assert prove(lambda x, ones: x @ ones, (2, 3), tt.ones(3, 2), size="real")
 
 
 def test_what_it_cannot_take():

@@ -39,6 +39,18 @@ DERIVATIVES = {
 _AT_ZERO = {"exp": S.One, "tanh": S.Zero, "sin": S.Zero, "cos": S.One, "erf": S.Zero}
 
 
+# In operations roots of 2 and pi stand as floats: what each of these floats is the rounding of.
+ROUNDED = {
+    math.sqrt(0.5): sympy.sqrt(2) / 2,
+    1 / math.sqrt(2): sympy.sqrt(2) / 2,
+    2 / math.sqrt(math.pi): 2 / sympy.sqrt(sympy.pi),
+    1 / math.sqrt(2 * math.pi): 1 / sympy.sqrt(2 * sympy.pi),
+    math.sqrt(2 / math.pi): sympy.sqrt(2 / sympy.pi),
+    0.044715: sympy.Rational(44715, 10**6),
+    3 * 0.044715: sympy.Rational(3 * 44715, 10**6),
+}
+
+
 class Opaque(sympy.Function):
     """A function that SymPy can differentiate and does nothing else with: it asks no questions about the argument."""
 

@@ -13,8 +13,10 @@ every fused operation is compared as well.
 
 import inspect
 import time
+import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import numpy as np
 import sympy
@@ -23,12 +25,16 @@ from tinytensor.door import OBJECT
 from tinytensor.form import Op
 from tinytensor.symbolic.assumptions import assumptions, comparisons
 from tinytensor.symbolic.field import Field, Residue
+from tinytensor.symbolic.normal import ROUNDED
 from tinytensor.symbolic.passes import Pass
 from tinytensor.symbolic.proof import Proof
 from tinytensor.symbolic.sampling import Sampled, sampled
 from tinytensor.symbolic.sampling import variables as variables_of
+from tinytensor.symbolic.scalars import reading
 from tinytensor.symbolic.tensors import exact, symbols, variables
 from tinytensor.tensors import Tensor
+
+PACKAGE = Path(__file__).parents[1]
 
 
 def prove(fn: Callable, *inputs, size: str = "small", seed: int | None = None) -> Proof | Sampled:
@@ -93,7 +99,12 @@ def _prove_at_real_size(fn: Callable, inputs: tuple, seed: int | None) -> Sample
         values = p.detach().numpy().astype(float)
         return variables_of(values + 0.3 * floats.normal(size=p.shape), scalars)
 
-    with Field(seed) as scalars, _with_parameters(fn, parameter, _constants) as parameters:
+    with (
+        _line_named(),
+        Field(seed) as scalars,
+        reading(ROUNDED),
+        _with_parameters(fn, parameter, _constants) as parameters,
+    ):
         names = _names(fn, len(inputs))
         args = [argument(value) for value in inputs]
         leaves = {n: a for n, a in zip(names, args, strict=True) if isinstance(a, Tensor) and a.requires_grad}
@@ -101,6 +112,24 @@ def _prove_at_real_size(fn: Callable, inputs: tuple, seed: int | None) -> Sample
         if not leaves:
             raise ValueError("prove: no input has a gradient; give shapes, floats that require grad, or a Module")
         return sampled(_name(fn), fn, args, leaves, scalars)
+
+
+@contextmanager
+def _line_named() -> Iterator[None]:
+    """An exception says in which line of the user's own code it came up, and what may help."""
+    try:
+        yield
+    except Exception as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [f for f in frames if not Path(f.filename).is_relative_to(PACKAGE)]
+        if own:
+            error.add_note(f"prove: in {own[-1].filename}, line {own[-1].lineno}: {own[-1].line}")
+        if "object" in str(error):
+            error.add_note(
+                "prove: inputs and parameters are exact scalars now (dtype object), which floats made inside of the "
+                "function do not meet in every operation: give such tensors as inputs"
+            )
+        raise
 
 
 def _constants(x: Tensor) -> Tensor:
