@@ -1,6 +1,6 @@
 """The float32 exp, tanh and erf of the kernels against float64.
 
-All 2^32 arguments give the same bounds, in a minute for each function.
+`python -m tests.float32` has the bounds from all 2^32 arguments, and test_float32.py a denser look at a sample.
 """
 
 import math
@@ -33,7 +33,7 @@ def test_exp_of_a_dense_sample():
         exact = np.exp(x.astype(np.float64))
         rounded = exact.astype(np.float32)
     normal = np.isfinite(rounded) & (rounded >= np.finfo(np.float32).tiny)
-    assert (np.abs(y[normal] / exact[normal] - 1) <= 8.6e-8).all()
+    assert (np.abs(y[normal] / exact[normal] - 1) <= 8.51e-8).all()
     assert ((y == np.inf) == (rounded == np.inf)).all()
     assert (np.isnan(y) == np.isnan(x)).all()
     small = rounded < np.finfo(np.float32).tiny

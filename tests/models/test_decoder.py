@@ -6,6 +6,7 @@ import re
 import numpy as np
 import pytest
 import sympy
+from whole_models import assert_near
 
 import tinytensor
 from models.decoder import CONFIGS, RESIDUALS, Config, Decoder
@@ -101,13 +102,13 @@ def test_logits_are_those_of_the_equations(layout):
     logits, loss = model(tensor(t))
     assert loss is None
     expected = np.array([by_the_document(model, row) for row in t])
-    np.testing.assert_allclose(logits.detach().numpy(), expected, rtol=1e-10, atol=1e-10)
+    assert_near(logits.detach().numpy(), expected)
 
 
 def test_a_shorter_sequence_than_the_context():
     model = exact(SMALL)
     t = tokens(SMALL)[:1, :3]
-    np.testing.assert_allclose(model(tensor(t))[0].detach().numpy()[0], by_the_document(model, t[0]), rtol=1e-10)
+    assert_near(model(tensor(t))[0].detach().numpy()[0], by_the_document(model, t[0]))
 
 
 def test_the_loss_is_the_mean_over_counted_positions():
@@ -122,7 +123,7 @@ def test_the_loss_is_the_mean_over_counted_positions():
             if j != IGNORE_INDEX:
                 losses.append(-math.log(np.exp(logits[j]) / np.exp(logits).sum()))  # (12)
     assert len(losses) == 2 + 7
-    assert loss.item() == pytest.approx(np.mean(losses), rel=1e-12)  # (16)
+    assert_near(loss.item(), np.mean(losses))  # (16)
 
 
 def test_the_three_readings_of_the_residual_differ():

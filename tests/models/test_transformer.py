@@ -12,6 +12,7 @@ import pytest
 import sympy
 import transformer_samples as samples
 from safetensors.numpy import load_file
+from whole_models import assert_near
 
 import tinytensor as tt
 from models.transformer import BEGIN, CONFIGS, PAD, STOP, Config, Sublayer, Transformer, positional_encoding, shift
@@ -592,7 +593,7 @@ def test_float32_is_float64_with_fewer_digits():
     expected = logits_of(model, x, y)
     found = logits_of(model.float(), x, y)
     assert found.dtype == np.float32
-    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    assert_near(found, expected)
 
 
 @pytest.mark.parametrize("norm", NORMS)

@@ -37,8 +37,8 @@ _ONE = np.float32(1)
 def exp(x):
     r"""Return y = e^x.
 
-    float32: relative error at most 8.6e-8 for normal results (every float32 was checked), denormal
-    results correct to one unit in the last place; exp(-inf) = 0, exp(inf) = inf, exp(nan) = nan.
+    float32: relative error at most 8.51e-8 for normal results, 1.01 units in the last place; of denormal results 0.76
+    units (every float32 was checked: `python -m tests.float32`); exp(-inf) = 0, exp(inf) = inf, exp(nan) = nan.
     """
     return np.exp(x)
 

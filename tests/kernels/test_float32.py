@@ -1,0 +1,101 @@
+"""A dense sample of what `python -m tests.float32` runs through: the documented bounds, and mistakes are noticed."""
+
+import types
+from functools import cache
+
+import numba
+import numpy as np
+import pytest
+from numba import njit
+
+pytest.importorskip("flint", reason="the reference needs python-flint: pip install 'tinytensor[proofs]'")
+
+from tests import float32
+from tests.float32 import BOUNDS, FUNCTIONS, NOT_NEAREST, RELATIVE, ULP, WRONG, Found
+from tinytensor.kernels import fastmath
+
+pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="in Python they are NumPy's")
+SAMPLE = float32.sample()
+
+
+@cache
+def of_sample(name: str) -> Found:
+    found = Found.nothing(name)
+    found.add(SAMPLE)
+    return found
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_a_dense_sample_keeps_the_bound(name):
+    found = of_sample(name)
+    assert found.holds(), str(found)
+    assert found.error > 0.8 * BOUNDS[name]  # the sample comes close to where all numbers have their largest error
+
+
+def test_registers_compute_what_scalars_do():
+    one, two = of_sample("exp"), of_sample("vectors.exp")
+    np.testing.assert_array_equal(one.worst, two.worst)
+    np.testing.assert_array_equal(one.counts, two.counts)
+
+
+def test_the_reference_is_right():
+    """Against mpmath, at numbers of all sizes: its error is far below what is measured."""
+    import mpmath
+
+    x = SAMPLE[(SAMPLE > -80) & (SAMPLE < 80)][::9973]
+    with mpmath.workdps(40):
+        y = np.array([float(mpmath.exp(float(v))) for v in x]).astype(np.float32)
+    found = Found.nothing("exp")
+    found.add(x, lambda x, out: np.copyto(out, y))
+    assert 0.49 < found.worst[ULP] <= 0.5 + 1e-7
+    assert found.counts[NOT_NEAREST] == found.counts[WRONG] == 0
+    assert found.worst[RELATIVE] <= 2**-24
+
+
+def test_what_is_wrong_is_counted():
+    for index, value in ((np.argmax(np.isnan(SAMPLE)), 1.0), (np.argmax(np.isposinf(SAMPLE)), 3e38)):
+        found = Found.nothing("exp")
+
+        def compute(x, y, index=index, value=value):
+            FUNCTIONS["exp"].compute(x, y)
+            y[index] = value
+
+        found.add(SAMPLE, compute)
+        assert found.counts[WRONG] == 1 and not found.holds()
+
+
+EXP_NOT_NEAREST = 105_875  # with one rounding for a product and a sum, where vectors are 64 or 32 or 16 bytes wide
+
+
+def test_each_result_of_exp_is_what_it_was():
+    """A mistake that the largest error does not show: how many of the results are not the nearest float32."""
+    for compute in (None, exp_with()):
+        found = Found.nothing("exp")
+        found.add(SAMPLE, compute)
+        assert found.counts[NOT_NEAREST] == EXP_NOT_NEAREST
+
+
+def exp_with(**constants):
+    """The shipped polynomial with other constants, compiled as it is."""
+    scope = {**vars(fastmath), **constants}
+    one = njit(error_model="numpy", fastmath=fastmath._FLAGS["fastmath"])(
+        types.FunctionType(fastmath._exp_float32.__code__, scope)
+    )
+
+    @njit(error_model="numpy", fastmath=fastmath._FLAGS["fastmath"])
+    def loop(x, y):
+        for i in range(x.size):
+            y[i] = one(x[i])
+
+    return loop
+
+
+@pytest.mark.parametrize("name", ["_Q0", "_Q1", "_Q2", "_Q3", "_Q4"])
+def test_a_wrong_coefficient_is_noticed(name):
+    """One part in a million more: the first two move the largest error, the others only some last bits."""
+    value = np.float32(getattr(fastmath, name) * np.float64(1.000001))
+    assert value != getattr(fastmath, name)
+    wrong = Found.nothing("exp")
+    wrong.add(SAMPLE, exp_with(**{name: value}))
+    assert wrong.counts[NOT_NEAREST] != EXP_NOT_NEAREST
+    assert wrong.holds() == (name not in ("_Q0", "_Q1"))
