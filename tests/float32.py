@@ -110,8 +110,8 @@ BOUNDS = {
     "exp": 8.51e-8,
     "vectors.exp": 8.51e-8,
     "squares.exp": 7.71e-8,
-    "tanh": 3.2e-7,
-    "erf": 3.9e-7,
+    "tanh": 3.12e-7,
+    "erf": 3.89e-7,
     "normal_cdf": 1.9e-7,
     "gelu_slope": 3.5e-7,
 }

@@ -96,7 +96,8 @@ _ERF_Q5 = np.float32(3.9495804e-05)
 def tanh(x):
     r"""Return y = \tanh x.
 
-    float32: relative error at most 3.2e-7 (every float32 was checked), |y| <= 1; tanh(+-inf) = +-1, tanh(nan) = nan.
+    float32: relative error at most 3.12e-7, 5.23 units in the last place (every float32 was checked), |y| <= 1;
+    tanh(+-inf) = +-1, tanh(nan) = nan.
     """
     return np.tanh(x)
 
@@ -119,7 +120,8 @@ def _tanh_float32(x):
 def erf(x):
     r"""Return y = \mathrm{erf}(x) = \frac{2}{\sqrt\pi} \int_0^x e^{-t^2} dt.
 
-    float32: relative error at most 3.9e-7 for normal results (every float32 was checked), |y| <= 1;
+    float32: relative error at most 3.89e-7 for normal results, 6.52 units in the last place, of denormal results 0.94
+    units (every float32 was checked), |y| <= 1;
     erf(+-inf) = +-1, erf(nan) = nan.
     """
     return type(x)(math.erf(x))
