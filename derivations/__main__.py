@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from . import report
-from .claims import PARTS, Claim, Result, claims_of, result_of
+from .claims import LONG, PARTS, Claim, Result, claims_of, result_of
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -16,6 +16,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Run every derivation, proof and check, and write a report; or run some parts and print them.",
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"run and print these only: {', '.join(PARTS)}")
+    parser.add_argument(
+        "--quick", action="store_true", help=f"leave out what runs at the size of training: {', '.join(LONG)}"
+    )
     parser.add_argument("--list", action="store_true", help="list the claims, run nothing")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: runs/derivations)")
     options = parser.parse_args(arguments)
@@ -23,7 +26,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if part not in PARTS:
             print(f"derivations: there is no part {part!r}; the parts are {', '.join(PARTS)}", file=sys.stderr)
             return 2
-    claims = claims_of([part for part in PARTS if part in options.parts or not options.parts])
+    left_out = LONG if options.quick else ()
+    claims = claims_of([p for p in PARTS if p in options.parts or (not options.parts and p not in left_out)])
     if options.list:
         for claim in claims:
             print(f"{claim.part:<9} {claim.kind:<14} {claim.size:<22} {claim.statement}")

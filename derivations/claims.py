@@ -33,6 +33,8 @@ PARTS = {  # module: what it establishes
     "errata": "What is wrong in the documents: what is printed is computed to be wrong, what is corrected to be right.",
 }
 
+LONG = ("real_size", "rounding")  # these take longer than all others together
+
 KINDS = {
     "proof": "holds for all values and any size",
     "proof at sizes": "holds for all values, at the sizes and options named: of others it says nothing",

@@ -141,6 +141,15 @@ def test_the_report_goes_to_runs(empty, tmp_path, monkeypatch):
     assert {p.name for p in (tmp_path / "runs/derivations").iterdir()} == {"report.md", "report.html"}
 
 
+def test_quick_leaves_out_the_long_parts(empty, capsys):
+    for part in ("eq19", *claims.LONG):
+        claims.claim(part, f"a claim of {part}", kind="check", size="none")(lambda: None)
+    assert command.main(["--list", "--quick"]) == 0
+    assert capsys.readouterr().out.count("a claim of") == 1
+    assert command.main(["--list", "--quick", *claims.LONG]) == 0  # whoever names them gets them
+    assert capsys.readouterr().out.count("a claim of") == len(claims.LONG)
+
+
 def test_list_runs_nothing(empty, capsys):
     planted(Refuted("not run"))
     assert command.main(["--list"]) == 0
