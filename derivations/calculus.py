@@ -41,7 +41,9 @@ class Size(Symbol):
     """
 
     def __new__(cls, name: str, letters: str):
-        self = super().__new__(cls, name, integer=True, positive=True)
+        self = super().__new__(cls, name, integer=True, positive=True)  # SymPy has one object for each name
+        if getattr(self, "letters", letters.split()) != letters.split():
+            raise ValueError(f"Size({name!r}, {letters!r}): this size has the letters {' '.join(self.letters)} already")
         self.letters = letters.split()
         return self
 

@@ -32,7 +32,7 @@ from .notation import text
 
 from .equations import C, D, E, H, K, NORM, Q, X, Z, den, h, i, j, k, logits, nK, nV, num, q, t, t_, u, y, ε  # isort: skip
 
-nB, nJ, nN = Size("B", "p s"), Size("J", "a b"), Size("n", "λ")
+nB, nJ, nN = Size("B", "p s"), Size("J", "a b"), Size("N", "λ")
 p, a, λ = Index("p", nB), Index("a", nJ), Index("λ", nN)
 U = Array("U", (nB, D), "_^")  # what the encoder gives
 V, W = Array("V", (H, D, nJ), "<_^"), Array("W", (H, nJ, D), "__^")

@@ -14,6 +14,7 @@ from derivations.adjoints import Program, adjoint_of, d, prove_form, with_adjoin
 from derivations.calculus import (
     Array,
     Index,
+    Size,
     delta,
     derivative,
     fits,
@@ -320,6 +321,13 @@ def test_printed_in_the_notation_of_the_source():
     assert tex(expr) == r"\sum_{k} \frac{Q_{i}^{k} {}^{k}\alpha_{ij}}{n}"
     assert text(-d(Q)[i, k] * a[i] ** 3 / 2) == "-a_i³/2 ∂𝓛/∂Q_i^k"
     assert tex(d(Q)[i, k]) == r"\frac{\partial\mathcal{L}}{\partial Q_{i}^{k}}"
+
+
+def test_a_size_has_one_set_of_letters():
+    assert Size("n", "i j") is n
+    with pytest.raises(ValueError, match="this size has the letters i j already"):
+        Size("n", "k")
+    assert n.letters == ["i", "j"]
 
 
 def test_bound_letters_do_not_hide_free_ones():
