@@ -30,12 +30,14 @@ from functools import cache
 import numpy as np
 from numba import njit
 
+from tests.shares import share
 from tinytensor.kernels import KERNELS, fastmath, squares, vectors
 from tinytensor.kernels.simd import SIMD
 
 CELLS = 64  # of the table of the reference, in a unit of x
 TERMS = 9
 BLOCK = 1 << 22
+BLOCKS = (1 << 32) // BLOCK
 HALF, ROOT_HALF, DENSITY = (np.float32(c) for c in (0.5, math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)))
 
 
@@ -239,28 +241,32 @@ def sample(step: int = 1021) -> np.ndarray:
     return np.ascontiguousarray(x[: x.size // 1024 * 1024])
 
 
-def measured(name: str, share: int = 1, of: int = 1) -> Found:
-    """One of several shares of all 2^32 numbers, with a bar."""
+def measured(name: str, piece: int, of: int) -> Found:
+    """One of several shares of all 2^32 numbers, counted from 0, with a bar."""
     from tqdm import tqdm
 
-    found, blocks = Found.nothing(name), (1 << 32) // BLOCK
-    mine = range(blocks * (share - 1) // of, blocks * share // of)
+    found = Found.nothing(name)
+    mine = range(BLOCKS * piece // of, BLOCKS * (piece + 1) // of)
     for block in tqdm(mine, desc=name, unit="block", disable=None):
         found.add(np.arange(block * BLOCK, (block + 1) * BLOCK, dtype=np.uint64).astype(np.uint32).view(np.float32))
     return found
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.float32", description="Every float32, one after the other.")
     parser.add_argument("functions", nargs="*", metavar="FUNCTION", help=", ".join(FUNCTIONS))
-    parser.add_argument("--share", default="1/1", metavar="K/N", help="the K-th of N shares of all numbers")
-    options = parser.parse_args()
+    parser.add_argument(
+        "--share", type=share, default=(0, 1), metavar="K/N", help="the K-th of N shares of all numbers"
+    )
+    options = parser.parse_args(arguments)
     if unknown := set(options.functions) - set(FUNCTIONS):
         parser.error(f"no function {', '.join(sorted(unknown))}: choose among {', '.join(FUNCTIONS)}")
-    share, of = map(int, options.share.split("/"))
+    piece, of = options.share
+    if of > BLOCKS:  # a share without a number would say that all bounds hold
+        parser.error(f"there are no more than {BLOCKS:,} shares, and not {of:,}")
     right = True
     for name in options.functions or FUNCTIONS:
-        found = measured(name, share, of)
+        found = measured(name, piece, of)
         print(found, flush=True)
         right = right and found.holds()
     return 0 if right else 1

@@ -19,6 +19,8 @@ import tempfile
 import time
 from pathlib import Path
 
+from tests.shares import share
+
 from .tally import ROOT, Diary, Tally
 
 PARTS = ("calls", "checkpoints", "commands", "files", "kills")
@@ -86,19 +88,11 @@ def _case(diary: Path) -> str:
     return (diary.read_text().strip() if diary.exists() else "") or "the beginning"
 
 
-def _share(text: str) -> tuple[int, int]:
-    """3/8, the third of eight, as (2, 8)."""
-    piece, _, of = text.partition("/")
-    if not (piece.isdecimal() and of.isdecimal() and 1 <= int(piece) <= int(of)):
-        raise argparse.ArgumentTypeError(f"a share is one of so many, as 3/8, and not {text!r}")
-    return int(piece) - 1, int(of)
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--long", action="store_true", help="every case, not a sample")
-    parser.add_argument("--share", type=_share, default=(0, 1), metavar="3/8", help="one of so many pieces")
+    parser.add_argument("--share", type=share, default=(0, 1), metavar="3/8", help="one of so many pieces")
     parser.add_argument("--jobs", type=int, help="processes at once (default: one, and for --long one for each core)")
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     parser.add_argument("--diary", help=argparse.SUPPRESS)

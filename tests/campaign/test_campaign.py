@@ -23,10 +23,10 @@ def test_shares_are_everything_and_each_case_once():
     whole = command.in_processes("files", long=False, limit=600)
     halves = [command.in_processes("files", long=False, limit=600, jobs=2, share=(k, 2)) for k in range(2)]
     assert halves[0].counts + halves[1].counts == whole.counts
-    assert command._share("3/8") == (2, 8)
+    assert command.share("3/8") == (2, 8)
     for wrong in ("0/8", "9/8", "3", "-1/2", "a/b"):
         with pytest.raises(command.argparse.ArgumentTypeError, match="one of so many"):
-            command._share(wrong)
+            command.share(wrong)
 
 
 # --------------------------------------------------------------------------------------------- negative controls

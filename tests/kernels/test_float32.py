@@ -99,3 +99,13 @@ def test_a_wrong_coefficient_is_noticed(name):
     wrong.add(SAMPLE, exp_with(**{name: value}))
     assert wrong.counts[NOT_NEAREST] != EXP_NOT_NEAREST
     assert wrong.holds() == (name not in ("_Q0", "_Q1"))
+
+
+@pytest.mark.parametrize("share", ["9/8", "0/8", "x", f"1/{float32.BLOCKS + 1}"])
+def test_a_share_without_numbers_holds_nothing(share, capsys):
+    """Of no numbers every bound would hold."""
+    with pytest.raises(SystemExit):
+        float32.main(["exp", "--share", share])
+    told = capsys.readouterr()
+    assert "share" in told.err
+    assert "holds" not in told.out
