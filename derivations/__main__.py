@@ -32,7 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for claim in claims:
             print(f"{claim.part:<9} {claim.kind:<14} {claim.size:<22} {claim.statement}")
         return 0
-    results = run(claims, mathematics=bool(options.parts))
+    try:
+        results = run(claims, mathematics=bool(options.parts))
+    except KeyboardInterrupt:
+        print("\nderivations: interrupted, and no report is written", file=sys.stderr)
+        return 130
     if options.out or not options.parts:
         directory = options.out or Path("runs/derivations")
         try:

@@ -141,6 +141,13 @@ def test_the_report_goes_to_runs(empty, tmp_path, monkeypatch):
     assert {p.name for p in (tmp_path / "runs/derivations").iterdir()} == {"report.md", "report.html"}
 
 
+def test_an_interrupt_is_one_sentence(empty, capsys, tmp_path):
+    planted(KeyboardInterrupt())
+    assert command.main(["--out", str(tmp_path)]) == 130
+    assert capsys.readouterr().err == "\nderivations: interrupted, and no report is written\n"
+    assert not list(tmp_path.iterdir())
+
+
 def test_quick_leaves_out_the_long_parts(empty, capsys):
     for part in ("eq19", *claims.LONG):
         claims.claim(part, f"a claim of {part}", kind="check", size="none")(lambda: None)
