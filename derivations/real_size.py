@@ -43,7 +43,8 @@ def evidence(make: Callable[[], nn.Module], *inputs: Tensor) -> Evidence:
     proof = prove(Loss(make()), *inputs, size="real")
     accept(proof)
     seconds = f"{proof.forward_seconds:.1f} s forward, {proof.backward_seconds:.1f} s backward"
-    return Evidence(text="\n".join([*told(proof), f"{seconds}; operations: {', '.join(proof.operations)}"]))
+    compared = f"{proof.entries:,} entries of gradients, all at once: <gradient, v> = D_v loss"
+    return Evidence(text="\n".join([compared, *proof.figures, f"{seconds}; operations: {', '.join(proof.operations)}"]))
 
 
 def accept(proof: Sampled) -> None:
@@ -51,18 +52,6 @@ def accept(proof: Sampled) -> None:
         raise Refuted(repr(proof), rule=", ".join(proof.wrong))
     if proof.error > BOUND:
         raise Refuted(f"a wrong gradient could pass with a probability of 2^{proof.error:.0f}, above 2^{BOUND}")
-
-
-def told(proof: Sampled) -> list[str]:
-    """The figures of a proof, a line for each."""
-    return [
-        f"{proof.entries:,} entries of gradients, all at once: <gradient, v> = D_v loss",
-        f"modulo p = {proof.prime}, drawn at random",
-        f"the degree of the difference is at most 2^{proof.formula:.1f}: so many variables and constants would it have "
-        "if it were written out, counted beside each residue as the tape and the kernels ran",
-        f"probability that a wrong gradient passes: below 2^{math.ceil(proof.error)}",
-        *proof.assumptions,
-    ]
 
 
 def text(config: decoder.Config, B: int = 2) -> tuple[Tensor, Tensor]:

@@ -208,9 +208,8 @@ def _begun(options) -> Trainer:
     name = task.configuration(given)
     config = task.CONFIGS[name].replace(**given_for(task.Config, given))
     settings = Settings(**task.recipe(config, given) | given_for(Settings, given))
-    memory.check_training(
-        config, settings.batch_size
-    )  # before long data are read; Trainer does it with the V they have
+    # Before long data are read; Trainer asks again, with the V that they have.
+    memory.check_training(config, settings.batch_size)
     folder = _new_folder(given.get("out"), name)
     trainer = Trainer(task.begin(config, given, name), settings, folder, eager=given.get("eager", False))
     folder.mkdir(parents=True, exist_ok=True)

@@ -2,6 +2,7 @@
 
 import gc
 import types
+from concurrent.futures import ThreadPoolExecutor
 from unittest.mock import patch
 
 import numpy as np
@@ -166,8 +167,6 @@ def test_what_is_remembered_does_not_fill_the_memory(monkeypatch):
 
 
 def test_threads_make_the_same_call():
-    import threading
-
     a = [tt.randn(9, 9) for _ in range(4)]
     expected, wrong = [(x @ x).softmax(-1).tolist() for x in a], []
 
@@ -176,9 +175,6 @@ def test_threads_make_the_same_call():
             if (a[i] @ a[i]).softmax(-1).tolist() != expected[i]:
                 wrong.append(i)
 
-    workers = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-    for w in workers:
-        w.start()
-    for w in workers:
-        w.join()
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(work, range(4)))
     assert not wrong

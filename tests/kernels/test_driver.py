@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 
 import numba
@@ -276,9 +276,6 @@ def test_two_python_threads(threads):
             if (x.tobytes(), y.tobytes()) != wanted[i]:
                 wrong.append(i)
 
-    workers = [threading.Thread(target=work, args=(i,)) for i in range(2)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
+    with ThreadPoolExecutor(2) as pool:
+        list(pool.map(work, range(2)))
     assert wrong == []

@@ -135,17 +135,21 @@ def test_what_it_cannot_take():
 # ----------------------------------------------------------------------------------------- mistakes that it notices
 
 RULES = {
-    "ReLU's mask lost for matrices": ("linear_relu", "backward", "_elementwise(relu_backward.kernel, g, y)", "g"),
-    "bias not summed": ("linear", "backward", "_reduce(kernels.reduce.reduce_sum, g, (0,), False)", "g[0]"),
-    "the scale of attention forgotten": ("attention", "backward", "_number(scale, q.dtype)", "_number(1, q.dtype)"),
-    "the causal mask forgotten": ("attention", "backward", "int(is_causal)", "0"),
+    name: engine.HAND_RULES[name]
+    for name in (
+        "ReLU's mask forgotten",
+        "bias not summed over the rows",
+        "the scale of attention forgotten",
+        "the causal mask forgotten",
+        "keys for queries",
+    )
+} | {
     "divided by all, not by those that count": (
         "cross_entropy_mean",
         "backward",
         "_elementwise(true_divide.kernel, g, count)",
         "_elementwise(true_divide.kernel, g, count * 0 + target.size)",
     ),
-    "keys for queries": ("attention", "backward", "return (dq, dk, dv", "return (dk, dq, dv"),
 }
 KERNELS = {
     name: engine.HAND_KERNELS[name]
@@ -191,7 +195,7 @@ def test_a_wrong_walk_is_refuted(name):
 
 
 def test_the_inputs_with_wrong_gradients_are_named():
-    with planted_rule(*rule_with(*RULES["bias not summed"])):
+    with planted_rule(*rule_with(*RULES["bias not summed over the rows"])):
         proof = prove(nn.Linear(3, 2), (4, 3), size="real")
     assert proof.verdict == "refuted"
     assert proof.wrong == ("bias",)

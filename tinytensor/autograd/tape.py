@@ -45,7 +45,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
     # What an operation does backward on small arrays it does in the same way at each step of a training: from the
     # second time on `again` makes it short (again.py).
     if op.backward is not None and not create_graph:
-        results = again(op.backward)(*[getattr(v, "_data", v) for v in _read(node, op.backward, g)])
+        results = again(op.backward)(*[getattr(v, "_data", v) for v in _read(node, op.backward, g, needs)])
         return [None if r is None or not n else Tensor.of(r) for r, n in zip(results, needs)]
     if not op.rules:
         # This walks a tape of its own, by grad(), so it is defined where that is, in partial.py.
@@ -57,12 +57,12 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
     for i, rule in op.rules.items():
         place = op.places[i]
         if any(needs[place]):  # nobody asked for the gradients of the others, so nobody computes them
-            r = (rule if create_graph else on_tensors(rule))(*_read(node, rule, g, create_graph))
+            r = (rule if create_graph else on_tensors(rule))(*_read(node, rule, g, needs, create_graph))
             results[place] = (r,) if isinstance(r, Tensor) else r
     return [r if n else None for r, n in zip(results, needs)]
 
 
-def _read(node: Node, rule: Callable, g: Tensor, create_graph: bool = False) -> list:
+def _read(node: Node, rule: Callable, g: Tensor, needs: tuple[bool, ...], create_graph: bool = False) -> list:
     """What a rule asks for by name, if it is still what the forward pass saw.
 
     The names are checked here, when they are read, and not when a value is changed: a change does no harm to a gradient
@@ -74,7 +74,7 @@ def _read(node: Node, rule: Callable, g: Tensor, create_graph: bool = False) -> 
         if name == "g":  # what has arrived, and whose share is asked for, come with the call; the rest was kept
             values.append(g)
         elif name == "needs":
-            values.append(tuple([edge is not None for edge in node.edges]))
+            values.append(needs)
         elif name == "y" or name in node.op.saved:
             # A node keeps arrays of its results, not tensors (a tensor would hold the node); for rules they are tensors
             # again. What is computed from y depends on the inputs as y does, where that matters.

@@ -524,17 +524,16 @@ def _dtype_of_all(xs: Sequence[np.ndarray]) -> np.dtype:
 
 def _listed(tensors, what: str) -> list[Tensor]:
     """The tensors of a list, or of anything else that gives them one after the other."""
-    single = isinstance(tensors, Tensor | dict)
-    listed = [] if single else list(tensors)
-    for x in listed:
-        if x.__class__ is not Tensor and not isinstance(x, Tensor):
-            single = True
-            break
-    if single:
-        strange = [type(x).__name__ for x in listed if not isinstance(x, Tensor)]
-        came = f"{strange[0]} among them" if strange else type(tensors).__name__
-        raise TypeError(f"{what}: expected a list or tuple of tensors, got {came}")
-    return listed
+    came = type(tensors).__name__
+    if not isinstance(tensors, Tensor | dict):
+        listed = list(tensors)
+        for x in listed:
+            if not isinstance(x, Tensor):
+                came = f"{type(x).__name__} among them"
+                break
+        else:
+            return listed
+    raise TypeError(f"{what}: expected a list or tuple of tensors, got {came}")
 
 
 @functools.lru_cache(maxsize=1024, typed=True)  # as for _infer

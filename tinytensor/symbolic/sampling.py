@@ -58,6 +58,17 @@ class Sampled:
     def __bool__(self):
         return self.verdict == "proved"
 
+    @property
+    def figures(self) -> list[str]:
+        """The prime, the degree, the probability and the assumptions, in sentences."""
+        return [
+            f"modulo p = {self.prime}, drawn at random",
+            f"the degree of <gradient, v> - D_v y is at most 2^{self.formula:.1f}: so many variables and constants "
+            "would it have if it were written out, counted beside each residue as the tape and the kernels ran",
+            f"probability that a wrong gradient passes: below 2^{math.ceil(self.error)}",
+            *self.assumptions,
+        ]
+
     def __repr__(self):
         lines = [f"{self.verdict}: {self.name} at {self.size}"]
         if self:
@@ -66,13 +77,7 @@ class Sampled:
             lines[0] += ": what is held constant has a derivative"
         elif self.verdict == "undecided":
             lines[0] += ": the gradients are right as floats, but lean on more of functions than residues know"
-        lines += [
-            f"the prime: {self.prime}",
-            f"the formula <gradient, v> - D_v y has, written out, at most 2^{self.formula:.1f} variables and "
-            "constants, added up as the code ran; so its degree is no larger",
-            f"a wrong gradient passes with a probability below 2^{math.ceil(self.error)}",
-            *self.assumptions,
-        ]
+        lines += self.figures
         if self.wrong:
             what = "wrong are" if self.verdict == "refuted" else "not proved are"
             lines.append(f"{what} the gradients of {', '.join(self.wrong)}")
