@@ -89,7 +89,7 @@ CALLS = {
     "diagonal": [(CUBE, 1, 1, 0), (x, 0, 0, 1)],
     "undiagonal": [(symbols("x", 2, 2), (3, 2, 2), -1, 0, 2)],
     "flip": [(x, (0, 1))],
-    "cat": [(1, (3, 3), x, z)],
+    "cat": [(1, x, z)],
     "stack": [(1, x, z)],
     "spread": [(symbols("x", 2, 2), (2, 3, 2), (1,)), (symbols("x", 2, 1), (2, 3), (1,))],
     "reduce_sum": [(CUBE, (0, 2), False), (CUBE, (1,), True), (CUBE, (), False)],

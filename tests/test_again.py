@@ -14,7 +14,7 @@ import tinytensor as tt
 from tinytensor import again as again_module
 from tinytensor import kernels
 from tinytensor.again import Again, Notes
-from tinytensor.door import empty, host, launch
+from tinytensor.door import WATCHERS, empty, host, launch, state
 from tinytensor.form import OPS
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is noted where nothing is compiled")
@@ -117,7 +117,7 @@ def test_one_tensor_in_two_places():
 
 def test_zero_has_a_sign():
     x = tt.ones(2, requires_grad=True)
-    for factor in (0.0, 0.0, 0.0, -0.0, 0, -0.0, 0.0, -0.0):
+    for factor in (0.0, 0.0, 0.0, -0.0, 0, -0.0, 0.0, -0.0, np.float32(-0.0), np.float64(0.0)):
         (g,) = tt.autograd.grad((x * factor).sum(), x)
         assert bits([g]) == bits([tt.full((2,), float(factor))]), factor
 
@@ -164,6 +164,27 @@ def test_what_is_remembered_does_not_fill_the_memory(monkeypatch):
             assert sums(np.ones((n, 2), np.float32), (0,), False).tolist() == [n, n]
         assert len(sums.known) <= 5
     sums.known.clear()
+
+
+def test_whoever_watches_hears_of_what_was_done_quickly_before():
+    x, large = tt.randn(5, 5), tt.full((5, 5), 3e38)
+    ways = [lambda a: a + a, lambda a: a.square(), lambda a: a @ a, lambda a: a.sum(0), lambda a: a.view(25) * 2]
+    for _ in range(4):
+        for way in ways:
+            way(x)
+    for way in ways:
+        assert not state.watched
+        with tt.profile() as profile:
+            way(x)
+        assert sum(row.calls for row in profile.rows.values()) == 1
+        with tt.autograd.detect_anomaly(), pytest.raises(FloatingPointError, match="inf"):
+            way(large)
+    for switch in WATCHERS:
+        before = getattr(state, switch)
+        setattr(state, switch, object())
+        assert state.watched
+        setattr(state, switch, before)
+        assert not state.watched
 
 
 def test_threads_make_the_same_call():

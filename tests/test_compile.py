@@ -1521,8 +1521,8 @@ def test_a_replay_makes_no_tensor_and_allocates_nothing(monkeypatch):
     ((only,),) = step.recordings.values()
     made = []
     with monkeypatch.context() as patch:
-        first = tt.Tensor._on
-        patch.setattr(tt.Tensor, "_on", lambda self, *a, **k: (made.append(self), first(self, *a, **k))[1])
+        first = tt.Tensor.of
+        patch.setattr(tt.Tensor, "of", staticmethod(lambda *a, **k: (made.append(a), first(*a, **k))[1]))
         tracemalloc.start()
         only.recording.replay()
         peak = tracemalloc.get_traced_memory()[1]

@@ -13,7 +13,6 @@ that it computes by nothing but launches. A function that does anything else, a 
 
 import functools
 from collections.abc import Callable
-from math import copysign
 from typing import Any
 
 import numpy as np
@@ -69,6 +68,10 @@ class Notes:
 
     def __init__(self, function: Callable, args: tuple):
         """Unfit, or whatever the function raises on stand-ins, if there is no other way than to call it."""
+        # For Python, and so for the key under which a call is known, 0.0 and -0.0 are the same.
+        zeros = {i: a for i, a in enumerate(args) if isinstance(a, float | np.number) and a == 0}
+        if any(zero.__class__ is not float for zero in zeros.values()):  # where would its sign be?
+            raise Unfit
         stand_ins = {i: _stand_in(a) for i, a in enumerate(args) if a.__class__ is _ndarray}
         rehearsal = Rehearsal()
         state.recording = rehearsal
@@ -114,9 +117,9 @@ class Notes:
                 if i is not None:
                     places.append((launch.block.ctypes.data + 8 * at, i, _extent(a)[0] - _extent(items[i])[0]))
         self.rehearsal = rehearsal  # whose memory is used again: what lies between the launches, and settings
-        self.noted = Noted(stand_ins, places, rows)
-        simple = self.one and len(self.new) == 1 and self.results[0] == (len(args), None)
-        self.again = self._for_one_array() if simple else self._for_any()
+        self.noted = Noted(stand_ins, zeros, places, rows)
+        as_made = self.results == [(len(args) + i, None) for i in range(len(self.new))]
+        self.again = self._for_any() if not as_made else self._for_one_array() if self.one else self._for_new_arrays()
 
     def _for_one_array(self) -> Callable:
         """The same call on other arguments, where it makes one array; OTHER if they are others than were noted."""
@@ -130,8 +133,20 @@ class Notes:
 
         return again
 
+    def _for_new_arrays(self) -> Callable:
+        """The same where it returns the several arrays that it makes."""
+        call, at, new = self.noted.call, self.noted.at, self.new
+
+        def again(args: tuple):
+            made = tuple([_new_array(shape, dtype) for shape, dtype in new])
+            items = args + made
+            told = call(at, id(items) + ITEMS)
+            return made if told == FITS else self._otherwise(told)
+
+        return again
+
     def _for_any(self) -> Callable:
-        """The same for any number of arrays, and views."""
+        """The same for any number of arrays, some of which may be arguments, or views."""
         call, at, new = self.noted.call, self.noted.at, self.new
 
         def again(args: tuple):
@@ -208,12 +223,12 @@ class Again:
         self.latest: dict[tuple, Callable] = {}  # by the shapes and settings: how the last such call was done
 
     def __call__(self, *args):
-        if state.recording is not None or state.profile is not None:
+        if state.watched:
             return self.function(*args)
         return self.run(args, tuple([a.shape if a.__class__ is _ndarray else a for a in args]))
 
     def run(self, args: tuple, short: tuple):
-        """The results; nobody records, or times launches. `short` has the shapes of arrays, and the settings."""
+        """The results; nobody watches. `short` has the shapes of arrays, and the settings."""
         try:
             way = self.latest.get(short)
         except TypeError:  # a setting that is a list
@@ -227,8 +242,6 @@ class Again:
         if several or not is_ours(self.function):
             return self.function(*args)
         key = tuple([(a.shape, a.strides, a.dtype) if a.__class__ is _ndarray else (a.__class__, a) for a in args])
-        zeros = [(i, copysign(1, a)) for i, a in enumerate(args) if isinstance(a, float | np.generic) and a == 0]
-        key = (*key, *zeros)  # which for Python are the same as those below 0
         if key not in self.known:
             if len(self.known) >= MOST:  # programs whose sizes are always new need not fill the memory
                 self.known.clear()
@@ -236,28 +249,18 @@ class Again:
             self.known[key] = None
             return self.function(*args)
         if self.known[key] is None:
-            self.known[key] = self._way(args, zeros)
+            self.known[key] = self._way(args)
         self.latest[short] = self.known[key]
         results = self.known[key](args)
         # Arrays can differ in what the key does not have: a dtype that came out of a pickle is another object.
         return self.function(*args) if results is OTHER else results
 
-    def _way(self, args: tuple, zeros: list[tuple[int, float]]) -> Callable[[tuple], Any]:
+    def _way(self, args: tuple) -> Callable[[tuple], Any]:
         """How such a call is done from now on."""
         try:
-            way = Notes(self.function, args).again
+            return Notes(self.function, args).again
         except Exception:
             return lambda args: self.function(*args)
-        if not zeros:
-            return way
-
-        def if_zeros_have_their_signs(args: tuple):
-            for i, sign in zeros:
-                if copysign(1, args[i]) != sign:
-                    return OTHER
-            return way(args)
-
-        return if_zeros_have_their_signs
 
 
 @functools.cache

@@ -38,10 +38,10 @@ def construct(self: Tensor, *data, device=None, **options) -> None:
             f"Tensor(...) has no option {', '.join(options)}; tensor(values, {next(iter(options))}=...) has"
         )
     if len(data) == 1 and isinstance(data[0], Tensor):
-        self._on(data[0].detach()._data)
+        Tensor.of(data[0].detach()._data, tensor=self)
         self._version = data[0]._version
     else:
-        self._on(_made("Tensor", data, get_default_dtype())._data)
+        Tensor.of(_made("Tensor", data, get_default_dtype())._data, tensor=self)
 
 
 class TensorType:

@@ -28,6 +28,9 @@ from tinytensor.kernels.kernel import Kernel
 SMALL = 1 << 15  # elements of a copy that is not worth a launch
 
 
+WATCHERS = frozenset({"recording", "profile", "anomaly"})
+
+
 class State(threading.local):
     """What is switched on in this thread; another thread that computes at the same time has its own switches."""
 
@@ -37,6 +40,16 @@ class State(threading.local):
         self.anomaly = False  # look for NaN and inf after each operation
         self.profile = None  # the Profile that times launches, if any
         self.watch = None  # is told of each node that goes on the tape, as watch(node, args, y): for `prove`
+
+    def __setattr__(self, name: str, value) -> None:
+        """Set a switch, and `watched`: is there anybody who must hear of each launch, or see each result?
+
+        Shorter ways, on which nobody is told, ask only for that; so a watcher of a new kind is entered in one place.
+        """
+        now = self.__dict__
+        now[name] = value
+        if name in WATCHERS:
+            now["watched"] = any(now.get(watcher) for watcher in WATCHERS)
 
 
 state = State()

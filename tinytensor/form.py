@@ -63,7 +63,9 @@ class Node:
                 if isinstance(x, Tensor):
                     self.versions.append((name, x._version, x._version.count))
         for name, place in reads.shapes:
-            self.kept[name] = getattr(args[place], "shape", None)
+            value = args[place]
+            several = value.__class__ is tuple
+            self.kept[name] = tuple([x.shape for x in value]) if several else getattr(value, "shape", None)
         for name, place in reads.saved:
             self.kept[name] = saved[place]
         if reads.output:
@@ -129,8 +131,9 @@ class Op:
       with nothing else, is differentiated (again).
 
     These take what they read by name: g (the gradient that has arrived at y), y, an input or a setting, what is saved;
-    x_shape, the shape of an input x whose values need not be kept (None if x is); and `backward` may ask for needs,
-    which says for each argument whether its gradient is asked for. What a rule returns belongs to the tape from then.
+    x_shape, the shape of an input x whose values need not be kept (None if x is; a tuple of them for `*xs`); and
+    `backward` may ask for needs, which says for each argument whether its gradient is asked for. What a rule returns
+    belongs to the tape from then.
 
     A leading underscore in the name of the class is not part of the operation's name: it says that a function without
     one, which checks and arranges its arguments, stands in front.
@@ -205,20 +208,22 @@ class Op:
         # First: look at the arguments, of which a recording must hear before their memory is used. The result goes on
         # the tape if somebody wants the gradient of one of them.
         now = state.__dict__
-        recording, grad = now["recording"], now["grad"] and self.differentiable
+        watched, grad = now["watched"], now["grad"] and self.differentiable
         on_tape, arrays, short = False, [], []
         for a in args:
             if isinstance(a, Tensor):
-                arrays.append(a._data)
-                short.append(a._data.shape)
-                if a._data.__class__ is Meta:
+                data = a._data
+                arrays.append(data)
+                short.append(data.shape)
+                if data.__class__ is Meta:
                     raise RuntimeError(f"{self.name}: a meta tensor has a shape {a.shape}, but no values")
-                if recording is not None:
+                if watched:
                     notice(a)
                 if grad:
                     if a._base is not None and a._tracked != a._version.tracked:
                         a._follow_base()  # a view, and what it looks at was changed since
-                    on_tape = on_tape or a._requires_grad
+                    if a._requires_grad:
+                        on_tape = True
             else:
                 arrays.append(a)
                 short.append(a)
@@ -227,7 +232,7 @@ class Op:
         # operation is what differentiates it: what happens inside needs no tape.
         if self.kernel is not None:
             results = by_formula(self, args, into)
-        elif self.view is None and recording is None and now["profile"] is None:
+        elif self.view is None and not watched:
             results = self.again.run(tuple(arrays), tuple(short))
         else:
             results = self.on_arrays(*arrays)

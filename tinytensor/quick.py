@@ -58,7 +58,7 @@ def quick_formula(op, mark: Callable) -> Callable | None:
 
     def one(x, into=None):
         now, a = state.__dict__, x._data if isinstance(x, Tensor) else None
-        if a.__class__ is not _ndarray or now["recording"] is not None or now["profile"] is not None or now["anomaly"]:
+        if a.__class__ is not _ndarray or now["watched"]:
             return op.run((x,), into)
         if a.dtype not in builds:
             return at_first((x,), a.dtype, into)
@@ -88,9 +88,7 @@ def quick_formula(op, mark: Callable) -> Callable | None:
             a, b = (None, None) if t is None else (number_array(x, t._data.dtype), t._data)
         if (
             not (a.__class__ is b.__class__ is _ndarray and a.dtype is b.dtype)
-            or now["recording"] is not None
-            or now["profile"] is not None
-            or now["anomaly"]
+            or now["watched"]
             or (s._base is not None and s._tracked != s._version.tracked)
             or (t._base is not None and t._tracked != t._version.tracked)
         ):
@@ -125,17 +123,11 @@ def quick_view(op, mark: Callable) -> Callable:
     look, differentiable = op.view, op.differentiable
 
     def view(x, *settings):
-        a = x._data if isinstance(x, Tensor) else None
-        if a.__class__ is not _ndarray:
+        a, now = x._data if isinstance(x, Tensor) else None, state.__dict__
+        if a.__class__ is not _ndarray or now["watched"] or (x._base is not None and x._tracked != x._version.tracked):
             return op.run((x, *settings))
-        now = state.__dict__
-        if now["recording"] is not None:
-            now["recording"].notice(x)
-        grad = now["grad"] and differentiable
-        if grad and x._base is not None and x._tracked != x._version.tracked:
-            x._follow_base()
         y = x._seen_as(look(a, *settings))
-        if grad and x._requires_grad:
+        if x._requires_grad and now["grad"] and differentiable:
             y.node, y._requires_grad = mark(op, (x, *settings), y, ()), True
         return y
 

@@ -22,7 +22,7 @@ class Reads(NamedTuple):
     """
 
     inputs: tuple[tuple[str, int | slice], ...]
-    shapes: tuple[tuple[str, int], ...]
+    shapes: tuple[tuple[str, int | slice], ...]
     saved: tuple[tuple[str, int], ...]
     output: bool
 

@@ -19,6 +19,8 @@ from tinytensor.interchange import HookHandle, Interchange
 from tinytensor.meta import Meta
 from tinytensor.outside import Left
 
+_new_object = object.__new__
+
 
 class Version:
     """How often the memory that a tensor and its views share was changed in place.
@@ -56,19 +58,21 @@ class Tensor(Interchange):
     )
 
     @staticmethod
-    def of(data: np.ndarray | Meta, requires_grad: bool = False) -> "Tensor":
-        """A tensor on this array, taken as it is; Tensor(data) copies it to the default dtype (constructors.py)."""
-        return object.__new__(Tensor)._on(data, requires_grad)
+    def of(data: np.ndarray | Meta, requires_grad: bool = False, tensor: "Tensor | None" = None) -> "Tensor":
+        """A tensor on this array, taken as it is; Tensor(data) copies it to the default dtype (constructors.py).
 
-    def _on(self, data: np.ndarray | Meta, requires_grad: bool = False) -> "Tensor":
-        self._data, self._requires_grad = data, requires_grad
-        self._grad = self._hooks = self._base = self.node = None
-        self._version, self._tracked = Version(), 0
-        return self
+        `tensor` is an object of a class of its own, still empty, if it is to be that one.
+        """
+        if tensor is None:
+            tensor = _new_object(Tensor)
+        tensor._data, tensor._requires_grad = data, requires_grad
+        tensor._grad = tensor._hooks = tensor._base = tensor.node = None
+        tensor._version, tensor._tracked = Version(), 0
+        return tensor
 
     def _seen_as(self, data: np.ndarray) -> "Tensor":
         """A view: a tensor on an array that looks at this one's memory; they share the count of its changes."""
-        view = object.__new__(Tensor)
+        view = _new_object(Tensor)
         view._data, view._requires_grad = data, False
         view._grad = view._hooks = view.node = None
         view._base = self if self._base is None else self._base
@@ -204,7 +208,7 @@ class Tensor(Interchange):
             raise RuntimeError("deepcopy: only tensors made by the user can be copied; .detach() this one first")
         # Without the subclass's __init__, which may want arguments that nobody has here.
         result = self.__class__.__new__(self.__class__)
-        result._on(self._data if self.is_meta else self._data.copy(), self.requires_grad)
+        Tensor.of(self._data if self.is_meta else self._data.copy(), self.requires_grad, result)
         if self._grad is not None:
             result._grad = Tensor.of(self.held_grad()._data.copy())
         memo[id(self)] = result

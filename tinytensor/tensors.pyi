@@ -18,6 +18,7 @@ from tinytensor.door import move, state
 from tinytensor.interchange import HookHandle, Interchange
 from tinytensor.meta import Meta
 from tinytensor.outside import Left
+_new_object: Any
 
 class Version:
     count: Any
@@ -409,10 +410,7 @@ class Tensor(Interchange):
     def zero_(self) -> Tensor: ...
 
     @staticmethod
-    def of(data: np.ndarray | Meta, requires_grad: builtins.bool=False) -> 'Tensor':
-        ...
-
-    def _on(self, data: np.ndarray | Meta, requires_grad: builtins.bool=False) -> 'Tensor':
+    def of(data: np.ndarray | Meta, requires_grad: builtins.bool=False, tensor: 'Tensor | None'=None) -> 'Tensor':
         ...
 
     def _seen_as(self, data: np.ndarray) -> 'Tensor':

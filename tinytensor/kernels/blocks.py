@@ -172,12 +172,18 @@ class LoopLayout:
 def _run_noted(words, items):
     """Make the launches that were noted on other arrays: the items of a tuple, which are Python's objects.
 
-    Only if the arrays have the dtypes, sizes and strides with which the launches were noted; OTHER if not. Where a flag
-    is set, nothing more is launched, and its number is told; otherwise FITS. Python's other threads wait meanwhile: the
-    blocks serve one run at a time, and it is short.
+    Only if the arrays have the dtypes, sizes and strides with which the launches were noted, and each zero its sign;
+    OTHER if not. Where a flag is set, nothing more is launched, and its number is told; otherwise FITS. Python's other
+    threads wait meanwhile: the blocks serve one run at a time, and it is short.
     """
-    array_type, inputs, places, rows = word(words, 0), word(words, 1), word(words, 2), word(words, 3)
-    at = 4
+    array_type, inputs, zeros = word(words, 0), word(words, 1), word(words, 2)
+    places, rows = word(words, 3), word(words, 4)
+    at = 5
+    for _ in range(zeros):
+        thing = word(items, word(words, at))
+        if word(thing + HEAD, -1) != word(words, at + 1) or word(thing + HEAD, 0) != word(words, at + 2):
+            return OTHER
+        at += 3
     for _ in range(inputs):
         thing, ndim = word(items, word(words, at)), word(words, at + 1)
         if word(thing + HEAD, -1) != array_type:  # is it an array at all? The last word before the array's own says
@@ -207,10 +213,18 @@ def _run_noted(words, items):
 class Noted:
     """Launches of one task each, and flags, noted with the arrays of a call; `run` makes them with those of another."""
 
-    def __init__(self, inputs: dict[int, np.ndarray], places: list[tuple], rows: list[tuple[int, np.ndarray]]):
-        """`inputs` by their number among the items; places (address of a word in a block, item, offset in bytes); rows
-        (address of the entry, its block), or (0, flag)."""
-        words = [_ARRAY, len(inputs), len(places), len(rows)]
+    def __init__(
+        self,
+        inputs: dict[int, np.ndarray],
+        zeros: dict[int, float],
+        places: list[tuple],
+        rows: list[tuple[int, np.ndarray]],
+    ):
+        """`inputs` and `zeros` by their number among the items; places (address of a word in a block, item, offset in
+        bytes); rows (address of the entry, its block), or (0, flag)."""
+        words = [_ARRAY, len(inputs), len(zeros), len(places), len(rows)]
+        for i, zero in zeros.items():  # a float's object is its type, and then its 64 bits
+            words += [i, id(float), *struct.unpack("=q", struct.pack("=d", zero))]
         for i, a in inputs.items():
             words += [i, a.ndim, id(a.dtype)]
             words += [n for size_and_stride in zip(a.shape, a.strides, strict=True) for n in size_and_stride]

@@ -72,30 +72,33 @@ def cross_entropy(
     for name, value in (("input", input), ("target", target)):
         if not isinstance(value, Tensor):
             raise TypeError(f"{what}: the {name} must be a tensor, got {type(value).__name__}; use tinytensor.tensor()")
-    only_floats(what, input, weight)
-    ignore_index = _ignored(what, ignore_index)
-    if input.ndim == 0:
-        raise RuntimeError(f"{what}: expected logits of shape (V,), (N, V) or (N, V, ...), got {input.shape}")
+    only_floats(what, input)
+    ignore_index, shape = _ignored(what, ignore_index), input.shape
+    if not shape:
+        raise RuntimeError(f"{what}: expected logits of shape (V,), (N, V) or (N, V, ...), got {shape}")
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(f"{what}: label_smoothing must be between 0 and 1, got {label_smoothing}")
-    V = input.shape[0] if input.ndim == 1 else input.shape[1]
-    if weight is not None and weight.shape != (V,):
-        raise RuntimeError(f"{what}: weight of shape {weight.shape}, but there are {V} classes")
-    if target.dtype.kind in "fO":
+    V = shape[0] if len(shape) == 1 else shape[1]
+    if weight is not None:
+        only_floats(what, input, weight)
+        if weight.shape != (V,):
+            raise RuntimeError(f"{what}: weight of shape {weight.shape}, but there are {V} classes")
+    kind = target.dtype.kind
+    if kind in "fO":
         if ignore_index >= 0:
             raise RuntimeError(
                 f"{what}: ignore_index = {ignore_index} has no meaning where the targets are probabilities"
             )
         return _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoothing, V)
-    expected = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
+    expected = () if len(shape) == 1 else (shape[0], *shape[2:])
     if target.shape != expected:
         raise RuntimeError(
-            f"{what}: input of shape {input.shape} needs targets of shape {expected} (class indices), or class "
-            f"probabilities of shape {input.shape}; got {target.shape}"
+            f"{what}: input of shape {shape} needs targets of shape {expected} (class indices), or class "
+            f"probabilities of shape {shape}; got {target.shape}"
         )
-    if target.dtype.kind not in "iu":
+    if kind not in "iu":
         raise RuntimeError(f"{what}: expected integer class indices or probabilities, got {target.dtype}")
-    rows, flat = _classes_last(input), (target if target.ndim == 1 else target.reshape((-1,))).to(int64)
+    rows, flat = _classes_last(input), (target if len(shape) == 2 else target.reshape((-1,))).to(int64)
     if weight is None and reduction == "mean":
         return cross_entropy_mean(rows, flat, ignore_index, label_smoothing)
     if weight is None:

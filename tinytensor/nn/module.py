@@ -24,7 +24,7 @@ class Parameter(Tensor):
 
     def __init__(self, data: Tensor | None = None, requires_grad: bool = True):
         data = empty(0) if data is None else data
-        self._on(data._data, requires_grad)
+        Tensor.of(data._data, requires_grad, self)
 
     def __repr__(self):
         return f"Parameter containing:\n{super().__repr__()}"
@@ -36,7 +36,7 @@ class Buffer(Tensor):
     __slots__ = ("persistent",)
 
     def __init__(self, data: Tensor, *, persistent: bool = True):
-        self._on(data._data)
+        Tensor.of(data._data, tensor=self)
         self.persistent = persistent
 
     def __deepcopy__(self, memo):

@@ -19,8 +19,7 @@ from tinytensor.meta import Meta
 from tinytensor.ops.elementwise import _together, masked_fill
 from tinytensor.tensors import Tensor
 
-_ONLY_INT = {int}
-_concatenate = np.concatenate
+_concatenate, _NO_LISTS = np.concatenate, (Tensor, dict)
 
 
 @op
@@ -257,14 +256,12 @@ def _whole(n, what: str) -> int:
 
 def _sizes(args: tuple, what: str) -> tuple[int, ...]:
     """view(2, 3) and view((2, 3)) are the same."""
-    if args and set(map(type, args)) == _ONLY_INT:  # most often
+    for n in args:
+        if n.__class__ is not int:
+            break
+    else:  # most often
         return args
-    if (
-        len(args) == 1
-        and args[0].__class__ is not int
-        and isinstance(args[0], Sequence)
-        and not isinstance(args[0], str)
-    ):
+    if len(args) == 1 and isinstance(args[0], Sequence) and not isinstance(args[0], str):
         args = args[0]
     return tuple([n if n.__class__ is int else _whole(n, f"{what}: a number in {tuple(args)}") for n in args])
 
@@ -282,7 +279,7 @@ def reshape(x: Tensor, *shape) -> Tensor:
 @appears("Tensor.view")
 def view(x: Tensor, *shape) -> Tensor:
     """y = x in another shape, sharing memory."""
-    if len(shape) == 1 and isinstance(shape[0], np.dtype):
+    if len(shape) == 1 and shape[0].__class__ is not int and isinstance(shape[0], np.dtype):
         raise TypeError("view: reading memory as another dtype is not offered; use .to(dtype)")
     wanted = _sizes(shape, "view")
     try:
@@ -349,15 +346,21 @@ def permute(x: Tensor, *dims) -> Tensor:
     return _permute(x, order)
 
 
+@functools.lru_cache(maxsize=1024, typed=True)  # as for _infer
+def _exchanged(shape: tuple, dim0: int, dim1: int) -> tuple[int, ...]:
+    """The order of the dimensions of a tensor of this shape when two of them are exchanged."""
+    a, b = _dim_of(shape, dim0, "transpose"), _dim_of(shape, dim1, "transpose")
+    order = list(range(len(shape)))
+    if order:
+        order[a], order[b] = b, a
+    return tuple(order)
+
+
 @appears("transpose swapaxes swapdims Tensor.transpose Tensor.swapaxes Tensor.swapdims")
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """y = x with two dimensions exchanged (a view)."""
-    a, b = _dim(x, dim0, "transpose"), _dim(x, dim1, "transpose")
-    if x.ndim == 0:
-        return x
-    order = list(range(x._data.ndim))
-    order[a], order[b] = b, a
-    return _permute.quick(x, tuple(order))
+    order = _exchanged(x._data.shape, dim0, dim1)
+    return _permute.quick(x, order) if order else x
 
 
 @appears("t Tensor.t")
@@ -484,19 +487,23 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 class _cat:
     r"y = x_1 \oplus x_2 \oplus ... along one dimension"
 
-    def forward(dim, sizes, *xs):
-        shape = list(xs[0].shape)
-        shape[dim] = builtins.sum(sizes)
-        y, start, before = empty(tuple(shape), _dtype_of_all(xs)), 0, (slice(None),) * dim
+    def forward(dim, *xs):  # looks at everything itself, since `again` asks nothing twice
+        shapes = [x.shape for x in xs]
+        if len(set(shapes)) > 1:  # PyTorch's old way to say "nothing yet" is a tensor of shape (0,) beside others
+            xs = [x for x in xs if x.shape != (0,)]
+        dim, shape = _joined([x.shape for x in xs], dim)
+        y, start, before = empty(shape, _dtype_of_all(xs)), 0, (slice(None),) * dim
         if may_be_copied(y):
             return _concatenate(xs, dim, out=y)
-        for x, n in zip(xs, sizes, strict=True):
-            move(x, y[(*before, slice(start, start + n))])
-            start += n
+        for x in xs:
+            move(x, y[(*before, slice(start, start + x.shape[dim]))])
+            start += x.shape[dim]
         return y
 
-    def grad_xs(g, dim, sizes):
-        return split(g, sizes, dim)
+    def grad_xs(g, dim, xs_shape):
+        sizes = [0 if shape == (0,) else shape[dim] for shape in xs_shape]
+        pieces = zip(split(g, sizes, dim), xs_shape, strict=True)
+        return [piece if piece.shape == shape else reshape(piece, shape) for piece, shape in pieces]
 
 
 @op
@@ -504,12 +511,12 @@ class _stack:
     r"y = x_1, x_2, ... one after the other along a new dimension"
 
     def forward(dim, *xs):
-        shape, before = xs[0].shape, (slice(None),) * dim
+        shape, dim = xs[0].shape, _dim_of(xs[0].shape, dim, "stack", extra=1)
         if builtins.any(x.shape != shape for x in xs):
             raise RuntimeError(f"stack: expected equal shapes, got {', '.join(str(x.shape) for x in xs)}")
         y = empty((*shape[:dim], len(xs), *shape[dim:]), _dtype_of_all(xs))
         for i, x in enumerate(xs):
-            move(x, y[(*before, i, ...)])
+            move(x, y[(*(slice(None),) * dim, i, ...)])
         return y
 
     def grad_xs(g, dim):
@@ -525,7 +532,7 @@ def _dtype_of_all(xs: Sequence[np.ndarray]) -> np.dtype:
 def _listed(tensors, what: str) -> list[Tensor]:
     """The tensors of a list, or of anything else that gives them one after the other."""
     came = type(tensors).__name__
-    if not isinstance(tensors, Tensor | dict):
+    if not isinstance(tensors, _NO_LISTS):
         listed = list(tensors)
         for x in listed:
             if not isinstance(x, Tensor):
@@ -536,34 +543,25 @@ def _listed(tensors, what: str) -> list[Tensor]:
     raise TypeError(f"{what}: expected a list or tuple of tensors, got {came}")
 
 
-@functools.lru_cache(maxsize=1024, typed=True)  # as for _infer
-def _seams(shapes: tuple[tuple, ...], dim: int) -> tuple[int, tuple[int, ...] | None]:
-    """The dimension along which tensors of these shapes are joined, counted from the front, and their sizes in it.
-
-    None for the sizes if a shape is (0,) beside others: PyTorch's old way to say "nothing yet", which is left out.
-    """
-    if not shapes:
-        raise RuntimeError("cat: expected at least one tensor")
+def _joined(shapes: list[tuple], dim: int) -> tuple[int, tuple[int, ...]]:
+    """The dimension in which tensors of these shapes are joined, from the front, and the shape of the result."""
     first = shapes[0]
-    if (0,) in shapes and len(set(shapes)) > 1:
-        return dim, None
     if not first:
         raise RuntimeError("cat: 0-d tensors can't be joined; use stack()")
     dim = _dim_of(first, dim, "cat")
     for shape in shapes:
         if len(shape) != len(first) or shape[:dim] != first[:dim] or shape[dim + 1 :] != first[dim + 1 :]:
             raise RuntimeError(f"cat: shapes {', '.join(map(str, shapes))} differ elsewhere than in dimension {dim}")
-    return dim, tuple([shape[dim] for shape in shapes])
+    return dim, (*first[:dim], builtins.sum([shape[dim] for shape in shapes]), *first[dim + 1 :])
 
 
 @appears("cat concat concatenate")
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join tensors along a dimension they have."""
     tensors = _listed(tensors, "cat")
-    dim, sizes = _seams(tuple([x._data.shape for x in tensors]), dim)
-    if sizes is None:
-        return cat([x for x in tensors if x.shape != (0,)], dim)
-    return _cat.run((dim, sizes, *tensors))
+    if not tensors:
+        raise RuntimeError("cat: expected at least one tensor")
+    return _cat.run((dim if dim.__class__ is int else _whole(dim, "cat: dim"), *tensors))
 
 
 @appears("stack")
@@ -572,7 +570,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensors = _listed(tensors, "stack")
     if not tensors:
         raise RuntimeError("stack: expected at least one tensor")
-    return _stack.run((_dim(tensors[0], dim, "stack", extra=1), *tensors))
+    return _stack.run((dim if dim.__class__ is int else _whole(dim, "stack: dim"), *tensors))
 
 
 def _triangle(x: Tensor, diagonal: int, upper: bool, what: str) -> Tensor:
