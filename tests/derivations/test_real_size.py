@@ -28,7 +28,7 @@ def test_what_is_claimed():
 
 
 def test_sizes_are_beyond_blocks():
-    """A square of attention has 8 queries at least, a tile of a product 6 rows; registers hold at most 8 doubles."""
+    """A square of attention has 8 queries at least, a tile of a product 8 rows, registers 8 doubles at most."""
     config = real_size.SMALLER
     assert config.C > attention.LANES >= attention.WIDTH
     assert config.C * 2 > matmul.HEIGHT * 2

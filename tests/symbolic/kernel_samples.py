@@ -450,11 +450,14 @@ for left in (A, sym("a", 2, 5, 5).transpose(0, 2, 1)):
     for right in (B, sym("b", 2, 7, 5).transpose(0, 2, 1), sym("b", 5, 7, 2).transpose(2, 0, 1)):
         product(left, right)
         product(left, right, block=(4, 4), **SMALL)
+for HIGH in (3, 4):  # of five rows two are left over, for which there is a tile; of seven three, which fill a whole one
+    product(sym("a", 1, 2 * HIGH - 1, 3), B[:1, :3], **{**SMALL, "HEIGHT": HIGH, "HALF": 2})
 product(A, B, block=(4, 4), **SMALL, FEW=0, SPAN=0)  # b is packed though its rows lie in one piece
 for relu in (0, 1):
     product(A[:1], B[:1], np.broadcast_to(BIAS, (1, 5, 7)), relu)
     product(A, B, sym("c", 2, 5, 7), relu, block=(4, 4), **SMALL)
 product(sym("a", 1, 1, 3), sym("b", 1, 3, 40))  # one row alone, and more columns than a tile has
+product(sym("a", 1, 1, 3), sym("b", 1, 3, 5))  # and fewer
 product(sym("a", 1, 1, 3), sym("b", 1, 3, 19), BYTES=16)  # one row alone, eight registers at a time
 product(sym("a", 1, 2, 0), sym("b", 1, 0, 2))  # sums of nothing
 

@@ -20,9 +20,10 @@ from tinytensor.kernels.simd import BYTES
 from tinytensor.kernels.tiles import add_tile, load_tile, load_transposed, relu_tile, store_tile, sum_tile, zero_tile
 from tinytensor.kernels.vectors import lanes, load_first, store
 
-HEIGHT = 6  # rows of a tile: its 12 registers, two of b and one of a are 15 of the 16 that AVX2 has
+HEIGHT = 8 if BYTES == 64 else 6  # rows of a tile: of 6, and two of b and one of a, are 15 of AVX2's 16 registers
+HALF = 4  # rows of the tile that takes what is left over, if that is no more: a whole one would compute rows in vain
 DEPTH = 256  # rows of a panel: with its two registers of 64 bytes it fills the nearest cache to two thirds
-TILES = 32  # of a block, one below the other: its 192 rows of a, DEPTH numbers of each, fit into the second cache
+TILES = 192 // HEIGHT  # of a block, one below the other: DEPTH numbers of each of their rows fit the second cache
 COLUMNS = 128  # of a block, about: as often is that part of a used, once it is there
 FEW = 4 * HEIGHT  # a panel that serves fewer rows is not worth a copy
 SPAN = 1 << 15  # bytes: where a panel's rows, read in place, spread over more, they push each other out of the cache
@@ -146,7 +147,8 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
         m = block // (across * down)
         begin, left = block % down * rows, block // down % across * columns
         end, right = min(begin + rows, M), min(left + columns, N)
-        even = end - 1 if (end - begin) % HEIGHT == 1 else end  # one row that is left over needs no whole tile
+        over = (end - begin) % HEIGHT
+        even = end if over > HALF else end - over
         panel = scratch[task]
         full = 2 * lanes(y)
         room = scratch.shape[2] - full
@@ -175,4 +177,7 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
                     tiles(zero_tile(y, HEIGHT, 1), begin, end, *place)
                 else:
                     tiles(zero_tile(y, HEIGHT, 2), begin, even, *place)
-                    tiles(zero_tile(y, 1, 2), even, end, *place)
+                    if over == 1:
+                        tiles(zero_tile(y, 1, 2), even, end, *place)
+                    elif over <= HALF:
+                        tiles(zero_tile(y, HALF, 2), even, end, *place)
