@@ -101,7 +101,7 @@ MISTAKES = [
     ("matmul", "matmul", "if first > 0 else blank", "if first < 0 else blank"),
     ("matmul", "matmul", "last, K, term[m], relu", "last, K, term[0], relu"),
     ("matmul", "matmul", "            if relu:", "            if not relu:"),
-    ("matmul", "matmul", "end - 1 if (end - begin)", "end - 2 if (end - begin)"),
+    ("matmul", "matmul", "elif over <= HALF", "elif over < HALF"),
     ("matmul", "matmul", "panel, -first, 0", "panel, 0, 0"),
 ]
 
