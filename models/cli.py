@@ -297,12 +297,14 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
     """Train to the end (0), or until Ctrl-C or SIGTERM (the signal's number); `watch` is told of each step."""
     from tqdm import tqdm
 
-    received = []
+    received, begun = [], trainer.step
 
     def interrupt(number, frame):
         signal.signal(number, before[number])  # a second one does not wait
         received.append(number)
         trainer.stop = True
+        if trainer.step == begun:  # kernels are being compiled, which may take long, and no step is lost
+            signal.raise_signal(number)
 
     def progress(row):
         if "lr" in row:

@@ -318,6 +318,26 @@ def test_ctrl_c_and_sigterm_save_and_say_how_to_go_on(verse, uninterrupted, tmp_
     assert weights_of(out) == weights_of(uninterrupted)
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_while_the_first_step_compiles_ends_at_once(verse, tmp_path, number):
+    """In a process of its own: nothing has been learnt that would be worth the wait for the end of the step."""
+    program = (
+        "import sys, time; from models import cli; from models.training import Trainer\n"
+        "Trainer.advance = lambda self: (print('compiling', flush=True), time.sleep(60))\n"
+        "sys.exit(cli.main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", program, "train", "--text", str(verse), "--out", str(tmp_path / "run")]
+    command += [*OPTIONS.split(), *SIZES.split()]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    while "compiling" not in process.stdout.readline():
+        assert process.poll() is None
+    begun = time.monotonic()
+    process.send_signal(number)
+    _, err = process.communicate(timeout=30)
+    assert time.monotonic() - begun < 10
+    assert (process.returncode, "Traceback" in err) == (130 if number == signal.SIGINT else -signal.SIGTERM, False)
+
+
 def test_a_finished_run_resumed_only_reports_again(uninterrupted, tmp_path):
     out = tmp_path / "copy"
     shutil.copytree(uninterrupted, out)
