@@ -149,6 +149,34 @@ def test_dtypes_that_can_only_be_named(name, use):
         USES[use](dtype)
 
 
+@pytest.fixture
+def printing():
+    yield tt.set_printoptions
+    tt.set_printoptions(profile="default")
+
+
+def test_how_tensors_are_printed(printing):
+    x, many = tt.tensor([1.23456789, 12345.678]), tt.arange(2000)
+    usual = repr(x)
+    assert len(repr(many)) < 100
+    printing(precision=2)
+    assert repr(x) == "tensor([1.23e+00, 1.23e+04])"
+    printing(sci_mode=False)
+    assert repr(x) == "tensor([    1.23, 12345.68])"
+    printing(precision=1, sci_mode=True)
+    assert repr(x) == "tensor([1.2e+00, 1.2e+04])"
+    printing(profile="full", linewidth=10_000)
+    assert repr(many).count(",") == 1999
+    printing(threshold=10, edgeitems=1)
+    assert repr(many) == "tensor([   0, ..., 1999])"
+    printing(profile="default")
+    assert repr(x) == usual
+    for wrong in ({"precision": -1}, {"precision": 2.5}, {"linewidth": 0}, {"profile": "long"}, {"edgeitems": "3"}):
+        with pytest.raises(ValueError, match=f"set_printoptions: {next(iter(wrong))} must be"):
+            printing(**wrong)
+    assert repr(x) == usual
+
+
 def test_limits_of_dtypes():
     limits = tt.finfo(tt.float32)
     assert limits.max == float(np.finfo(np.float32).max) == -limits.min and limits.eps == 2.0**-23
@@ -160,6 +188,9 @@ def test_limits_of_dtypes():
     with pytest.raises(TypeError, match="iinfo: expected an integer dtype, got float32; use finfo"):
         tt.iinfo(tt.float32)
     assert isinstance(tt.ones(1).dtype, tt.dtype) and tt.float32.itemsize == 4
+    assert tt.can_cast(tt.int64, tt.float32) and tt.can_cast(tt.float64, tt.float32)
+    assert not tt.can_cast(tt.float32, tt.int64) and not tt.can_cast(tt.int32, tt.bool)
+    assert tt.bfloat16.is_floating_point and not tt.int8.is_floating_point and tt.complex64.is_complex
     assert tt.promote_types(tt.int64, tt.float32) == F32 and tt.promote_types(tt.int32, tt.int64) == I64
     assert tt.is_tensor(tt.ones(1)) and not tt.is_tensor(1)
 

@@ -69,12 +69,13 @@ from tinytensor.kernels.driver import get_num_threads, set_num_threads
 from tinytensor.kernels.kernel import cut, elementwise, helper, kernel, share
 from tinytensor.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.ops import FUNCTIONS as _functions
+from tinytensor.printing import set_printoptions
 from tinytensor.profiling import profile
 from tinytensor.refusals import public as _public
 from tinytensor.serialization import load, save
 from tinytensor.tensors import Tensor
 from tinytensor.typeinfo import UNSTORED as _UNSTORED
-from tinytensor.typeinfo import finfo, iinfo, is_complex, is_tensor, promote_types
+from tinytensor.typeinfo import can_cast, finfo, iinfo, is_complex, is_tensor, promote_types
 
 # PyTorch's other names for dtypes, and what it calls a dtype and a shape
 float, double, int, long, bool = float32, float64, int32, int64, bool_

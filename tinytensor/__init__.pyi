@@ -25,12 +25,13 @@ from tinytensor.form import OPS as OPS, op as op
 from tinytensor.kernels.driver import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from tinytensor.kernels.kernel import cut as cut, elementwise as elementwise, helper as helper, kernel as kernel, share as share
 from tinytensor.modes import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled
+from tinytensor.printing import set_printoptions as set_printoptions
 from tinytensor.profiling import profile as profile
 from tinytensor.refusals import public as _public
 from tinytensor.serialization import load as load, save as save
 from tinytensor.tensors import Tensor as Tensor
 from tinytensor.typeinfo import UNSTORED as _UNSTORED
-from tinytensor.typeinfo import finfo as finfo, iinfo as iinfo, is_complex as is_complex, is_tensor as is_tensor, promote_types as promote_types
+from tinytensor.typeinfo import can_cast as can_cast, finfo as finfo, iinfo as iinfo, is_complex as is_complex, is_tensor as is_tensor, promote_types as promote_types
 def abs(x: Tensor) -> Tensor: ...
 def absolute(x: Tensor) -> Tensor: ...
 def acos(x: Tensor) -> Tensor: ...

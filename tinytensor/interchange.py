@@ -11,6 +11,7 @@ import numpy as np
 from tinytensor.devices import CPU, META, device
 from tinytensor.door import state
 from tinytensor.dtypes import bool_, get_default_dtype, int64
+from tinytensor.printing import text
 
 # What NumPy calls for `scalar * tensor`, and what the tensor has for it.
 _REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__"}
@@ -206,7 +207,7 @@ class Interchange:
         if self.is_meta:
             return f"tensor(..., device='meta', shape={self.shape}, dtype={self.dtype})"
         values = self._values("printing a tensor")
-        body = np.array2string(values, separator=", ", prefix="tensor(", precision=4, threshold=1000)
+        body = text(values, "tensor(")
         extra = "" if self.dtype in (get_default_dtype(), int64, bool_) else f", dtype={self.dtype}"
         if self.node is not None:
             extra += f", grad_fn=<{self.node.op.name}>"

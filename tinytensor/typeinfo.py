@@ -3,7 +3,7 @@
 import numpy as np
 
 from tinytensor.creation import as_dtype
-from tinytensor.dtypes import get_default_dtype, result_type
+from tinytensor.dtypes import CATEGORY, get_default_dtype, result_type
 from tinytensor.tensors import Tensor
 
 
@@ -15,6 +15,14 @@ class Unstored:
 
     def __repr__(self) -> str:
         return self.name
+
+    @property
+    def is_floating_point(self) -> bool:
+        return self.name == "half" or "float" in self.name
+
+    @property
+    def is_complex(self) -> bool:
+        return self.name.removeprefix("c") in ("half", "float", "double") or self.name.startswith("complex")
 
     def __call__(self, *data, **options):
         """Of a dtype's tensors, which PyTorch makes so: `ShortTensor([0, 1])`."""
@@ -66,6 +74,11 @@ class iinfo:
 def promote_types(type1, type2) -> np.dtype:
     """The smallest dtype that holds both, by PyTorch's rule."""
     return result_type(*(Tensor.of(np.empty(1, as_dtype(t))) for t in (type1, type2)))
+
+
+def can_cast(from_, to) -> bool:
+    """May values of one dtype be stored in the other by PyTorch's rule: no fraction is lost, nor a number's size?"""
+    return CATEGORY[as_dtype(from_).kind] <= CATEGORY[as_dtype(to).kind]
 
 
 def is_complex(input: Tensor) -> bool:
