@@ -4,6 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
 from tinytensor.nn.module import Module, Parameter
+from tinytensor.tensors import Tensor
 
 
 class _List(Module):
@@ -22,7 +23,10 @@ class _List(Module):
         self.extend(items)
 
     def _register(self, name: str, item) -> None:
-        (self.register_module if self._place == "_modules" else self.register_parameter)(name, item)
+        if self._place == "_modules":
+            self.register_module(name, item)
+        else:
+            self.register_parameter(name, _parameter(item))
 
     def _name(self, index: int) -> str:
         if not isinstance(index, int):
@@ -119,8 +123,13 @@ class ModuleList(_List):
         self.extend(modules)
 
 
+def _parameter(value):
+    """A tensor that is put among parameters is made one, on the same memory; what is none is refused where it goes."""
+    return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
+
+
 class ParameterList(_List):
-    """A list of parameters that are found."""
+    """A list of parameters that are found; a tensor that is put in becomes one."""
 
     _place = "_parameters"
 
@@ -150,7 +159,10 @@ class _Dict(Module):
         return self._items[name]
 
     def __setitem__(self, name: str, item):
-        (self.register_module if self._place == "_modules" else self.register_parameter)(name, item)
+        if self._place == "_modules":
+            self.register_module(name, item)
+        else:
+            self.register_parameter(name, _parameter(item))
 
     def __delitem__(self, name: str):
         del self._items[name]

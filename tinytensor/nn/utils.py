@@ -4,9 +4,8 @@ import math
 from collections.abc import Iterable
 from itertools import accumulate, pairwise
 
-import numpy as np
-
 from tinytensor import absent, kernels
+from tinytensor.creation import zeros
 from tinytensor.door import contiguous, empty, launch
 from tinytensor.modes import no_grad
 from tinytensor.nn.module import Module, Parameter
@@ -35,7 +34,7 @@ def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_n
     tensors = list(tensors)
     with no_grad():
         if not tensors:
-            return Tensor.of(np.zeros(()))
+            return zeros(())
         if norm_type == 2:
             total = _sum_of_squares(tensors).sqrt()
         else:

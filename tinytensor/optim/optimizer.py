@@ -1,8 +1,10 @@
 """Optimizers: one kernel call for each parameter, hyper-parameters read anew at each step (in a replay too)."""
 
 import copy
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -15,7 +17,7 @@ from tinytensor.tensors import Tensor
 
 # accepted because they cannot change a result: they choose between implementations that PyTorch has several of
 _HARMLESS = {"foreach", "fused", "capturable", "differentiable"}
-_NOTES = {"initial_lr", "name", "param_names"}  # what a group may carry besides, for schedules and for its reader
+SIMILAR = 0.5  # of 1: how like another a name has to be to be taken for a slip of the pen
 
 
 class Optimizer:
@@ -57,9 +59,12 @@ class Optimizer:
             raise ValueError(f'{type(self).__name__}: a parameter group needs "params", this one has {sorted(group)}')
         params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
         params = [p[1] if isinstance(p, tuple) else p for p in params]
-        unknown = set(group) - {"params"} - _NOTES - _HARMLESS - set(self.defaults)
-        if unknown:
-            raise TypeError(f"{type(self).__name__}: unknown options {sorted(unknown)} in a parameter group")
+        for key in group.keys() - self.defaults.keys():  # a group may carry what a program notes there for itself
+            if key != "params" and (meant := get_close_matches(key, self.defaults, 1, SIMILAR)):
+                warnings.warn(
+                    f"{type(self).__name__}: {key!r} in a parameter group changes nothing; is {meant[0]!r} meant?",
+                    stacklevel=2,
+                )
         self._refuse(group)
         taken = {id(p) for g in self.param_groups for p in g["params"]}
         for p in params:
