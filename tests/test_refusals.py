@@ -1,6 +1,7 @@
 """What a call says that failed unforeseen: which argument is not what it should be; and what is left as it was."""
 
 import inspect
+import types
 import warnings
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ import pytest
 
 import tinytensor as tt
 from tests.campaign.tally import is_sentence
+from tinytensor import refusals
 from tinytensor.appearances import APPEARANCES
 from tinytensor.form import Op
 from tinytensor.nn import functional as F
@@ -70,6 +72,29 @@ def test_every_function_of_tensors_names_a_tensor_that_is_none():
 
 
 # ------------------------------------------------------------------------------------- what is left as it was
+
+
+def test_a_refusal_names_the_function_that_was_called():
+    """Not an operation that it is made of; every function and method gets whole numbers and truth values."""
+    places = {f"F.{n}": f for n, f in vars(F).items()} | vars(tt)
+    places |= {f"Tensor.{n}": f for n, f in vars(tt.Tensor).items()}
+    refused = {}
+    for place, function in places.items():
+        name = place.rpartition(".")[2]
+        if not isinstance(function, types.FunctionType) or name.startswith("_"):
+            continue
+        for value in (tt.tensor([[1, 2], [3, 4]]), tt.tensor([[1, 2], [3, 4]]).bool()):
+            try:
+                function(value)
+            except Exception as error:
+                refused[place] = str(error).partition(": ")[0]
+    assert len(refused) > 100
+    told = {place: name for place, name in refused.items() if name in refusals._names()}
+    assert {"F.gelu", "F.leaky_relu", "Tensor.std", "F.mish"} <= told.keys()
+    for place, name in told.items():
+        function = APPEARANCES.get(place.rstrip("_"))
+        aliases = set() if function is None else refusals._names(function)
+        assert name in {place.rpartition(".")[2].rstrip("_"), *aliases}, place
 
 
 def test_an_error_of_the_engine_stays_as_it_is():

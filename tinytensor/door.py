@@ -26,9 +26,7 @@ from tinytensor.kernels.entries import OBJECT, NoBuild, exact
 from tinytensor.kernels.kernel import Kernel
 
 SMALL = 1 << 15  # elements of a copy that is not worth a launch
-
-
-WATCHERS = frozenset({"recording", "profile", "anomaly"})
+WATCHERS = frozenset({"recording", "profile", "anomaly"})  # switches of State
 
 
 class State(threading.local):
@@ -42,10 +40,7 @@ class State(threading.local):
         self.watch = None  # is told of each node that goes on the tape, as watch(node, args, y): for `prove`
 
     def __setattr__(self, name: str, value) -> None:
-        """Set a switch, and `watched`: is there anybody who must hear of each launch, or see each result?
-
-        Shorter ways, on which nobody is told, ask only for that; so a watcher of a new kind is entered in one place.
-        """
+        """Set a switch, and `watched`: must anybody hear of each launch or see each result? Short ways ask for that."""
         now = self.__dict__
         now[name] = value
         if name in WATCHERS:
@@ -86,13 +81,9 @@ def launch(kernel: Kernel, *args) -> None:
 
 
 def _lifted(kernel: Kernel) -> Callable:
-    global _lift
-    if _lift is None:  # on demand: SymPy costs a second to import, and training never needs it
-        from tinytensor.symbolic import lift as _lift
-    return _lift(kernel)
+    from tinytensor.symbolic import lift  # on demand: SymPy costs a second to import, and training never needs it
 
-
-_lift = None
+    return lift(kernel)
 
 
 def host(function: Callable, *args, undo: Callable | None = None) -> None:

@@ -63,9 +63,8 @@ class Node:
                 if isinstance(x, Tensor):
                     self.versions.append((name, x._version, x._version.count))
         for name, place in reads.shapes:
-            value = args[place]
-            several = value.__class__ is tuple
-            self.kept[name] = tuple([x.shape for x in value]) if several else getattr(value, "shape", None)
+            xs = args[place]
+            self.kept[name] = tuple([x.shape for x in xs]) if xs.__class__ is tuple else getattr(xs, "shape", None)
         for name, place in reads.saved:
             self.kept[name] = saved[place]
         if reads.output:
@@ -131,9 +130,8 @@ class Op:
       with nothing else, is differentiated (again).
 
     These take what they read by name: g (the gradient that has arrived at y), y, an input or a setting, what is saved;
-    x_shape, the shape of an input x whose values need not be kept (None if x is; a tuple of them for `*xs`); and
-    `backward` may ask for needs, which says for each argument whether its gradient is asked for. What a rule returns
-    belongs to the tape from then.
+    x_shape, the shape of an input x whose values need not be kept (None if x is; of `*xs` all); `backward` may ask for
+    needs, which says for each argument whether its gradient is asked for. What a rule returns belongs to the tape.
 
     A leading underscore in the name of the class is not part of the operation's name: it says that a function without
     one, which checks and arranges its arguments, stands in front.
@@ -211,10 +209,9 @@ class Op:
         watched, grad = now["watched"], now["grad"] and self.differentiable
         on_tape, arrays, short = False, [], []
         for a in args:
+            data = shape = a
             if isinstance(a, Tensor):
-                data = a._data
-                arrays.append(data)
-                short.append(data.shape)
+                data, shape = a._data, a._data.shape
                 if data.__class__ is Meta:
                     raise RuntimeError(f"{self.name}: a meta tensor has a shape {a.shape}, but no values")
                 if watched:
@@ -222,11 +219,9 @@ class Op:
                 if grad:
                     if a._base is not None and a._tracked != a._version.tracked:
                         a._follow_base()  # a view, and what it looks at was changed since
-                    if a._requires_grad:
-                        on_tape = True
-            else:
-                arrays.append(a)
-                short.append(a)
+                    on_tape = on_tape or a._requires_grad
+            arrays.append(data)
+            short.append(shape)
 
         # Second: compute, on arrays. A tensor for each thing in between would be made for nothing, and a rule of an
         # operation is what differentiates it: what happens inside needs no tape.

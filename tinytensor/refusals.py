@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.appearances import is_ours
+from tinytensor.appearances import APPEARANCES, is_ours
+from tinytensor.form import OPS
 from tinytensor.keywords import own_names
 from tinytensor.tensors import Tensor
 
@@ -56,12 +57,34 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
                 others = always and not str(error).startswith(f"{name}: ")
                 reason = _reason(function, args, kwargs, error) if others or _is_unforeseen(error) else None
                 if reason is None:
+                    _tell_of(function, name, error)
                     raise
                 refusal = error.__class__ if isinstance(error, MemoryError | OverflowError) else TypeError
                 raise refusal(f"{name}: {reason}") from None
         return handed_out(*again[0], **again[1])
 
     return handed_out
+
+
+@functools.cache
+def _names(function: Callable | None = None) -> frozenset[str]:
+    """The names under which a function of the engine is to be found; without one, those of all operations."""
+    places = [place for place, found in APPEARANCES.items() if function is None or found is function]
+    places += OPS if function is None else ()
+    return frozenset({place.rpartition(".")[2].rstrip("_") for place in places})
+
+
+def _tell_of(function: Callable, name: str, error: Exception) -> None:
+    """Let a refusal tell of the function that was called, not of an operation that this one is made of.
+
+    Whoever called leaky_relu knows no operation "sloped". What a user's own code raised stays as it is.
+    """
+    told, colon, rest = str(error).partition(": ")
+    name = name.rstrip("_")
+    if f"Tensor.__{name}__" in APPEARANCES:  # an operator, whose name nobody writes
+        return
+    if colon and told in _names() - _names(function) - {name} and not _is_unforeseen(error):
+        error.args = (f"{name}: {rest}", *error.args[1:])
 
 
 def construction(kind: type) -> None:

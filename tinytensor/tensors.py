@@ -59,12 +59,8 @@ class Tensor(Interchange):
 
     @staticmethod
     def of(data: np.ndarray | Meta, requires_grad: bool = False, tensor: "Tensor | None" = None) -> "Tensor":
-        """A tensor on this array, taken as it is; Tensor(data) copies it to the default dtype (constructors.py).
-
-        `tensor` is an object of a class of its own, still empty, if it is to be that one.
-        """
-        if tensor is None:
-            tensor = _new_object(Tensor)
+        """A tensor (this one, if it is given) on this array, taken as it is; Tensor(data) copies (constructors.py)."""
+        tensor = _new_object(Tensor) if tensor is None else tensor
         tensor._data, tensor._requires_grad = data, requires_grad
         tensor._grad = tensor._hooks = tensor._base = tensor.node = None
         tensor._version, tensor._tracked = Version(), 0

@@ -42,8 +42,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
     """
     op = node.op
     needs = tuple([edge is not None for edge in node.edges])
-    # What an operation does backward on small arrays it does in the same way at each step of a training: from the
-    # second time on `again` makes it short (again.py).
+    # What an operation does backward it does so at each step of a training: `again` makes it short (again.py).
     if op.backward is not None and not create_graph:
         results = again(op.backward)(*[getattr(v, "_data", v) for v in _read(node, op.backward, g, needs)])
         return [None if r is None or not n else Tensor.of(r) for r, n in zip(results, needs)]

@@ -56,7 +56,8 @@ def dropout(
     if p == 1:  # nothing is drawn, so that the dtype may stay
         y = (input * 0).to(input.dtype)
     else:
-        y = drop(input if input.dtype.kind in "fO" else input.float(), 1 - p, generator)
+        only_floats("dropout", input)
+        y = drop(input, 1 - p, generator)
     return become(input, y) if inplace else y
 
 
