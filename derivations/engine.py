@@ -129,7 +129,7 @@ CALLS = {
     "gather_backward": [(symbols("x", 2, 2), tt.tensor([[2, 0], [1, 1]]), (2, 3), 1)],
     "put": [(x, tt.tensor([4, 1]), symbols("v", 2))],
     "overwrite": [(x, z)],
-    "dropped": [(CUBE, tt.tensor([7, 3]), 1 << 31, SCALE)],
+    "dropped": [(CUBE, tt.tensor([7, 3, 2]), 1 << 31, SCALE)],
 }
 
 

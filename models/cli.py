@@ -10,14 +10,16 @@ import importlib.util
 import signal
 import sys
 from collections.abc import Callable
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import tinytensor
+from tinytensor import distributed
 from tinytensor.nn import Module
 
-from . import checkpoint, memory, pairs, report
+from . import checkpoint, memory, pairs, ranks, report
 from .decoder import Decoder
 from .generate import NonFiniteLogits, check_sampling, write
 from .options import add_options, given_for, path
@@ -54,12 +56,22 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit code."""
+    code = _run(arguments)
+    if distributed.is_initialized():  # the others know nothing of what has ended this rank, and would wait
+        where = f"rank {ranks.rank()} of {ranks.count()} ended with this, and with it all of them"
+        distributed.abort(code, where if ranks.count() > 1 else None)
+    return code
+
+
+def _run(arguments: list[str] | None) -> int:
     try:
         for given in sys.argv[1:] if arguments is None else arguments:
             if given.startswith("--") and given.endswith("=--"):  # of which argparse before Python 3.12 makes a list
                 raise UsageError(f"{given}: -- is no value; leave the option out, or give it another one")
         options = parser(_task(arguments)).parse_args(arguments)
         return options.command(options)
+    except ranks.SaidByAnother:
+        return 2
     except (UsageError, TextError, checkpoint.CheckpointError) as error:
         print(f"models: {error}", file=sys.stderr)
         return 2
@@ -104,7 +116,12 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
         "go on with a run that was stopped, bit for bit; with more --steps than it had, the rate follows its schedule"
     )
     run.add_argument("--resume", metavar="DIR", type=path, help=f"{resume} for that many steps from here on")
-    run.add_argument("--threads", metavar="N", type=int, help="threads (default: up to 4; no result depends on it)")
+    run.add_argument(
+        "--threads",
+        metavar="N",
+        type=int,
+        help="threads of each process (default: up to 4; ranks share the cores of a machine); no result depends on it",
+    )
     run.add_argument("--eager", action="store_true", help="run every step operation by operation, not from a recording")
     run.add_argument("--live", action="store_true", help="show the run while it trains, on a page of this machine")
     port = "port of that page (default: 8765, or any that is free if it is taken; 0: any)"
@@ -159,29 +176,47 @@ def _train(options) -> int:
     for package in ("tqdm", "matplotlib", "sacrebleu"):
         if importlib.util.find_spec(package) is None:
             raise UsageError(f"train needs {package}: pip install -e '.[train]'")
-    _set_threads(options)
-    with _page(vars(options)) as page:
+    with ExitStack() as stack:
         with _refusing():
-            trainer = _resumed(options) if hasattr(options, "resume") else _begun(options)
+            stack.enter_context(ranks.joined())
+        page, trainer = ranks.agreed(partial(_prepared, options, stack))
         task, settings = trainer.task, trainer.settings
-        with _locked(trainer.folder):
-            for line in task.describe():
-                print(line)
-            print(f"model: {trainer.config.sizes()}: {trainer.model.num_parameters():,} parameters")
-            length = f"{settings.steps:,} steps of {settings.batch_size} {task.examples}"
-            print(f"run: {trainer.folder}, {length}", flush=True)
-            if page is not None:
-                print(f"live: {page.address} shows this run, on this machine alone", flush=True)
-                page.show(trainer)
-            stopped_by = _with_progress_bar(trainer, (lambda row: None) if page is None else page.look)
-            if page is not None:
-                page.end(finished=not stopped_by)
-            if stopped_by:
-                go_on = f"python -m models train --resume {trainer.folder}"
-                print(f"stopped after step {trainer.step}; go on with: {go_on}")
-                return 128 + stopped_by
+        for line in task.describe():
+            print(line)
+        print(f"model: {trainer.config.sizes()}: {trainer.model.num_parameters():,} parameters")
+        length = f"{settings.steps:,} steps of {settings.batch_size} {task.examples}"
+        print(f"run: {trainer.folder}, {length}{_on_ranks()}", flush=True)
+        if page is not None:
+            print(f"live: {page.address} shows this run, on this machine alone", flush=True)
+            page.show(trainer)
+        stopped_by = _with_progress_bar(trainer, (lambda row: None) if page is None else page.look)
+        if page is not None:
+            page.end(finished=not stopped_by)
+        if stopped_by:
+            go_on = f"python -m models train --resume {trainer.folder}"
+            print(f"stopped after step {trainer.step}; go on with: {go_on}")
+            return 128 + stopped_by
+        if ranks.rank() == 0:
             task.finish(trainer.model, trainer.folder, trainer.log.rows, settings.seed)
     return 0
+
+
+def _prepared(options, stack: ExitStack):
+    """(the page or None, the trainer): all that can be refused, before any rank waits for another."""
+    _set_threads(options)
+    page = stack.enter_context(_page(vars(options)))
+    with _refusing():
+        trainer = _resumed(options) if hasattr(options, "resume") else _begun(options)
+    if ranks.rank() == 0:
+        stack.enter_context(_locked(trainer.folder))
+    return page, trainer
+
+
+def _on_ranks() -> str:
+    if ranks.count() == 1:
+        return ""
+    threads = tinytensor.get_num_threads()
+    return f", on {ranks.count()} ranks with {threads} thread{'s' if threads > 1 else ''} each"
 
 
 def _page(given: dict):
@@ -189,6 +224,8 @@ def _page(given: dict):
     if not given.get("live"):
         if "live_port" in given:
             raise UsageError("--live-port says where the page of --live is: give --live too")
+        return nullcontext()
+    if ranks.rank() > 0:  # rank 0 shows the run, and is told what is wrong with the port
         return nullcontext()
     from . import live  # nothing of a server is loaded for whoever does not ask for it
 
@@ -209,7 +246,9 @@ def _begun(options) -> Trainer:
     config = task.CONFIGS[name].replace(**given_for(task.Config, given))
     settings = Settings(**task.recipe(config, given) | given_for(Settings, given))
     # Before long data are read; Trainer asks again, with the V that they have.
-    memory.check_training(config, settings.batch_size)
+    memory.check_training(config, ranks.share(settings.batch_size, ranks.count()))
+    if ranks.rank() > 0:  # rank 0 makes the folder, and nobody else writes to it
+        return Trainer(task.begin(config, given, name), settings, RUNS / name, eager=given.get("eager", False))
     folder = _new_folder(given.get("out"), name)
     trainer = Trainer(task.begin(config, given, name), settings, folder, eager=given.get("eager", False))
     folder.mkdir(parents=True, exist_ok=True)
@@ -316,8 +355,9 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     try:  # disable=None: no bar where nobody looks, in a file or a pipe
-        with tqdm(total=trainer.settings.steps, initial=trainer.step, unit="step", disable=None) as bar:
-            return 0 if trainer.train(progress) else received[0]
+        hidden = True if ranks.rank() > 0 else None
+        with tqdm(total=trainer.settings.steps, initial=trainer.step, unit="step", disable=hidden) as bar:
+            return 0 if trainer.train(progress) else (received or [signal.SIGINT])[0]  # another rank's, perhaps
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -447,7 +487,10 @@ def _newest_run(name: str) -> Path:
 
 
 def _set_threads(options) -> None:
-    """--threads, or all cores but no more than four: steps as short as these gain nothing from waiting for more."""
+    """--threads, or all cores but no more than four: steps as short as these gain nothing from waiting for more.
+
+    Where several ranks share a machine, each has its share of the cores already (init_process_group).
+    """
     threads = getattr(options, "threads", min(tinytensor.get_num_threads(), 4))
     if threads < 1:
         raise UsageError(f"--threads {threads}: 1 or more is needed")

@@ -260,11 +260,18 @@ class Decoder(nn.Module):
             Z = self.final(Z)
         return linear(Z, self.E if self.O is None else self.O.t())  # (11)
 
-    def forward(self, tokens: Tensor, targets: Tensor | None = None, cache: Cache | None = None):
+    def forward(
+        self,
+        tokens: Tensor,
+        targets: Tensor | None = None,
+        cache: Cache | None = None,
+        total: Tensor | None = None,
+    ):
         """(logits (B, C, V), loss ()) of int64 tokens (B, C); the loss is None without targets (B, C).
 
         Targets that are IGNORE_INDEX (-100) are not counted in the mean of eq. (16). `cache`, from `new_cache()`, keeps
-        keys and values: later calls then take only the tokens that are new, one at a time.
+        keys and values: later calls then take only the tokens that are new, one at a time. Where the batch is a part of
+        a larger one, `total` () says how many targets are counted in all of it; the losses of the parts add up.
         """
         C = tokens.shape[1]
         known = 0 if cache is None or C == 1 else cache.at.item()  # one more is refused where its place is looked up
@@ -282,8 +289,9 @@ class Decoder(nn.Module):
         logits = self.logits(Z)  # (11): (B, C, V)
         if targets is None:
             return logits, None
-        loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten())  # (12)-(16): ()
-        return logits, loss
+        reduction = "mean" if total is None else "sum"
+        loss = functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction=reduction)  # (12)-(16): ()
+        return logits, loss if total is None else loss / total
 
     def new_cache(self, batch: int = 1) -> Cache:
         """An empty cache for `forward` on so many sequences side by side."""

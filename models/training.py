@@ -13,14 +13,15 @@ from pathlib import Path
 import numpy as np
 
 import tinytensor
-from tinytensor import Tensor, no_grad, tensor
+from tinytensor import Tensor, distributed, no_grad, tensor
 from tinytensor.nn import Module
+from tinytensor.nn.parallel import DistributedDataParallel
 from tinytensor.nn.utils import clip_grad_norm_
 from tinytensor.optim import SGD, AdamW, Optimizer
 from tinytensor.optim.lr_scheduler import LambdaLR
 from tinytensor.serialization import write_atomically
 
-from . import checkpoint, memory
+from . import checkpoint, memory, ranks
 from .decoder import Decoder
 from .options import check, option, setting
 from .tasks.task import Task
@@ -101,11 +102,12 @@ def training_step(model: Module, optimizer: Optimizer, clip: float) -> Callable[
     """The function that takes one step on a batch; it reads nothing of the run but these three.
 
     It returns the loss, and the norm that all gradients together had before they were clipped (None without `clip`).
+    Of a part of a batch it is told the `total` of targets in all parts; the loss is then this part's share.
     """
 
-    def step(*batch: Tensor) -> tuple[Tensor, Tensor | None]:
+    def step(*batch: Tensor, **total: Tensor) -> tuple[Tensor, Tensor | None]:
         optimizer.zero_grad()
-        _, loss = model(*batch)  # (1)-(16)
+        _, loss = model(*batch, **total)  # (1)-(16)
         loss.backward()  # (17)
         norm = clip_grad_norm_(model.parameters(), clip) if clip else None
         optimizer.step()  # (18)
@@ -139,7 +141,6 @@ class Log:
         write_atomically(path, (",".join(self.COLUMNS) + "\n" + self.text(self.rows)).encode())
 
     def append(self, path: Path, row: dict) -> None:
-        self.rows.append(row)
         with path.open("a", encoding="utf-8") as file:
             file.write(self.text([row]))
 
@@ -153,13 +154,18 @@ class Trainer:
 
     Dropout and initial values come from tinytensor's default generator, the order of the data from a generator of its
     own. `folder` is where log and checkpoints go.
+
+    Where this process is one of several ranks they take each step together, unless it is to be done `alone`: each has
+    its rows of every batch, and the step is that of the whole batch. All of them hold the same state then, but for the
+    held-out losses: rank 0 alone evaluates, and writes.
     """
 
-    def __init__(self, task: Task, settings: Settings, folder: Path, eager: bool = False):
+    def __init__(self, task: Task, settings: Settings, folder: Path, eager: bool = False, alone: bool = False):
         self.task, self.config, self.settings, self.folder = task, task.config, settings, folder
+        self.rank, self.ranks = (0, 1) if alone else (ranks.rank(), ranks.count())
         # A new run was looked at before its data were read (cli.py), but these say how large V is; and what goes on
         # may do so on another machine.
-        memory.check_training(self.config, settings.batch_size)
+        memory.check_training(self.config, ranks.share(settings.batch_size, self.ranks))
         tinytensor.manual_seed(settings.seed)
         self.model = task.build()
         self.optimizer = build_optimizer(self.model, settings)
@@ -171,21 +177,38 @@ class Trainer:
         self.recent: list[float] = []  # the losses since the last row of the log
         self.norm: Tensor | None = None  # of the last step's gradients before they were clipped
         self.stop = False  # set from outside (Ctrl-C): finish this step, save, and return
-        wrap = (lambda step: step) if eager else tinytensor.compile
-        self._step = wrap(training_step(self.model, self.optimizer, settings.clip))
-        self._total_loss = wrap(partial(task.sum_of_losses, self.model))
+        self._stop_together = False  # one of several ranks was told so, and all know
+        self._wrap = (lambda step: step) if eager else tinytensor.compile
+        self._step = self._wrap(training_step(self.model, self.optimizer, settings.clip))
+        self._total_loss = self._wrap(partial(task.sum_of_losses, self.model))
+        self.together: DistributedDataParallel | None = None  # the model on all ranks
 
     def _tensors(self, batch) -> list[Tensor]:
         return [tensor(array) for array in batch]
 
     # ------------------------------------------------------------------------------------------ steps
 
+    def join(self) -> None:
+        """Take the weights of rank 0, and each step together with the others from now on. All ranks call it."""
+        if self.ranks > 1 and self.together is None:
+            self.together = DistributedDataParallel(self.model, reduce_op=distributed.ReduceOp.SUM)
+            self._step = self._wrap(training_step(self.together, self.optimizer, self.settings.clip))
+
     def advance(self) -> float:
         """One step on the next batch; returns its loss for each counted target."""
         batch = self.batches.next()
         targets = self.task.counted(*batch)
-        loss, self.norm = self._step(*self._tensors(batch))
-        loss = loss.item()
+        if self.ranks == 1:
+            loss, self.norm = self._step(*self._tensors(batch))
+            loss = loss.item()
+        else:
+            # The joint mean is no mean of means, for parts may count different numbers of targets: each part's sum is
+            # divided by what all of them count. Of no targets the sum is 0, and so are its gradients.
+            own = ranks.rows_of(batch, self.task.nothing, self.rank, self.ranks)
+            total = {"total": tensor(float(targets))} if self.task.averages else {}
+            part, self.norm = self._step(*self._tensors(own), **total)
+            parts = ranks.numbers(part.item(), self.stop)
+            loss, self._stop_together = sum(x for x, _ in parts), any(stop for _, stop in parts)
         self.schedule.step()
         self.step += 1
         self.seen += targets
@@ -197,11 +220,13 @@ class Trainer:
         `progress` is called after each step with {"step", "loss"}, and where a row of the log is due, with the row.
         """
         settings, began, self.seen = self.settings, time.perf_counter(), 0
+        self.join()
         if self.step == 0:
             self.save()
-        self.log.rewrite(self.folder / "log.csv")
+        if self.rank == 0:
+            self.log.rewrite(self.folder / "log.csv")
         self.model.train()
-        while self.step < settings.steps and not self.stop:
+        while self.step < settings.steps and not (self.stop if self.ranks == 1 else self._stop_together):
             lr = self.schedule.get_last_lr()[0]
             loss = self.advance()
             if not math.isfinite(loss):
@@ -212,9 +237,11 @@ class Trainer:
             if evaluate or self.step % settings.log_every == 0:
                 speed = self.seen / (time.perf_counter() - began)
                 row |= {"loss": math.fsum(self.recent) / len(self.recent), "lr": lr, "tokens_per_second": speed}
-                if evaluate:
+                if evaluate and self.rank == 0:
                     row["heldout_loss"] = self.evaluate()
-                self.log.append(self.folder / "log.csv", row)
+                self.log.rows.append(row)
+                if self.rank == 0:
+                    self.log.append(self.folder / "log.csv", row)
                 self.recent, self.seen = [], 0
             if self.step % settings.checkpoint_every == 0:
                 self.save()
@@ -244,8 +271,13 @@ class Trainer:
 
     # ------------------------------------------------------------------------------------ checkpoints
 
-    def save(self) -> Path:
-        """Write a checkpoint; parameters that are not finite are reported instead, and the last one is kept."""
+    def save(self) -> Path | None:
+        """Write a checkpoint; parameters that are not finite are reported instead, and the last one is kept.
+
+        Rank 0 writes for all: they hold the same, the place in the data too, so that any number of ranks can go on.
+        """
+        if self.rank > 0:
+            return None
         if self._first_nonfinite_parameter():
             self.explain()
         kept = self.optimizer.state_dict()["state"]
@@ -298,10 +330,12 @@ class Trainer:
         """Raise NonFiniteLoss, naming the first tensor that is not finite.
 
         By now the parameters are spoilt. So the run is repeated from the last checkpoint, which is good, up to the step
-        that does it, and that step is taken again with an eye on every operation.
+        that does it, and that step is taken again with an eye on every operation. Rank 0 does so, and ends the others.
         """
+        if self.rank > 0:
+            distributed.barrier()
         path = checkpoint.latest(self.folder)
-        again = Trainer(self.task, self.settings, self.folder, eager=True)
+        again = Trainer(self.task, self.settings, self.folder, eager=True, alone=True)
         again.restore(checkpoint.load(self.folder))
         while again.step < self.settings.steps:
             weights = {name: p.clone() for name, p in again.model.state_dict().items()}

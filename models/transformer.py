@@ -290,18 +290,21 @@ class Transformer(nn.Module):
 
     # ------------------------------------------------------------------------------------------------------- training
 
-    def forward(self, inputs: Tensor, outputs: Tensor) -> tuple[Tensor, Tensor]:
+    def forward(self, inputs: Tensor, outputs: Tensor, total: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """(logits (B, n_output, n_vol), loss ()) of tokens (B, n_input) and (B, n_output), int64, PAD at their ends.
 
         The decoder is given the outputs shifted to the right, y_0 before them. L = sum_i CrossEntropy(y_i, p_i), or its
-        mean; PAD is not counted.
+        mean; PAD is not counted. Where the batch is a part of a larger one, `total` () says how many words are counted
+        in all of it, for the mean; the losses of the parts add up.
         """
         if inputs.ndim != 2 or outputs.ndim != 2 or inputs.shape[0] != outputs.shape[0]:
             raise ValueError(
                 f"Transformer: inputs {inputs.shape}, outputs {outputs.shape}: expected (B, n_input), (B, n_output)"
             )
         logits = self.decode(shift(outputs), *self.encode(inputs))
-        return logits, self.loss(logits, outputs, self.config.reduction)
+        if total is None:
+            return logits, self.loss(logits, outputs, self.config.reduction)
+        return logits, self.loss(logits, outputs, "sum") / total
 
     def loss(self, logits: Tensor, outputs: Tensor, reduction: str) -> Tensor:
         """The cross-entropy of 004 between outputs (B, n_output) and P = softmax(logits)."""

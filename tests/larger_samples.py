@@ -80,7 +80,7 @@ LARGER: dict[str, list[tuple]] = {
     **{f"reduce_{n}": [(x(*TALL), (0,), False), (x(*WIDE), (1,), True)] for n in ("max", "min")},
     "reduce_prod": [(1 + x(70, 3).detach() / 9, (0,), False), (1 + x(3, 70).detach() / 9, (1,), True)],
     "matmul": [(x(2, 70, 300), x(300, 130)), (x(*TALL), x(5, 7)), (x(*WIDE), x(MANY, 2)), (x(1, MANY), x(MANY, 70))],
-    "dropped": [(x(MANY), tt.tensor([7, 3]), 1 << 31, 2.0)],
+    "dropped": [(x(MANY), tt.tensor([7, 3, 2]), 1 << 31, 2.0)],
 }
 for args in LARGER["reduce_prod"]:
     args[0].requires_grad_()
@@ -100,7 +100,8 @@ def along(index: np.ndarray, dim: int) -> tuple:
 def dropped(a, at, threshold, scale):
     from tinytensor.kernels.chance import drawn
 
-    kept = [drawn.py_func(int(at[0]), int(at[1]), i) < threshold for i in range(a.size)]
+    start = int(at[2]) * a.size
+    kept = [drawn.py_func(int(at[0]), int(at[1]), start + i) < threshold for i in range(a.size)]
     return np.where(kept, scale * a, 0)
 
 

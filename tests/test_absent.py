@@ -22,6 +22,7 @@ PLACES = {
     "optim.lr_scheduler": tt.optim.lr_scheduler,
     "autograd": tt.autograd,
     "cuda": tt.cuda,
+    "distributed": tt.distributed,
     "distributions": tt.distributions,
     "utils.data": tt.utils.data,
 }

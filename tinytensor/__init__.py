@@ -11,6 +11,7 @@ from tinytensor import (
     autograd,
     backends,
     cuda,
+    distributed,
     distributions,
     nn,
     optim,

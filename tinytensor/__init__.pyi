@@ -10,7 +10,7 @@ from typing import Any
 from tinytensor.ops.functions import MinMax
 from tinytensor.ops.reduce import ValuesIndices
 from math import e as e, inf as inf, nan as nan, pi as pi
-from tinytensor import absent as absent, accelerator as accelerator, amp as amp, autograd as autograd, backends as backends, cuda as cuda, distributions as distributions, nn as nn, optim as optim, serialization as serialization, utils as utils
+from tinytensor import absent as absent, accelerator as accelerator, amp as amp, autograd as autograd, backends as backends, cuda as cuda, distributed as distributed, distributions as distributions, nn as nn, optim as optim, serialization as serialization, utils as utils
 from tinytensor.amp import GradScaler as GradScaler, autocast as autocast
 from tinytensor.autograd import detect_anomaly as detect_anomaly, gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from tinytensor.compiled import compile as compile

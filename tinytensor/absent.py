@@ -25,8 +25,11 @@ INSTEAD = {
     "pack_sequence PackedSequence rnn",
     "memory layouts are not chosen here; every tensor is strided": "sparse* to_sparse* is_sparse* channels_last "
     "contiguous_format preserve_format memory_format layout strided Storage* *Storage storage untyped_storage",
-    "one process computes, in several threads: leave it out": "distributed multiprocessing DataParallel parallel "
-    "share_memory_ is_shared",
+    "mpiexec starts processes, tinytensor.distributed joins them, and each has its part of the batch under "
+    "nn.parallel.DistributedDataParallel": "multiprocessing DataParallel share_memory_ is_shared",
+    "there is one group, of all ranks: all_reduce, broadcast, all_gather and barrier; for others take mpi4py's own "
+    "calls": "new_group new_subgroups* split_group isend irecv send recv reduce_scatter* all_to_all* P2POp *Store "
+    "all_gather_into_tensor monitored_barrier gather_object scatter_object_list send_object_list recv_object_list",
     "linear algebra beyond products is numpy.linalg's: tinytensor.from_numpy(numpy.linalg...(x.numpy()))": "linalg "
     "inverse det logdet slogdet svd qr cholesky* eig* solve* lu* pinverse matrix_exp fft",
     "programs are recorded by tinytensor.compile": "jit fx export _dynamo",

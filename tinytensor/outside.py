@@ -20,7 +20,7 @@ class Seen:
     def __init__(self, tensor):
         self.tensor = tensor
         self.data, self.version = tensor._data, tensor._version.count
-        self.requires_grad, self.hooks = tensor._requires_grad, list(tensor._hooks or ())
+        self.requires_grad, self.hooks = tensor._requires_grad, _hooks(tensor)
         self.gradient_matters: bool | None = None  # unknown until the run looks at it or replaces it
         self.stand_in = None
         self.dtype = None  # of its gradient
@@ -42,7 +42,12 @@ class Seen:
             grad = tensor._grad  # one that was left by a replay has a dtype too
             if (None if grad is None else grad.dtype) is not self.dtype:
                 return False
-        return list(tensor._hooks) == self.hooks if tensor._hooks else not self.hooks
+        return _hooks(tensor) == self.hooks
+
+
+def _hooks(tensor) -> list:
+    """All that is called when the tensor's gradient is there."""
+    return [*(tensor._hooks or ()), *tensor._awaited_by]
 
 
 def are_as_they_were(all_seen: list[Seen]) -> bool:

@@ -107,7 +107,9 @@ def _stub(body: str, functions: Iterable[Callable] = ()) -> str:
 def tensor_stub() -> str:
     """tensors.pyi: the file's own classes and functions, and in Tensor all methods that are attached."""
     lines = ["    node: Any"]
-    for name, function in sorted((METHODS | {"backward": autograd.tape.backward}).items()):
+    hook = autograd.awaited.register_post_accumulate_grad_hook
+    methods = METHODS | {"backward": autograd.tape.backward, hook.__name__: hook}
+    for name, function in sorted(methods.items()):
         if isinstance(function, property):
             lines += ["    @property", f"    def {name}(self) -> Tensor: ..."]
         else:
@@ -115,7 +117,7 @@ def tensor_stub() -> str:
             reflected = function.__name__ == "<lambda>" and not isinstance(original, Op)
             lines.append(f"    def {name}{_signature(function if reflected else original, method=True)}: ...")
     declared = "class Tensor(Interchange):"
-    return _stub(_module("tensors.py").replace(declared, "\n".join([declared, *lines]), 1), METHODS.values())
+    return _stub(_module("tensors.py").replace(declared, "\n".join([declared, *lines]), 1), methods.values())
 
 
 def package_stub() -> str:

@@ -11,6 +11,7 @@ import numpy as np
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional
 
+from .. import ranks
 from ..text import IGNORE_INDEX
 from ..tokenizers import Tokenizer, tokenizer_from_dict
 
@@ -104,6 +105,7 @@ class Task:
         return self.Model(self.config)
 
     averages = True  # is the model's loss a mean over the counted targets? else their sum
+    nothing = 0, IGNORE_INDEX  # what a row of x and of y consists of that counts for nothing
 
     def batches(self, batch_size: int, generator: np.random.Generator):
         """Endless training batches: next() gives arrays; state_dict() and load_state_dict() keep the place."""
@@ -145,4 +147,5 @@ def fingerprint(rows: Iterable[Iterable[int]]) -> dict:
 
 def say(note: str) -> None:
     """Tell the user about the data."""
-    print(f"models: {note}", file=sys.stderr)
+    if ranks.rank() == 0:
+        print(f"models: {note}", file=sys.stderr)

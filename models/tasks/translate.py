@@ -27,6 +27,7 @@ class TranslateTask(Task):
     Config, Model, CONFIGS, default = Config, Transformer, CONFIGS, "translate"
     examples = "pairs"
     source, sized_by_data = "pairs", ("n_vol",)
+    nothing = PAD, PAD
 
     def __init__(self, config: Config, tokenizer: Tokenizer, file: str | None, reading: dict, data: Data, note=say):
         """`data` are the pairs; `reading` says how they are read from the file (see `pairs.read_pairs`)."""

@@ -27,7 +27,7 @@ def numbers(key=1, draw=0, n=N):
 
 def kept(threshold, key=1, draw=0, n=N):
     y = np.empty(n, np.float32)
-    drop(np.ones(n, np.float32), np.array([key, draw]), threshold, np.float32(1), y)
+    drop(np.ones(n, np.float32), np.array([key, draw, 0]), threshold, np.float32(1), y)
     return y != 0
 
 
@@ -88,15 +88,28 @@ def test_uniform_numbers_are_below_one(dtype):
     n = 200 if config.DISABLE_JIT else N
     bits = 24 if dtype is np.float32 else 32
     y = np.empty(n, dtype)
-    uniform(np.array([1, 0]), 32 - bits, dtype(2.0**-bits), y)
+    uniform(np.array([1, 0, 0]), 32 - bits, dtype(2.0**-bits), y)
     assert y.tolist() == ((numbers(n=n) >> np.uint64(32 - bits)) / 2**bits).tolist()  # exactly: nothing was rounded
     assert y.min() >= 0
     assert y.max() < 1
 
 
 def test_the_stream_goes_on():
-    stream, at = np.array([7, 3]), np.zeros(2, np.int64)
+    stream, at = np.array([7, 3, 1]), np.zeros(3, np.int64)
     next_draw(stream, at)
-    assert (at.tolist(), stream.tolist()) == ([7, 3], [7, 4])
+    assert (at.tolist(), stream.tolist()) == ([7, 3, 1], [7, 4, 1])
     next_draw(stream, at)
-    assert (at.tolist(), stream.tolist()) == ([7, 4], [7, 5])
+    assert (at.tolist(), stream.tolist()) == ([7, 4, 1], [7, 5, 1])
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3])
+def test_equal_parts_have_the_numbers_of_the_whole(parts):
+    n = 600
+    whole, dropped = np.empty(n, np.float32), np.empty(n, np.float32)
+    for part in range(parts):
+        own, at = slice(part * n // parts, (part + 1) * n // parts), np.array([5, 8, part])
+        uniform(at, 8, np.float32(2.0**-24), whole[own])
+        drop(np.ones(n // parts, np.float32), at, 1 << 31, np.float32(2), dropped[own])
+    expected = numbers(5, 8, n)
+    assert whole.tolist() == ((expected >> np.uint64(8)) / 2**24).tolist()
+    assert dropped.tolist() == (2 * (expected < 1 << 31)).tolist()

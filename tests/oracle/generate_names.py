@@ -8,6 +8,7 @@ import warnings
 from pathlib import Path
 
 import torch
+import torch.distributed
 import torch.distributions
 
 PLACES = {
@@ -22,6 +23,7 @@ PLACES = {
     "optim.lr_scheduler": torch.optim.lr_scheduler,
     "autograd": torch.autograd,
     "cuda": torch.cuda,
+    "distributed": torch.distributed,
     "distributions": torch.distributions,
     "utils.data": torch.utils.data,
 }

@@ -577,23 +577,29 @@ add(
 # ------------------------------------------------------------------------------------------------------- chance
 # Whole numbers, which are exact as they are; what is drawn for a place is checked in tests/kernels/test_chance.py.
 
-add("next_draw", lambda stream, at: {"stream": index(7, 4), "at": index(7, 3)}, (index(7, 3), blank(2, dtype=np.int64)))
+call = (index(7, 3, 2), blank(3, dtype=np.int64))
+add("next_draw", lambda stream, at: {"stream": index(7, 4, 2), "at": index(7, 3, 2)}, call)
+
+
+def drawn_here(at, n):
+    """The numbers of this part's n places, which are counted in the whole."""
+    return [drawn.py_func(int(at[0]), int(at[1]), int(at[2]) * n + i) for i in range(n)]
 
 
 def uniform(at, shift, scale, y):
-    return {"y": np.array([scale * (drawn.py_func(int(at[0]), int(at[1]), i) >> shift) for i in range(y.size)], object)}
+    return {"y": np.array([scale * (number >> shift) for number in drawn_here(at, y.size)], object)}
 
 
-add("uniform", uniform, (index(7, 3), 8, sym("s"), blank(5)))
+add("uniform", uniform, (index(7, 3, 2), 8, sym("s"), blank(5)))
 
 
 def dropped(x, at, threshold, scale, y):
-    kept = [drawn.py_func(int(at[0]), int(at[1]), i) < threshold for i in range(x.size)]
+    kept = [number < threshold for number in drawn_here(at, x.size)]
     return {"y": np.array([scale * v if k else 0 for v, k in zip(x, kept, strict=True)], object)}
 
 
 for threshold in (0, 1 << 31, 1 << 32):  # none, some, all
-    add("drop", dropped, (sym("x", 5), index(7, 3), threshold, sym("s"), blank(5)))
+    add("drop", dropped, (sym("x", 5), index(7, 3, 2), threshold, sym("s"), blank(5)))
 
 # ------------------------------------------------------------------------------------- nothing, one, and several
 # Every loop of every kernel is left out, is run once, and is run several times: test_paths.py counts.
@@ -708,8 +714,8 @@ for n in (0, 1):
     p, g, m, v = sym("p", n), sym("g", n), sym("m", n), sym("v", n, positive=True)
     add("sgd", sgd, (p, g, m, NONE, hyper(LR, MU, DAMP, DECAY, 0, 0, 0)))
     add("adam", adam, (p, g, m, v, NONE, hyper(LR, B1, B2, EPSILON, DECAY, 1, 2, 0)))
-    add("uniform", uniform, (index(7, 3), 8, sym("s"), blank(n)))
-    add("drop", dropped, (sym("x", n), index(7, 3), 1 << 31, sym("s"), blank(n)))
+    add("uniform", uniform, (index(7, 3, 2), 8, sym("s"), blank(n)))
+    add("drop", dropped, (sym("x", n), index(7, 3, 2), 1 << 31, sym("s"), blank(n)))
 for n, count in ((0, 1), (1, 1), (1, 2)):
     squares = lambda x, parts: {"parts": [ZERO] * (parts.size - 1) + [(x**2).sum() + ZERO]}  # noqa: E731
     add("sumsq", squares, (sym("x", n), blank(count)))

@@ -6,6 +6,7 @@ Both walk the tape as backward() does, but only as far as the inputs, and nothin
 
 from collections.abc import Sequence
 
+from tinytensor.autograd.awaited import ending
 from tinytensor.autograd.tape import _accumulate, seed_of, walk
 from tinytensor.creation import zeros_like
 from tinytensor.form import Node
@@ -80,7 +81,8 @@ def backward(
     seeds = [seed_of(y, g, "backward") for y, g in zip(tensors, starts, strict=True)]
     retain = create_graph if retain_graph is None else retain_graph
     useful = None if inputs is None else _between_for_backward(tensors, inputs)
-    walk(tensors, seeds, retain, create_graph, _accumulate(create_graph), useful)
+    with ending():
+        walk(tensors, seeds, retain, create_graph, _accumulate(create_graph), useful)
 
 
 def grad(

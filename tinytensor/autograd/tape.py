@@ -23,6 +23,7 @@ import numpy as np
 
 from tinytensor.again import again, on_tensors
 from tinytensor.anomaly import look_at_gradients
+from tinytensor.autograd.awaited import complete_after, edges_to_awaited, ending, tell
 from tinytensor.creation import ones_like
 from tinytensor.door import state
 from tinytensor.form import Node
@@ -47,8 +48,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
         results = again(op.backward)(*[getattr(v, "_data", v) for v in _read(node, op.backward, g, needs)])
         return [None if r is None or not n else Tensor.of(r) for r, n in zip(results, needs)]
     if not op.rules:
-        # This walks a tape of its own, by grad(), so it is defined where that is, in partial.py.
-        return node.through_definition(g, needs, create_graph)
+        return node.through_definition(g, needs, create_graph)  # a walk of its own, by grad(): in partial.py
 
     # A rule is tensor code. What it does goes on the tape with create_graph, and then each of its operations must run;
     # otherwise only its launches count, and these are made again without it.
@@ -148,8 +148,9 @@ def walk(
     # For each node or leaf what has arrived so far, and whether it is new. A node has its place in the heap from the
     # first arrival on; when it comes to the top, nothing younger is left that could send it more.
     pending: dict[Node | Tensor, tuple[Tensor, bool]] = {}
-    heap: list[tuple[int, Node]] = []
+    heap: list[tuple[int, Node]] = []  # the youngest on top
     leaves: list[Tensor] = []
+    awaited = edges_to_awaited(outputs)  # how many edges lead to each leaf whose gradient somebody waits for
 
     def send(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
         """Put a gradient down at the place where it belongs, beside what is there."""
@@ -164,11 +165,12 @@ def walk(
         else:
             leaves.append(target)
 
-    def pass_on(node: Node, g: Tensor) -> None:
-        """Send the gradients of a node's arguments on their way.
+    def deliver(leaf: Tensor) -> None:
+        g, is_new = pending.pop(leaf)  # all shares have been added up
+        arrived(leaf, _hooked(leaf, g), is_new and not leaf._hooks)  # a hook may have kept it
 
-        What is computed here lives in this call only: when it returns, gradients that were added to others are gone.
-        """
+    def pass_on(node: Node, g: Tensor) -> None:
+        """Send the gradients of a node's arguments on their way; when it returns, those added to others are gone."""
         results = (partial(look_at_gradients, _gradients) if state.anomaly else _gradients)(node, g, create_graph)
         for i, (edge, r) in enumerate(zip(node.edges, results)):
             if edge is not None and r is not None:
@@ -177,8 +179,8 @@ def walk(
                 is_leaf = isinstance(edge, Tensor)  # for nodes it does not matter: they pass on what they get
                 send(edge, fitted, is_leaf and (fitted is not r or _is_new(results, i, g, node)))
 
-    # Without create_graph the rules run without a tape, though they are the same code: a first derivative that nobody
-    # differentiates again would otherwise keep all that it was computed from.
+    # Without create_graph the rules, the same code, run without a tape: a first derivative that nobody differentiates
+    # again would otherwise keep all that it was computed from.
     with set_grad_enabled(create_graph):
         for y, g in zip(outputs, gradients, strict=True):
             send(y if y.node is None else y.node, g, False)
@@ -195,14 +197,16 @@ def walk(
                 )
             pass_on(node, g)
             del g  # its memory can serve at the next node already
+            for leaf in complete_after(node, awaited) if awaited else ():  # those that nothing leads to any more
+                if leaf in pending:
+                    deliver(leaf)
             if not retain_graph:
                 node.free()
-        # Leaves come last: they have no time, and any node that is left could still send them more. So a leaf's
-        # gradient is complete only when all nodes have been walked.
+        # Leaves come last: they have no time, and any node that is left could still send them more. Only of those
+        # that somebody awaits the edges were counted (awaited.py).
         while leaves:
-            target = leaves.pop()
-            g, is_new = pending.pop(target)
-            arrived(target, _hooked(target, g), is_new and not target._hooks)  # a hook may have kept it
+            if (leaf := leaves.pop()) in pending:
+                deliver(leaf)
 
 
 def _hooked(holder: Node | Tensor, g: Tensor) -> Tensor:
@@ -211,10 +215,8 @@ def _hooked(holder: Node | Tensor, g: Tensor) -> Tensor:
         replaced = hook(g)
         g = g if replaced is None else replaced
     # A computed tensor that asked for it (retain_grad) gets a copy, if it still lives.
-    if isinstance(holder, Node) and holder.retained is not None:
-        tensor = holder.retained()
-        if tensor is not None:
-            tensor._grad = g.clone() if tensor._grad is None else tensor.held_grad() + g
+    if isinstance(holder, Node) and holder.retained is not None and (tensor := holder.retained()) is not None:
+        tensor._grad = g.clone() if tensor._grad is None else tensor.held_grad() + g
     return g
 
 
@@ -239,6 +241,7 @@ def _accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
         else:
             with no_grad():
                 old.add_(g)
+        tell(leaf)  # whoever waits for it
 
     return into
 
@@ -283,7 +286,8 @@ def backward(
     retain = create_graph if retain_graph is None else retain_graph
     seed = seed_of(self, gradient, "backward")
     useful = None if inputs is None else Node.between([self], inputs)  # as for grad(): partial.py
-    walk([self], [seed], retain, create_graph, _accumulate(create_graph), useful)
+    with ending():  # at which others may have something to do
+        walk([self], [seed], retain, create_graph, _accumulate(create_graph), useful)
 
 
 Tensor.backward = backward

@@ -1,6 +1,8 @@
 """Chance in kernels: which element of an array is kept is a function of a key, the number of the draw, and its place.
 
 Nothing has to be remembered of a draw but its number: the backward pass asks again, and any task can begin anywhere.
+So can any process: an array may be one of the equal parts, one after the other, of an array that several processes
+have between them. Its places are then counted in the whole array, and the numbers are those that the whole would have.
 """
 
 from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
@@ -26,27 +28,29 @@ def drawn(key, draw, place):
     return mixed((mixed((place * SPREAD + upper) & LOW) + mixed((key ^ upper) & LOW)) & LOW)
 
 
-@kernel("stream[2], at[2]")
+@kernel("stream[3], at[3]")
 def next_draw(stream, at):
-    """at = stream = [key, number of the draw], and the stream goes on to the next draw."""
+    """at = stream = [key, number of the draw, number of the part], and the stream goes on to the next draw."""
     at[0] = stream[0]
     at[1] = stream[1]
+    at[2] = stream[2]
     stream[1] += 1
 
 
-@kernel("at[2], y[N], 0 <= shift < 64")
+@kernel("at[3], y[N], 0 <= shift < 64")
 def uniform(at, shift, scale, y):
-    """y_i = scale times the number drawn for i without its last `shift` bits: y (n,), at (2,)."""
+    """y_i = scale times the number drawn for i without its last `shift` bits: y (n,), at (3,)."""
+    start = at[2] * y.size
     for i in range(y.size):
-        y[i] = scale * y.dtype.type(drawn(at[0], at[1], i) >> shift)
+        y[i] = scale * y.dtype.type(drawn(at[0], at[1], start + i) >> shift)
 
 
-@kernel("x[N], at[2], y[N]", tasks=lambda x, *_: cut(4 * x.size, x.size), fastmath=EXACT_ORDER)
+@kernel("x[N], at[3], y[N]", tasks=lambda x, *_: cut(4 * x.size, x.size), fastmath=EXACT_ORDER)
 def drop(x, at, threshold, scale, y, task, tasks):
-    """y_i = scale x_i where the number drawn for i is below the threshold (of 2^32), else 0: x and y (n,), at (2,)."""
+    """y_i = scale x_i where the number drawn for i is below the threshold (of 2^32), else 0: x and y (n,), at (3,)."""
     first, last = share(x.size, task, tasks)
     a, b = x[first:last], y[first:last]
-    key, draw = at[0], at[1]
+    key, draw, start = at[0], at[1], at[2] * x.size + first
     for i in range(a.size):
-        kept = drawn(key, draw, first + i) < threshold
+        kept = drawn(key, draw, start + i) < threshold
         b[i] = scale * a[i] if kept else a.dtype.type(0)

@@ -1,7 +1,7 @@
 """Layers, losses and initial values, under PyTorch's names."""
 
 from tinytensor import absent
-from tinytensor.nn import functional, init, utils
+from tinytensor.nn import functional, init, parallel, utils
 from tinytensor.nn.attention import MultiheadAttention
 from tinytensor.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
 from tinytensor.nn.layers import (

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tinytensor import absent as absent
-from tinytensor.nn import functional as functional, init as init, utils as utils
+from tinytensor.nn import functional as functional, init as init, parallel as parallel, utils as utils
 from tinytensor.nn.attention import MultiheadAttention as MultiheadAttention
 from tinytensor.nn.containers import ModuleDict as ModuleDict, ModuleList as ModuleList, ParameterDict as ParameterDict, ParameterList as ParameterList, Sequential as Sequential
 from tinytensor.nn.layers import BatchNorm1d as BatchNorm1d, Bilinear as Bilinear, Conv1d as Conv1d, Dropout as Dropout, Embedding as Embedding, Flatten as Flatten, GroupNorm as GroupNorm, Identity as Identity, LayerNorm as LayerNorm, Linear as Linear, PReLU as PReLU, RMSNorm as RMSNorm, Threshold as Threshold, Unflatten as Unflatten

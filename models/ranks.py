@@ -1,0 +1,97 @@
+"""What several processes do of one run: `mpiexec -n 2 python -m models train ...`.
+
+All ranks read the same data in the same order, and each takes its rows of every batch. Rank 0 speaks and writes for
+all: what it prints, the progress bar, the log, the checkpoints, the evaluation and the samples are its own, and the
+others wait for it at the next step. Without `mpiexec` nothing of this happens, and MPI is not loaded.
+"""
+
+import os
+from collections.abc import Callable
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from typing import TypeVar
+
+import numpy as np
+
+from tinytensor import distributed
+from tinytensor.distributed.group import group, launcher_says
+
+T = TypeVar("T")
+
+
+class SaidByAnother(Exception):
+    """A sentence that another rank says; this one ends like it, and says nothing."""
+
+
+def count() -> int:
+    """How many ranks there are."""
+    return distributed.get_world_size() if distributed.is_initialized() else 1
+
+
+def rank() -> int:
+    """Which of them this one is."""
+    return distributed.get_rank() if distributed.is_initialized() else 0
+
+
+@contextmanager
+def joined():
+    """With the other ranks, if a launcher of MPI has started this process; only rank 0 prints.
+
+    ValueError if they cannot be joined, in one of them; SaidByAnother in the others.
+    """
+    if not distributed.is_mpi_launched():
+        yield
+        return
+    try:
+        distributed.init_process_group()
+    except RuntimeError as error:
+        if (launcher_says() or (0, 1))[0] == 0:
+            raise ValueError(str(error)) from None
+        raise SaidByAnother from None
+    with ExitStack() as stack:
+        if rank() > 0:
+            stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
+        yield
+        distributed.destroy_process_group()
+
+
+def agreed(prepare: Callable[[], T]) -> T:
+    """prepare() on all ranks; if it raises on one of them, all end: the first such rank by what it has raised.
+
+    The others end by SaidByAnother, so that what all of them refuse is told once.
+    """
+    if count() == 1:
+        return prepare()
+    made, error = None, None
+    try:
+        made = prepare()
+    except Exception as raised:
+        error = raised
+    failed, me = [row[0] > 0 for row in numbers(error is not None)], rank()
+    if not any(failed):
+        return made
+    distributed.destroy_process_group()
+    raise error if failed.index(True) == me else SaidByAnother
+
+
+def numbers(*own: float) -> list[list[float]]:
+    """Some numbers of each rank: those of rank r in row r."""
+    return group("numbers").numbers(*own)
+
+
+def share(rows: int, parts: int) -> int:
+    """How many rows each part has."""
+    return -(-rows // parts)
+
+
+def rows_of(batch: tuple[np.ndarray, ...], nothing: tuple[int, ...], part: int, parts: int) -> list[np.ndarray]:
+    """The rows of a batch that are this part of it: as many in each part, side by side in the order of the parts.
+
+    Where rows do not suffice there are rows of `nothing`, one number for each array, which count for nothing.
+    """
+    rows = share(len(batch[0]), parts)
+    found = []
+    for array, number in zip(batch, nothing, strict=True):
+        own = array[part * rows : (part + 1) * rows]
+        missing = np.full((rows - len(own), *array.shape[1:]), number, array.dtype)
+        found.append(np.concatenate([own, missing]))
+    return found

@@ -1,0 +1,171 @@
+"""tinytensor.distributed on 1, 2 and 3 ranks, on as many processors as there are: the same bits on all, and the end."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+
+import mpi
+import numpy as np
+import pytest
+
+import tinytensor as tt
+from tinytensor import distributed as dist
+
+RANKS = (1, 2, 3)
+
+
+@pytest.fixture(scope="module")
+def found():
+    """What on_ranks.py finds on each number of ranks, started together."""
+    started = {n: mpi.start(n, "-W", "error", mpi.PROGRAMS, "everything") for n in RANKS}
+    results = {}
+    for n, process in started.items():
+        code, output = mpi.finish(process)
+        assert code == 0, f"{n} ranks: {output}"
+        results[n] = json.loads(output.splitlines()[-1])
+    return results
+
+
+@pytest.mark.parametrize("n", RANKS)
+def test_on_ranks_all_agree_in_every_bit_at_every_step(found, n):
+    """on_ranks.py asserts it, in eager mode and recorded, beside what collectives give and refuse."""
+    assert len(found[n]["data parallel"]) == 6
+    assert found[n]["float32"]["bits"] == found[n]["eager"]["bits"]
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_gradients_are_those_of_the_joint_batch_up_to_the_order_of_sums(found, n):
+    for joint in found[n]["joint"]:
+        assert joint["worst"] < 1
+        assert joint["different"] > joint["entries"] / 10  # otherwise nothing was compared
+    assert found[n]["dropped"]["worst"] > 1000  # a rank whose gradient is lost is seen
+
+
+@pytest.mark.parametrize("n", [2, 3])
+def test_the_curve_is_that_of_one_process(found, n):
+    """In float64 the order of sums is all that differs: 25 steps, dropout and batches that do not divide included."""
+    for run, far in (("float64", 1e-11), ("one row", 1e-11), ("float32", 1e-3)):
+        one, several = found[1][run], found[n][run]
+        np.testing.assert_allclose(several["losses"], one["losses"], rtol=far, atol=0, err_msg=run)
+        for name, weight in one["weights"].items():
+            np.testing.assert_allclose(several["weights"][name], weight, rtol=0, atol=far, err_msg=name)
+    # the negative control: another run is farther away than any of these bounds
+    other = np.abs(np.subtract(found[1]["float32"]["losses"], found[1]["one row"]["losses"]))
+    assert np.median(other) > 0.1
+
+
+# ---------------------------------------------------------------------------------------------------------- the end
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "sentence"),
+    [
+        ("raises", 1, "rank 1 failed (ArithmeticError): all ranks are ended"),
+        ("is killed", 9, "Killed (signal 9)"),  # said by mpiexec, since whoever is left is ended too
+        ("leaves", 1, "rank 1 ended without destroy_process_group(), which would wait for the others"),
+        ("makes another call", 1, "rank 0 has waited 2 s for the others; all ranks must make the same calls"),
+    ],
+)
+def test_a_rank_that_fails_ends_all_within_seconds(how, code, sentence):
+    began = time.monotonic()
+    given, output = mpi.run(2, mpi.PROGRAMS, "fails", how, 3)
+    assert given == code, output
+    assert sentence in output
+    assert time.monotonic() - began < 40
+
+
+# ------------------------------------------------------------------------------------------------------ without MPI
+
+
+def alone(code: str, **environment: str) -> str:
+    """The last line of what a process says that no mpiexec has started."""
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, cwd=mpi.ROOT, env=os.environ | environment
+    )
+    return (done.stdout + done.stderr).splitlines()[-1]
+
+
+BEGIN = "import tinytensor as tt; tt.distributed.init_process_group()"
+
+
+def test_without_the_extra_there_is_a_sentence(tmp_path):
+    assert not dist.is_initialized() and dist.is_available()
+    hidden = "import sys; sys.modules['mpi4py'] = None; import importlib.util as u; find = u.find_spec\n"
+    hidden += "u.find_spec = lambda name, *a: None if name == 'mpi4py' else find(name, *a)\n"
+    said = alone(f"{hidden}import tinytensor as tt; print(tt.distributed.is_available())")
+    assert said == "False"
+    said = alone(hidden + BEGIN)
+    assert said.startswith("RuntimeError: init_process_group: mpi4py is not installed")
+    assert "pip install -e '.[mpi]'" in said
+    (tmp_path / "mpi4py.py").write_text("class rc: pass\ndef __getattr__(name): raise RuntimeError('no library')")
+    said = alone(BEGIN, PYTHONPATH=f"{tmp_path}:{mpi.ROOT}")
+    assert said.startswith("RuntimeError: init_process_group: mpi4py finds no MPI (no library): pip install mpich")
+
+
+def test_a_launcher_of_another_mpi_is_told():
+    said = alone(BEGIN, OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_RANK="0")
+    assert "the launcher has started 2 processes, but MPI finds 1 here: mpiexec and mpi4py belong to different" in said
+
+
+def test_mpiexec_absent_is_a_sentence(monkeypatch):
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.setattr(sys, "executable", "/nowhere/python")
+    with pytest.raises(RuntimeError, match=r"^mpiexec is not installed: pip install -e '\.\[mpi\]'"):
+        mpi.mpiexec()
+
+
+# --------------------------------------------------------------------------------------------- what hooks are told
+
+
+def test_a_leaf_is_told_as_soon_as_nothing_leads_to_it_any_more():
+    first, middle, last = (tt.ones(2, requires_grad=True) for _ in range(3))
+    unused, told = tt.ones(2, requires_grad=True), []
+    y = (first * middle) * middle
+    z = y * last + unused.detach()
+    y.register_hook(lambda g: told.append("y"))
+    (first * 1).register_hook(lambda g: told.append("never"))
+    for name, leaf in (("first", first), ("middle", middle), ("last", last), ("unused", unused)):
+        leaf.register_post_accumulate_grad_hook(lambda p, name=name: told.append((name, p.grad.tolist())))
+    z.sum().backward()
+    assert told[:2] == [("last", [1.0, 1.0]), "y"]  # the last one is complete before the first is reached
+    assert dict(told[:1] + told[2:]) == {"first": [1.0, 1.0], "middle": [2.0, 2.0], "last": [1.0, 1.0]}
+
+
+def test_who_awaits_a_gradient_changes_none():
+    def gradients(awaited):
+        w, b = tt.linspace(-1, 1, 6, requires_grad=True), tt.ones(6, requires_grad=True)
+        handles = [p.register_post_accumulate_grad_hook(lambda p: None) for p in (w, b) if awaited]
+        for _ in range(2):
+            (((w * b).tanh() + w) * w).sum().backward()
+        for handle in handles:
+            handle.remove()
+        return w.grad.tolist(), b.grad.tolist()
+
+    assert gradients(False) == gradients(True)
+
+
+def test_only_leaves_are_awaited():
+    x = tt.ones(2, requires_grad=True)
+    for wrong in (x * 2, tt.ones(2)):
+        with pytest.raises(RuntimeError, match=r"only a leaf that requires grad"):
+            wrong.register_post_accumulate_grad_hook(lambda p: None)
+
+
+def test_a_recorded_step_with_a_new_hook_is_recorded_anew():
+    w, told = tt.ones(3, requires_grad=True), []
+
+    @tt.compile
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+
+    for _ in range(3):
+        step(tt.ones(3))
+    handle = w.register_post_accumulate_grad_hook(lambda p: told.append(1))
+    step(tt.ones(3))
+    assert told == [1]
+    handle.remove()
+    step(tt.ones(3))
+    assert told == [1]
