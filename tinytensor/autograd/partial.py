@@ -7,7 +7,8 @@ Both walk the tape as backward() does, but only as far as the inputs, and nothin
 from collections.abc import Sequence
 
 from tinytensor.autograd.awaited import ending
-from tinytensor.autograd.tape import _accumulate, seed_of, walk
+from tinytensor.autograd.seed import seed_of
+from tinytensor.autograd.tape import _accumulate, walk
 from tinytensor.creation import zeros_like
 from tinytensor.form import Node
 from tinytensor.modes import enable_grad

@@ -24,7 +24,7 @@ import numpy as np
 from tinytensor.again import again, on_tensors
 from tinytensor.anomaly import look_at_gradients
 from tinytensor.autograd.awaited import complete_after, edges_to_awaited, ending, tell
-from tinytensor.creation import ones_like
+from tinytensor.autograd.seed import seed_of
 from tinytensor.door import state
 from tinytensor.form import Node
 from tinytensor.modes import no_grad, set_grad_enabled
@@ -244,30 +244,6 @@ def _accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
         tell(leaf)  # whoever waits for it
 
     return into
-
-
-def seed_of(y: Tensor, gradient: Tensor | None, what: str) -> Tensor:
-    """The gradient that a walk starts from: 1 where y is one number, for dy/dy = 1; else what the caller gives.
-
-    A y of several numbers has a derivative for each of them. A walk carries one gradient to each place, of y's shape,
-    and so computes their sum, weighted by the seed. What the weights should be only the caller can know, and a silent 1
-    for each would hide that a mean was forgotten.
-    """
-    y._follow_base()
-    if not y._requires_grad:
-        raise RuntimeError(
-            f"{what}: this tensor does not require grad: nothing that it was computed from does (or no_grad() was on)"
-        )
-    if gradient is None:
-        if y.numel() != 1:
-            raise RuntimeError(
-                f"{what}() starts from one number, but this tensor has shape {y.shape}: call .sum() or .mean() first, "
-                "or give the gradient to start from"
-            )
-        return ones_like(y)
-    if gradient.shape != y.shape:
-        raise RuntimeError(f"{what}: the gradient has shape {gradient.shape}, but the tensor has shape {y.shape}")
-    return gradient.to(y.dtype)
 
 
 def backward(

@@ -25,7 +25,8 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tinytensor.autograd.tape import seed_of, walk
+from tinytensor.autograd.seed import seed_of
+from tinytensor.autograd.tape import walk
 from tinytensor.door import state
 from tinytensor.form import Node
 from tinytensor.modes import enable_grad

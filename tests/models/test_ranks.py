@@ -1,0 +1,171 @@
+"""`mpiexec -n 2 python -m models train`: a run is one run, whoever takes part, is killed, or goes on with it."""
+
+import csv
+import os
+import signal
+import time
+from pathlib import Path
+
+import mpi
+import numpy as np
+import pytest
+
+from models import checkpoint, ranks
+from models.text import IGNORE_INDEX
+
+OPTIONS = "--steps 400 --checkpoint-every 10 --log-every 10 --evaluate-every 100 --batch-size 5 --tokenizer char"
+SIZES = "--D 8 --H 2 --F 8 --L 1 --C 8 --dropout 0.1"
+
+
+@pytest.fixture(scope="module")
+def verse(tmp_path_factory):
+    path = tmp_path_factory.mktemp("text") / "verse.txt"
+    path.write_text("the cat sat on the mat and the dog lay by the door\n" * 30)
+    return path
+
+
+def begin(verse, out, n, *options):
+    given = ["--text", verse, "--out", out, *OPTIONS.split(), *SIZES.split(), *options]
+    return mpi.start(n, "-m", "models", "train", *given)
+
+
+def wait_for_step(folder, step, process):
+    limit = time.monotonic() + mpi.LIMIT
+    while (path := checkpoint.latest(folder)) is None or int(path.name.removeprefix("step-")) < step:
+        assert process.poll() is None, process.communicate()[0]
+        assert time.monotonic() < limit, "no checkpoint appeared"
+        time.sleep(0.002)
+
+
+def process_of(rank: int, out: Path) -> int:
+    """The id of the process that is this rank of the run in a folder."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            try:
+                command, environment = (entry / "cmdline").read_bytes(), (entry / "environ").read_bytes()
+            except OSError:  # it has ended
+                continue
+            if str(out).encode() in command and f"\0PMI_RANK={rank}\0".encode() in b"\0" + environment:
+                return int(entry.name)
+    raise AssertionError(f"there is no rank {rank}")
+
+
+def losses(out) -> list[float]:
+    with (out / "log.csv").open() as file:
+        return [float(row["loss"]) for row in csv.DictReader(file)]
+
+
+@pytest.fixture(scope="module")
+def alone(verse, tmp_path_factory):
+    """The run of one process."""
+    out = tmp_path_factory.mktemp("alone") / "run"
+    code, output = mpi.finish(begin(verse, out, 1))
+    assert code == 0, output
+    return out
+
+
+def test_a_killed_rank_ends_the_run_and_another_number_of_ranks_goes_on(verse, alone, tmp_path):
+    out = tmp_path / "run"
+    process = begin(verse, out, 2)
+    wait_for_step(out, 50, process)
+    os.kill(process_of(1, out), signal.SIGKILL)
+    began = time.monotonic()
+    code, output = mpi.finish(process)
+    assert time.monotonic() - began < 10
+    assert code != 0
+    assert "Killed (signal 9)" in output
+    assert 50 <= checkpoint.load(out).step < 400  # whole
+    code, output = mpi.run(3, "-m", "models", "train", "--resume", out, "--eager")
+    assert code == 0, output
+    for once in ("going on after step", f"run: {out}", "held-out loss in nats", "written to "):
+        assert output.count(once) == 1, output  # rank 0 speaks
+    assert "on 3 ranks with 1 thread each" in output
+    # The same batches in the same order, whoever has which rows: only rounding differs, which grows from step to step.
+    np.testing.assert_allclose(losses(out), losses(alone), rtol=2e-3)
+    one, several = (checkpoint.load(folder) for folder in (alone, out))
+    assert several.state["batches"] == one.state["batches"]
+    assert several.state["generator"] == one.state["generator"]
+
+
+@pytest.mark.parametrize("whom", ["all", "one rank"])
+def test_ctrl_c_saves_once_and_all_end(verse, tmp_path, whom):
+    out = tmp_path / "run"
+    process = begin(verse, out, 2)
+    wait_for_step(out, 20, process)
+    os.kill(process.pid if whom == "all" else process_of(1, out), signal.SIGINT)
+    code, output = mpi.finish(process)
+    assert code == 128 + signal.SIGINT, output
+    step = checkpoint.load(out).step
+    assert 20 <= step < 400
+    assert output.count(f"stopped after step {step}; go on with: python -m models train --resume {out}") == 1
+    assert "Traceback" not in output
+
+
+def test_a_run_with_the_same_ranks_repeats_bit_for_bit(verse, tmp_path):
+    found = []
+    for name in ("first", "second"):
+        code, output = mpi.finish(begin(verse, tmp_path / name, 2, "--steps", 20, "--batch-size", 1))
+        assert code == 0, output  # one of the two has no data
+        saved = checkpoint.load(tmp_path / name)
+        found.append({key: value.numpy().tobytes() for key, value in saved.weights.items()})
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        (("--text", "/nowhere.txt"), "models: /nowhere.txt: there is no such file"),
+        (("--D", 9), "models: D = 9 is not divisible by H = 4: each head has the width K = D / H"),
+    ],
+)
+def test_what_cannot_be_is_said_once(tmp_path, options, sentence):
+    code, output = mpi.run(2, "-m", "models", "train", "--out", tmp_path / "run", *options)
+    assert code == 2, output
+    assert output.splitlines() == [sentence]
+    assert not (tmp_path / "run").exists()
+
+
+def test_what_only_rank_0_can_refuse_is_said_once(verse, tmp_path):
+    (tmp_path / "notes.txt").write_text("mine")
+    code, output = mpi.finish(begin(verse, tmp_path, 2))
+    assert code == 2, output
+    assert output.splitlines() == [f"models: --out {tmp_path} is not empty; name a new folder"]
+
+
+def test_what_ends_one_rank_ends_all(verse, tmp_path):
+    code, output = mpi.finish(begin(verse, tmp_path / "run", 2, "--lr", "1e30", "--clip", "0"))
+    assert code == 1, output
+    assert output.count("is the last good checkpoint") == 1
+    assert "rank 0 of 2 ended with this, and with it all of them" in output
+
+
+def test_without_the_extra_one_rank_says_what_to_install(verse, tmp_path):
+    (tmp_path / "mpi4py.py").write_text("class rc: pass\ndef __getattr__(name): raise ImportError('no library')")
+    code, output = mpi.run(
+        2, "-m", "models", "train", "--text", verse, "--out", tmp_path / "run", PYTHONPATH=f"{tmp_path}:{mpi.ROOT}"
+    )
+    assert code == 2, output
+    assert len(output.splitlines()) == 1, output
+    assert output.startswith("models: init_process_group: mpi4py finds no MPI (no library): pip install mpich")
+
+
+# ---------------------------------------------------------------------------------------------- who has which rows
+
+
+@pytest.mark.parametrize("parts", [1, 2, 3, 5, 8])
+def test_parts_hold_each_row_once_and_otherwise_what_counts_for_nothing(parts):
+    x = np.arange(1, 16).reshape(5, 3)
+    y = x + 100
+    found = [ranks.rows_of((x, y), (0, IGNORE_INDEX), part, parts) for part in range(parts)]
+    assert {a.shape for part in found for a in part} == {(ranks.share(5, parts), 3)}  # all take the same recorded step
+    for whole, own, nothing in ((x, [p[0] for p in found], 0), (y, [p[1] for p in found], IGNORE_INDEX)):
+        together = np.concatenate(own)
+        assert together[:5].tolist() == whole.tolist()
+        assert (together[5:] == nothing).all()
+
+
+def test_one_process_has_all_of_it_and_loads_no_mpi():
+    assert (ranks.rank(), ranks.count()) == (0, 1)
+    code = "import sys; from models.cli import main; main(['info', 'toth-tiny']); assert 'mpi4py' not in sys.modules"
+    done = mpi.subprocess.run([mpi.sys.executable, "-c", code], cwd=mpi.ROOT, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
