@@ -19,7 +19,7 @@ from tinytensor.meta import Meta
 from tinytensor.ops.elementwise import _together, masked_fill
 from tinytensor.tensors import Tensor
 
-_concatenate, _NO_LISTS = np.concatenate, (Tensor, dict)
+_concatenate = np.concatenate
 
 
 @op
@@ -529,11 +529,11 @@ def _dtype_of_all(xs: Sequence[np.ndarray]) -> np.dtype:
     return xs[0].dtype if alike else result_type(*map(Tensor.of, xs))
 
 
-def _listed(tensors, what: str) -> list[Tensor]:
+def _listed(tensors, what: str) -> Sequence[Tensor]:
     """The tensors of a list, or of anything else that gives them one after the other."""
     came = type(tensors).__name__
-    if not isinstance(tensors, _NO_LISTS):
-        listed = list(tensors)
+    if not isinstance(tensors, (Tensor, dict)):
+        listed = tensors if tensors.__class__ is list else tuple(tensors)
         for x in listed:
             if not isinstance(x, Tensor):
                 came = f"{type(x).__name__} among them"
