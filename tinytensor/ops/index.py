@@ -170,7 +170,9 @@ def part_at_once(x: Tensor, key) -> Tensor | None:
     """The view x[key] for a key of whole numbers and slices, as most are; None if it must be looked at."""
     if key.__class__ is int:
         key = (key,)
-    if key.__class__ is tuple and x._data.__class__ is np.ndarray and all(map(_means_the_same, key)):
+    elif key.__class__ is not tuple or not all(map(_means_the_same, key)):
+        return None
+    if x._data.__class__ is np.ndarray:
         try:
             return _slice.quick(x, key)
         except IndexError:  # told by `understand`, with what it is about

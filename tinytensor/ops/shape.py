@@ -235,11 +235,12 @@ def _dim_with_size(x: Tensor, dim: int, what: str) -> int:
 
 def _dims(x: Tensor, dim, what: str) -> tuple[int, ...]:
     """Dimensions counted from the front; None and () are all of them."""
+    shape = x._data.shape
     if dim is None:
-        return tuple(range(x.ndim))
+        return tuple(range(len(shape)))
     if dim.__class__ is int or not isinstance(dim, Sequence) or isinstance(dim, str):
-        dim = _dim(x, dim, what)
-        return (dim,) if x.ndim else ()
+        dim = _dim_of(shape, dim, what)
+        return (dim,) if shape else ()
     dims = tuple(_dim(x, d, what) for d in dim)
     if len(set(dims)) < len(dims):
         raise RuntimeError(f"{what}: a dimension appears twice in dim={tuple(dim)}")
