@@ -27,8 +27,6 @@ from tinytensor.autograd import grad
 from tinytensor.door import OBJECT
 from tinytensor.form import OPS, Op
 from tinytensor.symbolic import Proof, Symbolic, Undecided, latex, prove, symbols
-from tinytensor.symbolic.normal import ROUNDED
-from tinytensor.symbolic.scalars import reading
 from tinytensor.tensors import Tensor
 
 proof_of = partial(claim, "engine", kind="proof at sizes", trusted=(SYMPY, "the chain rule", NUMBA))
@@ -165,8 +163,7 @@ def prove_op(name: str, args: tuple, around: Callable = Op.__call__) -> Proof:
     names = [op.params[i] if i < len(op.params) else f"{op.params[-1]}{i}" for i in places]
     call.__name__ = name
     call.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names])
-    with reading(ROUNDED):
-        return prove(call, *(args[i] for i in places))
+    return prove(call, *(args[i] for i in places))
 
 
 def accept(proof: Proof) -> Proof:
@@ -283,8 +280,7 @@ def gradients_of(name: str, args: tuple) -> Proof:
     names = [*(op.params[i] for i in places), "g"]
     call.__name__ = f"the gradients of {name}"
     call.__signature__ = inspect.Signature([inspect.Parameter(n, inspect.Parameter.POSITIONAL_ONLY) for n in names])
-    with reading(ROUNDED):
-        return prove(call, *(args[i] for i in places), symbols("g", *op(*args).shape))
+    return prove(call, *(args[i] for i in places), symbols("g", *op(*args).shape))
 
 
 CONSTANTS = ("eps", "scale", "label_smoothing")  # symbols in the table, numbers to the operations
@@ -429,8 +425,7 @@ class Loss(nn.Module):
 
 def prove_model(model: nn.Module, tokens: Tensor, targets: Tensor) -> Proof:
     """Every entry of every gradient of the loss, over all parameters as symbols."""
-    with reading(ROUNDED):
-        return accept(prove(Loss(model), tokens, targets))
+    return accept(prove(Loss(model), tokens, targets))
 
 
 def declare_model(

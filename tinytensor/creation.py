@@ -407,6 +407,9 @@ def _uniform(array: np.ndarray, generator: Generator) -> None:
 
 
 def _normal(array: np.ndarray, generator: Generator) -> None:
+    if array.dtype.kind == "O":  # exact scalars: the floats, as the fractions that they are
+        array[...] = generator.numpy.standard_normal(array.shape)
+        return
     if array.dtype.kind != "f":
         raise TypeError(f"normal numbers are floats, and have no place in a tensor of {array.dtype}")
     generator.numpy.standard_normal(out=array, dtype=array.dtype)
@@ -420,8 +423,16 @@ def _permutation(array: np.ndarray, generator: Generator) -> None:
     array[...] = generator.numpy.permutation(array.size)
 
 
-def _random(what, fill, size, dtype, requires_grad, device, generator, *args) -> Tensor:
+def _drawn_from(what: str, generator: Generator | None) -> Generator:
+    """The generator that `what` draws from now."""
     generator = default_generator if generator is None else generator
+    if state.draws is not None:
+        state.draws(what, generator)
+    return generator
+
+
+def _random(what, fill, size, dtype, requires_grad, device, generator, *args) -> Tensor:
+    generator = _drawn_from(what, generator)
     fill_now = lambda array: host(fill, array, generator, *args)  # noqa: E731  (a replay draws anew)
     return _new(what, size, dtype, requires_grad, device, fill_now)
 

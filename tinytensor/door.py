@@ -37,7 +37,7 @@ class State(threading.local):
         self.recording = None  # the Recording that notes launches, if any
         self.anomaly = False  # look for NaN and inf after each operation
         self.profile = None  # the Profile that times launches, if any
-        self.watch = None  # is told of each node that goes on the tape, as watch(node, args, y): for `prove`
+        self.watch = self.draws = None  # for `prove`: told of nodes, watch(node, args, y), and draws(what, generator)
 
     def __setattr__(self, name: str, value) -> None:
         """Set a switch, and `watched`: must anybody hear of each launch or see each result? Short ways ask for that."""

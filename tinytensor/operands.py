@@ -65,21 +65,32 @@ def common_dtype(op, args: tuple) -> np.dtype:
     return dtype
 
 
-def only_floats(what: str, *values: Tensor | np.dtype | None) -> None:
-    """Refuse whole numbers and truth values where a result would be cut down to them, and floats of two sizes.
+def beside_exact(*values: Tensor | None) -> tuple:
+    """The same tensors; if one of them holds exact scalars, floats in the others are the fractions that they are."""
+    if not any(x is not None and x.dtype is OBJECT for x in values):
+        return values
+    return tuple([x.to(OBJECT) if x is not None and x.dtype.kind == "f" else x for x in values])
 
-    A formula brings its arguments to one dtype by itself; this is for kernels that take arrays as they are.
+
+def only_floats(what: str, *values: Tensor | np.dtype | None) -> tuple:
+    """The values, as `beside_exact` has them. Refused are whole numbers and truth values, and floats of two sizes.
+
+    A formula brings its arguments to one dtype by itself; this is for kernels that take arrays as they are, and would
+    cut a result down to whole numbers.
     """
     if len(values) == 1 and isinstance(values[0], Tensor) and values[0]._data.dtype.kind == "f":  # most often
-        return
+        return values
     dtypes = {x.dtype if isinstance(x, Tensor) else x: None for x in values if x is not None}
     for dtype in dtypes:
         if dtype.kind not in "fO":
             raise RuntimeError(f"{what}: expected a floating-point tensor, got {dtype}; use x.float() first")
+    if OBJECT in dtypes and len(values) > 1:
+        return beside_exact(*values)
     if len(dtypes) > 1:
         raise RuntimeError(
             f"{what}: tensors of {' and '.join(map(str, dtypes))}: the dtypes must be equal; use .to(dtype)"
         )
+    return values
 
 
 def operand(what: str, value, dtype: np.dtype):

@@ -106,7 +106,7 @@ def layer_norm(
 ) -> Tensor:
     r"""y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta over the last dimensions (000)."""
     n = _check_normalized("layer_norm", input, normalized_shape, weight=weight, bias=bias)
-    only_floats("layer_norm", input, weight, bias)
+    input, weight, bias = only_floats("layer_norm", input, weight, bias)
     if input.numel() == 0:
         return input.clone()
     x, (weight, bias) = _over_last(input, n, weight, bias)
@@ -116,7 +116,7 @@ def layer_norm(
 def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
     r"""y = \gamma x / \sqrt{\overline{x^2} + \epsilon} over the last dimensions; Zhang and Sennrich (2019)."""
     n = _check_normalized("rms_norm", input, normalized_shape, weight=weight)
-    only_floats("rms_norm", input, weight)
+    input, weight = only_floats("rms_norm", input, weight)
     if input.numel() == 0:
         return input.clone()
     if eps is None:  # exact scalars are not rounded
@@ -160,7 +160,7 @@ def scaled_dot_product_attention(
         )
     if attn_mask is not None and is_causal:
         raise RuntimeError(f"{what}: give attn_mask or is_causal, not both; combine them in the mask")
-    only_floats(what, query, key, value)
+    query, key, value = only_floats(what, query, key, value)
     if enable_gqa:
         heads = query.shape[-3] if query.ndim > 2 else 0
         if not heads or any(x.ndim < 3 or not x.shape[-3] or heads % x.shape[-3] for x in (key, value)):

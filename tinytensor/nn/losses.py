@@ -80,7 +80,7 @@ def cross_entropy(
         raise RuntimeError(f"{what}: label_smoothing must be between 0 and 1, got {label_smoothing}")
     V = shape[0] if len(shape) == 1 else shape[1]
     if weight is not None:
-        only_floats(what, input, weight)
+        input, weight = only_floats(what, input, weight)
         if weight.shape != (V,):
             raise RuntimeError(f"{what}: weight of shape {weight.shape}, but there are {V} classes")
     kind = target.dtype.kind
@@ -145,7 +145,7 @@ def nll_loss(
     shape = () if input.ndim == 1 else (input.shape[0], *input.shape[2:])
     if target.shape != shape:
         raise RuntimeError(f"nll_loss: input of shape {input.shape} needs targets of shape {shape}, got {target.shape}")
-    only_floats("nll_loss", input, weight)
+    input, weight = only_floats("nll_loss", input, weight)
     ignore_index = _ignored("nll_loss", ignore_index)
     if target.dtype.kind not in "iu":
         raise RuntimeError(f"nll_loss: expected integer class indices, got {target.dtype}")

@@ -77,7 +77,7 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
     if weight.ndim > 1 or weight.numel() not in (1, channels):
         raise RuntimeError(f"prelu: a weight of shape {weight.shape}, expected (1,) or ({channels},) for {input.shape}")
     shape = (-1,) + (1,) * (input.ndim - 2) if weight.numel() > 1 else ()
-    only_floats("prelu", input, weight)
+    input, weight = only_floats("prelu", input, weight)
     return _sloped_by_its_sign(input, reshape(weight, shape))
 
 

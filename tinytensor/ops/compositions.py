@@ -15,7 +15,7 @@ from tinytensor.appearances import appears
 from tinytensor.creation import eye, full, ones, tensor, zeros
 from tinytensor.door import host
 from tinytensor.dtypes import bool_, int32, int64, result_type
-from tinytensor.operands import stored
+from tinytensor.operands import beside_exact, stored
 from tinytensor.ops.elementwise import _scaled, _together
 from tinytensor.ops.in_place import index_copy_, setitem
 from tinytensor.ops.index import check_range, gather, gather_backward, nonzero, put, read, scatter_rows
@@ -305,7 +305,8 @@ def _sum_of(what: str, x: Tensor, product: Tensor, beta: float, alpha: float) ->
     dtype = product.dtype
     if dtype.kind in "iu":
         beta, alpha = (stored(what, factor, dtype).item() for factor in (beta, alpha))
-    if x.dtype != dtype:
+    x, product = beside_exact(x, product)
+    if x.dtype != product.dtype:
         raise RuntimeError(f"{what}: {x.dtype} + {dtype}: the dtypes must be equal; use .to(dtype)")
     if _together(what, x.shape, product.shape) != product.shape:
         raise RuntimeError(f"{what}: shape {x.shape} does not fit a product of shape {product.shape}")

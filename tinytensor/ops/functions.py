@@ -414,7 +414,7 @@ def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
         raise RuntimeError(
             f"cdist: {x1.shape} and {x2.shape}: expected rows of one length, (..., P, M) and (..., R, M)"
         )
-    only_floats("cdist", x1, x2)
+    x1, x2 = only_floats("cdist", x1, x2)
     return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
 
 
@@ -494,7 +494,7 @@ def group_norm(
         raise RuntimeError(
             f"group_norm: {num_groups} groups of the channels of {input.shape}: they do not come out even"
         )
-    only_floats("group_norm", input, weight, bias)
+    input, weight, bias = only_floats("group_norm", input, weight, bias)
     groups = reshape(input, (input.shape[0], num_groups, -1))
     variance, centre = var_mean(groups, -1, correction=0, keepdim=True)
     y = reshape((groups - centre) * (variance + eps).rsqrt(), input.shape)

@@ -10,7 +10,7 @@ from tinytensor.appearances import appears
 from tinytensor.creation import tensor
 from tinytensor.door import check, contiguous, empty, launch
 from tinytensor.form import op
-from tinytensor.operands import only_floats
+from tinytensor.operands import beside_exact, only_floats
 from tinytensor.ops.elementwise import (
     _elementwise,
     _number,
@@ -158,6 +158,7 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = F
         )
     if bias is not None and bias.shape != weight.shape[:1]:
         raise RuntimeError(f"linear: bias {bias.shape} with weight {weight.shape}: expected shape {weight.shape[:1]}")
+    x, weight, bias = beside_exact(x, weight, bias)
     if len({v.dtype for v in (x, weight, bias) if v is not None}) > 1:
         raise RuntimeError(
             f"linear: x is {x.dtype}, weight is {weight.dtype}: the dtypes must be equal; use .to(dtype)"

@@ -4,7 +4,7 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.appearances import appears
-from tinytensor.creation import Generator, default_generator, zeros
+from tinytensor.creation import Generator, _drawn_from, zeros
 from tinytensor.door import check, contiguous, empty, host, launch, move
 from tinytensor.dtypes import int64
 from tinytensor.form import op
@@ -64,7 +64,7 @@ def multinomial(p: Tensor, num_samples: int, replacement: bool = False, *, gener
     draws, bits = [], 24 if p.dtype.itemsize == 4 else 32  # more than a float32 holds would be rounded up to 1
     for _ in range(num_samples):
         at, u, y = empty((3,), int64), empty(rows.shape[:1], rows.dtype), empty(rows.shape[:1], int64)
-        launch(kernels.chance.next_draw, (default_generator if generator is None else generator).stream, at)
+        launch(kernels.chance.next_draw, _drawn_from("multinomial", generator).stream, at)
         launch(kernels.chance.uniform, at, 32 - bits, _number(2.0**-bits, rows.dtype), u)
         launch(kernels.index.sample_rows, rows, u, y)
         draws.append(Tensor.of(y))
@@ -97,7 +97,7 @@ def drop(x: Tensor, keep: float, generator: Generator | None = None) -> Tensor:
     Nothing is stored of what was drawn but its number; the gradient asks again for each place.
     """
     at = empty((3,), int64)
-    launch(kernels.chance.next_draw, (default_generator if generator is None else generator).stream, at)
+    launch(kernels.chance.next_draw, _drawn_from("dropout", generator).stream, at)
     return dropped(x, Tensor.of(at), round(keep * 2**32), 1 / keep)
 
 

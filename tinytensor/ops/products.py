@@ -13,6 +13,7 @@ from tinytensor.appearances import appears
 from tinytensor.creation import tensor
 from tinytensor.door import OBJECT, contiguous, empty, launch
 from tinytensor.form import op
+from tinytensor.operands import beside_exact
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.reduce import sum
 from tinytensor.ops.shape import _expand, _listed, expand, flatten, permute, reshape, squeeze, transpose, unsqueeze
@@ -90,6 +91,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         return _matmul.run((a, b))
     if a.ndim == 0 or b.ndim == 0:
         raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: expected at least 1 dimension each; use * for numbers")
+    a, b = beside_exact(a, b)
     if a.dtype != b.dtype:
         raise RuntimeError(f"matmul: {a.dtype} @ {b.dtype}: the dtypes must be equal; convert one with .to(dtype)")
     refuse_bools("matmul", a)
@@ -163,6 +165,7 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence) -> Tensor:
     terms, output = _einsum_letters(equation, operands)
     if len(operands) > 1:
         refuse_bools("einsum", operands[0])
+        operands = beside_exact(*operands)
         if len({x.dtype for x in operands}) > 1:
             came = ", ".join(str(x.dtype) for x in operands)
             raise RuntimeError(f"einsum: operands of {came}: the dtypes must be equal; use .to(dtype)")

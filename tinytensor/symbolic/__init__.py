@@ -19,6 +19,7 @@ from tinytensor.symbolic.proving import prove
 from tinytensor.symbolic.sampling import Sampled
 from tinytensor.symbolic.scalars import Condition, Symbolic, Undecided, path
 from tinytensor.symbolic.tensors import latex, symbols
+from tinytensor.symbolic.work import TooLong
 
 __all__ = [
     "Condition",
@@ -26,6 +27,7 @@ __all__ = [
     "Proof",
     "Sampled",
     "Symbolic",
+    "TooLong",
     "Undecided",
     "latex",
     "lift",

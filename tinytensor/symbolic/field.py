@@ -123,7 +123,7 @@ class Field:
             found.value = over * whole(pow(under, -1, int(self.prime))) % self.prime
             found.tangent, found.witness, found.size, found.slope_size = 0, float(value), 1.0, 1.0
             found.fraction = _ZERO if value == 0 else _ONE if value == 1 else Fraction(value)
-            found.logs = found.square = None
+            found.logs = found.square = found.added = None
             self.constant_bits = max(self.constant_bits, over.bit_length(), under.bit_length())
         return found
 
@@ -309,10 +309,11 @@ class Residue(Exact):
 class Known(Residue):
     """A residue of which more is known: which fraction it is, of which logarithms it has how many, what its square is.
 
-    `logs` has, by the value that log(t) was given, t and how often it is added: of m + 3 log t the pair (t, 3).
+    `logs` has, by the value that log(t) was given, t and how often it is added: of m + 3 log t the pair (t, 3). `added`
+    is a number that has been added: of (x - 1) log t, where it is -1, something is known of the logarithm.
     """
 
-    __slots__ = ("fraction", "logs", "square")
+    __slots__ = ("added", "fraction", "logs", "square")
 
     def number(self) -> Fraction | None:
         return self.fraction
@@ -338,14 +339,16 @@ def _operand(value):
     return Residue.of(value) if isinstance(value, NUMBERS) else NotImplemented
 
 
-def _known(r: Residue, logs: dict | None = None, square: Residue | None = None) -> Residue:
+def _known(
+    r: Residue, logs: dict | None = None, square: Residue | None = None, added: Fraction | None = None
+) -> Residue:
     """The same residue with what is known of it."""
-    if not logs and square is None:
+    if not logs and square is None and not added:
         return r
     known = _new(Known)
     known.value, known.tangent, known.witness = r.value, r.tangent, r.witness
     known.size, known.slope_size = r.size, r.slope_size
-    known.fraction, known.logs, known.square = None, logs or None, square
+    known.fraction, known.logs, known.square, known.added = None, logs or None, square, added
     return known
 
 
@@ -358,6 +361,10 @@ def _hidden() -> Known:
 
 def _logs(r: Residue) -> dict:
     return (r.logs or {}) if r.__class__ is Known else {}
+
+
+def _added(r: Residue) -> Fraction:
+    return (r.added or _ZERO) if r.__class__ is Known and r.fraction is None else r.number() or _ZERO
 
 
 def _plain(r: Residue) -> Residue:
@@ -379,7 +386,8 @@ def _sum(a: Residue, b: Residue) -> Residue:
     for at, (t, n) in _logs(b).items():
         n += logs[at][1] if at in logs else 0
         logs[at] = t, n
-    return _known(_plain(a) + _plain(b), {at: (t, n) for at, (t, n) in logs.items() if n})
+    total = _plain(a) + _plain(b)
+    return _known(total, {at: (t, n) for at, (t, n) in logs.items() if n}, added=_added(a) + _added(b))
 
 
 def _product(a: Residue, b: Residue) -> Residue:
@@ -397,9 +405,14 @@ def _product(a: Residue, b: Residue) -> Residue:
     for number, other in ((over, b), (under, a)):
         if number is not None:
             logs = {at: (t, n * number) for at, (t, n) in _logs(other).items()}
-            return _known(_plain(a) * _plain(b), logs)
+            return _known(_plain(a) * _plain(b), logs, added=number * _added(other))
     if a.__class__ is b.__class__ is Known and a.square is not None and b.square is not None and a.equals(b):
         return a.square
+    # (x + n) (y + m log t) = ... + n m log t
+    for one, other in ((a, b), (b, a)):
+        if _added(one) and _logs(other):
+            logs = {at: (t, n * _added(one)) for at, (t, n) in _logs(other).items()}
+            return _known(_plain(a) * _plain(b), logs)
     return _plain(a) * _plain(b)
 
 

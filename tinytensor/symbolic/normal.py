@@ -11,7 +11,9 @@ says that these four rules do not suffice.
 """
 
 import math
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 import sympy
 from sympy import QQ, S
@@ -73,11 +75,45 @@ NAMES |= {getattr(sympy, name): name for name in FLOATS if name != "sqrt"}
 
 def is_zero(expr: sympy.Expr) -> bool:
     """Is this expression zero for all values of its symbols? (True is a proof.)"""
-    return _Proof().is_zero(expr)
+    return (_Proof() if _kept.proof is None else _kept.proof).is_zero(expr)
+
+
+class _Kept(threading.local):
+    def __init__(self):
+        self.proof: _Proof | None = None
+        self.check: Callable[[], None] = lambda: None
+
+
+_kept = _Kept()
+
+
+@contextmanager
+def atoms_kept(check: Callable[[], None]) -> Iterator[None]:
+    """Inside, what was brought to its normal form is remembered: of the entries of a tensor the most is the same.
+
+    `check` is called often while something is multiplied out, and may raise what ends it.
+    """
+    before = _kept.proof, _kept.check
+    _kept.proof, _kept.check = _Proof(), check
+    try:
+        yield
+    finally:
+        _kept.proof, _kept.check = before
+
+
+def _parts(expr: sympy.Expr) -> set[sympy.Expr]:
+    """The expression and all of its subexpressions, each once."""
+    found, todo = {expr}, [expr]
+    while todo:
+        for e in todo.pop().args:
+            if e not in found:
+                found.add(e)
+                todo.append(e)
+    return found
 
 
 class _Proof:
-    """The atoms of one proof."""
+    """The atoms of one proof, or of several."""
 
     def __init__(self):
         self.atoms: dict[tuple, sympy.Symbol] = {}  # (function, argument in normal form): its variable
@@ -85,9 +121,30 @@ class _Proof:
         self.logarithms: dict[sympy.Symbol, sympy.Expr] = {}  # u of an atom that is log(u)
         self.roots: dict[sympy.Symbol, tuple] = {}  # (u, n) of an atom that is u^(1/n)
         self.flattened: dict[sympy.Expr, sympy.Expr] = {}
+        self.divisors: dict[sympy.Expr, sympy.Symbol] = {}  # sums that something is divided by: their variables
+        self.named: dict[
+            sympy.Expr, sympy.Expr
+        ] = {}  # these sums as they stand in expressions: variable / what is left
+
+    def with_divisors_named(self, flat) -> sympy.Expr:
+        """The same with a variable in the place of each sum that something is divided by.
+
+        Most often what is zero is so whatever that sum is, and there is much less to be multiplied out. Where it is
+        not, the sums come back when nothing is divided any more.
+        """
+        found = {e.base for e in _parts(flat) if e.is_Pow and e.exp.is_negative and e.base.is_Add}
+        for base in found - self.named.keys():
+            over, under = self.fraction(base)
+            if over.is_Add:
+                over = self.divisors.setdefault(over, sympy.Symbol(f"divisor#{len(self.divisors)}"))
+            self.named[base] = over / under
+        return flat.xreplace({base: self.named[base] for base in found}) if found else flat
 
     def is_zero(self, expr) -> bool:
-        numerator = self.numerator(self.flat(expr))
+        numerator = self.numerator(self.with_divisors_named(self.flat(expr)))
+        if numerator != 0:
+            sums = {name: over for over, name in self.divisors.items() if name in numerator.free_symbols}
+            numerator = self.numerator(numerator.xreplace(sums)) if sums else numerator
         for root, (base, degree) in reversed(self.roots.items()):  # a later one may have an earlier one inside
             if root in numerator.free_symbols:
                 over, under = self.fraction(base)
@@ -241,20 +298,13 @@ class _Quotient:
 
 def _symbols(expr) -> list[sympy.Symbol]:
     """The symbols of an expression in which subexpressions are shared, in one order for all: a normal form is one."""
-    found, seen, todo = set(), set(), [expr]
-    while todo:
-        e = todo.pop()
-        if e not in seen:
-            seen.add(e)
-            todo.extend(e.args)
-            if e.is_Symbol:
-                found.add(e)
-    return sorted(found, key=str)
+    return sorted((e for e in _parts(expr) if e.is_Symbol), key=str)
 
 
 def _evaluated(expr, values: dict, constant: Callable):
     """A rational expression, computed with what `values` has for its symbols; it remembers every subexpression."""
     if expr not in values:
+        _kept.check()
         if expr.is_Rational:
             result = constant(QQ(int(expr.p), int(expr.q)))
         elif expr.is_Pow:

@@ -24,7 +24,8 @@ import sympy
 from tinytensor.door import OBJECT, state
 from tinytensor.form import Node, Op
 from tinytensor.modes import enable_grad, no_grad
-from tinytensor.symbolic.normal import float_value
+from tinytensor.symbolic.chain import Slopes
+from tinytensor.symbolic.normal import atoms_kept, float_value
 from tinytensor.symbolic.proof import Counterexample, Wrong, differ
 from tinytensor.symbolic.scalars import Condition, Symbolic, path
 from tinytensor.symbolic.tensors import derivative, symbols, variables
@@ -43,6 +44,7 @@ class Step:
     result: np.ndarray  # with a symbol for each formula
     formulas: dict[sympy.Symbol, sympy.Expr]  # what these symbols stand for
     told: int  # how many comparisons had been made when it was done
+    weight: float  # how much work it is to look at it
     # partials[i][at]: what the entry `at` of argument i does to the result, as [(entry of the result, dy/dx)]
     partials: dict[int, dict[tuple, list]] = field(default_factory=dict)
     adjoint: np.ndarray | None = None  # the gradient of the result, once backward has been here
@@ -54,8 +56,8 @@ class Step:
 class Pass:
     """One forward pass and one backward() over symbols, for result number `number` of the function."""
 
-    def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], number: int):
-        self.fn, self.args, self.leaves, self.number = fn, args, leaves, number
+    def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], number: int, work):
+        self.fn, self.args, self.leaves, self.number, self.work = fn, args, leaves, number, work
         self.steps: list[Step] = []  # oldest first
         self.consumers: dict[Node | Tensor, list[tuple[Step, int]]] = {}  # who reads a value, as which argument
         self.names: dict[sympy.Symbol, tuple[str, tuple, tuple]] = {}  # the entry of what a symbol is, and its shape
@@ -69,10 +71,10 @@ class Pass:
         self.gradients: dict[str, np.ndarray] = {}  # of the inputs, as they should be
         self.counterexample: Counterexample | None = None
         self.entries = self.compared = 0
-        with _hooks_kept(leaves.values()):
+        with hooks_kept(leaves.values()), atoms_kept(work.check):
             self.run()
         if self.suspects or self.hooked:
-            with _hooks_kept(leaves.values()):
+            with hooks_kept(leaves.values()):
                 self.look_for_a_counterexample()
 
     def run(self) -> None:
@@ -85,6 +87,12 @@ class Pass:
         self.results = len(results)
         y = results[self.number]
         self.keep_what_leads_to(y)
+        # Each is differentiated, and compared at what it reads; a fused one by a second road as well.
+        with self.work.running(sum(step.weight * (2 if step.op.definition is None else 3) for step in self.steps)):
+            self.go_back(y)
+
+    def go_back(self, y: Tensor) -> None:
+        """Run backward, with each gradient looked at when it arrives."""
         start = _seed(y)
         self.start = start._data
         self.values |= {g.expr: g.witness for g in self.start.flat}
@@ -133,7 +141,9 @@ class Pass:
                 out[at] = Symbolic(symbol, value.witness)
         given = tuple(Tensor.of(a._data.copy()) if isinstance(a, Tensor) else a for a in args)
         # of the conditions those so far are about this step or earlier ones
-        step = Step(node, label, given, out.copy(), formulas, told=len(self.conditions))
+        weights = [] if self.work.estimate is None else self.work.estimate.weights
+        weight = weights[len(self.steps)] if len(self.steps) < len(weights) else float(out.size)
+        step = Step(node, label, given, out.copy(), formulas, len(self.conditions), weight)
         self.steps.append(step)
         self.name(label, out)
         for i, (edge, arg) in enumerate(zip(node.edges, given, strict=True)):
@@ -175,6 +185,8 @@ class Pass:
                     meant[symbol] = value.expr
                     array[at] = Symbolic(symbol, value.witness)
                 args[i] = Tensor.of(array, requires_grad)
+            elif isinstance(args[i], float):  # so that nothing is rounded that a definition computes from a setting
+                args[i] = Symbolic(args[i])
         return args, meant
 
     def differentiate(self, step: Step) -> None:
@@ -187,9 +199,12 @@ class Pass:
                 where |= {value.expr: step.partials[i][at] for at, value in variables(args[i]._data).items()}
         with no_grad():
             y = _first(step.op(*args))._data
+        slopes = Slopes()
         for to, value in variables(y).items():
-            for symbol in value.expr.free_symbols & where.keys():
-                where[symbol].append((to, sympy.diff(value.expr, symbol).xreplace(meant)))
+            for symbol, slope in slopes.of(value.expr).items():
+                if symbol in where:
+                    where[symbol].append((to, slope.xreplace(meant)))
+            self.work.done(step.weight / y.size)
 
     def adjoint(self, target: Node | Tensor) -> np.ndarray:
         """The derivative of the result by each entry of a value, from those of all values that it went into."""
@@ -243,7 +258,9 @@ class Pass:
         """Is the tape's gradient of a value proved to be the expected one? (Where the value is a number: none.)"""
         readers = {step for step, _ in self.consumers.get(target, ())}
         youngest_first = sorted(readers, key=lambda step: -step.node.time)
+        weight = sum(step.weight / sum(e is not None for e in step.edges) for step, _ in self.consumers.get(target, ()))
         for at in variables(values):
+            self.work.done(weight / values.size)
             got, right = Symbolic(0) if g is None else Symbolic.of(g._data[at]), expected[at]
             if got.expr == right.expr:
                 continue
@@ -271,6 +288,7 @@ class Pass:
                 y, defined = _first(step.op(*args))._data, _first(step.op.definition(*args))._data
             for at in np.ndindex(y.shape):
                 self.judge(Wrong(step.op.name, "", at, Symbolic.of(y[at]), Symbolic.of(defined[at])))
+                self.work.done(step.weight / y.size)
             self.check_rules(step, create_graph=True)
 
     def check_rules(self, step: Step, create_graph: bool = False) -> None:
@@ -296,6 +314,7 @@ class Pass:
 
     def judge(self, claim: Wrong) -> None:
         """Note that something is wrong, unless the two are proved equal; one entry for each rule will do."""
+        self.work.check()
         before = self.wrong.get(claim.rule)
         if (before is None or (claim.differs and not before.differs)) and not claim.got.equals(claim.right):
             self.wrong[claim.rule] = claim
@@ -326,7 +345,7 @@ def _before(hooks: Sequence[Callable], arrived: dict, target: Node | Tensor) -> 
 
 
 @contextmanager
-def _hooks_kept(leaves: Iterable[Tensor]) -> Iterator[None]:
+def hooks_kept(leaves: Iterable[Tensor]) -> Iterator[None]:
     """Inputs have the hooks again afterwards that they have now: the function may register its own at each call."""
     before = [(leaf, leaf._hooks, list(leaf._hooks or ())) for leaf in leaves]
     try:

@@ -12,16 +12,22 @@ every fused operation is compared as well.
 """
 
 import inspect
+import linecache
+import os
+import sys
 import time
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 
 import numpy as np
 import sympy
 
-from tinytensor.door import OBJECT
+from tinytensor.creation import Generator
+from tinytensor.door import OBJECT, state
 from tinytensor.form import Op
 from tinytensor.symbolic.assumptions import assumptions, comparisons
 from tinytensor.symbolic.field import Field, Residue
@@ -30,14 +36,25 @@ from tinytensor.symbolic.passes import Pass
 from tinytensor.symbolic.proof import Proof
 from tinytensor.symbolic.sampling import Sampled, sampled
 from tinytensor.symbolic.sampling import variables as variables_of
-from tinytensor.symbolic.scalars import reading
+from tinytensor.symbolic.scalars import Undecided, reading
 from tinytensor.symbolic.tensors import exact, symbols, variables
+from tinytensor.symbolic.work import TooLong, Work, counted, run_on_floats
 from tinytensor.tensors import Tensor
 
 PACKAGE = Path(__file__).parents[1]
 
 
-def prove(fn: Callable, *inputs, size: str = "small", seed: int | None = None) -> Proof | Sampled:
+SAMPLES = ("of both signs", "positive", "between 0 and 1")  # points that are tried where functions are not defined
+
+
+def prove(
+    fn: Callable,
+    *inputs,
+    size: str = "small",
+    seed: int | None = None,
+    limit: float | None = 600.0,
+    progress: bool | None = None,
+) -> Proof | Sampled:
     r"""Prove that the tape's gradients of `fn` are its derivatives: g = \partial y / \partial x, entry by entry.
 
     `inputs` are what fn takes: a shape (tuple) stands for a tensor of symbols of that shape; a tensor of symbols, or
@@ -53,65 +70,146 @@ def prove(fn: Callable, *inputs, size: str = "small", seed: int | None = None) -
 
     A tuple is always a shape: settings that are tuples belong into fn. ValueError if no result depends on an input;
     Undecided where two numbers that are compared are equal at the sample point (there may be no derivative): choose
-    other witnesses. What the function itself raises is raised.
+    other witnesses. What the function itself raises is raised, with the line of the function at which it came up. The
+    function runs several times; random numbers are the same ones each time, and named in the assumptions.
 
-    Formulas grow: a product of 16 x 16 matrices takes half a minute. With size="real" no formula is written down, and
-    all gradients are compared at once at one random point modulo a random prime (`sampling.py`): what comes is a
-    `Sampled`, which says how improbable it is that a wrong gradient was found right. `seed` repeats a draw.
+    Formulas grow: a product of 16 x 16 matrices takes seconds, one of 40 x 40 a minute. With
+    size="real" no formula is written down, and all gradients are compared at once at one random point modulo a random
+    prime (`sampling.py`): what comes is a `Sampled`, which says how improbable it is that a wrong gradient was found
+    right. `seed` repeats a draw.
+
+    What will take more than ten seconds says so beforehand, with the memory, and shows how far it is: on a terminal,
+    always with `progress=True`, never with False. TooLong if it would take more than `limit` seconds, or has.
     """
     if size not in ("small", "real"):
         raise ValueError(f'prove: size = {size!r}; choose "small" (for all values) or "real" (at a random point)')
-    if size == "real":
-        return _prove_at_real_size(fn, inputs, seed)
+    at_size = _prove_at_small_size if size == "small" else _prove_at_real_size
+    shapes = any(_is_shape(value) for value in inputs)
+    first: Undecided | None = None
+    for sample in SAMPLES if shapes else SAMPLES[:1]:
+        draws = Draws()
+        try:
+            with _line_named(), draws.watched(), reading(ROUNDED) as met:
+                found = at_size(fn, draws.repeated(fn), inputs, sample, seed, limit, progress)
+        except Undecided as error:
+            first = first or error
+            continue
+        read = [f"{value!r} is read as {ROUNDED[value]}, of which it is the rounding" for value in sorted(met)]
+        return replace(found, assumptions=(*found.assumptions, *read, *draws.told))
+    raise first
+
+
+def _is_shape(value) -> bool:
+    return isinstance(value, tuple | list) and all(isinstance(n, int) for n in value)
+
+
+def _prove_at_small_size(fn, again, inputs: tuple, sample: str, seed, limit, progress) -> Proof:
     start = time.perf_counter()
     names = {id(p): name for name, p in fn.named_parameters()} if hasattr(fn, "named_parameters") else {}
     with _with_parameters(fn, lambda p: symbols(names[id(p)], *p.shape), exact) as parameters:
         names = _names(fn, len(inputs))
-        args = [_argument(name, value) for name, value in zip(names, inputs, strict=True)]
+        args = [_argument(name, value, sample) for name, value in zip(names, inputs, strict=True)]
         leaves = {n: a for n, a in zip(names, args, strict=True) if isinstance(a, Tensor) and a.requires_grad}
         leaves |= parameters
         _check_symbols(leaves)
-        passes = [Pass(fn, args, leaves, 0)]
-        while len(passes) < passes[0].results:
-            passes.append(Pass(fn, args, leaves, len(passes)))
+        with _buffers_kept(fn):
+            estimate = counted(again, args, leaves.values())
+        work = Work(_name(fn), estimate, limit, progress)
+        passes = []
+        while not passes or len(passes) < passes[0].results:
+            with _buffers_kept(fn):
+                passes.append(Pass(again, args, leaves, len(passes), work))
     return _together(_name(fn), passes, time.perf_counter() - start)
 
 
-def _prove_at_real_size(fn: Callable, inputs: tuple, seed: int | None) -> Sampled:
+def _prove_at_real_size(fn, again, inputs: tuple, sample: str, seed, limit, progress) -> Sampled:
     floats = np.random.default_rng(0 if seed is None else seed)  # which way the program goes is no secret
 
-    def drawn(given: Tensor | tuple) -> Tensor:
-        if isinstance(given, tuple | list):
-            return variables_of(floats.normal(size=tuple(given)), scalars)
-        return variables_of(given.detach().numpy().astype(float), scalars)
+    def point(shape: tuple) -> np.ndarray:
+        if sample == "between 0 and 1":
+            return floats.uniform(0.1, 0.9, size=shape)
+        values = floats.normal(size=shape)
+        return values if sample == "of both signs" else np.abs(values)
 
     def argument(value):
-        if isinstance(value, tuple | list) and all(isinstance(n, int) for n in value):
-            return drawn(value)
+        if _is_shape(value):
+            return variables_of(point(tuple(value)), scalars)
         if not isinstance(value, Tensor) or value.dtype.kind in "iub":
             return value
         if value.dtype is OBJECT:
             raise TypeError('prove: size="real" takes no tensors of symbols; give a shape, or floats that require grad')
-        return drawn(value) if value.requires_grad else _constants(value)
+        if value.requires_grad:
+            return variables_of(value.detach().numpy().astype(float), scalars)
+        return _constants(value)
 
     def parameter(p: Tensor) -> Tensor:
         """Near the parameter's own values, which may be all 0 or all alike."""
         values = p.detach().numpy().astype(float)
         return variables_of(values + 0.3 * floats.normal(size=p.shape), scalars)
 
-    with (
-        _line_named(),
-        Field(seed) as scalars,
-        reading(ROUNDED),
-        _with_parameters(fn, parameter, _constants) as parameters,
-    ):
+    with Field(seed) as scalars, _with_parameters(fn, parameter, _constants) as parameters:
         names = _names(fn, len(inputs))
         args = [argument(value) for value in inputs]
         leaves = {n: a for n, a in zip(names, args, strict=True) if isinstance(a, Tensor) and a.requires_grad}
         leaves |= parameters
         if not leaves:
             raise ValueError("prove: no input has a gradient; give shapes, floats that require grad, or a Module")
-        return sampled(_name(fn), fn, args, leaves, scalars)
+        held = [x for x in (*args, *_state(fn)) if isinstance(x, Tensor) and x.dtype is OBJECT]
+        with _buffers_kept(fn):
+            estimate = run_on_floats(again, args, list({id(x): x for x in held}.values()))
+        with _buffers_kept(fn):
+            return sampled(_name(fn), again, args, leaves, scalars, Work(_name(fn), estimate, limit, progress))
+
+
+class Draws:
+    """The random numbers of a function: named, and the same ones each time it runs."""
+
+    def __init__(self):
+        self.told: dict[str, None] = {}
+        self.before: dict[Generator, dict] = {}  # where each generator stood
+
+    def __call__(self, what: str, generator: Generator) -> None:
+        self.before.setdefault(generator, generator.get_state())
+        self.told[f"what {what} drew is what was drawn in this run{_line(sys._getframe(1))}"] = None
+
+    def rewind(self) -> None:
+        for generator, position in self.before.items():
+            generator.set_state(position)
+
+    def repeated(self, fn: Callable) -> Callable:
+        def again(*args):
+            self.rewind()
+            return fn(*args)
+
+        return again
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        before, state.draws = state.draws, self
+        try:
+            yield
+        finally:
+            state.draws = before
+            self.rewind()
+
+
+def _line(frame) -> str:
+    """The line of the user's own code that a call came from, in words."""
+    while frame is not None and not _is_own(frame.f_code.co_filename):
+        frame = frame.f_back
+    if frame is None:
+        return ""
+    code = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
+    return f" ({Path(frame.f_code.co_filename).name}, line {frame.f_lineno}: {code})"
+
+
+def _is_own(file: str) -> bool:
+    """Is this the user's own code, neither the engine's nor Python's nor that of a library below the engine?"""
+    path = Path(file)
+    if path.is_relative_to(PACKAGE):
+        return False
+    library = "site-packages" in path.parts
+    return not {"numpy", "sympy"} & set(path.parts) if library else not path.is_relative_to(Path(os.__file__).parent)
 
 
 @contextmanager
@@ -119,17 +217,23 @@ def _line_named() -> Iterator[None]:
     """An exception says in which line of the user's own code it came up, and what may help."""
     try:
         yield
+    except TooLong:
+        raise
     except Exception as error:
         frames = traceback.extract_tb(error.__traceback__)
-        own = [f for f in frames if not Path(f.filename).is_relative_to(PACKAGE)]
+        own = [f for f in frames if _is_own(f.filename)]
         if own:
             error.add_note(f"prove: in {own[-1].filename}, line {own[-1].lineno}: {own[-1].line}")
-        if "object" in str(error):
-            error.add_note(
-                "prove: inputs and parameters are exact scalars now (dtype object), which floats made inside of the "
-                "function do not meet in every operation: give such tensors as inputs"
-            )
+        if any(word in str(error) for word in ("object", "float(", "int(")):
+            error.add_note(HELP)
         raise
+
+
+HELP = (
+    "prove: inputs and parameters hold exact scalars now (dtype object), which become no floats and no whole numbers: "
+    "leave .float(), .long(), .item(), float(), int() and .numpy() out of the function; make tensors that are to hold "
+    "them with zeros_like(x) or dtype=x.dtype; what need not be differentiated is computed beforehand, as a constant"
+)
 
 
 def _constants(x: Tensor) -> Tensor:
@@ -151,9 +255,12 @@ def _names(fn: Callable, n: int) -> list[str]:
     return (names + [f"input{i}" for i in range(len(names), n)])[:n]
 
 
-def _argument(name: str, value):
-    if isinstance(value, tuple | list) and all(isinstance(n, int) for n in value):
-        return symbols(name, *value).requires_grad_()
+def _argument(name: str, value, sample: str):
+    if _is_shape(value):
+        x = symbols(name, *value, positive=sample != "of both signs")
+        if sample == "between 0 and 1":
+            x = symbols(name, *value, witness=[Fraction(y.witness) / 2 for y in x._data.flat])
+        return x.requires_grad_()
     if not isinstance(value, Tensor) or value.dtype.kind in "iub":
         return value
     if value.dtype is OBJECT:
@@ -175,19 +282,38 @@ def _check_symbols(leaves: dict[str, Tensor]) -> None:
                 raise ValueError(f"prove: {value} stands in the inputs {seen[value.expr]} and {name}; rename one")
 
 
+def _state(fn: Callable) -> list[Tensor]:
+    """The parameters and buffers of a Module."""
+    return [*fn.parameters(), *fn.buffers()] if hasattr(fn, "named_parameters") else []
+
+
 @contextmanager
 def _with_parameters(fn: Callable, variables: Callable, constants: Callable) -> Iterator[dict[str, Tensor]]:
-    """The parameters of a Module, holding variables for the time being."""
+    """The parameters of a Module, holding variables for the time being; its buffers of floats hold exact constants."""
     parameters = dict(fn.named_parameters()) if hasattr(fn, "named_parameters") else {}
-    before = {name: (p.data, p.grad) for name, p in parameters.items()}
+    held = [x for x in _state(fn) if x.dtype.kind == "f"]
+    before = [(x, x.data, x.grad) for x in held]
     try:
-        for p in parameters.values():
-            p.data = variables(p) if p.requires_grad else constants(p.detach())
-            p.grad = None
+        for x in held:
+            x.data = variables(x) if x.requires_grad else constants(x.detach())
+            x.grad = None
         yield {name: p for name, p in parameters.items() if p.requires_grad}
     finally:
-        for name, p in parameters.items():
-            p.data, p.grad = before[name]
+        for x, data, grad in before:
+            x.data, x.grad = data, grad
+
+
+@contextmanager
+def _buffers_kept(fn: Callable) -> Iterator[None]:
+    """The buffers of a Module have the values again afterwards that they have now: a run may have changed them."""
+    buffers = fn.buffers() if hasattr(fn, "named_parameters") else ()
+    before = [(b, b._data, b._data.copy(), b.node, b._requires_grad) for b in buffers]
+    try:
+        yield
+    finally:
+        for b, array, values, node, requires_grad in before:
+            array[...] = values
+            b._data, b.node, b._requires_grad = array, node, requires_grad
 
 
 def _together(name: str, passes: list[Pass], seconds: float) -> Proof:

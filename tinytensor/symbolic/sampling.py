@@ -28,6 +28,7 @@ from tinytensor.form import Node
 from tinytensor.modes import enable_grad
 from tinytensor.symbolic.field import Field, Residue
 from tinytensor.symbolic.passes import parameter, returned_tensors, watching
+from tinytensor.symbolic.work import Work
 from tinytensor.tensors import Tensor
 
 NOT_ON_THE_TAPE = "not on the tape, but dependent on the inputs"
@@ -87,8 +88,8 @@ class Sampled:
 class Sample:
     """One forward and one backward pass over residues."""
 
-    def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field):
-        self.fn, self.args, self.leaves, self.field = fn, args, leaves, scalars
+    def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field, work: Work):
+        self.fn, self.args, self.leaves, self.field, self.work = fn, args, leaves, scalars, work
         self.directions = {name: [x.tangent for x in leaf._data.flat] for name, leaf in leaves.items()}
         self.nodes: list[Node] = []
         self.constant: list[str] = []  # what depends on the inputs, but is not on the tape
@@ -132,6 +133,10 @@ class Sample:
 
     def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
         """Remember a node, and what it reads that depends on the inputs without being on the tape."""
+        weights = [] if self.work.estimate is None else self.work.estimate.weights
+        weight = weights[len(self.nodes)] if len(self.nodes) < len(weights) else 0.0
+        self.work.done(weight)
+        node._hooks = [lambda g: self.work.done(weight)]
         self.nodes.append(node)
         for i, (edge, arg) in enumerate(zip(node.edges, args, strict=True)):
             unseen = edge is None and isinstance(arg, Tensor) and arg.dtype is OBJECT
@@ -190,9 +195,10 @@ class Sample:
         return found
 
 
-def sampled(name: str, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field) -> Sampled:
+def sampled(name: str, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field, work: Work) -> Sampled:
     """Run the sample, and say what came of it."""
-    sample = Sample(fn, args, leaves, scalars)
+    with work.running(0.0 if work.estimate is None else 2 * sum(work.estimate.weights)):
+        sample = Sample(fn, args, leaves, scalars, work)
     assumptions = [
         f"{scalars.comparisons:,} comparisons come out as those of the floats beside the residues"
         + (f", of which no two are closer than {scalars.closest:.2g}" if scalars.comparisons else ""),

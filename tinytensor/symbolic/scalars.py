@@ -57,6 +57,7 @@ def path():
 class _Reading(threading.local):
     def __init__(self):
         self.constants: dict[float, sympy.Expr] = {}
+        self.met: set[float] = set()
 
 
 _reading = _Reading()
@@ -64,17 +65,25 @@ _reading = _Reading()
 
 @contextmanager
 def reading(constants: dict[float, sympy.Expr]):
-    """Read these floats as the numbers that they stand for and can only round: 0.70710678... as the root of 1/2."""
-    before, _reading.constants = _reading.constants, constants
+    """Read these floats as the numbers that they stand for and can only round: 0.70710678... as the root of 1/2.
+
+    Gives the set of those that were met.
+    """
+    before, met = (_reading.constants, _reading.met), set()
+    _reading.constants, _reading.met = constants, met
     try:
-        yield
+        yield met
     finally:
-        _reading.constants = before
+        _reading.constants, _reading.met = before
 
 
 def number_read_as(value: float) -> float | sympy.Expr:
     """The number that a float stands for: the one of `reading`, else itself."""
-    return _reading.constants.get(value, value)
+    read = _reading.constants.get(value)
+    if read is None:
+        return value
+    _reading.met.add(value)
+    return read
 
 
 NUMBERS = (int, float, Fraction, np.number, np.bool_, sympy.Expr)  # what may meet an exact scalar, and becomes one
@@ -263,40 +272,61 @@ class Exact:
         raise TypeError(f"int({self}): an exact scalar is no index or count; use .floor() or .number()")
 
 
+_new = object.__new__
+
+
 class Symbolic(Exact):
     """A SymPy expression and its witness; a fraction is one without symbols.
 
     `Symbolic(3)`, `Symbolic(0.1)` (the fraction that this float is), `Symbolic(expression, witness)`. Functions are
     opaque: exp(x) is never rewritten while a kernel runs, since SymPy's own functions ask so many questions about their
     arguments that a loop does not end. `equals` is where things are proved.
+
+    A sum is put together when somebody asks for the expression: SymPy would sort its terms anew for each that is added.
     """
 
-    __slots__ = ("expr",)
+    __slots__ = ("_expr", "_parts")
 
     def __init__(self, value, witness: float | Fraction | None = None):
         if isinstance(value, Symbolic):
-            self.expr, self.witness = value.expr, value.witness
+            self._expr, self.witness = value.expr, value.witness
             return
         if isinstance(value, float):
             value = number_read_as(value)
         if isinstance(value, sympy.Expr):
-            self.expr = value
+            self._expr = value
             if witness is None:
                 if value.free_symbols:
                     raise TypeError(f"Symbolic({value}): an expression with symbols needs a witness, a number for it")
                 witness = value
         else:
             known = fraction(value)
-            self.expr = sympy.Rational(known.numerator, known.denominator)
+            self._expr = sympy.Rational(known.numerator, known.denominator)
             witness = known
         self.witness = float(witness)
 
     @classmethod
     def _make(cls, expr: sympy.Expr, witness: float) -> "Symbolic":
         result = cls.__new__(cls)
-        result.expr = expr
+        result._expr = expr
         result.witness = float(expr) if expr.is_Rational or expr is sympy.nan else witness
         return result
+
+    @property
+    def expr(self) -> sympy.Expr:
+        """The expression."""
+        if self._expr is None:
+            terms, todo = [], [*self._parts]
+            while todo:
+                part = todo.pop()
+                if part._expr is None:
+                    todo.extend(part._parts)
+                else:
+                    terms.append(part._expr)
+            self._expr, self._parts = sympy.Add(*terms), ()
+            if self._expr.is_Rational or self._expr is sympy.nan:
+                self.witness = float(self._expr)
+        return self._expr
 
     def number(self) -> Fraction | None:
         """The fraction that this is, None if it is not a known one."""
@@ -306,9 +336,13 @@ class Symbolic(Exact):
 
     @binary
     def __add__(self, other):
-        if other.expr is S.Zero:
+        if other._expr is S.Zero:
             return self
-        return other if self.expr is S.Zero else self._make(self.expr + other.expr, self.witness + other.witness)
+        if self._expr is S.Zero:
+            return other
+        result = _new(Symbolic)
+        result._expr, result._parts, result.witness = None, (self, other), self.witness + other.witness
+        return result
 
     @binary
     def __mul__(self, other):

@@ -8,14 +8,20 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
+from tinytensor.symbolic.chain import Slopes
+from tinytensor.symbolic.normal import ROUNDED
 from tinytensor.symbolic.scalars import Condition, Symbolic
+from tinytensor.symbolic.writing import entries, folded, length, named, one_for_all, unshifted
 from tinytensor.tensors import Tensor
 
-_STEPS = 509  # witnesses are multiples of 1/509: a prime, so that sums and products rarely meet
+_STEPS = 509  # witnesses are multiples of 1/509 (of many, of a smaller part): a prime, so that sums rarely meet
+
+SMALL = 40  # operations of a formula that is brought to one fraction
+ENTRIES = 4  # of a tensor that is written out, whatever its entries are
 
 
 def symbols(name: str, *shape, witness=None, positive: bool = False) -> Tensor:
-    """A tensor of symbols name_0, name_1, ... with a witness for each, for proofs.
+    """A tensor of symbols name_0, name_1, ... (name_0_0, ... of a matrix) with a witness for each, for proofs.
 
     Witnesses are fractions between -2 and 2 (0 and 2 if `positive`), no two alike, drawn from a generator that the
     name seeds; or give them: an array or nested lists of the tensor's shape. They decide comparisons only.
@@ -23,14 +29,14 @@ def symbols(name: str, *shape, witness=None, positive: bool = False) -> Tensor:
     shape = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
     values = np.empty(shape, object)
     if witness is None:
-        low = 1 if positive else -2 * _STEPS
-        steps = [n for n in range(low, 2 * _STEPS) if n]
-        numbers = [Fraction(n, _STEPS) for n in random.Random(name).sample(steps, values.size)]
+        parts = _STEPS if values.size <= _STEPS else sympy.nextprime(values.size)
+        steps = [n for n in range(1 if positive else -2 * parts, 2 * parts) if n]
+        numbers = [Fraction(n, parts) for n in random.Random(name).sample(steps, values.size)]
     else:
         numbers = np.broadcast_to(np.asarray(witness, object), shape).reshape(-1)
     flat = values.reshape(-1)
-    for i, number in enumerate(numbers):
-        flat[i] = Symbolic(sympy.Symbol(f"{name}_{i}" if shape else name), number)
+    for i, (at, number) in enumerate(zip(np.ndindex(values.shape), numbers, strict=True)):
+        flat[i] = Symbolic(sympy.Symbol("_".join([name, *map(str, at)])), number)
     return Tensor.of(values)
 
 
@@ -48,46 +54,60 @@ def variables(values: np.ndarray) -> dict[tuple[int, ...], Symbolic]:
 def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     """d(sum of g y)/dx for each symbol of x, by SymPy's `diff`; 0 where x has a number."""
     total = sympy.Add(*((Symbolic.of(a) * b).expr for a, b in zip(np.ravel(g), np.ravel(y), strict=True)))
-    result = np.full(np.shape(x), sympy.S.Zero, object)
+    slopes, result = Slopes().of(total), np.full(np.shape(x), sympy.S.Zero, object)
     for at, value in variables(x).items():
-        result[at] = sympy.diff(total, value.expr)
+        result[at] = slopes.get(value.expr, sympy.S.Zero)
     return result
 
 
 def latex(x: Tensor, conditions: Iterable[Condition] = ()) -> str:
     r"""The values of x as LaTeX: a formula for 0-d, a row for 1-d, a matrix for 2-d, nested brackets beyond.
 
-    Formulas are brought to one fraction, with common factors cancelled: what a kernel computes in ten steps is read
-    better as the closed form it amounts to. A float that is no short fraction stands as it was written: 0.1 is 0.1, not
-    the fraction of 17 digits that a computer makes of it, for which it is a name here.
+    Small formulas are brought to one fraction, with common factors cancelled: what a kernel computes in ten steps is
+    read better as the closed form it amounts to. Large ones stay as they were computed, but for the largest score that
+    a softmax subtracts. Terms that differ in their indices alone are a sum; what occurs often has a name, and its
+    definition stands behind. Where all entries of a large tensor differ in their indices alone, one stands for all,
+    with the ranges of its indices at the bracket.
+
+    A float that is no short fraction stands as it was written: 0.1 is 0.1, not the fraction of 17 digits that a
+    computer makes of it, for which it is a name here.
 
     `conditions`, from `with path() as conditions:` around what computed x, are written behind it: the signs at a ReLU,
     say, for which alone the formulas hold.
     """
-    written = dict.fromkeys(_condition(c.difference) for c in conditions)
-    return r",\quad ".join([_latex(x.detach().numpy()), *written])
+    array = x.detach().numpy()
+    values = np.empty(array.shape, object)
+    for at in np.ndindex(array.shape):
+        values[at] = _readable(array[at])
+    alike = one_for_all(values) if values.size > ENTRIES else None
+    if alike is not None:
+        values = np.array(alike[0], object)
+    signs = [_fewer_signs(_readable(c.difference)) for c in conditions]
+    formulas, definitions = named([*values.flat, *(formula for formula, _ in signs)])
+    for at, formula in zip(np.ndindex(values.shape), formulas, strict=False):
+        values[at] = formula
+    main = _latex(values)
+    if alike is not None:
+        where = r",\ ".join(rf"{letter} = 0 \ldots {n - 1}" for letter, n in alike[1])
+        main = rf"\left[ {main} \right]_{{{where}}}"
+    written = [f"{sympy.latex(left)} = {sympy.latex(right)}" for left, right in definitions]
+    compared = [f"{sympy.latex(f)} {sign} 0" for f, (_, sign) in zip(formulas[values.size :], signs, strict=True)]
+    return r",\quad ".join([main, *written, *dict.fromkeys(compared)])
 
 
-def _condition(difference: Symbolic) -> str:
-    """difference > 0, or the other way about where that has fewer signs."""
-    formula = _readable(difference)
-    if formula.could_extract_minus_sign():
-        return f"{sympy.latex(-formula)} < 0"
-    return f"{sympy.latex(formula)} > 0"
+def _fewer_signs(formula: sympy.Expr) -> tuple[sympy.Expr, str]:
+    """(formula, >) of formula > 0, or the other way about where that has fewer signs."""
+    return (-formula, "<") if formula.could_extract_minus_sign() else (formula, ">")
 
 
 def _latex(values: np.ndarray) -> str:
     if values.ndim == 0:
-        return sympy.latex(_readable(values[()]))
+        return sympy.latex(values[()])
     if values.ndim == 1:
-        return _rows([" & ".join(map(_latex_of, values))])
+        return _rows([" & ".join(map(sympy.latex, values))])
     if values.ndim == 2:
-        return _rows([" & ".join(map(_latex_of, row)) for row in values])
+        return _rows([" & ".join(map(sympy.latex, row)) for row in values])
     return r"\left[" + r",\; ".join(_latex(block) for block in values) + r"\right]"
-
-
-def _latex_of(value) -> str:
-    return sympy.latex(_readable(value))
 
 
 def _rows(rows: list[str]) -> str:
@@ -99,11 +119,20 @@ def _readable(value) -> sympy.Expr:
         return sympy.sympify(value.item() if isinstance(value, np.generic) else value)
     formula = value.formula()
     formula = formula.xreplace({number: _decimal(number) for number in formula.atoms(sympy.Rational)})
-    return sympy.factor(sympy.powsimp(sympy.cancel(sympy.together(formula))))
+    small, formula = formula.count_ops() <= SMALL, unshifted(formula)
+    written = folded(entries(formula))
+    if small:
+        closed = sympy.factor(sympy.powsimp(sympy.cancel(sympy.together(formula))))
+        closed = folded(entries(sympy.powsimp(closed, combine="exp")))
+        written = closed if length(closed) <= length(written) else written
+    return written
 
 
 def _decimal(number: sympy.Rational) -> sympy.Expr:
     """A float such as 0.1 under the name that it has in print; a number that is read well as a fraction as it is."""
+    read = ROUNDED.get(abs(float(number)))
+    if read is not None and not read.is_Rational and float(number).as_integer_ratio() == (number.p, number.q):
+        return read if number > 0 else -read
     if number.q < 1000 or number.q & (number.q - 1) or float(number).as_integer_ratio() != (number.p, number.q):
         return number
     name = format(Decimal(repr(abs(float(number)))), "f")

@@ -1,0 +1,131 @@
+"""How long a proof takes: what is told, shown and refused; and derivatives by the chain rule, which save the time."""
+
+import math
+
+import numpy as np
+import pytest
+import sympy
+
+import tinytensor as tt
+import tinytensor.nn.functional as F
+from tinytensor.symbolic import TooLong, prove, symbols, work
+from tinytensor.symbolic.chain import Slopes
+from tinytensor.symbolic.work import Count, Estimate, Lines, Work, counted, duration, run_on_floats
+
+
+def product(a, b):
+    return a @ b
+
+
+def leaves(*shapes):
+    return [symbols(name, *shape).requires_grad_() for name, shape in zip("abc", shapes, strict=False)]
+
+
+def test_pairs_are_counted():
+    """Each of the 2 x 4 entries of a product depends on 3 + 3 numbers."""
+    args = leaves((2, 3), (3, 4))
+    before = [a._data for a in args]
+    estimate = counted(product, args, args)
+    assert estimate.weights == [8 * 6]
+    assert all(a._data is b for a, b in zip(args, before, strict=True))
+    args = leaves((2, 3))
+    assert counted(lambda x: (x * 2).softmax(-1), args, args).weights == [6, work.FUSED * 6 * 3]
+
+
+def test_an_estimate_grows_with_the_size():
+    small, large = (counted(product, args := leaves((n, n), (n, n)), args) for n in (4, 8))
+    assert large.weights == [8 * small.weights[0]]
+    assert 6 < large.seconds / small.seconds < 9
+    assert large.bytes == 8 * small.bytes
+
+
+def test_what_cannot_be_counted_has_no_estimate():
+    args = leaves((2,))
+    assert counted(lambda x: x.undefined, args, args) is None
+    assert run_on_floats(lambda x: x.undefined, args, args) is None
+
+
+def test_counting_ends(monkeypatch):
+    monkeypatch.setattr(work, "MOST", 100)
+    args = leaves((9, 9), (9, 9))
+    assert counted(product, args, args).seconds == math.inf
+    with pytest.raises(TooLong, match="prove: product would take about days and more memory than there is"):
+        prove(product, (9, 9), (9, 9))
+    assert prove(product, (9, 9), (9, 9), limit=None)
+
+
+def test_a_count_goes_the_way_of_the_witnesses():
+    x, y = Count(2.0, 1), Count(-3.0, 2)
+    assert ((x + y).inputs, (x + y).witness, (x * y + 1).inputs, (x / y).inputs) == (3, -1.0, 3, 3)
+    assert (x > y, x == 2, max(x, y) is x, (x**2).witness, x.exp().witness) == (True, True, True, 4, math.exp(2))
+    assert ((x**0.5).witness, Count(0).log().witness, Count(3).number()) == (pytest.approx(2**0.5), -math.inf, 3)
+    with pytest.raises(TypeError, match="is no number"):
+        Count("1")
+
+
+@pytest.mark.parametrize("size", ["small", "real"])
+def test_what_would_take_too_long_is_refused_before_it_starts(size):
+    with pytest.raises(TooLong) as caught:
+        prove(lambda x: x.softmax(-1).sum(), (30, 30), size=size, limit=1e-3)
+    told = str(caught.value)
+    assert told.startswith("prove: <lambda> would take about ")
+    assert "limit = 0.001 seconds; give smaller shapes" in told
+    assert 'size="real"' in told
+
+
+@pytest.mark.parametrize("size", ["small", "real"])
+def test_a_proof_ends_when_its_time_is_up(size, monkeypatch):
+    monkeypatch.setattr(work.time, "monotonic", iter(range(1000)).__next__)  # a second whenever somebody asks
+    with pytest.raises(TooLong, match="was stopped after limit = 3 seconds"):
+        prove(lambda x: x.exp().softmax(-1), (2, 2), size=size, limit=3)
+
+
+@pytest.mark.parametrize("size", ["small", "real"])
+def test_progress_is_told(size, monkeypatch, capsys):
+    monkeypatch.setattr(work, "LONG", 0.0)
+    monkeypatch.setitem(__import__("sys").modules, "tqdm", None)
+    fn = lambda x: (x * x).exp().tanh() * x  # noqa: E731
+    assert prove(fn, (3, 3), size=size, progress=True)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0].startswith("prove: <lambda>: about 0 seconds and 1 MB, at an estimate")
+    percents = [float(line.split()[1]) for line in told[1:]]
+    assert all(line.startswith("<lambda>: ") and line.endswith(" left") for line in told[1:])
+    assert percents == sorted(percents) and len(percents) > 3 and 90 <= percents[-1] <= 100
+    assert prove(fn, (3, 3), size=size, progress=False)
+    assert prove(fn, (3, 3), size=size)  # nobody looks at a file
+    assert capsys.readouterr().err == ""
+
+
+def test_a_bar_where_there_is_one(monkeypatch, capsys):
+    pytest.importorskip("tqdm")
+    monkeypatch.setattr(work, "LONG", 0.0)
+    assert prove(tt.exp, (3, 3), progress=True)
+    assert "exp: 100%" in capsys.readouterr().err
+
+
+def test_a_line_for_each_tenth(capsys):
+    lines = Lines("it")
+    for _ in range(40):
+        lines.update(2.5)
+    lines.close()
+    assert len(capsys.readouterr().err.splitlines()) == 10
+
+
+def test_times_in_words():
+    assert [duration(t) for t in (5, 119, 300, 7300)] == ["5 seconds", "119 seconds", "5 minutes", "2 hours"]
+    assert str(Estimate([], 240.0, 2.5e9)) == "about 4 minutes and 2.5 GB"
+    assert Work("it", None, None, None).end == math.inf
+
+
+def test_the_chain_rule_gives_what_sympy_gives():
+    x, y, z = sympy.symbols("x y z")
+    for expr in (x * y + z, (x + y) ** 3 / z, sympy.exp(x * y) * (x + 1), x**y, sympy.S(3), (x + y + z) ** -1 * x):
+        slopes = Slopes().of(expr)
+        for symbol in (x, y, z):
+            assert sympy.simplify(slopes.get(symbol, 0) - sympy.diff(expr, symbol)) == 0, (expr, symbol)
+
+
+def test_matrices_that_took_half_a_minute():
+    assert prove(product, (12, 12), (12, 12))
+    assert prove(lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (3, 2))
+    assert np.prod(symbols("x", 60, 60).shape) == 3600  # more than there are witnesses with one denominator

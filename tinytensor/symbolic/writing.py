@@ -1,0 +1,332 @@
+r"""Formulas as a person writes them: sums folded, what occurs often named, the shift of a softmax taken away.
+
+What a loop computes over symbols is a long formula: x_0 w_0 + x_1 w_1 + x_2 w_2 for a product, and all of that again in
+each place that reads it. Here terms that differ in their indices alone become a sum, \sum_{k=0}^{2} x_k w_k, and
+formulas that differ in their indices alone, and stand in several places, get a name with these indices,
+
+    a_j = \sum_{k=0}^{2} x_k w_{j k}.
+
+Both only write what is there in another way: that a folded sum has the terms that stood there is how it is found.
+"""
+
+import itertools
+from collections.abc import Iterable, Iterator, Sequence
+
+import numpy as np
+import sympy
+
+FOLDED = 3  # as many terms make a sum; two do, if they are of the size of a formula that is worth a name
+NAMED = 6  # so many operations make a formula worth a name
+LETTERS = "kjilmnpq"  # of sums and names
+PLACES = "ijmnpq"  # of entries
+NAMES = "abcdfhruvst"
+
+Index = tuple  # (letter, shift): k + 1 is ("k", 1), and a number is ("", 3)
+
+
+class Entry(sympy.Symbol):
+    """An entry of a tensor of symbols, x_{0 k}: the name of the tensor, and its indices."""
+
+    __slots__ = ("base", "indices")
+
+    def __new__(cls, base: str, indices: Sequence[Index]):
+        entry = super().__new__(cls, f"{base}_{{{' '.join(map(_index, indices))}}}" if indices else base)
+        entry.base, entry.indices = base, tuple(indices)
+        return entry
+
+    @classmethod
+    def class_key(cls):
+        """Where it stands among the factors of a product: where other symbols stand."""
+        return sympy.Symbol.class_key()
+
+    def _latex(self, printer):
+        return sympy.latex(sympy.Symbol(self.base)) + "_{" + " ".join(map(_index, self.indices)) + "}"
+
+
+def _index(index: Index) -> str:
+    letter, shift = index
+    return f"{letter}{shift:+d}" if letter and shift else letter or str(shift)
+
+
+def entries(expr: sympy.Expr) -> sympy.Expr:
+    """The formula with entries in the place of the symbols x_0_1 that `symbols` makes."""
+
+    def entry(symbol: sympy.Symbol) -> sympy.Symbol:
+        base, *numbers = symbol.name.split("_")
+        while numbers and not numbers[0].isdecimal():
+            base = f"{base}_{numbers.pop(0)}"
+        if not numbers or not all(n.isdecimal() for n in numbers):
+            return symbol
+        return Entry(base, [("", int(n)) for n in numbers])
+
+    return expr.xreplace({s: entry(s) for s in expr.free_symbols})
+
+
+# ---------------------------------------------------------------------------------------------- what differs in indices
+
+
+def pattern(expr: sympy.Expr) -> tuple[tuple, tuple[Index, ...]]:
+    """(what the formula is but for its indices, its indices in the order of that)."""
+    if isinstance(expr, Entry):
+        return (("entry", expr.base, len(expr.indices)), expr.indices)
+    if isinstance(expr, sympy.Sum):
+        inner, indices = pattern(expr.function)
+        return (("sum", inner, str(expr.limits)), indices)
+    if not expr.args:
+        return (("atom", str(expr)), ())
+    parts = [pattern(a) for a in expr.args]
+    if expr.is_Add or expr.is_Mul:
+        parts.sort(key=repr)
+    return ((expr.func.__name__, *(p for p, _ in parts)), tuple(itertools.chain(*(i for _, i in parts))))
+
+
+def with_indices(expr: sympy.Expr, indices: Sequence[Index]) -> sympy.Expr:
+    """The formula with other indices, given in the order of `pattern`."""
+    return _filled(expr, iter(indices))
+
+
+def _filled(expr, indices: Iterator[Index]):
+    if isinstance(expr, Entry):
+        return Entry(expr.base, [next(indices) for _ in expr.indices])
+    if isinstance(expr, sympy.Sum):
+        return sympy.Sum(_filled(expr.function, indices), *expr.limits)
+    if not expr.args:
+        return expr
+    args = list(expr.args)
+    if expr.is_Add or expr.is_Mul:
+        args.sort(key=lambda a: repr(pattern(a)))
+    return expr.func(*(_filled(a, indices) for a in args))
+
+
+def classes(rows: Sequence[Sequence[Index]]) -> list[list[int]] | None:
+    """Which places of these index lists vary together, one class for each that varies; None if letters differ."""
+    columns = list(zip(*rows, strict=True))
+    found: list[list[int]] = []
+    for place, column in enumerate(columns):
+        if len({letter for letter, _ in column}) > 1:
+            return None
+        if len(set(column)) == 1:
+            continue
+        if column[0][0]:
+            return None
+        for others in found:
+            first = columns[others[0]]
+            if len({a - b for (_, a), (_, b) in zip(column, first, strict=True)}) == 1:
+                others.append(place)
+                break
+        else:
+            found.append([place])
+    return found
+
+
+def grid(rows: Sequence[Sequence[Index]], together: list[list[int]]) -> list[range] | None:
+    """The ranges over which the classes run, if the rows are all of their combinations, each once."""
+    values = [tuple(row[places[0]][1] for places in together) for row in rows]
+    ranges = [range(min(v), max(v) + 1) for v in zip(*values, strict=True)]
+    count = 1
+    for r in ranges:
+        count *= len(r)
+    return ranges if len(set(values)) == len(values) == count else None
+
+
+def _letters(expr: sympy.Expr) -> set[str]:
+    bound = {str(limit[0]) for s in expr.atoms(sympy.Sum) for limit in s.limits}
+    return bound | {letter for e in expr.atoms(Entry) for letter, _ in e.indices}
+
+
+def _lettered(row: Sequence[Index], together: list[list[int]], letters: Sequence[str]) -> list[Index]:
+    """A list of indices with a letter for each class."""
+    indices = list(row)
+    for letter, places in zip(letters, together, strict=True):
+        for place in places:
+            indices[place] = letter, row[place][1] - row[places[0]][1]
+    return indices
+
+
+# ----------------------------------------------------------------------------------------------------------- sums
+
+
+def folded(expr: sympy.Expr) -> sympy.Expr:
+    """The formula with sums for terms that differ in their indices alone."""
+    if not expr.args or isinstance(expr, Entry):
+        return expr
+    args = [folded(a) for a in expr.args]
+    expr = expr.func(*args) if list(expr.args) != args else expr
+    return _folded_terms(expr) if expr.is_Add else expr
+
+
+def _folded_terms(expr: sympy.Add) -> sympy.Expr:
+    groups: dict[tuple, list[tuple]] = {}
+    for term in expr.args:
+        factor, rest = term.as_coeff_Mul()
+        what, indices = pattern(rest)
+        groups.setdefault(what, []).append((indices, factor, rest))
+    terms = []
+    for group in groups.values():
+        terms += _folded_group(group)
+    return sympy.Add(*terms)
+
+
+def _folded_group(group: list[tuple]) -> list[sympy.Expr]:
+    """What a group of terms amounts to: c times a sum, and what one of them has beyond c."""
+    plain = [factor * rest for _, factor, rest in group]
+    rows = [indices for indices, _, _ in group]
+    if len(group) < (FOLDED if length(group[0][2]) < NAMED else 2) or not rows[0]:
+        return plain
+    together = classes(rows)
+    ranges = None if not together else grid(rows, together)
+    if ranges is None:
+        return _folded_in_parts(group) or plain
+    factors = [factor for _, factor, _ in group]
+    usual = max(factors, key=factors.count)
+    others = [(factor - usual) * rest for _, factor, rest in group if factor != usual]
+    if len(others) > (1 if len(group) >= FOLDED else 0):
+        return plain
+    body = group[0][2]
+    free = [letter for letter in LETTERS if letter not in _letters(body)][: len(together)]
+    body = with_indices(body, _lettered(rows[0], together, free))
+    limits = [(sympy.Symbol(letter), r[0], r[-1]) for letter, r in zip(free, ranges, strict=True)]
+    return [usual * sympy.Sum(body, *limits), *others]
+
+
+def one_for_all(values: np.ndarray) -> tuple[sympy.Expr, list[tuple[str, int]]] | None:
+    """(an entry with letters for its place, each letter and how far it runs) if all entries differ in indices alone."""
+    rows, what = [], set()
+    for at in np.ndindex(values.shape):
+        key, indices = pattern(values[at])
+        what.add(key)
+        rows.append([*indices, *(("", n) for n in at)])
+        if len(what) > 1:
+            return None
+    together = classes(rows)
+    n, sizes = len(rows[0]) - values.ndim, [size for size in values.shape if size > 1]
+    if together is None or len(together) != len(sizes):
+        return None
+    letters = [letter for letter in PLACES if letter not in _letters(values.flat[0])]
+    if any(places[-1] < n for places in together) or len(letters) < len(together):
+        return None
+    together.sort(key=lambda places: places[-1])
+    letters = letters[: len(together)]
+    at_first = _lettered(rows[0], [[*places[-1:], *places[:-1]] for places in together], letters)
+    return with_indices(values.flat[0], at_first[:n]), list(zip(letters, sizes, strict=True))
+
+
+def _folded_in_parts(group: list[tuple]) -> list[sympy.Expr] | None:
+    """A group that is no whole sum, cut into those that have the same index at one place; None if that is no help."""
+    best = None
+    for place in range(len(group[0][0])):
+        parts: dict[Index, list[tuple]] = {}
+        for member in group:
+            parts.setdefault(member[0][place], []).append(member)
+        if 1 < len(parts) < len(group):
+            terms = [term for part in parts.values() for term in _folded_group(part)]
+            if len(terms) < len(group if best is None else best):
+                best = terms
+    return best
+
+
+# ------------------------------------------------------------------------------------------ the shift of a softmax
+
+
+def unshifted(expr: sympy.Expr) -> sympy.Expr:
+    """The formula without the largest score that loops subtract before exp, as in e^{a - m} / (1 + e^{b - m})."""
+    if not expr.args:
+        return expr
+    expr = expr.func(*map(unshifted, expr.args))
+    if expr.is_Add:
+        return _shift_apart(expr)
+    if expr.is_Mul or expr.is_Pow:
+        return sympy.powsimp(expr, combine="exp")
+    if isinstance(expr, sympy.log):
+        powers = [a for a in sympy.Mul.make_args(expr.args[0]) if isinstance(a, sympy.exp)]
+        if powers and expr.args[0].is_Mul:
+            rest = sympy.Mul(*(a for a in sympy.Mul.make_args(expr.args[0]) if a not in powers))
+            return sympy.Add(*(p.args[0] for p in powers), sympy.log(rest))
+    return expr
+
+
+def _shift_apart(expr: sympy.Add) -> sympy.Expr:
+    """c + a e^{u - m} + b e^{v - m} as e^{-m} (c e^m + a e^u + b e^v)."""
+    terms = []
+    for term in expr.args:
+        factors = list(sympy.Mul.make_args(term))
+        power = next((a for a in factors if isinstance(a, sympy.exp)), None)
+        if power is not None:
+            factors.remove(power)
+        terms.append((sympy.Mul(*factors), sympy.S.Zero if power is None else power.args[0]))
+    powers = [power for _, power in terms if power != 0]
+    if not 0 < len(powers) < len(terms):
+        return expr
+    shared = set.intersection(*({-u for u in sympy.Add.make_args(power)} for power in powers))
+    # of one e^{a - b} alone nobody can tell, so what is subtracted there counts
+    shift = sympy.Add(*(u for u in shared if len(powers) > 1 or not u.could_extract_minus_sign()))
+    if shift == 0 or any(power + shift == 0 for power in powers):
+        return expr
+    return sympy.exp(-shift) * sympy.Add(*(rest * sympy.exp(power + shift) for rest, power in terms))
+
+
+# ---------------------------------------------------------------------------------------------------------- names
+
+
+def named(exprs: Sequence[sympy.Expr]) -> tuple[list[sympy.Expr], list[tuple[sympy.Expr, sympy.Expr]]]:
+    """The formulas with names for what occurs often in them, and (name, formula) of each."""
+    exprs, definitions = list(exprs), []
+    taken = {str(s) for e in exprs for s in e.free_symbols} | {e.base for x in exprs for e in x.atoms(Entry)}
+    names = iter(n for n in NAMES if n not in taken)
+    while True:
+        family = _most_frequent([*exprs, *(formula for _, formula in definitions)])
+        name = next(names, None)
+        if family is None or name is None:
+            return exprs, definitions
+        rows = [pattern(member)[1] for member in family]
+        bound = {str(limit[0]) for s in family[0].atoms(sympy.Sum) for limit in s.limits}
+        varying = [
+            place
+            for place, column in enumerate(zip(*rows, strict=True))
+            if len(set(column)) > 1 or (column[0][0] and column[0][0] not in bound)
+        ]
+        places: list[list[int]] = []
+        for place in varying:
+            same = next((p for p in places if all(row[p[0]] == row[place] for row in rows)), None)
+            if same is None:
+                places.append([place])
+            else:
+                same.append(place)
+        free = [letter for letter in LETTERS if letter not in _letters(_numbered(family[0], varying))][: len(places)]
+        if len(free) < len(places):
+            return exprs, definitions
+        meant = {
+            member: Entry(name, [row[p[0]] for p in places]) if places else sympy.Symbol(name)
+            for member, row in zip(family, rows, strict=True)
+        }
+        general = with_indices(family[0], _lettered(rows[0], places, free)) if places else family[0]
+        exprs = [e.xreplace(meant) for e in exprs]
+        definitions = [(left, formula.xreplace(meant)) for left, formula in definitions]
+        left = Entry(name, [(letter, 0) for letter in free]) if places else sympy.Symbol(name)
+        definitions.append((left, general))
+
+
+def _numbered(expr: sympy.Expr, varying: list[int]) -> sympy.Expr:
+    """The formula without the letters at places that get others."""
+    return with_indices(expr, [("", 0) if n in varying else i for n, i in enumerate(pattern(expr)[1])])
+
+
+def _most_frequent(exprs: Iterable[sympy.Expr]) -> list[sympy.Expr] | None:
+    """The largest formulas that stand in several places and differ in their indices alone."""
+    found: dict[tuple, list[sympy.Expr]] = {}
+    for expr in exprs:
+        for e in sympy.preorder_traversal(expr):
+            if _may_have_a_name(e) and length(e) >= NAMED:
+                found.setdefault(pattern(e)[0], []).append(e)
+    several = [family for family in found.values() if len(family) > 1]
+    return list(dict.fromkeys(max(several, key=lambda family: length(family[0])))) if several else None
+
+
+def _may_have_a_name(e: sympy.Expr) -> bool:
+    """Sums, roots and functions; of a product its factors have."""
+    return e.is_Add or isinstance(e, sympy.Sum | sympy.Function) or (e.is_Pow and e.exp.is_Rational and e.exp.q > 1)
+
+
+def length(expr: sympy.Expr) -> int:
+    """How long a formula is to read: how many operations it has, a sum being as good as three."""
+    return int(expr.count_ops()) + 3 * len(expr.atoms(sympy.Sum))
