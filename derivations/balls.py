@@ -31,7 +31,7 @@ try:
 except ImportError as error:
     raise ImportError(f"enclosures need {error.name} (python-flint): pip install 'tinytensor[proofs]'") from error
 
-BITS = 192  # of a midpoint: so a gradient is known to 1e-30 of its size, and a float64 to 1e-16
+BITS = 288  # of a midpoint: so a gradient of a few layers is known to 1e-40 of its size, and a float64 to 1e-16
 
 
 @contextmanager
