@@ -20,6 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--quick", action="store_true", help=f"leave out what runs at the size of training: {', '.join(LONG)}"
     )
     parser.add_argument("--list", action="store_true", help="list the claims, run nothing")
+    parser.add_argument("--table", action="store_true", help="the README's table of what is established, run nothing")
     parser.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: runs/derivations)")
     options = parser.parse_args(arguments)
     for part in options.parts:
@@ -31,6 +32,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.list:
         for claim in claims:
             print(f"{claim.part:<9} {claim.kind:<14} {claim.size:<22} {claim.statement}")
+        return 0
+    if options.table:
+        print(report.overview(claims))
         return 0
     try:
         results = run(claims, mathematics=bool(options.parts))

@@ -46,6 +46,8 @@ KINDS = {
     "display": "what is defined, or derived by the rules, is written out: nothing is compared",
 }
 
+BOUND = -100  # log2: a sampled claim of which a wrong one could pass with a probability above this one is none
+
 # Whom a claim trusts beyond CPython, which all of them trust.
 SYMPY = "SymPy's diff and its arithmetic"
 INDEX = "the index calculus"

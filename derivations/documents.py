@@ -70,8 +70,8 @@ Dot-product self-attention | a weighted sum of the values
     errata.softmax_missing theorems.convex_combination
 Dot-product self-attention | Attention(Q, K, V) = softmax(Q K^T / sqrt(d_k)) V
     forward.entry_by_entry forward.encoder_decoder
-Dot-product self-attention | long-range dependencies are captured
-    - {TRAINING}
+Dot-product self-attention | long-range dependencies are captured: a distant position counts as a near one does
+    engine.masked_models theorems.equivariance
 Algorithm 1 | scaled dot-product self-attention
     forward.entry_by_entry
 Multi-head self-attention | one head averages over effects that several keep apart
@@ -85,7 +85,9 @@ Cross-attention | queries of the decoder, keys and values of the encoder
     engine.translation
 Residual connections | Z = Y + X
     theorems.residual_stream sublayers.add_and_norm_gradients
-Residual connections | they prevent a loss of information and let depth help
+Residual connections | they prevent a loss of information
+    theorems.residual_stream
+Residual connections | they let depth help
     - {STREAM}
 Layer normalization | mu, sigma^2 and z
     errata.layer_norm_sums theorems.norm_statistics forward.encoder_decoder
@@ -132,7 +134,7 @@ Concluding remarks | today's models vary the components
 Introduction | Q = X W^Q, K = X W^K, V = X W^V, and their shapes
     forward.entry_by_entry
 Introduction | a query asks how much attention to pay to each key
-    - {MEANING}
+    theorems.larger_score theorems.alike
 Scaled Dot-Product Attention | S_ij = q_i . k_j
     forward.entry_by_entry
 Step 1 | scores are divided by sqrt(d_k), so that softmax does not saturate
@@ -196,7 +198,7 @@ Self-attention | y_i = sum_j w_ij x_j, w_ij the softmax of x_i . x_j
 Self-attention | the weights sum to 1 over all j
     theorems.convex_combination
 Self-attention | a dot product measures how alike two vectors are
-    - {MEANING}
+    theorems.alike
 Self-attention | a higher product means more relevance
     theorems.larger_score
 Self-attention | relatedness is learned
@@ -261,8 +263,10 @@ after (10) | several such layers
     eq17.layers eq17.layers_too
 (11) | logits, a probability distribution
     errata.logits_are_not_probabilities program.real_size
-after (11) | a token is selected by it
-    - sampling is tested (tests of models), not derived
+after (11) | a token is selected by it: the one of the largest logit is the likeliest
+    theorems.larger_score theorems.shift_invariance
+after (11) | or drawn
+    - drawing is tested (tests of models), not derived
 (12) | the loss of a position
     theorems.loss_is_cross_entropy program.real_size
 (13) | the cross-entropy
@@ -284,7 +288,7 @@ after (17) | cached interim results are used
 (18) | gradient descent
     forward.descent real_size.replayed
 after (18) | the rate may differ by quantity, head or layer
-    - no formula is given
+    forward.rates
 (19) | the number of parameters
     eq19.eq_19 eq19.eq_19_condition eq19.eq_19_layer eq19.eq_19_switches eq19.eq_19_sweep
 after (19) | the example: 38,848

@@ -209,7 +209,33 @@ def descent(rate: float = 0.1):
     slopes = {name: p.grad.numpy().copy() for name, p in model.named_parameters()}
     optim.SGD(model.parameters(), lr=0.1).step()
     for name, p in model.named_parameters():
-        step, expected = rate * slopes[name], before[name] - rate * slopes[name]
-        rounding = np.spacing(np.abs(step)) + np.spacing(np.abs(expected))  # of the product, and of the difference
-        if not (np.abs(p.detach().numpy() - expected) <= rounding).all():
-            raise Refuted(f"{name}: the step is not {name} - {rate} times its gradient")
+        is_step(name, p.detach().numpy(), before[name], rate, slopes[name])
+
+
+def is_step(name: str, after: np.ndarray, before: np.ndarray, rate: float, slope: np.ndarray) -> None:
+    """Refuted unless `after` is before - rate slope, but for the rounding of the product and of the difference."""
+    step, expected = rate * slope, before - rate * slope
+    if not (np.abs(after - expected) <= np.spacing(np.abs(step)) + np.spacing(np.abs(expected))).all():
+        raise Refuted(f"{name}: the step is not {name} - {rate} times its gradient")
+
+
+@check(
+    "after eq. (18): with a rate for each parameter of each layer, and one for each head of Q, a step takes its own "
+    "rate times its gradient from each",
+    size="D=4 H=2 F=5 L=2 V=6 C=3, float64, to the last bits",
+    source="003 after eq. (18)",
+)
+def rates(first: float = 0.01):
+    tinytensor.manual_seed(0)
+    model = decoder.Decoder(decoder.Config(D=4, H=2, F=5, L=2, V=6, C=3)).double()
+    named, heads = list(model.named_parameters()), np.array([1.0, 3.0])[:, None, None]
+    model(tensor([[1, 4, 1]]), tensor([[4, 1, 2]]))[1].backward()
+    before = {name: p.detach().numpy().copy() for name, p in named}
+    slopes = {name: p.grad.numpy().copy() for name, p in named}
+    model.zero_grad()
+    model.blocks[0].Q.register_hook(lambda g: g * tensor(heads))  # (H, D, K)
+    model(tensor([[1, 4, 1]]), tensor([[4, 1, 2]]))[1].backward()
+    optim.SGD([{"params": [p], "lr": first * (n + 1)} for n, (_, p) in enumerate(named)], lr=1.0).step()
+    for n, (name, p) in enumerate(named):
+        slope = slopes[name] * heads if name == "blocks.0.Q" else slopes[name]
+        is_step(name, p.detach().numpy(), before[name], first * (n + 1), slope)

@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 import tinytensor as tt
-from derivations.claims import NUMBA, Evidence, Refuted, claim
+from derivations.claims import BOUND, NUMBA, Evidence, Refuted, claim
 from derivations.engine import Loss
 from models import decoder, transformer
 from models.training import Settings, build_optimizer, training_step
@@ -22,8 +22,6 @@ from tinytensor.symbolic import prove
 from tinytensor.symbolic.field import Field, Residue
 from tinytensor.symbolic.replaying import Replay
 from tinytensor.symbolic.sampling import Sampled
-
-BOUND = -100  # log2: a probability above this one is not good enough for a claim
 
 sampled = partial(
     claim,
@@ -99,7 +97,17 @@ for layout, switches in LAYOUTS.items():
 
 
 STACKS = transformer.Config(N=1, d_model=20, h=4, d_ff=24, n_vol=35, n_max=18)
+SIZES = ("N", "d_model", "h", "d_k", "d_v", "d_ff", "n_vol", "n_max")
+
+
+def switches(config: transformer.Config) -> dict:
+    """What is set in a configuration beside the sizes."""
+    return {name: value for name, value in config.to_dict().items() if name not in SIZES}
+
+
 STACKS_LAYOUTS = {
+    f"in the layout of the configuration {name}": switches(config) for name, config in transformer.CONFIGS.items()
+} | {
     "as in 004: LayerNorm after the sum, the sum of the losses": {},
     "LayerNorm before, biases, tied, a token to begin with, smoothed targets, their mean": {
         "norm": "before",

@@ -18,7 +18,7 @@ import sympy
 
 from . import documents, equations
 from .adjoints import d
-from .claims import CLAIMS, KINDS, PARTS, Claim, Result
+from .claims import BOUND, CLAIMS, KINDS, PARTS, Claim, Result
 from .documents import ROWS, TITLES, Row
 from .eq19 import EQ_19_LATEX
 from .notation import tex
@@ -43,6 +43,38 @@ def summary(results: Sequence[Result]) -> str:
 def _counted(n: int, word: str) -> str:
     plural = {"erratum": "errata", "proof at sizes": "proofs at sizes", "sampled": "sampled"}.get(word, f"{word}s")
     return f"{n} {word if n == 1 else plural}"
+
+
+ERROR = {  # the probability that what a claim of a kind says is wrong, whatever it trusts being right
+    "proof": "none",
+    "proof at sizes": "none",
+    "sampled": f"below 2^{BOUND} each, over the random draws",
+    "enclosure": "none",
+    "erratum": "none where formulas differ; numbers at a sample otherwise",
+    "choice": "as for errata",
+    "check": "not bounded",
+    "display": "nothing is compared",
+}
+
+
+def overview(claims: Sequence[Claim]) -> str:
+    """The table of what is established, part by part: how often, at which sizes, how surely, and on whose word."""
+    lines = [
+        "| what | claims | evidence | size | error probability | trusted, beyond CPython |",
+        "|---|---:|---|---|---|---|",
+    ]
+    for part, what in PARTS.items():
+        told = f"{part}: {what}"
+        for kind in KINDS:
+            rows = [c for c in claims if (c.part, c.kind) == (part, kind)]
+            if rows:
+                sizes = list(dict.fromkeys(c.size for c in rows))
+                others = f", and {len(sizes) - 1} more" if len(sizes) > 1 else ""
+                trusted = "; ".join(dict.fromkeys(t for c in rows for t in c.trusted)) or "nobody"
+                cells = (told, len(rows), kind, sizes[0] + others, ERROR[kind], trusted)
+                lines.append("| " + " | ".join(map(str, cells)) + " |")
+                told = f"{part}, besides"
+    return "\n".join(lines)
 
 
 def versions() -> str:

@@ -102,6 +102,20 @@ def softmax_slope(closed: Expr) -> None:
     zero(direct - softmax.expand(closed, through), "the slope of the softmax")
 
 
+@theorem(
+    "a dot product measures how alike two vectors are: |x - y|^2 = |x|^2 + |y|^2 - 2 x.y, so that of two vectors of "
+    "one length the one with the larger product is the nearer one",
+    source="002 Self-attention; 000 Dot-product self-attention",
+)
+def alike():
+    one, other = Array("x", (D,)), Array("y", (D,))
+    square = lambda a: total(a[j] ** 2, j)  # noqa: E731
+    product = total(one[j] * other[j], j)
+    apart = total((one[j] - other[j]) ** 2, j)
+    holds(normal(apart - square(one) - square(other) + 2 * product) == 0, "the cosine rule holds in any dimension")
+    return Evidence(latex=f"{tex(apart)}={tex(square(one))}+{tex(square(other))}-2{tex(product)}")
+
+
 SLOPE = delta(h, h2) * delta(i, i2) * σ[h, i, m] * (delta(m, p) - σ[h, i, p])
 
 

@@ -104,6 +104,16 @@ def test_derivations_print_what_is_shown(part):
         assert line in printed
 
 
+def test_latex_writes_what_is_shown():
+    program = next(program for program in PROGRAMS if "print(latex(" in program)
+    assert f"$${run('-', code=program).strip()}$$\n" in TEXTS["derivations"]
+
+
+def test_the_table_of_what_is_proved_is_that_of_the_claims():
+    (shown,) = re.findall(r"<!-- from: python -m derivations --table -->\n((?:\|.*\n)+)", README)
+    assert shown == run("-m", "derivations", "--table")
+
+
 def test_the_two_commands_stand_where_the_check_looks_for_them():
     for mark, ending in (("main", "python -m models train"), ("test", "python -m pytest -n 2 --dist worksteal")):
         found = re.search(rf"<!-- {mark} command -->\n```\n(.*)\n```", README)

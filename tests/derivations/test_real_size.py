@@ -1,13 +1,15 @@
 """The claims at real size: that they hold (one that is small), and that they fail when they should."""
 
+import dataclasses
 from dataclasses import replace
 
 import pytest
 
 from derivations import real_size
 from derivations.claims import Refuted, claims_of, result_of
-from models import decoder
+from models import decoder, transformer
 from models.decoder import CONFIGS
+from models.tasks import recommend
 from tests.mutants.planting import kernel_with, module_of, planted_kernel, planted_rule, rule_with
 from tinytensor.kernels import KERNELS, attention, matmul, vectors
 from tinytensor.symbolic import lift, prove, replaying
@@ -25,6 +27,30 @@ def test_what_is_claimed():
     assert {c.kind for c in CLAIMS.values()} == {"sampled"}
     first = next(iter(CLAIMS.values()))
     assert first.size == f"{CONFIGS['toth-tiny'].sizes()}, B = 2"
+
+
+def test_every_named_configuration_and_every_switch_is_claimed():
+    """At smaller sizes; what is dropped is a matter of the draw, so that any share of it stands for the others."""
+    claimed = [decoder.Config().replace(**switches).to_dict() for switches in ({}, *real_size.LAYOUTS.values())]
+    sizes = ("D", "H", "F", "L", "V", "C")
+
+    def layout(config: dict) -> dict:
+        return {name: value > 0 if name == "dropout" else value for name, value in config.items() if name not in sizes}
+
+    named = CONFIGS | recommend.RecommendTask.CONFIGS
+    assert {"toth-tiny", "nano", "gpt2", "micro", "recommend"} <= named.keys()
+    for name, config in named.items():
+        assert layout(config.to_dict()) in [layout(c) for c in claimed], name
+    stacks = [real_size.STACKS.replace(**switches).to_dict() for switches in real_size.STACKS_LAYOUTS.values()]
+    for configs, Config in ((claimed, decoder.Config), (stacks, transformer.Config)):
+        for field in dataclasses.fields(Config):
+            values = {c[field.name] for c in configs}
+            if field.type == "str" or isinstance(field.default, str):
+                assert values == set(field.metadata["choices"]), field.name
+            elif isinstance(field.default, bool):
+                assert values == {False, True}, field.name
+            elif isinstance(field.default, float) and field.name != "eps":
+                assert 0.0 in values and max(values) > 0, field.name
 
 
 def test_sizes_are_beyond_blocks():
