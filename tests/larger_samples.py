@@ -10,13 +10,12 @@ NaN here, and work is cut into tasks where little of it is left, so that there a
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 from unittest.mock import patch
 
 import numpy as np
 
 import tinytensor as tt
-from tinytensor import door
+from tinytensor import door, unwritten
 from tinytensor.again import Again
 from tinytensor.autograd import grad
 from tinytensor.form import OPS
@@ -125,16 +124,8 @@ IN_NUMPY: dict[str, Callable] = {  # of the operations without a definition
 @contextmanager
 def unwritten_is_nan() -> Iterator[None]:
     """New memory holds NaN, or a whole number that is no index, until it is written; little work is many tasks."""
-
-    def filled(shape, dtype):
-        y = np.empty(shape, dtype)
-        if y.dtype.kind in "fi":
-            y.fill(math.nan if y.dtype.kind == "f" else -(1 << 40))
-        return y
-
-    numpy = SimpleNamespace(**vars(np) | {"empty": filled})  # the door's alone: the compiler needs NumPy's own
     step_by_step = patch.object(Again, "run", lambda self, args, short: self.function(*args))
-    with patch.object(door, "np", numpy), patch.object(kernel, "GRAIN", GRAIN), step_by_step:
+    with patch.object(door, "fresh", unwritten.spoiled), patch.object(kernel, "GRAIN", GRAIN), step_by_step:
         yield
 
 

@@ -160,6 +160,7 @@ ORDER = [
         "absent",
         "devices",
         "kernels",
+        "unwritten",
         "door",
         "memory",
         "outside",

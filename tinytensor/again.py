@@ -22,11 +22,12 @@ from tinytensor.door import OBJECT, state
 from tinytensor.kernels.blocks import FITS, ITEMS, OTHER, Noted
 from tinytensor.kernels.kernel import Elementwise, Kernel
 from tinytensor.tensors import Tensor
+from tinytensor.unwritten import fresh, spoil, spoiled
 
 MOST = 256  # calls of a function that are remembered
 LARGE = 1 << 20  # bytes of an array that is not small: what is made again keeps what it needs in between
 
-_ndarray, _new_array = np.ndarray, np.empty
+_ndarray = np.ndarray
 
 
 class Unfit(Exception):
@@ -42,7 +43,7 @@ class Rehearsal:
         self.rows: list[tuple] = []  # (kernel, launch), or (None, flag, what is said when it is set)
 
     def buffer(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-        self.buffers.append(_new_array(shape, dtype))
+        self.buffers.append(fresh(shape, dtype))
         if self.buffers[-1].nbytes > LARGE:
             raise Unfit
         return self.buffers[-1]
@@ -120,13 +121,15 @@ class Notes:
         self.noted = Noted(stand_ins, zeros, places, rows)
         as_made = self.results == [(len(args) + i, None) for i in range(len(self.new))]
         self.again = self._for_any() if not as_made else self._for_one_array() if self.one else self._for_new_arrays()
+        if fresh is spoiled:
+            self.again = self._on_spoiled(self.again)
 
     def _for_one_array(self) -> Callable:
         """The same call on other arguments, where it makes one array; OTHER if they are others than were noted."""
         call, at, ((shape, dtype),) = self.noted.call, self.noted.at, self.new
 
         def again(args: tuple):
-            y = _new_array(shape, dtype)
+            y = fresh(shape, dtype)
             items = (*args, y)
             told = call(at, id(items) + ITEMS)
             return y if told == FITS else self._otherwise(told)
@@ -138,7 +141,7 @@ class Notes:
         call, at, new = self.noted.call, self.noted.at, self.new
 
         def again(args: tuple):
-            made = tuple([_new_array(shape, dtype) for shape, dtype in new])
+            made = tuple([fresh(shape, dtype) for shape, dtype in new])
             items = args + made
             told = call(at, id(items) + ITEMS)
             return made if told == FITS else self._otherwise(told)
@@ -150,7 +153,7 @@ class Notes:
         call, at, new = self.noted.call, self.noted.at, self.new
 
         def again(args: tuple):
-            items = args + tuple([_new_array(shape, dtype) for shape, dtype in new])
+            items = args + tuple([fresh(shape, dtype) for shape, dtype in new])
             told = call(at, id(items) + ITEMS)
             if told != FITS:
                 return self._otherwise(told)
@@ -159,6 +162,16 @@ class Notes:
 
         found, one = self.results, self.one
         return again
+
+    def _on_spoiled(self, again: Callable) -> Callable:
+        """The same where unwritten memory is to show: what lies between the launches is nothing before each call."""
+
+        def on_spoiled(args: tuple):
+            for buffer in self.rehearsal.buffers:
+                spoil(buffer)
+            return again(args)
+
+        return on_spoiled
 
     def _otherwise(self, told: int):
         """Say what there is to say where a flag was set."""
@@ -179,7 +192,7 @@ def _stand_in(a: np.ndarray) -> np.ndarray:
     begin, end = _extent(a)
     if end - begin > LARGE:
         raise Unfit
-    return _ndarray(a.shape, a.dtype, _new_array(end - begin, np.uint8), 0, a.strides)
+    return _ndarray(a.shape, a.dtype, fresh(end - begin, np.uint8), 0, a.strides)
 
 
 def _extent(a: np.ndarray) -> tuple[int, int]:

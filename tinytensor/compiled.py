@@ -366,11 +366,12 @@ class Recorded:
 
     def replay(self, tensors: list[Tensor]):
         """Run the recording on new values of the arguments."""
+        # Gradients that come in are handed over first: what they were must be known before anything writes.
+        entered = [self._entered(*entry) for entry in self.entering]
+        self.recording.pool.spoil()
         for buffer, t in zip(self.inputs, tensors):
             if buffer is not None:
                 np.copyto(buffer, t._data)
-        entered = [self._entered(*entry) for entry in self.entering]
-        # Gradients that come in have been handed over by now: what they were must be known before a launch writes.
         whole = False
         try:
             self.recording.replay()

@@ -24,6 +24,7 @@ import numpy as np
 from tinytensor.kernels.copy import copy as _copy
 from tinytensor.kernels.entries import OBJECT, NoBuild, exact
 from tinytensor.kernels.kernel import Kernel
+from tinytensor.unwritten import fresh
 
 SMALL = 1 << 15  # elements of a copy that is not worth a launch
 WATCHERS = frozenset({"recording", "profile", "anomaly"})  # switches of State
@@ -57,7 +58,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """
     if state.recording is not None:
         return state.recording.pool.buffer(shape, dtype)
-    return np.empty(shape, dtype)
+    return fresh(shape, dtype)
 
 
 def launch(kernel: Kernel, *args) -> None:

@@ -14,6 +14,7 @@ from weakref import WeakSet
 import numpy as np
 
 from tinytensor.door import OBJECT
+from tinytensor.unwritten import fresh, spoil, spoiled
 
 LINE = 64  # bytes in a cache line, and in the widest vector
 
@@ -24,6 +25,7 @@ class Pool:
     def __init__(self):
         self.leases: WeakSet[Lease] = WeakSet()  # buffers that somebody looks at
         self.free: dict[int, list[np.ndarray]] = {}  # buffers that nobody looks at, by size in bytes
+        self.all: list[np.ndarray] = []
         self.open = True  # while the run lasts; what comes back later has no launch left to serve
 
     def buffer(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -32,10 +34,22 @@ class Pool:
         if size == 0 or dtype is OBJECT:
             return np.empty(shape, dtype)
         free = self.free.get(size)
-        memory = free.pop() if free else _aligned(size)
+        memory = free.pop() if free else self._more(size)
+        if fresh is spoiled:  # what a buffer held before is as good as nothing to whom it is lent now
+            spoil(memory)
         lease = Lease(self, memory, shape, dtype)
         self.leases.add(lease)
         return np.asarray(lease)
+
+    def _more(self, size: int) -> np.ndarray:
+        self.all.append(_aligned(size))
+        return self.all[-1]
+
+    def spoil(self) -> None:
+        """Before a replay, if unwritten memory is to show: a launch may read what this run has written, and no more."""
+        if fresh is spoiled:
+            for memory in self.all:
+                spoil(memory)
 
     def owns(self, array: np.ndarray) -> bool:
         """Is the array on a buffer of this pool?"""

@@ -13,10 +13,11 @@ from tinytensor.dtypes import bool_
 from tinytensor.kernels.blocks import FITS
 from tinytensor.operands import together
 from tinytensor.tensors import Tensor
+from tinytensor.unwritten import fresh
 
 REMEMBERED = 256  # numbers that are kept as arrays
 
-_ndarray, _new_array = np.ndarray, np.empty
+_ndarray = np.ndarray
 _numbers: dict[tuple, np.ndarray] = {}
 
 
@@ -65,7 +66,7 @@ def quick_formula(op, mark: Callable) -> Callable | None:
         if x._base is not None and x._tracked != x._version.tracked:
             return op.run((x,), into)
         run, entry, sizes, dtype = builds[a.dtype]
-        result = _new_array(a.shape, dtype) if into is None else into._data
+        result = fresh(a.shape, dtype) if into is None else into._data
         if into is not None and (dtype is not result.dtype or into is not x):
             return op.run((x,), into)
         if run(entry, sizes, id(a), id(result), 0) != FITS:
@@ -102,7 +103,7 @@ def quick_formula(op, mark: Callable) -> Callable | None:
                 shape = np.broadcast(a, b).shape
             except ValueError:
                 return op.run((x, z), into)
-        result = _new_array(shape, dtype) if into is None else into._data
+        result = fresh(shape, dtype) if into is None else into._data
         if into is not None and (dtype is not result.dtype or shape != result.shape):
             return op.run((x, z), into)
         if run(entry, sizes, id(a), id(b), id(result)) != FITS:

@@ -87,7 +87,7 @@ def gelu_slope(x):
 
 
 CONSTANTS = {"half": 0.5, "root_half": math.sqrt(0.5), "density": 1 / math.sqrt(2 * math.pi)}
-OF_GELU = {"gelu_erf": (normal_cdf, 1.9e-7), "gelu_erf_backward": (gelu_slope, 3.5e-7)}
+OF_GELU = {"gelu_erf": (normal_cdf, 1.94e-7), "gelu_erf_backward": (gelu_slope, 3.5e-7)}
 
 
 def of_gelu(name, x):

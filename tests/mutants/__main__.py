@@ -9,7 +9,7 @@ Exits with 1 if a mistake survives, and names it.
 import argparse
 import sys
 
-from . import engine, formulas
+from . import engine, formulas, options
 
 
 def main() -> int:
@@ -27,6 +27,7 @@ def main() -> int:
             f"{share} to values in the kernels of fused operations and of gradients, but for attention's",
             lambda: engine.kernels(one_in),
         ),
+        ("modules, where two options meet, by hand", options.by_hand),
         ("equations and closed forms of document 003, by hand", formulas.by_hand),
         (f"{share} to equations, derived lines and closed forms", lambda: formulas.mechanically(one_in)),
     ):

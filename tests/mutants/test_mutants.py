@@ -14,7 +14,7 @@ from derivations.engine import CALLS, prove_op
 from derivations.index import a, b, i, j, n
 from derivations.notation import text
 from tests.mutants import __main__ as command
-from tests.mutants import engine, formulas, planting
+from tests.mutants import engine, formulas, options, planting
 from tests.mutants.tally import Tally
 from tinytensor.autograd import tape
 from tinytensor.form import OPS
@@ -156,7 +156,7 @@ def test_a_lenient_checker_leaves_survivors(monkeypatch):
 
 
 def test_a_survivor_makes_the_command_fail(monkeypatch, capsys):
-    for module in (engine, formulas):
+    for module in (engine, formulas, options):
         monkeypatch.setattr(module, "by_hand", lambda: Tally(noticed=[("it", "refuted")]))
     for module, name in ((engine, "rules"), (engine, "kernels"), (formulas, "mechanically")):
         monkeypatch.setattr(module, name, lambda one_in: Tally())

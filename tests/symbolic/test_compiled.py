@@ -15,12 +15,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numba import config
-from symbolic.kernel_samples import SAMPLES
+from symbolic.kernel_samples import SAMPLES, SPECIAL, interpreted
 
 import tinytensor.kernels
 from tinytensor.kernels import KERNELS
 from tinytensor.kernels.kernel import Elementwise
-from tinytensor.symbolic.lifting import rebind
 
 NUMBERS = (0.75, -0.5, 1.625, 0.0)  # for formulas: both sides of 0, and 0
 TRUTH = {"bitwise_and", "bitwise_or", "bitwise_xor"}  # formulas that floats do not have
@@ -36,13 +35,18 @@ def as_float(value, name: str, dtype: np.dtype):
         y = np.empty_like(value, dtype, order="K" if all(value.strides) else "C")  # transposed where the sample is
         y[...] = np.array(floats, dtype).reshape(value.shape)
         return y
+    if isinstance(value, np.ndarray) and value.dtype == np.float64 and name != "hyper":
+        return value.astype(dtype)
     if isinstance(value, np.ndarray | int):
         return value.copy() if isinstance(value, np.ndarray) and value.flags.writeable else value
     return dtype(getattr(value, "witness", value))
 
 
-def floats(kernel, sample, dtype) -> list:
-    return [as_float(a, n, dtype) for a, n in zip(sample.args, kernel.names, strict=True)]
+def floats(kernel, sample, dtype, compiled: bool) -> list:
+    args = [as_float(a, n, dtype) for a, n in zip(sample.args, kernel.names, strict=True)]
+    if compiled and sample.built:
+        args[kernel.names.index("scratch")] = np.full(sample.built, np.nan, dtype)
+    return args
 
 
 def formula_args(kernel, dtype) -> list:
@@ -59,19 +63,8 @@ def calls(name: str, dtype, compiled: bool = False) -> list[tuple[Callable, dict
     if isinstance(KERNELS[name], Elementwise):
         return [(partial(formula_args, KERNELS[name], dtype), {})]
     samples = [sample for sample in SAMPLES[name] if sample.fits_builds or not compiled]
-    return [(partial(floats, KERNELS[name], sample, dtype), sample.constants) for sample in samples]
-
-
-def interpreted(kernel, args, constants) -> None:
-    """The kernel's source in plain Python, its helpers too."""
-    source = rebind(kernel.py_func, lambda code, name, value: constants.get(name, value))
-    with np.errstate(all="ignore"):
-        if isinstance(kernel, Elementwise):
-            for at, values in zip(np.ndindex(args[-1].shape), np.broadcast(*args), strict=True):
-                args[-1][at] = source(*values[:-1])
-        else:
-            for share in kernel.shares(args):
-                source(*args, *share)
+    samples += [] if compiled else SPECIAL.get(name, [])  # of which some have sums that no rounding can be foretold of
+    return [(partial(floats, KERNELS[name], sample, dtype, compiled), sample.constants) for sample in samples]
 
 
 def distance(a: np.ndarray, b: np.ndarray) -> float:

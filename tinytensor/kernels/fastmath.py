@@ -177,8 +177,9 @@ _SLOPE_Q5 = np.float32(8.952457e-06)
 def normal_cdf(x, half, root_half):
     r"""Return \Phi(x) = \tfrac12 (1 + \mathrm{erf}(x / \sqrt2)), with half = 1/2 and root_half = \sqrt{1/2}.
 
-    float32: absolute error at most 1.9e-7, 0 <= y <= 1; \Phi(-inf) = 0, \Phi(inf) = 1, \Phi(nan) = nan. A kernel's
-    constants are its parameters, and the plain meaning has no others; the polynomial knows these two numbers.
+    float32: absolute error at most 1.94e-7 (every float32 was checked), 0 <= y <= 1; \Phi(-inf) = 0, \Phi(inf) = 1,
+    \Phi(nan) = nan. A kernel's constants are its parameters, and the plain meaning has no others; the polynomial knows
+    these two numbers.
     """
     return half * (type(x)(1) + type(x)(math.erf(x * root_half)))
 
@@ -201,7 +202,7 @@ def _normal_cdf_float32(x, half, root_half):
 def gelu_slope(x, half, root_half, density):
     r"""Return \Phi(x) + x \varphi(x), the derivative of x \Phi(x), with density = 1 / \sqrt{2 \pi} and as above.
 
-    float32: absolute error at most 3.5e-7; 0 at -inf, 1 at inf, NaN stays.
+    float32: absolute error at most 3.5e-7 (every float32 was checked); 0 at -inf, 1 at inf, NaN stays.
     """
     return half * (type(x)(1) + type(x)(math.erf(x * root_half))) + x * density * np.exp(-half * x * x)
 

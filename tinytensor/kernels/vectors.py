@@ -62,7 +62,8 @@ def load_first(count, x, *at):
     """The `count` elements of x from `at` on, then zeros; nothing beyond them is read."""
     n, row, j = max(0, min(count, lanes(x))), at[:-1], at[-1]
     v, zeros = tuple(x[row + (slice(j, j + n),)]), (x.dtype.type(0),) * (lanes(x) - n)
-    return v + zeros if len(v) == n else x[row + (j + n - 1,)]  # which is outside of x, and x says so
+    fits = len(v) == n and (n < 2 or x.strides[-1] == x.itemsize)  # all there, and neighbours
+    return v + zeros if fits else x[row + (max(j + n - 1, x.shape[-1]),)]  # which is outside of x, and x says so
 
 
 def splat(x, *at):

@@ -1,0 +1,309 @@
+"""Mistakes planted in modules, most of them where two options meet. The cases of tests/pairwise.py must notice each.
+
+Each is a text in a module's file in the place of another. Its classes are made anew from that file, and stand in the
+place of the engine's for a while.
+"""
+
+import importlib
+import inspect
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from itertools import product
+from unittest.mock import patch
+
+from models import attention as heads
+from models import decoder as decoders
+from models import transformer as transformers
+from tests import pairwise
+from tinytensor.nn import attention as attentions
+from tinytensor.nn import transformer as layers
+
+from .planting import _replaced
+from .tally import Tally, notices
+
+MULTIHEAD, LAYERS, DECODER, ENCODER_DECODER = pairwise.SUBJECTS
+ATTENTION = "tinytensor.nn.attention"
+WHO_HAS_THEM = (attentions, layers, heads, decoders, transformers)
+
+HAND: dict[str, tuple[str, str, str, str]] = {  # what is wrong: (subject, module, right, wrong)
+    "causality is forgotten where there is padding": (
+        MULTIHEAD,
+        ATTENTION,
+        "is_causal and attn_mask is None",
+        "is_causal and attn_mask is None and key_padding_mask is None",
+    ),
+    "a mask of each head is taken for one of each sentence": (
+        MULTIHEAD,
+        ATTENTION,
+        "attn_mask.reshape((B, H, C, M))",
+        "attn_mask.reshape((H, B, C, M)).transpose(0, 1)",
+    ),
+    "padding is forgotten where scores are added": (
+        MULTIHEAD,
+        ATTENTION,
+        "for m in added[1:]:",
+        "for m in added[2:]:",
+    ),
+    "a bool mask counts 0 beside one that is added": (
+        MULTIHEAD,
+        ATTENTION,
+        "where(m, -math.inf, zeros((), dtype=q.dtype))",
+        "where(m, 0.0, zeros((), dtype=q.dtype))",
+    ),
+    "the sense of a bool mask is turned round": (
+        MULTIHEAD,
+        ATTENTION,
+        "return forbidden.logical_not()",
+        "return forbidden",
+    ),
+    "of two bool masks both must forbid": (MULTIHEAD, ATTENTION, "logical_or(m)", "logical_and(m)"),
+    "weights are dropped in evaluation too": (
+        MULTIHEAD,
+        ATTENTION,
+        "p = self.dropout if self.training else 0.0",
+        "p = self.dropout",
+    ),
+    "nothing is dropped where the weights are asked for": (
+        MULTIHEAD,
+        ATTENTION,
+        "A = F.dropout(F.attention_weights(q, k, mask), p)",
+        "A = F.attention_weights(q, k, mask)",
+    ),
+    "the mask is forgotten where weights are asked for": (
+        MULTIHEAD,
+        ATTENTION,
+        "F.attention_weights(q, k, mask)",
+        "F.attention_weights(q, k, None)",
+    ),
+    "the weights are a sum over heads": (MULTIHEAD, ATTENTION, "A = A.mean(1)", "A = A.sum(1)"),
+    "heads before positions in the result": (
+        MULTIHEAD,
+        ATTENTION,
+        "y.transpose(1, 2).flatten(2)",
+        "y.reshape((y.shape[0], y.shape[2], -1))",
+    ),
+    "positions and sentences exchanged in the result": (
+        MULTIHEAD,
+        ATTENTION,
+        "return y if self.batch_first else y.transpose(0, 1), A",
+        "return y, A",
+    ),
+    "one bias for all three": (
+        MULTIHEAD,
+        ATTENTION,
+        "self.in_proj_bias.chunk(3)",
+        "(self.in_proj_bias.chunk(3)[0],) * 3",
+    ),
+    "no bias where keys have another width": (
+        MULTIHEAD,
+        ATTENTION,
+        "if self.in_proj_bias is None else",
+        "if self.in_proj_bias is None or not self.together else",
+    ),
+    "the norm comes first always": (LAYERS, "tinytensor.nn.transformer", "if self.norm_first:", "if True:"),
+    "the norm is left out where it comes first": (
+        LAYERS,
+        "tinytensor.nn.transformer",
+        "dropout(sublayer(norm(x)))",
+        "dropout(sublayer(x))",
+    ),
+    "what a sublayer gives is not dropped where the norm comes first": (
+        LAYERS,
+        "tinytensor.nn.transformer",
+        "x + dropout(sublayer(norm(x)))",
+        "x + sublayer(norm(x))",
+    ),
+    "one norm for two sublayers": (
+        LAYERS,
+        "tinytensor.nn.transformer",
+        "self._around(2, self._around(1, tgt, attend), look)",
+        "self._around(1, self._around(1, tgt, attend), look)",
+    ),
+    "the mask of the memory for that of the target": (
+        LAYERS,
+        "tinytensor.nn.transformer",
+        "masks = _causal(tgt_mask, tgt_is_causal)",
+        "masks = _causal(tgt_mask, memory_is_causal)",
+    ),
+    "padding of the memory is forgotten": (
+        LAYERS,
+        "tinytensor.nn.transformer",
+        "key_padding_mask=memory_key_padding_mask, **masks",
+        "**masks",
+    ),
+    "padding of the target is forgotten": (
+        LAYERS,
+        "tinytensor.nn.transformer",
+        "key_padding_mask=tgt_key_padding_mask, **masks",
+        "**masks",
+    ),
+    "the source is not causal": (
+        LAYERS,
+        "tinytensor.nn.transformer",
+        "memory = self.encoder(src, src_mask, src_key_padding_mask, src_is_causal)",
+        "memory = self.encoder(src, src_mask, src_key_padding_mask)",
+    ),
+    "the inner layer is not dropped": (
+        LAYERS,
+        "tinytensor.nn.transformer",
+        "self.linear2(self.dropout(self.activation(self.linear1(x))))",
+        "self.linear2(self.activation(self.linear1(x)))",
+    ),
+    "the end is not normalised": (
+        LAYERS,
+        "tinytensor.nn.transformer",
+        "return x if self.norm is None else self.norm(x)",
+        "return x",
+    ),
+    "ReLU always": (
+        LAYERS,
+        "tinytensor.nn.transformer",
+        "ACTIVATIONS[activation] if isinstance(activation, str)",
+        'ACTIVATIONS["relu"] if isinstance(activation, str)',
+    ),
+    "the causal mask is forgotten where weights are dropped": (
+        DECODER,
+        "models.decoder",
+        "mask, p, causal)",
+        "mask, p, causal and not p)",
+    ),
+    "the mask is forgotten in evaluation": (
+        DECODER,
+        "models.decoder",
+        "config.causal and q.shape[2] > 1",
+        "config.causal and self.training",
+    ),
+    "the cache shows places that are still empty": (
+        DECODER,
+        "models.decoder",
+        "self.places <= self.at",
+        "self.places <= self.at + 1",
+    ),
+    "the cache counts its first tokens as one": (DECODER, "models.decoder", "cache.at += C", "cache.at += 1"),
+    "the position of a token in a cache is 0": (
+        DECODER,
+        "models.decoder",
+        "functional.embedding(at, self.P)",
+        "self.P[:1]",
+    ),
+    "every layer normalises what was normalised once": (
+        DECODER,
+        "models.decoder",
+        'N = Z if config.residual == "once" else',
+        "N =",
+    ),
+    "the literal residual is added to what was not normalised": (
+        DECODER,
+        "models.decoder",
+        'N if config.residual == "literal" else Z',
+        "Z",
+    ),
+    "the embedding is not dropped where it is normalised": (
+        DECODER,
+        "models.decoder",
+        "return functional.dropout(Z, self.config.dropout, self.training)",
+        'return functional.dropout(Z, self.config.dropout, self.training and self.config.residual != "once")',
+    ),
+    "tied weights are not transposed": (
+        DECODER,
+        "models.decoder",
+        "linear(Z, self.E if self.O is None else self.O.t())",
+        "linear(Z, self.E * (1 if self.P is None else 1.001) if self.O is None else self.O.t())",
+    ),
+    "no final norm where weights are tied": (
+        DECODER,
+        "models.decoder",
+        "if self.final is not None:",
+        "if self.final is not None and self.O is not None:",
+    ),
+    "padding counts": (
+        DECODER,
+        "models.decoder",
+        "functional.cross_entropy(logits.flatten(0, 1), targets.flatten())",
+        "functional.cross_entropy(logits.flatten(0, 1), targets.flatten().clamp(0))",
+    ),
+    "no activation but ReLU": (DECODER, "models.decoder", "config.activation)", '"relu")'),
+    "attention's result has no bias": (DECODER, "models.decoder", "join(Y, self.W, self.w)", "join(Y, self.W, None)"),
+    "the decoder sees what comes later": (
+        ENCODER_DECODER,
+        "models.transformer",
+        "self.masked(X, is_causal=is_causal, cache=own)",
+        "self.masked(X, is_causal=False, cache=own)",
+    ),
+    "padding is looked at": (
+        ENCODER_DECODER,
+        "models.transformer",
+        "self.attention(X, encoded, mask, cache=other)",
+        "self.attention(X, encoded, None, cache=other)",
+    ),
+    "a cached token has position 0": (
+        ENCODER_DECODER,
+        "models.transformer",
+        "self.embed(shifted, first)",
+        "self.embed(shifted)",
+    ),
+    "y_0 is a token though it should be 0": (
+        ENCODER_DECODER,
+        "models.transformer",
+        'if config.begin == "zero":',
+        "if False:",
+    ),
+    "smoothing in evaluation": (
+        ENCODER_DECODER,
+        "models.transformer",
+        "self.config.label_smoothing if self.training else 0.0",
+        "self.config.label_smoothing",
+    ),
+    "a mean always": (ENCODER_DECODER, "models.transformer", "reduction=reduction", 'reduction="mean"'),
+    "the stream's end is not normalised": (
+        ENCODER_DECODER,
+        "models.transformer",
+        "Z if self.decoder_norm is None else self.decoder_norm(Z)",
+        "Z",
+    ),
+    "a bias is forgotten in the cache of the input": (
+        ENCODER_DECODER,
+        "models.attention",
+        "V = project(source, self.W_V, self.beta_V)",
+        "V = project(source, self.W_V, None if cache is not None else self.beta_V)",
+    ),
+    "dropout in evaluation": (
+        ENCODER_DECODER,
+        "models.transformer",
+        "functional.dropout(f(self.norm(X)), p, self.training)",
+        "functional.dropout(f(self.norm(X)), p)",
+    ),
+}
+
+
+@contextmanager
+def planted(module: str, right: str, wrong: str) -> Iterator[None]:
+    """The classes and functions of a module out of a source in which `wrong` stands for `right`, wherever they are."""
+    there = importlib.import_module(module)
+    copy = {name: value for name, value in vars(there).items() if name.startswith("__")}
+    exec(compile(_replaced(inspect.getsource(there), right, wrong), there.__file__, "exec"), copy)
+    made = {n: v for n, v in copy.items() if getattr(v, "__module__", None) == module and hasattr(v, "__name__")}
+    before = dict(vars(there))
+    with ExitStack() as stack:
+        for place, name in product(WHO_HAS_THEM, made):
+            if getattr(place, name, None) is before[name]:
+                stack.enter_context(patch.object(place, name, made[name]))
+        yield
+
+
+def passes(subject: str) -> bool:
+    """The checker: nothing is wrong with any case."""
+    check = pairwise.SUBJECTS[subject][2]
+    return not any(check(case) for case in pairwise.cases(subject))
+
+
+def by_hand() -> Tally:
+    tally = Tally()
+    for what, (subject, *change) in HAND.items():
+        with planted(change[0], "", ""):  # a copy without a mistake
+            if subject not in tally.controls:
+                assert passes(subject), f"{subject}: the copy without a mistake is refused"
+                tally.controls.add(subject)
+        with planted(*change):
+            tally.enter(f"{subject}: {what}", notices(lambda subject=subject: passes(subject)))
+    return tally
