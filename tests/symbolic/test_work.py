@@ -1,6 +1,7 @@
 """How long a proof takes: what is told, shown and refused; and derivatives by the chain rule, which save the time."""
 
 import math
+import sys
 
 import numpy as np
 import pytest
@@ -83,7 +84,7 @@ def test_a_proof_ends_when_its_time_is_up(size, monkeypatch):
 @pytest.mark.parametrize("size", ["small", "real"])
 def test_progress_is_told(size, monkeypatch, capsys):
     monkeypatch.setattr(work, "LONG", 0.0)
-    monkeypatch.setitem(__import__("sys").modules, "tqdm", None)
+    monkeypatch.setitem(sys.modules, "tqdm", None)
     fn = lambda x: (x * x).exp().tanh() * x  # noqa: E731
     assert prove(fn, (3, 3), size=size, progress=True)
     told = capsys.readouterr().err.splitlines()
@@ -94,6 +95,16 @@ def test_progress_is_told(size, monkeypatch, capsys):
     assert prove(fn, (3, 3), size=size, progress=False)
     assert prove(fn, (3, 3), size=size)  # nobody looks at a file
     assert capsys.readouterr().err == ""
+
+
+def test_what_was_thought_to_be_short_is_shown_when_it_is_not(monkeypatch, capsys):
+    monkeypatch.setattr(work, "LONG", 20.0)
+    monkeypatch.setattr(work.time, "monotonic", iter(range(10**6)).__next__)  # a second whenever somebody asks
+    monkeypatch.setitem(sys.modules, "tqdm", None)
+    assert prove(lambda x: (x * x).exp().tanh() * x, (3, 3), progress=True, limit=None)
+    told = capsys.readouterr().err.splitlines()
+    assert told[0] == "prove: <lambda>: it takes longer than was estimated"
+    assert len(told) > 3
 
 
 def test_a_bar_where_there_is_one(monkeypatch, capsys):

@@ -86,26 +86,35 @@ class Work:
         seconds = 0.0 if estimate is None else estimate.seconds
         if limit is not None and seconds > limit:
             raise TooLong(f"prove: {name} would take {estimate}, and limit = {limit:g} seconds; {ADVICE}")
-        self.shown = (sys.stderr.isatty() if progress is None else progress) and seconds > LONG
+        self.wanted = sys.stderr.isatty() if progress is None else progress
         self.total, self.so_far, self.bar = 0.0, 0.0, None
-        self.end = math.inf if limit is None else time.monotonic() + limit
+        self.start = time.monotonic()
+        self.end = math.inf if limit is None else self.start + limit
+        self.show_from = -math.inf if seconds > LONG else self.start + LONG  # later, where the estimate was too low
 
     @contextmanager
     def running(self, total: float) -> Iterator[None]:
         """Inside, the work is done: `total` of it in all."""
         self.total, self.so_far = total, 0.0
-        if self.shown:
-            print(f"prove: {self.name}: {self.estimate}, at an estimate", file=sys.stderr)
-            self.bar = _bar(self.name)
+        self.show()
         try:
             yield
         finally:
             if self.bar is not None:
                 self.bar.close()
+                self.bar = None
+
+    def show(self) -> None:
+        """Begin to show how far it is, if somebody wants to know and it takes long."""
+        if self.bar is None and self.wanted and time.monotonic() >= self.show_from:
+            told = f"{self.estimate}, at an estimate" if self.show_from < 0 else "it takes longer than was estimated"
+            print(f"prove: {self.name}: {told}", file=sys.stderr)
+            self.bar = _bar(self.name)
 
     def done(self, amount: float) -> None:
         """Some of it is done."""
         self.check()
+        self.show()
         self.so_far += amount
         if self.bar is not None:
             self.bar.update(min(100.0, 100 * self.so_far / self.total) - self.bar.n if self.total else 0)
