@@ -106,6 +106,7 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
         return made
 
     train = command("train", _train, f"Train a model. --task {task.name}: {task.summary}")
+    train.epilog = "mpiexec -n 2 python -m models train ... does it on two processes: models/parallel.md"
     train.set_defaults(task_class=task)
     run = train.add_argument_group("the run")
     run.add_argument(

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -54,6 +55,13 @@ def test_the_curve_is_that_of_one_process(found, n):
     # the negative control: another run is farther away than any of these bounds
     other = np.abs(np.subtract(found[1]["float32"]["losses"], found[1]["one row"]["losses"]))
     assert np.median(other) > 0.1
+
+
+def test_the_program_of_the_page_runs(tmp_path):
+    (code,) = re.findall(r"```py\n(.*?)```", (mpi.ROOT / "models" / "parallel.md").read_text(), re.DOTALL)
+    path = tmp_path / "program.py"
+    path.write_text(code + "print(distributed.is_initialized())\n")
+    assert mpi.run(2, "-W", "error", path) == (0, "False\nFalse\n")
 
 
 # ---------------------------------------------------------------------------------------------------------- the end
