@@ -355,8 +355,8 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
         watch(row)
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:  # disable=None: no bar where nobody looks, in a file or a pipe
-        hidden = True if ranks.rank() > 0 else None
+    try:
+        hidden = ranks.rank() > 0 or not ranks.seen()  # no bar where nobody looks, in a file or a pipe
         with tqdm(total=trainer.settings.steps, initial=trainer.step, unit="step", disable=hidden) as bar:
             return 0 if trainer.train(progress) else (received or [signal.SIGINT])[0]  # another rank's, perhaps
     finally:

@@ -6,8 +6,10 @@ others wait for it at the next step. Without `mpiexec` nothing of this happens, 
 """
 
 import os
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack, contextmanager, redirect_stdout
+from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
@@ -52,6 +54,22 @@ def joined():
             stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))
         yield
         distributed.destroy_process_group()
+
+
+def seen() -> bool:
+    """Does somebody look at the standard error? Launchers hand it on, so they are asked what theirs is."""
+    if sys.stderr.isatty() or not distributed.is_mpi_launched():
+        return sys.stderr.isatty()
+    process = os.getppid()
+    while process > 1:
+        try:
+            stat = Path(f"/proc/{process}/stat").read_text()
+            if any(name in stat[: stat.rindex(")")] for name in ("mpiexec", "mpirun", "prterun", "orterun")):
+                return Path(f"/proc/{process}/fd/2").readlink().parts[1:3] == ("dev", "pts")
+            process = int(stat[stat.rindex(")") :].split()[2])
+        except (OSError, ValueError):  # another system, or somebody else's process
+            return False
+    return False
 
 
 def agreed(prepare: Callable[[], T]) -> T:

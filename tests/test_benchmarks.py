@@ -12,7 +12,7 @@ import pytest
 
 import tinytensor
 from tests.benchmarks import __main__ as command
-from tests.benchmarks import data, plots, report
+from tests.benchmarks import data, plots, ranks, report
 from tests.benchmarks.machine import Others, peak_memory, resident, used
 from tests.benchmarks.measuring import CALM, Measured, Options, Result, Runner
 from tests.benchmarks.peak import lanes, rate, source
@@ -286,3 +286,26 @@ def test_curves_are_drawn(tmp_path):
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")
     measured = by_hand(figures, figures, axis="batch", unit="µs", group="curves")
     assert "| 8 | 0.5 | 0.5 |" in "\n".join(report.curves_table([measured]))
+
+
+# ----------------------------------------------------------------------------------------------- ranks, on paper
+
+
+def test_a_step_on_several_ranks_takes_what_the_page_says():
+    costs = ranks.Costs(fixed=0.002, row=0.001, size=3 * ranks.BUCKET // 2)  # two buckets
+    assert ranks.predicted(costs, 12, 1, alpha=1.0, beta=1.0) == pytest.approx(0.014)  # one process sends nothing
+    expected = 0.002 + 0.001 * 4 + (2 * 2 + 1) * 2 * 1e-5 + 2 * 2 / 3 * costs.size / 1e9
+    assert ranks.predicted(costs, 12, 3, alpha=1e-5, beta=1e9) == pytest.approx(expected)
+    assert ranks.predicted(costs, 12, 13, 1e-5, 1e9) > ranks.predicted(costs, 12, 12, 1e-5, 1e9)  # a rank without data
+
+
+def test_configurations_that_are_not_run_are_scaled_by_weights_and_tokens():
+    nano = ranks.Costs(1.0, 1.0, 4 * 804_096)
+    gpt2 = ranks.scaled(nano, "gpt2", "nano", 1024)
+    assert gpt2.size == pytest.approx(4 * 124_439_808)
+    assert gpt2.row == pytest.approx(gpt2.fixed * 1024 / 64)
+
+
+def test_a_ping_pong_gives_latency_and_the_lowest_bandwidth_of_long_messages():
+    times = {"8": 2e-6, "1024": 1.0, str(1 << 18): 2e-6 + (1 << 18) / 5e9, str(1 << 20): 2e-6 + (1 << 20) / 4e9}
+    assert ranks.line(times) == (2e-6, pytest.approx(4e9))

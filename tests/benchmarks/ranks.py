@@ -26,11 +26,17 @@ from ..mpi import mpiexec
 
 ROOT = Path(__file__).parents[2]
 STEPS = {  # a configuration, and the rows of its batch that are shared by the ranks
+    "micro": (32,),
     "toth-tiny": (16, 64),
     "nano": (12, 24, 96),
 }
+SCALED = {
+    "translate": ("toth-tiny", 64, 24),
+    "gpt2": ("nano", 480, 1024),
+}  # on paper: like which, rows, tokens of a row
 PAPER = (2, 4, 8, 16, 32, 64, 128)
 BUCKET = 1 << 20  # bytes: nn/parallel.py
+NUMBER = 4  # bytes of a float32
 ETHERNET = {"alpha": 30e-6, "beta": 1.25e9}  # seconds, bytes a second: ten gigabits, by TCP
 
 
@@ -57,11 +63,14 @@ def predicted(costs: Costs, rows: int, ranks: int, alpha: float, beta: float) ->
     return costs.fixed + costs.row * math.ceil(rows / ranks) + messages * alpha + bytes_sent / beta
 
 
-def fitted(times: dict[int, float], size: int) -> Costs:
-    """The costs of a step from the seconds that it takes with two numbers of rows."""
-    (few, short), *_, (many, long) = sorted(times.items())
-    row = (long - short) / (many - few)
-    return Costs(max(0.0, short - row * few), row, size)
+def scaled(costs: Costs, name: str, like: str, tokens: int) -> Costs:
+    """The costs of a configuration that is not run here: a row in proportion to its weights times its tokens."""
+    from models.decoder import CONFIGS
+    from models.tasks import TASKS
+
+    task = next(task for task in TASKS.values() if name in task.CONFIGS)
+    n = task.Model(task.CONFIGS[name], device="meta").num_parameters() * NUMBER / costs.size  # times as many weights
+    return Costs(costs.fixed * n, costs.row * n * tokens / CONFIGS[like].C, round(costs.size * n))
 
 
 # ------------------------------------------------------------------------------------------------------ on the ranks
@@ -123,11 +132,34 @@ def training(name: str, rows: int, seconds: float, passes: int) -> dict:
     whole = sum(taken) * count
     return {
         "seconds": statistics.median(taken),
+        "update": updating(model, optimizer),
         "share": (here.seconds - in_mpi) / whole,
         "bytes": (here.bytes - sent) / (passes * count),
         "size": sum(p._data.nbytes for p in model.parameters()),
         "tokens": rows * config.C,
     }
+
+
+def updating(model, optimizer) -> float:
+    """The median time of clipping and updating all weights."""
+    import tinytensor as tt
+    from tinytensor.nn.utils import clip_grad_norm_
+
+    grads = [tt.full_like(p, 1e-3) for p in model.parameters()]
+
+    @tt.compile
+    def update():
+        for p, g in zip(model.parameters(), grads, strict=True):
+            p.grad = g
+        clip_grad_norm_(model.parameters(), 1.0)
+        optimizer.step()
+
+    taken = []
+    for _ in range(30):
+        began = time.perf_counter()
+        update()
+        taken.append(time.perf_counter() - began)
+    return statistics.median(taken)
 
 
 def worker(options) -> None:
@@ -180,22 +212,23 @@ def report(one: dict, two: dict) -> str:
     lines.append("|---|---|---|---|---|---|---|---|")
     costs = {}
     for name, batches in STEPS.items():
-        times = {rows: one["steps"][f"{name} {rows}"]["seconds"] for rows in batches}
-        costs[name] = fitted(times, one["steps"][f"{name} {batches[0]}"]["size"])
+        first = one["steps"][f"{name} {batches[0]}"]
+        costs[name] = Costs(first["update"], (first["seconds"] - first["update"]) / batches[0], first["size"])
         for rows in batches:
             a, b = (found["steps"][f"{name} {rows}"] for found in (one, two))
-            paper = a["seconds"] / predicted(costs[name], rows, 2, alpha, beta)
+            paper = predicted(costs[name], rows, 1, alpha, beta) / predicted(costs[name], rows, 2, alpha, beta)
             lines.append(
                 f"| {name}, {rows} rows | {a['seconds'] * 1e3:.2f} ms | {b['seconds'] * 1e3:.2f} ms "
                 f"| {a['tokens'] / a['seconds']:,.0f} → {b['tokens'] / b['seconds']:,.0f} "
                 f"| {a['seconds'] / b['seconds']:.2f}× | {paper:.2f}× | {b['share']:.0%} | {b['bytes'] / 1e6:.2f} MB |"
             )
+    costs |= {name: scaled(costs[like], name, like, tokens) for name, (like, _, tokens) in SCALED.items()}
     for where, network in (("as between the ranks here", {"alpha": alpha, "beta": beta}), ("by Ethernet", ETHERNET)):
         lines += ["", f"Speed-up on paper, messages {where} ({network['alpha'] * 1e6:.0f} µs, "]
         lines[-1] += f"{network['beta'] / 1e9:.2f} GB/s):"
         lines += ["", f"| ranks | {' | '.join(map(str, PAPER))} | most |", "|---" * (len(PAPER) + 2) + "|"]
-        for name, batches in STEPS.items():
-            for rows in (*batches, 16 * batches[-1]):
+        for name, batches in (STEPS | {name: (rows,) for name, (_, rows, _) in SCALED.items()}).items():
+            for rows in batches:
                 alone = predicted(costs[name], rows, 1, **network)
                 gains = {n: alone / predicted(costs[name], rows, n, **network) for n in range(1, 1025)}
                 best = max(gains, key=gains.get)

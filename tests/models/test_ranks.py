@@ -2,8 +2,12 @@
 
 import csv
 import os
+import pty
 import signal
+import subprocess
+import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import mpi
@@ -87,6 +91,21 @@ def test_a_killed_rank_ends_the_run_and_another_number_of_ranks_goes_on(verse, a
     assert several.state["generator"] == one.state["generator"]
 
 
+def test_rank_0_draws_the_progress_bar_where_somebody_looks(verse, tmp_path):
+    ours, theirs = pty.openpty()
+    given = ["--text", verse, "--out", tmp_path / "run", *OPTIONS.split(), *SIZES.split(), "--steps", 20]
+    command = [mpi.mpiexec(), "-n", "2", sys.executable, "-m", "models", "train", *map(str, given)]
+    process = subprocess.Popen(command, cwd=mpi.ROOT, stdout=subprocess.DEVNULL, stderr=theirs)
+    os.close(theirs)
+    shown = b""
+    with suppress(OSError):  # at the end of a terminal
+        while part := os.read(ours, 1000):
+            shown += part
+    os.close(ours)
+    assert process.wait() == 0
+    assert shown.count(b"20/20") == 1
+
+
 @pytest.mark.parametrize("whom", ["all", "one rank"])
 def test_ctrl_c_saves_once_and_all_end(verse, tmp_path, whom):
     out = tmp_path / "run"
@@ -167,5 +186,5 @@ def test_parts_hold_each_row_once_and_otherwise_what_counts_for_nothing(parts):
 def test_one_process_has_all_of_it_and_loads_no_mpi():
     assert (ranks.rank(), ranks.count()) == (0, 1)
     code = "import sys; from models.cli import main; main(['info', 'toth-tiny']); assert 'mpi4py' not in sys.modules"
-    done = mpi.subprocess.run([mpi.sys.executable, "-c", code], cwd=mpi.ROOT, capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=mpi.ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
