@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PROGRAMS = ROOT / "tests" / "distributed" / "on_ranks.py"
-LIMIT = 120  # seconds after which a program hangs
+LIMIT = 300  # seconds after which a program hangs
 
 
 def mpiexec() -> str:

@@ -75,7 +75,7 @@ def test_a_killed_rank_ends_the_run_and_another_number_of_ranks_goes_on(verse, a
     os.kill(process_of(1, out), signal.SIGKILL)
     began = time.monotonic()
     code, output = mpi.finish(process)
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 30  # a second or two, unless others use the machine
     assert code != 0
     assert "Killed (signal 9)" in output
     assert 50 <= checkpoint.load(out).step < 400  # whole
