@@ -2,6 +2,7 @@
 
     python -m tests.mutants            by hand, and a sample of those made mechanically: half a minute
     python -m tests.mutants --all      every mistake that can be made mechanically: some minutes
+    python -m tests.mutants --kernels  every line of most kernels, on two processes (--share 3/8: a part of it)
 
 Exits with 1 if a mistake survives, and names it.
 """
@@ -9,7 +10,9 @@ Exits with 1 if a mistake survives, and names it.
 import argparse
 import sys
 
-from . import engine, formulas, options
+from tests.shares import share
+
+from . import engine, formulas, loops, options
 
 
 def main() -> int:
@@ -17,20 +20,28 @@ def main() -> int:
         prog="python -m tests.mutants", description="Plant mistakes and see whether the proofs notice them."
     )
     parser.add_argument("--all", action="store_true", help="every mistake that can be made, not one in a few")
-    one_in = 1 if parser.parse_args().all else 5
-    share = "every change" if one_in == 1 else f"one in {one_in} of the changes"
+    parser.add_argument("--kernels", action="store_true", help="nothing but kernels, line by line")
+    parser.add_argument("--share", type=share, default=(0, 1), metavar="K/N", help="of --kernels: the K-th of N shares")
+    asked = parser.parse_args()
+    one_in = 1 if asked.all else 5
+    part = "every change" if one_in == 1 else f"one in {one_in} of the changes"
     survivors = 0
-    for title, make in (
+    piece, of = asked.share
+    line_by_line = f"share {piece + 1} of {of} of the changes to lines of kernels"
+    tries = [
         ("rules, kernels and the walk over the tape, by hand", engine.by_hand),
-        (f"{share} that can be made mechanically in rules and definitions of ops/", lambda: engine.rules(one_in)),
+        (f"{part} that can be made mechanically in rules and definitions of ops/", lambda: engine.rules(one_in)),
         (
-            f"{share} to values in the kernels of fused operations and of gradients, but for attention's",
+            f"{part} to values in the kernels of fused operations and of gradients, but for attention's",
             lambda: engine.kernels(one_in),
         ),
         ("modules, where two options meet, by hand", options.by_hand),
         ("equations and closed forms of document 003, by hand", formulas.by_hand),
-        (f"{share} to equations, derived lines and closed forms", lambda: formulas.mechanically(one_in)),
-    ):
+        (f"{part} to equations, derived lines and closed forms", lambda: formulas.mechanically(one_in)),
+    ]
+    if asked.kernels:
+        tries = [(line_by_line, lambda: loops.mechanically(piece, of, processes=2))]
+    for title, make in tries:
         tally = make()
         survivors += len(tally.survivors)
         print(f"{title}: {tally.report()}\n", flush=True)

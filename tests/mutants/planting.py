@@ -27,7 +27,15 @@ COMPARED = {ast.Eq: ast.NotEq, ast.NotEq: ast.Eq, ast.Lt: ast.Gt, ast.Gt: ast.Lt
 NAMES = {"lt": "gt", "gt": "lt", "le": "ge", "ge": "le", "sin": "cos", "cos": "sin", "exp": "log", "log": "exp"}
 NAMES |= {"maximum": "minimum", "minimum": "maximum", "amax": "amin", "amin": "amax", "sum": "mean", "mean": "sum"}
 
-SYMMETRIC = {"add", "mul", "fma", "maximum", "minimum", "eq", "ne", "logical_and"}  # in their first two arguments
+# in their first two arguments
+SYMMETRIC = {"add", "mul", "fma", "maximum", "minimum", "eq", "ne", "logical_and", "min", "max", "both", "times"}
+
+# What lines of loops have beside these: bounds, and functions of registers.
+BOUNDS = {ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt}
+WHOLE = {ast.FloorDiv: ast.Mod, ast.Mod: ast.FloorDiv}
+CALLED = {"min": "max", "max": "min", "add": "sub", "sub": "add", "mul": "add"}
+SHORT = 2  # letters of a name that is worth exchanging: longer ones are seldom of one kind
+OF_A_KIND = ("lanes", "zero", "fill", "zero_tile", "type")  # of the first argument these ask only what numbers it has
 
 
 def code_mistakes(
@@ -97,6 +105,103 @@ def _changes(node: ast.AST, inputs: list[str]) -> Iterator[ast.AST]:
             yield ast.AugAssign(node.target, OPERATORS[type(node.op)](), node.value)
         yield ast.Assign([node.target], node.value)
         yield ast.Pass()
+
+
+def changes_of_a_line(function: ast.FunctionDef) -> Iterator[tuple[str, ast.AST, ast.AST]]:
+    """(what is changed, the place, what stands there instead) for a function of loops over arrays.
+
+    A sign or an operator; a number, or a bound that is off by one, or by one step; a condition that is turned round,
+    always true or never; a statement that is left out, and `=` for `+=`; a short name (of an index, a size, an array)
+    for its neighbour.
+    """
+    inputs = [a.arg for a in function.args.args]
+    stored = [n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    own = list(dict.fromkeys(n.id for n in sorted(stored, key=lambda n: (n.lineno, n.col_offset))))
+    neighbours = {name: inputs[(i + 1) % len(inputs)] for i, name in enumerate(inputs)}
+    neighbours |= {name: own[i - 1] for i, name in enumerate(own)}
+    alike = {id(node) for node in _asked_of_their_kind(function)}
+    for place in (node for statement in function.body for node in ast.walk(statement)):
+        if id(place) in alike:
+            continue
+        told = {_head(place)}
+        for new in _changes_of_a_place(place, neighbours):
+            if (after := _head(ast.fix_missing_locations(new))) not in told:
+                told.add(after)
+                yield f"{_head(place)}  ->  {after}", place, new
+
+
+def _head(node: ast.AST) -> str:
+    """The first line of a statement that has others inside."""
+    return ast.unparse(node).split("\n")[0]
+
+
+def _asked_of_their_kind(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """Names of arrays of which nothing counts but the kind of their numbers, which all have; conditions that are names.
+
+    (Conditions are changed as such.)
+    """
+    for node in ast.walk(function):
+        if isinstance(node, ast.Attribute) and node.attr in ("dtype", "itemsize"):
+            yield node.value
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in OF_A_KIND:
+            yield node.args[0]
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name):
+            yield node.test
+
+
+def _changes_of_a_place(node: ast.AST, neighbours: dict[str, str]) -> Iterator[ast.AST]:
+    match node:
+        case ast.Assign() | ast.Continue() | ast.Expr(value=ast.Call()):
+            yield ast.Pass()
+        case ast.AugAssign(target, operator, value):
+            if type(operator) in OPERATORS:
+                yield ast.AugAssign(target, OPERATORS[type(operator)](), value)
+            yield ast.Assign([target], value)
+            yield ast.Pass()
+        case ast.If(_, body, orelse):
+            yield ast.If(ast.Constant(True), body, orelse)
+            yield ast.If(ast.Constant(False), body, orelse)
+        case ast.IfExp(_, body, orelse):
+            yield body
+            yield orelse
+        case ast.BoolOp(operator, values):
+            yield ast.BoolOp(ast.And() if isinstance(operator, ast.Or) else ast.Or(), values)
+            for i in range(len(values)):
+                rest = values[:i] + values[i + 1 :]
+                yield rest[0] if len(rest) == 1 else ast.BoolOp(operator, rest)
+        case ast.Compare(left, signs, right):
+            for table in (COMPARED, BOUNDS):
+                for i, sign in enumerate(signs):
+                    if type(sign) in table:
+                        yield ast.Compare(left, [*signs[:i], table[type(sign)](), *signs[i + 1 :]], right)
+        case ast.BinOp(left, operator, right):
+            for table in (OPERATORS, WHOLE):
+                if type(operator) in table:
+                    yield ast.BinOp(left, table[type(operator)](), right)
+        case ast.UnaryOp(_, operand):
+            yield operand
+        case ast.Constant(int(value)) if not isinstance(value, bool):
+            yield ast.Constant(value + 1)
+            if value > 0:
+                yield ast.Constant(value - 1)
+        case ast.Name(name, ast.Load()) if len(name) <= SHORT and len(neighbours.get(name, "none")) <= SHORT:
+            yield ast.Name(neighbours[name], ast.Load())
+        case ast.Slice(lower, upper, step):
+            if upper is not None:
+                yield ast.Slice(lower, _off(upper, ast.Sub), step)
+            if lower is not None:
+                yield ast.Slice(_off(lower, ast.Add), upper, step)
+        case ast.Call(ast.Name("range"), values):
+            step = values[2] if len(values) == 3 else None  # what lies between two steps is no other bound
+            for i, bound in enumerate(values[:2]):
+                for sign in (ast.Add, ast.Sub):
+                    yield ast.Call(node.func, [*values[:i], _off(bound, sign, step), *values[i + 1 :]], [])
+        case ast.Call(ast.Name(name), values) if name in CALLED:
+            yield ast.Call(ast.Name(CALLED[name], ast.Load()), values, [])
+
+
+def _off(bound: ast.expr, sign: type, step: ast.expr | None = None) -> ast.expr:
+    return ast.BinOp(bound, sign(), step or ast.Constant(1))
 
 
 def unreached(function: ast.FunctionDef, place: ast.AST) -> ast.FunctionDef:

@@ -14,7 +14,7 @@ from derivations.engine import CALLS, prove_op
 from derivations.index import a, b, i, j, n
 from derivations.notation import text
 from tests.mutants import __main__ as command
-from tests.mutants import engine, formulas, options, planting
+from tests.mutants import engine, formulas, loops, options, planting
 from tests.mutants.tally import Tally
 from tinytensor.autograd import tape
 from tinytensor.form import OPS
@@ -51,6 +51,18 @@ def test_indices_and_bounds_stay_where_only_values_are_changed():
     source = "def f(x, y):\n    y[i + 1] = x[2 * j] - x[0]"
     assert len(changed(source)) > len(changed(source, values_only=True))
     assert all(("i + 1" in c and "2 * j" in c) or c == "y[i + 1] = x[0]" for c in changed(source, values_only=True))
+
+
+def lines(source: str) -> list[str]:
+    return [what for what, _, _ in planting.changes_of_a_line(ast.parse(source).body[0])]
+
+
+def test_changes_of_lines_of_loops():
+    told = lines("def f(x, y):\n    for j in range(0, y.size - 1, 2):\n        if j < n:\n            y[j] += x[j + 1]")
+    assert "range(0, y.size - 1, 2)  ->  range(0, y.size - 1 - 2, 2)" in told
+    assert {"if j < n:  ->  if True:", "j < n  ->  j > n", "j < n  ->  j <= n", "j + 1  ->  j - 1"} <= set(told)
+    assert {"y[j] += x[j + 1]  ->  y[j] = x[j + 1]", "y[j] += x[j + 1]  ->  pass", "x  ->  y", "1  ->  2"} <= set(told)
+    assert lines("def f(x, y):\n    return lanes(x), x.dtype") == []  # of these only the kind of numbers counts
 
 
 B = Array("B", (n, n))
@@ -214,6 +226,53 @@ def test_a_derivation_that_is_not_checked_leaves_survivors(monkeypatch):
     monkeypatch.setattr(formulas.eq17, "prove_forms", lambda program, closed: None)
     monkeypatch.setattr(formulas.program, "difference", lambda *args, **kwargs: 0.0)
     assert len(formulas.by_hand().survivors) == len(formulas.WRONG_FORMS) + len(formulas.WRONG_EQUATIONS)
+
+
+# --------------------------------------------------------------------------------------------- lines of kernels
+
+
+def about(name: str) -> list[int]:
+    """The numbers of the changes to a function."""
+    return [i for i, (function, *_) in enumerate(loops.mutants()) if function.__name__ == name]
+
+
+def test_changes_of_a_kernel_are_noticed():
+    numbers = about("cumsum")
+    assert len(numbers) > 20
+    assert all(how for _, how in map(loops.number_tried, numbers))
+
+
+def test_a_change_is_planted_and_taken_out():
+    function, tree, *_ = loops.mutants()[about("cumsum")[0]]
+    before = function.__code__
+    with loops.planted(function, ast.parse("def cumsum(x, reverse, y, task, tasks):\n    pass").body[0]):
+        assert function.__code__ is not before
+        assert not loops.passes(function)
+    assert function.__code__ is before
+    with loops.planted(function, tree):
+        assert loops.passes(function)
+
+
+def test_what_never_ends_is_noticed(monkeypatch):
+    monkeypatch.setattr(loops, "SECONDS", 0.5)
+    function = next(function for function in loops.functions() if function.__name__ == "mean_of_counted")
+    with loops.planted(function, ast.parse("def mean_of_counted(*args):\n    while True:\n        pass").body[0]):
+        assert engine.notices(lambda: loops.passes(function)) == "Endless"
+
+
+def test_lists_of_explanations_are_checked(monkeypatch):
+    """What is not noticed survives unless it is explained; what is explained must not be noticed, and must be there."""
+    numbers = about("first_nan")
+    monkeypatch.setattr(loops, "mutants", lambda all=loops.mutants(): [all[i] for i in numbers])  # noqa: B008
+    whats = [what for _, _, what, _, _ in loops.mutants()]
+    monkeypatch.setattr(loops, "EXPLAINED", {"it was": {"first_nan": [whats[0], "gone"]}})
+    told = "\n".join(loops.mechanically().survivors)
+    assert f"{whats[0]}: it is explained why nobody could notice it, and it was noticed" in told
+    assert "gone: it is explained, and there is no such change" in told
+    monkeypatch.setattr(loops, "passes", lambda function: True)
+    tally = loops.mechanically()
+    assert tally.left_out == [(loops.label("first_nan", whats[0]), "it was")]
+    assert set(tally.survivors) >= {loops.label("first_nan", what) for what in whats[1:]}
 
 
 def test_nothing_is_left_planted():

@@ -885,6 +885,22 @@ for mask in (NO_MASK, np.broadcast_to(different[1], (1, 3, 2, 2))):  # one for a
     add_attention(1, 3, 2, 2, 1, 1, mask, 0, 2, WIDTH=2, LANES=2)
     add_attention_of_one(1, 3, 2, 1, 1, mask[:, :, :1], 0, 2)
 product(sym("a", 1, 1, 3), sym("b", 1, 3, 1), sym("c", 1, 1, 1), 1)
+product(sym("a", 1, 1, 2), sym("b", 1, 20, 2).transpose(0, 2, 1), BYTES=16)  # eight registers, not in one piece
+product(sym("a", 1, 1, 2), sym("b", 1, 2, 31), BYTES=16)  # and nearly eight
+several = np.broadcast_to(np.array([[1, 1, 0], [0, 1, 1]], bool)[:, None, None], (2, 2, 1, 3))
+add_attention_of_one(2, 2, 3, 1, 1, several, 0)  # one mask for the heads of a sentence, and another for the next
+call = (sym("x", 2, 2), index(1, 0), 1, SMOOTHING)  # the ignored index is a class, and no row
+lse = cross_entropy(*call)["lse"]
+add(
+    "cross_entropy_backward", cross_entropy_back, (sym("g", 2), *call[:2], lse, *call[2:], blank(2, 2)), constants=PAIRS
+)
+p, g, m, v = sym("p", 2), sym("g", 2), sym("m", 2), sym("v", 2, positive=True)
+add("sgd", sgd, (p, g, m, sym("f", 2), hyper(LR, MU, DAMP, DECAY, 0, 0, 0)))
+add("adam", adam, (p, g, m, v, sym("f", 2), hyper(LR, B1, B2, EPSILON, DECAY, 1, 2, 0)))
+ones = np.array([[Symbolic(1)] * 4], object)
+call = (ones, np.array([Symbolic(Fraction(7, 16))]), blank(1, dtype=np.int64))
+add("sample_rows", lambda p, u, y: {"y": [1]}, call)
+add("reduce_sum", lambda x, y: {"y": x.sum(1)}, (sym("x", 1, 14, 2), blank(1, 2)))
 add("drop", dropped, (sym("x", 5), index(7, 3, 2), lot(7, 3, 12), sym("s"), blank(5)))  # the number itself is not below
 x = sym("x", 2, 1, 2, witness=[[[3, 2]], [[-1, 4]]])
 add("reduce_logsumexp", lambda x, y, peak: {"y": x[:, 0]}, (x, blank(2, 2), blank(2, 2)))
@@ -994,6 +1010,7 @@ for keys, blind in (((1, 1, 0, 1, 0), ()), ((1, 1, 1, 0, 0), (0,)), ((0, 1, 1, 1
     q, k = (q, k) if blind else (q + 30, k - 40)  # all scores are far below 0, and their exponentials 0
     mask = np.broadcast_to(np.array(keys, bool), (B, H, C, M)).copy()
     for anything in (NAN, INF, 1e4):
+        q, k, v, mask = q.copy(), k.copy(), v.copy(), mask.copy()
         k[:, :, [m for m in range(M) if not keys[m]]] = anything
         v[:, :, [m for m in range(M) if not keys[m]]] = anything
         for i in blind:

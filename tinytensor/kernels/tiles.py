@@ -114,11 +114,13 @@ def relu_tile(c, height):
 
 def load_transposed(height, width, x, i, j):
     """The columns of x[i : i + height, j : j + width] as rows of a square tile; zeros around them."""
-    tile = ()
+    rows, tile = (), ()
+    for lane in range(lanes(x)):
+        rows += (load_first(width, x, i + lane, j) if lane < height else zero(x),)
     for r in range(lanes(x)):
         register = ()
         for lane in range(lanes(x)):
-            register += (x[i + lane, j + r] if lane < height and r < width else x.dtype.type(0),)
+            register += (rows[lane][r],)
         tile += ((register,),)
     return tile
 

@@ -1,0 +1,167 @@
+"""Mistakes made mechanically in every line of kernels' sources: of loops, of their helpers, of what registers mean.
+
+An operator, a number, a bound that is off by one (or by one step), a condition that is turned round or always true, a
+statement that is left out, `=` for `+=`, a name for its neighbour. Each is planted in the Python function, and
+the kernels that call it are run on the samples of tests/symbolic: exact numbers against their definitions, memory that
+is read before it is written, indices outside, tasks that are in each other's way; NaN and infinity in floats.
+
+A change that nothing notices is either no mistake, and stands in `explained.py` with the reason, or the samples are too
+weak. The command fails for one that does not stand there, and for one that stands there and was noticed.
+"""
+
+import ast
+import inspect
+import signal
+import textwrap
+import types
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from multiprocessing import Pool
+from pathlib import Path
+
+import numpy as np
+from tqdm import tqdm
+
+import tinytensor
+from tests.symbolic.kernel_samples import SAMPLES, SPECIAL, disagreements, float_disagreements
+from tinytensor.kernels import KERNELS
+from tinytensor.symbolic.lifting import lift, rebind
+
+from .explained import EXPLAINED
+from .planting import changes_of_a_line, with_node
+from .tally import Tally, notices
+
+FOLDER = str(Path(tinytensor.__file__).parent)
+SECONDS = 6  # of processor time for a sample, of which none takes two: this one never ends
+# Of these, whose proofs take long, tests/symbolic plants mistakes by hand.
+LEFT = ("attention", "attention_of_one", "attention_backward", "layer_norm_backward", "rms_norm_backward", "matmul")
+
+
+class Endless(Exception):
+    """A kernel did not come to an end."""
+
+
+@cache
+def functions() -> dict[types.FunctionType, list[str]]:
+    """Each function of the kernels' sources, with the kernels that call it."""
+    found: dict[types.FunctionType, list[str]] = {}
+    for name in (name for name in SAMPLES if name not in LEFT):
+        mine = [KERNELS[name].py_func]
+
+        def meaning(code, short, value, mine=mine):
+            function = getattr(value, "py_func", value)
+            ours = isinstance(function, types.FunctionType) and function.__code__.co_filename.startswith(FOLDER)
+            if ours and function not in mine:
+                mine.append(function)
+            return value
+
+        rebind(KERNELS[name].py_func, meaning)
+        for function in mine:
+            found.setdefault(function, []).append(name)
+    return found
+
+
+def definition(function: types.FunctionType) -> ast.FunctionDef:
+    """The syntax tree of a function, without its decorators."""
+    tree = ast.parse(textwrap.dedent(inspect.getsource(function))).body[0]
+    tree.decorator_list = []
+    return tree
+
+
+@cache
+def mutants() -> list[tuple]:
+    """(function, its tree, what is changed, the place, what stands there instead) for every change there is."""
+    found = []
+    for function in functions():
+        tree, seen = definition(function), Counter()
+        for what, place, new in changes_of_a_line(tree):
+            seen[what] += 1
+            found.append((function, tree, what + f" ({seen[what]})" * (seen[what] > 1), place, new))
+    return found
+
+
+def label(function: str, what: str) -> str:
+    return f"{function}: {what}"
+
+
+@contextmanager
+def planted(function: types.FunctionType, changed: ast.FunctionDef) -> Iterator[None]:
+    """The function with another body: whoever calls it, and however he got it, calls the changed one."""
+    names: dict[str, types.FunctionType] = {}
+    source = compile(ast.Module([changed], []), function.__code__.co_filename, "exec")
+    exec(source, dict(function.__globals__), names)
+    before = function.__code__
+    function.__code__ = names[changed.name].__code__
+    lift.cache_clear()
+    try:
+        yield
+    finally:
+        function.__code__ = before
+        lift.cache_clear()
+
+
+@contextmanager
+def alarm() -> Iterator[None]:
+    """Endless after some seconds of processor time, so that a busy machine changes nothing."""
+
+    def ring(*_):
+        raise Endless
+
+    before = signal.signal(signal.SIGPROF, ring)
+    signal.setitimer(signal.ITIMER_PROF, SECONDS)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, before)
+
+
+def passes(function: types.FunctionType) -> bool:
+    """The checker: all kernels that call the function give on all samples what they should."""
+    for name in functions()[function]:
+        exact = sorted(SAMPLES[name], key=lambda sample: sum(np.size(a) for a in sample.args))  # short ones first
+        for check, samples in ((disagreements, exact), (float_disagreements, SPECIAL.get(name, ()))):
+            for sample in samples:
+                with alarm():
+                    if check(KERNELS[name], sample):
+                        return False
+    return True
+
+
+def attempt(mutant: tuple) -> tuple[str, str]:
+    """(label, how it was noticed) of one change; "" if it was not."""
+    function, tree, what, place, new = mutant
+    for name in functions()[function]:  # before it is changed, for some of these answers use kernels themselves
+        for sample in SAMPLES[name]:
+            sample.answer  # noqa: B018
+    try:
+        changed = with_node(tree, place, new)
+        with planted(function, changed):
+            return label(function.__name__, what), notices(lambda: passes(function))
+    except SyntaxError:  # what can't even be read is noticed
+        return label(function.__name__, what), "SyntaxError"
+
+
+def number_tried(number: int) -> tuple[str, str]:
+    return attempt(mutants()[number])
+
+
+def mechanically(piece: int = 0, of: int = 1, processes: int = 1) -> Tally:
+    """One of so many shares of all changes, each tried; what stands in explained.py wrongly has survived, too."""
+    tally, numbers = Tally(), range(piece, len(mutants()), of)
+    reasons = EXPLAINED.items()
+    explained = {label(name, what): why for why, places in reasons for name in places for what in places[name]}
+    if processes == 1:
+        results = map(number_tried, numbers)
+    else:
+        pool = Pool(processes)
+        results = pool.imap(number_tried, numbers, chunksize=8)
+    for what, how in tqdm(results, total=len(numbers), unit="change", disable=None):
+        tally.enter(what, how, lambda what=what: explained.get(what, ""))
+        if how and what in explained:
+            tally.survivors.append(f"{what}: it is explained why nobody could notice it, and it was noticed ({how})")
+    gone = explained.keys() - {label(function.__name__, what) for function, _, what, _, _ in mutants()}
+    tally.survivors += [f"{what}: it is explained, and there is no such change" for what in sorted(gone)]
+    return tally
