@@ -14,8 +14,12 @@ import mpi
 import numpy as np
 import pytest
 
+import tinytensor
 from models import checkpoint, ranks
+from models.tasks.text import TextTask
+from models.tasks.translate import TranslateTask
 from models.text import IGNORE_INDEX
+from tinytensor import tensor
 
 OPTIONS = "--steps 400 --checkpoint-every 10 --log-every 10 --evaluate-every 100 --batch-size 5 --tokenizer char"
 SIZES = "--D 8 --H 2 --F 8 --L 1 --C 8 --dropout 0.1"
@@ -189,3 +193,18 @@ def test_one_process_has_all_of_it_and_loads_no_mpi():
     code = "import sys; from models.cli import main; main(['info', 'toth-tiny']); assert 'mpi4py' not in sys.modules"
     done = subprocess.run([sys.executable, "-c", code], cwd=mpi.ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("task", [TextTask, TranslateTask])
+def test_the_losses_of_parts_add_up_to_that_of_the_batch(task):
+    tinytensor.manual_seed(0)
+    model = task.Model(task.CONFIGS["micro"] if task is TextTask else task.CONFIGS["translate"].replace(n_vol=30))
+    x, y = np.random.default_rng(0).integers(3, 27, (2, 5, 8))
+    y[0, 2:] = y[4] = task.nothing[1]  # parts count different numbers of targets, and one of three none
+    counted = (y != task.nothing[1]).sum()
+    whole = model(tensor(x), tensor(y))[1].item()
+    parts = [ranks.rows_of((x, y), task.nothing, part, 3) for part in range(3)]
+    losses = [model(tensor(a), tensor(b), total=tensor(float(counted)))[1].item() for a, b in parts]
+    assert sum(losses) == pytest.approx(whole, rel=1e-6)
+    means = [model(tensor(a), tensor(b))[1].item() for a, b in parts[:2]]
+    assert sum(means) / 2 != pytest.approx(whole, rel=1e-3)  # a mean of means is another number
