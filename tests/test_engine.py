@@ -234,11 +234,17 @@ ORDER = [
     ),
 ]
 BELOW = {"absent", "kernels", "door", "dtypes", "modes", "tensors", "form"}
-ELSEWHERE = {"optim": BELOW | {"ops", "refusals"}, "symbolic": BELOW | {"recording"}}  # what these may import
+ELSEWHERE = {  # what these may import: proofs draw on what they prove as little as can be, to name draws and tell time
+    "optim": BELOW | {"ops", "refusals"},
+    "symbolic": BELOW | {"recording", "creation", "profiling"},
+}
 # what a start must not pay for
 ON_DEMAND = {("door", "symbolic"), ("appearances", "documentation"), ("interchange", "viz.notebook")}
-MESSAGES = {"mpi4py"}  # what distributed.group may import, and only when a group is asked for
-PICTURES = {"matplotlib", "latex2mathml", "grandalf"}  # what viz may import, and only where it is used
+EXTRAS = {  # packages of extras, which these may import, and only where they are used
+    "viz": {"matplotlib", "latex2mathml", "grandalf"},
+    "distributed": {"mpi4py"},
+    "symbolic": {"tqdm"},
+}
 
 
 def module_of(path: Path) -> str:
@@ -278,7 +284,7 @@ def test_imports_point_one_way(path):
     me = module_of(path)
     for imported, inside in imports(path):
         top, _, theirs = imported.partition(".")
-        if (me.partition(".")[0] == "viz" and top in PICTURES) or (me == "distributed.group" and top in MESSAGES):
+        if top in EXTRAS.get(me.partition(".")[0], ()):
             assert inside, f"{me} imports {imported} before it is asked for"
             continue
         assert top not in ("models", "derivations", "tests", "examples", "torch", "matplotlib"), imported
