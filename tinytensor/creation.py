@@ -355,9 +355,7 @@ class Generator:
     def __init__(self, device: str = "cpu"):
         check_device(device, "Generator")
         self.numpy = np.random.Generator(np.random.PCG64())
-        self.stream = np.array(
-            [self.numpy.integers(2**32), 0, 0]
-        )  # a key of 32 bits, the number of the next draw, part
+        self.stream = np.array([self.numpy.integers(2**32), 0, 0])  # a key of 32 bits, number of the next draw, part
 
     @property
     def part(self) -> int:
