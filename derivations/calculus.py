@@ -27,6 +27,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import cache
+from typing import ClassVar
 
 import numpy as np
 from sympy import Add, Dummy, Expr, Function, Indexed, IndexedBase, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log
@@ -40,11 +41,15 @@ class Size(Symbol):
     A class of its own, since the source has a size K and a weight K: Size("K") and the label of an array K differ.
     """
 
+    made: ClassVar[dict[str, "Size"]] = {}  # one for each name; SymPy forgets those that were not asked for of late
+
     def __new__(cls, name: str, letters: str):
-        self = super().__new__(cls, name, integer=True, positive=True)  # SymPy has one object for each name
-        if getattr(self, "letters", letters.split()) != letters.split():
+        if name not in cls.made:
+            cls.made[name] = super().__new__(cls, name, integer=True, positive=True)
+            cls.made[name].letters = letters.split()
+        self = cls.made[name]
+        if self.letters != letters.split():
             raise ValueError(f"Size({name!r}, {letters!r}): this size has the letters {' '.join(self.letters)} already")
-        self.letters = letters.split()
         return self
 
 

@@ -144,8 +144,8 @@ def _one_step(trainer: Trainer) -> bool:
     loss = trainer.advance()
     if not math.isfinite(loss):
         trainer.explain()
-    trainer.log.append(
-        trainer.folder / "log.csv", {"step": 1, "loss": loss, "lr": 0.0, "heldout_loss": trainer.evaluate()}
-    )
+    row = {"step": 1, "loss": loss, "lr": 0.0, "heldout_loss": trainer.evaluate()}
+    trainer.log.rows.append(row)
+    trainer.log.append(trainer.folder / "log.csv", row)
     trainer.save()  # refused, as at the end of the real one, if a parameter is not finite
     return True
