@@ -202,14 +202,25 @@ def simple_attention():
     source="003 eq. (18)",
 )
 def descent(rate: float = 0.1):
-    tinytensor.manual_seed(0)
-    model = decoder.Decoder(decoder.Config(D=4, H=2, F=5, L=1, V=6, C=3)).double()
-    model(tensor([[1, 4, 1]]), tensor([[4, 1, 2]]))[1].backward()
-    before = {name: p.detach().numpy().copy() for name, p in model.named_parameters()}
-    slopes = {name: p.grad.numpy().copy() for name, p in model.named_parameters()}
+    model, before, slopes = before_a_step(L=1)
     optim.SGD(model.parameters(), lr=0.1).step()
     for name, p in model.named_parameters():
         is_step(name, p.detach().numpy(), before[name], rate, slopes[name])
+
+
+def with_gradients(model: decoder.Decoder) -> decoder.Decoder:
+    """The model after a backward pass on one sequence."""
+    model(tensor([[1, 4, 1]]), tensor([[4, 1, 2]]))[1].backward()
+    return model
+
+
+def before_a_step(L: int) -> tuple[decoder.Decoder, dict[str, np.ndarray], dict[str, np.ndarray]]:
+    """A model with gradients, and copies of what its parameters and their gradients are."""
+    tinytensor.manual_seed(0)
+    model = with_gradients(decoder.Decoder(decoder.Config(D=4, H=2, F=5, L=L, V=6, C=3)).double())
+    parameters = dict(model.named_parameters())
+    before = {name: p.detach().numpy().copy() for name, p in parameters.items()}
+    return model, before, {name: p.grad.numpy().copy() for name, p in parameters.items()}
 
 
 def is_step(name: str, after: np.ndarray, before: np.ndarray, rate: float, slope: np.ndarray) -> None:
@@ -226,15 +237,11 @@ def is_step(name: str, after: np.ndarray, before: np.ndarray, rate: float, slope
     source="003 after eq. (18)",
 )
 def rates(first: float = 0.01):
-    tinytensor.manual_seed(0)
-    model = decoder.Decoder(decoder.Config(D=4, H=2, F=5, L=2, V=6, C=3)).double()
+    model, before, slopes = before_a_step(L=2)
     named, heads = list(model.named_parameters()), np.array([1.0, 3.0])[:, None, None]
-    model(tensor([[1, 4, 1]]), tensor([[4, 1, 2]]))[1].backward()
-    before = {name: p.detach().numpy().copy() for name, p in named}
-    slopes = {name: p.grad.numpy().copy() for name, p in named}
     model.zero_grad()
     model.blocks[0].Q.register_hook(lambda g: g * tensor(heads))  # (H, D, K)
-    model(tensor([[1, 4, 1]]), tensor([[4, 1, 2]]))[1].backward()
+    with_gradients(model)
     optim.SGD([{"params": [p], "lr": first * (n + 1)} for n, (_, p) in enumerate(named)], lr=1.0).step()
     for n, (name, p) in enumerate(named):
         slope = slopes[name] * heads if name == "blocks.0.Q" else slopes[name]

@@ -22,6 +22,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tinytensor.nn.parallel import BUCKET_MB, MEGABYTE
+
 from ..mpi import mpiexec
 
 ROOT = Path(__file__).parents[2]
@@ -35,7 +37,7 @@ SCALED = {
     "gpt2": ("nano", 480, 1024),
 }  # on paper: like which, rows, tokens of a row
 PAPER = (2, 4, 8, 16, 32, 64, 128)
-BUCKET = 1 << 20  # bytes: nn/parallel.py
+BUCKET = int(BUCKET_MB * MEGABYTE)  # bytes
 NUMBER = 4  # bytes of a float32
 ETHERNET = {"alpha": 30e-6, "beta": 1.25e9}  # seconds, bytes a second: ten gigabits, by TCP
 

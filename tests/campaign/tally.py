@@ -7,15 +7,16 @@ call that was refused, a value that is not PyTorch's.
 import ast
 import os
 import re
-import signal
 import traceback
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import islice
 from pathlib import Path
+
+from tests import limits
 
 ROOT = Path(__file__).parents[2]
 
@@ -49,20 +50,9 @@ class TooLong(BaseException):
     """The time of a case is up."""
 
 
-@contextmanager
-def limited(seconds: float):
+def limited(seconds: float) -> AbstractContextManager[None]:
     """Raise TooLong in what takes longer."""
-
-    def over(number, frame):
-        raise TooLong
-
-    before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
+    return limits.limited(seconds, TooLong)
 
 
 @cache

@@ -17,6 +17,14 @@ SETTINGS = Settings(
 
 
 @pytest.fixture(scope="session")
+def verse(tmp_path_factory):
+    """A file with text, for commands."""
+    path = tmp_path_factory.mktemp("text") / "verse.txt"
+    path.write_text("the cat sat on the mat and the dog lay by the door\n" * 30)
+    return path
+
+
+@pytest.fixture(scope="session")
 def corpus():
     return text.prepare([VERSE * 12], CharTokenizer)
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from runs import step_of, wait_for_step
 
 from models import checkpoint
 from models.checkpoint import Checkpoint, CheckpointError
@@ -243,13 +244,6 @@ OPTIONS = (
 SIZES = "--D 8 --H 2 --F 8 --L 1 --C 8 --threads 1"
 
 
-@pytest.fixture(scope="module")
-def verse(tmp_path_factory):
-    path = tmp_path_factory.mktemp("text") / "verse.txt"
-    path.write_text("the cat sat on the mat and the dog lay by the door\n" * 30)
-    return path
-
-
 def start(*arguments):
     command = [sys.executable, "-m", "models", "train", *map(str, arguments)]
     return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -258,18 +252,6 @@ def start(*arguments):
 def finish(process):
     output, _ = process.communicate(timeout=300)
     return process.returncode, output
-
-
-def step_of(folder):
-    path = checkpoint.latest(folder)
-    return -1 if path is None else int(path.name.removeprefix("step-"))
-
-
-def wait_for_step(folder, step, process):
-    limit = time.monotonic() + 300
-    while step_of(folder) < step and process.poll() is None:
-        assert time.monotonic() < limit, "no checkpoint appeared"
-        time.sleep(0.001)
 
 
 @pytest.fixture(scope="module")

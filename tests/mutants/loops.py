@@ -16,7 +16,7 @@ import textwrap
 import types
 from collections import Counter
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from functools import cache
 from multiprocessing import Pool
 from pathlib import Path
@@ -25,6 +25,7 @@ import numpy as np
 from tqdm import tqdm
 
 import tinytensor
+from tests.limits import limited
 from tests.symbolic.kernel_samples import SAMPLES, SPECIAL, disagreements, float_disagreements
 from tinytensor.kernels import KERNELS
 from tinytensor.symbolic.lifting import lift, rebind
@@ -102,29 +103,13 @@ def planted(function: types.FunctionType, changed: ast.FunctionDef) -> Iterator[
         lift.cache_clear()
 
 
-@contextmanager
-def alarm() -> Iterator[None]:
-    """Endless after some seconds of processor time, so that a busy machine changes nothing."""
-
-    def ring(*_):
-        raise Endless
-
-    before = signal.signal(signal.SIGPROF, ring)
-    signal.setitimer(signal.ITIMER_PROF, SECONDS)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
-
-
 def passes(function: types.FunctionType) -> bool:
     """The checker: all kernels that call the function give on all samples what they should."""
     for name in functions()[function]:
         exact = sorted(SAMPLES[name], key=lambda sample: sum(np.size(a) for a in sample.args))  # short ones first
         for check, samples in ((disagreements, exact), (float_disagreements, SPECIAL.get(name, ()))):
             for sample in samples:
-                with alarm():
+                with limited(SECONDS, Endless, signal.ITIMER_PROF):  # a busy machine changes nothing
                     if check(KERNELS[name], sample):
                         return False
     return True
@@ -153,15 +138,13 @@ def mechanically(piece: int = 0, of: int = 1, processes: int = 1) -> Tally:
     tally, numbers = Tally(), range(piece, len(mutants()), of)
     reasons = EXPLAINED.items()
     explained = {label(name, what): why for why, places in reasons for name in places for what in places[name]}
-    if processes == 1:
-        results = map(number_tried, numbers)
-    else:
-        pool = Pool(processes)
-        results = pool.imap(number_tried, numbers, chunksize=8)
-    for what, how in tqdm(results, total=len(numbers), unit="change", disable=None):
-        tally.enter(what, how, lambda what=what: explained.get(what, ""))
-        if how and what in explained:
-            tally.survivors.append(f"{what}: it is explained why nobody could notice it, and it was noticed ({how})")
+    with Pool(processes) if processes > 1 else nullcontext() as pool:
+        results = pool.imap(number_tried, numbers, chunksize=8) if pool else map(number_tried, numbers)
+        for what, how in tqdm(results, total=len(numbers), unit="change", disable=None):
+            tally.enter(what, how, lambda what=what: explained.get(what, ""))
+            if how and what in explained:
+                survivor = f"{what}: it is explained why nobody could notice it, and it was noticed ({how})"
+                tally.survivors.append(survivor)
     gone = explained.keys() - {label(function.__name__, what) for function, _, what, _, _ in mutants()}
     tally.survivors += [f"{what}: it is explained, and there is no such change" for what in sorted(gone)]
     return tally

@@ -9,9 +9,10 @@ import sympy
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
-from tinytensor.symbolic import TooLong, prove, symbols, work
+from tinytensor.symbolic import TooLong, counting, prove, symbols, work
 from tinytensor.symbolic.chain import Slopes
-from tinytensor.symbolic.work import Count, Estimate, Lines, Work, counted, duration, run_on_floats
+from tinytensor.symbolic.counting import Count, counted, run_on_floats
+from tinytensor.symbolic.work import Estimate, Lines, Work, duration
 
 
 def product(a, b):
@@ -30,7 +31,7 @@ def test_pairs_are_counted():
     assert estimate.weights == [8 * 6]
     assert all(a._data is b for a, b in zip(args, before, strict=True))
     args = leaves((2, 3))
-    assert counted(lambda x: (x * 2).softmax(-1), args, args).weights == [6, work.FUSED * 6 * 3]
+    assert counted(lambda x: (x * 2).softmax(-1), args, args).weights == [6, counting.FUSED * 6 * 3]
 
 
 def test_an_estimate_grows_with_the_size():
@@ -47,7 +48,7 @@ def test_what_cannot_be_counted_has_no_estimate():
 
 
 def test_counting_ends(monkeypatch):
-    monkeypatch.setattr(work, "MOST", 100)
+    monkeypatch.setattr(counting, "MOST", 100)
     args = leaves((9, 9), (9, 9))
     assert counted(product, args, args).seconds == math.inf
     with pytest.raises(TooLong, match="prove: product would take about days and more memory than there is"):

@@ -7,8 +7,8 @@ from tinytensor.nn.module import Module, Parameter
 from tinytensor.tensors import Tensor
 
 
-class _List(Module):
-    """What modules and parameters in a row have in common: a list, whose place is where Module looks for its items."""
+class _Container(Module):
+    """What holds modules or parameters: its place is where Module looks for them."""
 
     _place = "_modules"
 
@@ -16,17 +16,24 @@ class _List(Module):
     def _items(self) -> dict:
         return self.__dict__[self._place]
 
-    def _replace(self, items: Iterable) -> None:
-        """Take these items instead, numbered anew."""
-        items = list(items)
-        self._items.clear()
-        self.extend(items)
-
     def _register(self, name: str, item) -> None:
         if self._place == "_modules":
             self.register_module(name, item)
         else:
             self.register_parameter(name, _parameter(item))
+
+    def __len__(self):
+        return len(self._items)
+
+
+class _List(_Container):
+    """What modules and parameters in a row have in common: a list."""
+
+    def _replace(self, items: Iterable) -> None:
+        """Take these items instead, numbered anew."""
+        items = list(items)
+        self._items.clear()
+        self.extend(items)
 
     def _name(self, index: int) -> str:
         if not isinstance(index, int):
@@ -59,9 +66,6 @@ class _List(Module):
 
     def __iter__(self):
         return iter(self._items.values())
-
-    def __len__(self):
-        return len(self._items)
 
     def __getitem__(self, index):
         if isinstance(index, slice):
@@ -138,18 +142,12 @@ class ParameterList(_List):
         self.extend(values)
 
 
-class _Dict(Module):
-    """What modules and parameters under names have in common: a dictionary in the place where Module looks for them."""
-
-    _place = "_modules"
+class _Dict(_Container):
+    """What modules and parameters under names have in common: a dictionary."""
 
     def __init__(self, items: Mapping | None = None):
         super().__init__()
         self.update(items or {})
-
-    @property
-    def _items(self) -> dict:
-        return self.__dict__[self._place]
 
     def update(self, items: Mapping) -> None:
         for name, item in items.items():
@@ -159,10 +157,7 @@ class _Dict(Module):
         return self._items[name]
 
     def __setitem__(self, name: str, item):
-        if self._place == "_modules":
-            self.register_module(name, item)
-        else:
-            self.register_parameter(name, _parameter(item))
+        self._register(name, item)
 
     def __delitem__(self, name: str):
         del self._items[name]
@@ -172,9 +167,6 @@ class _Dict(Module):
 
     def __iter__(self):
         return iter(self._items)
-
-    def __len__(self):
-        return len(self._items)
 
     def get(self, name: str, default=None):
         return self._items.get(name, default)

@@ -122,9 +122,8 @@ class _Proof:
         self.roots: dict[sympy.Symbol, tuple] = {}  # (u, n) of an atom that is u^(1/n)
         self.flattened: dict[sympy.Expr, sympy.Expr] = {}
         self.divisors: dict[sympy.Expr, sympy.Symbol] = {}  # sums that something is divided by: their variables
-        self.named: dict[
-            sympy.Expr, sympy.Expr
-        ] = {}  # these sums as they stand in expressions: variable / what is left
+        # These sums as they stand in expressions: variable / what is left.
+        self.named: dict[sympy.Expr, sympy.Expr] = {}
 
     def with_divisors_named(self, flat) -> sympy.Expr:
         """The same with a variable in the place of each sum that something is divided by.

@@ -29,6 +29,7 @@ from tinytensor.symbolic.normal import atoms_kept, float_value
 from tinytensor.symbolic.proof import Counterexample, Wrong, differ
 from tinytensor.symbolic.scalars import Condition, Symbolic, path
 from tinytensor.symbolic.tensors import derivative, symbols, variables
+from tinytensor.symbolic.work import Work
 from tinytensor.tensors import Tensor
 
 SEED = "g'"  # the gradient that arrives at the result: no input has such a name
@@ -56,7 +57,7 @@ class Step:
 class Pass:
     """One forward pass and one backward() over symbols, for result number `number` of the function."""
 
-    def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], number: int, work):
+    def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], number: int, work: Work):
         self.fn, self.args, self.leaves, self.number, self.work = fn, args, leaves, number, work
         self.steps: list[Step] = []  # oldest first
         self.consumers: dict[Node | Tensor, list[tuple[Step, int]]] = {}  # who reads a value, as which argument
@@ -140,9 +141,8 @@ class Pass:
                 formulas[symbol] = value.expr
                 out[at] = Symbolic(symbol, value.witness)
         given = tuple(Tensor.of(a._data.copy()) if isinstance(a, Tensor) else a for a in args)
-        # of the conditions those so far are about this step or earlier ones
-        weights = [] if self.work.estimate is None else self.work.estimate.weights
-        weight = weights[len(self.steps)] if len(self.steps) < len(weights) else float(out.size)
+        weight = self.work.weight(len(self.steps), default=float(out.size))
+        # Of the conditions those so far are about this step or earlier ones.
         step = Step(node, label, given, out.copy(), formulas, len(self.conditions), weight)
         self.steps.append(step)
         self.name(label, out)

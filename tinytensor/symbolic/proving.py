@@ -30,6 +30,7 @@ from tinytensor.creation import Generator
 from tinytensor.door import OBJECT, state
 from tinytensor.form import Op
 from tinytensor.symbolic.assumptions import assumptions, comparisons
+from tinytensor.symbolic.counting import counted, run_on_floats
 from tinytensor.symbolic.field import Field, Residue
 from tinytensor.symbolic.normal import ROUNDED
 from tinytensor.symbolic.passes import Pass
@@ -38,7 +39,7 @@ from tinytensor.symbolic.sampling import Sampled, sampled
 from tinytensor.symbolic.sampling import variables as variables_of
 from tinytensor.symbolic.scalars import Undecided, reading
 from tinytensor.symbolic.tensors import exact, symbols, variables
-from tinytensor.symbolic.work import TooLong, Work, counted, run_on_floats
+from tinytensor.symbolic.work import TooLong, Work
 from tinytensor.tensors import Tensor
 
 PACKAGE = Path(__file__).parents[1]

@@ -133,8 +133,7 @@ class Sample:
 
     def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
         """Remember a node, and what it reads that depends on the inputs without being on the tape."""
-        weights = [] if self.work.estimate is None else self.work.estimate.weights
-        weight = weights[len(self.nodes)] if len(self.nodes) < len(weights) else 0.0
+        weight = self.work.weight(len(self.nodes), default=0.0)
         self.work.done(weight)
         node._hooks = [lambda g: self.work.done(weight)]
         self.nodes.append(node)

@@ -52,7 +52,7 @@ def variables(values: np.ndarray) -> dict[tuple[int, ...], Symbolic]:
 
 
 def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """d(sum of g y)/dx for each symbol of x, by SymPy's `diff`; 0 where x has a number."""
+    """d(sum of g y)/dx for each symbol of x, by the chain rule (chain.py); 0 where x has a number."""
     total = sympy.Add(*((Symbolic.of(a) * b).expr for a, b in zip(np.ravel(g), np.ravel(y), strict=True)))
     slopes, result = Slopes().of(total), np.full(np.shape(x), sympy.S.Zero, object)
     for at, value in variables(x).items():

@@ -1,46 +1,16 @@
 """How long a proof takes: told before it starts, shown while it runs, and cut off where nobody would wait.
 
-Formulas grow in ways that nobody foresees from shapes. So the function runs once over scalars that keep no formula, but
-know which variables are in them (`Count`): a proof has to look at each pair of an entry of a result and a variable in
-it, several times, and its time goes by the number of these. At real size, where no formula is written down, the time
-goes by the operations, which are counted while the function runs on floats. Both are estimates: of products and softmax
-good to a factor of three, of attention to one of ten. So there is a limit as well, which ends what nobody foresaw.
+The estimate is counting.py's. Since it can be wrong, there is a limit as well.
 """
 
-import itertools
 import math
 import sys
-import threading
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from fractions import Fraction
-
-import numpy as np
-
-from tinytensor.creation import ones_like
-from tinytensor.door import state
-from tinytensor.dtypes import get_default_dtype
-from tinytensor.form import Node
-from tinytensor.kernels.kernel import Kernel, Launch
-from tinytensor.modes import enable_grad
-from tinytensor.profiling import FLOPS
-from tinytensor.symbolic.passes import hooks_kept, returned_tensors, watching
-from tinytensor.symbolic.scalars import NUMBERS, Exact, binary, fraction, numbers_are
-from tinytensor.tensors import Tensor
 
 LONG = 10.0  # seconds: of a proof that takes longer it is said beforehand how long, and shown how far it is
-MOST = 3_000_000  # operations that are counted: what has more takes longer than anybody waits
-
-# What was measured on one core: seconds and bytes for an operation or a pair, as below.
-SECONDS_A_PAIR, SECONDS_AN_OPERATION, BYTES_A_PAIR = 2.5e-4, 2e-5, 4000
-FUSED = 10.0  # so much more a pair of a fused operation takes: its formulas are larger, and compared with two others
-SECONDS_A_FLOP, BYTES_A_RESIDUE = 8e-7, 400
-
-
-class _TooMany(Exception):
-    """There are more operations than are counted."""
 
 
 class TooLong(RuntimeError):
@@ -111,6 +81,11 @@ class Work:
             print(f"prove: {self.name}: {told}", file=sys.stderr)
             self.bar = _bar(self.name)
 
+    def weight(self, number: int, default: float) -> float:
+        """How much work the operation of this number is, from 0; `default` where nobody estimated it."""
+        weights = [] if self.estimate is None else self.estimate.weights
+        return weights[number] if number < len(weights) else default
+
     def done(self, amount: float) -> None:
         """Some of it is done."""
         self.check()
@@ -155,157 +130,3 @@ class Lines:
 
     def close(self) -> None:
         pass
-
-
-# ------------------------------------------------------------------------------------------------------ counting
-
-
-class _Tally(threading.local):
-    def __init__(self):
-        self.operations = 0
-
-
-_tally = _Tally()
-
-
-class Count(Exact):
-    """A scalar of which no formula is kept: its witness, its number if it is one, and which variables are in it."""
-
-    __slots__ = ("inputs", "known")
-
-    def __init__(self, value, inputs: int | None = None):
-        self.inputs = getattr(value, "inputs", 0) if inputs is None else inputs  # a bit for each variable
-        self.known = None
-        if isinstance(value, Exact):
-            self.witness = value.witness
-        elif isinstance(value, NUMBERS):
-            self.witness = float(value)
-        else:
-            raise TypeError(f"{type(value).__name__} is no number")
-        if not self.inputs and math.isfinite(self.witness):
-            self.known = fraction(self.witness)
-
-    def number(self) -> Fraction | None:
-        return self.known
-
-    @binary
-    def __add__(self, other):
-        return _counted(self.witness + other.witness, self.inputs | other.inputs)
-
-    @binary
-    def __mul__(self, other):
-        return _counted(self.witness * other.witness, self.inputs | other.inputs)
-
-    @binary
-    def __truediv__(self, other):
-        return _counted(self.witness / other.witness if other.witness else math.nan, self.inputs | other.inputs)
-
-    def _power(self, n: int):
-        return _counted(self.witness**n if self.witness or n >= 0 else math.nan, self.inputs)
-
-    def _sign(self, other) -> int:
-        gap = self.witness - other.witness
-        return (gap > 0) - (gap < 0)
-
-    def _apply(self, name: str):
-        return _counted(-math.inf if name == "log" and self.witness == 0 else self._float(name), self.inputs)
-
-
-Count.kind = Count
-
-
-def _counted(witness: float, inputs: int) -> Count:
-    _tally.operations += 1
-    if _tally.operations > MOST:
-        raise _TooMany
-    return Count(witness, inputs)
-
-
-def counted(fn: Callable, args: list, leaves: Iterable[Tensor]) -> Estimate | None:
-    """What a proof for all values takes; None if that can't be found out, for a reason that the proof will meet too."""
-    found, fresh = Estimate(), itertools.count()
-
-    def variables_in(array: np.ndarray) -> np.ndarray:
-        """The same scalars, each a variable of its own if it depends on any."""
-        counts = np.empty(array.shape, object)
-        for at in np.ndindex(array.shape):
-            value = array[at]
-            varies = value.inputs if isinstance(value, Count) else getattr(value, "expr", value) is not value
-            counts[at] = Count(value, 1 << next(fresh) if varies else 0)
-        return counts
-
-    def note(node: Node, args: tuple, out: np.ndarray) -> None:
-        pairs = sum(x.inputs.bit_count() for x in out.flat if isinstance(x, Count))
-        found.weights.append((1.0 if node.op.definition is None else FUSED) * pairs)
-        out[...] = variables_in(out)
-
-    _tally.operations = 0
-    with _standing_for(leaves, variables_in):
-        try:
-            with numbers_are(Count), enable_grad(), watching(note):
-                returned_tensors(fn(*args))
-        except _TooMany:
-            found.weights = [math.inf]
-        except Exception:
-            return None
-    found.seconds = SECONDS_A_PAIR * sum(found.weights) + SECONDS_AN_OPERATION * _tally.operations
-    found.bytes = BYTES_A_PAIR * sum(found.weights)
-    return found
-
-
-class _Launches:
-    """Stands where a profile does: it adds up how many operations there are in the launches."""
-
-    def __init__(self):
-        self.operations = 0.0
-
-    def launch(self, kernel: Kernel, launch: Launch) -> None:
-        kernel.run(launch)
-        flops = FLOPS.get(kernel.name)
-        floats = sum(a.size for a in launch.args if isinstance(a, np.ndarray) and a.dtype.kind == "f")
-        self.operations += flops(dict(zip(kernel.names, launch.args, strict=True))) if flops else 4 * floats
-
-
-def run_on_floats(fn: Callable, args: list, tensors: Iterable[Tensor]) -> Estimate | None:
-    """What a proof at real size takes, from a run on floats; None if there is none, for whatever reason."""
-    found, launches, entries = Estimate(), _Launches(), 0
-
-    def floats_of(array: np.ndarray) -> np.ndarray:
-        return np.array([x.witness for x in array.flat], get_default_dtype()).reshape(array.shape)
-
-    def note(node: Node, args: tuple, out: np.ndarray) -> None:
-        nonlocal entries
-        found.weights.append(launches.operations - sum(found.weights))
-        entries += out.size
-
-    with _standing_for(tensors, floats_of):
-        before, state.profile = state.profile, launches
-        try:
-            with enable_grad(), watching(note):
-                results = returned_tensors(fn(*args))
-            forward = launches.operations
-            for y in results:
-                y.backward(ones_like(y), retain_graph=True)
-        except Exception:
-            return None
-        finally:
-            state.profile = before
-            for x in tensors:
-                x.grad = None
-    found.seconds = SECONDS_A_FLOP * (2 * forward + launches.operations)
-    found.bytes = BYTES_A_RESIDUE * entries
-    return found
-
-
-@contextmanager
-def _standing_for(tensors: Iterable[Tensor], other: Callable[[np.ndarray], np.ndarray]) -> Iterator[None]:
-    """Inside, the tensors hold something else, and have none of the hooks that a run adds."""
-    before = [(x, x._data) for x in tensors]
-    try:
-        with hooks_kept(tensors):
-            for x, array in before:
-                x._data = other(array)
-            yield
-    finally:
-        for x, array in before:
-            x._data = array

@@ -129,9 +129,13 @@ def grid(rows: Sequence[Sequence[Index]], together: list[list[int]]) -> list[ran
     return ranges if len(set(values)) == len(values) == count else None
 
 
+def _bound(expr: sympy.Expr) -> set[str]:
+    """The letters that sums go over."""
+    return {str(letter) for s in expr.atoms(sympy.Sum) for letter, *_ in s.limits}
+
+
 def _letters(expr: sympy.Expr) -> set[str]:
-    bound = {str(limit[0]) for s in expr.atoms(sympy.Sum) for limit in s.limits}
-    return bound | {letter for e in expr.atoms(Entry) for letter, _ in e.indices}
+    return _bound(expr) | {letter for e in expr.atoms(Entry) for letter, _ in e.indices}
 
 
 def _lettered(row: Sequence[Index], together: list[list[int]], letters: Sequence[str]) -> list[Index]:
@@ -279,7 +283,7 @@ def named(exprs: Sequence[sympy.Expr]) -> tuple[list[sympy.Expr], list[tuple[sym
         if family is None or name is None:
             return exprs, definitions
         rows = [pattern(member)[1] for member in family]
-        bound = {str(limit[0]) for s in family[0].atoms(sympy.Sum) for limit in s.limits}
+        bound = _bound(family[0])
         varying = [
             place
             for place, column in enumerate(zip(*rows, strict=True))
