@@ -15,7 +15,10 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "cross_entropy_backward": ["if rest:  ->  if True:"],
         "layer_norm": ["if rest:  ->  if True:", "if rest:  ->  if True: (2)", "if rest:  ->  if True: (3)"],
         "rms_norm": ["if rest:  ->  if True:", "if rest:  ->  if True: (2)"],
+        "layer_norm_backward": ["if rest:  ->  if True:", "if rest:  ->  if True: (2)"],
+        "rms_norm_backward": ["if rest:  ->  if True:", "if rest:  ->  if True: (2)"],
     },
+    "of a row of one number the normed one is 0, and so is the sum that is left out": {"layer_norm_sums": ["0  ->  1"]},
     "both arrays have this size, as the kernel says of them": {
         "softmax": ["x  ->  y", "x  ->  y (2)"],
         "log_softmax": ["x  ->  y", "x  ->  y (2)"],
@@ -25,10 +28,15 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "sgd": ["p  ->  g"],
         "adam": ["p  ->  g"],
     },
-    "both registers have as many numbers": {"maximum": ["a  ->  b"], "first": ["x  ->  y"]},
+    "both registers, or tiles, have as many numbers": {
+        "maximum": ["a  ->  b"],
+        "first": ["x  ->  y"],
+        "add_tile": ["a  ->  b", "a  ->  b (2)"],
+    },
     "of two equal numbers it takes the other one": {
         "maximum": ["a[lane] > b[lane]  ->  a[lane] >= b[lane]"],
         "logsigmoid": ["x > zero  ->  x >= zero", "x > zero  ->  x >= zero (2)"],
+        "relu_tile": ["x <= type(x)(0)  ->  x < type(x)(0)"],
     },
     "the other loop gives the same, but takes longer": {
         "reduce_logsumexp": [
@@ -64,15 +72,83 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     "a block more, or a run more, is empty": {
         "row_sum": ["range(0, row.size, 512)  ->  range(0, row.size + 512, 512)"],
         "argsort": ["width < n  ->  width <= n", "range(0, n, 2 * width)  ->  range(0, n + 2 * width, 2 * width)"],
+        "matmul": [
+            "N + columns - 1  ->  N + columns + 1",
+            "1  ->  0",
+            "1  ->  0 (2)",
+            "range(rest, right, full)  ->  range(rest, right + full, full)",
+        ],
+    },
+    "the same products one after the other, in tiles of another size or out of another place: it takes longer": {
+        "matmul": [
+            "(end - begin) % HEIGHT  ->  (end - begin) // HEIGHT",
+            "end if over > HALF else end - over  ->  end",
+            "over > HALF  ->  over >= HALF",
+            "if copied:  ->  if False:",
+            "left_factor, above, before = (panel.T, begin - full, first)  ->  pass",
+            "room >= (rows + lanes(y) - 1) // lanes(y) * lanes(y)"
+            "  ->  room > (rows + lanes(y) - 1) // lanes(y) * lanes(y)",
+            "rows + lanes(y) - 1  ->  rows + lanes(y) + 1",
+            "1  ->  0 (8)",
+            "1  ->  2 (3)",
+            "end - begin >= FEW and (last - first) * abs(b.strides[1]) > SPAN"
+            "  ->  end - begin >= FEW or (last - first) * abs(b.strides[1]) > SPAN",
+            "end - begin >= FEW  ->  end - begin <= FEW",
+            "end - begin >= FEW  ->  end - begin > FEW",
+            "end - begin  ->  end + begin (2)",
+            "(last - first) * abs(b.strides[1]) > SPAN  ->  (last - first) * abs(b.strides[1]) < SPAN",
+            "(last - first) * abs(b.strides[1]) > SPAN  ->  (last - first) * abs(b.strides[1]) >= SPAN",
+            "(last - first) * abs(b.strides[1])  ->  (last - first) / abs(b.strides[1])",
+            "last - first  ->  last + first",
+            "1  ->  2 (11)",
+            "1  ->  0 (11)",
+            "if M == 1 and b.strides[2] == b.itemsize:  ->  if False:",
+            "M == 1 and b.strides[2] == b.itemsize  ->  b.strides[2] == b.itemsize",
+            "M == 1  ->  M != 1",
+            "M  ->  n (3)",
+            "1  ->  2 (5)",
+            "1  ->  0 (5)",
+            "range(left, right - 4 * full + 1, 4 * full)  ->  range(left, right - 4 * full + 1 - 4 * full, 4 * full)",
+            "right - 4 * full + 1  ->  right - 4 * full - 1",
+            "1  ->  0 (6)",
+            "4  ->  5 (4)",
+            "1  ->  2 (9)",
+            "if far or width < full or b.strides[2] != b.itemsize:  ->  if True:",
+            "far or width < full or b.strides[2] != b.itemsize  ->  width < full or b.strides[2] != b.itemsize",
+            "width < full  ->  width <= full",
+            "if width <= lanes(y):  ->  if False:",
+            "width <= lanes(y)  ->  width < lanes(y)",
+            "1  ->  2 (10)",
+            "if over == 1:  ->  if True:",
+            "if over == 1:  ->  if False:",
+            "over == 1  ->  over != 1",
+            "1  ->  2 (7)",
+            "1  ->  0 (7)",
+            "1  ->  2 (12)",
+            "if over <= HALF:  ->  if True:",
+            "over <= HALF  ->  over >= HALF",
+        ],
+        "pack": [
+            "if b.strides[1] == b.itemsize:  ->  if False:",
+            "if b.strides[0] == b.itemsize:  ->  if False:",
+            "0  ->  1 (2)",
+        ],
+    },
+    "a block has whole tiles, so that its first row is a multiple of their height": {
+        "matmul": ["end - begin  ->  end + begin"]
+    },
+    "what a tile has beyond its height and width is not stored": {
+        "matmul": ["4  ->  5 (2)"],
+        "load_tile": ["range(len(c))  ->  range(len(c) + 1)"],
+        "relu_tile": ["r < height and x <= type(x)(0)  ->  x <= type(x)(0)", "r < height  ->  r <= height"],
+        "pack": ["0  ->  1 (4)"],
+        "load_transposed": ["range(lanes(x))  ->  range(lanes(x) + 1)"],
     },
     "of infinity and NaN w >= w - w is false already": {
         "check_weights": [
             "valid and w >= w - w and (w - w == p.dtype.type(0))  ->  valid and w >= w - w",
             "w  ->  j (3)",
         ],
-    },
-    "in these kernels registers are written to matrices, whose last index is the second": {
-        "store_first": ["-1  ->  1", "-1  ->  1 (2)"]
     },
     "no array of the tests has 2^31 elements": {"drawn": ["32  ->  33", "32  ->  31"]},
     "the kernels give no sample in which a register would read beyond the array: that is an error": {

@@ -48,8 +48,12 @@ class Sample:
 
 
 def copies(args: tuple) -> tuple:
-    """Arguments of which a kernel may write to each; they lie as they lay: columns together, one mask for all heads."""
-    return tuple(a.copy(order="K") if isinstance(a, np.ndarray) and a.flags.writeable else a for a in args)
+    """Arguments of which a kernel may write to each; they lie as they lay: columns together, one mask for all heads.
+
+    What is one array stays one: a term that is the result, too.
+    """
+    made = {id(a): a.copy(order="K") for a in args if isinstance(a, np.ndarray) and a.flags.writeable}
+    return tuple(made.get(id(a), a) for a in args)
 
 
 def disagreements(kernel: Kernel, sample: Sample) -> list[str]:
@@ -465,14 +469,16 @@ def matmul(a, b, term, relu, rows, columns, y, scratch):
     return {"y": np.where(np.array([[[e.witness > 0 for e in row] for row in m] for m in y]), y, 0) if relu else y}
 
 
-def product(a, b, term=None, relu=0, block=None, room=None, **constants):
-    """A sample: `block` cuts y into blocks of so many rows and columns, which four tasks share; `room` is a panel's."""
+def product(a, b, term=None, relu=0, block=None, room=None, deep=None, **constants):
+    """A sample: `block` cuts y into blocks of so many rows and columns, which four tasks share; a panel has `deep`
+    rows of `room` columns."""
     n, M, N = *a.shape[:2], b.shape[2]
     rows, columns, scratch = matmul_plan(*a.shape, N, 4)  # a panel for registers as wide as those of any sample
     rows, columns = block or (rows, columns)
     term = np.empty((n, 0, 0), object) if term is None else term
-    call = a, b, term, relu, rows, columns, blank(n, M, N), blank(4 if block else 1, scratch[1], room or scratch[2])
-    add("matmul", matmul, call, constants=constants, fits_builds=room is None)
+    panels = blank(4 if block else 1, deep or scratch[1], room or scratch[2])
+    call = a, b, term, relu, rows, columns, blank(n, M, N), panels
+    add("matmul", matmul, call, constants=constants, fits_builds=room is None and deep is None)
 
 
 # Registers of two numbers, tiles of two rows, panels of two rows of b: tiles and their edges, sums in several pieces.
@@ -794,6 +800,17 @@ rms = sym("x", 2, 1)
 call = (sym("g", 2, 1), rms, sym("w", 1), normed(rms, EPS, centre=False)[2], blank(2, 1), blank(1, 1, 1))
 add("rms_norm_backward", rms_norm_back, call, constants=PAIRS)  # a rest alone
 product(sym("a", 0, 1, 1), sym("b", 0, 1, 1))
+product(sym("a", 1, 2, 2), sym("b", 1, 2, 2), **(SMALL | {"DEPTH": 1}))  # a product at a time
+product(sym("a", 1, 1, 3), sym("b", 1, 3, 37), BYTES=16, DEPTH=2)  # one row, whose sums are put away and taken again
+# neighbours of two matrices lie together, which are no columns; and there is no room for the third row's register
+product(sym("a", 5, 5, 2).transpose(2, 0, 1), sym("b", 2, 5, 7), block=(4, 4), **SMALL)
+product(sym("a", 2, 5, 5).transpose(0, 2, 1), sym("b", 2, 5, 7), block=(3, 4), room=7, **SMALL)
+product(sym("a", 1, 2, 2), sym("b", 1, 3, 2).transpose(0, 2, 1), deep=2, **SMALL)  # a panel that is filled
+for rows, columns in ((3, 7), (4, 3), (1, 37)):  # y += a b
+    y = sym("c", 1, rows, columns)
+    call = sym("a", 1, rows, 2), sym("b", 1, 2, columns), y, 0, 4, 40, y, blank(1, 8, 8)
+    summed = lambda *args: matmul(*args) | {"term": matmul(*args)["y"]}  # noqa: E731
+    add("matmul", summed, call, constants=SMALL, fits_builds=False)
 product(sym("a", 1, 1, 3), sym("b", 1, 5, 3).transpose(0, 2, 1))
 product(sym("a", 1, 1, 2), sym("b", 1, 2, 33), BYTES=16)  # sixteen columns at a time, twice, and one more
 product(sym("a", 1, 1, 1), sym("b", 1, 1, 16), BYTES=16)
@@ -974,6 +991,8 @@ special("cross_entropy", lambda *_: {"losses": known - [2, 0.5], "lse": known}, 
 heaps = np.full((1, 1100, 1), 1.0)
 heaps[0, 3], heaps[0, 700] = INF, 1e30
 special("reduce_sum", lambda x, y: {"y": [[INF]]}, heaps, unwritten(1, 1))
+call = np.array([[[NAN], [INF], [-INF]]]), np.ones((1, 1, 1)), np.empty((1, 0, 0)), 1, 6, 16
+special("matmul", lambda *_: {"y": [[[NAN], [INF], [0.0]]]}, *call, unwritten(1, 3, 1), unwritten(1, 16, 32))
 special("relu_backward", lambda h, z, y: {"y": h}, np.array([3.0]), np.array([NAN]), unwritten(1))
 
 
