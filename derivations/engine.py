@@ -41,6 +41,7 @@ EPS, SCALE, SMOOTHING = (symbols(n, witness=Fraction(w, 10)).item() for n, w in 
 CUBE = symbols("x", 2, 3, 2)
 TOKENS = tt.tensor([2, 0, 2, 1])
 MASK = tt.tensor([[True, False], [False, False], [True, True]])
+OF_EACH_HEAD = tt.tensor([[[[True, True], [True, False]], [[True, False], [True, True]]]])
 DEEP = symbols("x", 2, 1, 2)  # where the last dimension is not the second
 
 
@@ -116,6 +117,7 @@ CALLS = {
         (*qkv(1, 2, 1, 1, H=2), None, SCALE, False),
         (*qkv(2, 2, 2, 1), None, SCALE, True),
         (*qkv(3, 2, 1, 2), MASK, SCALE, False),
+        (*qkv(2, 2, 1, 1, H=2), OF_EACH_HEAD, SCALE, False),
     ],
     **{
         f"cross_entropy_{n}": [(symbols("x", 3, 3), tt.tensor([2, -100, 0]), -100, s) for s in (0, SMOOTHING)]

@@ -141,6 +141,7 @@ HAND_MIDDLES = {  # what is wrong: (operation, function, right, wrong)
 }
 
 CHECKED_BY = {  # kernel: an operation that launches it and has a definition, or this as its gradient
+    "attention": "attention",
     "relu_backward": "linear_relu",
     "silu_backward": "silu_backward",
     "sigmoid_backward": "sigmoid_backward",
@@ -189,6 +190,9 @@ HAND_KERNELS = {  # what is wrong: (kernel, right, wrong)
     "ReLU's mask turned round": ("relu_backward", "if z <= type(z)(0) else h", "if z > type(z)(0) else h"),
     "attention: dq without the scale": ("attention_backward", "every(scale)), dq", "every(one)), dq"),
     "attention: without the row's sum": ("attention_backward", "times(p, minus_each(d, deltas, i))", "times(p, d)"),
+    "attention: every head has the first one's mask": ("attention", "mask[b, h,", "mask[b, 0,"),
+    "attention: every head has the first one's mask, backward": ("attention_backward", "mask[b, h,", "mask[b, 0,"),
+    "attention: the mask of the first head is kept for all": ("attention_backward", "mask.strides[1] != 0", "False"),
     "attention: causal where it is not": ("attention_backward", "if is_causal else M", "if not is_causal else M"),
 }
 
@@ -414,7 +418,7 @@ def kernels(one_in: int) -> Tally:
     seen = set()  # helpers that several kernels call
 
     def changes() -> Iterator[tuple]:
-        for kernel in [name for name in CHECKED_BY if name != "attention_backward"]:
+        for kernel in [name for name, op in CHECKED_BY.items() if op != "attention"]:
             file, functions = kernel_source(kernel)
             for function in functions:
                 if (place := (KERNELS[kernel].py_func.__module__, function.lineno)) not in seen:

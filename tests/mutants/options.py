@@ -38,6 +38,12 @@ HAND: dict[str, tuple[str, str, str, str]] = {  # what is wrong: (subject, modul
         "attn_mask.reshape((B, H, C, M))",
         "attn_mask.reshape((H, B, C, M)).transpose(0, 1)",
     ),
+    "every head has the first one's mask": (
+        MULTIHEAD,
+        ATTENTION,
+        "attn_mask.reshape((B, H, C, M))",
+        "attn_mask.reshape((B, H, C, M))[:, :1]",
+    ),
     "padding is forgotten where scores are added": (
         MULTIHEAD,
         ATTENTION,
