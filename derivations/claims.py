@@ -28,12 +28,13 @@ PARTS = {  # module: what it establishes
     "forward": "What the models compute is what the formulas of 000, 001, 002 and 004 say; and a step (18).",
     "engine": "The gradients of the engine that ships are derivatives: every rule, every fused operation, the models.",
     "real_size": "The same at sizes at which models are trained, but for a probability that is stated.",
+    "kernels": "The kernels' own source at sizes beyond their blocks: definitions, adjoints, but for a probability.",
     "rounding": "How far the shipped steps in float32 and float64 are from the true gradients, which balls enclose.",
     "theorems": "What the documents say of attention, norms and positions is true; gradients obey the symmetries.",
     "errata": "What is wrong in the documents: what is printed is computed to be wrong, what is corrected to be right.",
 }
 
-LONG = ("real_size", "rounding")  # these take longer than all others together
+LONG = ("real_size", "kernels", "rounding")  # these take longer than all others together
 
 KINDS = {
     "proof": "holds for all values and any size",

@@ -6,7 +6,6 @@ finite field, at one random point, and compares all gradients with the derivativ
 kernels, but for the probability that each of them states.
 """
 
-import math
 from collections.abc import Callable
 from functools import partial
 
@@ -15,6 +14,7 @@ import numpy as np
 import tinytensor as tt
 from derivations.claims import BOUND, NUMBA, Evidence, Refuted, claim
 from derivations.engine import Loss
+from derivations.residues import CHANCE, HASHED, Equations, tangents
 from models import decoder, transformer
 from models.training import Settings, build_optimizer, training_step
 from tinytensor import Tensor, nn
@@ -30,9 +30,9 @@ sampled = partial(
     assumptions=(
         "comparisons (the signs before a ReLU, the places of maxima) come out as those of the floats beside the "
         "residues, which are near the values with which training begins",
-        "values of exp, log, sqrt ... are as good as drawn at random: a keyed hash of 512 bits stands for them",
+        HASHED,
     ),
-    trusted=("the operating system's random numbers", NUMBA),
+    trusted=(CHANCE, NUMBA),
 )
 
 
@@ -178,22 +178,6 @@ def adamw(p, g, m, v, t: int, settings: Settings):
     return p * (1 - lr * decay) - lr / (1 - one**t) * m / (corrected + eps), m, v
 
 
-class Equations:
-    """Equations between residues: whether all hold, and how large the formulas are that were found to be 0."""
-
-    def __init__(self, scalars: Field):
-        self.field, self.size, self.count = scalars, 0.0, 0
-
-    def equal(self, what: str, one: Residue, other: Residue) -> None:
-        self.zero(what, one.value - other.value, one.size + other.size)
-
-    def zero(self, what: str, value: int, size: float) -> None:
-        self.count += 1
-        self.size += size
-        if value % self.field.prime:
-            raise Refuted(f"{what} is another number in the recorded launches than the formula gives", rule=what)
-
-
 @sampled(
     "the step that is replayed: in the launches that `compile` recorded the gradient is the derivative of the loss by "
     "all parameters, norm and clipping are those of the formula, and so are the parameters and moments after AdamW",
@@ -212,20 +196,18 @@ def replayed():
             for array, extra in zip(state[-1], (0.0, 0.0, 1e-3), strict=True):
                 for at in np.ndindex(array.shape):
                     array[at] = scalars.draw(array[at].witness + extra)
-        directions = [[x.tangent for x in p.flat] for p, *_ in state]
+        directions = [tangents(p) for p, *_ in state]
         gradients, before = [], []
         for what, args in replay.launches():
             if getattr(what, "name", "") == "sumsq":  # of each gradient, before they are clipped
-                gradients.append([Residue.of(g) for g in args[0].flat])
+                gradients.append(np.array([Residue.of(g) for g in args[0].flat], object))
             elif getattr(what, "name", "") == "adam":  # parameter, gradient and moments before the step
                 before.append([[Residue.of(x) for x in a.flat] for a in args[:4]])
         loss, norm = (replay.scalars(y._data)[()] for y in recorded.result)
 
         found = Equations(scalars)
-        along, size, squares = 0, loss.slope_size, Residue(0)
-        for g, v in zip((g for gs in gradients for g in gs), (v for vs in directions for v in vs), strict=True):
-            along, size, squares = along + g.value * v, size + g.size + 1, squares + g * g
-        found.zero("<gradient, v>", along - loss.tangent, size)
+        found.adjoint("gradient", (loss.tangent, loss.slope_size), list(zip(gradients, directions, strict=True)))
+        squares = sum((g * g for gs in gradients for g in gs.flat), Residue(0))
         found.equal("the norm of all gradients", norm, squares.sqrt())
         factor = SETTINGS.clip / (norm + float(np.float32(1e-6)))
         if factor > 1:
@@ -238,14 +220,5 @@ def replayed():
                 found.equal(f"the mean of {name} after the step", m.flat[i], mean)
                 found.equal(f"the square of {name} after the step", v.flat[i], square)
                 found.equal(f"{name} after the step", p.flat[i], new)
-        error = scalars.error(found.size)
-        if error > BOUND:
-            raise Refuted(f"a wrong step could pass with a probability of 2^{error:.0f}, above 2^{BOUND}")
-        lines = [
-            f"{len(recorded.recording.noted)} launches and host calls; {sum(map(len, gradients)):,} gradients, "
-            f"{found.count:,} equations",
-            f"modulo p = {scalars.prime}, drawn at random",
-            f"all formulas together have at most 2^{math.log2(found.size):.1f} variables and constants",
-            f"probability that a wrong step passes: below 2^{math.ceil(error)}",
-        ]
-        return Evidence(text="\n".join(lines))
+        launches = f"{len(recorded.recording.noted)} launches and host calls; {sum(map(len, gradients)):,} gradients"
+        return Evidence(text="\n".join([launches, *found.figures("step")]))

@@ -70,7 +70,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     },
     "who launches it does not read it afterwards": {"reduce_logsumexp": ["peak[o, 0] = shift  ->  pass"]},
     "a block more, or a run more, is empty": {
-        "row_sum": ["range(0, row.size, 512)  ->  range(0, row.size + 512, 512)"],
+        "row_sum": ["range(0, row.size, BLOCK)  ->  range(0, row.size + BLOCK, BLOCK)"],
         "argsort": ["width < n  ->  width <= n", "range(0, n, 2 * width)  ->  range(0, n + 2 * width, 2 * width)"],
         "matmul": [
             "N + columns - 1  ->  N + columns + 1",

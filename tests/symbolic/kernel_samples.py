@@ -1,9 +1,9 @@
 """The table of kernel proofs: for each kernel, tiny inputs made of symbols, and what must come out.
 
-A sample is a call (inputs, settings, blank outputs) and a function from the inputs to the expected outputs, written
-from the mathematics and not from the kernel: sums without shifts and blocks, and for a backward kernel SymPy's
-derivative of the forward formula. `disagreements` runs the kernel's own source and names every entry that is not
-proved equal. The walk over all kernels, the compiled builds and the planted mistakes use the same table.
+A sample is a call (inputs, settings, blank outputs) and a function from the inputs to the expected outputs: the
+definition (`derivations/definitions.py`), and for a backward kernel SymPy's derivative of the forward formula.
+`disagreements` runs the kernel's own source and names every entry that is not proved equal. The walk over all kernels,
+the compiled builds and the planted mistakes use the same table.
 """
 
 from collections.abc import Callable
@@ -17,6 +17,28 @@ from unittest.mock import patch
 import numpy as np
 import sympy
 
+from derivations.definitions import (
+    adam,
+    attention,
+    cross_entropy,
+    dropped,
+    gathered,
+    layer_norm,
+    log_softmax,
+    lot,
+    matmul,
+    mean_of_counted,
+    normed,
+    reduced,
+    rms_norm,
+    running,
+    scattered,
+    sgd,
+    softmax,
+    taken,
+    uniform,
+    written,
+)
 from tinytensor.kernels.attention import attention_backward_scratch, attention_of_one_scratch, attention_scratch
 from tinytensor.kernels.kernel import KERNELS, Elementwise, Kernel
 from tinytensor.kernels.matmul import matmul_plan
@@ -154,11 +176,6 @@ def index(*values) -> np.ndarray:
     return np.array(values, np.int64)
 
 
-def total(values):
-    """A sum over the last dimension, which stays; a symbol's 0 if there is nothing to add."""
-    return values.sum(-1, keepdims=True) + Symbolic(0)
-
-
 SAMPLES: dict[str, list[Sample]] = {}
 SPECIAL: dict[str, list[Sample]] = {}  # on floats: NaN and infinity, which exact numbers do not have
 
@@ -208,10 +225,6 @@ CUBE = sym("x", 2, 9, 2)  # (outer, n, inner): nine rows are a block of eight an
 ROWS = sym("x", 2, 5, 1)
 
 
-def reduced(x, y, *_):
-    return {"y": x.sum(1)}
-
-
 add("reduce_sum", reduced, (CUBE, blank(2, 2)), (ROWS, blank(2, 1)), (sym("x", 2, 0, 2), np.full((2, 2), None)))
 LONG = np.array([Symbolic(Fraction(1, 3 * j + 1)) for j in range(514)], object).reshape(1, 514, 1)
 add("reduce_sum", lambda x, y: {"y": [[sum(Fraction(1, 3 * j + 1) for j in range(514))]]}, (LONG, blank(1, 1)))
@@ -243,7 +256,7 @@ add("reduce_any", lambda x, y: {"y": x.any(1)}, (TRUTH, blank(2, 2, dtype=bool))
 add("reduce_all", lambda x, y: {"y": x.all(1)}, (TRUTH, blank(2, 2, dtype=bool)))
 add(
     "cumsum",
-    lambda x, reverse, y: {"y": np.flip(np.flip(x, 1).cumsum(1), 1) if reverse else x.cumsum(1)},
+    running,
     (sym("x", 2, 3, 2), 0, blank(2, 3, 2)),
     (sym("x", 2, 3, 2), 1, blank(2, 3, 2)),
 )
@@ -258,46 +271,14 @@ BEYOND = (
 FINE = index(0, 0)
 
 
-def read_at(x, index, axis):
-    """x at the index along an axis, 0 where the index is out of range, and what is said about that."""
-    wrong = (index < 0) | (index >= x.shape[axis])
-    inside = np.where(wrong, 0, index)
-    y = np.take_along_axis(x, inside, axis) if x.ndim == index.ndim else x[inside]
-    bad = [1, index[wrong][0]] if wrong.any() else [0, 0]
-    return {"y": np.where(wrong.reshape(wrong.shape + (1,) * (y.ndim - wrong.ndim)), Symbolic(0), y), "bad": bad}
-
-
-def taken(x, index, y, bad):
-    return read_at(x, index, 0)
-
-
-def scattered(g, index, dx):
-    expected = np.full(dx.shape, Symbolic(0))
-    inside = (index >= 0) & (index < len(dx))
-    np.add.at(expected, index[inside], g[inside])
-    return {"dx": expected}
-
-
 for tokens in (TOKENS, *BEYOND):
     add("take", taken, (sym("x", 4, 2), tokens, blank(4, 2), FINE))
     add("scatter_add", scattered, (sym("g", 4, 2), tokens, blank(4, 2)))
 
 
-def written(source, index, y, bad):
-    y = y.copy()
-    for r, v in enumerate(index):  # in the order of r: the last one stays
-        if 0 <= v < y.shape[1]:
-            y[:, v] = source[:, r]
-    return {"y": y, "bad": read_at(np.empty((y.shape[1], 0), object), index, 0)["bad"]}
-
-
 for tokens in (TOKENS, *BEYOND):
     add("write_rows", written, (sym("x", 2, 4, 2), tokens, sym("y", 2, 4, 2), FINE))
 PLACES = index([[0, 2], [1, 2], [0, 0], [1, 2]]).reshape(1, 4, 2)
-
-
-def gathered(x, index, y, bad):
-    return read_at(x, index, 1)
 
 
 def gathered_back(g, index, dx):
@@ -336,14 +317,6 @@ add("check_weights", lambda p, needed, bad: {"bad": index(1, -1)}, (NEGATIVE, 1,
 # ------------------------------------------------------------------------------------------- softmax and loss
 
 
-def softmax(x):
-    return np.exp(x) / total(np.exp(x))
-
-
-def log_softmax(x):
-    return x - np.log(total(np.exp(x)))
-
-
 PAIRS = {"BYTES": 16}  # registers of two numbers, so that three of them are a register and a rest
 ONES = {"BYTES": 8}  # registers of one, so that three are a pair of registers and a rest
 for n in (1, 3):
@@ -364,17 +337,6 @@ UNKNOWN = index(2, 3, 0), index(2, -1, 0)  # one target is none of the 3 classes
 SMOOTHING = sym("s", witness=Fraction(1, 10))
 
 
-def cross_entropy(x, target, ignore_index, smoothing, *_):
-    """-sum_v p_v log softmax(x)_v with p = (1 - s) [v = target] + s / V; eq. 13 of document 003."""
-    onehot = np.arange(x.shape[1]) == target[:, None]
-    p = np.where(onehot, 1 - smoothing, 0) + smoothing / Symbolic(max(x.shape[1], 1))
-    wrong = (target != ignore_index) & ((target < 0) | (target >= x.shape[1]))
-    kept = (target != ignore_index) & ~wrong
-    losses = np.where(kept, -(p * log_softmax(x)).sum(1), Symbolic(0))
-    bad = [1, target[wrong][0]] if wrong.any() else [0, 0]
-    return {"losses": losses, "lse": np.where(kept, np.log(total(np.exp(x)))[:, 0], Symbolic(0)), "bad": bad}
-
-
 def cross_entropy_back(g, x, target, lse, ignore_index, smoothing, dx):
     return {"dx": derivative(cross_entropy(x, target, ignore_index, smoothing)["losses"], g, x)}
 
@@ -389,36 +351,12 @@ for settings in CASES:
     add("cross_entropy_backward", cross_entropy_back, call, constants=PAIRS)
 
 
-def mean_of_counted(losses, target, ignore_index, *_):
-    n = Symbolic(int((target != ignore_index).sum()))
-    return {"y": [losses.sum() / n], "count": [n]}
-
-
 add("mean_of_counted", mean_of_counted, (sym("l", 3), TARGETS, IGNORED, blank(1), blank(1)))
 
 # ------------------------------------------------------------------------------------------------------ norms
 
 NONE = np.empty(0, object)
 EPS = sym("e", witness=Fraction(1, 7))
-
-
-def normed(x, eps, centre=True):
-    """(x - mean) / sqrt(var + eps), the mean, and the reciprocal root."""
-    D = x.shape[1]
-    mean = total(x) / D if centre else 0 * total(x)
-    rstd = 1 / np.sqrt(total((x - mean) ** 2) / D + eps)
-    return (x - mean) * rstd, mean[:, 0], rstd[:, 0]
-
-
-def layer_norm(x, weight, bias, eps, *_):
-    y, mean, rstd = normed(x, eps)
-    y = y * weight if weight.size else y
-    return {"y": y + bias if bias.size else y, "mean": mean, "rstd": rstd}
-
-
-def rms_norm(x, weight, eps, *_):
-    y, _, rstd = normed(x, eps, centre=False)
-    return {"y": y * weight if weight.size else y, "rstd": rstd}
 
 
 def parts(y, g, p, blocks):
@@ -464,11 +402,6 @@ for W, B in ((sym("w", D), sym("b", D)), (NONE, NONE)):
 # --------------------------------------------------------------------------------------------- matrix products
 
 
-def matmul(a, b, term, relu, rows, columns, y, scratch):
-    y = a @ b + term if term.size else a @ b
-    return {"y": np.where(np.array([[[e.witness > 0 for e in row] for row in m] for m in y]), y, 0) if relu else y}
-
-
 def product(a, b, term=None, relu=0, block=None, room=None, deep=None, **constants):
     """A sample: `block` cuts y into blocks of so many rows and columns, which four tasks share; a panel has `deep`
     rows of `room` columns."""
@@ -502,19 +435,6 @@ product(sym("a", 1, 2, 0), sym("b", 1, 0, 2))  # sums of nothing
 
 
 # --------------------------------------------------------------------------------------------------- attention
-
-
-def attention(q, k, v, mask, scale, is_causal, *_):
-    """Row i of a head: the mean of the v_m that i may see, weighted by exp(scale q_i . k_m); 0 if it sees none."""
-    B, H, C, _ = q.shape
-    y, lse = np.full((B, H, C, v.shape[-1]), Symbolic(0)), np.empty((B, H, C), object)
-    for b, h, i in np.ndindex(B, H, C):
-        keys = [m for m in range(k.shape[2]) if (not is_causal or m <= i) and (not mask.size or mask[b, h, i, m])]
-        weights = np.exp(scale * (k[b, h, keys] @ q[b, h, i])) if keys else np.full(0, Symbolic(0))
-        lse[b, h, i] = weights.sum().log() if keys else Symbolic(0).log()
-        if keys:
-            y[b, h, i] = weights @ v[b, h, keys] / weights.sum()
-    return {"y": y, "lse": lse}
 
 
 def attention_back(g, q, k, v, mask, y, lse, scale, is_causal, *_):
@@ -585,30 +505,10 @@ def hyper(*values) -> np.ndarray:
     return np.array([Symbolic(value) for value in values], object)
 
 
-def sgd(p, g, buf, scale, hyper):
-    lr, momentum, dampening, decay, nesterov, maximize, first = hyper
-    d = (-g if maximize == 1 else g) + decay * p
-    factor = scale if scale.size else 1
-    if not buf.size:
-        return {"p": p - factor * lr * d}
-    buf = d if first == 1 else momentum * buf + (1 - dampening) * d
-    return {"p": p - factor * lr * (d + momentum * buf if nesterov == 1 else buf), "buf": buf}
-
-
 for maximize, scale in ((0, NONE), (1, sym("f", 1)), (0, sym("f", 3))):
     add("sgd", sgd, (P, PG, NONE, scale, hyper(LR, 0, 0, DECAY, 0, maximize, 0)))
     for nesterov, first in ((0, 0), (0, 1), (1, 0)):
         add("sgd", sgd, (P, PG, MOMENT, scale, hyper(LR, MU, DAMP, DECAY, nesterov, maximize, first)))
-
-
-def adam(p, g, m, v, scale, hyper):
-    lr, b1, b2, eps, decay, decoupled, t, maximize = hyper
-    factor = scale if scale.size else 1
-    p = p - factor * lr * decay * p if decoupled == 1 else p
-    d = (-g if maximize == 1 else g) + (0 if decoupled == 1 else decay) * p
-    m, v = b1 * m + (1 - b1) * d, b2 * v + (1 - b2) * d**2
-    step = lr / (1 - b1**t) * m / (np.sqrt(v) / (1 - b2**t).sqrt() + eps)
-    return {"p": p - factor * step, "m": m, "v": v}
 
 
 for decoupled, maximize, scale in ((0, 0, NONE), (1, 0, sym("f", 1)), (1, 1, sym("f", 3)), (0, 1, NONE)):
@@ -622,42 +522,12 @@ add(
 
 
 # ------------------------------------------------------------------------------------------------------- chance
-# Whole numbers, which are exact as they are. What is drawn for a place is said once more, with remainders for bits.
-
-
-def scattered_bits(n: int) -> int:
-    """A number below 2^32 for each such number: the function that C. Wellons found to be least biased of its kind."""
-    for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
-        n = (n ^ n // 2**shift) * factor % 2**32
-    return n ^ n // 2**16
-
-
-def lot(key: int, draw: int, place: int) -> int:
-    golden, size = 0x9E3779B9, 2**32
-    upper = scattered_bits((place // size + draw * golden) % size)
-    lower, keyed = scattered_bits((place * golden + upper) % size), scattered_bits((key ^ upper) % size)
-    return scattered_bits((lower + keyed) % size)
-
 
 call = (index(7, 3, 2), blank(3, dtype=np.int64))
 add("next_draw", lambda stream, at: {"stream": index(7, 4, 2), "at": index(7, 3, 2)}, call)
 
 
-def drawn_here(at, n):
-    """The numbers of this part's n places, which are counted in the whole."""
-    return [lot(int(at[0]), int(at[1]), int(at[2]) * n + i) for i in range(n)]
-
-
-def uniform(at, shift, scale, y):
-    return {"y": np.array([scale * (number >> shift) for number in drawn_here(at, y.size)], object)}
-
-
 add("uniform", uniform, (index(7, 3, 2), 8, sym("s"), blank(5)))
-
-
-def dropped(x, at, threshold, scale, y):
-    kept = [number < threshold for number in drawn_here(at, x.size)]
-    return {"y": np.array([scale * v if k else 0 for v, k in zip(x, kept, strict=True)], object)}
 
 
 for threshold in (0, 1 << 31, 1 << 32):  # none, some, all
@@ -688,8 +558,7 @@ for shape in (
     add("reduce_any", lambda x, y: {"y": x.any(1)}, (truth, blank(outer, inner, dtype=bool)))
     add("reduce_all", lambda x, y: {"y": x.all(1)}, (truth, blank(outer, inner, dtype=bool)))
     for reverse in (0, 1):
-        summed = lambda x, reverse, y: {"y": np.flip(np.flip(x, 1).cumsum(1), 1) if reverse else x.cumsum(1)}  # noqa: E731
-        add("cumsum", summed, (x, reverse, blank(*shape)))
+        add("cumsum", running, (x, reverse, blank(*shape)))
     sums = (np.exp(x).sum(1) + ZERO).reshape(outer, inner)
     logs = np.array([s.log() for s in sums.flat], object).reshape(sums.shape)
     call = (sym("x", *shape), blank(outer, inner), blank(outer, inner))

@@ -136,8 +136,8 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
     r"""y_{nij} = \sum_k a_{nik} b_{nkj} + t_{nij}, then max(0, y_{nij}) if relu (NaN stays NaN).
 
     a (n, M, K) and b (n, K, N) with any strides, y (n, M, N); K = 0 gives sums of nothing, zeros. The term t (n, M, N)
-    is added last; its rows lie in one piece, and may be one and the same (a bias); of size 0: none. It may be y itself,
-    to which the product is then added. `rows`, `columns` and scratch are as matmul_plan says.
+    is added last; its rows lie in one piece, and may be one and the same (a bias); of size 0: none. It is not y, which
+    holds sums that are not finished. `rows`, `columns` and scratch are as matmul_plan says.
     """
     n, M, N = y.shape
     K = a.shape[2]

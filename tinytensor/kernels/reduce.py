@@ -13,6 +13,8 @@ from tinytensor.kernels.kernel import EXACT_ORDER, MOST_TASKS, cut, helper, kern
 from tinytensor.kernels.softmax import row_max
 from tinytensor.kernels.vectors import largest
 
+BLOCK = 512  # numbers of a row that are added up before their sum is, with what rounding loses, to those before
+
 
 def sum_parts(outer, n, inner):
     """Into how many equal parts to cut n before the sum, if the outer dimension alone gives too few tasks.
@@ -34,10 +36,10 @@ def carried_sum(total, part, lost, zero):
 
 @helper
 def row_sum(row, zero):
-    """The sum of a row, in blocks of 512; what each addition of a block loses is carried to the next."""
+    """The sum of a row, block by block; what each addition of a block loses is carried to the next."""
     total, lost = zero, zero
-    for begin in range(0, row.size, 512):
-        block = row[begin : min(begin + 512, row.size)]
+    for begin in range(0, row.size, BLOCK):
+        block = row[begin : min(begin + BLOCK, row.size)]
         part = zero
         for j in range(block.size):
             part += block[j]

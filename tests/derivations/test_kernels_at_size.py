@@ -1,0 +1,122 @@
+"""The claims about kernels beyond their blocks: they hold, just beyond; and what is wrong only there is refuted."""
+
+import pytest
+
+from derivations import kernels
+from derivations.claims import BOUND, Refuted, claims_of, result_of
+from derivations.kernels import MASKS, Trial
+from tests.mutants.planting import kernel_with, module_of
+from tinytensor.kernels import KERNELS
+from tinytensor.symbolic import lift
+from tinytensor.symbolic.field import Field
+
+CLAIMS = {claim.statement.partition(":")[0]: claim for claim in claims_of(["kernels"]) if claim.kind == "sampled"}
+SMALLER = {  # no less than a block and a rest, for the widest registers that there are
+    "R": 4,
+    "N": 35,
+    "CLASSES": 9,
+    "ROWS": 515,
+    "D": 17,
+    "NORMED": 33,
+    "TOKENS": 71,
+    "V": 67,
+    "HIGH": (2, 193, 1, 17),
+    "DEEP": (2, 3, 257, 17),
+    "WIDE": (1, 33, 3, 131),
+    "QUERIES": 17,
+    "KEYS": 17,
+    "KEYS_OF_ONE": 129,
+    "WIDTHS": (17, 17),
+    "ELEMENTS": 5,
+}
+
+
+@pytest.fixture
+def smaller(monkeypatch):
+    for name, size in SMALLER.items():
+        monkeypatch.setattr(kernels, name, size)
+    holes = "a mask with holes for each head, causal"  # which hides at the ends of squares as well
+    monkeypatch.setattr(kernels, "MASKS", {holes: (1, 1, MASKS[holes][2])})
+
+
+@pytest.fixture
+def planted(smaller, monkeypatch):
+    def plant(name: str, right: str, wrong: str) -> None:
+        kernel, scope = KERNELS[name], {"__name__": "planted"}
+        exec(compile(kernel_with(name, right, wrong), module_of(kernel).__file__, "exec"), scope)
+        monkeypatch.setattr(kernels, "lift", lambda k, *tasks: lift(scope[name] if k is kernel else k, *tasks))
+
+    return plant
+
+
+def claim_of(kernel: str):
+    return next(claim for names, claim in CLAIMS.items() if kernel in names.split(", "))
+
+
+@pytest.mark.parametrize("names", [names for names in CLAIMS if "matmul" not in names])
+def test_kernels_are_their_definitions(names, smaller):
+    result = result_of(CLAIMS[names])
+    assert result.error is None, result.why
+    told = result.evidence.text.splitlines()[-1]
+    assert told.startswith("probability that a wrong kernel passes: below 2^")
+    assert int(told.partition("^")[2]) <= BOUND
+
+
+def run(function) -> None:
+    with Field() as scalars:
+        function(Trial(scalars))
+
+
+def products(trial: Trial) -> None:
+    """All forms, but not all sizes beyond their blocks together."""
+    for form in kernels.FORMS:
+        for sizes in (kernels.HIGH, kernels.DEEP, kernels.WIDE):
+            kernels.product(trial, sizes, *form)
+
+
+def test_products_are_their_definition(smaller):
+    run(products)
+
+
+MISTAKES = [  # nothing is wrong with the first block, or the first few
+    (products, "matmul", "load_tile(blank, height, width, y, i, j) if first > 0 else blank", "blank"),
+    (products, "matmul", "block // down % across * columns", "0"),
+    (kernels.rows_by_number, "scatter_add", "if start <= v < stop:", "if start <= v < min(stop, 64):"),
+    (kernels.norms, "layer_norm_backward", "share(rows, block, blocks)", "share(rows, min(block, 11), blocks)"),
+    (kernels.losses, "mean_of_counted", "row_sum(losses, losses", "row_sum(losses[:512], losses"),
+    (kernels.reductions, "reduce_sum", "range(0, row.size, BLOCK)", "range(0, BLOCK, BLOCK)"),
+    (kernels.reductions, "cumsum", "y[o, j - step, i] + x", "(y[o, j - step, i] if k < 512 else x[o, j, i]) + x"),
+    (kernels.softmaxes, "softmax_backward", "s = add_products(width,", "s = add_products(width if j < 16 else 0,"),
+    (
+        kernels.attention,
+        "attention",
+        "total = add(total, add_up(p))",
+        "total = add(total, add_up(p)) if m < 8 else total",
+    ),
+    (kernels.attention, "attention_backward", "range(0, M, LANES)", "range(0, LANES, LANES)"),
+    (kernels.attention, "attention_backward", "dqs, i * wide + j * WIDTH)\n", "dqs, i * wide)\n"),
+    (kernels.attention, "attention_of_one", "range(0, count, LANES)", "range(0, LANES, LANES)"),
+    (kernels.updates, "adam", "for i in range(ps.size):", "for i in range(min(ps.size, 1)):"),
+]
+
+
+@pytest.mark.parametrize(("function", "name", "right", "wrong"), MISTAKES, ids=[m[1] for m in MISTAKES])
+def test_what_is_wrong_beyond_a_block_is_refuted(function, name, right, wrong, planted):
+    planted(name, right, wrong)
+    with pytest.raises((Refuted, RuntimeError)):
+        run(function)
+
+
+def test_every_kernel_is_run_or_has_a_reason(monkeypatch):
+    monkeypatch.setitem(KERNELS, "unheard_of", KERNELS["softmax"])
+    (complete,) = (claim for claim in claims_of(["kernels"]) if claim.kind == "check")
+    assert "unheard_of" in result_of(complete).why
+    monkeypatch.undo()
+    assert result_of(complete).error is None
+
+
+def test_a_size_within_a_block_and_a_kernel_that_is_not_run_are_refused(smaller, monkeypatch):
+    monkeypatch.setattr(kernels, "N", 16)
+    assert "16 is beyond two registers" in result_of(claim_of("softmax")).why
+    with Field() as scalars, pytest.raises(Refuted, match="was not written"):
+        Trial(scalars).equal("y[0]", None, 1)
