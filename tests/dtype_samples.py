@@ -167,7 +167,7 @@ ONE = [
 
 _PAIRWISE = (
     "add div eq floor_divide ge gt isclose le logical_and logical_or logical_xor lt maximum minimum mul ne pow "
-    "remainder sub true_divide bitwise_and bitwise_or bitwise_xor"
+    "remainder sub true_divide bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift"
 )
 _FUNCTIONS_OF_TWO = "atan2 cdist copysign dist float_power fmod heaviside hypot logaddexp xlogy"
 TWO = [
@@ -177,6 +177,7 @@ TWO = [
     *("lib.vdot(x[0], y[0])", "lib.addr(x, y[:, 0], y[0])", "lib.addr(x, x[:, 0], x[0], beta=0.5)"),
     *("lib.addbmm(x[:, :2], x[None], y.T[None])", "x.fmod_(y)", "x.copysign_(y)"),
     *("x + y", "x - y", "x * y", "x / y", "x // y", "x % y", "x ** y", "x & y", "x | y", "x ^ y", "x == y", "x < y"),
+    *("x << y", "x >> y"),
     *(
         "x @ y.T",
         "x.matmul(y.T)",
@@ -210,7 +211,7 @@ TWO = [
     *("lib.result_type(x, y)", "x.__setitem__(0, y[0]) or x", "F.prelu(x, y[0, :1])"),
 ]
 
-_OPERATORS = ("+", "-", "*", "/", "//", "%", "**", "==", "<", "&", "|")
+_OPERATORS = ("+", "-", "*", "/", "//", "%", "**", "==", "<", "&", "|", "<<", ">>")
 NUMBER = [
     *(f"x {o} {n}" for o in _OPERATORS for n in NUMBERS),
     *(f"{n} {o} x" for o in _OPERATORS for n in NUMBERS),

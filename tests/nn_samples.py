@@ -441,7 +441,7 @@ def trajectory(lib, key, dtype="float64"):
 
 
 def dtype_name(dtype) -> str:
-    return str(dtype).removeprefix("torch.")
+    return str(dtype).rpartition(".")[2]
 
 
 SCHEDULES = {

@@ -2320,6 +2320,12 @@ S("fmod", INT([-7, -6, 6, 7]), INT([3, -4, 4, -3]))
 S("fmod", INT([-7, 7]), -2)
 S("Tensor.float_power float_power", T(3, low=0.3), 2)
 S("float_power", 2.5, I(3))
+for name, sign in (("left", "lshift"), ("right", "rshift")):
+    paths = f"Tensor.bitwise_{name}_shift bitwise_{name}_shift operator.{sign}"
+    S(paths, INT([[-7, 6, 255]]), INT([[0], [1], [31], [63], [64], [-1]]))
+    S(f"{paths} Tensor.bitwise_{name}_shift_ operator.i{sign}", INT([-(2**63), 2**63 - 1]), 3)
+    S(f"bitwise_{name}_shift operator.{sign}", 5, INT([0, 2, 70]))
+    E(f"operator.{sign}", T(3), 1, raises=(RuntimeError, NotImplementedError), match=("shift", "float64|Double"))
 S("Tensor.sgn sgn", T(3, grad=False))
 S("round", C([12.345, -15.0, 25.0, 0.005]), decimals=2)
 S("round", C([12.345, -16.0, 24.0]), decimals=-1)

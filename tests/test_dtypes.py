@@ -1,7 +1,9 @@
 """The dtype that every operation gives for every dtype, and what it refuses, beside PyTorch's stored answers."""
 
+import copy
 import json
 import operator
+import pickle
 import re
 from collections import defaultdict
 from pathlib import Path
@@ -147,3 +149,51 @@ def test_numbers_that_are_remembered_do_not_fill_the_memory():
     for i in range(2 * quick.REMEMBERED):
         assert (x + (i + 0.5)).tolist() == [i + 1.5] * 2
     assert len(quick._numbers) <= quick.REMEMBERED
+
+
+# -------------------------------------------------------------------------------------------------- what a dtype says
+
+# what PyTorch 2.13 says of its own: is_floating_point, is_signed, itemsize
+SAYS = {
+    tt.float32: (True, True, 4),
+    tt.float64: (True, True, 8),
+    tt.uint8: (False, False, 1),
+    tt.int32: (False, True, 4),
+    tt.int64: (False, True, 8),
+    tt.bool: (False, False, 1),
+}
+
+
+@pytest.mark.parametrize("dtype", SAYS, ids=str)
+def test_a_dtype_says_what_pytorchs_says(dtype):
+    assert (dtype.is_floating_point, dtype.is_signed, dtype.itemsize) == SAYS[dtype] and not dtype.is_complex
+    assert repr(dtype) == str(dtype) == f"tinytensor.{dtype.name}" and f"{dtype}" == dtype.name
+    x = tt.ones(2, dtype=dtype)
+    assert x.dtype is dtype and isinstance(dtype, tt.dtype) and x.double().to(x.dtype).dtype is dtype
+    assert pickle.loads(pickle.dumps(dtype)) is copy.deepcopy(dtype) is dtype
+    with pytest.raises(AttributeError, match="is_quantized"):
+        _ = dtype.is_quantized
+
+
+@pytest.mark.parametrize("dtype", SAYS, ids=str)
+def test_a_dtype_is_numpys_to_numpy(dtype):
+    own = np.zeros(3, dtype).dtype
+    assert dtype == own and own == dtype and dtype == own.type and own.type == dtype and dtype == own.name
+    others = [d for d in SAYS if d is not dtype]
+    assert len(others) == 5 and all(d != own and own != d and d != dtype for d in others) and dtype != "float16"
+    assert hash(dtype) == hash(own) and {own: 1}[dtype] and dtype in {own} and {own, dtype} == {own}
+    assert np.dtype(dtype) is own and (dtype.kind, dtype.type, dtype.str) == (own.kind, own.type, own.str)
+    assert np.issubdtype(dtype, np.floating) == dtype.is_floating_point and np.promote_types(dtype, dtype) is own
+    for made in (np.ones(3).astype(dtype), np.asarray([1, 0], dtype=dtype), np.frombuffer(bytes(8), dtype)):
+        assert made.dtype is own and tt.from_numpy(made.copy()).dtype is dtype
+
+
+def test_functions_give_dtypes_that_say_so():
+    x = tt.ones(2)
+    given = [tt.get_default_dtype(), tt.result_type(x, 2), tt.promote_types(tt.int64, x.dtype)]
+    assert all(d is tt.float32 for d in given)
+    tt.set_default_dtype(tt.float64)
+    try:
+        assert tt.get_default_dtype() is tt.ones(1).dtype is tt.float64
+    finally:
+        tt.set_default_dtype(tt.float32)

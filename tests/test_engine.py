@@ -166,6 +166,7 @@ ORDER = [
         "outside",
         "recording",
         "dtypes",
+        "dtype_objects",
         "switches",
         "modes",
         "anomaly",

@@ -42,7 +42,7 @@ Pair = collections.namedtuple("Pair", "x y")
 def plain(value):
     """A batch of either library as Python's own values, with dtypes."""
     if hasattr(value, "tolist"):
-        return str(value.dtype).removeprefix("torch."), value.tolist()
+        return str(value.dtype).rpartition(".")[2], value.tolist()
     if isinstance(value, dict):
         return {k: plain(v) for k, v in value.items()}
     if isinstance(value, tuple | list):

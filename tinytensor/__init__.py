@@ -2,8 +2,6 @@
 
 from math import e, inf, nan, pi
 
-import numpy as _np
-
 from tinytensor import (
     absent,
     accelerator,
@@ -54,17 +52,9 @@ from tinytensor.cuda import mps, xpu
 from tinytensor.devices import device
 from tinytensor.distributions import normal
 from tinytensor.door import launch
-from tinytensor.dtypes import (
-    bool_,
-    float32,
-    float64,
-    get_default_dtype,
-    int32,
-    int64,
-    result_type,
-    set_default_dtype,
-    uint8,
-)
+from tinytensor.dtype_objects import DType as dtype
+from tinytensor.dtype_objects import bool_, float32, float64, int32, int64, uint8
+from tinytensor.dtypes import set_default_dtype
 from tinytensor.form import OPS, op
 from tinytensor.kernels.driver import get_num_threads, set_num_threads
 from tinytensor.kernels.kernel import cut, elementwise, helper, kernel, share
@@ -76,11 +66,20 @@ from tinytensor.refusals import public as _public
 from tinytensor.serialization import load, save
 from tinytensor.tensors import Tensor
 from tinytensor.typeinfo import UNSTORED as _UNSTORED
-from tinytensor.typeinfo import can_cast, finfo, iinfo, is_complex, is_tensor, promote_types
+from tinytensor.typeinfo import (
+    can_cast,
+    finfo,
+    get_default_dtype,
+    iinfo,
+    is_complex,
+    is_tensor,
+    promote_types,
+    result_type,
+)
 
-# PyTorch's other names for dtypes, and what it calls a dtype and a shape
+# PyTorch's other names for dtypes, and what it calls a shape
 float, double, int, long, bool = float32, float64, int32, int64, bool_
-dtype, Size = _np.dtype, tuple
+Size = tuple
 
 for _name, _made in list(globals().items()):
     if getattr(_made, "__module__", "") == tensor.__module__ and not isinstance(_made, type | Generator):

@@ -12,6 +12,7 @@ import numpy as np
 from tinytensor.devices import CPU, check_device
 from tinytensor.door import empty as buffer
 from tinytensor.door import host, move, state
+from tinytensor.dtype_objects import DType
 from tinytensor.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64, uint8
 from tinytensor.meta import Meta
 from tinytensor.operands import stored
@@ -20,7 +21,9 @@ from tinytensor.tensors import Tensor
 
 def as_dtype(dtype) -> np.dtype:
     """A dtype that tensors may have, from its object, its name, or PyTorch's tensor type ("torch.LongTensor")."""
-    if isinstance(dtype, np.dtype) and dtype in DTYPES:  # most often
+    if dtype.__class__ is DType:  # most often
+        return dtype.dtype
+    if isinstance(dtype, np.dtype) and dtype in DTYPES:
         return dtype
     try:
         result = np.dtype(TENSOR_TYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype)

@@ -88,7 +88,7 @@ def only_floats(what: str, *values: Tensor | np.dtype | None) -> tuple:
         return beside_exact(*values)
     if len(dtypes) > 1:
         raise RuntimeError(
-            f"{what}: tensors of {' and '.join(map(str, dtypes))}: the dtypes must be equal; use .to(dtype)"
+            f"{what}: tensors of {' and '.join(d.name for d in dtypes)}: the dtypes must be equal; use .to(dtype)"
         )
     return values
 
@@ -114,7 +114,7 @@ _MODULAR = frozenset({"add", "sub", "mul", "bitwise_and", "bitwise_or", "bitwise
 def number(what: str, value: float, dtype: np.dtype) -> np.generic:
     """A number of that type; one that is too large is refused, or taken modulo 2**bits where that is as good."""
     try:
-        return dtype.type(_as_byte(value) if dtype is uint8 else value)
+        return dtype.type(_as_byte(value) if dtype == uint8 else value)
     except OverflowError:
         if what in _MODULAR and isinstance(value, int) and -(2**63) <= value < 2**64:  # what 64 bits can mean
             return np.array((value + 2**63) % 2**64 - 2**63, np.int64).astype(dtype)[()]
@@ -140,7 +140,7 @@ def stored(what: str, value: float, dtype: np.dtype) -> np.ndarray:
     if isinstance(value, np.generic):
         value = value.item()  # Python's numbers are looked at when they are converted, NumPy's are not
     try:
-        array[()] = _as_byte(value) if dtype is uint8 else value
+        array[()] = _as_byte(value) if dtype == uint8 else value
     except (OverflowError, ValueError):
         raise RuntimeError(f"{what}: {value} can't be stored as {dtype}") from None
     return array

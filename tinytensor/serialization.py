@@ -20,6 +20,7 @@ from safetensors.numpy import save as to_bytes
 
 from tinytensor.creation import tensor
 from tinytensor.devices import check_device, device
+from tinytensor.dtype_objects import DType, named
 from tinytensor.dtypes import bool_, float32, float64, int32, int64, uint8
 from tinytensor.tensors import Tensor
 
@@ -141,8 +142,8 @@ def _form(value: Any, path: tuple, arrays: dict[str, np.ndarray], owner: dict) -
         return {kind: pairs}
     if isinstance(value, list | tuple):
         return {type(value).__name__: [_form(v, (*path, i), arrays, owner) for i, v in enumerate(value)]}
-    if isinstance(value, device | np.dtype):
-        return {"device" if isinstance(value, device) else "dtype": str(value)}
+    if isinstance(value, device | DType | np.dtype):
+        return {"device": str(value)} if isinstance(value, device) else {"dtype": value.name}
     if isinstance(value, np.bool_ | np.number):
         return value.item()
     if value is None or type(value) in (bool, int, float, str):
@@ -220,7 +221,7 @@ def _value(form: Any, tensors: dict, depth: int) -> Any:
     if kind in ("list", "tuple"):
         values = [_value(v, tensors, depth + 1) for v in held]
         return values if kind == "list" else tuple(values)
-    return {"device": device, "dtype": np.dtype}[kind](held)
+    return {"device": device, "dtype": lambda name: named(np.dtype(name))}[kind](held)
 
 
 def write_atomically(path: Path, content: bytes) -> None:

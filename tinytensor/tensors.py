@@ -15,6 +15,7 @@ from itertools import count
 import numpy as np
 
 from tinytensor.door import move, state
+from tinytensor.dtype_objects import NAMED, DType
 from tinytensor.interchange import HookHandle, Interchange
 from tinytensor.meta import Meta
 from tinytensor.outside import Left
@@ -86,9 +87,10 @@ class Tensor(Interchange):
         return self._data.shape
 
     @property
-    def dtype(self) -> np.dtype:
-        """The kind of its numbers."""
-        return self._data.dtype
+    def dtype(self) -> DType:
+        """The kind of its numbers; the object of NumPy's for exact scalars."""
+        dtype = self._data.dtype
+        return NAMED.get(dtype, dtype)
 
     @property
     def ndim(self) -> int:

@@ -2,8 +2,10 @@
 
 import numpy as np
 
+from tinytensor import dtypes
 from tinytensor.creation import as_dtype
-from tinytensor.dtypes import CATEGORY, get_default_dtype, result_type
+from tinytensor.dtype_objects import DType, naming
+from tinytensor.dtypes import CATEGORY
 from tinytensor.tensors import Tensor
 
 
@@ -45,7 +47,7 @@ class finfo:
     """The limits of a floating-point dtype (the default one): bits, eps, max, min, smallest_normal, resolution."""
 
     def __init__(self, type=None):
-        self.dtype = get_default_dtype() if type is None else as_dtype(type)
+        self.dtype = dtypes.get_default_dtype() if type is None else as_dtype(type)
         if self.dtype.kind != "f":
             raise TypeError(f"finfo: expected a floating-point dtype, got {self.dtype}; use iinfo")
         limits = np.finfo(self.dtype)
@@ -71,9 +73,13 @@ class iinfo:
         return f"iinfo(min={self.min}, max={self.max}, dtype={self.dtype})"
 
 
-def promote_types(type1, type2) -> np.dtype:
+get_default_dtype, result_type = naming(dtypes.get_default_dtype), naming(dtypes.result_type)
+
+
+@naming
+def promote_types(type1, type2) -> DType:
     """The smallest dtype that holds both, by PyTorch's rule."""
-    return result_type(*(Tensor.of(np.empty(1, as_dtype(t))) for t in (type1, type2)))
+    return dtypes.result_type(*(Tensor.of(np.empty(1, as_dtype(t))) for t in (type1, type2)))
 
 
 def can_cast(from_, to) -> bool:

@@ -31,7 +31,21 @@ from tinytensor.ops import (
 from tinytensor.refusals import public
 from tinytensor.tensors import Tensor
 
-_OPERATORS = ["add", "sub", "mul", "matmul", "truediv", "floordiv", "mod", "pow", "and", "or", "xor"]
+_OPERATORS = [
+    "add",
+    "sub",
+    "mul",
+    "matmul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+]
 _REFLECTED = {f"__r{name}__" for name in _OPERATORS}
 _BINARY = {f"__{name}__" for name in ("lt", "le", "gt", "ge", *_OPERATORS)}
 _AUGMENTED = {f"__i{name.removeprefix('__r')}" for name in _REFLECTED}

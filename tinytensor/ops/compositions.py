@@ -549,7 +549,7 @@ def index_put(x: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: 
 @appears("masked_scatter Tensor.masked_scatter Tensor.masked_scatter_")
 def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
     """y = x, but the elements of the source one after the other where the mask holds."""
-    if mask.dtype is not bool_ or source.dtype != x.dtype:
+    if mask.dtype != bool_ or source.dtype != x.dtype:
         raise RuntimeError(
             f"masked_scatter: expected a bool mask and a source of {x.dtype}, got {mask.dtype} and {source.dtype}"
         )

@@ -904,7 +904,7 @@ def bitwise_not(x: Tensor) -> Tensor:
     """y = not x (bool), or the complement -x - 1 (integers)."""
     if x.dtype.kind not in "biu":
         raise RuntimeError(f"bitwise_not: expected bool or integer tensors, got {x.dtype}")
-    return logical_not(x) if x.dtype is bool_ else -x - 1
+    return logical_not(x) if x.dtype == bool_ else -x - 1
 
 
 @appears("isinf Tensor.isinf")
@@ -957,7 +957,7 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
     """y = value where the mask holds, else x."""
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"masked_fill: expected one value, got a tensor of shape {value.shape}; use where()")
-    if mask.dtype is not bool_:
+    if mask.dtype != bool_:
         raise RuntimeError(f"masked_fill: the mask must be a bool tensor, got {mask.dtype}; compare first (x != 0)")
     _together("masked_fill", x.shape, mask.shape)
     return where(mask, _as_tensor(value, x.dtype, "masked_fill"), x)
@@ -968,7 +968,7 @@ def pow(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a^b. Small whole exponents are products, 0.5 and -0.5 are roots."""
     dtype = result_type(a, b)
     if isinstance(b, int | float) and isinstance(a, Tensor):
-        a = a if a.dtype == dtype else a.to(dtype)  # whole numbers to the power 2.0 are floats
+        a = a if a._data.dtype is dtype else a.to(dtype)  # whole numbers to the power 2.0 are floats
         if b == 2:
             return _square(a)
         if b == 3:
@@ -1038,7 +1038,7 @@ def only_floats_together(what: str, *values: Tensor) -> None:
 
 
 def _no_bools(what: str, dtype: np.dtype) -> None:
-    if dtype is bool_:
+    if dtype == bool_:
         raise RuntimeError(f"{what}: expected numbers, got truth values only; use .long() or .float() first")
 
 

@@ -14,10 +14,11 @@ import numpy as np
 
 from tinytensor.appearances import appears
 from tinytensor.creation import Generator, rand, tensor
-from tinytensor.dtypes import float64, result_type
+from tinytensor.dtypes import float64, int64, result_type
 from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import (
     _as_tensor,
+    _floor_divide,
     _no_bools,
     absolute,
     atan,
@@ -184,6 +185,40 @@ def float_power(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a^b in float64."""
     exact = result_type(a, b).kind == "O"
     return pow(a, b) if exact else pow(*(_as_tensor(v, float64) for v in (a, b)))
+
+
+def _places(what: str, a: Tensor | int, b: Tensor | int) -> tuple[Tensor, Tensor]:
+    """Whole numbers a, in the dtype in which both meet, and by how many places to shift them."""
+    dtype = result_type(a, b)
+    if dtype.kind not in "iu":
+        came = " and ".join(f"{v.dtype}" if isinstance(v, Tensor) else repr(v) for v in (a, b))
+        raise RuntimeError(f"{what}: expected whole numbers, got {came}")
+    return _as_tensor(a, dtype, what), _as_tensor(b, int64, what)
+
+
+@appears(
+    "bitwise_left_shift Tensor.bitwise_left_shift Tensor.bitwise_left_shift_ Tensor.__lshift__ Tensor.__rlshift__ "
+    "Tensor.__ilshift__"
+)
+def bitwise_left_shift(a: Tensor | int, b: Tensor | int) -> Tensor:
+    """y = a 2^b of whole numbers: each bit moves up b places, and is lost where it passes the last (all, if b < 0)."""
+    a, places = _places("bitwise_left_shift", a, b)
+    return a * pow(2, places).to(a.dtype)
+
+
+@appears(
+    "bitwise_right_shift Tensor.bitwise_right_shift Tensor.bitwise_right_shift_ Tensor.__rshift__ Tensor.__rrshift__ "
+    "Tensor.__irshift__"
+)
+def bitwise_right_shift(a: Tensor | int, b: Tensor | int) -> Tensor:
+    """y = floor(a / 2^b) of whole numbers: each bit moves down b places; only the sign is left if b has no meaning."""
+    a, places = _places("bitwise_right_shift", a, b)
+    last = 8 * a.dtype.itemsize - a.dtype.is_signed
+    places = where((places < 0).logical_or(places > last), last, places)
+    half = _floor_divide(places, 2)  # 2^b itself is no number of the dtype where b is the last place
+    for part in (half, places - half):
+        a = _floor_divide(a, pow(2, part).to(a.dtype))
+    return a
 
 
 @appears("deg2rad Tensor.deg2rad Tensor.deg2rad_")

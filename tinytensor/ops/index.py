@@ -153,7 +153,7 @@ def nonzero(x: Tensor, as_tuple: bool = False):
 @appears("masked_select Tensor.masked_select")
 def masked_select(x: Tensor, mask: Tensor) -> Tensor:
     """The elements of x where the mask holds, in order, as a vector."""
-    if mask.dtype is not bool_:
+    if mask.dtype != bool_:
         raise RuntimeError(f"masked_select: the mask must be a bool tensor, got {mask.dtype}; compare first (x != 0)")
     x, mask = broadcast_tensors(x, mask)
     return x[mask]

@@ -167,7 +167,7 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence) -> Tensor:
         refuse_bools("einsum", operands[0])
         operands = beside_exact(*operands)
         if len({x.dtype for x in operands}) > 1:
-            came = ", ".join(str(x.dtype) for x in operands)
+            came = ", ".join(f"{x.dtype}" for x in operands)
             raise RuntimeError(f"einsum: operands of {came}: the dtypes must be equal; use .to(dtype)")
     operands = [_einsum_diagonal(x, term) for x, term in zip(operands, terms, strict=True)]
     terms = ["".join(dict.fromkeys(term)) for term in terms]

@@ -374,7 +374,7 @@ def any(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False
     truths = x.to(bool_)
     if not (isinstance(dim, Sequence) and not dim):
         truths = reduce_any(truths, _dims(x, dim, "any"), keepdim)
-    return truths.to(uint8) if x.dtype is uint8 else truths
+    return truths.to(uint8) if x.dtype == uint8 else truths
 
 
 @appears("all Tensor.all")
@@ -383,7 +383,7 @@ def all(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False
     truths = x.to(bool_)
     if not (isinstance(dim, Sequence) and not dim):
         truths = reduce_all(truths, _dims(x, dim, "all"), keepdim)
-    return truths.to(uint8) if x.dtype is uint8 else truths
+    return truths.to(uint8) if x.dtype == uint8 else truths
 
 
 @appears("norm Tensor.norm")
@@ -435,7 +435,7 @@ def equal(a: Tensor, b: Tensor) -> bool:
 @appears("isclose Tensor.isclose")
 def isclose(a: Tensor, b: Tensor, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
     """y = [|a - b| <= atol + rtol |b|], or a = b; nothing finite is close to an infinity."""
-    if a.dtype is b.dtype is bool_:
+    if a.dtype == b.dtype == bool_:
         return a == b
     distance = absolute(a - b)
     close = logical_or(logical_and(isfinite(distance), distance <= atol + rtol * absolute(b)), a == b)

@@ -13,6 +13,7 @@ from tinytensor.creation import TENSOR_TYPES, as_dtype, full, tensor
 from tinytensor.creation import empty as empty_of
 from tinytensor.devices import check_device
 from tinytensor.door import contiguous, empty, may_be_copied, move
+from tinytensor.dtype_objects import DType
 from tinytensor.dtypes import bool_, float32, float64, int32, int64, result_type, uint8
 from tinytensor.form import op
 from tinytensor.meta import Meta
@@ -67,7 +68,8 @@ def to(x: Tensor, *args, dtype=None, device=None, copy: bool = False, non_blocki
     Whole numbers are taken modulo 2**bits: 300 is 44 in a byte. What a float becomes that the whole numbers of a dtype
     do not hold (300.5, NaN) is the processor's affair, here as in PyTorch.
     """
-    if len(args) == 1 and args[0] is x.dtype and dtype is None and device is None and not copy:  # most often
+    same = len(args) == 1 and (args[0] is x._data.dtype or args[0] is x.dtype)  # NumPy's object, or ours
+    if same and dtype is None and device is None and not copy:  # most often
         return x
     for arg in args:
         if isinstance(arg, Tensor):
@@ -77,12 +79,12 @@ def to(x: Tensor, *args, dtype=None, device=None, copy: bool = False, non_blocki
         elif arg is not None:
             dtype = arg
     place = x.device if device is None else check_device(device, "to")
-    dtype = x.dtype if dtype is None else as_dtype(dtype)
+    dtype = x._data.dtype if dtype is None else as_dtype(dtype)
     if place != x.device:
         if x.is_meta:
             raise RuntimeError("to: a meta tensor has a shape, but no values to copy; build it without device='meta'")
         return Tensor.of(Meta(x.shape, dtype))
-    if dtype != x.dtype:
+    if dtype != x._data.dtype:
         if dtype is uint8 and x.dtype.kind == "f":  # 300.0 is 44, as of whole numbers; a processor may say otherwise
             x = cast(x, int64)
         return cast(x, dtype)
@@ -280,7 +282,7 @@ def reshape(x: Tensor, *shape) -> Tensor:
 @appears("Tensor.view")
 def view(x: Tensor, *shape) -> Tensor:
     """y = x in another shape, sharing memory."""
-    if len(shape) == 1 and shape[0].__class__ is not int and isinstance(shape[0], np.dtype):
+    if len(shape) == 1 and shape[0].__class__ is not int and isinstance(shape[0], DType | np.dtype):
         raise TypeError("view: reading memory as another dtype is not offered; use .to(dtype)")
     wanted = _sizes(shape, "view")
     try:

@@ -41,7 +41,7 @@ def html(tensor: Tensor) -> str | None:
     """The tensor with what belongs to it; None where only text is to be had (or, in a compiled step, an error)."""
     if state.recording is not None or tensor.is_meta:
         return None
-    said = [f"shape {tensor.shape}" if tensor.shape else "one number", str(tensor.dtype)]
+    said = [f"shape {tensor.shape}" if tensor.shape else "one number", tensor.dtype.name]
     if tensor.node is not None:
         said.append(f"computed by {tensor.node.op.name}, its gradient flows on")
     elif tensor.requires_grad:

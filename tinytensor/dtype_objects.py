@@ -1,0 +1,61 @@
+"""A dtype as programs see it: `tinytensor.float32` and `x.dtype` say of themselves what PyTorch's do.
+
+The engine goes by NumPy's dtypes, which its arrays have. These objects stand for them outside: equal to them in either
+order, with the same hash and the same attributes, and whatever of NumPy's takes a dtype takes them.
+"""
+
+from collections.abc import Callable
+from functools import wraps
+
+import numpy as np
+
+from tinytensor import dtypes
+
+
+class DType:
+    """The kind of a tensor's numbers, with PyTorch's attributes beside NumPy's."""
+
+    __slots__ = ("dtype", "is_complex", "is_floating_point", "is_signed", "itemsize", "kind")
+
+    def __init__(self, dtype: np.dtype):
+        self.dtype, self.kind, self.itemsize = dtype, dtype.kind, dtype.itemsize  # NumPy itself asks for .dtype
+        self.is_floating_point, self.is_signed, self.is_complex = dtype.kind == "f", dtype.kind in "fi", False
+
+    def __getattr__(self, name: str):
+        return getattr(self.dtype, name)
+
+    def __eq__(self, other) -> bool:
+        return self is other or self.dtype == other
+
+    def __hash__(self) -> int:
+        return hash(self.dtype)
+
+    def __repr__(self) -> str:
+        return f"tinytensor.{self.dtype}"
+
+    def __format__(self, spec: str) -> str:
+        """In a sentence the bare name is enough: `matmul: float32 @ float64`."""
+        return format(str(self.dtype), spec)
+
+    def __reduce__(self):
+        return named, (self.dtype,)  # there is one object for each, so that `is` may compare them
+
+
+float32, float64, uint8 = DType(dtypes.float32), DType(dtypes.float64), DType(dtypes.uint8)
+int32, int64, bool_ = DType(dtypes.int32), DType(dtypes.int64), DType(dtypes.bool_)
+NAMED = {d.dtype: d for d in (float32, float64, uint8, int32, int64, bool_)}
+
+
+def named(dtype: np.dtype) -> DType:
+    """The object that stands for a dtype of NumPy's; that of exact scalars stands for itself."""
+    return NAMED.get(dtype, dtype)
+
+
+def naming(function: Callable) -> Callable:
+    """A function whose result is a dtype, as programs call it."""
+
+    @wraps(function)
+    def call(*args, **options) -> DType:
+        return named(function(*args, **options))
+
+    return call
