@@ -3,6 +3,7 @@
 Nothing here depends on how fast anything is. The peers are made up: they sleep.
 """
 
+import ctypes
 import json
 import math
 from pathlib import Path
@@ -15,7 +16,7 @@ from tests.benchmarks import __main__ as command
 from tests.benchmarks import data, plots, ranks, report
 from tests.benchmarks.machine import Others, peak_memory, resident, used
 from tests.benchmarks.measuring import CALM, Measured, Options, Result, Runner
-from tests.benchmarks.peak import lanes, rate, source
+from tests.benchmarks.peak import PLAYER, lanes, native, rate, round_trip, source
 from tests.benchmarks.peers import PEERS, Peer
 from tests.benchmarks.peers.numpy_ import NumPy
 from tests.benchmarks.peers.ours import Moves, TinyTensor
@@ -74,7 +75,8 @@ def test_a_row_from_its_processes_to_the_report(options, tmp_path):
     assert len(ours.figures) == len(theirs.figures) == 2 and all(f["step"] >= 0.001 for f in ours.figures)
     assert ours.flops["step"] > 0
     assert measured.differences() == {"tinytensor": 0.0}
-    text = report.markdown([measured], options, {1: 1e9, 2: 2e9})
+    text = report.markdown([measured], options, {1: 1e9, 2: 2e9}, [55e-9, 319e-9])
+    assert "and back: 55–319 ns." in text
     assert "| tiny, 2 threads |" in text and "equal to" in text
     assert json.loads(json.dumps(report.as_json([measured], options, {})))["rows"][0]["sides"][1]["side"] == "torch"
 
@@ -258,6 +260,14 @@ def test_the_peak_is_measured_and_counts_its_own_operations():
     text, work = source(4)
     assert text.count("call <4 x float>") * 4 * 2 == work
     assert rate(1, 4, tries=2) > 1e8
+
+
+def test_a_round_trip_is_counted_when_it_is_whole():
+    assert 0 < round_trip(rounds=3) < 10
+    play = native(PLAYER, "play", ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 3)
+    ball = ctypes.c_int64(1)
+    assert play(ctypes.addressof(ball), 1, 1, 100) == 1 and ball.value == 2
+    assert play(ctypes.addressof(ball), 1, 1, 100) == 0 and ball.value == 2  # nobody answers, and it gives up
 
 
 def test_others_are_not_ourselves(monkeypatch):

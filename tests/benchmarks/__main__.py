@@ -63,15 +63,18 @@ def run(rows: list[Row], options: Options) -> int:
     for row in rows:
         options.tell(f"... {with_threads(row, options.threads).title}")
         found.append(runner.measure(row))
-        write(found, options, peaks)  # after each row, so that a run that is broken off leaves what it found
-    print(report.markdown(found, options, peaks))
+        write(
+            found, options, peaks, runner.round_trips
+        )  # after each row, so that a run that is broken off leaves what it found
+    print(report.markdown(found, options, peaks, runner.round_trips))
     failed = any(not measured.ours.figures for measured in found)
     return 1 if failed or not report.agreement(found)[1] else 0
 
 
-def write(found: list[Measured], options: Options, peaks: dict[int, float]) -> None:
+def write(found: list[Measured], options: Options, peaks: dict[int, float], round_trips: list[float]) -> None:
     """The report, the figures of each pass, and the curves as far as there are any."""
-    (options.out / "report.md").write_text(report.markdown(found, options, peaks), encoding="utf-8")
+    text = report.markdown(found, options, peaks, round_trips)
+    (options.out / "report.md").write_text(text, encoding="utf-8")
     results = json.dumps(report.as_json(found, options, peaks), indent=1, ensure_ascii=False)
     (options.out / "results.json").write_text(results, encoding="utf-8")
     curves = [measured for measured in found if measured.row.axis and measured.ours.figures]

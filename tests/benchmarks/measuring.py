@@ -196,6 +196,7 @@ class Runner:
     def __init__(self, options: Options):
         self.options = options
         self.told: set[str] = set()
+        self.round_trips: list[float] = []
         options.out.mkdir(parents=True, exist_ok=True)
 
     def measure(self, row: Row) -> Measured:
@@ -220,14 +221,15 @@ class Runner:
                 self._tell(f"{measured.who(result)}: {result.failure}")
         return measured
 
-    def peak(self, threads: int) -> float | None:
-        """Multiplications and additions a second of the processor, measured now."""
+    def peak(self, threads: int) -> float:
+        """Multiplications and additions a second of the processor, measured now; and how far processors are apart."""
         from .peak import lanes
 
         settings = {"lanes": lanes(self.options.simd)}
         job = {"work": "peak", "settings": settings, "place": None, "threads": threads}
-        rates = [self._process(job, {}, patience=True)["figures"]["rate"] for _ in range(2)]
-        return max(rates)
+        found = [self._process(job, {}, patience=True)["figures"] for _ in range(2)]
+        self.round_trips += [figures["round trip"] for figures in found]
+        return max(figures["rate"] for figures in found)
 
     def _tell(self, line: str) -> None:
         if line not in self.told:

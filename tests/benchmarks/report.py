@@ -2,7 +2,7 @@
 
 import datetime
 import platform
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from importlib.metadata import PackageNotFoundError, version
 
 from . import machine
@@ -137,14 +137,16 @@ def versions() -> str:
     return ", ".join(found)
 
 
-def header(options: Options, peaks: dict[int, float]) -> list[str]:
+def header(options: Options, peaks: dict[int, float], round_trips: Sequence[float] = ()) -> list[str]:
     """The machine, the versions, the date, and what the figures mean."""
     widths = [f"our vectors: {options.simd}"] if options.simd else []
     widths += [f"the peers' vectors: {options.peers_simd}"] if options.peers_simd else []
     peak = ", ".join(f"{rate / 1e9:.0f} GFLOP/s on {n} thread{'s' * (n > 1)}" for n, rate in sorted(peaks.items()))
+    apart = "–".join(dict.fromkeys(f"{1e9 * f(round_trips):,.0f}" for f in (min, max))) if round_trips else ""
     return [
         f"{machine.name()}; {versions()}; {datetime.date.today()}."
         + (f" FMA peak, measured in this run: {peak}." if peak else "")
+        + (f" From one thread to another and back: {apart} ns." if apart else "")
         + "".join(f" {width[0].upper()}{width[1:]}." for width in widths)
         + f" Medians of passes in alternating processes ({options.passes} of them: least–largest); in brackets how "
         "many times as fast tinytensor is, bold where it is slower; * measured while other programs used the machine.",
@@ -166,13 +168,13 @@ def agreement(rows: Iterable[Measured]) -> tuple[list[str], bool]:
     return lines, same
 
 
-def markdown(rows: list[Measured], options: Options, peaks: dict[int, float]) -> str:
+def markdown(rows: list[Measured], options: Options, peaks: dict[int, float], round_trips: Sequence[float] = ()) -> str:
     """The whole report."""
     chosen = [m for m in rows if any(r.figures for r in m.results)]
     training = [m for m in chosen if m.row.group == "train"]
     curves = [m for m in chosen if m.row.group == "curves"]
     others = [m for m in chosen if m not in training and m not in curves]
-    parts = [*header(options, peaks), ""]
+    parts = [*header(options, peaks, round_trips), ""]
     if training:
         parts += [*training_table(training, peaks), ""]
     if others:

@@ -162,11 +162,12 @@ def prepare(peer, job: dict) -> dict:
 
 
 def peak(peer, job: dict) -> dict:
-    """Multiplications and additions a second that the processor can do, on so many threads."""
-    from .peak import rate
+    """Multiplications and additions a second that the processor can do, on so many threads, and a round trip."""
+    from .peak import rate, round_trip
 
     others = Others()
-    return {"figures": {"rate": rate(job["threads"], job["settings"]["lanes"])}, "others": others.processors()}
+    figures = {"rate": rate(job["threads"], job["settings"]["lanes"]), "round trip": round_trip()}
+    return {"figures": figures, "others": others.processors()}
 
 
 WORKS = {work.__name__: work for work in (train, sample, matmul, ops, calls, start, memory, prepare, peak)}

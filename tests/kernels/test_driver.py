@@ -166,6 +166,12 @@ def test_a_rare_disturbance_changes_nothing(monkeypatch):
     assert clock.ran.count("alone") < 10
 
 
+def test_a_long_disturbance_now_and_then_costs_little_more_than_itself(monkeypatch):
+    """Another program has the processor for 50 ms in each second, say, as a host's other guests do."""
+    clock, disturbance = Clock(monkeypatch, together=(*[0.6e-3] * 1500, 50e-3)), 49.4e-3 / (1500 * 0.6e-3)
+    assert clock.run(Program([(0, 0, 4)]), 15_000) < 0.6 * (1 + 2 * disturbance)
+
+
 def test_when_the_machine_is_calm_again_it_uses_all_threads_again(monkeypatch):
     clock, program = Clock(monkeypatch, together=(20e-3,)), Program([(0, 0, 4)])
     clock.run(program, 500)

@@ -200,13 +200,15 @@ class Program:
     again was tried, and takes as long, for the other thread stays behind the program that has its processor. Nobody
     can know that beforehand, so the program watches its own time. It knows what a run on one thread takes, and keeps
     account of what runs on several have lost and won against it. When they have lost more than a run, it stays on one
-    thread for so long that the loss is small beside it, and tries again: a twentieth is what the trials cost.
+    thread for twenty times the loss, and tries again: a twentieth is what the trials cost on a machine that is always
+    busy. Where several threads have won much before, as on a calm one, the loss was a disturbance, most likely: then it
+    tries again as soon as the loss is as old as it was long, and only if that fails too, after twice that, and so on.
     """
 
     MEASURED = 3  # runs on one thread at first, to know what that takes; the first of them meets cold caches
     REMEASURE = 256  # runs from one look at the time on one thread to the next
     CREDIT = 8  # runs on one thread that may be won beforehand: a rare disturbance is then none
-    WORTH = 20  # what a trial has lost, so many times over, is the time until the next one ...
+    WORTH = 20  # what a trial has lost, up to so many times over, is the time until the next one ...
     LONGEST = 1.0  # ... but no more than so many seconds: the machine may be calm again
 
     def __init__(self, launches: list[tuple[int, int, int]]):
@@ -220,6 +222,7 @@ class Program:
         self.alone = float("inf")  # seconds on one thread
         self.lost = 0.0  # seconds by which runs on several threads took longer, all in all
         self.rest = 0.0  # seconds that are still to be spent on one thread
+        self.factor = self.WORTH  # by which a loss is multiplied for the next rest
 
     def __call__(self) -> bool:
         """Run all launches, in order; False if a flag was set, and what comes after it was left."""
@@ -248,9 +251,12 @@ class Program:
             self.alone = took if took < self.alone else self.alone + (took - self.alone) / 8
             self.rest -= took
             return
-        self.lost = max(self.lost + took - self.alone, -self.CREDIT * self.alone)
+        self.lost += took - self.alone
         if self.lost > self.alone:
-            self.rest, self.lost = min(self.WORTH * self.lost, self.LONGEST), 0.0
+            self.rest, self.lost = min(self.factor * self.lost, self.LONGEST), 0.0
+            self.factor = min(2 * self.factor, self.WORTH)
+        elif self.lost < -self.CREDIT * self.alone:  # so much was won that the machine is calm
+            self.lost, self.factor = -self.CREDIT * self.alone, 1
 
 
 def _groups(tasks: np.ndarray) -> list[tuple[int, int, int]]:
