@@ -287,27 +287,36 @@ def joint_batch(rows: int, drop: bool) -> dict:
     return {"worst": worst, "different": different, "entries": sum(p.numel() for p in model.parameters())}
 
 
-def curve(rows: int, dtype=tt.float32, dropout: float = 0.0, eager: bool = False, steps: int = 25) -> dict:
-    """The losses of a run and the weights at its end; the weights are the same bits on all ranks at every step."""
-    tt.set_default_dtype(dtype)
+def curve(rows: int, dtype=tt.float32, dropout: float = 0.0, eager: bool = False, lost: str | None = None) -> dict:
+    """What a run computes: the weights are the same bits on all ranks at every step, and begin the same in each dtype.
+
+    Rank 0's gradient of the parameter `lost` is zeros.
+    """
     corpus = text.prepare([VERSE * 12], CharTokenizer)
     config = Config(D=8, H=2, F=12, L=2, V=corpus.tokenizer.vocab_size, C=10, dropout=dropout)
-    settings = Settings(steps=steps, batch_size=rows, lr=0.02, warmup=5)
+    tt.manual_seed(0)
+    beginning = Decoder(config).state_dict()  # float32, which float64 holds exactly
+    tt.set_default_dtype(dtype)
+    settings = Settings(steps=25, batch_size=rows, lr=0.02, warmup=5)
     with tempfile.TemporaryDirectory() as folder:
         trainer = Trainer(TextTask(config, corpus, None), settings, Path(folder), eager=eager)
+        trainer.model.load_state_dict(beginning)
+        if lost is not None and trainer.rank == 0:
+            dict(trainer.model.named_parameters())[lost].register_hook(lambda g: g * 0)
         trainer.join()
-        losses, every = [], []
+        losses, norms, every = [], [], []
         for number in range(settings.steps):
             if number % 7 == 3 * trainer.rank:
                 time.sleep(0.02)
             losses.append(trainer.advance())
+            norms.append(trainer.norm.item())
             every.append(bits([*trainer.model.parameters(), trainer.norm]))
     found = everyones(every)
     assert all(len(set(step)) == 1 for step in zip(*found))
     assert len(set(every)) == settings.steps
     tt.set_default_dtype(tt.float32)
-    last = {name: p.detach().numpy().astype(float).tolist() for name, p in trainer.model.named_parameters()}
-    return {"losses": losses, "bits": every, "weights": last}
+    last = np.concatenate([p.detach().numpy().ravel() for p in trainer.model.parameters()])
+    return {"losses": losses, "norms": norms, "weights": last.tolist(), "bits": every}
 
 
 def everything() -> dict:
@@ -317,10 +326,11 @@ def everything() -> dict:
         "data parallel": data_parallel(),
         "joint": [joint_batch(rows, drop=False) for rows in (7, 2)],
         "dropped": joint_batch(7, drop=True),
-        "float64": curve(4, tt.float64, dropout=0.2),
-        "float32": curve(4, dropout=0.2),
-        "eager": curve(4, dropout=0.2, eager=True),
-        "one row": curve(1, tt.float64),
+        "float64": curve(7, tt.float64, dropout=0.2),
+        "float32": curve(7, dropout=0.2),
+        "eager": curve(7, dropout=0.2, eager=True),
+        "one row": curve(1, dropout=0.2),
+        "lost": curve(7, dropout=0.2, eager=True, lost="blocks.1.b"),
     }
 
 
