@@ -65,10 +65,8 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(arguments: list[str] | None) -> int:
     try:
-        for given in sys.argv[1:] if arguments is None else arguments:
-            if given.startswith("--") and given.endswith("=--"):  # of which argparse before Python 3.12 makes a list
-                raise UsageError(f"{given}: -- is no value; leave the option out, or give it another one")
-        options = parser(_task(arguments)).parse_args(arguments)
+        with ranks.said_once():
+            options = _parsed(arguments)
         return options.command(options)
     except ranks.SaidByAnother:
         return 2
@@ -84,6 +82,13 @@ def _run(arguments: list[str] | None) -> int:
     except KeyboardInterrupt:
         print("\nmodels: interrupted before there was anything to save", file=sys.stderr)
         return 130
+
+
+def _parsed(arguments: list[str] | None) -> argparse.Namespace:
+    for given in sys.argv[1:] if arguments is None else arguments:
+        if given.startswith("--") and given.endswith("=--"):  # of which argparse before Python 3.12 makes a list
+            raise UsageError(f"{given}: -- is no value; leave the option out, or give it another one")
+    return parser(_task(arguments)).parse_args(arguments)
 
 
 def _task(arguments: list[str] | None) -> type[Task]:
@@ -174,9 +179,10 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
 
 
 def _train(options) -> int:
-    for package in ("tqdm", "matplotlib", "sacrebleu"):
-        if importlib.util.find_spec(package) is None:
-            raise UsageError(f"train needs {package}: pip install -e '.[train]'")
+    with ranks.said_once():
+        for package in ("tqdm", "matplotlib", "sacrebleu"):
+            if importlib.util.find_spec(package) is None:
+                raise UsageError(f"train needs {package}: pip install -e '.[train]'")
     with ExitStack() as stack:
         with _refusing():
             stack.enter_context(ranks.joined())
@@ -194,7 +200,8 @@ def _train(options) -> int:
         if page is not None:
             page.end(finished=not stopped_by)
         if stopped_by:
-            go_on = f"python -m models train --resume {trainer.folder}"
+            launcher = f"mpiexec -n {ranks.count()} " if ranks.count() > 1 else ""
+            go_on = f"{launcher}python -m models train --resume {trainer.folder}"
             print(f"stopped after step {trainer.step}; go on with: {go_on}")
             return 128 + stopped_by
         if ranks.rank() == 0:

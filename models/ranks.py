@@ -35,6 +35,17 @@ def rank() -> int:
 
 
 @contextmanager
+def said_once():
+    """What all ranks refuse alike before they have joined rank 0 says: it is whoever the launcher has called so."""
+    try:
+        yield
+    except ValueError:
+        if (launcher_says() or (0, 1))[0] > 0:
+            raise SaidByAnother from None
+        raise
+
+
+@contextmanager
 def joined():
     """With the other ranks, if a launcher of MPI has started this process; only rank 0 prints.
 
@@ -46,9 +57,8 @@ def joined():
     try:
         distributed.init_process_group()
     except RuntimeError as error:
-        if (launcher_says() or (0, 1))[0] == 0:
+        with said_once():
             raise ValueError(str(error)) from None
-        raise SaidByAnother from None
     with ExitStack() as stack:
         if rank() > 0:
             stack.enter_context(redirect_stdout(stack.enter_context(open(os.devnull, "w"))))

@@ -15,6 +15,7 @@ import importlib.util
 import os
 import sys
 import time
+import warnings
 from collections.abc import Callable
 from datetime import timedelta
 from functools import partial
@@ -34,6 +35,10 @@ SPOKEN = 0.2  # seconds that a last sentence takes to reach the terminal, which 
 # Where launchers say how many processes they have started, and which of them this one is.
 LAUNCHERS = {"PMI_SIZE": "PMI_RANK", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE": "MV2_RANK"}
 
+SAME = (
+    "use the mpiexec of the same one (that of the extra mpi lies beside python), or build mpi4py against yours: "
+    "pip install --no-binary mpi4py mpi4py"
+)
 MISSING = "mpi4py is not installed, by which ranks speak to each other: pip install -e '.[mpi]' brings it, with MPICH"
 
 
@@ -206,12 +211,13 @@ def init_process_group(
     if (told := launcher_says()) is not None and told[1] != found[1]:
         raise RuntimeError(
             f"init_process_group: the launcher has started {told[1]} processes, but MPI finds {found[1]} here: mpiexec "
-            f"and mpi4py belong to different MPIs ({MPI.Get_library_version().split(chr(10))[0].strip()}); use the "
-            "mpiexec of the same one, or build mpi4py against yours: pip install --no-binary mpi4py mpi4py"
+            f"and mpi4py belong to different MPIs ({_version(MPI)}); {SAME}"
         )
     for name, given, is_ in (("rank", rank, found[0]), ("world_size", world_size, found[1])):
         if given not in (-1, is_):
-            raise ValueError(f"init_process_group: {name}={given}, but MPI says {is_}; leave it out")
+            ranks = f"mpiexec -n {world_size if world_size > 0 else 2} python program.py starts ranks"
+            advice = "leave it out" if is_mpi_launched() else f"this process was started alone, and {ranks}"
+            raise ValueError(f"init_process_group: {name}={given}, but MPI says {is_}; {advice}")
     _group = Group(MPI, seconds)
     _group.watch()
     default_generator.part = _group.rank
@@ -226,14 +232,28 @@ def _mpi():
     try:
         import mpi4py
 
-        mpi4py.rc.thread_level = "serialized"  # one thread at a time speaks to MPI, which then need not lock
+        mpi4py.rc.initialize, mpi4py.rc.finalize = False, True  # it is begun below, and ended with the process
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         why = " ".join(str(error).split())
         raise RuntimeError(
             f"init_process_group: mpi4py finds no MPI ({why}): pip install mpich, or install your system's"
         ) from None
+    if not MPI.Is_initialized():  # by a program that has imported mpi4py itself
+        if "OMPI_COMM_WORLD_SIZE" in os.environ and "Open MPI" not in (version := _version(MPI)):
+            raise RuntimeError(
+                f"init_process_group: Open MPI's mpiexec has started this process, but mpi4py belongs to {version}, "
+                f"which would end here; {SAME}"
+            )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", RuntimeWarning)  # of another MPI's launcher: ranks are counted above
+            MPI.Init_thread(MPI.THREAD_SERIALIZED)  # one thread at a time speaks to MPI, which then need not lock
     return MPI
+
+
+def _version(MPI) -> str:
+    """Which MPI it is, in the first of the lines that it says of itself."""
+    return " ".join(MPI.Get_library_version().splitlines()[0].split())
 
 
 def destroy_process_group() -> None:
