@@ -3,6 +3,14 @@
 `python -m tests.mutants --kernels` fails if one of them is noticed after all, or is no longer there.
 """
 
+REACHES = (  # in all three kernels of attention
+    "if unit == first or h == 0 or (mask.size > 0 and mask.strides[1] != 0):  ->  if True:",
+    "mask.size > 0 and mask.strides[1] != 0  ->  mask.size > 0 or mask.strides[1] != 0",
+    "mask.size > 0 and mask.strides[1] != 0  ->  mask.strides[1] != 0",
+    "mask.size > 0 and mask.strides[1] != 0  ->  mask.size > 0",
+    "mask.size > 0  ->  mask.size >= 0",
+)
+
 EXPLAINED: dict[str, dict[str, list[str]]] = {
     "where nothing is left over, nothing is read and nothing written: the condition saves time": {
         "row_max": ["if rest:  ->  if True:"],
@@ -27,16 +35,21 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "sample_rows": ["p  ->  u (2)"],
         "sgd": ["p  ->  g"],
         "adam": ["p  ->  g"],
+        "attention_of_one": ["q  ->  k"],
     },
     "both registers, or tiles, have as many numbers": {
         "maximum": ["a  ->  b"],
         "first": ["x  ->  y"],
         "add_tile": ["a  ->  b", "a  ->  b (2)"],
+        "where_less": ["a  ->  b"],
     },
     "of two equal numbers it takes the other one": {
         "maximum": ["a[lane] > b[lane]  ->  a[lane] >= b[lane]"],
         "logsigmoid": ["x > zero  ->  x >= zero", "x > zero  ->  x >= zero (2)"],
         "relu_tile": ["x <= type(x)(0)  ->  x < type(x)(0)"],
+        "largest": ["c[t][lane] > top[lane]  ->  c[t][lane] >= top[lane]"],
+        "largest_seen": ["c[t][lane] > top[lane]  ->  c[t][lane] >= top[lane]"],
+        "at_most_zero": ["c[t][lane] > zero  ->  c[t][lane] >= zero"],
     },
     "the other loop gives the same, but takes longer": {
         "reduce_logsumexp": [
@@ -78,6 +91,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "1  ->  0 (2)",
             "range(rest, right, full)  ->  range(rest, right + full, full)",
         ],
+        "attention_backward": ["range(0, M, LANES)  ->  range(0, M + LANES, LANES)"],
     },
     "the same products one after the other, in tiles of another size or out of another place: it takes longer": {
         "matmul": [
@@ -133,6 +147,75 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "if b.strides[0] == b.itemsize:  ->  if False:",
             "0  ->  1 (2)",
         ],
+    },
+    "who sees what is found once more, or for the one query and key that there are": {
+        "attention": [*REACHES, "0  ->  1 (14)"],
+        "attention_backward": [*REACHES, "0  ->  1 (15)"],
+        "attention_of_one": [*REACHES, "0  ->  1 (15)"],
+    },
+    "it looks for itself at what nobody sees, or at what all see: it takes longer": {
+        "reach": ["number + 1  ->  number - 1", "1  ->  0 (3)", "number < last  ->  number <= last"],
+        "attention": [
+            "least, most, holes = (M, 0, False)  ->  pass",
+            "M  ->  K (2)",
+            "if holes or m + WIDTH > least:  ->  if True:",
+            "m + WIDTH > least  ->  m + WIDTH >= least",
+            "if hidden:  ->  if True:",
+        ],
+        "attention_backward": [
+            "holes = False  ->  pass (2)",
+            "M  ->  K (2)",
+            "0  ->  1 (17)",
+            "if most[i] <= m:  ->  if False:",
+            "most[i] <= m  ->  most[i] < m",
+            "continue  ->  pass",
+            "least[i] < m + LANES  ->  least[i] <= m + LANES",
+            "if hidden:  ->  if True:",
+            "if most[i] > m + n:  ->  if True:",
+            "most[i] > m + n  ->  most[i] >= m + n",
+            "m + n  ->  m - n (2)",
+        ],
+        "attention_of_one": [
+            "if holes or m + WIDTH > count:  ->  if True:",
+            "m + WIDTH > count  ->  m + WIDTH >= count",
+        ],
+    },
+    "it is set anew before it is read": {
+        "attention": ["0  ->  1 (2)", "0  ->  1 (3)"],
+        "attention_backward": ["holes = False  ->  pass"],
+        "attention_of_one": ["count, holes = (0, False)  ->  pass", "0  ->  1 (2)"],
+    },
+    "a piece of scratch that goes on beyond what is used of it, or lacks a last place that is not": {
+        "attention": ["2  ->  3 (2)", "2  ->  3 (4)"],
+        "attention_backward": [
+            "2  ->  3 (2)",
+            "2  ->  3 (4)",
+            "3  ->  4",
+            "2  ->  3 (6)",
+            "n:2 * n  ->  n + 1:2 * n (3)",
+        ],
+    },
+    "what was marked is still at hand (compiled code reads it anew, since it would pack it)": {
+        "attention_backward": ["seen = marked(looks, 0)  ->  pass"]
+    },
+    "nobody looks at more registers than a square has": {
+        "read_block": ["range(WIDTH)  ->  range(WIDTH + 1)"],
+        "before": ["range(WIDTH)  ->  range(WIDTH + 1)"],
+        "before_each": ["range(LANES)  ->  range(LANES + 1)"],
+    },
+    "2 is above 0, too": {"look": ["1  ->  2"]},
+    "what stands for it is multiplied by 0": {
+        "inner_seen": ["0  ->  1"],
+        "inner_rows_seen": ["0  ->  1"],
+        "outer_seen": ["0  ->  1"],
+    },
+    "of this one nothing counts but its type": {"inner_rows_seen": ["0  ->  1 (3)"]},
+    "where nothing is hidden, no row lies beyond the last key": {
+        "inner_rows": ["x.shape[0] - 1  ->  x.shape[0] + 1", "1  ->  0"],
+        "attention_of_one": ["M - 1  ->  M + 1", "1  ->  0 (5)"],
+    },
+    "Python counts it from the end, and it is the same one": {
+        "add_up": ["t + len(c) // 2  ->  t - len(c) // 2"],
     },
     "a block has whole tiles, so that its first row is a multiple of their height": {
         "matmul": ["end - begin  ->  end + begin"]

@@ -36,8 +36,6 @@ from .tally import Tally, notices
 
 FOLDER = str(Path(tinytensor.__file__).parent)
 SECONDS = 6  # of processor time for a sample, of which none takes two: this one never ends
-# Of these, whose proofs take long, tests/symbolic plants mistakes by hand.
-LEFT = ("attention", "attention_of_one", "attention_backward")
 
 
 class Endless(Exception):
@@ -48,7 +46,7 @@ class Endless(Exception):
 def functions() -> dict[types.FunctionType, list[str]]:
     """Each function of the kernels' sources, with the kernels that call it."""
     found: dict[types.FunctionType, list[str]] = {}
-    for name in (name for name in SAMPLES if name not in LEFT):
+    for name in SAMPLES:
         mine = [KERNELS[name].py_func]
 
         def meaning(code, short, value, mine=mine):

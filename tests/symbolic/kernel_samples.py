@@ -760,8 +760,8 @@ add("sample_rows", lambda p, u, y: {"y": [3, 0, 2]}, (weights, draws, blank(3, d
 halves = np.array([[Symbolic(1), Symbolic(1)]], object)  # a sum that equals the threshold is not above it
 add("sample_rows", lambda p, u, y: {"y": [1]}, (halves, np.array([Symbolic(Fraction(1, 2))]), blank(1, dtype=np.int64)))
 add("sample_rows", lambda p, u, y: {"y": [-1]}, (0 * halves, np.array([ZERO]), blank(1, dtype=np.int64)))
-# whole squares of queries and keys, in which nothing is hidden, with more columns than lanes
-for sizes in ((1, 1, 4, 2, 3, 1), (1, 1, 2, 4, 3, 2), (1, 2, 2, 2, 1, 3)):
+# whole squares of queries and keys, in which nothing is hidden, with more columns than lanes, or as many
+for sizes in ((1, 1, 4, 2, 3, 1), (1, 1, 2, 4, 3, 2), (1, 2, 2, 2, 1, 3), (1, 1, 2, 2, 2, 2)):
     add_attention(*sizes, NO_MASK, 0, WIDTH=2, LANES=2, COLUMNS=2)
 different = np.array([[[1, 1], [1, 0]], [[0, 1], [1, 1]], [[1, 0], [0, 1]], [[1, 1], [0, 0]]], bool)  # for each head
 for tasks in (1, 3):  # a task begins within a sentence
@@ -770,6 +770,11 @@ for tasks in (1, 3):  # a task begins within a sentence
 for mask in (NO_MASK, np.broadcast_to(different[1], (1, 3, 2, 2))):  # one for all heads
     add_attention(1, 3, 2, 2, 1, 1, mask, 0, 2, WIDTH=2, LANES=2)
     add_attention_of_one(1, 3, 2, 1, 1, mask[:, :, :1], 0, 2)
+# a mask of each head, and only of that: of all sentences and queries, then of one key, where neighbours are heads
+for sizes, mask in (((2, 2, 2, 2, 1, 1), [[1, 0], [1, 1]]), ((1, 2, 1, 1, 1, 1), [[1], [0]])):
+    of_heads = np.broadcast_to(np.array([mask], bool)[:, :, None], sizes[:4])
+    add_attention(*sizes, of_heads, 0, WIDTH=2, LANES=2)
+    add_attention_of_one(*sizes[:2], *sizes[3:], of_heads[:, :, :1], 0)
 product(sym("a", 1, 1, 3), sym("b", 1, 3, 1), sym("c", 1, 1, 1), 1)
 product(sym("a", 1, 1, 2), sym("b", 1, 20, 2).transpose(0, 2, 1), BYTES=16)  # eight registers, not in one piece
 product(sym("a", 1, 1, 2), sym("b", 1, 2, 31), BYTES=16)  # and nearly eight
