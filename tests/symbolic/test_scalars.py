@@ -229,6 +229,18 @@ def test_equals_does_not_prove_what_is_false(a, b):
     assert not a.equals(same_witness), "the proof must not lean on the witness"
 
 
+def test_rows_that_are_divided_by_sums_of_their_own_are_compared_apart():
+    """The common denominator of these eight would have a billion terms."""
+    scores = symbols("s", 8, 4).exp()._data
+    g = symbols("g", 4)._data
+    p = scores / scores.sum(1, keepdims=True)
+    back = p * (g - (g * p).sum(1, keepdims=True))
+    other = scores * (g * scores.sum(1, keepdims=True) - (g * scores).sum(1, keepdims=True))
+    other = other / scores.sum(1, keepdims=True) ** 2
+    assert back.sum().equals(other.sum())
+    assert not back[:3].sum().equals(other[:3].sum() + p[0, 0])
+
+
 def test_equals_and_infinity():
     """The logarithm of a sum of nothing: -inf, as in a row of attention that is masked."""
     nothing = Symbolic(0).log()

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 import sympy
 from sympy import QQ, S
 from sympy.polys.fields import field
-from sympy.polys.rings import ring
+from sympy.polys.rings import PolyElement, ring
 
 FLOATS = {
     name: getattr(math, name)
@@ -129,7 +129,7 @@ class _Proof:
         """The same with a variable in the place of each sum that something is divided by.
 
         Most often what is zero is so whatever that sum is, and there is much less to be multiplied out. Where it is
-        not, the sums come back when nothing is divided any more.
+        not, the sums come back when nothing is divided any more (`with_divisors_back`).
         """
         found = {e.base for e in _parts(flat) if e.is_Pow and e.exp.is_negative and e.base.is_Add}
         for base in found - self.named.keys():
@@ -140,15 +140,49 @@ class _Proof:
         return flat.xreplace({base: self.named[base] for base in found}) if found else flat
 
     def is_zero(self, expr) -> bool:
-        numerator = self.numerator(self.with_divisors_named(self.flat(expr)))
-        if numerator != 0:
-            sums = {name: over for over, name in self.divisors.items() if name in numerator.free_symbols}
-            numerator = self.numerator(numerator.xreplace(sums)) if sums else numerator
+        flat = self.with_divisors_named(self.flat(expr))
+        if not _symbols(flat):
+            return flat == 0
+        numerator = self.with_divisors_back(self.numerator(flat)).as_expr()
         for root, (base, degree) in reversed(self.roots.items()):  # a later one may have an earlier one inside
             if root in numerator.free_symbols:
                 over, under = self.fraction(base)
                 numerator = sympy.expand(sympy.prem(numerator, under * root**degree - over, root))
         return numerator == 0
+
+    def with_divisors_back(self, numerator: PolyElement) -> PolyElement:
+        """The same with the sums in the place of their variables.
+
+        Terms that are divided by the same sums (row i of attention by its own) are put together first. If they cancel,
+        and most often they do, the product of all sums is never multiplied out. In a numerator such terms are those
+        that lack the same variables, or powers of them.
+        """
+        sums = {name: over for over, name in self.divisors.items() if name in numerator.ring.symbols}
+        if not numerator or not sums:
+            return numerator
+        names = {*numerator.ring.symbols, *(name for over in sums.values() for name in over.free_symbols)}
+        domain = ring(sorted(names, key=str), QQ)[0]
+        places = [domain.symbols.index(name) for name in sums]
+        values = [self.numerator(over).set_ring(domain) for over in sums.values()]
+        groups: dict[tuple, dict[tuple, PolyElement]] = {}
+        terms = numerator.set_ring(domain).terms()
+        most = [max(powers[place] for powers, _ in terms) for place in places]
+        for powers, factor in terms:
+            lacks = tuple(n - powers[place] for n, place in zip(most, places, strict=True))
+            rest = tuple(0 if i in places else power for i, power in enumerate(powers))
+            group = groups.setdefault(tuple(n > 0 for n in lacks), {})
+            group.setdefault(lacks, domain.zero)[rest] = factor
+        result = domain.zero
+        for divided, group in groups.items():
+            alone = domain.zero
+            for lacks, part in group.items():
+                for value, n, lack, own in zip(values, most, lacks, divided, strict=True):
+                    part = part * value ** (n - lack) if own else part
+                alone += part
+            for value, n, own in zip(values, most, divided, strict=True):
+                alone = alone if own or not alone else alone * value**n
+            result += alone
+        return result
 
     def flat(self, expr) -> sympy.Expr:
         """The expression with atoms in place of its functions."""
@@ -247,14 +281,12 @@ class _Proof:
         lead = value.denom.LC
         return value.numer.quo_ground(lead).as_expr(), value.denom.quo_ground(lead).as_expr()
 
-    def numerator(self, flat) -> sympy.Expr:
-        """A numerator of the expression: zero if and only if the expression is."""
+    def numerator(self, flat) -> PolyElement:
+        """A numerator of an expression that has symbols: zero if and only if the expression is."""
         names = _symbols(flat)
-        if not names:
-            return flat
         domain, *generators = ring(names, QQ)
         values = {name: _Quotient(g, {}) for name, g in zip(names, generators, strict=True)}
-        return _evaluated(flat, values, lambda number: _Quotient(domain(number), {})).over.as_expr()
+        return _evaluated(flat, values, lambda number: _Quotient(domain(number), {})).over
 
 
 class _Quotient:
