@@ -4,6 +4,7 @@ change a sentence's result."""
 import itertools
 import math
 import re
+from functools import partial
 from pathlib import Path
 
 import numba
@@ -22,6 +23,7 @@ TABLE = Path(__file__).parents[1] / "oracle" / "nn" / "transformer.safetensors"
 SMALL = Config(N=2, d_model=6, h=2, d_k=4, d_v=5, d_ff=7, n_vol=11, n_max=12)
 NORMS = ("after", "before")
 LENGTHS = ((3, 5, 1), (2, 4, 3))
+near = partial(assert_near, document="004")
 
 
 def exact(config, seed=1):
@@ -126,7 +128,7 @@ def test_logits_are_those_of_the_equations(layout):
     found = logits_of(model, x, y)
     for logits, row, out in zip(found, x, y, strict=True):
         expected = by_the_document(model, row[row != PAD], out[out != PAD])
-        np.testing.assert_allclose(logits[out != PAD], expected, rtol=1e-11, atol=1e-11)
+        near(logits[out != PAD], expected, "logits")
 
 
 def test_the_equations_notice_what_is_changed():
@@ -153,7 +155,7 @@ def test_one_hot_times_the_embedding_matrix_picks_its_rows():
     np.testing.assert_array_equal(picked.detach().numpy(), product.detach().numpy())
     cotangent = tensor(samples.draw("cotangent", *picked.shape))
     grads = [tt.autograd.grad((t * cotangent).sum(), model.W_Embedding) for t in (picked, product)]
-    np.testing.assert_allclose(*(g[0].numpy() for g in grads), rtol=1e-14)
+    near(*(g[0].numpy() for g in grads))
 
 
 @pytest.mark.parametrize("d_model", [1, 2, 5, 8])
@@ -215,7 +217,7 @@ def test_only_positions_tell_good_from_bad(norm):
             distances = np.abs(one[:, None] - other[None]).max(-1)
             assert distances.min() > 1e-3  # no row of one is a row of the other
         else:
-            np.testing.assert_allclose(one, other[where], rtol=1e-12, atol=1e-13)
+            near(one, other[where])
 
 
 # ------------------------------------------------------------------------------------------------ PyTorch's modules
@@ -242,16 +244,20 @@ def results(changes, lengths):
     return {name: t.detach().numpy() for name, t in found.items()}
 
 
-def compare(found, expected, lengths, n_vol=SMALL.n_vol):
-    """All arrays, to far less than 1e-10; the logits of words after PAD, where masks differ, nobody reads."""
+def compare(found, expected, lengths, n_vol=SMALL.n_vol, N=SMALL.N):
+    """All arrays, as near as rounding allows; the logits of words after PAD, where masks differ, nobody reads.
+
+    What rounding allows was measured with two stacks; each one more adds as much as one of these.
+    """
     assert found.keys() == expected.keys()
     _, outputs = sentences(SMALL.replace(n_vol=n_vol), lengths)
     read = shift(tensor(outputs)).numpy() != PAD
+    largest = N / SMALL.N * max(np.abs(b).max() for name, b in expected.items() if name.endswith(".grad"))
     for name, a in found.items():
         b = expected[name]
         assert a.shape == b.shape and a.dtype == b.dtype, name
         a, b = (a[read], b[read]) if name == "logits" else (a, b)
-        np.testing.assert_allclose(a, b, rtol=1e-11, atol=1e-11, err_msg=name)
+        near(a, b, name, largest=largest if name.endswith(".grad") else None)
 
 
 @pytest.fixture(scope="module")
@@ -303,7 +309,7 @@ def test_the_pytorch_that_is_installed(case, torch):
 def test_the_pytorch_that_is_installed_with_a_larger_model(changes, torch):
     changes = changes | {"d_model": 24, "h": 3, "N": 3, "d_ff": 40, "n_vol": 50, "n_max": 20}
     lengths = ((17, 1, 9, 12), (3, 18, 7, 1))
-    compare(results(changes, lengths), samples.in_pytorch(torch, changes, lengths), lengths, 50)
+    compare(results(changes, lengths), samples.in_pytorch(torch, changes, lengths), lengths, 50, changes["N"])
 
 
 @pytest.mark.parametrize("name", ["logits", "loss", "W_Embedding.grad", "decoder.1.attention.W_K.grad"])
@@ -432,7 +438,10 @@ def test_without_the_mask_the_newest_prediction_changes_from_two_stacks_on(N):
     a, b = (model.decode(shifted, *encoded, is_causal=c).detach().numpy() for c in (True, False))
     distance = np.abs(a - b).max(-1)
     assert (distance[:, :-1] > 1e-3).all()
-    assert (distance[:, -1] < 1e-13).all() if N == 1 else (distance[:, -1] > 1e-3).all()
+    if N == 1:
+        near(a[:, -1], b[:, -1])
+    else:
+        assert (distance[:, -1] > 1e-3).all()
 
 
 @pytest.mark.parametrize(("norm", "bias", "begin"), list(itertools.product(NORMS, [False, True], ["zero", "token"])))
@@ -492,7 +501,7 @@ def test_sublayers_write_into_the_stream(half):
         assert left is entered
     for _, entered, left in sublayers:
         total = total + (left - entered).detach().numpy()
-    np.testing.assert_allclose(stream.detach().numpy(), total, rtol=1e-12, atol=1e-13)
+    near(stream.detach().numpy(), total)
     # and what the first of them wrote is f(LayerNorm(X'))
     stack, (_, entered, left) = getattr(model, half)[0], sublayers[0]
     if half == "encoder":
@@ -501,7 +510,7 @@ def test_sublayers_write_into_the_stream(half):
         np.testing.assert_array_equal(normalised.detach().numpy(), model.encode(tensor(x))[0].detach().numpy())
     else:
         wrote = stack.masked(stack.add_masked.norm(entered), is_causal=True)
-    np.testing.assert_allclose((left - entered).detach().numpy(), wrote.detach().numpy(), rtol=1e-12, atol=1e-13)
+    near((left - entered).detach().numpy(), wrote.detach().numpy())
 
 
 def test_with_norm_after_the_sum_every_row_is_normalised_and_nothing_adds_up():
@@ -537,7 +546,7 @@ def test_the_loss_is_the_sum_or_the_mean_over_words(smoothing):
             logits, loss = model.train(training)(tensor(x), tensor(y))
             losses = by_hand(logits.detach().numpy(), y, smoothing if training else 0.0)  # smoothed in training only
             assert len(losses) == 2 + 4 + 3
-            assert loss.item() == pytest.approx(total(losses), rel=1e-13)
+            near(loss.item(), total(losses), "loss")
 
 
 def test_more_padding_changes_no_loss():
@@ -546,7 +555,7 @@ def test_more_padding_changes_no_loss():
         model = exact(SMALL.replace(reduction=reduction))
         a = model(tensor(x), tensor(y))[1].item()
         b = model(tensor(np.pad(x, ((0, 0), (0, 3)))), tensor(np.pad(y, ((0, 0), (0, 2)))))[1].item()
-        assert a == pytest.approx(b, rel=1e-14)
+        near(a, b, "loss")
 
 
 def test_a_sentence_of_padding_alone_gives_finite_logits():
@@ -593,7 +602,7 @@ def test_float32_is_float64_with_fewer_digits():
     expected = logits_of(model, x, y)
     found = logits_of(model.float(), x, y)
     assert found.dtype == np.float32
-    assert_near(found, expected, document="004")
+    near(found, expected)
 
 
 @pytest.mark.parametrize("norm", NORMS)
