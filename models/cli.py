@@ -14,6 +14,7 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from traceback import walk_stack
 
 import tinytensor
 from tinytensor import distributed
@@ -350,7 +351,17 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
         signal.signal(number, before[number])  # a second one does not wait
         received.append(number)
         trainer.stop = True
-        if trainer.step == begun:  # kernels are being compiled, which may take long, and no step is lost
+        leave(number, frame)
+
+    def leave(number, frame):
+        if trainer.step != begun:
+            return
+        # Kernels are being compiled, which may take long, and no step is lost. LLVM's callbacks swallow what is raised
+        # in them, and a traceback is printed: a moment later they are over.
+        if any("llvmlite" in at.f_code.co_filename for at, _ in walk_stack(frame)):
+            signal.signal(signal.SIGALRM, lambda _, later: leave(number, later))
+            signal.setitimer(signal.ITIMER_REAL, 0.02)
+        else:
             signal.raise_signal(number)
 
     def progress(row):
@@ -362,11 +373,13 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
         watch(row)
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
+    before[signal.SIGALRM] = signal.getsignal(signal.SIGALRM)
     try:
         hidden = ranks.rank() > 0 or not ranks.seen()  # no bar where nobody looks, in a file or a pipe
         with tqdm(total=trainer.settings.steps, initial=trainer.step, unit="step", disable=hidden) as bar:
             return 0 if trainer.train(progress) else (received or [signal.SIGINT])[0]  # another rank's, perhaps
     finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
         for number, handler in before.items():
             signal.signal(number, handler)
 

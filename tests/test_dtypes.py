@@ -2,6 +2,7 @@
 
 import copy
 import json
+import math
 import operator
 import pickle
 import re
@@ -197,3 +198,22 @@ def test_functions_give_dtypes_that_say_so():
         assert tt.get_default_dtype() is tt.ones(1).dtype is tt.float64
     finally:
         tt.set_default_dtype(tt.float32)
+
+
+BIG = 2.0**128 - 2.0**103  # float32 rounds it to infinity, and the next smaller float64 to its largest number
+
+
+def test_a_float_beyond_float32_is_infinite_beside_tensors_and_is_not_stored():
+    """As in PyTorch; NumPy's warning, which is an error here, is not to be seen."""
+    x, below = tt.ones(2), math.nextafter(BIG, 0)
+    for y, value in ((x * BIG, math.inf), (x - BIG, -math.inf), (BIG / x, math.inf), (x / 1e300, 0), (x % BIG, 1)):
+        assert y.tolist() == [value] * 2
+    assert (x < 1e300).all() and (x**1e300).tolist() == [1, 1] and x.fmod(1e300).tolist() == [1, 1]
+    assert (x * below).tolist() == [2.0**128 - 2.0**104] * 2 == tt.full((2,), below).tolist()
+    assert tt.tensor([BIG, -1e300]).tolist() == [math.inf, -math.inf] and (x.double() * BIG).tolist() == [BIG] * 2
+    stores = (x.fill_, lambda n: tt.full((2,), n), lambda n: x.masked_fill(x > 0, n), lambda n: x.__setitem__(0, n))
+    for store in stores:
+        for value in (BIG, -1e300):
+            with pytest.raises(RuntimeError, match="can't be stored as float32"):
+                store(value)
+        store(math.inf)

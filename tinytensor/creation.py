@@ -60,7 +60,8 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
         data = _plain(data, met)
     dtype = None if dtype is None else as_dtype(dtype)
     try:
-        array = np.array(data, dtype=dtype)
+        with np.errstate(over="ignore"):  # what is too large for float32 is infinite there
+            array = np.array(data, dtype=dtype)
     except (TypeError, ValueError, OverflowError) as error:
         array = None if dtype is None else _one_by_one(data, dtype)
         if array is None:
@@ -72,7 +73,8 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
         _one_by_one(data, int64)  # refuses by name a whole number that takes more than 64 bits
     if dtype is None and not from_array and array.dtype.kind in "fiu" and array.dtype not in (uint8, int32):
         floating = float64 if float64 in met else get_default_dtype()
-        array = array.astype(floating if array.dtype.kind == "f" else int64)
+        with np.errstate(over="ignore"):
+            array = array.astype(floating if array.dtype.kind == "f" else int64)
     if array.dtype not in DTYPES or (array.dtype.kind == "O" and dtype is None):
         raise TypeError(
             f"tensor: values of {array.dtype} are not stored; expected float32, float64, uint8, int32, int64 or bool "

@@ -1,9 +1,11 @@
 """How the arguments of a formula are brought together: to one dtype, as arrays and numbers of it, and to one shape."""
 
+import math
+
 import numpy as np
 
 from tinytensor.door import OBJECT, empty, move
-from tinytensor.dtypes import CATEGORY, KINDS, category, get_default_dtype, result_type, uint8
+from tinytensor.dtypes import CATEGORY, KINDS, category, float32, get_default_dtype, result_type, uint8
 from tinytensor.tensors import Tensor
 
 
@@ -25,7 +27,7 @@ def together(op, args: tuple) -> tuple[list, np.dtype, tuple[int, ...]]:
             alike = alike and a._data.shape == shape
     if dtype is not None and dtype.kind in kinds and len(args) == len(op.params):
         try:
-            operands = [a._data if isinstance(a, Tensor) else dtype.type(a) for a in args]
+            operands = [a._data if isinstance(a, Tensor) else typed(a, dtype) for a in args]
             return operands, dtype, shape if alike else common_shape(op.name, operands)
         except OverflowError:  # told below, by name
             pass
@@ -93,6 +95,22 @@ def only_floats(what: str, *values: Tensor | np.dtype | None) -> tuple:
     return values
 
 
+# From here on float32 rounds to infinity: its largest number, 2^128 - 2^104, and half a step.
+_INFINITE = 2.0**128 - 2.0**103
+
+
+def within(value: float, dtype: np.dtype) -> float:
+    """A number; infinity if it is too large for float32, which NumPy would say, too, and warn."""
+    if dtype == float32 and isinstance(value, int | float) and abs(value) >= _INFINITE:
+        return math.copysign(math.inf, value)
+    return value
+
+
+def typed(value: float, dtype: np.dtype) -> np.generic:
+    """A number in the type of the tensors beside which it stands."""
+    return dtype.type(within(value, dtype))
+
+
 def operand(what: str, value, dtype: np.dtype):
     """A value as the kernel takes it: an array of `dtype`, or a number of that type."""
     if isinstance(value, Tensor):
@@ -114,7 +132,7 @@ _MODULAR = frozenset({"add", "sub", "mul", "bitwise_and", "bitwise_or", "bitwise
 def number(what: str, value: float, dtype: np.dtype) -> np.generic:
     """A number of that type; one that is too large is refused, or taken modulo 2**bits where that is as good."""
     try:
-        return dtype.type(_as_byte(value) if dtype == uint8 else value)
+        return dtype.type(_as_byte(value) if dtype == uint8 else within(value, dtype))
     except OverflowError:
         if what in _MODULAR and isinstance(value, int) and -(2**63) <= value < 2**64:  # what 64 bits can mean
             return np.array((value + 2**63) % 2**64 - 2**63, np.int64).astype(dtype)[()]
@@ -140,6 +158,8 @@ def stored(what: str, value: float, dtype: np.dtype) -> np.ndarray:
     if isinstance(value, np.generic):
         value = value.item()  # Python's numbers are looked at when they are converted, NumPy's are not
     try:
+        if value != within(value, dtype) and value == value:
+            raise OverflowError
         array[()] = _as_byte(value) if dtype == uint8 else value
     except (OverflowError, ValueError):
         raise RuntimeError(f"{what}: {value} can't be stored as {dtype}") from None

@@ -11,7 +11,7 @@ import numpy as np
 from tinytensor.door import empty, launch, state
 from tinytensor.dtypes import bool_
 from tinytensor.kernels.blocks import FITS
-from tinytensor.operands import together
+from tinytensor.operands import together, typed
 from tinytensor.tensors import Tensor
 from tinytensor.unwritten import fresh
 
@@ -148,7 +148,7 @@ def number_array(value, dtype: np.dtype) -> np.ndarray | None:
         and dtype.kind in ("fi" if kind is int else "f")
     ):
         try:
-            found = np.asarray(dtype.type(value))
+            found = np.asarray(typed(value, dtype))
         except OverflowError:  # told by name
             return None
         if len(_numbers) >= REMEMBERED:

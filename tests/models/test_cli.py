@@ -1,10 +1,14 @@
 """The command line: what it prints and leaves behind, and a sentence for whatever cannot be."""
 
 import csv
+import ctypes
 import shutil
+import signal
 import sys
+import time
 from dataclasses import replace
 from shlex import split
+from types import SimpleNamespace
 
 import pytest
 
@@ -442,3 +446,25 @@ def test_info_of_other_layouts(capsys, name, count):
 
 def test_info_of_nothing(capsys):
     assert refused(capsys, "info", "toth-huge").startswith("toth-huge is neither a configuration (toth-tiny, nano")
+
+
+def test_ctrl_c_inside_a_callback_of_llvms_is_heard():
+    """What is raised there is swallowed, and the run would go on compiling."""
+    code = compile(
+        "def notify():\n    signal.raise_signal(signal.SIGINT)", "llvmlite/binding/executionengine.py", "exec"
+    )
+    exec(code, names := {"signal": signal})
+
+    class Compiling:
+        step, stop, settings = 0, False, SimpleNamespace(steps=1)
+
+        def train(self, progress):
+            ctypes.CFUNCTYPE(None)(names["notify"])()
+            end = time.monotonic() + 20
+            while time.monotonic() < end:
+                pass
+            return True
+
+    with pytest.raises(KeyboardInterrupt):
+        cli._with_progress_bar(Compiling(), print)
+    assert signal.getitimer(signal.ITIMER_REAL) == (0, 0) and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL

@@ -20,7 +20,7 @@ from tinytensor.kernels.fastmath import exp as fast_exp
 from tinytensor.kernels.fastmath import gelu_slope, normal_cdf
 from tinytensor.kernels.fastmath import tanh as fast_tanh
 from tinytensor.kernels.kernel import Kernel
-from tinytensor.operands import only_floats, stored
+from tinytensor.operands import only_floats, stored, typed, within
 from tinytensor.quick import number_array
 from tinytensor.tensors import Tensor
 
@@ -130,7 +130,7 @@ class power:
         return g * 0 if b == 0 else g * (b * power(a, b - 1))
 
     def grad_b(g, y, a, b):
-        a = _as_tensor(a, y.dtype, "pow")
+        a = _as_tensor(within(a, y.dtype), y.dtype, "pow")
         # lim a->0 of a^b log a is 0 for b >= 0
         return g * where(logical_and(eq(a, 0), ge(b, 0)), 0.0, y * log(a))
 
@@ -739,7 +739,7 @@ def _elementwise(kernel: Kernel, *values) -> np.ndarray:
     if len(values) == 2 and len(arrays) == 1 and (number := number_array(values[1], dtype)) is not None:
         values = arrays[0], number
     elif dtype is not OBJECT and len(arrays) < len(values):
-        values = [v if v.__class__ is np.ndarray else dtype.type(v) for v in values]
+        values = [v if v.__class__ is np.ndarray else typed(v, dtype) for v in values]
     y = empty(shapes.pop() if len(shapes) == 1 else np.broadcast(*arrays).shape, dtype)
     launch(kernel, *values, y)
     return y
@@ -1128,4 +1128,4 @@ def lerp(a: Tensor, b: Tensor, weight: Tensor | float) -> Tensor:
 
 def _number(value, dtype):
     """A setting in the kernel's own type, so that it does not widen float32 arithmetic."""
-    return value if dtype is OBJECT else dtype.type(value)
+    return value if dtype is OBJECT else typed(value, dtype)

@@ -15,7 +15,7 @@ import numpy as np
 from tinytensor.appearances import appears
 from tinytensor.creation import Generator, rand, tensor
 from tinytensor.dtypes import float64, int64, result_type
-from tinytensor.operands import only_floats
+from tinytensor.operands import only_floats, within
 from tinytensor.ops.elementwise import (
     _as_tensor,
     _floor_divide,
@@ -144,7 +144,7 @@ def logit(x: Tensor, eps: float | None = None) -> Tensor:
 def xlogy(x: Tensor | float, y: Tensor | float) -> Tensor:
     r"""z = x \ln y, and 0 where x is 0 (NaN where y is)."""
     dtype = result_type(x, y)
-    x, y = (_float(_as_tensor(v, dtype)) for v in (x, y))
+    x, y = (_float(_as_tensor(within(v, dtype), dtype)) for v in (x, y))
     nothing = (x == 0).logical_and(isnan(y).logical_not())
     return where(nothing, 0, x * log(where(nothing, 1, y)))
 
@@ -176,7 +176,7 @@ def fmod(a: Tensor, b: Tensor | float) -> Tensor:
     """y = a - b trunc(a / b): it has the sign of a (remainder has that of b)."""
     dtype = result_type(a, b)
     _no_bools("fmod", dtype)
-    a, size = a.to(dtype), absolute(_as_tensor(b, dtype))
+    a, size = a.to(dtype), absolute(_as_tensor(within(b, dtype), dtype))
     return where(a < 0, -remainder(-a, size), remainder(a, size))
 
 

@@ -270,7 +270,7 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 def setitem(x: Tensor, key, value) -> None:
     """x[key] = value, in place; the gradient flows to the value and to what was kept of x."""
     if not isinstance(value, Tensor):
-        value = tensor(value, dtype=x.dtype)
+        value = _as_tensor(value, x.dtype, "setitem") if value.__class__ is float else tensor(value, dtype=x.dtype)
     part = part_at_once(x, key)
     if part is None:
         key = understand(x, key)
