@@ -370,12 +370,12 @@ def products(trial: Trial) -> None:
 
 # --------------------------------------------------------------------------------------------------------- attention
 
-QUERIES, KEYS, WIDTHS = 35, 43, (19, 18)  # of a head: queries, keys, columns of q and k, and of v
+QUERIES, KEYS, WIDTHS = 35, 53, (19, 18)  # of a head: queries, keys, columns of q and k, and of v
 KEYS_OF_ONE = 149
 MASKS = {  # sentences, heads, and who sees whom
     "all keys": (1, 2, lambda trial, B, H: NO_MASK),
     "causal": (2, 1, lambda trial, B, H: NO_MASK),
-    "a mask with holes for each head, causal": (2, 2, lambda trial, B, H: holes(trial, B, H)),
+    "a mask with holes for each head": (2, 2, lambda trial, B, H: holes(trial, B, H)),
     "one mask for all heads, which ends before the last key": (1, 2, lambda trial, B, H: ending(B, H)),
 }
 
