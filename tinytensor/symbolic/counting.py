@@ -3,8 +3,10 @@
 Formulas grow in ways that nobody foresees from shapes. So the function runs once over scalars that keep no formula, but
 know which variables are in them (`Count`): a proof has to look at each pair of an entry of a result and a variable in
 it, several times, and its time goes by the number of these. At real size, where no formula is written down, the time
-goes by the operations, which are counted while the function runs on floats. Both are estimates: of products and softmax
-good to a factor of three, of attention to one of ten.
+goes by the operations, which are counted while the function runs on floats.
+
+Both are estimates, mostly good to a factor of two. Far too low is that of attention without a causal mask from five
+keys on: its polynomials are multiplied out.
 """
 
 import itertools
