@@ -16,6 +16,7 @@ from safetensors import safe_open
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.nn import functional as F
+from tinytensor.symbolic import symbols
 
 VALUES = Path(__file__).parent / "oracle" / "nn" / "values.safetensors"
 
@@ -488,6 +489,33 @@ def test_dropout_is_drawn_from_the_seed():
     assert m.eval()(x) is x
 
 
+def test_without_dropout_nothing_is_drawn():
+    x = tt.ones(3)
+    assert F.dropout(x, 0.0) is x
+
+
+def test_a_row_for_padding_counted_from_the_end_has_no_gradient():
+    weight = tt.ones(5, 4, requires_grad=True)
+    F.embedding(tt.tensor([4, 0]), weight, padding_idx=-1).sum().backward()
+    assert weight.grad[:, 0].tolist() == [1, 0, 0, 0, 0]
+
+
+def test_classes_of_nothing_and_beyond():
+    assert F.one_hot(tt.zeros(0, dtype=tt.int64)).shape == (0, 0)
+    with pytest.raises(IndexError, match="one_hot"):
+        F.one_hot(tt.tensor([3]), 2)
+
+
+def test_norms_of_one_number_of_zeros_and_of_symbols():
+    one, zeros = tt.tensor([3.0]), tt.zeros(2)
+    assert F.layer_norm(one, (1,)).item() == 0
+    assert F.rms_norm(one, (1,)).item() == pytest.approx(1)
+    assert F.rms_norm(zeros, (2,)).tolist() == [0, 0]  # by default eps is small, but not 0
+    x = symbols("x", 1)
+    assert F.rms_norm(x, (1,)).tolist() == (x / (x * x).sqrt()).tolist()
+    assert F.normalize(tt.tensor([[3.0, 4.0]])).tolist() == pytest.approx(np.array([[0.6, 0.8]]))
+
+
 def test_dropout_in_place():
     x = tt.ones(50).requires_grad_()
     y = x * 2
@@ -521,6 +549,122 @@ def test_initial_values():
     e = nn.Embedding(80, 100, padding_idx=2).weight
     assert not e[2].any()
     assert abs((e * e).sum().item() / 7900 - 1) < 5 * math.sqrt(2 / 7900)
+    attention = nn.MultiheadAttention(6, 2)
+    assert attention.head_dim == 3
+    assert not attention.in_proj_bias.any() and not attention.out_proj.bias.any()
+    assert attention.in_proj_weight.abs().max() <= math.sqrt(6 / (6 + 18))
+
+
+HUNDRED = (
+    lambda: nn.Linear(100, 80),
+    lambda: nn.Bilinear(100, 3, 5),
+    lambda: nn.Conv1d(20, 30, 5),
+    lambda: nn.GRU(3, 100),
+    lambda: nn.LSTMCell(3, 100),
+)
+
+
+@pytest.mark.parametrize("make", HUNDRED)
+def test_parameters_are_uniform_within_a_tenth(make):
+    """One over the root of what each number is a sum of: both signs, and no value outside."""
+    tt.manual_seed(0)
+    for p in make().parameters():
+        assert 0 < -p.min() <= 0.1 and 0 < p.max() <= 0.1
+    assert not nn.Linear(0, 2).bias.any()
+
+
+def test_norms_begin_anew():
+    for norm in (
+        nn.LayerNorm(3),
+        nn.RMSNorm(3),
+        nn.LayerNorm(3, bias=False),
+        nn.LayerNorm(3, elementwise_affine=False),
+    ):
+        before = {name: p.tolist() for name, p in norm.named_parameters()}
+        nn.init.constant_(norm.weight, 7.0) if before else None
+        nn.init.constant_(norm.bias, 7.0) if "bias" in before else None
+        norm.reset_parameters()
+        assert {name: p.tolist() for name, p in norm.named_parameters()} == before
+        assert before.get("weight", [1, 1, 1]) == [1, 1, 1] and before.get("bias", [0, 0, 0]) == [0, 0, 0]
+    assert nn.RMSNorm(3, elementwise_affine=False).reset_parameters() is None
+
+
+def test_an_embedding_of_given_rows():
+    rows = tt.tensor([[1.0, 2.0], [3.0, 4.0]])
+    given, trained = nn.Embedding.from_pretrained(rows), nn.Embedding.from_pretrained(rows, False, padding_idx=-1)
+    assert given(tt.tensor([1])).tolist() == [[3, 4]]
+    assert not given.weight.requires_grad and trained.weight.requires_grad
+    assert (given.padding_idx, trained.padding_idx) == (None, 1)
+    assert nn.Embedding(5, 4, padding_idx=1, device="meta").weight.shape == (5, 4)
+
+
+def test_settings_of_layers():
+    assert nn.Threshold(0.1, 20.0)(tt.tensor([0.1, 0.2])).tolist() == pytest.approx([20, 0.2])
+    assert nn.PReLU(3).num_parameters == 3
+    assert nn.BatchNorm1d(3, bias=False).bias is None
+    x = tt.arange(12.0).reshape(1, 6, 2)
+    x.requires_grad = True
+    grouped = x.detach().numpy().reshape(1, 2, 6)
+    expected = (grouped - grouped.mean(-1, keepdims=True)) / np.sqrt(grouped.var(-1, keepdims=True) + 0.5)
+    norm = nn.GroupNorm(2, 6, eps=0.5)
+    np.testing.assert_allclose(norm(x).detach().numpy(), expected.reshape(1, 6, 2), rtol=1e-5)
+    assert (norm.num_channels, norm.affine) == (6, True)
+    inside = nn.Conv1d(1, 1, (3,), (3,), padding="valid", bias=False)
+    nn.init.ones_(inside.weight)
+    assert inside(tt.arange(6.0).reshape(1, 6)).tolist() == [[3, 12]]
+
+
+def test_what_recurrent_layers_and_transformers_give_and_take():
+    for kind in (nn.RNN, nn.GRU):
+        assert kind(3, 4)(tt.ones(2, 3))[1].shape == (1, 4)
+        assert kind(3, 4, batch_first=True)(tt.ones(2, 3))[0].shape == (2, 4)
+    assert nn.GRUCell(3, 4)(tt.ones(3)).shape == (4,)
+    assert [h.shape for h in nn.LSTM(3, 4)(tt.ones(2, 3))[1]] == [(1, 4), (1, 4)]
+    layer = nn.TransformerEncoderLayer(4, 2, 8, activation=F.silu)
+    assert layer.activation is F.silu
+    encoder = nn.TransformerEncoder(layer, 2)
+    assert encoder.num_layers == 2
+    whole = nn.Transformer(4, 2, 1, 1, 8, custom_encoder=encoder)
+    assert whole.encoder is encoder
+    for p in whole.parameters():  # Xavier: the widest of the matrices have the least bound
+        assert p.ndim == 1 or 0 < p.abs().max() <= math.sqrt(6 / sum(p.shape))
+
+
+def test_losses_of_no_class_and_of_one():
+    nothing, none = tt.zeros(2, 0, 0), tt.zeros(2, 0, dtype=tt.int64)
+    assert F.cross_entropy(nothing, none, reduction="sum").item() == 0
+    one, ignored = tt.tensor([[-1.0]]), tt.tensor([-100])
+    assert F.nll_loss(one, ignored, reduction="sum").item() == 0
+    assert F.cross_entropy(one, ignored, tt.ones(1), reduction="sum").item() == 0
+    assert F.nll_loss(tt.tensor([-1.0, -2.0]), tt.tensor(1)).item() == 2
+    impossible = tt.tensor([[0.0, -math.inf]])
+    assert F.cross_entropy(impossible, tt.tensor([0]), tt.ones(2)).item() == 0
+    with pytest.raises(RuntimeError, match="there are 2 classes"):
+        F.cross_entropy(impossible, tt.tensor([0]), tt.ones(3))
+    with pytest.raises(TypeError, match="ignore_index"):
+        F.cross_entropy(impossible, tt.tensor([0]), ignore_index=1.5)
+
+
+def test_losses_of_distances():
+    anchor, near, far = (tt.tensor([[n]]) for n in (0.0, 1.0, 1.5))
+    assert F.triplet_margin_loss(anchor, near, far).item() == pytest.approx(0.5)
+    assert F.triplet_margin_loss(anchor, near, far, swap=True).item() == pytest.approx(1.5)
+    assert F.pairwise_distance(tt.zeros(2, 2, 3), tt.ones(2, 2, 3)).shape == (2, 2)
+    x, z = tt.tensor([3, 4]), tt.tensor([[4.0, 3.0]], dtype=tt.float64)
+    assert F.cosine_similarity(x, z).tolist() == pytest.approx([0.96])
+    assert F.cosine_similarity(x.float(), z).dtype is tt.float64
+    assert F.cosine_embedding_loss(x.double(), z[0], tt.tensor(1)).item() == pytest.approx(0.04)
+    for pair in ((tt.zeros(1, 2), tt.ones(1, 2)), (tt.ones(1, 2), tt.zeros(1, 2))):
+        assert F.cosine_embedding_loss(*pair, tt.tensor([1])).item() == 1
+
+
+def test_losses_of_probabilities_and_of_two_dtypes():
+    with pytest.raises(RuntimeError, match="probabilities between 0 and 1"):
+        F.binary_cross_entropy(tt.tensor([2.0]), tt.tensor([1.0]))
+    p = symbols("p", 1, witness=[0.25])
+    assert F.binary_cross_entropy(p, tt.tensor([1.0])).item().equals(-p.log()[0].item())
+    with pytest.warns(UserWarning, match="broadcast"):
+        assert F.mse_loss(tt.tensor(1.0, dtype=tt.float64), tt.ones(2)).dtype is tt.float64
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,8 @@
 
     python -m tests.mutants            by hand, and a sample of those made mechanically: half a minute
     python -m tests.mutants --all      every mistake that can be made mechanically: some minutes
-    python -m tests.mutants --kernels  every line of most kernels, on two processes (--share 3/8: a part of it)
+    python -m tests.mutants --kernels  every line of the kernels, on two processes (--share 3/8: a part of it)
+    python -m tests.mutants --modules  every line of layers and losses, by the tests that come there (--share, too)
 
 Exits with 1 if a mistake survives, and names it.
 """
@@ -12,7 +13,7 @@ import sys
 
 from tests.shares import share
 
-from . import engine, formulas, loops, options
+from . import engine, formulas, loops, modules, options
 
 
 def main() -> int:
@@ -21,13 +22,14 @@ def main() -> int:
     )
     parser.add_argument("--all", action="store_true", help="every mistake that can be made, not one in a few")
     parser.add_argument("--kernels", action="store_true", help="nothing but kernels, line by line")
-    parser.add_argument("--share", type=share, default=(0, 1), metavar="K/N", help="of --kernels: the K-th of N shares")
+    parser.add_argument("--modules", action="store_true", help="nothing but layers and losses, line by line")
+    parser.add_argument("--share", type=share, default=(0, 1), metavar="K/N", help="the K-th of N shares of these")
     asked = parser.parse_args()
     one_in = 1 if asked.all else 5
     part = "every change" if one_in == 1 else f"one in {one_in} of the changes"
     survivors = 0
     piece, of = asked.share
-    line_by_line = f"share {piece + 1} of {of} of the changes to lines of kernels"
+    line_by_line = f"share {piece + 1} of {of} of the changes to lines of "
     tries = [
         ("rules, kernels and the walk over the tape, by hand", engine.by_hand),
         (f"{part} that can be made mechanically in rules and definitions of ops/", lambda: engine.rules(one_in)),
@@ -40,7 +42,9 @@ def main() -> int:
         (f"{part} to equations, derived lines and closed forms", lambda: formulas.mechanically(one_in)),
     ]
     if asked.kernels:
-        tries = [(line_by_line, lambda: loops.mechanically(piece, of, processes=2))]
+        tries = [(line_by_line + "kernels", lambda: loops.mechanically(piece, of, processes=2))]
+    if asked.modules:
+        tries = [(line_by_line + "layers and losses", lambda: modules.mechanically(piece, of))]
     for title, make in tries:
         tally = make()
         survivors += len(tally.survivors)

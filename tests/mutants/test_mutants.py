@@ -14,8 +14,9 @@ from derivations.engine import CALLS, prove_op
 from derivations.index import a, b, i, j, n
 from derivations.notation import text
 from tests.mutants import __main__ as command
-from tests.mutants import engine, formulas, loops, options, planting
+from tests.mutants import engine, formulas, loops, modules, options, planting
 from tests.mutants.tally import Tally
+from tinytensor import nn
 from tinytensor.autograd import tape
 from tinytensor.form import OPS
 from tinytensor.kernels import softmax as softmax_kernels
@@ -273,6 +274,66 @@ def test_lists_of_explanations_are_checked(monkeypatch):
     tally = loops.mechanically()
     assert tally.left_out == [(loops.label("first_nan", whats[0]), "it was")]
     assert set(tally.survivors) >= {loops.label("first_nan", what) for what in whats[1:]}
+
+
+# ------------------------------------------------------------------------------------------------ lines of modules
+
+
+def change(function: str, what: str) -> tuple:
+    """(key, place, what stands there instead) of a change to a function."""
+    key, _, place, new = next(m for m in modules.mutants() if modules.label(m[0], m[1]) == f"{function}: {what}")
+    return key, place, new
+
+
+def test_a_change_to_a_module_is_planted_and_taken_out():
+    x, z = Tensor.of(np.array([[1.0]])), Tensor.of(np.array([[3.0]]))
+    step = nn.functional.pairwise_distance
+    before = step(x, z).item()
+    with modules.planted(*change("pairwise_distance", "x1 - x2 + eps  ->  x1 - x2 - eps")):
+        assert step(x, z).item() > before
+    assert step(x, z).item() == before
+
+
+def test_a_change_may_take_the_class_out_of_a_method():
+    with modules.planted(*change("Linear.__init__", "super().__init__()  ->  pass")), pytest.raises(AttributeError):
+        nn.Linear(2, 3)
+    assert nn.Linear(2, 3).in_features == 2
+
+
+def test_errors_are_no_place_for_changes():
+    source = (
+        "def f(n):\n    if n < 1:\n        raise ValueError(f'{n + 1}')\n    if n < 2:\n        n = 3\n    return n"
+    )
+    function = ast.parse(source).body[0]
+    left = modules.refusals(function)
+    told = [what for what, place, _ in planting.changes_of_a_line(function) if id(place) not in left]
+    assert "n < 2  ->  n > 2" in told
+    assert not any("n < 1" in what or "n + 1" in what for what in told)
+
+
+def test_who_comes_where(monkeypatch):
+    monkeypatch.setattr(modules, "failure", lambda tests, seconds: "" if tests[0]() else "wrong")
+    makes, leaves = lambda: nn.Linear(1, 1), lambda: True
+    found = {key[1]: tests for key, tests in modules.who_comes_where([makes, leaves]).items()}
+    assert found["Linear.__init__"] == [makes]
+    with pytest.raises(AssertionError, match="fails without a mistake"):
+        modules.who_comes_where([lambda: False])
+
+
+def test_lists_of_what_no_test_notices_are_checked(monkeypatch):
+    few = [m for m in modules.mutants() if m[0][1] == "nll_loss"]
+    one, other, *_ = (modules.label(key, what) for key, what, *_ in few)
+    monkeypatch.setattr(modules, "mutants", lambda: few)
+    monkeypatch.setattr(modules, "with_tests", lambda work: work([]))
+    monkeypatch.setattr(modules, "EXPLAINED", {"it was": {"nll_loss": [one.removeprefix("nll_loss: "), "gone"]}})
+    for noticed in (True, False):
+        monkeypatch.setattr(modules, "failure", lambda tests: "")
+        monkeypatch.setattr(modules, "noticed_by", lambda *_, n=noticed: "a test" if n else "")
+        tally = modules.mechanically()
+        assert any("gone: it is explained, and there is no such change" in told for told in tally.survivors)
+        assert any(f"{one}: it is explained why nobody" in told for told in tally.survivors) == noticed
+        assert (other in tally.survivors) != noticed
+        assert ((one, "it was") in tally.left_out) != noticed
 
 
 def test_nothing_is_left_planted():

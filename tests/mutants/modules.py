@@ -1,0 +1,239 @@
+"""Mistakes made mechanically in every line of layers and losses, one at a time; the tests of FILES must notice each.
+
+The changes are those of `loops.py`, in the files LINES of tinytensor/nn. Each is planted in the function in which it
+stands. Then those tests run that come there (which ones, a run without a mistake says), the quick ones first, in this
+process, until one fails.
+
+Left out are the other files of that folder: functional.py, recurrent.py and transformer.py, and what holds modules
+together (module, containers, hooks, init, parallel, stateless, utils). Left out in each file, beside what the changes
+leave as it is (longer names, texts, values by default, which tests/test_constructors compares with PyTorch's), are
+errors and what leads to nothing else, of which tests/test_refusals asks what they say, and methods that say how a
+module is shown.
+
+What nothing notices is either no mistake, and stands in `unnoticed.py` with the reason, or a test is missing. The
+command fails for one that does not stand there, and for one that stands there and was noticed.
+"""
+
+import ast
+import gc
+import signal
+import sys
+import types
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from time import perf_counter
+
+import pytest
+from _pytest.runner import runtestprotocol
+from tqdm import tqdm
+
+import tinytensor
+from tests.limits import limited
+
+from .loops import Endless
+from .planting import changes_of_a_line, with_node
+from .tally import Tally
+from .unnoticed import EXPLAINED
+
+FOLDER = Path(tinytensor.__file__).parent / "nn"
+TESTS = Path(__file__).parents[1]
+LINES = ("attention.py", "layers.py", "losses.py")
+FILES = ("test_nn.py", "test_pairwise.py", "test_samples.py::test_value", "test_samples.py::test_gradient")
+ASKS = ("only_floats", "check_layers", "_ignored")  # they refuse what is wrong, and give what is right as it is
+SHOWN = ("extra_repr", "__repr__", "__dir__")
+SECONDS = 20  # of processor time for a test, of which none takes five: this one never ends
+COMPILING = 600  # at first, when kernels may have to be compiled
+
+Key = tuple[str, str, int]  # of a function: its file, its name with that of its class, the line in which it begins
+
+
+def key_of(code: types.CodeType) -> Key:
+    return Path(code.co_filename).name, code.co_qualname, code.co_firstlineno
+
+
+# ------------------------------------------------------------------------------------------------------ the changes
+
+
+@cache
+def source(file: str) -> ast.Module:
+    return ast.parse((FOLDER / file).read_text(encoding="utf-8"))
+
+
+def functions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The functions of a file and of its classes, by their names."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield within + node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from functions(node, f"{within}{node.name}.")
+
+
+def refusals(function: ast.FunctionDef) -> set[int]:
+    """All that says that something is refused, and what leads to nothing else."""
+    return {id(inner) for node in ast.walk(function) if _refuses(node) for inner in ast.walk(node)}
+
+
+def _refuses(node: ast.AST) -> bool:
+    match node:
+        case ast.Raise() | ast.JoinedStr() | ast.ExceptHandler() | ast.Assign(value=ast.JoinedStr()):
+            return True
+        case ast.If(body=body, orelse=[]):
+            return all(isinstance(statement, ast.Raise) for statement in body)
+        case ast.Expr(ast.Call(func=ast.Attribute(attr="warn"))):
+            return True
+        case ast.Assign(value=ast.Call(func=ast.Name(name))) | ast.Expr(ast.Call(func=ast.Name(name))):
+            return name in ASKS
+    return False
+
+
+@cache
+def mutants() -> list[tuple[Key, str, ast.AST, ast.AST]]:
+    """(function, what is changed, the place, what stands there instead) for every change there is."""
+    found = []
+    for file in LINES:
+        for name, function in functions(source(file)):
+            if function.name in SHOWN:
+                continue
+            first = min([function.lineno, *(node.lineno for node in function.decorator_list)])
+            left, seen = refusals(function), Counter()
+            for what, place, new in changes_of_a_line(function):
+                if id(place) not in left:
+                    seen[what] += 1
+                    told = what + f" ({seen[what]})" * (seen[what] > 1)
+                    found.append(((file, name, first), told, place, new))
+    return found
+
+
+def label(key: Key, what: str) -> str:
+    return f"{key[1]}: {what}"
+
+
+# -------------------------------------------------------------------------------------------------- planted and tested
+
+
+@cache
+def functions_in_use() -> dict[Key, list[types.FunctionType]]:
+    """The functions that were made of each definition: one, but where a decorator made copies."""
+    found = defaultdict(list)
+    for f in gc.get_objects():
+        if type(f) is types.FunctionType and f.__code__.co_filename.startswith(str(FOLDER)):
+            found[key_of(f.__code__)].append(f)
+    return found
+
+
+@contextmanager
+def planted(key: Key, place: ast.AST, new: ast.AST) -> Iterator[None]:
+    """The function with the change: whoever calls it, and however he got it, calls the changed one."""
+    file, name, _ = key
+    tree = with_node(source(file), place, new)
+    function = dict(functions(tree))[name]
+    path, there = str(FOLDER / file), functions_in_use()[key]
+    before = [f.__code__ for f in there]
+    if any("__class__" in code.co_freevars for code in before):  # which a change must not take out of it
+        function.body.append(ast.parse("__class__").body[0])
+    made = _code(compile(ast.fix_missing_locations(tree), path, "exec"), key)
+    for f in there:
+        f.__code__ = made
+    try:
+        yield
+    finally:
+        for f, code in zip(there, before, strict=True):
+            f.__code__ = code
+
+
+def _code(within: types.CodeType, key: Key) -> types.CodeType:
+    inner = [constant for constant in within.co_consts if isinstance(constant, types.CodeType)]
+    for code in inner:
+        if key_of(code) == key:
+            return code
+        if key[1].startswith(f"{code.co_qualname}."):
+            return _code(code, key)
+    raise LookupError(f"{key[1]} is not in {key[0]}")
+
+
+def failure(tests: list[pytest.Item], seconds: float = SECONDS) -> str:
+    """The first of the tests that fails; "" if none does."""
+    for test in tests:
+        try:
+            with limited(seconds, Endless, signal.ITIMER_PROF):
+                failed = any(report.failed for report in runtestprotocol(test, log=False, nextitem=None))
+        except Endless:
+            failed = True
+        if failed:
+            return test.name
+    return ""
+
+
+def noticed_by(tests: list[pytest.Item], key: Key, place: ast.AST, new: ast.AST) -> str:
+    """The first of the tests that fails with the change in its place; "" if none does."""
+    with planted(key, place, new):
+        return failure(tests)
+
+
+def who_comes_where(tests: list[pytest.Item]) -> dict[Key, list[pytest.Item]]:
+    """The tests that call each function, quick ones first. None may fail."""
+    callers, seconds, folder = defaultdict(list), {}, str(FOLDER)
+    for test in tqdm(tests, unit="test", disable=None):
+        called = set()
+
+        def note(frame, event, _, called=called):
+            if event == "call" and frame.f_code.co_filename.startswith(folder):
+                called.add(key_of(frame.f_code))
+
+        begin = perf_counter()
+        sys.setprofile(note)
+        failed = failure([test], COMPILING)
+        sys.setprofile(None)
+        assert not failed, f"{failed} fails without a mistake"
+        seconds[test] = perf_counter() - begin
+        for key in called:
+            callers[key].append(test)
+    return {key: sorted(tests, key=seconds.__getitem__) for key, tests in callers.items()}
+
+
+class Trial:
+    """A plugin for pytest that does something else with the tests than to run them once."""
+
+    def __init__(self, work: Callable[[list[pytest.Item]], None]):
+        self.work = work
+
+    def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
+        """Of the table of samples those of modules and of functions beside them are enough."""
+        samples = [(item, item.callspec.params.get("sample") if hasattr(item, "callspec") else None) for item in items]
+        items[:] = [item for item, s in samples if s is None or any(p.startswith(("F.", "nn.")) for p in s.paths)]
+
+    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+        self.work(session.items)
+        return True
+
+
+def with_tests(work: Callable[[list[pytest.Item]], None]) -> None:
+    """Collect the tests of FILES, and do something with them."""
+    options = ["-q", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--no-summary", f"--rootdir={TESTS.parent}"]
+    status = pytest.main([*options, *(str(TESTS / file) for file in FILES)], plugins=[Trial(work)])
+    assert status == pytest.ExitCode.OK, status
+
+
+def mechanically(piece: int = 0, of: int = 1) -> Tally:
+    """One of so many shares of all changes, each tried; what stands in EXPLAINED wrongly has survived, too."""
+    tally = Tally()
+    reasons = EXPLAINED.items()
+    explained = {f"{name}: {what}": why for why, places in reasons for name in places for what in places[name]}
+
+    def work(tests: list[pytest.Item]) -> None:
+        callers = who_comes_where(tests)
+        for key, what, place, new in tqdm(mutants()[piece::of], unit="change", disable=None):
+            told = label(key, what)
+            test = noticed_by(callers.get(key, []), key, place, new)
+            tally.enter(told, "refuted" if test else "", lambda told=told: explained.get(told, ""))
+            if test and told in explained:
+                tally.survivors.append(f"{told}: it is explained why nobody could notice it, and {test} noticed it")
+        assert not (failed := failure(tests)), f"{failed} fails after the mistakes, though it did not before"
+
+    with_tests(work)
+    gone = explained.keys() - {label(key, what) for key, what, *_ in mutants()}
+    tally.survivors += [f"{what}: it is explained, and there is no such change" for what in sorted(gone)]
+    return tally

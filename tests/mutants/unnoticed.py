@@ -1,0 +1,39 @@
+"""Changes to lines of layers and losses that no test can notice, with the reason: {reason: {function: [change]}}.
+
+`python -m tests.mutants --modules` fails if one of them is noticed after all, or is no longer there.
+"""
+
+EXPLAINED: dict[str, dict[str, list[str]]] = {
+    "it is reshaped to what it is": {
+        "_classes_last": ["if x.ndim == 2:  ->  if False:", "x.ndim > 2  ->  x.ndim >= 2", "2  ->  1 (2)"],
+        "cross_entropy": ["target if len(shape) == 2 else target.reshape((-1,))  ->  target.reshape((-1,))"],
+    },
+    "there are no rows, whose length may be any": {"_classes_last": ["0  ->  1 (2)"]},
+    "rows of classes have two dimensions, of which the second is the last": {
+        "cross_entropy": ["-1  ->  1 (2)", "-1  ->  1 (4)"],
+        "_cross_entropy_of_probabilities": ["-1  ->  1", "-1  ->  1 (2)"],
+    },
+    "without smoothing it adds 0": {"_cross_entropy_of_probabilities": ["if label_smoothing:  ->  if True:"]},
+    "the same number, asked whether it is whole": {
+        "_ignored": [
+            "ignore_index if ignore_index.__class__ is int else _whole(ignore_index, f'{what}: ignore_index')"
+            "  ->  _whole(ignore_index, f'{what}: ignore_index')",
+        ],
+    },
+    "what does not broadcast is refused by the subtraction, too": {
+        "kl_div": ["_together('kl_div', input.shape, target.shape)  ->  pass"],
+    },
+    "a symbol of which it would be said has no logarithm either": {
+        "binary_cross_entropy": ["if input.dtype.kind != 'O':  ->  if True:"],
+    },
+    "what stands for it is multiplied by 0": {"kl_div": ["1  ->  2"]},
+    "targets are 1 and -1, by which to divide is to multiply": {
+        "soft_margin_loss": ["input * target.to(input.dtype)  ->  input / target.to(input.dtype)"],
+    },
+    "here it is training, or nothing is followed": {
+        "BatchNorm1d.forward": [
+            "self.training and self.track_running_stats  ->  self.track_running_stats",
+        ],
+    },
+    "a truth, or itself, is itself": {"MultiheadAttention._mask": ["1  ->  0 (4)"]},
+}
