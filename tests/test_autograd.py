@@ -1363,3 +1363,47 @@ def test_a_leaf_of_another_shape_gets_no_gradient_of_what_was_computed_before(sh
     assert w.grad is None
     (w * 2).sum().backward()  # what is computed afterwards is right
     assert w.grad.shape == shape and (w.grad == 2).all()
+
+
+def launched(kernel: str, fn) -> int:
+    """How often a kernel runs in fn()."""
+    with tt.profile() as seen:
+        fn()
+    return seen.rows[kernel].calls
+
+
+def of_a_transposed_weight(look):
+    """W, whose gradient came back through W.t(), and what `look` at that view gave."""
+    x, W = tt.ones(2, 3), tt.arange(12.0).reshape(3, 4).requires_grad_()
+    view = W.t()
+    seen = look(view)
+    F.linear(x, view).sum().backward()
+    return W, seen
+
+
+def test_a_gradient_that_was_made_for_a_leaf_alone_is_not_copied_on_the_way_through_a_view():
+    x, W, g = tt.ones(2, 3), tt.ones(3, 4).requires_grad_(), tt.ones(2, 4)
+    y = F.linear(x, W.t())
+    assert launched("copy", lambda: y.backward(g)) == 0
+    assert W.grad.is_contiguous() and W.grad.tolist() == [[2.0] * 4] * 3
+
+
+def test_a_gradient_that_somebody_has_seen_on_the_way_is_his():
+    kept = []
+    W, _ = of_a_transposed_weight(lambda view: view.register_hook(kept.append))
+    W.grad.zero_()
+    assert kept[0].tolist() == [[2.0] * 3] * 4
+    W, view = of_a_transposed_weight(lambda view: view.retain_grad() or view)
+    W.grad.zero_()
+    assert view.grad.tolist() == [[2.0] * 3] * 4
+
+
+def test_two_leaves_that_one_gradient_comes_to_have_one_each():
+    a, b = (tt.ones(3, requires_grad=True) for _ in range(2))
+    (a.view(3) * 2 + b.view(3) * 2).sum().backward()
+    c, d = (tt.ones(1, 3, requires_grad=True) for _ in range(2))
+    (c.view(3) + d.view(3)).exp().sum().backward()
+    for one, other in ((a, b), (c, d)):
+        before = other.grad.tolist()
+        one.grad.zero_()
+        assert other.grad.tolist() == before != [0.0] * 3

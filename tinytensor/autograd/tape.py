@@ -111,18 +111,19 @@ def _fitted(r: Tensor, edge: Node | Tensor, node: Node) -> Tensor:
     return r if r.dtype == edge.dtype else r.to(edge.dtype)
 
 
-def _is_new(results: list[Tensor | None], i: int, g: Tensor, node: Node) -> bool:
-    """Did the rule make the memory of its result number i, so that nobody else will look at it?
+def _is_new(results: list[Tensor | None], i: int, g: Tensor, is_new: bool, node: Node) -> bool:
+    """Will nobody else look at the memory of the rule's result number i?
 
     A leaf keeps its gradient, and the user may change it in place, so it needs memory of its own. A copy would do, but
     costs as much as the smaller kernels. None is needed if the memory is none of what the rule was given (the sum hands
-    on its g, a transposition looks at g from another side) nor of what else it returned: then the rule has made it.
+    on its g, a transposition looks at g from another side) nor of what else it returned: then the rule has made it. Or
+    it is g's, but g was made for this node alone (is_new): a weight's gradient comes through W.t() so.
     """
     array = results[i]._data
-    others = [g, *results[:i], *results[i + 1 :], *node.kept.values()]
+    others = [*results[:i], *results[i + 1 :], *node.kept.values(), *(() if is_new else (g,))]
     others = [x for other in others for x in (other if isinstance(other, tuple) else (other,))]
     arrays = [getattr(x, "_data", x) for x in others if isinstance(x, (Tensor, np.ndarray))]
-    return array.flags.c_contiguous and not any(np.may_share_memory(array, other) for other in arrays)
+    return not any(np.may_share_memory(array, other) for other in arrays)
 
 
 # --------------------------------------------------------------------------------------------------------- the walk
@@ -167,17 +168,19 @@ def walk(
 
     def deliver(leaf: Tensor) -> None:
         g, is_new = pending.pop(leaf)  # all shares have been added up
-        arrived(leaf, _hooked(leaf, g), is_new and not leaf._hooks)  # a hook may have kept it
+        is_new = is_new and not leaf._hooks and g._data.flags.c_contiguous  # a hook may have kept it
+        arrived(leaf, _hooked(leaf, g), is_new)
 
-    def pass_on(node: Node, g: Tensor) -> None:
+    def pass_on(node: Node, g: Tensor, is_new: bool) -> None:
         """Send the gradients of a node's arguments on their way; when it returns, those added to others are gone."""
         results = (partial(look_at_gradients, _gradients) if state.anomaly else _gradients)(node, g, create_graph)
         for i, (edge, r) in enumerate(zip(node.edges, results)):
             if edge is not None and r is not None:
                 fitted = _fitted(r, edge, node)
                 sent(node, i, r, fitted)  # viz looks on from here
-                is_leaf = isinstance(edge, Tensor)  # for nodes it does not matter: they pass on what they get
-                send(edge, fitted, is_leaf and (fitted is not r or _is_new(results, i, g, node)))
+                # To most nodes it does not matter: only a view hands on the memory that it gets.
+                matters = isinstance(edge, Tensor) or edge.op.view is not None
+                send(edge, fitted, matters and (fitted is not r or _is_new(results, i, g, is_new, node)))
 
     # Without create_graph the rules, the same code, run without a tape: a first derivative that nobody differentiates
     # again would otherwise keep all that it was computed from.
@@ -186,7 +189,8 @@ def walk(
             send(y if y.node is None else y.node, g, False)
         while heap:
             _, node = heappop(heap)
-            g = _hooked(node, pending.pop(node)[0])
+            g, is_new = pending.pop(node)
+            g = _hooked(node, g)
             arrived(node, g, False)
             if useful is not None and not any(edge in useful for edge in node.edges if edge is not None):
                 continue  # an input of grad() itself, below which nothing is wanted: its rules need not run
@@ -195,7 +199,7 @@ def walk(
                     f"backward: this part of the tape ({node.op.name}) was freed by an earlier backward(); "
                     "call that one with retain_graph=True to walk it twice"
                 )
-            pass_on(node, g)
+            pass_on(node, g, is_new and useful is None and not node._hooks)  # so nobody has kept it
             del g  # its memory can serve at the next node already
             for leaf in complete_after(node, awaited) if awaited else ():  # those that nothing leads to any more
                 if leaf in pending:

@@ -109,7 +109,7 @@ class _linear:
     def backward(needs, g, x, weight):
         g, x_rows = _flat_rows(g), _flat_rows(x)
         dx = _product(g[None], weight[None])[0].reshape(x.shape) if needs[0] else None
-        dweight = _product(g.T[None], x_rows[None])[0] if needs[1] else None
+        dweight = _weight_gradient(g, x_rows, weight) if needs[1] else None
         dbias = _reduce(kernels.reduce.reduce_sum, g, (0,), False) if needs[2] else None
         return dx, dweight, dbias
 
@@ -135,6 +135,17 @@ class _linear_relu:
 def _rows_by_weight(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, relu: bool) -> np.ndarray:
     y = _product(_flat_rows(x)[None], weight.T[None], bias, relu)
     return y.reshape(*x.shape[:-1], weight.shape[0])
+
+
+def _weight_gradient(g: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """g^T x (N, K) of rows g (R, N) and x (R, K), laid out in memory as the weight is.
+
+    A weight that is kept as (K, N) comes here as its transpose, and its gradient goes back through a transposition: the
+    leaf then gets neighbours that are neighbours, and need not copy them into that order.
+    """
+    if weight.T.flags.c_contiguous:
+        return _product(x.T[None], g[None])[0].T
+    return _product(g.T[None], x[None])[0]
 
 
 def _flat_rows(x: np.ndarray) -> np.ndarray:
