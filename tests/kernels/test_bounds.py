@@ -96,11 +96,18 @@ class Strict(np.ndarray):
         super().__setitem__(self._checked(key), value)
 
 
-def runs_in_bounds(k: Loop, args: list, constants: dict) -> bool:
-    """Run the source on strict arrays, unless the arguments are refused; did it run?"""
+def refused(k: Loop, args: list) -> bool:
+    """Are these arguments refused? (It is the first thing that a launch does.)"""
     try:
         k.check(tuple(args))
     except ValueError:
+        return True
+    return False
+
+
+def runs_in_bounds(k: Loop, args: list, constants: dict) -> bool:
+    """Run the source on strict arrays, unless the arguments are refused; did it run?"""
+    if refused(k, args):
         return False
     interpreted(k, [a.copy().view(Strict) if isinstance(a, np.ndarray) else a for a in args], constants)
     return True
@@ -148,6 +155,10 @@ def test_a_refusal_says_what_was_expected():
 # ------------------------------------------------------------------------------- the compiled build, by guard pages
 
 
+# To look it up anew for each page would take half of the test's time.
+_protect = None if sys.platform == "win32" else ctypes.CDLL(None).mprotect
+
+
 def guarded(a: np.ndarray, at_end: bool) -> np.ndarray:
     """The array, with the same strides, in memory that ends (or begins) at a page that must not be touched."""
     low, high = np.lib.array_utils.byte_bounds(a)
@@ -156,7 +167,7 @@ def guarded(a: np.ndarray, at_end: bool) -> np.ndarray:
     memory = mmap.mmap(-1, pages * PAGE)
     start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
     for guard in (start, start + (pages - 1) * PAGE):
-        if ctypes.CDLL(None).mprotect(ctypes.c_void_p(guard), ctypes.c_size_t(PAGE), 0):
+        if _protect(ctypes.c_void_p(guard), ctypes.c_size_t(PAGE), 0):
             raise OSError("a page could not be guarded")
     offset = (pages - 1) * PAGE - size if at_end else PAGE
     copy = np.ndarray(a.shape, a.dtype, memory, offset, a.strides)
@@ -171,6 +182,8 @@ def run_guarded(names: list[str]) -> None:
         for dtype in (np.float32, np.float64):
             ran = 0
             for told, args, _ in wrong_calls(name, dtype):
+                if isinstance(KERNELS[name], Loop) and refused(KERNELS[name], args):
+                    continue
                 for at_end in (True, False):
                     print(told, np.dtype(dtype), "end" if at_end else "begin", flush=True)
                     try:

@@ -79,7 +79,7 @@ class FunctionNode(Node):
 
     def __init__(self, function: type["Function"], ctx: Context, args: tuple, y: Tensor, places: list | None):
         op = SimpleNamespace(
-            name=f"{function.__name__}Backward", backward=None, rules={}, saved=(), params=("argument",)
+            name=f"{function.__name__}Backward", view=None, backward=None, rules={}, saved=(), params=("argument",)
         )
         op.reads_for = lambda needs: SimpleNamespace(inputs=(), shapes=(), saved=(), output=False)
         super().__init__(op, args, y, ())
