@@ -357,11 +357,13 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
         if trainer.step != begun:
             return
         # Kernels are being compiled, which may take long, and no step is lost. LLVM's callbacks swallow what is raised
-        # in them, and a traceback is printed: a moment later they are over.
-        if any("llvmlite" in at.f_code.co_filename for at, _ in walk_stack(frame)):
-            signal.signal(signal.SIGALRM, lambda _, later: leave(number, later))
-            signal.setitimer(signal.ITIMER_REAL, 0.02)
-        else:
+        # in them, and a traceback is printed: a moment later they are over. So may others (a __del__): then once more.
+        inside = any("llvmlite" in at.f_code.co_filename for at, _ in walk_stack(frame))
+        signal.signal(signal.SIGALRM, lambda _, later: leave(number, later))
+        signal.setitimer(signal.ITIMER_REAL, 0.02 if inside else 0.5)
+        if not inside and before[number] is signal.SIG_IGN:  # as shells begin what is in the background
+            raise KeyboardInterrupt
+        if not inside:
             signal.raise_signal(number)
 
     def progress(row):

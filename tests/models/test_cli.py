@@ -448,11 +448,14 @@ def test_info_of_nothing(capsys):
     assert refused(capsys, "info", "toth-huge").startswith("toth-huge is neither a configuration (toth-tiny, nano")
 
 
-def test_ctrl_c_inside_a_callback_of_llvms_is_heard():
-    """What is raised there is swallowed, and the run would go on compiling."""
-    code = compile(
-        "def notify():\n    signal.raise_signal(signal.SIGINT)", "llvmlite/binding/executionengine.py", "exec"
-    )
+@pytest.mark.filterwarnings("ignore:Exception ignored")
+@pytest.mark.parametrize("file", ["llvmlite/binding/executionengine.py", "other.py"])
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
+def test_ctrl_c_inside_a_callback_is_heard(file, handler, monkeypatch):
+    """What is raised there is swallowed, and the run would go on. LLVM's are waited for, and print nothing."""
+    swallowed = []
+    monkeypatch.setattr(sys, "unraisablehook", swallowed.append)
+    code = compile("def notify():\n    signal.raise_signal(signal.SIGINT)", file, "exec")
     exec(code, names := {"signal": signal})
 
     class Compiling:
@@ -465,6 +468,12 @@ def test_ctrl_c_inside_a_callback_of_llvms_is_heard():
                 pass
             return True
 
-    with pytest.raises(KeyboardInterrupt):
-        cli._with_progress_bar(Compiling(), print)
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            cli._with_progress_bar(Compiling(), print)
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(swallowed) == ("llvmlite" not in file)
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0) and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
