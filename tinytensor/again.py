@@ -69,9 +69,9 @@ class Notes:
 
     def __init__(self, function: Callable, args: tuple):
         """Unfit, or whatever the function raises on stand-ins, if there is no other way than to call it."""
-        # For Python, and so for the key under which a call is known, 0.0 and -0.0 are the same.
-        zeros = {i: a for i, a in enumerate(args) if isinstance(a, float | np.number) and a == 0}
-        if any(zero.__class__ is not float for zero in zeros.values()):  # where would its sign be?
+        # For Python, and so for the key under which a call is known, 0.0, -0.0, 0 and False are the same.
+        numbers = {i: a for i, a in enumerate(args) if isinstance(a, int | float | np.generic)}
+        if any(isinstance(a, np.generic) for a in numbers.values()):  # where would its sign be?
             raise Unfit
         stand_ins = {i: _stand_in(a) for i, a in enumerate(args) if a.__class__ is _ndarray}
         rehearsal = Rehearsal()
@@ -118,7 +118,7 @@ class Notes:
                 if i is not None:
                     places.append((launch.block.ctypes.data + 8 * at, i, _extent(a)[0] - _extent(items[i])[0]))
         self.rehearsal = rehearsal  # whose memory is used again: what lies between the launches, and settings
-        self.noted = Noted(stand_ins, zeros, places, rows)
+        self.noted = Noted(stand_ins, numbers, places, rows)
         as_made = self.results == [(len(args) + i, None) for i in range(len(self.new))]
         self.again = self._for_any() if not as_made else self._for_one_array() if self.one else self._for_new_arrays()
         if fresh is spoiled:

@@ -7,6 +7,7 @@ data, the number of dimensions, the addresses of its sizes and strides, its base
 so to every extension that is compiled with it, and so it can't change without breaking all of them.
 """
 
+import ctypes
 import struct
 from collections.abc import Callable
 
@@ -172,14 +173,14 @@ class LoopLayout:
 def _run_noted(words, items):
     """Make the launches that were noted on other arrays: the items of a tuple, which are Python's objects.
 
-    Only if the arrays have the dtypes, sizes and strides with which the launches were noted, and each zero its sign;
-    OTHER if not. Where a flag is set, nothing more is launched, and its number is told; otherwise FITS. Python's other
-    threads wait meanwhile: the blocks serve one run at a time, and it is short.
+    Only if the arrays have the dtypes, sizes and strides with which the launches were noted, and each number its type
+    and its bits; OTHER if not. Where a flag is set, nothing more is launched, and its number is told; otherwise FITS.
+    Python's other threads wait meanwhile: the blocks serve one run at a time, and it is short.
     """
-    array_type, inputs, zeros = word(words, 0), word(words, 1), word(words, 2)
+    array_type, inputs, numbers = word(words, 0), word(words, 1), word(words, 2)
     places, rows = word(words, 3), word(words, 4)
     at = 5
-    for _ in range(zeros):
+    for _ in range(numbers):
         thing = word(items, word(words, at))
         if word(thing + HEAD, -1) != word(words, at + 1) or word(thing + HEAD, 0) != word(words, at + 2):
             return OTHER
@@ -216,15 +217,15 @@ class Noted:
     def __init__(
         self,
         inputs: dict[int, np.ndarray],
-        zeros: dict[int, float],
+        numbers: dict[int, float],
         places: list[tuple],
         rows: list[tuple[int, np.ndarray]],
     ):
-        """`inputs` and `zeros` by their number among the items; places (address of a word in a block, item, offset in
+        """`inputs` and `numbers` by their number among the items; places (address of a word in a block, item, offset in
         bytes); rows (address of the entry, its block), or (0, flag)."""
-        words = [_ARRAY, len(inputs), len(zeros), len(places), len(rows)]
-        for i, zero in zeros.items():  # a float's object is its type, and then its 64 bits
-            words += [i, id(float), *struct.unpack("=q", struct.pack("=d", zero))]
+        words = [_ARRAY, len(inputs), len(numbers), len(places), len(rows)]
+        for i, value in numbers.items():  # an object is its type, and then, for a float, its 64 bits
+            words += [i, id(value.__class__), ctypes.c_int64.from_address(id(value) + HEAD).value]
         for i, a in inputs.items():
             words += [i, a.ndim, id(a.dtype)]
             words += [n for size_and_stride in zip(a.shape, a.strides, strict=True) for n in size_and_stride]
