@@ -117,26 +117,8 @@ def test_one_tensor_in_two_places():
 
 def test_zero_has_a_sign():
     x = tt.ones(2, requires_grad=True)
-    factors = (
-        0.0,
-        0.0,
-        0.0,
-        -0.0,
-        0,
-        -0.0,
-        0.0,
-        -0.0,
-        np.float32(-0.0),
-        np.float64(0.0),
-        0,
-        0,
-        0,
-        -0.0,
-        0,
-        False,
-        -0.0,
-    )
-    for factor in factors:
+    factors = [0.0, 0.0, 0.0, -0.0, 0, -0.0, 0.0, -0.0, np.float32(-0.0), np.float64(0.0)]
+    for factor in [*factors, 0, 0, 0, -0.0, 0, False, -0.0]:
         (g,) = tt.autograd.grad((x * factor).sum(), x)
         assert bits([g]) == bits([tt.full((2,), float(factor))]), factor
 
