@@ -6,7 +6,9 @@ import shutil
 import signal
 import sys
 import time
+from contextlib import redirect_stdout
 from dataclasses import replace
+from io import StringIO
 from shlex import split
 from types import SimpleNamespace
 
@@ -30,9 +32,7 @@ def verse(tmp_path_factory):
 def run(verse, tmp_path_factory):
     """A finished run, and what it printed."""
     out = tmp_path_factory.mktemp("runs") / "first"
-    with pytest.MonkeyPatch.context() as patch:
-        printed = []
-        patch.setattr("builtins.print", lambda *args, **kw: printed.append(kw.get("sep", " ").join(map(str, args))))
+    with redirect_stdout(StringIO()) as printed:
         code = main(
             [
                 "train",
@@ -49,8 +49,8 @@ def run(verse, tmp_path_factory):
                 *TINY,
             ]
         )
-    assert code == 0, printed
-    return out, "\n".join(printed)
+    assert code == 0, printed.getvalue()
+    return out, printed.getvalue()
 
 
 def refused(capsys, *arguments):
