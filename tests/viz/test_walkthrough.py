@@ -178,8 +178,12 @@ class Page:
     """A page in the browser, asked in the words of the tests."""
 
     def __init__(self, browser, path):
+        from selenium.webdriver.support.wait import WebDriverWait
+
         self.browser = browser
         browser.get(path.as_uri())
+        # The driver may come back before the page's script has run.
+        WebDriverWait(browser, 30).until(lambda _: self.run("return document.documentElement.dataset.ready") == "yes")
 
     def run(self, code: str, *args):
         return self.browser.execute_script(code, *args)
@@ -321,7 +325,6 @@ def test_two_hundred_nodes_open_within_a_second(browser, tmp_path):
     seconds = []
     for _ in range(3):  # the machine may be busy with something else
         page = Page(browser, path)
-        assert page.run("return document.documentElement.dataset.ready") == "yes"
         seconds.append(page.run("return performance.getEntriesByType('navigation')[0].loadEventEnd") / 1000)
     assert 0 < min(seconds) < 1
     page.press("END")
