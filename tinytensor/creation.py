@@ -46,6 +46,14 @@ TENSOR_TYPES = {
 }
 
 
+def _array(data: Any, dtype: np.dtype | None) -> np.ndarray:
+    """A new array of NumPy's; what is too large for float32 is infinite there, without a warning."""
+    if dtype is not float32:  # nearly all the time would go into the question how to warn
+        return np.array(data, dtype)
+    with np.errstate(over="ignore"):
+        return np.array(data, dtype)
+
+
 def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
     """A tensor with a copy of `data`: numbers, nested lists, arrays, tensors.
 
@@ -60,8 +68,7 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
         data = _plain(data, met)
     dtype = None if dtype is None else as_dtype(dtype)
     try:
-        with np.errstate(over="ignore"):  # what is too large for float32 is infinite there
-            array = np.array(data, dtype=dtype)
+        array = _array(data, dtype)
     except (TypeError, ValueError, OverflowError) as error:
         array = None if dtype is None else _one_by_one(data, dtype)
         if array is None:
@@ -73,8 +80,7 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
         _one_by_one(data, int64)  # refuses by name a whole number that takes more than 64 bits
     if dtype is None and not from_array and array.dtype.kind in "fiu" and array.dtype not in (uint8, int32):
         floating = float64 if float64 in met else get_default_dtype()
-        with np.errstate(over="ignore"):
-            array = array.astype(floating if array.dtype.kind == "f" else int64)
+        array = _array(array, floating if array.dtype.kind == "f" else int64)
     if array.dtype not in DTYPES or (array.dtype.kind == "O" and dtype is None):
         raise TypeError(
             f"tensor: values of {array.dtype} are not stored; expected float32, float64, uint8, int32, int64 or bool "
