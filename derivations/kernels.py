@@ -2,9 +2,9 @@
 
 A kernel goes over its arrays in blocks: registers, tiles, panels, squares, parts, tasks. `tests/symbolic` proves each
 for all values at small sizes, with blocks made small. Here blocks have the size that they ship with, and sizes are
-beyond them, with a rest. Arrays hold residues modulo a random prime (`symbolic/field.py`): nobody
-could write the formulas down, but whether two of them are one and the same shows, up to a probability, which is
-computed. With y the definition's result, J its derivative and v a direction drawn at random, in all inputs at once,
+beyond them, with a rest. Arrays hold residues modulo a random prime (`symbolic/field.py`): nobody could write the
+formulas down, but whether two of them are one and the same shows, up to a probability, which is computed. With y the
+definition's result, J its derivative and v a direction drawn at random, in all inputs at once,
 
     kernel(x) = y,    and of a backward kernel that gives d from g    <d, v> = <g, J v>.
 

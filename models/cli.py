@@ -361,10 +361,11 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
         inside = any("llvmlite" in at.f_code.co_filename for at, _ in walk_stack(frame))
         signal.signal(signal.SIGALRM, lambda _, later: leave(number, later))
         signal.setitimer(signal.ITIMER_REAL, 0.02 if inside else 0.5)
-        if not inside and before[number] is signal.SIG_IGN:  # as shells begin what is in the background
+        if inside:
+            return
+        if before[number] is signal.SIG_IGN:  # as shells begin what is in the background
             raise KeyboardInterrupt
-        if not inside:
-            signal.raise_signal(number)
+        signal.raise_signal(number)
 
     def progress(row):
         if "lr" in row:

@@ -63,9 +63,8 @@ def run(rows: list[Row], options: Options) -> int:
     for row in rows:
         options.tell(f"... {with_threads(row, options.threads).title}")
         found.append(runner.measure(row))
-        write(
-            found, options, peaks, runner.round_trips
-        )  # after each row, so that a run that is broken off leaves what it found
+        # After each row, so that a run that is broken off leaves what it found.
+        write(found, options, peaks, runner.round_trips)
     print(report.markdown(found, options, peaks, runner.round_trips))
     failed = any(not measured.ours.figures for measured in found)
     return 1 if failed or not report.agreement(found)[1] else 0

@@ -32,7 +32,7 @@ from tinytensor.symbolic.lifting import lift, rebind
 
 from .explained import EXPLAINED
 from .planting import changes_of_a_line, with_node
-from .tally import Tally, notices
+from .tally import Tally, by_label, label, notices
 
 FOLDER = str(Path(tinytensor.__file__).parent)
 SECONDS = 6  # of processor time for a sample, of which none takes two: this one never ends
@@ -79,10 +79,6 @@ def mutants() -> list[tuple]:
             seen[what] += 1
             found.append((function, tree, what + f" ({seen[what]})" * (seen[what] > 1), place, new))
     return found
-
-
-def label(function: str, what: str) -> str:
-    return f"{function}: {what}"
 
 
 @contextmanager
@@ -134,15 +130,10 @@ def number_tried(number: int) -> tuple[str, str]:
 def mechanically(piece: int = 0, of: int = 1, processes: int = 1) -> Tally:
     """One of so many shares of all changes, each tried; what stands in explained.py wrongly has survived, too."""
     tally, numbers = Tally(), range(piece, len(mutants()), of)
-    reasons = EXPLAINED.items()
-    explained = {label(name, what): why for why, places in reasons for name in places for what in places[name]}
+    explained = by_label(EXPLAINED)
     with Pool(processes) if processes > 1 else nullcontext() as pool:
         results = pool.imap(number_tried, numbers, chunksize=8) if pool else map(number_tried, numbers)
         for what, how in tqdm(results, total=len(numbers), unit="change", disable=None):
-            tally.enter(what, how, lambda what=what: explained.get(what, ""))
-            if how and what in explained:
-                survivor = f"{what}: it is explained why nobody could notice it, and it was noticed ({how})"
-                tally.survivors.append(survivor)
-    gone = explained.keys() - {label(function.__name__, what) for function, _, what, _, _ in mutants()}
-    tally.survivors += [f"{what}: it is explained, and there is no such change" for what in sorted(gone)]
+            tally.enter_unless_explained(what, how, explained)
+    tally.enter_gone(explained, (label(function.__name__, what) for function, _, what, _, _ in mutants()))
     return tally

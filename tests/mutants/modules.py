@@ -35,7 +35,7 @@ from tests.limits import limited
 
 from .loops import Endless
 from .planting import changes_of_a_line, with_node
-from .tally import Tally
+from .tally import Tally, by_label, label
 from .unnoticed import EXPLAINED
 
 FOLDER = Path(tinytensor.__file__).parent / "nn"
@@ -105,10 +105,6 @@ def mutants() -> list[tuple[Key, str, ast.AST, ast.AST]]:
                     told = what + f" ({seen[what]})" * (seen[what] > 1)
                     found.append(((file, name, first), told, place, new))
     return found
-
-
-def label(key: Key, what: str) -> str:
-    return f"{key[1]}: {what}"
 
 
 # -------------------------------------------------------------------------------------------------- planted and tested
@@ -219,21 +215,15 @@ def with_tests(work: Callable[[list[pytest.Item]], None]) -> None:
 
 def mechanically(piece: int = 0, of: int = 1) -> Tally:
     """One of so many shares of all changes, each tried; what stands in EXPLAINED wrongly has survived, too."""
-    tally = Tally()
-    reasons = EXPLAINED.items()
-    explained = {f"{name}: {what}": why for why, places in reasons for name in places for what in places[name]}
+    tally, explained = Tally(), by_label(EXPLAINED)
 
     def work(tests: list[pytest.Item]) -> None:
         callers = who_comes_where(tests)
         for key, what, place, new in tqdm(mutants()[piece::of], unit="change", disable=None):
-            told = label(key, what)
             test = noticed_by(callers.get(key, []), key, place, new)
-            tally.enter(told, "refuted" if test else "", lambda told=told: explained.get(told, ""))
-            if test and told in explained:
-                tally.survivors.append(f"{told}: it is explained why nobody could notice it, and {test} noticed it")
+            tally.enter_unless_explained(label(key[1], what), "refuted" if test else "", explained, by=test)
         assert not (failed := failure(tests)), f"{failed} fails after the mistakes, though it did not before"
 
     with_tests(work)
-    gone = explained.keys() - {label(key, what) for key, what, *_ in mutants()}
-    tally.survivors += [f"{what}: it is explained, and there is no such change" for what in sorted(gone)]
+    tally.enter_gone(explained, (label(key[1], what) for key, what, *_ in mutants()))
     return tally

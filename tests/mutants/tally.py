@@ -1,7 +1,7 @@
 """What becomes of planted mistakes: noticed, left out for a reason that was found by running it, or survived."""
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from derivations.claims import Refuted
@@ -17,6 +17,16 @@ def notices(check: Check) -> str:
         return "refuted"
     except Exception as error:
         return type(error).__name__
+
+
+def label(function: str, what: str) -> str:
+    """The name of a change to a function."""
+    return f"{function}: {what}"
+
+
+def by_label(reasons: dict[str, dict[str, list[str]]]) -> dict[str, str]:
+    """{change: reason}, by its name, of a list {reason: {function: [change]}}."""
+    return {label(name, what): why for why, places in reasons.items() for name in places for what in places[name]}
 
 
 @dataclass
@@ -36,6 +46,18 @@ class Tally:
             self.left_out.append((what, why))
         else:
             self.survivors.append(what)
+
+    def enter_unless_explained(self, what: str, how: str, explained: dict[str, str], by: str = "") -> None:
+        """One more; if it is explained why nobody could notice it, and it was noticed (`by` whom), that survives."""
+        self.enter(what, how, lambda: explained.get(what, ""))
+        if how and what in explained:
+            told = f"it is explained why nobody could notice it, and it was noticed ({by or how})"
+            self.survivors.append(f"{what}: {told}")
+
+    def enter_gone(self, explained: dict[str, str], changes: Iterable[str]) -> None:
+        """What is explained, and is no change any more, survives."""
+        gone = explained.keys() - set(changes)
+        self.survivors += [f"{what}: it is explained, and there is no such change" for what in sorted(gone)]
 
     def report(self, show: bool = False) -> str:
         """What a reader wants to know; with `show` every mistake by name."""

@@ -281,7 +281,7 @@ def test_lists_of_explanations_are_checked(monkeypatch):
 
 def change(function: str, what: str) -> tuple:
     """(key, place, what stands there instead) of a change to a function."""
-    key, _, place, new = next(m for m in modules.mutants() if modules.label(m[0], m[1]) == f"{function}: {what}")
+    key, _, place, new = next(m for m in modules.mutants() if modules.label(m[0][1], m[1]) == f"{function}: {what}")
     return key, place, new
 
 
@@ -322,7 +322,7 @@ def test_who_comes_where(monkeypatch):
 
 def test_lists_of_what_no_test_notices_are_checked(monkeypatch):
     few = [m for m in modules.mutants() if m[0][1] == "nll_loss"]
-    one, other, *_ = (modules.label(key, what) for key, what, *_ in few)
+    one, other, *_ = (modules.label(key[1], what) for key, what, *_ in few)
     monkeypatch.setattr(modules, "mutants", lambda: few)
     monkeypatch.setattr(modules, "with_tests", lambda work: work([]))
     monkeypatch.setattr(modules, "EXPLAINED", {"it was": {"nll_loss": [one.removeprefix("nll_loss: "), "gone"]}})
