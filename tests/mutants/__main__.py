@@ -4,12 +4,14 @@
     python -m tests.mutants --all      every mistake that can be made mechanically: some minutes
     python -m tests.mutants --kernels  every line of the kernels, on two processes (--share 3/8: a part of it)
     python -m tests.mutants --modules  every line of layers and losses, by the tests that come there (--share, too)
+    python -m tests.mutants --engine   and of the engine's core
 
 Exits with 1 if a mistake survives, and names it.
 """
 
 import argparse
 import sys
+from functools import partial
 
 from tests.shares import share
 
@@ -22,7 +24,8 @@ def main() -> int:
     )
     parser.add_argument("--all", action="store_true", help="every mistake that can be made, not one in a few")
     parser.add_argument("--kernels", action="store_true", help="nothing but kernels, line by line")
-    parser.add_argument("--modules", action="store_true", help="nothing but layers and losses, line by line")
+    for option, part in modules.PARTS.items():
+        parser.add_argument(f"--{option}", action="store_true", help=f"nothing but {part.name}, line by line")
     parser.add_argument("--share", type=share, default=(0, 1), metavar="K/N", help="the K-th of N shares of these")
     asked = parser.parse_args()
     one_in = 1 if asked.all else 5
@@ -43,8 +46,9 @@ def main() -> int:
     ]
     if asked.kernels:
         tries = [(line_by_line + "kernels", lambda: loops.mechanically(piece, of, processes=2))]
-    if asked.modules:
-        tries = [(line_by_line + "layers and losses", lambda: modules.mechanically(piece, of))]
+    for option, part in modules.PARTS.items():
+        if vars(asked)[option]:
+            tries = [(line_by_line + part.name, partial(modules.mechanically, option, piece, of))]
     for title, make in tries:
         tally = make()
         survivors += len(tally.survivors)

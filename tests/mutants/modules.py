@@ -1,17 +1,16 @@
-"""Mistakes made mechanically in every line of layers and losses, one at a time; the tests of FILES must notice each.
+"""Mistakes made mechanically in every line of Python modules, one at a time; tests of the same part must notice each.
 
-The changes are those of `loops.py`, in the files LINES of tinytensor/nn. Each is planted in the function in which it
-stands. Then those tests run that come there (which ones, a run without a mistake says), the quick ones first, in this
-process, until one fails.
+The changes are those of `loops.py`; PARTS says in which files they are made, and which tests must notice. Each is
+planted in the function in which it stands. Then those tests run that come there (which ones, a run without a mistake
+says), the quick ones first, in this process, until one fails.
 
-Left out are the other files of that folder: functional.py, recurrent.py and transformer.py, and what holds modules
-together (module, containers, hooks, init, parallel, stateless, utils). Left out in each file, beside what the changes
-leave as it is (longer names, texts, values by default, which tests/test_constructors compares with PyTorch's), are
-errors and what leads to nothing else, of which tests/test_refusals asks what they say, and methods that say how a
-module is shown.
+Left out of `nn` are functional.py, recurrent.py and transformer.py, and what holds modules together (module,
+containers, hooks, init, parallel, stateless, utils). Left out in each file, beside what the changes leave as it is
+(longer names, texts, values by default, which tests/test_constructors compares with PyTorch's), are errors and what
+leads to nothing else, of which tests/test_refusals asks what they say, and methods that say how a thing is shown.
 
-What nothing notices is either no mistake, and stands in `unnoticed.py` with the reason, or a test is missing. The
-command fails for one that does not stand there, and for one that stands there and was noticed.
+What nothing notices is either no mistake, and stands in the list of explanations of its part with the reason, or a test
+is missing. The command fails for one that does not stand there, and for one that stands there and was noticed.
 """
 
 import ast
@@ -25,6 +24,7 @@ from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from time import perf_counter
+from typing import NamedTuple
 
 import pytest
 from _pytest.runner import runtestprotocol
@@ -33,15 +33,38 @@ from tqdm import tqdm
 import tinytensor
 from tests.limits import limited
 
+from . import unnoticed, unnoticed_in_engine
 from .loops import Endless
 from .planting import changes_of_a_line, with_node
 from .tally import Tally, by_label, label
-from .unnoticed import EXPLAINED
 
-FOLDER = Path(tinytensor.__file__).parent / "nn"
+FOLDER = Path(tinytensor.__file__).parent
 TESTS = Path(__file__).parents[1]
-LINES = ("attention.py", "layers.py", "losses.py")
-FILES = ("test_nn.py", "test_pairwise.py", "test_samples.py::test_value", "test_samples.py::test_gradient")
+
+
+class Part(NamedTuple):
+    """A part of the package: its name, its files, the tests that must notice changes to them, and what none can."""
+
+    name: str
+    files: tuple[str, ...]
+    tests: tuple[str, ...]
+    explained: dict[str, dict[str, list[str]]]
+
+
+PARTS = {
+    "modules": Part(
+        "layers and losses",
+        ("nn/attention.py", "nn/layers.py", "nn/losses.py"),
+        ("test_nn.py", "test_pairwise.py", "test_samples.py::test_value", "test_samples.py::test_gradient"),
+        unnoticed.EXPLAINED,
+    ),
+    "engine": Part(
+        "the engine's core",
+        ("autograd/seed.py",),
+        ("test_autograd.py", "test_autograd_functions.py"),
+        unnoticed_in_engine.EXPLAINED,
+    ),
+}
 ASKS = ("only_floats", "check_layers", "_ignored")  # they refuse what is wrong, and give what is right as it is
 SHOWN = ("extra_repr", "__repr__", "__dir__")
 SECONDS = 20  # of processor time for a test, of which none takes five: this one never ends
@@ -51,7 +74,12 @@ Key = tuple[str, str, int]  # of a function: its file, its name with that of its
 
 
 def key_of(code: types.CodeType) -> Key:
-    return Path(code.co_filename).name, code.co_qualname, code.co_firstlineno
+    return code.co_filename, code.co_qualname, code.co_firstlineno
+
+
+def files(part: str) -> list[str]:
+    """The files of a part, as code names them."""
+    return [str(FOLDER / file) for file in PARTS[part].files]
 
 
 # ------------------------------------------------------------------------------------------------------ the changes
@@ -59,7 +87,7 @@ def key_of(code: types.CodeType) -> Key:
 
 @cache
 def source(file: str) -> ast.Module:
-    return ast.parse((FOLDER / file).read_text(encoding="utf-8"))
+    return ast.parse(Path(file).read_text(encoding="utf-8"))
 
 
 def functions(tree: ast.AST, within: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
@@ -90,10 +118,10 @@ def _refuses(node: ast.AST) -> bool:
 
 
 @cache
-def mutants() -> list[tuple[Key, str, ast.AST, ast.AST]]:
-    """(function, what is changed, the place, what stands there instead) for every change there is."""
+def mutants(part: str) -> list[tuple[Key, str, ast.AST, ast.AST]]:
+    """(function, what is changed, the place, what stands there instead) for every change to a part."""
     found = []
-    for file in LINES:
+    for file in files(part):
         for name, function in functions(source(file)):
             if function.name in SHOWN:
                 continue
@@ -126,11 +154,11 @@ def planted(key: Key, place: ast.AST, new: ast.AST) -> Iterator[None]:
     file, name, _ = key
     tree = with_node(source(file), place, new)
     function = dict(functions(tree))[name]
-    path, there = str(FOLDER / file), functions_in_use()[key]
+    there = functions_in_use()[key]
     before = [f.__code__ for f in there]
     if any("__class__" in code.co_freevars for code in before):  # which a change must not take out of it
         function.body.append(ast.parse("__class__").body[0])
-    made = _code(compile(ast.fix_missing_locations(tree), path, "exec"), key)
+    made = _code(compile(ast.fix_missing_locations(tree), file, "exec"), key)
     for f in there:
         f.__code__ = made
     try:
@@ -169,14 +197,14 @@ def noticed_by(tests: list[pytest.Item], key: Key, place: ast.AST, new: ast.AST)
         return failure(tests)
 
 
-def who_comes_where(tests: list[pytest.Item]) -> dict[Key, list[pytest.Item]]:
-    """The tests that call each function, quick ones first. None may fail."""
-    callers, seconds, folder = defaultdict(list), {}, str(FOLDER)
+def who_comes_where(part: str, tests: list[pytest.Item]) -> dict[Key, list[pytest.Item]]:
+    """The tests that call each function of a part, quick ones first. None may fail."""
+    callers, seconds, there = defaultdict(list), {}, set(files(part))
     for test in tqdm(tests, unit="test", disable=None):
         called = set()
 
         def note(frame, event, _, called=called):
-            if event == "call" and frame.f_code.co_filename.startswith(folder):
+            if event == "call" and frame.f_code.co_filename in there:
                 called.add(key_of(frame.f_code))
 
         begin = perf_counter()
@@ -206,24 +234,24 @@ class Trial:
         return True
 
 
-def with_tests(work: Callable[[list[pytest.Item]], None]) -> None:
-    """Collect the tests of FILES, and do something with them."""
+def with_tests(part: str, work: Callable[[list[pytest.Item]], None]) -> None:
+    """Collect the tests of a part, and do something with them."""
     options = ["-q", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--no-summary", f"--rootdir={TESTS.parent}"]
-    status = pytest.main([*options, *(str(TESTS / file) for file in FILES)], plugins=[Trial(work)])
+    status = pytest.main([*options, *(str(TESTS / file) for file in PARTS[part].tests)], plugins=[Trial(work)])
     assert status == pytest.ExitCode.OK, status
 
 
-def mechanically(piece: int = 0, of: int = 1) -> Tally:
-    """One of so many shares of all changes, each tried; what stands in EXPLAINED wrongly has survived, too."""
-    tally, explained = Tally(), by_label(EXPLAINED)
+def mechanically(part: str, piece: int = 0, of: int = 1) -> Tally:
+    """One of so many shares of all changes, each tried; what is explained wrongly has survived, too."""
+    tally, explained = Tally(), by_label(PARTS[part].explained)
 
     def work(tests: list[pytest.Item]) -> None:
-        callers = who_comes_where(tests)
-        for key, what, place, new in tqdm(mutants()[piece::of], unit="change", disable=None):
+        callers = who_comes_where(part, tests)
+        for key, what, place, new in tqdm(mutants(part)[piece::of], unit="change", disable=None):
             test = noticed_by(callers.get(key, []), key, place, new)
             tally.enter_unless_explained(label(key[1], what), "refuted" if test else "", explained, by=test)
         assert not (failed := failure(tests)), f"{failed} fails after the mistakes, though it did not before"
 
-    with_tests(work)
-    tally.enter_gone(explained, (label(key[1], what) for key, what, *_ in mutants()))
+    with_tests(part, work)
+    tally.enter_gone(explained, (label(key[1], what) for key, what, *_ in mutants(part)))
     return tally

@@ -3,6 +3,7 @@
 import ast
 import re
 from functools import partial
+from itertools import chain
 
 import numpy as np
 import pytest
@@ -281,7 +282,8 @@ def test_lists_of_explanations_are_checked(monkeypatch):
 
 def change(function: str, what: str) -> tuple:
     """(key, place, what stands there instead) of a change to a function."""
-    key, _, place, new = next(m for m in modules.mutants() if modules.label(m[0][1], m[1]) == f"{function}: {what}")
+    every = chain.from_iterable(map(modules.mutants, modules.PARTS))
+    key, _, place, new = next(m for m in every if modules.label(m[0][1], m[1]) == f"{function}: {what}")
     return key, place, new
 
 
@@ -314,22 +316,23 @@ def test_errors_are_no_place_for_changes():
 def test_who_comes_where(monkeypatch):
     monkeypatch.setattr(modules, "failure", lambda tests, seconds: "" if tests[0]() else "wrong")
     makes, leaves = lambda: nn.Linear(1, 1), lambda: True
-    found = {key[1]: tests for key, tests in modules.who_comes_where([makes, leaves]).items()}
+    found = {key[1]: tests for key, tests in modules.who_comes_where("modules", [makes, leaves]).items()}
     assert found["Linear.__init__"] == [makes]
     with pytest.raises(AssertionError, match="fails without a mistake"):
-        modules.who_comes_where([lambda: False])
+        modules.who_comes_where("modules", [lambda: False])
 
 
 def test_lists_of_what_no_test_notices_are_checked(monkeypatch):
-    few = [m for m in modules.mutants() if m[0][1] == "nll_loss"]
+    few = [m for m in modules.mutants("modules") if m[0][1] == "nll_loss"]
     one, other, *_ = (modules.label(key[1], what) for key, what, *_ in few)
-    monkeypatch.setattr(modules, "mutants", lambda: few)
-    monkeypatch.setattr(modules, "with_tests", lambda work: work([]))
-    monkeypatch.setattr(modules, "EXPLAINED", {"it was": {"nll_loss": [one.removeprefix("nll_loss: "), "gone"]}})
+    monkeypatch.setattr(modules, "mutants", lambda part: few)
+    monkeypatch.setattr(modules, "with_tests", lambda part, work: work([]))
+    explained = {"it was": {"nll_loss": [one.removeprefix("nll_loss: "), "gone"]}}
+    monkeypatch.setitem(modules.PARTS, "modules", modules.PARTS["modules"]._replace(explained=explained))
     for noticed in (True, False):
         monkeypatch.setattr(modules, "failure", lambda tests: "")
         monkeypatch.setattr(modules, "noticed_by", lambda *_, n=noticed: "a test" if n else "")
-        tally = modules.mechanically()
+        tally = modules.mechanically("modules")
         assert any("gone: it is explained, and there is no such change" in told for told in tally.survivors)
         assert any(f"{one}: it is explained why nobody" in told for told in tally.survivors) == noticed
         assert (other in tally.survivors) != noticed
