@@ -14,6 +14,7 @@ import pytest
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.autograd import functional, grad
+from tinytensor.autograd.tape import walk
 from tinytensor.door import contiguous, empty, launch
 from tinytensor.kernels import KERNELS
 from tinytensor.nn import functional as F
@@ -113,6 +114,17 @@ def test_broadcast_inputs_get_gradients_of_their_shape():
     assert a.grad.tolist() == [[8.0]] * 3
     assert b.grad.tolist() == [6.0] * 4
     assert c.grad.item() == 12.0
+    factors = tt.arange(24.0).reshape(2, 3, 4)
+    for shape, dims in (((3, 1), (0, 2)), ((1, 4), (0, 1)), ((1, 1), (0, 1, 2))):
+        d = tt.ones(*shape, requires_grad=True)
+        (d * factors).sum().backward()
+        assert d.grad.tolist() == factors.sum(dims).reshape(shape).tolist()
+
+
+def test_a_gradient_has_the_dtype_of_its_leaf():
+    x = leaf(1.0, 2.0)
+    (x * tt.ones(2, dtype=tt.float64)).sum().backward()
+    assert x.grad.dtype is tt.float32
 
 
 # ----------------------------------------------------------------------------------------------------- backward()
@@ -157,6 +169,8 @@ def test_create_graph():
     first.sum().backward()
     assert x.grad.tolist() == [12.0]
     assert not x.grad.requires_grad
+    (x * x).sum().backward(create_graph=True)  # what is there stays, and is added to
+    assert x.grad.tolist() == [16.0] and x.grad.requires_grad
 
 
 def test_third_derivative():
@@ -243,6 +257,16 @@ def test_grad_attribute():
     x.grad = tt.ones(2)
     (x * 2).sum().backward()
     assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_a_walk_tells_of_each_share():
+    a, b = leaf(2.0), tt.tensor(3.0, requires_grad=True)
+    y, told = a * b, []
+    walk([y], [tt.ones(1)], False, False, lambda *_: None, sent=lambda *share: told.append(share))
+    assert [(node, i, r.tolist(), g.tolist()) for node, i, r, g in told] == [
+        (y.node, 0, [3.0], [3.0]),
+        (y.node, 1, [2.0], 2.0),
+    ]
 
 
 # --------------------------------------------------------------------------------------------------------- hooks
@@ -1147,8 +1171,47 @@ def test_a_rule_may_ask_for_settings_constants_shapes_and_any_number_of_inputs(w
     array = weakref.ref(h._data)
     del h
     assert array() is None  # only its shape was asked for
-    total(0.5, y, z, y).sum().backward()
+    total(0.5, y, z, tt.ones(3), y).sum().backward()
     assert (x.grad.tolist(), z.grad.tolist()) == ([6.0] * 3, [0.5] * 3)
+
+
+def test_a_rule_reads_what_was_saved_as_a_constant():
+    @tt.op
+    class hinge:
+        r"y = \max(x, 0) x"
+
+        saved = ("mask",)
+
+        def forward(x):
+            mask = (x > 0).astype(x.dtype)
+            return x * x * mask, mask
+
+        def grad_x(g, x, mask):
+            assert isinstance(mask, tt.Tensor)
+            return g * x * 2 * mask
+
+    x = leaf(3.0, -1.0)
+    (first,) = grad(hinge(x).sum(), x, create_graph=True)
+    (second,) = grad(first.sum(), x)
+    assert (first.tolist(), second.tolist()) == ([6.0, 0.0], [2.0, 0.0])
+
+
+def test_a_rule_may_leave_a_gradient_out():
+    @tt.op
+    class first:
+        r"y = a + 0 b"
+
+        def forward(a, b):
+            return a + 0 * b
+
+        def backward(g):
+            return g, None
+
+    a, b, told = leaf(1.0), leaf(2.0), []
+    b.register_post_accumulate_grad_hook(told.append)
+    (first(a, b) * 3).backward()
+    assert a.grad.tolist() == [3.0]
+    assert b.grad is None and not told
 
 
 def test_gradients_of_leaves_have_memory_of_their_own():
@@ -1181,10 +1244,21 @@ def test_gradients_of_leaves_have_memory_of_their_own():
         def definition(a, b):
             return a + b
 
+    @tt.op
+    class half_squares:
+        r"y = \sum x_i^2 / 2, at a gradient of 1: a rule that returns what was kept"
+
+        def forward(*xs):
+            return sum(x * x for x in xs) / 2
+
+        def grad_xs(g, xs):
+            return [x.detach() for x in xs]
+
     functions = {
         "sum": lambda a, b: a + b,
         "careless": careless,
         "twin": twin,
+        "half squares": half_squares,
         "views": lambda a, b: a.reshape(3, 2).T.reshape(6) + b,
         "product": lambda a, b: a * b,
         "used twice": lambda a, b: a + b + a * b,
@@ -1200,6 +1274,14 @@ def test_gradients_of_leaves_have_memory_of_their_own():
         changed = [k for k, v in arrays.items() if not np.array_equal(v, before[k])]
         assert changed == ["a.grad"], name
         assert a.grad.is_contiguous() and b.grad.is_contiguous(), name
+    a, b = leaf(1.0), leaf(1.0)
+    careless(a, tt.ones(1)).backward()  # nobody wants the other one
+    assert a.grad.item() == 1.0
+    a.grad = None
+    for x in (a, b):
+        x.register_post_accumulate_grad_hook(lambda x: x.grad.mul_(100))
+    twin(a, b).backward()
+    assert (a.grad.tolist(), b.grad.tolist()) == ([100.0], [100.0])
 
 
 def test_kernels_of_ones_own_stay_out_of_the_table():
@@ -1386,6 +1468,13 @@ def test_a_gradient_that_was_made_for_a_leaf_alone_is_not_copied_on_the_way_thro
     y = F.linear(x, W.t())
     assert launched("copy", lambda: y.backward(g)) == 0
     assert W.grad.is_contiguous() and W.grad.tolist() == [[2.0] * 4] * 3
+    W.grad = None
+    (W.t() * tt.arange(12.0).reshape(4, 3)).backward(tt.ones(4, 3))
+    assert W.grad.is_contiguous() and W.grad.tolist() == tt.arange(12.0).reshape(4, 3).t().tolist()
+    b = tt.ones(3, requires_grad=True)
+    y, g = x + b, tt.ones(2, 3)
+    assert launched("copy", lambda: y.backward(g)) == 0  # the sum over rows is new
+    assert b.grad.tolist() == [2.0] * 3
 
 
 def test_a_gradient_that_somebody_has_seen_on_the_way_is_his():

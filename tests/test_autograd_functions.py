@@ -425,3 +425,58 @@ def test_derivatives_of_what_does_not_depend():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert functional.vhp(cubes, x, one)[1].tolist() == [6.0, 12.0]
+
+
+# ---------------------------------------------------------------------------------- who waits for a leaf's gradient
+
+
+def test_a_leaf_is_told_as_soon_as_nothing_leads_to_it_any_more():
+    first, middle, last = (tt.ones(2, requires_grad=True) for _ in range(3))
+    unused, told = tt.ones(2, requires_grad=True), []
+    y = (first * middle) * middle
+    z = y * last + unused.detach()
+    y.register_hook(lambda g: told.append("y"))
+    (first * 1).register_hook(lambda g: told.append("never"))
+    for name, leaf in (("first", first), ("middle", middle), ("last", last), ("unused", unused)):
+        leaf.register_post_accumulate_grad_hook(lambda p, name=name: told.append((name, p.grad.tolist())))
+    z.sum().backward()
+    assert told[:2] == [("last", [1.0, 1.0]), "y"]  # the last one is complete before the first is reached
+    assert dict(told[:1] + told[2:]) == {"first": [1.0, 1.0], "middle": [2.0, 2.0], "last": [1.0, 1.0]}
+
+
+def test_who_awaits_a_gradient_changes_none():
+    def gradients(awaited):
+        w, b = tt.linspace(-1, 1, 6, requires_grad=True), tt.ones(6, requires_grad=True)
+        handles = [p.register_post_accumulate_grad_hook(lambda p: None) for p in (w, b) if awaited]
+        for _ in range(2):
+            (((w * b).tanh() + w) * w).sum().backward()
+        for handle in handles:
+            handle.remove()
+        return w.grad.tolist(), b.grad.tolist()
+
+    assert gradients(False) == gradients(True)
+
+
+def test_only_leaves_are_awaited():
+    x = tt.ones(2, requires_grad=True)
+    for wrong in (x * 2, tt.ones(2)):
+        with pytest.raises(RuntimeError, match=r"only a leaf that requires grad"):
+            wrong.register_post_accumulate_grad_hook(lambda p: None)
+
+
+def test_a_recorded_step_with_a_new_hook_is_recorded_anew():
+    w, told = tt.ones(3, requires_grad=True), []
+
+    @tt.compile
+    def step(x):
+        w.grad = None
+        (w * x).sum().backward()
+
+    for _ in range(3):
+        step(tt.ones(3))
+    handle = w.register_post_accumulate_grad_hook(lambda p: told.append(1))
+    step(tt.ones(3))
+    assert told == [1]
+    handle.remove()
+    step(tt.ones(3))
+    assert told == [1]

@@ -1,8 +1,9 @@
 """Mistakes made mechanically in every line of Python modules, one at a time; tests of the same part must notice each.
 
 The changes are those of `loops.py`; PARTS says in which files they are made, and which tests must notice. Each is
-planted in the function in which it stands. Then those tests run that come there (which ones, a run without a mistake
-says), the quick ones first, in this process, until one fails.
+planted in the function in which it stands, in a process that is forked for it: whatever it does there, the next one
+knows nothing of it. Then those tests run that come there (which ones, a run without a mistake says), the quick ones
+first, until one fails.
 
 Left out of `nn` are functional.py, recurrent.py and transformer.py, and what holds modules together (module,
 containers, hooks, init, parallel, stateless, utils). Left out in each file, beside what the changes leave as it is
@@ -15,6 +16,7 @@ is missing. The command fails for one that does not stand there, and for one tha
 
 import ast
 import gc
+import multiprocessing
 import signal
 import sys
 import types
@@ -60,7 +62,7 @@ PARTS = {
     ),
     "engine": Part(
         "the engine's core",
-        ("autograd/seed.py",),
+        ("autograd/tape.py", "autograd/seed.py"),
         ("test_autograd.py", "test_autograd_functions.py"),
         unnoticed_in_engine.EXPLAINED,
     ),
@@ -69,6 +71,7 @@ ASKS = ("only_floats", "check_layers", "_ignored")  # they refuse what is wrong,
 SHOWN = ("extra_repr", "__repr__", "__dir__")
 SECONDS = 20  # of processor time for a test, of which none takes five: this one never ends
 COMPILING = 600  # at first, when kernels may have to be compiled
+PATIENCE = 300  # seconds that pass until a process is given up that waits for something, or is lost in native code
 
 Key = tuple[str, str, int]  # of a function: its file, its name with that of its class, the line in which it begins
 
@@ -192,9 +195,21 @@ def failure(tests: list[pytest.Item], seconds: float = SECONDS) -> str:
 
 
 def noticed_by(tests: list[pytest.Item], key: Key, place: ast.AST, new: ast.AST) -> str:
-    """The first of the tests that fails with the change in its place; "" if none does."""
+    """The first of the tests that fails with the change in its place, or how their process ends; "" if none does."""
+    forked = multiprocessing.get_context("fork")
+    told, tell = forked.Pipe(duplex=False)
+    process = forked.Process(target=lambda: tell.send(failure(tests)))
     with planted(key, place, new):
-        return failure(tests)
+        process.start()
+    tell.close()
+    try:
+        return told.recv() if told.poll(PATIENCE) else "no end"
+    except EOFError:
+        process.join()
+        return f"exit code {process.exitcode}"
+    finally:
+        process.kill()
+        process.join()
 
 
 def who_comes_where(part: str, tests: list[pytest.Item]) -> dict[Key, list[pytest.Item]]:
@@ -215,7 +230,9 @@ def who_comes_where(part: str, tests: list[pytest.Item]) -> dict[Key, list[pytes
         seconds[test] = perf_counter() - begin
         for key in called:
             callers[key].append(test)
-    return {key: sorted(tests, key=seconds.__getitem__) for key, tests in callers.items()}
+    tests.sort(key=seconds.__getitem__)
+    assert not (failed := failure(tests)), f"{failed} fails when it runs again, though there is no mistake"
+    return {key: sorted(those, key=seconds.__getitem__) for key, those in callers.items()}
 
 
 class Trial:
@@ -250,7 +267,6 @@ def mechanically(part: str, piece: int = 0, of: int = 1) -> Tally:
         for key, what, place, new in tqdm(mutants(part)[piece::of], unit="change", disable=None):
             test = noticed_by(callers.get(key, []), key, place, new)
             tally.enter_unless_explained(label(key[1], what), "refuted" if test else "", explained, by=test)
-        assert not (failed := failure(tests)), f"{failed} fails after the mistakes, though it did not before"
 
     with_tests(part, work)
     tally.enter_gone(explained, (label(key[1], what) for key, what, *_ in mutants(part)))

@@ -1,7 +1,9 @@
 """The mistakes: that they are planted and taken out again, that survivors are named, and why a change is left out."""
 
 import ast
+import os
 import re
+import time
 from functools import partial
 from itertools import chain
 
@@ -302,6 +304,24 @@ def test_a_change_may_take_the_class_out_of_a_method():
     assert nn.Linear(2, 3).in_features == 2
 
 
+def test_a_change_is_tried_in_a_process_of_its_own(monkeypatch):
+    monkeypatch.setattr(modules, "failure", lambda tests: tests[0]())
+    key, place, new = change("pairwise_distance", "x1 - x2 + eps  ->  x1 - x2 - eps")
+    x, z, left = Tensor.of(np.array([[1.0]])), Tensor.of(np.array([[3.0]])), []
+    near = nn.functional.pairwise_distance(x, z).item()
+
+    def test() -> str:
+        return "wrong" if nn.functional.pairwise_distance(x, z).item() > near else ""
+
+    assert modules.noticed_by([test], key, place, new) == "wrong"
+    assert modules.noticed_by([test], key, place, place) == ""
+    assert modules.noticed_by([lambda: left.append(1) or ""], key, place, new) == "" and not left
+    assert modules.noticed_by([lambda: os._exit(3)], key, place, new) == "exit code 3"
+    monkeypatch.setattr(modules, "PATIENCE", 0.1)
+    assert modules.noticed_by([lambda: time.sleep(60)], key, place, new) == "no end"
+    assert test() == ""
+
+
 def test_errors_are_no_place_for_changes():
     source = (
         "def f(n):\n    if n < 1:\n        raise ValueError(f'{n + 1}')\n    if n < 2:\n        n = 3\n    return n"
@@ -314,12 +334,14 @@ def test_errors_are_no_place_for_changes():
 
 
 def test_who_comes_where(monkeypatch):
-    monkeypatch.setattr(modules, "failure", lambda tests, seconds: "" if tests[0]() else "wrong")
+    monkeypatch.setattr(modules, "failure", lambda tests, _=0: "" if tests[0]() else "wrong")
     makes, leaves = lambda: nn.Linear(1, 1), lambda: True
     found = {key[1]: tests for key, tests in modules.who_comes_where("modules", [makes, leaves]).items()}
     assert found["Linear.__init__"] == [makes]
     with pytest.raises(AssertionError, match="fails without a mistake"):
         modules.who_comes_where("modules", [lambda: False])
+    with pytest.raises(AssertionError, match="fails when it runs again"):
+        modules.who_comes_where("modules", [iter([True, False]).__next__])
 
 
 def test_lists_of_what_no_test_notices_are_checked(monkeypatch):

@@ -56,12 +56,12 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
     for i, rule in op.rules.items():
         place = op.places[i]
         if any(needs[place]):  # nobody asked for the gradients of the others, so nobody computes them
-            r = (rule if create_graph else on_tensors(rule))(*_read(node, rule, g, needs, create_graph))
+            r = (rule if create_graph else on_tensors(rule))(*_read(node, rule, g, needs))
             results[place] = (r,) if isinstance(r, Tensor) else r
     return [r if n else None for r, n in zip(results, needs)]
 
 
-def _read(node: Node, rule: Callable, g: Tensor, needs: tuple[bool, ...], create_graph: bool = False) -> list:
+def _read(node: Node, rule: Callable, g: Tensor, needs: tuple[bool, ...]) -> list:
     """What a rule asks for by name, if it is still what the forward pass saw.
 
     The names are checked here, when they are read, and not when a value is changed: a change does no harm to a gradient
@@ -78,7 +78,7 @@ def _read(node: Node, rule: Callable, g: Tensor, needs: tuple[bool, ...], create
             # A node keeps arrays of its results, not tensors (a tensor would hold the node); for rules they are tensors
             # again. What is computed from y depends on the inputs as y does, where that matters.
             value = Tensor.of(node.kept[name])
-            if create_graph and name == "y":
+            if name == "y":
                 value.node, value._requires_grad = node, True
             values.append(value)
         else:
@@ -95,15 +95,15 @@ def _fitted(r: Tensor, edge: Node | Tensor, node: Node) -> Tensor:
     """
     late = isinstance(edge, Tensor) and edge._version.reshaped > node.time  # .data = ...: no sum leads there any more
     if late or r.shape != edge.shape:
-        # Dimensions were added in front, and dimensions of size 1 were stretched. (Summing all of them at once, in one
-        # kernel, and then saying what the shape is, is cheaper than keeping them as dimensions of size 1.)
+        # Dimensions were added in front, and those of size 1 may have been stretched. (Summing all of them at once, in
+        # one kernel, and then saying what the shape is, is cheaper than keeping them as dimensions of size 1.)
         new = r.ndim - len(edge.shape)
         if late or new < 0 or any(n not in (1, r.shape[d + new]) for d, n in enumerate(edge.shape)):
             raise RuntimeError(
                 f"backward: a gradient of shape {r.shape} arrives at a tensor of shape {edge.shape}; was .data given "
                 "another shape after the tensor was used? Compute forward anew"
             )
-        stretched = [d + new for d, n in enumerate(edge.shape) if n == 1 and r.shape[d + new] != 1]
+        stretched = [d + new for d, n in enumerate(edge.shape) if n == 1]
         r = r.sum([*range(new), *stretched])
         r = r if r.shape == edge.shape else r.reshape(edge.shape)
     if r.dtype != edge.dtype and edge.dtype.kind not in "fO":  # of .data = whole numbers
@@ -175,7 +175,7 @@ def walk(
         """Send the gradients of a node's arguments on their way; when it returns, those added to others are gone."""
         results = (partial(look_at_gradients, _gradients) if state.anomaly else _gradients)(node, g, create_graph)
         for i, (edge, r) in enumerate(zip(node.edges, results)):
-            if edge is not None and r is not None:
+            if r is not None:
                 fitted = _fitted(r, edge, node)
                 sent(node, i, r, fitted)  # viz looks on from here
                 # To most nodes it does not matter: only a view hands on the memory that it gets.
@@ -199,7 +199,7 @@ def walk(
                     f"backward: this part of the tape ({node.op.name}) was freed by an earlier backward(); "
                     "call that one with retain_graph=True to walk it twice"
                 )
-            pass_on(node, g, is_new and useful is None and not node._hooks)  # so nobody has kept it
+            pass_on(node, g, is_new and not node._hooks)  # so nobody has kept it
             del g  # its memory can serve at the next node already
             for leaf in complete_after(node, awaited) if awaited else ():  # those that nothing leads to any more
                 if leaf in pending:
