@@ -1429,6 +1429,9 @@ for name in ("layer_norm", "rms_norm"):
     E(F + name, T(3, 4), (3,), raises=RuntimeError, match=(name, (3,), (3, 4)))
     E(F + name, T(3, 4), (4,), T(3), raises=RuntimeError, match=(name, "weight", (3,)))
 
+S(F + "conv1d", T(1, 2, 7), T(3, 2, 3), T(3), 2, 1, 2)
+S(F + "conv1d", T(2, 5), T(3, 2, 2), stride=(2,), padding=[1])
+
 S(F + "dropout", T(3, 4), 0.0)
 S(F + "dropout", T(3, 4), 0.5, False)
 S(F + "dropout", T(3, 4), p=0.3, training=False)
@@ -1582,6 +1585,7 @@ E(
 group("attention")
 SDPA = F + "scaled_dot_product_attention"
 S(SDPA, T(2, 4, 3, 5), T(2, 2, 3, 5), T(2, 2, 3, 5), enable_gqa=True).once()
+S(SDPA, T(4, 3, 2), T(2, 3, 2), T(2, 3, 2), enable_gqa=True).once()
 S(SDPA, T(2, 3, 0, grad=False), T(2, 4, 0, grad=False), T(2, 4, 2))
 E(
     SDPA,
@@ -1598,6 +1602,7 @@ S(SDPA, T(1, 2, 2), T(1, 3, 2), T(1, 3, 2))
 S(SDPA, T(1, 2, 2), T(1, 2, 2), T(1, 2, 2), is_causal=True)
 S(SDPA, T(1, 2, 2), T(1, 3, 2), T(1, 3, 1), attn_mask=BOOL([[True, True, False], [False, True, False]]), scale=0.5)
 S(SDPA, T(1, 2, 1), T(1, 3, 1), T(1, 3, 1), attn_mask=T(2, 3))
+S(SDPA, T(1, 2, 2), T(1, 3, 2), T(1, 3, 1), attn_mask=T(2, 3), scale=0.3)
 S(SDPA, Q, K, V, is_causal=True)
 S(SDPA, Q, K, V, None, 0.0, True)
 S(SDPA, Q, K, V, scale=0.3)
@@ -1628,6 +1633,9 @@ S(SDPA, T(2, 3, 2), T(2, 4, 2), T(2, 4, 2), attn_mask=T(2, 3, 4))
 S(SDPA, T(1, 2, 2), T(1, 3, 2), T(1, 3, 2), attn_mask=C([[0.0, -inf, 0.0], [-inf, 0.5, -inf]])).once()
 S(SDPA, TR(2, 3, 2), TR(2, 4, 2), STRIDED(2, 4, 2))
 S(SDPA, TR(2, 3, 2), T(2, 3, 2), T(2, 3, 2), is_causal=True)
+S(SDPA, T(2, 1, 2, 2), T(1, 2, 3, 2), T(2, 3, 2))
+S(SDPA, T(2, 1, 2, 2, 2), T(2, 1, 2, 3, 2), T(2, 3, 2), attn_mask=BOOL([[[True, True, False]], [[False, True, True]]]))
+S(SDPA, T(2, 2, 2), T(2, 3, 2), T(2, 3, 2), attn_mask=BOOL([True, True, False]))
 S(SDPA, T(0, 3, 2), T(0, 4, 2), T(0, 4, 2))
 S(SDPA, T(2, 0, 2), T(2, 4, 2), T(2, 4, 2))
 S(SDPA, T(2, 1, 2), T(2, 1, 2), T(2, 1, 2), is_causal=True)

@@ -132,6 +132,9 @@ def test_attention_refuses(call, sentence):
         (lambda: nn.LSTM(3, 4, proj_size=2), "proj_size is not offered"),
         (lambda: nn.BatchNorm1d(3)(tt.zeros(1, 3)), "one value per channel has no variance"),
         (lambda: nn.BatchNorm1d(3)(tt.zeros(4, 2)), r"input of shape \(4, 2\), expected \(N, 3\)"),
+        (lambda: nn.GRU(3, 4)(tt.zeros(5, 2, 3), (tt.zeros(1, 2, 4),)), "the state must be a tensor h, got tuple"),
+        (lambda: nn.LSTM(3, 4)(tt.zeros(5, 2, 3), tt.zeros(2, 1, 2, 4)), "must be a tuple .* got Tensor"),
+        (lambda: nn.RNN(3, 4)(tt.zeros(2, 2, 2, 3)), r"expected \(L, N, 3\), or \(L, 3\) without a batch"),
         (lambda: nn.Conv1d(4, 4, 1, groups=2), "groups .* are not offered"),
         (lambda: nn.Conv1d(3, 4, 5)(tt.zeros(2, 3, 4)), "spans 5 places, but the padded input has only 4"),
         (lambda: nn.Conv1d(3, 4, 2, padding="same"), "'same' for an odd kernel"),
@@ -140,6 +143,18 @@ def test_attention_refuses(call, sentence):
             "a function, got .tanh.",
         ),
         (lambda: nn.Transformer(4, 2, 1, 1, 4)(tt.zeros(2, 1, 3), tt.zeros(2, 1, 4)), "must have the width 4"),
+        (
+            lambda: F.scaled_dot_product_attention(tt.ones(3, 2), *[tt.ones(1, 3, 2)] * 2, enable_gqa=True),
+            "enable_gqa needs",
+        ),
+        (
+            lambda: F.scaled_dot_product_attention(*[tt.ones(2, 3, 4)] * 3, attn_mask=tt.ones(4, 5) > 0),
+            r"mask \(4, 5\): these shapes do not broadcast",
+        ),
+        (
+            lambda: F.scaled_dot_product_attention(*[tt.ones(2, 3, 4)] * 3, attn_mask=tt.ones(2, 2, 3, 3)),
+            r"mask \(2, 2, 3, 3\): these shapes do not broadcast",
+        ),
         (lambda: nn.ModuleList()[0], "index 0 is out of range for 0 items"),
         (lambda: nn.Sequential(nn.ReLU())["a"], "must be a whole number or a slice, got 'a'"),
         (lambda: nn.GRUCell(3, 4)(tt.zeros(2, 2, 3)), r"GRUCell: input of shape \(2, 2, 3\)"),
@@ -204,6 +219,7 @@ def test_dropout_between_recurrent_layers():
     x = samples.numbers(tt, "x", 5, 2, 3)
     first = m(x)[0]
     assert (m(x * 2)[0] == first).all()  # all that the second layer gets is dropped
+    assert (m.eval()(x)[1][0][0] == m.train()(x)[1][0][0]).all()  # and nothing of what the first one gets
     assert (m.eval()(x)[0] != first).any() and (m(x * 2)[0] != m(x)[0]).any()
 
 
@@ -516,6 +532,13 @@ def test_norms_of_one_number_of_zeros_and_of_symbols():
     assert F.normalize(tt.tensor([[3.0, 4.0]])).tolist() == pytest.approx(np.array([[0.6, 0.8]]))
 
 
+def test_norms_of_nothing_have_gradients():
+    """A batch of no rows leaves no parameter without a gradient, which optimizers would pass over: it is 0."""
+    x, weight, bias = tt.zeros(0, 3), tt.ones(3, requires_grad=True), tt.ones(3, requires_grad=True)
+    (F.layer_norm(x, (3,), weight, bias) + F.rms_norm(x, (3,), weight)).sum().backward()
+    assert weight.grad.tolist() == bias.grad.tolist() == [0, 0, 0]
+
+
 def test_dropout_in_place():
     x = tt.ones(50).requires_grad_()
     y = x * 2
@@ -618,16 +641,25 @@ def test_what_recurrent_layers_and_transformers_give_and_take():
     for kind in (nn.RNN, nn.GRU):
         assert kind(3, 4)(tt.ones(2, 3))[1].shape == (1, 4)
         assert kind(3, 4, batch_first=True)(tt.ones(2, 3))[0].shape == (2, 4)
-    assert nn.GRUCell(3, 4)(tt.ones(3)).shape == (4,)
-    assert [h.shape for h in nn.LSTM(3, 4)(tt.ones(2, 3))[1]] == [(1, 4), (1, 4)]
-    layer = nn.TransformerEncoderLayer(4, 2, 8, activation=F.silu)
+    assert nn.GRUCell(3, 4)(tt.ones(3)).shape == (4,) and nn.RNNCell(3, 0)(tt.ones(2, 3)).shape == (2, 0)
+    assert [h.shape for h in nn.LSTM(3, 5)(tt.ones(2, 3))[1]] == [(1, 5), (1, 5)]
+    layer = nn.TransformerEncoderLayer(4, 2, 8, 0.0, activation=F.silu)
     assert layer.activation is F.silu
     encoder = nn.TransformerEncoder(layer, 2)
     assert encoder.num_layers == 2
-    whole = nn.Transformer(4, 2, 1, 1, 8, custom_encoder=encoder)
-    assert whole.encoder is encoder
-    for p in whole.parameters():  # Xavier: the widest of the matrices have the least bound
-        assert p.ndim == 1 or 0 < p.abs().max() <= math.sqrt(6 / sum(p.shape))
+    x = samples.numbers(tt, "x", 3, 4, dtype=tt.float32)
+    assert encoder(x).tolist() == layer(layer(x)).tolist()  # without a norm after them
+    decoder = nn.TransformerDecoder(nn.TransformerDecoderLayer(4, 2, 8), 1)
+    whole = nn.Transformer(4, 2, 1, 1, 8, custom_encoder=encoder, custom_decoder=decoder)
+    assert whole.encoder is encoder and whole.decoder is decoder
+
+
+def test_matrices_of_a_transformer_begin_as_xavier_has_them():
+    tt.manual_seed(0)
+    matrices = [p for p in nn.Transformer(16, 2, 1, 1, 12).parameters() if p.ndim > 1]
+    assert len(matrices) == 10  # the largest of 192 numbers and more comes close to the bound
+    for p in matrices:
+        assert 0.9 < p.abs().max() / math.sqrt(6 / sum(p.shape)) <= 1
 
 
 def test_losses_of_no_class_and_of_one():
@@ -864,6 +896,24 @@ def test_dropout_of_all_keeps_the_dtype(dtype):
     y = F.dropout(x, 1.0)
     assert y.dtype is x.dtype and not y.any() and x.all()
     assert F.dropout(x, 1.0, inplace=True) is x and not x.any()
+
+
+def test_attention_stores_weights_only_where_it_must(monkeypatch):
+    x, mask = tt.ones(2, 3, 4), tt.ones(3, 3) > 0
+    monkeypatch.setattr(F, "attention_weights", lambda *args: pytest.fail("the weights are stored"))
+    for options in ({}, {"is_causal": True}, {"attn_mask": mask}):
+        assert F.scaled_dot_product_attention(x, x, x, **options).tolist() == x.tolist()
+    for options in ({"dropout_p": 0.5}, {"attn_mask": mask.float()}):
+        with pytest.raises(pytest.fail.Exception, match="the weights are stored"):
+            F.scaled_dot_product_attention(x, x, x, **options)
+
+
+def test_causal_weights_of_more_keys_than_queries():
+    q, k = samples.numbers(tt, "q", 3, 2), samples.numbers(tt, "k", 5, 2)
+    weights = F.attention_weights(q, k, is_causal=True)
+    expected = F.scaled_dot_product_attention(q, k, tt.eye(5, dtype=tt.float64), is_causal=True)
+    np.testing.assert_allclose(weights.numpy(), expected.numpy(), rtol=1e-14)
+    assert ((weights > 0).numpy() == np.tri(3, 5, dtype=bool)).all()
 
 
 def test_attention_scaled_by_a_negative_number():

@@ -107,8 +107,6 @@ def layer_norm(
     r"""y = \gamma (x - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta over the last dimensions (000)."""
     n = _check_normalized("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     input, weight, bias = only_floats("layer_norm", input, weight, bias)
-    if input.numel() == 0:
-        return input.clone()
     x, (weight, bias) = _over_last(input, n, weight, bias)
     return _layer_norm(x, weight, bias, eps).reshape(input.shape)
 
@@ -117,8 +115,6 @@ def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps:
     r"""y = \gamma x / \sqrt{\overline{x^2} + \epsilon} over the last dimensions; Zhang and Sennrich (2019)."""
     n = _check_normalized("rms_norm", input, normalized_shape, weight=weight)
     input, weight = only_floats("rms_norm", input, weight)
-    if input.numel() == 0:
-        return input.clone()
     if eps is None:  # exact scalars are not rounded
         eps = 0 if input.dtype.kind == "O" else float(np.finfo(input.dtype).eps)
     x, (weight,) = _over_last(input, n, weight)
@@ -169,32 +165,33 @@ def scaled_dot_product_attention(
             )
         key, value = (x.repeat_interleave(heads // x.shape[-3], -3) for x in (key, value))
     C, M = query.shape[-2], key.shape[-2]
-    scale = 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale  # of width 0 all scores are 0
+    scale = _scale(query, scale)
     if isinstance(scale, float) and not math.isfinite(scale):
         raise ValueError(f"{what}: the scale must be finite, got {scale}")
     try:
         batch = np.broadcast_shapes(query.shape[:-2], key.shape[:-2], value.shape[:-2])
-        if attn_mask is not None:
-            np.broadcast_shapes(attn_mask.shape, (*batch, C, M))
+        if attn_mask is not None and np.broadcast_shapes(attn_mask.shape, (*batch, C, M)) != (*batch, C, M):
+            raise ValueError
     except ValueError:
         mask = "" if attn_mask is None else f", mask {attn_mask.shape}"
-        raise RuntimeError(f"{what}: {shapes}{mask}: the sizes before the last two do not broadcast") from None
-    if dropout_p > 0 or not query.shape[-1] or (attn_mask is not None and attn_mask.dtype != bool_):
+        raise RuntimeError(f"{what}: {shapes}{mask}: these shapes do not broadcast") from None
+    if dropout_p > 0 or (attn_mask is not None and attn_mask.dtype != bool_):
         weights = attention_weights(query, key, attn_mask, is_causal, scale)
         return dropout(weights, dropout_p, generator=generator).matmul(value)
 
     def four(x: Tensor) -> Tensor:  # (B, H, positions, width)
         x = x.expand((*batch, *x.shape[-2:]))
-        if len(batch) == 2:
-            return x
-        return x.unsqueeze(0) if len(batch) == 1 else x.reshape((1, math.prod(batch), *x.shape[-2:]))
+        return x if len(batch) == 2 else x.reshape((1, math.prod(batch), *x.shape[-2:]))
 
-    if not math.prod(batch) * C * value.shape[-1]:  # nothing to compute, but the graph has its shape
-        return query.matmul(key.transpose(-1, -2)).matmul(value)
     if attn_mask is not None:
-        attn_mask = four(attn_mask.expand((*attn_mask.shape[:-2], C, M)))
+        attn_mask = four(attn_mask.expand((*batch, C, M)))
     y = attention(four(query), four(key), four(value), attn_mask, scale, is_causal)
     return y if len(batch) == 2 else y.reshape((*batch, C, value.shape[-1]))
+
+
+def _scale(query: Tensor, scale: float | None) -> float:
+    """What scores are multiplied by; of width 0 all of them are 0."""
+    return 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
 
 
 def attention_weights(
@@ -204,8 +201,7 @@ def attention_weights(
 
     A row that may attend to nothing is 0.
     """
-    scale = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    scores = query.matmul(key.transpose(-1, -2)) * scale
+    scores = query.matmul(key.transpose(-1, -2)) * _scale(query, scale)
     if is_causal:
         attn_mask = tensor(np.tri(*scores.shape[-2:], dtype=bool))
     if attn_mask is None:

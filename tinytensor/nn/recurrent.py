@@ -12,7 +12,7 @@ from tinytensor.nn import init
 from tinytensor.nn.module import Module, Parameter, check_layers
 from tinytensor.ops.elementwise import relu, sigmoid, tanh
 from tinytensor.ops.fused import linear
-from tinytensor.ops.shape import cat, chunk, squeeze, stack, transpose, unsqueeze
+from tinytensor.ops.shape import cat, chunk, stack, transpose
 from tinytensor.tensors import Tensor
 
 # --------------------------------------------------------------------------------------------- one step of each kind
@@ -215,13 +215,12 @@ class _Recurrent(_Steps, Module):
                 f"{what}: input of shape {input.shape}, expected {shape.format(self.input_size)}, or "
                 f"(L, {self.input_size}) without a batch"
             )
-        x = unsqueeze(input, 1) if input.ndim == 2 else transpose(input, 0, 1) if self.batch_first else input
+        turned = self.batch_first and input.ndim == 3
+        x = transpose(input, 0, 1) if turned else input  # (L, N, in), or (L, in); below, N is left out likewise
         if not x.shape[0]:
             raise RuntimeError(f"{what}: input of shape {input.shape} has no steps")
         suffixes = self._suffixes()
-        batch = x.shape[1:2] if input.ndim == 3 else ()
-        first = _state(what, hx, self.states, (len(suffixes), *batch, H), input)
-        first = [h if batch else unsqueeze(h, 1) for h in first]  # (D layers, N, H)
+        first = _state(what, hx, self.states, (len(suffixes), *x.shape[1:-1], H), input)  # (D layers, N, H)
         last = []
         directions = 2 if self.bidirectional else 1
         for layer in range(self.num_layers):
@@ -234,11 +233,7 @@ class _Recurrent(_Steps, Module):
                 last.append(state)
             x = cat(sides, -1) if self.bidirectional else sides[0]  # (L, N, D H)
         last = tuple(stack(h) for h in zip(*last, strict=True))
-        if not batch:
-            x, last = squeeze(x, 1), tuple(squeeze(h, 1) for h in last)
-        elif self.batch_first:
-            x = transpose(x, 0, 1)
-        return x, last if self.states > 1 else last[0]
+        return transpose(x, 0, 1) if turned else x, last if self.states > 1 else last[0]
 
     def _run(self, x: Tensor, state: tuple, suffix: str) -> tuple[Tensor, tuple]:
         """One layer in one direction: the outputs (L, N, H), and the last state."""
