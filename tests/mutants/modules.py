@@ -5,10 +5,10 @@ planted in the function in which it stands, in a process that is forked for it: 
 knows nothing of it. Then those tests run that come there (which ones, a run without a mistake says), the quick ones
 first, until one fails.
 
-Left out of `nn` are functional.py, recurrent.py and transformer.py, and what holds modules together (module,
-containers, hooks, init, parallel, stateless, utils). Left out in each file, beside what the changes leave as it is
-(longer names, texts, values by default, which tests/test_constructors compares with PyTorch's), are errors and what
-leads to nothing else, of which tests/test_refusals asks what they say, and methods that say how a thing is shown.
+Left out of `nn` is what holds modules together (module, containers, hooks, init, parallel, stateless, utils). Left out
+in each file, beside what the changes leave as it is (longer names, texts, values by default, which
+tests/test_constructors compares with PyTorch's), are errors and what leads to nothing else, of which
+tests/test_refusals asks what they say, and methods that say how a thing is shown.
 
 What nothing notices is either no mistake, and stands in the list of explanations of its part with the reason, or a test
 is missing. The command fails for one that does not stand there, and for one that stands there and was noticed.
@@ -55,8 +55,11 @@ class Part(NamedTuple):
 
 PARTS = {
     "modules": Part(
-        "layers and losses",
-        ("nn/attention.py", "nn/layers.py", "nn/losses.py"),
+        "layers, losses and functions",
+        (
+            *("nn/attention.py", "nn/functional.py", "nn/layers.py", "nn/losses.py"),
+            *("nn/recurrent.py", "nn/transformer.py"),
+        ),
         ("test_nn.py", "test_pairwise.py", "test_samples.py::test_value", "test_samples.py::test_gradient"),
         unnoticed.EXPLAINED,
     ),

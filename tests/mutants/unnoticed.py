@@ -1,4 +1,4 @@
-"""Changes to lines of layers and losses that no test can notice, with the reason: {reason: {function: [change]}}.
+"""Changes to lines of tinytensor/nn that no test can notice, with the reason: {reason: {function: [change]}}.
 
 `python -m tests.mutants --modules` fails if one of them is noticed after all, or is no longer there.
 """
@@ -7,7 +7,18 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     "it is reshaped to what it is": {
         "_classes_last": ["if x.ndim == 2:  ->  if False:", "x.ndim > 2  ->  x.ndim >= 2", "2  ->  1 (2)"],
         "cross_entropy": ["target if len(shape) == 2 else target.reshape((-1,))  ->  target.reshape((-1,))"],
+        "_over_last": ["if n == 1:  ->  if False:", "1  ->  0"],
+        "scaled_dot_product_attention": [
+            "y if len(batch) == 2 else y.reshape((*batch, C, value.shape[-1]))"
+            "  ->  y.reshape((*batch, C, value.shape[-1]))",
+        ],
     },
+    "what stands alone is joined to nothing, and what is joined to it is empty": {
+        "_Recurrent.forward": ["cat(sides, -1) if self.bidirectional else sides[0]  ->  cat(sides, -1)"],
+        "conv1d": ["if p:  ->  if True:"],
+    },
+    "no number is drawn within the bound": {"_uniform": ["0  ->  1"]},
+    "scores of width 0 are 0, whatever they are multiplied by": {"_scale": ["1  ->  2 (2)"]},
     "there are no rows, whose length may be any": {"_classes_last": ["0  ->  1 (2)"]},
     "rows of classes have two dimensions, of which the second is the last": {
         "cross_entropy": ["-1  ->  1 (2)", "-1  ->  1 (4)"],
