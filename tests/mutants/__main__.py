@@ -3,7 +3,7 @@
     python -m tests.mutants            by hand, and a sample of those made mechanically: half a minute
     python -m tests.mutants --all      every mistake that can be made mechanically: some minutes
     python -m tests.mutants --kernels  every line of the kernels, on two processes (--share 3/8: a part of it)
-    python -m tests.mutants --modules  every line of layers, losses and functions, by tests that come there (--share too)
+    python -m tests.mutants --modules  every line of tinytensor/nn, by the tests that come there (--share, too)
     python -m tests.mutants --engine   and of the engine's core
 
 Exits with 1 if a mistake survives, and names it.
