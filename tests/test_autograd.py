@@ -464,6 +464,16 @@ def test_a_view_of_a_view_changed_in_place():
     assert x.grad.tolist() == [0.0, 1.0, 0.0, 6.0]
 
 
+def test_a_view_of_a_view_whose_base_was_changed():
+    x = leaf(1.0, 2.0)
+    y = x * 1
+    view = y[:]
+    y.mul_(3)
+    view[:].mul_(2)
+    y.sum().backward()
+    assert x.grad.tolist() == [6.0, 6.0]
+
+
 def test_a_tensor_without_gradient_that_gets_one_in_place():
     x, total = leaf(1.0, 2.0), tt.zeros(3)
     total[:2] += x * x
@@ -548,6 +558,12 @@ def test_a_change_that_has_no_gradient_leaves_none():
         x.grad = None
         y.sum().backward()
         assert x.grad.tolist() == [0.0, 0.0]
+
+
+def test_a_result_of_another_dtype_is_stored_in_place():
+    x = tt.tensor([1.0, 2.0])
+    assert x.mul_(tt.tensor([2.0, 3.0], dtype=tt.float64)) is x
+    assert x.dtype is tt.float32 and x.tolist() == [2.0, 6.0]
 
 
 def test_every_augmented_assignment_is_made_in_place():
@@ -912,6 +928,11 @@ def test_anomaly_mode_names_the_operation():
     assert not np.isfinite((x.log() * 2).sum().item())
 
 
+def test_infinity_is_a_number_where_nobody_looks_for_it():
+    x = tt.tensor([[1e30]])
+    assert np.isinf((x @ x).item())
+
+
 def test_set_detect_anomaly_switches_at_once_and_as_a_context_ends():
     x = leaf(-1.0)
     tt.autograd.set_detect_anomaly(True)
@@ -1173,6 +1194,127 @@ def test_a_rule_may_ask_for_settings_constants_shapes_and_any_number_of_inputs(w
     assert array() is None  # only its shape was asked for
     total(0.5, y, z, tt.ones(3), y).sum().backward()
     assert (x.grad.tolist(), z.grad.tolist()) == ([6.0] * 3, [0.5] * 3)
+
+
+def test_how_an_operation_is_called():
+    @tt.op
+    class scaled:
+        r"y = c s x"
+
+        kinds = "f"
+
+        def kernel(x, s, c=2.0):
+            return c * s * x
+
+    @tt.op
+    class halves:
+        r"y = x / 2"
+
+        dtype = "float"
+
+        def kernel(x):
+            return x / 2
+
+    x = tt.tensor([1.0, 2.0])
+    for y in (scaled(x, 3.0), scaled(x, 3.0, 2.0), scaled(x, s=3.0), scaled(c=2.0, s=3.0, x=x)):
+        assert y.tolist() == [6.0, 12.0]
+    with pytest.raises(RuntimeError, match="scaled: expected floating-point tensors, got int64"):
+        scaled(tt.tensor([1, 2]), 3, 2)
+    assert halves(tt.tensor([1, 2])).tolist() == [0.5, 1.0]
+    with pytest.raises(TypeError, match=r"halves: expected 1 arguments \(x\), got 2"):
+        halves(x, x)
+    assert x.tolist() == [1.0, 2.0]
+    assert launched("halves", lambda: halves(x)) == 1
+
+
+def test_a_view_of_ones_own():
+    @tt.op
+    class every_other:
+        r"y_i = x_{2 i}"
+
+        def view(x):
+            return x[::2]
+
+        def definition(x):
+            return x[::2]
+
+    x = leaf(1.0, 2.0, 3.0)
+    y = every_other(x)
+    assert np.shares_memory(y.detach().numpy(), x.detach().numpy())
+    y.backward(tt.tensor([5.0, 7.0]))  # there is nothing but the definition to go back
+    assert x.grad.tolist() == [5.0, 0.0, 7.0]
+
+
+def test_an_operation_without_a_derivative_leaves_the_tape():
+    @tt.op
+    class halves:
+        r"y = x / 2"
+
+        def forward(x):
+            return x / 2
+
+    y = halves(leaf(1.0))
+    assert y.node is None and not y.requires_grad
+
+
+def test_a_rule_runs_only_if_its_gradient_is_wanted():
+    @tt.op
+    class added:
+        r"y = a + b"
+
+        def forward(a, b):
+            return a + b
+
+        def grad_a(g):
+            raise AssertionError("nobody asked for this")
+
+        def grad_b(g):
+            return g
+
+    b = leaf(1.0)
+    added(tt.ones(1), b).backward()
+    assert b.grad.tolist() == [1.0]
+
+
+def test_each_of_any_number_of_inputs_must_stay_as_it_was():
+    @tt.op
+    class product:
+        r"y = x_1 x_2"
+
+        saved, outputs = ("sum",), 2
+
+        def forward(*xs):
+            return xs[0] * xs[1], xs[0] + xs[1]
+
+        def grad_xs(g, xs, xs_shape):
+            assert xs_shape == ((2,), (2,))
+            return g * xs[1], g * xs[0]
+
+    y, more = product(tt.ones(2), tt.ones(2))
+    assert y.node is more.node is None
+    for changed in (0, 1, None):
+        x, z = leaf(1.0, 2.0), leaf(3.0, 4.0)
+        given = [x * 1, z * 1]
+        y, _ = product(*given)
+        if changed is None:
+            y.sum().backward()
+            assert (x.grad.tolist(), z.grad.tolist()) == ([3.0, 4.0], [1.0, 2.0])
+        else:
+            given[changed].mul_(2)
+            with pytest.raises(RuntimeError, match="the input xs of product was changed in place"):
+                y.sum().backward()
+
+
+def test_the_engines_operations_are_entered_once():
+    parts = {"__doc__": "y = x", "__module__": "tinytensor.ops.somewhere", "forward": lambda x: x}
+    form = type("of_the_engine", (), parts)
+    operation = tt.op(form)
+    try:
+        assert tt.OPS["of_the_engine"] is operation
+        with pytest.raises(ValueError, match="op of_the_engine is declared twice"):
+            tt.op(form)
+    finally:
+        del tt.OPS["of_the_engine"]
 
 
 def test_a_rule_reads_what_was_saved_as_a_constant():

@@ -236,11 +236,7 @@ class Op:
             look_at_result(self.name, [a._data for a in args if isinstance(a, Tensor)], results[0])
 
         # Third: a tensor for the result.
-        if into is not None and results[0] is into._data:
-            y = into
-            y._version.count += 1
-        else:
-            y = Tensor.of(results[0]) if self.view is None else args[0]._seen_as(results[0])
+        y = Tensor.of(results[0]) if self.view is None else args[0]._seen_as(results[0])
         # Fourth: its place on the tape. (The index of a maximum, a whole number, has none.)
         if on_tape and y._data.dtype.kind in "fO":
             y.node = Node(self, args, y, results[1:])

@@ -11,6 +11,32 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "  ->  fitted is not r or _is_new(results, i, g, is_new, node)",
             "complete_after(node, awaited) if awaited else ()  ->  complete_after(node, awaited)",
         ],
+        "Op.__init__": [
+            "'f' if self.dtype == 'float' else 'fi'  ->  'f'",
+            "self.kinds or 'fi'  ->  self.kinds",
+            "quick_formula if self.kernel else quick_view if self.view else lambda *_: None"
+            "  ->  quick_view if self.view else lambda *_: None",
+            "quick_view if self.view else lambda *_: None  ->  lambda *_: None",
+        ],
+        "Op.reads_for": ["if needs not in self._reads:  ->  if True:"],
+        "Op.__call__": [
+            "if keywords:  ->  if True:",
+            "if self.quick is not None and len(args) == len(self.params):  ->  if False:",
+        ],
+        "Op.run": ["if self.view is None and (not watched):  ->  if False:"],
+    },
+    "the kernel may write over what it is given, and need not": {
+        "Op.__call__": ["self.quick(*args) if into is None else self.quick(*args, into)  ->  self.quick(*args)"],
+    },
+    "what is called asks so itself": {
+        "Op.run": [
+            "if watched:  ->  if True:",
+            "if a._base is not None and a._tracked != a._version.tracked:  ->  if True:",
+            "a._base is not None and a._tracked != a._version.tracked"
+            "  ->  a._base is not None or a._tracked != a._version.tracked",
+            "a._base is not None and a._tracked != a._version.tracked  ->  a._tracked != a._version.tracked",
+            "a._base is not None and a._tracked != a._version.tracked  ->  a._base is not None",
+        ],
     },
     "it is made what it is": {
         "_fitted": [
