@@ -239,6 +239,11 @@ def test_rows_that_are_divided_by_sums_of_their_own_are_compared_apart():
     other = other / scores.sum(1, keepdims=True) ** 2
     assert back.sum().equals(other.sum())
     assert not back[:3].sum().equals(other[:3].sum() + p[0, 0])
+    # Where seven rows cancel at once, their sums are a factor of what is left, which is never multiplied out.
+    most_alike = p * g - p * (g * p).sum(1, keepdims=True)
+    most_alike[2] = other[2]
+    assert back.sum().equals(most_alike.sum())
+    assert not back.sum().equals(most_alike.sum() + (p[2, 0] - scores[2, 0] / scores.sum(1)[3]) / 10**9)
 
 
 def test_equals_and_infinity():

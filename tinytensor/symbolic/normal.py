@@ -10,6 +10,7 @@ Then the expression is a fraction of polynomials, and it is zero if its numerato
 says that these four rules do not suffice.
 """
 
+import itertools
 import math
 import threading
 from collections.abc import Callable, Iterator
@@ -164,14 +165,16 @@ class _Proof:
         domain = ring(sorted(names, key=str), QQ)[0]
         places = [domain.symbols.index(name) for name in sums]
         values = [self.numerator(over).set_ring(domain) for over in sums.values()]
-        groups: dict[tuple, dict[tuple, PolyElement]] = {}
         terms = numerator.set_ring(domain).terms()
-        most = [max(powers[place] for powers, _ in terms) for place in places]
+        highest = [max(powers[place] for powers, _ in terms) for place in places]
+        groups: dict[tuple, dict[tuple, PolyElement]] = {}
         for powers, factor in terms:
-            lacks = tuple(n - powers[place] for n, place in zip(most, places, strict=True))
+            lacks = tuple(n - powers[place] for n, place in zip(highest, places, strict=True))
             rest = tuple(0 if i in places else power for i, power in enumerate(powers))
             group = groups.setdefault(tuple(n > 0 for n in lacks), {})
             group.setdefault(lacks, domain.zero)[rest] = factor
+        # Powers of a sum that all terms have are left out: something is divided by it, so it is not 0.
+        most = [max(column) for column in zip(*itertools.chain(*groups.values()), strict=True)]
         result = domain.zero
         for divided, group in groups.items():
             alone = domain.zero
@@ -277,7 +280,7 @@ class _Proof:
             return flat, S.One
         domain, *generators = field(names, QQ)
         values = dict(zip(names, generators, strict=True))
-        value = _evaluated(flat, values, domain)
+        value = _evaluated(flat, values, domain, sum)
         lead = value.denom.LC
         return value.numer.quo_ground(lead).as_expr(), value.denom.quo_ground(lead).as_expr()
 
@@ -286,7 +289,7 @@ class _Proof:
         names = _symbols(flat)
         domain, *generators = ring(names, QQ)
         values = {name: _Quotient(g, {}) for name, g in zip(names, generators, strict=True)}
-        return _evaluated(flat, values, lambda number: _Quotient(domain(number), {})).over
+        return _evaluated(flat, values, lambda number: _Quotient(domain(number), {}), _Quotient.sum).over
 
 
 class _Quotient:
@@ -297,15 +300,24 @@ class _Quotient:
     def __init__(self, over, under: dict):
         self.over, self.under = over, under  # under: {polynomial: power}
 
-    def __add__(self, other):
-        under = {p: max(self.under.get(p, 0), other.under.get(p, 0)) for p in self.under | other.under}
-        return _Quotient(self._brought_to(under) + other._brought_to(under), under)
+    @staticmethod
+    def sum(terms: "list[_Quotient]") -> "_Quotient":
+        """All of them brought to one denominator at once: one after the other, the first would be multiplied often."""
+        under: dict = {}
+        for term in terms:
+            for p, power in term.under.items():
+                under[p] = max(power, under.get(p, 0))
+        over = terms[0].over.ring.zero
+        for term in terms:
+            over += term._brought_to(under)
+        return _Quotient(over, under)
 
     def _brought_to(self, under: dict):
-        over = self.over
+        factor = self.over.ring.one
         for p, power in under.items():
-            over = over * p ** (power - self.under.get(p, 0))
-        return over
+            if missing := power - self.under.get(p, 0):
+                factor = factor * p**missing
+        return self.over * factor
 
     def __mul__(self, other):
         under = {p: self.under.get(p, 0) + other.under.get(p, 0) for p in self.under | other.under}
@@ -332,18 +344,17 @@ def _symbols(expr) -> list[sympy.Symbol]:
     return sorted((e for e in _parts(expr) if e.is_Symbol), key=str)
 
 
-def _evaluated(expr, values: dict, constant: Callable):
+def _evaluated(expr, values: dict, constant: Callable, total: Callable):
     """A rational expression, computed with what `values` has for its symbols; it remembers every subexpression."""
     if expr not in values:
         _kept.check()
         if expr.is_Rational:
             result = constant(QQ(int(expr.p), int(expr.q)))
         elif expr.is_Pow:
-            result = _evaluated(expr.base, values, constant) ** int(expr.exp)
+            result = _evaluated(expr.base, values, constant, total) ** int(expr.exp)
         else:
-            result, *others = (_evaluated(a, values, constant) for a in expr.args)
-            for other in others:
-                result = result + other if expr.is_Add else result * other
+            parts = [_evaluated(a, values, constant, total) for a in expr.args]
+            result = total(parts) if expr.is_Add else math.prod(parts[1:], start=parts[0])
         values[expr] = result
     return values[expr]
 
