@@ -2,10 +2,12 @@
 
 import math
 import sys
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
 import sympy
+from sympy.polys.rings import PolyElement
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
@@ -31,14 +33,79 @@ def test_pairs_are_counted():
     assert estimate.weights == [8 * 6]
     assert all(a._data is b for a, b in zip(args, before, strict=True))
     args = leaves((2, 3))
-    assert counted(lambda x: (x * 2).softmax(-1), args, args).weights == [6, counting.FUSED * 6 * 3]
+    assert counted(lambda x: (x * 2).softmax(-1), args, args).weights == [6, 7 * 6 * 3]
+    assert counted(lambda x: x * 2 * 3, args, args).bytes == 12 * (counting.BYTES_A_PAIR + counting.BYTES_AN_ENTRY)
+
+
+@contextmanager
+def work_done():
+    """What is called inside, and the terms of polynomials that are multiplied: as much work on any machine.
+
+    A product of two terms goes through the powers of all variables, of which five are as good as a call.
+    """
+    done, multiply = [0.0], PolyElement.__mul__
+
+    def product(a, b):
+        if isinstance(b, PolyElement):
+            done[0] += len(a) * len(b) * len(a.ring.gens) / 5
+        return multiply(a, b)
+
+    def note(frame, event, argument):
+        done[0] += event in ("call", "c_call")
+
+    PolyElement.__mul__, before = product, sys.getprofile()
+    sys.setprofile(note)
+    try:
+        yield done
+    finally:
+        sys.setprofile(before)
+        PolyElement.__mul__ = multiply
+
+
+CALLS_A_SECOND = 5e6  # where counting.py measured
+FACTOR = 2.0  # as counting.py says
+LONGER = {
+    "a product": (product, [(12, 12), (12, 12)]),
+    "a layer": (lambda x, w, b: F.linear(x, w, b, relu=True), [(8, 8), (8, 8), (8,)]),
+    "softmax": (lambda x: x.softmax(-1), [(4, 8)]),
+    "cross-entropy": (lambda x: F.cross_entropy(x, tt.arange(4)), [(4, 12)]),
+    "a long row of layer norm": (lambda x: F.layer_norm(x, (11,)), [(1, 11)]),
+    "short rows of layer norm": (lambda x, w, b: F.layer_norm(x, (4,), w, b), [(5, 4), (4,), (4,)]),
+    "attention": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v), [(4, 2)] * 3),
+    "attention, masked": (lambda q, k, v: F.scaled_dot_product_attention(q, k, v, is_causal=True), [(5, 2)] * 3),
+    "functions": (lambda x: (x * x).exp().tanh() * x, [(12, 12)]),
+    "a function of several": (lambda x: F.gelu(x) + F.silu(x), [(8, 8)]),
+}
+
+
+def ratio(what):
+    """Of what a proof was and what was estimated."""
+    fn, shapes = LONGER[what]
+    args = leaves(*shapes)
+    estimate = counted(fn, args, args)
+    with work_done() as done:
+        assert prove(fn, *shapes)
+    return done[0] / CALLS_A_SECOND / estimate.seconds
+
+
+@pytest.mark.parametrize("what", LONGER)
+def test_an_estimate_is_right_but_for_a_factor(what):
+    assert 1 / FACTOR < ratio(what) < FACTOR
+
+
+@pytest.mark.parametrize("what", ["a long row of layer norm", "attention"])
+def test_an_estimate_that_knows_nothing_of_the_operation_is_not(what, monkeypatch):
+    monkeypatch.setattr(counting, "GROWING", {})
+    assert ratio(what) > FACTOR
 
 
 def test_an_estimate_grows_with_the_size():
     small, large = (counted(product, args := leaves((n, n), (n, n)), args) for n in (4, 8))
     assert large.weights == [8 * small.weights[0]]
     assert 6 < large.seconds / small.seconds < 9
-    assert large.bytes == 8 * small.bytes
+    assert 6 < large.bytes / small.bytes < 8
+    short, long = (counted(lambda x: F.layer_norm(x, (n,)), args := leaves((1, n)), args) for n in (12, 24))  # noqa: B023
+    assert 40 < long.seconds / short.seconds < 2**6
 
 
 def test_what_cannot_be_counted_has_no_estimate():

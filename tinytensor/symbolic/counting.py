@@ -5,8 +5,8 @@ know which variables are in them (`Count`): a proof has to look at each pair of 
 it, several times, and its time goes by the number of these. At real size, where no formula is written down, the time
 goes by the operations, which are counted while the function runs on floats.
 
-Both are estimates, mostly good to a factor of two. Far too low is that of attention without a causal mask from five
-keys on: its polynomials are multiplied out.
+Both are estimates, mostly good to a factor of two. What a pair takes goes by the operation, and was measured
+(`MEASURED`, `GROWING`): in a layer norm the polynomials that are multiplied out grow with the fourth power of the row.
 """
 
 import itertools
@@ -30,11 +30,25 @@ from tinytensor.symbolic.scalars import NUMBERS, Exact, binary, fraction, number
 from tinytensor.symbolic.work import Estimate
 from tinytensor.tensors import Tensor
 
-# What was measured on one core: seconds and bytes for an operation or a pair, as below.
-SECONDS_A_PAIR, SECONDS_AN_OPERATION, BYTES_A_PAIR = 2.5e-4, 2e-5, 4000
-FUSED = 10.0  # so much more a pair of a fused operation takes: its formulas are larger, and compared with two others
-# and so much one of these, as was measured
-MEASURED = {"linear": 2.0, "layer_norm": 25.0, "attention": 60.0, "cross_entropy_mean": 50.0}
+# What was measured on one core: seconds and bytes for an operation, a pair or an entry of a result, as below.
+SECONDS_A_PAIR, SECONDS_AN_OPERATION, BYTES_A_PAIR, BYTES_AN_ENTRY = 2.5e-4, 2e-5, 1000, 3000
+FUSED = 10.0  # so many pairs of others one of a fused operation is: it is larger, and compared with two formulas
+MEASURED = {  # and so many one of these
+    **dict.fromkeys(("silu", "sigmoid", "gelu_tanh"), 20.0),
+    **dict.fromkeys(("gelu_erf", "softplus", "logsigmoid", "reduce_logsumexp"), 12.0),
+    **dict.fromkeys(("tanh", "erf", "sin", "cos"), 3.0),
+    "softmax": 7.0,
+    "log_softmax": 6.0,
+    "cross_entropy_mean": 30.0,
+    "rms_norm": 5.0,
+    "linear": 2.0,
+    "linear_relu": 3.0,
+}
+GROWING: dict[str, Callable[[float, tuple[int, ...]], float]] = {  # by the variables of an entry and the result's shape
+    "layer_norm": lambda variables, shape: 14 + 0.0014 * shape[-1] ** 4,
+    # In the gradient of a key there are the variables of all queries, for it is a sum over these.
+    "attention": lambda variables, shape: 30 + 0.08 * shape[-2] * variables + 1.5e-4 * (shape[-2] * variables) ** 2,
+}
 SECONDS_A_FLOP, BYTES_A_RESIDUE = 8e-7, 400
 MOST = 3_000_000  # operations that are counted: what has more takes longer than anybody waits
 
@@ -106,7 +120,7 @@ def _counted(witness: float, inputs: int) -> Count:
 
 def counted(fn: Callable, args: list, leaves: Iterable[Tensor]) -> Estimate | None:
     """What a proof for all values takes; None if that can't be found out, for a reason that the proof will meet too."""
-    found, fresh = Estimate(), itertools.count()
+    found, fresh, entries = Estimate(), itertools.count(), 0
 
     def variables_in(array: np.ndarray) -> np.ndarray:
         """The same scalars, each a variable of its own if it depends on any."""
@@ -118,8 +132,13 @@ def counted(fn: Callable, args: list, leaves: Iterable[Tensor]) -> Estimate | No
         return counts
 
     def note(node: Node, args: tuple, out: np.ndarray) -> None:
+        nonlocal entries
         pairs = sum(x.inputs.bit_count() for x in out.flat if isinstance(x, Count))
-        found.weights.append((1.0 if node.op.definition is None else MEASURED.get(node.op.name, FUSED)) * pairs)
+        name, usual = node.op.name, 1.0 if node.op.definition is None else FUSED
+        growing = name in GROWING and out.size
+        factor = GROWING[name](pairs / out.size, out.shape) if growing else MEASURED.get(name, usual)
+        found.weights.append(factor * pairs)
+        entries += out.size
         out[...] = variables_in(out)
 
     _tally.operations = 0
@@ -132,7 +151,7 @@ def counted(fn: Callable, args: list, leaves: Iterable[Tensor]) -> Estimate | No
         except Exception:
             return None
     found.seconds = SECONDS_A_PAIR * sum(found.weights) + SECONDS_AN_OPERATION * _tally.operations
-    found.bytes = BYTES_A_PAIR * sum(found.weights)
+    found.bytes = BYTES_A_PAIR * sum(found.weights) + BYTES_AN_ENTRY * entries
     return found
 
 

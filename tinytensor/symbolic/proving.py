@@ -74,7 +74,8 @@ def prove(
     other witnesses. What the function itself raises is raised, with the line of the function at which it came up. The
     function runs several times; random numbers are the same ones each time, and named in the assumptions.
 
-    Formulas grow: a product of 16 x 16 matrices takes seconds, one of 40 x 40 a minute. With
+    Formulas grow: a product of 16 x 16 matrices takes seconds, one of 40 x 40 a minute; attention of 8 rows of 4 half a
+    minute. With
     size="real" no formula is written down, and all gradients are compared at once at one random point modulo a random
     prime (`sampling.py`): what comes is a `Sampled`, which says how improbable it is that a wrong gradient was found
     right. `seed` repeats a draw.
