@@ -62,6 +62,9 @@ def normalize(input: Tensor, p: builtins.float=2.0, dim: builtins.int=1, eps: bu
 def scaled_dot_product_attention(query: Tensor, key: Tensor, value: Tensor, attn_mask: Tensor | None=None, dropout_p: builtins.float=0.0, is_causal: builtins.bool=False, scale: builtins.float | None=None, enable_gqa: builtins.bool=False, *, generator: Generator | None=None) -> Tensor:
     ...
 
+def _scale(query: Tensor, scale: builtins.float | None) -> builtins.float:
+    ...
+
 def attention_weights(query: Tensor, key: Tensor, attn_mask: Tensor | None=None, is_causal: builtins.bool=False, scale: builtins.float | None=None) -> Tensor:
     ...
 
