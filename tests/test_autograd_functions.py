@@ -373,6 +373,12 @@ def test_full_backward_hooks():
     assert seen[-1] == ((None,), 1.0) and linear.weight.grad.tolist() == [[1.0, 1.0]]
     with tt.no_grad():
         assert not linear(x).requires_grad
+    linear = nn.Linear(2, 1)
+    linear.register_full_backward_hook(lambda m, given, arrived: given[0] * 3)  # a tensor stands for a tuple of one
+    x = tt.ones(2, 2, requires_grad=True)
+    linear(x).sum().backward()
+    np.testing.assert_array_equal(x.grad.numpy(), 3 * np.repeat(linear.weight.detach().numpy(), 2, 0))
+    module(2.0, leaf(3.0), 2)[1].backward()  # the first argument is no tensor
     module.forward = lambda x: {"x": x}
     with pytest.raises(TypeError, match="forward of Sums must return a tensor or a tuple, got dict"):
         module(x)

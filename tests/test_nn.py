@@ -5,6 +5,7 @@ import json
 import math
 import pickle
 import re
+import weakref
 from pathlib import Path
 
 import nn_samples as samples
@@ -199,6 +200,17 @@ def test_a_list_of_modules_can_be_changed(kind):
     assert list(m) == [b, a, d] and d in m
 
 
+def test_modules_with_names_in_a_row():
+    named = nn.Sequential({"first": nn.ReLU(), "second": nn.Tanh()})
+    del named[0]
+    assert [n for n, _ in named.named_children()] == ["second"]  # a name that was given stays
+    with pytest.raises(TypeError, match="expected a Module"):
+        nn.Sequential({"first": nn.ReLU()}, nn.Tanh())
+    assert [type(p) for p in nn.ParameterList([tt.ones(2)]).parameters()] == [nn.Parameter]
+    with pytest.raises(IndexError, match="ModuleList: index 0 is out of range for 0 items"):
+        del nn.ModuleList()[0]
+
+
 def test_dictionaries_of_modules_and_parameters_are_alike():
     for d, one, other in (
         (nn.ModuleDict({}), nn.ReLU(), nn.Linear(1, 1)),
@@ -210,6 +222,9 @@ def test_dictionaries_of_modules_and_parameters_are_alike():
         assert d["a"] is one and d.get("c") is None and dict(d.items())["b"] is other
         del d["a"]
         assert d.pop("b") is other and not list(d.values())
+        d["a"] = one
+        d.clear()
+        assert not len(d)
         with pytest.raises(TypeError, match="expected a"):
             d["a"] = 3
 
@@ -334,6 +349,90 @@ def test_attributes_find_their_place():
     assert {"b", "t"} <= set(dir(m))
 
 
+def test_attributes_take_what_they_stand_for():
+    m = nn.Linear(2, 1)
+    m.weight = nn.Parameter(tt.ones(1, 2))
+    assert [n for n, _ in m.named_parameters()] == ["weight", "bias"]  # in their places
+    m.register_buffer("b", tt.zeros(2))
+    m.sub = nn.ReLU()
+    for name, said in (("weight", "a parameter: "), ("b", "a buffer: assign a T"), ("sub", "a module: assign a M")):
+        with pytest.raises(TypeError, match=f"{name} is {said}.*, got int"):
+            setattr(m, name, 3)
+        setattr(m, name, None)
+    assert m.weight is None and m.b is None and m.sub is None and list(m.state_dict()) == ["bias"]
+    assert list(m.named_modules()) == [("", m)] and not list(m.named_children())
+    m.later = 3
+    m.later = nn.Parameter(tt.ones(1))  # hides nothing that it takes the place of
+    assert m.later.shape == (1,) and nn.Parameter().shape == (0,)
+
+
+def test_how_lasting_a_name_is_goes_with_what_stands_there():
+    m = nn.Module()
+    m.b, m.c = nn.Buffer(tt.ones(1), persistent=False), nn.Buffer(tt.ones(1))
+    assert list(m.state_dict()) == ["c"] and not copy.deepcopy(m.b).persistent
+    m.b = tt.zeros(1)  # in the place of the buffer
+    assert list(m.state_dict()) == ["c"] and [n for n, _ in m.named_buffers()] == ["b", "c"]
+    m.b = nn.Buffer(tt.ones(1))
+    assert list(m.state_dict()) == ["b", "c"]
+    m.b = nn.Buffer(tt.ones(1), persistent=False)
+    m.b = nn.Parameter(tt.ones(1))
+    assert list(m.state_dict()) == ["b", "c"]
+    m.b = nn.Buffer(tt.ones(1), persistent=False)
+    del m.b
+    m.register_parameter("b", nn.Parameter(tt.ones(1)))
+    assert list(m.state_dict()) == ["b", "c"]
+
+
+def test_what_a_module_has_itself():
+    m = nn.Sequential(nn.Linear(1, 1))
+    m.own = nn.Parameter(tt.ones(2))
+    assert [n for n, _ in m.named_parameters(recurse=False)] == ["own"]
+    m(tt.ones(1)).sum().backward()  # which leaves `own` without a gradient
+    m.zero_grad(set_to_none=False)
+    assert m.own.grad is None and m[0].weight.grad.tolist() == [[0]]
+    assert m.double()[0].weight.grad.dtype is tt.float64
+    m.register_buffer("count", tt.tensor(3))
+    for change in (lambda: m.to(tt.float32), m.float):
+        assert change().count.dtype is tt.int64 and m.own.dtype is tt.float32
+
+
+def test_subclasses_of_modules_and_of_others():
+    seen = []
+
+    class Told:
+        def __init_subclass__(cls, **options):
+            seen.append(options)
+
+    class Both(nn.Module, Told, word=1):
+        def __init__(self):
+            self.plain = 2  # before the constructor of Module, as what is no part of it may be
+            super().__init__()
+
+    assert seen == [{"word": 1}] and Both().plain == 2
+
+
+def test_constructors_of_layers_tell_of_arguments():
+    class Half(nn.Module):
+        __module__ = "tinytensor.nn.layers"
+
+        def __init__(self, size: int):
+            super().__init__()
+            self.size = size / 2
+
+    with pytest.raises(TypeError, match="Half: size is 'a'; expected a whole number"):
+        Half("a")
+
+
+def test_a_module_that_only_a_weak_reference_finds_is_a_condition_of_a_recording():
+    m = nn.Sequential(nn.Linear(2, 2), nn.Dropout(1.0))
+    found = weakref.ref(m)
+    step = tt.compile(lambda x: found()(x).detach())
+    x = tt.ones(1, 2)
+    assert not any(step(x).any() for _ in range(3))
+    m.eval()
+    assert step(x).tolist() == m(x).tolist() != [[0, 0]]
+
+
 def test_setting_before_init_is_refused():
     class Early(nn.Module):
         def __init__(self):
@@ -409,6 +508,8 @@ def test_load_state_dict_is_strict():
         m.load_state_dict(wrong)
     with pytest.raises(RuntimeError, match=re.escape("shapes differ (0.weight: (2, 3) in the state, (3, 2) in the")):
         m.load_state_dict({**good, "0.weight": tt.zeros(2, 3)}, strict=False)
+    with pytest.raises(RuntimeError, match=r"shapes differ .*; missing: 0.bias"):
+        m.load_state_dict({"0.weight": tt.zeros(2, 3)})
     assert m[0].weight.tolist() == before  # nothing was changed on the way
     assert m.load_state_dict(wrong, strict=False) == (["0.bias"], ["0.bais"])
     assert not m[0].weight.any()
@@ -723,9 +824,34 @@ def test_init(fill, variance):
 
 
 def test_trunc_normal():
+    """Its mean lies s (p(a) - p(b)) / (P(b) - P(a)) beside that of the normal, p and P in units of s: 5 deviations."""
     tt.manual_seed(0)
-    w = nn.init.trunc_normal_(tt.empty(1000), std=2.0, a=-1.0, b=3.0)
-    assert w.min() >= -1 and w.max() <= 3 and w.max() > 2.5
+    w = nn.init.trunc_normal_(tt.empty(10_000), mean=1.0, std=2.0, a=0.0, b=4.0)
+    assert w.min() >= 0 and w.max() <= 4 and w.max() > 3.5
+    assert w.mean().item() == pytest.approx(1 + 2 * (0.35207 - 0.12952) / (0.93319 - 0.30854), abs=5 * 1.1 / 100)
+    assert nn.init.normal_(w, mean=3.0, std=0.5).mean().item() == pytest.approx(3, abs=5 * 0.5 / 100)
+
+
+def test_init_of_kernels():
+    """What an output is a sum of are all places of all channels."""
+    tt.manual_seed(0)
+    for mode, fan in (("fan_in", 300), ("fan_out", 200)):
+        w = nn.init.kaiming_normal_(tt.empty(20, 30, 5, 2), mode=mode, nonlinearity="relu")
+        assert (w * w).mean().item() == pytest.approx(2 / fan, rel=5 * math.sqrt(2 / 6000))
+
+
+def test_gains():
+    said = {"linear": 1, "sigmoid": 1, "tanh": 1.6667, "relu": 1.4142, "selu": 0.75, "leaky_relu": 1.41414}
+    assert {name: nn.init.calculate_gain(name) for name in said} == pytest.approx(said, rel=5e-5)
+    assert nn.init.calculate_gain("leaky_relu", 1) == 1
+
+
+@pytest.mark.parametrize("kind", ["normal", "uniform", "trunc_normal", "xavier_uniform", "xavier_normal"])
+def test_init_of_shapes_without_values(kind):
+    V, D = sympy.symbols("V D", positive=True, integer=True)
+    w = tt.empty(V, D, device="meta")
+    assert getattr(nn.init, f"{kind}_")(w) is w
+    assert nn.init.kaiming_uniform_(w) is w and nn.init.kaiming_normal_(w) is w
 
 
 # ---------------------------------------------------------------------------------------------- shapes without data
@@ -838,6 +964,7 @@ def test_weight_norm(dim, make):
     w, x = m.weight.detach().clone(), tt.rand(2, 3, 3) if isinstance(m, nn.Linear) else tt.rand(2, 2, 5)
     expected = m(x)
     assert nn.utils.weight_norm(m, dim=dim) is m
+    np.testing.assert_allclose(m.weight.detach().numpy(), w.numpy(), rtol=1e-6)  # before it is called, too
     assert [name for name, _ in m.named_parameters()] == ["bias", "weight_g", "weight_v"]
     rest = tuple(d for d in range(w.ndim) if dim is not None and d != dim % w.ndim)
     length = np.sqrt((w.numpy() ** 2).sum(rest or None, keepdims=dim is not None))
@@ -862,7 +989,26 @@ def test_weight_norm(dim, make):
         nn.utils.weight_norm(m, "training")
 
 
+def test_weight_norm_of_one_of_several_weights():
+    m, slopes = nn.GRUCell(2, 3), nn.PReLU(3)
+    m.register_forward_pre_hook(lambda module, args: None)
+    nn.utils.weight_norm(m, "weight_ih")
+    nn.utils.weight_norm(m, "weight_hh")
+    nn.utils.remove_weight_norm(m, "weight_hh")
+    assert m(tt.ones(1, 2)).shape == (1, 3) and m.weight_hh.shape == (9, 3)
+    assert {n for n, _ in m.named_parameters()} == {"weight_ih_g", "weight_ih_v", "weight_hh", "bias_ih", "bias_hh"}
+    assert nn.utils.weight_norm(slopes).weight_g.tolist() == [0.25] * 3
+
+
+def test_norm_of_tensors_that_come_one_after_the_other():
+    assert nn.utils.get_total_norm(t for t in (tt.tensor([3.0]), tt.tensor([4.0]))).item() == 5
+    assert nn.utils.get_total_norm(iter(())).item() == 0
+
+
 def test_parameters_as_one_vector():
+    three = [tt.zeros(n) for n in (1, 2, 1)]
+    nn.utils.vector_to_parameters(tt.arange(4.0), three)
+    assert [t.tolist() for t in three] == [[0], [1, 2], [3]]
     m = nn.Linear(3, 2)
     vector = nn.utils.parameters_to_vector(m.parameters())
     assert vector.requires_grad and vector.tolist() == [*m.weight.reshape(-1).tolist(), *m.bias.tolist()]

@@ -34,7 +34,7 @@ def call_with_backward_hooks(module, hooks: Sequence[Callable], args: tuple, kwa
 
     def way_in(gradients: tuple) -> tuple:
         for hook in tuple(hooks):
-            replaced = hook(module, gradients, grad_output[-1])
+            replaced = hook(module, gradients, grad_output[0])
             if replaced is not None:
                 gradients = (replaced,) if isinstance(replaced, Tensor) else tuple(replaced)
         return gradients

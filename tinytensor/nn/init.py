@@ -10,7 +10,7 @@ from tinytensor.tensors import Tensor
 
 def _filled(tensor: Tensor, values: Tensor) -> Tensor:
     with no_grad():
-        return tensor if tensor.device == "meta" else tensor.copy_(values)
+        return tensor.copy_(values)
 
 
 def _constant(tensor: Tensor, value: float) -> Tensor:

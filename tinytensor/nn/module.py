@@ -54,6 +54,13 @@ def check_layers(what: str, number: int) -> None:
         raise ValueError(f"{what}: num_layers is {number}; expected {MOST_LAYERS:,} or less")
 
 
+_TAKES = (  # what may be assigned where a parameter, a buffer or a module stands
+    "a parameter: assign a Parameter, or change it in place under no_grad()",
+    "a buffer: assign a Tensor or None",
+    "a module: assign a Module or None",
+)
+
+
 class LoadedKeys(NamedTuple):
     """The names that load_state_dict() did not find, and those for which it found no place."""
 
@@ -100,24 +107,20 @@ class Module:
             else None
         )
         if kind is None:
-            for place in places:
+            for place, told in zip(places, _TAKES, strict=True):
                 if name in place:
-                    if value is None:
-                        place[name] = None
-                        return None
-                    if place is parameters and isinstance(value, Tensor):
-                        raise TypeError(
-                            f"{name} is a parameter: assign a Parameter, or change it in place under no_grad()"
-                        )
-                    del place[name]
+                    if value is not None:
+                        raise TypeError(f"{name} is {told}, got {type(value).__name__}")
+                    place[name] = None
+                    return None
             return object.__setattr__(self, name, value)
         for place in places:
             if place is not kind:
                 place.pop(name, None)
         self.__dict__.pop(name, None)
         kind[name] = value
-        if isinstance(value, Buffer) and not value.persistent:
-            self._transient.add(name)
+        if isinstance(value, Buffer | Parameter | Module):  # a tensor that takes a buffer's place is as lasting as that
+            (self._transient.discard if getattr(value, "persistent", True) else self._transient.add)(name)
         return None
 
     def __getattr__(self, name: str):
@@ -131,6 +134,7 @@ class Module:
         for place in (self._parameters, self._buffers, self._modules):
             if name in place:
                 del place[name]
+                self._transient.discard(name)
                 return
         object.__delattr__(self, name)
 

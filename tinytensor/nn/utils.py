@@ -38,8 +38,7 @@ def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_n
         if norm_type == 2:
             total = _sum_of_squares(tensors).sqrt()
         else:
-            norms = stack([t.norm(norm_type) for t in tensors])
-            total = norms.amax() if norm_type == math.inf else norms.norm(norm_type)
+            total = stack([t.norm(norm_type) for t in tensors]).norm(norm_type)
     if error_if_nonfinite and not math.isfinite(total.item()):
         raise RuntimeError(f"clip_grad_norm_: the total norm of the gradients is {total.item()}")
     return total
