@@ -13,6 +13,7 @@ import argparse
 import sys
 from functools import partial
 
+from tests import conftest  # noqa: F401 (before the engine is imported: new memory holds NaN, as in all tests)
 from tests.shares import share
 
 from . import engine, formulas, loops, modules, options

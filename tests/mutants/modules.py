@@ -5,8 +5,8 @@ planted in the function in which it stands, in a process that is forked for it: 
 knows nothing of it. Then those tests run that come there (which ones, a run without a mistake says), the quick ones
 first, until one fails.
 
-Left out of `nn` is what holds modules together (module, containers, hooks, init, parallel, stateless, utils). Left out
-in each file, beside what the changes leave as it is (longer names, texts, values by default, which
+Left out of `nn` are parallel.py, which runs in several processes, and stateless.py, which makes its classes when it is
+imported. Left out in each file, beside what the changes leave as it is (longer names, texts, values by default, which
 tests/test_constructors compares with PyTorch's), are errors and what leads to nothing else, of which
 tests/test_refusals asks what they say, and methods that say how a thing is shown.
 
@@ -55,12 +55,16 @@ class Part(NamedTuple):
 
 PARTS = {
     "modules": Part(
-        "layers, losses and functions",
+        "tinytensor/nn",
         (
-            *("nn/attention.py", "nn/functional.py", "nn/layers.py", "nn/losses.py"),
-            *("nn/recurrent.py", "nn/transformer.py"),
+            *("nn/attention.py", "nn/containers.py", "nn/functional.py", "nn/hooks.py", "nn/init.py", "nn/layers.py"),
+            *("nn/losses.py", "nn/module.py", "nn/recurrent.py", "nn/transformer.py", "nn/utils.py"),
         ),
-        ("test_nn.py", "test_pairwise.py", "test_samples.py::test_value", "test_samples.py::test_gradient"),
+        (
+            *("test_nn.py", "test_pairwise.py", "test_samples.py::test_value", "test_samples.py::test_gradient"),
+            *("test_optim.py::test_clipping", "test_optim.py::test_clipping_what_is_not_finite"),
+            "test_autograd_functions.py::test_full_backward_hooks",
+        ),
         unnoticed.EXPLAINED,
     ),
     "engine": Part(

@@ -46,5 +46,19 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "self.training and self.track_running_stats  ->  self.track_running_stats",
         ],
     },
+    "a number that is drawn is hardly ever the bound itself": {
+        "trunc_normal_": ["tensor > b  ->  tensor >= b", "tensor < a  ->  tensor <= a"],
+    },
+    "a module has all of these places, or none": {"Module.__setattr__": ["0  ->  1"]},
+    "what is copied is the same, copied once or twice": {
+        "Module.load_state_dict": ["value if isinstance(value, Tensor) else tensor(value)  ->  tensor(value)"],
+    },
+    "what asks for no gradient passes as it is": {
+        "call_with_backward_hooks": [
+            "_Passage.apply(way_in, *args) if asks else args  ->  _Passage.apply(way_in, *args)"
+        ],
+    },
+    "NumPy finds the size for which any negative number stands": {"_sum_of_squares": ["1  ->  2", "1  ->  2 (7)"]},
+    "the norm of norms is the same, and takes longer": {"get_total_norm": ["if norm_type == 2:  ->  if False:"]},
     "a truth, or itself, is itself": {"MultiheadAttention._mask": ["1  ->  0 (4)"]},
 }
