@@ -1,5 +1,6 @@
 """The tape: order, sums, memory, changes in place, hooks, modes, checks of gradients, operations of one's own."""
 
+import copy
 import gc
 import operator
 import os
@@ -535,6 +536,12 @@ def test_a_view_made_before_its_base_came_on_the_tape():
         base.add_(x)
         use(view).sum().backward()
         assert x.grad.tolist() == [2.0, 0.0]
+    x, base = leaf(1.0, 2.0), tt.zeros(2)
+    view = base[:1]
+    base.add_(x)
+    view.retain_grad()
+    (view * 3).sum().backward()
+    assert view.grad.tolist() == [3.0]
 
 
 def test_a_change_reads_what_was_there_before_it():
@@ -1566,6 +1573,37 @@ def test_a_gradient_that_does_not_fit_its_leaf_is_refused(shape):
     w.data = tt.ones(*shape)
     with pytest.raises(RuntimeError, match=r"a gradient of shape \(3,\) arrives at a tensor of shape .*another shape"):
         y.backward()
+
+
+def test_data_that_were_replaced_are_not_what_forward_saw():
+    x = leaf(1.0, 2.0)
+    for before in (0, 1):
+        for after in (0, 1):
+            with tt.no_grad():
+                for _ in range(before):
+                    x.mul_(2)
+            y = (x * x).sum()
+            x.data = tt.ones(2)
+            with tt.no_grad():
+                for _ in range(after):
+                    x.mul_(2)
+            with pytest.raises(RuntimeError, match=r"the input [ab] of mul was changed in place"):
+                y.backward()
+    y = (x * 3).sum()  # whose rule does not read x
+    x.data = tt.zeros(2)
+    y.backward()
+    assert x.grad.tolist() == [3.0, 3.0]
+
+
+def test_copies_of_tensors_have_memory_of_their_own():
+    x = leaf(1.0, 2.0)
+    (x * x).sum().backward()
+    one, other, meta = copy.deepcopy([x, x, tt.empty(2, device="meta")])
+    assert one is other and one.requires_grad
+    for mine, its in ((x, one), (x.grad, one.grad)):
+        assert not np.shares_memory(mine.detach().numpy(), its.detach().numpy())
+        assert mine.tolist() == its.tolist()
+    assert meta.is_meta and meta.shape == (2,)
 
 
 def test_whole_numbers_are_refused_a_gradient_when_it_is_asked_for():

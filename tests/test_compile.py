@@ -598,6 +598,43 @@ def test_data_that_is_replaced(use):
     same(program, [2])
 
 
+def test_data_that_is_assigned_inside():
+    """What is assigned, and the memory to which it goes, may be replaced between the calls."""
+
+    def program(wrap):
+        w, source = tt.zeros(3), tt.tensor([1.0, 2.0, 3.0])
+
+        @wrap
+        def step(x):
+            w.data = source
+            return x * 2
+
+        for i in range(9):
+            if i == 3:
+                source.data = tt.tensor([4.0, 5.0, 6.0])
+            if i == 6:
+                w.data = tt.zeros(3)
+            yield step(tt.full((3,), float(i)))
+            yield w
+
+    same(program)
+
+
+def test_a_result_whose_data_are_assigned():
+    def program(wrap):
+        @wrap
+        def step(x):
+            y, z = x * 1, x * 3
+            y.data = z
+            z.mul_(2)  # y looks at this memory now
+            return y
+
+        for i in range(4):
+            yield step(tt.full((3,), float(i)))
+
+    same(program, [1])
+
+
 def test_changes_are_seen_by_graphs_made_before():
     """A replay counts as a change in place of what it changes: parameters, buffers, gradients, arguments."""
     w, count, x = nn.Parameter(tt.ones(2)), tt.ones(2), tt.ones(2)

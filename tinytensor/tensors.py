@@ -64,7 +64,7 @@ class Tensor(Interchange):
         tensor = _new_object(Tensor) if tensor is None else tensor
         tensor._data, tensor._requires_grad = data, requires_grad
         tensor._grad = tensor._hooks = tensor._base = tensor.node = None
-        tensor._version, tensor._tracked = Version(), 0
+        tensor._version = Version()
         return tensor
 
     def _seen_as(self, data: np.ndarray) -> "Tensor":
@@ -209,7 +209,6 @@ class Tensor(Interchange):
         Tensor.of(self._data if self.is_meta else self._data.copy(), self.requires_grad, result)
         if self._grad is not None:
             result._grad = Tensor.of(self.held_grad()._data.copy())
-        memo[id(self)] = result
         return result
 
 

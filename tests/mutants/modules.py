@@ -69,11 +69,16 @@ PARTS = {
     ),
     "engine": Part(
         "the engine's core",
-        ("autograd/tape.py", "form.py", "autograd/seed.py"),
+        ("autograd/tape.py", "form.py", "tensors.py", "rules.py", "autograd/seed.py"),
         (
             "test_autograd.py",
             "test_autograd_functions.py",
             "test_compile.py::test_data_that_is_replaced",
+            "test_compile.py::test_tensors_that_stay_behind_raise",
+            "test_compile.py::test_data_that_is_assigned_inside",
+            "test_compile.py::test_a_result_whose_data_are_assigned",
+            "test_compile.py::test_a_gradient_that_is_replaced_unseen_is_no_condition",
+            "test_compile.py::test_a_schedule_inside_may_look_at_tensors",
             "viz/test_explain.py::test_a_value_that_was_changed_in_place_is_shown_as_it_was",
         ),
         unnoticed_in_engine.EXPLAINED,
