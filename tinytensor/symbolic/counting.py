@@ -25,7 +25,8 @@ from tinytensor.form import Node
 from tinytensor.kernels.kernel import Kernel, Launch
 from tinytensor.modes import enable_grad
 from tinytensor.profiling import FLOPS
-from tinytensor.symbolic.passes import hooks_kept, returned_tensors, watching
+from tinytensor.symbolic.advice import results_of
+from tinytensor.symbolic.passes import hooks_kept, watching
 from tinytensor.symbolic.scalars import NUMBERS, Exact, binary, fraction, numbers_are
 from tinytensor.symbolic.work import Estimate
 from tinytensor.tensors import Tensor
@@ -145,7 +146,7 @@ def counted(fn: Callable, args: list, leaves: Iterable[Tensor]) -> Estimate | No
     with _standing_for(leaves, variables_in):
         try:
             with numbers_are(Count), enable_grad(), watching(note):
-                returned_tensors(fn(*args))
+                results_of(fn, args)
         except _TooMany:
             found.weights = [math.inf]
         except Exception:
@@ -184,7 +185,7 @@ def run_on_floats(fn: Callable, args: list, tensors: Iterable[Tensor]) -> Estima
         before, state.profile = state.profile, launches
         try:
             with enable_grad(), watching(note):
-                results = returned_tensors(fn(*args))
+                results = results_of(fn, args)
             forward = launches.operations
             for y in results:
                 y.backward(ones_like(y), retain_graph=True)

@@ -24,6 +24,7 @@ import sympy
 from tinytensor.door import OBJECT, state
 from tinytensor.form import Node, Op
 from tinytensor.modes import enable_grad, no_grad
+from tinytensor.symbolic.advice import no_stranger, results_of
 from tinytensor.symbolic.chain import Slopes
 from tinytensor.symbolic.normal import atoms_kept, float_value
 from tinytensor.symbolic.proof import Counterexample, Wrong, differ
@@ -84,7 +85,7 @@ class Pass:
             self.name(name, leaf._data)
             leaf.grad = None
         with path() as self.conditions, enable_grad(), watching(self.note):
-            results = returned_tensors(self.fn(*self.args))
+            results = results_of(self.fn, self.args)
         self.results = len(results)
         y = results[self.number]
         self.keep_what_leads_to(y)
@@ -152,11 +153,7 @@ class Pass:
                 self.values.setdefault(value.expr, value.witness)
             if edge is not None:
                 self.consumers.setdefault(edge, []).append((step, i))
-                if isinstance(edge, Tensor) and not any(edge is leaf for leaf in self.leaves.values()):
-                    raise ValueError(
-                        f"prove: {node.op.name} reads a tensor of shape {edge.shape} that requires grad and is no "
-                        "input; give it as an input, or prove the Module that it is a parameter of"
-                    )
+                no_stranger(node.op, edge, self.leaves)
             elif any(not value.expr.free_symbols.isdisjoint(self.names) for value in values):
                 self.constant.append(f"{parameter(node.op, i)} of {label}")
 
@@ -322,7 +319,7 @@ class Pass:
     def look_for_a_counterexample(self) -> None:
         """The tape's own numbers at the sample point, without symbols on the way, beside the derivative."""
         with enable_grad():
-            y = returned_tensors(self.fn(*self.args))[self.number]
+            y = results_of(self.fn, self.args)[self.number]
             y.backward(_seed(y), retain_graph=True)
         for name, leaf in self.leaves.items():
             for at in variables(leaf._data):
@@ -365,15 +362,6 @@ def watching(note: Callable) -> Iterator[None]:
         yield
     finally:
         state.watch = before
-
-
-def returned_tensors(returned) -> list[Tensor]:
-    """The tensors that a function returned and that its inputs have a gradient of."""
-    returned = returned if isinstance(returned, tuple | list) else (returned,)
-    results = [y for y in returned if isinstance(y, Tensor) and y.requires_grad]
-    if not results:
-        raise ValueError("prove: no tensor that the function returns depends on an input that has a gradient")
-    return results
 
 
 def parameter(op: Op, i: int) -> str:

@@ -12,16 +12,12 @@ every fused operation is compared as well.
 """
 
 import inspect
-import linecache
-import os
 import sys
 import time
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 
 import numpy as np
 import sympy
@@ -29,6 +25,7 @@ import sympy
 from tinytensor.creation import Generator
 from tinytensor.door import OBJECT, state
 from tinytensor.form import Op
+from tinytensor.symbolic.advice import line, line_named
 from tinytensor.symbolic.assumptions import assumptions, comparisons
 from tinytensor.symbolic.counting import counted, run_on_floats
 from tinytensor.symbolic.field import Field, Residue
@@ -39,11 +36,8 @@ from tinytensor.symbolic.sampling import Sampled, sampled
 from tinytensor.symbolic.sampling import variables as variables_of
 from tinytensor.symbolic.scalars import Undecided, reading
 from tinytensor.symbolic.tensors import exact, symbols, variables
-from tinytensor.symbolic.work import TooLong, Work
+from tinytensor.symbolic.work import Work
 from tinytensor.tensors import Tensor
-
-PACKAGE = Path(__file__).parents[1]
-
 
 SAMPLES = ("of both signs", "positive", "between 0 and 1")  # points that are tried where functions are not defined
 
@@ -74,11 +68,10 @@ def prove(
     other witnesses. What the function itself raises is raised, with the line of the function at which it came up. The
     function runs several times; random numbers are the same ones each time, and named in the assumptions.
 
-    Formulas grow: a product of 16 x 16 matrices takes seconds, one of 40 x 40 a minute; attention of 8 rows of 4 half a
-    minute. With
-    size="real" no formula is written down, and all gradients are compared at once at one random point modulo a random
-    prime (`sampling.py`): what comes is a `Sampled`, which says how improbable it is that a wrong gradient was found
-    right. `seed` repeats a draw.
+    Formulas grow: a product of 16 x 16 matrices takes seconds, one of 40 x 40 a minute, attention over 8 rows of 4 half
+    a minute. With size="real" no formula is written down, and all gradients are compared at once at one random point
+    modulo a random prime (`sampling.py`): what comes is a `Sampled`, which says how improbable it is that a wrong
+    gradient was found right. `seed` repeats a draw.
 
     What will take more than ten seconds says so beforehand, with the memory, and shows how far it is: on a terminal,
     always with `progress=True`, never with False. TooLong if it would take more than `limit` seconds, or has.
@@ -86,12 +79,13 @@ def prove(
     if size not in ("small", "real"):
         raise ValueError(f'prove: size = {size!r}; choose "small" (for all values) or "real" (at a random point)')
     at_size = _prove_at_small_size if size == "small" else _prove_at_real_size
+    _check_inputs(fn, inputs)
     shapes = any(_is_shape(value) for value in inputs)
     first: Undecided | None = None
     for sample in SAMPLES if shapes else SAMPLES[:1]:
         draws = Draws()
         try:
-            with _line_named(), draws.watched(), reading(ROUNDED) as met:
+            with line_named(), draws.watched(), reading(ROUNDED) as met:
                 found = at_size(fn, draws.repeated(fn), inputs, sample, seed, limit, progress)
         except Undecided as error:
             first = first or error
@@ -99,6 +93,46 @@ def prove(
         read = [f"{value!r} is read as {ROUNDED[value]}, of which it is the rounding" for value in sorted(met)]
         return replace(found, assumptions=(*found.assumptions, *read, *draws.told))
     raise first
+
+
+def _check_inputs(fn: Callable, inputs: tuple) -> None:
+    """Can the function be called with these, and does any of them stand for something that has a gradient?"""
+    if not callable(fn):
+        raise TypeError(
+            f"prove: fn is {_described(fn)}; expected a function, an operation or a Module, and its inputs behind it: "
+            "prove(tt.softmax, (2, 3), -1)"
+        )
+    try:
+        signature = None if isinstance(fn, Op) else inspect.signature(getattr(fn, "forward", fn))
+    except (TypeError, ValueError):  # of what is not written in Python
+        signature = None
+    if signature is not None:
+        try:
+            signature.bind(*inputs)
+        except TypeError as error:
+            takes = ", ".join(map(str, signature.parameters.values()))
+            raise TypeError(
+                f"prove: {_name(fn)}({takes}) and {len(inputs)} input{'s' * (len(inputs) != 1)}: {error}; give one for "
+                "each argument, a shape as one tuple, (2, 3), for a tensor of symbols; settings belong into fn: "
+                "prove(lambda x: f(x, dim=1), (2, 3))"
+            ) from None
+    names = _names(fn, len(inputs))
+    for name, value in zip(names, inputs, strict=True):
+        if _is_shape(value) and any(n < 0 for n in value):
+            raise ValueError(f"prove: the shape {tuple(value)} of {name} has a negative size; expected sizes from 0 on")
+    tensors = [x for x in (*inputs, *_state(fn)) if isinstance(x, Tensor)]
+    if not any(map(_is_shape, inputs)) and not any(x.requires_grad or x.dtype is OBJECT for x in tensors):
+        came = ", ".join(f"{name} is {_described(value)}" for name, value in zip(names, inputs, strict=True))
+        raise ValueError(
+            f"prove: no input has a gradient: {came or 'there is none'}; expected a shape as one tuple, (2, 3), for a "
+            "tensor of symbols, a tensor of floats with requires_grad=True, or a Module with parameters"
+        )
+
+
+def _described(value) -> str:
+    if isinstance(value, Tensor):
+        return f"a tensor of {str(value.dtype).partition('.')[2]} without requires_grad"
+    return repr(value) if isinstance(value, int | float | str | None) else f"of type {type(value).__name__}"
 
 
 def _is_shape(value) -> bool:
@@ -154,8 +188,6 @@ def _prove_at_real_size(fn, again, inputs: tuple, sample: str, seed, limit, prog
         args = [argument(value) for value in inputs]
         leaves = {n: a for n, a in zip(names, args, strict=True) if isinstance(a, Tensor) and a.requires_grad}
         leaves |= parameters
-        if not leaves:
-            raise ValueError("prove: no input has a gradient; give shapes, floats that require grad, or a Module")
         held = [x for x in (*args, *_state(fn)) if isinstance(x, Tensor) and x.dtype is OBJECT]
         with _buffers_kept(fn):
             estimate = run_on_floats(again, args, list({id(x): x for x in held}.values()))
@@ -172,7 +204,7 @@ class Draws:
 
     def __call__(self, what: str, generator: Generator) -> None:
         self.before.setdefault(generator, generator.get_state())
-        self.told[f"what {what} drew is what was drawn in this run{_line(sys._getframe(1))}"] = None
+        self.told[f"what {what} drew is what was drawn in this run{line(sys._getframe(1))}"] = None
 
     def rewind(self) -> None:
         for generator, position in self.before.items():
@@ -183,6 +215,7 @@ class Draws:
             self.rewind()
             return fn(*args)
 
+        again.__wrapped__ = fn
         return again
 
     @contextmanager
@@ -193,49 +226,6 @@ class Draws:
         finally:
             state.draws = before
             self.rewind()
-
-
-def _line(frame) -> str:
-    """The line of the user's own code that a call came from, in words."""
-    while frame is not None and not _is_own(frame.f_code.co_filename):
-        frame = frame.f_back
-    if frame is None:
-        return ""
-    code = linecache.getline(frame.f_code.co_filename, frame.f_lineno).strip()
-    return f" ({Path(frame.f_code.co_filename).name}, line {frame.f_lineno}: {code})"
-
-
-def _is_own(file: str) -> bool:
-    """Is this the user's own code, neither the engine's nor Python's nor that of a library below the engine?"""
-    path = Path(file)
-    if path.is_relative_to(PACKAGE):
-        return False
-    library = "site-packages" in path.parts
-    return not {"numpy", "sympy"} & set(path.parts) if library else not path.is_relative_to(Path(os.__file__).parent)
-
-
-@contextmanager
-def _line_named() -> Iterator[None]:
-    """An exception says in which line of the user's own code it came up, and what may help."""
-    try:
-        yield
-    except TooLong:
-        raise
-    except Exception as error:
-        frames = traceback.extract_tb(error.__traceback__)
-        own = [f for f in frames if _is_own(f.filename)]
-        if own:
-            error.add_note(f"prove: in {own[-1].filename}, line {own[-1].lineno}: {own[-1].line}")
-        if any(word in str(error) for word in ("object", "float(", "int(")):
-            error.add_note(HELP)
-        raise
-
-
-HELP = (
-    "prove: inputs and parameters hold exact scalars now (dtype object), which become no floats and no whole numbers: "
-    "leave .float(), .long(), .item(), float(), int() and .numpy() out of the function; make tensors that are to hold "
-    "them with zeros_like(x) or dtype=x.dtype; what need not be differentiated is computed beforehand, as a constant"
-)
 
 
 def _constants(x: Tensor) -> Tensor:
@@ -273,8 +263,6 @@ def _argument(name: str, value, sample: str):
 
 
 def _check_symbols(leaves: dict[str, Tensor]) -> None:
-    if not leaves:
-        raise ValueError("prove: no input has a gradient; give shapes, tensors of symbols, or a Module with parameters")
     seen: dict[sympy.Symbol, str] = {}
     for name, leaf in leaves.items():
         for value in variables(leaf._data).values():

@@ -26,8 +26,9 @@ import numpy as np
 from tinytensor.door import OBJECT
 from tinytensor.form import Node
 from tinytensor.modes import enable_grad
+from tinytensor.symbolic.advice import no_stranger, results_of
 from tinytensor.symbolic.field import Field, Residue
-from tinytensor.symbolic.passes import parameter, returned_tensors, watching
+from tinytensor.symbolic.passes import parameter, watching
 from tinytensor.symbolic.work import Work
 from tinytensor.tensors import Tensor
 
@@ -97,7 +98,7 @@ class Sample:
             leaf.grad = None
         start = time.process_time()
         with enable_grad(), watching(self.note):
-            results = returned_tensors(fn(*args))
+            results = results_of(fn, args)
         self.seeds = [None if y.numel() == 1 and len(results) == 1 else _seed(y, scalars) for y in results]
         along, size = self.slope(results)
         self.forward_seconds = time.process_time() - start
@@ -138,6 +139,7 @@ class Sample:
         node._hooks = [lambda g: self.work.done(weight)]
         self.nodes.append(node)
         for i, (edge, arg) in enumerate(zip(node.edges, args, strict=True)):
+            no_stranger(node.op, edge, self.leaves)
             unseen = edge is None and isinstance(arg, Tensor) and arg.dtype is OBJECT
             values = arg._data.flat if unseen else (arg,)
             if any(isinstance(x, Residue) and x.tangent for x in values):
