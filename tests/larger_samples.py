@@ -100,7 +100,7 @@ def dropped(a, at, threshold, scale):
     from tinytensor.kernels.chance import drawn
 
     start = int(at[2]) * a.size
-    kept = [drawn.py_func(int(at[0]), int(at[1]), start + i) < threshold for i in range(a.size)]
+    kept = [drawn(int(at[0]), int(at[1]), start + i) < threshold for i in range(a.size)]
     return np.where(kept, scale * a, 0)
 
 

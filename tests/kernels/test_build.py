@@ -68,7 +68,7 @@ FLAGS = "fast nnan ninf nsz arcp contract afn reassoc"
 @pytest.fixture
 def flags_of(monkeypatch):
     """The liberties that the compiler was given, read back from the code that it was given for a kernel, made anew."""
-    monkeypatch.setattr(entries, "builds_of", lambda entry: NullCache())  # of what was kept no code can be read
+    monkeypatch.setattr(entries, "builds_of", lambda *entry: NullCache())  # of what was kept no code can be read
 
     def flags_of(made, *args) -> set[str]:
         monkeypatch.setattr(made, "entries", {})

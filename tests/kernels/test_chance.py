@@ -37,11 +37,11 @@ def test_kernel_source_and_numpy_agree(share):
     for key, draw in ((1, 0), (2**32 - 1, 5), (12345, 2**31)):
         expected = numbers(key, draw) < threshold
         np.testing.assert_array_equal(kept(threshold, key, draw), expected)
-        assert [drawn.py_func(key, draw, i) < threshold for i in range(50)] == expected[:50].tolist()
+        assert [drawn(key, draw, i) < threshold for i in range(50)] == expected[:50].tolist()
 
 
 def test_mixed_gives_each_number_once():
-    assert len({mixed.py_func(n) for n in range(20_000)}) == 20_000
+    assert len({mixed(n) for n in range(20_000)}) == 20_000
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
@@ -77,7 +77,7 @@ def test_places_draws_and_keys_are_independent():
 def test_draws_of_one_place_are_independent(key, place):
     """Seed 0 has key 0, and a token is drawn at place 0."""
     n = 4000
-    u = np.array([drawn.py_func(key, draw, place) for draw in range(n)]) / 2**32
+    u = np.array([drawn(key, draw, place) for draw in range(n)]) / 2**32
     counts = np.histogram(u, 16, (0, 1))[0]
     assert ((counts - n / 16) ** 2 / (n / 16)).sum() < 15 + 5 * np.sqrt(2 * 15)
     assert abs(correlation(u[1:], u[:-1])) < 5 / np.sqrt(n)

@@ -13,12 +13,12 @@ from collections.abc import Callable
 
 import numpy as np
 from llvmlite import ir
-from numba import config, njit, types
+from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-from tinytensor.kernels.driver import call, native
+from tinytensor.kernels.driver import call, inlined, native
 
 _WORD = ir.IntType(64)
 HEAD = object.__basicsize__  # bytes with which every Python object begins
@@ -77,7 +77,7 @@ def _direct(function: Callable, words: int = 5) -> Callable:
     return function.compile((types.intp,) * words)
 
 
-@njit(forceinline=True)
+@inlined
 def _ndim(array):
     return word(array + HEAD, NDIM) & 0xFFFFFFFF  # an int, beside which lies nothing
 
@@ -85,7 +85,7 @@ def _ndim(array):
 # --------------------------------------------------------------------------------------------------------------- loops
 
 
-@njit(forceinline=True)
+@inlined
 def _spread(block, kinds):
     """Make a block of its first words: of an array its address, sizes and strides in bytes.
 
@@ -259,14 +259,14 @@ def same_place(one: np.ndarray, other: np.ndarray) -> bool:
 # ------------------------------------------------------------------------------------------------------------ formulas
 
 
-@njit(forceinline=True)
+@inlined
 def _size(array, d):
     """The size of the d-th dimension from the right, counted from 1; one that is lacking has size 1."""
     ndim = _ndim(array)
     return word(word(array + HEAD, SIZES), ndim - d) if d <= ndim else 1
 
 
-@njit(forceinline=True)
+@inlined
 def _fill(block, itemsizes):
     """Make the block of a formula, at whose end stands where the objects of its arrays are, the last of them y.
 

@@ -145,10 +145,11 @@ class _Files(IndexDataCacheFile):
 class _Builds(FunctionCache):
     """Numba's cache of one function, in which whatever goes wrong is said, and then it is as if nothing were kept."""
 
-    def __init__(self, function: Callable):
+    def __init__(self, function: Callable, name: str):
         super().__init__(function)
-        locator = self._impl.locator
-        self._cache_file = _Files(locator.get_cache_path(), self._impl.filename_base, locator.get_source_stamp())
+        locator, file = self._impl.locator, Path(function.__code__.co_filename)
+        base = self._impl.get_filename_base(f"{file.stem}.{name}", getattr(sys, "abiflags", ""))
+        self._cache_file = _Files(locator.get_cache_path(), base, locator.get_source_stamp())
 
     def load_overload(self, sig, target_context):
         # Numba would first load all that it compiles with (and SciPy, if it is installed), twice what loading a build
@@ -170,12 +171,16 @@ class _Builds(FunctionCache):
             progress.not_kept(error)
 
 
-def builds_of(function: Callable) -> NullCache | FunctionCache:
-    """Where Numba finds and leaves the builds of a function (within `kept`)."""
+def builds_of(function: Callable, name: str) -> NullCache | FunctionCache:
+    """Where Numba finds and leaves the builds of a function (within `kept`), in files of this name.
+
+    The name tells one build from another: two processes that compile at the same time, and each for other types, would
+    write into one another's files.
+    """
     if not can_keep(function):
         return NullCache()
     try:
-        return _Builds(function)
+        return _Builds(function, name)
     except (OSError, RuntimeError) as error:  # Numba has found no folder that it may write to
         progress.not_kept(error)
         return NullCache()

@@ -2,18 +2,23 @@
 
 Compiled code knows the types of what it is called with, so two kernels have two ways to be called, and a native program
 that runs one launch after the other could call neither. Therefore an entry is put in front of each: `entry(block, task,
-tasks)`, three integers for every kernel. It is a few lines of Python, made here as text for the types at hand, and
-compiled together with the kernel into one function of C's calling convention.
+tasks)`, three integers for every kernel, of C's calling convention. Of a loop it takes the arguments out of the block,
+and calls the loop; of a formula it is the loop around it. Both become one piece of machine code.
 """
 
 import gc
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core.ccallback import CFunc
+from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.lowering import Lower
+from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
@@ -23,6 +28,15 @@ from tinytensor.kernels.cache import builds_of, is_kept, kept, progress
 
 OBJECT = np.dtype(object)  # of arrays of exact scalars; NumPy makes each of its dtypes once, so `is` may compare them
 _WORD = ir.IntType(64)
+
+
+class Entry(NamedTuple):
+    """What is compiled for a kernel: a function, for arguments of these types, by this compiler of Numba's."""
+
+    told: str  # the kernel's name, with the types
+    function: Callable
+    kinds: tuple[types.Type, ...]
+    compiler: type[CompilerBase]
 
 
 class NoBuild(Exception):
@@ -37,37 +51,81 @@ def exact(args: tuple) -> bool:
 # -------------------------------------------------------------------------------------------------- loops
 
 
-@intrinsic
-def _unpack(typing, block, kinds):
-    """The arguments that a block holds, as a tuple of these types. The arrays are borrowed: no reference is counted."""
-    wanted = kinds.instance_type
+def _unpacked(context, builder, block, kinds: tuple) -> list:
+    """The arguments that a block holds, each of its type. The arrays are borrowed: no reference is counted."""
+    words, at, found = builder.inttoptr(block, _WORD.as_pointer()), 0, []
+    for kind in kinds:
+        first = builder.gep(words, [ir.Constant(_WORD, at)])
+        if isinstance(kind, types.Array):
+            n = kind.ndim
+            each = [builder.load(builder.gep(first, [ir.Constant(_WORD, i)])) for i in range(1 + 2 * n)]
+            element = context.get_data_type(kind.dtype)
+            array = make_array(kind)(context, builder)
+            populate_array(
+                array,
+                data=builder.inttoptr(each[0], element.as_pointer()),
+                shape=each[1 : 1 + n],
+                strides=each[1 + n :],
+                itemsize=context.get_constant(types.intp, context.get_abi_sizeof(element)),
+                meminfo=None,
+            )
+            found.append(array._getvalue())
+            at += 1 + 2 * n
+        else:
+            place = builder.bitcast(first, context.get_data_type(kind).as_pointer())
+            found.append(context.data_model_manager[kind].from_data(builder, builder.load(place)))
+            at += 1
+    return found
 
-    def codegen(context, builder, signature, args):
-        words, at, members = builder.inttoptr(args[0], _WORD.as_pointer()), 0, []
-        for kind in wanted.types:
-            first = builder.gep(words, [ir.Constant(_WORD, at)])
-            if isinstance(kind, types.Array):
-                n = kind.ndim
-                each = [builder.load(builder.gep(first, [ir.Constant(_WORD, i)])) for i in range(1 + 2 * n)]
-                element = context.get_data_type(kind.dtype)
-                array = make_array(kind)(context, builder)
-                populate_array(
-                    array,
-                    data=builder.inttoptr(each[0], element.as_pointer()),
-                    shape=each[1 : 1 + n],
-                    strides=each[1 + n :],
-                    itemsize=context.get_constant(types.intp, context.get_abi_sizeof(element)),
-                    meminfo=None,
-                )
-                members.append(array._getvalue())
-                at += 1 + 2 * n
-            else:
-                place = builder.bitcast(first, context.get_data_type(kind).as_pointer())
-                members.append(context.data_model_manager[kind].from_data(builder, builder.load(place)))
-                at += 1
-        return context.make_tuple(builder, wanted, members)
 
-    return wanted(block, kinds), codegen
+class _LowerWithEntry(Lower):
+    """Numba's last step before LLVM's, which puts the entry behind the loop that it calls.
+
+    Only the entry can be found from outside, so LLVM writes the loop into it, and makes one piece of code. (Were the
+    loop inlined by Numba instead, it would be copied before its types are found, which takes a tenth of compiling.)
+    """
+
+    def lower_normal_function(self, fndesc) -> None:
+        super().lower_normal_function(fndesc)
+        self.function.linkage = "internal"
+        self.function.attributes.add("alwaysinline")
+        context, words = self.context, ir.FunctionType(ir.VoidType(), [_WORD] * 3)
+        entry = ir.Function(self.module, words, fndesc.llvm_cfunc_wrapper_name)
+        builder = ir.IRBuilder(entry.append_basic_block("entry"))
+        block, *share = entry.args
+        shared = fndesc.args[-2:] == ("task", "tasks")
+        arguments = fndesc.argtypes[:-2] if shared else fndesc.argtypes
+        given = _unpacked(context, builder, block, arguments) + (share if shared else [])
+        status, _ = self.call_conv.call_function(builder, self.function, fndesc.restype, fndesc.argtypes, given)
+        with builder.if_then(status.is_error, likely=False):  # a user's loop raises: it is told, and not passed on
+            python = context.get_python_api(builder)
+            lock = python.gil_ensure()
+            self.call_conv.raise_error(builder, python, status)
+            name = python.string_from_string(context.insert_const_string(self.module, fndesc.qualname))
+            python.err_write_unraisable(name)
+            python.decref(name)
+            python.gil_release(lock)
+        builder.ret_void()
+
+    def create_cfunc_wrapper(self) -> None:
+        """Nothing: Numba's own would only pass on what it gets, and the entry has its name."""
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _LoweringWithEntry(NativeLowering):
+    _name = "native_lowering_with_entry"
+    lowering_class = _LowerWithEntry
+
+
+class _LoopCompiler(CompilerBase):
+    """Numba's compiler, with that last step in the place of its own."""
+
+    def define_pipelines(self) -> list[PassManager]:
+        passes = PassManager("loop")
+        found = DefaultPassBuilder.define_nopython_pipeline(self.state).passes
+        passes.passes = [(_LoweringWithEntry if each is NativeLowering else each, told) for each, told in found]
+        passes.finalize()
+        return [passes]
 
 
 def _element(context, builder, address, i, kind):
@@ -100,8 +158,8 @@ def _put(typing, address, i, array, value):
     return types.void(types.intp, types.intp, array, value), codegen
 
 
-def loop_entry(name: str, parameters: tuple[str, ...], args: tuple, strided: tuple[bool, ...], shared: bool):
-    """(text, scope) of the entry of a loop for arguments of these types: unpack the block, and call the kernel.
+def loop_entry(name: str, py_func: Callable, args: tuple, strided: tuple[bool, ...], shared: bool) -> Entry:
+    """The entry of a loop for arguments of these types.
 
     `strided` says which arrays may have any strides; of the others compiled code knows that neighbours in a row are
     neighbours in memory, without which it makes no vectors. `shared`: is the loop told which share is its own?
@@ -113,13 +171,7 @@ def loop_entry(name: str, parameters: tuple[str, ...], args: tuple, strided: tup
         for a, any_strides in zip(args, strided, strict=True)
     ]
     told = "_".join(f"{k.dtype}{k.ndim}" if isinstance(k, types.Array) else str(k) for k in kinds)
-    names = ", ".join(parameters)
-    text = (
-        f"def {name}_{told}(block, task, tasks):\n"
-        f"    {names}{',' if len(parameters) == 1 else ''} = unpack(block, KINDS)\n"
-        f"    kernel({names}{', task, tasks' if shared else ''})\n"
-    )
-    return text, {"unpack": _unpack, "KINDS": types.Tuple(kinds)}
+    return Entry(f"{name}_{told}", py_func, (*kinds, *(types.intp, types.intp) * shared), _LoopCompiler)
 
 
 def _kind_of_number(a) -> types.Type:
@@ -131,8 +183,11 @@ def _kind_of_number(a) -> types.Type:
 # ------------------------------------------------------------------------------------------------- formulas
 
 
-def formula_entry(name: str, key: tuple) -> tuple[str, dict]:
-    """(text, scope) of the loop around a formula, for operands of these (dtype, is it an array?), the last of them y.
+def formula_entry(name: str, py_func: Callable, key: list[tuple[np.dtype, bool]], scope: dict) -> Entry:
+    """The entry of a formula for operands of these (dtype, is it an array?), the last of them y: the loop around it.
+
+    The loop is made here as text, and calls what is in `scope`: the `formula`, and `share`. So that Numba can keep the
+    build, it claims to stand in the formula's own file.
 
     The innermost loop stands there three times, so that LLVM makes vectors of it: for neighbours in memory, for a
     second operand that is one number, and for any strides. What was given as a number is read once, before the loops.
@@ -140,8 +195,8 @@ def formula_entry(name: str, key: tuple) -> tuple[str, dict]:
     names = [f"p{i}" for i in range(len(key))]
     *inputs, y = names
     stepped = [p for p, (_, is_array) in zip(names, key, strict=True) if is_array]
-    told = "_".join(d.str[1:] + ("" if is_array else "n") for d, is_array in key)
-    lines = [f"def {name}_{told}(block, task, tasks):"]
+    told = "_".join([name, *(d.str[1:] + ("" if is_array else "n") for d, is_array in key)])
+    lines = [f"def {told}(block, task, tasks):"]
     n = len(names)
     lines += [f"    outer, rows, inner = word(block, 0), word(block, 1), word(block, {2 + n})"]
     lines += [f"    {p}, s{p} = word(block, {2 + i}), word(block, {3 + n + i})" for i, p in enumerate(names)]
@@ -178,7 +233,10 @@ def formula_entry(name: str, key: tuple) -> tuple[str, dict]:
         lines += loop({a: "k", y: "k"}, **{b: "number"})
     lines += ["        else:", *loop({p: f"k * s{p}" for p in stepped})]
     lines += ["        at, row, j = at + count, row + 1, 0"]
-    return "\n".join(lines), {f"T{p}": types.Array(from_dtype(d), 1, "C") for p, (d, _) in zip(names, key, strict=True)}
+    scope |= {f"T{p}": types.Array(from_dtype(d), 1, "C") for p, (d, _) in zip(names, key, strict=True)}
+    scope |= {"__name__": py_func.__module__, "word": word, "get": _get, "put": _put}
+    exec(compile("\n".join(lines), py_func.__code__.co_filename, "exec"), scope)
+    return Entry(told, scope[told], (types.intp,) * 3, Compiler)
 
 
 # ------------------------------------------------------------------------------------------------------- the build
@@ -196,19 +254,14 @@ def _no_collector() -> Iterator[None]:
             gc.enable()
 
 
-def build(name: str, py_func: Callable, fastmath: frozenset, text: str, scope: dict):
-    """Compile (or load) the entry in `text` for a kernel; its `.address` is where the machine code begins.
-
-    So that Numba can keep the build, the entry claims to stand in the kernel's own file.
-    """
-    entry = text.removeprefix("def ").split("(")[0]
-    scope |= {"__name__": py_func.__module__, "word": word, "get": _get, "put": _put}
-    exec(compile(text, py_func.__code__.co_filename, "exec"), scope)
-    with kept(py_func), _no_collector():
-        if not is_kept(py_func, entry):
+def build(name: str, fastmath: frozenset, entry: Entry) -> CFunc:
+    """Compile (or load) an entry of a kernel; its `.address` is where the machine code begins."""
+    with kept(entry.function), _no_collector():
+        if not is_kept(entry.function, entry.told):
             progress.compiling(name)
         options = {"error_model": "numpy", "fastmath": set(fastmath)}
-        compiled = CFunc(scope[entry], ((types.intp,) * 3, types.void), {}, options)
-        compiled._cache = builds_of(scope[entry])  # what numba.cfunc(cache=True) does, with Numba's own cache
+        compiled = CFunc(entry.function, (entry.kinds, types.void), {}, options, pipeline_class=entry.compiler)
+        # What numba.cfunc(cache=True) does, with Numba's own cache.
+        compiled._cache = builds_of(entry.function, entry.told)
         compiled.compile()
         return compiled

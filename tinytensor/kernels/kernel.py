@@ -24,11 +24,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import config, njit
+from numba import config
 
 from tinytensor.kernels import driver
 from tinytensor.kernels.blocks import FormulaLayout, LoopLayout
-from tinytensor.kernels.entries import NoBuild, build, exact, formula_entry, loop_entry
+from tinytensor.kernels.driver import inlined
+from tinytensor.kernels.entries import Entry, NoBuild, build, exact, formula_entry, loop_entry
 from tinytensor.kernels.shapes import checker
 
 # Never fastmath=True: it lets LLVM assume that there are no NaNs, and isnan(nan) becomes False.
@@ -67,12 +68,8 @@ def cut(nanoseconds: int, units: int) -> int:
 
 
 def helper(py_func: Callable) -> Callable:
-    """A small function that kernels call; it is compiled into each of them.
-
-    Forced inline: the machine code of an entry is then one piece. Were helpers functions of their own, two entries
-    would bring a copy each, and which of the two runs would depend on what was loaded first.
-    """
-    return njit(error_model="numpy", fastmath=set(EXACT_ORDER), forceinline=True)(py_func)
+    """A small function that kernels call, and that computes in the order in which it is written."""
+    return inlined(py_func, EXACT_ORDER)
 
 
 @helper
@@ -124,7 +121,7 @@ class Kernel:
         """Run the Python source, as NUMBA_DISABLE_JIT=1 asks for."""
         raise NotImplementedError
 
-    def _build(self, key: tuple, args: tuple, source: Callable, layout: Callable) -> tuple[int, Any]:
+    def _build(self, key: tuple, args: tuple, source: Callable[[], Entry], layout: Callable) -> tuple[int, Any]:
         """The address of the build for arguments of these types, and their layout, when it is first asked for.
 
         One thread compiles at a time, for Numba's compiler is not made for two. The question is asked again under the
@@ -134,8 +131,7 @@ class Kernel:
             raise NoBuild
         with _compiling:
             if key not in self.entries:
-                text, scope = source()
-                self.builds.append(build(self.name, self.py_func, self.fastmath, text, scope))
+                self.builds.append(build(self.name, self.fastmath, source()))
                 self.entries[key] = self.builds[-1].address, layout()
             return self.entries[key]
 
@@ -179,11 +175,11 @@ class Elementwise(Kernel):
             for at, values in zip(np.ndindex(y.shape), np.broadcast(*args), strict=True):
                 y[at] = self.py_func(*values[:-1])
 
-    def _source(self, key: tuple) -> tuple[str, dict]:
+    def _source(self, key: tuple) -> Entry:
         n = len(self.names)
-        text, scope = formula_entry(self.name, list(zip(key[:n], key[n:] or [True] * n, strict=True)))
-        formula = njit(error_model="numpy", fastmath=set(self.fastmath), forceinline=True)(self.py_func)
-        return text, scope | {"formula": formula, "share": share}
+        operands = list(zip(key[:n], key[n:] or [True] * n, strict=True))
+        scope = {"formula": inlined(self.py_func, self.fastmath), "share": share}
+        return formula_entry(self.name, self.py_func, operands, scope)
 
 
 class Loop(Kernel):
@@ -213,7 +209,10 @@ class Loop(Kernel):
         self.check(args)
         key = tuple([(a.dtype, a.ndim) if a.__class__ is np.ndarray else a.__class__ for a in args])
         return self.entries.get(key) or self._build(
-            key, args, lambda: self._source(args), lambda: LoopLayout(self.names, self.strided, args)
+            key,
+            args,
+            lambda: loop_entry(self.name, self.py_func, args, self.strided, self.dealt),
+            lambda: LoopLayout(self.names, self.strided, args),
         )
 
     def prepare(self, args: tuple) -> Launch:
@@ -230,12 +229,6 @@ class Loop(Kernel):
         with np.errstate(all="ignore"):  # compiled code does not warn either
             for share in self.shares(args):
                 self.py_func(*args, *share)
-
-    def _source(self, args: tuple) -> tuple[str, dict]:
-        text, scope = loop_entry(self.name, self.names, args, self.strided, self.dealt)
-        # Written into the entry before anything is compiled: a second function would be compiled twice.
-        inlined = njit(error_model="numpy", fastmath=set(self.fastmath), inline="always")(self.py_func)
-        return text, scope | {"kernel": inlined}
 
 
 def elementwise(py_func: Callable) -> Elementwise:
