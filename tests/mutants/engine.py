@@ -176,10 +176,14 @@ HAND_KERNELS = {  # what is wrong: (kernel, right, wrong)
     ),
     "norm without the mean of the gradient": (
         "layer_norm_backward",
-        "sub(sub(h, mean_h), mul(n, mean_hn))",
-        "sub(h, mul(n, mean_hn))",
+        "fma(centred(count, x, r, d, mu), tilt, fma(scale, h, level))",
+        "fma(centred(count, x, r, d, mu), tilt, mul(scale, h))",
     ),
-    "norm without the term along x": ("layer_norm_backward", "sub(sub(h, mean_h), mul(n, mean_hn))", "sub(h, mean_h)"),
+    "norm without the term along x": (
+        "layer_norm_backward",
+        "fma(centred(count, x, r, d, mu), tilt, fma(scale, h, level))",
+        "fma(scale, h, level)",
+    ),
     "eps dropped": ("layer_norm", "np.sqrt(total(add(s, t)) / count + eps)", "np.sqrt(total(add(s, t)) / count)"),
     "sum for mean in the variance": ("rms_norm", "total(add(s, t)) / count + eps", "total(add(s, t)) + eps"),
     "scatter assigns instead of adding": ("scatter_add", "target[d] += row[d]", "target[d] = row[d]"),

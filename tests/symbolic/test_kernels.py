@@ -70,8 +70,18 @@ MISTAKES = [
         "first(count, sub(load_first(count, x, r, d), mu), zero(x))",
         "sub(load_first(count, x, r, d), mu)",
     ),
-    ("norm", "layer_norm_backward", "sub(sub(h, mean_h), mul(n, mean_hn))", "sub(h, mul(n, mean_hn))"),
-    ("norm", "layer_norm_backward", "sub(sub(h, mean_h), mul(n, mean_hn))", "sub(h, mean_h)"),
+    (
+        "norm",
+        "layer_norm_backward",
+        "fma(centred(count, x, r, d, mu), tilt, fma(scale, h, level))",
+        "fma(centred(count, x, r, d, mu), tilt, mul(scale, h))",
+    ),
+    (
+        "norm",
+        "layer_norm_backward",
+        "fma(centred(count, x, r, d, mu), tilt, fma(scale, h, level))",
+        "fma(scale, h, level)",
+    ),
     ("norm", "layer_norm_backward", "        clear(partial, block)\n", ""),  # read before it is written
     ("norm", "rms_norm_backward", "total(sum_hn) / count", "total(sum_hn)"),
     ("index", "scatter_add", "target[d] += row[d]", "target[d] = row[d]"),

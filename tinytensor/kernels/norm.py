@@ -114,11 +114,10 @@ def layer_norm_sums(count, g, x, weight, r, d, mu, scale, block, partial, sum_h,
 
 
 @helper
-def layer_norm_slope(count, g, x, weight, r, d, mu, scale, mean_h, mean_hn, dx):
-    """dx_rd = scale_r (h_rd - mean_h - n_rd mean_hn)."""
-    n = mul(centred(count, x, r, d, mu), scale)
+def layer_norm_slope(count, g, x, weight, r, d, mu, scale, level, tilt, dx):
+    """dx_rd = scale_r h_rd + level + tilt (x_rd - mu_r)."""
     h = weighted(count, load_first(count, g, r, d), weight, d)
-    store_first(count, mul(scale, sub(sub(h, mean_h), mul(n, mean_hn))), dx, r, d)
+    store_first(count, fma(centred(count, x, r, d, mu), tilt, fma(scale, h, level)), dx, r, d)
 
 
 @kernel(
@@ -143,7 +142,8 @@ def layer_norm_backward(g, x, weight, mean, rstd, dx, partial, task, tasks):
         clear(partial, block)
         begin, end = share(rows, block, blocks)
         for r in range(begin, end):
-            mu, scale = fill(x, mean[r]), fill(x, rstd[r])
+            scale_r = rstd[r]
+            mu, scale = fill(x, mean[r]), fill(x, scale_r)
             h, hn, sum_h, sum_hn = zero(x), zero(x), zero(x), zero(x)
             for d in range(0, size - rest, 2 * width):
                 h, hn = layer_norm_sums(width, g, x, weight, r, d, mu, scale, block, partial, h, hn)
@@ -155,13 +155,15 @@ def layer_norm_backward(g, x, weight, mean, rstd, dx, partial, task, tasks):
                 sum_h, sum_hn = layer_norm_sums(
                     rest - width, g, x, weight, r, e, mu, scale, block, partial, sum_h, sum_hn
                 )
-            mean_h, mean_hn = fill(x, total(add(h, sum_h)) * inverse), fill(x, total(add(hn, sum_hn)) * inverse)
+            mean_h, mean_hn = total(add(h, sum_h)) * inverse, total(add(hn, sum_hn)) * inverse
+            # rstd (h - mean_h - n mean_hn) multiplied out, so that what belongs to the row is computed once.
+            level, tilt = fill(x, -scale_r * mean_h), fill(x, -scale_r * scale_r * mean_hn)
             for d in range(0, size - rest, 2 * width):
-                layer_norm_slope(width, g, x, weight, r, d, mu, scale, mean_h, mean_hn, dx)
-                layer_norm_slope(width, g, x, weight, r, d + width, mu, scale, mean_h, mean_hn, dx)
+                layer_norm_slope(width, g, x, weight, r, d, mu, scale, level, tilt, dx)
+                layer_norm_slope(width, g, x, weight, r, d + width, mu, scale, level, tilt, dx)
             if rest:
-                layer_norm_slope(rest, g, x, weight, r, size - rest, mu, scale, mean_h, mean_hn, dx)
-                layer_norm_slope(rest - width, g, x, weight, r, size - rest + width, mu, scale, mean_h, mean_hn, dx)
+                layer_norm_slope(rest, g, x, weight, r, size - rest, mu, scale, level, tilt, dx)
+                layer_norm_slope(rest - width, g, x, weight, r, size - rest + width, mu, scale, level, tilt, dx)
 
 
 @helper
