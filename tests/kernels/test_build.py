@@ -118,3 +118,30 @@ def test_no_kernel_knows_of_threads():
     found = {(file.name, name) for file in files for name in parallel_functions(file.read_text())}
     assert found == {("driver.py", "_run_together")}
     assert parallel_functions("def f(x):\n    for i in prange(3):\n        x[i] = 0") == ["f"]
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_a_loop_that_raises_is_told_with_its_name():
+    program = """
+import numpy as np
+from tinytensor import helper, kernel
+
+@helper
+def twice(a):
+    return a + a
+
+@kernel("x[N], y[N]")
+def doubles(x, y):
+    for i in range(x.size):
+        if x[i] < 0:
+            raise ValueError("negative")
+        y[i] = twice(x[i])
+
+y = np.zeros(2)
+doubles(np.array([1.0, -2.0]), y)
+print(y, twice("a"))  # a helper that Python calls is what stands there
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=600)
+    assert done.stdout == "[2. 0.] aa\n", done.stderr
+    assert "Exception ignored in: 'doubles'" in done.stderr
+    assert "ValueError: negative" in done.stderr
