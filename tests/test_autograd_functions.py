@@ -7,7 +7,7 @@ import pytest
 
 import tinytensor as tt
 from tinytensor import nn
-from tinytensor.autograd import Function, Variable, functional, grad
+from tinytensor.autograd import Function, Variable, awaited, functional, grad
 from tinytensor.autograd.function import once_differentiable
 
 
@@ -436,7 +436,8 @@ def test_derivatives_of_what_does_not_depend():
 # ---------------------------------------------------------------------------------- who waits for a leaf's gradient
 
 
-def test_a_leaf_is_told_as_soon_as_nothing_leads_to_it_any_more():
+def test_a_leaf_is_told_as_soon_as_nothing_leads_to_it_any_more(monkeypatch):
+    monkeypatch.setattr(awaited, "_ever", [])  # as in a program that has had no such hook
     first, middle, last = (tt.ones(2, requires_grad=True) for _ in range(3))
     unused, told = tt.ones(2, requires_grad=True), []
     y = (first * middle) * middle
@@ -461,6 +462,34 @@ def test_who_awaits_a_gradient_changes_none():
         return w.grad.tolist(), b.grad.tolist()
 
     assert gradients(False) == gradients(True)
+
+
+def test_each_hook_of_a_leaf_is_called():
+    x, told = tt.ones(1, requires_grad=True), []
+    x.register_hook(lambda g: g * 2)
+    for name in ("first", "second"):
+        x.register_post_accumulate_grad_hook(lambda x, name=name: told.append((name, x.grad.item())))
+    (x * 3).backward()
+    assert told == [("first", 6.0), ("second", 6.0)]
+    x.grad, told[:] = None, []
+    y = x * 3
+    y.register_hook(lambda g: told.append("y"))
+    (y * x).backward()  # the sum of two shares, after the last node that leads to it
+    assert told == ["y", ("first", 12.0), ("second", 12.0)]
+
+
+def test_what_is_to_be_done_at_the_end_of_a_walk():
+    x, y, told = tt.ones(1, requires_grad=True), tt.ones(1, requires_grad=True), []
+    x.register_post_accumulate_grad_hook(lambda x: awaited.at_end(lambda: told.append((x.grad, y.grad))))
+    first = y * 1
+    failing = first.register_hook(lambda g: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        (first + x).backward()
+    assert not told  # a walk that fails has no end
+    failing.remove()
+    x.grad = None
+    (y * 1 + x).backward()
+    assert [(a.item(), b.item()) for a, b in told] == [(1.0, 1.0)]
 
 
 def test_only_leaves_are_awaited():

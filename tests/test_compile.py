@@ -6,6 +6,7 @@ Each program is run twice, once with `wrap` = compile and once as it is, and yie
 import copy
 import tracemalloc
 from collections import namedtuple
+from contextlib import nullcontext
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from tinytensor import nn
 from tinytensor.compiled import LIMIT
 from tinytensor.memory import Pool
 from tinytensor.nn import functional as F
+from tinytensor.recording import Recording
 
 # ------------------------------------------------------------------------------------------------ the comparison
 
@@ -1672,3 +1674,53 @@ def test_random_programs(dtype, instructions, keep_gradients):
             yield w
 
     same(program)
+
+
+# ------------------------------------------------------------------------------------------ replays that come to no end
+
+
+@pytest.mark.parametrize("profiled", [False, True])
+def test_what_a_replay_that_fails_leaves_behind(profiled):
+    """What an ordinary run would not have reached is undone, the last one first."""
+    log, flag, failing = [], np.zeros(1, np.int64), set()
+
+    def call(name):
+        log.append(name)
+        if name in failing:
+            raise ValueError(name)
+        if name == "b" and "index" in failing:
+            flag[0] = 1
+
+    def undo(name):
+        log.append(f"not {name}")
+
+    def tell(flag):
+        raise IndexError("index")
+
+    recording = Recording()
+    recording.host(call, ("a",), None)
+    recording.host(call, ("after a",), undo)
+    recording.host(call, ("b",), None)
+    recording.host(call, ("after b",), undo)
+    recording.check(flag, tell)
+    recording.host(call, ("after the index",), undo)
+    recording.host(call, ("c",), None)
+    recording.close()
+    early, none = ["after a", "after b", "after the index"], set()
+    for names, expected in (
+        (none, ["a", "b", "c"]),
+        ({"a"}, ["a", "not after the index", "not after b", "not after a"]),
+        ({"b"}, ["a", "b", "not after the index", "not after b"]),
+        ({"index"}, ["a", "b", "not after the index"]),
+        (none, ["a", "b", "c"]),
+        ({"c"}, ["a", "b", "c"]),
+    ):
+        log.clear()
+        failing.clear()
+        failing.update(names)
+        with (
+            tt.profile() if profiled else nullcontext(),
+            pytest.raises((ValueError, IndexError), match=next(iter(names))) if names else nullcontext(),
+        ):
+            recording.replay()
+        assert log == early + expected

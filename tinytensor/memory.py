@@ -26,7 +26,6 @@ class Pool:
         self.leases: WeakSet[Lease] = WeakSet()  # buffers that somebody looks at
         self.free: dict[int, list[np.ndarray]] = {}  # buffers that nobody looks at, by size in bytes
         self.all: list[np.ndarray] = []
-        self.open = True  # while the run lasts; what comes back later has no launch left to serve
 
     def buffer(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         """An uninitialised array on memory of the pool."""
@@ -70,8 +69,7 @@ class Lease:
         self.__array_interface__ = {"shape": shape, "typestr": dtype.str, "data": data, "version": 3}
 
     def __del__(self):
-        if self.pool.open:
-            self.pool.free.setdefault(self.memory.size, []).append(self.memory)
+        self.pool.free.setdefault(self.memory.size, []).append(self.memory)
 
 
 def lease_of(array: np.ndarray) -> Lease | None:

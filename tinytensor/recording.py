@@ -42,7 +42,7 @@ class Recording:
         self.seen: dict[int, Seen] = {}
         self.guards: list[tuple[Callable, tuple, bytes]] = []  # a question, its answer, and where that lies
         self.pool = Pool()
-        self.parts: list[tuple[int, Program | Callable, tuple]] = []  # place, what to run, its arguments
+        self.parts: list[tuple[int, Program | Callable, tuple]] = []  # the place after it, what to run, its arguments
 
     # ------------------------------------------------------------------------------------------------ while it is open
 
@@ -106,7 +106,6 @@ class Recording:
 
     def close(self) -> None:
         """Make programs of what was noted: one of each stretch of launches without a host call in between."""
-        self.pool.open = False
         rows: list[tuple[int, int, int]] = []
 
         def end_program(place: int) -> None:
@@ -121,7 +120,7 @@ class Recording:
                 rows.append((0, how.ctypes.data, 0))
             else:
                 end_program(place)
-                self.parts.append((place, what, how))
+                self.parts.append((place + 1, what, how))
         end_program(len(self.noted))
 
     def holds(self) -> bool:

@@ -5,6 +5,7 @@
     python -m tests.mutants --kernels  every line of the kernels, on two processes (--share 3/8: a part of it)
     python -m tests.mutants --modules  every line of tinytensor/nn, by the tests that come there (--share, too)
     python -m tests.mutants --engine   and of the engine's core
+    python -m tests.mutants --recordings  and of recordings of steps
 
 Exits with 1 if a mistake survives, and names it.
 """

@@ -69,7 +69,7 @@ PARTS = {
     ),
     "engine": Part(
         "the engine's core",
-        ("autograd/tape.py", "form.py", "tensors.py", "rules.py", "autograd/seed.py"),
+        ("autograd/tape.py", "form.py", "tensors.py", "rules.py", "autograd/seed.py", "autograd/awaited.py"),
         (
             "test_autograd.py",
             "test_autograd_functions.py",
@@ -82,6 +82,12 @@ PARTS = {
             "viz/test_explain.py::test_a_value_that_was_changed_in_place_is_shown_as_it_was",
         ),
         unnoticed_in_engine.EXPLAINED,
+    ),
+    "recordings": Part(
+        "recordings of steps",
+        ("recording.py",),
+        ("test_compile.py", "test_profiling.py"),
+        unnoticed_in_engine.OF_RECORDINGS,
     ),
 }
 ASKS = ("only_floats", "check_layers", "_ignored")  # they refuse what is wrong, and give what is right as it is

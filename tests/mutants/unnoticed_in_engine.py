@@ -1,6 +1,6 @@
-"""Changes to lines of the engine's core that no test can notice, with the reason: {reason: {function: [change]}}.
+"""Changes to lines of the engine's core, and of recordings, that no test can notice: {reason: {function: [change]}}.
 
-`python -m tests.mutants --engine` fails if one of them is noticed after all, or is no longer there.
+`python -m tests.mutants` with `--engine` or `--recordings` fails if one is noticed after all, or is no longer there.
 """
 
 EXPLAINED: dict[str, dict[str, list[str]]] = {
@@ -24,6 +24,12 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "if self.quick is not None and len(args) == len(self.params):  ->  if False:",
         ],
         "Op.run": ["if self.view is None and (not watched):  ->  if False:"],
+        "edges_to_awaited": [
+            "[y.node for y in outputs if y.node is not None] if _ever else []"
+            "  ->  [y.node for y in outputs if y.node is not None]",
+            "if edge is not None and edge._awaited_by:  ->  if True:",
+            "edge is not None and edge._awaited_by  ->  edge is not None",
+        ],
     },
     "the kernel may write over what it is given, and need not": {
         "Op.__call__": ["self.quick(*args) if into is None else self.quick(*args, into)  ->  self.quick(*args)"],
@@ -45,4 +51,12 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     "no two times are equal": {
         "_fitted": ["edge._version.reshaped > node.time  ->  edge._version.reshaped >= node.time"],
     },
+}
+
+OF_RECORDINGS: dict[str, dict[str, list[str]]] = {
+    "the other way gives the same, but takes longer": {
+        "Recording.notice_gradient": ["if replaced:  ->  if False:", "seen.stand_in = None  ->  pass"],
+    },
+    "a program without launches does nothing": {"Recording.close": ["if rows:  ->  if True:"]},
+    "a launch of no tasks has no entry: this number stands for nothing": {"Recording.close": ["0  ->  1"]},
 }
