@@ -68,7 +68,10 @@ def cut(nanoseconds: int, units: int) -> int:
 
 
 def helper(py_func: Callable) -> Callable:
-    """A small function that kernels call, and that computes in the order in which it is written."""
+    """A small function that kernels call, and that computes in the order in which it is written.
+
+    It becomes a part of each kernel that calls it (`driver.inlined` says why). To Python it stays a plain function.
+    """
     return inlined(py_func, EXACT_ORDER)
 
 
@@ -176,6 +179,7 @@ class Elementwise(Kernel):
                 y[at] = self.py_func(*values[:-1])
 
     def _source(self, key: tuple) -> Entry:
+        """The loop around the formula; a loop that stands as a kernel is its own source."""
         n = len(self.names)
         operands = list(zip(key[:n], key[n:] or [True] * n, strict=True))
         scope = {"formula": inlined(self.py_func, self.fastmath), "share": share}
