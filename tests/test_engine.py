@@ -240,7 +240,12 @@ ELSEWHERE = {  # what these may import: proofs draw on what they prove as little
     "symbolic": BELOW | {"recording", "creation", "profiling"},
 }
 # what a start must not pay for
-ON_DEMAND = {("door", "symbolic"), ("appearances", "documentation"), ("interchange", "viz.notebook")}
+ON_DEMAND = {
+    ("door", "symbolic"),
+    ("door", "symbolic.given"),
+    ("appearances", "documentation"),
+    ("interchange", "viz.notebook"),
+}
 EXTRAS = {  # packages of extras, which these may import, and only where they are used
     "viz": {"matplotlib", "latex2mathml", "grandalf"},
     "distributed": {"mpi4py"},

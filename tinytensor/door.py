@@ -87,6 +87,14 @@ def _lifted(kernel: Kernel) -> Callable:
     return lift(kernel)
 
 
+def _move_objects(x: np.ndarray, y: np.ndarray) -> None:
+    np.copyto(y, x, "unsafe")
+    if x.dtype.kind == "b":
+        from tinytensor.symbolic.given import carry_over  # on demand, as above
+
+        carry_over(x, y)
+
+
 def host(function: Callable, *args, undo: Callable | None = None) -> None:
     """Run a Python function now and, if this run is being recorded, at every replay.
 
@@ -122,7 +130,7 @@ def may_be_copied(y: np.ndarray) -> bool:
 def move(x: np.ndarray, y: np.ndarray) -> None:
     """Copy `x` (broadcast) into `y`, changing layout and dtype, through the door, so that a replay copies too."""
     if x.dtype is OBJECT or y.dtype is OBJECT:
-        host(np.copyto, y, x, "unsafe")  # numbers become objects here, for which there is no native code
+        host(_move_objects, x, y)  # numbers become objects here, for which there is no native code
     elif x.dtype is y.dtype and may_be_copied(y):
         np.copyto(y, x)
     else:

@@ -116,8 +116,6 @@ def operand(what: str, value, dtype: np.dtype):
     if isinstance(value, Tensor):
         if value._data.dtype is dtype:
             return value._data
-        if dtype is OBJECT:
-            return value._data.astype(object)
         cast = empty(value.shape, dtype)
         move(value._data, cast)
         return cast

@@ -541,8 +541,9 @@ def test_latex_says_for_which_signs_it_holds():
     x = symbols("x", 2, witness=[1, -1]).requires_grad_()
     with path() as conditions:
         F.relu(x).sum().backward()
-    assert latex(x.grad) == r"\begin{bmatrix} 1 & 0 \end{bmatrix}"
-    assert latex(x.grad, conditions) == r"\begin{bmatrix} 1 & 0 \end{bmatrix},\quad x_{0} > 0,\quad x_{1} < 0"
+    for told in (None, conditions):
+        assert latex(x.grad, told) == r"\begin{bmatrix} 1 & 0 \end{bmatrix},\quad x_{0} > 0,\quad x_{1} < 0"
+    assert latex(x.grad, ()) == r"\begin{bmatrix} 1 & 0 \end{bmatrix}"
 
 
 def test_latex_says_what_the_formula_is():

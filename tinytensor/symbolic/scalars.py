@@ -51,7 +51,7 @@ def path():
     try:
         yield conditions
     finally:
-        _paths.open.remove(conditions)
+        _paths.open.pop()  # they are closed in the reverse order
 
 
 class _Reading(threading.local):
@@ -285,7 +285,7 @@ class Symbolic(Exact):
     A sum is put together when somebody asks for the expression: SymPy would sort its terms anew for each that is added.
     """
 
-    __slots__ = ("_expr", "_parts")
+    __slots__ = ("_expr", "_parts", "given")  # given: what it holds for alone (given.py), if anything
 
     def __init__(self, value, witness: float | Fraction | None = None):
         if isinstance(value, Symbolic):

@@ -9,6 +9,7 @@ import numpy as np
 import sympy
 
 from tinytensor.symbolic.chain import Slopes
+from tinytensor.symbolic.given import remembered
 from tinytensor.symbolic.normal import ROUNDED
 from tinytensor.symbolic.scalars import Condition, Symbolic
 from tinytensor.symbolic.writing import entries, folded, length, named, one_for_all, unshifted
@@ -60,7 +61,7 @@ def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     return result
 
 
-def latex(x: Tensor, conditions: Iterable[Condition] = ()) -> str:
+def latex(x: Tensor, conditions: Iterable[Condition] | None = None) -> str:
     r"""The values of x as LaTeX: a formula for 0-d, a row for 1-d, a matrix for 2-d, nested brackets beyond.
 
     Small formulas are brought to one fraction, with common factors cancelled: what a kernel computes in ten steps is
@@ -72,10 +73,12 @@ def latex(x: Tensor, conditions: Iterable[Condition] = ()) -> str:
     A float that is no short fraction stands as it was written: 0.1 is 0.1, not the fraction of 17 digits that a
     computer makes of it, for which it is a name here.
 
-    `conditions`, from `with path() as conditions:` around what computed x, are written behind it: the signs at a ReLU,
-    say, for which alone the formulas hold.
+    Behind it stands for which values of the symbols alone it holds: the signs at a ReLU, say, that x remembers from
+    what it was computed by (`given.py`). `conditions=()` leaves them out; those of `with path() as conditions:` around
+    what computed x are all comparisons that were made, also such as a softmax makes, which is the same either way.
     """
     array = x.detach().numpy()
+    conditions = remembered([array]) if conditions is None else conditions
     values = np.empty(array.shape, object)
     for at in np.ndindex(array.shape):
         values[at] = _readable(array[at])
