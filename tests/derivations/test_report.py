@@ -166,7 +166,7 @@ def test_rows_have_addresses_of_their_own():
 
 
 @pytest.mark.parametrize("dark", [False, True])
-@pytest.mark.parametrize("width", [390, 1280])
+@pytest.mark.parametrize("width", [360, 1280])
 def test_the_page_does_not_scroll_sideways(whole, tmp_path, width, dark):
     wide = Evidence(latex=" + ".join(f"a_{{{n}}}" for n in range(200)), text="x" * 500)
     broad = report.html([Result(ALL[0], 0.0, wide)])  # a formula and a line that are too wide for any page
@@ -175,7 +175,8 @@ def test_the_page_does_not_scroll_sideways(whole, tmp_path, width, dark):
             path = tmp_path / f"{name}.html"
             path.write_text(text)
             driver.get(f"file://{path}")
-            assert driver.execute_script("return document.documentElement.scrollWidth") == width
+            sizes = "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
+            assert driver.execute_script(sizes) == [width, width]
         scrolled = driver.execute_script(
             "return [...document.querySelectorAll('.math')].some(e => e.scrollWidth > e.clientWidth)"
         )
@@ -186,6 +187,23 @@ def test_the_page_does_not_scroll_sideways(whole, tmp_path, width, dark):
         lightness = [sum(map(int, re.findall(r"\d+", colour)[:3])) for colour in (ground, ink)]
         assert (lightness[0] < 150 and lightness[1] > 600) if dark else (lightness[0] > 700 and lightness[1] < 150)
         assert driver.get_log("browser") == []
+
+
+@pytest.mark.parametrize(("width", "height"), [(360, 740), (1280, 900)])
+def test_the_first_screen_shows_equation_17_with_its_number(whole, tmp_path, width, height):
+    path = tmp_path / "report.html"
+    with chromium(width, height) as driver:
+        for text, seen in ((whole, True), (whole.replace("</header>", "<p>" + "word " * 900 + "</p></header>"), False)):
+            path.write_text(text)
+            driver.get(f"file://{path}")
+            first = """
+                let [formula, number] = ['.math', '.number'].map(s => document.querySelector('.equation ' + s));
+                let [a, b] = [formula, number].map(e => e.getBoundingClientRect());
+                let beside = a.right <= b.left && b.top < a.bottom && b.bottom > a.top;
+                return [number.textContent, beside, a.bottom, b.right]"""
+            number, beside, bottom, right = driver.execute_script(first)
+            assert (number, beside) == ("(17)", True) and right <= width
+            assert (bottom < height) == seen  # the control: behind a long text it is not on the first screen
 
 
 def test_a_claim_leads_to_its_equation_and_back(whole, tmp_path):
