@@ -1,6 +1,7 @@
 """autograd.Function; backward and grad with all that programs give them; functional derivatives on the tape."""
 
 import warnings
+from itertools import count
 
 import numpy as np
 import pytest
@@ -9,6 +10,7 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.autograd import Function, Variable, awaited, functional, grad
 from tinytensor.autograd.function import once_differentiable
+from tinytensor.tensors import Version
 
 
 def leaf(*values, dtype=tt.float64):
@@ -252,6 +254,81 @@ def test_backward_of_several_and_to_some():
     assert (x.grad.item(), y.grad.item()) == (8.0, 1.0)
     with pytest.raises(ValueError, match="backward: the list of inputs is empty"):
         (x * y).backward(inputs=[])
+    z, weights = leaf(1.0, 2.0), tt.tensor([1.0, 10.0], dtype=tt.float64)
+    tt.autograd.backward(z * z, weights)
+    assert z.grad.tolist() == [2.0, 40.0]
+    z.grad = None
+    square = (z * z).sum()
+    tt.autograd.backward(square, retain_graph=True)
+    tt.autograd.backward(square, create_graph=True)
+    tt.autograd.backward([square], [weights.sum()])
+    assert z.grad.tolist() == [26.0, 52.0]
+
+
+def test_what_leads_to_no_input_is_not_walked():
+    x, other, told = leaf(1.0), leaf(2.0), []
+    h = x.exp().exp()
+    h.register_hook(told.append)
+    assert grad(h * other, other)[0].item() == pytest.approx(np.exp(np.e))
+    assert not told
+    h.backward()
+    (h * other).backward(inputs=other)  # what was freed is no hindrance, nor is it that an input was
+    found, none = grad(h * other, [h, leaf(1.0)], allow_unused=True)
+    assert found.item() == 2.0 and none is None
+
+
+def test_inputs_of_which_one_leads_to_another():
+    x = leaf(2.0)
+    y = x * 3 * 5
+    by_y, by_x = grad(y * y, [y, x])
+    assert (by_y.item(), by_x.item()) == (60.0, 900.0)
+
+
+def test_grad_visits_a_shared_node_once():
+    x = leaf(1.0)
+    y = x
+    for _ in range(60):
+        y = y + y
+    assert grad(y, x)[0].item() == 2.0**60
+
+
+def test_grad_of_the_first_operation_of_a_program(monkeypatch):
+    monkeypatch.setattr(Version, "clock", count())
+    x = leaf(3.0)
+    assert grad(x * x * 1, x)[0].item() == 6.0
+
+
+def test_a_view_among_the_inputs_follows_its_base():
+    base, x = tt.zeros(2, dtype=tt.float64), leaf(1.0, 2.0)
+    view = base[:1]
+    base.add_(x)
+    assert grad(base.sum(), view, allow_unused=True) == (None,)
+
+
+def test_gradients_through_a_definition():
+    @tt.op
+    class scaled_product:
+        r"y = s a x_1 x_2 ..."
+
+        def forward(s, a, *xs):
+            return s * a * np.prod(xs, axis=0)
+
+        def definition(s, a, *xs):
+            y = a * s
+            for x in xs:
+                y = y * x
+            return y
+
+    x, factor = leaf(3.0), tt.tensor([5.0], dtype=tt.float64)
+    scaled_product(2.0, factor, x, x).backward()  # each of the two is an input of its own
+    assert x.grad.tolist() == [60.0]
+    (first,) = grad(scaled_product(2.0, factor, x, x), x, create_graph=True)
+    assert [g.tolist() for g in (first, *grad(first, x))] == [[60.0], [20.0]]
+    y = x * 1
+    z = scaled_product(2.0, y, factor)
+    y.add_(1)
+    with pytest.raises(RuntimeError, match="the input a of scaled_product was changed in place"):
+        z.backward()
 
 
 def test_grad_with_all_that_programs_give():

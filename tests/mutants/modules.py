@@ -69,7 +69,15 @@ PARTS = {
     ),
     "engine": Part(
         "the engine's core",
-        ("autograd/tape.py", "form.py", "tensors.py", "rules.py", "autograd/seed.py", "autograd/awaited.py"),
+        (
+            "autograd/tape.py",
+            "form.py",
+            "tensors.py",
+            "rules.py",
+            "autograd/seed.py",
+            "autograd/awaited.py",
+            "autograd/partial.py",
+        ),
         (
             "test_autograd.py",
             "test_autograd_functions.py",

@@ -30,6 +30,10 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "if edge is not None and edge._awaited_by:  ->  if True:",
             "edge is not None and edge._awaited_by  ->  edge is not None",
         ],
+        "_between": [
+            "x.node.time if x.node is not None else -1  ->  -1",
+            "node not in reached and node.time >= oldest  ->  node not in reached",
+        ],
     },
     "the kernel may write over what it is given, and need not": {
         "Op.__call__": ["self.quick(*args) if into is None else self.quick(*args, into)  ->  self.quick(*args)"],
@@ -48,6 +52,11 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         ],
     },
     "a change is counted, by whatever number": {"Tensor.data": ["1  ->  2"]},
+    "no time is below 0": {"_between": ["1  ->  2", "1  ->  0"]},
+    "the oldest input is among the useful ones before": {"_between": ["node.time >= oldest  ->  node.time > oldest"]},
+    "no walk goes beyond the inputs, whatever lies there": {
+        "_through_definition": ["a[...] if create_graph else a.detach().requires_grad_()[...]  ->  a[...]"],
+    },
     "no two times are equal": {
         "_fitted": ["edge._version.reshaped > node.time  ->  edge._version.reshaped >= node.time"],
     },
