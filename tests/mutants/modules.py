@@ -286,6 +286,7 @@ class Trial:
 def with_tests(part: str, work: Callable[[list[pytest.Item]], None]) -> None:
     """Collect the tests of a part, and do something with them."""
     options = ["-q", "-n", "0", "-p", "no:cacheprovider", "--no-header", "--no-summary", f"--rootdir={TESTS.parent}"]
+    options.append("--tb=native")  # changed code has lines without a number, which others cannot show
     status = pytest.main([*options, *(str(TESTS / file) for file in PARTS[part].tests)], plugins=[Trial(work)])
     assert status == pytest.ExitCode.OK, status
 
