@@ -8,14 +8,14 @@ followed, and neither is an `if` in Python: `path` tells of both.
 """
 
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 
 from tinytensor.kernels.entries import OBJECT
-from tinytensor.kernels.kernel import Kernel
-from tinytensor.symbolic.scalars import Condition, Symbolic, path
+from tinytensor.kernels.kernel import Elementwise, Kernel
+from tinytensor.symbolic.scalars import Condition, Symbolic, kind_of_numbers, path
 
 # Kernels that compare to avoid overflow, or to cut their work: whichever way they take, the formula is the same.
 SAME_EITHER_WAY = frozenset(
@@ -41,16 +41,6 @@ def remembered(arrays: Iterable) -> list[Condition]:
     return list(found)
 
 
-@contextmanager
-def compared(kernel: Kernel) -> Iterator[list[Condition]]:
-    """What a kernel compares inside, on which its formulas depend; empty until the end."""
-    told: list[Condition] = []
-    with path() as met:
-        yield told
-    if kernel.name not in SAME_EITHER_WAY:
-        told += met
-
-
 def holding(value, conditions: list[Condition]):
     """The same scalar, which remembers what it holds for."""
     if not conditions or not isinstance(value, Symbolic):
@@ -61,19 +51,42 @@ def holding(value, conditions: list[Condition]):
     return result
 
 
-def keep(arrays: Iterable[np.ndarray], before: Iterable[np.ndarray], conditions: list[Condition]) -> None:
-    """What a launch has written into arrays of scalars, which held others before, remembers what it holds for."""
-    for array, old in zip(arrays, before, strict=True):
-        for at in np.ndindex(array.shape) if conditions else ():
-            if array[at] is not old[at]:
-                array[at] = holding(array[at], conditions)
+@contextmanager
+def following(kernel: Kernel, source: Callable, args: tuple) -> Iterator[Callable]:
+    """Inside, a kernel is launched by the function that this gives; what it has written remembers what it holds for."""
+    if kind_of_numbers() is not Symbolic:
+        yield source
+        return
+    told: list[Condition] = []
+    if isinstance(kernel, Elementwise):
+        masks = remembered(a for a in args[:-1] if isinstance(a, np.ndarray) and a.dtype is not OBJECT)
+
+        def entry(*given):
+            with path() as met:
+                value = source(*given)
+            holds_for = [*masks, *(c for x in given for c in getattr(x, "given", ())), *_matter(kernel, met)]
+            told.extend(holds_for)
+            return holding(value, holds_for)
+
+        yield entry
+        y = args[-1]
+        if told and y.dtype.kind == "b":
+            address = id(y)
+            _beside[address] = weakref.ref(y, lambda _: _beside.pop(address, None)), told
+        return
+    arrays = [a for a in args if isinstance(a, np.ndarray) and a.dtype is OBJECT]
+    known, before = remembered(args), [a.copy() for a in arrays]
+    with path() as met:
+        yield source
+    if holds_for := [*known, *_matter(kernel, met)]:
+        for array, old in zip(arrays, before, strict=True):
+            for at in np.ndindex(array.shape):
+                if array[at] is not old[at]:  # it was written
+                    array[at] = holding(array[at], holds_for)
 
 
-def keep_beside(array: np.ndarray, conditions: list[Condition]) -> None:
-    """The same of an array of truth values."""
-    if conditions and array.dtype.kind == "b":
-        address = id(array)
-        _beside[address] = weakref.ref(array, lambda _: _beside.pop(address, None)), conditions
+def _matter(kernel: Kernel, met: list[Condition]) -> list[Condition]:
+    return [] if kernel.name in SAME_EITHER_WAY else met
 
 
 def carry_over(x: np.ndarray, y: np.ndarray) -> None:

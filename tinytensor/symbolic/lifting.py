@@ -20,7 +20,7 @@ import numpy as np
 
 from tinytensor.kernels.entries import OBJECT
 from tinytensor.kernels.kernel import Elementwise, Kernel
-from tinytensor.symbolic.given import compared, holding, keep, keep_beside, remembered
+from tinytensor.symbolic.given import following
 from tinytensor.symbolic.normal import FLOATS
 from tinytensor.symbolic.scalars import Exact, kind_of_numbers
 
@@ -70,6 +70,10 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
         if whole is not None:
             whole(*args)
             return
+        with following(kernel, source, args) as function:
+            go(function, args)
+
+    def go(function, args):
         if isinstance(kernel, Elementwise):
             run, *inputs, y = _Run(kernel.name, 1), *args
             y = Cells(y.reshape(-1) if y.flags.c_contiguous else y, run, kernel.names[-1])
@@ -78,26 +82,16 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
                 for a, n in zip(inputs, kernel.names[:-1], strict=True)
             ]
             places = range(y.size) if y.ndim == 1 else np.ndindex(y.shape)
-            masks, told = remembered(a for a in inputs if getattr(a, "dtype", OBJECT) is not OBJECT), []
             # inputs are read before anything is written, since y may be one of them
             for at, given in zip(places, list(zip(*rows)) if rows else [()] * y.size, strict=True):
-                with compared(kernel) as met:
-                    value = source(*given)
-                met += [*masks, *(c for x in given for c in getattr(x, "given", ()))]
-                y[at] = holding(value, met)
-                told += met
-            keep_beside(args[-1], told)
+                y[at] = function(*given)
             return
-        arrays = [a for a in args if isinstance(a, np.ndarray) and a.dtype is OBJECT]
-        known, before = remembered(a for a in args if isinstance(a, np.ndarray)), [a.copy() for a in arrays]
         shares = kernel.shares(args) if tasks is None or not kernel.dealt else [(task, tasks) for task in range(tasks)]
         run = _Run(kernel.name, len(shares))
         args = [_argument(a, run, name) for a, name in zip(args, kernel.names, strict=True)]
-        with compared(kernel) as met:
-            for share in shares:
-                run.task += 1
-                source(*args, *share)
-        keep(arrays, before, [*known, *met])
+        for share in shares:
+            run.task += 1
+            function(*args, *share)
 
     lifted.__name__, lifted.__doc__ = kernel.name, kernel.__doc__
     return lifted
