@@ -225,8 +225,8 @@ HAND: dict[str, tuple[str, str, str, str]] = {  # what is wrong: (subject, modul
     "padding counts": (
         DECODER,
         "models.decoder",
-        "functional.cross_entropy(logits.flatten(0, 1), targets.flatten())",
-        "functional.cross_entropy(logits.flatten(0, 1), targets.flatten().clamp(0))",
+        "functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ",
+        "functional.cross_entropy(logits.flatten(0, 1), targets.flatten().clamp(0), ",
     ),
     "no activation but ReLU": (DECODER, "models.decoder", "config.activation)", '"relu")'),
     "attention's result has no bias": (DECODER, "models.decoder", "join(Y, self.W, self.w)", "join(Y, self.W, None)"),

@@ -366,3 +366,16 @@ def test_lists_of_what_no_test_notices_are_checked(monkeypatch):
 def test_nothing_is_left_planted():
     functions = [f for op in OPS.values() for f in (*op.rules.values(), op.backward, op.definition) if f is not None]
     assert not [f for f in functions if f.__code__.co_filename == "planted"]
+
+
+def test_every_mistake_where_options_meet_can_be_planted():
+    """Only some of them are tried here; the line that another one changes may have been written anew."""
+    for _, *change in options.HAND.values():
+        with options.planted(*change):
+            pass
+    module, right, wrong = change
+    with (
+        pytest.raises(LookupError, match="plant this mistake in another way"),
+        options.planted(module, "!" + right, wrong),
+    ):
+        pass
