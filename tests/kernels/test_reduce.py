@@ -205,8 +205,8 @@ def test_long_sums_are_accurate():
 
 def test_parts_of_a_long_sum():
     """A long sum is cut into equal parts, by sizes alone; what has rows enough for all threads is not cut."""
-    assert [reduce.sum_parts(outer, 768, 512) for outer in (1, 2, 32, 1000)] == [8, 8, 1, 1]
-    assert reduce.sum_parts(1, 2**20, 1) == 16
+    assert [reduce.sum_parts(outer, 768, 512) for outer in (1, 2, 32, 1000)] == [16, 16, 1, 1]
+    assert reduce.sum_parts(1, 2**20, 1) == 32
     assert reduce.sum_parts(1, 97 * 10_007, 1) == 1  # no few parts of it are equal
     assert reduce.sum_parts(0, 0, 0) == reduce.sum_parts(1, 0, 5) == 1
 

@@ -39,7 +39,7 @@ EXACT_ORDER = frozenset({"contract", "nsz"})
 
 KERNELS: dict[str, "Kernel"] = {}  # the table of all kernels; the tests walk it
 
-GRAIN = 4000  # nanoseconds of work that are worth a task of their own: dealing one costs some 100
+GRAIN = 2000  # nanoseconds of work that are worth a task of their own: dealing one costs some 100
 MOST_TASKS = 32
 FEW = 3  # operands of nearly all formulas
 NANOSECONDS = 1  # what a formula takes for an element, about
