@@ -18,7 +18,8 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
-from tinytensor.kernels.driver import call, inlined, native
+from tinytensor.kernels.compiler import inlined
+from tinytensor.kernels.driver import call, native
 
 _WORD = ir.IntType(64)
 HEAD = object.__basicsize__  # bytes with which every Python object begins

@@ -14,13 +14,12 @@ wrote it. The bits of a result depend on the tasks alone, never on who takes the
 import os
 import threading
 import time
-from collections.abc import Callable
 
 import numba
 import numpy as np
 from llvmlite import ir
 from numba import njit, prange, types
-from numba.extending import intrinsic, register_jitable
+from numba.extending import intrinsic
 
 from tinytensor.kernels.cache import builds_of, kept
 
@@ -76,17 +75,6 @@ def native(parallel: bool = False, nogil: bool = True):
             return compiled
 
     return decorate
-
-
-def inlined(function: Callable, fastmath: frozenset = frozenset()) -> Callable:
-    """A function that compiled ones call; called from Python it is the Python function that it was.
-
-    It is written into each function that calls it, so that the machine code of a kernel is one piece. Were it a piece
-    of its own, two kernels would bring a copy each, and which of the two runs would depend on what was loaded first.
-    The ways in which Python and C could call it are left out, which would be an eighth of the time to compile.
-    """
-    options = {"error_model": "numpy", "fastmath": set(fastmath), "forceinline": True, "no_cfunc_wrapper": True}
-    return register_jitable(**options)(function)
 
 
 _offer_processor = types.ExternalFunction("sched_yield", types.int32())

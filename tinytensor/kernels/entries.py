@@ -15,16 +15,16 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core.ccallback import CFunc
-from numba.core.compiler import Compiler, CompilerBase, DefaultPassBuilder
-from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.compiler import CompilerBase
+from numba.core.compiler_machinery import register_pass
 from numba.core.lowering import Lower
-from numba.core.typed_passes import NativeLowering
 from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
 from tinytensor.kernels.blocks import word
 from tinytensor.kernels.cache import builds_of, is_kept, kept, progress
+from tinytensor.kernels.compiler import KernelCompiler, Lowering
 
 OBJECT = np.dtype(object)  # of arrays of exact scalars; NumPy makes each of its dtypes once, so `is` may compare them
 _WORD = ir.IntType(64)
@@ -112,20 +112,13 @@ class _LowerWithEntry(Lower):
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
-class _LoweringWithEntry(NativeLowering):
-    _name = "native_lowering_with_entry"
+class _LoweringWithEntry(Lowering):
+    _name = "kernel_lowering_with_entry"
     lowering_class = _LowerWithEntry
 
 
-class _LoopCompiler(CompilerBase):
-    """Numba's compiler, with that last step in the place of its own."""
-
-    def define_pipelines(self) -> list[PassManager]:
-        passes = PassManager("loop")
-        found = DefaultPassBuilder.define_nopython_pipeline(self.state).passes
-        passes.passes = [(_LoweringWithEntry if each is NativeLowering else each, told) for each, told in found]
-        passes.finalize()
-        return [passes]
+class _LoopCompiler(KernelCompiler):
+    lowering = _LoweringWithEntry
 
 
 def _element(context, builder, address, i, kind):
@@ -236,7 +229,7 @@ def formula_entry(name: str, py_func: Callable, key: list[tuple[np.dtype, bool]]
     scope |= {f"T{p}": types.Array(from_dtype(d), 1, "C") for p, (d, _) in zip(names, key, strict=True)}
     scope |= {"__name__": py_func.__module__, "word": word, "get": _get, "put": _put}
     exec(compile("\n".join(lines), py_func.__code__.co_filename, "exec"), scope)
-    return Entry(told, scope[told], (types.intp,) * 3, Compiler)
+    return Entry(told, scope[told], (types.intp,) * 3, KernelCompiler)
 
 
 # ------------------------------------------------------------------------------------------------------- the build

@@ -28,6 +28,7 @@ from numba import config
 
 from tinytensor.kernels import driver
 from tinytensor.kernels.blocks import FormulaLayout, LoopLayout
+from tinytensor.kernels.compiler import inlined
 from tinytensor.kernels.entries import Entry, NoBuild, build, exact, formula_entry, loop_entry
 from tinytensor.kernels.shapes import checker
 
@@ -69,9 +70,9 @@ def cut(nanoseconds: int, units: int) -> int:
 def helper(py_func: Callable) -> Callable:
     """A small function that kernels call, and that computes in the order in which it is written.
 
-    It becomes a part of each kernel that calls it (`driver.inlined` says why). To Python it stays a plain function.
+    It becomes a part of each kernel that calls it (`inlined` says why). To Python it stays a plain function.
     """
-    return driver.inlined(py_func, EXACT_ORDER)
+    return inlined(py_func, EXACT_ORDER)
 
 
 @helper
@@ -181,7 +182,7 @@ class Elementwise(Kernel):
         """The loop around the formula; a loop that stands as a kernel is its own source."""
         n = len(self.names)
         operands = list(zip(key[:n], key[n:] or [True] * n, strict=True))
-        scope = {"formula": driver.inlined(self.py_func, self.fastmath), "share": share}
+        scope = {"formula": inlined(self.py_func, self.fastmath), "share": share}
         return formula_entry(self.name, self.py_func, operands, scope)
 
 

@@ -1,0 +1,112 @@
+"""Numba's compiler as kernels need it: up to LLVM nothing is changed, and from there on less is done.
+
+A kernel becomes one piece of machine code. The helpers that it calls are written into it, so machine code of a helper
+alone, which Numba would make as well, would never run. It would take a tenth of the time until a first step is done.
+"""
+
+from collections.abc import Callable
+
+from llvmlite.binding import create_pass_builder, create_pipeline_tuning_options
+from numba import config
+from numba.core.codegen import JITCodeLibrary
+from numba.core.compiler import CompilerBase, DefaultPassBuilder
+from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.typed_passes import NativeLowering
+from numba.extending import register_jitable
+
+TIDY = min(1, config.OPT)  # LLVM's level that joins functions and drops what is not needed
+
+
+class _Whole(JITCodeLibrary):
+    """The machine code of a kernel.
+
+    No loop stands in it four times over, as LLVM would have it. One turn of a loop here takes a register or two, and a
+    row has few of them: most would be the single turns that do not fill four, and to find out how many there are takes
+    longer than is saved.
+    """
+
+    def _optimize_functions(self, module) -> None:
+        """Say how memory is laid out; the functions are optimised when all that are called stand beside them."""
+        module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        self._optimise(TIDY)  # counts of references are pruned at its end, and then hide nothing from what follows
+        self._optimise(config.OPT)
+
+    def _optimise(self, level: int) -> None:
+        options = create_pipeline_tuning_options(level)
+        options.loop_vectorization, options.loop_unrolling = bool(config.LOOP_VECTORIZE), False
+        builder = create_pass_builder(self._codegen._tm, options)
+        passes = builder.getModulePassManager()
+        passes.add_refprune_pass()
+        passes.run(self._final_module, builder)
+
+
+class _Part(_Whole):
+    """The code of a helper, tidied once for all kernels that it will be written into. No address leads to it."""
+
+    def finalize(self) -> None:
+        for library in dict.fromkeys(self._linking_libraries):
+            self._reload_init.update(library._reload_init)
+            self._final_module.link_in(library._get_module_for_linking(), preserve=True)
+        self._optimise(TIDY)
+        self._finalized = True
+
+    @property
+    def codegen(self) -> type["_NoAddress"]:
+        return _NoAddress
+
+
+class _NoAddress:
+    """Numba tells a function that is ready where its constants are, those that are Python's objects."""
+
+    @staticmethod
+    def set_env(name: str, env) -> None:
+        """Nothing: code without an address does not run, and has no use for them."""
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class Lowering(NativeLowering):
+    """Numba's last step before LLVM's."""
+
+    _name = "kernel_lowering"
+    library = _Whole
+
+    def run_pass(self, state) -> bool:
+        state.library = self.library(state.targetctx.codegen(), state.func_id.func_qualname)
+        state.library.enable_object_caching()
+        return super().run_pass(state)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _HelperLowering(Lowering):
+    _name = "helper_lowering"
+    library = _Part
+
+
+class KernelCompiler(CompilerBase):
+    """Numba's compiler, with another last step in the place of its own."""
+
+    lowering = Lowering
+
+    def define_pipelines(self) -> list[PassManager]:
+        passes = PassManager("kernel")
+        found = DefaultPassBuilder.define_nopython_pipeline(self.state).passes
+        passes.passes = [(self.lowering if each is NativeLowering else each, told) for each, told in found]
+        passes.finalize()
+        return [passes]
+
+
+class _HelperCompiler(KernelCompiler):
+    lowering = _HelperLowering
+
+
+def inlined(function: Callable, fastmath: frozenset = frozenset()) -> Callable:
+    """A function that compiled ones call; called from Python it is the Python function that it was.
+
+    It is written into each function that calls it, so that the machine code of a kernel is one piece. Were it a piece
+    of its own, two kernels would bring a copy each, and which of the two runs would depend on what was loaded first.
+    The ways in which Python and C could call it are left out, which would be an eighth of the time to compile.
+    """
+    options = {"error_model": "numpy", "fastmath": set(fastmath), "forceinline": True, "no_cfunc_wrapper": True}
+    return register_jitable(**options, pipeline_class=_HelperCompiler)(function)
