@@ -18,6 +18,7 @@ from tinytensor.kernels.vectors import (
     add,
     div,
     exp,
+    exps,
     fill,
     first,
     fma,
@@ -122,6 +123,28 @@ def test_exp_is_fastmath_exp():
     same = ~np.isnan(y)
     assert (np.abs(y[same].view(np.int32) - z[same].view(np.int32)) <= 1).all()  # an fma more or less
     assert same.mean() > 0.9
+
+
+def in_step(x, y):
+    u, v, w = exps(load(x, 0, 0), load(x, 1, 0), load(x, 2, 0))
+    store(u, y, 0, 0)
+    store(v, y, 1, 0)
+    store(w, y, 2, 0)
+
+
+def one_by_one(x, y):
+    for i in range(3):
+        store(exp(load(x, i, 0)), y, i, 0)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_exponentials_in_step_have_the_bits_of_each_alone(dtype):
+    x = 9 * draw(dtype, 3, width(dtype))
+    x[0, 0], x[1, 0], x[2, 0] = np.inf, -np.inf, np.nan
+    (_, together), (_, plain) = both(in_step, x, np.zeros_like(x))
+    (_, alone), _ = both(one_by_one, x, np.zeros_like(x))
+    np.testing.assert_array_equal(together, alone)
+    np.testing.assert_allclose(together, plain, rtol=4 * np.finfo(dtype).eps)
 
 
 def edges(x, count, y):

@@ -603,7 +603,14 @@ for R, D in ((0, 2), (1, 1), (4, 0), (2, 2)):
     flawed = index(1, 0) if R and not D else FINE
     add("check_weights", lambda p, needed, _, bad=flawed: {"bad": bad}, (weights, 1, FINE))
 
-for R, D in ((0, 3), (2, 0), (1, 2), (4, 5), (1, 8)):  # registers of two: none, one, several
+for R, D in (
+    (0, 3),
+    (2, 0),
+    (1, 2),
+    (4, 5),
+    (1, 8),
+    (1, 19),
+):  # registers of two: none, one, several, two times four and more
     a, b = sym("x", R, D), sym("g", R, D)
     add("softmax", lambda x, y: {"y": softmax(x)}, (a, blank(R, D)), constants=PAIRS)
     add("log_softmax", lambda x, y: {"y": log_softmax(x)}, (a, blank(R, D)), constants=PAIRS)
@@ -612,12 +619,12 @@ for R, D in ((0, 3), (2, 0), (1, 2), (4, 5), (1, 8)):  # registers of two: none,
         add("softmax_backward", slopes, (b, softmax(a), blank(R, D)), constants=PAIRS)
         add("log_softmax_backward", slopes, (b, log_softmax(a), blank(R, D)), constants=PAIRS)
 
-for V, targets in ((0, ()), (1, (0,)), (2, (1, 0)), (4, (3, 0)), (5, (1,))):  # registers of two again
+for V, targets in ((0, ()), (1, (0,)), (2, (1, 0)), (4, (3, 0)), (5, (1,)), (11, (9,)), (19, (17,))):  # registers of two again
     R, x, target = len(targets), sym("x", len(targets), V), index(*targets)
     for smoothing in (Symbolic(0), SMOOTHING):
         settings = target, IGNORED, smoothing
         add("cross_entropy", cross_entropy, (x, *settings, blank(R), blank(R), FINE), constants=PAIRS)
-        if V < 5:
+        if V != 5:
             lse = cross_entropy(x, *settings)["lse"]
             call = (sym("g", R), x, target, lse, IGNORED, smoothing, blank(R, V))
             add("cross_entropy_backward", cross_entropy_back, call, constants=PAIRS)

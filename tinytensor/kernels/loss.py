@@ -8,7 +8,7 @@ import numpy as np
 
 from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
 from tinytensor.kernels.reduce import row_sum
-from tinytensor.kernels.softmax import log_share, row_max, sum_of_exps
+from tinytensor.kernels.softmax import log_share, row_max, shifted_exps, store_four, sum_of_exps
 from tinytensor.kernels.vectors import exp, fill, first, lanes, largest, load_first, mul, store_first, sub, total, zero
 
 
@@ -78,7 +78,7 @@ def cross_entropy_backward(g, x, target, lse, ignore_index, label_smoothing, dx,
     """dx_rv = g_r (exp(x_rv - lse_r) - (1 - s) [v = target_r] - s / V); 0 where target_r = ignore_index."""
     rows, size = x.shape
     width = lanes(x)
-    rest = size % width
+    rest, few = size % width, size % (4 * width)
     nothing, one = x.dtype.type(0), x.dtype.type(1)
     each = label_smoothing / x.dtype.type(size) if size > 0 else nothing
     start, stop = share(rows, task, tasks)
@@ -86,7 +86,12 @@ def cross_entropy_backward(g, x, target, lse, ignore_index, label_smoothing, dx,
         t = target[r]
         if t != ignore_index and 0 <= t < size:
             scale, shift, level = fill(x, g[r]), fill(x, lse[r]), fill(x, each)
-            for v in range(0, size - rest, width):
+            for v in range(0, size - few, 4 * width):
+                a, b, c, d = shifted_exps(x, r, v, shift)
+                a, b = mul(scale, sub(a, level)), mul(scale, sub(b, level))
+                c, d = mul(scale, sub(c, level)), mul(scale, sub(d, level))
+                store_four(a, b, c, d, dx, r, v)
+            for v in range(size - few, size - rest, width):
                 loss_slope(width, x, r, v, scale, shift, level, dx)
             if rest:
                 loss_slope(rest, x, r, size - rest, scale, shift, level, dx)

@@ -157,6 +157,18 @@ def exp(x):
     return v
 
 
+def exps(*registers):
+    """exp of each register, computed in step.
+
+    A polynomial's terms wait for each other. Of one register after the other a processor sees three or four at once,
+    for so many instructions can wait in it; in step, what another register needs is done in the meantime.
+    """
+    v = ()
+    for x in registers:
+        v += (exp(x),)
+    return v
+
+
 # ------------------------------------------------------------------------------------ across the lanes
 
 
@@ -448,33 +460,54 @@ def _largest(context, builder, kind, kinds, args):
 
 @compiled(exp, _same)
 def _exp(context, builder, kind, kinds, args):
-    """fastmath.exp, all lanes at once; where that is the C library's, one lane after the other."""
-    if str(kind.element) != "float":
-        function = context.get_function(np.exp, signature(kinds[0].dtype, kinds[0].dtype))
-        v = args[0]
-        for lane in range(kind.count):
-            place = ir.Constant(ir.IntType(32), lane)
-            v = builder.insert_element(v, function(builder, [builder.extract_element(args[0], place)]), place)
-        return v
-    x, whole = args[0], ir.VectorType(ir.IntType(32), kind.count)
+    return _exponentials(context, builder, kinds[0], args)[0]
 
-    # Each product is one with a sum (fma), so there is nothing that a kernel's "reassoc" could put in another order.
-    def power_of_two(exponent):
-        return builder.bitcast(builder.shl(exponent, constant(whole, 23)), kind)
+
+@compiled(exps, lambda *registers: types.UniTuple(registers[0], len(registers)))
+def _exps(context, builder, kind, kinds, args):
+    return context.make_tuple(
+        builder, types.UniTuple(kinds[0], len(args)), _exponentials(context, builder, kinds[0], args)
+    )
+
+
+def _exponentials(context, builder, register: Vector, xs: list) -> list:
+    """fastmath.exp of each, all lanes at once; where that is the C library's, one lane after the other."""
+    kind = xs[0].type
+    if str(kind.element) != "float":
+        function = context.get_function(np.exp, signature(register.dtype, register.dtype))
+        places, results = [ir.Constant(ir.IntType(32), lane) for lane in range(kind.count)], list(xs)
+        for i, x in enumerate(xs):
+            for at in places:
+                y = function(builder, [builder.extract_element(x, at)])
+                results[i] = builder.insert_element(results[i], y, at)
+        return results
+    whole = ir.VectorType(ir.IntType(32), kind.count)
+
+    def powers_of_two(exponents):
+        return [builder.bitcast(builder.shl(e, constant(whole, 23)), kind) for e in exponents]
+
+    def products(a, b):
+        return [builder.fmul(*pair, flags=("nsz",)) for pair in zip(a, b, strict=True)]
+
+    def sums(a, b, c):
+        """a b + c. Each product is one with a sum, so a kernel's "reassoc" has nothing to put in another order."""
+        return [multiply_add(builder, *three) for three in zip(a, b, c, strict=True)]
+
+    def every(number):
+        return [constant(kind, float(number))] * len(xs)
 
     lowest, highest = constant(kind, float(fastmath._LOWEST)), constant(kind, float(fastmath._HIGHEST))
-    c = builder.select(less(builder, x, lowest), lowest, x)
-    c = builder.select(less(builder, highest, c), highest, c)
-    rounding = constant(kind, float(fastmath._ROUND))
-    shifted = multiply_add(builder, c, constant(kind, float(fastmath._LOG2_E)), rounding)
-    n = builder.fsub(shifted, rounding, flags=("nsz",))
-    r = multiply_add(builder, n, constant(kind, -float(fastmath._LN2_HIGH)), c)
-    r = multiply_add(builder, n, constant(kind, -float(fastmath._LN2_LOW)), r)
-    q = constant(kind, float(fastmath._Q4))
+    c = [builder.select(less(builder, x, lowest), lowest, x) for x in xs]
+    c = [builder.select(less(builder, highest, x), highest, x) for x in c]
+    shifted = sums(c, every(fastmath._LOG2_E), every(fastmath._ROUND))
+    n = [builder.fsub(*pair, flags=("nsz",)) for pair in zip(shifted, every(fastmath._ROUND), strict=True)]
+    r = sums(n, every(-fastmath._LN2_LOW), sums(n, every(-fastmath._LN2_HIGH), c))
+    q = every(fastmath._Q4)
     for coefficient in (fastmath._Q3, fastmath._Q2, fastmath._Q1, fastmath._Q0):
-        q = multiply_add(builder, r, q, constant(kind, float(coefficient)))
-    p = builder.fadd(constant(kind, 1.0), multiply_add(builder, builder.fmul(r, r), q, r), flags=("nsz",))
-    bits = builder.bitcast(shifted, whole)
-    half = builder.ashr(bits, constant(whole, 1))
-    y = builder.fmul(p, power_of_two(half), flags=("nsz",))
-    return builder.fmul(y, power_of_two(builder.sub(bits, half)), flags=("nsz",))
+        q = sums(r, q, every(coefficient))
+    p = sums([builder.fmul(x, x) for x in r], q, r)
+    p = [builder.fadd(*pair, flags=("nsz",)) for pair in zip(every(1.0), p, strict=True)]
+    bits = [builder.bitcast(s, whole) for s in shifted]
+    halves = [builder.ashr(b, constant(whole, 1)) for b in bits]
+    others = [builder.sub(*pair) for pair in zip(bits, halves, strict=True)]
+    return products(products(p, powers_of_two(halves)), powers_of_two(others))
