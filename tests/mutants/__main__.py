@@ -24,16 +24,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(
         prog="python -m tests.mutants", description="Plant mistakes and see whether the proofs notice them."
     )
-    parser.add_argument("--all", action="store_true", help="every mistake that can be made, not one in a few")
-    parser.add_argument("--kernels", action="store_true", help="nothing but kernels, line by line")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--all", action="store_true", help="every mistake that can be made, not one in a few")
+    which.add_argument("--kernels", action="store_true", help="nothing but kernels, line by line")
     for option, part in modules.PARTS.items():
-        parser.add_argument(f"--{option}", action="store_true", help=f"nothing but {part.name}, line by line")
-    parser.add_argument("--share", type=share, default=(0, 1), metavar="K/N", help="the K-th of N shares of these")
+        which.add_argument(f"--{option}", action="store_true", help=f"nothing but {part.name}, line by line")
+    parser.add_argument("--share", type=share, metavar="K/N", help="the K-th of N shares of what goes line by line")
     asked = parser.parse_args()
+    if asked.share and not any(vars(asked)[option] for option in ("kernels", *modules.PARTS)):
+        parser.error(f"--share needs one of --kernels, --{', --'.join(modules.PARTS)}")
     one_in = 1 if asked.all else 5
     part = "every change" if one_in == 1 else f"one in {one_in} of the changes"
     survivors = 0
-    piece, of = asked.share
+    piece, of = asked.share or (0, 1)
     line_by_line = f"share {piece + 1} of {of} of the changes to lines of "
     tries = [
         ("rules, kernels and the walk over the tape, by hand", engine.by_hand),
