@@ -619,7 +619,8 @@ for R, D in (
         add("softmax_backward", slopes, (b, softmax(a), blank(R, D)), constants=PAIRS)
         add("log_softmax_backward", slopes, (b, log_softmax(a), blank(R, D)), constants=PAIRS)
 
-for V, targets in ((0, ()), (1, (0,)), (2, (1, 0)), (4, (3, 0)), (5, (1,)), (11, (9,)), (19, (17,))):  # registers of two again
+wide = (11, (9,)), (19, (17,))  # four registers at a time, twice too
+for V, targets in ((0, ()), (1, (0,)), (2, (1, 0)), (4, (3, 0)), (5, (1,)), *wide):  # registers of two again
     R, x, target = len(targets), sym("x", len(targets), V), index(*targets)
     for smoothing in (Symbolic(0), SMOOTHING):
         settings = target, IGNORED, smoothing

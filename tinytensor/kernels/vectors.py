@@ -164,8 +164,8 @@ def exps(*registers):
     for so many instructions can wait in it; in step, what another register needs is done in the meantime.
     """
     v = ()
-    for x in registers:
-        v += (exp(x),)
+    for i in range(len(registers)):
+        v += (exp(registers[i]),)
     return v
 
 
