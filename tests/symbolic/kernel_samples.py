@@ -603,14 +603,7 @@ for R, D in ((0, 2), (1, 1), (4, 0), (2, 2)):
     flawed = index(1, 0) if R and not D else FINE
     add("check_weights", lambda p, needed, _, bad=flawed: {"bad": bad}, (weights, 1, FINE))
 
-for R, D in (
-    (0, 3),
-    (2, 0),
-    (1, 2),
-    (4, 5),
-    (1, 8),
-    (1, 19),
-):  # registers of two: none, one, several, two times four and more
+for R, D in ((0, 3), (2, 0), (1, 2), (4, 5), (1, 8), (1, 19)):  # registers of two: none, one, several, many
     a, b = sym("x", R, D), sym("g", R, D)
     add("softmax", lambda x, y: {"y": softmax(x)}, (a, blank(R, D)), constants=PAIRS)
     add("log_softmax", lambda x, y: {"y": log_softmax(x)}, (a, blank(R, D)), constants=PAIRS)
