@@ -18,6 +18,11 @@ coefficients are enclosed by Arb and then rounded. That leaves an error far belo
 
 Together below 2^-50 of the value, or 2^-26 of a float32's unit in the last place; for the functions of GELU, whose
 bounds are absolute, 2^-50.
+
+log x is n log 2 + log m with x = 2^n m and sqrt(1/2) <= m < sqrt(2), which is exact. The multiples of 1/256 are its
+centres, and the circles have the radius 1/2, where M = 1.8: what is left out of log m is at most 1.9 (2 |m - c|)^9 with
+|m - c| <= 2^-9, so below 2^-61 of the value, around 1 too, where log m is m - 1 times some number near 1. Where n is
+not 0, the sum is at least half of n log 2: that rounds to 4 units of 2^-53 or less.
 """
 
 import argparse
@@ -34,8 +39,8 @@ from tests.shares import share
 from tinytensor.kernels import KERNELS, fastmath, squares, vectors
 from tinytensor.kernels.simd import SIMD
 
-CELLS = 64  # of the table of the reference, in a unit of x
 TERMS = 9
+LOG_2 = math.log(2)
 BLOCK = 1 << 22
 BLOCKS = (1 << 32) // BLOCK
 HALF, ROOT_HALF, DENSITY = (np.float32(c) for c in (0.5, math.sqrt(0.5), 1 / math.sqrt(2 * math.pi)))
@@ -48,6 +53,12 @@ HALF, ROOT_HALF, DENSITY = (np.float32(c) for c in (0.5, math.sqrt(0.5), 1 / mat
 def _vectors_exp(x, y):
     for i in range(0, x.size, vectors.lanes(x)):
         vectors.store(vectors.exp(vectors.load(x, i)), y, i)
+
+
+@njit
+def _vectors_log(x, y):
+    for i in range(0, x.size, vectors.lanes(x)):
+        vectors.store(vectors.log(vectors.load(x, i)), y, i)
 
 
 @njit
@@ -74,8 +85,12 @@ class Function:
 
     compute: Callable
     series: Callable
-    low: int
-    high: int
+    low: float
+    high: float
+    least: float = -math.inf  # no result is smaller than this one ...
+    most: float = math.inf  # ... or larger than that one
+    cells: int = 64  # of the table of the reference, in a unit of x
+    powers: bool = False  # f(2^n m) = n log 2 + f(m), for numbers above 0 alone
     largest: float = math.inf  # the domain ends here
     flushes: bool = False  # results that are no normal numbers are 0
     absolute: bool = False  # its bound is an absolute one
@@ -99,12 +114,14 @@ def _slope(z):
 
 
 FUNCTIONS = {
-    "exp": Function(KERNELS["exp"], lambda z: z.exp(), -105, 90),
-    "vectors.exp": Function(_vectors_exp, lambda z: z.exp(), -105, 90),
-    "squares.exp": Function(_squares_exp, lambda z: z.exp(), -105, 90, largest=0.0, flushes=True),
-    "tanh": Function(KERNELS["tanh"], _tanh, -20, 20),
-    "erf": Function(KERNELS["erf"], lambda z: z.erf(), -7, 7),
-    "normal_cdf": Function(_normal_cdf, _cdf, -15, 15, absolute=True),
+    "exp": Function(KERNELS["exp"], lambda z: z.exp(), -105, 90, least=0),
+    "vectors.exp": Function(_vectors_exp, lambda z: z.exp(), -105, 90, least=0),
+    "squares.exp": Function(_squares_exp, lambda z: z.exp(), -105, 90, least=0, largest=0.0, flushes=True),
+    "log": Function(KERNELS["log"], lambda z: z.log(), 0.5, 1.5, cells=256, powers=True),
+    "vectors.log": Function(_vectors_log, lambda z: z.log(), 0.5, 1.5, cells=256, powers=True),
+    "tanh": Function(KERNELS["tanh"], _tanh, -20, 20, least=-1, most=1),
+    "erf": Function(KERNELS["erf"], lambda z: z.erf(), -7, 7, least=-1, most=1),
+    "normal_cdf": Function(_normal_cdf, _cdf, -15, 15, least=0, most=1, absolute=True),
     "gelu_slope": Function(_gelu_slope, _slope, -16, 16, absolute=True),
 }
 # What fastmath.py states: the largest error relative to the result; of the last two the absolute one.
@@ -112,6 +129,8 @@ BOUNDS = {
     "exp": 8.51e-8,
     "vectors.exp": 8.51e-8,
     "squares.exp": 7.71e-8,
+    "log": 8.22e-8,
+    "vectors.log": 8.22e-8,
     "tanh": 3.12e-7,
     "erf": 3.89e-7,
     "normal_cdf": 1.94e-7,
@@ -124,15 +143,15 @@ BOUNDS = {
 
 @cache
 def table(name: str) -> np.ndarray:
-    """The coefficients around each multiple of 1/64 from low to high, the highest power first: (cells, TERMS)."""
+    """The coefficients around each centre from low to high, the highest power first: (centres, TERMS)."""
     from flint import arb, arb_series, ctx
 
     function = FUNCTIONS[name]
     before, ctx.cap, ctx.prec = (ctx.cap, ctx.prec), TERMS, 160
     try:
         rows = []
-        for cell in range((function.high - function.low) * CELLS + 1):
-            series = function.series(arb_series([arb(function.low) + arb(cell) / CELLS, 1], TERMS))
+        for cell in range(int((function.high - function.low) * function.cells) + 1):
+            series = function.series(arb_series([arb(function.low) + arb(cell) / function.cells, 1], TERMS))
             terms = [series[k] for k in range(TERMS)]
             size = max(1.0, float(abs(terms[0]).mid()))
             assert all(term.rad() < 1e-25 * size for term in terms), (name, cell)
@@ -147,19 +166,27 @@ NOT_NEAREST, WRONG = range(2)  # results that are not the nearest float32; speci
 
 
 @njit
-def compare(x, y, terms, low, high, flushes, worst, where, counts):
+def compare(x, y, terms, low, high, least, most, cells, powers, flushes, worst, where, counts):
     """Bring the largest errors up to date with y of x."""
     for i in range(x.size):
         v, got = np.float64(x[i]), np.float64(y[i])
-        if v != v:
+        if v != v or (powers and v < 0):
             counts[WRONG] += got == got
             continue
-        c = min(max(v, low), high)
-        cell = math.floor((c - low) * CELLS + 0.5)
-        r = c - (low + cell / CELLS)
+        if powers and (v == 0 or v == math.inf):
+            counts[WRONG] += got != (math.inf if v else -math.inf)
+            continue
+        counts[WRONG] += not least <= got <= most
+        c, n = min(max(v, low), high), 0
+        if powers:
+            c, n = math.frexp(v)
+            c, n = (c, n) if c * c >= 0.5 else (2 * c, n - 1)
+        cell = math.floor((c - low) * cells + 0.5)
+        r = c - (low + cell / cells)
         f = terms[cell, 0]
         for k in range(1, TERMS):
             f = f * r + terms[cell, k]
+        f += n * LOG_2
         size = abs(f)
         if size >= 2.0**128 - 2.0**103:  # rounds to infinity
             counts[WRONG] += got != f * math.inf
@@ -171,7 +198,7 @@ def compare(x, y, terms, low, high, flushes, worst, where, counts):
         if flushes and not normal:
             counts[WRONG] += got != 0 and got < 2.0**-126
             continue
-        if v == 0 and got != f:
+        if v == (1 if powers else 0) and got != f:
             counts[WRONG] += 1
         error = abs(got - f)
         exponent = max((np.float64(size).view(np.int64) >> 52) - 1023 - 23, -149)
@@ -210,8 +237,9 @@ class Found:
             (compute or function.compute)(x, y)
         keep = ~(x > function.largest)
         x, y = (x, y) if keep.all() else (x[keep], y[keep])
-        ends = float(function.low), float(function.high)
-        compare(x, y, table(self.name), *ends, function.flushes, self.worst, self.where, self.counts)
+        ends = float(function.low), float(function.high), float(function.least), float(function.most)
+        kind = function.cells, function.powers, function.flushes
+        compare(x, y, table(self.name), *ends, *kind, self.worst, self.where, self.counts)
 
     @property
     def error(self) -> float:
@@ -234,8 +262,8 @@ class Found:
         )
 
 
-# Where, of all numbers, the errors of the last two were largest; and the ends.
-PLACES = np.array([3.6534159183502197, 5.339658737182617, math.inf, -math.inf], np.float32)
+# Where, of all numbers, the errors of log and of the last two were largest; and the ends.
+PLACES = np.array([2.8027222156524658, 3.6534159183502197, 5.339658737182617, math.inf, -math.inf], np.float32)
 
 
 def sample(step: int = 1021) -> np.ndarray:

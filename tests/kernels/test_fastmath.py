@@ -1,4 +1,4 @@
-"""The float32 exp, tanh and erf of the kernels against float64.
+"""The float32 exp, log, tanh and erf of the kernels against float64.
 
 `python -m tests.float32` has the bounds from all 2^32 arguments, and test_float32.py a denser look at a sample.
 """
@@ -48,6 +48,22 @@ def test_exp_of_the_ends():
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(compiled_exp(x), np.exp(x.astype(np.float64)).astype(np.float32))
         np.testing.assert_array_equal(compiled_exp(x.astype(np.float64)), np.exp(x.astype(np.float64)))
+
+
+def test_log_of_a_dense_sample():
+    bits = np.arange(1, 0x7F800000, 1021, dtype=np.uint32)
+    x = np.concatenate([bits.view(np.float32), np.linspace(0.5, 2, 1_000_001, dtype=np.float32)])
+    x = x[x != 1]
+    error = np.abs(compiled("log", x) / np.log(x.astype(np.float64)) - 1)
+    assert (error <= 8.22e-8).all()
+    assert not (error <= 5.9e-8).all()  # the bound of a perfect rounding is not met
+
+
+def test_log_of_the_ends():
+    x = np.array([-np.inf, np.inf, np.nan, 0, -0.0, 1, -1, -1e-45, 1e-45, 1.1754944e-38, 3e38, -3e38], np.float32)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        np.testing.assert_array_equal(compiled("log", x), np.log(x.astype(np.float64)).astype(np.float32))
+        np.testing.assert_array_equal(compiled("log", x.astype(np.float64)), np.log(x.astype(np.float64)))
 
 
 ODD = {"tanh": (np.tanh, 3.12e-7), "erf": (np.vectorize(math.erf, otypes=[np.float64]), 3.89e-7)}

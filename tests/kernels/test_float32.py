@@ -32,20 +32,23 @@ def test_a_dense_sample_keeps_the_bound(name):
     assert found.error > 0.8 * BOUNDS[name]  # the sample comes close to where all numbers have their largest error
 
 
-def test_registers_compute_what_scalars_do():
-    one, two = of_sample("exp"), of_sample("vectors.exp")
+@pytest.mark.parametrize("name", ["exp", "log"])
+def test_registers_compute_what_scalars_do(name):
+    one, two = of_sample(name), of_sample(f"vectors.{name}")
     np.testing.assert_array_equal(one.worst, two.worst)
     np.testing.assert_array_equal(one.counts, two.counts)
 
 
-def test_the_reference_is_right():
+@pytest.mark.parametrize(("name", "least"), [("exp", -80), ("log", 0)])
+def test_the_reference_is_right(name, least):
     """Against mpmath, at numbers of all sizes: its error is far below what is measured."""
     import mpmath
 
-    x = SAMPLE[(SAMPLE > -80) & (SAMPLE < 80)][::9973]
+    x = SAMPLE[(least < SAMPLE) & (SAMPLE < 80)]
+    x = np.concatenate([x[::9973], np.linspace(0.99, 1.01, 200, dtype=np.float32)])  # where a logarithm is near 0
     with mpmath.workdps(40):
-        y = np.array([float(mpmath.exp(float(v))) for v in x]).astype(np.float32)
-    found = Found.nothing("exp")
+        y = np.array([float(getattr(mpmath, name)(float(v))) for v in x]).astype(np.float32)
+    found = Found.nothing(name)
     found.add(x, lambda x, out: np.copyto(out, y))
     assert 0.49 < found.worst[ULP] <= 0.5 + 1e-7
     assert found.counts[NOT_NEAREST] == found.counts[WRONG] == 0
@@ -64,6 +67,19 @@ def test_what_is_wrong_is_counted():
         assert found.counts[WRONG] == 1 and not found.holds()
 
 
+def test_a_probability_below_0_is_noticed():
+    """The quotient of normal_cdf is nowhere larger than 1/2, so that nothing has to be cut off."""
+    found = Found.nothing("normal_cdf")
+
+    def compute(x, y):
+        FUNCTIONS["normal_cdf"].compute(x, y)
+        y[np.argmax(y == 0)] = -1e-9
+
+    found.add(SAMPLE, compute)
+    assert found.error <= BOUNDS["normal_cdf"]
+    assert found.counts[WRONG] == 1 and not found.holds()
+
+
 EXP_NOT_NEAREST = 105_875  # with one rounding for a product and a sum, where vectors are 64 or 32 or 16 bytes wide
 
 
@@ -76,11 +92,13 @@ def test_each_result_of_exp_is_what_it_was():
 
 
 def exp_with(**constants):
+    return shipped_with(fastmath._exp_float32, constants)
+
+
+def shipped_with(function, constants):
     """The shipped polynomial with other constants, compiled as it is."""
     scope = {**vars(fastmath), **constants}
-    one = njit(error_model="numpy", fastmath=fastmath._FLAGS["fastmath"])(
-        types.FunctionType(fastmath._exp_float32.__code__, scope)
-    )
+    one = njit(error_model="numpy", fastmath=fastmath._FLAGS["fastmath"])(types.FunctionType(function.__code__, scope))
 
     @njit(error_model="numpy", fastmath=fastmath._FLAGS["fastmath"])
     def loop(x, y):
@@ -99,6 +117,26 @@ def test_a_wrong_coefficient_is_noticed(name):
     wrong.add(SAMPLE, exp_with(**{name: value}))
     assert wrong.counts[NOT_NEAREST] != EXP_NOT_NEAREST
     assert wrong.holds() == (name not in ("_Q0", "_Q1"))
+
+
+@pytest.mark.parametrize("name", ["_C0", "_C1", "_C2", "_C3", "_C4", "_C5", "_C6", "_C7", "_C8", "_LN2_LOW"])
+def test_a_wrong_coefficient_of_log_is_noticed(name):
+    """One part in ten thousand more: of the last ones, too, the largest error tells it or some last bits."""
+    value = np.float32(getattr(fastmath, name) * np.float64(1.0001))
+    wrong = Found.nothing("log")
+    wrong.add(SAMPLE, shipped_with(fastmath._log_float32, {name: value}))
+    assert wrong.counts[NOT_NEAREST] != of_sample("log").counts[NOT_NEAREST]
+    if name in ("_C0", "_C1", "_C2", "_LN2_LOW"):
+        assert not wrong.holds()
+
+
+@pytest.mark.parametrize("name", ["_LEAST_NORMAL", "_INF", "_ROOT_HALF"])
+def test_a_wrong_end_of_log_is_noticed(name):
+    """Numbers that are not normal, infinity, and where the power of two changes."""
+    value = {"_LEAST_NORMAL": np.float32(0), "_INF": np.float32(3e38), "_ROOT_HALF": np.int32(0x3F000000)}[name]
+    wrong = Found.nothing("log")
+    wrong.add(SAMPLE, shipped_with(fastmath._log_float32, {name: value}))
+    assert not wrong.holds(), str(wrong)
 
 
 @pytest.mark.parametrize("share", ["9/8", "0/8", "x", f"1/{float32.BLOCKS + 1}"])

@@ -26,6 +26,7 @@ from tinytensor.kernels.vectors import (
     largest,
     load,
     load_first,
+    log,
     maximum,
     mul,
     splat,
@@ -72,12 +73,13 @@ def arithmetic(x, a, y):
     store(splat(a, 1, 2), y, 7, 0)
     store(fill(x, lanes(x)), y, 8, 0)
     store(exp(u), y, 9, 0)
+    store(log(exp(u)), y, 10, 0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_arithmetic(dtype):
     x, a = draw(dtype, 3, width(dtype)), draw(dtype, 3, 3).T
-    (_, _, y), (_, _, expected) = both(arithmetic, x, a, np.full((10, width(dtype)), np.nan, dtype))
+    (_, _, y), (_, _, expected) = both(arithmetic, x, a, np.full((11, width(dtype)), np.nan, dtype))
     np.testing.assert_allclose(y, expected, rtol=4 * np.finfo(dtype).eps, atol=2 * np.finfo(dtype).eps)
     np.testing.assert_array_equal(y[1:9], expected[1:9])
     assert (expected[8] == width(dtype)).all() and (expected[7] == a[1, 2]).all()
@@ -89,16 +91,17 @@ def specials(x, y):
     store(maximum(v, u), y, 1, 0)
     store(where_less(u, v, fill(x, 1), fill(x, 2)), y, 2, 0)
     store(exp(u), y, 3, 0)
+    store(log(u), y, 4, 0)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_nan_and_inf(dtype):
     n = width(dtype)
-    ends = [np.nan, np.inf, -np.inf, 0.0]
+    ends = [np.nan, np.inf, -np.inf, 0.0, -0.0]
     for a in ends:
         for b in ends:
             x = np.array([a] * n + [b] * n, dtype)
-            (_, y), (_, expected) = both(specials, x, np.zeros((4, n), dtype))
+            (_, y), (_, expected) = both(specials, x, np.zeros((5, n), dtype))
             np.testing.assert_array_equal(y, expected)
 
 
@@ -123,6 +126,25 @@ def test_exp_is_fastmath_exp():
     same = ~np.isnan(y)
     assert (np.abs(y[same].view(np.int32) - z[same].view(np.int32)) <= 1).all()  # an fma more or less
     assert same.mean() > 0.9
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_log_is_that_of_fastmath_and_of_numpy(dtype):
+    def scalars(x, y):
+        for i in range(x.size):
+            y[i] = fastmath.log(x[i])
+
+    def registers(x, y):
+        for i in range(0, x.size, lanes(x)):
+            store(log(load(x, i)), y, i)
+
+    bits = np.arange(0, 2**32, 1048573, dtype=np.uint64).astype(np.uint32)
+    with np.errstate(invalid="ignore"):  # NaNs that signal
+        x = bits[: bits.size // 16 * 16].view(np.float32).astype(dtype)
+    (_, y), (_, expected) = both(scalars, x, np.empty_like(x))
+    (_, z), _ = both(registers, x, np.empty_like(x))
+    np.testing.assert_array_equal(y, z)
+    np.testing.assert_allclose(z, expected, rtol=2 * np.finfo(dtype).eps)  # a unit of each
 
 
 def in_step(x, y):

@@ -51,7 +51,7 @@ MISTAKES = [
     ("elementwise", "gelu_tanh_backward", "(one - t * t)", "(one - t)"),
     ("reduce", "reduce_sum", "range(n - n % 8, n)", "range(n - n % 8 + 1, n)"),
     ("reduce", "reduce_max", "better = not (value <= best)", "better = not (value < best)"),
-    ("reduce", "reduce_logsumexp", "y[o, i] = peak[o, i] + np.log(y[o, i])", "y[o, i] = np.log(y[o, i])"),
+    ("reduce", "reduce_logsumexp", "y[o, i] = peak[o, i] + log(y[o, i])", "y[o, i] = log(y[o, i])"),
     ("scan", "cumsum", "y[o, j - step, i] + x", "y[o, j - step, i] - x"),
     ("softmax", "softmax", "x.dtype.type(1) / total(s)", "x.dtype.type(1)"),
     ("softmax", "softmax", "m = larger(rest, x, r, n - rest, m)", "m = m"),  # still a softmax, but one that overflows

@@ -50,7 +50,7 @@ UNSEEN = {
         ("argsort", "for j in range(n)"): ["left out", "once"],  # within `while width < n`
         ("reduce_logsumexp", "for j in range(n)"): ["left out"],  # within `if n > 0`
         ("merge", "for k in range(start, stop)"): ["left out"],
-        ("attention", "for t in range(min(LANES, C - i))"): ["left out"],
+        ("cross_entropy", "for r in range(begin, end)"): ["left out"],
         ("reach", "for m in range(count)"): ["left out"],
         ("clear", "for k in range(sums.shape[0])"): ["left out"],
         ("first_equal", "for j in range(row.size)"): ["left out"],

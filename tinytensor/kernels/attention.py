@@ -16,8 +16,7 @@ say only that. Where every row of a square reaches its last key, nothing is hidd
 holes below the reach is looked at key by key.
 """
 
-import numpy as np
-
+from tinytensor.kernels.fastmath import log
 from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
 from tinytensor.kernels.squares import (
     LANES,
@@ -59,7 +58,8 @@ from tinytensor.kernels.squares import (
     write_block,
     write_columns,
 )
-from tinytensor.kernels.vectors import add, div, where_less
+from tinytensor.kernels.vectors import add, div, store_first, where_less
+from tinytensor.kernels.vectors import log as logs
 
 COLUMNS = 4  # of a head's row that are taken together: four chains of sums, and no more registers than AVX2 has
 
@@ -79,7 +79,7 @@ def attention_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[
     goes into e^x.
     """
     tasks = cut(B * H * C * M * (12 + K + Kv) // 60, B * H * whole(C, LANES) // LANES)
-    return tasks, (whole(K, WIDTH) + whole(Kv, WIDTH) + 2 * whole(M, WIDTH) + 3) * LANES
+    return tasks, (whole(K, WIDTH) + whole(Kv, WIDTH) + 2 * whole(M, WIDTH) + 1) * LANES
 
 
 def attention_backward_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[int, int]:
@@ -165,7 +165,7 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
     ys, x = x[:n], x[n:]  # their results: columns
     n = up(M, WIDTH) * LANES
     scores, looks, x = x[:n], x[n : 2 * n], x[2 * n :]  # a register for each key
-    ends, tops, totals = x[:LANES], x[LANES : 2 * LANES], x[2 * LANES :]
+    ends = x[:LANES]
     squares, least, most, holes = up(C, LANES) // LANES, 0, 0, False
     first, last = share(B * squares * H, task, tasks)
     for unit in range(first, last):  # heads side by side: most often one mask says what all of them see
@@ -218,10 +218,7 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
                 for j in range(Kv - Kv % COLUMNS, Kv):
                     inner_rows(p, values, m, j, ys, j * LANES, 1)
             total = add(total, add_up(p))
-        put(top, tops, 0)
-        put(total, totals, 0)
-        for t in range(min(LANES, C - i)):
-            lse[b, h, i + t] = tops[t] + np.log(totals[t])
+        store_first(C - i, add(top, logs(total)), lse, b, h, i)
         rows_of(ys, 0, div(every(one), where_less(every(zero), total, total, every(one))), y[b, h], i)
 
 
@@ -290,7 +287,7 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
                 if holes or m + WIDTH > count:
                     rows = only(rows, before_each(0, ends, m))
                 put(inner(register(ys, j), rows, scores, m), ys, j)
-        lse[b, h, 0] = shift + np.log(total)
+        lse[b, h, 0] = shift + log(total)
         inverse = one / total if count > 0 else zero
         for j in range(Kv):
             y[b, h, 0, j] = ys[j] * inverse

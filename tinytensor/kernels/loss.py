@@ -4,12 +4,23 @@ A target that is no class is never used as a place to read or write: its row cou
 says so. `bad` is int64 (2,), at first 0: bad[0] becomes 1, and bad[1] one of the wrong targets.
 """
 
-import numpy as np
-
 from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
 from tinytensor.kernels.reduce import row_sum
 from tinytensor.kernels.softmax import log_share, row_max, shifted_exps, store_four, sum_of_exps
-from tinytensor.kernels.vectors import exp, fill, first, lanes, largest, load_first, mul, store_first, sub, total, zero
+from tinytensor.kernels.vectors import (
+    exp,
+    fill,
+    first,
+    lanes,
+    largest,
+    load_first,
+    log,
+    mul,
+    store_first,
+    sub,
+    total,
+    zero,
+)
 
 
 @kernel(
@@ -27,28 +38,36 @@ def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, ta
     rest = size % width
     nothing, one, count = x.dtype.type(0), x.dtype.type(1), x.dtype.type(size)
     start, stop = share(rows, task, tasks)
-    for r in range(start, stop):
-        t = target[r]
-        losses[r] = nothing
-        lse[r] = nothing
-        if t != ignore_index and not 0 <= t < size:
-            bad[0] = 1
-            bad[1] = t
-        elif t != ignore_index:
-            m = row_max(x, r)
-            peak = largest(m)
-            log_total = np.log(sum_of_exps(x, r, m))
-            lse[r] = peak + log_total
-            nll = log_total - (x[r, t] - peak)
-            if label_smoothing == nothing:  # 0 times an infinite logit would be NaN
-                losses[r] = nll
-            else:
-                s, shift = zero(x), fill(x, log_total)
-                for v in range(0, size - rest, width):
-                    s = sub(s, log_share(width, x, r, v, m, shift))
-                if rest:
-                    s = sub(s, first(rest, log_share(rest, x, r, size - rest, m, shift), zero(x)))
-                losses[r] = (one - label_smoothing) * nll + label_smoothing * (total(s) / count)
+    for begin in range(start, stop, width):  # a register of rows has its logarithms taken at once
+        end = min(begin + width, stop)
+        for r in range(begin, end):
+            t = target[r]
+            losses[r] = nothing
+            lse[r] = one
+            if t != ignore_index and not 0 <= t < size:
+                bad[0] = 1
+                bad[1] = t
+            elif t != ignore_index:
+                m = row_max(x, r)
+                losses[r] = largest(m)
+                lse[r] = sum_of_exps(x, r, m)
+        sums = first(end - begin, load_first(end - begin, lse, begin), fill(x, one))
+        store_first(end - begin, log(sums), lse, begin)
+        for r in range(begin, end):
+            t = target[r]
+            if t != ignore_index and 0 <= t < size:
+                peak, log_total = losses[r], lse[r]
+                lse[r] = peak + log_total
+                nll = log_total - (x[r, t] - peak)
+                if label_smoothing == nothing:  # 0 times an infinite logit would be NaN
+                    losses[r] = nll
+                else:
+                    s, m, shift = zero(x), fill(x, peak), fill(x, log_total)
+                    for v in range(0, size - rest, width):
+                        s = sub(s, log_share(width, x, r, v, m, shift))
+                    if rest:
+                        s = sub(s, first(rest, log_share(rest, x, r, size - rest, m, shift), zero(x)))
+                    losses[r] = (one - label_smoothing) * nll + label_smoothing * (total(s) / count)
 
 
 @kernel("losses[R], target[R], y[1], count[1]")

@@ -7,8 +7,6 @@ then two registers are taken at a time, and `count` may exceed a register, or be
 long chains, are taken four registers at a time as far as a row has them.
 """
 
-import numpy as np
-
 from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
 from tinytensor.kernels.vectors import (
     add,
@@ -21,6 +19,7 @@ from tinytensor.kernels.vectors import (
     largest,
     load,
     load_first,
+    log,
     maximum,
     mul,
     splat,
@@ -173,7 +172,7 @@ def log_softmax(x, y, task, tasks):
     start, stop = share(x.shape[0] if n > 0 else 0, task, tasks)
     for r in range(start, stop):
         m = row_max(x, r)
-        log_total = fill(x, np.log(sum_of_exps(x, r, m)))
+        log_total = log(fill(x, sum_of_exps(x, r, m)))
         for j in range(0, n - rest, width):
             store_first(width, log_share(width, x, r, j, m, log_total), y, r, j)
         if rest:

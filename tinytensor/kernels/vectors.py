@@ -18,6 +18,7 @@ from 0.
 row must be neighbours in memory (`splat` alone reads any strides).
 """
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -166,6 +167,14 @@ def exps(*registers):
     v = ()
     for i in range(len(registers)):
         v += (exp(registers[i]),)
+    return v
+
+
+def log(x):
+    """ln x: in float32 the polynomial of fastmath.log, with its bounds; 0 gives -inf, a negative number NaN."""
+    v = ()
+    for lane in range(len(x)):
+        v += (np.log(x[lane]),)
     return v
 
 
@@ -470,17 +479,20 @@ def _exps(context, builder, kind, kinds, args):
     )
 
 
+def _each_lane(context, builder, register: Vector, function: Callable, x):
+    """The C library's function of each number, one lane after the other."""
+    call, y = context.get_function(function, signature(register.dtype, register.dtype)), x
+    for lane in range(register.count):
+        at = ir.Constant(ir.IntType(32), lane)
+        y = builder.insert_element(y, call(builder, [builder.extract_element(x, at)]), at)
+    return y
+
+
 def _exponentials(context, builder, register: Vector, xs: list) -> list:
     """fastmath.exp of each, all lanes at once; where that is the C library's, one lane after the other."""
     kind = xs[0].type
     if str(kind.element) != "float":
-        function = context.get_function(np.exp, signature(register.dtype, register.dtype))
-        places, results = [ir.Constant(ir.IntType(32), lane) for lane in range(kind.count)], list(xs)
-        for i, x in enumerate(xs):
-            for at in places:
-                y = function(builder, [builder.extract_element(x, at)])
-                results[i] = builder.insert_element(results[i], y, at)
-        return results
+        return [_each_lane(context, builder, register, np.exp, x) for x in xs]
     whole = ir.VectorType(ir.IntType(32), kind.count)
 
     def powers_of_two(exponents):
@@ -511,3 +523,33 @@ def _exponentials(context, builder, register: Vector, xs: list) -> list:
     halves = [builder.ashr(b, constant(whole, 1)) for b in bits]
     others = [builder.sub(*pair) for pair in zip(bits, halves, strict=True)]
     return products(products(p, powers_of_two(halves)), powers_of_two(others))
+
+
+@compiled(log, _same)
+def _log(context, builder, kind, kinds, args):
+    x = args[0]
+    if str(kind.element) != "float":
+        return _each_lane(context, builder, kinds[0], np.log, x)
+    whole = ir.VectorType(ir.IntType(32), kind.count)
+
+    def every(number):
+        return constant(kind, float(number))
+
+    def bits_of(number):
+        return constant(whole, int(number))
+
+    small = less(builder, x, every(fastmath._LEAST_NORMAL))
+    c = builder.select(small, builder.fmul(x, every(fastmath._TWO_TO_23)), x)
+    bits = builder.sub(builder.bitcast(c, whole), bits_of(fastmath._ROOT_HALF))
+    n = builder.sitofp(builder.ashr(bits, bits_of(fastmath._FRACTION)), kind)
+    n = builder.fsub(n, builder.select(small, every(fastmath._TWENTY_THREE), every(0)), flags=("nsz",))
+    bits = builder.add(builder.and_(bits, bits_of(fastmath._FRACTION_BITS)), bits_of(fastmath._ROOT_HALF))
+    f = builder.fsub(builder.bitcast(bits, kind), every(1), flags=("nsz",))
+    p = every(fastmath._C8)
+    for power in (7, 6, 5, 4, 3, 2, 1, 0):
+        p = multiply_add(builder, f, p, every(getattr(fastmath, f"_C{power}")))
+    low = multiply_add(builder, builder.fmul(f, f), p, builder.fmul(n, every(fastmath._LN2_LOW)))
+    y = multiply_add(builder, n, every(fastmath._LN2_HIGH), builder.fadd(f, low, flags=("nsz",)))
+    y = builder.select(less(builder, x, every(math.inf)), y, every(math.inf))
+    end = builder.select(less(builder, x, every(0), "=="), every(-math.inf), every(math.nan))
+    return builder.select(less(builder, every(0), x), y, end)

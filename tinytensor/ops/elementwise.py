@@ -18,6 +18,7 @@ from tinytensor.form import op
 from tinytensor.kernels.fastmath import erf as fast_erf
 from tinytensor.kernels.fastmath import exp as fast_exp
 from tinytensor.kernels.fastmath import gelu_slope, normal_cdf
+from tinytensor.kernels.fastmath import log as fast_log
 from tinytensor.kernels.fastmath import tanh as fast_tanh
 from tinytensor.kernels.kernel import Kernel
 from tinytensor.operands import only_floats, stored, typed, within
@@ -340,7 +341,7 @@ class log:
     r"y = \ln x"
 
     def kernel(x):
-        return np.log(x)
+        return fast_log(x)
 
     dtype = "float"
 
@@ -383,7 +384,7 @@ class clipped_log:
     kinds = "fO"
 
     def kernel(x, low=-100.0):
-        y = np.log(x)
+        y = fast_log(x)
         return low if y < low else y
 
     def grad_x(g, x):
@@ -452,7 +453,7 @@ class logsigmoid:
     def kernel(x):
         zero = type(x)(0)
         size = -x if x > zero else x  # -|x|, so that exp does not overflow
-        return (zero if x > zero else x) - np.log(type(x)(1) + fast_exp(size))
+        return (zero if x > zero else x) - fast_log(type(x)(1) + fast_exp(size))
 
     def grad_x(g, x):
         return g * sigmoid(-x)
