@@ -9,7 +9,7 @@ depends on the number of threads.
 
 import numpy as np
 
-from tinytensor.kernels.kernel import cut, helper, kernel, share
+from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
 from tinytensor.kernels.vectors import add, fill, first, fma, lanes, load_first, mul, store_first, sub, total, zero
 
 
@@ -83,7 +83,7 @@ def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
 
 def norm_blocks(R, D):
     """The number of blocks of rows whose parts of the weight's gradient are summed apart, for x (R, D)."""
-    return cut(R * (D // 3 + 10), R // 8)
+    return cut(R * (D // 4 + 4), R // 8)
 
 
 @helper
@@ -101,28 +101,28 @@ def clear(sums, block):
 
 
 @helper
-def layer_norm_sums(count, g, x, weight, r, d, mu, scale, block, partial, sum_h, sum_hn):
-    """(sum_h + h_rd, sum_hn + h_rd n_rd), after g_rd n_rd and g_rd have been added to the block's part."""
-    up = load_first(count, g, r, d)
-    n = mul(centred(count, x, r, d, mu), scale)
-    if partial.size > 0:
-        add_to(count, mul(up, n), partial, 0, block, d)
-        if partial.shape[0] > 1:
-            add_to(count, up, partial, 1, block, d)
-    h = weighted(count, up, weight, d)
-    return add(sum_h, h), fma(h, n, sum_hn)
+def layer_norm_sums(count, g, x, weight, r, d, mu, sum_h, sum_hc):
+    """(sum_h + h_rd, sum_hc + h_rd c_rd) with c_rd = x_rd - mu_r."""
+    h = weighted(count, load_first(count, g, r, d), weight, d)
+    return add(sum_h, h), fma(h, centred(count, x, r, d, mu), sum_hc)
 
 
 @helper
-def layer_norm_slope(count, g, x, weight, r, d, mu, scale, level, tilt, dx):
-    """dx_rd = scale_r h_rd + level + tilt (x_rd - mu_r)."""
-    h = weighted(count, load_first(count, g, r, d), weight, d)
-    store_first(count, fma(centred(count, x, r, d, mu), tilt, fma(scale, h, level)), dx, r, d)
+def layer_norm_slope(count, g, x, weight, r, d, mu, scale, level, tilt, dx, block, partial):
+    """dx_rd = scale_r h_rd + level + tilt c_rd, and g_rd n_rd and g_rd are added to the block's part."""
+    up, c = load_first(count, g, r, d), centred(count, x, r, d, mu)
+    if partial.size > 0:
+        add_to(count, mul(up, mul(c, scale)), partial, 0, block, d)
+        if partial.shape[0] > 1:
+            add_to(count, up, partial, 1, block, d)
+    h = weighted(count, up, weight, d)
+    store_first(count, fma(c, tilt, fma(scale, h, level)), dx, r, d)
 
 
 @kernel(
     "g[R, D], x[R, D], weight[D | 0], mean[R], rstd[R], dx[R, D], partial[sums, blocks, D | 0]",
     tasks=lambda *args: args[-1].shape[1],
+    fastmath=EXACT_ORDER,  # otherwise 1 / size is a division for each row
 )
 def layer_norm_backward(g, x, weight, mean, rstd, dx, partial, task, tasks):
     """With n_rd = (x_rd - mean_r) rstd_r and h_rd = w_d g_rd:
@@ -144,26 +144,23 @@ def layer_norm_backward(g, x, weight, mean, rstd, dx, partial, task, tasks):
         for r in range(begin, end):
             scale_r = rstd[r]
             mu, scale = fill(x, mean[r]), fill(x, scale_r)
-            h, hn, sum_h, sum_hn = zero(x), zero(x), zero(x), zero(x)
+            h, hc, sum_h, sum_hc = zero(x), zero(x), zero(x), zero(x)
             for d in range(0, size - rest, 2 * width):
-                h, hn = layer_norm_sums(width, g, x, weight, r, d, mu, scale, block, partial, h, hn)
-                e = d + width
-                sum_h, sum_hn = layer_norm_sums(width, g, x, weight, r, e, mu, scale, block, partial, sum_h, sum_hn)
+                h, hc = layer_norm_sums(width, g, x, weight, r, d, mu, h, hc)
+                sum_h, sum_hc = layer_norm_sums(width, g, x, weight, r, d + width, mu, sum_h, sum_hc)
+            if rest:
+                h, hc = layer_norm_sums(rest, g, x, weight, r, size - rest, mu, h, hc)
+                sum_h, sum_hc = layer_norm_sums(rest - width, g, x, weight, r, size - rest + width, mu, sum_h, sum_hc)
+            mean_h, mean_hc = total(add(h, sum_h)) * inverse, total(add(hc, sum_hc)) * inverse
+            # rstd (h - mean_h - n mean_hn) multiplied out, so that what belongs to the row is computed once.
+            level, tilt = fill(x, -scale_r * mean_h), fill(x, -scale_r * scale_r * scale_r * mean_hc)
+            for d in range(0, size - rest, 2 * width):
+                layer_norm_slope(width, g, x, weight, r, d, mu, scale, level, tilt, dx, block, partial)
+                layer_norm_slope(width, g, x, weight, r, d + width, mu, scale, level, tilt, dx, block, partial)
             if rest:
                 d, e = size - rest, size - rest + width
-                h, hn = layer_norm_sums(rest, g, x, weight, r, d, mu, scale, block, partial, h, hn)
-                sum_h, sum_hn = layer_norm_sums(
-                    rest - width, g, x, weight, r, e, mu, scale, block, partial, sum_h, sum_hn
-                )
-            mean_h, mean_hn = total(add(h, sum_h)) * inverse, total(add(hn, sum_hn)) * inverse
-            # rstd (h - mean_h - n mean_hn) multiplied out, so that what belongs to the row is computed once.
-            level, tilt = fill(x, -scale_r * mean_h), fill(x, -scale_r * scale_r * mean_hn)
-            for d in range(0, size - rest, 2 * width):
-                layer_norm_slope(width, g, x, weight, r, d, mu, scale, level, tilt, dx)
-                layer_norm_slope(width, g, x, weight, r, d + width, mu, scale, level, tilt, dx)
-            if rest:
-                layer_norm_slope(rest, g, x, weight, r, size - rest, mu, scale, level, tilt, dx)
-                layer_norm_slope(rest - width, g, x, weight, r, size - rest + width, mu, scale, level, tilt, dx)
+                layer_norm_slope(rest, g, x, weight, r, d, mu, scale, level, tilt, dx, block, partial)
+                layer_norm_slope(rest - width, g, x, weight, r, e, mu, scale, level, tilt, dx, block, partial)
 
 
 @helper
