@@ -2,6 +2,7 @@
 
 import json
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -45,6 +46,27 @@ def test_tensor_copies_and_as_tensor_shares():
     assert not frozen.any()
     assert tt.tensor([tt.tensor(1.0), 2.0]).tolist() == [1.0, 2.0]
     assert tt.from_dlpack(a).data_ptr() == a.ctypes.data
+
+
+@pytest.mark.parametrize("dtype", [None, "float32", "float64", "uint8", "int32", "int64", "bool"])
+def test_a_copy_of_a_large_array_begins_at_a_cache_line(dtype):
+    """Of all arrays that NumPy makes, one in four does so by chance."""
+    transposed = np.arange(128 * 96, dtype=np.int32).reshape(128, 96).T
+    copies = [tt.tensor(transposed, dtype=dtype and getattr(tt, dtype)) for _ in range(8)]
+    for x in copies:
+        assert x.data_ptr() % 64 == 0 and x.is_contiguous()
+        np.testing.assert_array_equal(x.numpy(), transposed.astype(dtype or np.int32))
+    assert len({x.data_ptr() for x in copies}) == 8
+    exact = tt.tensor(np.full((32, 32), Fraction(1, 3), object), dtype=object)
+    assert exact[31, 31].item() == Fraction(1, 3)
+
+
+def test_what_a_large_array_cannot_become_is_told():
+    wide = np.full(2048, 1e300)
+    assert np.isinf(tt.tensor(wide, dtype=tt.float32).numpy()).all()
+    with pytest.raises(TypeError, match="values of complex128 are not stored"):
+        tt.tensor(np.zeros(2048, complex))
+    assert tt.tensor(np.full(2048, "3"), dtype=tt.int32).sum().item() == 6144  # as of a smaller one
 
 
 def test_a_mapped_file_is_shared_as_a_plain_array(tmp_path):

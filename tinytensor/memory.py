@@ -17,6 +17,7 @@ from tinytensor.door import OBJECT
 from tinytensor.unwritten import fresh, spoil, spoiled
 
 LINE = 64  # bytes in a cache line, and in the widest vector
+BYTE = np.dtype(np.uint8)
 
 
 class Pool:
@@ -41,7 +42,7 @@ class Pool:
         return np.asarray(lease)
 
     def _more(self, size: int) -> np.ndarray:
-        self.all.append(_aligned(size))
+        self.all.append(aligned((size,), BYTE))
         return self.all[-1]
 
     def spoil(self) -> None:
@@ -94,8 +95,9 @@ def owned(value):
     return np.ndarray(value.shape, value.dtype, lease.memory, offset, value.strides)
 
 
-def _aligned(size: int) -> np.ndarray:
-    """Bytes that begin where a cache line does: vector loads then never straddle two."""
-    memory = np.empty(size + LINE, np.uint8)
+def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """New memory that begins where a cache line does: vector loads then never straddle two."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + LINE, BYTE)
     start = -memory.ctypes.data % LINE
-    return memory[start : start + size]
+    return memory[start : start + size].view(dtype).reshape(shape)
