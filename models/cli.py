@@ -14,7 +14,6 @@ from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from traceback import walk_stack
 
 import tinytensor
 from tinytensor import distributed
@@ -356,13 +355,10 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
     def leave(number, frame):
         if trainer.step != begun:
             return
-        # Kernels are being compiled, which may take long, and no step is lost. LLVM's callbacks swallow what is raised
-        # in them, and a traceback is printed: a moment later they are over. So may others (a __del__): then once more.
-        inside = any("llvmlite" in at.f_code.co_filename for at, _ in walk_stack(frame))
+        # Kernels are being compiled, which may take long, and no step is lost. A callback (a __del__) may swallow what
+        # is raised in it: then once more.
         signal.signal(signal.SIGALRM, lambda _, later: leave(number, later))
-        signal.setitimer(signal.ITIMER_REAL, 0.02 if inside else 0.5)
-        if inside:
-            return
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
         if before[number] is signal.SIG_IGN:  # as shells begin what is in the background
             raise KeyboardInterrupt
         signal.raise_signal(number)

@@ -1,9 +1,11 @@
 """The driver: programs give what their launches give one by one, on any number of threads, and mind the machine."""
 
+import ctypes
 import os
 import signal
 import subprocess
 import sys
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from itertools import cycle
 
@@ -13,6 +15,7 @@ import pytest
 from numba import config
 
 from tinytensor.kernels import KERNELS, driver
+from tinytensor.kernels.compiler import signals_heard
 from tinytensor.kernels.driver import STOPPED, Program, _groups
 from tinytensor.kernels.kernel import kernel, share
 
@@ -262,6 +265,75 @@ def test_an_interrupt_while_kernels_compile_ends_the_run(tmp_path):
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=60)
     assert process.returncode == -signal.SIGINT and said.rstrip().endswith("KeyboardInterrupt")
+
+
+@pytest.fixture
+def handler():
+    """A handler of a test's own, which raises as Python's does; afterwards there is the one of before."""
+    said = []
+
+    def raises(number, frame):
+        said.append(number)
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGINT, raises)
+    yield raises, said
+    signal.signal(signal.SIGINT, before)
+
+
+def called_back(file: str) -> None:
+    """Ctrl-C in a function of `file` that C calls back, where what is raised is swallowed."""
+    code = compile("def notify():\n    signal.raise_signal(signal.SIGINT)", file, "exec")
+    exec(code, names := {"signal": signal})
+    ctypes.CFUNCTYPE(None)(names["notify"])()
+
+
+def test_an_interrupt_in_a_callback_of_llvm_waits_for_the_build(handler, monkeypatch):
+    raises, said = handler
+    swallowed, done = [], []
+    monkeypatch.setattr(sys, "unraisablehook", swallowed.append)
+
+    def build(file: str, error: type[Exception] | None = None):
+        with signals_heard():
+            called_back(file)
+            done.append(file)
+            if error:
+                raise error
+
+    inside = "llvmlite/binding/executionengine.py"
+    with pytest.raises(KeyboardInterrupt):
+        build(inside)
+    assert done == [inside] and not swallowed and said == [signal.SIGINT]
+    assert signal.getsignal(signal.SIGINT) is raises
+    with pytest.raises(KeyboardInterrupt):  # when the build fails, too
+        build(inside, ValueError)
+    build("other.py")  # the control: whatever is raised in a callback is swallowed
+    assert len(swallowed) == 1
+
+
+def test_an_interrupt_outside_of_llvm_does_not_wait(handler):
+    done = []
+
+    def build():
+        with signals_heard():
+            signal.raise_signal(signal.SIGINT)
+            done.append("more")
+
+    with pytest.raises(KeyboardInterrupt):
+        build()
+    assert not done
+
+
+def test_a_handler_that_is_put_in_place_by_a_signal_stays(handler):
+    with signals_heard():
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    with signals_heard():
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    thread = threading.Thread(target=lambda: signals_heard().__enter__())  # where no handler can be set
+    thread.start()
+    thread.join()
+    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
 def test_two_python_threads(threads):

@@ -449,20 +449,17 @@ def test_info_of_nothing(capsys):
 
 
 @pytest.mark.filterwarnings("ignore:Exception ignored")
-@pytest.mark.parametrize("file", ["llvmlite/binding/executionengine.py", "other.py"])
 @pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
-def test_ctrl_c_inside_a_callback_is_heard(file, handler, monkeypatch):
-    """What is raised there is swallowed, and the run would go on. LLVM's are waited for, and print nothing."""
+def test_ctrl_c_inside_a_callback_is_heard(handler, monkeypatch):
+    """What is raised there is swallowed, and the run would go on."""
     swallowed = []
     monkeypatch.setattr(sys, "unraisablehook", swallowed.append)
-    code = compile("def notify():\n    signal.raise_signal(signal.SIGINT)", file, "exec")
-    exec(code, names := {"signal": signal})
 
     class Compiling:
         step, stop, settings = 0, False, SimpleNamespace(steps=1)
 
         def train(self, progress):
-            ctypes.CFUNCTYPE(None)(names["notify"])()
+            ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
             end = time.monotonic() + 20
             while time.monotonic() < end:
                 pass
@@ -475,5 +472,5 @@ def test_ctrl_c_inside_a_callback_is_heard(file, handler, monkeypatch):
         assert signal.getsignal(signal.SIGINT) is handler
     finally:
         signal.signal(signal.SIGINT, before)
-    assert len(swallowed) == ("llvmlite" not in file)
+    assert len(swallowed) == 1
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0) and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL

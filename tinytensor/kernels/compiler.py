@@ -4,7 +4,11 @@ A kernel becomes one piece of machine code. The helpers that it calls are writte
 alone, which Numba would make as well, would never run. Making it took one second of the twelve to a first step.
 """
 
-from collections.abc import Callable
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from traceback import walk_stack
 
 from llvmlite.binding import create_pass_builder, create_pipeline_tuning_options
 from numba import config
@@ -99,6 +103,36 @@ class KernelCompiler(CompilerBase):
 
 class _HelperCompiler(KernelCompiler):
     lowering = _HelperLowering
+
+
+@contextmanager
+def signals_heard() -> Iterator[None]:
+    """Raise what a signal raises (Ctrl-C) outside of LLVM's callbacks.
+
+    While LLVM works, Python hears no signal. It hears of it in the next function that LLVM calls back, and whatever is
+    raised in there is printed and forgotten: the program would run on. So such a signal waits for the build's end.
+    """
+    handlers, waiting = {}, []
+    if threading.current_thread() is threading.main_thread():  # where Python hears signals
+        handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
+
+    def hear(number, frame):
+        if any("llvmlite" in at.f_code.co_filename for at, _ in walk_stack(frame)):
+            waiting.append((number, frame))
+        else:
+            handlers[number](number, frame)
+
+    for number in handlers:
+        signal.signal(number, hear)
+    try:
+        yield
+    finally:
+        for number, handler in handlers.items():
+            if signal.getsignal(number) is hear:  # and no handler has put another one in its place
+                signal.signal(number, handler)
+        for number, frame in waiting:
+            handlers[number](number, frame)
 
 
 def inlined(function: Callable, fastmath: frozenset = frozenset()) -> Callable:
