@@ -61,8 +61,8 @@ LARGER: dict[str, list[tuple]] = {
         name: [(x(*TALL), x(7, 5), x(7)), (x(*WIDE), x(5, MANY), None), (x(70, 70), x(70, 70), x(70))]
         for name in ("linear", "linear_relu")
     },
-    "layer_norm": [*norms(*TALL), *norms(*WIDE), *norms(420, 30)],
-    "rms_norm": [(a, weight, eps) for a, weight, _, eps in [*norms(*TALL), *norms(*WIDE), *norms(420, 30)]],
+    "layer_norm": [*norms(*TALL), *norms(*WIDE), *norms(420, 40)],
+    "rms_norm": [(a, weight, eps) for a, weight, _, eps in [*norms(*TALL), *norms(*WIDE), *norms(420, 40)]],
     "attention": [(*heads(70, 77), mask, 0.7, is_causal) for mask in (None, HOLES) for is_causal in (False, True)]
     + [(*heads(1, 77), None, 0.7, False)],
     **{
