@@ -48,9 +48,10 @@ def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, ta
                 bad[0] = 1
                 bad[1] = t
             elif t != ignore_index:
-                m = row_max(x, r)
-                losses[r] = largest(m)
-                lse[r] = sum_of_exps(x, r, m)
+                losses[r] = largest(row_max(x, r))  # all that the exponentials below wait for
+        for r in range(begin, end):
+            if target[r] != ignore_index and 0 <= target[r] < size:
+                lse[r] = sum_of_exps(x, r, fill(x, losses[r]))
         sums = first(end - begin, load_first(end - begin, lse, begin), fill(x, one))
         store_first(end - begin, log(sums), lse, begin)
         for r in range(begin, end):

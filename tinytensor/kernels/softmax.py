@@ -4,7 +4,8 @@ A pass over a row takes a register at a time, and then the elements that are lef
 says how many elements there are from `j` on. For whole registers it is a number that the compiler knows, and the masks
 are gone from the loop. Sums of few instructions go in two chains, so that one addition need not wait for the other:
 then two registers are taken at a time, and `count` may exceed a register, or be less than 0. Exponentials, which are
-long chains, are taken four registers at a time as far as a row has them.
+long chains, are taken four registers at a time as far as a row has them. The largest number of a row, for which its
+exponentials wait, is looked for before those of the row above: then it is there when they begin.
 """
 
 from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
@@ -84,8 +85,9 @@ def softmax(x, y, task, tasks):
     n, width = x.shape[1], lanes(x)
     rest, few = n % width, n % (4 * width)
     start, stop = share(x.shape[0] if n > 0 else 0, task, tasks)
+    below = row_max(x, start) if start < stop else zero(x)
     for r in range(start, stop):
-        m = row_max(x, r)
+        m, below = below, row_max(x, min(r + 1, stop - 1))
         s = e = zero(x)
         for j in range(0, n - few, 4 * width):
             a, b, c, d = shifted_exps(x, r, j, m)
@@ -170,8 +172,9 @@ def log_softmax(x, y, task, tasks):
     n, width = x.shape[1], lanes(x)
     rest = n % width
     start, stop = share(x.shape[0] if n > 0 else 0, task, tasks)
+    below = row_max(x, start) if start < stop else zero(x)
     for r in range(start, stop):
-        m = row_max(x, r)
+        m, below = below, row_max(x, min(r + 1, stop - 1))
         log_total = log(fill(x, sum_of_exps(x, r, m)))
         for j in range(0, n - rest, width):
             store_first(width, log_share(width, x, r, j, m, log_total), y, r, j)
