@@ -107,6 +107,12 @@ def copy_block(a, begin, end, first, last, panel, column):
 
 
 @helper
+def pieces(size, unit):
+    """How many pieces of so many, the last one perhaps smaller. A division would take as long as a tile."""
+    return (size + unit - 1) // unit if size > unit else min(size, 1)
+
+
+@helper
 def tiles(blank, begin, end, a, above, before, b, row, column, first, last, K, term, relu, y, j, width):
     """y[begin:end, j : j + width], tile by tile, from the products first <= k < last.
 
@@ -141,11 +147,12 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
     """
     n, M, N = y.shape
     K = a.shape[2]
-    across, down = (N + columns - 1) // columns, (M + rows - 1) // rows
+    across, down = pieces(N, columns), pieces(M, rows)
     first_block, last_block = share(n * across * down, task, tasks)
     for block in range(first_block, last_block):
-        m = block // (across * down)
-        begin, left = block % down * rows, block // down % across * columns
+        m, begin, left = block, 0, 0
+        if across * down > 1:
+            m, begin, left = block // (across * down), block % down * rows, block // down % across * columns
         end, right = min(begin + rows, M), min(left + columns, N)
         over = (end - begin) % HEIGHT
         even = end if over > HALF else end - over
@@ -169,7 +176,7 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
             for j in range(rest, right, full):
                 width = min(full, right - j)
                 source, row, column = b[m], 0, j
-                if far or width < full or b.strides[2] != b.itemsize:
+                if far or width % lanes(y) > 0 or b.strides[2] != b.itemsize:
                     pack(b[m], first, last, j, width, panel)
                     source, row, column = panel, -first, 0
                 place = left_factor, above, before, source, row, column, first, last, K, term[m], relu, y[m], j, width
