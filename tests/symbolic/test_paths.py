@@ -55,7 +55,7 @@ UNSEEN = {
         ("clear", "for k in range(sums.shape[0])"): ["left out"],
         ("first_equal", "for j in range(row.size)"): ["left out"],
         ("first_nan", "for j in range(row.size)"): ["left out"],
-        ("row_sum", "for j in range(block.size)"): ["left out"],
+        ("block_sum", "for j in range(block.size)"): ["left out"],
         ("inner_rows", "for n in range(columns)"): ["left out"],
         ("inner_rows_seen", "for n in range(columns)"): ["left out"],
         ("outer_rows", "for n in range(columns)"): ["left out"],

@@ -75,6 +75,11 @@ def helper(py_func: Callable) -> Callable:
     return inlined(py_func, EXACT_ORDER)
 
 
+def in_any_order(py_func: Callable) -> Callable:
+    """A helper whose sum the compiler may take in another order: a register of terms at a time, and then these."""
+    return inlined(py_func, FAST)
+
+
 @helper
 def share(n, task, tasks):
     """(first, one after the last) of n things: the task's equal share.

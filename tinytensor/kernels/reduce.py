@@ -9,7 +9,7 @@ sum is taken in two launches (`sum_parts`).
 import numpy as np
 
 from tinytensor.kernels.fastmath import exp, log
-from tinytensor.kernels.kernel import EXACT_ORDER, MOST_TASKS, cut, helper, kernel, share
+from tinytensor.kernels.kernel import EXACT_ORDER, MOST_TASKS, cut, helper, in_any_order, kernel, share
 from tinytensor.kernels.softmax import row_max
 from tinytensor.kernels.vectors import largest
 
@@ -34,15 +34,21 @@ def carried_sum(total, part, lost, zero):
     return after, lost if lost - lost == zero else zero  # inf - inf is no rounding error
 
 
+@in_any_order
+def block_sum(block, zero):
+    """The sum of a few numbers."""
+    part = zero
+    for j in range(block.size):
+        part += block[j]
+    return part
+
+
 @helper
 def row_sum(row, zero):
     """The sum of a row, block by block; what each addition of a block loses is carried to the next."""
     total, lost = zero, zero
     for begin in range(0, row.size, BLOCK):
-        block = row[begin : min(begin + BLOCK, row.size)]
-        part = zero
-        for j in range(block.size):
-            part += block[j]
+        part = block_sum(row[begin : min(begin + BLOCK, row.size)], zero)
         total, lost = carried_sum(total, part, lost, zero)
     return total
 
