@@ -87,7 +87,7 @@ def share(n, task, tasks):
     The end of one share is the beginning of the next by the same formula, so each thing is in exactly one share,
     whatever the rounding; 10 things make 3, 3 and 4 for three tasks.
     """
-    return (n * task // tasks, n * (task + 1) // tasks) if tasks > 1 else (0, n)  # two divisions take 10 nanoseconds
+    return (n * task // tasks, n * (task + 1) // tasks) if tasks > 1 else (0, n)  # a division takes nanoseconds
 
 
 class Kernel:

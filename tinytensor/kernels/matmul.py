@@ -176,7 +176,7 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
             for j in range(rest, right, full):
                 width = min(full, right - j)
                 source, row, column = b[m], 0, j
-                if far or width % lanes(y) > 0 or b.strides[2] != b.itemsize:
+                if far or width % lanes(y) > 0 or b.strides[2] != b.itemsize:  # no register reads beyond a row
                     pack(b[m], first, last, j, width, panel)
                     source, row, column = panel, -first, 0
                 place = left_factor, above, before, source, row, column, first, last, K, term[m], relu, y[m], j, width
