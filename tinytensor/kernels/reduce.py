@@ -91,13 +91,13 @@ def reduce_prod(x, y, task, tasks):
                 y[o, i] *= x[o, j, i]
 
 
-@helper
+@in_any_order
 def first_nan(row):
-    """The first j at which row is NaN, -1 if there is none."""
+    """The first j at which row is NaN, row.size if there is none: all are compared faster than one after the other."""
+    first = row.size
     for j in range(row.size):
-        if np.isnan(row[j]):
-            return j
-    return -1
+        first = min(first, j if np.isnan(row[j]) else row.size)
+    return first
 
 
 @helper
@@ -117,12 +117,28 @@ def largest_of(row):
 
 
 @helper
+def least_of(row):
+    """The least element, likewise."""
+    a = b = c = d = row[0]
+    quarter = row.size // 4
+    for k in range(quarter):
+        j = 4 * k
+        a = min(a, row[j])
+        b = min(b, row[j + 1])
+        c = min(c, row[j + 2])
+        d = min(d, row[j + 3])
+    for j in range(4 * quarter, row.size):
+        a = min(a, row[j])
+    return min(min(a, b), min(c, d))
+
+
+@in_any_order
 def first_equal(row, value):
     """The first j with row[j] = value; there must be one."""
+    first = row.size
     for j in range(row.size):
-        if row[j] == value:
-            return j
-    return 0
+        first = min(first, j if row[j] == value else row.size)
+    return first
 
 
 @kernel("x[O, N, I], y[O, I], index[O, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]))
@@ -134,7 +150,7 @@ def reduce_max(x, y, index, task, tasks):
     for o in range(start, stop):
         if inner == 1:
             first = first_nan(rows[o])
-            if first < 0:
+            if first == n:
                 first = first_equal(rows[o], largest_of(rows[o]))
             y[o, 0], index[o, 0] = rows[o, first], first
             continue
@@ -158,11 +174,8 @@ def reduce_min(x, y, index, task, tasks):
     for o in range(start, stop):
         if inner == 1:
             first = first_nan(rows[o])
-            if first < 0:
-                least = rows[o, 0]
-                for j in range(1, n):
-                    least = min(least, rows[o, j])
-                first = first_equal(rows[o], least)
+            if first == n:
+                first = first_equal(rows[o], least_of(rows[o]))
             y[o, 0], index[o, 0] = rows[o, first], first
             continue
         for i in range(inner):
