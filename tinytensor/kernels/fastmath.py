@@ -2,8 +2,8 @@
 
 Numba's own np.exp, np.tanh and math.erf are a call into the C library for every element, ten times slower.
 Python code, `NUMBA_DISABLE_JIT=1` and the symbolic reading see only the plain meaning, `exp(x) = np.exp(x)`;
-compiled code gets polynomials for float32. These have no branches (both ends of the range are cut off by a
-minimum and a maximum), so that a loop over them becomes a loop over vectors.
+compiled code gets polynomials for float32. These have no branches (the ends of the range are cut off by a
+minimum and a maximum, or chosen last), so that a loop over them becomes a loop over vectors.
 """
 
 import math
