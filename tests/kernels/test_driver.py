@@ -15,7 +15,8 @@ import pytest
 from numba import config
 
 from tinytensor.kernels import KERNELS, driver
-from tinytensor.kernels.compiler import signals_heard
+from tinytensor.kernels.cache import _Builds
+from tinytensor.kernels.compiler import signals_wait
 from tinytensor.kernels.driver import STOPPED, Program, _groups
 from tinytensor.kernels.kernel import kernel, share
 
@@ -281,56 +282,64 @@ def handler():
     signal.signal(signal.SIGINT, before)
 
 
-def called_back(file: str) -> None:
-    """Ctrl-C in a function of `file` that C calls back, where what is raised is swallowed."""
-    code = compile("def notify():\n    signal.raise_signal(signal.SIGINT)", file, "exec")
-    exec(code, names := {"signal": signal})
-    ctypes.CFUNCTYPE(None)(names["notify"])()
+def called_back() -> None:
+    """Ctrl-C in a function that C calls back, where what is raised is swallowed."""
+    ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()
 
 
-def test_an_interrupt_in_a_callback_of_llvm_waits_for_the_build(handler, monkeypatch):
+def test_an_interrupt_waits_for_the_end_of_a_build(handler, monkeypatch):
     raises, said = handler
     swallowed, done = [], []
     monkeypatch.setattr(sys, "unraisablehook", swallowed.append)
 
-    def build(file: str, error: type[Exception] | None = None):
-        with signals_heard():
-            called_back(file)
-            done.append(file)
+    def build(error: type[Exception] | None = None):
+        with signals_wait():
+            called_back()
+            done.append("more")
             if error:
                 raise error
 
-    inside = "llvmlite/binding/executionengine.py"
     with pytest.raises(KeyboardInterrupt):
-        build(inside)
-    assert done == [inside] and not swallowed and said == [signal.SIGINT]
+        build()
+    assert done == ["more"] and not swallowed and said == [signal.SIGINT]
     assert signal.getsignal(signal.SIGINT) is raises
     with pytest.raises(KeyboardInterrupt):  # when the build fails, too
-        build(inside, ValueError)
-    build("other.py")  # the control: whatever is raised in a callback is swallowed
+        build(ValueError)
+    called_back()  # the control
     assert len(swallowed) == 1
 
 
-def test_an_interrupt_outside_of_llvm_does_not_wait(handler):
-    done = []
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_signals_wait_for_every_build(handler, monkeypatch):
+    """Builds of kernels, and those of what the driver runs and packs arguments with."""
+    heard, load = [], _Builds.load_overload
 
-    def build():
-        with signals_heard():
-            signal.raise_signal(signal.SIGINT)
-            done.append("more")
+    def look(*args):
+        heard.append(signal.getsignal(signal.SIGINT))
+        return load(*args)
 
-    with pytest.raises(KeyboardInterrupt):
-        build()
-    assert not done
+    monkeypatch.setattr(_Builds, "load_overload", look)
+
+    @driver.native()
+    def two():
+        return 2
+
+    @kernel("y[N]")
+    def fill(y):
+        y[0] = 2
+
+    assert two() == 2 and len(heard) == 1
+    fill(np.empty(1))
+    assert len(heard) > 1
+    assert handler[0] not in heard
+    assert signal.getsignal(signal.SIGINT) is handler[0]
 
 
-def test_a_handler_that_is_put_in_place_by_a_signal_stays(handler):
-    with signals_heard():
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-    assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    with signals_heard():
+def test_signals_that_no_handler_of_python_hears_stay_as_they_are(handler):
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with signals_wait():
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
-    thread = threading.Thread(target=lambda: signals_heard().__enter__())  # where no handler can be set
+    thread = threading.Thread(target=lambda: signals_wait().__enter__())  # where no handler can be set
     thread.start()
     thread.join()
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN

@@ -8,7 +8,6 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from traceback import walk_stack
 
 from llvmlite.binding import create_pass_builder, create_pipeline_tuning_options
 from numba import config
@@ -106,33 +105,29 @@ class _HelperCompiler(KernelCompiler):
 
 
 @contextmanager
-def signals_heard() -> Iterator[None]:
-    """Raise what a signal raises (Ctrl-C) outside of LLVM's callbacks.
+def signals_wait() -> Iterator[None]:
+    """Let signals (Ctrl-C) that come while a kernel is built wait for its end: some two seconds at most.
 
-    While LLVM works, Python hears no signal. It hears of it in the next function that LLVM calls back, and whatever is
-    raised in there is printed and forgotten: the program would run on. So such a signal waits for the build's end.
+    What a signal raises in a function that is called back from C is printed and forgotten, and the program would run
+    on. A build is full of such functions: LLVM calls some, and Python itself those of weak references.
     """
     handlers, waiting = {}, []
     if threading.current_thread() is threading.main_thread():  # where Python hears signals
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
 
-    def hear(number, frame):
-        if any("llvmlite" in at.f_code.co_filename for at, _ in walk_stack(frame)):
-            waiting.append((number, frame))
-        else:
-            handlers[number](number, frame)
+    def wait(number, _):
+        waiting.append(number)
 
-    for number in handlers:
-        signal.signal(number, hear)
     try:
+        for number in handlers:
+            signal.signal(number, wait)
         yield
     finally:
         for number, handler in handlers.items():
-            if signal.getsignal(number) is hear:  # and no handler has put another one in its place
-                signal.signal(number, handler)
-        for number, frame in waiting:
-            handlers[number](number, frame)
+            signal.signal(number, handler)
+        for number in waiting:
+            signal.raise_signal(number)
 
 
 def inlined(function: Callable, fastmath: frozenset = frozenset()) -> Callable:

@@ -18,10 +18,11 @@ import time
 import numba
 import numpy as np
 from llvmlite import ir
-from numba import njit, prange, types
+from numba import config, njit, prange, types
 from numba.extending import intrinsic
 
 from tinytensor.kernels.cache import builds_of, kept
+from tinytensor.kernels.compiler import signals_wait
 
 ENTRY, BLOCK, TASKS = range(3)  # the columns of a program
 DONE, SHARES = 0, 1  # the rows of a group's counters: how many tasks are done; from here on, those taken of each share
@@ -67,11 +68,12 @@ def native(parallel: bool = False, nogil: bool = True):
     """Compile a function of the driver on its first call; the build is kept as those of kernels are."""
 
     def decorate(function):
+        if config.DISABLE_JIT:  # Python's source is to run, for a debugger
+            return function
         with kept(function):
             compiled = njit(nogil=nogil, error_model="numpy", parallel=parallel)(function)
-            compiled._cache = builds_of(
-                function, function.__name__
-            )  # what njit(cache=True) does, with Numba's own cache
+            compiled._cache = builds_of(function, function.__name__)  # what njit(cache=True) does, with Numba's cache
+            compiled.compile = signals_wait()(compiled.compile)
             return compiled
 
     return decorate

@@ -24,7 +24,7 @@ from numba.np.numpy_support import from_dtype
 
 from tinytensor.kernels.blocks import word
 from tinytensor.kernels.cache import builds_of, is_kept, kept, progress
-from tinytensor.kernels.compiler import KernelCompiler, Lowering, signals_heard
+from tinytensor.kernels.compiler import KernelCompiler, Lowering, signals_wait
 
 OBJECT = np.dtype(object)  # of arrays of exact scalars; NumPy makes each of its dtypes once, so `is` may compare them
 _WORD = ir.IntType(64)
@@ -249,7 +249,8 @@ def _no_collector() -> Iterator[None]:
 
 def build(name: str, fastmath: frozenset, entry: Entry) -> CFunc:
     """Compile (or load) an entry of a kernel; its `.address` is where the machine code begins."""
-    with kept(entry.function), _no_collector(), signals_heard():
+    # The collector is the first to leave: what it then calls back would swallow what a signal raises.
+    with kept(entry.function), signals_wait(), _no_collector():
         if not is_kept(entry.function, entry.told):
             progress.compiling(name)
         options = {"error_model": "numpy", "fastmath": set(fastmath)}
