@@ -141,7 +141,7 @@ ROWS = [
     *(
         Row(
             "ops", "op", "ops", {"operations": OPERATIONS}, threads,
-            (Side("torch", {"attention forward": 5, "attention backward": 5, "": 1.5}), Side("moves")),
+            (Side("torch", {"attention forward": 5, "attention backward": 5, "": 1.5}), Side("moves"), Side("parts")),
             unit="µs", many=True,
         )
         for threads in (1, MANY)

@@ -34,5 +34,6 @@ PEERS = {
     "torch.compile": Peer("torch.compile", "torch", f"{__name__}.torch_:Compiled"),
     "jax": Peer("JAX jit", "jax", f"{__name__}.jax_:Jit"),
     "moves": Peer("only moving its arrays", "numba", f"{__name__}.ours:Moves"),
+    "parts": Peer("its parts, each at its best", "numba", f"{__name__}.ours:Parts"),
     "numpy": Peer("OpenBLAS (NumPy)", "numpy", f"{__name__}.numpy_:NumPy"),
 }

@@ -1,9 +1,13 @@
 """tinytensor, used as its README says: a step under `tinytensor.compile`, sampling by `models.generate`."""
 
+import ctypes
+import os
+
 import numpy as np
 
 from ..calls import calls
 from ..data import Case
+from ..peak import lanes, native, source, together
 
 
 class TinyTensor:
@@ -107,7 +111,7 @@ class TinyTensor:
 class Moves:
     """Reads and writes the arrays that an operation does, and computes nothing worth the name: what memory takes.
 
-    Attention is not here: it is its multiply-adds that take the time.
+    Attention is not here, but in `Parts`.
     """
 
     def __init__(self, threads: int):
@@ -138,3 +142,59 @@ class Moves:
 
         forward, backward = (read, copy) if name == "cross_entropy" else (copy, add)
         return {"forward": (forward, n, None), "backward": (backward, n, None)}
+
+
+class Parts:
+    """What attention cannot do without, each part by itself: arrays are moved, exponentials taken, numbers multiplied.
+
+    Moving is reading the arguments and writing the results, once. There is an exponential for each pair of a query and
+    a key that it sees, in arrays that stay in the cache. The products run as the loop of `peak.py`, from which the peak
+    is known: no number is loaded for them. What is not seen of a square costs nothing here.
+    """
+
+    def __init__(self, threads: int):
+        self.tt, self.threads = TinyTensor(threads).tt, threads
+        text, self.work = source(lanes(os.environ.get("TINYTENSOR_SIMD")))
+        self.multiply = native(text, "run", ctypes.c_float, ctypes.c_int64, ctypes.c_float)
+
+    def operation(self, name: str, arrays: dict[str, np.ndarray]):
+        if name != "attention":
+            return {}
+        tt, n = self.tt, 64
+        q, k, v, g = (tt.tensor(arrays[key]) for key in "xkvg")
+        y = g.clone()
+        B, H, C, K = q.shape
+        pairs = B * H * C * (C + 1) // 2
+        scores = tt.full((pairs // 8,), -1.0)
+
+        def exponentials():
+            for _ in range(8):
+                scores.exp()
+
+        @tt.compile
+        def forward():
+            for _ in range(n):
+                q + k
+                v.sum(-1)
+                exponentials()
+
+        @tt.compile
+        def backward():
+            for _ in range(n):
+                g + q
+                k + v
+                y.clone()
+                exponentials()
+
+        def with_products(rest, each: int):
+            rounds = n * pairs * each // (self.work * self.threads)
+
+            def run():
+                rest()
+                together([lambda: self.multiply(rounds, 1e-3)] * self.threads)
+
+            return run, n, None
+
+        # A product of width K is 2 K operations: scores and results forward; in backward the scores again, and the
+        # gradients of probabilities, queries, keys and values.
+        return {"forward": with_products(forward, 4 * K), "backward": with_products(backward, 10 * K)}
