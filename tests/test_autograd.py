@@ -2,6 +2,7 @@
 
 import copy
 import gc
+import math
 import operator
 import os
 import threading
@@ -120,6 +121,27 @@ def test_broadcast_inputs_get_gradients_of_their_shape():
         d = tt.ones(*shape, requires_grad=True)
         (d * factors).sum().backward()
         assert d.grad.tolist() == factors.sum(dims).reshape(shape).tolist()
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (1, 3), (2, 3), (1, 1, 3)])
+def test_a_sum_of_one_number_or_of_none_is_a_gradient_of_its_own(shape):
+    """Where broadcasting repeated nothing, no sum is needed; but the leaf keeps memory that nobody else looks at."""
+    x, g = tt.ones(1, 3, requires_grad=True), tt.ones(*shape)
+    x.expand(shape).backward(g)
+    assert x.grad.tolist() == [[float(math.prod(shape[:-1]))] * 3]
+    x.grad.zero_()
+    assert g.tolist() == tt.ones(*shape).tolist()
+
+
+def test_the_gradient_of_a_slice_that_is_all_is_the_gradient():
+    x, g = tt.ones(2, 3, requires_grad=True), tt.ones(2, 3)
+    x[:2, 0:].backward(g)
+    assert x.grad.tolist() == g.tolist()
+    x.grad.zero_()
+    assert g.tolist() == tt.ones(2, 3).tolist()
+    x[:, :2].sum().backward()
+    assert x.grad.tolist() == [[1, 1, 0], [1, 1, 0]]
+
 
 
 def test_a_gradient_has_the_dtype_of_its_leaf():

@@ -202,7 +202,7 @@ HAND_KERNELS = {  # what is wrong: (kernel, right, wrong)
 
 HAND_WALKS = {  # what is wrong: (right, wrong)
     "overwritten where gradients meet": ("pending[target] = pending[target][0] + g, True", "pending[target] = g, True"),
-    "broadcasting not summed": ("r.sum([*range(new), *stretched])", "r.amax([*range(new), *stretched])"),
+    "broadcasting not summed": ("else r.sum(dims)", "else r.amax(dims)"),
     "summed along others than those that were stretched": ("[d + new for d, n", "[d for d, n"),
     "nodes in the wrong order": ("heappush(heap, (-target.time, target))", "heappush(heap, (target.time, target))"),
     "a gradient sent twice": ("send(edge, fitted,", "send(edge, fitted, False); send(edge, fitted,"),

@@ -6,9 +6,13 @@
 EXPLAINED: dict[str, dict[str, list[str]]] = {
     "the other way gives the same, but takes longer": {
         "_gradients": ["rule if create_graph else on_tensors(rule)  ->  rule"],
+        "_fitted": [
+            "if late or r.shape != edge.shape:  ->  if True:",
+            "r if all((r.shape[d] == 1 for d in dims)) else r.sum(dims)  ->  r.sum(dims)",
+        ],
         "walk": [
-            "matters and (fitted is not r or _is_new(results, i, g, is_new, node))"
-            "  ->  fitted is not r or _is_new(results, i, g, is_new, node)",
+            "matters and _is_new(fitted, results, i, g, is_new, node)"
+            "  ->  _is_new(fitted, results, i, g, is_new, node)",
             "complete_after(node, awaited) if awaited else ()  ->  complete_after(node, awaited)",
         ],
         "Op.__init__": [

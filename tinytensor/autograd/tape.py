@@ -104,22 +104,23 @@ def _fitted(r: Tensor, edge: Node | Tensor, node: Node) -> Tensor:
                 "another shape after the tensor was used? Compute forward anew"
             )
         stretched = [d + new for d, n in enumerate(edge.shape) if n == 1]
-        r = r.sum([*range(new), *stretched])
+        dims = [*range(new), *stretched]
+        r = r if all(r.shape[d] == 1 for d in dims) else r.sum(dims)
         r = r if r.shape == edge.shape else r.reshape(edge.shape)
     if r.dtype != edge.dtype and edge.dtype.kind not in "fO":  # of .data = whole numbers
         raise RuntimeError(f"backward: a tensor of {edge.dtype} has no gradient; only floating-point tensors have one")
     return r if r.dtype == edge.dtype else r.to(edge.dtype)
 
 
-def _is_new(results: list[Tensor | None], i: int, g: Tensor, is_new: bool, node: Node) -> bool:
-    """Will nobody else look at the memory of the rule's result number i?
+def _is_new(fitted: Tensor, results: list[Tensor | None], i: int, g: Tensor, is_new: bool, node: Node) -> bool:
+    """Will nobody else look at the memory of `fitted`, which was made of the rule's result number i?
 
     A leaf keeps its gradient, and the user may change it in place, so it needs memory of its own. A copy would do, but
     costs as much as the smaller kernels. None is needed if the memory is none of what the rule was given (the sum hands
     on its g, a transposition looks at g from another side) nor of what else it returned: then the rule has made it. Or
     it is g's, but g was made for this node alone (is_new): a weight's gradient comes through W.t() so.
     """
-    array = results[i]._data
+    array = fitted._data
     others = [*results[:i], *results[i + 1 :], *node.kept.values(), *(() if is_new else (g,))]
     others = [x for other in others for x in (other if isinstance(other, tuple) else (other,))]
     arrays = [getattr(x, "_data", x) for x in others if isinstance(x, (Tensor, np.ndarray))]
@@ -180,7 +181,7 @@ def walk(
                 sent(node, i, r, fitted)  # viz looks on from here
                 # To most nodes it does not matter: only a view hands on the memory that it gets.
                 matters = isinstance(edge, Tensor) or edge.op.view is not None
-                send(edge, fitted, matters and (fitted is not r or _is_new(results, i, g, is_new, node)))
+                send(edge, fitted, matters and _is_new(fitted, results, i, g, is_new, node))
 
     # Without create_graph the rules, the same code, run without a tape: a first derivative that nobody differentiates
     # again would otherwise keep all that it was computed from.

@@ -180,7 +180,8 @@ def scaled_dot_product_attention(
         return dropout(weights, dropout_p, generator=generator).matmul(value)
 
     def four(x: Tensor) -> Tensor:  # (B, H, positions, width)
-        x = x.expand((*batch, *x.shape[-2:]))
+        shape = (*batch, *x.shape[-2:])
+        x = x if x.shape == shape else x.expand(shape)
         return x if len(batch) == 2 else x.reshape((1, math.prod(batch), *x.shape[-2:]))
 
     if attn_mask is not None:

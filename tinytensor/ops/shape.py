@@ -179,7 +179,7 @@ class _slice:
         return x[_with_dots(key)]
 
     def grad_x(g, x_shape, key):
-        return unslice(g, x_shape, key)
+        return g if g.shape == x_shape else unslice(g, x_shape, key)  # no step is negative: of this shape is all of x
 
 
 @op
