@@ -19,10 +19,12 @@ coefficients are enclosed by Arb and then rounded. That leaves an error far belo
 Together below 2^-50 of the value, or 2^-26 of a float32's unit in the last place; for the functions of GELU, whose
 bounds are absolute, 2^-50.
 
-log x is n log 2 + log m with x = 2^n m and sqrt(1/2) <= m < sqrt(2), which is exact. The multiples of 1/256 are its
-centres, and the circles have the radius 1/2, where M = 1.8: what is left out of log m is at most 1.9 (2 |m - c|)^9 with
-|m - c| <= 2^-9, so below 2^-61 of the value, around 1 too, where log m is m - 1 times some number near 1. Where n is
-not 0, the sum is at least half of n log 2: that rounds to 4 units of 2^-53 or less.
+log x is n log 2 + log m with x = 2^n m and sqrt(1/2) <= m < sqrt(2), which is exact. The table is one of log(1 + d)
+with d = m - 1; the multiples of 1/256 are its centres, and the circles have the radius 1/2, where M = 1.8: what is left
+out is at most 1.9 (2 |d - c|)^9 with |d - c| <= 2^-9, so below 2^-61 of the value, around 0 too, where log(1 + d) is d
+times some number near 1. Where n is not 0, the sum is at least half of n log 2: that rounds to 4 units of 2^-53 or
+less. log(1 + x) is that of 1 + x. Where |x| >= 1/4 it is rounded, which moves the logarithm by less than 2^-50 of it;
+below that x itself is d.
 """
 
 import argparse
@@ -79,6 +81,9 @@ def _gelu_slope(x, y):
         y[i] = fastmath.gelu_slope(x[i], HALF, ROOT_HALF, DENSITY)
 
 
+WHOLE, LOG, LOG_1P = range(3)  # how the table is read: at x, or at what is left of x or 1 + x beside a power of two
+
+
 @dataclass(frozen=True)
 class Function:
     """An approximation: what computes it, its series (of flint), and beyond which ends it is as at them."""
@@ -90,7 +95,7 @@ class Function:
     least: float = -math.inf  # no result is smaller than this one ...
     most: float = math.inf  # ... or larger than that one
     cells: int = 64  # of the table of the reference, in a unit of x
-    powers: bool = False  # f(2^n m) = n log 2 + f(m), for numbers above 0 alone
+    read: int = WHOLE
     largest: float = math.inf  # the domain ends here
     flushes: bool = False  # results that are no normal numbers are 0
     absolute: bool = False  # its bound is an absolute one
@@ -99,6 +104,13 @@ class Function:
 def _tanh(z):
     e = (2 * z).exp()
     return (e - 1) / (e + 1)
+
+
+_AROUND_1 = -0.3125, 0.4375  # sqrt(1/2) - 1 and sqrt(2) - 1 lie between
+
+
+def _log_1p(z):
+    return (1 + z).log()
 
 
 def _cdf(z):
@@ -117,8 +129,10 @@ FUNCTIONS = {
     "exp": Function(KERNELS["exp"], lambda z: z.exp(), -105, 90, least=0),
     "vectors.exp": Function(_vectors_exp, lambda z: z.exp(), -105, 90, least=0),
     "squares.exp": Function(_squares_exp, lambda z: z.exp(), -105, 90, least=0, largest=0.0, flushes=True),
-    "log": Function(KERNELS["log"], lambda z: z.log(), 0.5, 1.5, cells=256, powers=True),
-    "vectors.log": Function(_vectors_log, lambda z: z.log(), 0.5, 1.5, cells=256, powers=True),
+    "expm1": Function(KERNELS["expm1"], lambda z: z.exp() - 1, -20, 90, least=-1),
+    "log": Function(KERNELS["log"], _log_1p, *_AROUND_1, cells=256, read=LOG),
+    "vectors.log": Function(_vectors_log, _log_1p, *_AROUND_1, cells=256, read=LOG),
+    "log1p": Function(KERNELS["log1p"], _log_1p, *_AROUND_1, cells=256, read=LOG_1P),
     "tanh": Function(KERNELS["tanh"], _tanh, -20, 20, least=-1, most=1),
     "erf": Function(KERNELS["erf"], lambda z: z.erf(), -7, 7, least=-1, most=1),
     "normal_cdf": Function(_normal_cdf, _cdf, -15, 15, least=0, most=1, absolute=True),
@@ -129,8 +143,10 @@ BOUNDS = {
     "exp": 8.51e-8,
     "vectors.exp": 8.51e-8,
     "squares.exp": 7.71e-8,
+    "expm1": 1.23e-7,
     "log": 8.22e-8,
     "vectors.log": 8.22e-8,
+    "log1p": 8.24e-8,
     "tanh": 3.12e-7,
     "erf": 3.89e-7,
     "normal_cdf": 1.94e-7,
@@ -166,21 +182,22 @@ NOT_NEAREST, WRONG = range(2)  # results that are not the nearest float32; speci
 
 
 @njit
-def compare(x, y, terms, low, high, least, most, cells, powers, flushes, worst, where, counts):
+def compare(x, y, terms, low, high, least, most, cells, read, flushes, worst, where, counts):
     """Bring the largest errors up to date with y of x."""
     for i in range(x.size):
         v, got = np.float64(x[i]), np.float64(y[i])
-        if v != v or (powers and v < 0):
+        of = v + 1 if read == LOG_1P else v
+        if v != v or (read != WHOLE and of < 0):
             counts[WRONG] += got == got
             continue
-        if powers and (v == 0 or v == math.inf):
-            counts[WRONG] += got != (math.inf if v else -math.inf)
+        if read != WHOLE and (of == 0 or of == math.inf):
+            counts[WRONG] += got != (math.inf if of else -math.inf)
             continue
         counts[WRONG] += not least <= got <= most
         c, n = min(max(v, low), high), 0
-        if powers:
-            c, n = math.frexp(v)
-            c, n = (c, n) if c * c >= 0.5 else (2 * c, n - 1)
+        if read == LOG or (read == LOG_1P and abs(v) >= 0.25):
+            c, n = math.frexp(of)
+            c, n = (c - 1, n) if c * c >= 0.5 else (2 * c - 1, n - 1)
         cell = math.floor((c - low) * cells + 0.5)
         r = c - (low + cell / cells)
         f = terms[cell, 0]
@@ -198,7 +215,7 @@ def compare(x, y, terms, low, high, least, most, cells, powers, flushes, worst, 
         if flushes and not normal:
             counts[WRONG] += got != 0 and got < 2.0**-126
             continue
-        if v == (1 if powers else 0) and got != f:
+        if v == (1 if read == LOG else 0) and got != f:
             counts[WRONG] += 1
         error = abs(got - f)
         exponent = max((np.float64(size).view(np.int64) >> 52) - 1023 - 23, -149)
@@ -238,7 +255,7 @@ class Found:
         keep = ~(x > function.largest)
         x, y = (x, y) if keep.all() else (x[keep], y[keep])
         ends = float(function.low), float(function.high), float(function.least), float(function.most)
-        kind = function.cells, function.powers, function.flushes
+        kind = function.cells, function.read, function.flushes
         compare(x, y, table(self.name), *ends, *kind, self.worst, self.where, self.counts)
 
     @property

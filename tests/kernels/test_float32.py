@@ -12,7 +12,7 @@ pytest.importorskip("flint", reason="the reference needs python-flint: pip insta
 
 from tests import float32
 from tests.float32 import BOUNDS, FUNCTIONS, NOT_NEAREST, RELATIVE, ULP, WRONG, Found
-from tinytensor.kernels import fastmath
+from tinytensor.kernels import KERNELS, fastmath
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="in Python they are NumPy's")
 SAMPLE = float32.sample()
@@ -39,7 +39,7 @@ def test_registers_compute_what_scalars_do(name):
     np.testing.assert_array_equal(one.counts, two.counts)
 
 
-@pytest.mark.parametrize(("name", "least"), [("exp", -80), ("log", 0)])
+@pytest.mark.parametrize(("name", "least"), [("exp", -80), ("expm1", -80), ("log", 0), ("log1p", -1)])
 def test_the_reference_is_right(name, least):
     """Against mpmath, at numbers of all sizes: its error is far below what is measured."""
     import mpmath
@@ -130,13 +130,30 @@ def test_a_wrong_coefficient_of_log_is_noticed(name):
         assert not wrong.holds()
 
 
-@pytest.mark.parametrize("name", ["_LEAST_NORMAL", "_INF", "_ROOT_HALF"])
-def test_a_wrong_end_of_log_is_noticed(name):
-    """Numbers that are not normal, infinity, and where the power of two changes."""
-    value = {"_LEAST_NORMAL": np.float32(0), "_INF": np.float32(3e38), "_ROOT_HALF": np.int32(0x3F000000)}[name]
-    wrong = Found.nothing("log")
-    wrong.add(SAMPLE, shipped_with(fastmath._log_float32, {name: value}))
+@pytest.mark.parametrize(
+    ("function", "name", "value"),
+    [
+        ("log", "_LEAST_NORMAL", np.float32(0)),
+        ("log", "_INF", np.float32(3e38)),
+        ("log", "_ROOT_HALF", np.int32(0x3F000000)),
+        ("log1p", "_INF", np.float32(3e38)),
+        ("log1p", "_ROOT_HALF", np.int32(0x3F000000)),
+        ("expm1", "_EIGHTEEN", np.float32(-15)),
+        ("expm1", "_HIGHEST", np.float32(88)),
+        ("expm1", "_TWICE_127", np.int32(255)),
+    ],
+)
+def test_a_wrong_end_is_noticed(function, name, value):
+    """Numbers that are not normal, infinity, where the power of two changes, and what it is."""
+    wrong = Found.nothing(function)
+    wrong.add(SAMPLE, shipped_with(getattr(fastmath, f"_{function}_float32"), {name: value}))
     assert not wrong.holds(), str(wrong)
+
+
+def test_what_rounding_takes_from_one_more_than_a_number_is_given_back():
+    wrong = Found.nothing("log1p")
+    wrong.add(SAMPLE, lambda x, y: KERNELS["log"](np.float32(1) + x, y))
+    assert wrong.error > 0.1
 
 
 @pytest.mark.parametrize("share", ["9/8", "0/8", "x", f"1/{float32.BLOCKS + 1}"])

@@ -29,6 +29,7 @@ _HIGHEST = np.float32(89)  # ... and e^89 to inf in float32
 # A float32 between 2^23 and 2^24 is a whole number, and the low bits of it are that number's: adding this one rounds
 # to the nearest whole n, and leaves n + 2 * 127 in the nine lowest bits (the rest of 1.5 * 2^23 is above them).
 _ROUND = np.float32(1.5 * 2**23 + 2 * 127)
+_TWICE_127 = np.int32(2 * 127)
 _ONE_BIT = np.int32(1)
 _FRACTION = np.int32(23)  # 2^n is the float32 whose exponent bits, above 23 bits of fraction, hold n + 127
 _ZERO = np.float32(0)
@@ -114,6 +115,71 @@ def _log_float32(x):
     y = n * _LN2_HIGH + (f + (f * f * p + n * _LN2_LOW))
     y = y if x < _INF else _INF
     return y if x > _ZERO else (-_INF if x == _ZERO else _NAN)
+
+
+_EIGHTEEN = np.float32(-18)  # e^-18 - 1 rounds to -1
+
+
+def log1p(x):
+    r"""Return y = \ln(1 + x).
+
+    float32: relative error at most 8.24e-8, 0.88 units in the last place (every float32 was checked); log1p(-1) = -inf,
+    log1p(inf) = inf, of numbers below -1 and NaN it is NaN.
+    """
+    return np.log1p(x)
+
+
+@overload(log1p, jit_options=_FLAGS)
+def _log1p_compiled(x):
+    if x == types.float32:
+        return _log1p_float32
+    return lambda x: np.log1p(x)
+
+
+def _log1p_float32(x):
+    """log(1 + x) = log u + log((1 + x) / u) with u = 1 + x as it is rounded; the last is the rounding's error by u."""
+    u = _ONE + x
+    lost = (x - (u - _ONE) if x < _ONE else _ONE - (u - x)) / u
+    bits = np.int32(np.float32(u).view(np.int32) - _ROOT_HALF)
+    n = np.float32(np.int32(bits >> _FRACTION))
+    f = np.int32((bits & _FRACTION_BITS) + _ROOT_HALF).view(np.float32) - _ONE
+    p = _C5 + f * (_C6 + f * (_C7 + f * _C8))
+    p = _C0 + f * (_C1 + f * (_C2 + f * (_C3 + f * (_C4 + f * p))))
+    y = n * _LN2_HIGH + (f + (f * f * p + (n * _LN2_LOW + lost)))
+    y = y if x < _INF else _INF
+    return y if u > _ZERO else (-_INF if u == _ZERO else _NAN)
+
+
+def expm1(x):
+    r"""Return y = e^x - 1.
+
+    float32: relative error at most 1.23e-7, 1.46 units in the last place (every float32 was checked); expm1(-inf) = -1,
+    expm1(inf) = inf, expm1(nan) = nan.
+    """
+    return np.expm1(x)
+
+
+@overload(expm1, jit_options=_FLAGS)
+def _expm1_compiled(x):
+    if x == types.float32:
+        return _expm1_float32
+    return lambda x: np.expm1(x)
+
+
+def _expm1_float32(x):
+    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1), in the steps of exp."""
+    c = min(max(x, _EIGHTEEN), _HIGHEST)
+    shifted = c * _LOG2_E + _ROUND
+    n = shifted - _ROUND
+    r = c - n * _LN2_HIGH - n * _LN2_LOW
+    q = _Q0 + r * (_Q1 + r * (_Q2 + r * (_Q3 + r * _Q4)))
+    s = r + r * r * q
+    bits = np.float32(shifted).view(np.int32)
+    half = bits >> _ONE_BIT
+    first = np.int32(half << _FRACTION).view(np.float32)
+    second = np.int32((bits - half) << _FRACTION).view(np.float32)
+    inverse = np.int32((_TWICE_127 - (bits - half)) << _FRACTION).view(np.float32)  # of the second
+    return (s * first + (first - inverse)) * second
 
 
 # tanh x and erf x are odd and flat at both ends: x P(x^2) / Q(x^2) with all coefficients positive loses nothing by

@@ -1,10 +1,10 @@
 """Activations beside those of elementwise.py: three formulas, and what is composed of them."""
 
-import numpy as np
-
 from tinytensor.appearances import appears
 from tinytensor.form import op
 from tinytensor.kernels.fastmath import exp as fast_exp
+from tinytensor.kernels.fastmath import expm1 as fast_expm1
+from tinytensor.kernels.fastmath import log1p as fast_log1p
 from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import absolute, clamp, clamp_max, exp, logical_or, sigmoid, tanh, where
 from tinytensor.ops.fused import softmax
@@ -37,7 +37,7 @@ class _softplus:
 
     def kernel(x, beta=1.0, threshold=20.0):
         z = beta * x
-        return x if z > threshold else np.log1p(fast_exp(z)) / beta
+        return x if z > threshold else fast_log1p(fast_exp(z)) / beta
 
     def grad_x(g, x, beta, threshold):
         return where(x * beta > threshold, g, g * sigmoid(x * beta))
@@ -50,7 +50,7 @@ class _elu:
     kinds = "fO"
 
     def kernel(x, alpha=1.0, scale=1.0, rate=1.0):
-        return scale * x if x > type(x)(0) else scale * alpha * np.expm1(rate * x)
+        return scale * x if x > type(x)(0) else scale * alpha * fast_expm1(rate * x)
 
     def grad_x(g, x, alpha, scale, rate):  # of positive x no exp is taken, which may be inf
         return where(x <= 0, g * exp(clamp_max(x, 0) * rate) * (scale * alpha * rate), g * scale)

@@ -17,8 +17,10 @@ from tinytensor.dtypes import CATEGORY, bool_, category, result_type, uint8
 from tinytensor.form import op
 from tinytensor.kernels.fastmath import erf as fast_erf
 from tinytensor.kernels.fastmath import exp as fast_exp
+from tinytensor.kernels.fastmath import expm1 as fast_expm1
 from tinytensor.kernels.fastmath import gelu_slope, normal_cdf
 from tinytensor.kernels.fastmath import log as fast_log
+from tinytensor.kernels.fastmath import log1p as fast_log1p
 from tinytensor.kernels.fastmath import tanh as fast_tanh
 from tinytensor.kernels.kernel import Kernel
 from tinytensor.operands import only_floats, stored, typed, within
@@ -397,7 +399,7 @@ class log1p:
     r"y = \ln(1 + x), exact for small x too"
 
     def kernel(x):
-        return np.log1p(x)
+        return fast_log1p(x)
 
     dtype = "float"
 
@@ -411,7 +413,7 @@ class expm1:
     r"y = e^x - 1, exact for small x too"
 
     def kernel(x):
-        return np.expm1(x)
+        return fast_expm1(x)
 
     dtype = "float"
 
