@@ -228,7 +228,15 @@ ROWS = sym("x", 2, 5, 1)
 add("reduce_sum", reduced, (CUBE, blank(2, 2)), (ROWS, blank(2, 1)), (sym("x", 2, 0, 2), np.full((2, 2), None)))
 LONG = np.array([Symbolic(Fraction(1, 3 * j + 1)) for j in range(514)], object).reshape(1, 514, 1)
 add("reduce_sum", lambda x, y: {"y": [[sum(Fraction(1, 3 * j + 1) for j in range(514))]]}, (LONG, blank(1, 1)))
-add("reduce_prod", lambda x, y: {"y": x.prod(1)}, (sym("x", 2, 3, 2), blank(2, 2)), (sym("x", 1, 0, 2), blank(1, 2)))
+add(
+    "reduce_prod",
+    lambda x, y: {"y": x.prod(1)},
+    (sym("x", 2, 3, 2), blank(2, 2)),
+    (sym("x", 1, 0, 2), blank(1, 2)),
+    (ROWS, blank(2, 1)),
+    (sym("x", 2, 1, 1), blank(2, 1)),
+    (sym("x", 2, 0, 1), blank(2, 1)),
+)
 add(
     "reduce_logsumexp",
     lambda x, y, peak: {"y": np.log(np.exp(x).sum(1))},
@@ -257,8 +265,7 @@ add("reduce_all", lambda x, y: {"y": x.all(1)}, (TRUTH, blank(2, 2, dtype=bool))
 add(
     "cumsum",
     running,
-    (sym("x", 2, 3, 2), 0, blank(2, 3, 2)),
-    (sym("x", 2, 3, 2), 1, blank(2, 3, 2)),
+    *((sym("x", *shape), reverse, blank(*shape)) for shape in ((2, 3, 2), (2, 5, 1)) for reverse in (0, 1)),
 )
 
 # ---------------------------------------------------------------------------------------- indexing, sorting

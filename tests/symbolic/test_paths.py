@@ -32,7 +32,7 @@ UNSEEN = {
     "it would read beyond the array, and is an error": {("load_first", "fits"): ["false"]},
     "a single column has a loop of its own": {
         (name, "for i in range(inner)"): ["once"]
-        for name in ("reduce_sum", "reduce_max", "reduce_min", "reduce_logsumexp")
+        for name in ("reduce_sum", "reduce_prod", "reduce_max", "reduce_min", "reduce_logsumexp", "cumsum")
     },
     "it goes by twos, over a number that is even": {
         ("layer_norm", "for d in range(0, size - rest, width)"): ["once"],

@@ -84,6 +84,12 @@ def reduce_prod(x, y, task, tasks):
     outer, n, inner = x.shape
     start, stop = share(outer, task, tasks)
     for o in range(start, stop):
+        if inner == 1:
+            product = y.dtype.type(1)  # in a register: in memory each multiplication would wait for the one before
+            for j in range(n):
+                product *= x[o, j, 0]
+            y[o, 0] = product
+            continue
         for i in range(inner):
             y[o, i] = y.dtype.type(1)
         for j in range(n):
@@ -101,35 +107,19 @@ def first_nan(row):
 
 
 @helper
-def largest_of(row):
-    """The largest element of a row that is not empty and holds no NaN; of whatever dtype."""
+def best_of(row, better):
+    """The largest or least element, `better` being max or min, of a row that is not empty and holds no NaN."""
     a = b = c = d = row[0]  # four chains: a comparison need not wait for the one before
     quarter = row.size // 4
     for k in range(quarter):
         j = 4 * k
-        a = max(a, row[j])
-        b = max(b, row[j + 1])
-        c = max(c, row[j + 2])
-        d = max(d, row[j + 3])
+        a = better(a, row[j])
+        b = better(b, row[j + 1])
+        c = better(c, row[j + 2])
+        d = better(d, row[j + 3])
     for j in range(4 * quarter, row.size):
-        a = max(a, row[j])
-    return max(max(a, b), max(c, d))
-
-
-@helper
-def least_of(row):
-    """The least element, likewise."""
-    a = b = c = d = row[0]
-    quarter = row.size // 4
-    for k in range(quarter):
-        j = 4 * k
-        a = min(a, row[j])
-        b = min(b, row[j + 1])
-        c = min(c, row[j + 2])
-        d = min(d, row[j + 3])
-    for j in range(4 * quarter, row.size):
-        a = min(a, row[j])
-    return min(min(a, b), min(c, d))
+        a = better(a, row[j])
+    return better(better(a, b), better(c, d))
 
 
 @in_any_order
@@ -151,7 +141,7 @@ def reduce_max(x, y, index, task, tasks):
         if inner == 1:
             first = first_nan(rows[o])
             if first == n:
-                first = first_equal(rows[o], largest_of(rows[o]))
+                first = first_equal(rows[o], best_of(rows[o], max))
             y[o, 0], index[o, 0] = rows[o, first], first
             continue
         for i in range(inner):
@@ -175,7 +165,7 @@ def reduce_min(x, y, index, task, tasks):
         if inner == 1:
             first = first_nan(rows[o])
             if first == n:
-                first = first_equal(rows[o], least_of(rows[o]))
+                first = first_equal(rows[o], best_of(rows[o], min))
             y[o, 0], index[o, 0] = rows[o, first], first
             continue
         for i in range(inner):

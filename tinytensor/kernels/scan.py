@@ -13,6 +13,13 @@ def cumsum(x, reverse, y, task, tasks):
     start, stop = share(outer if n > 0 else 0, task, tasks)
     for o in range(start, stop):
         first, step = (n - 1, -1) if reverse else (0, 1)
+        if inner == 1:
+            total = x[o, first, 0]  # in a register: in memory each addition would wait for the one before
+            y[o, first, 0] = total
+            for k in range(1, n):
+                total += x[o, first + k * step, 0]
+                y[o, first + k * step, 0] = total
+            continue
         for i in range(inner):
             y[o, first, i] = x[o, first, i]
         for k in range(1, n):
