@@ -143,7 +143,6 @@ def test_the_gradient_of_a_slice_that_is_all_is_the_gradient():
     assert x.grad.tolist() == [[1, 1, 0], [1, 1, 0]]
 
 
-
 def test_a_gradient_has_the_dtype_of_its_leaf():
     x = leaf(1.0, 2.0)
     (x * tt.ones(2, dtype=tt.float64)).sum().backward()

@@ -282,7 +282,7 @@ class Runner:
         threads = row.threads if side.threads is None else side.threads
         job |= {"place": None if job["work"] == "prepare" else options.peers[side.peer].place, "threads": threads}
         job["seconds"] = options.seconds / {"matmul": 30, "ops": 10, "calls": 10}.get(row.work, 1)
-        if side.peer == "tinytensor":
+        if options.peers[side.peer].package == "numba":  # tinytensor, or what bounds it
             environment |= {"TINYTENSOR_SIMD": options.simd} if options.simd else {}
         elif options.peers_simd:
             environment |= NARROW[options.peers_simd]

@@ -1,7 +1,7 @@
 """tinytensor, used as its README says: a step under `tinytensor.compile`, sampling by `models.generate`."""
 
 import ctypes
-import os
+from functools import partial
 
 import numpy as np
 
@@ -148,14 +148,28 @@ class Parts:
     """What attention cannot do without, each part by itself: arrays are moved, exponentials taken, numbers multiplied.
 
     Moving is reading the arguments and writing the results, once. There is an exponential for each pair of a query and
-    a key that it sees, in arrays that stay in the cache. The products run as the loop of `peak.py`, from which the peak
-    is known: no number is loaded for them. What is not seen of a square costs nothing here.
+    a key that it sees, of numbers that stay in the nearest cache. The products run as the loop of `peak.py`, from which
+    the peak is known: no number is loaded for them. What is not seen of a square costs nothing here.
     """
+
+    SCORES = 4096  # of which exponentials are taken at a time
 
     def __init__(self, threads: int):
         self.tt, self.threads = TinyTensor(threads).tt, threads
-        text, self.work = source(lanes(os.environ.get("TINYTENSOR_SIMD")))
+        from numba import njit
+
+        from tinytensor.kernels import squares
+        from tinytensor.kernels.simd import SIMD
+
+        @njit(nogil=True)
+        def exponentials(x, y, times):
+            for _ in range(times):
+                for i in range(0, x.size, squares.WIDTH * squares.LANES):
+                    squares.write(squares.exp_each(squares.read(x, i)), y, i)
+
+        text, self.work = source(lanes(SIMD))
         self.multiply = native(text, "run", ctypes.c_float, ctypes.c_int64, ctypes.c_float)
+        self.exponentials = exponentials
 
     def operation(self, name: str, arrays: dict[str, np.ndarray]):
         if name != "attention":
@@ -165,18 +179,12 @@ class Parts:
         y = g.clone()
         B, H, C, K = q.shape
         pairs = B * H * C * (C + 1) // 2
-        scores = tt.full((pairs // 8,), -1.0)
-
-        def exponentials():
-            for _ in range(8):
-                scores.exp()
 
         @tt.compile
         def forward():
             for _ in range(n):
                 q + k
                 v.sum(-1)
-                exponentials()
 
         @tt.compile
         def backward():
@@ -184,17 +192,21 @@ class Parts:
                 g + q
                 k + v
                 y.clone()
-                exponentials()
 
-        def with_products(rest, each: int):
-            rounds = n * pairs * each // (self.work * self.threads)
+        def computed(each: int):
+            """One thread's share of all exponentials, and of `each` operations for each pair."""
+            share = n * pairs // self.threads
+            scores = np.full((2, self.SCORES), -1, np.float32)
+            self.exponentials(*scores, share // self.SCORES)
+            self.multiply(share * each // self.work, 1e-3)
 
+        def parts(moved, each: int):
             def run():
-                rest()
-                together([lambda: self.multiply(rounds, 1e-3)] * self.threads)
+                moved()
+                together([partial(computed, each)] * self.threads)
 
             return run, n, None
 
         # A product of width K is 2 K operations: scores and results forward; in backward the scores again, and the
         # gradients of probabilities, queries, keys and values.
-        return {"forward": with_products(forward, 4 * K), "backward": with_products(backward, 10 * K)}
+        return {"forward": parts(forward, 4 * K), "backward": parts(backward, 10 * K)}
