@@ -7,13 +7,17 @@ minimum and a maximum, or chosen last), so that a loop over them becomes a loop 
 """
 
 import math
+from functools import partial
 
 import numpy as np
 from numba import types
 from numba.extending import overload
 
+from tinytensor.kernels.compiler import inlined
+
 # No "reassoc": it could merge the two halves of log 2 below, whatever the calling kernel allows.
 _FLAGS = {"error_model": "numpy", "fastmath": {"contract", "nsz"}}
+_part = partial(inlined, fastmath=frozenset(_FLAGS["fastmath"]))
 
 _LOG2_E = np.float32(1.4426950408889634)
 _LN2_HIGH = np.float32(0.693359375)  # 355/512: nine bits, so that n * _LN2_HIGH is exact
@@ -26,11 +30,12 @@ _Q3 = np.float32(0.0083687454462)
 _Q4 = np.float32(0.001381454058)
 _LOWEST = np.float32(-104)  # e^-104 rounds to 0 ...
 _HIGHEST = np.float32(89)  # ... and e^89 to inf in float32
+_EIGHTEEN = np.float32(-18)  # e^-18 - 1 rounds to -1
 # A float32 between 2^23 and 2^24 is a whole number, and the low bits of it are that number's: adding this one rounds
 # to the nearest whole n, and leaves n + 2 * 127 in the nine lowest bits (the rest of 1.5 * 2^23 is above them).
 _ROUND = np.float32(1.5 * 2**23 + 2 * 127)
-_TWICE_127 = np.int32(2 * 127)
 _ONE_BIT = np.int32(1)
+_TWICE_ONE = np.int32(2 * 127 << 23)  # twice the bits of 1: those of 2^b and 2^-b together
 _FRACTION = np.int32(23)  # 2^n is the float32 whose exponent bits, above 23 bits of fraction, hold n + 127
 _ZERO = np.float32(0)
 _ONE = np.float32(1)
@@ -53,18 +58,45 @@ def _exp_compiled(x):
 
 
 def _exp_float32(x):
-    """e^x = 2^n e^r with n = rint(x / log 2)."""
-    c = min(max(x, _LOWEST), _HIGHEST)  # in this order of arguments a NaN stays one
+    s, first, second = _power(min(max(x, _LOWEST), _HIGHEST))  # in this order of arguments a NaN stays one
+    return (_ONE + s) * first * second
+
+
+@_part
+def _power(c):
+    """(e^r - 1, 2^a, 2^b) with c = (a + b) log 2 + r: two powers, since 2^-150 and 2^128 are no float32."""
     shifted = c * _LOG2_E + _ROUND
     n = shifted - _ROUND
     r = c - n * _LN2_HIGH - n * _LN2_LOW
     q = _Q0 + r * (_Q1 + r * (_Q2 + r * (_Q3 + r * _Q4)))
-    p = _ONE + (r + r * r * q)
     bits = np.float32(shifted).view(np.int32)
-    half = bits >> _ONE_BIT  # 2^n in two steps, since 2^-150 and 2^128 are no float32: n // 2 + 127 and the rest + 127
+    half = bits >> _ONE_BIT  # a = n // 2, and 127 more
     first = np.int32(half << _FRACTION).view(np.float32)
     second = np.int32((bits - half) << _FRACTION).view(np.float32)
-    return p * first * second
+    return r + r * r * q, first, second
+
+
+def expm1(x):
+    r"""Return y = e^x - 1.
+
+    float32: relative error at most 1.23e-7, 1.46 units in the last place (every float32 was checked); expm1(-inf) = -1,
+    expm1(inf) = inf, expm1(nan) = nan.
+    """
+    return np.expm1(x)
+
+
+@overload(expm1, jit_options=_FLAGS)
+def _expm1_compiled(x):
+    if x == types.float32:
+        return _expm1_float32
+    return lambda x: np.expm1(x)
+
+
+def _expm1_float32(x):
+    """e^x - 1 = 2^b (2^a (e^r - 1) + (2^a - 2^-b)): the last difference is exact where e^x is near 1."""
+    s, first, second = _power(min(max(x, _EIGHTEEN), _HIGHEST))
+    inverse = np.int32(_TWICE_ONE - np.float32(second).view(np.int32)).view(np.float32)  # 2^-b
+    return (s * first + (first - inverse)) * second
 
 
 # log(1 + f) = f + f^2 (C0 + C1 f + ... + C8 f^8) for sqrt(1/2) <= 1 + f < sqrt(2); minimax, and fitted anew after each
@@ -104,20 +136,21 @@ def _log_compiled(x):
 
 
 def _log_float32(x):
-    """log x = n log 2 + log(1 + f) with x = 2^n (1 + f)."""
     small = x < _LEAST_NORMAL
-    c = x * _TWO_TO_23 if small else x
-    bits = np.int32(np.float32(c).view(np.int32) - _ROOT_HALF)
-    n = np.float32(np.int32(bits >> _FRACTION)) - (_TWENTY_THREE if small else _ZERO)
-    f = np.int32((bits & _FRACTION_BITS) + _ROOT_HALF).view(np.float32) - _ONE
-    p = _C5 + f * (_C6 + f * (_C7 + f * _C8))
-    p = _C0 + f * (_C1 + f * (_C2 + f * (_C3 + f * (_C4 + f * p))))
-    y = n * _LN2_HIGH + (f + (f * f * p + n * _LN2_LOW))
+    y = _log_of(x * _TWO_TO_23 if small else x, _TWENTY_THREE if small else _ZERO, _ZERO)
     y = y if x < _INF else _INF
     return y if x > _ZERO else (-_INF if x == _ZERO else _NAN)
 
 
-_EIGHTEEN = np.float32(-18)  # e^-18 - 1 rounds to -1
+@_part
+def _log_of(u, less, lost):
+    """log(u / 2^less) + lost = n log 2 + log(1 + f) + lost, where u = 2^(n + less) (1 + f) is a normal number."""
+    bits = np.int32(np.float32(u).view(np.int32) - _ROOT_HALF)
+    n = np.float32(np.int32(bits >> _FRACTION)) - less
+    f = np.int32((bits & _FRACTION_BITS) + _ROOT_HALF).view(np.float32) - _ONE
+    p = _C5 + f * (_C6 + f * (_C7 + f * _C8))
+    p = _C0 + f * (_C1 + f * (_C2 + f * (_C3 + f * (_C4 + f * p))))
+    return n * _LN2_HIGH + (f + (f * f * p + (n * _LN2_LOW + lost)))
 
 
 def log1p(x):
@@ -139,47 +172,9 @@ def _log1p_compiled(x):
 def _log1p_float32(x):
     """log(1 + x) = log u + log((1 + x) / u) with u = 1 + x as it is rounded; the last is the rounding's error by u."""
     u = _ONE + x
-    lost = (x - (u - _ONE) if x < _ONE else _ONE - (u - x)) / u
-    bits = np.int32(np.float32(u).view(np.int32) - _ROOT_HALF)
-    n = np.float32(np.int32(bits >> _FRACTION))
-    f = np.int32((bits & _FRACTION_BITS) + _ROOT_HALF).view(np.float32) - _ONE
-    p = _C5 + f * (_C6 + f * (_C7 + f * _C8))
-    p = _C0 + f * (_C1 + f * (_C2 + f * (_C3 + f * (_C4 + f * p))))
-    y = n * _LN2_HIGH + (f + (f * f * p + (n * _LN2_LOW + lost)))
+    y = _log_of(u, _ZERO, (x - (u - _ONE) if x < _ONE else _ONE - (u - x)) / u)
     y = y if x < _INF else _INF
     return y if u > _ZERO else (-_INF if u == _ZERO else _NAN)
-
-
-def expm1(x):
-    r"""Return y = e^x - 1.
-
-    float32: relative error at most 1.23e-7, 1.46 units in the last place (every float32 was checked); expm1(-inf) = -1,
-    expm1(inf) = inf, expm1(nan) = nan.
-    """
-    return np.expm1(x)
-
-
-@overload(expm1, jit_options=_FLAGS)
-def _expm1_compiled(x):
-    if x == types.float32:
-        return _expm1_float32
-    return lambda x: np.expm1(x)
-
-
-def _expm1_float32(x):
-    """e^x - 1 = 2^n (e^r - 1) + (2^n - 1), in the steps of exp."""
-    c = min(max(x, _EIGHTEEN), _HIGHEST)
-    shifted = c * _LOG2_E + _ROUND
-    n = shifted - _ROUND
-    r = c - n * _LN2_HIGH - n * _LN2_LOW
-    q = _Q0 + r * (_Q1 + r * (_Q2 + r * (_Q3 + r * _Q4)))
-    s = r + r * r * q
-    bits = np.float32(shifted).view(np.int32)
-    half = bits >> _ONE_BIT
-    first = np.int32(half << _FRACTION).view(np.float32)
-    second = np.int32((bits - half) << _FRACTION).view(np.float32)
-    inverse = np.int32((_TWICE_127 - (bits - half)) << _FRACTION).view(np.float32)  # of the second
-    return (s * first + (first - inverse)) * second
 
 
 # tanh x and erf x are odd and flat at both ends: x P(x^2) / Q(x^2) with all coefficients positive loses nothing by
