@@ -85,7 +85,8 @@ MISTAKES = [  # nothing is wrong with the first block, or the first few
     (kernels.norms, "layer_norm_backward", "share(rows, block, blocks)", "share(rows, min(block, 11), blocks)"),
     (kernels.losses, "mean_of_counted", "row_sum(losses, losses", "row_sum(losses[:512], losses"),
     (kernels.reductions, "reduce_sum", "range(0, row.size, BLOCK)", "range(0, BLOCK, BLOCK)"),
-    (kernels.reductions, "cumsum", "y[o, j - step, i] + x", "(y[o, j - step, i] if k < 512 else x[o, j, i]) + x"),
+    (kernels.reductions, "cumsum", "total += x", "total = (total if k < 512 else x[o, first, 0]) + x"),
+    (kernels.reductions, "cumsum", "y[o, j - step, i] + x", "(y[o, j - step, i] if k < 64 else x[o, j, i]) + x"),
     (kernels.softmaxes, "softmax_backward", "s = add_products(width,", "s = add_products(width if j < 16 else 0,"),
     (
         kernels.attention,

@@ -250,8 +250,8 @@ HAND_LARGER = {
     "a running sum from the end begins anew beyond 1,024": (
         "cumsum",
         "cumsum",
-        "y[o, j - step, i] + x[o, j, i]",
-        "(x.dtype.type(0) if reverse and k == 1025 else y[o, j - step, i]) + x[o, j, i]",
+        "total += x[o, first + k * step, 0]",
+        "total = (x.dtype.type(0) if reverse and k == 1025 else total) + x[o, first + k * step, 0]",
         3,
     ),
     "the second derivative in more than 8 columns": (

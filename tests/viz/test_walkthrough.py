@@ -317,7 +317,7 @@ def test_gradients_are_seen_adding_up(browser, tmp_path):
 
 
 def test_two_hundred_nodes_open_within_a_second(browser, tmp_path):
-    net = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True), 7)
+    net = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True), 8)
     with watch():
         loss = net(tt.randn(2, 16, 32)).square().mean()
     path = walkthrough(loss, tmp_path / "page.html", net, [str(i) for i in range(16)])
