@@ -7,6 +7,7 @@ minimum and a maximum, or chosen last), so that a loop over them becomes a loop 
 """
 
 import math
+from collections.abc import Callable
 from functools import partial
 
 import numpy as np
@@ -18,6 +19,15 @@ from tinytensor.kernels.compiler import inlined
 # No "reassoc": it could merge the two halves of log 2 below, whatever the calling kernel allows.
 _FLAGS = {"error_model": "numpy", "fastmath": {"contract", "nsz"}}
 _part = partial(inlined, fastmath=frozenset(_FLAGS["fastmath"]))
+
+
+def _in_float32(plain: Callable, ours: Callable) -> None:
+    """Let compiled code compute a function of one float32 as `ours` does."""
+
+    @overload(plain, jit_options=_FLAGS)
+    def choose(x):
+        return ours if x == types.float32 else plain
+
 
 _LOG2_E = np.float32(1.4426950408889634)
 _LN2_HIGH = np.float32(0.693359375)  # 355/512: nine bits, so that n * _LN2_HIGH is exact
@@ -50,16 +60,12 @@ def exp(x):
     return np.exp(x)
 
 
-@overload(exp, jit_options=_FLAGS)
-def _exp_compiled(x):
-    if x == types.float32:
-        return _exp_float32
-    return lambda x: np.exp(x)
-
-
 def _exp_float32(x):
     s, first, second = _power(min(max(x, _LOWEST), _HIGHEST))  # in this order of arguments a NaN stays one
     return (_ONE + s) * first * second
+
+
+_in_float32(exp, _exp_float32)
 
 
 @_part
@@ -85,18 +91,14 @@ def expm1(x):
     return np.expm1(x)
 
 
-@overload(expm1, jit_options=_FLAGS)
-def _expm1_compiled(x):
-    if x == types.float32:
-        return _expm1_float32
-    return lambda x: np.expm1(x)
-
-
 def _expm1_float32(x):
     """e^x - 1 = 2^b (2^a (e^r - 1) + (2^a - 2^-b)): the last difference is exact where e^x is near 1."""
     s, first, second = _power(min(max(x, _EIGHTEEN), _HIGHEST))
     inverse = np.int32(_TWICE_ONE - np.float32(second).view(np.int32)).view(np.float32)  # 2^-b
     return (s * first + (first - inverse)) * second
+
+
+_in_float32(expm1, _expm1_float32)
 
 
 # log(1 + f) = f + f^2 (C0 + C1 f + ... + C8 f^8) for sqrt(1/2) <= 1 + f < sqrt(2); minimax, and fitted anew after each
@@ -128,18 +130,14 @@ def log(x):
     return np.log(x)
 
 
-@overload(log, jit_options=_FLAGS)
-def _log_compiled(x):
-    if x == types.float32:
-        return _log_float32
-    return lambda x: np.log(x)
-
-
 def _log_float32(x):
     small = x < _LEAST_NORMAL
     y = _log_of(x * _TWO_TO_23 if small else x, _TWENTY_THREE if small else _ZERO, _ZERO)
     y = y if x < _INF else _INF
     return y if x > _ZERO else (-_INF if x == _ZERO else _NAN)
+
+
+_in_float32(log, _log_float32)
 
 
 @_part
@@ -162,19 +160,15 @@ def log1p(x):
     return np.log1p(x)
 
 
-@overload(log1p, jit_options=_FLAGS)
-def _log1p_compiled(x):
-    if x == types.float32:
-        return _log1p_float32
-    return lambda x: np.log1p(x)
-
-
 def _log1p_float32(x):
     """log(1 + x) = log u + log((1 + x) / u) with u = 1 + x as it is rounded; the last is the rounding's error by u."""
     u = _ONE + x
     y = _log_of(u, _ZERO, (x - (u - _ONE) if x < _ONE else _ONE - (u - x)) / u)
     y = y if x < _INF else _INF
     return y if u > _ZERO else (-_INF if u == _ZERO else _NAN)
+
+
+_in_float32(log1p, _log1p_float32)
 
 
 # tanh x and erf x are odd and flat at both ends: x P(x^2) / Q(x^2) with all coefficients positive loses nothing by
@@ -214,19 +208,15 @@ def tanh(x):
     return np.tanh(x)
 
 
-@overload(tanh, jit_options=_FLAGS)
-def _tanh_compiled(x):
-    if x == types.float32:
-        return _tanh_float32
-    return lambda x: np.tanh(x)
-
-
 def _tanh_float32(x):
     c = min(max(x, -_TANH_END), _TANH_END)
     u = c * c
     p = _ONE + u * (_TANH_P1 + u * (_TANH_P2 + u * (_TANH_P3 + u * _TANH_P4)))
     q = _ONE + u * (_TANH_Q1 + u * (_TANH_Q2 + u * (_TANH_Q3 + u * _TANH_Q4)))
     return min(max(c * p / q, -_ONE), _ONE)  # so that the ends give 1
+
+
+_in_float32(tanh, _tanh_float32)
 
 
 def erf(x):
@@ -239,19 +229,15 @@ def erf(x):
     return type(x)(math.erf(x))
 
 
-@overload(erf, jit_options=_FLAGS)
-def _erf_compiled(x):
-    if x == types.float32:
-        return _erf_float32
-    return lambda x: math.erf(x)
-
-
 def _erf_float32(x):
     c = min(max(x, -_ERF_END), _ERF_END)
     u = c * c
     p = _ERF_P0 + u * (_ERF_P1 + u * (_ERF_P2 + u * (_ERF_P3 + u * (_ERF_P4 + u * _ERF_P5))))
     q = _ONE + u * (_ERF_Q1 + u * (_ERF_Q2 + u * (_ERF_Q3 + u * (_ERF_Q4 + u * _ERF_Q5))))
     return min(max(c * p / q, -_ONE), _ONE)
+
+
+_in_float32(erf, _erf_float32)
 
 
 # Both functions of GELU are 1/2 and an odd function, x P(x^2) / Q(x^2) as above, here minimax for the absolute error
