@@ -151,6 +151,15 @@ def test_a_wrong_end_is_noticed(function, name, value):
     assert not wrong.holds(), str(wrong)
 
 
+@pytest.mark.parametrize("name", ["expm1", "log1p", "tanh", "erf"])
+def test_zero_keeps_its_sign(name):
+    x = np.array([0.0, -0.0] * 32, np.float32)  # in registers, and beyond them
+    y = np.empty_like(x)
+    KERNELS[name](x, y)
+    np.testing.assert_array_equal(np.signbit(y), np.signbit(x))
+    assert not y.any()
+
+
 def test_what_rounding_takes_from_one_more_than_a_number_is_given_back():
     wrong = Found.nothing("log1p")
     wrong.add(SAMPLE, lambda x, y: KERNELS["log"](np.float32(1) + x, y))

@@ -95,7 +95,8 @@ def _expm1_float32(x):
     """e^x - 1 = 2^b (2^a (e^r - 1) + (2^a - 2^-b)): the last difference is exact where e^x is near 1."""
     s, first, second = _power(min(max(x, _EIGHTEEN), _HIGHEST))
     inverse = np.int32(_TWICE_ONE - np.float32(second).view(np.int32)).view(np.float32)  # 2^-b
-    return (s * first + (first - inverse)) * second
+    y = (s * first + (first - inverse)) * second
+    return x if x == _ZERO else y  # -0 stays -0
 
 
 _in_float32(expm1, _expm1_float32)
@@ -165,7 +166,8 @@ def _log1p_float32(x):
     u = _ONE + x
     y = _log_of(u, _ZERO, (x - (u - _ONE) if x < _ONE else _ONE - (u - x)) / u)
     y = y if x < _INF else _INF
-    return y if u > _ZERO else (-_INF if u == _ZERO else _NAN)
+    y = y if u > _ZERO else (-_INF if u == _ZERO else _NAN)
+    return x if x == _ZERO else y  # -0 stays -0
 
 
 _in_float32(log1p, _log1p_float32)
