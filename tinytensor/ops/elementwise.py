@@ -150,6 +150,17 @@ class _square:
 
 
 @op
+class _cube:
+    r"y = x^3"
+
+    def kernel(x):
+        return x * x * x
+
+    def grad_x(g, x):
+        return g * (_square(x) * 3)
+
+
+@op
 class square_backward:
     r"y = 2 h x: the gradient h that has arrived at x^2, times its derivative"
 
@@ -216,6 +227,20 @@ class clamp_max:
 
     def grad_b(g, a, b):
         return where(gt(a, b), g, 0)
+
+
+@op
+class _clamped:
+    r"y = \min(\max(x, low), high) for two numbers; the gradient passes at the bounds"
+
+    kinds = "fO"
+
+    def kernel(x, low=0.0, high=1.0):
+        y = x if x > low or x != x else low
+        return y if y < high or y != y else high
+
+    def grad_x(g, x, low, high):
+        return where(logical_and(ge(x, low), le(x, high)), g, 0)
 
 
 @appears("neg negative Tensor.neg Tensor.neg_ Tensor.negative Tensor.negative_ Tensor.__neg__")
@@ -975,7 +1000,7 @@ def pow(a: Tensor | float, b: Tensor | float) -> Tensor:
         if b == 2:
             return _square(a)
         if b == 3:
-            return a * a * a
+            return _cube(a)
         if b == 1:
             return a.clone()
         if a.dtype.kind in "fO" and b in _ROOTS:
@@ -1018,6 +1043,8 @@ def clamp(x: Tensor, min=None, max=None) -> Tensor:
     """y = x, but at least min and at most max (numbers or tensors)."""
     if min is None and max is None:
         raise RuntimeError("clamp: give min, max, or both")
+    if min.__class__ in (int, float) and max.__class__ in (int, float) and x.dtype.kind in "fO":
+        return _clamped(x, min, max)
     if min is not None:
         x = clamp_min(x, min)
     return x if max is None else clamp_max(x, max)
