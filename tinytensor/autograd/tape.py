@@ -104,7 +104,7 @@ def _fitted(r: Tensor, edge: Node | Tensor, node: Node) -> Tensor:
                 "another shape after the tensor was used? Compute forward anew"
             )
         stretched = [d + new for d, n in enumerate(edge.shape) if n == 1]
-        dims = [*range(new), *stretched]
+        dims = [*range(new), *stretched]  # a sum of one number is that number, as in a batch of one
         r = r if all(r.shape[d] == 1 for d in dims) else r.sum(dims)
         r = r if r.shape == edge.shape else r.reshape(edge.shape)
     if r.dtype != edge.dtype and edge.dtype.kind not in "fO":  # of .data = whole numbers

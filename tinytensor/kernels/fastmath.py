@@ -8,17 +8,15 @@ minimum and a maximum, or chosen last), so that a loop over them becomes a loop 
 
 import math
 from collections.abc import Callable
-from functools import partial
 
 import numpy as np
 from numba import types
 from numba.extending import overload
 
-from tinytensor.kernels.compiler import inlined
+from tinytensor.kernels.kernel import EXACT_ORDER, helper
 
 # No "reassoc": it could merge the two halves of log 2 below, whatever the calling kernel allows.
-_FLAGS = {"error_model": "numpy", "fastmath": {"contract", "nsz"}}
-_part = partial(inlined, fastmath=frozenset(_FLAGS["fastmath"]))
+_FLAGS = {"error_model": "numpy", "fastmath": set(EXACT_ORDER)}
 
 
 def _in_float32(plain: Callable, ours: Callable) -> None:
@@ -68,7 +66,7 @@ def _exp_float32(x):
 _in_float32(exp, _exp_float32)
 
 
-@_part
+@helper
 def _power(c):
     """(e^r - 1, 2^a, 2^b) with c = (a + b) log 2 + r: two powers, since 2^-150 and 2^128 are no float32."""
     shifted = c * _LOG2_E + _ROUND
@@ -141,7 +139,7 @@ def _log_float32(x):
 _in_float32(log, _log_float32)
 
 
-@_part
+@helper
 def _log_of(u, less, lost):
     """log(u / 2^less) + lost = n log 2 + log(1 + f) + lost, where u = 2^(n + less) (1 + f) is a normal number."""
     bits = np.int32(np.float32(u).view(np.int32) - _ROOT_HALF)
