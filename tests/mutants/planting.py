@@ -272,17 +272,24 @@ def lifted(kernel: Kernel) -> Callable:
         return lift(kernel)
 
 
+def _without_a_build(*args):
+    raise NoBuild
+
+
 @contextmanager
 def planted_kernel(name: str, source: str | ast.Module) -> Iterator[None]:
-    """The kernel of this name out of another source of its file."""
+    """The kernel of this name out of another source of its file, which floats meet as plain Python.
+
+    As machine code, a wrong index would write anywhere, and the process would break later, at some other place.
+    """
     module = module_of(KERNELS[name])
     scope = {"__name__": "planted", "__file__": module.__file__}  # by this name it is not put into the table
     exec(compile(source, module.__file__, "exec"), scope)
     if isinstance(scope[name], Op):  # a formula: it stands in the form of the operation
-        change = patch.object(OPS[name], "kernel", scope[name].kernel)
+        kernel, change = scope[name].kernel, patch.object(OPS[name], "kernel", scope[name].kernel)
     else:
-        change = patch.object(module, name, scope[name])
-    with change, patch.object(door, "_lifted", lifted):
+        kernel, change = scope[name], patch.object(module, name, scope[name])
+    with change, patch.object(kernel, "_build", _without_a_build), patch.object(door, "_lifted", lifted):
         yield
 
 

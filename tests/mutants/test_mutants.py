@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from sympy import Rational
 
+import tinytensor as tt
+import tinytensor.nn.functional as F
 from derivations.calculus import Array, total
 from derivations.claims import Refuted
 from derivations.engine import CALLS, prove_op
@@ -106,6 +108,19 @@ def test_a_kernel_is_planted_and_taken_out():
         assert not prove_op("softmax", CALLS["softmax"][0])
     assert softmax_kernels.softmax_backward is before
     assert prove_op("softmax", CALLS["softmax"][0])
+
+
+def test_a_planted_kernel_is_no_machine_code():
+    """This one writes at the target that is padding, -100: natively, to memory that is somebody else's."""
+    kernel, *change = engine.HAND_KERNELS["padding ignored"]
+    x = tt.zeros(2, 3, requires_grad=True)
+    with (
+        planting.planted_kernel(kernel, planting.kernel_with(kernel, *change)),
+        pytest.raises(IndexError, match="-100"),
+    ):
+        F.cross_entropy(x, tt.tensor([1, -100])).backward()
+    F.cross_entropy(x, tt.tensor([1, -100])).backward()
+    assert not x.grad[1].any()
 
 
 def test_a_walk_is_planted_and_taken_out():
