@@ -15,7 +15,7 @@ import math
 
 import numpy as np
 
-from tinytensor import Tensor, cat, empty, linear, nn, softmax, tensor
+from tinytensor import Tensor, cat, empty, empty_permuted, linear, nn, softmax, tensor
 from tinytensor.nn import Parameter, functional, init
 from tinytensor.nn.functional import attention_weights
 
@@ -72,11 +72,13 @@ def project(X: Tensor, W: Tensor, beta: Tensor | None = None) -> Tensor:
     if X.ndim != 3:
         raise ValueError(f"attention: rows of shape {X.shape}; expected (batch, rows, d_model)")
     h, _, d = W.shape
-    if X.shape[:2] == (1, 1):  # one token: a product for each head reads W where it lies, and a copy would cost more
-        heads = X.unsqueeze(1) @ W  # (1, h, 1, d)
-        return heads if beta is None else heads + beta.unflatten(0, (h, 1, d))
-    rows = W.mT.flatten(0, 1)  # (h d, D)
-    return linear(X, rows, beta).unflatten(-1, (h, d)).transpose(1, 2)
+    all_heads = W.transpose(0, 1).flatten(1)  # (D, h d): W_1, ..., W_h side by side, as they lie in memory
+    return linear(X, all_heads.t(), beta).unflatten(-1, (h, d)).transpose(1, 2)
+
+
+def weights_of_heads(h: int, D: int, d: int, device=None) -> Parameter:
+    """W_1, ..., W_h (h, D, d), which lie side by side in memory: one matrix (D, h d) multiplies for all heads."""
+    return Parameter(empty_permuted((h, D, d), (1, 0, 2), device=device))
 
 
 def join(heads: Tensor, W: Tensor, beta: Tensor | None = None) -> Tensor:
@@ -119,9 +121,9 @@ class MultiHead(nn.Module):
     def __init__(self, d_model, h, d_k, d_v, bias: bool = False, depth: int = 1, device=None):
         super().__init__()
         self.depth = depth
-        self.W_Q = Parameter(empty(h, d_model, d_k, device=device))
-        self.W_K = Parameter(empty(h, d_model, d_k, device=device))
-        self.W_V = Parameter(empty(h, d_model, d_v, device=device))
+        self.W_Q = weights_of_heads(h, d_model, d_k, device)
+        self.W_K = weights_of_heads(h, d_model, d_k, device)
+        self.W_V = weights_of_heads(h, d_model, d_v, device)
         self.W_O = Parameter(empty(h * d_v, d_model, device=device))
         self.beta_Q, self.beta_K, self.beta_V, self.beta_O = (
             (Parameter(empty(n, device=device)) if bias else None) for n in (h * d_k, h * d_k, h * d_v, d_model)

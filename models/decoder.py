@@ -28,7 +28,7 @@ from dataclasses import asdict, dataclass, replace
 from tinytensor import Tensor, arange, empty, int64, linear, nn, zeros
 from tinytensor.nn import Parameter, functional, init
 
-from .attention import feed_forward, join, project, scaled_normal
+from .attention import feed_forward, join, project, scaled_normal, weights_of_heads
 from .options import check, option, setting
 
 RESIDUALS = ("literal", "once", "pre-norm")
@@ -157,9 +157,9 @@ class Block(nn.Module):
         D, H, K, F = config.D, config.H, config.K, config.F
         self.config = config
         self.enter = _norm(config, device)  # after eq. (1)
-        self.Q = Parameter(empty(H, D, K, device=device))  # eq. (2): Q_j^k for each head
-        self.K = Parameter(empty(H, D, K, device=device))
-        self.V = Parameter(empty(H, D, K, device=device))
+        self.Q = weights_of_heads(H, D, K, device)  # eq. (2): Q_j^k for each head
+        self.K = weights_of_heads(H, D, K, device)
+        self.V = weights_of_heads(H, D, K, device)
         self.W = Parameter(empty(H * K, D, device=device))  # eq. (8): W_l^j
         self.middle = _norm(config, device)  # after eq. (9)
         self.F = Parameter(empty(D, F, device=device))  # eq. (10): F_k^l

@@ -153,6 +153,7 @@ MAKERS = {  # name: (a call that takes the keywords, shape, default dtype, may i
     "zeros_like": (lambda **k: tt.zeros_like(X, **k), (2, 3), tt.float64),
     "ones_like": (lambda **k: tt.ones_like(X, **k), (2, 3), tt.float64),
     "empty_like": (lambda **k: tt.empty_like(X, **k), (2, 3), tt.float64),
+    "empty_permuted": (lambda **k: tt.empty_permuted((2, 3), (1, 0), **k), (2, 3), tt.float32),
     "full_like": (lambda **k: tt.full_like(X, 2, **k), (2, 3), tt.float64),
     "rand_like": (lambda **k: tt.rand_like(X, **k), (2, 3), tt.float64),
     "randn_like": (lambda **k: tt.randn_like(X, **k), (2, 3), tt.float64),
@@ -193,6 +194,16 @@ def test_as_tensor_takes_a_device():
         tt.as_tensor(X, device="cuda")
     with pytest.raises(RuntimeError, match="Generator: device 'cuda' is not available"):
         tt.Generator("cuda")
+
+
+def test_empty_permuted_lies_as_it_is_told():
+    x = tt.empty_permuted((4, 32, 8), (1, 0, 2))
+    assert (x.shape, x.stride(), x.is_leaf) == ((4, 32, 8), (8, 32, 1), True)
+    assert tt.empty_permuted((2, 3, 5, 7), [0, 2, 3, 1]).stride() == (105, 1, 21, 3)
+    assert tt.empty_permuted((), ()).shape == ()
+    for layout in ((0, 1), (0, 1, 1), (0, 1, 3), (-1, 0, 1)):
+        with pytest.raises(RuntimeError, match=r"must name each of the 3 dimensions of size .* once"):
+            tt.empty_permuted((2, 3, 4), layout)
 
 
 def test_values():

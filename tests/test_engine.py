@@ -163,6 +163,7 @@ ORDER = [
         "unwritten",
         "door",
         "memory",
+        "layout",
         "outside",
         "recording",
         "dtypes",
@@ -236,7 +237,7 @@ ORDER = [
 ]
 BELOW = {"absent", "kernels", "door", "dtypes", "modes", "tensors", "form"}
 ELSEWHERE = {  # what these may import: proofs draw on what they prove as little as can be, to name draws and tell time
-    "optim": BELOW | {"ops", "refusals"},
+    "optim": BELOW | {"layout", "ops", "refusals"},
     "symbolic": BELOW | {"recording", "creation", "profiling"},
 }
 # what a start must not pay for

@@ -190,6 +190,75 @@ def test_lr_multiplier_can_be_changed_on_the_way():
         assert p.tolist() == [expected] * 2
 
 
+# ------------------------------------------------------------------------------------------ how a parameter lies
+
+
+def lying(how: str, values: tt.Tensor) -> tt.Tensor:
+    """A parameter (4, 3, 2) with these values, which lies so in memory."""
+    memory = {
+        "as its shape says": lambda: tt.empty(4, 3, 2),
+        "its second dimension first": lambda: tt.empty_permuted((4, 3, 2), (1, 0, 2)),
+        "the other way round": lambda: tt.empty_permuted((4, 3, 2), (2, 1, 0)),
+        "with gaps": lambda: tt.empty(4, 7, 5)[:, ::3, 1:3],
+        "with gaps, its second dimension first": lambda: tt.empty(3, 8, 2).transpose(0, 1)[::2],
+    }
+    return nn.Parameter(memory[how]().copy_(values))
+
+
+LYING = ("its second dimension first", "the other way round", "with gaps", "with gaps, its second dimension first")
+LIES_STEPS = {key: samples.OPTIMIZERS[key] for key in ("sgd, nesterov", "adam, decay", "adamw, decay")}
+
+
+def steps_of(how, key, multiplier=1.0, after=lambda p, optimizer: None):
+    generator, p = tt.Generator().manual_seed(0), lying(how, tt.arange(24.0).view(4, 3, 2))
+    optimizer = LIES_STEPS[key](optim, [{"params": [p], "lr_multiplier": multiplier}])
+    for _ in range(3):
+        p.grad = None
+        (p * tt.randn(4, 3, 2, generator=generator)).sum().backward()
+        (p * p).sum().backward()  # added to what is there
+        nn.utils.clip_grad_norm_(p, 5.0)
+        optimizer.step()
+        after(p, optimizer)
+    return p.tolist(), {name: x.tolist() for name, x in optimizer.state[p].items() if isinstance(x, tt.Tensor)}
+
+
+@pytest.mark.parametrize("key", LIES_STEPS)
+@pytest.mark.parametrize("how", LYING)
+def test_how_a_parameter_lies_changes_nothing(how, key):
+    expected = steps_of("as its shape says", key)
+    assert steps_of(how, key) == expected
+    rates = tt.arange(12.0).view(4, 3, 1) / 7
+    assert steps_of(how, key, rates) == steps_of("as its shape says", key, rates) != expected
+
+
+@pytest.mark.parametrize("key", LIES_STEPS)
+@pytest.mark.parametrize("how", LYING)
+def test_a_parameter_may_lie_differently_after_a_step(how, key):
+    def turned(p, optimizer):
+        p.data = lying(how if p.is_contiguous() else "as its shape says", p.detach()).data
+
+    def loaded(p, optimizer):
+        turned(p, optimizer)
+        optimizer.load_state_dict(optimizer.state_dict())
+
+    expected = steps_of("as its shape says", key)
+    assert steps_of("as its shape says", key, after=turned) == expected
+    assert steps_of(how, key, after=loaded) == expected
+
+
+def test_a_gradient_lies_as_its_parameter_does():
+    """Then a step needs no copies."""
+    p = lying("its second dimension first", tt.ones(4, 3, 2))
+    linear = p.transpose(0, 1).flatten(1)
+    (tt.ones(5, 3) @ linear).sum().backward()
+    assert p.grad.stride() == p.stride() == (2, 8, 1)
+    optimizer = optim.AdamW([p])
+    with tt.profile() as seen:
+        optimizer.step()
+    assert "copy" not in seen.rows
+    assert optimizer.state[p]["exp_avg"].stride() == p.stride()
+
+
 # ------------------------------------------------------------------------------------------------------- groups
 
 

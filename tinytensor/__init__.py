@@ -27,6 +27,7 @@ from tinytensor.creation import (
     default_generator,
     empty,
     empty_like,
+    empty_permuted,
     eye,
     from_dlpack,
     from_numpy,

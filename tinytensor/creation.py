@@ -279,6 +279,24 @@ def empty(*sizes, size=None, dtype=None, requires_grad: bool = False, device=Non
     return _new("empty", _shape(sizes, "empty", size), dtype, requires_grad, device, None)
 
 
+def empty_permuted(
+    size: Sequence[int], physical_layout: Sequence[int], *, dtype=None, requires_grad: bool = False, device=None
+) -> Tensor:
+    """A tensor of this size whose dimension physical_layout[0] has the longest stride in memory, and so on."""
+    size = _shape((size,), "empty_permuted")
+    if sorted(physical_layout) != list(range(len(size))):
+        raise RuntimeError(
+            f"empty_permuted: physical_layout {tuple(physical_layout)} must name each of the {len(size)} dimensions "
+            f"of size {size} once"
+        )
+    lying = _new("empty_permuted", tuple([size[d] for d in physical_layout]), dtype, False, device, None)
+    if isinstance(lying._data, Meta):
+        result = Tensor.of(Meta(size, lying.dtype))
+    else:
+        result = Tensor.of(lying._data.transpose([list(physical_layout).index(d) for d in range(len(size))]))
+    return result.requires_grad_() if requires_grad else result
+
+
 def _device(x: Tensor, device):
     return x.device if device is None else device  # 0 is a device too: the first of CUDA
 

@@ -191,6 +191,21 @@ def test_dropout_acts_in_training_only():
     np.testing.assert_array_equal(model(t)[0].detach().numpy(), model(t)[0].detach().numpy())
 
 
+def test_weights_of_heads_are_not_copied_in_a_step():
+    """They lie as the products read them: however many layers there are, the same copies are made."""
+
+    def copies(L: int) -> int:
+        model = Decoder(CONFIGS["toth-tiny"].replace(L=L))
+        optimizer = tinytensor.optim.AdamW(model.parameters())
+        x = tensor([[0] * 5] * 2)
+        with tinytensor.profile() as seen:
+            model(x, x)[1].backward()
+            optimizer.step()
+        return seen.rows["copy"].calls
+
+    assert copies(1) == copies(3)
+
+
 def test_attention_pictures_show_the_weights_of_eq_6():
     model = exact(SMALL)
     maps = attention_maps(model, list(tokens(SMALL)[0]))

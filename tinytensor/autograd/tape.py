@@ -169,7 +169,8 @@ def walk(
 
     def deliver(leaf: Tensor) -> None:
         g, is_new = pending.pop(leaf)  # all shares have been added up
-        is_new = is_new and not leaf._hooks and g._data.flags.c_contiguous  # a hook may have kept it
+        lies_well = g._data.flags.c_contiguous or g._data.strides == leaf._data.strides  # what goes through it is fast
+        is_new = is_new and not leaf._hooks and lies_well  # a hook may have kept it
         arrived(leaf, _hooked(leaf, g), is_new)
 
     def pass_on(node: Node, g: Tensor, is_new: bool) -> None:

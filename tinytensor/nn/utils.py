@@ -7,6 +7,7 @@ from itertools import accumulate, pairwise
 from tinytensor import absent, kernels
 from tinytensor.creation import zeros
 from tinytensor.door import contiguous, empty, launch
+from tinytensor.layout import memory_order, ordered
 from tinytensor.modes import no_grad
 from tinytensor.nn.module import Module, Parameter
 from tinytensor.ops.shape import cat, stack
@@ -20,7 +21,8 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 def _sum_of_squares(tensors: list[Tensor]) -> Tensor:
     """The sum over all elements of all tensors (of one dtype), added up from parts: a launch a tensor, and one more."""
-    flat = [contiguous(t.detach()._data).reshape(-1) for t in tensors]
+    arrays = [t.detach()._data for t in tensors]
+    flat = [contiguous(ordered(a, memory_order(a))).reshape(-1) for a in arrays]
     ends = list(accumulate((kernels.update.sumsq_parts(x.size) for x in flat), initial=0))
     parts, y = empty((ends[-1],), flat[0].dtype), empty((), flat[0].dtype)
     for x, (begin, end) in zip(flat, pairwise(ends), strict=True):

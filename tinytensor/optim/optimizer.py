@@ -11,6 +11,7 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.door import contiguous, host, launch, move, outside_recording, state
+from tinytensor.layout import memory_order, ordered
 from tinytensor.modes import enable_grad, no_grad
 from tinytensor.refusals import construction
 from tinytensor.tensors import Tensor
@@ -136,17 +137,17 @@ class Optimizer:
         entry = self.state.setdefault(p, {"step": 0})
         for slot in self.slots:
             if slot not in entry and self._needs(slot, group):
-                entry[slot] = Tensor.of(np.zeros(p.shape, p.dtype))
+                entry[slot] = Tensor.of(np.zeros_like(p._data))  # which lies as p does
                 entry["since"] = entry["step"] + 1  # the first step that has the slots
         multiplier = group["lr_multiplier"]
         if entry.get("multiplier") is not multiplier:
             entry["multiplier"], entry["scale"] = multiplier, self._scale(multiplier, p)
 
     def _scale(self, multiplier, p: Tensor) -> np.ndarray:
-        """The factors of the learning rate as the kernels take them."""
+        """The factors of the learning rate: of p's shape, or one, or none (which is 1)."""
         if isinstance(multiplier, Tensor) and multiplier.numel() > 1:
             try:
-                return np.broadcast_to(multiplier.detach()._data, p.shape).astype(p.dtype).reshape(-1)
+                return np.array(np.broadcast_to(multiplier.detach()._data, p.shape), p.dtype)
             except ValueError:
                 raise ValueError(
                     f"{type(self).__name__}: lr_multiplier of shape {multiplier.shape} does not fit a parameter "
@@ -176,14 +177,20 @@ class Optimizer:
         raise NotImplementedError
 
     def _update(self, p: Tensor, group: dict[str, Any], hyper: np.ndarray) -> None:
-        """p after one step, through the kernel; `flat` may be a copy where p's memory is strided."""
-        g = self._gradient(p)
-        flat, entry = contiguous(p._data), self.state[p]
+        """p after one step, through the kernel, number by number as p lies in memory; where it has gaps, by copies."""
+        entry, order = self.state[p], memory_order(p._data)
+
+        def lying(a: np.ndarray) -> np.ndarray:
+            return ordered(a, order) if a.shape == p.shape else a  # what has another shape is empty, or one for all
+
         slots = [entry[s]._data if self._needs(s, group) else np.empty(0, p.dtype) for s in self.slots]
-        arrays = [a.reshape(-1) for a in (flat, contiguous(g._data), *slots)]
-        launch(self.kernel, *arrays, entry["scale"], hyper)
-        if flat is not p._data:
-            move(flat, p._data)
+        changed = [lying(a) for a in (p._data, *slots)]
+        whole = [contiguous(a) for a in (*changed, lying(self._gradient(p)._data), lying(entry["scale"]))]
+        first, *slots, g, scale = [a.reshape(-1) for a in whole]
+        launch(self.kernel, first, g, *slots, scale, hyper)
+        for a, copied in zip(changed, whole):
+            if copied is not a:
+                move(copied, a)
         p._version.count += 1
 
     def _gradient(self, p: Tensor) -> Tensor:
@@ -250,7 +257,8 @@ class Optimizer:
                 if not isinstance(value, Tensor) or value.shape != p.shape or value.dtype != p.dtype:
                     came = f"{value.dtype} {value.shape}" if isinstance(value, Tensor) else repr(value)
                     raise ValueError(f"{what} is {p.dtype} {p.shape}, so its {name} must be, too; got {came}")
-                kept[name] = Tensor.of(np.array(value._data))
+                kept[name] = Tensor.of(np.zeros_like(p._data))  # as p lies, however they did
+                kept[name]._data[...] = value._data
             elif name in ("step", "since"):  # PyTorch keeps the number of steps in a tensor
                 kept[name] = int(value)
                 if kept[name] < 0:
