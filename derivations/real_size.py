@@ -22,6 +22,7 @@ from derivations.residues import CHANCE, HASHED, Equations, tangents
 from models import decoder, transformer
 from models.training import Settings, build_optimizer, training_step
 from tinytensor import Tensor, nn
+from tinytensor.layout import memory_order, ordered
 from tinytensor.symbolic import prove
 from tinytensor.symbolic.field import Field, Residue
 from tinytensor.symbolic.replaying import Replay
@@ -197,8 +198,8 @@ def replayed():
         replay = Replay(recorded.recording)
         state = []  # of each parameter: itself and its moments
         for p in model.parameters():
-            entry = optimizer.state[p]
-            state.append([replay.scalars(a) for a in (p._data, entry["exp_avg"]._data, entry["exp_avg_sq"]._data)])
+            entry, order = optimizer.state[p], memory_order(p._data)  # in which the kernels go through them
+            state.append([ordered(replay.scalars(x._data), order) for x in (p, entry["exp_avg"], entry["exp_avg_sq"])])
             for array, extra in zip(state[-1], (0.0, 0.0, 1e-3), strict=True):
                 for at in np.ndindex(array.shape):
                     array[at] = scalars.draw(array[at].witness + extra)

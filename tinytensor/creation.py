@@ -14,6 +14,7 @@ from tinytensor.door import empty as buffer
 from tinytensor.door import host, move, state
 from tinytensor.dtype_objects import DType
 from tinytensor.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64, uint8
+from tinytensor.layout import reordered
 from tinytensor.memory import aligned
 from tinytensor.meta import Meta
 from tinytensor.operands import stored
@@ -293,7 +294,7 @@ def empty_permuted(
     if isinstance(lying._data, Meta):
         result = Tensor.of(Meta(size, lying.dtype))
     else:
-        result = Tensor.of(lying._data.transpose([list(physical_layout).index(d) for d in range(len(size))]))
+        result = Tensor.of(reordered(lying._data, tuple(physical_layout)))
     return result.requires_grad_() if requires_grad else result
 
 

@@ -17,3 +17,14 @@ def memory_order(array: np.ndarray) -> tuple[int, ...] | None:
 def ordered(array: np.ndarray, order: tuple[int, ...] | None) -> np.ndarray:
     """The array with its dimensions in this order; it is C-contiguous if they lie so in memory, without gaps."""
     return array if order is None else array.transpose(order)
+
+
+def reordered(array: np.ndarray, order: tuple[int, ...] | None) -> np.ndarray:
+    """What `ordered` made this array of: its dimensions are in this order, and go back to their places."""
+    return array if order is None else array.transpose([order.index(d) for d in range(array.ndim)])
+
+
+def laid_like(memory: np.ndarray, array: np.ndarray) -> np.ndarray:
+    """As many numbers as `array` has, one after the other in memory, in its shape and lying as they do there."""
+    order = memory_order(array)
+    return reordered(memory.reshape(ordered(array, order).shape), order)

@@ -20,6 +20,7 @@ from tinytensor.autograd.awaited import at_end
 from tinytensor.distributed.collectives import ReduceOp, all_gather_object, broadcast, combined, parted
 from tinytensor.distributed.group import Group, group
 from tinytensor.door import host, move
+from tinytensor.layout import laid_like
 from tinytensor.modes import no_grad
 from tinytensor.nn.module import Module, Parameter
 from tinytensor.tensors import Tensor, notice
@@ -40,7 +41,7 @@ class _Bucket:
         self.grads: dict[Parameter, Tensor] = {}  # what .grad will be: the parameter's place in `sent`
         start, flat = 0, self.sent.reshape(-1)
         for _, p in parameters:
-            self.grads[p] = Tensor.of(flat[start : start + p.numel()].reshape(p.shape))
+            self.grads[p] = Tensor.of(laid_like(flat[start : start + p.numel()], p._data))
             start += p.numel()
         self.missing = set(self.names)  # whose gradient backward() has not completed yet
         self.request: Any = None  # the message that is under way
