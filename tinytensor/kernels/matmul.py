@@ -17,7 +17,17 @@ from functools import lru_cache
 
 from tinytensor.kernels.kernel import EXACT_ORDER, MOST_TASKS, helper, kernel, share
 from tinytensor.kernels.simd import BYTES
-from tinytensor.kernels.tiles import add_tile, load_tile, load_transposed, relu_tile, store_tile, sum_tile, zero_tile
+from tinytensor.kernels.tiles import (
+    LINE,
+    add_tile,
+    fetch_tile,
+    load_tile,
+    load_transposed,
+    relu_tile,
+    store_tile,
+    sum_tile,
+    zero_tile,
+)
 from tinytensor.kernels.vectors import lanes, load_first, store
 
 HEIGHT = 8 if BYTES == 64 else 6  # rows of a tile: of 6, and two of b and one of a, are 15 of AVX2's 16 registers
@@ -27,8 +37,8 @@ TILES = 192 // HEIGHT  # of a block, one below the other: DEPTH numbers of each 
 COLUMNS = 128  # of a block, about: as often is that part of a used, once it is there
 FEW = 4 * HEIGHT  # a panel that serves fewer rows is not worth a copy
 SPAN = 1 << 15  # bytes: where a panel's rows, read in place, spread over more, they push each other out of the cache
+NEAR = 1 << 15  # bytes: of a matrix that is larger, the next rows are asked for, since they may be in no near cache
 PAGE = 4096  # bytes: numbers that are whole pages apart have one and the same place in the nearest cache
-LINE = 64  # bytes that a cache fetches together
 MANY = 4  # panels that a copied block of a should serve
 GRAIN = 250_000  # multiplications: some 4 microseconds, worth a task
 
@@ -113,16 +123,18 @@ def pieces(size, unit):
 
 
 @helper
-def tiles(blank, begin, end, a, above, before, b, row, column, first, last, K, term, relu, y, j, width):
+def tiles(blank, begin, end, a, above, before, b, row, column, first, last, K, term, relu, y, j, width, asks):
     """y[begin:end, j : j + width], tile by tile, from the products first <= k < last.
 
     a[i, k] stands at a[i - above, k - before], b[k, j] at b[row + k, column]. `blank` is a tile of zeros: its size is
-    the size of all of them.
+    the size of all of them. `asks`: whether the memory is asked in time for what the next tile takes, and for y.
     """
     for i in range(begin, end, len(blank)):
         height = min(len(blank), end - i)
+        if asks:
+            fetch_tile(blank, y, i, j)
         c = load_tile(blank, height, width, y, i, j) if first > 0 else blank
-        c = sum_tile(c, height, a, i - above, first - before, b, row + first, column, last - first)
+        c = sum_tile(c, height, a, i - above, first - before, b, row + first, column, last - first, asks)
         if last == K:
             if term.size > 0:
                 c = add_tile(c, load_tile(blank, height, width, term, i, j))
@@ -160,6 +172,7 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
         full = 2 * lanes(y)
         room = scratch.shape[2] - full
         copied = a.strides[1] == a.itemsize and room >= (rows + lanes(y) - 1) // lanes(y) * lanes(y)
+        asks = M * K * a.itemsize > NEAR
         for first in range(0, max(K, 1), DEPTH):
             last = min(first + DEPTH, K)
             left_factor, above, before = a[m], 0, 0
@@ -170,7 +183,7 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
             rest = left
             if M == 1 and b.strides[2] == b.itemsize:  # a row alone: two sums would wait for themselves, so take eight
                 for j in range(left, right - 4 * full + 1, 4 * full):
-                    place = first, last, K, term[m], relu, y[m], j, 4 * full
+                    place = first, last, K, term[m], relu, y[m], j, 4 * full, False
                     tiles(zero_tile(y, 1, 8), begin, end, left_factor, above, before, b[m], 0, j, *place)
                     rest = j + 4 * full
             for j in range(rest, right, full):
@@ -179,7 +192,23 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
                 if far or width % lanes(y) > 0 or b.strides[2] != b.itemsize:  # no register reads beyond a row
                     pack(b[m], first, last, j, width, panel)
                     source, row, column = panel, -first, 0
-                place = left_factor, above, before, source, row, column, first, last, K, term[m], relu, y[m], j, width
+                place = (
+                    left_factor,
+                    above,
+                    before,
+                    source,
+                    row,
+                    column,
+                    first,
+                    last,
+                    K,
+                    term[m],
+                    relu,
+                    y[m],
+                    j,
+                    width,
+                    asks,
+                )
                 if width <= lanes(y):
                     tiles(zero_tile(y, HEIGHT, 1), begin, end, *place)
                 else:

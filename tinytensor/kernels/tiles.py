@@ -39,6 +39,7 @@ from tinytensor.kernels.vectors import (
 )
 
 STEPS = 4  # products of a sum between two looks at whether it is finished
+LINE = 64  # bytes that the memory gives at once
 
 
 def zero_tile(x, rows, columns):
@@ -71,11 +72,22 @@ def fma_tile(c, height, a, i, k, b, row, j):
     return tile
 
 
-def sum_tile(c, height, a, i, k, b, row, j, count):
-    """c + a[i : i + height, k : k + count] b[row : row + count, j:], one product after the other."""
+def sum_tile(c, height, a, i, k, b, row, j, count, asks):
+    """c + a[i : i + height, k : k + count] b[row : row + count, j:], one product after the other.
+
+    If it asks, it asks the memory meanwhile for the rows of a below these, which are the next tile's. That changes no
+    number, but takes time where they are near as it is.
+    """
     for t in range(count):
         c = fma_tile(c, height, a, i, k + t, b, row + t, j)
     return c
+
+
+def fetch_tile(c, y, i, j):
+    """Ask the memory for the place of y that a tile of the size of c will be written to; nothing is read or written.
+
+    The answer takes as long as a hundred products. Who asks before it multiplies need not wait when it writes.
+    """
 
 
 def store_tile(c, height, width, y, i, j):
@@ -154,6 +166,15 @@ class _ReadAnew(LoadInstr):
         buf[-1] = buf[-1].replace("load", "load volatile", 1)
 
 
+def ask_for(builder, place, write: bool) -> None:
+    """Have the line at an address brought near. A processor ignores an address at which there is nothing."""
+    whole, address = ir.IntType(32), ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [address, whole, whole, whole])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    near = 3 if write else 2  # the nearest cache, or the second: what is read next would push out what is read now
+    builder.call(prefetch, [builder.bitcast(place, address), whole(int(write)), whole(near), whole(1)])
+
+
 def read_anew(builder, place):
     value = _ReadAnew(builder.block, place)
     builder._insert(value)
@@ -162,13 +183,13 @@ def read_anew(builder, place):
 
 @compiled(sum_tile, lambda c, *_: c)
 def _sum_tile(context, builder, kind, kinds, args):
-    """A loop over STEPS products at a time, and one over those that are left.
+    """A loop over STEPS products at a time (one that asks for the next rows, one that does not), and one over those left.
 
     Two addresses move through it, by strides that are read anew for each step. If the compiler knew that these stay
     the same, it would keep an address for each row and step, and load what later steps need first of all: more than
     there are registers for.
     """
-    c, height, a, i, k, b, row, j, count = args
+    c, height, a, i, k, b, row, j, count, asks = args
     whole, rows, columns = kind.element.element, kind.count, kind.element.count
     left, (*_, down, along) = corner(context, builder, kinds[2], a, [i, k], False)
     right, (*_, next_row, _) = corner(context, builder, kinds[5], b, [row, j], True)
@@ -176,12 +197,16 @@ def _sum_tile(context, builder, kind, kinds, args):
     for r in range(rows):
         offsets.append(builder.select(builder.icmp_signed("<", number(r), height), offset, last))
         offset = builder.add(offset, down)
-    along, next_row = (cgutils.alloca_once_value(builder, stride) for stride in (along, next_row))
+    below = builder.mul(down, number(rows))  # from here to the next tile
+    along, next_row, below = (cgutils.alloca_once_value(builder, stride) for stride in (along, next_row, below))
 
     def moved(place, stride):
         return beyond(builder, place, read_anew(builder, stride))
 
-    def step(left, right, sums):
+    def step(left, right, sums, asked):
+        next_tile = builder.gep(left, [read_anew(builder, below)]) if asked else None
+        for r in asked:
+            ask_for(builder, builder.gep(next_tile, [offsets[r]]), write=False)
         b = [read(builder, _register_at(builder, right, whole, v), kinds[5].dtype) for v in range(columns)]
         added = []
         for r in range(rows):
@@ -190,14 +215,14 @@ def _sum_tile(context, builder, kind, kinds, args):
             added += [multiply_add(builder, x, b[v], sums[r * columns + v]) for v in range(columns)]
         return moved(left, along), moved(right, next_row), added
 
-    def loop(times, steps, state):
+    def loop(times, steps, state, asks=False):
         before, body, after = (builder.block, *(builder.append_basic_block(name) for name in ("products", "summed")))
         builder.cbranch(builder.icmp_signed(">", times, number(0)), body, after)
         builder.position_at_end(body)
         turn, *moving = [builder.phi(x.type) for x in (times, *state)]
         left, right, *sums = moving
-        for _ in range(steps):
-            left, right, sums = step(left, right, sums)
+        for t in range(steps):  # each row is asked for once in STEPS products, some of which are of one line
+            left, right, sums = step(left, right, sums, range(t, rows, steps) if asks else ())
         rest = builder.sub(turn, number(1))
         for phi, first, then in zip([turn, *moving], [times, *state], [rest, left, right, *sums], strict=True):
             phi.add_incoming(first, before)
@@ -212,7 +237,12 @@ def _sum_tile(context, builder, kind, kinds, args):
         return joined
 
     state = [left, right, *(builder.extract_value(c, (r, v)) for r in range(rows) for v in range(columns))]
-    state = loop(builder.sdiv(count, number(STEPS)), STEPS, state)
+    times = builder.sdiv(count, number(STEPS))
+    if rows > STEPS:
+        asking = builder.select(asks, times, number(0))
+        state = loop(asking, STEPS, state, asks=True)
+        times = builder.sub(times, asking)
+    state = loop(times, STEPS, state)
     state = loop(builder.srem(count, number(STEPS)), 1, state)
     return _tile_of(builder, kind, state[2:])
 
@@ -278,6 +308,16 @@ def _read_tile(context, builder, kind: ir.ArrayType, height, width, array: types
 def _load_tile(context, builder, kind, kinds, args):
     _, height, width, x, i, j = args
     return _tile_of(builder, kind, _read_tile(context, builder, kind, height, width, kinds[3], x, i, j))
+
+
+@compiled(fetch_tile, lambda *_: types.none)
+def _fetch_tile(context, builder, kind, kinds, args):
+    c, y, i, j = args
+    first, (*_, stride, _) = corner(context, builder, kinds[1], y, [i, j], True)
+    row = c.type.element.count * c.type.element.element.count * kinds[1].dtype.bitwidth // 8
+    for r in range(c.type.count):
+        for at in range(0, row, LINE):
+            ask_for(builder, builder.gep(first, [builder.add(builder.mul(stride, number(r)), number(at))]), write=True)
 
 
 @compiled(store_tile, lambda *_: types.none)
