@@ -10,6 +10,7 @@ from tinytensor.kernels.simd import BYTES
 from tinytensor.kernels.tiles import (
     STEPS,
     add_tile,
+    fetch_tile,
     load_tile,
     load_transposed,
     relu_tile,
@@ -62,23 +63,33 @@ def test_edges_of_loads_and_stores(dtype):
             assert (y[:, 0] == -77).all() and (y[:, width + 2 :] == -77).all()
 
 
-def summed(a, b, y, height, k, count):
+def summed(a, b, y, height, k, count, asks):
     """The rows of b are read from row 2 on, as a panel's may be; y holds what there was before."""
     c = load_tile(zero_tile(y, 3, 2), height, y.shape[1], y, 0, 0)
-    store_tile(sum_tile(c, height, a, 1, k, b, 2, 0, count), height, y.shape[1], y, 0, 0)
+    store_tile(sum_tile(c, height, a, 1, k, b, 2, 0, count, asks), height, y.shape[1], y, 0, 0)
 
 
+def summed_tall(a, b, y, height, k, count, asks):
+    """A tile of more rows than STEPS, which may ask; the memory of the last one's next rows is nobody's."""
+    c = load_tile(zero_tile(y, 6, 2), height, y.shape[1], y, 0, 0)
+    fetch_tile(c, y, 0, 0)
+    store_tile(sum_tile(c, height, a, 1, k, b, 2, 0, count, asks), height, y.shape[1], y, 0, 0)
+
+
+@pytest.mark.parametrize("rows", [ROWS, 2 * ROWS])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_sums_of_products(dtype):
+def test_sums_of_products(dtype, rows):
+    function = {ROWS: summed, 2 * ROWS: summed_tall}[rows]
     wide = COLUMNS * lanes(dtype)
-    b, y = draw(dtype, 3 * STEPS + 2, wide), draw(dtype, ROWS, wide)
-    for a in (draw(dtype, 1 + ROWS, 3 * STEPS), draw(dtype, 3 * STEPS, 1 + ROWS).T):
-        for height in range(1, ROWS + 1):
+    b, y = draw(dtype, 3 * STEPS + 2, wide), draw(dtype, rows, wide)
+    for a in (draw(dtype, 1 + rows, 3 * STEPS), draw(dtype, 3 * STEPS, 1 + rows).T):
+        for height in range(1, rows + 1):
             for count in range(2 * STEPS + 2):
-                result = check(summed, a, b, y, height, 1, count)[2]
                 expected = y[:height] + a[1 : 1 + height, 1 : 1 + count] @ b[2 : 2 + count]
-                np.testing.assert_array_equal(result[:height], expected)
-                np.testing.assert_array_equal(result[height:], y[height:])
+                for asks in (False, True):
+                    result = check(function, a, b, y, height, 1, count, asks)[2]
+                    np.testing.assert_array_equal(result[:height], expected)
+                    np.testing.assert_array_equal(result[height:], y[height:])
 
 
 def arithmetic(x, y):

@@ -104,7 +104,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "end if over > HALF else end - over  ->  end",
             "over > HALF  ->  over >= HALF",
             "if copied:  ->  if False:",
-            "left_factor, above, before = (panel.T, begin - full, first)  ->  pass",
+            "factor, above, before = (panel.T, begin - full, first)  ->  pass",
             "room >= (rows + lanes(y) - 1) // lanes(y) * lanes(y)"
             "  ->  room > (rows + lanes(y) - 1) // lanes(y) * lanes(y)",
             "rows + lanes(y) - 1  ->  rows + lanes(y) + 1",

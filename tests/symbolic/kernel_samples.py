@@ -432,6 +432,7 @@ for left in (A, sym("a", 2, 5, 5).transpose(0, 2, 1)):
 for HIGH in (3, 4):  # of five rows two are left over, for which there is a tile; of seven three, which fill a whole one
     product(sym("a", 1, 2 * HIGH - 1, 3), B[:1, :3], **{**SMALL, "HEIGHT": HIGH, "HALF": 2})
 product(A, B, block=(4, 4), **SMALL, FEW=0, SPAN=0)  # b is packed though its rows lie in one piece
+product(A, B, block=(4, 4), **SMALL, NEAR=0)  # the memory is asked for what comes next
 for relu in (0, 1):
     product(A[:1], B[:1], np.broadcast_to(BIAS, (1, 5, 7)), relu)
     product(A, B, sym("c", 2, 5, 7), relu, block=(4, 4), **SMALL)

@@ -37,7 +37,7 @@ TILES = 192 // HEIGHT  # of a block, one below the other: DEPTH numbers of each 
 COLUMNS = 128  # of a block, about: as often is that part of a used, once it is there
 FEW = 4 * HEIGHT  # a panel that serves fewer rows is not worth a copy
 SPAN = 1 << 15  # bytes: where a panel's rows, read in place, spread over more, they push each other out of the cache
-NEAR = 1 << 15  # bytes: of a matrix that is larger, the next rows are asked for, since they may be in no near cache
+NEAR = 1 << 17  # bytes: of a matrix that is larger, the next rows are asked for, since they may be in no near cache
 PAGE = 4096  # bytes: numbers that are whole pages apart have one and the same place in the nearest cache
 MANY = 4  # panels that a copied block of a should serve
 GRAIN = 250_000  # multiplications: some 4 microseconds, worth a task
@@ -175,16 +175,16 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
         asks = M * K * a.itemsize > NEAR
         for first in range(0, max(K, 1), DEPTH):
             last = min(first + DEPTH, K)
-            left_factor, above, before = a[m], 0, 0
+            factor, above, before = a[m], 0, 0
             if copied:
-                copy_block(left_factor, begin, end, first, last, panel, full)
-                left_factor, above, before = panel.T, begin - full, first
+                copy_block(factor, begin, end, first, last, panel, full)
+                factor, above, before = panel.T, begin - full, first
             far = end - begin >= FEW and (last - first) * abs(b.strides[1]) > SPAN
             rest = left
             if M == 1 and b.strides[2] == b.itemsize:  # a row alone: two sums would wait for themselves, so take eight
                 for j in range(left, right - 4 * full + 1, 4 * full):
                     place = first, last, K, term[m], relu, y[m], j, 4 * full, False
-                    tiles(zero_tile(y, 1, 8), begin, end, left_factor, above, before, b[m], 0, j, *place)
+                    tiles(zero_tile(y, 1, 8), begin, end, factor, above, before, b[m], 0, j, *place)
                     rest = j + 4 * full
             for j in range(rest, right, full):
                 width = min(full, right - j)
@@ -192,23 +192,7 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
                 if far or width % lanes(y) > 0 or b.strides[2] != b.itemsize:  # no register reads beyond a row
                     pack(b[m], first, last, j, width, panel)
                     source, row, column = panel, -first, 0
-                place = (
-                    left_factor,
-                    above,
-                    before,
-                    source,
-                    row,
-                    column,
-                    first,
-                    last,
-                    K,
-                    term[m],
-                    relu,
-                    y[m],
-                    j,
-                    width,
-                    asks,
-                )
+                place = factor, above, before, source, row, column, first, last, K, term[m], relu, y[m], j, width, asks
                 if width <= lanes(y):
                     tiles(zero_tile(y, HEIGHT, 1), begin, end, *place)
                 else:

@@ -183,7 +183,7 @@ def read_anew(builder, place):
 
 @compiled(sum_tile, lambda c, *_: c)
 def _sum_tile(context, builder, kind, kinds, args):
-    """A loop over STEPS products at a time (one that asks for the next rows, one that does not), and one over those left.
+    """A loop over STEPS products at a time, which asks for the next rows or does not, and one over those that are left.
 
     Two addresses move through it, by strides that are read anew for each step. If the compiler knew that these stay
     the same, it would keep an address for each row and step, and load what later steps need first of all: more than
