@@ -98,6 +98,21 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "1  ->  0",
         ],
     },
+    "what the memory is asked for changes no number, only how long they take": {
+        "tiles": [
+            "if asks:  ->  if True:",
+            "if asks:  ->  if False:",
+            "fetch_tile(blank, y, i, j)  ->  pass",
+            "y  ->  j (2)",
+        ],
+        "matmul": [
+            "M * K * a.itemsize > NEAR  ->  M * K * a.itemsize < NEAR",
+            "M * K * a.itemsize > NEAR  ->  M * K * a.itemsize >= NEAR",
+            "M * K * a.itemsize  ->  M * K / a.itemsize",
+            "M  ->  n (4)",
+            "K  ->  N (3)",
+        ],
+    },
     "the same products one after the other, in tiles of another size or out of another place: it takes longer": {
         "matmul": [
             "(end - begin) % HEIGHT  ->  (end - begin) // HEIGHT",
