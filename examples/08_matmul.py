@@ -60,7 +60,8 @@ def in_panels(a, b, y, panel):
     for j in range(0, y.shape[1], width):
         panel[:, :width] = b[:, j : j + width]
         for i in range(0, y.shape[0], 6):
-            store_tile(sum_tile(zero_tile(y, 6, 2), 6, a, i, 0, panel, 0, 0, a.shape[1]), 6, width, y, i, j)
+            # (The last word says whether to ask the memory ahead for the rows of the next tile: these are near.)
+            store_tile(sum_tile(zero_tile(y, 6, 2), 6, a, i, 0, panel, 0, 0, a.shape[1], False), 6, width, y, i, j)
 
 
 def peak(x, rounds):
