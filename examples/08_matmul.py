@@ -55,12 +55,11 @@ def by_rows(a, b, y):
 
 
 # %%
-def in_panels(a, b, y, panel):
+def in_panels(a, b, y, panel):  # (False below: the next tile's rows are near, so the memory is not asked for them)
     width = 2 * lanes(y)  # numbers in two registers
     for j in range(0, y.shape[1], width):
         panel[:, :width] = b[:, j : j + width]
         for i in range(0, y.shape[0], 6):
-            # (The last word says whether to ask the memory ahead for the rows of the next tile: these are near.)
             store_tile(sum_tile(zero_tile(y, 6, 2), 6, a, i, 0, panel, 0, 0, a.shape[1], False), 6, width, y, i, j)
 
 
