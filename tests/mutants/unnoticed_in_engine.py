@@ -14,6 +14,11 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
             "matters and _is_new(fitted, results, i, g, is_new, node)"
             "  ->  _is_new(fitted, results, i, g, is_new, node)",
             "complete_after(node, awaited) if awaited else ()  ->  complete_after(node, awaited)",
+            "g._data.flags.c_contiguous or g._data.strides == leaf._data.strides"
+            "  ->  g._data.flags.c_contiguous and g._data.strides == leaf._data.strides",
+            "g._data.flags.c_contiguous or g._data.strides == leaf._data.strides"
+            "  ->  g._data.strides == leaf._data.strides",
+            "g._data.flags.c_contiguous or g._data.strides == leaf._data.strides  ->  g._data.flags.c_contiguous",
         ],
         "Op.__init__": [
             "'f' if self.dtype == 'float' else 'fi'  ->  'f'",
