@@ -182,6 +182,15 @@ def test_backward_from_a_given_gradient():
     assert y.grad.tolist() == [1.0]
 
 
+def test_create_graph_keeps_the_part_of_the_tape_that_was_walked():
+    """The rule of exp reads its result, so the second walk passes exp's node as the first one did."""
+    x = tt.tensor([0.5], requires_grad=True)
+    x.exp().sum().backward(create_graph=True)
+    first, x.grad = x.grad, None
+    first.sum().backward()
+    assert x.grad.item() == first.item()
+
+
 def test_create_graph():
     x = leaf(2.0, dtype=tt.float64)
     (x**3).sum().backward(create_graph=True)
