@@ -101,6 +101,29 @@ def test_a_tensor_used_twice_adds_up_and_so_do_two_backwards():
     assert x.grad.tolist() == [11.0, 14.0]
 
 
+def test_a_product_adds_its_share_to_what_has_arrived_with_the_bits_of_a_sum():
+    """With a listener the walk adds the shares up; without one the product does, and fewer sums are launched."""
+
+    def note(gradients, target, g, is_new):
+        gradients[target] = g
+
+    tt.manual_seed(0)
+    x, w = tt.randn(2, 5, 8, requires_grad=True), [tt.randn(8, 8, requires_grad=True) for _ in range(4)]
+    found, sums = [], []
+    for listener in (None, lambda *_: None):
+        for residual in (lambda z: z, lambda z: z.transpose(0, 2).exp().transpose(0, 2), lambda z: z.sum(0)[0] * 0.1):
+            z = x.sin()
+            y = residual(z) + tt.linear(z, w[0]) * tt.linear(z, w[1], w[0][0], relu=True) + tt.linear(z[:1], w[2])
+            y = y + tt.linear(y, w[3]) * tt.linear(y, y[0])[..., :1]  # y itself as the weight: two shares of one node
+            gradients = {}
+            with tt.profile() as seen:
+                walk([y.sum()], [tt.ones(())], False, False, partial(note, gradients), None, listener)
+            found.append([gradients[leaf].tolist() for leaf in (x, *w)])
+            sums.append(seen.rows["add"].calls)
+    assert found[:3] == found[3:]
+    assert all(few < many for few, many in zip(sums[:3], sums[3:]))
+
+
 def test_a_gradient_that_was_an_expanded_view_can_be_added_to():
     x = tt.ones(2, 3, requires_grad=True)
     x.sum().backward()
@@ -1192,7 +1215,7 @@ def test_a_rule_asks_by_name():
             def grad_x(g, z):
                 return g
 
-    with pytest.raises(TypeError, match="op odd: g, y and needs are what rules ask for; give the inputs other names"):
+    with pytest.raises(TypeError, match="op odd: g, y, needs and onto are what rules ask for; give the inputs other"):
 
         @tt.op
         class odd:

@@ -44,10 +44,10 @@ def look_at_result(name: str, inputs: Sequence[np.ndarray], y: np.ndarray) -> No
         )
 
 
-def look_at_gradients(gradients: Callable, node, g, create_graph: bool) -> list:
-    """What `gradients(node, g, create_graph)` gives; raises if something in it is not finite, though g is."""
+def look_at_gradients(gradients: Callable, node, g, *how) -> list:
+    """What `gradients(node, g, *how)` gives; raises if something in it is not finite, though g is."""
     try:
-        results = gradients(node, g, create_graph)
+        results = gradients(node, g, *how)
     except FloatingPointError as error:
         raise FloatingPointError(f"backward of {node.op.name}: {error}") from None
     for position, r in enumerate(results):

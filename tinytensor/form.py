@@ -26,7 +26,7 @@ from tinytensor.kernels.kernel import Kernel, elementwise
 from tinytensor.keywords import by_position
 from tinytensor.meta import Meta
 from tinytensor.quick import by_formula, quick_formula, quick_view
-from tinytensor.rules import Reads, check_names, reads
+from tinytensor.rules import Reads, asked, check_names, reads
 from tinytensor.tensors import Tensor, Version, notice
 
 # ----------------------------------------------------------------------------------------------------- the tape
@@ -131,7 +131,8 @@ class Op:
 
     These take what they read by name: g (the gradient that has arrived at y), y, an input or a setting, what is saved;
     x_shape, the shape of an input x whose values need not be kept (None if x is; of `*xs` all); `backward` may ask for
-    needs, which says for each argument whether its gradient is asked for. What a rule returns belongs to the tape.
+    needs, which says for each argument whether its gradient is asked for, and for onto, what has arrived already at the
+    first one (or None), to which it adds the gradient of that. What a rule returns belongs to the tape.
 
     A leading underscore in the name of the class is not part of the operation's name: it says that a function without
     one, which checks and arranges its arguments, stands in front.
@@ -165,9 +166,10 @@ class Op:
             unknown = [f"grad_{n}" for n in named if n not in self.params]
             raise TypeError(f"op {self.name}: {unknown} name no input; the inputs are {self.params}")
         self.rules = {i: named[name] for i, name in enumerate(self.params) if name in named}
-        if not {"g", "y", "needs"}.isdisjoint(self.params):
-            raise TypeError(f"op {self.name}: g, y and needs are what rules ask for; give the inputs other names")
+        if not {"g", "y", "needs", "onto"}.isdisjoint(self.params):
+            raise TypeError(f"op {self.name}: g, y, needs and onto are what rules ask for; give the inputs other names")
         self.differentiable = bool(self.rules or self.backward or self.definition)
+        self.adds = self.backward is not None and "onto" in asked(self.backward)
         make = quick_formula if self.kernel else quick_view if self.view else lambda *_: None
         self.quick = make(self, Node)  # how it is called where nothing unusual is asked
         self._reads: dict[tuple[bool, ...], Reads] = {}

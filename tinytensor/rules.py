@@ -46,7 +46,7 @@ def check_names(op, rule: Callable) -> None:
 
     By then the message would come from the middle of a walk, far from the form that has the fault.
     """
-    known = {"g", "y", "needs", *op.params, *op.saved, *(f"{name}_shape" for name in op.params)}
+    known = {"g", "y", "needs", "onto", *op.params, *op.saved, *(f"{name}_shape" for name in op.params)}
     for name in asked(rule):
         if name not in known:
             raise TypeError(

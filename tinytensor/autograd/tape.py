@@ -34,7 +34,7 @@ from tinytensor.tensors import Tensor
 # ------------------------------------------------------------------------------------------------------ at one node
 
 
-def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]:
+def _gradients(node: Node, g: Tensor, create_graph: bool, onto: Tensor | None = None) -> list[Tensor | None]:
     """The gradients of a node's arguments, given the gradient g of its result; None where none is needed.
 
     An operation says what its gradient is in one of three ways, and they are tried in the order of what they cost: on
@@ -45,7 +45,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
     needs = tuple([edge is not None for edge in node.edges])
     # What an operation does backward it does so at each step of a training: `again` makes it short (again.py).
     if op.backward is not None and not create_graph:
-        results = again(op.backward)(*[getattr(v, "_data", v) for v in _read(node, op.backward, g, needs)])
+        results = again(op.backward)(*[getattr(v, "_data", v) for v in _read(node, op.backward, g, needs, onto)])
         return [None if r is None or not n else Tensor.of(r) for r, n in zip(results, needs)]
     if not op.rules:
         return node.through_definition(g, needs, create_graph)  # a walk of its own, by grad(): in partial.py
@@ -61,28 +61,23 @@ def _gradients(node: Node, g: Tensor, create_graph: bool) -> list[Tensor | None]
     return [r if n else None for r, n in zip(results, needs)]
 
 
-def _read(node: Node, rule: Callable, g: Tensor, needs: tuple[bool, ...]) -> list:
+def _read(node: Node, rule: Callable, g: Tensor, needs: tuple[bool, ...], onto: Tensor | None = None) -> list:
     """What a rule asks for by name, if it is still what the forward pass saw.
 
-    The names are checked here, when they are read, and not when a value is changed: a change does no harm to a gradient
-    that is never asked for.
+    It is looked at here, not where a value is changed: that does no harm to a gradient that is never asked for.
     """
     names, values = asked(rule), []
     node.refuse_changed(names)
+    given = {"g": g, "needs": needs, "onto": onto}  # comes with the call; the rest was kept
     for name in names:
-        if name == "g":  # what has arrived, and whose share is asked for, come with the call; the rest was kept
-            values.append(g)
-        elif name == "needs":
-            values.append(needs)
-        elif name == "y" or name in node.op.saved:
+        value = given[name] if name in given else node.kept[name]
+        if name == "y" or name in node.op.saved:
             # A node keeps arrays of its results, not tensors (a tensor would hold the node); for rules they are tensors
             # again. What is computed from y depends on the inputs as y does, where that matters.
-            value = Tensor.of(node.kept[name])
+            value = Tensor.of(value)
             if name == "y":
                 value.node, value._requires_grad = node, True
-            values.append(value)
-        else:
-            values.append(node.kept[name])
+        values.append(value)
     return values
 
 
@@ -95,8 +90,7 @@ def _fitted(r: Tensor, edge: Node | Tensor, node: Node) -> Tensor:
     """
     late = isinstance(edge, Tensor) and edge._version.reshaped > node.time  # .data = ...: no sum leads there any more
     if late or r.shape != edge.shape:
-        # Dimensions were added in front, and those of size 1 may have been stretched. (Summing all of them at once, in
-        # one kernel, and then saying what the shape is, is cheaper than keeping them as dimensions of size 1.)
+        # Dimensions were added in front, and those of size 1 may have been stretched: one kernel sums over them all.
         new = r.ndim - len(edge.shape)
         if late or new < 0 or any(n not in (1, r.shape[d + new]) for d, n in enumerate(edge.shape)):
             raise RuntimeError(
@@ -137,12 +131,12 @@ def walk(
     create_graph: bool,
     arrived: Callable[[Node | Tensor, Tensor, bool], None],
     useful: set[Node | Tensor] | None = None,
-    sent: Callable[[Node, int, Tensor, Tensor], None] = lambda *_: None,
+    sent: Callable[[Node, int, Tensor, Tensor], None] | None = None,
 ) -> None:
     """Send gradients from outputs to leaves, or only through `useful` nodes, if these are given.
 
-    The rules themselves are never asked to add up: each computes the share of one use of a value, and the walk adds the
-    shares where they meet. So a rule need not know how often its input is used, nor by whom.
+    A rule computes the share of one use of a value, and need not know of the others: the walk adds the shares where
+    they meet, or hands the rule what has met there, `onto`, if its kernel adds it up for less.
 
     `arrived(target, g, is_new)` is told of each gradient when it is complete; is_new says that its memory was made for
     it, so that a leaf may keep it as it is. `sent(node, i, r, g)` is told of each share, r, fitted to argument i: g.
@@ -152,6 +146,7 @@ def walk(
     pending: dict[Node | Tensor, tuple[Tensor, bool]] = {}
     heap: list[tuple[int, Node]] = []  # the youngest on top
     leaves: list[Tensor] = []
+    shares = create_graph or state.anomaly or sent is not None  # are they wanted one by one, before they add up?
     awaited = edges_to_awaited(outputs)  # how many edges lead to each leaf whose gradient somebody waits for
 
     def send(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
@@ -159,7 +154,8 @@ def walk(
         if useful is not None and target not in useful:
             return
         if target in pending:  # a value that was used twice: its gradients add up, to a new tensor
-            pending[target] = pending[target][0] + g, True
+            before = pending[target][0]
+            pending[target] = g if before is None else before + g, True
             return
         pending[target] = g, is_new
         if isinstance(target, Node):
@@ -173,13 +169,23 @@ def walk(
         is_new = is_new and not leaf._hooks and lies_well  # a hook may have kept it
         arrived(leaf, _hooked(leaf, g), is_new)
 
+    def onto(node: Node) -> Tensor | None:
+        """What has arrived at a node's first argument, taken from there for a rule that adds its share itself."""
+        target = node.edges[0]  # the bits are those of a sum, but the numbers are read and written once less
+        if shares or not node.op.adds or not isinstance(target, Node) or target not in pending:
+            return None
+        before, pending[target] = pending[target][0], (None, True)
+        return before
+
     def pass_on(node: Node, g: Tensor, is_new: bool) -> None:
         """Send the gradients of a node's arguments on their way; when it returns, those added to others are gone."""
-        results = (partial(look_at_gradients, _gradients) if state.anomaly else _gradients)(node, g, create_graph)
+        gradients = partial(look_at_gradients, _gradients) if state.anomaly else _gradients
+        results = gradients(node, g, create_graph, onto(node))
         for i, (edge, r) in enumerate(zip(node.edges, results)):
             if r is not None:
                 fitted = _fitted(r, edge, node)
-                sent(node, i, r, fitted)  # viz looks on from here
+                if sent is not None:  # viz looks on from here
+                    sent(node, i, r, fitted)
                 # To most nodes it does not matter: only a view hands on the memory that it gets.
                 matters = isinstance(edge, Tensor) or edge.op.view is not None
                 send(edge, fitted, matters and _is_new(fitted, results, i, g, is_new, node))
@@ -208,8 +214,7 @@ def walk(
                     deliver(leaf)
             if not retain_graph:
                 node.free()
-        # Leaves come last: they have no time, and any node that is left could still send them more. Only of those
-        # that somebody awaits the edges were counted (awaited.py).
+        # Leaves come last, but for those that somebody awaits: any node that is left could still send them more.
         while leaves:
             if (leaf := leaves.pop()) in pending:
                 deliver(leaf)

@@ -106,9 +106,10 @@ class _linear:
     def forward(x, weight, bias):
         return _rows_by_weight(x, weight, bias, False)
 
-    def backward(needs, g, x, weight):
+    def backward(needs, onto, g, x, weight):
         g, x_rows = _flat_rows(g), _flat_rows(x)
-        dx = _product(g[None], weight[None])[0].reshape(x.shape) if needs[0] else None
+        onto = None if onto is None else _neighbours(_flat_rows(onto))[None]
+        dx = _product(g[None], weight[None], onto)[0].reshape(x.shape) if needs[0] else None
         dweight = _weight_gradient(g, x_rows, weight) if needs[1] else None
         dbias = _reduce(kernels.reduce.reduce_sum, g, (0,), False) if needs[2] else None
         return dx, dweight, dbias
@@ -125,8 +126,8 @@ class _linear_relu:
     def forward(x, weight, bias):
         return _rows_by_weight(x, weight, bias, True)
 
-    def backward(needs, g, y, x, weight):
-        return _linear.backward(needs, _elementwise(relu_backward.kernel, g, y), x, weight)
+    def backward(needs, onto, g, y, x, weight):
+        return _linear.backward(needs, onto, _elementwise(relu_backward.kernel, g, y), x, weight)
 
     def definition(x, weight, bias):
         return maximum(_linear.definition(x, weight, bias), 0)

@@ -27,14 +27,17 @@ def _no_term(n: int, dtype: np.dtype) -> np.ndarray:
 
 
 def _product(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None, relu: bool = False) -> np.ndarray:
-    """y[n] = a[n] b[n] + term, then max(0, y) if relu, on arrays (n, M, K), (n, K, N) of any strides, and (N)."""
+    """y[n] = a[n] b[n] + term, then max(0, y) if relu, on arrays (n, M, K), (n, K, N) of any strides, and (N).
+
+    The term may be a matrix for each of these, too: (n, M, N), each row of it in one piece.
+    """
     shape = a.shape[0], a.shape[1], b.shape[2]
     y = empty(shape, a.dtype)
     if term is None:
         term = _no_term(shape[0], a.dtype)
     elif a.dtype is OBJECT:
         term = np.broadcast_to(term, shape)
-    else:  # the same in an eighth of the time, which is that of a small product
+    elif term.ndim == 1:  # the same in an eighth of the time, which is that of a small product
         term = np.ndarray(shape, a.dtype, contiguous(term), strides=(0, 0, a.itemsize))
     rows, columns, scratch = kernels.matmul.matmul_plan(*a.shape, b.shape[2], a.itemsize, a.strides[2])
     launch(kernels.matmul.matmul, a, b, term, int(relu), rows, columns, y, empty(scratch, a.dtype))
