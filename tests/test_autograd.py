@@ -124,6 +124,33 @@ def test_a_product_adds_its_share_to_what_has_arrived_with_the_bits_of_a_sum():
     assert all(few < many for few, many in zip(sums[:3], sums[3:]))
 
 
+def test_products_of_one_value_are_differentiated_again_share_by_share():
+    """f = |A z|^2 + |B z|^2 has the gradient 2 (A'A + B'B) z, whose sum has the gradient 2 (A'A + B'B) 1."""
+    A, B = tt.tensor([[1.0, 2.0], [3.0, 4.0]]), tt.tensor([[5.0, 6.0], [7.0, 9.0]])
+    matrix = 2 * (A.t() @ A + B.t() @ B)
+    for start in (lambda x: x, lambda x: x * 1):  # a leaf, and what an operation made
+        x = tt.tensor([[0.5, -2.0]], requires_grad=True)
+        z = start(x)
+        f = (tt.linear(z, A) ** 2).sum() + (tt.linear(z, B) ** 2).sum()
+        (g,) = grad(f, x, create_graph=True)
+        assert g[0].tolist() == (matrix @ x[0]).tolist()
+        assert grad(g.sum(), x)[0].tolist() == [matrix.sum(0).tolist()]
+
+
+def test_products_add_to_what_has_arrived_at_a_leaf():
+    x, A = tt.ones(2, 2, requires_grad=True), tt.tensor([[1.0, 2.0], [3.0, 4.0]])
+    y = tt.linear(x, A).sum() + tt.linear(x, A).sum() + tt.linear(x, x).sum()
+    y.backward()
+    assert x.grad.tolist() == [[12.0, 16.0], [12.0, 16.0]]
+
+
+def test_anomaly_mode_finds_an_overflow_in_the_sum_of_two_shares_that_are_finite():
+    z = tt.ones(1, 1, requires_grad=True).sin()
+    y = tt.linear(z, tt.full((1, 1), 2e38)) + tt.linear(z, tt.full((1, 1), 2e38))
+    with tt.autograd.detect_anomaly(), pytest.raises(FloatingPointError, match=r"^add: the first inf arose here"):
+        y.sum().backward()
+
+
 def test_a_gradient_that_was_an_expanded_view_can_be_added_to():
     x = tt.ones(2, 3, requires_grad=True)
     x.sum().backward()

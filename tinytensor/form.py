@@ -132,7 +132,7 @@ class Op:
     These take what they read by name: g (the gradient that has arrived at y), y, an input or a setting, what is saved;
     x_shape, the shape of an input x whose values need not be kept (None if x is; of `*xs` all); `backward` may ask for
     needs, which says for each argument whether its gradient is asked for, and for onto, what has arrived already at the
-    first one (or None), to which it adds the gradient of that. What a rule returns belongs to the tape.
+    first one (or None): of that it returns the sum, a new array. What a rule returns belongs to the tape.
 
     A leading underscore in the name of the class is not part of the operation's name: it says that a function without
     one, which checks and arranges its arguments, stands in front.

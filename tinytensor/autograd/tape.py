@@ -172,7 +172,7 @@ def walk(
     def onto(node: Node) -> Tensor | None:
         """What has arrived at a node's first argument, taken from there for a rule that adds its share itself."""
         target = node.edges[0]  # the bits are those of a sum, but the numbers are read and written once less
-        if shares or not node.op.adds or not isinstance(target, Node) or target not in pending:
+        if shares or not node.op.adds or target not in pending:
             return None
         before, pending[target] = pending[target][0], (None, True)
         return before
