@@ -26,7 +26,7 @@ from tinytensor.kernels.kernel import Kernel, elementwise
 from tinytensor.keywords import by_position
 from tinytensor.meta import Meta
 from tinytensor.quick import by_formula, quick_formula, quick_view
-from tinytensor.rules import Reads, asked, check_names, reads
+from tinytensor.rules import Reads, check_names, reads
 from tinytensor.tensors import Tensor, Version, notice
 
 # ----------------------------------------------------------------------------------------------------- the tape
@@ -169,7 +169,6 @@ class Op:
         if not {"g", "y", "needs", "onto"}.isdisjoint(self.params):
             raise TypeError(f"op {self.name}: g, y, needs and onto are what rules ask for; give the inputs other names")
         self.differentiable = bool(self.rules or self.backward or self.definition)
-        self.adds = self.backward is not None and "onto" in asked(self.backward)
         make = quick_formula if self.kernel else quick_view if self.view else lambda *_: None
         self.quick = make(self, Node)  # how it is called where nothing unusual is asked
         self._reads: dict[tuple[bool, ...], Reads] = {}

@@ -226,14 +226,14 @@ def sums_of_absolute_terms(model, loss) -> dict[str, np.ndarray]:
     """
     plain = tape._gradients
 
-    def gradients(node, g, create_graph):
-        found = plain(node, g, create_graph)
+    def gradients(node, g, *how):
+        found = plain(node, g, *how)
         ends = [edge is not None and leads_to_a_leaf(edge) for edge in node.edges]
         if not any(ends) or leads_to_a_leaf(node):
             return found
         twin = copy.copy(node)
         twin.kept = {name: absolute(value) for name, value in node.kept.items()}
-        positive = plain(twin, g.abs(), create_graph)
+        positive = plain(twin, g.abs(), *how)
         return [a if end else r for a, r, end in zip(positive, found, ends)]
 
     tape._gradients = gradients

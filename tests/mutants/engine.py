@@ -25,7 +25,7 @@ import numpy as np
 import tinytensor as tt
 from derivations.engine import CALLS, prove_op
 from tests.larger_samples import LARGER, mistakes
-from tinytensor import stack
+from tinytensor import linear, stack
 from tinytensor.door import OBJECT
 from tinytensor.form import OPS, Op
 from tinytensor.kernels.kernel import KERNELS
@@ -69,9 +69,10 @@ def between_others(op: Op, *given) -> Tensor:
 
 
 def shared(x):
-    """A value that is used twice, a bias for all rows, and one with a new dimension and a stretched one."""
+    """A value that is used twice, one multiplied twice, a bias for all rows, a new dimension and a stretched one."""
     y = x.exp()
-    return (y * (y + y[0])).sum() + (y[:, :1] * stack([x, y, x * y])).sum()
+    products = linear(y, x.detach()) * linear(y, y.detach())
+    return (y * (y + y[0])).sum() + (y[:, :1] * stack([x, y, x * y])).sum() + products.sum()
 
 
 HAND_RULES = {  # what is wrong: (operation, function, right, wrong)
@@ -201,7 +202,14 @@ HAND_KERNELS = {  # what is wrong: (kernel, right, wrong)
 }
 
 HAND_WALKS = {  # what is wrong: (right, wrong)
-    "overwritten where gradients meet": ("pending[target] = pending[target][0] + g, True", "pending[target] = g, True"),
+    "overwritten where gradients meet": (
+        "pending[target] = g if before is None else before + g, True",
+        "pending[target] = g, True",
+    ),
+    "a rule's sum is added to itself": (
+        "before, pending[target] = pending[target][0], (None, True)",
+        "before = pending[target][0]",
+    ),
     "broadcasting not summed": ("else r.sum(dims)", "else r.amax(dims)"),
     "summed along others than those that were stretched": ("[d + new for d, n", "[d for d, n"),
     "nodes in the wrong order": ("heappush(heap, (-target.time, target))", "heappush(heap, (target.time, target))"),

@@ -284,7 +284,7 @@ def shares_a_value(x):
 
 WALKS = [
     (
-        "pending[target] = pending[target][0] + g, True",
+        "pending[target] = g if before is None else before + g, True",
         "pending[target] = g, True",
     ),  # overwritten where it should be added
     ("heappush(heap, (-target.time, target))", "heappush(heap, (target.time, target))"),  # too early
@@ -394,8 +394,8 @@ def test_a_wrong_rule_in_the_middle_of_a_function_is_noticed(what):
 def test_the_relu_of_a_model_is_noticed(monkeypatch):
     """It is in the middle of the loss, and for matrices alone it is wrong."""
     right = tt.OPS["linear_relu"].backward
-    wrong = lambda needs, g, y, x, weight: (  # noqa: E731
-        tt.OPS["linear"].backward(needs, g, x, weight) if x.ndim == 2 else right(needs, g, y, x, weight)
+    wrong = lambda needs, onto, g, y, x, weight: (  # noqa: E731
+        tt.OPS["linear"].backward(needs, onto, g, x, weight) if x.ndim == 2 else right(needs, onto, g, y, x, weight)
     )
     monkeypatch.setattr(tt.OPS["linear_relu"], "backward", wrong)
     model = tt.nn.Sequential(tt.nn.Linear(2, 3), tt.nn.ReLU(), tt.nn.Linear(3, 1))

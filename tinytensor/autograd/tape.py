@@ -171,9 +171,10 @@ def walk(
 
     def onto(node: Node) -> Tensor | None:
         """What has arrived at a node's first argument, taken from there for a rule that adds its share itself."""
-        target = node.edges[0]  # the bits are those of a sum, but the numbers are read and written once less
-        if shares or not node.op.adds or target not in pending:
+        target, rule = node.edges[0], node.op.backward
+        if shares or target not in pending or rule is None or "onto" not in asked(rule):
             return None
+        # The bits are those of a sum made here, but all of these numbers are read and written once less.
         before, pending[target] = pending[target][0], (None, True)
         return before
 
