@@ -141,9 +141,9 @@ def walk(
     `arrived(target, g, is_new)` is told of each gradient when it is complete; is_new says that its memory was made for
     it, so that a leaf may keep it as it is. `sent(node, i, r, g)` is told of each share, r, fitted to argument i: g.
     """
-    # For each node or leaf what has arrived so far, and whether it is new. A node has its place in the heap from the
-    # first arrival on; when it comes to the top, nothing younger is left that could send it more.
-    pending: dict[Node | Tensor, tuple[Tensor, bool]] = {}
+    # What has arrived so far at each node or leaf (None while a rule adds to it), and whether it is new. A node is in
+    # the heap from the first arrival on; when it comes to the top, nothing younger is left that could send it more.
+    pending: dict[Node | Tensor, tuple[Tensor | None, bool]] = {}
     heap: list[tuple[int, Node]] = []  # the youngest on top
     leaves: list[Tensor] = []
     shares = create_graph or state.anomaly or sent is not None  # are they wanted one by one, before they add up?
