@@ -137,6 +137,19 @@ def test_products_of_one_value_are_differentiated_again_share_by_share():
         assert grad(g.sum(), x)[0].tolist() == [matrix.sum(0).tolist()]
 
 
+@pytest.mark.parametrize(
+    "rows", [partial(F.softmax, dim=-1), partial(F.log_softmax, dim=-1), partial(F.layer_norm, normalized_shape=(3,))]
+)
+def test_what_has_arrived_stays_where_a_rule_does_not_add_to_it(rows):
+    w = tt.tensor([[1.0, 2.0, 3.0]])
+    shares = {True: leaf([1.0, -1.0, 0.5]), False: leaf([1.0, -1.0, 0.5])}
+    for residual, x in shares.items():
+        z = x * 1
+        y = rows(z) * w
+        (y + z if residual else y).sum().backward()
+    assert shares[True].grad.tolist() == (shares[False].grad + 1).tolist()
+
+
 def test_products_add_to_what_has_arrived_at_a_leaf():
     x, A = tt.ones(2, 2, requires_grad=True), tt.tensor([[1.0, 2.0], [3.0, 4.0]])
     y = tt.linear(x, A).sum() + tt.linear(x, A).sum() + tt.linear(x, x).sum()
