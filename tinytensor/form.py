@@ -26,7 +26,7 @@ from tinytensor.kernels.kernel import Kernel, elementwise
 from tinytensor.keywords import by_position
 from tinytensor.meta import Meta
 from tinytensor.quick import by_formula, quick_formula, quick_view
-from tinytensor.rules import Reads, check_names, reads
+from tinytensor.rules import Reads, check_inputs, check_names, reads
 from tinytensor.tensors import Tensor, Version, notice
 
 # ----------------------------------------------------------------------------------------------------- the tape
@@ -166,8 +166,7 @@ class Op:
             unknown = [f"grad_{n}" for n in named if n not in self.params]
             raise TypeError(f"op {self.name}: {unknown} name no input; the inputs are {self.params}")
         self.rules = {i: named[name] for i, name in enumerate(self.params) if name in named}
-        if not {"g", "y", "needs", "onto"}.isdisjoint(self.params):
-            raise TypeError(f"op {self.name}: g, y, needs and onto are what rules ask for; give the inputs other names")
+        check_inputs(self)
         self.differentiable = bool(self.rules or self.backward or self.definition)
         make = quick_formula if self.kernel else quick_view if self.view else lambda *_: None
         self.quick = make(self, Node)  # how it is called where nothing unusual is asked

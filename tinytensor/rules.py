@@ -8,6 +8,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
+GIVEN = ("g", "y", "needs", "onto")  # what a rule may ask for of any operation, whatever its inputs are called
+
 
 @cache
 def asked(function: Callable) -> tuple[str, ...]:
@@ -41,12 +43,19 @@ def reads(op, needs: tuple[bool, ...]) -> Reads:
     )
 
 
+def check_inputs(op) -> None:
+    """An input that is called as what rules ask for could not be asked for."""
+    if not set(GIVEN).isdisjoint(op.params):
+        given = f"{', '.join(GIVEN[:-1])} and {GIVEN[-1]}"
+        raise TypeError(f"op {op.name}: {given} are what rules ask for; give the inputs other names")
+
+
 def check_names(op, rule: Callable) -> None:
     """A misspelt name is told where the operation is declared, not at the first backward().
 
     By then the message would come from the middle of a walk, far from the form that has the fault.
     """
-    known = {"g", "y", "needs", "onto", *op.params, *op.saved, *(f"{name}_shape" for name in op.params)}
+    known = {*GIVEN, *op.params, *op.saved, *(f"{name}_shape" for name in op.params)}
     for name in asked(rule):
         if name not in known:
             raise TypeError(
