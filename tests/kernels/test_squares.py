@@ -50,6 +50,22 @@ def arithmetic(x, z, i, j, y):
     sq.write(sq.minus(a, v), y, 3 * SIZE)
     sq.write(sq.minus_each(a, z, j), y, 4 * SIZE)
     sq.write(sq.times(sq.at_most_zero(a), b), y, 5 * SIZE)
+    sq.write(sq.add_turns(a, 1), y, 6 * SIZE)
+    sq.write(sq.add_turns(a, 2), y, 7 * SIZE)
+    sq.write(sq.add_turns(a, 4), y, 8 * SIZE)
+
+
+def turns(x, z, i, j, y):
+    a, v = sq.read(z, i), sq.register(z, j)
+    sq.write(sq.outer_in_turn(a, z, j, LANES, v, 1), y, 0)
+    sq.write(sq.outer_in_turn(a, z, j, 3, v, 2), y, SIZE)
+    sq.write(sq.outer_in_turn(a, z, j, LANES, v, 4), y, 2 * SIZE)
+    sq.write(sq.outer_in_turn_seen(a, z, j, LANES, v, 1, z[SIZE:]), y, 3 * SIZE)
+    sq.write(sq.outer_in_turn_seen(a, z, j, 3, v, 2, z[SIZE:]), y, 4 * SIZE)
+    sq.write(sq.outer_in_turn_seen(a, z, j, LANES, v, 4, z[SIZE:]), y, 5 * SIZE)
+    sq.write_in_turn(a, y, 6 * SIZE, 1)
+    sq.write_in_turn(a, y, 7 * SIZE, 2)
+    sq.write_in_turn(a, y, 8 * SIZE, 4)
 
 
 def products(x, z, i, j, y):
@@ -70,10 +86,6 @@ def seen(x, z, i, j, y):
     sq.write(sq.only(a, second), y, SIZE)
     sq.write(sq.only(a, sq.both(first, sq.positive(b))), y, 2 * SIZE)
     sq.put(sq.inner_seen(v, a, z, j, second), y, 3 * SIZE)
-    sq.mark(second, z, 3 * SIZE)
-    sq.mark(first, z, 4 * SIZE)
-    sq.write(sq.only(a, sq.marked(z, 3 * SIZE)), y, 6 * SIZE)
-    sq.write(sq.outer_seen(a, z, j, LANES, v, z[3 * SIZE :]), y, 7 * SIZE)
     sq.write(a, y, 4 * SIZE)
     sq.inner_rows_seen(a, x, i, j, y, 4 * SIZE, 4, first)
     sq.inner_rows_seen(a, x, i, j, y, 4 * SIZE + 4 * LANES, 1, second)
@@ -89,13 +101,13 @@ def both_meanings(function, dtype, i, j):
     z[2 * SIZE : 2 * SIZE + LANES] = rng.integers(0, 2 * LANES, LANES)  # the ends of what is seen
     results = []
     for run in (njit(error_model="numpy")(function), function):
-        x, y = wide.copy()[:, 1], np.full(8 * SIZE, -7, dtype)
+        x, y = wide.copy()[:, 1], np.full(9 * SIZE, -7, dtype)
         run(x, z.copy(), i, j, y)
         results.append(y)
     return results
 
 
-FUNCTIONS = (registers, memory, blocks, columns, arithmetic, products, seen)
+FUNCTIONS = (registers, memory, blocks, columns, arithmetic, turns, products, seen)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -110,7 +122,7 @@ def test_compiled_and_plain_agree(function, dtype):
 def test_every_function_is_tried():
     tried = set().union(*(function.__code__.co_names for function in (*FUNCTIONS, exponentials)))
     public = {n for n, f in vars(sq).items() if getattr(f, "__module__", "") == sq.__name__ and n[0] != "_"}
-    assert public - tried == {"where"}  # which compiled code has no need of
+    assert public - tried == {"where", "in_turn"}  # which compiled code has no need of
 
 
 def exponentials(x, y):

@@ -475,8 +475,20 @@ def add_attention(B, H, C, M, K, Kv, mask, is_causal, tasks=1, **narrow):
     add("attention_backward", attention_back, call, constants=narrow, built=attention_backward_scratch(*sizes))
 
 
+def never(zeros):
+    """In the place of `finite`: exact numbers always are, so what is done for others would not be proved."""
+    return False
+
+
 add_attention(1, 2, 2, 2, 1, 1, NO_MASK, 0)
 add_attention(1, 1, 2, 2, 2, 3, NO_MASK, 1)
+for K, Kv in ((1, 4), (2, 5), (3, 1), (5, 0)):  # four keys in turn, two, one; more columns than lanes
+    add_attention(1, 1, 3, 3, K, Kv, NO_MASK, 1, finite=never)
+    add_attention(1, 1, 3, 2, K, Kv, MASK, 0, finite=never)
+add_attention(1, 1, 3, 3, 1, 5, HOLES, 0, WIDTH=2, LANES=2, COLUMNS=2, finite=never)
+for careful in ({}, {"finite": never}):  # keys in turn, four and two, in more registers than one
+    add_attention(1, 1, 2, 5, 1, 1, NO_MASK, 0, LANES=8, **careful)
+    add_attention(1, 1, 2, 3, 2, 1, NO_MASK, 0, **careful)
 add_attention(1, 1, 3, 2, 1, 1, MASK, 0)
 add_attention(1, 1, 3, 2, 1, 2, MASK, 1)
 add_attention(

@@ -73,6 +73,8 @@ UNSEEN = {
         ("pack", "for v in range(0, 2 * n, n)"): ["left out", "once"],
         ("pack", "for v in range(2 * n)"): ["left out", "once"],
         ("add_up", "for t in range(len(c) // 2)"): ["left out"],
+        ("add_turns", "for lane in range(0, LANES, turns)"): ["left out"],
+        ("write_in_turn", "for t in range(0, WIDTH, turns)"): ["left out"],
     },
     "the proof has a view of no columns, whose strides a copy in floats does not keep": {
         ("copy_block", "for k in range(first, last)"): ["left out"],
@@ -111,7 +113,7 @@ class Seen:
             definition.decorator_list = []
             Observers(self, code.co_name).visit(definition)
             names = {}
-            scope = function.__globals__ | {"saw": self.condition, "turns": self.loop}
+            scope = function.__globals__ | {"_saw": self.condition, "_loops": self.loop}
             exec(compile(ast.fix_missing_locations(tree), code.co_filename, "exec"), scope, names)
             made = types.FunctionType(names[code.co_name].__code__, scope, code.co_name, function.__defaults__)
             self.made[code] = made
@@ -138,7 +140,7 @@ class Observers(ast.NodeTransformer):
             return ast.UnaryOp(test.op, self._asked(test.operand))
         place = self.name, ast.unparse(test), test.lineno
         self.seen.conditions[place]
-        return _call("saw", place, self.visit(test))
+        return _call("_saw", place, self.visit(test))
 
     def visit_If(self, node):
         test = self._asked(node.test)
@@ -157,7 +159,7 @@ class Observers(ast.NodeTransformer):
         if not _is_fixed(node.iter):
             place = self.name, f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}", node.lineno
             self.seen.loops[place]
-            node.iter = _call("turns", place, self.visit(node.iter))
+            node.iter = _call("_loops", place, self.visit(node.iter))
         node.body = [self.visit(s) for s in node.body]
         return node
 

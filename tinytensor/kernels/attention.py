@@ -1,19 +1,23 @@
 r"""Scaled dot-product attention, y_i = sum_m softmax_m(scale q_i . k_m) v_m, and its gradients.
 
-No C x M array is made. LANES queries and eight keys at a time are a square of eight registers (see `squares.py`).
+No C x M array is made. LANES queries and WIDTH keys at a time are a square of WIDTH registers (see `squares.py`).
 Forward keeps the scores of LANES queries with all keys that they see, a lane for each query, and goes over them twice:
 for the largest, then for probabilities and weighted sums. Backward takes LANES keys, a lane for each, and goes over the
-queries, eight at a time. What leaves for the queries (dq) needs a sum across the lanes: there the numbers of a square
-come one at a time, and the lanes are columns of the keys.
+queries, WIDTH at a time. What leaves for the queries (dq) needs a sum across the lanes: there the numbers of a square
+come one at a time, and the lanes are columns of the keys. A narrow head has fewer columns than a register has lanes;
+then two or four keys share it, each number of a row of the square serves its own key's lanes, and what the keys in turn
+have added up is joined at the end.
 
 A row of y depends on the keys that it sees and on nothing else, in the last bit too. Sums over k and m run in their
-order, one fused multiply-add after the other, and the sum of probabilities adds eight neighbours as a tree, where a
+order, one fused multiply-add after the other, and the sum of probabilities adds WIDTH neighbours as a tree, where a
 key that is not seen counts 0. So a row has the same bits alone, with only the keys that it sees, as in a causal pass
 over all rows or with further keys hidden by a mask: a key/value cache changes nothing.
 
 How many keys a row may see, up to the last one, is its *reach*. Causality, padding and the empty part of a cache all
 say only that. Where every row of a square reaches its last key, nothing is hidden and nothing asked; only a mask with
-holes below the reach is looked at key by key.
+holes below the reach is looked at key by key. What is hidden has the probability 0, which is enough where all numbers
+beside it are finite; that is asked by multiplying them by 0. But what is hidden may be anything, and 0 inf is NaN: then
+each hidden number is left out by itself.
 """
 
 from tinytensor.kernels.fastmath import log
@@ -22,6 +26,7 @@ from tinytensor.kernels.squares import (
     LANES,
     WIDTH,
     add_neighbours,
+    add_turns,
     add_up,
     at_most_zero,
     before,
@@ -37,15 +42,14 @@ from tinytensor.kernels.squares import (
     inner_seen,
     largest,
     largest_seen,
-    mark,
-    marked,
     minus,
     minus_each,
     nothing,
     only,
     outer,
+    outer_in_turn,
+    outer_in_turn_seen,
     outer_rows,
-    outer_seen,
     positive,
     put,
     read,
@@ -57,8 +61,9 @@ from tinytensor.kernels.squares import (
     write,
     write_block,
     write_columns,
+    write_in_turn,
 )
-from tinytensor.kernels.vectors import add, div, store_first, where_less
+from tinytensor.kernels.vectors import add, div, store_first, total, where_less
 from tinytensor.kernels.vectors import log as logs
 
 COLUMNS = 4  # of a head's row that are taken together: four chains of sums, and no more registers than AVX2 has
@@ -142,6 +147,86 @@ def clear(y):
         put(every(y.dtype.type(0)), y, at)
 
 
+@helper
+def zeros_of(x):
+    """0 times each number of x, which are whole squares, added up to one register."""
+    c = full(x.dtype.type(0))
+    for at in range(0, x.size, WIDTH * LANES):
+        c = fma_each(read(x, at), full(x.dtype.type(0)), c)
+    return add_up(c)
+
+
+@helper
+def zeros_of_rows(x, i):
+    """0 times each number of the rows x[i : i + WIDTH], added up to one register."""
+    v = every(x.dtype.type(0))
+    for j in range(0, x.shape[1], LANES):
+        v = add(v, add_up(scale_each(read_block(x, i, j), every(x.dtype.type(0)))))
+    return v
+
+
+@helper
+def finite(zeros):
+    """Are all numbers finite whose products with 0 were added up? Of an infinite one the product is NaN."""
+    return total(zeros) == 0
+
+
+@helper
+def keys_in_turn(K):
+    """How many keys of K columns share the lanes of a register where lanes are columns (1, 2 or 4)."""
+    return 4 if 4 * K <= LANES else 2 if 2 * K <= LANES else 1
+
+
+@helper
+def put_keys(c, x, at, turns):
+    """Write the rows of c, which are keys, into x: so many of them in turn in each register."""
+    if turns == 4:
+        write_in_turn(c, x, at, 4)
+    elif turns == 2:
+        write_in_turn(c, x, at, 2)
+    else:
+        write(c, x, at)
+
+
+@helper
+def add_keys(c, x, keys, at, turns):
+    """c[t] + sum_n x[n + t LANES] keys[n] over LANES keys, whose registers stand at keys[at:].
+
+    Of keys in turn, each has lanes of its own, and so sums of its own.
+    """
+    if turns == 4:
+        for n in range(0, LANES, 4):
+            c = outer_in_turn(c, x, n, LANES, register(keys, at + n // 4 * LANES), 4)
+    elif turns == 2:
+        for n in range(0, LANES, 2):
+            c = outer_in_turn(c, x, n, LANES, register(keys, at + n // 2 * LANES), 2)
+    else:
+        for n in range(LANES):
+            c = outer(c, x, n, LANES, register(keys, at + n * LANES))
+    return c
+
+
+@helper
+def add_keys_seen(c, x, keys, at, turns, seen):
+    """The same with 0 in place of what is not seen, as seen[n + t LANES] says: it may be infinite."""
+    if turns == 4:
+        for n in range(0, LANES, 4):
+            c = outer_in_turn_seen(c, x, n, LANES, register(keys, at + n // 4 * LANES), 4, seen)
+    elif turns == 2:
+        for n in range(0, LANES, 2):
+            c = outer_in_turn_seen(c, x, n, LANES, register(keys, at + n // 2 * LANES), 2, seen)
+    else:
+        for n in range(LANES):
+            c = outer_in_turn_seen(c, x, n, LANES, register(keys, at + n * LANES), 1, seen)
+    return c
+
+
+@helper
+def of_keys(c, turns):
+    """What `add_keys` has added up, the keys in turn together."""
+    return add_turns(c, 4) if turns == 4 else add_turns(c, 2) if turns == 2 else c
+
+
 @kernel(
     "q[B, H, C, K], k[B, H, M, K], v[B, H, M, Kv], mask[B | 0, H | 0, C | 0, M | 0], y[B, H, C, Kv], lse[B, H, C],"
     "scratch[T, attention_scratch(B, H, C, M, K, Kv)[1]], T > 0, dense(q, k, v, y)",
@@ -187,13 +272,11 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
             for j in range(K - K % COLUMNS, K):
                 s = outer_rows(s, keys, m, j, qs, j * LANES, 1)
             write(s, scores, m * LANES)
-            if holes or m + WIDTH > least:
-                seen = before(m, end)
-                if holes:
-                    look(mask, b, h, i, LANES, m, WIDTH, looks, m * LANES, 1, LANES)
-                    seen = both(seen, positive(read(looks, m * LANES)))
-                mark(seen, looks, m * LANES)
-                top = largest_seen(top, s, seen)
+            if holes:
+                look(mask, b, h, i, LANES, m, WIDTH, looks, m * LANES, 1, LANES)
+                top = largest_seen(top, s, both(before(m, end), positive(read(looks, m * LANES))))
+            elif m + WIDTH > least:
+                top = largest_seen(top, s, before(m, end))
             else:
                 top = largest(top, s)
         top = where_less(every(zero), end, top, every(zero))
@@ -206,8 +289,13 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
                 p = at_most_zero(p)  # what is seen is so already; what is not may be anything, before exp
             p = exp_each(p)
             if hidden:
-                seen = marked(looks, m * LANES)
-                p = only(p, seen)
+                p = only(p, before(m, end))
+            if holes:
+                p = only(p, positive(read(looks, m * LANES)))
+            if hidden and not finite(zeros_of_rows(values, m)):
+                if not holes:
+                    write(full(one), looks, m * LANES)
+                seen = both(before(m, end), positive(read(looks, m * LANES)))
                 for j in range(0, Kv - Kv % COLUMNS, COLUMNS):
                     inner_rows_seen(p, values, m, j, ys, j * LANES, COLUMNS, seen)
                 for j in range(Kv - Kv % COLUMNS, Kv):
@@ -315,15 +403,16 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
     dks, dvs, both_sums, x = x[:n], x[n : n + a], x[: n + a], x[n + a :]  # their gradients, likewise
     wide = up(K, LANES)
     n = wide * LANES
-    rows, x = x[:n], x[n:]  # the same keys by rows: squares that hold LANES columns of eight of them
+    rows, x = x[:n], x[n:]  # the same keys by rows: squares that hold LANES columns of WIDTH of them
     n = WIDTH * LANES
     slopes, looks, x = x[:n], x[n : 2 * n], x[2 * n :]  # dS, and who sees whom, of one square
     n = up(C, LANES)
     shifts, deltas, ends, x = x[:n], x[n : 2 * n], x[2 * n : 3 * n], x[3 * n :]  # lse, g . y and reach of each query
-    least, most, x = x[:n], x[n : 2 * n], x[2 * n :]  # of the reaches of eight queries
-    dqs, x = x[: n * wide], x[n * wide :]  # squares that hold LANES columns of eight queries
-    qs, gs = x[: n * up(K, WIDTH)], x[n * up(K, WIDTH) :]  # columns of LANES queries, and so on
-    holes = False
+    least, most, x = x[:n], x[n : 2 * n], x[2 * n :]  # of the reaches of WIDTH queries
+    dqs, x = x[: n * wide], x[n * wide :]  # squares that hold LANES columns of WIDTH queries
+    a, c = n * up(K, WIDTH), n * up(Kv, WIDTH)
+    qs, gs = x[:a], x[a : a + c]  # columns of LANES queries, and so on
+    holes, turns = False, keys_in_turn(K)
     first, last = share(B * H, task, tasks)
     for unit in range(first, last):
         b, h = unit // H, unit % H
@@ -350,13 +439,15 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
         for i in range(up(C, WIDTH)):
             shifts[i] = lse[b, h, i] if ends[i] > zero else zero
         clear(dqs)
+        zeros = add(zeros_of(qs), zeros_of(gs))
         for m in range(0, M, LANES):
             columns_of(keys, m, every(one), ks, 0)
             columns_of(values, m, every(one), vs, 0)
             for j in range(0, K, LANES):
                 for n in range(0, LANES, WIDTH):
-                    write(read_block(keys, m + n, j), rows, (j + n) * LANES)
+                    put_keys(read_block(keys, m + n, j), rows, (j + n // turns) * LANES, turns)
             clear(both_sums)
+            careful = not finite(add(zeros, zeros_of(ks)))
             for i in range(0, C, WIDTH):
                 if most[i] <= m:
                     continue
@@ -368,19 +459,23 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                 s = minus_each(s, shifts, i)
                 hidden = holes or least[i] < m + LANES
                 if hidden:
-                    seen = before_each(m, ends, i)
-                    if holes:
-                        look(mask, b, h, i, WIDTH, m, LANES, looks, 0, LANES, 1)
-                        seen = both(seen, positive(read(looks, 0)))
-                    mark(seen, looks, 0)
-                    s = only(s, seen)  # before exp: what is not seen may be anything
+                    s = only(s, before_each(m, ends, i))  # what is not seen may be anything, before exp
+                if holes:
+                    look(mask, b, h, i, WIDTH, m, LANES, looks, 0, LANES, 1)
+                    s = only(s, positive(read(looks, 0)))
                 p = exp_each(s)
                 for j in range(Kv):
                     d = outer(d, gs, c + j * LANES, 1, register(vs, j * LANES))
                 d = times(p, minus_each(d, deltas, i))
                 if hidden:
-                    seen = marked(looks, 0)
-                    p, d = only(p, seen), only(d, seen)
+                    p, d = only(p, before_each(m, ends, i)), only(d, before_each(m, ends, i))
+                if holes:
+                    p, d = only(p, positive(read(looks, 0))), only(d, positive(read(looks, 0)))
+                if hidden and careful:
+                    if not holes:
+                        write(full(one), looks, 0)
+                    seen = both(before_each(m, ends, i), positive(read(looks, 0)))
+                    write(only(full(one), seen), looks, 0)
                     for j in range(Kv):
                         put(inner_seen(register(dvs, j * LANES), p, gs, c + j * LANES, seen), dvs, j * LANES)
                     for j in range(K):
@@ -388,9 +483,7 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                     write(d, slopes, 0)
                     for j in range(0, K, LANES):
                         s = read(dqs, i * wide + j * WIDTH)
-                        for n in range(LANES):
-                            if most[i] > m + n:
-                                s = outer_seen(s, slopes, n, LANES, register(rows, (j + n) * LANES), looks)
+                        s = add_keys_seen(s, slopes, rows, j * LANES, turns, looks)
                         write(s, dqs, i * wide + j * WIDTH)
                 else:
                     for j in range(Kv):
@@ -399,12 +492,11 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                         put(inner(register(dks, j * LANES), d, qs, a + j * LANES), dks, j * LANES)
                     write(d, slopes, 0)
                     for j in range(0, K, LANES):
-                        s = read(dqs, i * wide + j * WIDTH)
-                        for n in range(LANES):
-                            s = outer(s, slopes, n, LANES, register(rows, (j + n) * LANES))
+                        s = add_keys(read(dqs, i * wide + j * WIDTH), slopes, rows, j * LANES, turns)
                         write(s, dqs, i * wide + j * WIDTH)
             rows_of(dks, 0, every(one), dk[b, h], m)
             rows_of(dvs, 0, every(one), dv[b, h], m)
         for i in range(0, C, WIDTH):
             for j in range(0, K, LANES):
-                write_block(scale_each(read(dqs, i * wide + j * WIDTH), every(scale)), dq[b, h], i, j)
+                s = of_keys(read(dqs, i * wide + j * WIDTH), turns)
+                write_block(scale_each(s, every(scale)), dq[b, h], i, j)

@@ -6,9 +6,12 @@ the lanes of a square's registers are queries (or keys), and the numbers of a he
 all lanes.
 
 As in `vectors.py`, each function is plain Python first, a square being a tuple of tuples, and compiled code gets
-LLVM's vectors. Of float32 there are as many lanes as a register has, but eight at least (two registers of NEON), since
-few lanes leave no time to read a number for each. It is the lanes that grow with the machine, never the registers: a
-square's eight sums are what two multiply-adds a cycle keep busy, and eight more would crowd out all else.
+LLVM's vectors. How large a square is depends on the machine. AVX2 has 16 registers of eight float32, and each number
+that goes into all lanes is read by an instruction of its own, of which there are no more in a cycle than
+multiplications. So 16 lanes, a pair of registers, share each number that is read, and four pairs are the sums for which
+there is room. AVX-512 has 32 registers of 16 lanes, and multiplies by a number in memory: there eight sums are what two
+multiply-adds a cycle keep busy, and more lanes would stay empty where a sentence ends or a query sees no further. NEON
+has 32 registers of four: eight pairs.
 
 `x` with one place `at` is a row of scratch memory, in which a register or a square begins at that place. `x` with
 places i and j is a matrix, whose rows may lie anywhere but hold their elements side by side.
@@ -21,8 +24,7 @@ from numba import types
 from numba.core import cgutils
 
 from tinytensor.kernels import fastmath
-from tinytensor.kernels.simd import BYTES
-from tinytensor.kernels.tiles import read_anew
+from tinytensor.kernels.simd import BYTES, SIMD
 from tinytensor.kernels.vectors import (
     Vector,
     _call,
@@ -41,8 +43,8 @@ from tinytensor.kernels.vectors import (
     total,
 )
 
-WIDTH = 8
-LANES = max(WIDTH, BYTES // 4)
+LANES = 16 if BYTES >= 32 else 8
+WIDTH = 8 if SIMD in ("avx512", "neon") else 4
 
 # ------------------------------------------------------------------------------------------ registers of LANES
 
@@ -119,6 +121,27 @@ def read_columns(x, i, j):
 def write_columns(c, x, i, j):
     """Write the registers of c over the columns of x[i : i + LANES, j : j + WIDTH], as far as x goes."""
     write_block(c, x.T, j, i)
+
+
+def write_in_turn(c, x, at, turns):
+    """Write over x, one after the other, registers that hold one element each of `turns` rows of c in turn.
+
+    Of each row go the first LANES / turns elements.
+    """
+    for t in range(0, WIDTH, turns):
+        for lane in range(LANES):
+            x[at + t // turns * LANES + lane] = c[t + lane % turns][lane // turns]
+
+
+def add_turns(c, turns):
+    """The sum of each `turns` neighbours in a register of c, in the order of `total`, and zeros behind these sums."""
+    d = ()
+    for t in range(WIDTH):
+        v = ()
+        for lane in range(0, LANES, turns):
+            v += (total(c[t][lane : lane + turns]),)
+        d += (v + (type(v[0])(0),) * (LANES - len(v)),)
+    return d
 
 
 def scale_each(c, v):
@@ -214,12 +237,34 @@ def outer(c, x, at, step, b):
     return d
 
 
-def outer_seen(c, x, at, step, b, seen):
-    """The same with 0 in place of b for those t for which seen[at + t step] is false: b may be infinite there."""
+def in_turn(x, at, turns):
+    """The `turns` elements of x from `at` on, again and again until all lanes have one."""
+    v = ()
+    for lane in range(LANES):
+        v += (x[at + lane % turns],)
+    return v
+
+
+def outer_in_turn(c, x, at, step, b, turns):
+    """c[t] + in_turn(x, at + t step, turns) b."""
     d = ()
     for t in range(WIDTH):
-        factor = b if seen[at + t * step] else every(type(x[at])(0))
-        d += (fma(every(x[at + t * step]), factor, c[t]),)
+        d += (fma(in_turn(x, at + t * step, turns), b, c[t]),)
+    return d
+
+
+def outer_in_turn_seen(c, x, at, step, b, turns, seen):
+    """The same with 0 in place of b in the lanes where in_turn(seen, at + t step, turns) is not above 0.
+
+    What is not seen may be infinite, and 0 inf is NaN.
+    """
+    d = ()
+    for t in range(WIDTH):
+        numbers, truths = in_turn(seen, at + t * step, turns), ()
+        for lane in range(LANES):
+            truths += (numbers[lane] > 0,)
+        factor = where(truths, b, every(type(x[at])(0)))
+        d += (fma(in_turn(x, at + t * step, turns), factor, c[t]),)
     return d
 
 
@@ -311,24 +356,6 @@ def positive(c):
             v += (c[t][lane] > 0,)
         b += (v,)
     return b
-
-
-def mark(seen, x, at):
-    """Write a square of booleans over x, for `marked` and `outer_seen` alone to read."""
-    for t in range(WIDTH):
-        for lane in range(LANES):
-            x[at + t * LANES + lane] = seen[t][lane]
-
-
-def marked(x, at):
-    """The square of booleans that was written there."""
-    c = ()
-    for t in range(WIDTH):
-        v = ()
-        for lane in range(LANES):
-            v += (x[at + t * LANES + lane] != 0,)
-        c += (v,)
-    return c
 
 
 def both(a, b):
@@ -588,46 +615,74 @@ def _shuffled(builder, a, b, order):
 
 
 def _turned(builder, rows: list) -> list:
-    """Each eight lanes of eight registers, rows and columns exchanged.
+    """Each WIDTH lanes of WIDTH registers, rows and columns exchanged.
 
-    Neighbouring rows are merged number by number, then those by pairs, then by fours: two halves by themselves.
+    Neighbouring rows are merged number by number, then those by pairs, then (of eight) by fours. The first two steps
+    stay within four lanes, as the machine's own instructions for this do.
     """
 
     def merged(a, b, *order):
-        lanes = a.type.count
-        places = [p % 8 + p // 8 * lanes for p in order]  # in the first eight lanes of a and b
-        return _shuffled(builder, a, b, [first + p for first in range(0, lanes, 8) for p in places])
+        """So many lanes of both at a time, in this order: those of b are counted after those of a."""
+        lanes, unit = a.type.count, len(order)
+        places = [first + p % unit + p // unit * lanes for first in range(0, lanes, unit) for p in order]
+        return _shuffled(builder, a, b, places)
 
-    half, ones, pairs = WIDTH // 2, [], []
-    for a, b in zip(rows[::2], rows[1::2], strict=True):
-        ones += [merged(a, b, 0, 8, 1, 9, 4, 12, 5, 13), merged(a, b, 2, 10, 3, 11, 6, 14, 7, 15)]
-    for t in (0, 1, 4, 5):
-        a, b = ones[t], ones[t + 2]
-        pairs += [merged(a, b, 0, 1, 8, 9, 4, 5, 12, 13), merged(a, b, 2, 3, 10, 11, 6, 7, 14, 15)]
-    left = [merged(a, b, 0, 1, 2, 3, 8, 9, 10, 11) for a, b in zip(pairs[:half], pairs[half:], strict=True)]
-    right = [merged(a, b, 4, 5, 6, 7, 12, 13, 14, 15) for a, b in zip(pairs[:half], pairs[half:], strict=True)]
-    return left + right
+    def four(rows):
+        ones = [merged(*pair, *order) for pair in (rows[:2], rows[2:]) for order in ((0, 4, 1, 5), (2, 6, 3, 7))]
+        return [merged(*pair, *order) for pair in (ones[::2], ones[1::2]) for order in ((0, 1, 4, 5), (2, 3, 6, 7))]
+
+    if len(rows) == 4:
+        return four(rows)
+    pairs = list(zip(four(rows[:4]), four(rows[4:]), strict=True))
+    left = [merged(*pair, 0, 1, 2, 3, 8, 9, 10, 11) for pair in pairs]
+    return left + [merged(*pair, 4, 5, 6, 7, 12, 13, 14, 15) for pair in pairs]
 
 
 @compiled(read_columns, _square_of)
 def _read_columns(context, builder, kind, kinds, args):
     rows = _read_rows(context, builder, kinds[0], args, LANES, WIDTH)
-    if LANES > WIDTH:  # row t and row t + 8 side by side
-        rows = [_shuffled(builder, a, b, range(LANES)) for a, b in zip(rows[:WIDTH], rows[WIDTH:], strict=True)]
-    return _square(builder, _turned(builder, rows))
+    parts = [rows[first : first + WIDTH] for first in range(0, LANES, WIDTH)]
+    while len(parts) > 1:  # row t, row t + WIDTH and so on side by side
+        pairs = zip(parts[::2], parts[1::2], strict=True)
+        parts = [[_shuffled(builder, a, b, range(2 * a.type.count)) for a, b in zip(*pair)] for pair in pairs]
+    return _square(builder, _turned(builder, parts[0]))
 
 
 @compiled(write_columns, lambda *_: types.none)
 def _write_columns(context, builder, kind, kinds, args):
     c, *place = args
     rows = _turned(builder, _parts(builder, c))
-    if LANES > WIDTH:
-        rows = [_shuffled(builder, a, a, range(first, first + WIDTH)) for first in (0, WIDTH) for a in rows]
+    rows = [_shuffled(builder, a, a, range(first, first + WIDTH)) for first in range(0, LANES, WIDTH) for a in rows]
     _write_rows(context, builder, kinds[1], rows, place)
 
 
 def _same(*kinds):
     return kinds[0]
+
+
+@compiled(write_in_turn, lambda *_: types.none)
+def _write_in_turn(context, builder, kind, kinds, args):
+    c, x, at, turns = args
+    rows, mixed = _parts(builder, c), [LANES * (p % 2) + p // 2 for p in range(LANES)]  # one of each in turn
+    sets = [rows[t : t + turns.constant] for t in range(0, WIDTH, turns.constant)]
+    while len(sets[0]) > 1:  # rows 0 and 2, 1 and 3; then those
+        half = len(sets[0]) // 2
+        sets = [[_shuffled(builder, a, b, mixed) for a, b in zip(rows[:half], rows[half:])] for rows in sets]
+    places = _registers(context, builder, kinds[1], x, at, len(sets))
+    for (v,), place in zip(sets, places, strict=True):
+        _write(builder, v, place, kinds[1])
+
+
+@compiled(add_turns, _same)
+def _add_turns(context, builder, kind, kinds, args):
+    c, turns = args
+    rows, n, zeros = _parts(builder, c), turns.constant, constant(kind.element, 0)
+    while n > 1:  # of each n neighbours the second half is added to the first
+        n //= 2
+        first = [lane // n * 2 * n + lane % n for lane in range(LANES // 2)]
+        halves = [[place + to for place in first] + [LANES] * (LANES // 2) for to in (0, n)]  # and zeros behind them
+        rows = [builder.fadd(*(_shuffled(builder, v, zeros, half) for half in halves)) for v in rows]
+    return _square(builder, rows)
 
 
 @compiled(scale_each, _same)
@@ -728,15 +783,29 @@ def _outer(context, builder, kind, kinds, args):
     return _square(builder, [multiply_add(builder, a, b, part) for a, part in pairs])
 
 
-@compiled(outer_seen, _same)
-def _outer_seen(context, builder, kind, kinds, args):
-    c, x, at, step, b, seen = args
-    truths = context.get_value_type(_vector_of_truths(kinds[4].dtype))
-    marks = _each(context, builder, kinds[5], seen, at, step)
-    sums, factors = _parts(builder, c), _each(context, builder, kinds[1], x, at, step)
-    for t in range(WIDTH):
-        factor = _if_seen(builder, builder.bitcast(marks[t], truths), b)
-        sums[t] = multiply_add(builder, factors[t], factor, sums[t])
+def _in_turn(context, builder, array, x, at, step, turns: int) -> list:
+    """in_turn(x, at + t step, turns) for each t: one instruction reads several numbers into all lanes, too."""
+    kind = _kind(context, array, turns)
+    start = _address(context, builder, array, x, at, of=kind.element)
+    places = [builder.gep(start, [builder.mul(step, _number(t))]) for t in range(WIDTH)]
+    few = [_read(builder, builder.bitcast(place, kind.as_pointer()), array) for place in places]
+    return [_shuffled(builder, v, v, [lane % turns for lane in range(LANES)]) for v in few]
+
+
+@compiled(outer_in_turn, _same)
+def _outer_in_turn(context, builder, kind, kinds, args):
+    c, x, at, step, b, turns = args
+    factors = _in_turn(context, builder, kinds[1], x, at, step, turns.constant)
+    return _square(builder, [multiply_add(builder, a, b, part) for a, part in zip(factors, _parts(builder, c))])
+
+
+@compiled(outer_in_turn_seen, _same)
+def _outer_in_turn_seen(context, builder, kind, kinds, args):
+    c, x, at, step, b, turns, seen = args
+    numbers, sums = _in_turn(context, builder, kinds[6], seen, at, step, turns.constant), _parts(builder, c)
+    for t, factor in enumerate(_in_turn(context, builder, kinds[1], x, at, step, turns.constant)):
+        truth = _truth(builder, ">", numbers[t], constant(b.type, 0))
+        sums[t] = multiply_add(builder, factor, _if_seen(builder, truth, b), sums[t])
     return _square(builder, sums)
 
 
@@ -825,23 +894,6 @@ def _before_each(context, builder, kind, kinds, args):
 @compiled(positive, lambda c: _truths(c.dtype))
 def _positive(context, builder, kind, kinds, args):
     return _square(builder, [_truth(builder, ">", a, constant(a.type, 0.0)) for a in _parts(builder, args[0])])
-
-
-@compiled(mark, lambda *_: types.none)
-def _mark(context, builder, kind, kinds, args):
-    seen, x, at = args
-    register = _kind(context, kinds[1])
-    for v, place in zip(_parts(builder, seen), _registers(context, builder, kinds[1], x, at, WIDTH), strict=True):
-        _write(builder, builder.bitcast(v, register), place, kinds[1])
-
-
-@compiled(marked, lambda x, at: _truths(_vector_of(x)))
-def _marked(context, builder, kind, kinds, args):
-    """They are read anew: what the compiler knows to be a comparison it would pack into bits again."""
-    registers = [read_anew(builder, place) for place in _registers(context, builder, kinds[0], *args, WIDTH)]
-    for value in registers:
-        value.align = kinds[0].dtype.bitwidth // 8
-    return _square(builder, [builder.bitcast(value, kind.element) for value in registers])
 
 
 @compiled(both, _same)
