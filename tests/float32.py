@@ -66,7 +66,7 @@ def _vectors_log(x, y):
 @njit
 def _squares_exp(x, y):
     for i in range(0, x.size, squares.WIDTH * squares.LANES):
-        squares.write(squares.exp_each(squares.read(x, i)), y, i)
+        squares.write_square(squares.exp_each(squares.read_square(x, i)), y, i)
 
 
 @njit

@@ -7,6 +7,7 @@ from numba import njit
 
 from tinytensor.kernels import squares as sq
 from tinytensor.kernels.squares import LANES, WIDTH
+from tinytensor.kernels.vectors import store
 
 SIZE = WIDTH * LANES
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there is no compiled meaning")
@@ -16,82 +17,82 @@ pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there is no co
 
 
 def registers(x, z, i, j, y):
-    sq.put(sq.register(z, i), y, j)
-    sq.put(sq.every(z[i]), y, j + LANES)
+    store(sq.register(z, i), y, j)
+    store(sq.every(z[i]), y, j + LANES)
     y[j + 2 * LANES] = sq.add_neighbours(z, i)
 
 
 def memory(x, z, i, j, y):
-    sq.write(sq.read(z, i), y, j)
-    sq.write(sq.full(z[j]), y, j + SIZE)
+    sq.write_square(sq.read_square(z, i), y, j)
+    sq.write_square(sq.full(z[j]), y, j + SIZE)
 
 
 def blocks(x, z, i, j, y):
-    sq.write(sq.read_block(x, i, j), y, 0)
-    sq.write_block(sq.read(z, 0), x, i, j)
+    sq.write_square(sq.read_block(x, i, j), y, 0)
+    sq.write_block(sq.read_square(z, 0), x, i, j)
     for r in range(x.shape[0]):
         for c in range(x.shape[1]):
             y[SIZE + r * x.shape[1] + c] = x[r, c]
 
 
 def columns(x, z, i, j, y):
-    sq.write(sq.read_columns(x, i, j), y, 0)
-    sq.write_columns(sq.read(z, 0), x, i, j)
+    sq.write_square(sq.read_columns(x, i, j), y, 0)
+    sq.write_columns(sq.read_square(z, 0), x, i, j)
     for r in range(x.shape[0]):
         for c in range(x.shape[1]):
             y[SIZE + r * x.shape[1] + c] = x[r, c]
 
 
 def arithmetic(x, z, i, j, y):
-    a, b, v = sq.read(z, i), sq.read(z, SIZE), sq.register(z, j)
-    sq.write(sq.scale_each(a, v), y, 0)
-    sq.write(sq.fma_each(a, b, a), y, SIZE)
-    sq.put(sq.add_up(a), y, 2 * SIZE)
-    sq.write(sq.minus(a, v), y, 3 * SIZE)
-    sq.write(sq.minus_each(a, z, j), y, 4 * SIZE)
-    sq.write(sq.times(sq.at_most_zero(a), b), y, 5 * SIZE)
-    sq.write(sq.add_turns(a, 1), y, 6 * SIZE)
-    sq.write(sq.add_turns(a, 2), y, 7 * SIZE)
-    sq.write(sq.add_turns(a, 4), y, 8 * SIZE)
+    a, b, v = sq.read_square(z, i), sq.read_square(z, SIZE), sq.register(z, j)
+    sq.write_square(sq.scale_each(a, v), y, 0)
+    sq.write_square(sq.fma_each(a, b, a), y, SIZE)
+    store(sq.add_up(a), y, 2 * SIZE)
+    sq.write_square(sq.minus(a, v), y, 3 * SIZE)
+    sq.write_square(sq.minus_each(a, z, j), y, 4 * SIZE)
+    sq.write_square(sq.times(sq.at_most_zero(a), b), y, 5 * SIZE)
+    sq.write_square(sq.add_turns(a, 1), y, 6 * SIZE)
+    sq.write_square(sq.add_turns(a, 2), y, 7 * SIZE)
+    sq.write_square(sq.add_turns(a, 4), y, 8 * SIZE)
 
 
 def turns(x, z, i, j, y):
-    a, v = sq.read(z, i), sq.register(z, j)
-    sq.write(sq.outer_in_turn(a, z, j, LANES, v, 1), y, 0)
-    sq.write(sq.outer_in_turn(a, z, j, 3, v, 2), y, SIZE)
-    sq.write(sq.outer_in_turn(a, z, j, LANES, v, 4), y, 2 * SIZE)
-    sq.write(sq.outer_in_turn_seen(a, z, j, LANES, v, 1, z[SIZE:]), y, 3 * SIZE)
-    sq.write(sq.outer_in_turn_seen(a, z, j, 3, v, 2, z[SIZE:]), y, 4 * SIZE)
-    sq.write(sq.outer_in_turn_seen(a, z, j, LANES, v, 4, z[SIZE:]), y, 5 * SIZE)
+    a, v = sq.read_square(z, i), sq.register(z, j)
+    sq.write_square(sq.outer_in_turn(a, z, j, LANES, v, 1), y, 0)
+    sq.write_square(sq.outer_in_turn(a, z, j, 3, v, 2), y, SIZE)
+    sq.write_square(sq.outer_in_turn(a, z, j, LANES, v, 4), y, 2 * SIZE)
+    sq.write_square(sq.outer_in_turn_seen(a, z, j, LANES, v, 1, z[SIZE:]), y, 3 * SIZE)
+    sq.write_square(sq.outer_in_turn_seen(a, z, j, 3, v, 2, z[SIZE:]), y, 4 * SIZE)
+    sq.write_square(sq.outer_in_turn_seen(a, z, j, LANES, v, 4, z[SIZE:]), y, 5 * SIZE)
     sq.write_in_turn(a, y, 6 * SIZE, 1)
     sq.write_in_turn(a, y, 7 * SIZE, 2)
     sq.write_in_turn(a, y, 8 * SIZE, 4)
 
 
 def products(x, z, i, j, y):
-    a, v = sq.read(z, i), sq.register(z, j)
-    sq.write(sq.outer(a, z, j, 2, v), y, 0)
-    sq.put(sq.inner(v, a, z, j), y, SIZE)
-    sq.write(sq.outer_rows(a, x, i, j, z, i, 4), y, 2 * SIZE)
-    sq.write(sq.outer_rows(a, x, i, j, z, i, 1), y, 3 * SIZE)
-    sq.write(a, y, 4 * SIZE)
+    a, v = sq.read_square(z, i), sq.register(z, j)
+    sq.write_square(sq.outer(a, z, j, 2, v), y, 0)
+    store(sq.inner(v, a, z, j), y, SIZE)
+    sq.write_square(sq.outer_rows(a, x, i, j, z, i, 4), y, 2 * SIZE)
+    sq.write_square(sq.outer_rows(a, x, i, j, z, i, 1), y, 3 * SIZE)
+    sq.write_square(a, y, 4 * SIZE)
     sq.inner_rows(a, x, i, j, y, 4 * SIZE, 4)
     sq.inner_rows(a, x, i, j, y, 4 * SIZE + 4 * LANES, 1)
 
 
 def seen(x, z, i, j, y):
-    a, b, v = sq.read(z, i), sq.read(z, SIZE), sq.register(z, j)
+    a, b, v = sq.read_square(z, i), sq.read_square(z, SIZE), sq.register(z, j)
     first, second = sq.before(i, sq.register(z, 2 * SIZE)), sq.before_each(j, z, 2 * SIZE)
-    sq.write(sq.only(a, first), y, 0)
-    sq.write(sq.only(a, second), y, SIZE)
-    sq.write(sq.only(a, sq.both(first, sq.positive(b))), y, 2 * SIZE)
-    sq.put(sq.inner_seen(v, a, z, j, second), y, 3 * SIZE)
-    sq.write(a, y, 4 * SIZE)
+    sq.write_square(sq.only(a, first), y, 0)
+    sq.write_square(sq.only(a, second), y, SIZE)
+    sq.write_square(sq.only(a, sq.both(first, sq.positive(b))), y, 2 * SIZE)
+    store(sq.inner_seen(v, a, z, j, second), y, 3 * SIZE)
+    sq.write_square(a, y, 4 * SIZE)
     sq.inner_rows_seen(a, x, i, j, y, 4 * SIZE, 4, first)
     sq.inner_rows_seen(a, x, i, j, y, 4 * SIZE + 4 * LANES, 1, second)
     none = sq.nothing(z[0])
-    sq.put(sq.largest(sq.largest(none, a), b), y, 5 * SIZE)
-    sq.put(sq.largest_seen(sq.largest(none, a), b, sq.positive(b)), y, 5 * SIZE + LANES)
+    store(sq.largest_of(sq.largest_of(none, a), b), y, 5 * SIZE)
+    store(sq.largest_seen(sq.largest_of(none, a), b, sq.positive(b)), y, 5 * SIZE + LANES)
 
 
 def both_meanings(function, dtype, i, j):
@@ -127,7 +128,7 @@ def test_every_function_is_tried():
 
 def exponentials(x, y):
     for at in range(0, x.size, SIZE):
-        sq.write(sq.exp_each(sq.read(x, at)), y, at)
+        sq.write_square(sq.exp_each(sq.read_square(x, at)), y, at)
 
 
 @pytest.mark.parametrize(("dtype", "bound", "least"), [(np.float32, 7.8e-8, -126), (np.float64, 1.5e-16, -1022)])

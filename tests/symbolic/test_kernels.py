@@ -96,7 +96,7 @@ MISTAKES = [
     (
         "attention",
         "attention",
-        "                p = only(p, positive(read(looks, m * LANES)))\n",
+        "                p = only(p, positive(read_square(looks, m * LANES)))\n",
         "                pass\n",
     ),
     ("attention", "attention", "total = add(total, add_up(p))", "total = add_up(p)"),

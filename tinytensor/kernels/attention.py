@@ -40,7 +40,7 @@ from tinytensor.kernels.squares import (
     inner_rows,
     inner_rows_seen,
     inner_seen,
-    largest,
+    largest_of,
     largest_seen,
     minus,
     minus_each,
@@ -51,19 +51,18 @@ from tinytensor.kernels.squares import (
     outer_in_turn_seen,
     outer_rows,
     positive,
-    put,
-    read,
     read_block,
     read_columns,
+    read_square,
     register,
     scale_each,
     times,
-    write,
     write_block,
     write_columns,
     write_in_turn,
+    write_square,
 )
-from tinytensor.kernels.vectors import add, div, store_first, total, where_less
+from tinytensor.kernels.vectors import add, div, store, store_first, total, where_less
 from tinytensor.kernels.vectors import log as logs
 
 COLUMNS = 4  # of a head's row that are taken together: four chains of sums, and no more registers than AVX2 has
@@ -130,21 +129,21 @@ def look(mask, b, h, i, queries, m, keys, x, at, per_query, per_key):
 def columns_of(x, i, factor, y, at):
     """The columns of x[i : i + LANES] times `factor`, one register for each, at y[at:]; zeros where x ends before."""
     for j in range(0, x.shape[1], WIDTH):
-        write(scale_each(read_columns(x, i, j), factor), y, at + j * LANES)
+        write_square(scale_each(read_columns(x, i, j), factor), y, at + j * LANES)
 
 
 @helper
 def rows_of(y, at, factor, x, i):
     """The inverse: x[i : i + LANES] from its columns, each times `factor`, as far as x goes."""
     for j in range(0, x.shape[1], WIDTH):
-        write_columns(scale_each(read(y, at + j * LANES), factor), x, i, j)
+        write_columns(scale_each(read_square(y, at + j * LANES), factor), x, i, j)
 
 
 @helper
 def clear(y):
     """y = 0."""
     for at in range(0, y.size, LANES):
-        put(every(y.dtype.type(0)), y, at)
+        store(every(y.dtype.type(0)), y, at)
 
 
 @helper
@@ -152,7 +151,7 @@ def zeros_of(x):
     """0 times each number of x, which are whole squares, added up to one register."""
     c = full(x.dtype.type(0))
     for at in range(0, x.size, WIDTH * LANES):
-        c = fma_each(read(x, at), full(x.dtype.type(0)), c)
+        c = fma_each(read_square(x, at), full(x.dtype.type(0)), c)
     return add_up(c)
 
 
@@ -185,7 +184,7 @@ def put_keys(c, x, at, turns):
     elif turns == 2:
         write_in_turn(c, x, at, 2)
     else:
-        write(c, x, at)
+        write_square(c, x, at)
 
 
 @helper
@@ -271,19 +270,19 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
                 s = outer_rows(s, keys, m, j, qs, j * LANES, COLUMNS)
             for j in range(K - K % COLUMNS, K):
                 s = outer_rows(s, keys, m, j, qs, j * LANES, 1)
-            write(s, scores, m * LANES)
+            write_square(s, scores, m * LANES)
             if holes:
                 look(mask, b, h, i, LANES, m, WIDTH, looks, m * LANES, 1, LANES)
-                top = largest_seen(top, s, both(before(m, end), positive(read(looks, m * LANES))))
+                top = largest_seen(top, s, both(before(m, end), positive(read_square(looks, m * LANES))))
             elif m + WIDTH > least:
                 top = largest_seen(top, s, before(m, end))
             else:
-                top = largest(top, s)
+                top = largest_of(top, s)
         top = where_less(every(zero), end, top, every(zero))
         clear(ys)
         total = every(zero)
         for m in range(0, most, WIDTH):
-            p = minus(read(scores, m * LANES), top)
+            p = minus(read_square(scores, m * LANES), top)
             hidden = holes or m + WIDTH > least
             if hidden:
                 p = at_most_zero(p)  # what is seen is so already; what is not may be anything, before exp
@@ -291,11 +290,11 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
             if hidden:
                 p = only(p, before(m, end))
             if holes:
-                p = only(p, positive(read(looks, m * LANES)))
+                p = only(p, positive(read_square(looks, m * LANES)))
             if hidden and not finite(zeros_of_rows(values, m)):
                 if not holes:
-                    write(full(one), looks, m * LANES)
-                seen = both(before(m, end), positive(read(looks, m * LANES)))
+                    write_square(full(one), looks, m * LANES)
+                seen = both(before(m, end), positive(read_square(looks, m * LANES)))
                 for j in range(0, Kv - Kv % COLUMNS, COLUMNS):
                     inner_rows_seen(p, values, m, j, ys, j * LANES, COLUMNS, seen)
                 for j in range(Kv - Kv % COLUMNS, Kv):
@@ -346,7 +345,7 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
             s = every(zero)
             for j in range(0, K, WIDTH):
                 s = inner(s, read_columns(keys, m, j), qs, j)
-            put(s, scores, m)
+            store(s, scores, m)
         shift = zero  # the first score that is seen, then the largest
         for m in range(count):
             if ends[count - 1 - m] > zero:
@@ -356,12 +355,12 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
                 scores[m] = shift  # before exp: what is not seen may be anything
         top = every(shift)
         for m in range(0, count, WIDTH * LANES):
-            top = largest(top, read(scores, m))
-        put(top, tops, 0)
+            top = largest_of(top, read_square(scores, m))
+        store(top, tops, 0)
         for t in range(LANES):
             shift = max(shift, tops[t])
         for m in range(0, count, WIDTH * LANES):
-            write(exp_each(minus(read(scores, m), every(shift))), scores, m)
+            write_square(exp_each(minus(read_square(scores, m), every(shift))), scores, m)
         for m in range(ends.size):
             if ends[m] <= zero:
                 scores[m] = zero
@@ -374,7 +373,7 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
                 rows = read_block(values, m, j)
                 if holes or m + WIDTH > count:
                     rows = only(rows, before_each(0, ends, m))
-                put(inner(register(ys, j), rows, scores, m), ys, j)
+                store(inner(register(ys, j), rows, scores, m), ys, j)
         lse[b, h, 0] = shift + log(total)
         inverse = one / total if count > 0 else zero
         for j in range(Kv):
@@ -434,8 +433,8 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
             for j in range(0, Kv, WIDTH):
                 columns = read_columns(gradients, i, j)
                 products = fma_each(columns, read_columns(results, i, j), products)
-                write(columns, gs, i * up(Kv, WIDTH) + j * LANES)
-            put(add_up(products), deltas, i)
+                write_square(columns, gs, i * up(Kv, WIDTH) + j * LANES)
+            store(add_up(products), deltas, i)
         for i in range(up(C, WIDTH)):
             shifts[i] = lse[b, h, i] if ends[i] > zero else zero
         clear(dqs)
@@ -462,7 +461,7 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                     s = only(s, before_each(m, ends, i))  # what is not seen may be anything, before exp
                 if holes:
                     look(mask, b, h, i, WIDTH, m, LANES, looks, 0, LANES, 1)
-                    s = only(s, positive(read(looks, 0)))
+                    s = only(s, positive(read_square(looks, 0)))
                 p = exp_each(s)
                 for j in range(Kv):
                     d = outer(d, gs, c + j * LANES, 1, register(vs, j * LANES))
@@ -470,33 +469,33 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                 if hidden:
                     p, d = only(p, before_each(m, ends, i)), only(d, before_each(m, ends, i))
                 if holes:
-                    p, d = only(p, positive(read(looks, 0))), only(d, positive(read(looks, 0)))
+                    p, d = only(p, positive(read_square(looks, 0))), only(d, positive(read_square(looks, 0)))
                 if hidden and careful:
                     if not holes:
-                        write(full(one), looks, 0)
-                    seen = both(before_each(m, ends, i), positive(read(looks, 0)))
-                    write(only(full(one), seen), looks, 0)
+                        write_square(full(one), looks, 0)
+                    seen = both(before_each(m, ends, i), positive(read_square(looks, 0)))
+                    write_square(only(full(one), seen), looks, 0)
                     for j in range(Kv):
-                        put(inner_seen(register(dvs, j * LANES), p, gs, c + j * LANES, seen), dvs, j * LANES)
+                        store(inner_seen(register(dvs, j * LANES), p, gs, c + j * LANES, seen), dvs, j * LANES)
                     for j in range(K):
-                        put(inner_seen(register(dks, j * LANES), d, qs, a + j * LANES, seen), dks, j * LANES)
-                    write(d, slopes, 0)
+                        store(inner_seen(register(dks, j * LANES), d, qs, a + j * LANES, seen), dks, j * LANES)
+                    write_square(d, slopes, 0)
                     for j in range(0, K, LANES):
-                        s = read(dqs, i * wide + j * WIDTH)
+                        s = read_square(dqs, i * wide + j * WIDTH)
                         s = add_keys_seen(s, slopes, rows, j * LANES, turns, looks)
-                        write(s, dqs, i * wide + j * WIDTH)
+                        write_square(s, dqs, i * wide + j * WIDTH)
                 else:
                     for j in range(Kv):
-                        put(inner(register(dvs, j * LANES), p, gs, c + j * LANES), dvs, j * LANES)
+                        store(inner(register(dvs, j * LANES), p, gs, c + j * LANES), dvs, j * LANES)
                     for j in range(K):
-                        put(inner(register(dks, j * LANES), d, qs, a + j * LANES), dks, j * LANES)
-                    write(d, slopes, 0)
+                        store(inner(register(dks, j * LANES), d, qs, a + j * LANES), dks, j * LANES)
+                    write_square(d, slopes, 0)
                     for j in range(0, K, LANES):
-                        s = add_keys(read(dqs, i * wide + j * WIDTH), slopes, rows, j * LANES, turns)
-                        write(s, dqs, i * wide + j * WIDTH)
+                        s = add_keys(read_square(dqs, i * wide + j * WIDTH), slopes, rows, j * LANES, turns)
+                        write_square(s, dqs, i * wide + j * WIDTH)
             rows_of(dks, 0, every(one), dk[b, h], m)
             rows_of(dvs, 0, every(one), dv[b, h], m)
         for i in range(0, C, WIDTH):
             for j in range(0, K, LANES):
-                s = of_keys(read(dqs, i * wide + j * WIDTH), turns)
+                s = of_keys(read_square(dqs, i * wide + j * WIDTH), turns)
                 write_block(scale_each(s, every(scale)), dq[b, h], i, j)

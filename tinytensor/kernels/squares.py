@@ -18,29 +18,35 @@ places i and j is a matrix, whose rows may lie anywhere but hold their elements 
 """
 
 import math
+from collections.abc import Callable
 
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.cgutils import pack_array, unpack_tuple
 
 from tinytensor.kernels import fastmath
 from tinytensor.kernels.simd import BYTES, SIMD
 from tinytensor.kernels.vectors import (
     Vector,
-    _call,
-    _halves,
-    _mask,
-    _name,
     add,
+    address,
     broadcast,
     compiled,
     constant,
     exp,
     fma,
+    halves,
     mul,
     multiply_add,
+    number,
+    read,
+    read_first,
+    store,
     sub,
     total,
+    write,
+    write_first,
 )
 
 LANES = 16 if BYTES >= 32 else 8
@@ -55,12 +61,6 @@ def register(x, at):
     for lane in range(LANES):
         v += (x[at + lane],)
     return v
-
-
-def put(v, x, at):
-    """Write v over the elements of x from `at` on."""
-    for lane in range(LANES):
-        x[at + lane] = v[lane]
 
 
 def every(value):
@@ -81,7 +81,7 @@ def full(value):
     return ((value,) * LANES,) * WIDTH
 
 
-def read(x, at):
+def read_square(x, at):
     """The square whose registers stand in x one after the other."""
     c = ()
     for t in range(WIDTH):
@@ -89,10 +89,10 @@ def read(x, at):
     return c
 
 
-def write(c, x, at):
+def write_square(c, x, at):
     """Write the registers of c over x, one after the other."""
     for t in range(WIDTH):
-        put(c[t], x, at + t * LANES)
+        store(c[t], x, at + t * LANES)
 
 
 def read_block(x, i, j):
@@ -301,7 +301,7 @@ def inner_rows(c, x, i, j, y, at, columns):
         a = register(y, at + n * LANES)
         for t in range(WIDTH):
             a = fma(c[t], every(x[min(i + t, x.shape[0] - 1), j + n]), a)
-        put(a, y, at + n * LANES)
+        store(a, y, at + n * LANES)
 
 
 def inner_rows_seen(c, x, i, j, y, at, columns, seen):
@@ -311,7 +311,7 @@ def inner_rows_seen(c, x, i, j, y, at, columns, seen):
         for t in range(WIDTH):
             b = every(x[min(i + t, x.shape[0] - 1), j + n])
             a = fma(c[t], where(seen[t], b, every(type(b[0])(0))), a)
-        put(a, y, at + n * LANES)
+        store(a, y, at + n * LANES)
 
 
 # ----------------------------------------------------------------------------------- who has seen whom: booleans
@@ -380,7 +380,7 @@ def only(c, seen):
     return b
 
 
-def largest(top, c):
+def largest_of(top, c):
     """The largest of top and of the registers of c, lane by lane."""
     for t in range(WIDTH):
         v = ()
@@ -443,70 +443,28 @@ def _if_seen(builder, truth, a):
     return builder.bitcast(builder.and_(truth, builder.bitcast(a, truth.type)), a.type)
 
 
-def _parts(builder, square) -> list:
-    return [builder.extract_value(square, t) for t in range(WIDTH)]
-
-
-def _square(builder, registers: list):
-    c = ir.Constant(ir.ArrayType(registers[0].type, WIDTH), ir.Undefined)
-    for t, v in enumerate(registers):
-        c = builder.insert_value(c, v, t)
-    return c
-
-
-def _number(value: int) -> ir.Constant:
-    return ir.Constant(ir.IntType(64), value)
-
-
 def _kind(context, array: types.Array, lanes: int = LANES) -> ir.VectorType:
     """The LLVM type of a register of elements of the array."""
     return ir.VectorType(context.get_data_type(array.dtype), lanes)
 
 
-def _address(context, builder, array: types.Array, x, *at, of: ir.Type):
-    """The address of an element: of the last dimension's elements it is known that they are neighbours."""
-    fields = cgutils.create_struct_proxy(array)(context, builder, x)
-    size = _number(array.dtype.bitwidth // 8)
-    steps = [*cgutils.unpack_tuple(builder, fields.strides, array.ndim)[:-1], size]
-    place = builder.bitcast(fields.data, ir.IntType(8).as_pointer())
-    for i, step in zip(at, steps, strict=True):
-        place = builder.gep(place, [builder.mul(i, step)])
-    return builder.bitcast(place, of.as_pointer())
-
-
-def _read(builder, place, array: types.Array):
-    value = builder.load(place)
-    value.align = array.dtype.bitwidth // 8  # which is all that is known of a register's address
-    return value
-
-
-def _write(builder, value, place, array: types.Array):
-    builder.store(value, place).align = array.dtype.bitwidth // 8
-
-
 def _each(context, builder, array, x, at, step=None) -> list:
     """x[at + t step] in every lane, for each t."""
-    kind, places = _kind(context, array), [_number(t) for t in range(WIDTH)]
-    start = _address(context, builder, array, x, at, of=kind.element)
+    kind, places = _kind(context, array), [number(t) for t in range(WIDTH)]
+    start = address(context, builder, array, x, [at], kind.element)
     places = places if step is None else [builder.mul(step, place) for place in places]
-    return [broadcast(builder, kind, _read(builder, builder.gep(start, [place]), array)) for place in places]
+    return [broadcast(builder, kind, read(builder, builder.gep(start, [place]), array.dtype)) for place in places]
 
 
 def _registers(context, builder, array, x, at, count: int) -> list:
     """The addresses of `count` registers that stand in x one after the other."""
-    start = _address(context, builder, array, x, at, of=_kind(context, array))
-    return [builder.gep(start, [_number(t)]) for t in range(count)]
+    start = address(context, builder, array, x, [at], _kind(context, array))
+    return [builder.gep(start, [number(t)]) for t in range(count)]
 
 
 @compiled(register, _vector_of)
 def _register(context, builder, kind, kinds, args):
-    return _read(builder, _registers(context, builder, kinds[0], *args, 1)[0], kinds[0])
-
-
-@compiled(put, lambda *_: types.none)
-def _put(context, builder, kind, kinds, args):
-    v, x, at = args
-    _write(builder, v, _registers(context, builder, kinds[1], x, at, 1)[0], kinds[1])
+    return read(builder, _registers(context, builder, kinds[0], *args, 1)[0], kinds[0].dtype)
 
 
 @compiled(every, _vector_full_of)
@@ -521,46 +479,42 @@ def _nothing(context, builder, kind, kinds, args):
 
 @compiled(full, lambda value: types.UniTuple(_vector_full_of(value), WIDTH))
 def _full(context, builder, kind, kinds, args):
-    return _square(builder, [broadcast(builder, kind.element, args[0])] * WIDTH)
+    return pack_array(builder, [broadcast(builder, kind.element, args[0])] * WIDTH)
 
 
-@compiled(read, _square_of)
+@compiled(read_square, _square_of)
 def _read_square(context, builder, kind, kinds, args):
     places = _registers(context, builder, kinds[0], *args, WIDTH)
-    return _square(builder, [_read(builder, place, kinds[0]) for place in places])
+    return pack_array(builder, [read(builder, place, kinds[0].dtype) for place in places])
 
 
-@compiled(write, lambda *_: types.none)
+@compiled(write_square, lambda *_: types.none)
 def _write_square(context, builder, kind, kinds, args):
     c, x, at = args
-    for v, place in zip(_parts(builder, c), _registers(context, builder, kinds[1], x, at, WIDTH), strict=True):
-        _write(builder, v, place, kinds[1])
-
-
-def _alignment(array: types.Array) -> ir.Constant:
-    return ir.Constant(ir.IntType(32), array.dtype.bitwidth // 8)
+    for v, place in zip(unpack_tuple(builder, c), _registers(context, builder, kinds[1], x, at, WIDTH), strict=True):
+        write(builder, v, place, kinds[1].dtype)
 
 
 def _block(context, builder, array, x, i, j, rows: int, lanes: int, whole, part) -> list:
-    """What whole(address) or part(address, mask) gives for each of the rows of a block of the matrix x.
+    """What whole(address) or part(address, count) gives for each of the rows of a block of the matrix x.
 
     Where all of the block lies inside, masks are not needed: AVX2 stores by a mask at a tenth of the speed.
     """
     kind = _kind(context, array, lanes)
     fields = cgutils.create_struct_proxy(array)(context, builder, x)
     height, width = (builder.sub(builder.extract_value(fields.shape, d), at) for d, at in ((0, i), (1, j)))
-    places = [_address(context, builder, array, x, builder.add(i, _number(t)), j, of=kind) for t in range(rows)]
-    fits = builder.and_(*(builder.icmp_signed(">=", size, _number(n)) for size, n in ((height, rows), (width, lanes))))
+    places = [address(context, builder, array, x, [builder.add(i, number(t)), j], kind) for t in range(rows)]
+    fits = builder.and_(*(builder.icmp_signed(">=", size, number(n)) for size, n in ((height, rows), (width, lanes))))
     with builder.if_else(fits) as (then, otherwise):
         with then:
             all_of = [whole(place) for place in places], builder.block
         with otherwise:
-            short = builder.select(builder.icmp_signed("<", width, _number(lanes)), width, _number(lanes))
+            short = builder.select(builder.icmp_signed("<", width, number(lanes)), width, number(lanes))
             some_of = []
             for t, place in enumerate(places):
-                count = builder.select(builder.icmp_signed("<", _number(t), height), short, _number(0))
+                count = builder.select(builder.icmp_signed("<", number(t), height), short, number(0))
                 count = builder.trunc(count, ir.IntType(32))  # as many bits as a lane has, or nearly
-                some_of.append(part(place, _mask(builder, count, lanes)))
+                some_of.append(part(place, count))
             some_of = some_of, builder.block
     results = []
     for pair in zip(all_of[0], some_of[0], strict=True):
@@ -573,41 +527,36 @@ def _block(context, builder, array, x, i, j, rows: int, lanes: int, whole, part)
 
 
 def _read_rows(context, builder, array, place, rows: int, lanes: int) -> list:
-    kind = _kind(context, array, lanes)
-    name, align, nothing = f"llvm.masked.load.{_name(kind)}.p0", _alignment(array), constant(kind, 0)
-    return _block(
-        context,
-        builder,
-        array,
-        *place,
-        rows,
-        lanes,
-        whole=lambda place: _read(builder, place, array),
-        part=lambda place, mask: _call(builder, name, kind, [place, align, mask, nothing]),
-    )
+    def whole(address):
+        return read(builder, address, array.dtype)
+
+    def part(address, count):
+        return read_first(builder, count, address, array.dtype)
+
+    return _block(context, builder, array, *place, rows, lanes, whole, part)
 
 
-def _write_rows(context, builder, array, v: list, place):
-    name, align, whole, part = f"llvm.masked.store.{_name(v[0].type)}.p0", _alignment(array), iter(v), iter(v)
+def _write_rows(context, builder, array, rows: list, place) -> None:
+    left = {"whole": iter(rows), "part": iter(rows)}
 
-    def store(address):
-        _write(builder, next(whole), address, array)
+    def whole(address):
+        write(builder, next(left["whole"]), address, array.dtype)
 
-    def store_some(address, mask):
-        _call(builder, name, ir.VoidType(), [next(part), address, align, mask])
+    def part(address, count):
+        write_first(builder, count, next(left["part"]), address, array.dtype)
 
-    _block(context, builder, array, *place, len(v), v[0].type.count, whole=store, part=store_some)
+    _block(context, builder, array, *place, len(rows), rows[0].type.count, whole, part)
 
 
 @compiled(read_block, _square_of)
 def _read_block(context, builder, kind, kinds, args):
-    return _square(builder, _read_rows(context, builder, kinds[0], args, WIDTH, LANES))
+    return pack_array(builder, _read_rows(context, builder, kinds[0], args, WIDTH, LANES))
 
 
 @compiled(write_block, lambda *_: types.none)
 def _write_block(context, builder, kind, kinds, args):
     c, *place = args
-    _write_rows(context, builder, kinds[1], _parts(builder, c), place)
+    _write_rows(context, builder, kinds[1], unpack_tuple(builder, c), place)
 
 
 def _shuffled(builder, a, b, order):
@@ -645,61 +594,63 @@ def _read_columns(context, builder, kind, kinds, args):
     while len(parts) > 1:  # row t, row t + WIDTH and so on side by side
         pairs = zip(parts[::2], parts[1::2], strict=True)
         parts = [[_shuffled(builder, a, b, range(2 * a.type.count)) for a, b in zip(*pair)] for pair in pairs]
-    return _square(builder, _turned(builder, parts[0]))
+    return pack_array(builder, _turned(builder, parts[0]))
 
 
 @compiled(write_columns, lambda *_: types.none)
 def _write_columns(context, builder, kind, kinds, args):
     c, *place = args
-    rows = _turned(builder, _parts(builder, c))
+    rows = _turned(builder, unpack_tuple(builder, c))
     rows = [_shuffled(builder, a, a, range(first, first + WIDTH)) for first in range(0, LANES, WIDTH) for a in rows]
     _write_rows(context, builder, kinds[1], rows, place)
 
 
-def _same(*kinds):
-    return kinds[0]
+def _same(c, *_):
+    return c
+
+
+def _in_each(plain: Callable, emit: Callable) -> None:
+    """Give `plain`, which does the same with each register of a square, its meaning: emit(builder, register, *others).
+
+    The others are the same register of further squares, or one register that all of them share.
+    """
+
+    @compiled(plain, _same)
+    def lowered(context, builder, kind, kinds, args):
+        parts = [
+            unpack_tuple(builder, a) if isinstance(k, types.UniTuple) else [a] * WIDTH for k, a in zip(kinds, args)
+        ]
+        return pack_array(builder, [emit(builder, *registers) for registers in zip(*parts, strict=True)])
 
 
 @compiled(write_in_turn, lambda *_: types.none)
 def _write_in_turn(context, builder, kind, kinds, args):
     c, x, at, turns = args
-    rows, mixed = _parts(builder, c), [LANES * (p % 2) + p // 2 for p in range(LANES)]  # one of each in turn
+    rows, mixed = unpack_tuple(builder, c), [LANES * (p % 2) + p // 2 for p in range(LANES)]  # one of each in turn
     sets = [rows[t : t + turns.constant] for t in range(0, WIDTH, turns.constant)]
     while len(sets[0]) > 1:  # rows 0 and 2, 1 and 3; then those
         half = len(sets[0]) // 2
         sets = [[_shuffled(builder, a, b, mixed) for a, b in zip(rows[:half], rows[half:])] for rows in sets]
     places = _registers(context, builder, kinds[1], x, at, len(sets))
     for (v,), place in zip(sets, places, strict=True):
-        _write(builder, v, place, kinds[1])
+        write(builder, v, place, kinds[1].dtype)
 
 
 @compiled(add_turns, _same)
 def _add_turns(context, builder, kind, kinds, args):
     c, turns = args
-    rows, n, zeros = _parts(builder, c), turns.constant, constant(kind.element, 0)
+    rows, n, zeros = unpack_tuple(builder, c), turns.constant, constant(kind.element, 0)
     while n > 1:  # of each n neighbours the second half is added to the first
         n //= 2
         first = [lane // n * 2 * n + lane % n for lane in range(LANES // 2)]
-        halves = [[place + to for place in first] + [LANES] * (LANES // 2) for to in (0, n)]  # and zeros behind them
-        rows = [builder.fadd(*(_shuffled(builder, v, zeros, half) for half in halves)) for v in rows]
-    return _square(builder, rows)
-
-
-@compiled(scale_each, _same)
-def _scale_each(context, builder, kind, kinds, args):
-    c, v = args
-    return _square(builder, [builder.fmul(a, v) for a in _parts(builder, c)])
-
-
-@compiled(fma_each, _same)
-def _fma_each(context, builder, kind, kinds, args):
-    parts = [_parts(builder, square) for square in args]
-    return _square(builder, [multiply_add(builder, a, b, c) for a, b, c in zip(*parts, strict=True)])
+        orders = [[place + to for place in first] + [LANES] * (LANES // 2) for to in (0, n)]  # and zeros behind them
+        rows = [builder.fadd(*(_shuffled(builder, v, zeros, order) for order in orders)) for v in rows]
+    return pack_array(builder, rows)
 
 
 @compiled(add_up, lambda c: c.dtype)
 def _add_up(context, builder, kind, kinds, args):
-    rows = _parts(builder, args[0])
+    rows = unpack_tuple(builder, args[0])
     while len(rows) > 1:
         half = len(rows) // 2
         rows = [builder.fadd(a, b) for a, b in zip(rows[:half], rows[half:], strict=True)]
@@ -708,27 +659,15 @@ def _add_up(context, builder, kind, kinds, args):
 
 @compiled(add_neighbours, lambda x, at: x.dtype)
 def _add_neighbours(context, builder, kind, kinds, args):
-    place = _address(context, builder, kinds[0], *args, of=_kind(context, kinds[0], WIDTH))
-    return _halves(builder, _read(builder, place, kinds[0]), builder.fadd)
-
-
-@compiled(minus, _same)
-def _minus(context, builder, kind, kinds, args):
-    c, v = args
-    return _square(builder, [builder.fsub(a, v) for a in _parts(builder, c)])
+    place = address(context, builder, kinds[0], args[0], args[1:], _kind(context, kinds[0], WIDTH))
+    return halves(builder, read(builder, place, kinds[0].dtype), builder.fadd)
 
 
 @compiled(minus_each, _same)
 def _minus_each(context, builder, kind, kinds, args):
     c, x, at = args
-    pairs = zip(_parts(builder, c), _each(context, builder, kinds[1], x, at), strict=True)
-    return _square(builder, [builder.fsub(a, b) for a, b in pairs])
-
-
-@compiled(times, _same)
-def _times(context, builder, kind, kinds, args):
-    a, b = (_parts(builder, square) for square in args)
-    return _square(builder, [builder.fmul(p, q) for p, q in zip(a, b, strict=True)])
+    pairs = zip(unpack_tuple(builder, c), _each(context, builder, kinds[1], x, at), strict=True)
+    return pack_array(builder, [builder.fsub(a, b) for a, b in pairs])
 
 
 _FACTORIALS = [1 / math.factorial(k) for k in range(13, 1, -1)]  # of e^r - 1 - r: enough for float64
@@ -742,19 +681,6 @@ _EXP = {
     "float": (*_FLOAT32, 23, 127, -87.33654),
     "double": ((6.93145751953125e-1, 1.42860682030941723e-6), _FACTORIALS, 52, 1023, -708.3964),
 }
-
-
-@compiled(at_most_zero, _same)
-def _at_most_zero(context, builder, kind, kinds, args):
-    zero = constant(kind.element, 0)
-    return _square(
-        builder, [builder.select(builder.fcmp_ordered(">", a, zero), zero, a) for a in _parts(builder, args[0])]
-    )
-
-
-@compiled(exp_each, _same)
-def _exp_each(context, builder, kind, kinds, args):
-    return _square(builder, [_exp(builder, x) for x in _parts(builder, args[0])])
 
 
 def _exp(builder, x):
@@ -776,19 +702,38 @@ def _exp(builder, x):
     return builder.select(builder.fcmp_ordered("<", x, constant(kind, least)), constant(kind, 0.0), y)
 
 
+def _zero_above(builder, a):
+    zero = constant(a.type, 0)
+    return builder.select(builder.fcmp_ordered(">", a, zero), zero, a)
+
+
+def _or_zero(builder, a, truth):
+    return _where(builder, truth, a, constant(a.type, 0))
+
+
+_in_each(scale_each, lambda builder, a, v: builder.fmul(a, v))
+_in_each(fma_each, multiply_add)
+_in_each(minus, lambda builder, a, v: builder.fsub(a, v))
+_in_each(times, lambda builder, a, b: builder.fmul(a, b))
+_in_each(at_most_zero, _zero_above)
+_in_each(exp_each, _exp)
+_in_each(both, lambda builder, a, b: builder.and_(a, b))
+_in_each(only, _or_zero)
+
+
 @compiled(outer, _same)
 def _outer(context, builder, kind, kinds, args):
     c, x, at, step, b = args
-    pairs = zip(_each(context, builder, kinds[1], x, at, step), _parts(builder, c), strict=True)
-    return _square(builder, [multiply_add(builder, a, b, part) for a, part in pairs])
+    pairs = zip(_each(context, builder, kinds[1], x, at, step), unpack_tuple(builder, c), strict=True)
+    return pack_array(builder, [multiply_add(builder, a, b, part) for a, part in pairs])
 
 
 def _in_turn(context, builder, array, x, at, step, turns: int) -> list:
     """in_turn(x, at + t step, turns) for each t: one instruction reads several numbers into all lanes, too."""
     kind = _kind(context, array, turns)
-    start = _address(context, builder, array, x, at, of=kind.element)
-    places = [builder.gep(start, [builder.mul(step, _number(t))]) for t in range(WIDTH)]
-    few = [_read(builder, builder.bitcast(place, kind.as_pointer()), array) for place in places]
+    start = address(context, builder, array, x, [at], kind.element)
+    places = [builder.gep(start, [builder.mul(step, number(t))]) for t in range(WIDTH)]
+    few = [read(builder, builder.bitcast(place, kind.as_pointer()), array.dtype) for place in places]
     return [_shuffled(builder, v, v, [lane % turns for lane in range(LANES)]) for v in few]
 
 
@@ -796,23 +741,25 @@ def _in_turn(context, builder, array, x, at, step, turns: int) -> list:
 def _outer_in_turn(context, builder, kind, kinds, args):
     c, x, at, step, b, turns = args
     factors = _in_turn(context, builder, kinds[1], x, at, step, turns.constant)
-    return _square(builder, [multiply_add(builder, a, b, part) for a, part in zip(factors, _parts(builder, c))])
+    return pack_array(
+        builder, [multiply_add(builder, a, b, part) for a, part in zip(factors, unpack_tuple(builder, c))]
+    )
 
 
 @compiled(outer_in_turn_seen, _same)
 def _outer_in_turn_seen(context, builder, kind, kinds, args):
     c, x, at, step, b, turns, seen = args
-    numbers, sums = _in_turn(context, builder, kinds[6], seen, at, step, turns.constant), _parts(builder, c)
+    numbers, sums = _in_turn(context, builder, kinds[6], seen, at, step, turns.constant), unpack_tuple(builder, c)
     for t, factor in enumerate(_in_turn(context, builder, kinds[1], x, at, step, turns.constant)):
         truth = _truth(builder, ">", numbers[t], constant(b.type, 0))
         sums[t] = multiply_add(builder, factor, _if_seen(builder, truth, b), sums[t])
-    return _square(builder, sums)
+    return pack_array(builder, sums)
 
 
 @compiled(inner, _same)
 def _inner(context, builder, kind, kinds, args):
     a, c, x, at = args
-    for part, b in zip(_parts(builder, c), _each(context, builder, kinds[2], x, at), strict=True):
+    for part, b in zip(unpack_tuple(builder, c), _each(context, builder, kinds[2], x, at), strict=True):
         a = multiply_add(builder, part, b, a)
     return a
 
@@ -820,7 +767,7 @@ def _inner(context, builder, kind, kinds, args):
 @compiled(inner_seen, _same)
 def _inner_seen(context, builder, kind, kinds, args):
     a, c, x, at, seen = args
-    parts = _parts(builder, c), _each(context, builder, kinds[2], x, at), _parts(builder, seen)
+    parts = unpack_tuple(builder, c), _each(context, builder, kinds[2], x, at), unpack_tuple(builder, seen)
     for part, b, s in zip(*parts, strict=True):
         a = multiply_add(builder, part, _if_seen(builder, s, b), a)
     return a
@@ -830,36 +777,36 @@ def _of_row(context, builder, array, x, i, t: int, j, columns: int) -> list:
     """x[i + t, j + n] in every lane, for each of the columns; where x ends before, its last row stands for that."""
     kind = _kind(context, array)
     fields = cgutils.create_struct_proxy(array)(context, builder, x)
-    last = builder.sub(builder.extract_value(fields.shape, 0), _number(1))
-    row = builder.add(i, _number(t))
+    last = builder.sub(builder.extract_value(fields.shape, 0), number(1))
+    row = builder.add(i, number(t))
     row = builder.select(builder.icmp_signed("<", row, last), row, last)
-    start = _address(context, builder, array, x, row, j, of=kind.element)  # one address serves all columns
-    places = [builder.gep(start, [_number(n)]) for n in range(columns)]
-    return [broadcast(builder, kind, _read(builder, place, array)) for place in places]
+    start = address(context, builder, array, x, [row, j], kind.element)  # one address serves all columns
+    places = [builder.gep(start, [number(n)]) for n in range(columns)]
+    return [broadcast(builder, kind, read(builder, place, array.dtype)) for place in places]
 
 
 @compiled(outer_rows, _same)
 def _outer_rows(context, builder, kind, kinds, args):
     c, x, i, j, b, at, columns = args
-    columns, c = columns.constant, _parts(builder, c)
-    factors = [_read(builder, place, kinds[4]) for place in _registers(context, builder, kinds[4], b, at, columns)]
+    columns, c = columns.constant, unpack_tuple(builder, c)
+    factors = [read(builder, place, kinds[4].dtype) for place in _registers(context, builder, kinds[4], b, at, columns)]
     for t in range(WIDTH):
         for element, factor in zip(_of_row(context, builder, kinds[1], x, i, t, j, columns), factors, strict=True):
             c[t] = multiply_add(builder, element, factor, c[t])
-    return _square(builder, c)
+    return pack_array(builder, c)
 
 
 def _inner_of_rows(context, builder, kinds, args, seen=None):
     c, x, i, j, y, at, columns, *_ = args
     places = _registers(context, builder, kinds[4], y, at, columns.constant)
-    sums = [_read(builder, place, kinds[4]) for place in places]
-    for t, part in enumerate(_parts(builder, c)):
+    sums = [read(builder, place, kinds[4].dtype) for place in places]
+    for t, part in enumerate(unpack_tuple(builder, c)):
         elements = _of_row(context, builder, kinds[1], x, i, t, j, len(sums))
         if seen is not None:
             elements = [_if_seen(builder, seen[t], e) for e in elements]
         sums = [multiply_add(builder, part, e, a) for e, a in zip(elements, sums, strict=True)]
     for a, place in zip(sums, places, strict=True):
-        _write(builder, a, place, kinds[4])
+        write(builder, a, place, kinds[4].dtype)
 
 
 @compiled(inner_rows, lambda *_: types.none)
@@ -869,17 +816,15 @@ def _inner_rows(context, builder, kind, kinds, args):
 
 @compiled(inner_rows_seen, lambda *_: types.none)
 def _inner_rows_seen(context, builder, kind, kinds, args):
-    _inner_of_rows(context, builder, kinds, args, _parts(builder, args[-1]))
+    _inner_of_rows(context, builder, kinds, args, unpack_tuple(builder, args[-1]))
 
 
 @compiled(before, lambda m, ends: _truths(ends))
 def _before(context, builder, kind, kinds, args):
     m, ends = args
     first = broadcast(builder, ends.type, builder.sitofp(m, ends.type.element))
-    return _square(
-        builder,
-        [_truth(builder, "<", builder.fadd(first, constant(ends.type, float(t))), ends) for t in range(WIDTH)],
-    )
+    places = [builder.fadd(first, constant(ends.type, float(t))) for t in range(WIDTH)]
+    return pack_array(builder, [_truth(builder, "<", place, ends) for place in places])
 
 
 @compiled(before_each, lambda m, x, at: _truths(x))
@@ -888,27 +833,15 @@ def _before_each(context, builder, kind, kinds, args):
     ends = _each(context, builder, kinds[1], x, at)
     first = broadcast(builder, ends[0].type, builder.sitofp(m, ends[0].type.element))
     places = builder.fadd(first, ir.Constant(first.type, [float(lane) for lane in range(LANES)]))
-    return _square(builder, [_truth(builder, "<", places, end) for end in ends])
+    return pack_array(builder, [_truth(builder, "<", places, end) for end in ends])
 
 
 @compiled(positive, lambda c: _truths(c.dtype))
 def _positive(context, builder, kind, kinds, args):
-    return _square(builder, [_truth(builder, ">", a, constant(a.type, 0.0)) for a in _parts(builder, args[0])])
+    return pack_array(builder, [_truth(builder, ">", a, constant(a.type, 0.0)) for a in unpack_tuple(builder, args[0])])
 
 
-@compiled(both, _same)
-def _both(context, builder, kind, kinds, args):
-    a, b = (_parts(builder, square) for square in args)
-    return _square(builder, [builder.and_(s, t) for s, t in zip(a, b, strict=True)])
-
-
-@compiled(only, _same)
-def _only(context, builder, kind, kinds, args):
-    c, seen = (_parts(builder, square) for square in args)
-    return _square(builder, [_where(builder, s, a, constant(a.type, 0.0)) for a, s in zip(c, seen, strict=True)])
-
-
-def _largest_of(builder, rows: list):
+def _highest(builder, rows: list):
     while len(rows) > 1:
         rows = [
             builder.select(builder.fcmp_ordered(">", a, b), a, b) for a, b in zip(rows[::2], rows[1::2], strict=True)
@@ -916,15 +849,15 @@ def _largest_of(builder, rows: list):
     return rows[0]
 
 
-@compiled(largest, _same)
+@compiled(largest_of, _same)
 def _largest(context, builder, kind, kinds, args):
     top, c = args
-    return _largest_of(builder, [top, _largest_of(builder, _parts(builder, c))])
+    return _highest(builder, [top, _highest(builder, unpack_tuple(builder, c))])
 
 
 @compiled(largest_seen, _same)
 def _largest_seen(context, builder, kind, kinds, args):
     top, c, seen = args
-    parts = zip(_parts(builder, c), _parts(builder, seen), strict=True)
+    parts = zip(unpack_tuple(builder, c), unpack_tuple(builder, seen), strict=True)
     seen_ones = [_where(builder, s, a, constant(a.type, float("-inf"))) for a, s in parts]
-    return _largest_of(builder, [top, _largest_of(builder, seen_ones)])
+    return _highest(builder, [top, _highest(builder, seen_ones)])

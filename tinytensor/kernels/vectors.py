@@ -270,7 +270,7 @@ def broadcast(builder, kind: ir.VectorType, value):
     return builder.shuffle_vector(v, v, constant(ir.VectorType(ir.IntType(32), kind.count), 0))
 
 
-def _address(context, builder, array: types.Array, value, at: list, kind: ir.Type | None = None):
+def address(context, builder, array: types.Array, value, at: list, kind: ir.Type | None = None):
     """The address of an element; of a register of the type `kind`, where the elements of a row are neighbours."""
     place, _ = corner(context, builder, array, value, at, kind is not None)
     return builder.bitcast(place, (kind or context.get_data_type(array.dtype)).as_pointer())
@@ -357,31 +357,31 @@ def write_first(builder, count, value, address, dtype: types.Type):
 @compiled(splat, register_of)
 def _splat(context, builder, kind, kinds, args):
     x, *at = args
-    return broadcast(builder, kind, read(builder, _address(context, builder, kinds[0], x, at), kinds[0].dtype))
+    return broadcast(builder, kind, read(builder, address(context, builder, kinds[0], x, at), kinds[0].dtype))
 
 
 @compiled(load, register_of)
 def _load(context, builder, kind, kinds, args):
     x, *at = args
-    return read(builder, _address(context, builder, kinds[0], x, at, kind), kinds[0].dtype)
+    return read(builder, address(context, builder, kinds[0], x, at, kind), kinds[0].dtype)
 
 
 @compiled(load_first, lambda count, x, *at: register_of(x))
 def _load_first(context, builder, kind, kinds, args):
     count, x, *at = args
-    return read_first(builder, count, _address(context, builder, kinds[1], x, at, kind), kinds[1].dtype)
+    return read_first(builder, count, address(context, builder, kinds[1], x, at, kind), kinds[1].dtype)
 
 
 @compiled(store, lambda v, x, *at: types.none)
 def _store(context, builder, kind, kinds, args):
     v, x, *at = args
-    write(builder, v, _address(context, builder, kinds[1], x, at, v.type), kinds[1].dtype)
+    write(builder, v, address(context, builder, kinds[1], x, at, v.type), kinds[1].dtype)
 
 
 @compiled(store_first, lambda count, v, x, *at: types.none)
 def _store_first(context, builder, kind, kinds, args):
     count, v, x, *at = args
-    write_first(builder, count, v, _address(context, builder, kinds[2], x, at, v.type), kinds[2].dtype)
+    write_first(builder, count, v, address(context, builder, kinds[2], x, at, v.type), kinds[2].dtype)
 
 
 def _same(*kinds):
@@ -445,7 +445,7 @@ def _first(context, builder, kind, kinds, args):
     return builder.select(_mask(builder, count, kind.count), x, y)
 
 
-def _halves(builder, v, join):
+def halves(builder, v, join):
     """One number from the lanes of v: join(lower half, upper half) until one is left."""
     n = v.type.count
     while n > 1:
@@ -459,12 +459,12 @@ def _halves(builder, v, join):
 
 @compiled(total, lambda v: v.dtype)
 def _total(context, builder, kind, kinds, args):
-    return _halves(builder, args[0], lambda a, b: plus(builder, a, b))
+    return halves(builder, args[0], lambda a, b: plus(builder, a, b))
 
 
 @compiled(largest, lambda v: v.dtype)
 def _largest(context, builder, kind, kinds, args):
-    return _halves(builder, args[0], lambda a, b: builder.select(less(builder, b, a), a, b))
+    return halves(builder, args[0], lambda a, b: builder.select(less(builder, b, a), a, b))
 
 
 @compiled(exp, _same)

@@ -165,7 +165,7 @@ class Parts:
         def exponentials(x, y, times):
             for _ in range(times):
                 for i in range(0, x.size, squares.WIDTH * squares.LANES):
-                    squares.write(squares.exp_each(squares.read(x, i)), y, i)
+                    squares.write_square(squares.exp_each(squares.read_square(x, i)), y, i)
 
         text, self.work = source(lanes(SIMD))
         self.multiply = native(text, "run", ctypes.c_float, ctypes.c_int64, ctypes.c_float)
