@@ -257,7 +257,7 @@ def test_products_and_operations_have_the_models_shapes():
 
 
 def test_the_peak_is_measured_and_counts_its_own_operations():
-    assert lanes("avx2") == 8 and lanes("avx512") == 16 and lanes("none") == 4
+    assert lanes("avx2") == 8 and lanes("avx512") == 16 and lanes("neon") == lanes("none") == 4
     text, work = source(4)
     assert text.count("call <4 x float>") * 4 * 2 == work
     assert rate(1, 4, tries=2) > 1e8

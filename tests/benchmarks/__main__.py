@@ -27,7 +27,7 @@ def parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--passes", type=int, help="passes of each row (default: 5, with --quick 2)")
     parser.add_argument("--seconds", type=float, help="that a step is repeated in a pass (default: 1.0, 0.3)")
     parser.add_argument("--patience", type=float, help="seconds to wait for a calm machine (default: 20, 0.5)")
-    parser.add_argument("--simd", choices=("avx512", "avx2", "none"), help="the vectors that tinytensor uses")
+    parser.add_argument("--simd", choices=("avx512", "avx2", "neon", "none"), help="the vectors that tinytensor uses")
     parser.add_argument("--peers-simd", choices=NARROW, help="the vectors that its peers use")
     parser.add_argument("--out", type=Path, default=Path("runs/benchmarks"), help="folder for what is written")
     parser.add_argument("--lock", type=Path, help="a file that is locked while a process measures")

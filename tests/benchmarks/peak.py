@@ -14,7 +14,7 @@ import llvmlite.binding as llvm
 
 ROUNDS = 1_000_000  # about three milliseconds: short enough that some try is left alone by other programs
 TRIES = 60
-WIDTHS = {"avx512": 16, "avx2": 8, "none": 4}
+WIDTHS = {"avx512": 16, "avx2": 8, "neon": 4, "none": 4}
 
 
 def lanes(simd: str | None) -> int:

@@ -13,7 +13,7 @@ from numba import njit
 
 from tinytensor.kernels import fastmath
 from tinytensor.kernels.kernel import kernel
-from tinytensor.kernels.simd import BYTES, SIMD
+from tinytensor.kernels.simd import BYTES, SIMD, widths_of
 from tinytensor.kernels.vectors import (
     add,
     div,
@@ -312,3 +312,12 @@ def test_no_wider_register_is_used():
     kernel(np.ones(64, np.float32), np.ones(64, np.float32))
     assembly = next(iter(kernel.inspect_asm().values()))
     assert "ymm" in assembly and "zmm" not in assembly
+
+
+def test_the_registers_that_a_machine_has():
+    """LLVM names no features of Apple's processors; on a PC of which it names none, nothing wider is used."""
+    assert widths_of({}, "arm64-apple-darwin24.0.0") == ["neon", "none"]
+    assert widths_of({"neon": True, "sve": True}, "aarch64-unknown-linux-gnu") == ["neon", "none"]
+    assert widths_of({}, "x86_64-apple-darwin24.0.0") == ["none"]
+    assert widths_of({"fma": True, "avx512f": False}, "x86_64-unknown-linux-gnu") == ["avx2", "none"]
+    assert widths_of({"fma": True, "avx512f": True}, "x86_64-unknown-linux-gnu") == ["avx512", "avx2", "none"]

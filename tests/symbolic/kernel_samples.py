@@ -945,3 +945,21 @@ for keys, blind in (((1, 1, 0, 1, 0), ()), ((1, 1, 1, 0, 0), (0,)), ((0, 1, 1, 1
         call = q[:, :, 1:2], k, v, mask[:, :, 1:2], 0.7, 0
         outputs = unwritten(B, H, 1, Kv), unwritten(B, H, 1), unwritten(*attention_of_one_scratch(B, H, M, K, Kv))
         SPECIAL.setdefault("attention_of_one", []).append(Sample((*call, *outputs), seen_alone, squares))
+
+# So may a single number of theirs, whichever it is: each of them is found.
+for (what, row), column in product_of((("g", 1), ("q", 1), ("k", 3), ("v", 3)), (0, -1)):
+    B, H, C, M, K, Kv = 1, 1, 4, 5, 3, 7
+    mask = np.ones((B, H, C, M), bool)
+    mask[:, :, 1], mask[:, :, :, 3] = False, False  # the second query sees nothing, the fourth key is not seen
+    spoilt = {
+        name: rng.standard_normal((B, H, *size)) for name, size in zip("gqkv", ((C, Kv), (C, K), (M, K), (M, Kv)))
+    }
+    spoilt[what][:, :, row, column] = INF
+    g, q, k, v = spoilt.values()
+    outputs = unwritten(B, H, C, Kv), unwritten(B, H, C), unwritten(*attention_scratch(B, H, C, M, K, Kv))
+    call = q, k, v, mask, 0.7, 0
+    SPECIAL["attention"].append(Sample((*call, *outputs), seen_alone, squares))
+    y, lse = seen_alone(*call).values()
+    outputs = unwritten(*q.shape), unwritten(*k.shape), unwritten(*v.shape)
+    outputs = (*outputs, unwritten(*attention_backward_scratch(B, H, C, M, K, Kv)))
+    SPECIAL["attention_backward"].append(Sample((g, *call[:4], y, lse, *call[4:], *outputs), seen_alone_back, squares))

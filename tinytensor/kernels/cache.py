@@ -92,8 +92,14 @@ def can_keep(function: Callable) -> bool:
 
 
 def is_kept(function: Callable, name: str) -> bool:
-    """Is there a build with this name, made from the file in which the function stands?"""
-    return can_keep(function) and any(folder(function.__code__.co_filename).rglob(f"*.{name}-*.nbi"))
+    """Is there a build with this name, made from the file in which the function stands?
+
+    Numba writes what it knows of a build first (nbi), then the build (nbc): a disk may have had room for the one only.
+    """
+    if not can_keep(function):
+        return False
+    place = folder(function.__code__.co_filename)
+    return all(any(place.rglob(f"*.{name}-*.{kind}")) for kind in ("nbi", "nbc"))
 
 
 @contextmanager

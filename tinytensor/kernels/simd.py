@@ -12,6 +12,15 @@ from numba import config
 _REGISTER = {"avx512": 64, "avx2": 32, "neon": 16, "none": 16}  # bytes; LLVM makes 16 of what a machine has
 
 
+def widths_of(features: dict[str, bool], triple: str) -> list[str]:
+    """The kinds of registers that a machine has, the widest first, by LLVM's names for its features and for itself.
+
+    All that are called aarch64 or arm64 have NEON, and LLVM names no feature of Apple's.
+    """
+    has = [name for name, needs in (("avx512", "avx512f"), ("avx2", "fma")) if features.get(needs)]
+    return [*has, *["neon"] * triple.startswith(("aarch64", "arm64")), "none"]
+
+
 def _choose() -> str:
     """Return the widest vectors of this machine, or the narrower ones that TINYTENSOR_SIMD asks for.
 
@@ -21,8 +30,7 @@ def _choose() -> str:
     features = dict.fromkeys((config.CPU_FEATURES or "").replace("+", "").split(","), True)
     if config.CPU_FEATURES is None:
         features = dict(llvm.get_host_cpu_features())
-    has = [name for name, needs in (("avx512", "avx512f"), ("avx2", "fma"), ("neon", "neon")) if features.get(needs)]
-    has.append("none")
+    has = widths_of(features, llvm.get_process_triple())
     asked = os.environ.get("TINYTENSOR_SIMD") or has[0]
     if asked not in has:
         raise ValueError(f"TINYTENSOR_SIMD={asked}: this machine has {', '.join(has)}; name one of these, or unset it")
