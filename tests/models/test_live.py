@@ -140,15 +140,13 @@ def test_only_what_is_new_is_sent(begin):
 
 
 def test_news_arrive_at_once(begin, monkeypatch):
-    monkeypatch.setattr(live, "PATIENCE", 30)
+    monkeypatch.setattr(live, "PATIENCE", 30)  # longer than `get` waits for an answer
     with live.Page(0) as page:
         page.show(begin())
         known = data(page)
         threading.Timer(0.1, page.end, (False,)).start()
-        began = time.monotonic()
         found = data(page, run=known["run"]["id"], version=known["version"])
         assert found["run"]["state"] == "stopped"
-        assert time.monotonic() - began < 10
 
 
 @pytest.mark.parametrize("name", list(TASKS))
@@ -253,23 +251,28 @@ def test_numbers_that_json_does_not_have():
     }
 
 
-def test_a_browser_that_hangs_stops_nothing(begin):
+def test_a_browser_that_hangs_stops_nothing(begin, monkeypatch):
+    """Whoever waited for such a browser would wait until the server gives it up, and find its connection closed."""
+    monkeypatch.setattr(live._Handler, "timeout", 120)
     trainer = begin()
-    with live.Page(0) as page, contextlib.ExitStack() as connections:
-        page.show(trainer)
-        for request in (
-            b"",
-            b"GET /data HTTP/1.1\r\n",
-            f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\n\r\n".encode(),
-        ):
-            connection = connections.enter_context(socket.create_connection((live.HOST, page.port)))
-            connection.sendall(request)  # and never reads
-        began = time.monotonic()
-        assert trainer.train(page.look)
-        page.end(True)
-        assert time.monotonic() - began < 60
-        assert data(page)["run"]["state"] == "finished"
-    assert time.monotonic() - began < 60
+    with contextlib.ExitStack() as connections:
+        with live.Page(0) as page:
+            page.show(trainer)
+            hanging = []
+            for request in (
+                f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{page.port}\r\n\r\n".encode(),  # and never reads
+                b"",
+                b"GET /data HTTP/1.1\r\n",
+            ):
+                hanging.append(connections.enter_context(socket.create_connection((live.HOST, page.port))))
+                hanging[-1].sendall(request)
+            assert trainer.train(page.look)
+            page.end(True)
+            assert data(page)["run"]["state"] == "finished"
+        for connection in hanging[1:]:
+            connection.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                connection.recv(1)
 
 
 # ------------------------------------------------------------------------------------------------- who may look
