@@ -28,18 +28,18 @@ def start(ranks: int, *command: object, **environment: str) -> subprocess.Popen:
     )  # fmt: skip
 
 
-def finish(process: subprocess.Popen) -> tuple[int, str]:
-    """(exit code, what was printed)."""
+def finish(process: subprocess.Popen, limit: float = LIMIT) -> tuple[int, str]:
+    """(exit code, what was printed); a program that takes longer than `limit` seconds is ended, and is an error."""
     try:
-        output, _ = process.communicate(timeout=LIMIT)
+        output, _ = process.communicate(timeout=limit)
     except subprocess.TimeoutExpired:
         process.terminate()
         raise AssertionError(f"it hangs, after this: {process.communicate()[0]}") from None
     return process.returncode, output
 
 
-def run(ranks: int, *command: object, **environment: str) -> tuple[int, str]:
-    return finish(start(ranks, *command, **environment))
+def run(ranks: int, *command: object, limit: float = LIMIT, **environment: str) -> tuple[int, str]:
+    return finish(start(ranks, *command, **environment), limit)
 
 
 def program(name: str, ranks: int, *arguments: object) -> str:

@@ -7,7 +7,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from contextlib import suppress
 from pathlib import Path
 
@@ -65,9 +64,7 @@ def test_a_killed_rank_ends_the_run_and_another_number_of_ranks_goes_on(verse, a
     wait_for_step(out, 50, process)
     assert step_of(out) >= 50, process.communicate()[0]
     os.kill(process_of(1, out), signal.SIGKILL)
-    began = time.monotonic()
-    code, output = mpi.finish(process)
-    assert time.monotonic() - began < 30  # a second or two, unless others use the machine
+    code, output = mpi.finish(process, limit=120)  # whoever waited for that rank would wait for 30 minutes
     assert code == 9
     (shown,) = re.findall(r"```\n(=+\n=   BAD.*?)```", (mpi.ROOT / "models" / "parallel.md").read_text(), re.DOTALL)
     for line in shown.splitlines():  # what the page shows, but for the machine
