@@ -136,7 +136,9 @@ def test_a_number_stands_beside_its_formula():
 
 def test_every_claim_about_a_document_leads_to_its_place(whole):
     for part in ("eq17", "sublayers", "forward", "theorems", "errata"):
-        for n, c in enumerate((c for c in ALL if c.part == part), start=1):
+        declared = [c for c in ALL if c.part == part]
+        assert declared, part
+        for n, c in enumerate(declared, start=1):
             article = re.search(rf'<article id="{part}-{n}">.*?</article>', whole, re.DOTALL)[0]
             assert re.search(r"<dt>about</dt><dd><a href=", article), c.statement
 
