@@ -236,6 +236,7 @@ ORDER = [
 ]
 BELOW = {"absent", "kernels", "door", "dtypes", "modes", "tensors", "form"}
 ELSEWHERE = {  # what these may import: proofs draw on what they prove as little as can be, to name draws and tell time
+    "kernels": set(),  # arrays in, arrays out
     "optim": BELOW | {"layout", "ops", "refusals"},
     "symbolic": BELOW | {"recording", "creation", "profiling"},
 }
@@ -253,8 +254,8 @@ EXTRAS = {  # packages of extras, which these may import, and only where they ar
 }
 
 
-def module_of(path: Path) -> str:
-    parts = path.relative_to(PACKAGE).with_suffix("").parts
+def module_of(path: Path, root: Path = PACKAGE) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -263,8 +264,8 @@ def place(module: str) -> int:
     return ORDER.index(module) if module in ORDER else ORDER.index(module.rpartition(".")[0])
 
 
-def imports(path: Path):
-    """(module, is it inside a function?) for every import in a file."""
+def imports(path: Path, root: Path = ROOT):
+    """(module, is it inside a function?) for every import in a file of a package that lies in root."""
     tree = ast.parse(path.read_text())
     inside = {
         node
@@ -277,17 +278,21 @@ def imports(path: Path):
             for name in node.names:
                 yield name.name, node in inside
         elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{path}: a relative import"
+            folders = path.relative_to(root).parent.parts
+            start = folders[: len(folders) + 1 - node.level] if node.level else ()
+            module = ".".join([*start, *filter(None, [node.module])])
             for name in node.names:
-                dotted = f"{node.module}.{name.name}"
-                below = ROOT.joinpath(*dotted.split("."))
+                dotted = f"{module}.{name.name}"
+                below = root.joinpath(*dotted.split("."))
                 is_module = below.with_suffix(".py").exists() or (below / "__init__.py").exists()
-                yield dotted if is_module else node.module, node in inside
+                yield dotted if is_module else module, node in inside
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
 def test_imports_point_one_way(path):
     me = module_of(path)
+    relative = [node for node in ast.walk(ast.parse(path.read_text())) if getattr(node, "level", 0)]
+    assert relative == [], f"{me}: a relative import"
     for imported, inside in imports(path):
         top, _, theirs = imported.partition(".")
         if top in EXTRAS.get(me.partition(".")[0], ()):
@@ -306,17 +311,41 @@ def test_imports_point_one_way(path):
             assert same_folder or allowed is None or theirs.partition(".")[0] in allowed, f"{me} imports {imported}"
 
 
-def test_kernels_import_each_other_without_a_circle():
-    """Kernel files build on `kernel` and on shared helpers, which build on nothing but `kernel`."""
+def circle(package: Path, left_out: frozenset[tuple[str, str]] = frozenset()) -> list[str]:
+    """The modules of a package that import each other in circles (or stand between two), wherever in a file they do."""
+    files = {module_of(path, package.parent): path for path in package.rglob("*.py")}
     below = {
-        path: {m for m, _ in imports(path) if m.startswith("tinytensor")} for path in (PACKAGE / "kernels").glob("*.py")
+        name: {m for m, _ in imports(path, package.parent) if m in files and (name, m) not in left_out}
+        for name, path in files.items()
     }
-    files = {f"tinytensor.{module_of(path)}": path for path in below}
-    done: list[str] = []
-    while len(done) < len(files):
-        ready = [name for name, path in files.items() if name not in done and below[path] <= set(done)]
-        assert ready, f"a circle among {sorted(set(files) - set(done))}"
-        done += ready
+    rest = set(files)
+    while ends := {name for name in rest if not below[name] & rest or not any(name in below[m] for m in rest)}:
+        rest -= ends
+    return sorted(rest)
+
+
+@pytest.mark.parametrize("package", ["tinytensor", "models", "derivations"])
+def test_modules_import_each_other_without_a_circle(package):
+    """Within folders too, whose files the order above leaves open; only what is asked for on demand may point back."""
+    demanded = frozenset((f"tinytensor.{me}", f"tinytensor.{theirs}") for me, theirs in ON_DEMAND)
+    assert circle(ROOT / package, demanded) == []
+
+
+def test_a_planted_circle_is_found(tmp_path):
+    house = tmp_path / "house"
+    (house / "rooms").mkdir(parents=True)
+    texts = {
+        "__init__": "from . import door",
+        "door": "import house.rooms.hall",
+        "rooms/__init__": "",
+        "rooms/hall": "def light():\n    from ..wires import current",
+        "wires": "from house import door, pipes",
+        "pipes": "from math import pi",
+    }
+    for name, text in texts.items():
+        (house / f"{name}.py").write_text(text)
+    assert circle(house) == ["house.door", "house.rooms.hall", "house.wires"]
+    assert circle(house, frozenset({("house.rooms.hall", "house.wires")})) == []
 
 
 def test_what_import_tinytensor_loads():
