@@ -61,13 +61,41 @@ def lines(path: Path) -> int:
     return sum(len(file.read_text().splitlines()) for file in files)
 
 
-def test_line_counts_are_true():
-    rows = re.findall(r"^\| `([\w./]+)` \| ([\d,]+) \|", README, re.MULTILINE)
-    assert len(rows) >= 10
-    for name, count in rows:
-        assert int(count.replace(",", "")) == pytest.approx(lines(ROOT / name), rel=0.1), (
-            f"{name}: {lines(ROOT / name)} lines"
-        )
+def rows_of(table: str) -> list[tuple[list[str], int]]:
+    """(files and folders, how many lines they are said to have) of each row; all lie in the folder of the first."""
+    rows = []
+    for names, count in re.findall(r"^\| (`[^|]+`) \| ([\d,]+) \|", table, re.MULTILINE):
+        first, *others = re.findall(r"`([\w./]+)`", names)
+        folder, _, _ = first.partition("/")
+        rows.append(([first, *(f"{folder}/{name}" for name in others)], int(count.replace(",", ""))))
+    return rows
+
+
+def covered(file: str, rows: list[tuple[list[str], int]]) -> int:
+    """How many names of the rows are this file's, or that of a folder in which it lies."""
+    names = [name for names, _ in rows for name in names]
+    return sum(file.startswith(name) if name.endswith("/") else file == name for name in names)
+
+
+ROWS = rows_of(README[README.index("## Where things are") : README.index("### An evening's reading")])
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row[0][0])
+def test_line_counts_are_true(row):
+    names, count = row
+    there = sum(lines(ROOT / name) for name in names)
+    assert count == pytest.approx(there, rel=0.03), f"{names}: {there} lines"
+
+
+def test_every_file_of_the_package_stands_in_one_row():
+    files = [str(path.relative_to(ROOT)) for path in (ROOT / "tinytensor").rglob("*.py")]
+    assert {file: covered(file, ROWS) for file in sorted(files) if covered(file, ROWS) != 1} == {}
+
+
+def test_rows_are_read_with_all_of_their_names():
+    rows = rows_of("| file | lines |\n|---|---|\n| `a/b.py`, `c/`, `d.py` | 1,230 | e `f.py` |\n| `a/c/` | 5 | g |\n")
+    assert rows == [(["a/b.py", "a/c/", "a/d.py"], 1230), (["a/c/"], 5)]
+    assert [covered(file, rows) for file in ("a/b.py", "a/c/e.py", "a/f.py", "a/d.pyi")] == [1, 2, 0, 0]
 
 
 def prose(text: str) -> int:
