@@ -485,10 +485,13 @@ add_attention(1, 1, 2, 2, 2, 3, NO_MASK, 1)
 for K, Kv in ((1, 4), (2, 5), (3, 1), (5, 0)):  # four keys in turn, two, one; more columns than lanes
     add_attention(1, 1, 3, 3, K, Kv, NO_MASK, 1, finite=never)
     add_attention(1, 1, 3, 2, K, Kv, MASK, 0, finite=never)
-add_attention(1, 1, 3, 3, 1, 5, HOLES, 0, WIDTH=2, LANES=2, COLUMNS=2, finite=never)
+add_attention(1, 1, 3, 3, 2, 5, HOLES, 0, WIDTH=2, LANES=2, COLUMNS=2, finite=never)
+add_attention(1, 1, 2, 2, 5, 1, NO_MASK, 0, WIDTH=2, LANES=4)  # more columns than lanes, and half a square beyond
 for careful in ({}, {"finite": never}):  # keys in turn, four and two, in more registers than one
     add_attention(1, 1, 2, 5, 1, 1, NO_MASK, 0, LANES=8, **careful)
     add_attention(1, 1, 2, 3, 2, 1, NO_MASK, 0, **careful)
+    add_attention(1, 1, 1, 13, 1, 1, NO_MASK, 0, LANES=16, **careful)  # the last of four registers
+add_attention(1, 1, 1, 2, 5, 1, NO_MASK, 0, LANES=16)  # three keys would have room, four have not
 add_attention(1, 1, 3, 2, 1, 1, MASK, 0)
 add_attention(1, 1, 3, 2, 1, 2, MASK, 1)
 add_attention(
@@ -947,10 +950,10 @@ for keys, blind in (((1, 1, 0, 1, 0), ()), ((1, 1, 1, 0, 0), (0,)), ((0, 1, 1, 1
         SPECIAL.setdefault("attention_of_one", []).append(Sample((*call, *outputs), seen_alone, squares))
 
 # So may a single number of theirs, whichever it is: each of them is found.
-for (what, row), column in product_of((("g", 1), ("q", 1), ("k", 3), ("v", 3)), (0, -1)):
+for (what, row), column in product_of((("g", 1), ("g", 3), ("q", 1), ("q", 3), ("k", 3), ("v", 3)), (0, -1)):
     B, H, C, M, K, Kv = 1, 1, 4, 5, 3, 7
     mask = np.ones((B, H, C, M), bool)
-    mask[:, :, 1], mask[:, :, :, 3] = False, False  # the second query sees nothing, the fourth key is not seen
+    mask[:, :, 1::2], mask[:, :, :, 3] = False, False  # every other query sees nothing, the fourth key is not seen
     spoilt = {
         name: rng.standard_normal((B, H, *size)) for name, size in zip("gqkv", ((C, Kv), (C, K), (M, K), (M, Kv)))
     }
