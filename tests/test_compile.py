@@ -895,6 +895,26 @@ def test_a_gradient_that_is_replaced_unseen_is_no_condition(looks):
     same(program, [2 if looks else 1])
 
 
+def test_a_gradient_that_a_replay_has_left_is_the_same_condition():
+    """Nobody looks at it between two calls, so it is still in the recording's memory when the next one asks for it."""
+
+    def program(wrap):
+        w = tt.ones(3, requires_grad=True)
+
+        @wrap
+        def step(x):
+            before = w.grad
+            y = (w * x).sum() if before is None else (w * x * before).sum() * 0.5
+            w.grad = None
+            y.backward()
+            return y.detach()
+
+        for i in range(8):
+            yield step(tt.full((3,), 1.0 + i))
+
+    same(program, [2])
+
+
 def test_gradients_changed_by_hand():
     def program(wrap):
         w, v = nn.Parameter(tt.ones(3)), nn.Parameter(tt.ones(3))

@@ -23,10 +23,10 @@ class Seen:
         self.requires_grad, self.hooks = tensor._requires_grad, _hooks(tensor)
         self.gradient_matters: bool | None = None  # unknown until the run looks at it or replaces it
         self.stand_in = None
-        self.dtype = None  # of its gradient
+        self.dtype = None  # of its gradient: NumPy's, of which there is one object each
         self.grad = grad = tensor.held_grad()
         if grad is not None:
-            self.dtype = grad.dtype
+            self.dtype = grad._data.dtype
             self.stand_in = tensor._grad = type(grad).of(grad._data.copy())
 
     def is_as_it_was(self) -> bool:
@@ -39,8 +39,8 @@ class Seen:
         if tensor._data is not self.data or tensor._requires_grad is not self.requires_grad:
             return False
         if self.gradient_matters is not False:
-            grad = tensor._grad  # one that was left by a replay has a dtype too
-            if (None if grad is None else grad.dtype) is not self.dtype:
+            grad = tensor._grad  # one that was left by a replay has an array too
+            if (None if grad is None else grad._data.dtype) is not self.dtype:
                 return False
         return _hooks(tensor) == self.hooks
 
@@ -69,10 +69,10 @@ class Left:
     `tensor.grad` makes a copy when it is asked for, and a replay that comes before that makes none.
     """
 
-    __slots__ = ("array", "dtype")
+    __slots__ = ("_data",)  # as a tensor has it
 
     def __init__(self, array: np.ndarray):
-        self.array, self.dtype = array, array.dtype
+        self._data = array
 
 
 def addresses(objects: tuple) -> bytes:

@@ -130,7 +130,7 @@ class Tensor(Interchange):
     def held_grad(self) -> "Tensor | None":
         """The gradient, as a tensor; where a replay has left it in its own memory, it is copied from there now."""
         if self._grad.__class__ is Left:
-            self._grad = Tensor.of(self._grad.array.copy())
+            self._grad = Tensor.of(self._grad._data.copy())
         return self._grad
 
     @property
