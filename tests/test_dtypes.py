@@ -14,7 +14,7 @@ import pytest
 from dtype_samples import NOT_NARROWER, NUMBER, ONE, TWO, WALK, WIDER, answer, differs
 
 import tinytensor as tt
-from tinytensor import quick
+from tinytensor import nn, quick
 from tinytensor.appearances import APPEARANCES
 
 STORED = json.loads((Path(__file__).parent / "oracle" / "dtypes.json").read_text())
@@ -174,6 +174,34 @@ def test_a_dtype_says_what_pytorchs_says(dtype):
     assert pickle.loads(pickle.dumps(dtype)) is copy.deepcopy(dtype) is dtype
     with pytest.raises(AttributeError, match="is_quantized"):
         _ = dtype.is_quantized
+
+
+@pytest.mark.parametrize("dtype", [*SAYS, tt.dtypes.OBJECT], ids=str)
+def test_what_comes_out_of_a_pickle_has_numpys_own_dtype(dtype):
+    """NumPy makes another object there, and `is` would not find it: formulas would take their slow way, or none."""
+    x = tt.tensor([1, 0], dtype=dtype)
+    array = pickle.loads(pickle.dumps(x._data))
+    assert array.dtype is not x._data.dtype  # else nothing is tested
+    for made in (pickle.loads(pickle.dumps(x)), copy.copy(x), tt.tensor(array, dtype=array.dtype), x.to(array.dtype)):
+        assert made._data.dtype is x._data.dtype and made.tolist() == [1, 0]
+        assert (made + made).tolist() == (x + x).tolist() and made.sum().item() == 1
+    if dtype is not tt.dtypes.OBJECT:
+        assert tt.tensor(array)._data.dtype is tt.from_numpy(array)._data.dtype is x._data.dtype
+        assert np.shares_memory(tt.from_numpy(array)._data, array)
+    assert pickle.loads(pickle.dumps(tt.empty(2, dtype=dtype, device="meta"))).dtype == x.dtype
+
+
+def test_a_tensor_comes_out_of_a_pickle_as_it_went_in():
+    w = nn.Parameter(tt.tensor([1.0, 2.0]))
+    step = tt.compile(lambda x: (w * x).sum().backward())
+    for _ in range(2):  # the second is a replay, which leaves the gradient in its own memory
+        w.grad, w.called = None, "w"
+        step(tt.tensor([3.0, 4.0]))
+    copied = pickle.loads(pickle.dumps(w))
+    assert isinstance(copied, nn.Parameter) and copied.requires_grad and copied.called == "w"
+    for tensor in (copied, copied.grad):
+        assert tensor._data.dtype is w._data.dtype
+    assert copied.tolist() == [1.0, 2.0] and copied.grad.tolist() == w.grad.tolist() == [3.0, 4.0]
 
 
 @pytest.mark.parametrize("dtype", SAYS, ids=str)

@@ -14,6 +14,7 @@ from tinytensor.door import empty as buffer
 from tinytensor.door import host, move, state
 from tinytensor.dtype_objects import DType
 from tinytensor.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64, uint8
+from tinytensor.interchange import with_own_dtype
 from tinytensor.layout import reordered
 from tinytensor.memory import aligned
 from tinytensor.meta import Meta
@@ -26,7 +27,7 @@ def as_dtype(dtype) -> np.dtype:
     if dtype.__class__ is DType:  # most often
         return dtype.dtype
     if isinstance(dtype, np.dtype) and dtype in DTYPES:
-        return dtype
+        return np.dtype(dtype.type)  # NumPy's own, also of one out of a pickle
     try:
         result = np.dtype(TENSOR_TYPES.get(dtype, dtype) if isinstance(dtype, str) else dtype)
     except (TypeError, ValueError):
@@ -104,7 +105,7 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
         )
     if device == "meta":
         return Tensor.of(Meta(array.shape, array.dtype), requires_grad)
-    array = np.ascontiguousarray(array).reshape(array.shape)
+    array = with_own_dtype(np.ascontiguousarray(array).reshape(array.shape))
     if state.recording is not None:  # each replay starts from these values, whatever is done to the tensor in place
         constant, array = array, buffer(array.shape, array.dtype)
         if from_array and _is_outside(data):  # each replay looks at it again
@@ -187,7 +188,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise TypeError(f"from_numpy: dtype {array.dtype} is not offered; convert with array.astype(numpy.float32)")
     if state.recording is not None:
         _is_outside(array)
-    array = np.asarray(array)  # kernels take plain arrays, which a memmap looks like from then on
+    array = with_own_dtype(np.asarray(array))  # kernels take plain arrays, which a memmap looks like from then on
     return Tensor.of(array if array.flags.writeable and array.dtype.isnative else array.copy())
 
 

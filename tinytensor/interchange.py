@@ -11,6 +11,7 @@ import numpy as np
 from tinytensor.devices import CPU, META, device
 from tinytensor.door import state
 from tinytensor.dtypes import bool_, get_default_dtype, int64
+from tinytensor.outside import Left
 from tinytensor.printing import text
 
 # What NumPy calls for `scalar * tensor`, and what the tensor has for it.
@@ -29,6 +30,16 @@ class HookHandle:
             self.hooks.remove(self.hook.pop())
 
     __call__ = remove
+
+
+def with_own_dtype(array: np.ndarray) -> np.ndarray:
+    """The same memory, with NumPy's own object for its dtype.
+
+    An array out of a pickle has another one, which is equal. The engine compares dtypes by `is`, for `==` takes longer
+    than the question is worth; so an array that comes from outside has to pass here before it is a tensor's.
+    """
+    own = np.dtype(array.dtype.type)
+    return array if array.dtype is own else array.view(own)
 
 
 class Interchange:
@@ -193,6 +204,16 @@ class Interchange:
 
     def __dlpack_device__(self):
         return (1, 0)  # the CPU
+
+    def __setstate__(self, state: tuple) -> None:
+        """Become what a pickle has kept: the attributes that a program has written, and the slots."""
+        written, slots = state
+        self.__dict__.update(written or {})
+        for name, value in slots.items():
+            setattr(self, name, value)
+        for holder in (self, self._grad):  # a gradient that is a tensor comes here itself
+            if (holder is self and not self.is_meta) or holder.__class__ is Left:
+                holder._data = with_own_dtype(holder._data)
 
     # ---------------------------------------------------------------------------------------------------- text
 

@@ -1,6 +1,7 @@
 """`prove`: what it proves, what it refutes and whom it blames, and that it leaves everything as it was."""
 
 import inspect
+import pickle
 import sys
 from fractions import Fraction
 from types import SimpleNamespace
@@ -489,6 +490,16 @@ def test_inputs_that_prove_nothing_are_refused():
         prove(lambda x: x * weight, (2,))
     with pytest.raises(Undecided, match="choose other witnesses"):
         prove(tt.relu, symbols("x", 2, witness=0))
+
+
+def test_symbols_out_of_a_pickle_are_symbols():
+    x = pickle.loads(pickle.dumps(symbols("x", 2)))
+    assert str((x + x * x).tolist()) == "[x_0**2 + x_0, x_1**2 + x_1]"
+    y = symbols("y", 2)._data
+    array, total = pickle.loads(pickle.dumps(y)), np.empty(2, object)
+    tt.launch(tt.OPS["add"].kernel, array, array, total)  # as a kernel of the user's may be called
+    assert str(total.tolist()) == "[2*y_0, 2*y_1]"
+    assert prove(tt.exp, x)
 
 
 def test_the_engine_is_left_as_it_was():

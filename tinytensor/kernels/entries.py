@@ -26,7 +26,7 @@ from tinytensor.kernels.blocks import word
 from tinytensor.kernels.cache import builds_of, is_kept, kept, progress
 from tinytensor.kernels.compiler import KernelCompiler, Lowering, signals_wait
 
-OBJECT = np.dtype(object)  # of arrays of exact scalars; NumPy makes each of its dtypes once, so `is` may compare them
+OBJECT = np.dtype(object)  # of arrays of exact scalars; every tensor of them has this very object, so `is` finds it
 _WORD = ir.IntType(64)
 
 
@@ -44,8 +44,11 @@ class NoBuild(Exception):
 
 
 def exact(args: tuple) -> bool:
-    """Does an array hold exact scalars? One is enough: they are compared, added and so on by what they are."""
-    return any(arg.__class__ is np.ndarray and arg.dtype is OBJECT for arg in args)
+    """Does an array hold exact scalars? One is enough: they are compared, added and so on by what they are.
+
+    The kind is asked for, since whoever launches a kernel himself may bring a dtype that is OBJECT's equal.
+    """
+    return any(arg.__class__ is np.ndarray and arg.dtype.kind == "O" for arg in args)
 
 
 # -------------------------------------------------------------------------------------------------- loops
