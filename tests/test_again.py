@@ -1,8 +1,10 @@
 """What is done again, as one native call, has the bits of what is done step by step; what differs is looked at anew."""
 
 import gc
+import re
 import types
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from unittest.mock import patch
 
 import numpy as np
@@ -13,7 +15,7 @@ from samples import SAMPLES, Call, is_tensor
 import tinytensor as tt
 from tinytensor import again as again_module
 from tinytensor import kernels
-from tinytensor.again import Again, Notes
+from tinytensor.again import Again, Notes, Rehearsal, Unfit
 from tinytensor.door import WATCHERS, empty, host, launch, state
 from tinytensor.form import OPS
 
@@ -148,6 +150,37 @@ def test_what_python_does_is_done_each_time_and_never_in_a_rehearsal():
     for n in range(1, 6):
         quick(np.ones(3, np.float32))
         assert len(calls) == n
+
+
+def test_a_rehearsal_is_asked_for_nothing_that_it_does_not_know():
+    """What the engine asks a recording is done by a rehearsal, or refused; and Unfit is all that makes a call unfit."""
+    sources = [path.read_text() for path in Path(tt.__file__).parent.rglob("*.py")]
+    asked = {name for text in sources for name in re.findall(r"(?:state\.recording|now\[.recording.\])\.(\w+)", text)}
+    assert {"launch", "refuse", "surroundings"} <= asked <= set(dir(Rehearsal()))
+    x = tt.ones(2)
+    asks = {
+        "host": lambda: host(print, 1),
+        "guard": lambda: state.recording.guard(tuple),
+        "refuse": x.tolist,
+        "gradient": lambda: x.grad,
+        "owns": lambda: setattr(x, "data", x),
+        "surroundings": lambda: tt.from_numpy(np.ones(2)),
+    }
+    state.recording = Rehearsal()
+    try:
+        for ask in asks.values():
+            with pytest.raises(Unfit):
+                ask()
+    finally:
+        state.recording = None
+
+
+def test_a_mistake_in_taking_notes_is_told(monkeypatch):
+    sums, x = Again(OPS["reduce_sum"].forward), np.ones(3, np.float32)
+    sums(x, (0,), False)
+    monkeypatch.delattr(again_module, "_addresses")
+    with pytest.raises(NameError, match="_addresses"):
+        sums(x, (0,), False)
 
 
 def test_results_are_memory_of_their_own():

@@ -60,7 +60,15 @@ class Rehearsal:
     def notice(self, tensor: Tensor) -> None:
         """A rule uses a tensor: one of its arguments, or one that was made of these."""
 
+    # What else a recording is told or asked is more than launches: a call that does any of this is made as ever.
+
     def host(self, *call) -> None:
+        raise Unfit
+
+    guard = refuse = notice_gradient = owns = host
+
+    @property
+    def surroundings(self):
         raise Unfit
 
 
@@ -68,7 +76,7 @@ class Notes:
     """What a call does, found by a rehearsal; `again(args)` does it on the arrays of another call."""
 
     def __init__(self, function: Callable, args: tuple):
-        """Unfit, or whatever the function raises on stand-ins, if there is no other way than to call it."""
+        """Unfit, if there is no other way than to call the function."""
         # For Python, and so for the key under which a call is known, 0.0, -0.0, 0 and False are the same.
         numbers = {i: a for i, a in enumerate(args) if isinstance(a, int | float | np.generic)}
         if any(isinstance(a, np.generic) for a in numbers.values()):  # where would its sign be?
@@ -78,6 +86,8 @@ class Notes:
         state.recording = rehearsal
         try:
             results = function(*[stand_ins.get(i, a) for i, a in enumerate(args)])
+        except Exception as error:  # stand-ins hold other numbers, which it may refuse
+            raise Unfit from error
         finally:
             state.recording = None
         self.one = results.__class__ is _ndarray
@@ -94,7 +104,10 @@ class Notes:
                 continue
             i = _owner(r, items)
             if i is None:
-                buffer = rehearsal.buffers[_owner(r, dict(enumerate(rehearsal.buffers)))]
+                made = _owner(r, dict(enumerate(rehearsal.buffers)))
+                if made is None:  # an array of no elements lies nowhere, and NumPy's own where no launch writes
+                    raise Unfit
+                buffer = rehearsal.buffers[made]
                 i, whole = len(args) + len(self.new), r.flags.c_contiguous and r.nbytes == buffer.nbytes
                 items[i] = r if whole else buffer
                 self.new.append((items[i].shape, items[i].dtype))
@@ -272,7 +285,7 @@ class Again:
         """How such a call is done from now on."""
         try:
             return Notes(self.function, args).again
-        except Exception:
+        except Unfit:
             return lambda args: self.function(*args)
 
 
