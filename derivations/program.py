@@ -62,12 +62,12 @@ def _label(name: Name) -> str:
 
 def code(expr: Expr, axes: tuple[Index, ...]) -> str:
     """NumPy code for an array with these axes, or one that broadcasts to them."""
-    terms = [term(*contract(product, bound), axes) for product, bound in spread(expr)]
+    terms = [term(contract(product, bound)[0], axes) for product, bound in spread(expr)]
     return " + ".join(sorted(terms, key=lambda one: one.startswith("-"))).replace("+ -", "- ")
 
 
-def term(product: Expr, bound: list[Index], axes: tuple[Index, ...]) -> str:
-    """A product under its sums: an einsum of its factors, multiplied by what has no index."""
+def term(product: Expr, axes: tuple[Index, ...]) -> str:
+    """A product, summed over what is no axis: an einsum of its factors, multiplied by what has no index."""
     factors = Mul.make_args(product)
     number = Mul(*[f for f in factors if not free(f)])
     operands = [operand(f) for f in factors if free(f)]

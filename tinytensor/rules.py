@@ -60,5 +60,5 @@ def check_names(op, rule: Callable) -> None:
         if name not in known:
             raise TypeError(
                 f"op {op.name}: {rule.__name__} asks for {name!r}; it may ask for "
-                f"{', '.join(('g', 'y', *op.params, *op.saved))}, or a shape, as {op.params[0]}_shape"
+                f"{', '.join((*GIVEN, *op.params, *op.saved))}, or a shape, as {op.params[0]}_shape"
             )

@@ -433,7 +433,7 @@ def cumprod(x: Tensor, dim: int, *, dtype=None) -> Tensor:
 # -------------------------------------------------------------------------------------------- writing at indices
 
 
-def _vector(what: str, x: Tensor, dim: int, index: Tensor, smallest: int = 0) -> Tensor:
+def _vector(what: str, x: Tensor, dim: int, index: Tensor) -> Tensor:
     """An index of one dimension whose numbers are places along a dimension of x."""
     if index.dtype.kind != "i" or index.ndim > 1:
         raise (IndexError if index.ndim > 1 else RuntimeError)(

@@ -328,13 +328,13 @@ def max(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False):
 
     max(a, b) of two tensors is maximum(a, b).
     """
-    return _pair("max", _extreme(x, dim, keepdim, reduce_amax, reduce_max, maximum, "max"))
+    return _pair(_extreme(x, dim, keepdim, reduce_amax, reduce_max, maximum, "max"))
 
 
 @appears("min Tensor.min")
 def min(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False):
     r"""y = \min_i x_i; over one `dim`: (values, indices), the first index where several are equal."""
-    return _pair("min", _extreme(x, dim, keepdim, reduce_amin, reduce_min, minimum, "min"))
+    return _pair(_extreme(x, dim, keepdim, reduce_amin, reduce_min, minimum, "min"))
 
 
 class ValuesIndices(tuple):
@@ -344,7 +344,7 @@ class ValuesIndices(tuple):
     indices = property(lambda self: self[1])
 
 
-def _pair(what, result):
+def _pair(result):
     return ValuesIndices(result) if isinstance(result, tuple) else result
 
 

@@ -332,21 +332,21 @@ def _rules(node: Node) -> tuple[str, list[Rule]]:
     """Which of the three ways the engine takes at this node (`_gradients` in tape.py), and the functions it calls."""
     op = node.op
     if hasattr(node, "function"):
-        return "the backward of a Function", [_rule(node, node.function.backward, {})]
+        return "the backward of a Function", [_rule(node.function.backward, {})]
     if op.backward is not None:
-        return "on arrays, for all arguments together", [_rule(node, op.backward, _read(node, op.backward))]
+        return "on arrays, for all arguments together", [_rule(op.backward, _read(node, op.backward))]
     if not op.rules:
-        return "through its definition in simpler operations", [_rule(node, op.definition, _read(node, op.definition))]
+        return "through its definition in simpler operations", [_rule(op.definition, _read(node, op.definition))]
     needs = [edge is not None for edge in node.edges]
     asked_for = [rule for i, rule in op.rules.items() if any(needs[op.places[i]])]
-    return "one for each argument", [_rule(node, rule, _read(node, rule)) for rule in asked_for]
+    return "one for each argument", [_rule(rule, _read(node, rule)) for rule in asked_for]
 
 
 def _read(node: Node, rule: Callable) -> dict[str, object]:
     return {name: _array(node.kept[name]) for name in asked(rule) if name in node.kept}
 
 
-def _rule(node: Node, function: Callable, reads: dict[str, object]) -> Rule:
+def _rule(function: Callable, reads: dict[str, object]) -> Rule:
     try:
         lines, first = inspect.getsourcelines(function)
         file = Path(inspect.getsourcefile(function) or "")
