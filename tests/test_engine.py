@@ -235,10 +235,10 @@ ORDER = [
     ),
 ]
 BELOW = {"absent", "kernels", "door", "dtypes", "modes", "tensors", "form"}
-ELSEWHERE = {  # what these may import: proofs draw on what they prove as little as can be, to name draws and tell time
+ELSEWHERE = {  # what these may import; proofs draw on what they prove as little as can be, to watch and name draws
     "kernels": set(),  # arrays in, arrays out
     "optim": BELOW | {"layout", "ops", "refusals"},
-    "symbolic": BELOW | {"recording", "creation", "profiling"},
+    "symbolic": BELOW | {"recording", "creation", "profiling", "switches"},
 }
 # what a start must not pay for
 ON_DEMAND = {

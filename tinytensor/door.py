@@ -38,7 +38,8 @@ class State(threading.local):
         self.recording = None  # the Recording that notes launches, if any
         self.anomaly = False  # look for NaN and inf after each operation
         self.profile = None  # the Profile that times launches, if any
-        self.watch = self.draws = None  # for `prove`: told of nodes, watch(node, args, y), and draws(what, generator)
+        self.told_of_nodes = None  # for `prove` and viz: told_of_nodes(node, args, y) of each that goes on the tape
+        self.draws = None  # for `prove`: draws(what, generator), of random numbers
 
     def __setattr__(self, name: str, value) -> None:
         """Set a switch, and `watched`: must anybody hear of each launch or see each result? Short ways ask for that."""

@@ -55,23 +55,23 @@ class Node:
         self.edges = tuple([(a.node or a) if isinstance(a, Tensor) and a._requires_grad else None for a in args])
         # What is read depends on which gradients are wanted: of a * b with a constant b, the rule for a reads b, and
         # the rule for b, which would read a, is never asked.
-        reads = op.reads_for(tuple([edge is not None for edge in self.edges]))
+        wanted = op.reads_for(tuple([edge is not None for edge in self.edges]))
         self.kept, self.versions = {}, []
-        for name, place in reads.inputs:
+        for name, place in wanted.inputs:
             value = self.kept[name] = args[place]
             for x in value if value.__class__ is tuple else (value,):
                 if isinstance(x, Tensor):
                     self.versions.append((name, x._version, x._version.count))
-        for name, place in reads.shapes:
+        for name, place in wanted.shapes:
             xs = args[place]
             self.kept[name] = tuple([x.shape for x in xs]) if xs.__class__ is tuple else getattr(xs, "shape", None)
-        for name, place in reads.saved:
+        for name, place in wanted.saved:
             self.kept[name] = saved[place]
-        if reads.output:
+        if wanted.output:
             self.kept["y"] = y._data
             self.versions.append(("y", y._version, y._version.count))
-        if state.watch is not None:
-            state.watch(self, args, y._data)
+        if state.told_of_nodes is not None:
+            state.told_of_nodes(self, args, y._data)
 
     def refuse_changed(self, names: tuple[str, ...]) -> None:
         """Refuse to go on where a value that is to be read was changed in place after the forward pass.

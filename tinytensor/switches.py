@@ -1,9 +1,10 @@
-"""A field of this thread's state that is set for a while: the contexts and decorators of modes and of anomaly mode."""
+"""A field of this thread's state that is set for a while: the contexts and decorators of modes and of anomaly mode, and
+who is told of what goes on the tape."""
 
 import functools
 import inspect
-from collections.abc import Callable
-from contextlib import ContextDecorator
+from collections.abc import Callable, Iterator
+from contextlib import ContextDecorator, contextmanager
 
 from tinytensor.door import state
 
@@ -52,3 +53,13 @@ class Switch(ContextDecorator):
                     go_on = functools.partial(pieces.throw, error)
 
         return generator
+
+
+@contextmanager
+def watching(note: Callable) -> Iterator[None]:
+    """In this thread, `note(node, args, y)` is told of every operation that goes on the tape."""
+    before, state.told_of_nodes = state.told_of_nodes, note
+    try:
+        yield
+    finally:
+        state.told_of_nodes = before

@@ -8,9 +8,9 @@ This file says what a tensor is and how it stands towards the tape. It knows no 
 or `x.sum()`, the files in `ops/` declare, and attach. How its values get out is in `interchange.py`.
 """
 
+import itertools
 import weakref
 from collections.abc import Callable
-from itertools import count
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Version:
     """
 
     # Of most results these are never asked for, so they stand in the class until there is a change.
-    clock, reshaped = count(), -1  # the time of nodes (form.py), and when .data got another shape than they saw
+    clock, reshaped = itertools.count(), -1  # the time of nodes (form.py); when .data got another shape than they saw
     count = 0  # all changes: what was kept before one of them must not be read any more
     tracked = 0  # those of them that are on the tape: a view that was taken before one of them is stale
 

@@ -504,14 +504,14 @@ def test_symbols_out_of_a_pickle_are_symbols():
 
 def test_the_engine_is_left_as_it_was():
     def fails(x):
-        assert state.watch is not None
+        assert state.told_of_nodes is not None
         raise RuntimeError("my own error")
 
     with pytest.raises(RuntimeError, match="my own error"):
         prove(fails, (2,))
-    assert state.watch is None
+    assert state.told_of_nodes is None
     assert prove(tt.exp, (2,))
-    assert state.watch is None
+    assert state.told_of_nodes is None
 
 
 # ----------------------------------------------------------------------------------------------------------- latex

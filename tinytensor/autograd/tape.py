@@ -180,8 +180,8 @@ def walk(
 
     def pass_on(node: Node, g: Tensor, is_new: bool) -> None:
         """Send the gradients of a node's arguments on their way; when it returns, those added to others are gone."""
-        gradients = partial(look_at_gradients, _gradients) if state.anomaly else _gradients
-        results = gradients(node, g, create_graph, onto(node))
+        compute = partial(look_at_gradients, _gradients) if state.anomaly else _gradients
+        results = compute(node, g, create_graph, onto(node))
         for i, (edge, r) in enumerate(zip(node.edges, results)):
             if r is not None:
                 fitted = _fitted(r, edge, node)

@@ -236,8 +236,8 @@ class Loop(Kernel):
     def interpret(self, *args) -> None:
         self.check(args)
         with np.errstate(all="ignore"):  # compiled code does not warn either
-            for share in self.shares(args):
-                self.py_func(*args, *share)
+            for part in self.shares(args):
+                self.py_func(*args, *part)
 
 
 def elementwise(py_func: Callable) -> Elementwise:

@@ -25,8 +25,9 @@ from tinytensor.form import Node
 from tinytensor.kernels.kernel import Kernel, Launch
 from tinytensor.modes import enable_grad
 from tinytensor.profiling import FLOPS
+from tinytensor.switches import watching
 from tinytensor.symbolic.advice import results_of
-from tinytensor.symbolic.passes import hooks_kept, watching
+from tinytensor.symbolic.passes import hooks_kept
 from tinytensor.symbolic.scalars import NUMBERS, Exact, binary, fraction, numbers_are
 from tinytensor.symbolic.work import Estimate
 from tinytensor.tensors import Tensor

@@ -1,6 +1,6 @@
 r"""One forward pass and one backward() over symbols, and what each gradient on the way must be.
 
-The engine runs as ever, and this watches it (`state.watch`): every operation that goes on the tape is a `Step`. The
+The engine runs as ever, and this watches it (`watching`): every operation that goes on the tape is a `Step`. The
 formulas in its result f are written down and a symbol is put in the place of each, so that no expression is ever
 larger than one operation. When `backward()` comes to a value x with the gradient g that it has added up, g is compared
 with the sum over all steps that x went into of
@@ -21,9 +21,10 @@ from functools import partial
 import numpy as np
 import sympy
 
-from tinytensor.door import OBJECT, state
+from tinytensor.door import OBJECT
 from tinytensor.form import Node, Op
 from tinytensor.modes import enable_grad, no_grad
+from tinytensor.switches import watching
 from tinytensor.symbolic.advice import no_stranger, results_of
 from tinytensor.symbolic.chain import Slopes
 from tinytensor.symbolic.normal import atoms_kept, float_value
@@ -352,16 +353,6 @@ def hooks_kept(leaves: Iterable[Tensor]) -> Iterator[None]:
             leaf._hooks = holder
             if holder is not None:  # the very list: a handle that removes a hook knows no other
                 holder[:] = hooks
-
-
-@contextmanager
-def watching(note: Callable) -> Iterator[None]:
-    """In this thread, `note` is told of every operation that goes on the tape."""
-    before, state.watch = state.watch, note
-    try:
-        yield
-    finally:
-        state.watch = before
 
 
 def parameter(op: Op, i: int) -> str:

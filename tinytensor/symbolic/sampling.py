@@ -26,9 +26,10 @@ import numpy as np
 from tinytensor.door import OBJECT
 from tinytensor.form import Node
 from tinytensor.modes import enable_grad
+from tinytensor.switches import watching
 from tinytensor.symbolic.advice import no_stranger, results_of
 from tinytensor.symbolic.field import Field, Residue
-from tinytensor.symbolic.passes import parameter, watching
+from tinytensor.symbolic.passes import parameter
 from tinytensor.symbolic.work import Work
 from tinytensor.tensors import Tensor
 

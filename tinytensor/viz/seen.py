@@ -32,6 +32,7 @@ from tinytensor.form import Node
 from tinytensor.modes import enable_grad
 from tinytensor.nn.module import Module
 from tinytensor.rules import asked
+from tinytensor.switches import watching
 from tinytensor.tensors import Tensor
 
 # ------------------------------------------------------------------------------------------------ the forward pass
@@ -54,11 +55,9 @@ def watch() -> Iterator[None]:
         if before is not None:
             before(node, args, y)
 
-    before, state.watch = state.watch, note
-    try:
+    before = state.told_of_nodes  # a block around this one hears of it as well
+    with watching(note):
         yield
-    finally:
-        state.watch = before
 
 
 # ------------------------------------------------------------------------------------------------- what was seen
