@@ -26,7 +26,7 @@ from tinytensor.kernels.entries import OBJECT, NoBuild, exact
 from tinytensor.kernels.kernel import Kernel
 from tinytensor.unwritten import fresh
 
-SMALL = 1 << 15  # elements of a copy that is not worth a launch
+SMALL_COPY = 1 << 15  # elements of a copy that is not worth a launch
 WATCHERS = frozenset({"recording", "profile", "anomaly"})  # switches of State
 
 
@@ -125,7 +125,7 @@ def check(flag: np.ndarray, tell: Callable[[np.ndarray], None]) -> None:
 
 def may_be_copied(y: np.ndarray) -> bool:
     """May NumPy fill y with copies itself? A little one takes less time than a launch; no number comes about."""
-    return y.size < SMALL and state.recording is None and state.profile is None
+    return y.size < SMALL_COPY and state.recording is None and state.profile is None
 
 
 def move(x: np.ndarray, y: np.ndarray) -> None:

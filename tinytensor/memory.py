@@ -14,9 +14,9 @@ from weakref import WeakSet
 import numpy as np
 
 from tinytensor.door import OBJECT
+from tinytensor.kernels.simd import LINE
 from tinytensor.unwritten import fresh, spoil, spoiled
 
-LINE = 64  # bytes in a cache line, and in the widest vector
 BYTE = np.dtype(np.uint8)
 
 

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from tinytensor.kernels.kernel import KERNELS, MOST_TASKS
-from tinytensor.kernels.matmul import DEPTH, GRAIN, HEIGHT, LINE, PAGE, matmul, matmul_plan
+from tinytensor.kernels.matmul import DEPTH, HEIGHT, LINE, PAGE, PRODUCTS, matmul, matmul_plan
 from tinytensor.kernels.simd import BYTES
 
 JIT = not numba.config.DISABLE_JIT
@@ -66,7 +66,7 @@ def test_tasks_and_tails_of_large_products(dtype):
     rng = np.random.default_rng(0)
     m, k, n = LARGE
     if JIT:
-        assert m * k * n > 2 * GRAIN and k > DEPTH
+        assert m * k * n > 2 * PRODUCTS and k > DEPTH
     for dm, dn in zip(range(HEIGHT + 1), (0, 1, 15, 25, 31, 16, 2)):
         a, b = draw(rng, (1, m + dm, k + dm), dtype), draw(rng, (1, k + dm, n + dn), dtype)
         check_product(run_matmul(a, b), a, b)
@@ -223,7 +223,7 @@ def test_the_plan():
                 blocks = -(-m // rows) * -(-n // columns)
                 assert rows % HEIGHT == 0 and columns % width == 0 and rows > 0 and columns > 0
                 assert 1 <= tasks <= max(1, min(blocks, MOST_TASKS)) and depth >= min(k, DEPTH)
-                assert tasks == 1 or m * k * n >= 2 * GRAIN
+                assert tasks == 1 or m * k * n >= 2 * PRODUCTS
     for m, k, n in ((768, 32, 64), (32, 768, 32), (96, 32, 300), (768, 32, 32)):
         tasks = matmul_plan(1, m, k, n, 4)[2][0]
         assert tasks % 2 == 0 or tasks > 8  # enough for two threads, and as much for each

@@ -19,10 +19,9 @@ import numpy as np
 from tinytensor.distributed.group import Group
 from tinytensor.distributed.group import group as joined
 from tinytensor.door import empty, host, move
+from tinytensor.kernels.simd import LINE
 from tinytensor.ops.elementwise import add, maximum, minimum, mul, true_divide
 from tinytensor.tensors import Tensor, notice
-
-LINE = 64  # bytes of a cache line: no two ranks' parts share one
 
 
 class ReduceOp(Enum):
@@ -58,7 +57,7 @@ def _ready(what: str, tensor: Tensor, process_group: None, async_op: bool) -> Gr
 
 
 def parted(n: int, itemsize: int, ranks: int) -> tuple[int, int]:
-    """The shape of an array that holds n numbers in a row for each rank, the rows of whole cache lines."""
+    """The shape of an array that holds n numbers in a row for each rank, the rows of whole cache lines, none in two."""
     line = LINE // itemsize
     return ranks, -(-n // (ranks * line)) * line
 

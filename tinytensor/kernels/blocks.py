@@ -19,12 +19,11 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import make_array, populate_array
 
 from tinytensor.kernels.compiler import inlined
-from tinytensor.kernels.driver import call, native
+from tinytensor.kernels.driver import WORD, call, native
 
-_WORD = ir.IntType(64)
 HEAD = object.__basicsize__  # bytes with which every Python object begins
 DATA, NDIM, SIZES, STRIDES, BASE, DTYPE = range(6)  # the words of an array's object after these
-SMALL = 8000  # elements of a formula that is one task: 8 microseconds of work
+SMALL_FORMULA = 8000  # elements of a formula that is one task: 8 microseconds of work
 # The bits of a number, as `struct` calls them; what is smaller than a word stands at its beginning.
 LETTERS = {"f4": "f4x", "f8": "d", "i4": "i4x", "i8": "q", "u1": "B7x", "b1": "?7x"}
 FITS = -1  # what is told where no argument is wrong
@@ -41,7 +40,7 @@ def word(typing, address, i):
     """The i-th word at an address."""
 
     def codegen(context, builder, signature, args):
-        return builder.load(builder.gep(builder.inttoptr(args[0], _WORD.as_pointer()), [args[1]]))
+        return builder.load(builder.gep(builder.inttoptr(args[0], WORD.as_pointer()), [args[1]]))
 
     return types.intp(types.intp, types.intp), codegen
 
@@ -52,8 +51,8 @@ def _words_at(typing, address, n):
     kind = types.Array(types.intp, 1, "C")
 
     def codegen(context, builder, signature, args):
-        array, size = make_array(kind)(context, builder), ir.Constant(_WORD, 8)
-        data = builder.inttoptr(args[0], _WORD.as_pointer())
+        array, size = make_array(kind)(context, builder), ir.Constant(WORD, 8)
+        data = builder.inttoptr(args[0], WORD.as_pointer())
         populate_array(array, data=data, shape=[args[1]], strides=[size], itemsize=size, meminfo=None)
         return array._getvalue()
 
@@ -65,7 +64,7 @@ def _room(typing):
     """The address of ROOM words that are there as long as the call: to ask for memory takes longer than to fill it."""
 
     def codegen(context, builder, signature, args):
-        return builder.ptrtoint(cgutils.alloca_once(builder, _WORD, size=ROOM), _WORD)
+        return builder.ptrtoint(cgutils.alloca_once(builder, WORD, size=ROOM), WORD)
 
     return types.intp(), codegen
 
@@ -338,7 +337,7 @@ def _run_formula(entry, itemsizes, first, second, third):
     block[ROOM - n], block[ROOM - n + 1], block[ROOM - 1] = first, second, y
     wrong = _fill(block, _words_at(itemsizes, n))
     if wrong == FITS:
-        if block[1] * block[2 + n] >= SMALL:
+        if block[1] * block[2 + n] >= SMALL_FORMULA:
             return LARGE
         call(entry, block.ctypes.data, 0, 1)
     return wrong

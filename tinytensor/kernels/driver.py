@@ -23,13 +23,14 @@ from numba.extending import intrinsic
 
 from tinytensor.kernels.cache import builds_of, kept
 from tinytensor.kernels.compiler import signals_wait
+from tinytensor.kernels.simd import LINE
 
 ENTRY, BLOCK, TASKS = range(3)  # the columns of a program
 DONE, SHARES = 0, 1  # the rows of a group's counters: how many tasks are done; from here on, those taken of each share
-LINE = 16  # int64 in two cache lines: counters of neighbouring launches must not share one (processors fetch pairs)
+SPACING = 2 * LINE // 8  # int64 from one counter to the next: no two may share a line, and processors fetch pairs
 STOPPED = False  # what running a program gives when a flag was set; otherwise it is True
 PATIENCE = 200  # looks at a counter before a waiting thread offers its processor to others
-_WORD = ir.IntType(64)
+WORD = ir.IntType(64)
 
 
 @intrinsic
@@ -37,7 +38,7 @@ def call(typing, entry, block, task, tasks):
     """entry(block, task, tasks), at its address."""
 
     def codegen(context, builder, signature, args):
-        kind = ir.FunctionType(ir.VoidType(), [_WORD] * 3)
+        kind = ir.FunctionType(ir.VoidType(), [WORD] * 3)
         builder.call(builder.inttoptr(args[0], kind.as_pointer()), args[1:])
         return context.get_dummy_value()
 
@@ -49,7 +50,7 @@ def _add_atomically(typing, address, value):
     """The number at the address before `value` was added to it; no other thread comes in between."""
 
     def codegen(context, builder, signature, args):
-        return builder.atomic_rmw("add", builder.inttoptr(args[0], _WORD.as_pointer()), args[1], "acq_rel")
+        return builder.atomic_rmw("add", builder.inttoptr(args[0], WORD.as_pointer()), args[1], "acq_rel")
 
     return types.intp(types.intp, types.intp), codegen
 
@@ -59,7 +60,7 @@ def _load_atomically(typing, address):
     """The number at the address; what other threads wrote before they set it can be seen from now on."""
 
     def codegen(context, builder, signature, args):
-        return builder.load_atomic(builder.inttoptr(args[0], _WORD.as_pointer()), "acquire", 8)
+        return builder.load_atomic(builder.inttoptr(args[0], WORD.as_pointer()), "acquire", 8)
 
     return types.intp(types.intp), codegen
 
@@ -276,7 +277,7 @@ def _groups(tasks: np.ndarray) -> list[tuple[int, int, int]]:
 
 def _counters(groups: int, n: int) -> np.ndarray:
     """Room for what `n` threads count of so many groups, each counter in lines of its own."""
-    return np.zeros((groups, SHARES + n, LINE), np.int64)
+    return np.zeros((groups, SHARES + n, SPACING), np.int64)
 
 
 def run_together(program: np.ndarray, groups: np.ndarray, counters: np.ndarray, n: int) -> bool:

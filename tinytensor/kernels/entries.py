@@ -25,9 +25,9 @@ from numba.np.numpy_support import from_dtype
 from tinytensor.kernels.blocks import word
 from tinytensor.kernels.cache import builds_of, is_kept, kept, progress
 from tinytensor.kernels.compiler import KernelCompiler, Lowering, signals_wait
+from tinytensor.kernels.driver import WORD
 
 OBJECT = np.dtype(object)  # of arrays of exact scalars; every tensor of them has this very object, so `is` finds it
-_WORD = ir.IntType(64)
 
 
 class Entry(NamedTuple):
@@ -56,12 +56,12 @@ def exact(args: tuple) -> bool:
 
 def _unpacked(context, builder, block, kinds: tuple) -> list:
     """The arguments that a block holds, each of its type. The arrays are borrowed: no reference is counted."""
-    words, at, found = builder.inttoptr(block, _WORD.as_pointer()), 0, []
+    words, at, found = builder.inttoptr(block, WORD.as_pointer()), 0, []
     for kind in kinds:
-        first = builder.gep(words, [ir.Constant(_WORD, at)])
+        first = builder.gep(words, [ir.Constant(WORD, at)])
         if isinstance(kind, types.Array):
             n = kind.ndim
-            each = [builder.load(builder.gep(first, [ir.Constant(_WORD, i)])) for i in range(1 + 2 * n)]
+            each = [builder.load(builder.gep(first, [ir.Constant(WORD, i)])) for i in range(1 + 2 * n)]
             element = context.get_data_type(kind.dtype)
             array = make_array(kind)(context, builder)
             populate_array(
@@ -92,7 +92,7 @@ class _LowerWithEntry(Lower):
         super().lower_normal_function(fndesc)
         self.function.linkage = "internal"
         self.function.attributes.add("alwaysinline")
-        context, words = self.context, ir.FunctionType(ir.VoidType(), [_WORD] * 3)
+        context, words = self.context, ir.FunctionType(ir.VoidType(), [WORD] * 3)
         entry = ir.Function(self.module, words, fndesc.llvm_cfunc_wrapper_name)
         builder = ir.IRBuilder(entry.append_basic_block("entry"))
         block, *share = entry.args

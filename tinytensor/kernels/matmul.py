@@ -16,9 +16,8 @@ so its strides matter only where a cache has but one place for all of a row: the
 from functools import lru_cache
 
 from tinytensor.kernels.kernel import EXACT_ORDER, MOST_TASKS, helper, kernel, share
-from tinytensor.kernels.simd import BYTES
+from tinytensor.kernels.simd import BYTES, LINE
 from tinytensor.kernels.tiles import (
-    LINE,
     add_tile,
     fetch_tile,
     load_tile,
@@ -40,7 +39,7 @@ SPAN = 1 << 15  # bytes: where a panel's rows, read in place, spread over more, 
 NEAR = 1 << 17  # bytes: of a matrix that is larger, the next rows are asked for, since they may be in no near cache
 PAGE = 4096  # bytes: numbers that are whole pages apart have one and the same place in the nearest cache
 MANY = 4  # panels that a copied block of a should serve
-GRAIN = 250_000  # multiplications: some 4 microseconds, worth a task
+PRODUCTS = 250_000  # of two numbers: some 4 microseconds, worth a task
 
 
 def panel_shape(K: int, itemsize: int) -> tuple[int, int]:
@@ -64,7 +63,7 @@ def matmul_plan(n: int, M: int, K: int, N: int, itemsize: int, apart: int = 0) -
     tiles, panels = max(1, -(-M // HEIGHT)), max(1, -(-N // width))
     high = -(-tiles // -(-tiles // TILES))
     wide = -(-panels // -(-panels * width // (2 * COLUMNS if far else COLUMNS)))
-    wanted = min(MOST_TASKS // 2, n * M * K * N // GRAIN)
+    wanted = min(MOST_TASKS // 2, n * M * K * N // PRODUCTS)
 
     def blocks():
         return n * -(-tiles // high) * -(-panels // wide)

@@ -42,3 +42,4 @@ def _choose() -> str:
 
 SIMD = _choose()  # part of the name of the folder where builds are kept
 BYTES = _REGISTER[SIMD]  # in a register
+LINE = 64  # bytes in a line of the caches: so many the memory gives at once, and the widest register holds

@@ -13,6 +13,7 @@ from llvmlite.ir.instructions import LoadInstr
 from numba import types
 from numba.core import cgutils
 
+from tinytensor.kernels.simd import LINE
 from tinytensor.kernels.vectors import (
     add,
     beyond,
@@ -39,7 +40,6 @@ from tinytensor.kernels.vectors import (
 )
 
 STEPS = 4  # products of a sum between two looks at whether it is finished
-LINE = 64  # bytes that the memory gives at once
 
 
 def zero_tile(x, rows, columns):

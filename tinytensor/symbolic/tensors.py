@@ -17,7 +17,7 @@ from tinytensor.tensors import Tensor
 
 _STEPS = 509  # witnesses are multiples of 1/509 (of many, of a smaller part): a prime, so that sums rarely meet
 
-SMALL = 40  # operations of a formula that is brought to one fraction
+SMALL_EXPRESSION = 40  # operations of a formula that is brought to one fraction
 ENTRIES = 4  # of a tensor that is written out, whatever its entries are
 
 
@@ -122,7 +122,7 @@ def _readable(value) -> sympy.Expr:
         return sympy.sympify(value.item() if isinstance(value, np.generic) else value)
     formula = value.formula()
     formula = formula.xreplace({number: _decimal(number) for number in formula.atoms(sympy.Rational)})
-    small, formula = formula.count_ops() <= SMALL, unshifted(formula)
+    small, formula = formula.count_ops() <= SMALL_EXPRESSION, unshifted(formula)
     written = folded(entries(formula))
     if small:
         closed = sympy.factor(sympy.powsimp(sympy.cancel(sympy.together(formula))))

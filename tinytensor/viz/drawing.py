@@ -17,8 +17,8 @@ from tinytensor.viz.layout import Box, Layout, layout, need, smooth
 from tinytensor.viz.seen import Leaf, Seen, Step, Value, look, unfolded
 from tinytensor.viz.text import argument, numbers
 
-LETTER = 7.3  # the width of a letter of the font, in pixels; lines are told apart by LINE
-LINE = 17
+LETTER = 7.3  # the width of a letter of the font, in pixels
+LINE_HEIGHT = 17  # pixels from one line to the next
 LONGEST = 34  # letters of a line in a box; what is longer is cut
 
 STYLE = """
@@ -139,7 +139,9 @@ class Drawing:
             for value in self.values:
                 lines = lines_of(value)
                 labels = 58 * sum(bool(self.share(value, i)) for i in range(len(getattr(value, "arguments", ()))))
-                boxes[value] = Box(max(max(len(row) for _, row in lines) * LETTER + 22, labels), len(lines) * LINE + 12)
+                boxes[value] = Box(
+                    max(max(len(row) for _, row in lines) * LETTER + 22, labels), len(lines) * LINE_HEIGHT + 12
+                )
             edges = [(source, step) for source, step, _ in self.edges]
             self._layout = layout(boxes, edges, self.seen.result)
         return self._layout
@@ -179,7 +181,7 @@ class Drawing:
         rows = lines_of(value)
         title = escape("; ".join(row for _, row in rows))
         text = "".join(
-            f'<text class="{kind}" x="{box.x:.1f}" y="{top + 19 + i * LINE:.1f}">{escape(row)}</text>'
+            f'<text class="{kind}" x="{box.x:.1f}" y="{top + 19 + i * LINE_HEIGHT:.1f}">{escape(row)}</text>'
             for i, (kind, row) in enumerate(rows)
         )
         return (
@@ -225,7 +227,7 @@ class Drawing:
             )
             for i, (_, row) in enumerate(lines_of(value)):
                 weight = "bold" if i == 0 else "normal"
-                y = box.y - box.height / 2 + 15 + i * LINE
+                y = box.y - box.height / 2 + 15 + i * LINE_HEIGHT
                 style = {"size": 8.4, "family": "monospace", "weight": weight, "parse_math": False}
                 axes.text(box.x, y, row, ha="center", va="center", color="#1d1f23", **style)
         figure.savefig(path, dpi=150)
