@@ -176,6 +176,11 @@ def test_a_dtype_says_what_pytorchs_says(dtype):
         _ = dtype.is_quantized
 
 
+def test_dtypes_are_offered_by_pytorchs_names_alone():
+    names = " ".join(sorted(name for name, value in vars(tt).items() if isinstance(value, tt.dtype)))
+    assert names == "bool double float float32 float64 int int32 int64 long uint8"  # NumPy has bool_
+
+
 @pytest.mark.parametrize("dtype", [*SAYS, tt.dtypes.OBJECT], ids=str)
 def test_what_comes_out_of_a_pickle_has_numpys_own_dtype(dtype):
     """NumPy makes another object there, and `is` would not find it: formulas would take their slow way, or none."""

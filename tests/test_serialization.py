@@ -27,7 +27,7 @@ def path(tmp_path):
     return tmp_path / "weights.safetensors"
 
 
-@pytest.mark.parametrize("dtype", [tt.float32, tt.float64, tt.int32, tt.int64, tt.bool_])
+@pytest.mark.parametrize("dtype", [tt.float32, tt.float64, tt.int32, tt.int64, tt.bool])
 @pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,), (2, 3)])
 def test_round_trip(dtype, shape, path):
     x = tt.tensor(np.random.RandomState(0).randint(0, 2, shape), dtype=dtype)

@@ -54,7 +54,8 @@ from tinytensor.devices import device
 from tinytensor.distributions import normal
 from tinytensor.door import launch
 from tinytensor.dtype_objects import DType as dtype
-from tinytensor.dtype_objects import bool_, float32, float64, int32, int64, uint8
+from tinytensor.dtype_objects import bool_ as bool
+from tinytensor.dtype_objects import float32, float64, int32, int64, uint8
 from tinytensor.dtypes import set_default_dtype
 from tinytensor.form import OPS, op
 from tinytensor.kernels.driver import get_num_threads, set_num_threads
@@ -79,7 +80,7 @@ from tinytensor.typeinfo import (
 )
 
 # PyTorch's other names for dtypes, and what it calls a shape
-float, double, int, long, bool = float32, float64, int32, int64, bool_
+float, double, int, long = float32, float64, int32, int64
 Size = tuple
 
 for _name, _made in list(globals().items()):

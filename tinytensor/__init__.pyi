@@ -21,7 +21,8 @@ from tinytensor.devices import device as device
 from tinytensor.distributions import normal as normal
 from tinytensor.door import launch as launch
 from tinytensor.dtype_objects import DType as dtype
-from tinytensor.dtype_objects import bool_ as bool_, float32 as float32, float64 as float64, int32 as int32, int64 as int64, uint8 as uint8
+from tinytensor.dtype_objects import bool_ as bool
+from tinytensor.dtype_objects import float32 as float32, float64 as float64, int32 as int32, int64 as int64, uint8 as uint8
 from tinytensor.dtypes import set_default_dtype as set_default_dtype
 from tinytensor.form import OPS as OPS, op as op
 from tinytensor.kernels.driver import get_num_threads as get_num_threads, set_num_threads as set_num_threads

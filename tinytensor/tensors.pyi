@@ -10,9 +10,9 @@ from typing import Any
 from tinytensor.creation import Generator
 from tinytensor.ops.functions import MinMax
 from tinytensor.ops.reduce import ValuesIndices
+import itertools
 import weakref
 from collections.abc import Callable
-from itertools import count
 import numpy as np
 from tinytensor.door import move, state
 from tinytensor.dtype_objects import NAMED, DType

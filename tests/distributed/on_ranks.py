@@ -101,7 +101,7 @@ def collectives():
     dist.broadcast(leaf)
     refused(RuntimeError, "changed in place", y.sum().backward)
 
-    for op, x in (("SUM", tt.zeros(2, dtype=tt.bool_)), ("AVG", tt.zeros(2, dtype=tt.int64))):
+    for op, x in (("SUM", tt.zeros(2, dtype=tt.bool)), ("AVG", tt.zeros(2, dtype=tt.int64))):
         refused(RuntimeError, "convert it to float", partial(dist.all_reduce, x, dist.ReduceOp[op]))
     refused(TypeError, "expected a tensor, got list", lambda: dist.all_reduce([1.0]))
     refused(TypeError, "expected a ReduceOp", lambda: dist.all_reduce(tt.zeros(2), "sum"))
