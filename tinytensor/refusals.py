@@ -108,6 +108,8 @@ def _is_unforeseen(error: Exception) -> bool:
         package = trace.tb_frame.f_globals.get("__name__", "tinytensor").partition(".")[0]  # a lifted kernel has none
         if package not in _INSIDE:
             return False
+    # The line of the frame would not do: one line may call a function of NumPy's and raise, and only the instruction at
+    # which it stopped tells which of the two it was.
     raised = trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
     return not (raised and package == "tinytensor")
 
