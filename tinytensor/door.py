@@ -7,9 +7,9 @@ The door has three readings of the same line `launch(kernel, x, w, y)`:
 - prove: where an array holds exact scalars (dtype object), run the kernel's own Python source over them.
 
 This is why there must be no second door. A number that came about elsewhere, by `x + y` on NumPy arrays in some rule,
-would look right when it is computed. But a replay would not compute it again, and hand out the number of the first run;
-and a proof would know nothing of it. So operations, gradients and optimizers compute by launches, and a test refuses
-NumPy's arithmetic outside of kernels.
+would look right when it is computed. But a replay would not compute it again; it would hand out the number of the first
+run. And a proof would know nothing of it. So operations, gradients and optimizers compute by launches, and a test
+refuses NumPy's arithmetic outside of kernels.
 
 Besides launches a recording holds `host` calls: Python functions that must run again at each replay (the generator
 drawing random numbers, say). They are rare, for the native program has to stop for each of them.
@@ -33,16 +33,15 @@ WATCHERS = frozenset({"recording", "profile", "anomaly"})  # switches of State
 class State(threading.local):
     """What is switched on in this thread; another thread that computes at the same time has its own switches."""
 
-    def __init__(self):  # Python calls it in each thread; whoever asks much looks once, for `state.__dict__`
+    def __init__(self):  # Python calls it in each thread. A look at an attribute costs there; `state.__dict__` is one.
         self.grad = True  # operations on tensors that require grad go on the tape
         self.recording = None  # the Recording that notes launches, if any
         self.anomaly = False  # look for NaN and inf after each operation
         self.profile = None  # the Profile that times launches, if any
-        self.told_of_nodes = None  # for `prove` and viz: told_of_nodes(node, args, y) of each that goes on the tape
-        self.draws = None  # for `prove`: draws(what, generator), of random numbers
+        self.told_of_nodes = self.draws = None  # `prove` and viz are told (node, args, y), `prove` (what, generator)
 
     def __setattr__(self, name: str, value) -> None:
-        """Set a switch, and `watched`: must anybody hear of each launch or see each result? Short ways ask for that."""
+        """Set a switch, and keep `watched`: must somebody hear of each launch or see each result? (quick.py)"""
         now = self.__dict__
         now[name] = value
         if name in WATCHERS:
@@ -66,7 +65,7 @@ def launch(kernel: Kernel, *args) -> None:
     """Run `kernel(*inputs, *settings, *outputs, *saved, *scratch)`; the only way to compute anything.
 
     Python's source (read by a proof or by a debugger) has no entry that native code could run, so it is a host call.
-    That there is no build the kernel finds out when it looks for one: to ask beforehand would delay every launch.
+    The kernel finds out that there is no build when it looks for one; asking beforehand would delay every launch.
     """
     now = state.__dict__
     try:
@@ -124,7 +123,7 @@ def check(flag: np.ndarray, tell: Callable[[np.ndarray], None]) -> None:
 
 
 def may_be_copied(y: np.ndarray) -> bool:
-    """May NumPy fill y with copies itself? A little one takes less time than a launch; no number comes about."""
+    """May NumPy itself copy into y? A small copy takes less time than a launch, and computes nothing."""
     return y.size < SMALL_COPY and state.recording is None and state.profile is None
 
 

@@ -21,7 +21,7 @@ DTYPES = {float32, float64, uint8, int32, int64, bool_, OBJECT}
 CATEGORY = {"b": 0, "u": 1, "i": 1, "f": 2, "O": 3}
 KINDS = {"b": "bool", "u": "integer", "i": "integer", "f": "floating-point", "O": "exact"}
 
-# Half the memory of float64, and twice as many numbers in a vector; training needs no more digits.
+# float32 takes half the memory of float64, and a vector holds twice as many; training needs no more digits.
 _default_dtype = float32
 
 
@@ -78,7 +78,7 @@ def result_type(*values) -> np.dtype:
 
 
 def _larger(a: np.dtype, b: np.dtype) -> np.dtype:
-    """Of one category the type with more bits, of two the higher category's."""
+    """The type with more bits if both are of one category, else that of the higher category."""
     if CATEGORY[a.kind] == CATEGORY[b.kind]:
         return np.promote_types(a, b)
     return a if CATEGORY[a.kind] > CATEGORY[b.kind] else b

@@ -129,10 +129,10 @@ class Op:
     - `definition(*inputs, *settings)`: the same operation in simpler ones. It is how an operation with `backward`, or
       with nothing else, is differentiated (again).
 
-    These take what they read by name: g (the gradient that has arrived at y), y, an input or a setting, what is saved;
-    x_shape, the shape of an input x whose values need not be kept (None if x is; of `*xs` all); `backward` may ask for
-    needs, which says for each argument whether its gradient is asked for, and for onto, what has arrived already at the
-    first one (or None): of that it returns the sum, a new array. What a rule returns belongs to the tape.
+    They read by name: g, the gradient that has arrived at y; y; an input, a setting or what is saved; x_shape, the
+    shape of an input x whose values need not be kept (None if x is no tensor; of `*xs` a tuple of shapes). `backward`
+    may ask for needs (of each argument: is its gradient wanted?) and for onto, what has already arrived at the first
+    one, or None; it then returns the sum of onto and its own share, a new array. What a rule returns is the tape's.
 
     A leading underscore in the name of the class is not part of the operation's name: it says that a function without
     one, which checks and arranges its arguments, stands in front.
@@ -151,6 +151,7 @@ class Op:
             self.kernel.__name__ = self.name  # the kernel is called as the operation is
             self.kernel = elementwise(self.kernel)
         self.dtype, self.kinds = getattr(form, "dtype", "same"), getattr(form, "kinds", "").replace("i", "iu")
+        # The kinds of numbers whose arrays the kernel takes as they are (quick.py).
         self.at_once = "".join([k for k in ("f" if self.dtype == "float" else "fi") if k in (self.kinds or "fi")])
         self.saved, self.outputs = getattr(form, "saved", ()), getattr(form, "outputs", 1)
 
@@ -182,8 +183,7 @@ class Op:
         """What to keep if gradients of these arguments are needed.
 
         This is worked out once for each pattern of needs, of which an operation sees few, and looked up after that: it
-        is on the way of every operation that is put on the tape. A definition may read anything, so it has all
-        arguments.
+        is on the way of every operation that is put on the tape. A definition may read anything: all arguments.
         """
         if needs not in self._reads:
             self._reads[needs] = reads(self, needs)
@@ -192,7 +192,7 @@ class Op:
     # --------------------------------------------------------------------------------------------------- a call
 
     def __call__(self, *args, into: Tensor | None = None, **keywords):
-        """Run the operation. Nobody will ask for the old values of `into`: the kernel may write there."""
+        """Run the operation. The kernel may write the result over `into`, whose old values nobody will ask for."""
         if keywords:
             args = by_position(self.name, self.params, self.defaults, args, keywords)
         if len(args) < len(self.params):  # the constants of a formula

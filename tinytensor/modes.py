@@ -36,8 +36,8 @@ class enable_grad(no_grad):
 class set_grad_enabled(no_grad):
     """Switch the tape on or off (a function, a context or a decorator).
 
-    As a function it must act when it is called, and it cannot know that it will not be used as one. So it acts at once
-    in every use; as a context or decorator it then goes back to what was before, and switches when it is entered.
+    It cannot know whether it is called as a function, which must act at once, or as a context. So it always acts at
+    once; a context or decorator then goes back to what was before, and switches when it is entered.
     """
 
     def __new__(cls, mode: bool):

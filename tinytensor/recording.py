@@ -1,9 +1,9 @@
 """What a recording holds: the launches of one run, as a program that native code runs again.
 
 A training step makes the same launches each time, on other numbers. What it costs in Python (looking at arguments,
-making tensors, walking the tape) decides only which launches are made, so it need be done once. While a recording is
-open, the door notes each launch here as it makes it: the address of the kernel's entry, the packed arguments, the
-number of tasks. When it is closed, launches that follow one another become programs. `replay()` runs them in order.
+making tensors, walking the tape) decides only which launches are made, so once is enough. While a recording is open,
+the door notes each launch here as it makes it: the address of the kernel's entry, the packed arguments, the number of
+tasks. When it is closed, launches that follow one another become programs. `replay()` runs them in order.
 
 Launches alone would not do. A replay must give what the function would give now, so a recording holds also
 

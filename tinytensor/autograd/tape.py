@@ -43,7 +43,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool, onto: Tensor | None = 
     """
     op = node.op
     needs = tuple([edge is not None for edge in node.edges])
-    # What an operation does backward it does so at each step of a training: `again` makes it short (again.py).
+    # An operation goes backward in the same way at each step of a training; `again` makes that short (again.py).
     if op.backward is not None and not create_graph:
         results = again(op.backward)(*[getattr(v, "_data", v) for v in _read(node, op.backward, g, needs, onto)])
         return [None if r is None or not n else Tensor.of(r) for r, n in zip(results, needs)]
@@ -64,7 +64,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool, onto: Tensor | None = 
 def _read(node: Node, rule: Callable, g: Tensor, needs: tuple[bool, ...], onto: Tensor | None = None) -> list:
     """What a rule asks for by name, if it is still what the forward pass saw.
 
-    It is looked at here, not where a value is changed: that does no harm to a gradient that is never asked for.
+    This is checked here and not where a value is changed: a change does no harm to a gradient that nobody asks for.
     """
     names, values = asked(rule), []
     node.refuse_changed(names)
@@ -179,7 +179,7 @@ def walk(
         return before
 
     def pass_on(node: Node, g: Tensor, is_new: bool) -> None:
-        """Send the gradients of a node's arguments on their way; when it returns, those added to others are gone."""
+        """Send a node's gradients on: a function of its own, so that what was added to others is freed on return."""
         compute = partial(look_at_gradients, _gradients) if state.anomaly else _gradients
         results = compute(node, g, create_graph, onto(node))
         for i, (edge, r) in enumerate(zip(node.edges, results)):

@@ -182,9 +182,9 @@ def _kind_of_number(a) -> types.Type:
 def formula_entry(name: str, py_func: Callable, key: list[tuple[np.dtype, bool]], scope: dict) -> Entry:
     """The entry of a formula for operands of these (dtype, is it an array?), the last of them y: the loop around it.
 
-    The loop is made here as text, one for each number of operands, since compiled code has no functions of a varying
-    number. It calls what is in `scope`: the `formula`, and `share`. So that Numba can keep the build, it claims to stand
-    in the formula's own file.
+    The loop is made here as text, with a name for each operand: each is read as a type of its own, and Numba compiles
+    no loop that goes through values of several types. The text calls what is in `scope`: the `formula`, and `share`. So
+    that Numba can keep the build, it claims to stand in the formula's own file.
 
     The innermost loop stands there three times, so that LLVM makes vectors of it: for neighbours in memory, for a
     second operand that is one number, and for any strides. What was given as a number is read once, before the loops.
