@@ -289,7 +289,9 @@ def planted_kernel(name: str, source: str | ast.Module) -> Iterator[None]:
         kernel, change = scope[name].kernel, patch.object(OPS[name], "kernel", scope[name].kernel)
     else:
         kernel, change = scope[name], patch.object(module, name, scope[name])
-    with change, patch.object(kernel, "_build", _without_a_build), patch.object(door, "_lifted", lifted):
+    # What was done before in this process is known as machine code of the kernel that stood there.
+    by_step = patch.object(Again, "run", lambda self, args, short: self.function(*args))
+    with change, by_step, patch.object(kernel, "_build", _without_a_build), patch.object(door, "_lifted", lifted):
         yield
 
 
