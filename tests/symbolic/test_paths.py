@@ -57,7 +57,6 @@ UNSEEN = {
         ("first_nan", "for j in range(row.size)"): ["left out"],
         ("block_sum", "for j in range(block.size)"): ["left out"],
         ("inner_rows", "for n in range(columns)"): ["left out"],
-        ("inner_rows_seen", "for n in range(columns)"): ["left out"],
         ("outer_rows", "for n in range(columns)"): ["left out"],
         ("matmul", "for first in range(0, max(K, 1), DEPTH)"): ["left out"],
         ("copy_block", "for i in range(begin, end, lanes(a))"): ["left out"],

@@ -295,10 +295,8 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
                 if not holes:
                     write_square(full(one), looks, m * LANES)
                 seen = both(before(m, end), positive(read_square(looks, m * LANES)))
-                for j in range(0, Kv - Kv % COLUMNS, COLUMNS):
-                    inner_rows_seen(p, values, m, j, ys, j * LANES, COLUMNS, seen)
-                for j in range(Kv - Kv % COLUMNS, Kv):
-                    inner_rows_seen(p, values, m, j, ys, j * LANES, 1, seen)
+                for j in range(Kv):
+                    inner_rows_seen(p, values, m, j, ys, j * LANES, seen)
             else:
                 for j in range(0, Kv - Kv % COLUMNS, COLUMNS):
                     inner_rows(p, values, m, j, ys, j * LANES, COLUMNS)

@@ -304,14 +304,13 @@ def inner_rows(c, x, i, j, y, at, columns):
         store(a, y, at + n * LANES)
 
 
-def inner_rows_seen(c, x, i, j, y, at, columns, seen):
-    """The same with 0 in place of x[i + t, j + n] in the lanes that have not seen t."""
-    for n in range(columns):
-        a = register(y, at + n * LANES)
-        for t in range(WIDTH):
-            b = every(x[min(i + t, x.shape[0] - 1), j + n])
-            a = fma(c[t], where(seen[t], b, every(type(b[0])(0))), a)
-        store(a, y, at + n * LANES)
+def inner_rows_seen(c, x, i, j, y, at, seen):
+    """The same of one column, with 0 in place of x[i + t, j] in the lanes that have not seen t."""
+    a = register(y, at)
+    for t in range(WIDTH):
+        b = every(x[min(i + t, x.shape[0] - 1), j])
+        a = fma(c[t], where(seen[t], b, every(type(b[0])(0))), a)
+    store(a, y, at)
 
 
 # ----------------------------------------------------------------------------------- who has seen whom: booleans
@@ -796,9 +795,9 @@ def _outer_rows(context, builder, kind, kinds, args):
     return pack_array(builder, c)
 
 
-def _inner_of_rows(context, builder, kinds, args, seen=None):
-    c, x, i, j, y, at, columns, *_ = args
-    places = _registers(context, builder, kinds[4], y, at, columns.constant)
+def _inner_of_rows(context, builder, kinds, args, columns: int, seen=None):
+    c, x, i, j, y, at, *_ = args
+    places = _registers(context, builder, kinds[4], y, at, columns)
     sums = [read(builder, place, kinds[4].dtype) for place in places]
     for t, part in enumerate(unpack_tuple(builder, c)):
         elements = _of_row(context, builder, kinds[1], x, i, t, j, len(sums))
@@ -811,12 +810,12 @@ def _inner_of_rows(context, builder, kinds, args, seen=None):
 
 @compiled(inner_rows, lambda *_: types.none)
 def _inner_rows(context, builder, kind, kinds, args):
-    _inner_of_rows(context, builder, kinds, args)
+    _inner_of_rows(context, builder, kinds, args, args[-1].constant)
 
 
 @compiled(inner_rows_seen, lambda *_: types.none)
 def _inner_rows_seen(context, builder, kind, kinds, args):
-    _inner_of_rows(context, builder, kinds, args, unpack_tuple(builder, args[-1]))
+    _inner_of_rows(context, builder, kinds, args, 1, unpack_tuple(builder, args[-1]))
 
 
 @compiled(before, lambda m, ends: _truths(ends))
