@@ -51,22 +51,15 @@ def arithmetic(x, z, i, j, y):
     sq.write_square(sq.minus(a, v), y, 3 * SIZE)
     sq.write_square(sq.minus_each(a, z, j), y, 4 * SIZE)
     sq.write_square(sq.times(sq.at_most_zero(a), b), y, 5 * SIZE)
-    sq.write_square(sq.add_turns(a, 1), y, 6 * SIZE)
-    sq.write_square(sq.add_turns(a, 2), y, 7 * SIZE)
-    sq.write_square(sq.add_turns(a, 4), y, 8 * SIZE)
 
 
-def turns(x, z, i, j, y):
-    a, v = sq.read_square(z, i), sq.register(z, j)
-    sq.write_square(sq.outer_in_turn(a, z, j, LANES, v, 1), y, 0)
-    sq.write_square(sq.outer_in_turn(a, z, j, 3, v, 2), y, SIZE)
-    sq.write_square(sq.outer_in_turn(a, z, j, LANES, v, 4), y, 2 * SIZE)
-    sq.write_square(sq.outer_in_turn_seen(a, z, j, LANES, v, 1, z[SIZE:]), y, 3 * SIZE)
-    sq.write_square(sq.outer_in_turn_seen(a, z, j, 3, v, 2, z[SIZE:]), y, 4 * SIZE)
-    sq.write_square(sq.outer_in_turn_seen(a, z, j, LANES, v, 4, z[SIZE:]), y, 5 * SIZE)
-    sq.write_in_turn(a, y, 6 * SIZE, 1)
-    sq.write_in_turn(a, y, 7 * SIZE, 2)
-    sq.write_in_turn(a, y, 8 * SIZE, 4)
+def halves(x, z, i, j, y):
+    a, b = sq.read_square(z, i), sq.half(z, j)
+    store(b, y, 0)
+    sq.write_square(a, y, SIZE)
+    sq.write_half(sq.read_half(z, SIZE), y, SIZE)
+    sq.write_square(a, y, 2 * SIZE)
+    sq.write_half(sq.outer(sq.read_half(z, i), z, j, 2, b), y, 2 * SIZE)
 
 
 def products(x, z, i, j, y):
@@ -90,6 +83,7 @@ def seen(x, z, i, j, y):
     sq.write_square(a, y, 4 * SIZE)
     sq.inner_rows_seen(a, x, i, j, y, 4 * SIZE, first)
     sq.inner_rows_seen(a, x, i, j, y, 4 * SIZE + LANES, second)
+    sq.write_square(sq.outer_seen(a, z, j, LANES, v, z[SIZE:]), y, 6 * SIZE)
     none = sq.nothing(z[0])
     store(sq.largest_of(sq.largest_of(none, a), b), y, 5 * SIZE)
     store(sq.largest_seen(sq.largest_of(none, a), b, sq.positive(b)), y, 5 * SIZE + LANES)
@@ -108,7 +102,7 @@ def both_meanings(function, dtype, i, j):
     return results
 
 
-FUNCTIONS = (registers, memory, blocks, columns, arithmetic, turns, products, seen)
+FUNCTIONS = (registers, memory, blocks, columns, arithmetic, halves, products, seen)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
@@ -123,7 +117,7 @@ def test_compiled_and_plain_agree(function, dtype):
 def test_every_function_is_tried():
     tried = set().union(*(function.__code__.co_names for function in (*FUNCTIONS, exponentials)))
     public = {n for n, f in vars(sq).items() if getattr(f, "__module__", "") == sq.__name__ and n[0] != "_"}
-    assert public - tried == {"where", "in_turn"}  # which compiled code has no need of
+    assert public - tried == {"where"}  # which compiled code has no need of
 
 
 def exponentials(x, y):

@@ -193,7 +193,7 @@ HAND_KERNELS = {  # what is wrong: (kernel, right, wrong)
     "target off by one": ("cross_entropy_backward", "dx[r, t] -=", "dx[r, (t + 1) % size] -="),
     "the one-hot part overwrites": ("cross_entropy_backward", "dx[r, t] -= g[r]", "dx[r, t] = -g[r]"),
     "ReLU's mask turned round": ("relu_backward", "if z <= type(z)(0) else h", "if z > type(z)(0) else h"),
-    "attention: dq without the scale": ("attention_backward", "every(scale)), dq", "every(one)), dq"),
+    "attention: dq without the scale": ("attention_backward", "j * WIDTH), every(scale))", "j * WIDTH), every(one))"),
     "attention: without the row's sum": ("attention_backward", "times(p, minus_each(d, deltas, i))", "times(p, d)"),
     "attention: every head has the first one's mask": ("attention", "mask[b, h,", "mask[b, 0,"),
     "attention: every head has the first one's mask, backward": ("attention_backward", "mask[b, h,", "mask[b, 0,"),

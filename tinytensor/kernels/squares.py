@@ -50,6 +50,7 @@ from tinytensor.kernels.vectors import (
 )
 
 LANES = 16 if BYTES >= 32 else 8
+HALF = LANES // 2
 WIDTH = 8 if SIMD in ("avx512", "neon") else 4
 
 # ------------------------------------------------------------------------------------------ registers of LANES
@@ -61,6 +62,11 @@ def register(x, at):
     for lane in range(LANES):
         v += (x[at + lane],)
     return v
+
+
+def half(x, at):
+    """The first half of a register of x."""
+    return register(x, at)[:HALF]
 
 
 def every(value):
@@ -95,6 +101,20 @@ def write_square(c, x, at):
         store(c[t], x, at + t * LANES)
 
 
+def read_half(x, at):
+    """The first halves of the registers of a square of x."""
+    c = ()
+    for t in range(WIDTH):
+        c += (half(x, at + t * LANES),)
+    return c
+
+
+def write_half(c, x, at):
+    """Write c over the first halves of the registers of a square of x."""
+    for t in range(WIDTH):
+        store(c[t], x, at + t * LANES)
+
+
 def read_block(x, i, j):
     """The elements of x[i : i + WIDTH, j : j + LANES]; zeros where x ends before."""
     c = ()
@@ -121,27 +141,6 @@ def read_columns(x, i, j):
 def write_columns(c, x, i, j):
     """Write the registers of c over the columns of x[i : i + LANES, j : j + WIDTH], as far as x goes."""
     write_block(c, x.T, j, i)
-
-
-def write_in_turn(c, x, at, turns):
-    """Write over x, one after the other, registers that hold one element each of `turns` rows of c in turn.
-
-    Of each row go the first LANES / turns elements.
-    """
-    for t in range(0, WIDTH, turns):
-        for lane in range(LANES):
-            x[at + t // turns * LANES + lane] = c[t + lane % turns][lane // turns]
-
-
-def add_turns(c, turns):
-    """The sum of each `turns` neighbours in a register of c, in the order of `total`, and zeros behind these sums."""
-    d = ()
-    for t in range(WIDTH):
-        v = ()
-        for lane in range(0, LANES, turns):
-            v += (total(c[t][lane : lane + turns]),)
-        d += (v + (type(v[0])(0),) * (LANES - len(v)),)
-    return d
 
 
 def scale_each(c, v):
@@ -230,41 +229,19 @@ def exp_each(c):
 
 
 def outer(c, x, at, step, b):
-    """c[t] + x[at + t step] b."""
+    """c[t] + x[at + t step] b; halves of registers will do."""
     d = ()
     for t in range(WIDTH):
-        d += (fma(every(x[at + t * step]), b, c[t]),)
+        d += (fma((x[at + t * step],) * len(b), b, c[t]),)
     return d
 
 
-def in_turn(x, at, turns):
-    """The `turns` elements of x from `at` on, again and again until all lanes have one."""
-    v = ()
-    for lane in range(LANES):
-        v += (x[at + lane % turns],)
-    return v
-
-
-def outer_in_turn(c, x, at, step, b, turns):
-    """c[t] + in_turn(x, at + t step, turns) b."""
+def outer_seen(c, x, at, step, b, seen):
+    """The same with 0 in place of b for those t whose seen[at + t step] is not above 0: b may be infinite there."""
     d = ()
     for t in range(WIDTH):
-        d += (fma(in_turn(x, at + t * step, turns), b, c[t]),)
-    return d
-
-
-def outer_in_turn_seen(c, x, at, step, b, turns, seen):
-    """The same with 0 in place of b in the lanes where in_turn(seen, at + t step, turns) is not above 0.
-
-    What is not seen may be infinite, and 0 inf is NaN.
-    """
-    d = ()
-    for t in range(WIDTH):
-        numbers, truths = in_turn(seen, at + t * step, turns), ()
-        for lane in range(LANES):
-            truths += (numbers[lane] > 0,)
-        factor = where(truths, b, every(type(x[at])(0)))
-        d += (fma(in_turn(x, at + t * step, turns), factor, c[t]),)
+        factor = b if seen[at + t * step] > 0 else every(type(x[at])(0))
+        d += (fma(every(x[at + t * step]), factor, c[t]),)
     return d
 
 
@@ -447,9 +424,9 @@ def _kind(context, array: types.Array, lanes: int = LANES) -> ir.VectorType:
     return ir.VectorType(context.get_data_type(array.dtype), lanes)
 
 
-def _each(context, builder, array, x, at, step=None) -> list:
+def _each(context, builder, array, x, at, step=None, lanes: int = LANES) -> list:
     """x[at + t step] in every lane, for each t."""
-    kind, places = _kind(context, array), [number(t) for t in range(WIDTH)]
+    kind, places = _kind(context, array, lanes), [number(t) for t in range(WIDTH)]
     start = address(context, builder, array, x, [at], kind.element)
     places = places if step is None else [builder.mul(step, place) for place in places]
     return [broadcast(builder, kind, read(builder, builder.gep(start, [place]), array.dtype)) for place in places]
@@ -459,6 +436,34 @@ def _registers(context, builder, array, x, at, count: int) -> list:
     """The addresses of `count` registers that stand in x one after the other."""
     start = address(context, builder, array, x, [at], _kind(context, array))
     return [builder.gep(start, [number(t)]) for t in range(count)]
+
+
+def _half_of(x, *_) -> Vector:
+    return Vector(x.dtype, HALF)
+
+
+def _halves(context, builder, array, x, at, count: int) -> list:
+    """The addresses of the first halves of so many registers that stand in x one after the other."""
+    kind = _kind(context, array, HALF).as_pointer()
+    return [builder.bitcast(place, kind) for place in _registers(context, builder, array, x, at, count)]
+
+
+@compiled(half, _half_of)
+def _half(context, builder, kind, kinds, args):
+    return read(builder, _halves(context, builder, kinds[0], *args, 1)[0], kinds[0].dtype)
+
+
+@compiled(read_half, lambda x, at: types.UniTuple(_half_of(x), WIDTH))
+def _read_half(context, builder, kind, kinds, args):
+    places = _halves(context, builder, kinds[0], *args, WIDTH)
+    return pack_array(builder, [read(builder, place, kinds[0].dtype) for place in places])
+
+
+@compiled(write_half, lambda *_: types.none)
+def _write_half(context, builder, kind, kinds, args):
+    c, x, at = args
+    for v, place in zip(unpack_tuple(builder, c), _halves(context, builder, kinds[1], x, at, WIDTH), strict=True):
+        write(builder, v, place, kinds[1].dtype)
 
 
 @compiled(register, _vector_of)
@@ -622,31 +627,6 @@ def _in_each(plain: Callable, emit: Callable) -> None:
         return pack_array(builder, [emit(builder, *registers) for registers in zip(*parts, strict=True)])
 
 
-@compiled(write_in_turn, lambda *_: types.none)
-def _write_in_turn(context, builder, kind, kinds, args):
-    c, x, at, turns = args
-    rows, mixed = unpack_tuple(builder, c), [LANES * (p % 2) + p // 2 for p in range(LANES)]  # one of each in turn
-    sets = [rows[t : t + turns.constant] for t in range(0, WIDTH, turns.constant)]
-    while len(sets[0]) > 1:  # rows 0 and 2, 1 and 3; then those
-        half = len(sets[0]) // 2
-        sets = [[_shuffled(builder, a, b, mixed) for a, b in zip(rows[:half], rows[half:])] for rows in sets]
-    places = _registers(context, builder, kinds[1], x, at, len(sets))
-    for (v,), place in zip(sets, places, strict=True):
-        write(builder, v, place, kinds[1].dtype)
-
-
-@compiled(add_turns, _same)
-def _add_turns(context, builder, kind, kinds, args):
-    c, turns = args
-    rows, n, zeros = unpack_tuple(builder, c), turns.constant, constant(kind.element, 0)
-    while n > 1:  # of each n neighbours the second half is added to the first
-        n //= 2
-        first = [lane // n * 2 * n + lane % n for lane in range(LANES // 2)]
-        orders = [[place + to for place in first] + [LANES] * (LANES // 2) for to in (0, n)]  # and zeros behind them
-        rows = [builder.fadd(*(_shuffled(builder, v, zeros, order) for order in orders)) for v in rows]
-    return pack_array(builder, rows)
-
-
 @compiled(add_up, lambda c: c.dtype)
 def _add_up(context, builder, kind, kinds, args):
     rows = unpack_tuple(builder, args[0])
@@ -723,33 +703,15 @@ _in_each(only, _or_zero)
 @compiled(outer, _same)
 def _outer(context, builder, kind, kinds, args):
     c, x, at, step, b = args
-    pairs = zip(_each(context, builder, kinds[1], x, at, step), unpack_tuple(builder, c), strict=True)
+    pairs = zip(_each(context, builder, kinds[1], x, at, step, b.type.count), unpack_tuple(builder, c), strict=True)
     return pack_array(builder, [multiply_add(builder, a, b, part) for a, part in pairs])
 
 
-def _in_turn(context, builder, array, x, at, step, turns: int) -> list:
-    """in_turn(x, at + t step, turns) for each t: one instruction reads several numbers into all lanes, too."""
-    kind = _kind(context, array, turns)
-    start = address(context, builder, array, x, [at], kind.element)
-    places = [builder.gep(start, [builder.mul(step, number(t))]) for t in range(WIDTH)]
-    few = [read(builder, builder.bitcast(place, kind.as_pointer()), array.dtype) for place in places]
-    return [_shuffled(builder, v, v, [lane % turns for lane in range(LANES)]) for v in few]
-
-
-@compiled(outer_in_turn, _same)
-def _outer_in_turn(context, builder, kind, kinds, args):
-    c, x, at, step, b, turns = args
-    factors = _in_turn(context, builder, kinds[1], x, at, step, turns.constant)
-    return pack_array(
-        builder, [multiply_add(builder, a, b, part) for a, part in zip(factors, unpack_tuple(builder, c))]
-    )
-
-
-@compiled(outer_in_turn_seen, _same)
-def _outer_in_turn_seen(context, builder, kind, kinds, args):
-    c, x, at, step, b, turns, seen = args
-    numbers, sums = _in_turn(context, builder, kinds[6], seen, at, step, turns.constant), unpack_tuple(builder, c)
-    for t, factor in enumerate(_in_turn(context, builder, kinds[1], x, at, step, turns.constant)):
+@compiled(outer_seen, _same)
+def _outer_seen(context, builder, kind, kinds, args):
+    c, x, at, step, b, seen = args
+    numbers, sums = _each(context, builder, kinds[5], seen, at, step), unpack_tuple(builder, c)
+    for t, factor in enumerate(_each(context, builder, kinds[1], x, at, step)):
         truth = _truth(builder, ">", numbers[t], constant(b.type, 0))
         sums[t] = multiply_add(builder, factor, _if_seen(builder, truth, b), sums[t])
     return pack_array(builder, sums)
