@@ -95,7 +95,7 @@ MISTAKES = [  # nothing is wrong with the first block, or the first few
         "total = add(total, add_up(p)) if m < 8 else total",
     ),
     (kernels.attention, "attention_backward", "range(0, M, LANES)", "range(0, LANES, LANES)"),
-    (kernels.attention, "attention_backward", "dqs, i * wide + j * WIDTH)\n", "dqs, i * wide)\n"),
+    (kernels.attention, "attention_backward", "dqs, i * wide + j * WIDTH, slopes", "dqs, i * wide, slopes"),
     (kernels.attention, "attention_of_one", "range(0, count, LANES)", "range(0, LANES, LANES)"),
     (kernels.updates, "adam", "for i in range(ps.size):", "for i in range(min(ps.size, 1)):"),
 ]
