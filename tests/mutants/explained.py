@@ -229,6 +229,7 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     },
     "half a register holds what a whole one does beyond its zeros: it takes longer": {
         "add_keys": ["columns <= HALF  ->  columns < HALF"],
+        "attention_backward": ["K - j  ->  K + j"],
     },
     "zeros stand beyond the last column": {
         "zeros_of_rows": ["range(0, x.shape[1], LANES)  ->  range(0, x.shape[1] + LANES, LANES)"],
