@@ -57,9 +57,9 @@ def halves(x, z, i, j, y):
     a, b = sq.read_square(z, i), sq.half(z, j)
     store(b, y, 0)
     sq.write_square(a, y, SIZE)
-    sq.write_half(sq.read_half(z, SIZE), y, SIZE)
+    sq.write_square(sq.read_half(z, SIZE), y, SIZE)
     sq.write_square(a, y, 2 * SIZE)
-    sq.write_half(sq.outer(sq.read_half(z, i), z, j, 2, b), y, 2 * SIZE)
+    sq.write_square(sq.outer(sq.read_half(z, i), z, j, 2, b), y, 2 * SIZE)
 
 
 def products(x, z, i, j, y):
@@ -115,9 +115,26 @@ def test_compiled_and_plain_agree(function, dtype):
 
 
 def test_every_function_is_tried():
-    tried = set().union(*(function.__code__.co_names for function in (*FUNCTIONS, exponentials)))
+    tried = set().union(*(function.__code__.co_names for function in (*FUNCTIONS, exponentials, expectation)))
     public = {n for n, f in vars(sq).items() if getattr(f, "__module__", "") == sq.__name__ and n[0] != "_"}
     assert public - tried == {"where"}  # which compiled code has no need of
+
+
+def expectation(x, i):
+    sq.expect(x, 1, 0, i, False)
+    sq.expect(x, 1, 0, i, True)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_what_is_expected_is_asked_for_and_stays_as_it_is(dtype):
+    x = np.random.default_rng(0).standard_normal((2, LANES + 3, 2, 21)).astype(dtype).swapaxes(1, 2)
+    before, compiled = x.copy(), njit(expectation)
+    for i in (0, LANES, LANES + 3, 10 * LANES):  # a whole register of rows, the last three, none
+        compiled(x, i)
+        np.testing.assert_array_equal(x, before)
+    (code,) = compiled.inspect_llvm().values()
+    asked = {line.split(",", 1)[1] for line in code.split("\n") if "call void @llvm.prefetch" in line}
+    assert asked == {" i32 0, i32 2, i32 1)", " i32 1, i32 3, i32 1)"}  # to be read, second cache; to be written, first
 
 
 def exponentials(x, y):

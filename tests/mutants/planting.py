@@ -138,7 +138,7 @@ def _head(node: ast.AST) -> str:
 def _asked_of_their_kind(function: ast.FunctionDef) -> Iterator[ast.AST]:
     """Names of arrays of which nothing counts but the kind of their numbers, which all have; conditions that are names.
 
-    (Conditions are changed as such.)
+    (Conditions are changed as such.) And what the memory is asked for in advance, on which no number depends.
     """
     for node in ast.walk(function):
         if isinstance(node, ast.Attribute) and node.attr in ("dtype", "itemsize"):
@@ -147,6 +147,8 @@ def _asked_of_their_kind(function: ast.FunctionDef) -> Iterator[ast.AST]:
             yield node.args[0]
         if isinstance(node, ast.If) and isinstance(node.test, ast.Name):
             yield node.test
+        if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and _head(node).startswith("expect("):
+            yield from ast.walk(node)
 
 
 def _changes_of_a_place(node: ast.AST, neighbours: dict[str, str]) -> Iterator[ast.AST]:

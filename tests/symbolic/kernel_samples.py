@@ -472,7 +472,7 @@ def add_attention(B, H, C, M, K, Kv, mask, is_causal, tasks=1, **narrow):
     room = scratch(attention_backward_scratch, narrow, tasks, *sizes)
     call = (g, q, k, v, mask, y, lse, SCALE, is_causal, blank(*q.shape), blank(*k.shape), blank(*v.shape), room)
     narrow.pop("COLUMNS", None)
-    narrow["HALF"] = narrow["LANES"] // 2
+    narrow |= {"HALF": narrow["LANES"] // 2, "NEAR": 0}  # the memory is asked for what comes next
     add("attention_backward", attention_back, call, constants=narrow, built=attention_backward_scratch(*sizes))
 
 

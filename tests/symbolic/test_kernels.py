@@ -99,7 +99,7 @@ MISTAKES = [
         "                p = only(p, positive(read_square(looks, m * LANES)))\n",
         "                pass\n",
     ),
-    ("attention", "attention", "total = add(total, add_up(p))", "total = add_up(p)"),
+    ("attention", "attention", "norm = add(norm, add_up(p))", "norm = add_up(p)"),
     ("attention", "attention", "min(least, count), max(most, count)", "max(least, count), max(most, count)"),
     ("attention", "attention_of_one", "scores[m] = shift  # before", "pass  # before"),
     ("attention", "attention_of_one", "                scores[m] = zero\n", "                pass\n"),

@@ -57,7 +57,7 @@ def _ready(what: str, tensor: Tensor, process_group: None, async_op: bool) -> Gr
 
 
 def parted(n: int, itemsize: int, ranks: int) -> tuple[int, int]:
-    """The shape of an array that holds n numbers in a row for each rank, the rows of whole cache lines, none in two."""
+    """The shape of an array that holds n numbers in a row for each rank, where no cache line is in two rows."""
     line = LINE // itemsize
     return ranks, -(-n // (ranks * line)) * line
 

@@ -20,6 +20,7 @@ each hidden number is left out by itself.
 
 from tinytensor.kernels.fastmath import log
 from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.kernels.simd import NEAR
 from tinytensor.kernels.squares import (
     HALF,
     LANES,
@@ -32,6 +33,7 @@ from tinytensor.kernels.squares import (
     both,
     every,
     exp_each,
+    expect,
     fma_each,
     full,
     half,
@@ -58,13 +60,13 @@ from tinytensor.kernels.squares import (
     times,
     write_block,
     write_columns,
-    write_half,
     write_square,
 )
 from tinytensor.kernels.vectors import add, div, store, store_first, total, where_less
 from tinytensor.kernels.vectors import log as logs
 
 COLUMNS = 4  # of a head's row that are taken together: four chains of sums, and no more registers than AVX2 has
+AHEAD = 4  # heads: so early is the memory asked for the next ones, some microseconds where they are small
 
 
 def whole(size: int, unit: int) -> int:
@@ -179,7 +181,7 @@ def add_keys(y, at, x, keys, first, columns):
         c = read_half(y, at)
         for n in range(LANES):
             c = outer(c, x, n, LANES, half(keys, first + n * LANES))
-        write_half(c, y, at)
+        write_square(c, y, at)
     else:
         c = read_square(y, at)
         for n in range(LANES):
@@ -241,7 +243,7 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
                 top = largest_of(top, s)
         top = where_less(every(zero), end, top, every(zero))
         clear(ys)
-        total = every(zero)
+        norm = every(zero)
         for m in range(0, most, WIDTH):
             p = minus(read_square(scores, m * LANES), top)
             hidden = holes or m + WIDTH > least
@@ -263,9 +265,9 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
                     inner_rows(p, values, m, j, ys, j * LANES, COLUMNS)
                 for j in range(Kv - Kv % COLUMNS, Kv):
                     inner_rows(p, values, m, j, ys, j * LANES, 1)
-            total = add(total, add_up(p))
-        store_first(C - i, add(top, logs(total)), lse, b, h, i)
-        rows_of(ys, 0, div(every(one), where_less(every(zero), total, total, every(one))), y[b, h], i)
+            norm = add(norm, add_up(p))
+        store_first(C - i, add(top, logs(norm)), lse, b, h, i)
+        rows_of(ys, 0, div(every(one), where_less(every(zero), norm, norm, every(one))), y[b, h], i)
 
 
 @kernel(
@@ -323,9 +325,9 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
         for m in range(ends.size):
             if ends[m] <= zero:
                 scores[m] = zero
-        total = zero
+        norm = zero
         for m in range(0, count, WIDTH):
-            total += add_neighbours(scores, m)
+            norm += add_neighbours(scores, m)
         clear(ys)
         for m in range(0, count, WIDTH):
             for j in range(0, Kv, LANES):
@@ -333,8 +335,8 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
                 if holes or m + WIDTH > count:
                     rows = only(rows, before_each(0, ends, m))
                 store(inner(register(ys, j), rows, scores, m), ys, j)
-        lse[b, h, 0] = shift + log(total)
-        inverse = one / total if count > 0 else zero
+        lse[b, h, 0] = shift + log(norm)
+        inverse = one / norm if count > 0 else zero
         for j in range(Kv):
             y[b, h, 0, j] = ys[j] * inverse
 
@@ -386,7 +388,15 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                     low, high, holes = min(low, count), max(high, count), holes or hole
                 least[i], most[i] = y.dtype.type(low), y.dtype.type(high)
         keys, values, gradients, results = k[b, h], v[b, h], g[b, h], y[b, h]
+        # What lies far away arrives in the time of some heads; what is near as it is would lose by asking.
+        asks, later = q.size * q.itemsize > NEAR, min(unit + AHEAD, B * H - 1)
+        later_b, later_h = later // H, later % H
         for i in range(0, C, LANES):
+            if asks:
+                expect(q, later_b, later_h, i, False)
+                expect(g, later_b, later_h, i, False)
+                expect(y, later_b, later_h, i, False)
+                expect(dq, later_b, later_h, i, True)
             columns_of(q[b, h], i, every(scale), qs, i * up(K, WIDTH))
             products = full(zero)
             for j in range(0, Kv, WIDTH):
@@ -399,6 +409,11 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
         clear(dqs)
         zeros = add(zeros_of(qs), zeros_of(gs))
         for m in range(0, M, LANES):
+            if asks:
+                expect(k, later_b, later_h, m, False)
+                expect(v, later_b, later_h, m, False)
+                expect(dk, later_b, later_h, m, True)
+                expect(dv, later_b, later_h, m, True)
             columns_of(keys, m, every(one), ks, 0)
             columns_of(values, m, every(one), vs, 0)
             for j in range(0, K, LANES):
@@ -425,7 +440,7 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                 for j in range(Kv):
                     d = outer(d, gs, c + j * LANES, 1, register(vs, j * LANES))
                 d = times(p, minus_each(d, deltas, i))
-                if hidden:
+                if hidden:  # asked anew, since LLVM packs truths that it keeps for another branch
                     p, d = only(p, before_each(m, ends, i)), only(d, before_each(m, ends, i))
                 if holes:
                     p, d = only(p, positive(read_square(looks, 0))), only(d, positive(read_square(looks, 0)))

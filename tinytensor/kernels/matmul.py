@@ -16,7 +16,7 @@ so its strides matter only where a cache has but one place for all of a row: the
 from functools import lru_cache
 
 from tinytensor.kernels.kernel import EXACT_ORDER, MOST_TASKS, helper, kernel, share
-from tinytensor.kernels.simd import BYTES, LINE
+from tinytensor.kernels.simd import BYTES, LINE, NEAR
 from tinytensor.kernels.tiles import (
     add_tile,
     fetch_tile,
@@ -36,7 +36,6 @@ TILES = 192 // HEIGHT  # of a block, one below the other: DEPTH numbers of each 
 COLUMNS = 128  # of a block, about: as often is that part of a used, once it is there
 FEW = 4 * HEIGHT  # a panel that serves fewer rows is not worth a copy
 SPAN = 1 << 15  # bytes: where a panel's rows, read in place, spread over more, they push each other out of the cache
-NEAR = 1 << 17  # bytes: of a matrix that is larger, the next rows are asked for, since they may be in no near cache
 PAGE = 4096  # bytes: numbers that are whole pages apart have one and the same place in the nearest cache
 MANY = 4  # panels that a copied block of a should serve
 PRODUCTS = 250_000  # of two numbers: some 4 microseconds, worth a task

@@ -43,3 +43,4 @@ def _choose() -> str:
 SIMD = _choose()  # part of the name of the folder where builds are kept
 BYTES = _REGISTER[SIMD]  # in a register
 LINE = 64  # bytes in a line of the caches: so many the memory gives at once, and the widest register holds
+NEAR = 1 << 17  # bytes: of an array that is larger, what comes next is asked for, since it may be in no near cache

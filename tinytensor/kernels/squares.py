@@ -26,14 +26,17 @@ from numba.core import cgutils
 from numba.core.cgutils import pack_array, unpack_tuple
 
 from tinytensor.kernels import fastmath
-from tinytensor.kernels.simd import BYTES, SIMD
+from tinytensor.kernels.simd import BYTES, LINE, SIMD
 from tinytensor.kernels.vectors import (
     Vector,
     add,
     address,
+    ask_for,
+    beyond,
     broadcast,
     compiled,
     constant,
+    corner,
     exp,
     fma,
     halves,
@@ -96,7 +99,7 @@ def read_square(x, at):
 
 
 def write_square(c, x, at):
-    """Write the registers of c over x, one after the other."""
+    """Write the registers of c over those of a square of x; halves go over their first halves."""
     for t in range(WIDTH):
         store(c[t], x, at + t * LANES)
 
@@ -107,12 +110,6 @@ def read_half(x, at):
     for t in range(WIDTH):
         c += (half(x, at + t * LANES),)
     return c
-
-
-def write_half(c, x, at):
-    """Write c over the first halves of the registers of a square of x."""
-    for t in range(WIDTH):
-        store(c[t], x, at + t * LANES)
 
 
 def read_block(x, i, j):
@@ -141,6 +138,13 @@ def read_columns(x, i, j):
 def write_columns(c, x, i, j):
     """Write the registers of c over the columns of x[i : i + LANES, j : j + WIDTH], as far as x goes."""
     write_block(c, x.T, j, i)
+
+
+def expect(x, b, h, i, written):
+    """Say that the rows x[b, h, i : i + LANES] will soon be read, or written; where there are none, it says nothing.
+
+    The memory may bring them near in the meantime. No number depends on it.
+    """
 
 
 def scale_each(c, v):
@@ -459,13 +463,6 @@ def _read_half(context, builder, kind, kinds, args):
     return pack_array(builder, [read(builder, place, kinds[0].dtype) for place in places])
 
 
-@compiled(write_half, lambda *_: types.none)
-def _write_half(context, builder, kind, kinds, args):
-    c, x, at = args
-    for v, place in zip(unpack_tuple(builder, c), _halves(context, builder, kinds[1], x, at, WIDTH), strict=True):
-        write(builder, v, place, kinds[1].dtype)
-
-
 @compiled(register, _vector_of)
 def _register(context, builder, kind, kinds, args):
     return read(builder, _registers(context, builder, kinds[0], *args, 1)[0], kinds[0].dtype)
@@ -496,7 +493,7 @@ def _read_square(context, builder, kind, kinds, args):
 def _write_square(context, builder, kind, kinds, args):
     c, x, at = args
     for v, place in zip(unpack_tuple(builder, c), _registers(context, builder, kinds[1], x, at, WIDTH), strict=True):
-        write(builder, v, place, kinds[1].dtype)
+        write(builder, v, builder.bitcast(place, v.type.as_pointer()), kinds[1].dtype)
 
 
 def _block(context, builder, array, x, i, j, rows: int, lanes: int, whole, part) -> list:
@@ -561,6 +558,19 @@ def _read_block(context, builder, kind, kinds, args):
 def _write_block(context, builder, kind, kinds, args):
     c, *place = args
     _write_rows(context, builder, kinds[1], unpack_tuple(builder, c), place)
+
+
+@compiled(expect, lambda *_: types.none)
+def _expect(context, builder, kind, kinds, args):
+    x, b, h, i, written = args
+    shape = cgutils.unpack_tuple(builder, cgutils.create_struct_proxy(kinds[0])(context, builder, x).shape)
+    start, (*_, down, along) = corner(context, builder, kinds[0], x, [b, h, i, number(0)], True)
+    left, width = builder.sub(shape[2], i), builder.mul(shape[3], along)
+    rows = builder.select(builder.icmp_signed("<", left, number(LANES)), left, number(LANES))
+    with cgutils.for_range(builder, rows) as row:
+        line = beyond(builder, start, builder.mul(row.index, down))
+        with cgutils.for_range_slice(builder, number(0), width, number(LINE)) as (offset, _):
+            ask_for(builder, beyond(builder, line, offset), written.constant)
 
 
 def _shuffled(builder, a, b, order):

@@ -16,6 +16,7 @@ from numba.core import cgutils
 from tinytensor.kernels.simd import LINE
 from tinytensor.kernels.vectors import (
     add,
+    ask_for,
     beyond,
     broadcast,
     compiled,
@@ -164,15 +165,6 @@ class _ReadAnew(LoadInstr):
     def descr(self, buf):
         super().descr(buf)
         buf[-1] = buf[-1].replace("load", "load volatile", 1)
-
-
-def ask_for(builder, place, write: bool) -> None:
-    """Have the line at an address brought near. A processor ignores an address at which there is nothing."""
-    whole, address = ir.IntType(32), ir.IntType(8).as_pointer()
-    kind = ir.FunctionType(ir.VoidType(), [address, whole, whole, whole])
-    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    near = 3 if write else 2  # the nearest cache, or the second: what is read next would push out what is read now
-    builder.call(prefetch, [builder.bitcast(place, address), whole(int(write)), whole(near), whole(1)])
 
 
 def read_anew(builder, place):

@@ -292,6 +292,15 @@ def beyond(builder, place, offset):
     return builder.gep(place, [offset], inbounds=True)
 
 
+def ask_for(builder, place, write: bool) -> None:
+    """Have the line at an address brought near. A processor ignores an address at which there is nothing."""
+    whole, address = ir.IntType(32), ir.IntType(8).as_pointer()
+    kind = ir.FunctionType(ir.VoidType(), [address, whole, whole, whole])
+    prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
+    near = 3 if write else 2  # the nearest cache, or the second: what is read next would push out what is read now
+    builder.call(prefetch, [builder.bitcast(place, address), whole(int(write)), whole(near), whole(1)])
+
+
 def number(value: int) -> ir.Constant:
     return ir.Constant(ir.IntType(64), value)
 
