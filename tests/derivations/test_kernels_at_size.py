@@ -91,8 +91,8 @@ MISTAKES = [  # nothing is wrong with the first block, or the first few
     (
         kernels.attention,
         "attention",
-        "total = add(total, add_up(p))",
-        "total = add(total, add_up(p)) if m < 8 else total",
+        "norm = add(norm, add_up(p))",
+        "norm = add(norm, add_up(p)) if m < 8 else norm",
     ),
     (kernels.attention, "attention_backward", "range(0, M, LANES)", "range(0, LANES, LANES)"),
     (kernels.attention, "attention_backward", "dqs, i * wide + j * WIDTH, slopes", "dqs, i * wide, slopes"),
