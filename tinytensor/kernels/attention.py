@@ -62,7 +62,7 @@ from tinytensor.kernels.squares import (
     write_columns,
     write_square,
 )
-from tinytensor.kernels.vectors import add, div, store, store_first, total, where_less
+from tinytensor.kernels.vectors import add, div, split, store, store_first, total, where_less
 from tinytensor.kernels.vectors import log as logs
 
 COLUMNS = 4  # of a head's row that are taken together: four chains of sums, and no more registers than AVX2 has
@@ -206,13 +206,9 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
     B, H, C, K = q.shape
     M, Kv = v.shape[2:]
     zero, one = y.dtype.type(0), y.dtype.type(1)
-    x, n = scratch[task], up(K, WIDTH) * LANES
-    qs, x = x[:n], x[n:]  # queries, a lane for each, scaled: columns
-    n = up(Kv, WIDTH) * LANES
-    ys, x = x[:n], x[n:]  # their results: columns
     n = up(M, WIDTH) * LANES
-    scores, looks, x = x[:n], x[n : 2 * n], x[2 * n :]  # a register for each key
-    ends = x[:LANES]
+    # Queries, a lane for each, scaled, and their results: columns; then a register for each key; each query's reach.
+    qs, ys, scores, looks, ends = split(scratch[task], up(K, WIDTH) * LANES, up(Kv, WIDTH) * LANES, n, n, LANES)
     squares, least, most, holes = up(C, LANES) // LANES, 0, 0, False
     first, last = share(B * squares * H, task, tasks)
     for unit in range(first, last):  # heads side by side: most often one mask says what all of them see
@@ -285,10 +281,9 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
     B, H, _, K = q.shape
     M, Kv = v.shape[2:]
     zero, one = y.dtype.type(0), y.dtype.type(1)
-    x, n = scratch[task], up(M, WIDTH * LANES)  # whole squares of keys
-    scores, ends, x = x[:n], x[n : 2 * n], x[2 * n :]  # of each key; LANES if it is seen, else 0
-    n, a = up(K, LANES), up(Kv, LANES)
-    qs, ys, tops = x[:n], x[n : n + a], x[n + a :]
+    n = up(M, WIDTH * LANES)  # whole squares of keys
+    # Of each key its score, and LANES if it is seen, else 0.
+    scores, ends, qs, ys, tops = split(scratch[task], n, n, up(K, LANES), up(Kv, LANES), LANES)
     count, holes = 0, False
     first, last = share(B * H, task, tasks)
     for unit in range(first, last):
@@ -358,20 +353,25 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
     B, H, C, K = q.shape
     M, Kv = v.shape[2:]
     zero, one = y.dtype.type(0), y.dtype.type(1)
-    x, n, a = scratch[task], up(K, WIDTH) * LANES, up(Kv, WIDTH) * LANES
-    ks, vs, x = x[:n], x[n : n + a], x[n + a :]  # keys and their values, a lane for each: columns
-    dks, dvs, both_sums, x = x[:n], x[n : n + a], x[: n + a], x[n + a :]  # their gradients, likewise
-    wide = up(K, LANES)
-    n = wide * LANES
-    rows, x = x[:n], x[n:]  # the same keys by rows: squares that hold LANES columns of WIDTH of them
-    n = WIDTH * LANES
-    slopes, looks, x = x[:n], x[n : 2 * n], x[2 * n :]  # dS, and who sees whom, of one square
-    n = up(C, LANES)
-    shifts, deltas, ends, x = x[:n], x[n : 2 * n], x[2 * n : 3 * n], x[3 * n :]  # lse, g . y and reach of each query
-    least, most, x = x[:n], x[n : 2 * n], x[2 * n :]  # of the reaches of WIDTH queries
-    dqs, x = x[: n * wide], x[n * wide :]  # squares that hold LANES columns of WIDTH queries
-    a, c = n * up(K, WIDTH), n * up(Kv, WIDTH)
-    qs, gs = x[:a], x[a : a + c]  # columns of LANES queries, and so on
+    wide, n = up(K, LANES), up(C, LANES)
+    ks, vs, dks, dvs, rows, slopes, looks, shifts, deltas, ends, least, most, dqs, qs, gs = split(
+        scratch[task],
+        up(K, WIDTH) * LANES,  # ks: LANES keys, a lane for each: columns
+        up(Kv, WIDTH) * LANES,  # vs: their values, likewise
+        up(K, WIDTH) * LANES,  # dks, dvs: the gradients of both
+        up(Kv, WIDTH) * LANES,
+        wide * LANES,  # rows: the same keys by rows, squares that hold LANES columns of WIDTH of them
+        WIDTH * LANES,  # slopes: dS of one square
+        WIDTH * LANES,  # looks: who sees whom in it
+        n,  # shifts, deltas, ends: lse, g . y and reach of each query
+        n,
+        n,
+        n,  # least, most: of the reaches of WIDTH queries
+        n,
+        n * wide,  # dqs: squares that hold LANES columns of WIDTH queries
+        n * up(K, WIDTH),  # qs: columns of LANES queries, and so on
+        n * up(Kv, WIDTH),  # gs: the same of g
+    )
     holes = False
     first, last = share(B * H, task, tasks)
     for unit in range(first, last):
@@ -419,7 +419,8 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
             for j in range(0, K, LANES):
                 for n in range(0, LANES, WIDTH):
                     write_square(read_block(keys, m + n, j), rows, (j + n) * LANES)
-            clear(both_sums)
+            clear(dks)
+            clear(dvs)
             careful = not finite(add(zeros, zeros_of(ks)))
             for i in range(0, C, WIDTH):
                 if most[i] <= m:

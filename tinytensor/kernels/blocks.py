@@ -319,7 +319,7 @@ def _fill(block, itemsizes):
     return FITS
 
 
-@native()
+@native(nogil=False)  # as the next one: what both call is compiled once, since Numba tells them apart by this as well
 def _fill_formula(block, itemsizes):
     return _fill(block, itemsizes)
 

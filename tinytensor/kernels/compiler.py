@@ -33,16 +33,13 @@ class _Whole(JITCodeLibrary):
         module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        self._optimise(TIDY)  # counts of references are pruned at its end, and then hide nothing from what follows
         self._optimise(config.OPT)
 
     def _optimise(self, level: int) -> None:
         options = create_pipeline_tuning_options(level)
         options.loop_vectorization, options.loop_unrolling = bool(config.LOOP_VECTORIZE), False
         builder = create_pass_builder(self._codegen._tm, options)
-        passes = builder.getModulePassManager()
-        passes.add_refprune_pass()
-        passes.run(self._final_module, builder)
+        builder.getModulePassManager().run(self._final_module, builder)
 
 
 class _Part(_Whole):

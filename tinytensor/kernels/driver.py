@@ -113,13 +113,11 @@ def _run_together(program, groups, counters, threads):
     for i in range(groups.shape[0]):
         for k in range(threads + 1):
             counters[i, k, 0] = 0
-    stopped = 0
     for me in prange(threads):
         for i in range(groups.shape[0]):
             first, last, tasks = groups[i, 0], groups[i, 1], groups[i, 2]
             if tasks == 0:  # all that comes before is done, so every thread sees the same
                 if _load_atomically(program[first, BLOCK]) != 0:
-                    stopped += 1
                     break
                 continue
             mine = 0
@@ -143,7 +141,10 @@ def _run_together(program, groups, counters, threads):
                 looks += 1
                 if looks > PATIENCE:
                     _offer_processor()
-    return stopped == 0
+    for i in range(groups.shape[0]):  # none of the threads tells: it would take Numba a quarter of a second to compile
+        if groups[i, 2] == 0 and _load_atomically(program[groups[i, 0], BLOCK]) != 0:
+            return False
+    return True
 
 
 # ----------------------------------------------------------------------------------------------- how many threads

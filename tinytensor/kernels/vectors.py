@@ -20,15 +20,17 @@ row must be neighbours in memory (`splat` alone reads any strides).
 
 import math
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
+from numba.core.cgutils import pack_array
 from numba.core.errors import TypingError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model
-from numba.np.arrayobj import make_array
+from numba.np.arrayobj import make_array, populate_array
 
 from tinytensor.kernels import fastmath
 from tinytensor.kernels.simd import BYTES
@@ -65,6 +67,15 @@ def load_first(count, x, *at):
     v, zeros = tuple(x[row + (slice(j, j + n),)]), (x.dtype.type(0),) * (lanes(x) - n)
     fits = len(v) == n and (n < 2 or x.strides[-1] == x.itemsize)  # all there, and neighbours
     return v + zeros if fits else x[row + (max(j + n - 1, x.shape[-1]),)]  # which is outside of x, and x says so
+
+
+def split(x, *sizes):
+    """x, which has one dimension, as pieces of these sizes, one after the other."""
+    pieces, at = (), 0
+    for size in sizes:
+        pieces += (x[at : at + size],)
+        at += size
+    return pieces
 
 
 def splat(x, *at):
@@ -261,8 +272,9 @@ def is_float(kind: types.Type | ir.Type) -> bool:
     return isinstance(getattr(kind, "element", kind), ir.FloatType | ir.DoubleType)
 
 
+@cache  # a constant keeps the text that it is for LLVM, and a register of them is a long one
 def constant(kind: ir.VectorType, value) -> ir.Constant:
-    return ir.Constant(kind, [value] * kind.count)
+    return ir.Constant(kind, [value] * kind.count if value else None)
 
 
 def broadcast(builder, kind: ir.VectorType, value):
@@ -301,6 +313,7 @@ def ask_for(builder, place, write: bool) -> None:
     builder.call(prefetch, [builder.bitcast(place, address), whole(int(write)), whole(near), whole(1)])
 
 
+@cache
 def number(value: int) -> ir.Constant:
     return ir.Constant(ir.IntType(64), value)
 
@@ -361,6 +374,18 @@ def write_first(builder, count, value, address, dtype: types.Type):
     align = ir.Constant(ir.IntType(32), dtype.bitwidth // 8)
     mask = _mask(builder, count, value.type.count)
     _call(builder, f"llvm.masked.store.{_name(value.type)}.p0", ir.VoidType(), [value, address, align, mask])
+
+
+@compiled(split, lambda x, *sizes: types.UniTuple(x, len(sizes)))
+def _split(context, builder, kind, kinds, args):
+    x, *sizes = args
+    place, pieces, itemsize = make_array(kinds[0])(context, builder, x).data, [], number(kinds[0].dtype.bitwidth // 8)
+    for size in sizes:
+        piece = make_array(kinds[0])(context, builder)
+        populate_array(piece, data=place, shape=[size], strides=[itemsize], itemsize=itemsize, meminfo=None)
+        pieces.append(piece._getvalue())
+        place = builder.gep(place, [size])
+    return pack_array(builder, pieces)
 
 
 @compiled(splat, register_of)
