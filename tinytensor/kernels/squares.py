@@ -43,6 +43,7 @@ from tinytensor.kernels.vectors import (
     mul,
     multiply_add,
     number,
+    part_of,
     read,
     read_first,
     store,
@@ -502,9 +503,11 @@ def _block(context, builder, array, x, i, j, rows: int, lanes: int, whole, part)
     Where all of the block lies inside, masks are not needed: AVX2 stores by a mask at a tenth of the speed.
     """
     kind = _kind(context, array, lanes)
-    fields = cgutils.create_struct_proxy(array)(context, builder, x)
-    height, width = (builder.sub(builder.extract_value(fields.shape, d), at) for d, at in ((0, i), (1, j)))
-    places = [address(context, builder, array, x, [builder.add(i, number(t)), j], kind) for t in range(rows)]
+    sizes = unpack_tuple(builder, part_of(context, builder, array, x, "shape"))
+    height, width = (builder.sub(size, at) for size, at in zip(sizes, (i, j), strict=True))
+    start, (down, _) = corner(context, builder, array, x, [i, j], True)
+    places = [beyond(builder, start, builder.mul(down, number(t))) for t in range(rows)]
+    places = [builder.bitcast(place, kind.as_pointer()) for place in places]
     fits = builder.and_(*(builder.icmp_signed(">=", size, number(n)) for size, n in ((height, rows), (width, lanes))))
     with builder.if_else(fits) as (then, otherwise):
         with then:
@@ -563,7 +566,7 @@ def _write_block(context, builder, kind, kinds, args):
 @compiled(expect, lambda *_: types.none)
 def _expect(context, builder, kind, kinds, args):
     x, b, h, i, written = args
-    shape = cgutils.unpack_tuple(builder, cgutils.create_struct_proxy(kinds[0])(context, builder, x).shape)
+    shape = unpack_tuple(builder, part_of(context, builder, kinds[0], x, "shape"))
     start, (*_, down, along) = corner(context, builder, kinds[0], x, [b, h, i, number(0)], True)
     left, width = builder.sub(shape[2], i), builder.mul(shape[3], along)
     rows = builder.select(builder.icmp_signed("<", left, number(LANES)), left, number(LANES))
@@ -744,16 +747,20 @@ def _inner_seen(context, builder, kind, kinds, args):
     return a
 
 
-def _of_row(context, builder, array, x, i, t: int, j, columns: int) -> list:
-    """x[i + t, j + n] in every lane, for each of the columns; where x ends before, its last row stands for that."""
-    kind = _kind(context, array)
-    fields = cgutils.create_struct_proxy(array)(context, builder, x)
-    last = builder.sub(builder.extract_value(fields.shape, 0), number(1))
-    row = builder.add(i, number(t))
-    row = builder.select(builder.icmp_signed("<", row, last), row, last)
-    start = address(context, builder, array, x, [row, j], kind.element)  # one address serves all columns
-    places = [builder.gep(start, [number(n)]) for n in range(columns)]
-    return [broadcast(builder, kind, read(builder, place, array.dtype)) for place in places]
+def _of_rows(context, builder, array, x, i, j, columns: int) -> list[list]:
+    """x[i + t, j + n] in every lane, for each t and each of the columns; where x ends before, its last row is taken."""
+    kind, element = _kind(context, array), context.get_data_type(array.dtype).as_pointer()
+    height, _ = unpack_tuple(builder, part_of(context, builder, array, x, "shape"))
+    last = builder.sub(height, number(1))
+    start, (down, _) = corner(context, builder, array, x, [number(0), j], True)
+    rows = []
+    for t in range(WIDTH):
+        row = builder.add(i, number(t))
+        row = builder.select(builder.icmp_signed("<", row, last), row, last)
+        first = builder.bitcast(beyond(builder, start, builder.mul(row, down)), element)
+        places = [builder.gep(first, [number(n)]) for n in range(columns)]
+        rows.append([broadcast(builder, kind, read(builder, place, array.dtype)) for place in places])
+    return rows
 
 
 @compiled(outer_rows, _same)
@@ -761,8 +768,8 @@ def _outer_rows(context, builder, kind, kinds, args):
     c, x, i, j, b, at, columns = args
     columns, c = columns.constant, unpack_tuple(builder, c)
     factors = [read(builder, place, kinds[4].dtype) for place in _registers(context, builder, kinds[4], b, at, columns)]
-    for t in range(WIDTH):
-        for element, factor in zip(_of_row(context, builder, kinds[1], x, i, t, j, columns), factors, strict=True):
+    for t, elements in enumerate(_of_rows(context, builder, kinds[1], x, i, j, columns)):
+        for element, factor in zip(elements, factors, strict=True):
             c[t] = multiply_add(builder, element, factor, c[t])
     return pack_array(builder, c)
 
@@ -771,8 +778,8 @@ def _inner_of_rows(context, builder, kinds, args, columns: int, seen=None):
     c, x, i, j, y, at, *_ = args
     places = _registers(context, builder, kinds[4], y, at, columns)
     sums = [read(builder, place, kinds[4].dtype) for place in places]
-    for t, part in enumerate(unpack_tuple(builder, c)):
-        elements = _of_row(context, builder, kinds[1], x, i, t, j, len(sums))
+    rows = _of_rows(context, builder, kinds[1], x, i, j, columns)
+    for t, (part, elements) in enumerate(zip(unpack_tuple(builder, c), rows, strict=True)):
         if seen is not None:
             elements = [_if_seen(builder, seen[t], e) for e in elements]
         sums = [multiply_add(builder, part, e, a) for e, a in zip(elements, sums, strict=True)]

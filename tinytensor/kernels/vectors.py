@@ -26,7 +26,7 @@ import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.cgutils import pack_array
+from numba.core.cgutils import pack_array, unpack_tuple
 from numba.core.errors import TypingError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model
@@ -290,14 +290,19 @@ def address(context, builder, array: types.Array, value, at: list, kind: ir.Type
 
 def corner(context, builder, array: types.Array, value, at: list, dense: bool):
     """The address of an element, and the array's strides; `dense`: the elements of a row are neighbours."""
-    fields = make_array(array)(context, builder, value)
-    strides = cgutils.unpack_tuple(builder, fields.strides, array.ndim)
+    strides = unpack_tuple(builder, part_of(context, builder, array, value, "strides"))
     if dense or array.layout == "C":
         strides[-1] = number(array.dtype.bitwidth // 8)
     offset = number(0)
     for index, stride in zip(at, strides, strict=True):
         offset = builder.add(offset, builder.mul(index, stride))
-    return beyond(builder, builder.bitcast(fields.data, ir.IntType(8).as_pointer()), offset), strides
+    data = part_of(context, builder, array, value, "data")
+    return beyond(builder, builder.bitcast(data, ir.IntType(8).as_pointer()), offset), strides
+
+
+def part_of(context, builder, array: types.Array, value, name: str):
+    """The data, the shape or the strides of an array."""
+    return context.data_model_manager[array].get(builder, value, name)
 
 
 def beyond(builder, place, offset):
@@ -379,7 +384,8 @@ def write_first(builder, count, value, address, dtype: types.Type):
 @compiled(split, lambda x, *sizes: types.UniTuple(x, len(sizes)))
 def _split(context, builder, kind, kinds, args):
     x, *sizes = args
-    place, pieces, itemsize = make_array(kinds[0])(context, builder, x).data, [], number(kinds[0].dtype.bitwidth // 8)
+    place, pieces = part_of(context, builder, kinds[0], x, "data"), []
+    itemsize = number(kinds[0].dtype.bitwidth // 8)
     for size in sizes:
         piece = make_array(kinds[0])(context, builder)
         populate_array(piece, data=place, shape=[size], strides=[itemsize], itemsize=itemsize, meminfo=None)
