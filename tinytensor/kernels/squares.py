@@ -505,9 +505,8 @@ def _block(context, builder, array, x, i, j, rows: int, lanes: int, whole, part)
     kind = _kind(context, array, lanes)
     sizes = unpack_tuple(builder, part_of(context, builder, array, x, "shape"))
     height, width = (builder.sub(size, at) for size, at in zip(sizes, (i, j), strict=True))
-    start, (down, _) = corner(context, builder, array, x, [i, j], True)
-    places = [beyond(builder, start, builder.mul(down, number(t))) for t in range(rows)]
-    places = [builder.bitcast(place, kind.as_pointer()) for place in places]
+    # Each row has an address of its own. From one for all, LLVM makes code that takes AVX2 a thirtieth of a step longer.
+    places = [address(context, builder, array, x, [builder.add(i, number(t)), j], kind) for t in range(rows)]
     fits = builder.and_(*(builder.icmp_signed(">=", size, number(n)) for size, n in ((height, rows), (width, lanes))))
     with builder.if_else(fits) as (then, otherwise):
         with then:
