@@ -505,7 +505,7 @@ def _block(context, builder, array, x, i, j, rows: int, lanes: int, whole, part)
     kind = _kind(context, array, lanes)
     sizes = unpack_tuple(builder, part_of(context, builder, array, x, "shape"))
     height, width = (builder.sub(size, at) for size, at in zip(sizes, (i, j), strict=True))
-    # Each row has an address of its own. From one for all, LLVM makes code that takes AVX2 a thirtieth of a step longer.
+    # Each row has an address of its own. With one for all, a step of AVX2 takes a thirtieth longer.
     places = [address(context, builder, array, x, [builder.add(i, number(t)), j], kind) for t in range(rows)]
     fits = builder.and_(*(builder.icmp_signed(">=", size, number(n)) for size, n in ((height, rows), (width, lanes))))
     with builder.if_else(fits) as (then, otherwise):
