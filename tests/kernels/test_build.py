@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from numba import config
 from numba.core.caching import NullCache
+from numba.core.errors import TypingError
 
 import tinytensor
 from tinytensor.kernels import KERNELS, entries
@@ -145,3 +146,28 @@ print(y, twice("a"))  # a helper that Python calls is what stands there
     assert done.stdout == "[2. 0.] aa\n", done.stderr
     assert "Exception ignored in: 'doubles'" in done.stderr
     assert "ValueError: negative" in done.stderr
+
+
+def backwards(x, y):
+    room = np.empty(x.size, x.dtype)
+    for i in range(x.size):
+        room[i] = x[x.size - 1 - i]
+    y[:] = room[:]
+
+
+def test_a_users_kernel_may_ask_for_memory():
+    x = np.arange(5, dtype=np.float32)
+    y = np.zeros_like(x)
+    for _ in range(3):
+        kernel("x[N], y[N]")(backwards)(x, y)
+    np.testing.assert_array_equal(y, x[::-1])
+
+
+@pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
+def test_ours_may_not(monkeypatch):
+    """They count no references to memory, so Numba has none to give."""
+    monkeypatch.setattr(backwards, "__module__", "tinytensor.kernels.mine")
+    monkeypatch.setattr(entries, "builds_of", lambda *_: NullCache())
+    entry = entries.loop_entry("backwards", backwards, (np.ones(3), np.ones(3)), (False, False), False)
+    with pytest.raises(TypingError, match="array"):
+        entries.build("backwards", FAST, entry)

@@ -30,6 +30,7 @@ from tinytensor.kernels.vectors import (
     maximum,
     mul,
     splat,
+    split,
     store,
     store_first,
     sub,
@@ -207,6 +208,25 @@ print("untouched")
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
     assert done.stdout == "untouched\n", done.stderr
+
+
+def pieces(x, n, y):
+    one, two, three = split(x, n, 2, lanes(x))
+    y[0], y[1] = one.size, one[n - 1]
+    y[2], y[3] = two.size, two[1]
+    y[4], y[5], y[6] = three.size, three[0], total(load(three, 0))
+    two[0] = y[0]  # a piece is a view
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_pieces(dtype):
+    x = draw(dtype, 3 + 2 + width(dtype))
+    (compiled, _, y), (plain, _, expected) = both(pieces, x.copy(), 3, np.zeros(7, dtype))
+    np.testing.assert_array_equal(y[:6], expected[:6])
+    np.testing.assert_allclose(y[6], x[5:].sum(), rtol=1e-5)
+    assert (expected[:6] == [3, x[2], 2, x[4], width(dtype), x[5]]).all()
+    np.testing.assert_array_equal(compiled, plain)
+    assert compiled[3] == 3 != x[3] and (np.delete(compiled, 3) == np.delete(x, 3)).all()
 
 
 def sums(x, y):

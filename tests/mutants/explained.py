@@ -202,16 +202,6 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "attention_backward": ["holes = False  ->  pass"],
         "attention_of_one": ["count, holes = (0, False)  ->  pass", "0  ->  1 (2)"],
     },
-    "a piece of scratch that goes on beyond what is used of it, or lacks a last place that is not": {
-        "attention": ["2  ->  3 (2)"],
-        "attention_backward": [
-            "2  ->  3 (2)",
-            "2  ->  3 (4)",
-            "3  ->  4",
-            "2  ->  3 (6)",
-            "n:2 * n  ->  n + 1:2 * n (3)",
-        ],
-    },
     "what is finite, or seen by all, needs no care: it takes longer": {
         "attention": [
             "hidden and (not finite(zeros_of_rows(values, m)))  ->  hidden or not finite(zeros_of_rows(values, m))",

@@ -39,7 +39,9 @@ class _Whole(JITCodeLibrary):
         options = create_pipeline_tuning_options(level)
         options.loop_vectorization, options.loop_unrolling = bool(config.LOOP_VECTORIZE), False
         builder = create_pass_builder(self._codegen._tm, options)
-        builder.getModulePassManager().run(self._final_module, builder)
+        passes = builder.getModulePassManager()
+        passes.add_refprune_pass()  # of a user's kernel: others count no references
+        passes.run(self._final_module, builder)
 
 
 class _Part(_Whole):

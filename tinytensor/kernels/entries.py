@@ -257,8 +257,10 @@ def build(name: str, fastmath: frozenset, entry: Entry) -> CFunc:
     with kept(entry.function), signals_wait(), _no_collector():
         if not is_kept(entry.function, entry.told):
             progress.compiling(name)
-        # A kernel allocates nothing, so no references to memory are counted: Numba would write that beside each slice.
-        options = {"error_model": "numpy", "fastmath": set(fastmath), "_nrt": False}
+        # Kernels allocate nothing, so no references to memory are counted: Numba would write that beside each slice,
+        # and LLVM take it away again. Only a user's own kernel may do as he likes.
+        counted = not entry.function.__module__.startswith("tinytensor.")
+        options = {"error_model": "numpy", "fastmath": set(fastmath), "_nrt": counted}
         compiled = CFunc(entry.function, (entry.kinds, types.void), {}, options, pipeline_class=entry.compiler)
         # What numba.cfunc(cache=True) does, with Numba's own cache.
         compiled._cache = builds_of(entry.function, entry.told)
