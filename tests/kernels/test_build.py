@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from numba import config
+from numba.core import errors
 from numba.core.caching import NullCache
-from numba.core.errors import TypingError
 
 import tinytensor
 from tinytensor.kernels import KERNELS, entries
+from tinytensor.kernels.compiler import colourless
 from tinytensor.kernels.fastmath import _FLAGS
 from tinytensor.kernels.kernel import EXACT_ORDER, FAST, kernel
 
@@ -169,5 +170,14 @@ def test_ours_may_not(monkeypatch):
     monkeypatch.setattr(backwards, "__module__", "tinytensor.kernels.mine")
     monkeypatch.setattr(entries, "builds_of", lambda *_: NullCache())
     entry = entries.loop_entry("backwards", backwards, (np.ones(3), np.ones(3)), (False, False), False)
-    with pytest.raises(TypingError, match="array"):
+    with pytest.raises(errors.TypingError, match="array"):
         entries.build("backwards", FAST, entry)
+
+
+def test_numbas_colours_come_back():
+    colours = errors.termcolor()
+    with colourless():
+        with colourless():  # as where a helper is built for a kernel
+            assert errors.termcolor().errmsg("plain") == "plain"
+        assert errors.termcolor() is not colours
+    assert errors.termcolor() is colours

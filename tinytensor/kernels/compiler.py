@@ -11,6 +11,7 @@ from contextlib import contextmanager
 
 from llvmlite.binding import create_pass_builder, create_pipeline_tuning_options
 from numba import config
+from numba.core import errors
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
@@ -127,6 +128,31 @@ def signals_wait() -> Iterator[None]:
             signal.signal(number, handler)
         for number in waiting:
             signal.raise_signal(number)
+
+
+class _Colourless:
+    """What gives Numba's messages their colours, giving none."""
+
+    def __getattr__(self, name: str) -> Callable[[str], str]:
+        return lambda text: text
+
+
+@contextmanager
+def colourless() -> Iterator[None]:
+    """Let Numba's messages have no colours meanwhile.
+
+    Numba tries many meanings of a call, and writes down why each of them fails, in colours where colorama is installed:
+    a fifteenth of the time to a first step, for messages that nobody reads.
+    """
+    was = errors._termcolor_inst
+    if isinstance(was, _Colourless):  # another thread will give them back
+        yield
+        return
+    errors._termcolor_inst = _Colourless()
+    try:
+        yield
+    finally:
+        errors._termcolor_inst = was
 
 
 def inlined(function: Callable, fastmath: frozenset = frozenset()) -> Callable:

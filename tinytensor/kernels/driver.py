@@ -22,7 +22,7 @@ from numba import config, njit, prange, types
 from numba.extending import intrinsic
 
 from tinytensor.kernels.cache import builds_of, kept
-from tinytensor.kernels.compiler import signals_wait
+from tinytensor.kernels.compiler import colourless, signals_wait
 from tinytensor.kernels.simd import LINE
 
 ENTRY, BLOCK, TASKS = range(3)  # the columns of a program
@@ -74,7 +74,7 @@ def native(parallel: bool = False, nogil: bool = True):
         with kept(function):
             compiled = njit(nogil=nogil, error_model="numpy", parallel=parallel)(function)
             compiled._cache = builds_of(function, function.__name__)  # what njit(cache=True) does, with Numba's cache
-            compiled.compile = signals_wait()(compiled.compile)
+            compiled.compile = signals_wait()(colourless()(compiled.compile))
             return compiled
 
     return decorate

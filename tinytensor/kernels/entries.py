@@ -24,7 +24,7 @@ from numba.np.numpy_support import from_dtype
 
 from tinytensor.kernels.blocks import word
 from tinytensor.kernels.cache import builds_of, is_kept, kept, progress
-from tinytensor.kernels.compiler import KernelCompiler, Lowering, signals_wait
+from tinytensor.kernels.compiler import KernelCompiler, Lowering, colourless, signals_wait
 from tinytensor.kernels.driver import WORD
 
 OBJECT = np.dtype(object)  # of arrays of exact scalars; every tensor of them has this very object, so `is` finds it
@@ -254,7 +254,7 @@ def _no_collector() -> Iterator[None]:
 def build(name: str, fastmath: frozenset, entry: Entry) -> CFunc:
     """Compile (or load) an entry of a kernel; its `.address` is where the machine code begins."""
     # The collector is the first to leave: what it then calls back would swallow what a signal raises.
-    with kept(entry.function), signals_wait(), _no_collector():
+    with kept(entry.function), signals_wait(), _no_collector(), colourless():
         if not is_kept(entry.function, entry.told):
             progress.compiling(name)
         # Kernels allocate nothing, so no references to memory are counted: Numba would write that beside each slice,
