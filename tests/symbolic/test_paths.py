@@ -161,8 +161,13 @@ class Observers(ast.NodeTransformer):
         return node
 
 
-def _is_fixed(values: ast.Call) -> bool:
-    """Is it range(LANES), range(len(c)) or zip(a, b): as often as a register has numbers, or a tile rows?"""
+def _is_fixed(values: ast.Call | ast.Name) -> bool:
+    """Is it range(LANES), range(len(c)) or zip(a, b): as often as a register has numbers, or a tile rows?
+
+    Or `sizes`, as often as a call lists them?
+    """
+    if isinstance(values, ast.Name):
+        return values.id == "sizes"
     if ast.unparse(values.func) == "zip":
         return True
     if len(values.args) == 1 and isinstance(values.args[0], ast.Call):
