@@ -114,6 +114,25 @@ def test_compiled_and_plain_agree(function, dtype):
         assert (plain != -7).any()
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("write", "rows", "lanes"), [(sq.write_block, WIDTH, LANES), (sq.write_columns, LANES, WIDTH)])
+def test_a_matrix_may_end_anywhere_in_what_is_written(write, rows, lanes, dtype):
+    """What lies beyond its ends, in the array of which it is a part, stays as it is."""
+
+    def plain(x, z, i, j):
+        write(sq.read_square(z, 0), x, i, j)
+
+    compiled = njit(error_model="numpy")(plain)
+    z = np.arange(1, SIZE + 1).astype(dtype)
+    for height in range(1, LANES + 2):
+        for width in range(1, LANES + 2):
+            results = [np.zeros((LANES + 4, LANES + 4), dtype) for _ in range(2)]
+            for run, x in zip((compiled, plain), results, strict=True):
+                run(x[1 : height + 2, 1 : width + 2], z, 1, 1)
+            np.testing.assert_array_equal(*results)
+            assert np.count_nonzero(results[0]) == min(height, rows) * min(width, lanes)
+
+
 def test_every_function_is_tried():
     tried = set().union(*(function.__code__.co_names for function in (*FUNCTIONS, exponentials, expectation)))
     public = {n for n, f in vars(sq).items() if getattr(f, "__module__", "") == sq.__name__ and n[0] != "_"}
