@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tinytensor as tt
-from tinytensor import nn
+from tinytensor import nn, profiling
 from tinytensor.compiled import LIMIT
 from tinytensor.memory import Pool
 from tinytensor.nn import functional as F
@@ -1744,3 +1744,21 @@ def test_what_a_replay_that_fails_leaves_behind(profiled):
         ):
             recording.replay()
         assert log == early + expected
+
+
+def test_a_small_product_of_a_program_has_two_tasks_and_the_same_bits(monkeypatch):
+    """By itself it has one: to wake a second thread for it would take longer than the product."""
+    tasks = []
+
+    def watched(self, kernel, launch, run=profiling.Profile.launch):
+        tasks.append(launch.tasks)
+        run(self, kernel, launch)
+
+    monkeypatch.setattr(profiling.Profile, "launch", watched)
+    a, b = tt.randn(512, 16), tt.randn(16, 16)
+    product = tt.compile(lambda: a @ b)
+    product()
+    with tt.profile():
+        together, alone = product(), a @ b
+    assert len(tasks) == 2 and tasks[0] > 1 and tasks[1] == 1
+    assert (together == alone).all()

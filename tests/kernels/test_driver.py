@@ -18,7 +18,7 @@ from tinytensor.kernels import KERNELS, driver
 from tinytensor.kernels.cache import _Builds
 from tinytensor.kernels.compiler import signals_wait
 from tinytensor.kernels.driver import STOPPED, Program, _groups
-from tinytensor.kernels.kernel import kernel, share
+from tinytensor.kernels.kernel import GRAIN, MOST_TASKS, cut, kernel, share
 
 
 @kernel(tasks=lambda x, parts, y: parts)
@@ -35,6 +35,16 @@ def added_up(x, y):
         total += x[i]
     for i in range(y.size):
         y[i] = y[i] + total
+
+
+def test_work_is_cut_into_equal_shares_for_two_four_or_eight_threads():
+    """As many tasks as are worth it, but a power of two, unless there are fewer parts than that."""
+    for nanoseconds in (0, 1, GRAIN, 2 * GRAIN - 1, 2 * GRAIN, 5 * GRAIN, 12 * GRAIN, 10**9):
+        tasks = cut(nanoseconds, 10**6)
+        assert tasks in (1, 2, 4, 8, 16, 32) and tasks <= MOST_TASKS
+        assert nanoseconds >= GRAIN * tasks or tasks == 1
+        assert nanoseconds < 2 * GRAIN * tasks or tasks == MOST_TASKS
+    assert [cut(10**9, units) for units in (0, 1, 3)] == [1, 1, 3]
 
 
 @pytest.fixture

@@ -227,6 +227,10 @@ def test_the_plan():
     for m, k, n in ((768, 32, 64), (32, 768, 32), (96, 32, 300), (768, 32, 32)):
         tasks = matmul_plan(1, m, k, n, 4)[2][0]
         assert tasks % 2 == 0 or tasks > 8  # enough for two threads, and as much for each
+    for m, k, n in ((512, 16, 16), (512, 16, 27), (16, 512, 16)):  # micro's: too little to wake a thread for
+        alone, together = (matmul_plan(1, m, k, n, 4, 0, in_program)[2][0] for in_program in (False, True))
+        assert alone == 1 and together % 2 == 0
+    assert matmul_plan(1, 16, 16, 16, 4, 0, True)[2][0] == 1  # too little to be worth a word between threads
 
 
 def test_names():

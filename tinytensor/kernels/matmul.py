@@ -39,6 +39,7 @@ SPAN = 1 << 15  # bytes: where a panel's rows, read in place, spread over more, 
 PAGE = 4096  # bytes: numbers that are whole pages apart have one and the same place in the nearest cache
 MANY = 4  # panels that a copied block of a should serve
 PRODUCTS = 250_000  # of two numbers: some 4 microseconds, worth a task
+SHARED = 60_000  # worth a task where a second thread is there already, as it is in a program
 
 
 def panel_shape(K: int, itemsize: int) -> tuple[int, int]:
@@ -48,11 +49,16 @@ def panel_shape(K: int, itemsize: int) -> tuple[int, int]:
 
 
 @lru_cache(maxsize=1024)  # to think it out again takes as long as a small product
-def matmul_plan(n: int, M: int, K: int, N: int, itemsize: int, apart: int = 0) -> tuple[int, int, tuple[int, int, int]]:
+def matmul_plan(
+    n: int, M: int, K: int, N: int, itemsize: int, apart: int = 0, in_program: bool = False
+) -> tuple[int, int, tuple[int, int, int]]:
     """Return rows and columns of a block of y, and the shape of the scratch array: for each task, a panel.
 
     The blocks are dealt to the tasks. A large product has blocks that suit the caches, a smaller one gets smaller
     blocks, until there is enough for every task to do: first fewer columns, then fewer rows.
+
+    A launch by itself has to wake the second thread, which takes as long as half a million products; in a program both
+    are awake. So there smaller products have two tasks, and each thread reads the rows that it wrote.
 
     `apart` says how many bytes lie between neighbours in a row of a. Where these are whole pages, a block of a is
     copied beside the panel, in rows of an odd number of lines, which spread over all places of a cache.
@@ -60,9 +66,11 @@ def matmul_plan(n: int, M: int, K: int, N: int, itemsize: int, apart: int = 0) -
     deep, width = panel_shape(K, itemsize)
     far = apart != 0 and apart % PAGE == 0
     tiles, panels = max(1, -(-M // HEIGHT)), max(1, -(-N // width))
-    high = -(-tiles // -(-tiles // TILES))
+    down = -(-tiles // TILES)
+    high = -(-tiles // (down if down > 8 else 1 << (down - 1).bit_length()))
     wide = -(-panels // -(-panels * width // (2 * COLUMNS if far else COLUMNS)))
-    wanted = min(MOST_TASKS // 2, n * M * K * N // PRODUCTS)
+    products = n * M * K * N
+    wanted = min(MOST_TASKS // 2, max(products // PRODUCTS, min(2, products // SHARED) if in_program else 0))
 
     def blocks():
         return n * -(-tiles // high) * -(-panels // wide)

@@ -11,7 +11,7 @@ import numpy as np
 from tinytensor import kernels
 from tinytensor.appearances import appears
 from tinytensor.creation import tensor
-from tinytensor.door import OBJECT, contiguous, empty, launch
+from tinytensor.door import OBJECT, contiguous, empty, launch, state
 from tinytensor.form import op
 from tinytensor.operands import beside_exact
 from tinytensor.ops.elementwise import where
@@ -39,7 +39,8 @@ def _product(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None, relu:
         term = np.broadcast_to(term, shape)
     elif term.ndim == 1:  # the same in an eighth of the time, which is that of a small product
         term = np.ndarray(shape, a.dtype, contiguous(term), strides=(0, 0, a.itemsize))
-    rows, columns, scratch = kernels.matmul.matmul_plan(*a.shape, b.shape[2], a.itemsize, a.strides[2])
+    in_program = state.recording is not None
+    rows, columns, scratch = kernels.matmul.matmul_plan(*a.shape, b.shape[2], a.itemsize, a.strides[2], in_program)
     launch(kernels.matmul.matmul, a, b, term, int(relu), rows, columns, y, empty(scratch, a.dtype))
     return y
 
