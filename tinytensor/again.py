@@ -17,9 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.appearances import is_ours
 from tinytensor.door import OBJECT, state
 from tinytensor.kernels.blocks import FITS, ITEMS, OTHER, Noted
+from tinytensor.kernels.entries import is_ours
 from tinytensor.kernels.kernel import Elementwise, Kernel
 from tinytensor.tensors import Tensor
 from tinytensor.unwritten import fresh, spoil, spoiled

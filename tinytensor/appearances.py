@@ -2,6 +2,8 @@
 
 from collections.abc import Callable
 
+from tinytensor.kernels.entries import is_ours
+
 APPEARANCES: dict[str, Callable] = {}  # what stands where: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"
 
 
@@ -24,11 +26,6 @@ def _documented(function: Callable) -> None:
     if function.__doc__ and not isinstance(function, property):
         said = Docstring(function.__doc__)
         said.function, function.__doc__ = function, said
-
-
-def is_ours(function: Callable) -> bool:
-    """The tables hold what the engine declares; a user's operations are his own affair."""
-    return function.__module__.startswith("tinytensor.")
 
 
 def appears(places: str) -> Callable:

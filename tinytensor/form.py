@@ -20,8 +20,8 @@ import inspect
 
 from tinytensor.again import again
 from tinytensor.anomaly import look_at_result
-from tinytensor.appearances import is_ours
 from tinytensor.door import state
+from tinytensor.kernels.entries import is_ours
 from tinytensor.kernels.kernel import Kernel, elementwise
 from tinytensor.keywords import by_position
 from tinytensor.meta import Meta

@@ -17,8 +17,9 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.appearances import APPEARANCES, is_ours
+from tinytensor.appearances import APPEARANCES
 from tinytensor.form import OPS
+from tinytensor.kernels.entries import is_ours
 from tinytensor.keywords import own_names
 from tinytensor.tensors import Tensor
 

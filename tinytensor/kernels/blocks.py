@@ -16,9 +16,8 @@ from llvmlite import ir
 from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
 
-from tinytensor.kernels.compiler import inlined
+from tinytensor.kernels.compiler import array_at, inlined
 from tinytensor.kernels.driver import WORD, call, native
 
 HEAD = object.__basicsize__  # bytes with which every Python object begins
@@ -51,10 +50,8 @@ def _words_at(typing, address, n):
     kind = types.Array(types.intp, 1, "C")
 
     def codegen(context, builder, signature, args):
-        array, size = make_array(kind)(context, builder), ir.Constant(WORD, 8)
-        data = builder.inttoptr(args[0], WORD.as_pointer())
-        populate_array(array, data=data, shape=[args[1]], strides=[size], itemsize=size, meminfo=None)
-        return array._getvalue()
+        address, n = args
+        return array_at(context, builder, kind, address, [n], [ir.Constant(WORD, 8)])
 
     return kind(types.intp, types.intp), codegen
 

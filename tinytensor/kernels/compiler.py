@@ -1,4 +1,4 @@
-"""Numba's compiler as kernels need it: up to LLVM nothing is changed, and from there on less is done.
+"""Numba's compiler as kernels need it: up to LLVM hardly anything is changed, and from there on less is done.
 
 A kernel becomes one piece of machine code. The helpers that it calls are written into it, so machine code of a helper
 alone, which Numba would make as well, would never run. Making it took one second of the twelve to a first step.
@@ -10,13 +10,14 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from llvmlite.binding import create_pass_builder, create_pipeline_tuning_options
-from numba import config
+from numba import config, types
 from numba.core import errors
 from numba.core.codegen import JITCodeLibrary
 from numba.core.compiler import CompilerBase, DefaultPassBuilder
 from numba.core.compiler_machinery import PassManager, register_pass
 from numba.core.typed_passes import NativeLowering
 from numba.extending import register_jitable
+from numba.np.arrayobj import make_array, populate_array
 
 TIDY = min(1, config.OPT)  # LLVM's level that joins functions and drops what is not needed
 
@@ -66,6 +67,15 @@ class _NoAddress:
     @staticmethod
     def set_env(name: str, env) -> None:
         """Nothing: code without an address does not run, and has no use for them."""
+
+
+def array_at(context, builder, kind: types.Array, address, shape: list, strides: list):
+    """The array of this type whose first element stands at an address. It is borrowed: no reference is counted."""
+    element, array = context.get_data_type(kind.dtype), make_array(kind)(context, builder)
+    data = builder.inttoptr(address, element.as_pointer())
+    itemsize = context.get_constant(types.intp, context.get_abi_sizeof(element))
+    populate_array(array, data=data, shape=shape, strides=strides, itemsize=itemsize, meminfo=None)
+    return array._getvalue()
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)

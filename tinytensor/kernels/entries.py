@@ -19,12 +19,11 @@ from numba.core.compiler import CompilerBase
 from numba.core.compiler_machinery import register_pass
 from numba.core.lowering import Lower
 from numba.extending import intrinsic
-from numba.np.arrayobj import make_array, populate_array
 from numba.np.numpy_support import from_dtype
 
 from tinytensor.kernels.blocks import word
 from tinytensor.kernels.cache import builds_of, is_kept, kept, progress
-from tinytensor.kernels.compiler import KernelCompiler, Lowering, colourless, signals_wait
+from tinytensor.kernels.compiler import KernelCompiler, Lowering, array_at, colourless, signals_wait
 from tinytensor.kernels.driver import WORD
 
 OBJECT = np.dtype(object)  # of arrays of exact scalars; every tensor of them has this very object, so `is` finds it
@@ -43,6 +42,11 @@ class NoBuild(Exception):
     """There is no native code for a launch: it is on exact scalars, or Python's source is to run for a debugger."""
 
 
+def is_ours(function: Callable) -> bool:
+    """Does tinytensor declare it itself? A user's kernels and operations are his own affair."""
+    return function.__module__.startswith("tinytensor.")
+
+
 def exact(args: tuple) -> bool:
     """Does an array hold exact scalars? One is enough: they are compared, added and so on by what they are.
 
@@ -55,24 +59,14 @@ def exact(args: tuple) -> bool:
 
 
 def _unpacked(context, builder, block, kinds: tuple) -> list:
-    """The arguments that a block holds, each of its type. The arrays are borrowed: no reference is counted."""
+    """The arguments that a block holds, each of its type."""
     words, at, found = builder.inttoptr(block, WORD.as_pointer()), 0, []
     for kind in kinds:
         first = builder.gep(words, [ir.Constant(WORD, at)])
         if isinstance(kind, types.Array):
             n = kind.ndim
             each = [builder.load(builder.gep(first, [ir.Constant(WORD, i)])) for i in range(1 + 2 * n)]
-            element = context.get_data_type(kind.dtype)
-            array = make_array(kind)(context, builder)
-            populate_array(
-                array,
-                data=builder.inttoptr(each[0], element.as_pointer()),
-                shape=each[1 : 1 + n],
-                strides=each[1 + n :],
-                itemsize=context.get_constant(types.intp, context.get_abi_sizeof(element)),
-                meminfo=None,
-            )
-            found.append(array._getvalue())
+            found.append(array_at(context, builder, kind, each[0], each[1 : 1 + n], each[1 + n :]))
             at += 1 + 2 * n
         else:
             place = builder.bitcast(first, context.get_data_type(kind).as_pointer())
@@ -259,8 +253,7 @@ def build(name: str, fastmath: frozenset, entry: Entry) -> CFunc:
             progress.compiling(name)
         # Kernels allocate nothing, so no references to memory are counted: Numba would write that beside each slice,
         # and LLVM take it away again. Only a user's own kernel may do as he likes.
-        counted = not entry.function.__module__.startswith("tinytensor.")
-        options = {"error_model": "numpy", "fastmath": set(fastmath), "_nrt": counted}
+        options = {"error_model": "numpy", "fastmath": set(fastmath), "_nrt": not is_ours(entry.function)}
         compiled = CFunc(entry.function, (entry.kinds, types.void), {}, options, pipeline_class=entry.compiler)
         # What numba.cfunc(cache=True) does, with Numba's own cache.
         compiled._cache = builds_of(entry.function, entry.told)

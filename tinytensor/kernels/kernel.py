@@ -29,7 +29,7 @@ from numba import config
 from tinytensor.kernels import driver
 from tinytensor.kernels.blocks import FormulaLayout, LoopLayout
 from tinytensor.kernels.compiler import inlined
-from tinytensor.kernels.entries import Entry, NoBuild, build, exact, formula_entry, loop_entry
+from tinytensor.kernels.entries import Entry, NoBuild, build, exact, formula_entry, is_ours, loop_entry
 from tinytensor.kernels.shapes import checker
 
 # Never fastmath=True: it lets LLVM assume that there are no NaNs, and isnan(nan) becomes False.
@@ -102,7 +102,7 @@ class Kernel:
         # By the types of the arguments: the address of a build, and how the arguments lie in a block.
         self.entries: dict[tuple, tuple[int, Any]] = {}
         self.builds: list[object] = []  # the builds themselves: the machine code lives as long as they do
-        if py_func.__module__.startswith("tinytensor."):  # a user's kernels are his own affair
+        if is_ours(py_func):
             if self.name in KERNELS:
                 raise ValueError(f"kernel {self.name}: the name is taken by {KERNELS[self.name].py_func.__module__}")
             KERNELS[self.name] = self

@@ -30,9 +30,9 @@ from numba.core.cgutils import pack_array, unpack_tuple
 from numba.core.errors import TypingError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model
-from numba.np.arrayobj import make_array, populate_array
 
 from tinytensor.kernels import fastmath
+from tinytensor.kernels.compiler import array_at
 from tinytensor.kernels.simd import BYTES
 
 # ------------------------------------------------------------------------------------- what a register holds
@@ -385,11 +385,9 @@ def write_first(builder, count, value, address, dtype: types.Type):
 def _split(context, builder, kind, kinds, args):
     x, *sizes = args
     place, pieces = part_of(context, builder, kinds[0], x, "data"), []
-    itemsize = number(kinds[0].dtype.bitwidth // 8)
+    step = number(kinds[0].dtype.bitwidth // 8)
     for size in sizes:
-        piece = make_array(kinds[0])(context, builder)
-        populate_array(piece, data=place, shape=[size], strides=[itemsize], itemsize=itemsize, meminfo=None)
-        pieces.append(piece._getvalue())
+        pieces.append(array_at(context, builder, kinds[0], builder.ptrtoint(place, ir.IntType(64)), [size], [step]))
         place = builder.gep(place, [size])
     return pack_array(builder, pieces)
 
