@@ -119,7 +119,7 @@ def changes_of_a_line(function: ast.FunctionDef) -> Iterator[tuple[str, ast.AST,
     own = list(dict.fromkeys(n.id for n in sorted(stored, key=lambda n: (n.lineno, n.col_offset))))
     neighbours = {name: inputs[(i + 1) % len(inputs)] for i, name in enumerate(inputs)}
     neighbours |= {name: own[i - 1] for i, name in enumerate(own)}
-    alike = {id(node) for node in _asked_of_their_kind(function)}
+    alike = {id(node) for node in _without_influence(function)}
     for place in (node for statement in function.body for node in ast.walk(statement)):
         if id(place) in alike:
             continue
@@ -135,10 +135,11 @@ def _head(node: ast.AST) -> str:
     return ast.unparse(node).split("\n")[0]
 
 
-def _asked_of_their_kind(function: ast.FunctionDef) -> Iterator[ast.AST]:
-    """Names of arrays of which nothing counts but the kind of their numbers, which all have; conditions that are names.
+def _without_influence(function: ast.FunctionDef) -> Iterator[ast.AST]:
+    """What is not worth a change, since no number depends on it, or since it is changed as something else.
 
-    (Conditions are changed as such.) And what the memory is asked for in advance, on which no number depends.
+    These are names of arrays of which nothing counts but the kind of their numbers, which all have; what the memory is
+    asked for in advance; and names that are conditions, which are changed as such.
     """
     for node in ast.walk(function):
         if isinstance(node, ast.Attribute) and node.attr in ("dtype", "itemsize"):

@@ -108,7 +108,7 @@ class Seen:
             ast.increment_lineno(tree, code.co_firstlineno - 1)  # a line tells apart what is written twice
             definition = tree.body[0]
             definition.decorator_list = []
-            Observers(self, code.co_name).visit(definition)
+            Observers(self, definition).visit(definition)
             names = {}
             scope = function.__globals__ | {"_saw": self.condition, "_loops": self.loop}
             exec(compile(ast.fix_missing_locations(tree), code.co_filename, "exec"), scope, names)
@@ -127,8 +127,8 @@ class Seen:
 class Observers(ast.NodeTransformer):
     """Puts the observers into a function's source; each place is entered at once, as one of which nothing was seen."""
 
-    def __init__(self, seen: Seen, name: str):
-        self.seen, self.name = seen, name
+    def __init__(self, seen: Seen, function: ast.FunctionDef):
+        self.seen, self.name, self.listed = seen, function.name, function.args.vararg
 
     def _asked(self, test: ast.expr) -> ast.expr:
         if isinstance(test, ast.BoolOp):
@@ -153,7 +153,7 @@ class Observers(ast.NodeTransformer):
         return ast.copy_location(ast.While(test, [self.visit(s) for s in node.body], []), node)
 
     def visit_For(self, node):
-        if not _is_fixed(node.iter):
+        if not _is_fixed(node.iter, self.listed):
             place = self.name, f"for {ast.unparse(node.target)} in {ast.unparse(node.iter)}", node.lineno
             self.seen.loops[place]
             node.iter = _call("_loops", place, self.visit(node.iter))
@@ -161,13 +161,13 @@ class Observers(ast.NodeTransformer):
         return node
 
 
-def _is_fixed(values: ast.Call | ast.Name) -> bool:
+def _is_fixed(values: ast.Call | ast.Name, listed: ast.arg | None) -> bool:
     """Is it range(LANES), range(len(c)) or zip(a, b): as often as a register has numbers, or a tile rows?
 
-    Or `sizes`, as often as a call lists them?
+    Or is it over what a call of the function lists, its `*listed`?
     """
     if isinstance(values, ast.Name):
-        return values.id == "sizes"
+        return listed is not None and values.id == listed.arg
     if ast.unparse(values.func) == "zip":
         return True
     if len(values.args) == 1 and isinstance(values.args[0], ast.Call):
