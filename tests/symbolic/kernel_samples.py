@@ -727,6 +727,10 @@ call = (seven, sym("w", 7), sym("b", 7), EPS, blank(1, 7), blank(1), blank(1))
 add("layer_norm", layer_norm, call, constants=PAIRS)
 call = (slope, seven, sym("w", 7), *normed(seven, EPS)[1:], blank(1, 7), blank(2, 1, 7))
 add("layer_norm_backward", layer_norm_back, call, constants=PAIRS)
+for R, D in ((5, 2), (2, 4)):  # two pairs of rows and one more; a pair of rows of two pairs of registers
+    x, g = sym("x", R, D), sym("g", R, D)
+    call = (g, x, sym("w", D), *normed(x, EPS)[1:], blank(R, D), blank(2, 1, D))
+    add("layer_norm_backward", layer_norm_back, call, constants=ONES)
 
 # ------------------------------------------------------------------------------------------ sizes that all differ
 # Where two sizes are equal, an index may be exchanged with its neighbour, and a size with the other: nothing shows.

@@ -93,6 +93,12 @@ def add_to(count, v, sums, k, block, d):
 
 
 @helper
+def add_both(count, v, w, sums, k, block, d):
+    """sums_k,block,d += v, and then += w."""
+    store_first(count, add(add(load_first(count, sums, k, block, d), v), w), sums, k, block, d)
+
+
+@helper
 def clear(sums, block):
     """sums_k,block,d = 0 for all k and d."""
     for k in range(sums.shape[0]):
@@ -108,21 +114,66 @@ def layer_norm_sums(count, g, x, weight, r, d, mu, sum_h, sum_hc):
 
 
 @helper
-def layer_norm_slope(count, g, x, weight, r, d, mu, scale, level, tilt, dx, block, partial):
-    """dx_rd = scale_r h_rd + level + tilt c_rd, and g_rd n_rd and g_rd are added to the block's part."""
+def layer_norm_row(g, x, weight, mean, rstd, r):
+    """What belongs to row r, in all lanes: (mean_r, scale_r, level_r, tilt_r), as `layer_norm_slope` takes them.
+
+    rstd (h - mean_h - n mean_hn) is multiplied out for this.
+    """
+    size, width = x.shape[1], lanes(x)
+    rest = size % (2 * width)
+    inverse = x.dtype.type(1) / x.dtype.type(size)
+    scale_r = rstd[r]
+    mu = fill(x, mean[r])
+    h, hc, sum_h, sum_hc = zero(x), zero(x), zero(x), zero(x)
+    for d in range(0, size - rest, 2 * width):
+        h, hc = layer_norm_sums(width, g, x, weight, r, d, mu, h, hc)
+        sum_h, sum_hc = layer_norm_sums(width, g, x, weight, r, d + width, mu, sum_h, sum_hc)
+    if rest:
+        h, hc = layer_norm_sums(rest, g, x, weight, r, size - rest, mu, h, hc)
+        sum_h, sum_hc = layer_norm_sums(rest - width, g, x, weight, r, size - rest + width, mu, sum_h, sum_hc)
+    mean_h, mean_hc = total(add(h, sum_h)) * inverse, total(add(hc, sum_hc)) * inverse
+    level, tilt = fill(x, -scale_r * mean_h), fill(x, -scale_r * scale_r * scale_r * mean_hc)
+    return mu, fill(x, scale_r), level, tilt
+
+
+@helper
+def layer_norm_slope(count, g, x, weight, r, d, row, dx):
+    """Write dx_rd = scale_r h_rd + level_r + tilt_r c_rd, and give (g_rd n_rd, g_rd)."""
+    mu, scale, level, tilt = row
     up, c = load_first(count, g, r, d), centred(count, x, r, d, mu)
-    if partial.size > 0:
-        add_to(count, mul(up, mul(c, scale)), partial, 0, block, d)
-        if partial.shape[0] > 1:
-            add_to(count, up, partial, 1, block, d)
     h = weighted(count, up, weight, d)
     store_first(count, fma(c, tilt, fma(scale, h, level)), dx, r, d)
+    return mul(up, mul(c, scale)), up
+
+
+@helper
+def layer_norm_slopes(count, g, x, weight, r, d, row, following, dx, block, partial):
+    """`layer_norm_slope` of row r and of the one that follows; what they give is added to the block's part.
+
+    A sum in memory is read and written for both together.
+    """
+    gn, up = layer_norm_slope(count, g, x, weight, r, d, row, dx)
+    gn_next, up_next = layer_norm_slope(count, g, x, weight, r + 1, d, following, dx)
+    if partial.size > 0:
+        add_both(count, gn, gn_next, partial, 0, block, d)
+        if partial.shape[0] > 1:
+            add_both(count, up, up_next, partial, 1, block, d)
+
+
+@helper
+def layer_norm_last(count, g, x, weight, r, d, row, dx, block, partial):
+    """The same for a row alone."""
+    gn, up = layer_norm_slope(count, g, x, weight, r, d, row, dx)
+    if partial.size > 0:
+        add_to(count, gn, partial, 0, block, d)
+        if partial.shape[0] > 1:
+            add_to(count, up, partial, 1, block, d)
 
 
 @kernel(
     "g[R, D], x[R, D], weight[D | 0], mean[R], rstd[R], dx[R, D], partial[sums, blocks, D | 0]",
     tasks=lambda *args: args[-1].shape[1],
-    fastmath=EXACT_ORDER,  # otherwise 1 / size is a division for each row
+    fastmath=EXACT_ORDER,
 )
 def layer_norm_backward(g, x, weight, mean, rstd, dx, partial, task, tasks):
     """With n_rd = (x_rd - mean_r) rstd_r and h_rd = w_d g_rd:
@@ -136,31 +187,24 @@ def layer_norm_backward(g, x, weight, mean, rstd, dx, partial, task, tasks):
     blocks = partial.shape[1]
     width = lanes(x)
     rest = size % (2 * width)
-    inverse = x.dtype.type(1) / x.dtype.type(size)
     start, stop = share(blocks, task, tasks)
     for block in range(start, stop):
         clear(partial, block)
         begin, end = share(rows, block, blocks)
-        for r in range(begin, end):
-            scale_r = rstd[r]
-            mu, scale = fill(x, mean[r]), fill(x, scale_r)
-            h, hc, sum_h, sum_hc = zero(x), zero(x), zero(x), zero(x)
+        for r in range(begin, end - 1, 2):
+            row = layer_norm_row(g, x, weight, mean, rstd, r)
+            following = layer_norm_row(g, x, weight, mean, rstd, r + 1)
             for d in range(0, size - rest, 2 * width):
-                h, hc = layer_norm_sums(width, g, x, weight, r, d, mu, h, hc)
-                sum_h, sum_hc = layer_norm_sums(width, g, x, weight, r, d + width, mu, sum_h, sum_hc)
-            if rest:
-                h, hc = layer_norm_sums(rest, g, x, weight, r, size - rest, mu, h, hc)
-                sum_h, sum_hc = layer_norm_sums(rest - width, g, x, weight, r, size - rest + width, mu, sum_h, sum_hc)
-            mean_h, mean_hc = total(add(h, sum_h)) * inverse, total(add(hc, sum_hc)) * inverse
-            # rstd (h - mean_h - n mean_hn) multiplied out, so that what belongs to the row is computed once.
-            level, tilt = fill(x, -scale_r * mean_h), fill(x, -scale_r * scale_r * scale_r * mean_hc)
-            for d in range(0, size - rest, 2 * width):
-                layer_norm_slope(width, g, x, weight, r, d, mu, scale, level, tilt, dx, block, partial)
-                layer_norm_slope(width, g, x, weight, r, d + width, mu, scale, level, tilt, dx, block, partial)
+                layer_norm_slopes(width, g, x, weight, r, d, row, following, dx, block, partial)
+                layer_norm_slopes(width, g, x, weight, r, d + width, row, following, dx, block, partial)
             if rest:
                 d, e = size - rest, size - rest + width
-                layer_norm_slope(rest, g, x, weight, r, d, mu, scale, level, tilt, dx, block, partial)
-                layer_norm_slope(rest - width, g, x, weight, r, e, mu, scale, level, tilt, dx, block, partial)
+                layer_norm_slopes(rest, g, x, weight, r, d, row, following, dx, block, partial)
+                layer_norm_slopes(rest - width, g, x, weight, r, e, row, following, dx, block, partial)
+        if (end - begin) % 2:
+            row = layer_norm_row(g, x, weight, mean, rstd, end - 1)
+            for d in range(0, size, width):
+                layer_norm_last(size - d, g, x, weight, end - 1, d, row, dx, block, partial)
 
 
 @helper
