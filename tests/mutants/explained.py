@@ -23,11 +23,13 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "cross_entropy_backward": ["if rest:  ->  if True:"],
         "layer_norm": ["if rest:  ->  if True:", "if rest:  ->  if True: (2)", "if rest:  ->  if True: (3)"],
         "rms_norm": ["if rest:  ->  if True:", "if rest:  ->  if True: (2)"],
-        "layer_norm_backward": ["if rest:  ->  if True:", "if rest:  ->  if True: (2)"],
+        "layer_norm_row": ["if rest:  ->  if True:"],
+        "layer_norm_backward": ["if rest:  ->  if True:"],
         "rms_norm_backward": ["if rest:  ->  if True:", "if rest:  ->  if True: (2)"],
     },
     "of a row of one number the normed one is 0, and so is the sum that is left out": {
-        "layer_norm_slope": ["0  ->  1"]
+        "layer_norm_slopes": ["0  ->  1"],
+        "layer_norm_last": ["0  ->  1"],
     },
     "both arrays have this size, as the kernel says of them": {
         "softmax": ["x  ->  y", "x  ->  y (2)"],
@@ -74,12 +76,14 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     },
     "who launches it does not read it afterwards": {"reduce_logsumexp": ["peak[o, 0] = shift  ->  pass"]},
     "a block more, or a run more, is empty": {
+        "layer_norm_backward": ["range(0, size, width)  ->  range(0, size + width, width)"],
         "row_sum": ["range(0, row.size, BLOCK)  ->  range(0, row.size + BLOCK, BLOCK)"],
         "argsort": ["width < n  ->  width <= n", "range(0, n, 2 * width)  ->  range(0, n + 2 * width, 2 * width)"],
         "pieces": ["size + unit - 1  ->  size + unit + 1", "1  ->  0 (2)"],
         "attention_backward": ["range(0, M, LANES)  ->  range(0, M + LANES, LANES)"],
         "cross_entropy": ["range(start, stop, width)  ->  range(start, stop + width, width)"],
     },
+    "a sum is even where the difference is": {"layer_norm_backward": ["end - begin  ->  end + begin"]},
     "a logarithm that is not stored is minus infinity, and not 0": {"cross_entropy": ["end - begin  ->  end + begin"]},
     "of one piece, or one task, the divisions say the same: it takes longer": {
         "share": [
