@@ -247,10 +247,12 @@ class Runner:
     def _mark(self, row: Row) -> Path:
         """A file that says that torch.compile's cache has what this row needs."""
         version = self.options.peers["torch.compile"].version()
-        name = "".join(
-            c if c.isalnum() else "-" for c in f"{row.group} {row.title} {version} {self.options.peers_simd}"
-        )
-        return self.options.out / "torch-compile" / f"{name}.done"
+        name = "".join(c if c.isalnum() else "-" for c in f"{row.group} {row.title} {version}")
+        return self._torch_cache() / f"{name}.done"
+
+    def _torch_cache(self) -> Path:
+        """Where torch.compile keeps its code, apart for each width: it takes that of another one, and crashes."""
+        return self.options.out / "torch-compile" / (self.options.peers_simd or "widest")
 
     def _prepare(self, row: Row, path: Path) -> str | None:
         """Write weights and batches; why that failed, if so."""
@@ -290,7 +292,7 @@ class Runner:
         # each start would pay for compiling them, and only the peers' caches would be warm.
         environment["PYTHONDONTWRITEBYTECODE"] = ""
         environment["OPENBLAS_NUM_THREADS"] = str(threads) if side.peer == "numpy" else "1"
-        environment["TORCHINDUCTOR_CACHE_DIR"] = str(options.out / "torch-compile")
+        environment["TORCHINDUCTOR_CACHE_DIR"] = str(self._torch_cache())
         with contextlib.ExitStack() as stack:
             if side.empty:
                 empty = stack.enter_context(tempfile.TemporaryDirectory())
@@ -300,7 +302,7 @@ class Runner:
     def _process(self, job: dict, environment: dict, patience: bool = False, busy: bool = False) -> dict:
         """A worker's answer; RuntimeError with the last line of what it said if it has none."""
         options = self.options
-        (options.out / "torch-compile").mkdir(exist_ok=True)
+        self._torch_cache().mkdir(parents=True, exist_ok=True)
         with _locked(options.lock), _busy_loop(busy):
             before = wait_until_calm(CALM, options.patience) if patience and not busy else None
             job = job | {"before": before, "began": time.monotonic()}
