@@ -62,11 +62,10 @@ def cut(nanoseconds: int, units: int) -> int:
 
     The answer depends on shapes alone, never on the number of threads. A sum that is cut into tasks adds up part by
     part, and floating-point addition is not associative: were there as many parts as threads, the last bits of a loss
-    would differ from one machine to the next. So the tasks are fixed, and threads only take more or fewer of them.
-    They are 2, 4, 8 or more if there are parts enough, for three tasks take two threads as long as four.
+    would differ from one machine to the next. So the tasks are fixed, and threads only take more or fewer of them:
+    2, 4, 8 or more if there are parts enough, for three tasks take two threads as long as four.
     """
-    wanted = min(int(nanoseconds) // GRAIN, MOST_TASKS)
-    return max(1, min(1 << wanted.bit_length() >> 1, units))
+    return max(1, min(1 << min(int(nanoseconds) // GRAIN, MOST_TASKS).bit_length() >> 1, units))
 
 
 def helper(py_func: Callable) -> Callable:
