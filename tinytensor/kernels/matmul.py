@@ -34,7 +34,8 @@ HALF = 4  # rows of the tile that takes what is left over, if that is no more: a
 DEPTH = 256  # rows of a panel: with its two registers of 64 bytes it fills the nearest cache to two thirds
 TILES = 192 // HEIGHT  # of a block, one below the other: DEPTH numbers of each of their rows fit the second cache
 COLUMNS = 128  # of a block, about: as often is that part of a used, once it is there
-FEW = 64 if BYTES == 64 else 24  # a panel that serves fewer rows is not worth a copy
+# A panel that serves fewer rows is not worth a copy. AVX-512 multiplies twice as long by what it reads of a row.
+FEW = 64 if BYTES == 64 else 24
 SPAN = 1 << 15  # bytes: where a panel's rows, read in place, spread over more, they push each other out of the cache
 PAGE = 4096  # bytes: numbers that are whole pages apart have one and the same place in the nearest cache
 MANY = 4  # panels that a copied block of a should serve
