@@ -28,12 +28,12 @@ from tinytensor.kernels.attention import (
     attention_of_one_scratch,
     attention_scratch,
 )
-from tinytensor.kernels.kernel import MOST_TASKS, Elementwise
 from tinytensor.kernels.matmul import COLUMNS as COLUMNS_OF_A_BLOCK
 from tinytensor.kernels.matmul import DEPTH, FEW, HEIGHT, PAGE, TILES, matmul_plan
 from tinytensor.kernels.reduce import BLOCK
-from tinytensor.kernels.simd import BYTES
-from tinytensor.kernels.squares import LANES, WIDTH
+from tinytensor.native.kernel import MOST_TASKS, Elementwise
+from tinytensor.native.simd import BYTES
+from tinytensor.native.squares import LANES, WIDTH
 from tinytensor.symbolic import lift
 from tinytensor.symbolic.field import Field, Residue
 from tinytensor.symbolic.normal import ROUNDED

@@ -22,7 +22,7 @@ from derivations.residues import CHANCE, HASHED, Equations, tangents
 from models import decoder, transformer
 from models.training import Settings, build_optimizer, training_step
 from tinytensor import Tensor, nn
-from tinytensor.layout import memory_order, ordered
+from tinytensor.native.memory_order import memory_order, ordered
 from tinytensor.symbolic import prove
 from tinytensor.symbolic.field import Field, Residue
 from tinytensor.symbolic.replaying import Replay

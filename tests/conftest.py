@@ -1,4 +1,4 @@
-"""For all tests, and processes that they start: memory that nobody has written holds NaN (tinytensor/unwritten.py)."""
+"""For all tests and the processes that they start: uninitialized memory holds NaN (tinytensor/native/uninitialized.py)."""
 
 import os
 

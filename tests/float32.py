@@ -5,7 +5,7 @@
     python -m tests.float32 exp --share 2/8  the second of eight shares of all 2^32 numbers
 
 TINYTENSOR_SIMD chooses the width of registers, as ever. Exits with 1 if an error is above its documented bound
-(BOUNDS, which `tinytensor/kernels/fastmath.py` states), or a special value is wrong.
+(BOUNDS, which `tinytensor/native/fastmath.py` states), or a special value is wrong.
 
 What the results are compared with is a Taylor polynomial of degree 8 in float64 around the next multiple c of 1/64. Its
 coefficients are enclosed by Arb and then rounded. That leaves an error far below what is measured:
@@ -38,8 +38,9 @@ import numpy as np
 from numba import njit
 
 from tests.shares import share
-from tinytensor.kernels import KERNELS, fastmath, squares, vectors
-from tinytensor.kernels.simd import SIMD
+from tinytensor.kernels import KERNELS
+from tinytensor.native import fastmath, squares, vectors
+from tinytensor.native.simd import SIMD
 
 TERMS = 9
 LOG_2 = math.log(2)

@@ -15,12 +15,13 @@ from unittest.mock import patch
 import numpy as np
 
 import tinytensor as tt
-from tinytensor import door, unwritten
+from tinytensor import door
 from tinytensor.again import Again
 from tinytensor.autograd import grad
 from tinytensor.form import OPS
-from tinytensor.kernels import kernel
 from tinytensor.modes import no_grad
+from tinytensor.native import kernel
+from tinytensor.native import uninitialized as unwritten
 from tinytensor.tensors import Tensor
 
 MANY = 1100

@@ -117,7 +117,7 @@ def test_set_num_threads_refuses_nonsense():
 WHERE = """
 import importlib.util, sys
 from pathlib import Path
-spec = importlib.util.spec_from_file_location("cache", Path(sys.argv[1]) / "cache.py")
+spec = importlib.util.spec_from_file_location("cache", Path(sys.argv[1]) / "native" / "cache.py")
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 print(module.folder(str(Path(sys.argv[1]) / sys.argv[2])))
@@ -125,15 +125,17 @@ print(module.folder(str(Path(sys.argv[1]) / sys.argv[2])))
 
 
 def test_changed_kernel_sources_have_another_cache(tmp_path):
-    sources = shutil.copytree(PACKAGE / "kernels", tmp_path / "kernels", ignore=shutil.ignore_patterns("__pycache__"))
+    sources = tmp_path / "sources"
+    for room in ("kernels", "native"):
+        shutil.copytree(PACKAGE / room, sources / room, ignore=shutil.ignore_patterns("__pycache__"))
     where = lambda file: run(WHERE, str(sources), file, NUMBA_CACHE_DIR=str(tmp_path / "cache"))  # noqa: E731
-    first, other = where("softmax.py"), where("scan.py")
+    first, other = where("kernels/softmax.py"), where("kernels/scan.py")
     assert Path(first).is_relative_to(tmp_path / "cache")
-    assert where("softmax.py") == first != other
-    with (sources / "fastmath.py").open("a") as file:  # a helper that softmax calls, and the running sums do not
+    assert where("kernels/softmax.py") == first != other
+    with (sources / "native" / "fastmath.py").open("a") as file:  # softmax calls it, running sums do not
         file.write("\n# changed\n")
-    assert where("softmax.py") != first
-    assert where("scan.py") == other
+    assert where("kernels/softmax.py") != first
+    assert where("kernels/scan.py") == other
 
 
 def test_a_cache_that_cannot_be_written(tmp_path):
@@ -141,7 +143,7 @@ def test_a_cache_that_cannot_be_written(tmp_path):
     temporary = tmp_path / "temporary"
     temporary.mkdir()
     printed = run(
-        "import tinytensor as tt; from tinytensor.kernels import cache, kernel;"
+        "import tinytensor as tt; from tinytensor.native import cache, kernel;"
         "print((tt.ones(2) + 1).tolist(), cache.folder(kernel.__file__))",
         NUMBA_CACHE_DIR=str(tmp_path / "file"),
         TMPDIR=str(temporary),

@@ -7,7 +7,7 @@ from larger_samples import LARGER, mistakes, unwritten_is_nan
 import tinytensor as tt
 from tinytensor.form import OPS
 from tinytensor.kernels import KERNELS
-from tinytensor.kernels.kernel import Elementwise
+from tinytensor.native.kernel import Elementwise
 
 CALLS = [pytest.param(name, args, id=f"{name}-{i}") for name, calls in LARGER.items() for i, args in enumerate(calls)]
 

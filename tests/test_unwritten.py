@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from tinytensor import again, door, unwritten
-from tinytensor.kernels.kernel import kernel
+from tinytensor import again, door
+from tinytensor.native import uninitialized as unwritten
+from tinytensor.native.kernel import kernel
 from tinytensor.tensors import Tensor
 
 

@@ -58,9 +58,9 @@ from tinytensor.dtype_objects import bool_ as bool
 from tinytensor.dtype_objects import float32, float64, int32, int64, uint8
 from tinytensor.dtypes import set_default_dtype
 from tinytensor.form import OPS, op
-from tinytensor.kernels.driver import get_num_threads, set_num_threads
-from tinytensor.kernels.kernel import cut, elementwise, helper, kernel, share
 from tinytensor.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from tinytensor.native.driver import get_num_threads, set_num_threads
+from tinytensor.native.kernel import cut, elementwise, helper, kernel, share
 from tinytensor.ops import FUNCTIONS as _functions
 from tinytensor.printing import set_printoptions
 from tinytensor.profiling import profile

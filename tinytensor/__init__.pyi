@@ -25,8 +25,8 @@ from tinytensor.dtype_objects import bool_ as bool
 from tinytensor.dtype_objects import float32 as float32, float64 as float64, int32 as int32, int64 as int64, uint8 as uint8
 from tinytensor.dtypes import set_default_dtype as set_default_dtype
 from tinytensor.form import OPS as OPS, op as op
-from tinytensor.kernels.driver import get_num_threads as get_num_threads, set_num_threads as set_num_threads
-from tinytensor.kernels.kernel import cut as cut, elementwise as elementwise, helper as helper, kernel as kernel, share as share
+from tinytensor.native.driver import get_num_threads as get_num_threads, set_num_threads as set_num_threads
+from tinytensor.native.kernel import cut as cut, elementwise as elementwise, helper as helper, kernel as kernel, share as share
 from tinytensor.modes import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from tinytensor.printing import set_printoptions as set_printoptions
 from tinytensor.profiling import profile as profile

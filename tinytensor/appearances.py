@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from tinytensor.kernels.entries import is_ours
+from tinytensor.native.entries import is_ours
 
 APPEARANCES: dict[str, Callable] = {}  # what stands where: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"
 

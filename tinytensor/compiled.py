@@ -19,10 +19,10 @@ import numpy as np
 from tinytensor.autograd.tape import _accumulate
 from tinytensor.door import state
 from tinytensor.dtypes import get_default_dtype
-from tinytensor.kernels.driver import Program
-from tinytensor.kernels.entries import OBJECT
-from tinytensor.kernels.kernel import Kernel
 from tinytensor.memory import lease_of
+from tinytensor.native.driver import Program
+from tinytensor.native.entries import OBJECT
+from tinytensor.native.kernel import Kernel
 from tinytensor.nn.module import Module
 from tinytensor.outside import Left, Seen, are_as_they_were
 from tinytensor.recording import Recording

@@ -15,9 +15,9 @@ from tinytensor.door import host, move, state
 from tinytensor.dtype_objects import DType
 from tinytensor.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64, uint8
 from tinytensor.interchange import with_own_dtype
-from tinytensor.layout import reordered
 from tinytensor.memory import aligned
 from tinytensor.meta import Meta
+from tinytensor.native.memory_order import reordered
 from tinytensor.operands import stored
 from tinytensor.tensors import Tensor
 

@@ -22,9 +22,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from tinytensor.kernels.copy import copy as _copy
-from tinytensor.kernels.entries import OBJECT, NoBuild, exact
-from tinytensor.kernels.kernel import Kernel
-from tinytensor.unwritten import fresh
+from tinytensor.native.entries import OBJECT, NoBuild, exact
+from tinytensor.native.kernel import Kernel
+from tinytensor.native.uninitialized import fresh
 
 SMALL_COPY = 1 << 15  # elements of a copy that is not worth a launch
 WATCHERS = frozenset({"recording", "profile", "anomaly"})  # switches of State

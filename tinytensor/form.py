@@ -21,10 +21,10 @@ import inspect
 from tinytensor.again import again
 from tinytensor.anomaly import look_at_result
 from tinytensor.door import state
-from tinytensor.kernels.entries import is_ours
-from tinytensor.kernels.kernel import Kernel, elementwise
 from tinytensor.keywords import by_position
 from tinytensor.meta import Meta
+from tinytensor.native.entries import is_ours
+from tinytensor.native.kernel import Kernel, elementwise
 from tinytensor.quick import by_formula, quick_formula, quick_view
 from tinytensor.rules import Reads, check_inputs, check_names, reads
 from tinytensor.tensors import Tensor, Version, notice

@@ -14,8 +14,8 @@ from weakref import WeakSet
 import numpy as np
 
 from tinytensor.door import OBJECT
-from tinytensor.kernels.simd import LINE
-from tinytensor.unwritten import fresh, spoil, spoiled
+from tinytensor.native.simd import LINE
+from tinytensor.native.uninitialized import fresh, spoil, spoiled
 
 BYTE = np.dtype(np.uint8)
 

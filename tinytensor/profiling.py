@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from tinytensor.door import state
-from tinytensor.kernels.driver import STOPPED
-from tinytensor.kernels.kernel import Kernel, Launch
+from tinytensor.native.driver import STOPPED
+from tinytensor.native.kernel import Kernel, Launch
 
 
 def _pairs(q, k, is_causal: int) -> int:

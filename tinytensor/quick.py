@@ -10,10 +10,10 @@ import numpy as np
 
 from tinytensor.door import empty, launch, state
 from tinytensor.dtypes import bool_
-from tinytensor.kernels.blocks import FITS
+from tinytensor.native.blocks import FITS
+from tinytensor.native.uninitialized import fresh
 from tinytensor.operands import together, typed
 from tinytensor.tensors import Tensor
-from tinytensor.unwritten import fresh
 
 REMEMBERED = 256  # numbers that are kept as arrays
 

@@ -22,9 +22,9 @@ from typing import Any
 import numpy as np
 
 from tinytensor.door import outside_recording, state
-from tinytensor.kernels.driver import STOPPED, Program
-from tinytensor.kernels.kernel import Kernel
 from tinytensor.memory import Pool, owned
+from tinytensor.native.driver import STOPPED, Program
+from tinytensor.native.kernel import Kernel
 from tinytensor.outside import Seen, addresses
 
 

@@ -19,8 +19,8 @@ import numpy as np
 
 from tinytensor.appearances import APPEARANCES
 from tinytensor.form import OPS
-from tinytensor.kernels.entries import is_ours
 from tinytensor.keywords import own_names
+from tinytensor.native.entries import is_ours
 from tinytensor.tensors import Tensor
 
 _WORDS = {

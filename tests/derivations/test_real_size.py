@@ -11,7 +11,8 @@ from models import decoder, transformer
 from models.decoder import CONFIGS
 from models.tasks import recommend
 from tests.mutants.planting import kernel_with, module_of, planted_kernel, planted_rule, rule_with
-from tinytensor.kernels import KERNELS, attention, matmul, vectors
+from tinytensor.kernels import KERNELS, attention, matmul
+from tinytensor.native import vectors
 from tinytensor.symbolic import lift, prove, replaying
 from tinytensor.symbolic import sampling as sampling_of
 

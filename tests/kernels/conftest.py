@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 from numba import config
 
-from tinytensor.kernels import driver
+from tinytensor.native import driver
 
 
 @pytest.fixture

@@ -26,8 +26,8 @@ sys.path.insert(0, str(TESTS))  # this file is run as a program, too
 from symbolic.test_compiled import calls, interpreted  # noqa: E402
 
 from tinytensor.kernels import KERNELS  # noqa: E402
-from tinytensor.kernels.kernel import Loop, kernel  # noqa: E402
-from tinytensor.kernels.vectors import load, store  # noqa: E402
+from tinytensor.native.kernel import Loop, kernel  # noqa: E402
+from tinytensor.native.vectors import load, store  # noqa: E402
 
 LOOPS = [name for name, k in KERNELS.items() if isinstance(k, Loop)]
 FAR = (10**10, -(10**10), -1, np.iinfo(np.int64).max, np.iinfo(np.int64).min)

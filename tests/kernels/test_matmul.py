@@ -4,9 +4,9 @@ import numba
 import numpy as np
 import pytest
 
-from tinytensor.kernels.kernel import KERNELS, MOST_TASKS
 from tinytensor.kernels.matmul import DEPTH, HEIGHT, LINE, PAGE, PRODUCTS, matmul, matmul_plan
-from tinytensor.kernels.simd import BYTES
+from tinytensor.native.kernel import KERNELS, MOST_TASKS
+from tinytensor.native.simd import BYTES
 
 JIT = not numba.config.DISABLE_JIT
 SIZES = range(1, 41) if JIT else (1, 2, 4, 5, 9)

@@ -28,7 +28,7 @@ from tests.larger_samples import LARGER, mistakes
 from tinytensor import linear, stack
 from tinytensor.door import OBJECT
 from tinytensor.form import OPS, Op
-from tinytensor.kernels.kernel import KERNELS
+from tinytensor.native.kernel import KERNELS
 from tinytensor.symbolic import Symbolic, prove
 from tinytensor.tensors import Tensor
 

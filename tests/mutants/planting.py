@@ -15,8 +15,8 @@ from unittest.mock import patch
 from tinytensor import door
 from tinytensor.again import Again
 from tinytensor.form import OPS, Op
-from tinytensor.kernels.entries import NoBuild, exact
-from tinytensor.kernels.kernel import KERNELS, Elementwise, Kernel, Loop
+from tinytensor.native.entries import NoBuild, exact
+from tinytensor.native.kernel import KERNELS, Elementwise, Kernel, Loop
 from tinytensor.symbolic.lifting import lift, rebind
 from tinytensor.tensors import Tensor
 

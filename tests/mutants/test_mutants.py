@@ -26,7 +26,7 @@ from tinytensor import nn
 from tinytensor.autograd import tape
 from tinytensor.form import OPS
 from tinytensor.kernels import softmax as softmax_kernels
-from tinytensor.kernels.kernel import Elementwise, Loop
+from tinytensor.native.kernel import Elementwise, Loop
 from tinytensor.tensors import Tensor
 
 

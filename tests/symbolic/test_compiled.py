@@ -19,7 +19,7 @@ from symbolic.kernel_samples import SAMPLES, SPECIAL, interpreted
 
 import tinytensor.kernels
 from tinytensor.kernels import KERNELS
-from tinytensor.kernels.kernel import Elementwise
+from tinytensor.native.kernel import Elementwise
 
 NUMBERS = (0.75, -0.5, 1.625, 0.0)  # for formulas: both sides of 0, and 0
 TRUTH = {"bitwise_and", "bitwise_or", "bitwise_xor"}  # formulas that floats do not have

@@ -11,7 +11,7 @@ import pytest
 from symbolic.kernel_samples import SAMPLES, Sample, blank, disagreements, sym
 
 from tinytensor.kernels import KERNELS
-from tinytensor.kernels.kernel import Elementwise, elementwise, helper, kernel
+from tinytensor.native.kernel import Elementwise, elementwise, helper, kernel
 from tinytensor.symbolic import NotLiftable, lift
 
 CALLS = [pytest.param(name, sample, id=f"{name}-{i}") for name in SAMPLES for i, sample in enumerate(SAMPLES[name])]

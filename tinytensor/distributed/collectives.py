@@ -19,7 +19,7 @@ import numpy as np
 from tinytensor.distributed.group import Group
 from tinytensor.distributed.group import group as joined
 from tinytensor.door import empty, host, move
-from tinytensor.kernels.simd import LINE
+from tinytensor.native.simd import LINE
 from tinytensor.ops.elementwise import add, maximum, minimum, mul, true_divide
 from tinytensor.tensors import Tensor, notice
 

@@ -1,7 +1,7 @@
 """Numba kernels: raw arrays in, raw arrays out. `kernel.KERNELS` is the table of all of them."""
 
 from tinytensor.kernels import attention, chance, copy, index, loss, matmul, norm, reduce, scan, softmax, update
-from tinytensor.kernels.kernel import KERNELS
+from tinytensor.native.kernel import KERNELS
 
 __all__ = [
     "KERNELS",

@@ -18,10 +18,10 @@ beside it are finite; that is asked by multiplying them by 0. But what is hidden
 each hidden number is left out by itself.
 """
 
-from tinytensor.kernels.fastmath import log
-from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
-from tinytensor.kernels.simd import NEAR
-from tinytensor.kernels.squares import (
+from tinytensor.native.fastmath import log
+from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.native.simd import NEAR
+from tinytensor.native.squares import (
     HALF,
     LANES,
     WIDTH,
@@ -62,8 +62,8 @@ from tinytensor.kernels.squares import (
     write_columns,
     write_square,
 )
-from tinytensor.kernels.vectors import add, div, split, store, store_first, total, where_less
-from tinytensor.kernels.vectors import log as logs
+from tinytensor.native.vectors import add, div, split, store, store_first, total, where_less
+from tinytensor.native.vectors import log as logs
 
 COLUMNS = 4  # of a head's row that are taken together: four chains of sums, and no more registers than AVX2 has
 AHEAD = 4  # heads: so early is the memory asked for the next ones, some microseconds where they are small

@@ -5,7 +5,7 @@ So can any process: an array may be one of the equal parts, one after the other,
 have between them. Its places are then counted in the whole array, and the numbers are those that the whole would have.
 """
 
-from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
 
 LOW = 0xFFFFFFFF  # the lower 32 bits
 FIRST, SECOND = 0x7FEB352D, 0x846CA68B  # odd multipliers: of those tried by C. Wellons these leave the least bias

@@ -1,6 +1,6 @@
 """Moving data: the one formula without arithmetic. Layout and dtype change in the loop around it."""
 
-from tinytensor.kernels.kernel import elementwise
+from tinytensor.native.kernel import elementwise
 
 
 @elementwise

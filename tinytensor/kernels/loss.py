@@ -4,10 +4,10 @@ A target that is no class is never used as a place to read or write: its row cou
 says so. `bad` is int64 (2,), at first 0: bad[0] becomes 1, and bad[1] one of the wrong targets.
 """
 
-from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
 from tinytensor.kernels.reduce import row_sum
 from tinytensor.kernels.softmax import log_share, row_max, shifted_exps, store_four, sum_of_exps
-from tinytensor.kernels.vectors import (
+from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.native.vectors import (
     exp,
     fill,
     first,

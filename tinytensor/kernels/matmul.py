@@ -15,9 +15,9 @@ so its strides matter only where a cache has but one place for all of a row: the
 
 from functools import lru_cache
 
-from tinytensor.kernels.kernel import EXACT_ORDER, MOST_TASKS, helper, kernel, share
-from tinytensor.kernels.simd import BYTES, LINE, NEAR
-from tinytensor.kernels.tiles import (
+from tinytensor.native.kernel import EXACT_ORDER, MOST_TASKS, helper, kernel, share
+from tinytensor.native.simd import BYTES, LINE, NEAR
+from tinytensor.native.tiles import (
     add_tile,
     fetch_tile,
     load_tile,
@@ -27,7 +27,7 @@ from tinytensor.kernels.tiles import (
     sum_tile,
     zero_tile,
 )
-from tinytensor.kernels.vectors import lanes, load_first, store
+from tinytensor.native.vectors import lanes, load_first, store
 
 HEIGHT = 8 if BYTES == 64 else 6  # rows of a tile: of 6, and two of b and one of a, are 15 of AVX2's 16 registers
 HALF = 4  # rows of the tile that takes what is left over, if that is no more: a whole one would compute rows in vain

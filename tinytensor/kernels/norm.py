@@ -9,8 +9,8 @@ depends on the number of threads.
 
 import numpy as np
 
-from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
-from tinytensor.kernels.vectors import add, fill, first, fma, lanes, load_first, mul, store_first, sub, total, zero
+from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.native.vectors import add, fill, first, fma, lanes, load_first, mul, store_first, sub, total, zero
 
 
 @helper

@@ -8,10 +8,10 @@ sum is taken in two launches (`sum_parts`).
 
 import numpy as np
 
-from tinytensor.kernels.fastmath import exp, log
-from tinytensor.kernels.kernel import EXACT_ORDER, MOST_TASKS, cut, helper, in_any_order, kernel, share
 from tinytensor.kernels.softmax import row_max
-from tinytensor.kernels.vectors import largest
+from tinytensor.native.fastmath import exp, log
+from tinytensor.native.kernel import EXACT_ORDER, MOST_TASKS, cut, helper, in_any_order, kernel, share
+from tinytensor.native.vectors import largest
 
 BLOCK = 512  # numbers of a row that are added up before their sum is, with what rounding loses, to those before
 

@@ -8,8 +8,8 @@ long chains, are taken four registers at a time as far as a row has them. The la
 exponentials wait, is looked for before those of the row above: then it is there when they begin.
 """
 
-from tinytensor.kernels.kernel import EXACT_ORDER, cut, helper, kernel, share
-from tinytensor.kernels.vectors import (
+from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
+from tinytensor.native.vectors import (
     add,
     exp,
     exps,

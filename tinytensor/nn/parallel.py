@@ -20,8 +20,8 @@ from tinytensor.autograd.awaited import at_end
 from tinytensor.distributed.collectives import ReduceOp, all_gather_object, broadcast, combined, parted
 from tinytensor.distributed.group import Group, group
 from tinytensor.door import host, move
-from tinytensor.layout import laid_like
 from tinytensor.modes import no_grad
+from tinytensor.native.memory_order import laid_like
 from tinytensor.nn.module import Module, Parameter
 from tinytensor.tensors import Tensor, notice
 

@@ -7,8 +7,8 @@ from itertools import accumulate, pairwise
 from tinytensor import absent, kernels
 from tinytensor.creation import zeros
 from tinytensor.door import contiguous, empty, launch
-from tinytensor.layout import memory_order, ordered
 from tinytensor.modes import no_grad
+from tinytensor.native.memory_order import memory_order, ordered
 from tinytensor.nn.module import Module, Parameter
 from tinytensor.ops.shape import cat, stack
 from tinytensor.tensors import Tensor

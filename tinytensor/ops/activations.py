@@ -2,9 +2,9 @@
 
 from tinytensor.appearances import appears
 from tinytensor.form import op
-from tinytensor.kernels.fastmath import exp as fast_exp
-from tinytensor.kernels.fastmath import expm1 as fast_expm1
-from tinytensor.kernels.fastmath import log1p as fast_log1p
+from tinytensor.native.fastmath import exp as fast_exp
+from tinytensor.native.fastmath import expm1 as fast_expm1
+from tinytensor.native.fastmath import log1p as fast_log1p
 from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import absolute, clamp, clamp_max, exp, logical_or, sigmoid, tanh, where
 from tinytensor.ops.fused import softmax

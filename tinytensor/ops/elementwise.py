@@ -15,14 +15,14 @@ from tinytensor.appearances import appears
 from tinytensor.door import OBJECT, empty, host, launch
 from tinytensor.dtypes import CATEGORY, bool_, category, result_type, uint8
 from tinytensor.form import op
-from tinytensor.kernels.fastmath import erf as fast_erf
-from tinytensor.kernels.fastmath import exp as fast_exp
-from tinytensor.kernels.fastmath import expm1 as fast_expm1
-from tinytensor.kernels.fastmath import gelu_slope, normal_cdf
-from tinytensor.kernels.fastmath import log as fast_log
-from tinytensor.kernels.fastmath import log1p as fast_log1p
-from tinytensor.kernels.fastmath import tanh as fast_tanh
-from tinytensor.kernels.kernel import Kernel
+from tinytensor.native.fastmath import erf as fast_erf
+from tinytensor.native.fastmath import exp as fast_exp
+from tinytensor.native.fastmath import expm1 as fast_expm1
+from tinytensor.native.fastmath import gelu_slope, normal_cdf
+from tinytensor.native.fastmath import log as fast_log
+from tinytensor.native.fastmath import log1p as fast_log1p
+from tinytensor.native.fastmath import tanh as fast_tanh
+from tinytensor.native.kernel import Kernel
 from tinytensor.operands import only_floats, stored, typed, within
 from tinytensor.quick import number_array
 from tinytensor.tensors import Tensor

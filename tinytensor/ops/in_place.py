@@ -21,8 +21,8 @@ from tinytensor.creation import rand, randn, tensor, zeros
 from tinytensor.door import check, contiguous, empty, launch, move, state
 from tinytensor.dtypes import CATEGORY, int64
 from tinytensor.form import Node, Op, op
-from tinytensor.kernels.blocks import same_place
 from tinytensor.modes import no_grad, set_grad_enabled
+from tinytensor.native.blocks import same_place
 from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import _as_tensor
 from tinytensor.ops.index import no_index_is_bad, part_at_once, put, read, refuse_index, take

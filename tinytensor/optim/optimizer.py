@@ -11,8 +11,8 @@ import numpy as np
 
 from tinytensor import kernels
 from tinytensor.door import contiguous, host, launch, move, outside_recording, state
-from tinytensor.layout import memory_order, ordered
 from tinytensor.modes import enable_grad, no_grad
+from tinytensor.native.memory_order import memory_order, ordered
 from tinytensor.refusals import construction
 from tinytensor.tensors import Tensor
 

@@ -22,8 +22,8 @@ from tinytensor.creation import ones_like
 from tinytensor.door import state
 from tinytensor.dtypes import get_default_dtype
 from tinytensor.form import Node
-from tinytensor.kernels.kernel import Kernel, Launch
 from tinytensor.modes import enable_grad
+from tinytensor.native.kernel import Kernel, Launch
 from tinytensor.profiling import FLOPS
 from tinytensor.switches import watching
 from tinytensor.symbolic.advice import results_of

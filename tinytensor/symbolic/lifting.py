@@ -18,8 +18,8 @@ from itertools import pairwise
 
 import numpy as np
 
-from tinytensor.kernels.entries import OBJECT
-from tinytensor.kernels.kernel import Elementwise, Kernel
+from tinytensor.native.entries import OBJECT
+from tinytensor.native.kernel import Elementwise, Kernel
 from tinytensor.symbolic.given import following
 from tinytensor.symbolic.normal import FLOATS
 from tinytensor.symbolic.scalars import Exact, kind_of_numbers

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.lib.array_utils import byte_bounds
 from numpy.lib.stride_tricks import as_strided
 
-from tinytensor.kernels.entries import OBJECT
-from tinytensor.kernels.kernel import Kernel
-from tinytensor.kernels.simd import BYTES
+from tinytensor.native.entries import OBJECT
+from tinytensor.native.kernel import Kernel
+from tinytensor.native.simd import BYTES
 from tinytensor.recording import Recording
 from tinytensor.symbolic.lifting import lift
 from tinytensor.symbolic.scalars import kind_of_numbers

@@ -158,8 +158,8 @@ class Parts:
         self.tt, self.threads = TinyTensor(threads).tt, threads
         from numba import njit
 
-        from tinytensor.kernels import squares
-        from tinytensor.kernels.simd import SIMD
+        from tinytensor.native import squares
+        from tinytensor.native.simd import SIMD
 
         @njit(nogil=True)
         def exponentials(x, y, times):

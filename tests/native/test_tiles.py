@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numba import njit
 
-from tinytensor.kernels.simd import BYTES
-from tinytensor.kernels.tiles import (
+from tinytensor.native.simd import BYTES
+from tinytensor.native.tiles import (
     STEPS,
     add_tile,
     fetch_tile,

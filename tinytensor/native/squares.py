@@ -25,9 +25,9 @@ from numba import types
 from numba.core import cgutils
 from numba.core.cgutils import pack_array, unpack_tuple
 
-from tinytensor.kernels import fastmath
-from tinytensor.kernels.simd import BYTES, LINE, SIMD
-from tinytensor.kernels.vectors import (
+from tinytensor.native import fastmath
+from tinytensor.native.simd import BYTES, LINE, SIMD
+from tinytensor.native.vectors import (
     Vector,
     add,
     address,

@@ -14,11 +14,12 @@ import numpy as np
 import pytest
 from numba import config
 
-from tinytensor.kernels import KERNELS, driver
-from tinytensor.kernels.cache import _Builds
-from tinytensor.kernels.compiler import signals_wait
-from tinytensor.kernels.driver import STOPPED, Program, _groups
-from tinytensor.kernels.kernel import GRAIN, MOST_TASKS, cut, kernel, share
+from tinytensor.kernels import KERNELS
+from tinytensor.native import driver
+from tinytensor.native.cache import _Builds
+from tinytensor.native.compiler import signals_wait
+from tinytensor.native.driver import STOPPED, Program, _groups
+from tinytensor.native.kernel import GRAIN, MOST_TASKS, cut, kernel, share
 
 
 @kernel(tasks=lambda x, parts, y: parts)

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from numba import njit
 
-from tinytensor.kernels import squares as sq
-from tinytensor.kernels.squares import LANES, WIDTH
-from tinytensor.kernels.vectors import store
+from tinytensor.native import squares as sq
+from tinytensor.native.squares import LANES, WIDTH
+from tinytensor.native.vectors import store
 
 SIZE = WIDTH * LANES
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="there is no compiled meaning")

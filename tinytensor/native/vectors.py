@@ -31,9 +31,9 @@ from numba.core.errors import TypingError
 from numba.core.typing.templates import AbstractTemplate, infer_global, signature
 from numba.extending import lower_builtin, models, register_model
 
-from tinytensor.kernels import fastmath
-from tinytensor.kernels.compiler import array_at
-from tinytensor.kernels.simd import BYTES
+from tinytensor.native import fastmath
+from tinytensor.native.compiler import array_at
+from tinytensor.native.simd import BYTES
 
 # ------------------------------------------------------------------------------------- what a register holds
 

@@ -2,7 +2,7 @@
 
 Numba keeps a build beside a note of the source file that it came from. It does not see that a helper in another file
 has changed, and would then load the old machine code. So each build is kept in a folder that is named after the text of
-every file that the kernel's own file reaches by its imports from `tinytensor.kernels`.
+every file that the kernel's own file reaches by its imports from `tinytensor.kernels` and `tinytensor.native`.
 
 What is kept saves time and is needed for nothing else. So a file that is damaged, a disk that is full, or a folder that
 may not be written to costs one line and the time to compile; a damaged file is replaced.
@@ -26,18 +26,18 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
-from tinytensor.kernels.simd import SIMD
+from tinytensor.native.simd import SIMD
 
-HERE = Path(__file__).parent
+ROOMS = [Path(__file__).parents[1] / room for room in ("kernels", "native")]  # where a kernel's imports lie
 # A statement ends with its line, which a backslash continues, or else with its parenthesis; a comment in there may hold
 # another one.
 _IMPORT = re.compile(
-    r"\bfrom[\s\\]+tinytensor\.kernels\b\.?([\w.]*)[\s\\]+import[\s\\]*(\((?:#.*|[^)#])*\)|(?:\\\r?\n|.)*)"
+    r"\bfrom[\s\\]+tinytensor\.(?:kernels|native)\b\.?([\w.]*)[\s\\]+import[\s\\]*(\((?:#.*|[^)#])*\)|(?:\\\r?\n|.)*)"
 )
 
 
 def imported(text: str) -> set[str]:
-    """The names that a file imports from `tinytensor.kernels` and its modules, and those of the modules.
+    """The names that a file imports from the two rooms and their modules, and those of the modules.
 
     Some may be too many (words of a comment), which costs a compilation too many; none may be missing. To parse the
     files for it would take longer than all the rest that importing this package does.
@@ -47,8 +47,8 @@ def imported(text: str) -> set[str]:
 
 @cache
 def _reached(file: Path) -> frozenset[Path]:
-    """The files of this folder that a file imports, those that these import, and so on; and the file itself."""
-    files = {HERE / f"{name}.py" for name in imported(_read(file).decode())} - {file}
+    """The files of the two rooms that a file imports, those that these import, and so on; and the file itself."""
+    files = {room / f"{name}.py" for name in imported(_read(file).decode()) for room in ROOMS} - {file}
     return frozenset({file}).union(*(_reached(f) for f in files if f.is_file()))
 
 

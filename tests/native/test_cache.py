@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 from numba import config
 
-from tinytensor.kernels import cache
+from tinytensor.native import cache
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
 
 PROGRAM = """
 import tinytensor as tt
-from tinytensor.kernels.cache import progress
+from tinytensor.native.cache import progress
 assert tt.tensor([0.0, 0.0]).exp().tolist() == [1.0, 1.0]
 print(progress.count)
 """
@@ -99,14 +99,14 @@ def test_a_warm_start_compiles_nothing_and_loads_little(tmp_path):
 
 def parsed(text: str) -> set[str]:
     """What `cache.imported` should find, by Python's own parser."""
-    names = set()
+    names, rooms = set(), ("tinytensor.kernels", "tinytensor.native")
     for node in ast.walk(ast.parse(text)):
         if isinstance(node, ast.ImportFrom):
             assert not node.level, "a relative import, which the cache does not know"
-            if (node.module or "").startswith("tinytensor.kernels"):
+            if (node.module or "").startswith(rooms):
                 names |= {*node.module.split(".")[2:], *(alias.name for alias in node.names)}
         elif isinstance(node, ast.Import):
-            assert not any(alias.name.startswith("tinytensor.kernels") for alias in node.names), "import of a module"
+            assert not any(alias.name.startswith(rooms) for alias in node.names), "import of a module"
     return names
 
 
@@ -126,6 +126,7 @@ FORMS = {
     "x = '#'; from tinytensor.kernels import copy": {"copy"},
     "def f():\n    from tinytensor.kernels.norm import *": {"norm", "*"},
     "from tinytensor.kernels_of_mine import copy": set(),
+    "from tinytensor.native.driver import run": {"driver", "run"},
     "from tinytensor.door import launch": set(),
 }
 
@@ -141,7 +142,7 @@ def test_imports_are_found_in_whatever_form(text):
 
 
 def test_imports_are_found_as_python_finds_them():
-    files = sorted(cache.HERE.glob("*.py"))
+    files = sorted(file for room in cache.ROOMS for file in room.glob("*.py"))
     assert len(files) > 15
     modules = {file.stem for file in files}
     for file in files:

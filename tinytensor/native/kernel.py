@@ -26,11 +26,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import config
 
-from tinytensor.kernels import driver
-from tinytensor.kernels.blocks import FormulaLayout, LoopLayout
-from tinytensor.kernels.compiler import inlined
-from tinytensor.kernels.entries import Entry, NoBuild, build, exact, formula_entry, is_ours, loop_entry
-from tinytensor.kernels.shapes import checker
+from tinytensor.native import driver
+from tinytensor.native.blocks import FormulaLayout, LoopLayout
+from tinytensor.native.compiler import inlined
+from tinytensor.native.entries import Entry, NoBuild, build, exact, formula_entry, is_ours, loop_entry
+from tinytensor.native.shape_checks import checker
 
 # Never fastmath=True: it lets LLVM assume that there are no NaNs, and isnan(nan) becomes False.
 # "reassoc" lets a sum along a row be vectorised. It stays off where the bits of one row of the

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from numba import njit
 
-from tinytensor.kernels import fastmath
-from tinytensor.kernels.kernel import kernel
-from tinytensor.kernels.simd import BYTES, SIMD, widths_of
-from tinytensor.kernels.vectors import (
+from tinytensor.native import fastmath
+from tinytensor.native.kernel import kernel
+from tinytensor.native.simd import BYTES, SIMD, widths_of
+from tinytensor.native.vectors import (
     add,
     div,
     exp,
@@ -193,7 +193,7 @@ def test_what_lies_beyond_the_edge_is_not_touched():
     program = """
 import ctypes, mmap, numpy as np
 from numba import njit
-from tinytensor.kernels.vectors import load_first, store_first
+from tinytensor.native.vectors import load_first, store_first
 page = mmap.PAGESIZE
 pages = mmap.mmap(-1, 2 * page)
 start = ctypes.addressof(ctypes.c_char.from_buffer(pages))
@@ -312,7 +312,7 @@ print(*cpu_target.target_context.codegen().magic_tuple())
 
 def test_wider_than_the_machine():
     done = subprocess.run(
-        [sys.executable, "-c", "import tinytensor.kernels.vectors"],
+        [sys.executable, "-c", "import tinytensor.native.vectors"],
         capture_output=True,
         text=True,
         cwd=ROOT,

@@ -5,8 +5,8 @@ import pytest
 from numba import config
 
 from tinytensor.kernels import KERNELS
-from tinytensor.kernels.blocks import FormulaLayout, LoopLayout
-from tinytensor.kernels.kernel import kernel
+from tinytensor.native.blocks import FormulaLayout, LoopLayout
+from tinytensor.native.kernel import kernel
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is packed")
 

@@ -21,9 +21,9 @@ from llvmlite import ir
 from numba import config, njit, prange, types
 from numba.extending import intrinsic
 
-from tinytensor.kernels.cache import builds_of, kept
-from tinytensor.kernels.compiler import colourless, signals_wait
-from tinytensor.kernels.simd import LINE
+from tinytensor.native.cache import builds_of, kept
+from tinytensor.native.compiler import colourless, signals_wait
+from tinytensor.native.simd import LINE
 
 ENTRY, BLOCK, TASKS = range(3)  # the columns of a program
 DONE, SHARES = 0, 1  # the rows of a group's counters: how many tasks are done; from here on, those taken of each share

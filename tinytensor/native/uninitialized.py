@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tinytensor.kernels.entries import OBJECT
+from tinytensor.native.entries import OBJECT
 
 
 def spoil(memory: np.ndarray) -> None:

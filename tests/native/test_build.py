@@ -14,10 +14,11 @@ from numba.core import errors
 from numba.core.caching import NullCache
 
 import tinytensor
-from tinytensor.kernels import KERNELS, entries
-from tinytensor.kernels.compiler import colourless
-from tinytensor.kernels.fastmath import _FLAGS
-from tinytensor.kernels.kernel import EXACT_ORDER, FAST, kernel
+from tinytensor.kernels import KERNELS
+from tinytensor.native import entries
+from tinytensor.native.compiler import colourless
+from tinytensor.native.fastmath import _FLAGS
+from tinytensor.native.kernel import EXACT_ORDER, FAST, kernel
 
 PACKAGE = Path(tinytensor.__file__).parent
 
@@ -25,7 +26,7 @@ PACKAGE = Path(tinytensor.__file__).parent
 PROGRAM = """
 import hashlib, sys
 import tinytensor as tt
-from tinytensor.kernels.cache import progress
+from tinytensor.native.cache import progress
 from tinytensor.nn import functional as F
 
 tt.manual_seed(0)

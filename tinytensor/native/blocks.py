@@ -17,8 +17,8 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from tinytensor.kernels.compiler import array_at, inlined
-from tinytensor.kernels.driver import WORD, call, native
+from tinytensor.native.compiler import array_at, inlined
+from tinytensor.native.driver import WORD, call, native
 
 HEAD = object.__basicsize__  # bytes with which every Python object begins
 DATA, NDIM, SIZES, STRIDES, BASE, DTYPE = range(6)  # the words of an array's object after these

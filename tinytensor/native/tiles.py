@@ -13,8 +13,8 @@ from llvmlite.ir.instructions import LoadInstr
 from numba import types
 from numba.core import cgutils
 
-from tinytensor.kernels.simd import LINE
-from tinytensor.kernels.vectors import (
+from tinytensor.native.simd import LINE
+from tinytensor.native.vectors import (
     add,
     ask_for,
     beyond,

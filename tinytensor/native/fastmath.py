@@ -13,7 +13,7 @@ import numpy as np
 from numba import types
 from numba.extending import overload
 
-from tinytensor.kernels.kernel import EXACT_ORDER, helper
+from tinytensor.native.kernel import EXACT_ORDER, helper
 
 # No "reassoc": it could merge the two halves of log 2 below, whatever the calling kernel allows.
 _FLAGS = {"error_model": "numpy", "fastmath": set(EXACT_ORDER)}

@@ -12,7 +12,8 @@ pytest.importorskip("flint", reason="the reference needs python-flint: pip insta
 
 from tests import float32
 from tests.float32 import BOUNDS, FUNCTIONS, NOT_NEAREST, RELATIVE, ULP, WRONG, Found
-from tinytensor.kernels import KERNELS, fastmath
+from tinytensor.kernels import KERNELS
+from tinytensor.native import fastmath
 
 pytestmark = pytest.mark.skipif(numba.config.DISABLE_JIT, reason="in Python they are NumPy's")
 SAMPLE = float32.sample()

@@ -21,10 +21,10 @@ from numba.core.lowering import Lower
 from numba.extending import intrinsic
 from numba.np.numpy_support import from_dtype
 
-from tinytensor.kernels.blocks import word
-from tinytensor.kernels.cache import builds_of, is_kept, kept, progress
-from tinytensor.kernels.compiler import KernelCompiler, Lowering, array_at, colourless, signals_wait
-from tinytensor.kernels.driver import WORD
+from tinytensor.native.blocks import word
+from tinytensor.native.cache import builds_of, is_kept, kept, progress
+from tinytensor.native.compiler import KernelCompiler, Lowering, array_at, colourless, signals_wait
+from tinytensor.native.driver import WORD
 
 OBJECT = np.dtype(object)  # of arrays of exact scalars; every tensor of them has this very object, so `is` finds it
 
