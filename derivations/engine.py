@@ -24,10 +24,10 @@ from derivations.claims import NUMBA, SYMPY, Evidence, Refuted, claim
 from models import decoder, transformer
 from tinytensor import nn
 from tinytensor.autograd import grad
-from tinytensor.door import OBJECT
-from tinytensor.form import OPS, Op
+from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.op import OPS, Op
+from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic import Proof, Symbolic, Undecided, latex, prove, symbols
-from tinytensor.tensors import Tensor
 
 proof_of = partial(claim, "engine", kind="proof at sizes", trusted=(SYMPY, "the chain rule", NUMBA))
 

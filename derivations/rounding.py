@@ -27,8 +27,8 @@ import tinytensor as tt
 from models.decoder import Decoder
 from models.transformer import Config as Stacks
 from models.transformer import Transformer, positional_encoding
+from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.scalars import reading
-from tinytensor.tensors import Tensor
 
 from .claims import NUMBA, Evidence, Refuted, claim, holds
 from .program import REAL, example

@@ -77,7 +77,7 @@ print(prove(lambda a, b: (a * b + a).tanh(), (), ()))
 
 # %% [markdown]
 # A list of everything ever made would never be freed, so tinytensor's nodes know their sources and their age instead.
-# `tinytensor/autograd/tape.py` is our `backward`, grown up. The picture shows our own.
+# `tinytensor/core/tape.py` is our `backward`, grown up. The picture shows our own.
 
 # %%
 figure, [[panel]] = plots.panels(size=(8, 2.6))

@@ -74,7 +74,7 @@ assert account[a] == 6.0 and a.grad.item() == 4.0
 # "Then let it pass on only what is new!" The beginner's repair is right, and useless: b is still visited once for each
 # use, and what is behind it for each of these. Eighteen doublings in a row have 2^18 ways back. Waiting until the
 # gradient is complete needs one visit for each node. How do we know that it is complete? A node is younger than all it
-# was made from, so the youngest node that is left is always ready. That is the whole of `tinytensor/autograd/tape.py`:
+# was made from, so the youngest node that is left is always ready. That is the whole of `tinytensor/core/tape.py`:
 # a node for each operation, visited from the youngest to the oldest. What arrives adds up before the visit, at a node
 # as at b here, and at a leaf until the end.
 

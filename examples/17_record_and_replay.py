@@ -33,7 +33,7 @@ def training(width: int):  # a step of (18) for a network with an inner layer of
 
 
 # %% [markdown]
-# `compile` watches the first call. Every number passes one door (`tinytensor/door.py`), and there each launch is noted:
+# `compile` watches the first call. Every number passes `launch` (`tinytensor/core/dispatch.py`), which notes it:
 # the address of the machine code, that of its packed arguments, into how many tasks it is cut. What is left of the step
 # is one native program, without model, tape or optimizer. Find the forward pass, the backward pass, and (18).
 

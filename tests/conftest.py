@@ -1,4 +1,4 @@
-"""For all tests and the processes that they start: uninitialized memory holds NaN (tinytensor/native/uninitialized.py)."""
+"""For all tests and the processes that they start: uninitialized memory holds NaN (native/uninitialized.py)."""
 
 import os
 

@@ -15,14 +15,14 @@ from unittest.mock import patch
 import numpy as np
 
 import tinytensor as tt
-from tinytensor import door
 from tinytensor.again import Again
 from tinytensor.autograd import grad
-from tinytensor.form import OPS
-from tinytensor.modes import no_grad
+from tinytensor.core import dispatch as door
+from tinytensor.core.modes import no_grad
+from tinytensor.core.op import OPS
+from tinytensor.core.tensor import Tensor
 from tinytensor.native import kernel
 from tinytensor.native import uninitialized as unwritten
-from tinytensor.tensors import Tensor
 
 MANY = 1100
 STEP, WITHIN = 1e-7, 1e-6  # of a slope by central differences, and how near it is, relatively

@@ -16,8 +16,8 @@ import tinytensor as tt
 from tinytensor import again as again_module
 from tinytensor import kernels
 from tinytensor.again import Again, Notes, Rehearsal, Unfit
-from tinytensor.door import WATCHERS, empty, host, launch, state
-from tinytensor.form import OPS
+from tinytensor.core.dispatch import WATCHERS, empty, host, launch, state
+from tinytensor.core.op import OPS
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is noted where nothing is compiled")
 

@@ -16,8 +16,8 @@ import pytest
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.autograd import functional, grad
-from tinytensor.autograd.tape import walk
-from tinytensor.door import contiguous, empty, launch
+from tinytensor.core.dispatch import contiguous, empty, launch
+from tinytensor.core.tape import walk
 from tinytensor.kernels import KERNELS
 from tinytensor.nn import functional as F
 

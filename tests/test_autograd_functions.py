@@ -10,7 +10,7 @@ import tinytensor as tt
 from tinytensor import nn
 from tinytensor.autograd import Function, Variable, awaited, functional, grad
 from tinytensor.autograd.function import once_differentiable
-from tinytensor.tensors import Version
+from tinytensor.core.tensor import Version
 
 
 def leaf(*values, dtype=tt.float64):

@@ -14,9 +14,9 @@ import pytest
 
 import tinytensor as tt
 from tinytensor import op
-from tinytensor.appearances import APPEARANCES
+from tinytensor.core.op import OPS
+from tinytensor.core.registry import APPEARANCES
 from tinytensor.documentation import complete, errors, operation_of
-from tinytensor.form import OPS
 from tinytensor.reference import ROOMS, public_names, with_mathml
 
 ROOT = Path(__file__).parent.parent

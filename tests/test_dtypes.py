@@ -15,7 +15,7 @@ from dtype_samples import NOT_NARROWER, NUMBER, ONE, TWO, WALK, WIDER, answer, d
 
 import tinytensor as tt
 from tinytensor import nn, quick
-from tinytensor.appearances import APPEARANCES
+from tinytensor.core.registry import APPEARANCES
 
 STORED = json.loads((Path(__file__).parent / "oracle" / "dtypes.json").read_text())
 BY_EXPRESSION = defaultdict(list)

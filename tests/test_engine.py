@@ -554,7 +554,7 @@ def test_the_wheel_holds_only_tinytensor(tmp_path):
             names = [name for name in archive.namelist() if ".dist-info/" not in name]
         assert {name.partition("/")[0] for name in names} == {"tinytensor"}
         assert {f"tinytensor/{p.relative_to(PACKAGE)}" for p in FILES} <= set(names)
-        assert {"tinytensor/py.typed", "tinytensor/tensors.pyi", "tinytensor/nn/__init__.pyi"} <= set(names)
+        assert {"tinytensor/py.typed", "tinytensor/core/tensor.pyi", "tinytensor/nn/__init__.pyi"} <= set(names)
         assert {"tinytensor/viz/walkthrough.js", "tinytensor/viz/walkthrough.css"} <= set(names)
     patterns = project["tool"]["setuptools"]["packages"]["find"]["include"]
     packages = {str(p.parent.relative_to(ROOT)).replace(os.sep, ".") for p in ROOT.glob("[a-z]*/**/__init__.py")}
@@ -581,13 +581,13 @@ def shadowed(package):
 
 for package in (tinytensor, models, derivations):
     assert not list(shadowed(package)), list(shadowed(package))
-tinytensor.door = tinytensor.launch
+tinytensor.core = tinytensor.launch
 models.tasks.task = derivations.claims.claim
-assert list(shadowed(tinytensor)) == ["tinytensor.door"]  # it can fail
+assert list(shadowed(tinytensor)) == ["tinytensor.core"]  # it can fail
 assert list(shadowed(models)) == ["models.tasks.task"]
 """
 
 
 def test_no_name_in_a_package_hides_a_module():
-    """`import tinytensor.door as d` gives the module, whatever the packages export; so in models and derivations."""
+    """`import tinytensor.core.op as o` gives the module, whatever packages export; so in models and derivations."""
     run(SHADOWED)

@@ -5,7 +5,7 @@ import pytest
 from larger_samples import LARGER, mistakes, unwritten_is_nan
 
 import tinytensor as tt
-from tinytensor.form import OPS
+from tinytensor.core.op import OPS
 from tinytensor.kernels import KERNELS
 from tinytensor.native.kernel import Elementwise
 

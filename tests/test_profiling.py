@@ -5,7 +5,7 @@ import re
 import pytest
 
 import tinytensor as tt
-from tinytensor.door import state
+from tinytensor.core.dispatch import state
 from tinytensor.nn import functional as F
 
 

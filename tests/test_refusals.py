@@ -11,8 +11,8 @@ import pytest
 import tinytensor as tt
 from tests.campaign.tally import is_sentence
 from tinytensor import refusals
-from tinytensor.appearances import APPEARANCES
-from tinytensor.form import Op
+from tinytensor.core.op import Op
+from tinytensor.core.registry import APPEARANCES
 from tinytensor.nn import functional as F
 from tinytensor.refusals import public
 

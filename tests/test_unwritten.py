@@ -4,10 +4,11 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from tinytensor import again, door
+from tinytensor import again
+from tinytensor.core import dispatch as door
+from tinytensor.core.tensor import Tensor
 from tinytensor.native import uninitialized as unwritten
 from tinytensor.native.kernel import kernel
-from tinytensor.tensors import Tensor
 
 
 @kernel("x[N], y[N]")

@@ -20,6 +20,15 @@ from tinytensor.amp import GradScaler, autocast
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
 from tinytensor.compiled import compile
 from tinytensor.constructors import TYPES as _TYPES
+from tinytensor.core.devices import device
+from tinytensor.core.dispatch import launch
+from tinytensor.core.dtype_objects import DType as dtype
+from tinytensor.core.dtype_objects import bool_ as bool
+from tinytensor.core.dtype_objects import float32, float64, int32, int64, uint8
+from tinytensor.core.dtypes import set_default_dtype
+from tinytensor.core.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
+from tinytensor.core.op import OPS, op
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import (
     Generator,
     arange,
@@ -50,15 +59,7 @@ from tinytensor.creation import (
     zeros_like,
 )
 from tinytensor.cuda import mps, xpu
-from tinytensor.devices import device
 from tinytensor.distributions import normal
-from tinytensor.door import launch
-from tinytensor.dtype_objects import DType as dtype
-from tinytensor.dtype_objects import bool_ as bool
-from tinytensor.dtype_objects import float32, float64, int32, int64, uint8
-from tinytensor.dtypes import set_default_dtype
-from tinytensor.form import OPS, op
-from tinytensor.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.native.driver import get_num_threads, set_num_threads
 from tinytensor.native.kernel import cut, elementwise, helper, kernel, share
 from tinytensor.ops import FUNCTIONS as _functions
@@ -66,7 +67,6 @@ from tinytensor.printing import set_printoptions
 from tinytensor.profiling import profile
 from tinytensor.refusals import public as _public
 from tinytensor.serialization import load, save
-from tinytensor.tensors import Tensor
 from tinytensor.typeinfo import UNSTORED as _UNSTORED
 from tinytensor.typeinfo import (
     can_cast,

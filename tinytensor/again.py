@@ -17,12 +17,12 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.door import OBJECT, state
+from tinytensor.core.dispatch import OBJECT, state
+from tinytensor.core.tensor import Tensor
 from tinytensor.native.blocks import FITS, ITEMS, OTHER, Noted
 from tinytensor.native.entries import is_ours
 from tinytensor.native.kernel import Elementwise, Kernel
 from tinytensor.native.uninitialized import fresh, spoil, spoiled
-from tinytensor.tensors import Tensor
 
 MOST = 256  # calls of a function that are remembered
 LARGE = 1 << 20  # bytes of an array that is not small: what is made again keeps what it needs in between

@@ -5,10 +5,10 @@ Programs written for it run: the context does nothing, the scaler scales by 1.
 
 from contextlib import ContextDecorator
 
+from tinytensor.core.devices import device
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import as_dtype
-from tinytensor.devices import device
 from tinytensor.optim.optimizer import Optimizer
-from tinytensor.tensors import Tensor
 
 
 class autocast(ContextDecorator):

@@ -7,8 +7,8 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinytensor.door import state
-from tinytensor.switches import Switch
+from tinytensor.core.dispatch import state
+from tinytensor.core.switches import Switch
 
 
 class detect_anomaly(Switch):

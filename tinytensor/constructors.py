@@ -8,11 +8,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinytensor.appearances import appears
+from tinytensor.core.devices import check_device
+from tinytensor.core.dtypes import get_default_dtype
+from tinytensor.core.registry import appears
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import TENSOR_TYPES, tensor, zeros
-from tinytensor.devices import check_device
-from tinytensor.dtypes import get_default_dtype
-from tinytensor.tensors import Tensor
 
 
 def _made(name: str, args: tuple, dtype: np.dtype) -> Tensor:

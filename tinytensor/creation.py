@@ -9,17 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.devices import CPU, check_device
-from tinytensor.door import empty as buffer
-from tinytensor.door import host, move, state
-from tinytensor.dtype_objects import DType
-from tinytensor.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64, uint8
+from tinytensor.core.devices import CPU, check_device
+from tinytensor.core.dispatch import empty as buffer
+from tinytensor.core.dispatch import host, move, state
+from tinytensor.core.dtype_objects import DType
+from tinytensor.core.dtypes import DTYPES, bool_, float32, float64, get_default_dtype, int32, int64, uint8
+from tinytensor.core.meta import Meta
+from tinytensor.core.promotion import stored
+from tinytensor.core.tensor import Tensor
 from tinytensor.interchange import with_own_dtype
 from tinytensor.memory import aligned
-from tinytensor.meta import Meta
 from tinytensor.native.memory_order import reordered
-from tinytensor.operands import stored
-from tinytensor.tensors import Tensor
 
 
 def as_dtype(dtype) -> np.dtype:

@@ -10,8 +10,8 @@ import textwrap
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from tinytensor.appearances import APPEARANCES
-from tinytensor.form import OPS, Op
+from tinytensor.core.op import OPS, Op
+from tinytensor.core.registry import APPEARANCES
 
 ROOM = Path(__file__).parent.parent
 PLACES = {"F": "tinytensor.nn.functional", "nn": "tinytensor.nn", "Tensor": "Tensor"}

@@ -8,9 +8,9 @@ from numbers import Number
 
 import numpy as np
 
-from tinytensor.devices import CPU, META, device
-from tinytensor.door import state
-from tinytensor.dtypes import bool_, get_default_dtype, int64
+from tinytensor.core.devices import CPU, META, device
+from tinytensor.core.dispatch import state
+from tinytensor.core.dtypes import bool_, get_default_dtype, int64
 from tinytensor.outside import Left
 from tinytensor.printing import text
 

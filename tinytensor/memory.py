@@ -13,7 +13,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from tinytensor.door import OBJECT
+from tinytensor.core.dispatch import OBJECT
 from tinytensor.native.simd import LINE
 from tinytensor.native.uninitialized import fresh, spoil, spoiled
 

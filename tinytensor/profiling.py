@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tinytensor.door import state
+from tinytensor.core.dispatch import state
 from tinytensor.native.driver import STOPPED
 from tinytensor.native.kernel import Kernel, Launch
 

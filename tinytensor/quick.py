@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tinytensor.door import empty, launch, state
-from tinytensor.dtypes import bool_
+from tinytensor.core.dispatch import empty, launch, state
+from tinytensor.core.dtypes import bool_
+from tinytensor.core.promotion import together, typed
+from tinytensor.core.tensor import Tensor
 from tinytensor.native.blocks import FITS
 from tinytensor.native.uninitialized import fresh
-from tinytensor.operands import together, typed
-from tinytensor.tensors import Tensor
 
 REMEMBERED = 256  # numbers that are kept as arrays
 

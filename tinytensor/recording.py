@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.door import outside_recording, state
+from tinytensor.core.dispatch import outside_recording, state
 from tinytensor.memory import Pool, owned
 from tinytensor.native.driver import STOPPED, Program
 from tinytensor.native.kernel import Kernel

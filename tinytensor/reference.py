@@ -13,10 +13,10 @@ from pathlib import Path
 from types import ModuleType
 
 from tinytensor.absent import Absent
-from tinytensor.appearances import APPEARANCES, Docstring
+from tinytensor.core.op import Op
+from tinytensor.core.registry import APPEARANCES, Docstring
+from tinytensor.core.tensor import Tensor
 from tinytensor.documentation import errors
-from tinytensor.form import Op
-from tinytensor.tensors import Tensor
 from tinytensor.viz.typeset import mathml, split
 
 try:

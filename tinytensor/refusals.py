@@ -17,11 +17,11 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.appearances import APPEARANCES
-from tinytensor.form import OPS
-from tinytensor.keywords import own_names
+from tinytensor.core.keywords import own_names
+from tinytensor.core.op import OPS
+from tinytensor.core.registry import APPEARANCES
+from tinytensor.core.tensor import Tensor
 from tinytensor.native.entries import is_ours
-from tinytensor.tensors import Tensor
 
 _WORDS = {
     Tensor: "a tensor",

@@ -1,7 +1,7 @@
 """Type stubs for what is attached at import: `python -m tinytensor.stubs` writes them beside the files.
 
 The signatures come from the source of the functions themselves, so editors and type checkers see what a Tensor can do,
-and a reader finds in tensors.pyi the whole list of its methods, in __init__.pyi that of the package's functions.
+and a reader finds in tensor.pyi the whole list of its methods, in __init__.pyi that of the package's functions.
 """
 
 import ast
@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from tinytensor import autograd, nn
-from tinytensor.appearances import APPEARANCES
-from tinytensor.form import Op
+from tinytensor.core.op import Op
+from tinytensor.core.registry import APPEARANCES
 from tinytensor.ops import FUNCTIONS, METHODS
 
 HERE = Path(__file__).parent
@@ -105,7 +105,7 @@ def _stub(body: str, functions: Iterable[Callable] = ()) -> str:
 
 
 def tensor_stub() -> str:
-    """tensors.pyi: the file's own classes and functions, and in Tensor all methods that are attached."""
+    """core/tensor.pyi: the file's own classes and functions, and in Tensor all methods that are attached."""
     lines = ["    node: Any"]
     hook = autograd.awaited.register_post_accumulate_grad_hook
     methods = METHODS | {"backward": autograd.tape.backward, hook.__name__: hook}
@@ -117,7 +117,7 @@ def tensor_stub() -> str:
             reflected = function.__name__ == "<lambda>" and not isinstance(original, Op)
             lines.append(f"    def {name}{_signature(function if reflected else original, method=True)}: ...")
     declared = "class Tensor(Interchange):"
-    return _stub(_module("tensors.py").replace(declared, "\n".join([declared, *lines]), 1), methods.values())
+    return _stub(_module("core/tensor.py").replace(declared, "\n".join([declared, *lines]), 1), methods.values())
 
 
 def package_stub() -> str:
@@ -143,7 +143,7 @@ def functional_stub() -> str:
 
 
 STUBS = {
-    HERE / "tensors.pyi": tensor_stub,
+    HERE / "core" / "tensor.pyi": tensor_stub,
     HERE / "__init__.pyi": package_stub,
     HERE / "nn" / "__init__.pyi": nn_stub,
     HERE / "nn" / "functional.pyi": functional_stub,

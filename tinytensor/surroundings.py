@@ -31,10 +31,10 @@ from typing import Any
 import numpy as np
 
 from tinytensor.chains import chains_of
-from tinytensor.dtype_objects import DType
+from tinytensor.core.dtype_objects import DType
+from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.outside import addresses
-from tinytensor.tensors import Tensor
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None), range, slice, np.generic, np.dtype, DType)
 LARGE = 1000  # entries of a list or dictionary; of one with more, looked at in each replay, only the number counts

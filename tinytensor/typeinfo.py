@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from tinytensor import dtypes
+from tinytensor.core import dtypes
+from tinytensor.core.dtype_objects import DType, naming
+from tinytensor.core.dtypes import CATEGORY
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import as_dtype
-from tinytensor.dtype_objects import DType, naming
-from tinytensor.dtypes import CATEGORY
-from tinytensor.tensors import Tensor
 
 
 class Unstored:

@@ -5,7 +5,7 @@ import pytest
 
 from derivations import engine
 from derivations.claims import Refuted, claims_of, result_of
-from tinytensor.form import OPS
+from tinytensor.core.op import OPS
 
 CLAIMS = {claim.statement: claim for claim in claims_of(["engine"])}
 

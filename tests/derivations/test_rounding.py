@@ -13,8 +13,8 @@ import tinytensor as tt
 from derivations import rounding
 from derivations.claims import Refuted, claims_of
 from tests.mutants.planting import planted_rule, rule_with
+from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic import Undecided
-from tinytensor.tensors import Tensor
 
 flint = pytest.importorskip("flint", reason="enclosures need python-flint: pip install 'tinytensor[proofs]'")
 

@@ -28,8 +28,8 @@ from models.tokenizers import CharTokenizer
 from models.training import Settings, Trainer
 from tinytensor import distributed as dist
 from tinytensor import nn
-from tinytensor.autograd import tape
-from tinytensor.form import Node
+from tinytensor.core import tape
+from tinytensor.core.op import Node
 from tinytensor.nn import functional as F
 from tinytensor.nn.parallel import DistributedDataParallel
 

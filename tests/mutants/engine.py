@@ -26,11 +26,11 @@ import tinytensor as tt
 from derivations.engine import CALLS, prove_op
 from tests.larger_samples import LARGER, mistakes
 from tinytensor import linear, stack
-from tinytensor.door import OBJECT
-from tinytensor.form import OPS, Op
+from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.op import OPS, Op
+from tinytensor.core.tensor import Tensor
 from tinytensor.native.kernel import KERNELS
 from tinytensor.symbolic import Symbolic, prove
-from tinytensor.tensors import Tensor
 
 from .planting import (
     code_mistakes,

@@ -70,11 +70,11 @@ PARTS = {
     "engine": Part(
         "the engine's core",
         (
-            "autograd/tape.py",
-            "form.py",
-            "tensors.py",
-            "rules.py",
-            "autograd/seed.py",
+            "core/tape.py",
+            "core/op.py",
+            "core/tensor.py",
+            "core/rule_arguments.py",
+            "core/seed.py",
             "autograd/awaited.py",
             "autograd/partial.py",
         ),

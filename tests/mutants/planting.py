@@ -12,13 +12,13 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from tinytensor import door
 from tinytensor.again import Again
-from tinytensor.form import OPS, Op
+from tinytensor.core import dispatch as door
+from tinytensor.core.op import OPS, Op
+from tinytensor.core.tensor import Tensor
 from tinytensor.native.entries import NoBuild, exact
 from tinytensor.native.kernel import KERNELS, Elementwise, Kernel, Loop
 from tinytensor.symbolic.lifting import lift, rebind
-from tinytensor.tensors import Tensor
 
 # --------------------------------------------------------------------------------------------- mistakes in code
 
@@ -335,7 +335,7 @@ def kernel_source(name: str) -> tuple[ast.Module, list[ast.FunctionDef]]:
 @contextmanager
 def planted_walk(right: str, wrong: str) -> Iterator[None]:
     """backward() out of a copy of autograd/tape.py in which `wrong` stands for `right`."""
-    module = sys.modules["tinytensor.autograd.tape"]
+    module = sys.modules["tinytensor.core.tape"]
     with patch.object(Tensor, "backward", Tensor.backward):  # which the copy replaces, and the end restores
         exec(
             compile(_replaced(inspect.getsource(module), right, wrong), module.__file__, "exec"),

@@ -23,11 +23,11 @@ from tests.mutants import __main__ as command
 from tests.mutants import engine, formulas, loops, modules, options, planting
 from tests.mutants.tally import Tally
 from tinytensor import nn
-from tinytensor.autograd import tape
-from tinytensor.form import OPS
+from tinytensor.core import tape
+from tinytensor.core.op import OPS
+from tinytensor.core.tensor import Tensor
 from tinytensor.kernels import softmax as softmax_kernels
 from tinytensor.native.kernel import Elementwise, Loop
-from tinytensor.tensors import Tensor
 
 
 def changed(source: str, values_only: bool = False) -> list[str]:

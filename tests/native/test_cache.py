@@ -127,7 +127,7 @@ FORMS = {
     "def f():\n    from tinytensor.kernels.norm import *": {"norm", "*"},
     "from tinytensor.kernels_of_mine import copy": set(),
     "from tinytensor.native.driver import run": {"driver", "run"},
-    "from tinytensor.door import launch": set(),
+    "from tinytensor.core.dispatch import launch": set(),
 }
 
 
@@ -149,7 +149,7 @@ def test_imports_are_found_as_python_finds_them():
         text = file.read_text(encoding="utf-8")
         assert parsed(text) <= cache.imported(text), file
         assert modules & parsed(text) == modules & cache.imported(text), file
-    assert cache.imported("import os\nfrom tinytensor.door import launch") == set()
+    assert cache.imported("import os\nfrom tinytensor.core.dispatch import launch") == set()
 
 
 def test_on_a_full_disk_it_computes(tmp_path):

@@ -10,8 +10,8 @@ from samples import SAMPLES, Call
 
 import tinytensor as tt
 from tinytensor import autograd
+from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic import Symbolic
-from tinytensor.tensors import Tensor
 
 ROUNDED = ("Tensor.float", "Tensor.long", "Tensor.isinf")  # exact numbers are not rounded, and there is no infinity
 EACH, SIZE = 2, 24  # samples of one function, and numbers in a tensor: enough to go through every line

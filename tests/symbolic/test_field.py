@@ -10,12 +10,12 @@ import pytest
 import sympy
 
 import tinytensor as tt
+from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic import Symbolic, Undecided
 from tinytensor.symbolic.field import BITS, Field, Residue
 from tinytensor.symbolic.field import field as field_in_use
 from tinytensor.symbolic.normal import DERIVATIVES, FLOATS
 from tinytensor.symbolic.scalars import reading
-from tinytensor.tensors import Tensor
 
 
 @pytest.fixture

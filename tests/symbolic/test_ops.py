@@ -7,9 +7,9 @@ planted that must be noticed.
 import pytest
 
 from derivations.engine import CALLS, NO_DERIVATIVE, prove_op, unproved
-from tinytensor.door import OBJECT
-from tinytensor.form import OPS
-from tinytensor.tensors import Tensor
+from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.op import OPS
+from tinytensor.core.tensor import Tensor
 
 SAMPLES = [pytest.param(name, args, id=f"{name}-{i}") for name in CALLS for i, args in enumerate(CALLS[name])]
 

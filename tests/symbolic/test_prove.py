@@ -12,11 +12,11 @@ import sympy
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
-from tinytensor.door import state
+from tinytensor.core.dispatch import state
+from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic import Symbolic, Undecided, latex, path, prove, proving, symbols
-from tinytensor.tensors import Tensor
 
-TAPE = sys.modules["tinytensor.autograd.tape"]
+TAPE = sys.modules["tinytensor.core.tape"]
 
 
 @tt.elementwise

@@ -12,7 +12,7 @@ from tests.mutants import engine
 from tests.mutants.planting import kernel_with, planted_kernel, planted_rule, planted_walk, rule_with
 from tests.mutants.tally import notices
 from tinytensor import nn
-from tinytensor.form import OPS
+from tinytensor.core.op import OPS
 from tinytensor.symbolic import prove
 
 TINY = Config(D=4, H=2, F=6, L=2, V=7, C=5)

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tinytensor as tt
-from tinytensor.door import OBJECT
+from tinytensor.core.dispatch import OBJECT
 from tinytensor.symbolic import Symbolic, Undecided, path, symbols
 from tinytensor.symbolic.normal import FLOATS, OPAQUE
 from tinytensor.symbolic.scalars import reading

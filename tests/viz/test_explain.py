@@ -10,8 +10,8 @@ from graphs import chain
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
-from tinytensor.door import state
-from tinytensor.form import OPS
+from tinytensor.core.dispatch import state
+from tinytensor.core.op import OPS
 from tinytensor.symbolic import symbols
 from tinytensor.viz import explain, look, watch
 from tinytensor.viz.text import number, numbers, plain

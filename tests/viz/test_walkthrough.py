@@ -15,7 +15,7 @@ from graphs import chain
 import tinytensor as tt
 import tinytensor.nn.functional as F
 from tinytensor import nn
-from tinytensor.form import OPS
+from tinytensor.core.op import OPS
 from tinytensor.viz import walkthrough, watch
 from tinytensor.viz.page import as_json
 from tinytensor.viz.typeset import mathml, rule_as_latex, split

@@ -6,7 +6,7 @@ from tinytensor.autograd import function, functional
 from tinytensor.autograd.differences import gradcheck, gradgradcheck
 from tinytensor.autograd.function import Function, Variable
 from tinytensor.autograd.partial import backward, grad
-from tinytensor.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from tinytensor.core.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
 
 __all__ = [
     "Function",

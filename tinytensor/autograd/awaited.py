@@ -10,9 +10,9 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
-from tinytensor.form import Node
+from tinytensor.core.op import Node
+from tinytensor.core.tensor import Tensor
 from tinytensor.interchange import HookHandle
-from tinytensor.tensors import Tensor
 
 
 class _Awaiting(threading.local):

@@ -5,9 +5,9 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from tinytensor.autograd.partial import grad
+from tinytensor.core.modes import enable_grad
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import randn
-from tinytensor.modes import enable_grad
-from tinytensor.tensors import Tensor
 
 
 def _differentiable(values) -> list[Tensor]:

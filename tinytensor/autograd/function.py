@@ -23,10 +23,10 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
-from tinytensor.form import Node
-from tinytensor.modes import is_grad_enabled, no_grad
+from tinytensor.core.modes import is_grad_enabled, no_grad
+from tinytensor.core.op import Node
+from tinytensor.core.tensor import Tensor
 from tinytensor.ops.shape import cat
-from tinytensor.tensors import Tensor
 
 
 class Context:

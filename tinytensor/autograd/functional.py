@@ -7,10 +7,10 @@ value does not depend on raises, instead of having zeros as its derivative.
 from collections.abc import Callable, Sequence
 
 from tinytensor.autograd.partial import grad
+from tinytensor.core.modes import enable_grad
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import eye, ones_like, zeros_like
-from tinytensor.modes import enable_grad
 from tinytensor.ops.shape import stack
-from tinytensor.tensors import Tensor
 
 Tensors = Tensor | tuple[Tensor, ...]
 

@@ -7,12 +7,12 @@ Both walk the tape as backward() does, but only as far as the inputs, and nothin
 from collections.abc import Sequence
 
 from tinytensor.autograd.awaited import ending
-from tinytensor.autograd.seed import seed_of
-from tinytensor.autograd.tape import _accumulate, walk
+from tinytensor.core.modes import enable_grad
+from tinytensor.core.op import Node
+from tinytensor.core.seed import seed_of
+from tinytensor.core.tape import _accumulate, walk
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import zeros_like
-from tinytensor.form import Node
-from tinytensor.modes import enable_grad
-from tinytensor.tensors import Tensor
 
 
 def _between(

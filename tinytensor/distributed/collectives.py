@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
+from tinytensor.core.dispatch import empty, host, move
+from tinytensor.core.tensor import Tensor, notice
 from tinytensor.distributed.group import Group
 from tinytensor.distributed.group import group as joined
-from tinytensor.door import empty, host, move
 from tinytensor.native.simd import LINE
 from tinytensor.ops.elementwise import add, maximum, minimum, mul, true_divide
-from tinytensor.tensors import Tensor, notice
 
 
 class ReduceOp(Enum):

@@ -3,8 +3,8 @@
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
 
+from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module, Parameter
-from tinytensor.tensors import Tensor
 
 
 class _Container(Module):

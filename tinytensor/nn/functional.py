@@ -6,13 +6,14 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinytensor import absent
-from tinytensor.appearances import APPEARANCES, appears
+from tinytensor.core.dispatch import host
+from tinytensor.core.dtypes import bool_, int64
+from tinytensor.core.op import Op
+from tinytensor.core.promotion import only_floats
+from tinytensor.core.registry import APPEARANCES, appears
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import Generator, arange, tensor, zeros
-from tinytensor.door import host
-from tinytensor.dtypes import bool_, int64
-from tinytensor.form import Op
 from tinytensor.nn import losses  # noqa: F401 (what is declared there appears here)
-from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, linear, softmax
@@ -22,7 +23,6 @@ from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
 from tinytensor.ops.shape import cat, stack
 from tinytensor.refusals import public
-from tinytensor.tensors import Tensor
 
 # functions that are declared elsewhere: operations (tanh, gelu, softmax, linear ...), activations, losses
 globals().update({place[2:]: function for place, function in APPEARANCES.items() if place.startswith("F.")})

@@ -11,13 +11,13 @@ import math
 from collections.abc import Sequence
 import numpy as np
 from tinytensor import absent
-from tinytensor.appearances import APPEARANCES, appears
+from tinytensor.core.registry import APPEARANCES, appears
 from tinytensor.creation import Generator, arange, tensor, zeros
-from tinytensor.door import host
-from tinytensor.dtypes import bool_, int64
-from tinytensor.form import Op
+from tinytensor.core.dispatch import host
+from tinytensor.core.dtypes import bool_, int64
+from tinytensor.core.op import Op
 from tinytensor.nn import losses
-from tinytensor.operands import only_floats
+from tinytensor.core.promotion import only_floats
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, linear, softmax
@@ -27,7 +27,7 @@ from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
 from tinytensor.ops.shape import cat, stack
 from tinytensor.refusals import public
-from tinytensor.tensors import Tensor
+from tinytensor.core.tensor import Tensor
 
 def relu(input: Tensor, inplace: builtins.bool=False) -> Tensor:
     ...

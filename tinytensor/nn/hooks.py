@@ -7,7 +7,7 @@ there a hook can be shown both, and may send others on in the place of those tha
 from collections.abc import Callable, Sequence
 
 from tinytensor.autograd.function import Function
-from tinytensor.tensors import Tensor
+from tinytensor.core.tensor import Tensor
 
 
 class _Passage(Function):

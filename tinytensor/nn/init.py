@@ -3,9 +3,9 @@
 import math
 
 from tinytensor import absent
+from tinytensor.core.modes import no_grad
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import Generator, rand, randn
-from tinytensor.modes import no_grad
-from tinytensor.tensors import Tensor
 
 
 def _filled(tensor: Tensor, values: Tensor) -> Tensor:

@@ -3,15 +3,15 @@
 import math
 from collections.abc import Sequence
 
+from tinytensor.core.dtypes import int64
+from tinytensor.core.modes import no_grad
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import empty, full, ones, zeros
-from tinytensor.dtypes import int64
-from tinytensor.modes import no_grad
 from tinytensor.nn import functional as F
 from tinytensor.nn import init
 from tinytensor.nn.module import Module, Parameter
 from tinytensor.ops.fused import linear
 from tinytensor.ops.products import einsum
-from tinytensor.tensors import Tensor
 
 
 class Linear(Module):

@@ -8,11 +8,12 @@ import warnings
 
 import numpy as np
 
-from tinytensor.appearances import appears
+from tinytensor.core.dispatch import host
+from tinytensor.core.dtypes import int64, result_type
+from tinytensor.core.promotion import only_floats
+from tinytensor.core.registry import appears
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import ones_like
-from tinytensor.door import host
-from tinytensor.dtypes import int64, result_type
-from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import (
     _together,
     absolute,
@@ -30,7 +31,6 @@ from tinytensor.ops.fused import cross_entropy_mean, cross_entropy_rows, log_sof
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.reduce import norm
 from tinytensor.ops.shape import _whole, broadcast_tensors
-from tinytensor.tensors import Tensor
 
 
 def _reduced(loss: Tensor, reduction: str, total: Tensor | None, what: str) -> Tensor:

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 from tinytensor import absent
+from tinytensor.core.dispatch import state
+from tinytensor.core.modes import no_grad
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import empty, tensor
-from tinytensor.door import state
 from tinytensor.interchange import HookHandle
-from tinytensor.modes import no_grad
 from tinytensor.nn.hooks import call_with_backward_hooks
 from tinytensor.refusals import construction
-from tinytensor.tensors import Tensor
 
 
 class Parameter(Tensor):

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from tinytensor.autograd.awaited import at_end
+from tinytensor.core.dispatch import host, move
+from tinytensor.core.modes import no_grad
+from tinytensor.core.tensor import Tensor, notice
 from tinytensor.distributed.collectives import ReduceOp, all_gather_object, broadcast, combined, parted
 from tinytensor.distributed.group import Group, group
-from tinytensor.door import host, move
-from tinytensor.modes import no_grad
 from tinytensor.native.memory_order import laid_like
 from tinytensor.nn.module import Module, Parameter
-from tinytensor.tensors import Tensor, notice
 
 MEGABYTE = 1 << 20
 BUCKET_MB = 1.0  # small enough to stay in a processor's cache; each bucket costs two messages to each rank

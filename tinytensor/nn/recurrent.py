@@ -6,6 +6,7 @@ Names, shapes and the order of the gates are PyTorch's, so that its weights can 
 import math
 from typing import ClassVar
 
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import empty, zeros
 from tinytensor.nn import functional as F
 from tinytensor.nn import init
@@ -13,7 +14,6 @@ from tinytensor.nn.module import Module, Parameter, check_layers
 from tinytensor.ops.elementwise import relu, sigmoid, tanh
 from tinytensor.ops.fused import linear
 from tinytensor.ops.shape import cat, chunk, stack, transpose
-from tinytensor.tensors import Tensor
 
 # --------------------------------------------------------------------------------------------- one step of each kind
 

@@ -3,11 +3,11 @@
 import inspect
 from collections.abc import Callable
 
-from tinytensor.appearances import APPEARANCES
-from tinytensor.form import Op
+from tinytensor.core.op import Op
+from tinytensor.core.registry import APPEARANCES
+from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.refusals import public
-from tinytensor.tensors import Tensor
 
 
 def settings_of(function: Callable) -> dict:

@@ -5,13 +5,13 @@ from collections.abc import Iterable
 from itertools import accumulate, pairwise
 
 from tinytensor import absent, kernels
+from tinytensor.core.dispatch import contiguous, empty, launch
+from tinytensor.core.modes import no_grad
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import zeros
-from tinytensor.door import contiguous, empty, launch
-from tinytensor.modes import no_grad
 from tinytensor.native.memory_order import memory_order, ordered
 from tinytensor.nn.module import Module, Parameter
 from tinytensor.ops.shape import cat, stack
-from tinytensor.tensors import Tensor
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:

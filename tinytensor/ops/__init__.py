@@ -12,9 +12,10 @@ from numbers import Number
 import numpy as np
 
 from tinytensor import constructors
-from tinytensor.appearances import APPEARANCES
+from tinytensor.core.op import OPS, Op
+from tinytensor.core.registry import APPEARANCES
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import as_tensor
-from tinytensor.form import OPS, Op
 from tinytensor.ops import (
     activations,
     compositions,
@@ -29,7 +30,6 @@ from tinytensor.ops import (
     shape,
 )
 from tinytensor.refusals import public
-from tinytensor.tensors import Tensor
 
 _OPERATORS = [
     "add",

@@ -1,16 +1,16 @@
 """Activations beside those of elementwise.py: three formulas, and what is composed of them."""
 
-from tinytensor.appearances import appears
-from tinytensor.form import op
+from tinytensor.core.op import op
+from tinytensor.core.promotion import only_floats
+from tinytensor.core.registry import appears
+from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import exp as fast_exp
 from tinytensor.native.fastmath import expm1 as fast_expm1
 from tinytensor.native.fastmath import log1p as fast_log1p
-from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import absolute, clamp, clamp_max, exp, logical_or, sigmoid, tanh, where
 from tinytensor.ops.fused import softmax
 from tinytensor.ops.in_place import in_place
 from tinytensor.ops.shape import _dim, chunk, reshape
-from tinytensor.tensors import Tensor
 
 
 @op

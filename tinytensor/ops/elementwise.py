@@ -11,10 +11,12 @@ import math
 
 import numpy as np
 
-from tinytensor.appearances import appears
-from tinytensor.door import OBJECT, empty, host, launch
-from tinytensor.dtypes import CATEGORY, bool_, category, result_type, uint8
-from tinytensor.form import op
+from tinytensor.core.dispatch import OBJECT, empty, host, launch
+from tinytensor.core.dtypes import CATEGORY, bool_, category, result_type, uint8
+from tinytensor.core.op import op
+from tinytensor.core.promotion import only_floats, stored, typed, within
+from tinytensor.core.registry import appears
+from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import erf as fast_erf
 from tinytensor.native.fastmath import exp as fast_exp
 from tinytensor.native.fastmath import expm1 as fast_expm1
@@ -23,9 +25,7 @@ from tinytensor.native.fastmath import log as fast_log
 from tinytensor.native.fastmath import log1p as fast_log1p
 from tinytensor.native.fastmath import tanh as fast_tanh
 from tinytensor.native.kernel import Kernel
-from tinytensor.operands import only_floats, stored, typed, within
 from tinytensor.quick import number_array
-from tinytensor.tensors import Tensor
 
 # ------------------------------------------------------------------------------------------------------- arithmetic
 

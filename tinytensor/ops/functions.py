@@ -12,10 +12,11 @@ from numbers import Real
 
 import numpy as np
 
-from tinytensor.appearances import appears
+from tinytensor.core.dtypes import float64, int64, result_type
+from tinytensor.core.promotion import only_floats, within
+from tinytensor.core.registry import appears
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import Generator, rand, tensor
-from tinytensor.dtypes import float64, int64, result_type
-from tinytensor.operands import only_floats, within
 from tinytensor.ops.elementwise import (
     _as_tensor,
     _floor_divide,
@@ -68,7 +69,6 @@ from tinytensor.ops.shape import (
     stack,
     unsqueeze,
 )
-from tinytensor.tensors import Tensor
 
 # ----------------------------------------------------------------------------------------- functions of numbers
 

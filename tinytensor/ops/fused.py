@@ -6,11 +6,12 @@ import warnings
 import numpy as np
 
 from tinytensor import kernels
-from tinytensor.appearances import appears
+from tinytensor.core.dispatch import check, contiguous, empty, launch
+from tinytensor.core.op import op
+from tinytensor.core.promotion import beside_exact, only_floats
+from tinytensor.core.registry import appears
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import tensor
-from tinytensor.door import check, contiguous, empty, launch
-from tinytensor.form import op
-from tinytensor.operands import beside_exact, only_floats
 from tinytensor.ops.elementwise import (
     _elementwise,
     _number,
@@ -27,7 +28,6 @@ from tinytensor.ops.index import gather, no_index_is_bad
 from tinytensor.ops.products import _product, matmul, refuse_bools
 from tinytensor.ops.reduce import _reduce, amax, amin, mean, sum
 from tinytensor.ops.shape import _absent, _dim, _expand, _rows, expand, reshape, t, transpose
-from tinytensor.tensors import Tensor
 
 
 def _by_rows(kernel, *arrays: np.ndarray) -> np.ndarray:

@@ -16,19 +16,19 @@ from collections.abc import Callable
 import numpy as np
 
 from tinytensor import kernels
-from tinytensor.appearances import appears
+from tinytensor.core.dispatch import check, contiguous, empty, launch, move, state
+from tinytensor.core.dtypes import CATEGORY, int64
+from tinytensor.core.modes import no_grad, set_grad_enabled
+from tinytensor.core.op import Node, Op, op
+from tinytensor.core.promotion import only_floats
+from tinytensor.core.registry import appears
+from tinytensor.core.tensor import Tensor, notice
 from tinytensor.creation import rand, randn, tensor, zeros
-from tinytensor.door import check, contiguous, empty, launch, move, state
-from tinytensor.dtypes import CATEGORY, int64
-from tinytensor.form import Node, Op, op
-from tinytensor.modes import no_grad, set_grad_enabled
 from tinytensor.native.blocks import same_place
-from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import _as_tensor
 from tinytensor.ops.index import no_index_is_bad, part_at_once, put, read, refuse_index, take
 from tinytensor.ops.keys import understand
 from tinytensor.ops.shape import _dim, _slice, cast, clone, expand, flatten, squeeze
-from tinytensor.tensors import Tensor, notice
 
 # --------------------------------------------------------------------------------------------- how a change is made
 

@@ -6,14 +6,14 @@ import math
 import numpy as np
 
 from tinytensor import kernels
-from tinytensor.appearances import appears
+from tinytensor.core.dispatch import check, contiguous, empty, host, launch, move
+from tinytensor.core.dtypes import bool_, int32, int64
+from tinytensor.core.op import op
+from tinytensor.core.registry import appears
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import zeros
-from tinytensor.door import check, contiguous, empty, host, launch, move
-from tinytensor.dtypes import bool_, int32, int64
-from tinytensor.form import op
 from tinytensor.ops.keys import Key, understand
 from tinytensor.ops.shape import _dim, _slice, broadcast_tensors, flatten, permute, reshape
-from tinytensor.tensors import Tensor
 
 
 @op

@@ -12,10 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from tinytensor.core.dispatch import state
+from tinytensor.core.dtypes import int64
+from tinytensor.core.tensor import Tensor, notice
 from tinytensor.creation import _plain
-from tinytensor.door import state
-from tinytensor.dtypes import int64
-from tinytensor.tensors import Tensor, notice
 
 _WHOLE = slice(None)
 

@@ -3,17 +3,17 @@
 import numpy as np
 
 from tinytensor import kernels
-from tinytensor.appearances import appears
+from tinytensor.core.dispatch import check, contiguous, empty, host, launch, move
+from tinytensor.core.dtypes import int64
+from tinytensor.core.op import op
+from tinytensor.core.promotion import only_floats
+from tinytensor.core.registry import appears
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import Generator, _drawn_from, zeros
-from tinytensor.door import check, contiguous, empty, host, launch, move
-from tinytensor.dtypes import int64
-from tinytensor.form import op
-from tinytensor.operands import only_floats
 from tinytensor.ops.elementwise import _number
 from tinytensor.ops.index import gather, no_index_is_bad
 from tinytensor.ops.reduce import ValuesIndices
 from tinytensor.ops.shape import _dim, _rows, narrow, stack
-from tinytensor.tensors import Tensor
 
 
 @appears("argsort Tensor.argsort")

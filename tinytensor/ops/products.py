@@ -9,15 +9,15 @@ from string import ascii_letters
 import numpy as np
 
 from tinytensor import kernels
-from tinytensor.appearances import appears
+from tinytensor.core.dispatch import OBJECT, contiguous, empty, launch, state
+from tinytensor.core.op import op
+from tinytensor.core.promotion import beside_exact
+from tinytensor.core.registry import appears
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import tensor
-from tinytensor.door import OBJECT, contiguous, empty, launch, state
-from tinytensor.form import op
-from tinytensor.operands import beside_exact
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.reduce import sum
 from tinytensor.ops.shape import _expand, _listed, expand, flatten, permute, reshape, squeeze, transpose, unsqueeze
-from tinytensor.tensors import Tensor
 
 
 @functools.lru_cache(maxsize=64)

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinytensor import kernels
-from tinytensor.appearances import appears
-from tinytensor.door import contiguous, empty, launch
-from tinytensor.dtypes import bool_, int64, uint8
-from tinytensor.form import op
-from tinytensor.modes import no_grad
-from tinytensor.operands import only_floats
+from tinytensor.core.dispatch import contiguous, empty, launch
+from tinytensor.core.dtypes import bool_, int64, uint8
+from tinytensor.core.modes import no_grad
+from tinytensor.core.op import op
+from tinytensor.core.promotion import only_floats
+from tinytensor.core.registry import appears
+from tinytensor.core.tensor import Tensor
 from tinytensor.ops.elementwise import (
     _elementwise,
     absolute,
@@ -30,7 +31,6 @@ from tinytensor.ops.elementwise import (
 )
 from tinytensor.ops.index import gather_backward
 from tinytensor.ops.shape import _dim, _dims, _expand, cat, movedim, reshape
-from tinytensor.tensors import Tensor
 
 
 @functools.lru_cache(maxsize=1024)  # to think it out again takes as long as a small sum

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinytensor.appearances import appears
+from tinytensor.core.devices import check_device
+from tinytensor.core.dispatch import contiguous, empty, may_be_copied, move
+from tinytensor.core.dtype_objects import DType
+from tinytensor.core.dtypes import bool_, float32, float64, int32, int64, result_type, uint8
+from tinytensor.core.meta import Meta
+from tinytensor.core.op import op
+from tinytensor.core.registry import appears
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import TENSOR_TYPES, as_dtype, full, tensor
 from tinytensor.creation import empty as empty_of
-from tinytensor.devices import check_device
-from tinytensor.door import contiguous, empty, may_be_copied, move
-from tinytensor.dtype_objects import DType
-from tinytensor.dtypes import bool_, float32, float64, int32, int64, result_type, uint8
-from tinytensor.form import op
-from tinytensor.meta import Meta
 from tinytensor.ops.elementwise import _together, masked_fill
-from tinytensor.tensors import Tensor
 
 _concatenate = np.concatenate
 

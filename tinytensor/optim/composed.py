@@ -4,8 +4,8 @@ from collections.abc import Iterable
 
 import numpy as np
 
+from tinytensor.core.tensor import Tensor
 from tinytensor.optim.optimizer import Optimizer
-from tinytensor.tensors import Tensor
 
 
 class Composed(Optimizer):

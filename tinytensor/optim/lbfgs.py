@@ -7,10 +7,10 @@ wrong tool.
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from tinytensor.modes import enable_grad, no_grad
+from tinytensor.core.modes import enable_grad, no_grad
+from tinytensor.core.tensor import Tensor
 from tinytensor.ops.shape import cat, flatten, reshape
 from tinytensor.optim.optimizer import Optimizer
-from tinytensor.tensors import Tensor
 
 
 class LBFGS(Optimizer):

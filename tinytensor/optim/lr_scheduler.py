@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tinytensor import absent
-from tinytensor.door import host, state
+from tinytensor.core.dispatch import host, state
 from tinytensor.optim.optimizer import Optimizer
 from tinytensor.refusals import construction
 

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from tinytensor import kernels
-from tinytensor.door import contiguous, host, launch, move, outside_recording, state
-from tinytensor.modes import enable_grad, no_grad
+from tinytensor.core.dispatch import contiguous, host, launch, move, outside_recording, state
+from tinytensor.core.modes import enable_grad, no_grad
+from tinytensor.core.tensor import Tensor
 from tinytensor.native.memory_order import memory_order, ordered
 from tinytensor.refusals import construction
-from tinytensor.tensors import Tensor
 
 # accepted because they cannot change a result: they choose between implementations that PyTorch has several of
 _HARMLESS = {"foreach", "fused", "capturable", "differentiable"}

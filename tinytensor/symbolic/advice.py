@@ -13,10 +13,10 @@ from types import FrameType
 
 import numpy as np
 
-from tinytensor.form import Op
+from tinytensor.core.op import Op
+from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.scalars import Exact
 from tinytensor.symbolic.work import TooLong
-from tinytensor.tensors import Tensor
 
 PACKAGE = Path(__file__).parents[1]
 

@@ -18,19 +18,19 @@ from fractions import Fraction
 
 import numpy as np
 
+from tinytensor.core.dispatch import state
+from tinytensor.core.dtypes import get_default_dtype
+from tinytensor.core.modes import enable_grad
+from tinytensor.core.op import Node
+from tinytensor.core.switches import watching
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import ones_like
-from tinytensor.door import state
-from tinytensor.dtypes import get_default_dtype
-from tinytensor.form import Node
-from tinytensor.modes import enable_grad
 from tinytensor.native.kernel import Kernel, Launch
 from tinytensor.profiling import FLOPS
-from tinytensor.switches import watching
 from tinytensor.symbolic.advice import results_of
 from tinytensor.symbolic.passes import hooks_kept
 from tinytensor.symbolic.scalars import NUMBERS, Exact, binary, fraction, numbers_are
 from tinytensor.symbolic.work import Estimate
-from tinytensor.tensors import Tensor
 
 # What was measured on one core: seconds and bytes for an operation, a pair or an entry of a result, as below.
 SECONDS_A_PAIR, SECONDS_AN_OPERATION, BYTES_A_PAIR, BYTES_AN_ENTRY = 2.5e-4, 2e-5, 1000, 3000

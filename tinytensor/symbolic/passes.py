@@ -21,10 +21,11 @@ from functools import partial
 import numpy as np
 import sympy
 
-from tinytensor.door import OBJECT
-from tinytensor.form import Node, Op
-from tinytensor.modes import enable_grad, no_grad
-from tinytensor.switches import watching
+from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.modes import enable_grad, no_grad
+from tinytensor.core.op import Node, Op
+from tinytensor.core.switches import watching
+from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.advice import no_stranger, results_of
 from tinytensor.symbolic.chain import Slopes
 from tinytensor.symbolic.normal import atoms_kept, float_value
@@ -32,7 +33,6 @@ from tinytensor.symbolic.proof import Counterexample, Wrong, differ
 from tinytensor.symbolic.scalars import Condition, Symbolic, path
 from tinytensor.symbolic.tensors import derivative, symbols, variables
 from tinytensor.symbolic.work import Work
-from tinytensor.tensors import Tensor
 
 SEED = "g'"  # the gradient that arrives at the result: no input has such a name
 

@@ -22,9 +22,10 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
+from tinytensor.core.dispatch import OBJECT, state
+from tinytensor.core.op import Op
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import Generator
-from tinytensor.door import OBJECT, state
-from tinytensor.form import Op
 from tinytensor.symbolic.advice import line, line_named
 from tinytensor.symbolic.assumptions import assumptions, comparisons
 from tinytensor.symbolic.counting import counted, run_on_floats
@@ -37,7 +38,6 @@ from tinytensor.symbolic.sampling import variables as variables_of
 from tinytensor.symbolic.scalars import Undecided, reading
 from tinytensor.symbolic.tensors import exact, symbols, variables
 from tinytensor.symbolic.work import Work
-from tinytensor.tensors import Tensor
 
 SAMPLES = ("of both signs", "positive", "between 0 and 1")  # points that are tried where functions are not defined
 

@@ -23,15 +23,15 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tinytensor.door import OBJECT
-from tinytensor.form import Node
-from tinytensor.modes import enable_grad
-from tinytensor.switches import watching
+from tinytensor.core.dispatch import OBJECT
+from tinytensor.core.modes import enable_grad
+from tinytensor.core.op import Node
+from tinytensor.core.switches import watching
+from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.advice import no_stranger, results_of
 from tinytensor.symbolic.field import Field, Residue
 from tinytensor.symbolic.passes import parameter
 from tinytensor.symbolic.work import Work
-from tinytensor.tensors import Tensor
 
 NOT_ON_THE_TAPE = "not on the tape, but dependent on the inputs"
 LOCATING = 60  # seconds that may be spent on finding which inputs have the wrong gradient

@@ -8,12 +8,12 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
+from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.chain import Slopes
 from tinytensor.symbolic.given import remembered
 from tinytensor.symbolic.normal import ROUNDED
 from tinytensor.symbolic.scalars import Condition, Symbolic
 from tinytensor.symbolic.writing import entries, folded, length, named, one_for_all, unshifted
-from tinytensor.tensors import Tensor
 
 _STEPS = 509  # witnesses are multiples of 1/509 (of many, of a smaller part): a prime, so that sums rarely meet
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from tinytensor import absent
+from tinytensor.core.dtypes import float64
+from tinytensor.core.tensor import Tensor
 from tinytensor.creation import Generator, from_numpy, randint, randperm, tensor
-from tinytensor.dtypes import float64
 from tinytensor.ops.order import multinomial
 from tinytensor.ops.shape import stack
-from tinytensor.tensors import Tensor
 
 # ---------------------------------------------------------------------------------------------------------- datasets
 

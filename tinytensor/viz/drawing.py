@@ -11,8 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
-from tinytensor.tensors import Tensor
 from tinytensor.viz.layout import Box, Layout, layout, need, smooth
 from tinytensor.viz.seen import Leaf, Seen, Step, Value, look, unfolded
 from tinytensor.viz.text import argument, numbers

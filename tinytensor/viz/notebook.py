@@ -16,8 +16,8 @@ from html import escape
 
 import numpy as np
 
-from tinytensor.door import state
-from tinytensor.tensors import Tensor
+from tinytensor.core.dispatch import state
+from tinytensor.core.tensor import Tensor
 from tinytensor.viz.page import NUMBERS, SIDE, sample, tag
 from tinytensor.viz.text import number
 

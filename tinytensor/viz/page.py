@@ -15,8 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
+from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
-from tinytensor.tensors import Tensor
 from tinytensor.viz.drawing import Drawing
 from tinytensor.viz.seen import UNKNOWN, Argument, Rule, Seen, Step, Value, definition, look, unfolded
 from tinytensor.viz.text import call, first_line, number, numbers, setting, shapes, summary, visit, why_now

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from tinytensor.tensors import Tensor
+from tinytensor.core.tensor import Tensor
 
 # Okabe and Ito's colours (2008), without yellow, which is too pale for lines; neighbours differ in lightness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")

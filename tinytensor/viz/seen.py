@@ -25,15 +25,15 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tinytensor.autograd.seed import seed_of
-from tinytensor.autograd.tape import walk
-from tinytensor.door import state
-from tinytensor.form import Node
-from tinytensor.modes import enable_grad
+from tinytensor.core.dispatch import state
+from tinytensor.core.modes import enable_grad
+from tinytensor.core.op import Node
+from tinytensor.core.rule_arguments import asked
+from tinytensor.core.seed import seed_of
+from tinytensor.core.switches import watching
+from tinytensor.core.tape import walk
+from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
-from tinytensor.rules import asked
-from tinytensor.switches import watching
-from tinytensor.tensors import Tensor
 
 # ------------------------------------------------------------------------------------------------ the forward pass
 

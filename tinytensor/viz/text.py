@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 import numpy as np
 
+from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
-from tinytensor.tensors import Tensor
 from tinytensor.viz.seen import UNKNOWN, Argument, Leaf, Rule, Seen, Share, Step, Value, look
 
 FEW = 12  # so many numbers are written out; of more there is a summary

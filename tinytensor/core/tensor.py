@@ -14,10 +14,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tinytensor.door import move, state
-from tinytensor.dtype_objects import NAMED, DType
+from tinytensor.core.dispatch import move, state
+from tinytensor.core.dtype_objects import NAMED, DType
+from tinytensor.core.meta import Meta
 from tinytensor.interchange import HookHandle, Interchange
-from tinytensor.meta import Meta
 from tinytensor.outside import Left
 
 _new_object = object.__new__

@@ -24,12 +24,12 @@ import numpy as np
 from tinytensor.again import again, on_tensors
 from tinytensor.anomaly import look_at_gradients
 from tinytensor.autograd.awaited import complete_after, edges_to_awaited, ending, tell
-from tinytensor.autograd.seed import seed_of
-from tinytensor.door import state
-from tinytensor.form import Node
-from tinytensor.modes import no_grad, set_grad_enabled
-from tinytensor.rules import asked
-from tinytensor.tensors import Tensor
+from tinytensor.core.dispatch import state
+from tinytensor.core.modes import no_grad, set_grad_enabled
+from tinytensor.core.op import Node
+from tinytensor.core.rule_arguments import asked
+from tinytensor.core.seed import seed_of
+from tinytensor.core.tensor import Tensor
 
 # ------------------------------------------------------------------------------------------------------ at one node
 

@@ -9,7 +9,7 @@ from functools import wraps
 
 import numpy as np
 
-from tinytensor import dtypes
+from tinytensor.core import dtypes
 
 
 class DType:

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import ContextDecorator, contextmanager
 
-from tinytensor.door import state
+from tinytensor.core.dispatch import state
 
 
 class Switch(ContextDecorator):

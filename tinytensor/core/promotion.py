@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from tinytensor.door import OBJECT, empty, move
-from tinytensor.dtypes import CATEGORY, KINDS, category, float32, get_default_dtype, result_type, uint8
-from tinytensor.tensors import Tensor
+from tinytensor.core.dispatch import OBJECT, empty, move
+from tinytensor.core.dtypes import CATEGORY, KINDS, category, float32, get_default_dtype, result_type, uint8
+from tinytensor.core.tensor import Tensor
 
 
 def together(op, args: tuple) -> tuple[list, np.dtype, tuple[int, ...]]:

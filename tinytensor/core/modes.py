@@ -7,8 +7,8 @@ that trains it. Everything that makes results asks there, once for each operatio
 from collections.abc import Callable
 from typing import Any
 
-from tinytensor.door import state
-from tinytensor.switches import Switch
+from tinytensor.core.dispatch import state
+from tinytensor.core.switches import Switch
 
 
 class no_grad(Switch):

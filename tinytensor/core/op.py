@@ -20,14 +20,14 @@ import inspect
 
 from tinytensor.again import again
 from tinytensor.anomaly import look_at_result
-from tinytensor.door import state
-from tinytensor.keywords import by_position
-from tinytensor.meta import Meta
+from tinytensor.core.dispatch import state
+from tinytensor.core.keywords import by_position
+from tinytensor.core.meta import Meta
+from tinytensor.core.rule_arguments import Reads, check_inputs, check_names, reads
+from tinytensor.core.tensor import Tensor, Version, notice
 from tinytensor.native.entries import is_ours
 from tinytensor.native.kernel import Kernel, elementwise
 from tinytensor.quick import by_formula, quick_formula, quick_view
-from tinytensor.rules import Reads, check_inputs, check_names, reads
-from tinytensor.tensors import Tensor, Version, notice
 
 # ----------------------------------------------------------------------------------------------------- the tape
 
