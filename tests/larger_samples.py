@@ -15,12 +15,12 @@ from unittest.mock import patch
 import numpy as np
 
 import tinytensor as tt
-from tinytensor.again import Again
 from tinytensor.autograd import grad
 from tinytensor.core import dispatch as door
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import OPS
 from tinytensor.core.tensor import Tensor
+from tinytensor.fast.launch_cache import Again
 from tinytensor.native import kernel
 from tinytensor.native import uninitialized as unwritten
 

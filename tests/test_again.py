@@ -13,11 +13,11 @@ from numba import config
 from samples import SAMPLES, Call, is_tensor
 
 import tinytensor as tt
-from tinytensor import again as again_module
 from tinytensor import kernels
-from tinytensor.again import Again, Notes, Rehearsal, Unfit
 from tinytensor.core.dispatch import WATCHERS, empty, host, launch, state
 from tinytensor.core.op import OPS
+from tinytensor.fast import launch_cache as again_module
+from tinytensor.fast.launch_cache import Again, Notes, Rehearsal, Unfit
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is noted where nothing is compiled")
 

@@ -14,8 +14,9 @@ import pytest
 from dtype_samples import NOT_NARROWER, NUMBER, ONE, TWO, WALK, WIDER, answer, differs
 
 import tinytensor as tt
-from tinytensor import nn, quick
+from tinytensor import nn
 from tinytensor.core.registry import APPEARANCES
+from tinytensor.fast import fast_calls as quick
 
 STORED = json.loads((Path(__file__).parent / "oracle" / "dtypes.json").read_text())
 BY_EXPRESSION = defaultdict(list)

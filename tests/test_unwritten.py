@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from tinytensor import again
 from tinytensor.core import dispatch as door
 from tinytensor.core.tensor import Tensor
+from tinytensor.fast import launch_cache as again
 from tinytensor.native import uninitialized as unwritten
 from tinytensor.native.kernel import kernel
 

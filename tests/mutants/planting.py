@@ -12,10 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from tinytensor.again import Again
 from tinytensor.core import dispatch as door
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.tensor import Tensor
+from tinytensor.fast.launch_cache import Again
 from tinytensor.native.entries import NoBuild, exact
 from tinytensor.native.kernel import KERNELS, Elementwise, Kernel, Loop
 from tinytensor.symbolic.lifting import lift, rebind

@@ -17,6 +17,7 @@ from tinytensor.core.op import op
 from tinytensor.core.promotion import only_floats, stored, typed, within
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
+from tinytensor.fast.fast_calls import number_array
 from tinytensor.native.fastmath import erf as fast_erf
 from tinytensor.native.fastmath import exp as fast_exp
 from tinytensor.native.fastmath import expm1 as fast_expm1
@@ -25,7 +26,6 @@ from tinytensor.native.fastmath import log as fast_log
 from tinytensor.native.fastmath import log1p as fast_log1p
 from tinytensor.native.fastmath import tanh as fast_tanh
 from tinytensor.native.kernel import Kernel
-from tinytensor.quick import number_array
 
 # ------------------------------------------------------------------------------------------------------- arithmetic
 
