@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 
 import tinytensor as tt
 from tinytensor import nn, profiling
-from tinytensor.compiled import LIMIT
-from tinytensor.memory import Pool
 from tinytensor.nn import functional as F
-from tinytensor.recording import Recording
+from tinytensor.recording.compiled import LIMIT
+from tinytensor.recording.pool import Pool
+from tinytensor.recording.recording import Recording
 
 # ------------------------------------------------------------------------------------------------ the comparison
 

@@ -15,7 +15,7 @@ import pytest
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.nn import functional as F
-from tinytensor.outside import addresses
+from tinytensor.recording.external import addresses
 
 scale, weight, table = 2.0, tt.ones(2), {"deep": [1.0, {"rate": 3.0}]}
 settings = types.SimpleNamespace(rate=2.0)

@@ -11,7 +11,7 @@ import pytest
 import tinytensor as tt
 from tests.test_compiled_conditions import follows, recordings, set_of
 from tinytensor import nn
-from tinytensor.surroundings import Surroundings
+from tinytensor.recording.guards import Surroundings
 
 
 class Trainer:

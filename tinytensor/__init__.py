@@ -18,7 +18,6 @@ from tinytensor import (
 )
 from tinytensor.amp import GradScaler, autocast
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
-from tinytensor.compiled import compile
 from tinytensor.constructors import TYPES as _TYPES
 from tinytensor.core.devices import device
 from tinytensor.core.dispatch import launch
@@ -65,6 +64,7 @@ from tinytensor.native.kernel import cut, elementwise, helper, kernel, share
 from tinytensor.ops import FUNCTIONS as _functions
 from tinytensor.printing import set_printoptions
 from tinytensor.profiling import profile
+from tinytensor.recording.compiled import compile
 from tinytensor.refusals import public as _public
 from tinytensor.serialization import load, save
 from tinytensor.typeinfo import UNSTORED as _UNSTORED

@@ -13,7 +13,7 @@ from math import e as e, inf as inf, nan as nan, pi as pi
 from tinytensor import absent as absent, accelerator as accelerator, amp as amp, autograd as autograd, backends as backends, cuda as cuda, distributed as distributed, distributions as distributions, nn as nn, optim as optim, serialization as serialization, utils as utils
 from tinytensor.amp import GradScaler as GradScaler, autocast as autocast
 from tinytensor.autograd import detect_anomaly as detect_anomaly, gradcheck as gradcheck, gradgradcheck as gradgradcheck
-from tinytensor.compiled import compile as compile
+from tinytensor.recording.compiled import compile as compile
 from tinytensor.constructors import TYPES as _TYPES
 from tinytensor.creation import Generator as Generator, arange as arange, as_tensor as as_tensor, default_generator as default_generator, empty as empty, empty_like as empty_like, empty_permuted as empty_permuted, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace, logspace as logspace, manual_seed as manual_seed, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like
 from tinytensor.cuda import mps as mps, xpu as xpu

@@ -18,8 +18,8 @@ from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import stored
 from tinytensor.core.tensor import Tensor
 from tinytensor.interchange import with_own_dtype
-from tinytensor.memory import aligned
 from tinytensor.native.memory_order import reordered
+from tinytensor.recording.pool import aligned
 
 
 def as_dtype(dtype) -> np.dtype:

@@ -11,8 +11,8 @@ import numpy as np
 from tinytensor.core.devices import CPU, META, device
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import bool_, get_default_dtype, int64
-from tinytensor.outside import Left
 from tinytensor.printing import text
+from tinytensor.recording.external import Left
 
 # What NumPy calls for `scalar * tensor`, and what the tensor has for it.
 _REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__"}

@@ -93,7 +93,7 @@ PARTS = {
     ),
     "recordings": Part(
         "recordings of steps",
-        ("recording.py",),
+        ("recording/recording.py",),
         ("test_compile.py", "test_profiling.py"),
         unnoticed_in_engine.OF_RECORDINGS,
     ),

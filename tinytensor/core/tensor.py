@@ -18,7 +18,7 @@ from tinytensor.core.dispatch import move, state
 from tinytensor.core.dtype_objects import NAMED, DType
 from tinytensor.core.meta import Meta
 from tinytensor.interchange import HookHandle, Interchange
-from tinytensor.outside import Left
+from tinytensor.recording.external import Left
 
 _new_object = object.__new__
 

@@ -18,7 +18,7 @@ from numpy.lib.stride_tricks import as_strided
 from tinytensor.native.entries import OBJECT
 from tinytensor.native.kernel import Kernel
 from tinytensor.native.simd import BYTES
-from tinytensor.recording import Recording
+from tinytensor.recording.recording import Recording
 from tinytensor.symbolic.lifting import lift
 from tinytensor.symbolic.scalars import kind_of_numbers
 

@@ -30,11 +30,11 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.chains import chains_of
 from tinytensor.core.dtype_objects import DType
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
-from tinytensor.outside import addresses
+from tinytensor.recording.bytecode import chains_of
+from tinytensor.recording.external import addresses
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None), range, slice, np.generic, np.dtype, DType)
 LARGE = 1000  # entries of a list or dictionary; of one with more, looked at in each replay, only the number counts
@@ -42,7 +42,7 @@ _MISSING = object()
 _UNKNOWN = object()  # what a chain leads to when code would have to run to find it
 _LIBRARIES = (
     *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
-    str(Path(__file__).parent),
+    str(Path(__file__).parents[1]),
     "<frozen",
 )
 _FIELDS = frozenset(vars(Module()))  # what every module has, the containers of its parts among them

@@ -20,14 +20,14 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.tape import _accumulate
 from tinytensor.core.tensor import Tensor
-from tinytensor.memory import lease_of
 from tinytensor.native.driver import Program
 from tinytensor.native.entries import OBJECT
 from tinytensor.native.kernel import Kernel
 from tinytensor.nn.module import Module
-from tinytensor.outside import Left, Seen, are_as_they_were
-from tinytensor.recording import Recording
-from tinytensor.surroundings import PLAIN, Surroundings
+from tinytensor.recording.external import Left, Seen, are_as_they_were
+from tinytensor.recording.guards import PLAIN, Surroundings
+from tinytensor.recording.pool import lease_of
+from tinytensor.recording.recording import Recording
 
 LIMIT = 64  # recordings kept for one function; more means that something varies at each call
 TRIES = 3  # runs that change their own conditions before the function is no longer recorded under these arguments
