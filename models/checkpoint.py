@@ -25,8 +25,8 @@ from pathlib import Path
 import numpy as np
 
 from tinytensor import Tensor
+from tinytensor.io.serialization import load_file, save_file, sync_directory, write_atomically
 from tinytensor.nn import Module
-from tinytensor.serialization import load_file, save_file, sync_directory, write_atomically
 
 from .tokenizers import TextError
 

@@ -14,12 +14,12 @@ import numpy as np
 
 import tinytensor
 from tinytensor import Tensor, distributed, no_grad, tensor
+from tinytensor.io.serialization import write_atomically
 from tinytensor.nn import Module
 from tinytensor.nn.parallel import DistributedDataParallel
 from tinytensor.nn.utils import clip_grad_norm_
 from tinytensor.optim import SGD, AdamW, Optimizer
 from tinytensor.optim.lr_scheduler import LambdaLR
-from tinytensor.serialization import write_atomically
 
 from . import checkpoint, memory, ranks
 from .decoder import Decoder

@@ -16,8 +16,9 @@ from safetensors import safe_open
 from safetensors.numpy import save_file as save_by_safetensors
 
 import tinytensor as tt
-from tinytensor import nn, serialization
-from tinytensor.serialization import load_file, load_metadata, save_file
+from tinytensor import nn
+from tinytensor.io import serialization
+from tinytensor.io.serialization import load_file, load_metadata, save_file
 
 ROOT = Path(__file__).parent.parent
 

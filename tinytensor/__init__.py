@@ -2,20 +2,7 @@
 
 from math import e, inf, nan, pi
 
-from tinytensor import (
-    absent,
-    accelerator,
-    amp,
-    autograd,
-    backends,
-    cuda,
-    distributed,
-    distributions,
-    nn,
-    optim,
-    serialization,
-    utils,
-)
+from tinytensor import absent, accelerator, amp, autograd, backends, cuda, distributed, distributions, nn, optim, utils
 from tinytensor.amp import GradScaler, autocast
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
 from tinytensor.constructors import TYPES as _TYPES
@@ -59,14 +46,15 @@ from tinytensor.creation import (
 )
 from tinytensor.cuda import mps, xpu
 from tinytensor.distributions import normal
+from tinytensor.io import serialization
+from tinytensor.io.printing import set_printoptions
+from tinytensor.io.serialization import load, save
 from tinytensor.native.driver import get_num_threads, set_num_threads
 from tinytensor.native.kernel import cut, elementwise, helper, kernel, share
 from tinytensor.ops import FUNCTIONS as _functions
-from tinytensor.printing import set_printoptions
 from tinytensor.profiling import profile
 from tinytensor.recording.compiled import compile
 from tinytensor.refusals import public as _public
-from tinytensor.serialization import load, save
 from tinytensor.typeinfo import UNSTORED as _UNSTORED
 from tinytensor.typeinfo import (
     can_cast,

@@ -10,7 +10,8 @@ from typing import Any
 from tinytensor.ops.functions import MinMax
 from tinytensor.ops.reduce import ValuesIndices
 from math import e as e, inf as inf, nan as nan, pi as pi
-from tinytensor import absent as absent, accelerator as accelerator, amp as amp, autograd as autograd, backends as backends, cuda as cuda, distributed as distributed, distributions as distributions, nn as nn, optim as optim, serialization as serialization, utils as utils
+from tinytensor import absent as absent, accelerator as accelerator, amp as amp, autograd as autograd, backends as backends, cuda as cuda, distributed as distributed, distributions as distributions, nn as nn, optim as optim, utils as utils
+from tinytensor.io import serialization as serialization
 from tinytensor.amp import GradScaler as GradScaler, autocast as autocast
 from tinytensor.autograd import detect_anomaly as detect_anomaly, gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from tinytensor.recording.compiled import compile as compile
@@ -28,10 +29,10 @@ from tinytensor.core.op import OPS as OPS, op as op
 from tinytensor.native.driver import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from tinytensor.native.kernel import cut as cut, elementwise as elementwise, helper as helper, kernel as kernel, share as share
 from tinytensor.core.modes import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled
-from tinytensor.printing import set_printoptions as set_printoptions
+from tinytensor.io.printing import set_printoptions as set_printoptions
 from tinytensor.profiling import profile as profile
 from tinytensor.refusals import public as _public
-from tinytensor.serialization import load as load, save as save
+from tinytensor.io.serialization import load as load, save as save
 from tinytensor.core.tensor import Tensor as Tensor
 from tinytensor.typeinfo import UNSTORED as _UNSTORED
 from tinytensor.typeinfo import can_cast as can_cast, finfo as finfo, get_default_dtype as get_default_dtype, iinfo as iinfo, is_complex as is_complex, is_tensor as is_tensor, promote_types as promote_types, result_type as result_type

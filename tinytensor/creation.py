@@ -17,7 +17,7 @@ from tinytensor.core.dtypes import DTYPES, bool_, float32, float64, get_default_
 from tinytensor.core.meta import Meta
 from tinytensor.core.promotion import stored
 from tinytensor.core.tensor import Tensor
-from tinytensor.interchange import with_own_dtype
+from tinytensor.io.values import with_own_dtype
 from tinytensor.native.memory_order import reordered
 from tinytensor.recording.pool import aligned
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor
-from tinytensor.interchange import HookHandle
+from tinytensor.io.values import HookHandle
 
 
 class _Awaiting(threading.local):

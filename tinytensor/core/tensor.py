@@ -17,7 +17,7 @@ import numpy as np
 from tinytensor.core.dispatch import move, state
 from tinytensor.core.dtype_objects import NAMED, DType
 from tinytensor.core.meta import Meta
-from tinytensor.interchange import HookHandle, Interchange
+from tinytensor.io.values import HookHandle, Interchange
 from tinytensor.recording.external import Left
 
 _new_object = object.__new__

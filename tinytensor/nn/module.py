@@ -9,7 +9,7 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.creation import empty, tensor
-from tinytensor.interchange import HookHandle
+from tinytensor.io.values import HookHandle
 from tinytensor.nn.hooks import call_with_backward_hooks
 from tinytensor.refusals import construction
 

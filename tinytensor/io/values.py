@@ -11,7 +11,7 @@ import numpy as np
 from tinytensor.core.devices import CPU, META, device
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import bool_, get_default_dtype, int64
-from tinytensor.printing import text
+from tinytensor.io.printing import text
 from tinytensor.recording.external import Left
 
 # What NumPy calls for `scalar * tensor`, and what the tensor has for it.
