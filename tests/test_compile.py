@@ -14,11 +14,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tinytensor as tt
-from tinytensor import nn, profiling
+from tinytensor import nn
 from tinytensor.nn import functional as F
 from tinytensor.recording.compiled import LIMIT
 from tinytensor.recording.pool import Pool
 from tinytensor.recording.recording import Recording
+from tinytensor.tools import profiling
 
 # ------------------------------------------------------------------------------------------------ the comparison
 

@@ -16,8 +16,8 @@ import tinytensor as tt
 from tinytensor import op
 from tinytensor.core.op import OPS
 from tinytensor.core.registry import APPEARANCES
-from tinytensor.documentation import complete, errors, operation_of
-from tinytensor.reference import ROOMS, public_names, with_mathml
+from tinytensor.tools.documentation import complete, errors, operation_of
+from tinytensor.tools.reference import ROOMS, public_names, with_mathml
 
 ROOT = Path(__file__).parent.parent
 
@@ -206,8 +206,8 @@ def test_an_operation_of_the_users_own_has_its_docstring():
 
 def test_what_help_shows_is_made_when_it_is_asked_for():
     code = (
-        "import sys, inspect, tinytensor as tt; print('tinytensor.documentation' in sys.modules); "
-        "inspect.getdoc(tt.softmax); print('tinytensor.documentation' in sys.modules)"
+        "import sys, inspect, tinytensor as tt; print('tinytensor.tools.documentation' in sys.modules); "
+        "inspect.getdoc(tt.softmax); print('tinytensor.tools.documentation' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=ROOT)
     assert done.stdout.split() == ["False", "True"]
@@ -222,7 +222,7 @@ def test_equations_are_typeset_and_words_are_not():
 
 def test_the_reference_has_every_name_on_its_page(tmp_path):
     done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tinytensor.reference", str(tmp_path / "docs")],
+        [sys.executable, "-W", "error", "-m", "tinytensor.tools.reference", str(tmp_path / "docs")],
         capture_output=True, text=True, cwd=ROOT,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

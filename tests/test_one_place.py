@@ -85,7 +85,7 @@ def test_an_operation_costs_its_declaration_a_sample_and_one_command(copies):
     before, after = copies
     assert changed_files(before, after) == {"tinytensor/ops/elementwise.py", "tests/samples.py"}
     has_torch = importlib.util.find_spec("torch") is not None
-    run(after, *(["tests/regenerate.py"] if has_torch else ["-m", "tinytensor.stubs"]))  # the one command
+    run(after, *(["tests/regenerate.py"] if has_torch else ["-m", "tinytensor.tools.stubs"]))  # the one command
     stubs = ("core/tensor.pyi", "__init__.pyi", "nn/__init__.pyi", "nn/functional.pyi")
     generated = {f"tinytensor/{name}" for name in stubs}
     tables = {name for name in changed_files(before, after) if name.startswith("tests/oracle/")}

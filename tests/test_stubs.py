@@ -4,14 +4,15 @@ import ast
 
 import pytest
 
-from tinytensor import Tensor, stubs
+from tinytensor import Tensor
 from tinytensor.absent import Absent
 from tinytensor.ops import METHODS
+from tinytensor.tools import stubs
 
 
 @pytest.mark.parametrize("path", stubs.STUBS, ids=lambda p: p.name)
 def test_stub_is_what_the_source_generates(path):
-    assert path.read_text() == stubs.STUBS[path](), "run `python -m tinytensor.stubs`"
+    assert path.read_text() == stubs.STUBS[path](), "run `python -m tinytensor.tools.stubs`"
 
 
 @pytest.mark.parametrize("path", stubs.STUBS, ids=lambda p: p.name)

@@ -52,9 +52,9 @@ from tinytensor.io.serialization import load, save
 from tinytensor.native.driver import get_num_threads, set_num_threads
 from tinytensor.native.kernel import cut, elementwise, helper, kernel, share
 from tinytensor.ops import FUNCTIONS as _functions
-from tinytensor.profiling import profile
 from tinytensor.recording.compiled import compile
 from tinytensor.refusals import public as _public
+from tinytensor.tools.profiling import profile
 from tinytensor.typeinfo import UNSTORED as _UNSTORED
 from tinytensor.typeinfo import (
     can_cast,

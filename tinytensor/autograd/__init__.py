@@ -1,12 +1,12 @@
 """Derivatives: from the tape, of functions, and checked against finite differences."""
 
 from tinytensor import absent
-from tinytensor.anomaly import detect_anomaly, set_detect_anomaly
 from tinytensor.autograd import function, functional
 from tinytensor.autograd.differences import gradcheck, gradgradcheck
 from tinytensor.autograd.function import Function, Variable
 from tinytensor.autograd.partial import backward, grad
 from tinytensor.core.modes import enable_grad, inference_mode, no_grad, set_grad_enabled
+from tinytensor.tools.anomaly import detect_anomaly, set_detect_anomaly
 
 __all__ = [
     "Function",

@@ -18,7 +18,6 @@ names of its parameters for what it reads, and nothing else is kept for it. The 
 
 import inspect
 
-from tinytensor.anomaly import look_at_result
 from tinytensor.core.dispatch import state
 from tinytensor.core.keywords import by_position
 from tinytensor.core.meta import Meta
@@ -28,6 +27,7 @@ from tinytensor.fast.fast_calls import by_formula, quick_formula, quick_view
 from tinytensor.fast.launch_cache import again
 from tinytensor.native.entries import is_ours
 from tinytensor.native.kernel import Kernel, elementwise
+from tinytensor.tools.anomaly import look_at_result
 
 # ----------------------------------------------------------------------------------------------------- the tape
 

@@ -17,7 +17,7 @@ class Docstring(str):
     __slots__ = ("function",)
 
     def expandtabs(self, tabsize: int = 8) -> str:
-        from tinytensor.documentation import complete
+        from tinytensor.tools.documentation import complete
 
         return complete(self.function, str.__str__(self)).expandtabs(tabsize)
 

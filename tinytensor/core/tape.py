@@ -21,7 +21,6 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from tinytensor.anomaly import look_at_gradients
 from tinytensor.autograd.awaited import complete_after, edges_to_awaited, ending, tell
 from tinytensor.core.dispatch import state
 from tinytensor.core.modes import no_grad, set_grad_enabled
@@ -30,6 +29,7 @@ from tinytensor.core.rule_arguments import asked
 from tinytensor.core.seed import seed_of
 from tinytensor.core.tensor import Tensor
 from tinytensor.fast.launch_cache import again, on_tensors
+from tinytensor.tools.anomaly import look_at_gradients
 
 # ------------------------------------------------------------------------------------------------------ at one node
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.registry import APPEARANCES
 
-ROOM = Path(__file__).parent.parent
+ROOM = Path(__file__).parents[2]
 PLACES = {"F": "tinytensor.nn.functional", "nn": "tinytensor.nn", "Tensor": "Tensor"}
 
 

@@ -1,4 +1,4 @@
-"""`python -m tinytensor.reference [FOLDER]`: the reference of the API as HTML, made by pdoc (`docs` extra).
+"""`python -m tinytensor.tools.reference [FOLDER]`: the reference of the API as HTML, made by pdoc (`docs` extra).
 
 Every public name stands on the page of its package, with what help() shows of it. Equations are MathML, which browsers
 typeset by themselves: the pages need no network.
@@ -16,7 +16,7 @@ from tinytensor.absent import Absent
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES, Docstring
 from tinytensor.core.tensor import Tensor
-from tinytensor.documentation import errors
+from tinytensor.tools.documentation import errors
 from tinytensor.viz.typeset import mathml, split
 
 try:
