@@ -182,7 +182,7 @@ def test_every_creation_function_is_tried():
     functions = {
         name
         for name, f in vars(tt.creation).items()
-        if callable(f) and getattr(f, "__module__", "") == "tinytensor.creation" and not name.startswith("_")
+        if callable(f) and getattr(f, "__module__", "") == "tinytensor.ops.creation" and not name.startswith("_")
     }
     assert functions - {"Generator"} == made | others
 

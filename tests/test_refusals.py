@@ -10,11 +10,11 @@ import pytest
 
 import tinytensor as tt
 from tests.campaign.tally import is_sentence
-from tinytensor import refusals
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.nn import functional as F
-from tinytensor.refusals import public
+from tinytensor.ops import argument_errors as refusals
+from tinytensor.ops.argument_errors import public
 
 X = tt.tensor([[1.0, 2.0], [3.0, 4.0]])
 

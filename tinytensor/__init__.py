@@ -15,7 +15,16 @@ from tinytensor.core.dtypes import set_default_dtype
 from tinytensor.core.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.core.op import OPS, op
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import (
+from tinytensor.cuda import mps, xpu
+from tinytensor.distributions import normal
+from tinytensor.io import serialization
+from tinytensor.io.printing import set_printoptions
+from tinytensor.io.serialization import load, save
+from tinytensor.native.driver import get_num_threads, set_num_threads
+from tinytensor.native.kernel import cut, elementwise, helper, kernel, share
+from tinytensor.ops import FUNCTIONS as _functions
+from tinytensor.ops.argument_errors import public as _public
+from tinytensor.ops.creation import (
     Generator,
     arange,
     as_tensor,
@@ -44,16 +53,7 @@ from tinytensor.creation import (
     zeros,
     zeros_like,
 )
-from tinytensor.cuda import mps, xpu
-from tinytensor.distributions import normal
-from tinytensor.io import serialization
-from tinytensor.io.printing import set_printoptions
-from tinytensor.io.serialization import load, save
-from tinytensor.native.driver import get_num_threads, set_num_threads
-from tinytensor.native.kernel import cut, elementwise, helper, kernel, share
-from tinytensor.ops import FUNCTIONS as _functions
 from tinytensor.recording.compiled import compile
-from tinytensor.refusals import public as _public
 from tinytensor.tools.profiling import profile
 from tinytensor.typeinfo import UNSTORED as _UNSTORED
 from tinytensor.typeinfo import (

@@ -16,7 +16,7 @@ from tinytensor.amp import GradScaler as GradScaler, autocast as autocast
 from tinytensor.autograd import detect_anomaly as detect_anomaly, gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from tinytensor.recording.compiled import compile as compile
 from tinytensor.constructors import TYPES as _TYPES
-from tinytensor.creation import Generator as Generator, arange as arange, as_tensor as as_tensor, default_generator as default_generator, empty as empty, empty_like as empty_like, empty_permuted as empty_permuted, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace, logspace as logspace, manual_seed as manual_seed, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like
+from tinytensor.ops.creation import Generator as Generator, arange as arange, as_tensor as as_tensor, default_generator as default_generator, empty as empty, empty_like as empty_like, empty_permuted as empty_permuted, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace, logspace as logspace, manual_seed as manual_seed, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like
 from tinytensor.cuda import mps as mps, xpu as xpu
 from tinytensor.core.devices import device as device
 from tinytensor.distributions import normal as normal
@@ -31,7 +31,7 @@ from tinytensor.native.kernel import cut as cut, elementwise as elementwise, hel
 from tinytensor.core.modes import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from tinytensor.io.printing import set_printoptions as set_printoptions
 from tinytensor.tools.profiling import profile as profile
-from tinytensor.refusals import public as _public
+from tinytensor.ops.argument_errors import public as _public
 from tinytensor.io.serialization import load as load, save as save
 from tinytensor.core.tensor import Tensor as Tensor
 from tinytensor.typeinfo import UNSTORED as _UNSTORED

@@ -7,7 +7,7 @@ from contextlib import ContextDecorator
 
 from tinytensor.core.devices import device
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import as_dtype
+from tinytensor.ops.creation import as_dtype
 from tinytensor.optim.optimizer import Optimizer
 
 

@@ -12,7 +12,7 @@ from tinytensor.core.devices import check_device
 from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import TENSOR_TYPES, tensor, zeros
+from tinytensor.ops.creation import TENSOR_TYPES, tensor, zeros
 
 
 def _made(name: str, args: tuple, dtype: np.dtype) -> Tensor:

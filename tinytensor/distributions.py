@@ -14,8 +14,8 @@ from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import full, rand, randn
 from tinytensor.nn.functional import binary_cross_entropy_with_logits
+from tinytensor.ops.creation import full, rand, randn
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.functions import bernoulli
 from tinytensor.ops.order import multinomial

@@ -6,7 +6,7 @@ from tinytensor.core import dtypes
 from tinytensor.core.dtype_objects import DType, naming
 from tinytensor.core.dtypes import CATEGORY
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import as_dtype
+from tinytensor.ops.creation import as_dtype
 
 
 class Unstored:

@@ -7,7 +7,7 @@ import numpy as np
 from tinytensor.autograd.partial import grad
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import randn
+from tinytensor.ops.creation import randn
 
 
 def _differentiable(values) -> list[Tensor]:

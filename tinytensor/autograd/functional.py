@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from tinytensor.autograd.partial import grad
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import eye, ones_like, zeros_like
+from tinytensor.ops.creation import eye, ones_like, zeros_like
 from tinytensor.ops.shape import stack
 
 Tensors = Tensor | tuple[Tensor, ...]

@@ -12,7 +12,7 @@ from tinytensor.core.op import Node
 from tinytensor.core.seed import seed_of
 from tinytensor.core.tape import _accumulate, walk
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import zeros_like
+from tinytensor.ops.creation import zeros_like
 
 
 def _between(

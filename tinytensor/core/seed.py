@@ -1,7 +1,7 @@
 """Where a walk of the tape begins: the derivative of a value by itself."""
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import ones_like
+from tinytensor.ops.creation import ones_like
 
 
 def seed_of(y: Tensor, gradient: Tensor | None, what: str) -> Tensor:

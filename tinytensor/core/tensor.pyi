@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Sequence
 from typing import Any
 
-from tinytensor.creation import Generator
+from tinytensor.ops.creation import Generator
 from tinytensor.ops.functions import MinMax
 from tinytensor.ops.reduce import ValuesIndices
 import itertools

@@ -22,7 +22,7 @@ from tinytensor.core.devices import check_device, device
 from tinytensor.core.dtype_objects import DType, named
 from tinytensor.core.dtypes import bool_, float32, float64, int32, int64, uint8
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import tensor
+from tinytensor.ops.creation import tensor
 
 # the format's names of the dtypes that tensors have
 STORED = {"F32": float32, "F64": float64, "U8": uint8, "I32": int32, "I64": int64, "BOOL": bool_}

@@ -4,11 +4,11 @@ import math
 
 from tinytensor.core.dtypes import bool_
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import empty, ones, zeros
 from tinytensor.nn import functional as F
 from tinytensor.nn import init
 from tinytensor.nn.layers import Linear
 from tinytensor.nn.module import Module, Parameter
+from tinytensor.ops.creation import empty, ones, zeros
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.fused import linear
 

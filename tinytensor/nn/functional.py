@@ -12,8 +12,9 @@ from tinytensor.core.op import Op
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import APPEARANCES, appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import Generator, arange, tensor, zeros
 from tinytensor.nn import losses  # noqa: F401 (what is declared there appears here)
+from tinytensor.ops.argument_errors import public
+from tinytensor.ops.creation import Generator, arange, tensor, zeros
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, linear, softmax
@@ -22,7 +23,6 @@ from tinytensor.ops.index import check_range
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
 from tinytensor.ops.shape import cat, stack
-from tinytensor.refusals import public
 
 # functions that are declared elsewhere: operations (tanh, gelu, softmax, linear ...), activations, losses
 globals().update({place[2:]: function for place, function in APPEARANCES.items() if place.startswith("F.")})

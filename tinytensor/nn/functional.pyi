@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 from tinytensor import absent
 from tinytensor.core.registry import APPEARANCES, appears
-from tinytensor.creation import Generator, arange, tensor, zeros
+from tinytensor.ops.creation import Generator, arange, tensor, zeros
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import bool_, int64
 from tinytensor.core.op import Op
@@ -26,7 +26,7 @@ from tinytensor.ops.index import check_range
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
 from tinytensor.ops.shape import cat, stack
-from tinytensor.refusals import public
+from tinytensor.ops.argument_errors import public
 from tinytensor.core.tensor import Tensor
 
 def relu(input: Tensor, inplace: builtins.bool=False) -> Tensor:

@@ -5,7 +5,7 @@ import math
 from tinytensor import absent
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import Generator, rand, randn
+from tinytensor.ops.creation import Generator, rand, randn
 
 
 def _filled(tensor: Tensor, values: Tensor) -> Tensor:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from tinytensor.core.dtypes import int64
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import empty, full, ones, zeros
 from tinytensor.nn import functional as F
 from tinytensor.nn import init
 from tinytensor.nn.module import Module, Parameter
+from tinytensor.ops.creation import empty, full, ones, zeros
 from tinytensor.ops.fused import linear
 from tinytensor.ops.products import einsum
 

@@ -13,7 +13,7 @@ from tinytensor.core.dtypes import int64, result_type
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import ones_like
+from tinytensor.ops.creation import ones_like
 from tinytensor.ops.elementwise import (
     _together,
     absolute,

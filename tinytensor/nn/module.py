@@ -8,10 +8,10 @@ from tinytensor import absent
 from tinytensor.core.dispatch import state
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import empty, tensor
 from tinytensor.io.values import HookHandle
 from tinytensor.nn.hooks import call_with_backward_hooks
-from tinytensor.refusals import construction
+from tinytensor.ops.argument_errors import construction
+from tinytensor.ops.creation import empty, tensor
 
 
 class Parameter(Tensor):

@@ -7,10 +7,10 @@ import math
 from typing import ClassVar
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import empty, zeros
 from tinytensor.nn import functional as F
 from tinytensor.nn import init
 from tinytensor.nn.module import Module, Parameter, check_layers
+from tinytensor.ops.creation import empty, zeros
 from tinytensor.ops.elementwise import relu, sigmoid, tanh
 from tinytensor.ops.fused import linear
 from tinytensor.ops.shape import cat, chunk, stack, transpose

@@ -7,7 +7,7 @@ from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
-from tinytensor.refusals import public
+from tinytensor.ops.argument_errors import public
 
 
 def settings_of(function: Callable) -> dict:

@@ -9,13 +9,13 @@ import math
 from collections.abc import Callable
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import full
 from tinytensor.nn import functional as F
 from tinytensor.nn import init
 from tinytensor.nn.attention import MultiheadAttention
 from tinytensor.nn.containers import ModuleList
 from tinytensor.nn.layers import Dropout, LayerNorm, Linear
 from tinytensor.nn.module import Module, check_layers
+from tinytensor.ops.creation import full
 
 ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}
 

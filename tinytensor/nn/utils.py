@@ -8,9 +8,9 @@ from tinytensor import absent, kernels
 from tinytensor.core.dispatch import contiguous, empty, launch
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import zeros
 from tinytensor.native.memory_order import memory_order, ordered
 from tinytensor.nn.module import Module, Parameter
+from tinytensor.ops.creation import zeros
 from tinytensor.ops.shape import cat, stack
 
 

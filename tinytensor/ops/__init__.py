@@ -15,7 +15,6 @@ from tinytensor import constructors
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import as_tensor
 from tinytensor.ops import (
     activations,
     compositions,
@@ -29,7 +28,8 @@ from tinytensor.ops import (
     reduce,
     shape,
 )
-from tinytensor.refusals import public
+from tinytensor.ops.argument_errors import public
+from tinytensor.ops.creation import as_tensor
 
 _OPERATORS = [
     "add",

@@ -16,7 +16,7 @@ from tinytensor.core.dtypes import bool_, int32, int64, result_type
 from tinytensor.core.promotion import beside_exact, stored
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import eye, full, ones, tensor, zeros
+from tinytensor.ops.creation import eye, full, ones, tensor, zeros
 from tinytensor.ops.elementwise import _scaled, _together
 from tinytensor.ops.in_place import index_copy_, setitem
 from tinytensor.ops.index import check_range, gather, gather_backward, nonzero, put, read, scatter_rows

@@ -16,7 +16,7 @@ from tinytensor.core.dtypes import float64, int64, result_type
 from tinytensor.core.promotion import only_floats, within
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import Generator, rand, tensor
+from tinytensor.ops.creation import Generator, rand, tensor
 from tinytensor.ops.elementwise import (
     _as_tensor,
     _floor_divide,

@@ -11,7 +11,7 @@ from tinytensor.core.op import op
 from tinytensor.core.promotion import beside_exact, only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import tensor
+from tinytensor.ops.creation import tensor
 from tinytensor.ops.elementwise import (
     _elementwise,
     _number,

@@ -23,8 +23,8 @@ from tinytensor.core.op import Node, Op, op
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor, notice
-from tinytensor.creation import rand, randn, tensor, zeros
 from tinytensor.native.blocks import same_place
+from tinytensor.ops.creation import rand, randn, tensor, zeros
 from tinytensor.ops.elementwise import _as_tensor
 from tinytensor.ops.index import no_index_is_bad, part_at_once, put, read, refuse_index, take
 from tinytensor.ops.keys import understand

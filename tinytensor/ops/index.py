@@ -11,7 +11,7 @@ from tinytensor.core.dtypes import bool_, int32, int64
 from tinytensor.core.op import op
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import zeros
+from tinytensor.ops.creation import zeros
 from tinytensor.ops.keys import Key, understand
 from tinytensor.ops.shape import _dim, _slice, broadcast_tensors, flatten, permute, reshape
 

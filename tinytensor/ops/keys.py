@@ -15,7 +15,7 @@ import numpy as np
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import int64
 from tinytensor.core.tensor import Tensor, notice
-from tinytensor.creation import _plain
+from tinytensor.ops.creation import _plain
 
 _WHOLE = slice(None)
 

@@ -9,7 +9,7 @@ from tinytensor.core.op import op
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import Generator, _drawn_from, zeros
+from tinytensor.ops.creation import Generator, _drawn_from, zeros
 from tinytensor.ops.elementwise import _number
 from tinytensor.ops.index import gather, no_index_is_bad
 from tinytensor.ops.reduce import ValuesIndices

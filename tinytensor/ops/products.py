@@ -14,7 +14,7 @@ from tinytensor.core.op import op
 from tinytensor.core.promotion import beside_exact
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import tensor
+from tinytensor.ops.creation import tensor
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.reduce import sum
 from tinytensor.ops.shape import _expand, _listed, expand, flatten, permute, reshape, squeeze, transpose, unsqueeze

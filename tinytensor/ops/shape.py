@@ -16,8 +16,8 @@ from tinytensor.core.meta import Meta
 from tinytensor.core.op import op
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import TENSOR_TYPES, as_dtype, full, tensor
-from tinytensor.creation import empty as empty_of
+from tinytensor.ops.creation import TENSOR_TYPES, as_dtype, full, tensor
+from tinytensor.ops.creation import empty as empty_of
 from tinytensor.ops.elementwise import _together, masked_fill
 
 _concatenate = np.concatenate

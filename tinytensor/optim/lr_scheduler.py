@@ -12,8 +12,8 @@ from typing import Any
 
 from tinytensor import absent
 from tinytensor.core.dispatch import host, state
+from tinytensor.ops.argument_errors import construction
 from tinytensor.optim.optimizer import Optimizer
-from tinytensor.refusals import construction
 
 
 class LRScheduler:

@@ -14,7 +14,7 @@ from tinytensor.core.dispatch import contiguous, host, launch, move, outside_rec
 from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.memory_order import memory_order, ordered
-from tinytensor.refusals import construction
+from tinytensor.ops.argument_errors import construction
 
 # accepted because they cannot change a result: they choose between implementations that PyTorch has several of
 _HARMLESS = {"foreach", "fused", "capturable", "differentiable"}

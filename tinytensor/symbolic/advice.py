@@ -171,7 +171,7 @@ def _called(frame: FrameType) -> str:
     what, name = frame.f_locals.get("self"), frame.f_code.co_name
     if name == "__call__":
         return what.name if isinstance(what, Op) else type(what).__name__
-    if name == "handed_out":  # which public functions are inside of (tinytensor/refusals.py)
+    if name == "handed_out":  # which public functions are inside of (tinytensor/ops/argument_errors.py)
         return frame.f_locals.get("name", name)
     return "a call" if name == "<lambda>" else name  # of a method or an operator, which the line shows
 

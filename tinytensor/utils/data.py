@@ -15,7 +15,7 @@ import numpy as np
 from tinytensor import absent
 from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import Generator, from_numpy, randint, randperm, tensor
+from tinytensor.ops.creation import Generator, from_numpy, randint, randperm, tensor
 from tinytensor.ops.order import multinomial
 from tinytensor.ops.shape import stack
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.creation import arange, from_numpy
+from tinytensor.ops.creation import arange, from_numpy
 from tinytensor.ops.products import einsum
 from tinytensor.ops.shape import cat, stack
 

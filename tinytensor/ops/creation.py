@@ -140,7 +140,7 @@ def _is_outside(data: np.ndarray | np.generic) -> bool:
     if around.knows(data):
         return True
     caller = sys._getframe(2)
-    if caller.f_globals["__name__"] == "tinytensor.refusals":  # through which the function was handed out
+    if caller.f_globals["__name__"] == "tinytensor.ops.argument_errors":  # through which the function was handed out
         caller = caller.f_back
     if around.has_arrays and not caller.f_globals["__name__"].startswith("tinytensor."):  # not a mask of ours
         state.recording.refuse(
