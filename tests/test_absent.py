@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from tinytensor import absent, nn
-from tinytensor.absent import Absent
+from tinytensor import nn
+from tinytensor.torch_names import missing_names
+from tinytensor.torch_names.missing_names import Absent
 
 PLACES = {
     "": tt,
@@ -31,7 +32,7 @@ PLACES = {
 @pytest.mark.parametrize("place", PLACES)
 def test_every_missing_name_says_so(place):
     holder, missing = PLACES[place], 0
-    for name in sorted(absent._pytorchs()[place]):
+    for name in sorted(missing_names._pytorchs()[place]):
         if not hasattr(holder, name):
             missing += 1
             with pytest.raises(AttributeError) as raised:
@@ -51,7 +52,7 @@ def test_other_names_are_ordinary(place):
 
 
 def test_all_places_are_tried():
-    assert set(absent._pytorchs()) == set(PLACES)
+    assert set(missing_names._pytorchs()) == set(PLACES)
 
 
 def test_advice():
@@ -64,7 +65,7 @@ def test_advice():
         tt.ones(2).cuda()
     with pytest.raises(AttributeError, match=r"Tensor.lgamma: PyTorch has it"):
         tt.Tensor.lgamma  # noqa: B018
-    for names in absent.INSTEAD.values():
+    for names in missing_names.INSTEAD.values():
         assert len(set(names.split())) == len(names.split())
 
 

@@ -5,9 +5,9 @@ import ast
 import pytest
 
 from tinytensor import Tensor
-from tinytensor.absent import Absent
 from tinytensor.ops import METHODS
 from tinytensor.tools import stubs
+from tinytensor.torch_names.missing_names import Absent
 
 
 @pytest.mark.parametrize("path", stubs.STUBS, ids=lambda p: p.name)

@@ -1,11 +1,10 @@
 """tinytensor: reverse-mode automatic differentiation on NumPy arrays, with Numba kernels. See README.md."""
 
+import sys as _sys
 from math import e, inf, nan, pi
 
-from tinytensor import absent, accelerator, amp, autograd, backends, cuda, distributed, distributions, nn, optim, utils
-from tinytensor.amp import GradScaler, autocast
+from tinytensor import autograd, distributed, distributions, nn, optim, utils
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
-from tinytensor.constructors import TYPES as _TYPES
 from tinytensor.core.devices import device
 from tinytensor.core.dispatch import launch
 from tinytensor.core.dtype_objects import DType as dtype
@@ -15,7 +14,6 @@ from tinytensor.core.dtypes import set_default_dtype
 from tinytensor.core.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.core.op import OPS, op
 from tinytensor.core.tensor import Tensor
-from tinytensor.cuda import mps, xpu
 from tinytensor.distributions import normal
 from tinytensor.io import serialization
 from tinytensor.io.printing import set_printoptions
@@ -55,8 +53,12 @@ from tinytensor.ops.creation import (
 )
 from tinytensor.recording.compiled import compile
 from tinytensor.tools.profiling import profile
-from tinytensor.typeinfo import UNSTORED as _UNSTORED
-from tinytensor.typeinfo import (
+from tinytensor.torch_names import accelerator, amp, backends, cuda, missing_names
+from tinytensor.torch_names.amp import GradScaler, autocast
+from tinytensor.torch_names.constructors import TYPES as _TYPES
+from tinytensor.torch_names.cuda import mps, xpu
+from tinytensor.torch_names.typeinfo import UNSTORED as _UNSTORED
+from tinytensor.torch_names.typeinfo import (
     can_cast,
     finfo,
     get_default_dtype,
@@ -77,6 +79,9 @@ for _name, _made in list(globals().items()):
 globals().update(_functions)
 globals().update(_TYPES)
 globals().update(_UNSTORED)
+for _module in (accelerator, amp, backends, backends.cudnn, cuda, cuda.amp, serialization):
+    # where PyTorch's programs import them from: tinytensor.cuda.amp
+    _sys.modules[f"tinytensor.{_module.__name__.split('.', 2)[2]}"] = _module
 
-absent.mark(Tensor)
-__getattr__ = absent.module("", __name__)
+missing_names.mark(Tensor)
+__getattr__ = missing_names.module("", __name__)

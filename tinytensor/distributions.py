@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinytensor import absent
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.modes import no_grad
@@ -19,6 +18,7 @@ from tinytensor.ops.creation import full, rand, randn
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.functions import bernoulli
 from tinytensor.ops.order import multinomial
+from tinytensor.torch_names import missing_names
 
 
 def normal(
@@ -270,4 +270,4 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
     )
 
 
-__getattr__ = absent.module("distributions", __name__)
+__getattr__ = missing_names.module("distributions", __name__)

@@ -1,4 +1,4 @@
-"""Write tinytensor/pytorch_names.txt: what PyTorch has under which name, so that a name that is missing can be told.
+"""Write tinytensor/torch_names/pytorch_names.txt: what PyTorch has under which name, so that a name that is missing can be told.
 
 python tests/oracle/generate_names.py     # needs torch
 """
@@ -43,7 +43,7 @@ def main() -> None:
         if inspect.ismodule(holder):
             names = [n for n in names if is_pytorchs(getattr(holder, n))]
         lines.append(f"{place}: {' '.join(names)}\n")
-    path = Path(__file__).parents[2] / "tinytensor" / "pytorch_names.txt"
+    path = Path(__file__).parents[2] / "tinytensor" / "torch_names" / "pytorch_names.txt"
     path.write_text("".join(lines))
     print(f"PyTorch {torch.__version__}: {sum(len(line.split()) for line in lines)} names")
 

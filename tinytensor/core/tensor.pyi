@@ -16,8 +16,8 @@ from collections.abc import Callable
 import numpy as np
 from tinytensor.core.dispatch import move, state
 from tinytensor.core.dtype_objects import NAMED, DType
-from tinytensor.io.values import HookHandle, Interchange
 from tinytensor.core.meta import Meta
+from tinytensor.io.values import HookHandle, Interchange
 from tinytensor.recording.external import Left
 _new_object: Any
 

@@ -1,6 +1,5 @@
 """Several processes that train one model: MPI carries what they say, under the names of torch.distributed."""
 
-from tinytensor import absent
 from tinytensor.distributed.collectives import (
     ReduceOp,
     all_gather,
@@ -21,5 +20,6 @@ from tinytensor.distributed.group import (
     is_initialized,
     is_mpi_launched,
 )
+from tinytensor.torch_names import missing_names
 
-__getattr__ = absent.module("distributed", __name__)
+__getattr__ = missing_names.module("distributed", __name__)

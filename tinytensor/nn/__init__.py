@@ -1,6 +1,5 @@
 """Layers, losses and initial values, under PyTorch's names."""
 
-from tinytensor import absent
 from tinytensor.nn import functional, init, parallel, utils
 from tinytensor.nn.attention import MultiheadAttention
 from tinytensor.nn.containers import ModuleDict, ModuleList, ParameterDict, ParameterList, Sequential
@@ -30,7 +29,8 @@ from tinytensor.nn.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
+from tinytensor.torch_names import missing_names
 
 globals().update(MODULES)
 
-__getattr__ = absent.module("nn", __name__)
+__getattr__ = missing_names.module("nn", __name__)

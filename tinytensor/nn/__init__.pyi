@@ -7,7 +7,6 @@ import builtins
 from collections.abc import Sequence
 from typing import Any
 
-from tinytensor import absent as absent
 from tinytensor.nn import functional as functional, init as init, parallel as parallel, utils as utils
 from tinytensor.nn.attention import MultiheadAttention as MultiheadAttention
 from tinytensor.nn.containers import ModuleDict as ModuleDict, ModuleList as ModuleList, ParameterDict as ParameterDict, ParameterList as ParameterList, Sequential as Sequential
@@ -15,6 +14,7 @@ from tinytensor.nn.layers import BatchNorm1d as BatchNorm1d, Bilinear as Bilinea
 from tinytensor.nn.module import Buffer as Buffer, Module as Module, Parameter as Parameter
 from tinytensor.nn.recurrent import GRU as GRU, LSTM as LSTM, RNN as RNN, GRUCell as GRUCell, LSTMCell as LSTMCell, RNNCell as RNNCell
 from tinytensor.nn.transformer import Transformer as Transformer, TransformerDecoder as TransformerDecoder, TransformerDecoderLayer as TransformerDecoderLayer, TransformerEncoder as TransformerEncoder, TransformerEncoderLayer as TransformerEncoderLayer
+from tinytensor.torch_names import missing_names as missing_names
 class BCELoss(Module):
     def __init__(self, weight: Any = ..., reduction: Any = ...) -> None: ...
 class BCEWithLogitsLoss(Module):

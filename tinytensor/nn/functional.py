@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tinytensor import absent
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import bool_, int64
 from tinytensor.core.op import Op
@@ -23,6 +22,7 @@ from tinytensor.ops.index import check_range
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
 from tinytensor.ops.shape import cat, stack
+from tinytensor.torch_names import missing_names
 
 # functions that are declared elsewhere: operations (tanh, gelu, softmax, linear ...), activations, losses
 globals().update({place[2:]: function for place, function in APPEARANCES.items() if place.startswith("F.")})
@@ -247,4 +247,4 @@ for _name, _function in list(globals().items()):
     if _declared or (getattr(_function, "__module__", "") == __name__ and not _name.startswith("_")):
         globals()[_name] = public(_function, _name)
 
-__getattr__ = absent.module("nn.functional", __name__)
+__getattr__ = missing_names.module("nn.functional", __name__)

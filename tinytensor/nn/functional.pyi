@@ -10,14 +10,15 @@ from typing import Any
 import math
 from collections.abc import Sequence
 import numpy as np
-from tinytensor import absent
-from tinytensor.core.registry import APPEARANCES, appears
-from tinytensor.ops.creation import Generator, arange, tensor, zeros
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import bool_, int64
 from tinytensor.core.op import Op
-from tinytensor.nn import losses
 from tinytensor.core.promotion import only_floats
+from tinytensor.core.registry import APPEARANCES, appears
+from tinytensor.core.tensor import Tensor
+from tinytensor.nn import losses
+from tinytensor.ops.argument_errors import public
+from tinytensor.ops.creation import Generator, arange, tensor, zeros
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, linear, softmax
@@ -26,8 +27,7 @@ from tinytensor.ops.index import check_range
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
 from tinytensor.ops.shape import cat, stack
-from tinytensor.ops.argument_errors import public
-from tinytensor.core.tensor import Tensor
+from tinytensor.torch_names import missing_names
 
 def relu(input: Tensor, inplace: builtins.bool=False) -> Tensor:
     ...

@@ -2,10 +2,10 @@
 
 import math
 
-from tinytensor import absent
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import Generator, rand, randn
+from tinytensor.torch_names import missing_names
 
 
 def _filled(tensor: Tensor, values: Tensor) -> Tensor:
@@ -132,4 +132,4 @@ def kaiming_normal_(
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
 
 
-__getattr__ = absent.module("nn.init", __name__)
+__getattr__ = missing_names.module("nn.init", __name__)

@@ -4,7 +4,7 @@ import math
 from collections.abc import Iterable
 from itertools import accumulate, pairwise
 
-from tinytensor import absent, kernels
+from tinytensor import kernels
 from tinytensor.core.dispatch import contiguous, empty, launch
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
@@ -12,6 +12,7 @@ from tinytensor.native.memory_order import memory_order, ordered
 from tinytensor.nn.module import Module, Parameter
 from tinytensor.ops.creation import zeros
 from tinytensor.ops.shape import cat, stack
+from tinytensor.torch_names import missing_names
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -144,4 +145,4 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
         begin += p.numel()
 
 
-__getattr__ = absent.module("nn.utils", __name__)
+__getattr__ = missing_names.module("nn.utils", __name__)

@@ -11,7 +11,6 @@ from numbers import Number
 
 import numpy as np
 
-from tinytensor import constructors
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
@@ -30,6 +29,7 @@ from tinytensor.ops import (
 )
 from tinytensor.ops.argument_errors import public
 from tinytensor.ops.creation import as_tensor
+from tinytensor.torch_names import constructors
 
 _OPERATORS = [
     "add",

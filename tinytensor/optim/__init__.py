@@ -1,11 +1,11 @@
 """Optimizers and learning-rate schedules, under PyTorch's names."""
 
-from tinytensor import absent
 from tinytensor.optim import lr_scheduler
 from tinytensor.optim.composed import Adadelta, Adagrad, Adamax, RMSprop
 from tinytensor.optim.lbfgs import LBFGS
 from tinytensor.optim.optimizer import SGD, Adam, AdamW, Optimizer
+from tinytensor.torch_names import missing_names
 
 __all__ = ["LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Optimizer", "RMSprop", "lr_scheduler"]
 
-__getattr__ = absent.module("optim", __name__)
+__getattr__ = missing_names.module("optim", __name__)

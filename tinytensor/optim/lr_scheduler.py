@@ -10,10 +10,10 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tinytensor import absent
 from tinytensor.core.dispatch import host, state
 from tinytensor.ops.argument_errors import construction
 from tinytensor.optim.optimizer import Optimizer
+from tinytensor.torch_names import missing_names
 
 
 class LRScheduler:
@@ -519,4 +519,4 @@ class NoamLR(LambdaLR):
         super().__init__(optimizer, lambda t: scale * min((t + 1) ** -0.5, (t + 1) * warmup**-1.5), last_epoch)
 
 
-__getattr__ = absent.module("optim.lr_scheduler", __name__)
+__getattr__ = missing_names.module("optim.lr_scheduler", __name__)

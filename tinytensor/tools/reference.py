@@ -12,11 +12,11 @@ from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
-from tinytensor.absent import Absent
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES, Docstring
 from tinytensor.core.tensor import Tensor
 from tinytensor.tools.documentation import errors
+from tinytensor.torch_names.missing_names import Absent
 from tinytensor.viz.typeset import mathml, split
 
 try:

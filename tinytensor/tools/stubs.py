@@ -16,6 +16,7 @@ from typing import Any
 from tinytensor import autograd, nn
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES
+from tinytensor.core.tape import backward
 from tinytensor.ops import FUNCTIONS, METHODS
 
 HERE = Path(__file__).parents[1]
@@ -108,7 +109,7 @@ def tensor_stub() -> str:
     """core/tensor.pyi: the file's own classes and functions, and in Tensor all methods that are attached."""
     lines = ["    node: Any"]
     hook = autograd.awaited.register_post_accumulate_grad_hook
-    methods = METHODS | {"backward": autograd.tape.backward, hook.__name__: hook}
+    methods = METHODS | {"backward": backward, hook.__name__: hook}
     for name, function in sorted(methods.items()):
         if isinstance(function, property):
             lines += ["    @property", f"    def {name}(self) -> Tensor: ..."]

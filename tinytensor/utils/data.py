@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor import absent
 from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import Generator, from_numpy, randint, randperm, tensor
 from tinytensor.ops.order import multinomial
 from tinytensor.ops.shape import stack
+from tinytensor.torch_names import missing_names
 
 # ---------------------------------------------------------------------------------------------------------- datasets
 
@@ -370,4 +370,4 @@ def get_worker_info() -> None:
     return None
 
 
-__getattr__ = absent.module("utils.data", __name__)
+__getattr__ = missing_names.module("utils.data", __name__)

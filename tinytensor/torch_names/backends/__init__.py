@@ -6,7 +6,7 @@ run gives the same bits, for any number of threads.
 
 from types import SimpleNamespace
 
-from tinytensor.backends import cudnn
+from tinytensor.torch_names.backends import cudnn
 
 
 def _absent() -> SimpleNamespace:

@@ -1,7 +1,7 @@
 """The older names of what stands in tinytensor.amp."""
 
-from tinytensor.amp import GradScaler
-from tinytensor.amp import autocast as _autocast
+from tinytensor.torch_names.amp import GradScaler
+from tinytensor.torch_names.amp import autocast as _autocast
 
 __all__ = ["GradScaler", "autocast"]
 

@@ -66,7 +66,7 @@ def error(place: str, name: str, holder: Any, otherwise: str) -> AttributeError:
 
 
 def module(place: str, name: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a module that stands at this place: `__getattr__ = absent.module("nn", __name__)`."""
+    """The `__getattr__` of a module that stands at this place: `__getattr__ = missing_names.module("nn", __name__)`."""
 
     def __getattr__(attribute: str):
         raise error(place, attribute, None, f"module {name!r} has no attribute {attribute!r}")

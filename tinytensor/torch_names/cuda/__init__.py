@@ -3,8 +3,8 @@
 from contextlib import nullcontext
 from types import SimpleNamespace
 
-from tinytensor import absent
-from tinytensor.cuda import amp
+from tinytensor.torch_names import missing_names
+from tinytensor.torch_names.cuda import amp
 
 
 def is_available() -> bool:
@@ -60,4 +60,4 @@ _asked = {"is_available": is_available, "device_count": device_count, "synchroni
 _asked |= {"manual_seed": manual_seed, "manual_seed_all": manual_seed_all, "empty_cache": empty_cache}
 mps, xpu = SimpleNamespace(**_asked), SimpleNamespace(**_asked)  # Apple's devices and Intel's, which are asked the same
 
-__getattr__ = absent.module("cuda", __name__)
+__getattr__ = missing_names.module("cuda", __name__)
