@@ -61,7 +61,7 @@ def same(program, expected_recordings=None):
     for wrap in (lambda function: function, compiled):
         tt.manual_seed(0)
         results.append([frozen(seen) for seen in program(wrap)])
-        results[-1].append(frozen(tt.creation.default_generator))
+        results[-1].append(frozen(tt.default_generator))
     eager, replayed = results
     assert len(eager) == len(replayed) > 1
     for number, (a, b) in enumerate(zip(eager, replayed, strict=True)):
@@ -156,7 +156,7 @@ def test_dropout_draws_anew_at_each_replay():
         losses = [step(fixed) for _ in range(5)]
         yield losses
         yield model
-        yield tt.creation.default_generator
+        yield tt.default_generator
         assert len({loss.item() for loss in losses}) == 5
 
     same(program, [1])
@@ -1040,7 +1040,7 @@ def test_a_seed_inside_the_step():
         def function():
             tt.manual_seed(3)
             first = tt.rand(2)
-            tt.creation.default_generator.set_state(tt.Generator().manual_seed(4).get_state())
+            tt.default_generator.set_state(tt.Generator().manual_seed(4).get_state())
             return first, tt.rand(2)
 
         step = wrap(function)

@@ -182,7 +182,7 @@ def test_dtypes_are_offered_by_pytorchs_names_alone():
     assert names == "bool double float float32 float64 int int32 int64 long uint8"  # NumPy has bool_
 
 
-@pytest.mark.parametrize("dtype", [*SAYS, tt.dtypes.OBJECT], ids=str)
+@pytest.mark.parametrize("dtype", [*SAYS, tt.core.dtypes.OBJECT], ids=str)
 def test_what_comes_out_of_a_pickle_has_numpys_own_dtype(dtype):
     """NumPy makes another object there, and `is` would not find it: formulas would take their slow way, or none."""
     x = tt.tensor([1, 0], dtype=dtype)
@@ -191,7 +191,7 @@ def test_what_comes_out_of_a_pickle_has_numpys_own_dtype(dtype):
     for made in (pickle.loads(pickle.dumps(x)), copy.copy(x), tt.tensor(array, dtype=array.dtype), x.to(array.dtype)):
         assert made._data.dtype is x._data.dtype and made.tolist() == [1, 0]
         assert (made + made).tolist() == (x + x).tolist() and made.sum().item() == 1
-    if dtype is not tt.dtypes.OBJECT:
+    if dtype is not tt.core.dtypes.OBJECT:
         assert tt.tensor(array)._data.dtype is tt.from_numpy(array)._data.dtype is x._data.dtype
         assert np.shares_memory(tt.from_numpy(array)._data, array)
     assert pickle.loads(pickle.dumps(tt.empty(2, dtype=dtype, device="meta"))).dtype == x.dtype

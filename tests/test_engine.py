@@ -154,93 +154,27 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 
 # ------------------------------------------------------------------------------------------------------- imports
 
-ORDER = [
-    *("native.cache", "native.driver", "native.fastmath", "native.vectors", "native.blocks"),
-    *("native.entries", "native.kernel"),
-    *(
-        "torch_names.missing_names",
-        "core.devices",
-        "kernels",
-        "native.uninitialized",
-        "core.dispatch",
-        "recording.pool",
-        "native.memory_order",
-        "recording.external",
-        "recording.recording",
-        "core.dtypes",
-        "core.dtype_objects",
-        "core.switches",
-        "core.modes",
-        "tools.anomaly",
-        "io.printing",
-        "io.values",
-    ),
-    *(
-        "core.meta",
-        "core.tensor",
-        "core.registry",
-        "fast.launch_cache",
-        "core.promotion",
-        "fast.fast_calls",
-        "ops.creation",
-        "core.rule_arguments",
-        "core.keywords",
-        "torch_names.constructors",
-        "core.op",
-        "ops.argument_errors",
-    ),
-    *("ops.elementwise", "ops.shape", "ops.keys", "ops.index", "ops.reduce", "ops.products", "ops.fused"),
-    "ops.order",
-    *("ops.in_place", "ops.activations", "ops.compositions", "ops.functions", "ops"),
-    *("autograd.awaited", "core.seed", "core.tape"),
-    *("autograd.partial", "autograd.differences"),
-    *("autograd.function", "autograd.functional", "autograd", "tools.profiling", "torch_names.typeinfo"),
-    *("distributed.group", "distributed.collectives", "distributed"),
-    *("optim.optimizer", "optim.composed", "optim.lbfgs", "optim.lr_scheduler", "optim"),
-    *(
-        "nn.losses",
-        "nn.functional",
-        "nn.init",
-        "nn.hooks",
-        "nn.module",
-        "nn.utils",
-        "nn.containers",
-        "nn.layers",
-        "nn.attention",
-        "nn.parallel",
-    ),
-    *(
-        "nn.transformer",
-        "nn.recurrent",
-        "nn.stateless",
-        "nn",
-        "recording.bytecode",
-        "recording.guards",
-        "recording.compiled",
-        "io.serialization",
-        "utils.data",
-        "utils",
-        "utils.einops",
-        "distributions",
-        "torch_names.amp",
-        "cuda.amp",
-        "torch_names.cuda",
-        "backends.cudnn",
-        "torch_names.backends",
-        "torch_names.accelerator",
-        "symbolic",
-        "",
-        "viz",
-        "tools.stubs",
-        "tools.documentation",
-        "tools.reference",
-    ),
+# The rooms, the lowest first: a file imports from its own room and from those below it.
+ROOMS = [
+    *("native", "kernels", "core", "io", "ops", "autograd", "distributed", "optim", "nn", "fast", "recording"),
+    *("torch_names", "utils", "distributions", "tools", "symbolic", "viz", ""),
 ]
-BELOW = {"torch_names.missing_names", "kernels", "core.dispatch", "core.dtypes", "core.modes", "core.tensor", "core.op"}
+# Imports that climb all the same, each to be turned into a registration from above.
+CLIMBS = {
+    *(("core.op", "fast"), ("core.tape", "fast"), ("ops.elementwise", "fast")),
+    *(("core.op", "tools"), ("core.tape", "tools"), ("autograd", "tools")),
+    *(("core.tensor", "io"), ("core.seed", "ops"), ("io.serialization", "ops"), ("core.tape", "autograd")),
+    *(("core.tensor", "recording"), ("io.values", "recording"), ("ops.creation", "recording")),
+    *((me, "torch_names") for me in ("autograd", "distributed", "nn", "nn.functional", "nn.init", "nn.module")),
+    *((me, "torch_names") for me in ("nn.utils", "ops", "optim", "optim.lr_scheduler")),
+    ("tools.reference", "viz"),
+}
+BELOW = {"native", "kernels", "core"}
 ELSEWHERE = {  # what these may import; proofs draw on what they prove as little as can be, to watch and name draws
-    "kernels": set(),  # arrays in, arrays out
-    "optim": BELOW | {"native.memory_order", "ops", "ops.argument_errors"},
-    "symbolic": BELOW | {"recording.recording", "ops.creation", "tools.profiling", "core.switches"},
+    "native": set(),
+    "kernels": {"native"},  # arrays in, arrays out
+    "optim": BELOW | {"ops", "torch_names"},
+    "symbolic": BELOW | {"recording", "ops", "tools"},
 }
 # what a start must not pay for
 ON_DEMAND = {
@@ -261,9 +195,8 @@ def module_of(path: Path, root: Path = PACKAGE) -> str:
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-def place(module: str) -> int:
-    """A module's place in the order; files not named stand where their folder stands."""
-    return ORDER.index(module) if module in ORDER else ORDER.index(module.rpartition(".")[0])
+def room_of(module: str) -> str:
+    return module.partition(".")[0]
 
 
 def imports(path: Path, root: Path = ROOT):
@@ -306,11 +239,21 @@ def test_imports_point_one_way(path):
         if inside:
             assert (me, theirs) in ON_DEMAND, f"{me} imports {imported} inside a function"
         elif top == "tinytensor":
-            same_folder = me.partition(".")[0] == theirs.partition(".")[0]
-            if not (same_folder and me.partition(".")[0] in ("kernels", "symbolic", "viz")):
-                assert place(theirs) < place(me), f"{me} imports {theirs}, which stands above it"
-            allowed = ELSEWHERE.get(me.partition(".")[0])
-            assert same_folder or allowed is None or theirs.partition(".")[0] in allowed, f"{me} imports {imported}"
+            mine, other = room_of(me), room_of(theirs)
+            below = ROOMS.index(other) <= ROOMS.index(mine)
+            assert below or (me, other) in CLIMBS, f"{me} imports {theirs}, which stands above it"
+            allowed = ELSEWHERE.get(mine)
+            assert mine == other or allowed is None or other in allowed, f"{me} imports {imported}"
+
+
+def test_every_import_that_climbs_is_needed():
+    climbing = {
+        (me, room_of(theirs))
+        for me, path in ((module_of(path), path) for path in FILES)
+        for top, _, theirs in (imported.partition(".") for imported, inside in imports(path) if not inside)
+        if top == "tinytensor" and ROOMS.index(room_of(theirs)) > ROOMS.index(room_of(me))
+    }
+    assert climbing == CLIMBS
 
 
 def circle(package: Path, left_out: frozenset[tuple[str, str]] = frozenset()) -> list[str]:
@@ -377,7 +320,7 @@ def test_a_call_of_pytorchs_constructor_is_found():
 
 # --------------------------------------------------------------------------------- no arithmetic outside the door
 
-OUTSIDE = [p for p in FILES if module_of(p).partition(".")[0] not in ("kernels", "symbolic", "stubs", "viz")]
+OUTSIDE = [p for p in FILES if room_of(module_of(p)) not in ("native", "kernels", "symbolic", "viz")]
 
 # NumPy's names that may stand outside kernels/, by the reason why no arithmetic on a tensor's data is done with them
 ALLOWED = {
@@ -404,8 +347,8 @@ EXCEPTIONS = {
     "argsort": {"ops/shape.py"},  # the inverse of a permutation of dimensions
     "cumsum": {"ops/shape.py"},  # where the pieces of split() start
     "where": {"ops/index.py"},  # negative indices, in a host function
-    "random.get_state": {"surroundings.py"},  # did a compiled step draw from NumPy's generators?
-    "random.RandomState": {"surroundings.py"},
+    "random.get_state": {"recording/guards.py"},  # did a compiled step draw from NumPy's generators?
+    "random.RandomState": {"recording/guards.py"},
 }
 
 

@@ -1,4 +1,4 @@
-"""Write tinytensor/torch_names/pytorch_names.txt: what PyTorch has under which name, so that a name that is missing can be told.
+"""Write torch_names/pytorch_names.txt: what PyTorch has under which name, so that a missing name can be told.
 
 python tests/oracle/generate_names.py     # needs torch
 """

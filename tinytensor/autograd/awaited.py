@@ -39,7 +39,7 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
         )
     if not self._awaited_by:
         _ever[:] = [True]
-        self._hooks = self._hooks or []  # a replay looks at both lists where one of them is there (outside.py)
+        self._hooks = self._hooks or []  # a replay looks at both lists where one is there (recording/external.py)
         self._awaited_by = []
     self._awaited_by.append(hook)
     return HookHandle(self._awaited_by, hook)

@@ -41,7 +41,7 @@ class State(threading.local):
         self.told_of_nodes = self.draws = None  # `prove` and viz are told (node, args, y), `prove` (what, generator)
 
     def __setattr__(self, name: str, value) -> None:
-        """Set a switch, and keep `watched`: must somebody hear of each launch or see each result? (quick.py)"""
+        """Set a switch, and keep `watched`: does a recording, a profile or anomaly mode look at each launch?"""
         now = self.__dict__
         now[name] = value
         if name in WATCHERS:

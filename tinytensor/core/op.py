@@ -151,7 +151,7 @@ class Op:
             self.kernel.__name__ = self.name  # the kernel is called as the operation is
             self.kernel = elementwise(self.kernel)
         self.dtype, self.kinds = getattr(form, "dtype", "same"), getattr(form, "kinds", "").replace("i", "iu")
-        # The kinds of numbers whose arrays the kernel takes as they are (quick.py).
+        # The kinds of numbers whose arrays the kernel takes as they are (fast/fast_calls.py).
         self.at_once = "".join([k for k in ("f" if self.dtype == "float" else "fi") if k in (self.kinds or "fi")])
         self.saved, self.outputs = getattr(form, "saved", ()), getattr(form, "outputs", 1)
 

@@ -43,7 +43,7 @@ def _gradients(node: Node, g: Tensor, create_graph: bool, onto: Tensor | None = 
     """
     op = node.op
     needs = tuple([edge is not None for edge in node.edges])
-    # An operation goes backward in the same way at each step of a training; `again` makes that short (again.py).
+    # An operation goes backward in the same way at each step of a training; `again` makes that short (launch_cache.py).
     if op.backward is not None and not create_graph:
         results = again(op.backward)(*[getattr(v, "_data", v) for v in _read(node, op.backward, g, needs, onto)])
         return [None if r is None or not n else Tensor.of(r) for r, n in zip(results, needs)]

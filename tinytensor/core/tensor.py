@@ -5,7 +5,7 @@ was computed from tensors whose gradient is wanted. Both may be shared: several 
 and what detach() returns), and a change in place moves a tensor to another place on the tape.
 
 This file says what a tensor is and how it stands towards the tape. It knows no operation: what a tensor can do, `x + y`
-or `x.sum()`, the files in `ops/` declare, and attach. How its values get out is in `interchange.py`.
+or `x.sum()`, the files in `ops/` declare, and attach. How its values get out is in `io/values.py`.
 """
 
 import itertools
@@ -31,7 +31,7 @@ class Version:
     """
 
     # Of most results these are never asked for, so they stand in the class until there is a change.
-    clock, reshaped = itertools.count(), -1  # the time of nodes (form.py); when .data got another shape than they saw
+    clock, reshaped = itertools.count(), -1  # the time of nodes (op.py); when .data got another shape than they saw
     count = 0  # all changes: what was kept before one of them must not be read any more
     tracked = 0  # those of them that are on the tape: a view that was taken before one of them is stale
 
@@ -52,7 +52,7 @@ class Tensor(Interchange):
         "_data",  # the array, or a Meta
         "_grad",  # a tensor, None, or what a replay has left (see held_grad)
         "_hooks",  # of a leaf; a computed tensor's hooks are at its node
-        "_requires_grad",  # behind the property requires_grad (interchange.py), which looks at what is assigned
+        "_requires_grad",  # behind the property requires_grad (io/values.py), which looks at what is assigned
         "_tracked",  # of a view: how many changes on the tape its base had seen when the view took its place there
         "_version",  # shared by all tensors on one memory
         "node",

@@ -6,7 +6,7 @@ choice, which may depend on all of these.) It is done in two rounds, as MPI's ow
 one part of the array, of which it gets the others' numbers; then each sends its sums to all. A rank so sends about
 twice the array, however many ranks there are.
 
-Each of these functions is a host call of the door (door.py): a recorded step repeats it at each replay.
+Each of these functions is a host call of the door (dispatch.py): a recorded step repeats it at each replay.
 """
 
 import pickle

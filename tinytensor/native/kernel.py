@@ -11,7 +11,7 @@ proof runs it over exact scalars: what is proved is then the very source that wa
 
 **Whatever a kernel uses as a size or an index was checked against the very arrays it gets, in the same launch.**
 Compiled code reads and writes beyond an array what is there. So a kernel says what sizes its arrays have, as "x[R, D],
-y[R, D]", and is asked before each launch (`shapes.py`); a number that it reads from an array is looked at by the loop.
+y[R, D]", and is asked before each launch (`shape_checks.py`); the loop itself checks numbers that it reads from arrays.
 
 Compiled, every kernel has the same shape, `entry(block, task, tasks)`, where the block is a piece of memory that holds
 the arguments (`entries.py`, `blocks.py`). So a launch is an address, a block and a number of tasks: three integers.

@@ -3,7 +3,7 @@
 What a kernel forgets to write, or reads too early, often holds the right numbers of the last run. With the switch on,
 every bit of new memory is 1 until it is written: NaN in floats, and -1 in whole numbers, which is no index. It holds in
 all places where memory comes from: the door, a recording's pool (each time that a buffer is lent, and all of it before
-each replay), and what `again.py` keeps. The tests run with it.
+each replay), and what `fast/launch_cache.py` keeps. The tests run with it.
 """
 
 import os

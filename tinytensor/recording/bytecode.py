@@ -1,6 +1,6 @@
 """Chains: what a function's code says of the attributes that it reads, and of which objects they are.
 
-`self.config.rate` is a chain: a variable, and attributes of what was there. `compile` has to know them (surroundings.py
+`self.config.rate` is a chain: a variable, and attributes of what was there. `compile` has to know them (guards.py
 says what for), and the bytecode is where they are to be had:
 
 - Python says nothing when an attribute is read from an object's dictionary. A tracer would hear of each instruction,

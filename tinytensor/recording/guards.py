@@ -5,7 +5,7 @@ looked at a rate in a closure, at `dropout.p`, at `self.k`. So `compile` has to 
 replay has to ask whether the same things are still there. One place too few is a wrong result without a word; one too
 many is a recording too many (a trainer counts its steps: if that were a condition, each step would be a new one).
 
-What the code says plainly (chains.py) is followed on the very objects. `self.model.scale` is a chain from a variable
+What the code says plainly (bytecode.py) is followed on the very objects. `self.model.scale` is a chain from a variable
 whose object is known: there is one place for each of its steps, and a method or a property on the way is read with the
 object as its `self`. Where a receiver is not known (`for block in self.blocks: block.scale`, the result of a call) the
 name counts on every object that the code can have got hold of: what stands at the end of a chain, and what lies in it.

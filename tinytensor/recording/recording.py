@@ -13,7 +13,7 @@ Launches alone would not do. A replay must give what the function would give now
 - checks: places where a value could turn out to be impossible (an index out of range), and the run must stop.
 
 Shapes need no guard here: `tinytensor.compile` (compiled.py) makes another recording for other shapes of arguments.
-Every buffer of the run belongs to the recording; `memory.py` says why one may serve several results.
+Every buffer of the run belongs to the recording; `pool.py` says why one may serve several results.
 """
 
 from collections.abc import Callable

@@ -1,7 +1,7 @@
 """A recorded program, launch by launch, over exact scalars: the very launches that a replay makes.
 
 A recording of a run on floats holds launches on arrays, whose memory serves for one value after the other
-(`memory.py`). `Replay` puts exact scalars in the place of the floats: behind each piece of memory stands another one of
+(`pool.py`). `Replay` puts exact scalars in the place of the floats: behind each piece of memory stands another one of
 as many scalars, and each array of a launch becomes the array that lies in the same place there. So what is computed is
 what the recording says, not what the function would do if it ran again. A buffer that was taken too early has the wrong
 value here as well, and one that nothing was written to is empty, which its reader is told.

@@ -1,7 +1,7 @@
 """What `help(tinytensor.softmax)` shows beyond the sentence and the equation: names, rule, definition, formula.
 
 All of it stands in the operation's form already. So it is taken from there, when somebody asks: nothing is written
-twice, and `import tinytensor` does not pay for it (appearances.py hands out docstrings that know where to ask).
+twice, and `import tinytensor` does not pay for it (registry.py hands out docstrings that know where to ask).
 """
 
 import ast

@@ -37,8 +37,8 @@ ROOMS = (  # the packages and files whose names are for users; PyTorch's paths
     "tinytensor.symbolic",
     "tinytensor.utils.data",
     "tinytensor.distributions",
-    "tinytensor.amp",
-    "tinytensor.cuda",
+    "tinytensor.torch_names.amp",
+    "tinytensor.torch_names.cuda",
     "tinytensor.viz",
     "tinytensor.viz.plots",
 )
