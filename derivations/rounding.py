@@ -10,8 +10,12 @@ entry, as a float, to the next larger one), and relative to it. A sum's error gr
 comes out; so a small entry beside large ones is right to as many places after the point, not to as many digits.
 
 LIMITS is what the claims establish, and where tolerances of tests that compare whole models come from: for the decoder
-of document 003, and for the encoder-decoder of 000 and 004. That one is further off where gradients are the differences
-of much larger numbers, at the queries and keys of its later stacks.
+of document 003, and for the encoder-decoder of 000 and 004. Both follow from the sizes. Each addition rounds, by up to
+half a unit, up or down; n roundings that do not know of one another add up to some sqrt(n) of these, whatever the order
+of the sums, which differs with the width of a processor's registers. So the limit is twice the root of the number of
+additions on the longest way from a weight to the loss and back (`additions`). This is a model of rounding, not a
+theorem: a gradient that is the difference of much larger numbers is further off, and the factor 2 has room for that.
+Measured on three widths of two processors: at most 12 for the decoder and 35 for the encoder-decoder.
 """
 
 import copy
@@ -34,13 +38,45 @@ from .claims import NUMBA, Evidence, Refuted, claim, holds
 from .program import REAL, example
 from .real_size import sentences
 
-# units in the last place of the largest entry of each tensor, by document
-LIMITS = {"003": {"float32": 12, "float64": 16}, "004": {"float32": 32, "float64": 32}}
 RADIUS = 1e-40  # of each enclosure, relative to the largest entry of its tensor
 STEP = 2.0**-60  # of the difference quotient: what it leaves out is of the size of its square
 AGREEMENT = 1e-25  # of the difference quotient and the gradient, relative
 SEED = 0
 LONGEST = 34  # letters of the name of a tensor
+
+
+STACKS = Stacks(N=2, d_model=32, h=4, d_ff=64, n_vol=120, n_max=20, reduction="mean")
+
+
+def attention(width: int, head: int, positions: int) -> int:
+    """The additions of one attention: products to queries and scores, a softmax, the sum of values, the product W."""
+    return width + head + positions + positions + width
+
+
+def additions(layers: int, width: int, head: int, inner: int, positions: int, words: int, attentions: int = 1) -> int:
+    """The additions on the longest way through a model, forward and back.
+
+    Each layer has its attentions, two products of the feed-forward part, and behind each of these parts a norm, which
+    sums for the mean and for the variance. At the end stand the product to the logits, their softmax, and the mean over
+    positions. Back it goes through the transposed products, as many additions again.
+    """
+    norms = 2 * width * (attentions + 1)
+    layer = attentions * attention(width, head, positions) + width + inner + norms
+    return 2 * (layers * layer + width + words + positions)
+
+
+def limit(additions: int) -> int:
+    """The units in the last place by which so many roundings may move a tensor's largest entry."""
+    return math.ceil(2 * math.sqrt(additions))
+
+
+# units in the last place of the largest entry of each tensor, by document
+_DECODER = limit(additions(REAL["L"], REAL["D"], REAL["D"] // REAL["H"], REAL["F"], REAL["C"], REAL["V"]))
+_STACKS = limit(
+    additions(STACKS.N, STACKS.d_model, STACKS.d_model // STACKS.h, STACKS.d_ff, STACKS.n_max, STACKS.n_vol)
+    + additions(STACKS.N, STACKS.d_model, STACKS.d_model // STACKS.h, STACKS.d_ff, STACKS.n_max, STACKS.n_vol, 2)
+)
+LIMITS = {"003": dict.fromkeys(("float32", "float64"), _DECODER), "004": dict.fromkeys(("float32", "float64"), _STACKS)}
 
 
 def tolerance(dtype: str, document: str = "003") -> float:
@@ -86,7 +122,6 @@ def case(seed: int = SEED, **sizes: int) -> Case:
     return Case(model.float(), tt.tensor(tokens[None]), tt.tensor(targets[None]))
 
 
-STACKS = Stacks(N=2, d_model=32, h=4, d_ff=64, n_vol=120, n_max=20, reduction="mean")
 
 
 @cache
