@@ -222,14 +222,18 @@ def test_whoever_watches_hears_of_what_was_done_quickly_before():
 
 
 def test_threads_make_the_same_call():
-    a = [tt.randn(9, 9) for _ in range(4)]
-    expected, wrong = [(x @ x).softmax(-1).tolist() for x in a], []
+    """Sizes up to 70: NumPy gives up the interpreter's lock while it fills 500 numbers and more."""
+    rng, wrong = np.random.default_rng(0), []
 
-    def work(i):
-        for _ in range(300):
-            if (a[i] @ a[i]).softmax(-1).tolist() != expected[i]:
-                wrong.append(i)
+    def work(x, expected):
+        for _ in range(20):
+            if (x @ x.t()).softmax(-1).tolist() != expected:
+                wrong.append(x.shape)
 
     with ThreadPoolExecutor(4) as pool:
-        list(pool.map(work, range(4)))
+        for _ in range(100):
+            shape = rng.integers(1, 70, 2).tolist()
+            a = [tt.randn(*shape) for _ in range(4)]
+            expected = [(x @ x.t()).softmax(-1).tolist() for x in a]
+            list(pool.map(work, a, expected))
     assert not wrong

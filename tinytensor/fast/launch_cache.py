@@ -12,6 +12,7 @@ that it computes by nothing but launches. A function that does anything else, a 
 """
 
 import functools
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -177,12 +178,18 @@ class Notes:
         return again
 
     def _on_spoiled(self, again: Callable) -> Callable:
-        """The same where unwritten memory is to show: what lies between the launches is nothing before each call."""
+        """The same where unwritten memory is to show: what lies between the launches is nothing before each call.
+
+        The native call keeps the interpreter's lock, so no other thread sees this memory in use. NumPy's `fill` gives
+        it up, and another thread would find its own numbers overwritten in the middle: hence a lock around both.
+        """
+        lock = threading.Lock()
 
         def on_spoiled(args: tuple):
-            for buffer in self.rehearsal.buffers:
-                spoil(buffer)
-            return again(args)
+            with lock:
+                for buffer in self.rehearsal.buffers:
+                    spoil(buffer)
+                return again(args)
 
         return on_spoiled
 
