@@ -127,7 +127,7 @@ CALLS = {
     "scatter_rows": [(symbols("x", 4, 2), TOKENS, (3, 2))],
     "gather": [(x, tt.tensor([[2, 0], [1, 1]]), 1)],
     "gather_backward": [(symbols("x", 2, 2), tt.tensor([[2, 0], [1, 1]]), (2, 3), 1)],
-    "put": [(x, tt.tensor([4, 1]), symbols("v", 2))],
+    "put": [(x, tt.tensor(at), symbols("v", len(at))) for at in ([4, 1], [4, 1, 4])],
     "overwrite": [(x, z)],
     "dropped": [(CUBE, tt.tensor([7, 3, 2]), 1 << 31, SCALE)],
 }

@@ -16,7 +16,7 @@ from functools import partial
 
 import numpy as np
 from symbolic.kernel_samples import tasks_tried
-from symbolic.test_compiled import FOLDER, calls
+from symbolic.test_compiled import FOLDERS, calls
 
 from tinytensor.kernels import KERNELS
 from tinytensor.native.kernel import Elementwise, helper, kernel
@@ -182,7 +182,7 @@ def _call(name: str, place: tuple, value: ast.expr) -> ast.expr:
     return ast.Call(ast.Name(name, ast.Load()), [ast.Constant(place), value], [])
 
 
-def watch(seen: Seen, kernel, calls: Iterable, ours: str = FOLDER) -> None:
+def watch(seen: Seen, kernel, calls: Iterable, ours: tuple[str, ...] = FOLDERS) -> None:
     """Run a kernel's source on each call; functions of files in `ours` are observed."""
 
     def meaning(constants, code, name, value):

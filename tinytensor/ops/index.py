@@ -12,8 +12,9 @@ from tinytensor.core.op import op
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import zeros
+from tinytensor.ops.elementwise import where
 from tinytensor.ops.keys import Key, understand
-from tinytensor.ops.shape import _dim, _slice, broadcast_tensors, flatten, permute, reshape
+from tinytensor.ops.shape import _dim, _slice, broadcast_tensors, clone, flatten, make_contiguous, permute, reshape
 
 
 @op
@@ -95,7 +96,7 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     if index.dtype.kind != "i":
         raise RuntimeError(f"gather: the index must be an integer tensor, got {index.dtype}")
     if x.ndim == 0:
-        return reshape(x, index.shape)
+        return reshape(clone(x), index.shape)
     if index.ndim != x.ndim or builtins.any(
         n > m for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=False)) if d != dim
     ):
@@ -147,7 +148,11 @@ def nonzero(x: Tensor, as_tuple: bool = False):
     """The indices of the elements that are not zero: (n, ndim), or one tensor a dimension."""
     values = x._values("nonzero()")
     found = np.nonzero(values if x.ndim else values.reshape(1))
-    return tuple(Tensor.of(i) for i in found) if as_tuple else Tensor.of(np.stack(found, 1)[:, : x.ndim])
+    return (
+        tuple(Tensor.of(np.ascontiguousarray(i)) for i in found)
+        if as_tuple
+        else Tensor.of(np.stack(found, 1)[:, : x.ndim])
+    )
 
 
 @appears("masked_select Tensor.masked_select")
@@ -200,7 +205,7 @@ def read(x: Tensor, key: Key) -> Tensor:
 
 @op
 class put:
-    r"y = x, but y[p_r] = v_r at positions in the flattened tensor"
+    r"y = x, but y[p_r] = v_r at positions in the flattened tensor; where a position comes twice, the last value stays"
 
     def forward(x, positions, value):
         y = empty(x.shape, x.dtype)
@@ -211,12 +216,27 @@ class put:
     def grad_x(g, positions, value_shape):
         return put(g, positions, zeros(value_shape, dtype=g.dtype))
 
-    def grad_value(g, positions):
-        return take(flatten(g), positions)
+    def grad_value(g, x_shape, positions):
+        # A value that a later one has written over is in no element of y, so no gradient is its.
+        return where(_stays(positions, math.prod(x_shape)), take(flatten(g), positions), 0)
 
 
 def _put(flat, positions, value):
     flat[positions.reshape(-1)] = value.reshape(-1)  # 0-d arrays would be stored as such in an array of objects
+
+
+def _stays(positions: Tensor, n: int) -> Tensor:
+    """Of each position among n: does none of the later ones repeat it?"""
+    y = empty(positions.shape, bool_)
+    host(_mark_last, positions._data.reshape(-1), n, y.reshape(-1))
+    return Tensor.of(y)
+
+
+def _mark_last(positions: np.ndarray, n: int, y: np.ndarray) -> None:
+    """y[r] = is r the last place where positions[r] stands? (NumPy assigns in order, so the last one is kept.)"""
+    last, places = np.empty(n, int64), np.arange(positions.size)
+    last[positions] = places
+    y[...] = last[positions] == places
 
 
 def _advanced(x: Tensor, key: Key):
@@ -249,7 +269,7 @@ def _advanced(x: Tensor, key: Key):
             return taken
         n = len(shape)
         order = [*range(n, n + before), *range(n), *range(n + before, taken.ndim)]
-        return permute(taken, order)
+        return make_contiguous(permute(taken, order))
 
     return rows, Tensor.of(index), finish
 
