@@ -122,8 +122,6 @@ def case(seed: int = SEED, **sizes: int) -> Case:
     return Case(model.float(), tt.tensor(tokens[None]), tt.tensor(targets[None]))
 
 
-
-
 @cache
 def case_of_stacks(config: Stacks = STACKS, seed: int = SEED) -> Case:
     """An encoder-decoder as training begins, but for biases about 0 and gammas about 1; repeated words and padding."""

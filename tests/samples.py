@@ -256,7 +256,7 @@ def _seed(*parts) -> int:
     return zlib.crc32("/".join(map(str, parts)).encode())
 
 
-def _is_in_place(path: str) -> bool:
+def is_in_place(path: str) -> bool:
     head, _, name = path.partition(".")
     if head == "operator":
         return name == "setitem" or (name[0] == "i" and hasattr(operator, f"__{name[1:]}__"))  # iadd, iand ...
@@ -311,6 +311,20 @@ class Call:
             self.leaves.append(self.lib.tensor(array, dtype=dtype, requires_grad=spec.grad))
             self.specs.append(spec)
 
+    def shared(self, outputs: list) -> list[list[int]]:
+        """Of each output: the numbers of the tensors that were given whose memory it shares."""
+
+        def memory(x):
+            return x.untyped_storage().data_ptr() if hasattr(x, "untyped_storage") else x.data_ptr() and to_array(x)
+
+        def same(x, y):
+            if not (is_tensor(self.lib, y) and x.numel() and y.numel()):
+                return False
+            x, y = memory(x), memory(y)
+            return x == y if isinstance(x, int) else np.may_share_memory(x, y)
+
+        return [[i for i, x in enumerate(self.leaves) if same(x, y)] for y in outputs]
+
     def __call__(self, *inputs, path=None):
         """The outputs; `inputs` takes the place of the tensors that require a gradient."""
         given = iter(inputs or self.inputs)
@@ -327,7 +341,7 @@ class Call:
         args, kwargs = _walk(build, [self.sample.args, self.sample.kwargs])
         path = path or self.sample.paths[0]
         result = _invoke(self.lib, path, args, kwargs)
-        return _flatten(self.lib, args[0] if _is_in_place(path) else result)
+        return _flatten(self.lib, args[0] if is_in_place(path) else result)
 
     def differentiable(self, *inputs) -> tuple:
         """The outputs that carry a gradient: what gradcheck looks at."""
@@ -2441,3 +2455,72 @@ for name in ("hardshrink", "softshrink"):
     S(F + name, T(3, 5))
     S(F + name, T(3, 5), 0.25)
     S(F + name, C([-0.5, 0.5, 0.0, inf, nan], grad=True)).kink()
+
+# --- memory: results that change nothing, or next to nothing, and whose memory they lie in ---------------------------
+
+group("memory")
+for _shape in ((3,), (2, 3), (1,), (1, 1), (1, 3), (0, 3)):
+    S("Tensor.repeat", T(*_shape), *(1,) * len(_shape))
+    S("tile Tensor.tile", T(*_shape), (1,))
+    S("Tensor.repeat_interleave repeat_interleave", T(*_shape), 1, -1)
+    S("cat", [T(*_shape)], dim=0)
+    S("stack", [T(*_shape)])
+    S("Tensor.flip flip", T(*_shape), (0,))
+    S("Tensor.roll roll", T(*_shape), 0, 0)
+    S("Tensor.clone clone", T(*_shape))
+    S("Tensor.softmax", T(*_shape), dim=0)
+    S("Tensor.log_softmax", T(*_shape), dim=0)
+    S("Tensor.cumsum cumsum", T(*_shape), 0)
+    S("Tensor.sum sum", T(*_shape), 0)
+    S("Tensor.mul mul", T(*_shape), 1)
+    S("Tensor.pow pow", T(*_shape), 1)
+    S("Tensor.clamp clamp", T(*_shape), -9, 9)
+    S("Tensor.relu relu", T(*_shape))
+    S("Tensor.abs abs", T(*_shape))
+    S("Tensor.expand", T(*_shape), *_shape)
+    S("Tensor.reshape reshape", T(*_shape), _shape)
+    S("Tensor.view", T(*_shape), *_shape)
+    S("Tensor.flatten flatten", T(*_shape))
+    S("Tensor.ravel ravel", T(*_shape))
+    S("Tensor.contiguous", T(*_shape))
+    S("Tensor.to", T(*_shape), dtype=DT("float64"))
+    S("Tensor.squeeze squeeze", T(*_shape), 0)
+    S("Tensor.movedim movedim", T(*_shape), 0, 0)
+    S("Tensor.narrow narrow", T(*_shape), 0, 0, _shape[0])
+    S("Tensor.chunk chunk", T(*_shape), 1)
+    S("Tensor.index_select index_select", T(*_shape), 0, INT(list(range(_shape[0]))))
+    S("operator.getitem", T(*_shape), ...)
+    S("operator.getitem", T(*_shape), (slice(None), None))
+    S("broadcast_tensors", T(*_shape), T(*_shape))
+    S("hstack", [T(*_shape)])
+    S("vstack", [T(*_shape)])
+    S("where", BOOL(True), T(*_shape), T(*_shape))
+    S("Tensor.masked_fill masked_fill", T(*_shape), BOOL(False), 7.0)
+    S("nn.functional.pad", T(*_shape), [0, 0])
+    S("nn.functional.dropout", T(*_shape), 0.5, False)
+    if _shape[0]:
+        S("Tensor.cumprod cumprod", T(*_shape), 0)
+        S("Tensor.logcumsumexp logcumsumexp", T(*_shape), 0)
+        S("Tensor.sort sort", T(*_shape), 0, False)
+        S("Tensor.argsort argsort", T(*_shape), 0, False)
+        S("Tensor.topk topk", T(*_shape), 1, 0)
+        S("Tensor.amax amax", T(*_shape), 0)
+        S("Tensor.kthvalue kthvalue", T(*_shape), 1, 0)
+    if len(_shape) == 2:
+        S("Tensor.transpose transpose", T(*_shape), 0, 0)
+        S("Tensor.tril tril", T(*_shape), 9)
+        S("Tensor.rot90 rot90", T(*_shape), 0, (0, 1))
+        S("einsum", "ij->ij", T(*_shape))
+        S("einsum", "ij,j->ij", T(*_shape), T(_shape[1]))
+        S("meshgrid", T(_shape[1]), T(_shape[0]), indexing="ij")
+S("Tensor.repeat_interleave repeat_interleave", T(3, 2), INT([2, 0, 1]), 0)
+S("Tensor.repeat_interleave repeat_interleave", T(3, 2), INT([2, 1]), dim=1)
+S("Tensor.repeat_interleave repeat_interleave", T(4), INT([2, 0, 1, 3]), output_size=6)
+S("Tensor.repeat_interleave repeat_interleave", T(2, 2), INT([2]))
+S("Tensor.repeat_interleave repeat_interleave", T(3), INT(2))
+S("Tensor.repeat_interleave repeat_interleave", T(3), INT([0, 0, 0]))
+S("repeat_interleave", INT([2, 0, 1]))
+S("Tensor.repeat_interleave", T(2, 2), 2, 1, output_size=4)
+E("repeat_interleave", T(3), INT([1, 2]), 0, raises=RuntimeError, match=("repeat_interleave", 3, "(2,)"))
+E("repeat_interleave", T(2), INT([1, -2]), 0, raises=RuntimeError, match=("repeat_interleave", -2))
+E("repeat_interleave", T(2), C([1.0, 2.0]), 0, raises=RuntimeError, match=("repeat_interleave", "float"))

@@ -21,6 +21,7 @@ from samples import (
     difference,
     dtype_name,
     gradient_difference,
+    is_in_place,
     is_tensor,
     message_matches,
     to_array,
@@ -133,6 +134,27 @@ def test_float32(sample):
         got = [None if g is None else to_array(g) for g in call.vjp(outputs)]
         told = gradient_difference(got, gradients, TOLERANCE["float32"])
         assert not told, told
+
+
+def gaps(y) -> tuple:
+    """The strides of the dimensions that have several elements: those of the others mean nothing."""
+    return tuple(s for s, n in zip(y.stride(), y.shape, strict=True) if n > 1) if y.numel() > 1 else ()
+
+
+@pytest.mark.parametrize("sample", SAMPLES, **by_id)
+def test_memory(sample):
+    """A result lies in the memory of an input where PyTorch's does, and `.view` takes it where PyTorch's takes it."""
+    facts = table(sample.group)[1][sample.id]
+    for path in sample.paths:
+        if is_in_place(path) != is_in_place(sample.paths[0]):  # the result is the input, or not
+            continue
+        call = Call(lib, sample)
+        outputs = call(path=path)
+        assert call.shared(outputs) == facts["shares"], path
+        for y, strides in zip(outputs, facts["strides"], strict=True):
+            if is_tensor(lib, y) and not y.is_contiguous():
+                expected = tuple(s for s, n in zip(strides, y.shape, strict=True) if n > 1) if y.numel() > 1 else ()
+                assert gaps(y) == expected, path
 
 
 @pytest.mark.parametrize("sample", CHECKED, **by_id)

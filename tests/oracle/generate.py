@@ -5,7 +5,8 @@
 
 Per sample the tables hold `<id>|<i>` for output i and `<id>|g<i>` for the gradient of input i with respect to a
 fixed random cotangent, both computed in float64; and, in the file's metadata, the outputs' dtypes in the float64
-and in the float32 run and whether they require a gradient. Every error input must be one for PyTorch too.
+and in the float32 run, whether they require a gradient, whose memory they share, and their strides. Every error input must be
+one for PyTorch too.
 """
 
 import argparse
@@ -39,6 +40,8 @@ def record(sample) -> tuple[dict, dict]:
         ORACLE: [dtype_name(y) for y in outputs],
         "float32": [dtype_name(y) for y in Call(torch, sample, "float32")()],
         "requires_grad": [is_tensor(torch, y) and y.requires_grad for y in outputs],
+        "shares": call.shared(outputs),
+        "strides": [list(y.stride()) if is_tensor(torch, y) else None for y in outputs],
     }
     return {name: np.array(a, order="C") for name, a in arrays.items()}, facts
 

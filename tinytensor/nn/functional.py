@@ -238,7 +238,9 @@ def conv1d(
         raise RuntimeError(f"conv1d: the kernel spans {d * (kernel - 1) + 1} places, but the padded input has only {L}")
     # all windows, as one copy for each place of the kernel: (N, out, C, kernel), then rows of C kernel numbers
     windows = stack([x[:, :, d * k : d * k + s * (out - 1) + 1 : s] for k in range(kernel)], 3)
-    y = linear(windows.transpose(1, 2).flatten(2), weight.flatten(1), bias).transpose(1, 2)  # (N, out channels, out)
+    y = (
+        linear(windows.transpose(1, 2).flatten(2), weight.flatten(1), bias).transpose(1, 2).contiguous()
+    )  # (N, out channels, out)
     return y if input.ndim == 3 else y.squeeze(0)
 
 

@@ -38,6 +38,7 @@ from tinytensor.ops.shape import (
     expand,
     flatten,
     flip,
+    make_contiguous,
     movedim,
     narrow,
     permute,
@@ -670,7 +671,7 @@ def searchsorted(
     of_sequence = order < n if behind else order >= rows.shape[-1]
     counts = scatter(zeros(order.shape, dtype=int64), -1, order, cumsum(of_sequence, -1))
     counts = narrow(counts, -1, n if behind else 0, rows.shape[-1])
-    return reshape(counts, shape).to(int32 if out_int32 else int64)
+    return reshape(make_contiguous(counts), shape).to(int32 if out_int32 else int64)
 
 
 @appears("bucketize")

@@ -63,6 +63,7 @@ from tinytensor.ops.shape import (
     cat,
     clone,
     flatten,
+    make_contiguous,
     movedim,
     narrow,
     reshape,
@@ -359,7 +360,8 @@ def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> ValuesI
     n = rows.shape[-1]
     if not 1 <= k <= n:
         raise RuntimeError(f"kthvalue: k = {k} is outside 1 to {n}, the size of dimension {dim} of shape {x.shape}")
-    return ValuesIndices(tuple(reshape(part[..., k - 1], kept if keepdim else shape) for part in sort(rows, -1)))
+    parts = [make_contiguous(part[..., k - 1]) for part in sort(rows, -1)]
+    return ValuesIndices(tuple(reshape(part, kept if keepdim else shape) for part in parts))
 
 
 @appears("median Tensor.median")
@@ -406,11 +408,11 @@ def quantile(
 
 def _scanned(x: Tensor, dim: int, together) -> Tensor:
     """y_i = x_0, x_1 ... x_i taken together, along `dim`; in steps that double, so that there are few of them."""
-    y, step = movedim(x, dim, 0), 1
+    y, step = clone(movedim(x, dim, 0)), 1
     while step < y.shape[0]:
         y = cat([y[:step], together(y[step:], y[:-step])])
         step *= 2
-    return movedim(y, 0, dim)
+    return make_contiguous(movedim(y, 0, dim))
 
 
 @appears("logcumsumexp Tensor.logcumsumexp")

@@ -27,7 +27,7 @@ from tinytensor.ops.elementwise import (
 from tinytensor.ops.index import gather, no_index_is_bad
 from tinytensor.ops.products import _product, matmul, refuse_bools
 from tinytensor.ops.reduce import _reduce, amax, amin, mean, sum
-from tinytensor.ops.shape import _absent, _dim, _expand, _rows, expand, reshape, t, transpose
+from tinytensor.ops.shape import _absent, _dim, _expand, _rows, expand, make_contiguous, reshape, t, transpose
 
 
 def _by_rows(kernel, *arrays: np.ndarray) -> np.ndarray:
@@ -79,7 +79,9 @@ def _along(operation, x: Tensor, dim: int | None, dtype, what: str) -> Tensor:
         return reshape(operation(reshape(x, 1)), ())
     if x.numel() == 0:
         return x.clone()
-    return operation.run((x,)) if dim == x.ndim - 1 else transpose(operation(transpose(x, dim, -1)), dim, -1)
+    if dim == x.ndim - 1:
+        return operation.run((x,))
+    return make_contiguous(transpose(operation(transpose(x, dim, -1)), dim, -1))
 
 
 @appears("softmax Tensor.softmax F.softmax nn.Softmax")
@@ -258,7 +260,9 @@ class attention:
     def forward(q, k, v, mask, scale, is_causal):
         B, H, C, K = q.shape
         M, Kv = v.shape[-2:]
-        y = empty((B, C, H, Kv), q.dtype).transpose(0, 2, 1, 3)  # heads side by side: joining them is no copy
+        # Results lie as the queries do. Heads that were cut from rows lie side by side: joining them is no copy.
+        side_by_side = 0 < q.strides[1] < q.strides[2]
+        y = empty((B, C, H, Kv), q.dtype).transpose(0, 2, 1, 3) if side_by_side else empty((B, H, C, Kv), q.dtype)
         lse = empty((B, H, C), q.dtype)
         args = *(_neighbours(x) for x in (q, k, v)), _mask(mask, (B, H, C, M)), _number(scale, q.dtype), int(is_causal)
         if C == 1:

@@ -13,7 +13,7 @@ from tinytensor.ops.creation import Generator, _drawn_from, zeros
 from tinytensor.ops.elementwise import _number
 from tinytensor.ops.index import gather, no_index_is_bad
 from tinytensor.ops.reduce import ValuesIndices
-from tinytensor.ops.shape import _dim, _rows, narrow, stack
+from tinytensor.ops.shape import _dim, _rows, make_contiguous, narrow, stack
 
 
 @appears("argsort Tensor.argsort")
@@ -26,7 +26,7 @@ def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = F
     rows = _rows(last)
     index, scratch = empty(rows.shape, int64), empty(rows.shape, int64)
     launch(kernels.index.argsort, rows, int(descending), index, scratch)
-    return Tensor.of(np.moveaxis(index.reshape(last.shape), -1, dim))
+    return Tensor.of(contiguous(np.moveaxis(index.reshape(last.shape), -1, dim)))
 
 
 @appears("sort Tensor.sort")
@@ -45,7 +45,7 @@ def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = 
         raise RuntimeError(f"topk: k = {k} is outside 0 to {n}, the size of dimension {dim} of shape {x.shape}")
     if x.ndim == 0:
         return ValuesIndices((x.clone(), zeros((), dtype=int64)))
-    index = narrow(argsort(x, at, largest), at, 0, k)
+    index = make_contiguous(narrow(argsort(x, at, largest), at, 0, k))
     return ValuesIndices((gather(x, at, index), index))
 
 

@@ -17,7 +17,18 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.reduce import sum
-from tinytensor.ops.shape import _expand, _listed, expand, flatten, permute, reshape, squeeze, transpose, unsqueeze
+from tinytensor.ops.shape import (
+    _expand,
+    _listed,
+    expand,
+    flatten,
+    make_contiguous,
+    permute,
+    reshape,
+    squeeze,
+    transpose,
+    unsqueeze,
+)
 
 
 @functools.lru_cache(maxsize=64)
@@ -180,7 +191,8 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence) -> Tensor:
         later = set(output).union(*terms[i:])
         result, have = _einsum_pair(result, have, x, letters, later)
     result, have = _einsum_sum(result, have, set(output))
-    return permute(result, [have.index(c) for c in output]) if output else result
+    result = permute(result, [have.index(c) for c in output]) if output else result
+    return result if len(operands) == 1 else make_contiguous(result)  # of one operand a view, as far as may be
 
 
 def _einsum_equation(*operands) -> tuple[str, tuple]:

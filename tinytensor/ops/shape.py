@@ -628,20 +628,49 @@ def repeat(x: Tensor, *repeats) -> Tensor:
     shape = (1,) * (len(times) - x.ndim) + x.shape
     doubled = reshape(x, [k for n in shape for k in (1, n)])
     spread = expand(doubled, [k for m, n in zip(times, shape, strict=True) for k in (m, n)])
-    return reshape(spread, [m * n for m, n in zip(times, shape, strict=True)])
+    return reshape_view(clone(spread), tuple(m * n for m, n in zip(times, shape, strict=True)))  # never x's own memory
 
 
 @appears("repeat_interleave Tensor.repeat_interleave")
-def repeat_interleave(x: Tensor, repeats: int, dim: int | None = None) -> Tensor:
-    """y = x with each element repeated in place along a dimension."""
+def repeat_interleave(
+    x: Tensor, repeats: int | Tensor | None = None, dim: int | None = None, *, output_size: int | None = None
+) -> Tensor:
+    """y = x with each element repeated in place along a dimension: all as often, or element i as often as repeats[i].
+
+    Without `dim` x is flattened first. A tensor of whole numbers alone is `repeats` itself, and y has the number i as
+    often as it says. `output_size`, if given, must be the size along the dimension that results.
+    """
+    if repeats is None:
+        x, repeats, dim = Tensor.of(np.arange(x.numel())), x, 0
     if dim is None:
-        return repeat_interleave(flatten(x), repeats, 0)
+        return repeat_interleave(flatten(x), repeats, 0, output_size=output_size)
+    if isinstance(repeats, Tensor):
+        return _repeated(x, repeats, _dim(x, dim, "repeat_interleave"), output_size)
     dim = _dim(x, dim, "repeat_interleave")
     repeats = _whole(repeats, "repeat_interleave: repeats")
     if repeats < 0:
         raise RuntimeError(f"repeat_interleave: repeats must be 0 or more, got {repeats}")
     spread = expand(unsqueeze(x, dim + 1), *x.shape[: dim + 1], repeats, *x.shape[dim + 1 :])
-    return flatten(spread, dim, dim + 1)
+    if output_size not in (None, repeats * x.shape[dim]):
+        raise RuntimeError(f"repeat_interleave: the size is {repeats * x.shape[dim]}, not output_size={output_size}")
+    return flatten(clone(spread), dim, dim + 1)  # never x's own memory
+
+
+def _repeated(x: Tensor, repeats: Tensor, dim: int, output_size: int | None) -> Tensor:
+    """x with its slice i along `dim` as often as repeats[i] says."""
+    n = x.shape[dim] if x.ndim else 1
+    if repeats.dtype.kind != "i" or repeats.ndim > 1 or repeats.numel() not in (1, n):
+        raise RuntimeError(
+            f"repeat_interleave: repeats of {repeats.dtype} {repeats.shape} for a dimension of size {n}: expected "
+            "whole numbers, one for all or one for each"
+        )
+    times = repeats._values("repeat_interleave() with a tensor of repeats")
+    if (times < 0).any():
+        raise RuntimeError(f"repeat_interleave: repeats must be 0 or more, got {times.min()}")
+    at = Tensor.of(np.arange(n).repeat(times))
+    if output_size not in (None, at.numel()):
+        raise RuntimeError(f"repeat_interleave: the size is {at.numel()}, not output_size={output_size}")
+    return x[(slice(None),) * dim + (at,)]
 
 
 @op
