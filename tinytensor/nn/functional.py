@@ -141,8 +141,8 @@ def scaled_dot_product_attention(
     r"""softmax(Q K^T / \sqrt{d_k} + mask) V (001; 004; eqs. 3-6 of 003), without storing the C x M weights.
 
     query (..., C, K), key (..., M, K), value (..., M, Kv); `attn_mask` is bool (True: may attend) or is added to the
-    scores, and broadcasts to (..., C, M); `is_causal` lets row i attend to m <= i. A row that may attend to nothing
-    gives 0, and no gradient. With `enable_gqa` each head of key and value (dimension -3) serves several of the query.
+    scores, and broadcasts to (..., C, M); `is_causal` lets row i attend to m <= i. A row that may attend to nothing (all
+    False, or all -inf) gives 0, and no gradient. With `enable_gqa` each head of key and value (dimension -3) serves several of the query.
     """
     what = "scaled_dot_product_attention"
     shapes = f"query {query.shape}, key {key.shape}, value {value.shape}"
@@ -200,15 +200,18 @@ def attention_weights(
 ) -> Tensor:
     r"""A = softmax(Q K^T / \sqrt{d_k} + mask): rows of weights over the keys, (..., C, M) (001, step 2).
 
-    A row that may attend to nothing is 0.
+    A row that may attend to nothing is 0: one whose entries of a bool mask are False, or of a float mask -inf.
     """
     scores = query.matmul(key.transpose(-1, -2)) * _scale(query, scale)
     if is_causal:
         attn_mask = tensor(np.tri(*scores.shape[-2:], dtype=bool))
     if attn_mask is None:
         return softmax(scores, -1)
-    if attn_mask.dtype != bool_:
+    if attn_mask.dtype.kind == "O":  # exact scalars are finite
         return softmax(scores + attn_mask, -1)
+    if attn_mask.dtype != bool_:  # -inf closes an entry, as False does: added, it would make NaN of a row that is closed
+        finite = attn_mask != -math.inf
+        scores, attn_mask = scores + where(finite, attn_mask, 0), finite
     allowed = attn_mask.expand(scores.shape)
     none = allowed.any(-1, keepdim=True).logical_not()
     masked = where(allowed.logical_or(none), scores, -math.inf)
