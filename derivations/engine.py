@@ -191,6 +191,7 @@ FILES = {
     "order": "dropout, with the numbers that its kernel draws",
     "in_place": "what changes a tensor in place",
     "activations": "leaky ReLU, softplus, ELU",
+    "functions": "the logarithm of a sum of exponentials",
 }
 
 

@@ -30,6 +30,7 @@ from tinytensor.kernels.attention import (
 )
 from tinytensor.kernels.matmul import COLUMNS as COLUMNS_OF_A_BLOCK
 from tinytensor.kernels.matmul import DEPTH, FEW, HEIGHT, PAGE, TILES, matmul_plan
+from tinytensor.kernels.norm import TERMS
 from tinytensor.kernels.reduce import BLOCK
 from tinytensor.native.kernel import MOST_TASKS, Elementwise
 from tinytensor.native.simd import BYTES
@@ -210,12 +211,13 @@ def losses(trial: Trial) -> None:
 # ------------------------------------------------------------------------------------------------------------- norms
 
 D, NORMED = 37, 203
+LONG = TERMS + 37
 
 
 @declare(
     ("layer_norm", "layer_norm_backward", "rms_norm", "rms_norm_backward"),
     BOTH,
-    f"{NORMED} rows of {D}, in {MOST_TASKS} blocks of rows; with weight and bias, and without",
+    f"{NORMED} rows of {D}, in {MOST_TASKS} blocks of rows, with weight and bias, and without; a layer norm of {LONG}",
 )
 def norms(trial: Trial) -> None:
     trial.beyond("two registers, which are taken together", D, 2 * REGISTER)
@@ -230,6 +232,9 @@ def norms(trial: Trial) -> None:
             trial.run(f"{name}_backward", g, x, weight, *saved, dx, parts)
             of_sums = [(parts[i].sum(0), p) for i, p in enumerate(sums) if p.size]
             trial.adjoint(f"{name}_backward", [(g, expected["y"])], [(dx, x), *of_sums])
+    trial.beyond("the terms that are added one after another", LONG, TERMS)
+    x, saved = trial.draw(1, LONG), [blank(1), blank(1)]
+    trial.forward("layer_norm", definitions.layer_norm, x, NONE, NONE, trial.setting(), blank(1, LONG), *saved)
 
 
 # ---------------------------------------------------------------------------------------------- reductions and scans

@@ -18,6 +18,7 @@ COMMANDS = (
     ("tests/oracle/generate_distributions.py",),
     ("tests/oracle/generate_transformer.py",),
     ("tests/oracle/generate_programs.py",),
+    ("tests/oracle/generate_points.py",),
 )
 
 if __name__ == "__main__":

@@ -185,7 +185,11 @@ HAND_KERNELS = {  # what is wrong: (kernel, right, wrong)
         "fma(c, tilt, fma(scale, h, level))",
         "fma(scale, h, level)",
     ),
-    "eps dropped": ("layer_norm", "np.sqrt(total(add(s, t)) / count + eps)", "np.sqrt(total(add(s, t)) / count)"),
+    "eps dropped": (
+        "layer_norm",
+        "np.sqrt(total(add(part, add(s, t))) / count + eps)",
+        "np.sqrt(total(add(part, add(s, t))) / count)",
+    ),
     "sum for mean in the variance": ("rms_norm", "total(add(s, t)) / count + eps", "total(add(s, t)) + eps"),
     "scatter assigns instead of adding": ("scatter_add", "target[d] += row[d]", "target[d] = row[d]"),
     "gather assigns instead of adding": ("gather_backward", "dx[o, k, i] += g", "dx[o, k, i] = g"),

@@ -52,7 +52,7 @@ WAYS = {
     "scaled_dot_product_attention": lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask),
     "its weights": lambda q, k, v, mask: F.attention_weights(q, k, mask) @ v,
     "with dropout of nothing": lambda q, k, v, mask: F.scaled_dot_product_attention(q, k, v, mask, dropout_p=1e-12),
-    "heads": lambda q, k, v, mask: F.scaled_dot_product_attention(q[None, None], k[None, None], v[None, None], mask)[0, 0],
+    "heads": lambda *given: F.scaled_dot_product_attention(*(x[None, None] for x in given[:3]), given[3])[0, 0],
 }
 
 
@@ -92,14 +92,16 @@ def test_compiled_it_gives_the_same_bits():
 
 
 def test_more_queries_than_keys_and_causal():
-    q, k, v = parts()
+    q, k, _ = parts()
     y = F.scaled_dot_product_attention(k, q, q, is_causal=True)
     assert tt.allclose(y[0], q[0]) and y.isfinite().all()
     assert tt.gradcheck(lambda k, q: F.scaled_dot_product_attention(k, q, q, is_causal=True), (k, q))
 
 
 CAUSAL = nn.Transformer.generate_square_subsequent_mask(4, dtype=tt.float64)
-LEFT = tt.tensor([[True, True, False, False], [False] * 4, [True] * 4])  # what is padding; the last sequence is all of it
+LEFT = tt.tensor(
+    [[True, True, False, False], [False] * 4, [True] * 4]
+)  # what is padding; the last sequence is all of it
 KINDS = {
     "float and bool": (CAUSAL, LEFT),
     "bool and bool": (CAUSAL != 0, LEFT),

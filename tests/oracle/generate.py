@@ -5,8 +5,8 @@
 
 Per sample the tables hold `<id>|<i>` for output i and `<id>|g<i>` for the gradient of input i with respect to a
 fixed random cotangent, both computed in float64; and, in the file's metadata, the outputs' dtypes in the float64
-and in the float32 run, whether they require a gradient, whose memory they share, and their strides. Every error input must be
-one for PyTorch too.
+and in the float32 run, whether they require a gradient, whose memory they share, and their strides. Every error input
+must be one for PyTorch too.
 """
 
 import argparse

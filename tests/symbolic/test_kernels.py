@@ -63,7 +63,12 @@ MISTAKES = [
     ("loss", "cross_entropy", "not 0 <= t < size", "not 0 <= t <= size"),
     ("loss", "cross_entropy_backward", "dx[r, t] -= g[r]", "dx[r, t] = g[r]"),
     ("loss", "cross_entropy_backward", "if t != ignore_index and 0 <= t", "if t != ignore_index + 1 and 0 <= t"),
-    ("norm", "layer_norm", "np.sqrt(total(add(s, t)) / count + eps)", "np.sqrt(total(add(s, t)) / count)"),
+    (
+        "norm",
+        "layer_norm",
+        "np.sqrt(total(add(part, add(s, t))) / count + eps)",
+        "np.sqrt(total(add(part, add(s, t))) / count)",
+    ),
     (
         "norm",
         "layer_norm",

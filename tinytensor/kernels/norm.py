@@ -12,6 +12,8 @@ import numpy as np
 from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
 from tinytensor.native.vectors import add, fill, first, fma, lanes, load_first, mul, store_first, sub, total, zero
 
+TERMS = 4096  # terms of a sum that are added one after another: a multiple of two registers
+
 
 @helper
 def centred(count, x, r, d, mu):
@@ -56,23 +58,27 @@ def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
     one, count = x.dtype.type(1), x.dtype.type(size)
     start, stop = share(x.shape[0], task, tasks)
     for r in range(start, stop):
-        s = t = zero(x)
-        for d in range(0, size - rest, 2 * width):
-            s = add(s, load_first(width, x, r, d))
-            t = add(t, load_first(width, x, r, d + width))
+        part = s = t = zero(x)
+        for block in range(0, size - rest, TERMS):  # one sum of millions of terms would lose those that come late
+            part, s, t = add(part, add(s, t)), zero(x), zero(x)
+            for d in range(block, min(block + TERMS, size - rest), 2 * width):
+                s = add(s, load_first(width, x, r, d))
+                t = add(t, load_first(width, x, r, d + width))
         if rest:
             s = add(s, load_first(rest, x, r, size - rest))
             t = add(t, load_first(rest - width, x, r, size - rest + width))
-        mean[r] = total(add(s, t)) / count
+        mean[r] = total(add(part, add(s, t))) / count
         mu = fill(x, mean[r])
-        s = t = zero(x)
-        for d in range(0, size - rest, 2 * width):
-            s = add_square(centred(width, x, r, d, mu), s)
-            t = add_square(centred(width, x, r, d + width, mu), t)
+        part = s = t = zero(x)
+        for block in range(0, size - rest, TERMS):
+            part, s, t = add(part, add(s, t)), zero(x), zero(x)
+            for d in range(block, min(block + TERMS, size - rest), 2 * width):
+                s = add_square(centred(width, x, r, d, mu), s)
+                t = add_square(centred(width, x, r, d + width, mu), t)
         if rest:
             s = add_square(centred(rest, x, r, size - rest, mu), s)
             t = add_square(centred(rest - width, x, r, size - rest + width, mu), t)
-        rstd[r] = one / np.sqrt(total(add(s, t)) / count + eps)
+        rstd[r] = one / np.sqrt(total(add(part, add(s, t))) / count + eps)
         scale = fill(x, rstd[r])
         for d in range(0, size - rest, width):
             normed(width, x, r, d, mu, scale, weight, bias, y)

@@ -141,8 +141,9 @@ def scaled_dot_product_attention(
     r"""softmax(Q K^T / \sqrt{d_k} + mask) V (001; 004; eqs. 3-6 of 003), without storing the C x M weights.
 
     query (..., C, K), key (..., M, K), value (..., M, Kv); `attn_mask` is bool (True: may attend) or is added to the
-    scores, and broadcasts to (..., C, M); `is_causal` lets row i attend to m <= i. A row that may attend to nothing (all
-    False, or all -inf) gives 0, and no gradient. With `enable_gqa` each head of key and value (dimension -3) serves several of the query.
+    scores, and broadcasts to (..., C, M); `is_causal` lets row i attend to m <= i. A row that may attend to nothing,
+    whose mask is all False or all -inf, gives 0, and no gradient. With `enable_gqa` each head of key and value
+    (dimension -3) serves several of the query.
     """
     what = "scaled_dot_product_attention"
     shapes = f"query {query.shape}, key {key.shape}, value {value.shape}"
@@ -209,7 +210,9 @@ def attention_weights(
         return softmax(scores, -1)
     if attn_mask.dtype.kind == "O":  # exact scalars are finite
         return softmax(scores + attn_mask, -1)
-    if attn_mask.dtype != bool_:  # -inf closes an entry, as False does: added, it would make NaN of a row that is closed
+    if (
+        attn_mask.dtype != bool_
+    ):  # -inf closes an entry, as False does: added, it would make NaN of a row that is closed
         finite = attn_mask != -math.inf
         scores, attn_mask = scores + where(finite, attn_mask, 0), finite
     allowed = attn_mask.expand(scores.shape)

@@ -17,7 +17,7 @@ from tinytensor.ops.creation import ones_like
 from tinytensor.ops.elementwise import (
     _together,
     absolute,
-    clamp_max,
+    clamp,
     clamp_min,
     clipped_log,
     exp,
@@ -189,10 +189,9 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 
 def _huber(difference: Tensor, delta: float) -> Tensor:
     r"""d^2 / 2 where |d| < \delta, else \delta (|d| - \delta / 2)."""
-    # with m = min(|d|, delta) both are m (|d| - m / 2)
-    size = absolute(difference)
-    m = clamp_max(size, delta)
-    return m * (size - m / 2)
+    # By m = d, between -delta and delta, both are m (d - m / 2). (|d| in place of d would have no derivative at 0.)
+    m = clamp(difference, -delta, delta)
+    return m * (difference - m / 2)
 
 
 @appears("F.huber_loss nn.HuberLoss")

@@ -7,7 +7,7 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import exp as fast_exp
 from tinytensor.native.fastmath import expm1 as fast_expm1
 from tinytensor.native.fastmath import log1p as fast_log1p
-from tinytensor.ops.elementwise import absolute, clamp, clamp_max, exp, logical_or, sigmoid, tanh, where
+from tinytensor.ops.elementwise import absolute, clamp, exp, logical_or, sigmoid, tanh, where
 from tinytensor.ops.fused import softmax
 from tinytensor.ops.in_place import in_place
 from tinytensor.ops.shape import _dim, chunk, reshape
@@ -53,7 +53,7 @@ class _elu:
         return scale * x if x > type(x)(0) else scale * alpha * fast_expm1(rate * x)
 
     def grad_x(g, x, alpha, scale, rate):  # of positive x no exp is taken, which may be inf
-        return where(x <= 0, g * exp(clamp_max(x, 0) * rate) * (scale * alpha * rate), g * scale)
+        return where(x <= 0, g * exp(where(x < 0, x, 0) * rate) * (scale * alpha * rate), g * scale)
 
 
 def _perhaps_in_place(operation, x: Tensor, inplace: bool, *settings) -> Tensor:

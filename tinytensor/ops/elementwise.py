@@ -265,7 +265,7 @@ class absolute:
     kinds = "ifO"
 
     def kernel(x):
-        return -x if x < type(x)(0) else x + type(x)(0)  # -0.0 + 0 is +0.0
+        return abs(x)
 
     def grad_x(g, x):
         return g * sign(x)

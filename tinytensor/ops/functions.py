@@ -13,9 +13,12 @@ from numbers import Real
 import numpy as np
 
 from tinytensor.core.dtypes import float64, int64, result_type
+from tinytensor.core.op import op
 from tinytensor.core.promotion import only_floats, within
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
+from tinytensor.native.fastmath import exp as fast_exp
+from tinytensor.native.fastmath import log1p as fast_log1p
 from tinytensor.ops.creation import Generator, rand, tensor
 from tinytensor.ops.elementwise import (
     _as_tensor,
@@ -28,15 +31,20 @@ from tinytensor.ops.elementwise import (
     eq,
     exp,
     expm1,
+    isfinite,
+    isinf,
     isnan,
     log,
     log1p,
+    logical_and,
+    logical_not,
     logical_or,
     masked_fill,
     only_floats_together,
     pow,
     reciprocal,
     remainder,
+    sigmoid,
     sin,
     sqrt,
     trunc,
@@ -50,7 +58,6 @@ from tinytensor.ops.reduce import (
     _nonempty,
     amax,
     amin,
-    logsumexp,
     mean,
     norm,
     std,
@@ -67,7 +74,6 @@ from tinytensor.ops.shape import (
     movedim,
     narrow,
     reshape,
-    stack,
     unsqueeze,
 )
 
@@ -118,11 +124,15 @@ def atan2(y: Tensor, x: Tensor) -> Tensor:
     r"""\varphi = \arctan(y / x), the angle of the point (x, y), from -\pi to \pi; 0 at (0, 0)."""
     dtype = result_type(y, x)  # a 0-d tensor counts less in it, and has dimensions in the next line
     y, x = (_float(t.to(dtype)) for t in broadcast_tensors(y, x))
+    # The origin has no direction, and two infinities have that of (1, 1): the angle there has the gradient 0.
+    left, below = signbit(x), signbit(y)
+    origin, corner = logical_and(x == 0, y == 0), logical_and(isinf(x), isinf(y))
+    x, y = (where(corner, copysign(_as_tensor(1, x.dtype), v.detach()), v) for v in (x, y))
     steep = absolute(y) > absolute(x)  # the smaller is divided by the larger, so that no axis divides by 0
-    over, under = where(steep, x, y), where(steep, y, x)
-    angle = atan(over / where(under == 0, 1, under))
-    half = where(y < 0, *(_as_tensor(turn, angle.dtype) for turn in (-math.pi, math.pi)))
-    return where(steep, half / 2 - angle, where(x < 0, angle + half, angle))
+    over, under = where(steep, x, where(origin, y.detach(), y)), where(steep, y, where(origin, 1, x))
+    angle = atan(over / under)
+    half = where(below, *(_as_tensor(turn, angle.dtype) for turn in (-math.pi, math.pi)))
+    return where(steep, half / 2 - angle, where(left, angle + half, angle))
 
 
 @appears("exp2 Tensor.exp2 Tensor.exp2_")
@@ -146,16 +156,39 @@ def xlogy(x: Tensor | float, y: Tensor | float) -> Tensor:
     r"""z = x \ln y, and 0 where x is 0 (NaN where y is)."""
     dtype = result_type(x, y)
     x, y = (_float(_as_tensor(within(v, dtype), dtype)) for v in (x, y))
-    nothing = (x == 0).logical_and(isnan(y).logical_not())
+    nothing = (x == 0).logical_and((y <= 0).logical_or(y == math.inf))  # of no x beside it ln y is a slope
     return where(nothing, 0, x * log(where(nothing, 1, y)))
+
+
+@op
+class _logaddexp:
+    r"y = \ln(e^a + e^b)"
+
+    kinds = "fO"
+
+    def kernel(a, b):  # the larger one is taken out; of an infinity and itself there is no difference
+        gap = type(a)(0) if a == b else -abs(a - b)
+        return (a if a > b else b) + fast_log1p(fast_exp(gap))
+
+    def grad_a(g, a, b):
+        return g * sigmoid(_difference(a, b))
+
+    def grad_b(g, a, b):
+        return g * sigmoid(_difference(b, a))
+
+
+def _difference(a: Tensor, b: Tensor) -> Tensor:
+    """a - b, and 0 of an infinity and itself."""
+    same = logical_and(a == b, logical_not(isfinite(a)))
+    return where(same, 0, a) - where(same, 0, b)
 
 
 @appears("logaddexp Tensor.logaddexp")
 def logaddexp(a: Tensor, b: Tensor) -> Tensor:
     r"""y = \ln(e^a + e^b), of numbers of any size."""
     only_floats_together("logaddexp", a, b)
-    kind = result_type(a, b)
-    return logsumexp(stack([x.to(kind) for x in broadcast_tensors(a, b)], -1), -1)
+    a, b = (x.to(result_type(a, b)) for x in broadcast_tensors(a, b))
+    return _logaddexp(a, b)
 
 
 @appears("hypot Tensor.hypot Tensor.hypot_")

@@ -28,6 +28,7 @@ from tinytensor.ops.elementwise import (
     pow,
     root,
     true_divide,
+    where,
 )
 from tinytensor.ops.index import gather_backward
 from tinytensor.ops.shape import _dim, _dims, _expand, cat, movedim, reshape
@@ -401,7 +402,17 @@ def norm(x: Tensor, p: float | str | None = 2, dim: int | Sequence[int] | None =
         return (amax if p > 0 else amin)(absolute(x), dim, keepdim)
     if p == 0:
         return sum((x != 0).to(x.dtype), dim, keepdim)
-    return pow(sum(pow(absolute(x), p), dim, keepdim), 1 / p)
+    if p == 1:
+        return sum(absolute(x), dim, keepdim)
+    if p < 0:
+        return pow(sum(pow(absolute(x), p), dim, keepdim), 1 / p)
+    return _power_but_at_zero(sum(_power_but_at_zero(absolute(x), p), dim, keepdim), 1 / p)
+
+
+def _power_but_at_zero(x: Tensor, p: float) -> Tensor:
+    """x^p of x >= 0, with the gradient 0 at 0: a length has no direction there."""
+    nothing = x == 0
+    return where(nothing, 0, pow(where(nothing, 1, x), p))
 
 
 @op

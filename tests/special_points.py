@@ -1,0 +1,82 @@
+"""Where rules change: every operation at 0, -0, 1, -1, infinities, NaN, equal arguments, ties and one element.
+
+An entry is an expression of x (and y), of `lib` (tinytensor or PyTorch) and of its F. Values, their gradients and the
+gradients of these are compared; `tests/oracle/generate_points.py` stores PyTorch's.
+"""
+
+from itertools import product
+from math import inf, nan
+
+import numpy as np
+
+POINTS = (0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, 3.0, inf, -inf, nan)
+PAIRS = tuple(zip(*product((0.0, -0.0, 1.0, -1.0, 2.0, -0.5, inf, -inf, nan), repeat=2), strict=True))
+ROWS = {
+    "ties": [[2.0, 2.0, 1.0], [1.0, 1.0, 1.0], [0.0, -0.0, 0.0]],
+    "zeros": [[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [-0.0, 0.0, -1.0]],
+    "one element": [[3.0], [0.0], [-1.0]],
+    "infinities": [[inf, 1.0, 0.0], [-inf, -inf, 1.0], [inf, inf, 1.0]],
+    "NaN": [[nan, 1.0, 2.0], [nan, nan, nan], [1.0, 2.0, nan]],
+}
+
+FUNCTIONS = """abs neg sign square sqrt rsqrt reciprocal exp exp2 expm1 log log2 log10 log1p sin cos tan asin acos atan
+sinh cosh tanh asinh acosh atanh erf sigmoid floor ceil round trunc frac relu deg2rad rad2deg logit nan_to_num"""
+ACTIVATIONS = """relu relu6 silu mish softsign softplus logsigmoid hardtanh hardswish hardshrink softshrink elu selu
+celu leaky_relu gelu"""
+OF_TWO = """add sub mul div maximum minimum atan2 hypot logaddexp xlogy fmod remainder copysign pow clamp_min
+clamp_max"""
+LOSSES = "mse_loss huber_loss smooth_l1_loss binary_cross_entropy_with_logits hinge_embedding_loss"
+OF_ROWS = """sum prod mean amax amin logsumexp softmax log_softmax cumsum cumprod logcumsumexp nansum nanmean argmax
+argmin"""
+
+AT_POINTS = [
+    *(f"lib.{name}(x)" for name in FUNCTIONS.split()),
+    *(f"F.{name}(x)" for name in ACTIVATIONS.split()),
+    *("F.gelu(x, approximate='tanh')", "F.threshold(x, 0.0, -7.0)", "F.elu(x, 0.5)", "F.celu(x, 0.5)"),
+    *(f"x ** {n}" for n in (0, 1, 2, 3, -1, -2, 0.5, -0.5, 1.5)),
+    *("2 ** x", "0 ** x", "x.clamp(-1, 1)", "x.clamp(min=0)", "x.clamp(max=0)", "x * x", "x / x", "x - x"),
+    *("lib.maximum(x, x)", "lib.fmod(x, 1.0)", "lib.remainder(x, 1.0)", "lib.where(x > 0, x, x * x)"),
+]
+AT_PAIRS = [
+    *(f"lib.{name}(x, y)" for name in OF_TWO.split()),
+    *(f"F.{name}(x, y, reduction='none')" for name in LOSSES.split()),
+    *("lib.lerp(x, y, 0.5)", "lib.where(x > y, x, y)", "x.masked_fill(x == y, 7.0)", "x.clamp(y, y)"),
+    *("F.huber_loss(x, y, reduction='none', delta=0.5)", "F.smooth_l1_loss(x, y, reduction='none', beta=0.5)"),
+    "F.prelu(x, y[:1])",
+]
+AT_ROWS = [
+    *(f"lib.{name}(x, -1)" for name in OF_ROWS.split()),
+    *(f"lib.{name}(x, -1)[0]" for name in ("max", "min", "median", "sort")),
+    *("x.max()", "x.min()", "x.prod()", "x.topk(1, -1)[0]", "x.kthvalue(1, -1)[0]", "x.aminmax(dim=-1)[0]"),
+    *(f"x.{name}(-1, correction={n})" for name in ("var", "std") for n in (0, 1)),
+    *("F.layer_norm(x, x.shape[-1:])", "F.rms_norm(x, x.shape[-1:], eps=1e-5)", "F.normalize(x, dim=-1)"),
+    *(f"x.norm({p}, -1)" for p in (0, 0.5, 1.5, 2, 3, inf, -inf)),
+    *("x.norm()", "F.cosine_similarity(x, x, -1)", "F.pairwise_distance(x, x)", "lib.dist(x, x)", "x.diff(dim=-1)"),
+    *("F.cross_entropy(x, x.argmax(-1), reduction='none')", "x.quantile(0.5, -1)"),
+    *(f"lib.cdist(x, x.flip(0), {p})" for p in (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, inf)),
+]
+CASES = {f"{e} at points": (e, POINTS) for e in AT_POINTS}
+CASES |= {f"{e} at pairs": (e, *PAIRS) for e in AT_PAIRS}
+CASES |= {f"{e} at {name}": (e, rows) for e in AT_ROWS for name, rows in ROWS.items()}
+
+
+def evaluate(lib, F, case: str, real: str) -> dict[str, np.ndarray]:
+    """The value, the gradients, and the gradients of their sum, of one case; the value is weighted by 1, 2, 3 ..."""
+    expression, *values = CASES[case]
+    dtype = getattr(lib, real)
+    inputs = {n: lib.tensor(np.array(v, real), dtype=dtype, requires_grad=True) for n, v in zip("xy", values)}
+    result = eval(expression, {"lib": lib, "F": F, "inf": inf} | inputs)
+    found = {"value": result}
+
+    def derive(order: str, of: list, weights: list) -> list:
+        again = order == "first"
+        slopes = lib.autograd.grad(of, list(inputs.values()), weights, create_graph=again, allow_unused=True)
+        found.update({f"{order} {n}": g for n, g in zip(inputs, slopes, strict=True) if g is not None})
+        return [g for g in slopes if g is not None and g.requires_grad]
+
+    if result.requires_grad:
+        weights = lib.tensor(np.arange(1, result.numel() + 1).reshape(tuple(result.shape)), dtype=result.dtype)
+        slopes = derive("first", [result], [weights])
+        if slopes and not ("cdist" in expression and lib.__name__ == "torch"):  # it has no second derivative there
+            derive("second", slopes, [lib.ones_like(g) for g in slopes])
+    return {name: np.array(a.detach().clone().tolist(), str(a.dtype).rpartition(".")[2]) for name, a in found.items()}
