@@ -44,6 +44,32 @@ SCHEDULES = {
     "chained": lambda s, o: [s.ChainedScheduler([s.ConstantLR(o, 0.1, 4), s.ExponentialLR(o, 0.9)], optimizer=o)],
 }
 
+
+
+def resumed(o):
+    """The optimizer, as if its groups had begun with other rates and were some steps on."""
+    for group in o.param_groups:
+        group["initial_lr"] = 1.5 * group["lr"]
+    return o
+
+
+SCHEDULES |= {
+    f"{name}, from step {k + 1}": lambda s, o, make=make, k=k: [make(s, resumed(o), k)]
+    for k in (0, 3)
+    for name, make in {
+        "lambda": lambda s, o, k: s.LambdaLR(o, lambda t: 0.9**t, last_epoch=k),
+        "multiplicative": lambda s, o, k: s.MultiplicativeLR(o, lambda t: 0.9 + 0.01 * t, last_epoch=k),
+        "constant": lambda s, o, k: s.ConstantLR(o, 0.5, 4, last_epoch=k),
+        "linear": lambda s, o, k: s.LinearLR(o, 0.3, 1.0, 6, last_epoch=k),
+        "polynomial": lambda s, o, k: s.PolynomialLR(o, 9, 2.0, last_epoch=k),
+        "step": lambda s, o, k: s.StepLR(o, 4, 0.5, last_epoch=k),
+        "milestones": lambda s, o, k: s.MultiStepLR(o, [1, 4, 6], 0.5, last_epoch=k),
+        "exponential": lambda s, o, k: s.ExponentialLR(o, 0.9, last_epoch=k),
+        "cosine": lambda s, o, k: s.CosineAnnealingLR(o, 4, 0.01, last_epoch=k),
+        "restarts": lambda s, o, k: s.CosineAnnealingWarmRestarts(o, 6, 2, 0.01, last_epoch=k),
+    }.items()
+}
+
 # of metrics that first fall, then stay, then rise
 METRICS = [*(1.0 / (1 + t) for t in range(8)), *([0.125] * 8), *(0.1 * t for t in range(8))]
 PLATEAUS = {

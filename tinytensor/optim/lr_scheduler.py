@@ -49,6 +49,11 @@ class LRScheduler:
         """Set the rates of the first step."""
         self._go([], None)
 
+    @property
+    def is_being_made(self) -> bool:
+        """Are these the rates that the schedule sets when it is made?"""
+        return self._step_count == 1
+
     def _take_back(self) -> None:
         """Forget that this schedule has begun: another one is first (SequentialLR)."""
         self.last_epoch -= 1
@@ -145,7 +150,7 @@ class MultiplicativeLR(LambdaLR):
     """lr is multiplied by lr_lambda(t) at the steps t = 1, 2, ..."""
 
     def get_lr(self) -> list[float]:
-        if self.last_epoch == 0:
+        if self.last_epoch == 0 or self.is_being_made:
             return self._rates()
         return [rate * of(self.last_epoch) for rate, of in zip(self._rates(), self.lr_lambdas, strict=True)]
 
@@ -157,6 +162,7 @@ class Shape(LRScheduler):
     """A schedule by its shape: lr - floor goes as f(t), so that step t multiplies it by f(t) / f(t - 1)."""
 
     eta_min = 0.0  # the floor
+    keeps_rate = False  # does one that is made with a last_epoch begin at the rates that the groups have?
 
     def factor(self, t: int) -> float:
         """The part of the base rate at step t (0, 1, ...); each schedule says which."""
@@ -164,6 +170,8 @@ class Shape(LRScheduler):
 
     def get_lr(self) -> list[float]:
         t, low = self.last_epoch, self.eta_min
+        if self.keeps_rate and self.is_being_made and t > 0:
+            return self._rates()
         new, old = self.factor(t), self.factor(t - 1) if t > 0 else 1.0
         if new == old:
             return self._rates()
@@ -192,6 +200,8 @@ class ConstantLR(Shape):
 class LinearLR(Shape):
     """lr = initial lr * (start_factor ... end_factor in a straight line over total_iters steps, then end_factor)."""
 
+    keeps_rate = True
+
     def __init__(
         self,
         optimizer: Optimizer,
@@ -216,6 +226,8 @@ class LinearLR(Shape):
 
 class PolynomialLR(Shape):
     r"""lr = initial lr * (1 - t / total_iters)^{power}, then 0."""
+
+    keeps_rate = True
 
     def __init__(self, optimizer: Optimizer, total_iters: int = 5, power: float = 1.0, last_epoch: int = -1):
         self.total_iters, self.power = total_iters, power
@@ -253,6 +265,8 @@ class MultiStepLR(Shape):
 class ExponentialLR(Shape):
     r"""lr = initial lr * \gamma^t."""
 
+    keeps_rate = True
+
     def __init__(self, optimizer: Optimizer, gamma: float, last_epoch: int = -1):
         self.gamma = gamma
         super().__init__(optimizer, last_epoch)
@@ -264,6 +278,8 @@ class ExponentialLR(Shape):
 
 class CosineAnnealingLR(Shape):
     r"""lr = eta_min + (initial lr - eta_min) (1 + \cos(\pi t / T_max)) / 2."""
+
+    keeps_rate = True
 
     def __init__(self, optimizer: Optimizer, T_max: int, eta_min: float = 0.0, last_epoch: int = -1):
         self.T_max, self.eta_min = T_max, eta_min
