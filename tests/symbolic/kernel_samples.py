@@ -652,6 +652,7 @@ for R, D in ((0, 3), (1, 1), (2, 2), (4, 2), (1, 4)):  # two registers of one at
     outputs = blank(R, D), blank(1, blocks, D)
     add("rms_norm_backward", rms_norm_back, (g, x, w, rstd, *outputs), constants=ONES)
 
+add("sgd", sgd, (P, PG, NONE, NONE, hyper(LR, 0, 0, 0, 0, 0, 0)))
 for n in (0, 1):
     p, g, m, v = sym("p", n), sym("g", n), sym("m", n), sym("v", n, positive=True)
     add("sgd", sgd, (p, g, m, NONE, hyper(LR, MU, DAMP, DECAY, 0, 0, 0)))
@@ -725,6 +726,7 @@ add(
 )
 call = (seven, sym("w", 7), sym("b", 7), EPS, blank(1, 7), blank(1), blank(1))
 add("layer_norm", layer_norm, call, constants=PAIRS)
+add("layer_norm", layer_norm, call, constants=ONES | {"TERMS": 2})  # sums of several parts
 call = (slope, seven, sym("w", 7), *normed(seven, EPS)[1:], blank(1, 7), blank(2, 1, 7))
 add("layer_norm_backward", layer_norm_back, call, constants=PAIRS)
 for R, D in ((5, 2), (2, 4)):  # two pairs of rows and one more; a pair of rows of two pairs of registers

@@ -44,16 +44,13 @@ UNSEEN = {
         ("attention_backward", "for i in range(up(C, WIDTH))"): ["once"],
         ("attention_of_one", "for m in range(ends.size)"): ["once"],
     },
-    "a row of several blocks is proved at size, in derivations/kernels.py": {
-        ("layer_norm", "for block in range(0, size - rest, TERMS)"): ["several times"],
-        ("layer_norm", "for d in range(block, min(block + TERMS, size - rest), 2 * width)"): ["left out"],
-    },
     "there are as many tasks as blocks": {
         (name, "for block in range(start, stop)"): ["several times"]
         for name in ("layer_norm_backward", "rms_norm_backward", "sumsq")
     },
     "who calls it has at least one": {
         ("argsort", "for j in range(0, n, 2 * width)"): ["left out"],
+        ("layer_norm", "for d in range(block, min(block + TERMS, size - rest), 2 * width)"): ["left out"],
         ("argsort", "for j in range(n)"): ["left out", "once"],  # within `while width < n`
         ("reduce_logsumexp", "for j in range(n)"): ["left out"],  # within `if n > 0`
         ("merge", "for k in range(start, stop)"): ["left out"],

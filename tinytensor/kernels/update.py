@@ -30,7 +30,8 @@ def sgd(p, g, buf, scale, hyper, task, tasks):
     ps, gs, bs, factors = p[start:stop], g[start:stop], buf[start:stop], scale[start:stop]  # the last two may be empty
     for i in range(ps.size):
         d = -gs[i] if maximize else gs[i]
-        d += decay * ps[i]
+        if decay != 0:  # of an infinite p it would be 0 * inf
+            d += decay * ps[i]
         if buf.size > 0:
             b = d if first else momentum * bs[i] + keep * d
             bs[i] = b
@@ -61,7 +62,9 @@ def adam(p, g, m, v, scale, hyper, task, tasks):
     for i in range(ps.size):
         factor = factors[i] if each else common
         old = ps[i] * (kind(1) - factor * shrink)
-        d = sign * gs[i] + decay * old
+        d = sign * gs[i]
+        if decay != 0:  # as above
+            d += decay * old
         mean = ms[i] + new1 * (d - ms[i])
         square = beta2 * vs[i] + new2 * d * d
         ms[i] = mean
