@@ -88,8 +88,10 @@ class FunctionNode(Node):
         self.arrived: set[int] = set()  # where the results begin into which a gradient has flown
 
     def free(self) -> None:
-        super().free()
-        self.ctx._saved = self.array = None
+        """Let go of what the user has saved; a Function that saved nothing can be walked again, as any node."""
+        self.walked, self.array = True, None
+        if self.ctx._saved:
+            self.kept, self.edges, self.ctx._saved = None, (), None
 
     def result(self, i: int) -> Tensor:
         """A result that was saved, as a tensor that depends on the arguments. (The one returned holds this node.)"""

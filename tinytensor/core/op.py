@@ -44,13 +44,13 @@ class Node:
     tensor: that one holds the node, and two that hold each other would live until the garbage collector comes by.
     """
 
-    __slots__ = ("__weakref__", "_hooks", "dtype", "edges", "kept", "op", "retained", "shape", "time", "versions")
+    __slots__ = "__weakref__", "_hooks", "dtype", "edges", "kept", "op", "retained", "shape", "time", "versions", "walked"
 
     def __init__(self, op: "Op", args: tuple, y: Tensor, saved: tuple):
         self.op = op
         self.time = next(Version.clock)  # no two nodes have the same, so that there is always one youngest
         self.shape, self.dtype = y._data.shape, y._data.dtype
-        self._hooks = None
+        self._hooks, self.walked = None, False
         self.retained = None  # the tensor that wants to keep its gradient, weakly
         self.edges = tuple([(a.node or a) if isinstance(a, Tensor) and a._requires_grad else None for a in args])
         # What is read depends on which gradients are wanted: of a * b with a constant b, the rule for a reads b, and
@@ -88,15 +88,17 @@ class Node:
                 )
 
     def free(self) -> None:
-        """Let go of all values and of the nodes before.
+        """Let go of all values and of the nodes before; a node that keeps no values can be walked again.
 
         backward() does so behind itself: the memory of the last layers can then serve for the gradients of the first.
         """
-        self.kept, self.edges, self.versions = None, (), ()
+        self.walked = True
+        if self.versions or self.op.saved:
+            self.kept, self.edges, self.versions = None, (), ()
 
     @property
     def freed(self) -> bool:
-        """Has backward() been here, so that a second walk must be refused?"""
+        """Has backward() let go of what a second walk would read?"""
         return self.kept is None
 
     def __repr__(self):
@@ -172,9 +174,8 @@ class Op:
         make = quick_formula if self.kernel else quick_view if self.view else lambda *_: None
         self.quick = make(self, Node)  # how it is called where nothing unusual is asked
         self._reads: dict[tuple[bool, ...], Reads] = {}
-        for function in (*self.rules.values(), self.backward):
-            if function is not None:
-                check_names(self, function)
+        for function in filter(None, (*self.rules.values(), self.backward)):
+            check_names(self, function)
 
     def __repr__(self):
         return f"<op {self.name}({', '.join(self.params)}): {self.equation.partition(chr(10))[0]}>"

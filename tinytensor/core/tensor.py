@@ -106,8 +106,7 @@ class Tensor(Interchange):
     def is_leaf(self) -> bool:
         """Made by the user, not computed from tensors that require grad.
 
-        backward() stops at leaves, and keeps gradients there and nowhere else: those of all that is in between would
-        fill the memory, and nobody looks at them (retain_grad() is for whoever does).
+        backward() keeps gradients at leaves only: those in between would fill the memory (retain_grad() keeps one).
         """
         return self.node is None
 

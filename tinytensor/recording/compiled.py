@@ -283,7 +283,7 @@ class Recorded:
             # What the run made lies in its own memory, and the next replay writes over it: `Left` copies it when it is
             # asked for, mostly never. A gradient that was there before and only changed stays the tensor that it is.
             new = left is not None and self.recording.pool.owns(left._data)
-            if new and left.node is not None and not left.node.freed:
+            if new and left.node is not None and not left.node.walked:
                 new = False
                 self.recording.refuse("a gradient that the step leaves has a graph, but a replay makes none")
             elif new:
@@ -444,7 +444,7 @@ class Recorded:
         return (
             all(result is not other for other in others)
             and id(result) not in self.outside
-            and (result.node is None or result.node.freed)
+            and (result.node is None or result.node.walked)
             and self.recording.pool.owns(result._data)
         )
 
@@ -460,7 +460,7 @@ class Recorded:
                     return tensor.held_grad()
             if id(value) in self.outside:
                 return self.outside[id(value)]
-            if value.node is not None and not value.node.freed:
+            if value.node is not None and not value.node.walked:
                 self.recording.refuse(
                     "compile: the step returned a tensor whose graph is still alive, but a replay makes no graph; call "
                     "backward() inside the step, or return tensor.detach()"
