@@ -243,7 +243,7 @@ def _accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
     """
 
     def into(leaf: Node | Tensor, g: Tensor, is_new: bool) -> None:
-        if isinstance(leaf, Node):
+        if isinstance(leaf, Node) or not leaf._requires_grad:  # it stopped asking after it was used
             return
         old = leaf.grad
         if create_graph:

@@ -246,8 +246,9 @@ class Module:
         return (m for _, m in self.named_modules())
 
     def named_children(self) -> Iterator[tuple[str, "Module"]]:
-        """The modules directly below this one, with the names of their attributes."""
-        return ((n, m) for n, m in self._modules.items() if m is not None)
+        """The modules directly below this one, with the names of their attributes; each once, under its first name."""
+        firsts = {id(m): (n, m) for n, m in reversed(self._modules.items()) if m is not None}
+        return ((n, m) for n, m in self._modules.items() if m is not None and firsts[id(m)][0] == n)
 
     def children(self) -> Iterator["Module"]:
         """The modules directly below this one."""
@@ -352,15 +353,29 @@ class Module:
         """The module, which is there already."""
         return self
 
+    def get_extra_state(self) -> Any:
+        """What a module of one's own adds to its state beside tensors; `state_dict` has it as "..._extra_state"."""
+        raise RuntimeError(f"{type(self).__name__}.get_extra_state: a module that sets extra state must also give it")
+
+    def set_extra_state(self, state: Any) -> None:
+        """Take back what `get_extra_state` gave."""
+        raise RuntimeError(f"{type(self).__name__}.set_extra_state: a module that gives extra state must also take it")
+
+    def _with_extra_state(self, prefix: str = "") -> "Iterator[tuple[str, Module]]":
+        """The modules that have extra state, under the names that it has in the state."""
+        for name, module in self._named_modules_with_duplicates(prefix):
+            if type(module).get_extra_state is not Module.get_extra_state:
+                yield (f"{name}." if name else "") + "_extra_state", module
+
     def state_dict(self, prefix: str = "") -> "OrderedDict[str, Tensor]":
-        """Parameters and persistent buffers under their dotted names, sharing memory."""
+        """Parameters and persistent buffers under their dotted names, sharing memory, and extra state."""
         entries = OrderedDict()
         for name, module in self._named_modules_with_duplicates(prefix):
             for place in (module._parameters, module._buffers):
                 for key, value in place.items():
                     if value is not None and key not in module._transient:
                         entries[f"{name}.{key}" if name else key] = value.detach()
-        return entries
+        return entries | {key: module.get_extra_state() for key, module in self._with_extra_state(prefix)}
 
     def _named_modules_with_duplicates(self, prefix: str):
         yield prefix.rstrip("."), self
@@ -375,12 +390,12 @@ class Module:
                 f"load_state_dict of {type(self).__name__}: it has shapes only, and no memory to copy values into; "
                 "build the module without device='meta'"
             )
-        own = self.state_dict()
+        own, extra = self.state_dict(), dict(self._with_extra_state())
         missing, unexpected = [k for k in own if k not in state_dict], [k for k in state_dict if k not in own]
         wrong = [
             f"{k}: {tuple(v.shape)} in the state, {own[k].shape} in the module"
             for k, v in state_dict.items()
-            if k in own and tuple(v.shape) != own[k].shape
+            if k in own and k not in extra and tuple(v.shape) != own[k].shape
         ]
         problems = [f"shapes differ ({'; '.join(wrong)})"] if wrong else []
         if strict:
@@ -390,7 +405,9 @@ class Module:
             raise RuntimeError(f"load_state_dict of {type(self).__name__}: {'; '.join(problems)}")
         with no_grad():
             for key, value in state_dict.items():
-                if key in own:
+                if key in extra:
+                    extra[key].set_extra_state(value)
+                elif key in own:
                     own[key].copy_(value if isinstance(value, Tensor) else tensor(value))
         return LoadedKeys(missing, unexpected)
 

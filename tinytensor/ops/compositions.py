@@ -143,7 +143,7 @@ def tile(x: Tensor, *dims) -> Tensor:
 @appears("ravel Tensor.ravel")
 def ravel(x: Tensor) -> Tensor:
     """y = x as a vector."""
-    return flatten(x)
+    return reshape(x, -1)
 
 
 @appears("fliplr Tensor.fliplr")

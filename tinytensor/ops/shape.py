@@ -314,12 +314,14 @@ def _infer(old: tuple, shape: tuple, what: str) -> tuple[int, ...]:
 
 @appears("flatten Tensor.flatten")
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
-    """y = x with the dimensions from start to end (inclusive) made one."""
+    """y = x with the dimensions from start to end (inclusive) made one; x itself if that is one dimension."""
     start, end = _dim(x, start_dim, "flatten"), _dim(x, end_dim, "flatten")
     if x.ndim == 0:
         return reshape(x, 1)
     if start > end:
         raise RuntimeError(f"flatten: start_dim {start_dim} comes after end_dim {end_dim} for shape {x.shape}")
+    if start == end:
+        return x
     return reshape(x, x.shape[:start] + (math.prod(x.shape[start : end + 1]),) + x.shape[end + 1 :])
 
 
