@@ -23,6 +23,8 @@ from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
+
 from tinytensor.core.modes import is_grad_enabled, no_grad
 from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor
@@ -166,6 +168,8 @@ class Function:
                 cls.setup_context(ctx, args, results)
         alone = not isinstance(results, tuple)
         given = (results,) if alone else results
+        if ctx._dirty - {id(y) for y in given}:
+            raise RuntimeError(f"{cls.__name__}: forward must return each tensor that it has marked dirty")
         found = tuple(_on_tape(cls, ctx, args, given)) if any(needs) and is_grad_enabled() else given
         return found[0] if alone else found
 
@@ -183,6 +187,9 @@ def _on_tape(function: type[Function], ctx: Context, args: tuple, results: tuple
         if id(row) not in ctx._dirty:  # a tensor of its own: what forward returned, an argument perhaps, stays as it is
             row = Tensor.of(row._data)
             row._version = results[0]._version
+            seen = [a for a in args if isinstance(a, Tensor) and np.may_share_memory(a._data, row._data)]
+            if seen:  # a view of an argument: a change of that one must be noticed (in_place.py)
+                row._base, row._tracked = seen[0] if seen[0]._base is None else seen[0]._base, row._version.tracked
         elif row.node is None and row.requires_grad:
             raise RuntimeError(f"{function.__name__}: a leaf that requires grad was changed in place; change a clone()")
         row.node, row._requires_grad = FunctionNode(function, ctx, args, row, None), True

@@ -112,6 +112,11 @@ def follow_base(view: Tensor) -> None:
     """
     if view._base is None or view._tracked == view._version.tracked:
         return
+    if view.node is not None and not isinstance(view.node.op, Op):  # of an autograd.Function
+        raise RuntimeError(
+            f"in place: this is what {view.node.op.name.removesuffix('Backward')} returned, a view of its argument, and "
+            "that one was changed since; its backward knows nothing of the new values. Change a clone(), or return one"
+        )
     view._tracked = view._version.tracked
     if view._base.requires_grad:
         with set_grad_enabled(True):

@@ -1,0 +1,98 @@
+"""autograd.Function and memory: a result that is a view of an argument, and arguments that are changed."""
+
+import pytest
+
+import tinytensor as tt
+
+
+class Flat(tt.autograd.Function):
+    """A view of its argument, with twice its gradient, so that it shows who computes it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.view(-1)
+
+    @staticmethod
+    def backward(ctx, g):
+        return 2 * g.view(2, 1)
+
+
+def parts():
+    a = tt.tensor([[1.0], [2.0]], requires_grad=True)
+    return a, a * 1
+
+
+@pytest.mark.parametrize("use", [lambda y: y.sum(), lambda y: y * 2, lambda y: y.register_hook(print)])
+@pytest.mark.parametrize("change", [lambda x: x.mul_(3), lambda x: x.__setitem__(0, 9.0), lambda x: x[:1].add_(x[1:])])
+def test_a_view_whose_argument_was_changed_is_refused(change, use):
+    """PyTorch refuses it too (pytorch#31258, #26546): backward knows nothing of the new values."""
+    _, x = parts()
+    y = Flat.apply(x)
+    change(x)
+    with pytest.raises(RuntimeError, match=r"in place: this is what Flat returned, a view of its argument"):
+        use(y)
+
+
+def test_a_change_of_the_view_itself_reaches_the_argument():
+    """PyTorch refuses this one; it means what it would mean of any view."""
+    a, x = parts()
+    y = Flat.apply(x)
+    y.mul_(3)
+    assert x.tolist() == [[3], [6]]
+    (y.sum() + 10 * x.sum()).backward()
+    assert a.grad.tolist() == [[66], [66]]  # 11 times 3, through Flat
+
+
+def test_a_copy_of_a_changed_argument_goes_on():
+    a, x = parts()
+    y = Flat.apply(x.clone())
+    x.mul_(3)
+    y.sum().backward()
+    assert a.grad.tolist() == [[2], [2]]
+
+
+def test_a_dirty_argument_must_be_returned():
+    class Doubled(tt.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            x.mul_(2)
+            ctx.mark_dirty(x)
+            return x * 1
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    with pytest.raises(RuntimeError, match="Doubled: forward must return each tensor that it has marked dirty"):
+        Doubled.apply(parts()[1])
+
+
+def test_a_gradient_of_a_leaf_that_stopped_asking():
+    a = tt.tensor([1.0], requires_grad=True)
+    y = (a * a).sum()
+    a.requires_grad_(False)
+    y.backward()
+    assert a.grad is None
+
+
+def test_flatten_of_one_dimension_is_the_tensor_itself():
+    c = tt.tensor([1.0, 2.0], requires_grad=True)
+    assert c.flatten() is c and c.contiguous() is c and c.float() is c and c.to(c) is c
+    assert c.ravel() is not c and c.reshape(2) is not c and c.view(2) is not c and c.squeeze() is not c
+    x = tt.zeros(2, 3)
+    assert x.flatten(1, 1) is x and x.flatten() is not x
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("leaf", [False, True])
+def test_what_a_hook_returns_is_the_gradient(leaf, create_graph):
+    """Of a leaf and of a computed tensor, in a first derivative that is differentiated again, too."""
+    x = tt.tensor([1.0, 2.0], dtype=tt.float64, requires_grad=True)
+    y = x * x
+    (x if leaf else y).register_hook(lambda g: 10 * g)
+    y.sum().backward(create_graph=create_graph)
+    assert x.grad.tolist() == [20, 40]
+    if create_graph:
+        first, x.grad = x.grad, None
+        again = 10 if leaf else 1  # the leaf's hook sees the second derivative, too
+        assert tt.autograd.grad(first.sum(), x)[0].tolist() == [20 * again, 20 * again]
