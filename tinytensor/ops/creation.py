@@ -186,6 +186,11 @@ def from_numpy(array: np.ndarray) -> Tensor:
         raise TypeError(f"from_numpy: expected a NumPy array, got {type(array).__name__}; use tensor(data)")
     if array.dtype not in DTYPES or array.dtype.kind == "O":
         raise TypeError(f"from_numpy: dtype {array.dtype} is not offered; convert with array.astype(numpy.float32)")
+    if any(step % array.itemsize for step, n in zip(array.strides, array.shape, strict=True) if n > 1):
+        raise ValueError(  # a kernel counts steps in elements
+            f"from_numpy: the strides {array.strides} are no multiples of the {array.itemsize} bytes of {array.dtype} "
+            "(this may be a field of a structured array): share a copy, array.copy()"
+        )
     if state.recording is not None:
         _is_outside(array)
     array = with_own_dtype(np.asarray(array))  # kernels take plain arrays, which a memmap looks like from then on
