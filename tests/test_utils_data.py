@@ -273,3 +273,13 @@ def test_training_on_batches():
 def test_refusals(make, error, sentence):
     with pytest.raises(error, match=sentence):
         make()
+
+
+def test_a_sampler_draws_as_it_goes():
+    """minGPT and makemore ask for 10**10 samples, and take some."""
+    sampler = data.RandomSampler(range(7), replacement=True, num_samples=10**10)
+    first = [i for i, _ in zip(sampler, range(3000), strict=False)]
+    assert len(sampler) == 10**10 and len(first) == 3000 and set(first) == set(range(7))
+    counts = [len(list(data.RandomSampler(range(7), replacement=True, num_samples=n))) for n in (1, 1024, 1025, 2048)]
+    assert counts == [1, 1024, 1025, 2048]
+    assert sorted(data.RandomSampler(range(3), num_samples=6)) == [0, 0, 1, 1, 2, 2]

@@ -25,7 +25,7 @@ from tinytensor.native.entries import OBJECT
 from tinytensor.native.kernel import Kernel
 from tinytensor.nn.module import Module
 from tinytensor.recording.external import Left, Seen, are_as_they_were
-from tinytensor.recording.guards import PLAIN, Surroundings
+from tinytensor.recording.guards import PLAIN, Surroundings, ask
 from tinytensor.recording.pool import lease_of
 from tinytensor.recording.recording import Recording
 
@@ -63,7 +63,9 @@ def compile(
 
     What can't be seen, and stays as it was at the recording: the clock, files and the environment; values inside a
     NumPy array that become Python numbers (`float(array[0])`), and entries of a container that has more than 1,000;
-    attributes that are named only at run time (`getattr(x, "a" + "b")`) and what the code of other libraries reads.
+    attributes that are named only at run time (`getattr(x, "a" + "b")`), or not at all (`vars(x).values()`); what is
+    behind a `ContextVar` or a weak reference, and the properties of a metaclass; a function's `__defaults__`,
+    `__kwdefaults__` and `__code__`, when others are assigned; and what the code of other libraries reads.
     What the function does in Python beyond tensors (printing a line, say) happens only while recording.
 
     `dynamic`, `backend`, `mode` and `options` choose between compilers that PyTorch has several of; `disable` gives the
@@ -79,7 +81,8 @@ def compile(
         return model
     if isinstance(model, Module):
         return _compiled_module(model, fullgraph)
-    return functools.update_wrapper(Compiled(model, fullgraph), model, updated=())
+    told = [name for name in functools.WRAPPER_ASSIGNMENTS if ask(model, name) is not None]
+    return functools.update_wrapper(Compiled(model, fullgraph), model, told, updated=())
 
 
 def _compiled_module(module: Module, fullgraph: bool) -> Module:
@@ -109,7 +112,7 @@ class Compiled:
 
     def __init__(self, function: Callable, fullgraph: bool = False):
         self.function, self.fullgraph = function, fullgraph
-        self.name = getattr(function, "__name__", type(function).__name__)
+        self.name = ask(function, "__name__", type(function).__name__)
         self.recordings: dict[tuple, list[Recorded]] = {}
         self.tries: dict[tuple, int] = {}  # runs that were not kept; from TRIES on there will be no more
         self.warned = False

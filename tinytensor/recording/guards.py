@@ -75,7 +75,7 @@ class Surroundings:
             else:
                 values = [function, *objects]
             for value in values:
-                self._visit(value, getattr(value, "__name__", type(value).__name__))
+                self._visit(value, ask(value, "__name__", type(value).__name__))
         self.then = self._now()
         self._prepare_glance()
         self.chances = [(state, state()) for state in self.generators]
@@ -189,7 +189,7 @@ class Surroundings:
         if isinstance(function, types.MethodType):
             return self._function(function.__func__, function.__self__, *given)
         if not _is_users(function):
-            inner = getattr(function, "__wrapped__", None)
+            inner = ask(function, "__wrapped__")
             if inner is not None:  # no_grad() around the user's own
                 self._function(inner, *given)
             else:  # it may give its arguments back, or call their methods
@@ -305,7 +305,7 @@ class Surroundings:
             return self._steady(name, getattr(value, name, _UNKNOWN), label)
         if is_object and hasattr(value, "__dict__") and not theirs:  # it may get one of its own later
             self._note(own.get, own, name, label)
-        if found is not _MISSING and _is_data(found):
+        if found is not _MISSING:
             for c in kind.__mro__:
                 if not _of_a_library(c.__module__):
                     self._note(vars(c).get, c, name, f"{c.__name__}.{name}")
@@ -379,8 +379,8 @@ class Surroundings:
             self.generators.append(value.getstate)
         elif hasattr(type(value), "__next__"):
             self.iterators.append(label)
-        elif hasattr(value, "__wrapped__"):  # a function behind a cache, or compiled itself
-            self._visit(value.__wrapped__, label)
+        elif (inner := ask(value, "__wrapped__")) is not None:  # a function behind a cache, or compiled itself
+            self._visit(inner, label)
         else:
             self._object(value, label)
 
@@ -440,6 +440,7 @@ class Surroundings:
                 theirs = any(name in vars(library) for library in libraries)  # a library calls it: forward(), say
                 unasked = (operator or theirs) and name not in without
                 if not _is_data(value) and (unasked or name in self.names or name in self.called):
+                    self._note(found.get, c, name, f"{c.__name__}.{name}")
                     self._bound(value, _UNKNOWN if c in lines else receiver, kind)
 
     def _module(self, module: Module, label: str) -> None:
@@ -456,6 +457,14 @@ class Surroundings:
             if isinstance(held, dict | list) and id(held) not in self.visited:
                 self.visited[id(held)] = held
                 self._whole(held.values() if isinstance(held, dict) else held, label)
+
+
+def ask(value: Any, name: str, otherwise: Any = None) -> Any:
+    """The attribute, or something else where there is none; the user's own __getattr__ may fail in any way."""
+    try:
+        return getattr(value, name, otherwise)
+    except Exception:
+        return otherwise
 
 
 @functools.cache
@@ -480,7 +489,7 @@ def _is_frozen(kind: type) -> bool:
 
 
 def _is_data(value) -> bool:
-    """Is this, found in a class, a value and no method or property? Programs set values anew, and seldom methods."""
+    """Is this, found in a class, a value and no method or property?"""
     return not (callable(value) or isinstance(value, staticmethod | classmethod | property))
 
 

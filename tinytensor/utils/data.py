@@ -148,6 +148,9 @@ class SequentialSampler(Sampler):
         return len(self.data_source)
 
 
+DRAWN = 1024  # indices that a RandomSampler draws at once
+
+
 class RandomSampler(Sampler):
     """All indices in random order, again and again up to num_samples; or each drawn from all (replacement)."""
 
@@ -170,9 +173,9 @@ class RandomSampler(Sampler):
 
     def __iter__(self):
         n, left = len(self.data_source), self.num_samples
-        if self.replacement:
-            yield from randint(0, n, (left,), generator=self.generator).tolist() if left else ()
-            return
+        while self.replacement and left > 0:  # a part at a time: programs ask for 10**10, and take what they need
+            yield from randint(0, n, (min(left, DRAWN),), generator=self.generator).tolist()
+            left -= DRAWN
         while left > 0:
             yield from randperm(n, generator=self.generator)[:left].tolist()
             left -= n
