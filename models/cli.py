@@ -394,7 +394,7 @@ def _sample(options) -> int:
         raise UsageError(f"--tokens {count}: 1 to {MOST_TOKENS:,} is needed")
     _set_threads(options)
     model, tokenizer = _loaded(given["run"], "text")
-    prompt = given.get("prompt", "\n")
+    prompt = given.get("prompt", tokenizer.opening)
     unknown = tokenizer.unknown_count(tokenizer.encode(prompt))
     if unknown:
         print(f"models: {unknown} tokens of the prompt are not in the vocabulary", file=sys.stderr)

@@ -133,10 +133,11 @@ def generate(model: Decoder, tokens: list[int], count: int, *, generator=None, *
 
 
 def write(model: Decoder, tokenizer: Tokenizer, prompt: str, count: int, seed: int, **settings) -> str:
-    """The prompt and what the model adds to it."""
-    tokens = tokenizer.encode(prompt) or tokenizer.encode("\n")
+    """The prompt and what the model adds to it; the unknown token, which an untrained model writes, is left out."""
+    tokens = tokenizer.encode(prompt) or tokenizer.encode(tokenizer.opening)
     generator = Generator().manual_seed(seed)
-    return prompt + tokenizer.decode(generate(model, tokens, count, generator=generator, **settings))
+    made = generate(model, tokens, count, generator=generator, **settings)
+    return prompt + tokenizer.decode(token for token in made if token != tokenizer.unknown)
 
 
 LEAST = 1e-30  # of a temperature and of top-p: float32 knows no much smaller number than this

@@ -122,14 +122,16 @@ class Corpus:
     heldout_characters: int
 
 
-def prepare(documents: list[str], tokenizer: type[Tokenizer] | Tokenizer, vocab_size=None, fraction=0.1) -> Corpus:
+def prepare(
+    documents: list[str], tokenizer: type[Tokenizer] | Tokenizer, vocab_size=None, fraction=0.1, **options
+) -> Corpus:
     """Split the documents, train the tokenizer on the training parts only, and encode both parts.
 
-    `tokenizer` is a class, to be trained to `vocab_size`, or a tokenizer that is trained already.
+    `tokenizer` is a class, to be trained to `vocab_size` with its own options, or a tokenizer that is trained already.
     """
     train, heldout = split(documents, fraction)
     if isinstance(tokenizer, type):
-        tokenizer = tokenizer.train(train, vocab_size)
+        tokenizer = tokenizer.train(train, vocab_size, **options)
 
     def encode(texts):
         return np.array([i for text in texts for i in tokenizer.encode(text)], dtype=np.int64)

@@ -74,6 +74,12 @@ class Tokenizer:
                 pieces.append(self.tokens[i])
         return "".join(pieces)
 
+    @property
+    def opening(self) -> str:
+        """What a sample begins with where no prompt is given: the end of a line, or else the first piece there is."""
+        known = self.tokens[self.unknown + 1 :]
+        return "\n" if "\n" in known else known[0] if known else ""
+
     def unknown_count(self, ids) -> int:
         """How many of the ids are the unknown: what the vocabulary lost of a text."""
         return sum(1 for i in ids if i == self.unknown)

@@ -1,6 +1,7 @@
 """`--task text`: the decoder of document 003 learns to continue a text."""
 
 import math
+import shlex
 
 from tinytensor.viz import plots
 
@@ -38,8 +39,11 @@ class TextTask(Task):
         kind = given.get("tokenizer", "char" if name in MADE_FOR_CHARACTERS else "bpe")
         vocabulary = config.V if kind == "bpe" else given.get("V")  # characters and words: all there are, unless told
         file = str(given["text"].resolve()) if "text" in given else None
-        corpus = text.prepare(_documents(file), KINDS[kind], vocabulary)
+        options = {"exact": "V" in given} if kind == "bpe" else {}  # unless told, the vocabulary is what a text yields
+        corpus = text.prepare(_documents(file), KINDS[kind], vocabulary, **options)
         V = corpus.tokenizer.vocab_size
+        if kind == "bpe" and V < vocabulary:
+            say(f"the vocabulary has {V} tokens instead of {vocabulary}: this text yields no more")
         if "V" in given and given["V"] != V:
             raise TextError(f"--V {given['V']}: this text has only {V} different tokens ({kind}); leave --V out")
         text.check_context(corpus.train, corpus.heldout, config.C)
@@ -82,6 +86,11 @@ class TextTask(Task):
         V = self.config.V
         return {"uniform": math.log(V)} | baselines(self.corpus.train, self.corpus.heldout, V)
 
+    def _word(self) -> str:
+        """A prompt that the text knows: "The", or the word with which the held-out part begins."""
+        heldout = self.tokenizer.decode(int(i) for i in self.corpus.heldout[:200])
+        return "The" if "The" in heldout else (heldout.split() or [self.tokenizer.opening])[0][:20]
+
     def _beginning(self) -> tuple[list[int], list[str]]:
         """Held-out tokens that a picture has room for, and their labels."""
         shown = [int(i) for i in self.corpus.heldout[: min(self.config.C, 32)]]
@@ -89,7 +98,7 @@ class TextTask(Task):
 
     def glimpse(self, model, seed):
         shown, labels = self._beginning()
-        written = write(model, self.tokenizer, "\n", count=120, temperature=0.8, seed=seed)
+        written = write(model, self.tokenizer, self.tokenizer.opening, count=120, temperature=0.8, seed=seed)
         about = "The model writes, at temperature 0.8; attention is shown over the first held-out tokens."
         return Glimpse(about, written.strip("\n"), report.attention_maps(model, shown), labels, labels)
 
@@ -103,11 +112,11 @@ class TextTask(Task):
         plots.save(plots.loss(rows, marks), folder / "loss.png")
         shown, labels = self._beginning()
         plots.save(plots.attention(report.attention_maps(model, shown), labels, labels), folder / "attention.png")
-        written = write(model, corpus.tokenizer, "\n", count=200, temperature=0.8, seed=seed)
+        written = write(model, corpus.tokenizer, corpus.tokenizer.opening, count=200, temperature=0.8, seed=seed)
         (folder / "sample.txt").write_text(written + "\n", encoding="utf-8")
         print(f"a sample:\n{written}\n")
         print(f"written to {folder}: log.csv, loss.png, attention.png, sample.txt and checkpoints")
-        print(f"more samples: python -m models sample {folder} --prompt 'The'")
+        print(f"more samples: python -m models sample {folder} --prompt {shlex.quote(self._word())}")
 
 
 def _documents(file: str | None) -> list[str]:

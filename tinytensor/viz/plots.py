@@ -9,6 +9,7 @@ matplotlib (`pip install tinytensor[viz]`) is loaded when the first figure is ma
 window.
 """
 
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
@@ -40,7 +41,9 @@ class Picture:
 
 def save(figure, path: str | Path) -> Picture:
     """Write a figure to a PNG file."""
-    figure.savefig(path, dpi=120, metadata={"Software": None})  # the same picture, the same file
+    with warnings.catch_warnings():  # of letters that the font lacks, which are drawn as boxes
+        warnings.filterwarnings("ignore", "Glyph .* missing from font")
+        figure.savefig(path, dpi=120, metadata={"Software": None})  # the same picture, the same file
     return Picture(Path(path))
 
 

@@ -1,0 +1,75 @@
+"""Texts of one's own that are small or strange: they train with what they yield, or a sentence says why not."""
+
+import shlex
+
+import pytest
+
+from models.cli import main
+from models.generate import write
+from models.tokenizers import KINDS, CharTokenizer
+
+TEXTS = {
+    "lines": "to be or not to be that is the question\n" * 12,
+    "no line end": "a cat sat on a mat and " * 40,
+    "no letter T": "sing a song of sixpence, a pocket full of rye. " * 20,
+    "Chinese": "你好世界，今天天气很好。" * 60,
+    "words between blanks": "  ab   cd  " * 60,
+}
+SHORT = {"one character": "a" * 30, "two characters": "ab", "nothing": "", "blanks": " " * 500}
+
+
+def train(tmp_path, text, *options):
+    (tmp_path / "mine.txt").write_text(text, encoding="utf-8")
+    return main(
+        ["train", "--text", str(tmp_path / "mine.txt"), "--steps", "2", "--C", "8", "--D", "8", "--F", "8", "--L", "1"]
+        + ["--out", str(tmp_path / "run"), *options]
+    )
+
+
+@pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
+def test_a_small_text_takes_the_vocabulary_that_it_yields(text, tmp_path, capsys):
+    assert train(tmp_path, text) == 0
+    said = capsys.readouterr()
+    assert "instead of 300: this text yields no more" in said.err
+    hint = next(line for line in said.out.splitlines() if line.startswith("more samples: python -m models sample"))
+    command = shlex.split(hint)[5:]
+    assert command[-1] in text, "the proposed prompt is not of this text"
+    assert main([*command, "--tokens", "5"]) == 0  # as it is proposed
+    assert "not in the vocabulary" not in capsys.readouterr().err
+    assert main(["sample", str(tmp_path / "run"), "--tokens", "5"]) == 0  # and without a prompt
+    assert "not in the vocabulary" not in capsys.readouterr().err
+
+
+def test_a_vocabulary_that_was_asked_for_is_kept_or_refused(tmp_path, capsys):
+    assert train(tmp_path, TEXTS["lines"], "--V", "300") != 0
+    assert "the vocabulary is to have 300 tokens, but this text yields only" in capsys.readouterr().err
+    assert train(tmp_path, TEXTS["lines"], "--V", "30") == 0
+
+
+@pytest.mark.parametrize("text", SHORT.values(), ids=SHORT)
+def test_a_text_that_is_too_short_is_refused_in_a_sentence(text, tmp_path, capsys):
+    assert train(tmp_path, text) != 0
+    said = capsys.readouterr().err
+    assert "too short" in said or "nothing to learn from" in said
+    assert not (tmp_path / "run").exists()
+
+
+def test_an_opening_is_a_piece_that_the_vocabulary_has():
+    for kind in (KINDS["char"], KINDS["word"]):
+        assert kind.train(["one two\n"]).opening == "\n"
+        without = kind.train(["one two"])
+        assert without.unknown_count(without.encode(without.opening)) == 0 and without.opening
+    assert CharTokenizer([]).opening == ""
+
+
+def test_the_unknown_token_is_not_written():
+    """A model that is not trained gives it as often as any other; a reader would take it for a broken character."""
+
+    class Model:
+        pass
+
+    tokenizer = CharTokenizer(["a", "b"])
+    made = iter([tokenizer.unknown, 1, tokenizer.unknown, 2])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("models.generate.generate", lambda *args, **settings: made)
+        assert write(Model(), tokenizer, "a", 4, seed=0) == "aab"
