@@ -244,8 +244,14 @@ def test_the_places_of_maxima_are_named():
 
 
 def test_what_is_not_on_the_tape_is_named():
-    proof = prove(lambda x: x * x.detach(), (2,))
-    assert proof.assumptions == ("held constant, since it is not on the tape: b of mul",)
+    def held(x):
+        return x * x.detach()
+
+    proof = prove(held, (2,), constant=["b of mul"])
+    assert proof and proof.assumptions == ("held constant, since it is not on the tape: b of mul",)
+    for constant in ((), ["a of mul"]):
+        assert not prove(held, (2,), constant=constant)
+    assert 'prove(..., constant=["b of mul"])' in repr(prove(held, (2,)))
 
 
 # ------------------------------------------------------------------------------------------------------ it refutes

@@ -19,6 +19,7 @@ engine's own form, says the same by names, has kernels, and can be proved.)
 """
 
 import functools
+import inspect
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -74,17 +75,44 @@ class Context:
         return tuple([self._result(value) if isinstance(value, int) else value for value, _, _ in self._saved])
 
 
+class FunctionOp:
+    """A Function in the place of a node's operation: what those who look at the tape ask of one."""
+
+    view = backward = definition = None
+    rules, saved, outputs = {}, (), 1
+    _reads = SimpleNamespace(inputs=(), shapes=(), saved=(), output=False)
+
+    def __init__(self, function: type["Function"], wanted: list[int], n: int):
+        self.function, self.wanted, self.name = function, wanted, f"{function.__name__}Backward"
+        names = list(inspect.signature(function.forward).parameters)[function.setup_context is None :]
+        self.params = tuple((names + [f"argument{i}" for i in range(len(names), n)])[:n])
+
+    def reads_for(self, needs: tuple[bool, ...]) -> SimpleNamespace:
+        return self._reads
+
+    def __call__(self, *args) -> Tensor:
+        """The results that have gradients: the only one, or all of them in a row."""
+        results = self.function.apply(*args)
+        if not isinstance(results, tuple):
+            return results
+        return results[0] if len(results) == 1 else cat([results[i].reshape(-1) for i in self.wanted])
+
+
 class FunctionNode(Node):
     """The place of a Function on the tape. Several results stand in it side by side, as one row of numbers."""
 
     __slots__ = ("array", "arrived", "ctx", "function", "places")
 
-    def __init__(self, function: type["Function"], ctx: Context, args: tuple, y: Tensor, places: list | None):
-        op = SimpleNamespace(
-            name=f"{function.__name__}Backward", view=None, backward=None, rules={}, saved=(), params=("argument",)
-        )
-        op.reads_for = lambda needs: SimpleNamespace(inputs=(), shapes=(), saved=(), output=False)
-        super().__init__(op, args, y, ())
+    def __init__(
+        self,
+        function: type["Function"],
+        ctx: Context,
+        args: tuple,
+        y: Tensor,
+        places: list | None,
+        wanted: list[int],
+    ):
+        super().__init__(FunctionOp(function, wanted, len(args)), args, y, ())
         self.function, self.ctx, self.array = function, ctx, y._data
         self.places = places  # of several results: shape, size, and where it begins (None for a constant)
         self.arrived: set[int] = set()  # where the results begin into which a gradient has flown
@@ -192,7 +220,7 @@ def _on_tape(function: type[Function], ctx: Context, args: tuple, results: tuple
                 row._base, row._tracked = seen[0] if seen[0]._base is None else seen[0]._base, row._version.tracked
         elif row.node is None and row.requires_grad:
             raise RuntimeError(f"{function.__name__}: a leaf that requires grad was changed in place; change a clone()")
-        row.node, row._requires_grad = FunctionNode(function, ctx, args, row, None), True
+        row.node, row._requires_grad = FunctionNode(function, ctx, args, row, None, wanted), True
         found = [row]
     elif wanted:
         places, begin = [], 0
@@ -202,7 +230,7 @@ def _on_tape(function: type[Function], ctx: Context, args: tuple, results: tuple
             begin += size
         with no_grad():
             row = cat([results[i].reshape(-1) for i in wanted])
-        row.node, row._requires_grad = FunctionNode(function, ctx, args, row, places), True
+        row.node, row._requires_grad = FunctionNode(function, ctx, args, row, places, wanted), True
         arrived = row.node.arrived
         for i in wanted:
             found[i] = row.node.result(i) if places[i][2] is not None else results[i]

@@ -32,7 +32,6 @@ from tinytensor.ops.elementwise import (
     exp,
     expm1,
     isfinite,
-    isinf,
     isnan,
     log,
     log1p,
@@ -126,7 +125,7 @@ def atan2(y: Tensor, x: Tensor) -> Tensor:
     y, x = (_float(t.to(dtype)) for t in broadcast_tensors(y, x))
     # The origin has no direction, and two infinities have that of (1, 1): the angle there has the gradient 0.
     left, below = signbit(x), signbit(y)
-    origin, corner = logical_and(x == 0, y == 0), logical_and(isinf(x), isinf(y))
+    origin, corner = logical_and(x == 0, y == 0), logical_and(absolute(x) == absolute(y), logical_not(isfinite(x)))
     x, y = (where(corner, copysign(_as_tensor(1, x.dtype), v.detach()), v) for v in (x, y))
     steep = absolute(y) > absolute(x)  # the smaller is divided by the larger, so that no axis divides by 0
     over, under = where(steep, x, where(origin, y.detach(), y)), where(steep, y, where(origin, 1, x))
@@ -156,7 +155,8 @@ def xlogy(x: Tensor | float, y: Tensor | float) -> Tensor:
     r"""z = x \ln y, and 0 where x is 0 (NaN where y is)."""
     dtype = result_type(x, y)
     x, y = (_float(_as_tensor(within(v, dtype), dtype)) for v in (x, y))
-    nothing = (x == 0).logical_and((y <= 0).logical_or(y == math.inf))  # of no x beside it ln y is a slope
+    endless = logical_and(y > 0, logical_not(isfinite(y)))
+    nothing = (x == 0).logical_and((y <= 0).logical_or(endless))  # of no x beside it ln y is a slope
     return where(nothing, 0, x * log(where(nothing, 1, y)))
 
 

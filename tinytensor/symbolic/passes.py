@@ -51,6 +51,7 @@ class Step:
     # partials[i][at]: what the entry `at` of argument i does to the result, as [(entry of the result, dy/dx)]
     partials: dict[int, dict[tuple, list]] = field(default_factory=dict)
     adjoint: np.ndarray | None = None  # the gradient of the result, once backward has been here
+    held: list[int] = field(default_factory=list)  # arguments that depend on inputs, but are not on the tape
 
     op = property(lambda self: self.node.op)
     edges = property(lambda self: self.node.edges)
@@ -65,7 +66,7 @@ class Pass:
         self.consumers: dict[Node | Tensor, list[tuple[Step, int]]] = {}  # who reads a value, as which argument
         self.names: dict[sympy.Symbol, tuple[str, tuple, tuple]] = {}  # the entry of what a symbol is, and its shape
         self.values: dict[sympy.Expr, float] = {}  # of every expression, at the sample point
-        self.constant: list[str] = []  # inputs that depend on symbols, but are not on the tape
+        self.constant: dict[str, Step] = {}  # arguments with a derivative that depend on inputs without the tape
         self.conditions: list[Condition] = []
         self.suspects: list[Node | Tensor] = []  # values whose gradient is not proved
         self.hooked: list[str] = []  # values whose gradient was right until a hook of the function replaced it
@@ -156,7 +157,7 @@ class Pass:
                 self.consumers.setdefault(edge, []).append((step, i))
                 no_stranger(node.op, edge, self.leaves)
             elif any(not value.expr.free_symbols.isdisjoint(self.names) for value in values):
-                self.constant.append(f"{parameter(node.op, i)} of {label}")
+                step.held.append(i)
 
     def keep_what_leads_to(self, y: Tensor) -> None:
         """Forget the steps that y was not computed in."""
@@ -172,11 +173,14 @@ class Pass:
 
     # ----------------------------------------------------------------------------- what the gradients should be
 
-    def fresh(self, step: Step, requires_grad: bool = False) -> tuple[list, dict]:
-        """The arguments of an operation with new symbols for what has a gradient, and what each of these stands for."""
+    def fresh(self, step: Step, requires_grad: bool = False, held: bool = False) -> tuple[list, dict]:
+        """The arguments of an operation with new symbols for what has a gradient, and what each of these stands for.
+
+        With `held` also for what depends on inputs without being on the tape.
+        """
         args, meant = list(step.given), {}
         for i, edge in enumerate(step.edges):
-            if edge is not None:
+            if edge is not None or (held and i in step.held and isinstance(args[i], Tensor)):
                 array = args[i]._data.copy()
                 for at, value in variables(array).items():
                     symbol = sympy.Symbol(f"{parameter(step.op, i)}'{list(at)}")
@@ -189,12 +193,14 @@ class Pass:
 
     def differentiate(self, step: Step) -> None:
         """Find the partial derivatives of a step."""
-        args, meant = self.fresh(step)
-        where = {}
+        args, meant = self.fresh(step, held=True)
+        where, held = {}, {}
         for i, edge in enumerate(step.edges):
             if edge is not None:
                 step.partials[i] = {at: [] for at in variables(args[i]._data)}
                 where |= {value.expr: step.partials[i][at] for at, value in variables(args[i]._data).items()}
+            elif i in step.held:
+                held |= {value.expr: i for value in _values(args[i])}
         with no_grad():
             y = _first(step.op(*args))._data
         slopes = Slopes()
@@ -202,6 +208,8 @@ class Pass:
             for symbol, slope in slopes.of(value.expr).items():
                 if symbol in where:
                     where[symbol].append((to, slope.xreplace(meant)))
+                elif symbol in held and slope != 0:  # of a place, or of what is only compared, there is no derivative
+                    self.constant.setdefault(f"{parameter(step.op, held[symbol])} of {step.label}", step)
             self.work.done(step.weight / y.size)
 
     def adjoint(self, target: Node | Tensor) -> np.ndarray:

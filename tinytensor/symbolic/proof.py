@@ -82,6 +82,7 @@ class Proof:
     counterexample: Counterexample | None = None
     tape_is_wrong: bool = False  # all rules are right, but what backward() made of them is not
     hooked: tuple[str, ...] = ()  # values whose gradient was the derivative until a hook of the function replaced it
+    held: tuple[str, ...] = ()  # what is held constant without the caller having named it
     seconds: float = 0.0
 
     def __bool__(self):
@@ -89,6 +90,10 @@ class Proof:
 
     def __repr__(self):
         lines = [f"{self.verdict}: {self.name} at {self.size}"]
+        if self.held:
+            lines[0] += f": {self.held[0]} depends on the inputs, has a derivative, and is not on the tape"
+            names = ", ".join(f'"{what}"' for what in self.held)
+            lines.append(f"leave detach(), .data and no_grad() out, or say that it is meant: prove(..., constant=[{names}])")
         if self:
             lines[0] += f": {self.entries} entries of gradients, for all values"
             lines[0] += " at which" if self.assumptions else ""

@@ -6,7 +6,7 @@ at a time (`passes.py` says how): the loss of one small layer, as one expression
 
 By induction from the result down, every gradient is the derivative of the whole function: a proof, at the sizes
 given and where comparisons (the sign at a ReLU, the place of a maximum) come out as at the sample point that the
-witnesses are. What was taken off the tape (`detach`) is held constant, and named. Trusted are the chain rule, SymPy's
+witnesses are. What was taken off the tape (`detach`) is held constant, if the caller has named it. Trusted are the chain rule, SymPy's
 `diff` and arithmetic, and CPython; that the forward computes what it should is for its definition to say, with which
 every fused operation is compared as well.
 """
@@ -14,10 +14,11 @@ every fused operation is compared as well.
 import inspect
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import sympy
@@ -49,6 +50,7 @@ def prove(
     seed: int | None = None,
     limit: float | None = 600.0,
     progress: bool | None = None,
+    constant: Sequence[str] = (),
 ) -> Proof | Sampled:
     r"""Prove that the tape's gradients of `fn` are its derivatives: g = \partial y / \partial x, entry by entry.
 
@@ -73,12 +75,15 @@ def prove(
     modulo a random prime (`sampling.py`): what comes is a `Sampled`, which says how improbable it is that a wrong
     gradient was found right. `seed` repeats a draw.
 
+    What is taken off the tape (`detach()`, `no_grad()`) and has a derivative all the same is held constant. This is no
+    proof, unless `constant` names it as the verdict does: constant=["b of mul"].
+
     What will take more than ten seconds says so beforehand, with the memory, and shows how far it is: on a terminal,
     always with `progress=True`, never with False. TooLong if it would take more than `limit` seconds, or has.
     """
     if size not in ("small", "real"):
         raise ValueError(f'prove: size = {size!r}; choose "small" (for all values) or "real" (at a random point)')
-    at_size = _prove_at_small_size if size == "small" else _prove_at_real_size
+    at_size = partial(_prove_at_small_size, constant=frozenset(constant)) if size == "small" else _prove_at_real_size
     _check_inputs(fn, inputs)
     shapes = any(_is_shape(value) for value in inputs)
     first: Undecided | None = None
@@ -139,7 +144,7 @@ def _is_shape(value) -> bool:
     return isinstance(value, tuple | list) and all(isinstance(n, int) for n in value)
 
 
-def _prove_at_small_size(fn, again, inputs: tuple, sample: str, seed, limit, progress) -> Proof:
+def _prove_at_small_size(fn, again, inputs: tuple, sample: str, seed, limit, progress, constant: frozenset) -> Proof:
     start = time.perf_counter()
     names = {id(p): name for name, p in fn.named_parameters()} if hasattr(fn, "named_parameters") else {}
     with _with_parameters(fn, lambda p: symbols(names[id(p)], *p.shape), exact) as parameters:
@@ -155,7 +160,8 @@ def _prove_at_small_size(fn, again, inputs: tuple, sample: str, seed, limit, pro
         while not passes or len(passes) < passes[0].results:
             with _buffers_kept(fn):
                 passes.append(Pass(again, args, leaves, len(passes), work))
-    return _together(_name(fn), passes, time.perf_counter() - start)
+    held = _once(what for p in passes for what in p.constant if what not in constant)
+    return _together(_name(fn), passes, held, time.perf_counter() - start)
 
 
 def _prove_at_real_size(fn, again, inputs: tuple, sample: str, seed, limit, progress) -> Sampled:
@@ -306,13 +312,13 @@ def _buffers_kept(fn: Callable) -> Iterator[None]:
             b._data, b.node, b._requires_grad = array, node, requires_grad
 
 
-def _together(name: str, passes: list[Pass], seconds: float) -> Proof:
+def _together(name: str, passes: list[Pass], held: tuple[str, ...], seconds: float) -> Proof:
     """What the passes for the results of a function found."""
     wrong = {rule: w for p in passes for rule, w in p.wrong.items()}
     example = next((p.counterexample for p in passes if p.counterexample is not None), None)
     astray = any(p.suspects for p in passes) and not wrong
     hooked = _once(value for p in passes for value in p.hooked)
-    verdict = "undecided" if astray or wrong or hooked else "proved"
+    verdict = "undecided" if astray or wrong or hooked or held else "proved"
     if example is not None or any(w.differs for w in wrong.values()):
         verdict = "refuted"
     return Proof(
@@ -330,6 +336,7 @@ def _together(name: str, passes: list[Pass], seconds: float) -> Proof:
         counterexample=example,
         tape_is_wrong=astray,
         hooked=hooked,
+        held=held,
         seconds=seconds,
     )
 

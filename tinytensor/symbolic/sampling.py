@@ -5,7 +5,9 @@ through the engine's own operations and the kernels' own source, and its tangent
 
     \sum_x \langle \partial x, v_x \rangle = D_v y,    of several results D_v \sum_y \langle g_y, y \rangle
 
-is asked for, over all entries of all inputs at once. The difference of the two sides is one formula in the inputs, v, g
+is asked for, over all entries of all inputs at once. So that each rule is tried with any gradient, and not only with
+those that this loss sends (behind a sum all are 1), something at random is added to the gradient of each value z on
+the way, r_z, and \sum_z \langle r_z, D_v z \rangle to the right side. The difference of the two sides is one formula in the inputs, v, g
 and the values of functions. If a gradient is wrong in a single entry, this formula is not 0. Its value is 0 all the
 same with a probability of no more than `Sampled.error`, the sum of these:
 
@@ -20,6 +22,7 @@ import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -92,14 +95,18 @@ class Sample:
 
     def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field, work: Work):
         self.fn, self.args, self.leaves, self.field, self.work = fn, args, leaves, scalars, work
+        self.moved: list[tuple[int, float]] = []  # of each node: D_v of <what is added, the result>, and its size
         self.directions = {name: [x.tangent for x in leaf._data.flat] for name, leaf in leaves.items()}
         self.nodes: list[Node] = []
+        self.added: list[np.ndarray] = []  # to the gradient of each node: values at random, of which the floats are 0
+        self.reached: list[int] = []  # how often backward came to each node
         self.constant: list[str] = []  # what depends on the inputs, but is not on the tape
         for leaf in leaves.values():
             leaf.grad = None
         start = time.process_time()
         with enable_grad(), watching(self.note):
             results = results_of(fn, args)
+        moved = self.moved  # of the nodes that were made so far: backward may make more
         self.seeds = [None if y.numel() == 1 and len(results) == 1 else _seed(y, scalars) for y in results]
         along, size = self.slope(results)
         self.forward_seconds = time.process_time() - start
@@ -108,7 +115,9 @@ class Sample:
         for y, g in zip(results, self.seeds, strict=True):
             y.backward(g, retain_graph=len(results) > 1)
         self.backward_seconds = time.process_time() - start
-        self.difference, self.size, self.products = -along, size, {}
+        along += sum(times * slope for times, (slope, _) in zip(self.reached, moved, strict=False))
+        self.size = size + sum(size for times, (_, size) in zip(self.reached, moved, strict=False) if times)
+        self.difference, self.products = -along, {}
         for name, leaf in leaves.items():
             products = 0
             gradient = [] if leaf.grad is None else [Residue.of(g) for g in leaf.grad._data.flat]
@@ -137,14 +146,29 @@ class Sample:
         """Remember a node, and what it reads that depends on the inputs without being on the tape."""
         weight = self.work.weight(len(self.nodes), default=0.0)
         self.work.done(weight)
-        node._hooks = [lambda g: self.work.done(weight)]
+        number, values = len(self.nodes), [Residue.of(x) for x in out.flat]
+        if number == len(self.added):  # else the function runs again, and has the same ones
+            added = np.empty(out.shape, object)
+            added.flat = [self.field.draw(0.0) for _ in values]
+            _set_tangents(added, None)
+            self.added.append(added)
+            self.reached.append(0)
+        node._hooks = [partial(self.arrive, number, weight)]
         self.nodes.append(node)
+        slope = sum(x.tangent * r.value for x, r in zip(values, self.added[number].flat, strict=True))
+        self.moved.append((slope % self.field.prime, sum(x.slope_size + 1 for x in values)))
         for i, (edge, arg) in enumerate(zip(node.edges, args, strict=True)):
             no_stranger(node.op, edge, self.leaves)
             unseen = edge is None and isinstance(arg, Tensor) and arg.dtype is OBJECT
             values = arg._data.flat if unseen else (arg,)
             if any(isinstance(x, Residue) and x.tangent for x in values):
                 self.constant.append(f"{parameter(node.op, i)} of {node.op.name}")
+
+    def arrive(self, number: int, weight: float, g: Tensor) -> Tensor:
+        """The gradient that goes on from a node: any one may arrive there, so something at random is added."""
+        self.work.done(weight)
+        self.reached[number] += 1
+        return Tensor.of(np.asarray(g._data + self.added[number], object))
 
     def hold_still(self) -> None:
         """Take the tangents off: backward computes values alone, in half the time."""
@@ -188,10 +212,12 @@ class Sample:
         for name in self.leaves:
             for other, leaf in self.leaves.items():
                 _set_tangents(leaf._data, self.directions[name] if other == name else None)
-            with enable_grad():  # the function may register hooks
+            self.nodes, self.moved = [], []
+            with enable_grad(), watching(self.note):  # the function may register hooks
                 results = self.fn(*self.args)
             results = [y for y in (results if isinstance(results, tuple | list) else (results,)) if _is_result(y)]
             along, _ = self.slope(results[: len(self.seeds)])
+            along += sum(times * slope for times, (slope, _) in zip(self.reached, self.moved, strict=False))
             if (along - self.products[name]) % self.field.prime:
                 found.append(name)
         return found
@@ -209,7 +235,8 @@ def sampled(name: str, fn: Callable, args: list, leaves: dict[str, Tensor], scal
     assumptions += [f"{NOT_ON_THE_TAPE}: {what}" for what in sample.constant]
     verdict, wrong = "proved", ()
     if not sample.holds:
-        verdict = "refuted" if not sample.constant and sample.is_wrong_in_floats() else "undecided"
+        exact = scalars.applied == 0  # no values of functions, of which residues do not know all that is true
+        verdict = "refuted" if not sample.constant and (exact or sample.is_wrong_in_floats()) else "undecided"
         wrong = tuple(sample.wrong_inputs())
     return Sampled(
         name=name,

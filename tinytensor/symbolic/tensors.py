@@ -136,6 +136,8 @@ def _decimal(number: sympy.Rational) -> sympy.Expr:
     read = ROUNDED.get(abs(float(number)))
     if read is not None and not read.is_Rational and float(number).as_integer_ratio() == (number.p, number.q):
         return read if number > 0 else -read
+    if number.q > 10**6 and abs(number.p) & (abs(number.p) - 1) == 0:  # a division by such a float
+        return 1 / _decimal(1 / number)
     if number.q < 1000 or number.q & (number.q - 1) or float(number).as_integer_ratio() != (number.p, number.q):
         return number
     name = format(Decimal(repr(abs(float(number)))), "f")
