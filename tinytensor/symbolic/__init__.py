@@ -7,7 +7,7 @@
     latex(x.grad)                       # and can be read as one
 
     prove(tt.softmax, (2, 3), -1)       # the gradient is the derivative: proved, or a counterexample
-    prove(model, tokens, size="real")   # the same of any size, but for a probability that is stated
+    prove(model, tokens, size="real")   # at a size that trains: sampled, with the probability of error
 
 A tensor of dtype object goes through the same operations, rules and kernels as any other; `lift` is how the door
 reads a kernel then.

@@ -1,4 +1,4 @@
-r"""Scalars over a finite field: code of any size is proved with them, up to a probability that can be computed.
+r"""Scalars over a finite field: code at the size of training is checked with them, up to a computed probability.
 
 A formula of a whole model would be too large to be written down. But whether two formulas are one and the same can be
 asked without them: put random numbers in the place of the variables, and compare. Over the residues modulo a prime p
