@@ -1,6 +1,5 @@
 """tinytensor: reverse-mode automatic differentiation on NumPy arrays, with Numba kernels. See README.md."""
 
-import sys as _sys
 from math import e, inf, nan, pi
 
 from tinytensor import autograd, distributed, distributions, nn, optim, utils
@@ -53,7 +52,7 @@ from tinytensor.ops.creation import (
 )
 from tinytensor.recording.compiled import compile
 from tinytensor.tools.profiling import profile
-from tinytensor.torch_names import accelerator, amp, backends, cuda, missing_names
+from tinytensor.torch_names import accelerator, amp, backends, cuda, missing_names, module_paths
 from tinytensor.torch_names.amp import GradScaler, autocast
 from tinytensor.torch_names.constructors import TYPES as _TYPES
 from tinytensor.torch_names.cuda import mps, xpu
@@ -79,9 +78,7 @@ for _name, _made in list(globals().items()):
 globals().update(_functions)
 globals().update(_TYPES)
 globals().update(_UNSTORED)
-for _module in (accelerator, amp, backends, backends.cudnn, cuda, cuda.amp, serialization):
-    # where PyTorch's programs import them from: tinytensor.cuda.amp
-    _sys.modules[f"tinytensor.{_module.__name__.split('.', 2)[2]}"] = _module
+module_paths.install([accelerator, amp, backends, backends.cudnn, cuda, cuda.amp, serialization])
 
 missing_names.mark(Tensor)
 __getattr__ = missing_names.module("", __name__)

@@ -31,7 +31,7 @@ from tinytensor.ops.argument_errors import public as _public
 from tinytensor.ops.creation import Generator as Generator, arange as arange, as_tensor as as_tensor, default_generator as default_generator, empty as empty, empty_like as empty_like, empty_permuted as empty_permuted, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace, logspace as logspace, manual_seed as manual_seed, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like
 from tinytensor.recording.compiled import compile as compile
 from tinytensor.tools.profiling import profile as profile
-from tinytensor.torch_names import accelerator as accelerator, amp as amp, backends as backends, cuda as cuda, missing_names as missing_names
+from tinytensor.torch_names import accelerator as accelerator, amp as amp, backends as backends, cuda as cuda, missing_names as missing_names, module_paths as module_paths
 from tinytensor.torch_names.amp import GradScaler as GradScaler, autocast as autocast
 from tinytensor.torch_names.constructors import TYPES as _TYPES
 from tinytensor.torch_names.cuda import mps as mps, xpu as xpu

@@ -1,0 +1,107 @@
+"""Every module path of PyTorch that published programs use imports, and gives what is here or says at use what is not."""
+
+import importlib
+import subprocess
+import sys
+
+import pytest
+
+from tinytensor.torch_names.module_paths import ADVICE, PATHS, Missing
+
+# from programs on public code hosts: (path, a name that they import from it)
+USED = [
+    *(("nn.modules", "Module"), ("nn.modules.linear", "Linear"), ("nn.modules.module", "Module")),
+    *(("nn.modules.activation", "MultiheadAttention"), ("nn.modules.normalization", "LayerNorm")),
+    *(("nn.modules.container", "ModuleList"), ("nn.modules.loss", "CrossEntropyLoss"), ("nn.modules.dropout", "Dropout")),
+    *(("nn.modules.transformer", "TransformerEncoder"), ("nn.modules.sparse", "Embedding")),
+    *(("nn.modules.rnn", "LSTM"), ("nn.modules.conv", "Conv1d"), ("nn.modules.batchnorm", "BatchNorm1d")),
+    *(("nn.modules.conv", "Conv2d"), ("nn.modules.pooling", "MaxPool2d"), ("nn.modules.utils", "_pair")),
+    *(("nn.parameter", "Parameter"), ("nn.init", "xavier_uniform_"), ("nn.functional", "softmax")),
+    *(("nn.parallel", "DistributedDataParallel"), ("nn.parallel.distributed", "DistributedDataParallel")),
+    *(("nn.utils", "clip_grad_norm_"), ("nn.utils.clip_grad", "clip_grad_norm_"), ("nn.utils.rnn", "pad_sequence")),
+    *(("nn.utils.rnn", "pack_padded_sequence"), ("nn.utils.parametrizations", "weight_norm")),
+    *(("nn.utils.parametrize", "register_parametrization"), ("nn.utils.weight_norm", "WeightNorm")),
+    *(("utils", "data"), ("utils.data", "DataLoader")),
+    *(("utils.data.dataloader", "DataLoader"), ("utils.data.dataset", "Dataset"), ("utils.data.dataset", "random_split")),
+    *(("utils.data.sampler", "RandomSampler"), ("utils.data.distributed", "DistributedSampler")),
+    *(("utils.tensorboard", "SummaryWriter"), ("utils.checkpoint", "checkpoint"), ("utils.model_zoo", "load_url")),
+    *(("utils.cpp_extension", "load"), ("utils.benchmark", "Timer"), ("utils.dlpack", "to_dlpack")),
+    *(("distributions", "Normal"), ("distributions.normal", "Normal"), ("distributions.categorical", "Categorical")),
+    *(("distributions.kl", "kl_divergence"), ("distributions.beta", "Beta"), ("distributions.uniform", "Uniform")),
+    *(("optim", "AdamW"), ("optim.adam", "Adam"), ("optim.adamw", "AdamW"), ("optim.sgd", "SGD")),
+    *(("optim.optimizer", "Optimizer"), ("optim.lr_scheduler", "LambdaLR"), ("optim.lr_scheduler", "_LRScheduler")),
+    *(("optim.swa_utils", "AveragedModel"), ("optim.lbfgs", "LBFGS"), ("autograd", "Variable"), ("autograd", "Function")),
+    *(("autograd.function", "Function"), ("autograd.functional", "jacobian"), ("autograd.variable", "Variable")),
+    *(("autograd.profiler", "profile"), ("profiler", "profile"), ("func", "vmap"), ("linalg", "norm")),
+    *(("special", "xlogy"), ("fft", "rfft"), ("random", "manual_seed"), ("multiprocessing", "spawn"), ("hub", "load")),
+    *(("onnx", "export"), ("jit", "script"), ("fx", "symbolic_trace"), ("testing", "assert_close"), ("sparse", "mm")),
+    *(("backends", "cudnn"), ("backends.cudnn", "benchmark"), ("cuda", "is_available"), ("cuda.amp", "autocast")),
+    *(("cuda.amp", "GradScaler"), ("amp", "autocast"), ("serialization", "load"), ("distributed", "init_process_group")),
+    *(("distributed.fsdp", "FullyShardedDataParallel"), ("_dynamo", "config"), ("version", "cuda"), ("types", "Tensor")),
+    *(("quantization", "quantize_dynamic"), ("overrides", "TorchFunctionMode"), ("utils.hooks", "RemovableHandle")),
+]
+
+
+@pytest.mark.parametrize(("path", "name"), USED)
+def test_a_path_that_programs_use(path, name):
+    module = importlib.import_module(f"tinytensor.{path}")
+    found = getattr(module, name)
+    assert importlib.import_module(f"tinytensor.{path}") is module
+    if not isinstance(found, Missing):
+        place = PATHS.get(path, path)
+        assert found is getattr(importlib.import_module(f"tinytensor.{place}".rstrip(".")), name)
+        return
+    for use in (found, lambda: found.anything, lambda: inherit(found)):
+        with pytest.raises(NotImplementedError, match=rf"{path}.{name}: PyTorch has it, tinytensor does not; \w+"):
+            use()
+
+
+def inherit(base):
+    class Own(base):
+        pass
+
+
+def test_most_of_them_are_here():
+    there = [not isinstance(getattr(importlib.import_module(f"tinytensor.{path}"), name), Missing) for path, name in USED]
+    assert sum(there) >= 45 and len({path for path, _ in USED}) >= 60
+
+
+def test_statements_of_every_form():
+    program = """
+import tinytensor as torch
+import tinytensor.nn.modules.linear as linear
+import tinytensor.utils.tensorboard as tb
+from tinytensor.utils.data.dataloader import DataLoader
+from tinytensor.nn.utils.rnn import pad_sequence
+from tinytensor.utils.tensorboard import SummaryWriter
+from tinytensor.distributions.normal import Normal
+import tinytensor.optim.adam
+assert linear.Linear is torch.nn.Linear and torch.optim.adam.Adam is torch.optim.Adam
+assert DataLoader is torch.utils.data.DataLoader and Normal is torch.distributions.Normal
+try:
+    SummaryWriter("runs")
+except NotImplementedError as error:
+    print(error)
+"""
+    done = subprocess.run([sys.executable, "-W", "error", "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("utils.tensorboard.SummaryWriter: PyTorch has it, tinytensor does not; a run of")
+
+
+@pytest.mark.parametrize("path", ["nn.modulse", "utils.data.dataloder", "nothing", "nn.modules.linear.deeper"])
+def test_a_path_that_pytorch_does_not_have(path):
+    with pytest.raises(ModuleNotFoundError, match=f"No module named 'tinytensor.{path}"):
+        importlib.import_module(f"tinytensor.{path}")
+
+
+def test_the_tables_say_each_path_once():
+    assert not PATHS.keys() & ADVICE.keys()
+    for path, place in PATHS.items():
+        importlib.import_module(f"tinytensor.{place}".rstrip("."))
+        assert importlib.import_module(f"tinytensor.{path}").__name__ == f"tinytensor.{path}"
+
+
+def test_nothing_is_made_before_it_is_asked_for():
+    program = "import sys, tinytensor; print([m for m in sys.modules if 'tinytensor.nn.modules' in m or 'tensorboard' in m])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

@@ -1,0 +1,125 @@
+"""Module paths that PyTorch has: programs import from them, and find what is here, or what there is to say at use.
+
+`from tinytensor.nn.modules.linear import Linear` gives nn.Linear, since PATHS says that `nn` serves under this path. A
+name that is missing, and any name of a path whose contents are missing, is a `Missing`: it can be imported, and says
+what to do when it is used. A path that PyTorch does not have is a ModuleNotFoundError as ever.
+"""
+
+import importlib
+import importlib.abc
+import importlib.machinery
+import sys
+import types
+from typing import Any, NoReturn
+
+LAYERS = """activation adaptive batchnorm container conv distance dropout embedding flatten fold instancenorm lazy linear
+loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling utils"""
+DISTRIBUTIONS = """bernoulli beta binomial categorical cauchy chi2 constraints continuous_bernoulli dirichlet distribution
+exponential gamma geometric gumbel half_normal independent kl laplace log_normal mixture_same_family multinomial
+multivariate_normal negative_binomial normal one_hot_categorical poisson relaxed_bernoulli relaxed_categorical studentT
+transformed_distribution transforms uniform utils"""
+OPTIMIZERS = "adadelta adagrad adam adamax adamw asgd nadam optimizer radam rmsprop rprop sgd sparse_adam swa_utils"
+
+# path: the module whose names serve there
+PATHS = {
+    **{f"nn.modules{'.' * bool(name)}{name}": "nn" for name in ("", *LAYERS.split())},
+    **{f"distributions.{name}": "distributions" for name in DISTRIBUTIONS.split()},
+    **{f"optim.{name}": "optim" for name in OPTIMIZERS.split()},
+    **{f"utils.data.{name}": "utils.data" for name in ("dataloader", "dataset", "sampler", "distributed", "datapipes")},
+    **{f"nn.utils.{name}": "nn.utils" for name in ("clip_grad", "convert_parameters", "rnn", "parametrizations")},
+    **{f"nn.utils.{name}": "nn.utils" for name in ("parametrize", "weight_norm", "spectral_norm", "prune", "fusion")},
+    **{"nn.parameter": "nn", "nn.parallel.distributed": "nn.parallel"},
+    **{"nn.parallel.data_parallel": "nn.parallel", "nn.grad": "nn.functional", "nn.common_types": "nn"},
+    **{"autograd.variable": "autograd", "autograd.grad_mode": "autograd", "autograd.gradcheck": "autograd"},
+    **{"autograd.anomaly_mode": "autograd", "random": "", "functional": "", "special": "", "types": "", "return_types": ""},
+    "distributed.distributed_c10d": "distributed",
+}
+# advice: the paths whose contents are missing
+ABSENT = {
+    "a run of `python -m models train --live` shows its curves; of your own, write rows to a file": "utils.tensorboard "
+    "utils.tensorboard.writer",
+    "memory is not short at these sizes: call the function itself": "utils.checkpoint",
+    "tinytensor.profile() times the kernels of a step": "profiler autograd.profiler utils.bottleneck utils.benchmark",
+    "programs are recorded by tinytensor.compile": "jit fx export _dynamo compiler _inductor",
+    "derivatives of functions are in tinytensor.autograd.functional": "func",
+    "linear algebra beyond products is numpy.linalg's: tinytensor.from_numpy(numpy.linalg...(x.numpy()))": "linalg fft",
+    "mpiexec starts processes, and tinytensor.distributed joins them": "multiprocessing distributed.launch "
+    "distributed.fsdp distributed.rpc distributed.optim distributed.elastic distributed.algorithms distributed.run "
+    "distributed.tensor distributed.checkpoint distributed.pipeline",
+    "weights are saved by tinytensor.save(model.state_dict(), path), and come from files of your own": "hub onnx package "
+    "utils.model_zoo",
+    "tensors are dense, of float32, float64, uint8, int32, int64 or bool": "sparse quantization ao nested masked",
+    "kernels of one's own are written with @tinytensor.kernel": "utils.cpp_extension library utils.dlpack",
+    "write it with the operations that are here, which dir(tinytensor) lists": "testing overrides futures storage "
+    "utils.hooks utils.collect_env utils.mobile_optimizer utils.flop_counter monitor version mps xpu mtia signal",
+}
+ADVICE = {path: advice for advice, paths in ABSENT.items() for path in paths.split()}
+
+
+class Missing:
+    """A name that PyTorch has and tinytensor does not: it can be imported, and says so when it is used."""
+
+    def __init__(self, name: str, advice: str):
+        vars(self).update(_name=name, _advice=advice)
+
+    def _refuse(self) -> NoReturn:
+        raise NotImplementedError(f"{self._name}: PyTorch has it, tinytensor does not; {self._advice}")
+
+    def __call__(self, *args, **kwargs) -> NoReturn:
+        self._refuse()
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):  # Python asks for such names by itself
+            raise AttributeError(name)
+        self._refuse()
+
+    def __mro_entries__(self, bases: tuple) -> NoReturn:  # of a class that is to inherit from it
+        self._refuse()
+
+    def __repr__(self) -> str:
+        return f"<{self._name}: missing here>"
+
+
+class _Path(types.ModuleType):
+    """A module at a path of PATHS or ABSENT."""
+
+    __path__: list[str] = []  # so that modules may lie below it
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        path = self.__name__.partition(".")[2]
+        if path in PATHS:
+            serves = importlib.import_module(f"tinytensor.{PATHS[path]}".rstrip("."))
+            try:
+                return getattr(serves, name)
+            except AttributeError as error:
+                advice = str(error).partition("; ")[2]
+                return Missing(f"{path}.{name}", advice or f"dir(tinytensor.{PATHS[path]}) lists what is here")
+        return Missing(f"{path}.{name}", ADVICE[path])
+
+
+class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Makes the modules at these paths when they are asked for, after Python's own finders found nothing."""
+
+    def find_spec(self, fullname: str, path, target=None) -> importlib.machinery.ModuleSpec | None:
+        top, _, below = fullname.partition(".")
+        known = top == "tinytensor" and (below in PATHS or below in ADVICE)
+        return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if known else None
+
+    def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
+        return _Path(spec.name, f"PyTorch's path {spec.name.partition('.')[2]}: see {__name__}.")
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        """There is nothing to run."""
+
+
+def install(elsewhere: list[types.ModuleType]) -> None:
+    """Let these paths be found, and modules of torch_names under the paths that PyTorch has them at."""
+    for module in elsewhere:
+        sys.modules[f"tinytensor.{module.__name__.split('.', 2)[2]}"] = module
+    for path in (*PATHS, *ADVICE):
+        parent = sys.modules.get(f"tinytensor.{path.rpartition('.')[0]}")
+        if parent is not None and not hasattr(parent, "__path__"):
+            parent.__path__ = []  # a file in which PyTorch has a folder
+    sys.meta_path.append(_Finder())
