@@ -83,6 +83,22 @@ def test_flatten_of_one_dimension_is_the_tensor_itself():
     assert x.flatten(1, 1) is x and x.flatten() is not x
 
 
+def test_a_view_that_was_taken_before_its_base_was_changed_asks_for_its_gradient():
+    base = tt.tensor([1.0, 2.0])
+    view, other = base[1:], base.clone()[:1]
+    assert not view.requires_grad
+    base[1:] = tt.tensor([3.0], requires_grad=True)
+    assert view.requires_grad and not other.requires_grad
+    assert view.detach().requires_grad is False
+
+
+def test_gradcheck_says_that_an_input_is_expanded():
+    x = tt.ones(1, dtype=tt.float64).expand(3).requires_grad_()
+    with pytest.raises(ValueError, match=r"gradcheck: an input of shape \(3,\) is expanded"):
+        tt.gradcheck(lambda x: x * x, (x,))
+    assert tt.gradcheck(lambda x: x * x, (tt.ones(3, dtype=tt.float64, requires_grad=True),))
+
+
 @pytest.mark.parametrize("create_graph", [False, True])
 @pytest.mark.parametrize("leaf", [False, True])
 def test_what_a_hook_returns_is_the_gradient(leaf, create_graph):

@@ -69,7 +69,8 @@ class Interchange:
     @property
     def requires_grad(self) -> bool:
         """Is the gradient of this tensor asked for? Assigning asks for it, as requires_grad_() does."""
-        return self._requires_grad
+        stale = self._base is not None and self._tracked != self._version.tracked  # a view of what was changed since
+        return self._requires_grad or (stale and self._base._requires_grad)
 
     @requires_grad.setter
     def requires_grad(self, requires_grad: bool):

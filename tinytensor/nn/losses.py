@@ -216,7 +216,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
     r"""t (\ln t - x), for log-probabilities x and probabilities t (their logarithms if log_target); 0 where t = 0.
 
-    The divergence of distributions (N, V) is what reduction="batchmean" gives: the sum over N.
+    The divergence of distributions (N, V) is what reduction="batchmean" gives: the sum over N. A target that is 0 has
+    the gradient 0 - x and no logarithm, which would be infinite there.
     """
     _together("kl_div", input.shape, target.shape)
     for x in (input, target):
