@@ -1070,3 +1070,12 @@ def test_attention_scaled_by_a_negative_number():
     for i in range(3):
         weights = np.exp(-7.0 * (k[: i + 1] @ q[i]))
         np.testing.assert_allclose(y[i], weights @ v[: i + 1] / weights.sum(), rtol=1e-5)
+
+
+@pytest.mark.parametrize("norm_type", ["inf", tt.inf, 1, 2, 2.5])
+def test_clipping_takes_any_norm(norm_type):
+    p = tt.zeros(3, requires_grad=True)
+    p.grad = tt.tensor([3.0, -4.0, 0.0])
+    total = tt.nn.utils.clip_grad_norm_([p], 1.0, norm_type=norm_type)
+    assert total.item() == pytest.approx(tt.tensor([3.0, -4.0, 0.0]).norm(float(norm_type)).item())
+    assert p.grad.norm(float(norm_type)).item() == pytest.approx(1.0, rel=1e-5)

@@ -34,7 +34,7 @@ def _sum_of_squares(tensors: list[Tensor]) -> Tensor:
 
 def get_total_norm(tensors: Iterable[Tensor], norm_type: float = 2.0, error_if_nonfinite: bool = False) -> Tensor:
     """The norm of all tensors as if they were one vector."""
-    tensors = list(tensors)
+    tensors, norm_type = list(tensors), float(norm_type)  # which may be "inf"
     with no_grad():
         if not tensors:
             return zeros(())

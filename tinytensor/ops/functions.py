@@ -255,6 +255,22 @@ def bitwise_right_shift(a: Tensor | int, b: Tensor | int) -> Tensor:
     return a
 
 
+@appears("sinc Tensor.sinc Tensor.sinc_")
+def sinc(x: Tensor) -> Tensor:
+    r"""y = \sin(\pi x) / (\pi x), and 1 at 0."""
+    x = _float(x)
+    nothing = x == 0
+    angle = where(nothing, 1, x * math.pi)  # at 0 the slope is 0: 1 does not move
+    return where(nothing, 1, sin(angle) / angle)
+
+
+@appears("positive Tensor.positive")
+def positive(x: Tensor) -> Tensor:
+    """x itself."""
+    _no_bools("positive", x.dtype)
+    return x
+
+
 @appears("deg2rad Tensor.deg2rad Tensor.deg2rad_")
 def deg2rad(x: Tensor) -> Tensor:
     r"""y = \pi x / 180."""
@@ -457,11 +473,15 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
 
 
 @appears("diff Tensor.diff")
-def diff(x: Tensor, n: int = 1, dim: int = -1) -> Tensor:
-    """y_i = x_{i+1} - x_i along `dim`, n times over."""
+def diff(
+    x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
+) -> Tensor:
+    """y_i = x_{i+1} - x_i along `dim`, n times over, of x with `prepend` before it and `append` behind it."""
     dim = _dim(x, dim, "diff")
     if x.ndim == 0 or n < 0:
         raise RuntimeError(f"diff: expected at least one dimension and n of 0 or more, got shape {x.shape} and n = {n}")
+    if prepend is not None or append is not None:
+        x = cat([part for part in (prepend, x, append) if part is not None], dim)
     for _ in range(builtins.min(n, x.shape[dim])):
         after, before = (narrow(x, dim, start, x.shape[dim] - 1) for start in (1, 0))
         x = after.logical_xor(before) if x.dtype.kind == "b" else after - before
