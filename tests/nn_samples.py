@@ -262,6 +262,14 @@ LAYERS = {
     "convolution": _layer(lambda nn, d: nn.Conv1d(3, 4, 1, dtype=d), (2, 3, 5)),
     "convolution, stride": _layer(lambda nn, d: nn.Conv1d(3, 4, 3, stride=2, padding=1, dtype=d), (2, 3, 6)),
     "convolution, dilation": _layer(lambda nn, d: nn.Conv1d(3, 2, 3, dilation=2, bias=False, dtype=d), (2, 3, 7)),
+    "convolution, groups": _layer(lambda nn, d: nn.Conv1d(4, 6, 3, groups=2, padding=1, dtype=d), (2, 4, 5)),
+    "convolution, a group a channel": _layer(lambda nn, d: nn.Conv1d(3, 3, 2, groups=3, bias=False, dtype=d), (3, 5)),
+    "convolution, reflected": _layer(
+        lambda nn, d: nn.Conv1d(2, 3, 3, padding=2, padding_mode="reflect", dtype=d), (2, 2, 5)
+    ),
+    "convolution, circular": _layer(
+        lambda nn, d: nn.Conv1d(2, 3, 3, padding=1, padding_mode="circular", dtype=d), (2, 2, 5)
+    ),
     "convolution, same": _layer(lambda nn, d: nn.Conv1d(3, 4, 5, padding="same", dtype=d), (3, 6)),
     "prelu": _layer(lambda nn, d: nn.PReLU(3, dtype=d), (2, 3, 4)),
     "leaky relu": _layer(lambda nn, d: nn.LeakyReLU(0.2), (3, 4)),

@@ -1445,6 +1445,8 @@ for name in ("layer_norm", "rms_norm"):
 
 S(F + "conv1d", T(1, 2, 7), T(3, 2, 3), T(3), 2, 1, 2)
 S(F + "conv1d", T(2, 5), T(3, 2, 2), stride=(2,), padding=[1])
+S(F + "conv1d", T(2, 4, 5), T(6, 2, 2), T(6), groups=2)
+S(F + "conv1d", T(3, 4), T(3, 1, 2), groups=3)
 
 S(F + "dropout", T(3, 4), 0.0)
 S(F + "dropout", T(3, 4), 0.5, False)

@@ -136,7 +136,8 @@ def test_attention_refuses(call, sentence):
         (lambda: nn.GRU(3, 4)(tt.zeros(5, 2, 3), (tt.zeros(1, 2, 4),)), "the state must be a tensor h, got tuple"),
         (lambda: nn.LSTM(3, 4)(tt.zeros(5, 2, 3), tt.zeros(2, 1, 2, 4)), "must be a tuple .* got Tensor"),
         (lambda: nn.RNN(3, 4)(tt.zeros(2, 2, 2, 3)), r"expected \(L, N, 3\), or \(L, 3\) without a batch"),
-        (lambda: nn.Conv1d(4, 4, 1, groups=2), "groups .* are not offered"),
+        (lambda: nn.Conv1d(4, 3, 1, groups=2), "4 and 3 channels are not parted evenly by groups=2"),
+        (lambda: nn.Conv1d(4, 4, 1, padding_mode="same"), "padding_mode 'same': expected zeros, reflect"),
         (lambda: nn.Conv1d(3, 4, 5)(tt.zeros(2, 3, 4)), "spans 5 places, but the padded input has only 4"),
         (lambda: nn.Conv1d(3, 4, 2, padding="same"), "'same' for an odd kernel"),
         (
@@ -1079,3 +1080,26 @@ def test_clipping_takes_any_norm(norm_type):
     total = tt.nn.utils.clip_grad_norm_([p], 1.0, norm_type=norm_type)
     assert total.item() == pytest.approx(tt.tensor([3.0, -4.0, 0.0]).norm(float(norm_type)).item())
     assert p.grad.norm(float(norm_type)).item() == pytest.approx(1.0, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("older", "reduction"),
+    [
+        ({"size_average": False}, "sum"),
+        ({"size_average": True}, "mean"),
+        ({"reduce": False}, "none"),
+        ({"reduce": False, "size_average": False}, "none"),
+        ({"reduce": True, "size_average": False}, "sum"),
+    ],
+)
+def test_older_words_for_the_reduction_of_a_loss(older, reduction):
+    """As PyTorch still takes them, with a warning; None is as good as nothing."""
+    x, t = tt.tensor([1.0, 4.0]), tt.tensor([0.0, 2.0])
+    expected = F.mse_loss(x, t, reduction=reduction).tolist()
+    with pytest.warns(UserWarning, match=rf"mse_loss: instead of .* give reduction='{reduction}'"):
+        assert F.mse_loss(x, t, **older).tolist() == expected
+    with pytest.warns(UserWarning, match=rf"MSELoss: instead of .* give reduction='{reduction}'"):
+        assert nn.MSELoss(**older)(x, t).tolist() == expected
+    assert F.mse_loss(x, t, size_average=None, reduce=None).item() == F.mse_loss(x, t).item()
+    with pytest.raises(TypeError):
+        F.relu(x, size_average=False)

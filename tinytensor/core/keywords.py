@@ -5,6 +5,7 @@ nothing where they are not used.
 """
 
 import inspect
+import warnings
 from collections.abc import Callable, Collection
 
 # what a function may have instead; the first that it has, and that was not given, is meant
@@ -31,11 +32,28 @@ def renamed(what: str, names: Collection[str], given: Collection[str], keywords:
                 f"{what}: out= is not offered; write y.copy_({what}(...)), or take what is returned"
             ) from None
         keywords = {key: value for key, value in keywords.items() if key != "out"}
+    if "reduction" in names:
+        keywords = with_reduction(what, keywords)
     result = {}
     for key, value in keywords.items():
         free = [name for name in ALIASES.get(key, ()) if name in names and not (name in given or name in keywords)]
         result[free[0] if free and key not in names else key] = value
     return result
+
+
+def with_reduction(what: str, keywords: dict) -> dict:
+    """PyTorch's older words for the reduction of a loss: reduce=False is "none", size_average=False is "sum"."""
+    older = {name: keywords[name] for name in ("size_average", "reduce") if name in keywords}
+    if not older:
+        return keywords
+    keywords = {name: value for name, value in keywords.items() if name not in older}
+    asked = {name: value for name, value in older.items() if value is not None}
+    if asked:
+        means = "mean" if asked.get("size_average", True) else "sum"
+        reduction = means if asked.get("reduce", True) else "none"
+        warnings.warn(f"{what}: instead of {', '.join(asked)} give reduction={reduction!r}", stacklevel=4)
+        keywords["reduction"] = reduction
+    return keywords
 
 
 def by_position(what: str, names: tuple[str, ...], defaults: tuple, args: tuple, keywords: dict) -> tuple:

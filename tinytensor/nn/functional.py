@@ -224,14 +224,21 @@ def attention_weights(
 def conv1d(
     input: Tensor, weight: Tensor, bias: Tensor | None = None, stride=1, padding=0, dilation=1, groups: int = 1
 ) -> Tensor:
-    r"""y_{n o l} = b_o + \sum_{c k} w_{o c k} x_{n c (s l + d k)}: x (N, C, L) or (C, L), w (out, C, kernel)."""
-    if groups != 1:
-        raise NotImplementedError("conv1d: groups are not offered")
-    if input.ndim not in (2, 3) or weight.ndim != 3 or input.shape[-2] != weight.shape[1]:
+    r"""y_{n o l} = b_o + \sum_{c k} w_{o c k} x_{n c (s l + d k)}: x (N, C, L) or (C, L), w (out, C / groups, kernel).
+
+    With several groups the channels of the result are parted as those of x, and each part sees its own alone.
+    """
+    fits = input.ndim in (2, 3) and weight.ndim == 3 and groups > 0 and weight.shape[0] % groups == 0
+    if not fits or input.shape[-2] != weight.shape[1] * groups:
         raise RuntimeError(
-            f"conv1d: input {input.shape} with weight {weight.shape}: expected (N, C, L) or (C, L), and "
-            "(out, C, kernel)"
+            f"conv1d: input {input.shape} with weight {weight.shape} and groups={groups}: expected (N, C, L) or (C, L), "
+            "and (out, C / groups, kernel)"
         )
+    if groups > 1:  # each group of channels by itself
+        parts = (x.chunk(groups, dim) for x, dim in ((input, -2), (weight, 0)))
+        biases = [None] * groups if bias is None else bias.chunk(groups)
+        each = [conv1d(x, w, b, stride, padding, dilation) for x, w, b in zip(*parts, biases, strict=True)]
+        return cat(each, -2)
     s, p, d = (n[0] if isinstance(n, tuple | list) else n for n in (stride, padding, dilation))
     x = input if input.ndim == 3 else input.unsqueeze(0)
     N, C, L = x.shape

@@ -344,7 +344,7 @@ class BatchNorm1d(Module):
 
 
 class Conv1d(Module):
-    r"""y_{n o l} = b_o + \sum_{c k} w_{o c k} x_{n c (s l + d k)}: x (N, C, L) or (C, L), w (out, in, kernel).
+    r"""y_{n o l} = b_o + \sum_{c k} w_{o c k} x_{n c (s l + d k)}: x (N, C, L) or (C, L), w (out, in / groups, kernel).
 
     The windows are laid side by side, and multiplied by the weight as one matrix.
     """
@@ -364,9 +364,12 @@ class Conv1d(Module):
         dtype=None,
     ):
         super().__init__()
-        if groups != 1 or padding_mode != "zeros":
-            raise NotImplementedError("Conv1d: groups and padding modes other than zeros are not offered")
-        self.in_channels, self.out_channels = in_channels, out_channels
+        if groups < 1 or in_channels % groups or out_channels % groups:
+            raise ValueError(f"Conv1d: {in_channels} and {out_channels} channels are not parted evenly by groups={groups}")
+        if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
+            raise ValueError(f"Conv1d: padding_mode {padding_mode!r}: expected zeros, reflect, replicate or circular")
+        self.in_channels, self.out_channels, self.groups = in_channels, out_channels, groups
+        self.padding_mode = padding_mode
         self.kernel_size, self.stride, self.dilation = (_single(n) for n in (kernel_size, stride, dilation))
         if isinstance(padding, str):
             spread = self.dilation[0] * (self.kernel_size[0] - 1)
@@ -376,23 +379,29 @@ class Conv1d(Module):
                 )
             padding = spread // 2 if padding == "same" else 0
         self.padding = _single(padding)
-        self.weight = Parameter(empty(out_channels, in_channels, *self.kernel_size, device=device, dtype=dtype))
+        shape = (out_channels, in_channels // groups, *self.kernel_size)
+        self.weight = Parameter(empty(*shape, device=device, dtype=dtype))
         self.register_parameter("bias", Parameter(empty(out_channels, device=device, dtype=dtype)) if bias else None)
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
         """Draw the initial values anew."""
-        bound = 1 / math.sqrt(self.in_channels * self.kernel_size[0])
+        bound = 1 / math.sqrt(self.in_channels // self.groups * self.kernel_size[0])
         for p in self.parameters():
             init.uniform_(p, -bound, bound)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.conv1d(input, self.weight, self.bias, self.stride, self.padding, self.dilation)
+        padding = self.padding
+        if self.padding_mode != "zeros":
+            input, padding = F.pad(input, self.padding * 2, self.padding_mode), 0
+        return F.conv1d(input, self.weight, self.bias, self.stride, padding, self.dilation, self.groups)
 
     def extra_repr(self):
         shown = f"{self.in_channels}, {self.out_channels}, kernel_size={self.kernel_size}, stride={self.stride}"
         shown += "" if self.padding == (0,) else f", padding={self.padding}"
         shown += "" if self.dilation == (1,) else f", dilation={self.dilation}"
+        shown += "" if self.groups == 1 else f", groups={self.groups}"
+        shown += "" if self.padding_mode == "zeros" else f", padding_mode={self.padding_mode}"
         return shown + ("" if self.bias is not None else ", bias=False")
 
 

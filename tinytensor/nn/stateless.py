@@ -3,6 +3,7 @@
 import inspect
 from collections.abc import Callable
 
+from tinytensor.core.keywords import with_reduction
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
@@ -22,6 +23,7 @@ def module_of(name: str, function: Callable) -> type[Module]:
 
     def __init__(self, *args, **kwargs):
         Module.__init__(self)
+        kwargs = with_reduction(name, kwargs) if "reduction" in settings else kwargs
         unknown = set(kwargs) - set(settings)
         if unknown or len(args) > len(settings):
             raise TypeError(f"{name}: unknown arguments {sorted(unknown) or args}; expected {list(settings)}")
