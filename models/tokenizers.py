@@ -202,7 +202,12 @@ def tokenizer_from_dict(d: dict) -> Tokenizer:
 def _by_frequency(pieces) -> list[str]:
     """Distinct pieces, most frequent first, ties in alphabetical order; without the unknown's own character."""
     counts = Counter(pieces)
-    return sorted((piece for piece in counts if piece != UNKNOWN), key=lambda piece: (-counts[piece], piece))
+    known = sorted((piece for piece in counts if piece != UNKNOWN), key=lambda piece: (-counts[piece], piece))
+    if counts and not known:
+        raise TextError(
+            "the text holds nothing but U+FFFD, the sign for characters that could not be read: save it as UTF-8"
+        )
+    return known
 
 
 def _room_for_pieces(cls, vocab_size, special) -> int:

@@ -45,7 +45,6 @@ SCHEDULES = {
 }
 
 
-
 def resumed(o):
     """The optimizer, as if its groups had begun with other rates and were some steps on."""
     for group in o.param_groups:

@@ -42,7 +42,7 @@ class TextTask(Task):
         options = {"exact": "V" in given} if kind == "bpe" else {}  # unless told, the vocabulary is what a text yields
         corpus = text.prepare(_documents(file), KINDS[kind], vocabulary, **options)
         V = corpus.tokenizer.vocab_size
-        if kind == "bpe" and V < vocabulary:
+        if kind == "bpe" and vocabulary > V:
             say(f"the vocabulary has {V} tokens instead of {vocabulary}: this text yields no more")
         if "V" in given and given["V"] != V:
             raise TextError(f"--V {given['V']}: this text has only {V} different tokens ({kind}); leave --V out")

@@ -54,6 +54,12 @@ def test_a_text_that_is_too_short_is_refused_in_a_sentence(text, tmp_path, capsy
     assert not (tmp_path / "run").exists()
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_text_that_could_not_be_read_is_refused_in_a_sentence(kind, tmp_path, capsys):
+    assert train(tmp_path, "\ufffd" * 300, "--tokenizer", kind) != 0
+    assert "nothing but U+FFFD" in capsys.readouterr().err
+
+
 def test_an_opening_is_a_piece_that_the_vocabulary_has():
     for kind in (KINDS["char"], KINDS["word"]):
         assert kind.train(["one two\n"]).opening == "\n"

@@ -71,7 +71,7 @@ def between_others(op: Op, *given) -> Tensor:
 def shared(x):
     """A value that is used twice, one multiplied twice, a bias for all rows, a new dimension and a stretched one."""
     y = x.exp()
-    products = linear(y, x.detach()) * linear(y, y.detach())
+    products = linear(y, x) * linear(y, y + 1)
     return (y * (y + y[0])).sum() + (y[:, :1] * stack([x, y, x * y])).sum() + products.sum()
 
 

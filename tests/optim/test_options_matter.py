@@ -25,27 +25,51 @@ OPTIMIZERS = {  # optimizer: {option: (a value, what must be set beside it)}
         "maximize": (True, {}),
     },
     optim.Adam: {
-        **{"lr": (0.3, {}), "betas": ((0.5, 0.9), {}), "eps": (0.5, {}), "weight_decay": (0.1, {})},
-        **{"amsgrad": (True, {"betas": (0.9, 0.1), "lr": 0.5}), "maximize": (True, {})},
+        "lr": (0.3, {}),
+        "betas": ((0.5, 0.9), {}),
+        "eps": (0.5, {}),
+        "weight_decay": (0.1, {}),
+        "amsgrad": (True, {"betas": (0.9, 0.1), "lr": 0.5}),
+        "maximize": (True, {}),
     },
     optim.RMSprop: {
-        **{"lr": (0.3, {}), "alpha": (0.5, {}), "eps": (0.5, {}), "weight_decay": (0.1, {}), "momentum": (0.9, {})},
-        **{"centered": (True, {}), "maximize": (True, {})},
+        "lr": (0.3, {}),
+        "alpha": (0.5, {}),
+        "eps": (0.5, {}),
+        "weight_decay": (0.1, {}),
+        "momentum": (0.9, {}),
+        "centered": (True, {}),
+        "maximize": (True, {}),
     },
     optim.Adagrad: {
-        **{"lr": (0.3, {}), "lr_decay": (0.1, {}), "weight_decay": (0.1, {}), "eps": (0.5, {})},
-        **{"initial_accumulator_value": (0.5, {}), "maximize": (True, {})},
+        "lr": (0.3, {}),
+        "lr_decay": (0.1, {}),
+        "weight_decay": (0.1, {}),
+        "eps": (0.5, {}),
+        "initial_accumulator_value": (0.5, {}),
+        "maximize": (True, {}),
     },
     optim.Adadelta: {
-        **{"lr": (0.3, {}), "rho": (0.5, {}), "eps": (0.5, {}), "weight_decay": (0.1, {}), "maximize": (True, {})},
+        "lr": (0.3, {}),
+        "rho": (0.5, {}),
+        "eps": (0.5, {}),
+        "weight_decay": (0.1, {}),
+        "maximize": (True, {}),
     },
     optim.Adamax: {
-        **{"lr": (0.3, {}), "betas": ((0.5, 0.9), {}), "eps": (0.5, {}), "weight_decay": (0.1, {})},
+        "lr": (0.3, {}),
+        "betas": ((0.5, 0.9), {}),
+        "eps": (0.5, {}),
+        "weight_decay": (0.1, {}),
         "maximize": (True, {}),
     },
     optim.LBFGS: {
-        **{"lr": (0.3, {}), "max_iter": (2, {}), "max_eval": (2, {}), "tolerance_grad": (1.0, {})},
-        **{"tolerance_change": (0.5, {}), "history_size": (1, {})},
+        "lr": (0.3, {}),
+        "max_iter": (2, {}),
+        "max_eval": (2, {}),
+        "tolerance_grad": (1.0, {}),
+        "tolerance_change": (0.5, {}),
+        "history_size": (1, {}),
     },
 }
 OPTIMIZERS[optim.AdamW] = OPTIMIZERS[optim.Adam]
@@ -66,17 +90,27 @@ SCHEDULES = {  # schedule: (what it needs, {option: (a value, what must be set b
     lr_scheduler.OneCycleLR: (
         {"max_lr": 1.0, "total_steps": 20},
         {
-            **{"pct_start": (0.6, {}), "anneal_strategy": ("linear", {}), "cycle_momentum": (False, {})},
-            **{"base_momentum": (0.5, {}), "max_momentum": (0.99, {}), "div_factor": (5.0, {})},
-            **{"final_div_factor": (10.0, {}), "three_phase": (True, {})},
+            "pct_start": (0.6, {}),
+            "anneal_strategy": ("linear", {}),
+            "cycle_momentum": (False, {}),
+            "base_momentum": (0.5, {}),
+            "max_momentum": (0.99, {}),
+            "div_factor": (5.0, {}),
+            "final_div_factor": (10.0, {}),
+            "three_phase": (True, {}),
         },
     ),
     lr_scheduler.ReduceLROnPlateau: (
         {},
         {
-            **{"mode": ("max", {"patience": 0}), "factor": (0.5, {"patience": 0}), "patience": (1, {})},
-            **{"threshold": (0.5, {"patience": 0}), "threshold_mode": ("abs", {"patience": 0, "threshold": 0.6})},
-            **{"cooldown": (3, {"patience": 0}), "min_lr": (0.05, {"patience": 0}), "eps": (1.0, {"patience": 0})},
+            "mode": ("max", {"patience": 0}),
+            "factor": (0.5, {"patience": 0}),
+            "patience": (1, {}),
+            "threshold": (0.5, {"patience": 0}),
+            "threshold_mode": ("abs", {"patience": 0, "threshold": 0.6}),
+            "cooldown": (3, {"patience": 0}),
+            "min_lr": (0.05, {"patience": 0}),
+            "eps": (1.0, {"patience": 0}),
         },
     ),
 }
@@ -188,7 +222,9 @@ def test_lr_decay_goes_on_for_ever():
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize("options", [{}, MOMENTUM, MOMENTUM | {"nesterov": True}, MOMENTUM | {"dampening": 0.3}], ids=str)
+@pytest.mark.parametrize(
+    "options", [{}, MOMENTUM, MOMENTUM | {"nesterov": True}, MOMENTUM | {"dampening": 0.3}], ids=str
+)
 def test_sgd_of_an_infinite_gradient(options, dtype):
     """The parameter goes to the infinity on the other side, and stays there, as PyTorch's does."""
     w = tt.zeros(2, dtype=getattr(tt, dtype), requires_grad=True)

@@ -127,10 +127,14 @@ def test_the_input_of_a_wrong_function_is_named():
     assert "the rule of ForgottenBackward for its input y gives" in repr(prove(*WRONG["a forgotten path"]))
 
 
-@pytest.mark.parametrize("wrong", [lambda g, x: 2 * g * g * x, lambda g, x: 2 * g.mean() * x, lambda g, x: 2 * x + 0 * g])
+@pytest.mark.parametrize(
+    "wrong", [lambda g, x: 2 * g * g * x, lambda g, x: 2 * g.mean() * x, lambda g, x: 2 * x + 0 * g]
+)
 def test_a_rule_is_tried_with_any_gradient(wrong):
     """Behind a sum all gradients are 1, and such a rule is right for these."""
-    op = tt.op(type("squared", (), {"__doc__": "y = x^2", "kernel": lambda x: x * x, "grad_x": wrong, "__module__": "t"}))
+    op = tt.op(
+        type("squared", (), {"__doc__": "y = x^2", "kernel": lambda x: x * x, "grad_x": wrong, "__module__": "t"})
+    )
     for size in ("small", "real"):
         assert prove(lambda x: op(x).sum(), (3,), size=size).verdict == "refuted"
     right = prove(lambda x: (x * x).sum(), (3,), size="real")
@@ -159,7 +163,9 @@ def test_what_is_held_constant_is_no_proof_unless_it_is_named(name):
     assert not prove(fn, (3,), size="real")
 
 
-@pytest.mark.parametrize("fn", [F.leaky_relu, lambda x: x.softmax(-1), lambda x: x.amax(-1), F.normalize, F.hardsigmoid])
+@pytest.mark.parametrize(
+    "fn", [F.leaky_relu, lambda x: x.softmax(-1), lambda x: x.amax(-1), F.normalize, F.hardsigmoid]
+)
 def test_what_has_no_derivative_may_leave_the_tape(fn):
     """The sign of a leaky ReLU, the peak of a softmax: that they are held constant changes no derivative."""
     assert prove(fn, (2, 3))

@@ -12,7 +12,11 @@ from tinytensor.torch_names.module_paths import ADVICE, PATHS, Missing
 USED = [
     *(("nn.modules", "Module"), ("nn.modules.linear", "Linear"), ("nn.modules.module", "Module")),
     *(("nn.modules.activation", "MultiheadAttention"), ("nn.modules.normalization", "LayerNorm")),
-    *(("nn.modules.container", "ModuleList"), ("nn.modules.loss", "CrossEntropyLoss"), ("nn.modules.dropout", "Dropout")),
+    *(
+        ("nn.modules.container", "ModuleList"),
+        ("nn.modules.loss", "CrossEntropyLoss"),
+        ("nn.modules.dropout", "Dropout"),
+    ),
     *(("nn.modules.transformer", "TransformerEncoder"), ("nn.modules.sparse", "Embedding")),
     *(("nn.modules.rnn", "LSTM"), ("nn.modules.conv", "Conv1d"), ("nn.modules.batchnorm", "BatchNorm1d")),
     *(("nn.modules.conv", "Conv2d"), ("nn.modules.pooling", "MaxPool2d"), ("nn.modules.utils", "_pair")),
@@ -22,7 +26,11 @@ USED = [
     *(("nn.utils.rnn", "pack_padded_sequence"), ("nn.utils.parametrizations", "weight_norm")),
     *(("nn.utils.parametrize", "register_parametrization"), ("nn.utils.weight_norm", "WeightNorm")),
     *(("utils", "data"), ("utils.data", "DataLoader")),
-    *(("utils.data.dataloader", "DataLoader"), ("utils.data.dataset", "Dataset"), ("utils.data.dataset", "random_split")),
+    *(
+        ("utils.data.dataloader", "DataLoader"),
+        ("utils.data.dataset", "Dataset"),
+        ("utils.data.dataset", "random_split"),
+    ),
     *(("utils.data.sampler", "RandomSampler"), ("utils.data.distributed", "DistributedSampler")),
     *(("utils.tensorboard", "SummaryWriter"), ("utils.checkpoint", "checkpoint"), ("utils.model_zoo", "load_url")),
     *(("utils.cpp_extension", "load"), ("utils.benchmark", "Timer"), ("utils.dlpack", "to_dlpack")),
@@ -30,14 +38,29 @@ USED = [
     *(("distributions.kl", "kl_divergence"), ("distributions.beta", "Beta"), ("distributions.uniform", "Uniform")),
     *(("optim", "AdamW"), ("optim.adam", "Adam"), ("optim.adamw", "AdamW"), ("optim.sgd", "SGD")),
     *(("optim.optimizer", "Optimizer"), ("optim.lr_scheduler", "LambdaLR"), ("optim.lr_scheduler", "_LRScheduler")),
-    *(("optim.swa_utils", "AveragedModel"), ("optim.lbfgs", "LBFGS"), ("autograd", "Variable"), ("autograd", "Function")),
+    *(
+        ("optim.swa_utils", "AveragedModel"),
+        ("optim.lbfgs", "LBFGS"),
+        ("autograd", "Variable"),
+        ("autograd", "Function"),
+    ),
     *(("autograd.function", "Function"), ("autograd.functional", "jacobian"), ("autograd.variable", "Variable")),
     *(("autograd.profiler", "profile"), ("profiler", "profile"), ("func", "vmap"), ("linalg", "norm")),
     *(("special", "xlogy"), ("fft", "rfft"), ("random", "manual_seed"), ("multiprocessing", "spawn"), ("hub", "load")),
     *(("onnx", "export"), ("jit", "script"), ("fx", "symbolic_trace"), ("testing", "assert_close"), ("sparse", "mm")),
     *(("backends", "cudnn"), ("backends.cudnn", "benchmark"), ("cuda", "is_available"), ("cuda.amp", "autocast")),
-    *(("cuda.amp", "GradScaler"), ("amp", "autocast"), ("serialization", "load"), ("distributed", "init_process_group")),
-    *(("distributed.fsdp", "FullyShardedDataParallel"), ("_dynamo", "config"), ("version", "cuda"), ("types", "Tensor")),
+    *(
+        ("cuda.amp", "GradScaler"),
+        ("amp", "autocast"),
+        ("serialization", "load"),
+        ("distributed", "init_process_group"),
+    ),
+    *(
+        ("distributed.fsdp", "FullyShardedDataParallel"),
+        ("_dynamo", "config"),
+        ("version", "cuda"),
+        ("types", "Tensor"),
+    ),
     *(("quantization", "quantize_dynamic"), ("overrides", "TorchFunctionMode"), ("utils.hooks", "RemovableHandle")),
 ]
 
@@ -62,7 +85,9 @@ def inherit(base):
 
 
 def test_most_of_them_are_here():
-    there = [not isinstance(getattr(importlib.import_module(f"tinytensor.{path}"), name), Missing) for path, name in USED]
+    there = [
+        not isinstance(getattr(importlib.import_module(f"tinytensor.{path}"), name), Missing) for path, name in USED
+    ]
     assert sum(there) >= 45 and len({path for path, _ in USED}) >= 60
 
 
@@ -101,7 +126,24 @@ def test_the_tables_say_each_path_once():
         assert importlib.import_module(f"tinytensor.{path}").__name__ == f"tinytensor.{path}"
 
 
+def test_a_path_takes_no_functions_place():
+    """torch.nn.utils.weight_norm is a module's path and a function: the name stays the function."""
+    program = """
+import importlib, sys, types, tinytensor
+from tinytensor.torch_names.module_paths import ADVICE, PATHS
+loaded = {n: m for n, m in sys.modules.items() if n.startswith("tinytensor")}
+before = {(name, n): v for name, m in loaded.items() for n, v in vars(m).items()}
+for path in (*PATHS, *ADVICE):
+    importlib.import_module(f"tinytensor.{path}")
+print([key for key, value in before.items() if callable(value) and getattr(loaded[key[0]], key[1]) is not value])
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_nothing_is_made_before_it_is_asked_for():
-    program = "import sys, tinytensor; print([m for m in sys.modules if 'tinytensor.nn.modules' in m or 'tensorboard' in m])"
+    program = (
+        "import sys, tinytensor; print([m for m in sys.modules if 'tinytensor.nn.modules' in m or 'tensorboard' in m])"
+    )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -473,9 +473,7 @@ def logcumsumexp(x: Tensor, dim: int) -> Tensor:
 
 
 @appears("diff Tensor.diff")
-def diff(
-    x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None
-) -> Tensor:
+def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
     """y_i = x_{i+1} - x_i along `dim`, n times over, of x with `prepend` before it and `append` behind it."""
     dim = _dim(x, dim, "diff")
     if x.ndim == 0 or n < 0:

@@ -93,7 +93,9 @@ class Proof:
         if self.held:
             lines[0] += f": {self.held[0]} depends on the inputs, has a derivative, and is not on the tape"
             names = ", ".join(f'"{what}"' for what in self.held)
-            lines.append(f"leave detach(), .data and no_grad() out, or say that it is meant: prove(..., constant=[{names}])")
+            lines.append(
+                f"leave detach(), .data and no_grad() out, or say that it is meant: prove(..., constant=[{names}])"
+            )
         if self:
             lines[0] += f": {self.entries} entries of gradients, for all values"
             lines[0] += " at which" if self.assumptions else ""

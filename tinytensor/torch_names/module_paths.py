@@ -28,10 +28,20 @@ PATHS = {
     **{f"utils.data.{name}": "utils.data" for name in ("dataloader", "dataset", "sampler", "distributed", "datapipes")},
     **{f"nn.utils.{name}": "nn.utils" for name in ("clip_grad", "convert_parameters", "rnn", "parametrizations")},
     **{f"nn.utils.{name}": "nn.utils" for name in ("parametrize", "weight_norm", "spectral_norm", "prune", "fusion")},
-    **{"nn.parameter": "nn", "nn.parallel.distributed": "nn.parallel"},
-    **{"nn.parallel.data_parallel": "nn.parallel", "nn.grad": "nn.functional", "nn.common_types": "nn"},
-    **{"autograd.variable": "autograd", "autograd.grad_mode": "autograd", "autograd.gradcheck": "autograd"},
-    **{"autograd.anomaly_mode": "autograd", "random": "", "functional": "", "special": "", "types": "", "return_types": ""},
+    "nn.parameter": "nn",
+    "nn.parallel.distributed": "nn.parallel",
+    "nn.parallel.data_parallel": "nn.parallel",
+    "nn.grad": "nn.functional",
+    "nn.common_types": "nn",
+    "autograd.variable": "autograd",
+    "autograd.grad_mode": "autograd",
+    "autograd.gradcheck": "autograd",
+    "autograd.anomaly_mode": "autograd",
+    "random": "",
+    "functional": "",
+    "special": "",
+    "types": "",
+    "return_types": "",
     "distributed.distributed_c10d": "distributed",
 }
 # advice: the paths whose contents are missing
@@ -120,6 +130,11 @@ def install(elsewhere: list[types.ModuleType]) -> None:
         sys.modules[f"tinytensor.{module.__name__.split('.', 2)[2]}"] = module
     for path in (*PATHS, *ADVICE):
         parent = sys.modules.get(f"tinytensor.{path.rpartition('.')[0]}")
-        if parent is not None and not hasattr(parent, "__path__"):
+        if parent is None:
+            continue
+        if not hasattr(parent, "__path__"):
             parent.__path__ = []  # a file in which PyTorch has a folder
+        if hasattr(parent, child := path.rpartition(".")[2]) and f"tinytensor.{path}" not in sys.modules:
+            # Python would put a module that it imports in the place of the function of this name
+            sys.modules[f"tinytensor.{path}"] = _Path(f"tinytensor.{path}")
     sys.meta_path.append(_Finder())
