@@ -292,7 +292,7 @@ def test_a_loader_has_as_many_batches_as_it_says(n, size, drop_last):
     found = [np.asarray(batch).tolist() for batch in loader]
     assert len(loader) == len(found) == len(data.BatchSampler(range(n), size, drop_last))
     assert len(found) == (n // size if drop_last else math.ceil(n / size))
-    assert sum(found, []) == list(range(n // size * size if drop_last else n))
+    assert [i for batch in found for i in batch] == list(range(n // size * size if drop_last else n))
 
 
 SAMPLERS = {  # (sampler, option): (a value, what must be set beside it)

@@ -1,4 +1,4 @@
-"""Every module path of PyTorch that published programs use imports, and gives what is here or says at use what is not."""
+"""Every module path of PyTorch that published programs use can be imported; what is missing there says so at use."""
 
 import importlib
 import subprocess

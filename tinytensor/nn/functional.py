@@ -231,7 +231,7 @@ def conv1d(
     fits = input.ndim in (2, 3) and weight.ndim == 3 and groups > 0 and weight.shape[0] % groups == 0
     if not fits or input.shape[-2] != weight.shape[1] * groups:
         raise RuntimeError(
-            f"conv1d: input {input.shape} with weight {weight.shape} and groups={groups}: expected (N, C, L) or (C, L), "
+            f"conv1d: input {input.shape} with weight {weight.shape} and groups={groups}: expected (N, C, L) or (C, L) "
             "and (out, C / groups, kernel)"
         )
     if groups > 1:  # each group of channels by itself

@@ -6,9 +6,9 @@ at a time (`passes.py` says how): the loss of one small layer, as one expression
 
 By induction from the result down, every gradient is the derivative of the whole function: a proof, at the sizes
 given and where comparisons (the sign at a ReLU, the place of a maximum) come out as at the sample point that the
-witnesses are. What was taken off the tape (`detach`) is held constant, if the caller has named it. Trusted are the chain rule, SymPy's
-`diff` and arithmetic, and CPython; that the forward computes what it should is for its definition to say, with which
-every fused operation is compared as well.
+witnesses are. What was taken off the tape (`detach`) is held constant, if the caller has named it. Trusted are the
+chain rule, SymPy's `diff` and arithmetic, and CPython; that the forward computes what it should is for its definition
+to say, with which every fused operation is compared as well.
 """
 
 import inspect

@@ -7,9 +7,9 @@ through the engine's own operations and the kernels' own source, and its tangent
 
 is asked for, over all entries of all inputs at once. So that each rule is tried with any gradient, and not only with
 those that this loss sends (behind a sum all are 1), something at random is added to the gradient of each value z on
-the way, r_z, and \sum_z \langle r_z, D_v z \rangle to the right side. The difference of the two sides is one formula in the inputs, v, g
-and the values of functions. If a gradient is wrong in a single entry, this formula is not 0. Its value is 0 all the
-same with a probability of no more than `Sampled.error`, the sum of these:
+the way, r_z, and \sum_z \langle r_z, D_v z \rangle to the right side. The difference of the two sides is one formula
+in the inputs, v, g and the values of functions. If a gradient is wrong in a single entry, this formula is not 0. Its
+value is 0 all the same with a probability of no more than `Sampled.error`, the sum of these:
 
 - S / p, where S is the formula's size, which bounds its degree (`field.py`; it was added up as the code ran);
 - that p divides all coefficients. One that is not 0 has at most 2^((b + 1) S), so less than (b + 1) S / 269 of the

@@ -12,10 +12,10 @@ import sys
 import types
 from typing import Any, NoReturn
 
-LAYERS = """activation adaptive batchnorm container conv distance dropout embedding flatten fold instancenorm lazy linear
-loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling utils"""
-DISTRIBUTIONS = """bernoulli beta binomial categorical cauchy chi2 constraints continuous_bernoulli dirichlet distribution
-exponential gamma geometric gumbel half_normal independent kl laplace log_normal mixture_same_family multinomial
+LAYERS = """activation adaptive batchnorm container conv distance dropout embedding flatten fold instancenorm lazy
+linear loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling utils"""
+DISTRIBUTIONS = """bernoulli beta binomial categorical cauchy chi2 constraints continuous_bernoulli dirichlet
+distribution exponential gamma geometric gumbel half_normal independent kl laplace log_normal mixture_same_family multinomial
 multivariate_normal negative_binomial normal one_hot_categorical poisson relaxed_bernoulli relaxed_categorical studentT
 transformed_distribution transforms uniform utils"""
 OPTIMIZERS = "adadelta adagrad adam adamax adamw asgd nadam optimizer radam rmsprop rprop sgd sparse_adam swa_utils"
@@ -56,8 +56,8 @@ ABSENT = {
     "mpiexec starts processes, and tinytensor.distributed joins them": "multiprocessing distributed.launch "
     "distributed.fsdp distributed.rpc distributed.optim distributed.elastic distributed.algorithms distributed.run "
     "distributed.tensor distributed.checkpoint distributed.pipeline",
-    "weights are saved by tinytensor.save(model.state_dict(), path), and come from files of your own": "hub onnx package "
-    "utils.model_zoo",
+    "weights are saved by tinytensor.save(model.state_dict(), path), and come from files of your own": "hub onnx "
+    "package utils.model_zoo",
     "tensors are dense, of float32, float64, uint8, int32, int64 or bool": "sparse quantization ao nested masked",
     "kernels of one's own are written with @tinytensor.kernel": "utils.cpp_extension library utils.dlpack",
     "write it with the operations that are here, which dir(tinytensor) lists": "testing overrides futures storage "
@@ -134,7 +134,7 @@ def install(elsewhere: list[types.ModuleType]) -> None:
             continue
         if not hasattr(parent, "__path__"):
             parent.__path__ = []  # a file in which PyTorch has a folder
-        if hasattr(parent, child := path.rpartition(".")[2]) and f"tinytensor.{path}" not in sys.modules:
+        if hasattr(parent, path.rpartition(".")[2]) and f"tinytensor.{path}" not in sys.modules:
             # Python would put a module that it imports in the place of the function of this name
             sys.modules[f"tinytensor.{path}"] = _Path(f"tinytensor.{path}")
     sys.meta_path.append(_Finder())
