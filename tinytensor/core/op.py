@@ -44,7 +44,8 @@ class Node:
     tensor: that one holds the node, and two that hold each other would live until the garbage collector comes by.
     """
 
-    __slots__ = "__weakref__ _hooks dtype edges kept op retained shape time versions walked".split()
+    __slots__ = ["__weakref__", "_hooks", "dtype", "edges", "kept", "op"]
+    __slots__ += ["retained", "shape", "time", "versions", "walked"]
 
     def __init__(self, op: "Op", args: tuple, y: Tensor, saved: tuple):
         self.op = op
