@@ -115,7 +115,7 @@ def follow_base(view: Tensor) -> None:
     if view.node is not None and not isinstance(view.node.op, Op):  # of an autograd.Function
         raise RuntimeError(
             f"in place: this is what {view.node.op.name.removesuffix('Backward')} returned, a view of its "
-            "argument, which was changed since; its backward does not know the new values. Change a clone(), or return one"
+            "argument, which was changed since; its backward does not know the new values. Change a clone()"
         )
     view._tracked = view._version.tracked
     if view._base.requires_grad:
