@@ -81,12 +81,12 @@ PARTS = {
         (
             "test_autograd.py",
             "test_autograd_functions.py",
-            "test_compile.py::test_data_that_is_replaced",
-            "test_compile.py::test_tensors_that_stay_behind_raise",
-            "test_compile.py::test_data_that_is_assigned_inside",
-            "test_compile.py::test_a_result_whose_data_are_assigned",
-            "test_compile.py::test_a_gradient_that_is_replaced_unseen_is_no_condition",
-            "test_compile.py::test_a_schedule_inside_may_look_at_tensors",
+            "recording/test_compile.py::test_data_that_is_replaced",
+            "recording/test_compile.py::test_tensors_that_stay_behind_raise",
+            "recording/test_compile.py::test_data_that_is_assigned_inside",
+            "recording/test_compile.py::test_a_result_whose_data_are_assigned",
+            "recording/test_compile.py::test_a_gradient_that_is_replaced_unseen_is_no_condition",
+            "recording/test_compile.py::test_a_schedule_inside_may_look_at_tensors",
             "viz/test_explain.py::test_a_value_that_was_changed_in_place_is_shown_as_it_was",
         ),
         unnoticed_in_engine.EXPLAINED,
@@ -94,7 +94,7 @@ PARTS = {
     "recordings": Part(
         "recordings of steps",
         ("recording/recording.py",),
-        ("test_compile.py", "test_profiling.py"),
+        ("recording/test_compile.py", "test_profiling.py"),
         unnoticed_in_engine.OF_RECORDINGS,
     ),
 }

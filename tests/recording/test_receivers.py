@@ -9,7 +9,7 @@ import types
 import pytest
 
 import tinytensor as tt
-from tests.test_compiled_conditions import follows, recordings, set_of
+from tests.recording.test_conditions import follows, recordings, set_of
 from tinytensor import nn
 from tinytensor.recording.guards import Surroundings
 
