@@ -63,7 +63,7 @@ PARTS = {
         (
             *("test_nn.py", "test_pairwise.py", "test_samples.py::test_value", "test_samples.py::test_gradient"),
             *("test_optim.py::test_clipping", "test_optim.py::test_clipping_what_is_not_finite"),
-            "test_autograd_functions.py::test_full_backward_hooks",
+            "autograd/test_functions.py::test_full_backward_hooks",
         ),
         unnoticed.EXPLAINED,
     ),
@@ -79,8 +79,8 @@ PARTS = {
             "autograd/partial.py",
         ),
         (
-            "test_autograd.py",
-            "test_autograd_functions.py",
+            "autograd/test_autograd.py",
+            "autograd/test_functions.py",
             "recording/test_compile.py::test_data_that_is_replaced",
             "recording/test_compile.py::test_tensors_that_stay_behind_raise",
             "recording/test_compile.py::test_data_that_is_assigned_inside",
