@@ -24,7 +24,7 @@ import numpy as np
 
 import tinytensor as tt
 from derivations.engine import CALLS, prove_op
-from tests.larger_samples import LARGER, mistakes
+from tests.ops.larger_samples import LARGER, mistakes
 from tinytensor import linear, stack
 from tinytensor.core.dispatch import OBJECT
 from tinytensor.core.op import OPS, Op

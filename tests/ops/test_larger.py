@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
-from larger_samples import LARGER, mistakes, unwritten_is_nan
 
 import tinytensor as tt
+from tests.ops.larger_samples import LARGER, mistakes, unwritten_is_nan
 from tinytensor.core.op import OPS
 from tinytensor.kernels import KERNELS
 from tinytensor.native.kernel import Elementwise

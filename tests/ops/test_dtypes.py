@@ -18,7 +18,7 @@ from tinytensor import nn
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.fast import fast_calls as quick
 
-STORED = json.loads((Path(__file__).parent / "oracle" / "dtypes.json").read_text())
+STORED = json.loads((Path(__file__).parents[1] / "oracle" / "dtypes.json").read_text())
 BY_EXPRESSION = defaultdict(list)
 for _walk in WALK:
     BY_EXPRESSION[_walk[0]].append(_walk)
