@@ -61,7 +61,7 @@ PARTS = {
             *("nn/losses.py", "nn/module.py", "nn/recurrent.py", "nn/transformer.py", "nn/utils.py"),
         ),
         (
-            *("test_nn.py", "test_pairwise.py", "test_samples.py::test_value", "test_samples.py::test_gradient"),
+            *("nn/test_nn.py", "nn/test_pairwise.py", "test_samples.py::test_value", "test_samples.py::test_gradient"),
             *("test_optim.py::test_clipping", "test_optim.py::test_clipping_what_is_not_finite"),
             "autograd/test_functions.py::test_full_backward_hooks",
         ),

@@ -1,4 +1,4 @@
-"""Mistakes planted in modules, most of them where two options meet. The cases of tests/pairwise.py must notice each.
+"""Mistakes planted in modules, most of them where two options meet. The cases of tests/nn/pairwise.py must notice each.
 
 Each is a text in a module's file in the place of another. Its classes are made anew from that file, and stand in the
 place of the engine's for a while.
@@ -14,7 +14,7 @@ from unittest.mock import patch
 from models import attention as heads
 from models import decoder as decoders
 from models import transformer as transformers
-from tests import pairwise
+from tests.nn import pairwise
 from tinytensor.nn import attention as attentions
 from tinytensor.nn import transformer as layers
 

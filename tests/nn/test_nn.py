@@ -19,7 +19,7 @@ from tinytensor import nn
 from tinytensor.nn import functional as F
 from tinytensor.symbolic import symbols
 
-VALUES = Path(__file__).parent / "oracle" / "nn" / "values.safetensors"
+VALUES = Path(__file__).parents[1] / "oracle" / "nn" / "values.safetensors"
 
 
 @pytest.fixture(scope="module")

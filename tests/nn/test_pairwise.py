@@ -2,10 +2,10 @@
 
 import itertools
 
-import pairwise
 import pytest
 
 from tests.mutants import options
+from tests.nn import pairwise
 
 CASES = [
     pytest.param(subject, case, id=f"{subject}-{number}")
