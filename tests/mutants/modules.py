@@ -62,7 +62,7 @@ PARTS = {
         ),
         (
             *("nn/test_nn.py", "nn/test_pairwise.py", "test_samples.py::test_value", "test_samples.py::test_gradient"),
-            *("test_optim.py::test_clipping", "test_optim.py::test_clipping_what_is_not_finite"),
+            *("optim/test_optim.py::test_clipping", "optim/test_optim.py::test_clipping_what_is_not_finite"),
             "autograd/test_functions.py::test_full_backward_hooks",
         ),
         unnoticed.EXPLAINED,

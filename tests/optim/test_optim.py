@@ -14,7 +14,7 @@ import tinytensor as tt
 from tinytensor import nn, optim
 from tinytensor.optim import lr_scheduler
 
-ORACLE = Path(__file__).parent / "oracle"
+ORACLE = Path(__file__).parents[1] / "oracle"
 
 
 @pytest.fixture(scope="module")
