@@ -20,7 +20,7 @@ from tinytensor import nn
 from tinytensor.io import serialization
 from tinytensor.io.serialization import load_file, load_metadata, save_file
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture
