@@ -34,7 +34,7 @@ assert x.grad.tolist() == [1.0, 0.0, 1.0]
 """
 
 BY_THE_TABLES = (
-    "tests/test_stubs.py",
+    "tests/tools/test_stubs.py",
     "tests/test_samples.py::test_the_stored_tables_are_those_of_the_samples",
     "tests/symbolic/test_kernels.py::test_every_kernel_has_a_proof",
     "tests/symbolic/test_ops.py::test_every_op_has_a_proof_or_a_reason",

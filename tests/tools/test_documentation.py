@@ -19,7 +19,7 @@ from tinytensor.core.registry import APPEARANCES
 from tinytensor.tools.documentation import complete, errors, operation_of
 from tinytensor.tools.reference import ROOMS, public_names, with_mathml
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[2]
 
 # What computes no number from numbers has no equation: it moves, chooses, converts, draws, or answers yes or no.
 WITHOUT_EQUATION = set(
