@@ -7,7 +7,7 @@ first, until one fails.
 
 Left out of `nn` are parallel.py, which runs in several processes, and stateless.py, which makes its classes when it is
 imported. Left out in each file, beside what the changes leave as it is (longer names, texts, values by default, which
-tests/test_constructors compares with PyTorch's), are errors and what leads to nothing else, of which
+tests/torch_names/test_constructors compares with PyTorch's), are errors and what leads to nothing else, of which
 tests/ops/test_argument_errors asks what they say, and methods that say how a thing is shown.
 
 What nothing notices is either no mistake, and stands in the list of explanations of its part with the reason, or a test
