@@ -6,10 +6,10 @@ from xml.etree import ElementTree
 
 import numpy as np
 import pytest
-from graphs import chain
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
+from tests.viz.graphs import chain
 from tinytensor import nn
 from tinytensor.viz import draw, look, watch
 from tinytensor.viz.layout import Box, layout

@@ -5,10 +5,10 @@ import sys
 
 import numpy as np
 import pytest
-from graphs import chain
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
+from tests.viz.graphs import chain
 from tinytensor import nn
 from tinytensor.core.dispatch import state
 from tinytensor.core.op import OPS

@@ -10,10 +10,10 @@ import textwrap
 import numpy as np
 import pytest
 from browser import chromium
-from graphs import chain
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
+from tests.viz.graphs import chain
 from tinytensor import nn
 from tinytensor.core.op import OPS
 from tinytensor.viz import walkthrough, watch
