@@ -6,7 +6,6 @@ from functools import partial
 
 import numpy as np
 import pytest
-from whole_models import assert_near
 
 import tinytensor as tt
 from models.attention import (
@@ -22,6 +21,7 @@ from models.attention import (
 from models.decoder import Config, Decoder
 from models.transformer import Config as TransformerConfig
 from models.transformer import Transformer
+from tests.models.whole_models import assert_near
 from tinytensor import nn, tensor
 
 D, H, D_K, D_V = 6, 3, 4, 5  # nothing divides anything: no width can stand in for another

@@ -6,12 +6,12 @@ import re
 import numpy as np
 import pytest
 import sympy
-from whole_models import assert_near
 
 import tinytensor
 from models.decoder import CONFIGS, RESIDUALS, Config, Decoder
 from models.report import attention_maps, format_table, matches, parameter_table
 from models.text import IGNORE_INDEX
+from tests.models.whole_models import assert_near
 from tinytensor import nn, tensor
 
 SMALL = Config(D=6, H=2, F=10, L=2, V=11, C=7)

@@ -6,13 +6,13 @@ import re
 
 import numpy as np
 import pytest
-from whole_models import assert_near
 
 import tinytensor
 from models import checkpoint
 from models.decoder import Config, Decoder
 from models.text import IGNORE_INDEX, Corpus
 from models.training import NonFiniteLoss, Settings, build_optimizer, first_nonfinite, parameter_groups
+from tests.models.whole_models import assert_near
 from tinytensor import tensor
 from tinytensor.nn import functional
 

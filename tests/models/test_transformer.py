@@ -13,10 +13,10 @@ import pytest
 import sympy
 import transformer_samples as samples
 from safetensors.numpy import load_file
-from whole_models import assert_near
 
 import tinytensor as tt
 from models.transformer import BEGIN, CONFIGS, PAD, STOP, Config, Sublayer, Transformer, positional_encoding, shift
+from tests.models.whole_models import assert_near
 from tinytensor import nn, tensor
 
 TABLE = Path(__file__).parents[1] / "oracle" / "nn" / "transformer.safetensors"
