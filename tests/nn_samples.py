@@ -202,6 +202,64 @@ RECURRENT["RNN, relu"] = _recurrent("RNN", 4, 2, 3, nonlinearity="relu")
 RECURRENT["RNNCell, relu"] = _recurrent("RNNCell", 2, 3, nonlinearity="relu")
 
 
+def _packed(kind, *lengths, start=False, **options):
+    """A program for a recurrent layer of width 3 and 4 on packed sequences: outputs, padded again, and state."""
+
+    def program(lib, name):
+        rnn, first = lib.nn.utils.rnn, options.get("batch_first", False)
+        module = fill(lib, getattr(lib.nn, kind)(3, 4, dtype=lib.float64, **options), name)
+        shape = (len(lengths), max(lengths), 3) if first else (max(lengths), len(lengths), 3)
+        xs, begin = [numbers(lib, name, *shape).requires_grad_()], ()
+        if start:
+            many = options.get("num_layers", 1) * (2 if options.get("bidirectional") else 1)
+            state = (many, len(lengths), 4)
+            xs += [numbers(lib, f"{name} {s}", *state).requires_grad_() for s in ("hc" if kind == "LSTM" else "h")]
+            begin = ((xs[1], xs[2]),) if kind == "LSTM" else (xs[1],)
+        falling = list(lengths) == sorted(lengths, reverse=True)
+        packed = rnn.pack_padded_sequence(xs[0], list(lengths), first, enforce_sorted=falling)
+        y, last = module(packed, *begin)
+        padded, found = rnn.pad_packed_sequence(y, first, padding_value=0.5, total_length=max(lengths) + 1)
+        return module, xs, [y.data, padded, found.double(), *(last if kind == "LSTM" else (last,))]
+
+    return program
+
+
+PACKED = {
+    f"{kind}, packed, {what}": _packed(kind, *lengths, **options)
+    for kind in ("RNN", "LSTM", "GRU")
+    for what, lengths, options in (
+        ("as it is", (4, 2, 1), {}),
+        ("unsorted, batch first", (1, 4, 2, 3), {"batch_first": True, "start": True}),
+        ("two layers both ways", (2, 5, 3), {"num_layers": 2, "bidirectional": True, "start": True}),
+        ("of one length", (3, 3), {"bidirectional": True, "bias": False}),
+        ("one sequence", (2,), {"num_layers": 2, "start": True}),
+    )
+}
+
+
+def _sequences(lengths, program):
+    """A program of functions of nn.utils.rnn on sequences of these lengths and the width 2."""
+
+    def whole(lib, name):
+        xs = [numbers(lib, f"{name}{i}", n, 2).requires_grad_() for i, n in enumerate(lengths)]
+        return lib.nn.Identity(), xs, [y.double() for y in program(lib.nn.utils.rnn, xs)]
+
+    return whole
+
+
+PACKED |= {
+    "pad": _sequences((2, 4, 1), lambda rnn, xs: [rnn.pad_sequence(xs, padding_value=-1.5)]),
+    "pad on the left": _sequences((2, 4, 1), lambda rnn, xs: [rnn.pad_sequence(xs, True, 7.0, "left")]),
+    "pad to one length": _sequences((3, 3), lambda rnn, xs: [rnn.pad_sequence(xs, batch_first=True)]),
+    "pack": _sequences((4, 3, 1), lambda rnn, xs: list(rnn.pack_sequence(xs)[:2])),
+    "pack unsorted": _sequences((1, 4, 2), lambda rnn, xs: list(rnn.pack_sequence(xs, enforce_sorted=False))),
+    "unpack": _sequences((1, 4, 2), lambda rnn, xs: rnn.unpack_sequence(rnn.pack_sequence(xs, enforce_sorted=False))),
+    "unpad": _sequences(
+        (3, 4, 2), lambda rnn, xs: rnn.unpad_sequence(rnn.pad_sequence(xs), xs[0].new_tensor([3, 4, 2]).long())
+    ),
+}
+
+
 def _transformer(masks=None, batched=True, evaluate=False, **options):
     """A program for the whole Transformer, without dropout; `masks(lib)` makes its masks."""
 
@@ -238,6 +296,7 @@ def _batch_norm(*shape, passes=2, evaluate=False, **options):
 
 LAYERS = {
     **RECURRENT,
+    **PACKED,
     "transformer": _transformer(lambda lib: {"tgt_mask": _after(lib)}),
     "transformer, norm first": _transformer(
         lambda lib: {

@@ -58,7 +58,8 @@ PARTS = {
         "tinytensor/nn",
         (
             *("nn/attention.py", "nn/containers.py", "nn/functional.py", "nn/hooks.py", "nn/init.py", "nn/layers.py"),
-            *("nn/losses.py", "nn/module.py", "nn/recurrent.py", "nn/transformer.py", "nn/utils.py"),
+            *("nn/losses.py", "nn/module.py", "nn/recurrent.py", "nn/transformer.py", "nn/utils/__init__.py"),
+            "nn/utils/rnn.py",
         ),
         (
             *("nn/test_nn.py", "nn/test_pairwise.py", "test_samples.py::test_value", "test_samples.py::test_gradient"),

@@ -17,6 +17,7 @@ from safetensors import safe_open
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.nn import functional as F
+from tinytensor.nn.utils import rnn
 from tinytensor.symbolic import symbols
 
 VALUES = Path(__file__).parents[1] / "oracle" / "nn" / "values.safetensors"
@@ -119,7 +120,12 @@ def test_attention_refuses(call, sentence):
         (lambda: nn.Linear(3, 2)(tt.zeros(2, 4)), "linear"),
         (lambda: nn.Embedding(3, 2)(tt.tensor([3])), "embedding"),
         (lambda: nn.LayerNorm(3)(tt.zeros(2, 4)), r"does not end in the normalized shape \(3,\)"),
-        (lambda: nn.LSTM(3, 4)(([tt.zeros(2, 3)], [2])), "packed sequences are not offered"),
+        (lambda: nn.LSTM(3, 4)(([tt.zeros(2, 3)], [2])), "expected a tensor or a PackedSequence, got tuple"),
+        (lambda: nn.LSTM(3, 4)(packed(2)), r"packed data of shape \(3, 2\), expected \(sum of the lengths, 3\)"),
+        (
+            lambda: nn.RNN(3, 4)(packed(3), tt.zeros(1, 3, 4)),
+            r"a state of shape \(1, 3, 4\), expected \(1, 2, 4\)",
+        ),
         (
             lambda: nn.GRU(3, 4, batch_first=True)(tt.zeros(2, 5, 4)),
             r"GRU: input of shape \(2, 5, 4\), expected \(N, L, 3\)",
@@ -170,6 +176,83 @@ def test_attention_refuses(call, sentence):
 def test_layers_refuse(make, sentence):
     with pytest.raises(Exception, match=sentence):
         make()
+
+
+def packed(width: int, *sizes: int) -> rnn.PackedSequence:
+    """Three rows of data as a batch with these batch sizes; 2, 1 by default."""
+    return rnn.PackedSequence(tt.zeros(3, width), tt.tensor(sizes or (2, 1)))
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda x: rnn.pack_padded_sequence(x, [3, 4]), "lengths must fall, got .3, 4.; .* enforce_sorted=False"),
+        (lambda x: rnn.pack_padded_sequence(x, [4]), "one length for each of 2 sequences"),
+        (lambda x: rnn.pack_padded_sequence(x, tt.tensor(4)), "one length for each of 2 sequences, got lengths 4"),
+        (lambda x: rnn.pack_padded_sequence(x, [4, 0]), "each length must be from 1 to 4"),
+        (lambda x: rnn.pack_padded_sequence(x, [5, 4]), "each length must be from 1 to 4, .* got .5, 4."),
+        (lambda x: rnn.pack_padded_sequence(x, [3, 1, 1, 1], batch_first=True), "from 1 to 2"),
+        (lambda x: rnn.pack_padded_sequence(x[0, 0], [3]), r"got shape \(3,\)"),
+        (lambda x: rnn.pack_padded_sequence(x[:, :0], []), r"shape \(4, 0, 3\) has no sequences"),
+        (lambda x: rnn.pack_padded_sequence([1], [1]), "expected a tensor .* got list"),
+        (lambda x: rnn.pad_packed_sequence(x), "expected a PackedSequence, got Tensor"),
+        (lambda x: rnn.pad_packed_sequence(packed(3), total_length=1), "total_length 1 is less than .* 2 steps"),
+        (lambda x: rnn.pad_packed_sequence(packed(3, 1, 2)), r"batch_sizes \[1, 2\] for data of shape \(3, 3\)"),
+        (lambda x: rnn.pad_packed_sequence(packed(3, 2, 2)), "whose sum is the number of rows"),
+        (lambda x: rnn.pad_packed_sequence(packed(3, 3, 0)), "numbers that never grow"),
+        (lambda x: nn.LSTM(3, 4)(packed(3, 2, 2)), "LSTM: batch_sizes"),
+        (
+            lambda x: rnn.pad_packed_sequence(rnn.PackedSequence(*packed(3)[:2], None, tt.tensor([0, 5]))),
+            r"unsorted_indices \[0, 5\] do not order 2 sequences",
+        ),
+        (lambda x: rnn.PackedSequence(x), "expected data and batch_sizes"),
+        (lambda x: rnn.pad_sequence([]), "expected tensors"),
+        (lambda x: rnn.pad_sequence([x, x[:, :1]]), "may differ in their first dimension only"),
+        (lambda x: rnn.pad_sequence([x], padding_side="top"), "must be 'right' or 'left', got 'top'"),
+    ],
+)
+def test_packing_refuses(make, sentence):
+    with pytest.raises(Exception, match=sentence):
+        make(tt.zeros(4, 2, 3))
+
+
+def test_a_packed_batch_is_each_sequence_by_itself():
+    m = samples.fill(tt, nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True, dtype=tt.float64))
+    sequences = [samples.numbers(tt, f"s{n}", n, 3) for n in (2, 5, 1, 5)]
+    y, (h, c) = m(rnn.pack_sequence(sequences, enforce_sorted=False))
+    for i, (x, found) in enumerate(zip(sequences, rnn.unpack_sequence(y), strict=True)):
+        expected, state = m(x)
+        np.testing.assert_allclose(found.detach().numpy(), expected.detach().numpy(), rtol=1e-12)
+        for whole, alone in zip((h, c), state, strict=True):
+            np.testing.assert_allclose(whole[:, i].detach().numpy(), alone.detach().numpy(), rtol=1e-12)
+
+
+def test_a_packed_sequence_stays_one():
+    p = rnn.pack_sequence([tt.ones(1, 2), tt.zeros(2, 2)], enforce_sorted=False)
+    assert p.to(tt.float32) is p is p.cpu() is p.pin_memory() and not p.is_cuda
+    for other, dtype in ((p.double(), tt.float64), (p.long(), tt.int64), (p.int(), tt.int32), (p.float(), tt.float32)):
+        assert isinstance(other, rnn.PackedSequence) and other.data.dtype == dtype and other[1:] == p[1:]
+    for copied in (copy.deepcopy(p), pickle.loads(pickle.dumps(p))):
+        assert isinstance(copied, rnn.PackedSequence)
+        assert [part.tolist() for part in copied] == [part.tolist() for part in p]
+    again = rnn.PackedSequence((p.data, p.batch_sizes), sorted_indices=p.sorted_indices)
+    assert again.unsorted_indices.tolist() == p.unsorted_indices.tolist() == [1, 0]
+    assert nn.utils.rnn is rnn and nn.GRU(2, 3)(p)[0].sorted_indices is p.sorted_indices
+
+
+def test_a_compiled_step_that_packs_runs_without_a_recording():
+    """How many sequences have a step is a value, which a recording would not see again."""
+    m = samples.fill(tt, nn.GRU(3, 4, bidirectional=True, dtype=tt.float64))
+
+    def step(x, lengths):
+        y, h = m(rnn.pack_padded_sequence(x, lengths, enforce_sorted=False))
+        return (y.data**2).sum() + (h * rnn.pad_packed_sequence(y)[0].sum()).sum()
+
+    compiled, x = tt.compile(step), samples.numbers(tt, "x", 5, 2, 3)
+    with pytest.warns(UserWarning, match=r"step runs without a recording: tolist\(\) inside a compiled step"):
+        first = compiled(x, tt.tensor([2, 5]))
+    assert first.item() == step(x, tt.tensor([2, 5])).item()
+    assert compiled(x, tt.tensor([5, 3])).item() == step(x, tt.tensor([5, 3])).item() != first.item()
 
 
 def test_batch_norm_is_compiled():

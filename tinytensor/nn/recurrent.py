@@ -10,9 +10,11 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.nn import functional as F
 from tinytensor.nn import init
 from tinytensor.nn.module import Module, Parameter, check_layers
+from tinytensor.nn.utils.rnn import PackedSequence, sizes_of
 from tinytensor.ops.creation import empty, zeros
 from tinytensor.ops.elementwise import relu, sigmoid, tanh
 from tinytensor.ops.fused import linear
+from tinytensor.ops.index import index_select
 from tinytensor.ops.shape import cat, chunk, stack, transpose
 
 # --------------------------------------------------------------------------------------------- one step of each kind
@@ -155,8 +157,8 @@ class _Recurrent(_Steps, Module):
     """Layers of steps over a sequence: y (L, N, D H) and the last state (D layers, N, H), D = 2 if bidirectional.
 
     input (L, N, in), or (N, L, in) if `batch_first`, or (L, in) without a batch; the states' shapes do not depend on
-    `batch_first`. While training, `dropout` acts on the output of every layer but the last. Packed sequences are
-    refused.
+    `batch_first`. While training, `dropout` acts on the output of every layer but the last. A PackedSequence gives y as
+    one, with the last state of each sequence at its own end; the states are in the order in which the sequences came.
     """
 
     def __init__(
@@ -202,13 +204,12 @@ class _Recurrent(_Steps, Module):
     def flatten_parameters(self) -> None:
         """Nothing: this is for programs that ask for it on behalf of another device."""
 
-    def forward(self, input: Tensor, hx=None):
-        what, H = type(self).__name__, self.hidden_size
+    def forward(self, input: Tensor | PackedSequence, hx=None):
+        what = type(self).__name__
+        if isinstance(input, PackedSequence):
+            return self._over_packed(input, hx)
         if not isinstance(input, Tensor):
-            raise TypeError(
-                f"{what}: expected a tensor, got {type(input).__name__}; packed sequences are not offered: pass the "
-                "padded tensor, and choose each row's last step by its length"
-            )
+            raise TypeError(f"{what}: expected a tensor or a PackedSequence, got {type(input).__name__}")
         if input.ndim not in (2, 3) or input.shape[-1] != self.input_size:
             shape = "(N, L, {})" if self.batch_first else "(L, N, {})"
             raise RuntimeError(
@@ -219,33 +220,68 @@ class _Recurrent(_Steps, Module):
         x = transpose(input, 0, 1) if turned else input  # (L, N, in), or (L, in); below, N is left out likewise
         if not x.shape[0]:
             raise RuntimeError(f"{what}: input of shape {input.shape} has no steps")
-        suffixes = self._suffixes()
-        first = _state(what, hx, self.states, (len(suffixes), *x.shape[1:-1], H), input)  # (D layers, N, H)
-        last = []
-        directions = 2 if self.bidirectional else 1
+        x, last = self._layers(x, self._first(hx, x.shape[1:-1], input), None)
+        return transpose(x, 0, 1) if turned else x, last if self.states > 1 else last[0]
+
+    def _over_packed(self, packed: PackedSequence, hx):
+        """The same for a PackedSequence."""
+        what, x = type(self).__name__, packed.data
+        sizes = sizes_of(what, packed)
+        if x.ndim != 2 or x.shape[-1] != self.input_size:
+            raise RuntimeError(
+                f"{what}: packed data of shape {x.shape}, expected (sum of the lengths, {self.input_size})"
+            )
+        first = self._first(hx, (sizes[0],), x)
+        if packed.sorted_indices is not None:
+            first = tuple(index_select(h, 1, packed.sorted_indices) for h in first)
+        x, last = self._layers(x, first, sizes)
+        if packed.unsorted_indices is not None:
+            last = tuple(index_select(h, 1, packed.unsorted_indices) for h in last)
+        return PackedSequence(x, *packed[1:]), last if self.states > 1 else last[0]
+
+    def _first(self, hx, batch: tuple, like: Tensor) -> tuple[Tensor, ...]:
+        """The state to start from, (D layers, N, H) for each of its tensors."""
+        return _state(type(self).__name__, hx, self.states, (len(self._suffixes()), *batch, self.hidden_size), like)
+
+    def _layers(self, x: Tensor, first: tuple, sizes: list[int] | None) -> tuple[Tensor, tuple]:
+        """All layers, one over the other: the outputs, and the last state of each layer and direction."""
+        suffixes, directions, last = self._suffixes(), 2 if self.bidirectional else 1, []
         for layer in range(self.num_layers):
             if layer:
                 x = F.dropout(x, self.dropout, self.training)
             sides = []
             for i in range(layer * directions, (layer + 1) * directions):
-                y, state = self._run(x, tuple(h[i] for h in first), suffixes[i])
+                y, state = self._run(x, tuple(h[i] for h in first), suffixes[i], sizes)
                 sides.append(y)
                 last.append(state)
             x = cat(sides, -1) if self.bidirectional else sides[0]  # (L, N, D H)
-        last = tuple(stack(h) for h in zip(*last, strict=True))
-        return transpose(x, 0, 1) if turned else x, last if self.states > 1 else last[0]
+        return x, tuple(stack(h) for h in zip(*last, strict=True))
 
-    def _run(self, x: Tensor, state: tuple, suffix: str) -> tuple[Tensor, tuple]:
-        """One layer in one direction: the outputs (L, N, H), and the last state."""
+    def _run(self, x: Tensor, first: tuple, suffix: str, sizes: list[int] | None) -> tuple[Tensor, tuple]:
+        """One layer in one direction: the outputs (L, N, H), and the last state.
+
+        With `sizes` x is packed: the first sizes[t] sequences have a step t. Forwards, the state of a sequence is put
+        aside at its end; backwards, a sequence joins in there.
+        """
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         w_ih, w_hh, b_ih, b_hh = (self._parameters.get(name + suffix) for name in names)
-        steps = _steps(linear(x, w_ih, b_ih))  # for all steps at once: one large product
-        outputs = []
-        backwards = suffix.endswith("_reverse")
+        x, backwards = linear(x, w_ih, b_ih), suffix.endswith("_reverse")  # for all steps at once: one large product
+        steps = _parts(x, sizes) if sizes else [step[0] for step in _parts(x, [1] * x.shape[0])]
+        state, ended, outputs = first, [], []
+        if sizes and backwards:
+            state = tuple(h[: sizes[-1]] for h in first)
         for step in reversed(steps) if backwards else steps:
+            n, before = step.shape[0], state[0].shape[0]
+            if sizes and n < before:
+                ended.append(tuple(h[n:] for h in state))
+                state = tuple(h[:n] for h in state)
+            elif sizes and n > before:
+                state = tuple(cat([h, f[before:n]]) for h, f in zip(state, first, strict=True))
             state = self._step(step, state, w_hh, b_hh)
             outputs.append(state[0])
-        return stack(outputs[::-1] if backwards else outputs), state
+        if ended:
+            state = tuple(cat(h) for h in zip(state, *reversed(ended), strict=True))
+        return (cat if sizes else stack)(outputs[::-1] if backwards else outputs), state
 
     def extra_repr(self):
         shown = [f"{self.input_size}, {self.hidden_size}"]
@@ -255,14 +291,17 @@ class _Recurrent(_Steps, Module):
         return ", ".join(shown + (["bidirectional=True"] if self.bidirectional else []))
 
 
-def _steps(x: Tensor) -> list[Tensor]:
-    """The positions of x (L, ...), one after the other, taken as halves of halves.
+def _parts(x: Tensor, sizes: list[int]) -> list[Tensor]:
+    """Parts of x, of so many rows, one after the other, taken as halves of halves.
 
-    The gradient of a slice fills all of what it was taken from with zeros. For each of L steps from the whole that were
+    The gradient of a slice fills all of what it was taken from with zeros. For each of L parts from the whole that were
     L^2 places; this way they are 2 L log L.
     """
-    n = x.shape[0]
-    return [x[0]] if n == 1 else _steps(x[: n // 2]) + _steps(x[n // 2 :])
+    if len(sizes) == 1:
+        return [x]
+    half = len(sizes) // 2
+    rows = sum(sizes[:half])
+    return _parts(x[:rows], sizes[:half]) + _parts(x[rows:], sizes[half:])
 
 
 class RNN(_PlainSteps, _Recurrent):

@@ -30,6 +30,7 @@ ROOMS = (  # the packages and files whose names are for users; PyTorch's paths
     "tinytensor.nn.functional",
     "tinytensor.nn.init",
     "tinytensor.nn.utils",
+    "tinytensor.nn.utils.rnn",
     "tinytensor.optim",
     "tinytensor.optim.lr_scheduler",
     "tinytensor.autograd",

@@ -21,8 +21,6 @@ INSTEAD = {
     "adaptive_* PixelShuffle Upsample* interpolate upsample*",
     "only nn.BatchNorm1d has running statistics; nn.LayerNorm or nn.RMSNorm do without": "BatchNorm* batch_norm "
     "InstanceNorm* instance_norm SyncBatchNorm LocalResponseNorm local_response_norm",
-    "sequences of different lengths are padded, and masked": "pack_padded_sequence pad_packed_sequence "
-    "pack_sequence PackedSequence rnn",
     "memory layouts are not chosen here; every tensor is strided": "sparse* to_sparse* is_sparse* channels_last "
     "contiguous_format preserve_format memory_format layout strided Storage* *Storage storage untyped_storage",
     "mpiexec starts processes, tinytensor.distributed joins them, and each has its part of the batch under "

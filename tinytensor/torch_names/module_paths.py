@@ -28,7 +28,7 @@ PATHS = {
     **{f"distributions.{name}": "distributions" for name in DISTRIBUTIONS.split()},
     **{f"optim.{name}": "optim" for name in OPTIMIZERS.split()},
     **{f"utils.data.{name}": "utils.data" for name in ("dataloader", "dataset", "sampler", "distributed", "datapipes")},
-    **{f"nn.utils.{name}": "nn.utils" for name in ("clip_grad", "convert_parameters", "rnn", "parametrizations")},
+    **{f"nn.utils.{name}": "nn.utils" for name in ("clip_grad", "convert_parameters", "parametrizations")},
     **{f"nn.utils.{name}": "nn.utils" for name in ("parametrize", "weight_norm", "spectral_norm", "prune", "fusion")},
     "nn.parameter": "nn",
     "nn.parallel.distributed": "nn.parallel",

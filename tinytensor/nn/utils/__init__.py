@@ -1,4 +1,4 @@
-"""Gradient clipping, weight normalisation, parameters as one vector: in PyTorch's place."""
+"""Gradient clipping, weight normalisation, parameters as one vector, and packed sequences: in PyTorch's place."""
 
 import math
 from collections.abc import Iterable
@@ -10,6 +10,7 @@ from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.memory_order import memory_order, ordered
 from tinytensor.nn.module import Module, Parameter
+from tinytensor.nn.utils import rnn
 from tinytensor.ops.creation import zeros
 from tinytensor.ops.shape import cat, stack
 from tinytensor.torch_names import missing_names
