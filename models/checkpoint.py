@@ -24,11 +24,10 @@ from pathlib import Path
 
 import numpy as np
 
+from models.tokenizers import TextError
 from tinytensor import Tensor
 from tinytensor.io.serialization import load_file, save_file, sync_directory, write_atomically
 from tinytensor.nn import Module
-
-from .tokenizers import TextError
 
 FOLDER = "checkpoints"
 FILES = ("weights.safetensors", "optimizer.safetensors", "state.json")

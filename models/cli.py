@@ -16,19 +16,18 @@ from functools import partial
 from pathlib import Path
 
 import tinytensor
+from models import checkpoint, memory, pairs, ranks, report
+from models.decoder import Decoder
+from models.generate import NonFiniteLogits, check_sampling, write
+from models.options import add_options, given_for, path
+from models.tasks import TASKS
+from models.tasks.task import Task
+from models.tasks.translate import draw_attention, translate_sentences
+from models.text import TextError
+from models.tokenizers import Tokenizer
+from models.training import Log, NonFiniteLoss, Settings, Trainer
 from tinytensor import distributed
 from tinytensor.nn import Module
-
-from . import checkpoint, memory, pairs, ranks, report
-from .decoder import Decoder
-from .generate import NonFiniteLogits, check_sampling, write
-from .options import add_options, given_for, path
-from .tasks import TASKS
-from .tasks.task import Task
-from .tasks.translate import draw_attention, translate_sentences
-from .text import TextError
-from .tokenizers import Tokenizer
-from .training import Log, NonFiniteLoss, Settings, Trainer
 
 RUNS = Path("runs")  # where runs go that were given no --out
 MOST_TOKENS = 1_000_000  # of a sample, which is held in memory and shown when it is whole
@@ -235,7 +234,7 @@ def _page(given: dict):
         return nullcontext()
     if ranks.rank() > 0:  # rank 0 shows the run, and is told what is wrong with the port
         return nullcontext()
-    from . import live  # nothing of a server is loaded for whoever does not ask for it
+    from models import live  # nothing of a server is loaded for whoever does not ask for it
 
     port = given.get("live_port")
     if port is not None and not 0 <= port < 65536:

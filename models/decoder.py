@@ -25,11 +25,10 @@ How the text is read where it leaves a choice:
 import math
 from dataclasses import asdict, dataclass, replace
 
+from models.attention import feed_forward, join, project, scaled_normal, weights_of_heads
+from models.options import check, option, setting
 from tinytensor import Tensor, arange, empty, int64, linear, nn, zeros
 from tinytensor.nn import Parameter, functional, init
-
-from .attention import feed_forward, join, project, scaled_normal, weights_of_heads
-from .options import check, option, setting
 
 RESIDUALS = ("literal", "once", "pre-norm")
 NORMS = ("plain", "scale", "affine", "rms")

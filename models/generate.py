@@ -9,10 +9,9 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from models.decoder import Cache, Decoder
+from models.tokenizers import Tokenizer
 from tinytensor import Generator, Tensor, compile, int64, no_grad, randint, softmax, tensor, zeros
-
-from .decoder import Cache, Decoder
-from .tokenizers import Tokenizer
 
 CHUNK = 32  # tokens that are computed without Python in between, which costs as much as five of toth-tiny's tokens
 

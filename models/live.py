@@ -22,10 +22,9 @@ from urllib.parse import parse_qs, urlsplit
 
 import numpy as np
 
+from models.tasks.task import Glimpse
+from models.training import NonFiniteLoss, Trainer
 from tinytensor.nn import Module
-
-from .tasks.task import Glimpse
-from .training import NonFiniteLoss, Trainer
 
 HOST, PORT = "127.0.0.1", 8765
 PAGE = Path(__file__).with_suffix(".html")

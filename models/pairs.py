@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from .text import TextError, go_to, read_text, report_lines
-from .tokenizers import Tokenizer
-from .transformer import PAD, SPECIAL, STOP
+from models.text import TextError, go_to, read_text, report_lines
+from models.tokenizers import Tokenizer
+from models.transformer import PAD, SPECIAL, STOP
 
 WIDTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # of batches: few, as each is recorded on its own
 PATTERN = r" ?\w{1,100}| ?[^\w\s]{1,100}|\s"  # inside which byte pairs merge: words with the space before them

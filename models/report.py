@@ -2,12 +2,11 @@
 
 import numpy as np
 
+from models import decoder, transformer
+from models.decoder import Decoder
+from models.transformer import Transformer
 from tinytensor import no_grad, tensor
 from tinytensor.nn.functional import attention_weights
-
-from . import decoder, transformer
-from .decoder import Decoder
-from .transformer import Transformer
 
 
 def parameter_table(model: Decoder | Transformer) -> list[tuple[str, str, object, object]]:

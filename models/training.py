@@ -13,6 +13,10 @@ from pathlib import Path
 import numpy as np
 
 import tinytensor
+from models import checkpoint, memory, ranks
+from models.decoder import Decoder
+from models.options import check, option, setting
+from models.tasks.task import Task
 from tinytensor import Tensor, distributed, no_grad, tensor
 from tinytensor.io.serialization import write_atomically
 from tinytensor.nn import Module
@@ -20,11 +24,6 @@ from tinytensor.nn.parallel import DistributedDataParallel
 from tinytensor.nn.utils import clip_grad_norm_
 from tinytensor.optim import SGD, AdamW, Optimizer
 from tinytensor.optim.lr_scheduler import LambdaLR
-
-from . import checkpoint, memory, ranks
-from .decoder import Decoder
-from .options import check, option, setting
-from .tasks.task import Task
 
 
 class NonFiniteLoss(RuntimeError):

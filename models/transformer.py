@@ -27,11 +27,10 @@ from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
+from models.attention import MultiHead, feed_forward, scaled_normal
+from models.options import check, option, setting
 from tinytensor import Tensor, cat, empty, full_like, linear, nn, tensor, where
 from tinytensor.nn import Parameter, functional, init
-
-from .attention import MultiHead, feed_forward, scaled_normal
-from .options import check, option, setting
 
 PAD, BEGIN, STOP = range(3)  # the first tokens of the vocabulary
 SPECIAL = ("<pad>", "<begin>", "<stop>")

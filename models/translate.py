@@ -11,11 +11,10 @@ from collections.abc import Callable
 
 import numpy as np
 
+from models.generate import check_sampling, choose, choosing
+from models.pairs import pad, width_for
+from models.transformer import BEGIN, STOP, Transformer
 from tinytensor import Generator, Tensor, log_softmax, nn, no_grad, tensor
-
-from .generate import check_sampling, choose, choosing
-from .pairs import pad, width_for
-from .transformer import BEGIN, STOP, Transformer
 
 MOST_BEAMS = 1000  # each keeps its own keys and values
 

@@ -1,7 +1,7 @@
 """The tasks of `python -m models train --task NAME`."""
 
-from .recommend import RecommendTask
-from .text import TextTask
-from .translate import TranslateTask
+from models.tasks.recommend import RecommendTask
+from models.tasks.text import TextTask
+from models.tasks.translate import TranslateTask
 
 TASKS = {task.name: task for task in (TextTask, TranslateTask, RecommendTask)}

@@ -10,17 +10,16 @@ from io import StringIO
 
 import numpy as np
 
+from models import report
+from models.decoder import Config, Decoder
+from models.options import path
+from models.pairs import PairBatches, batch
+from models.tasks.task import Glimpse, Task, fingerprint, say
+from models.text import IGNORE_INDEX, TextError, read_text, report_lines
+from models.tokenizers import WordTokenizer
+from models.transformer import PAD
 from tinytensor import no_grad, tensor
 from tinytensor.viz import plots
-
-from .. import report
-from ..decoder import Config, Decoder
-from ..options import path
-from ..pairs import PairBatches, batch
-from ..text import IGNORE_INDEX, TextError, read_text, report_lines
-from ..tokenizers import WordTokenizer
-from ..transformer import PAD
-from .task import Glimpse, Task, fingerprint, say
 
 TOP = 10  # HR@10, NDCG@10
 

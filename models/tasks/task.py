@@ -8,12 +8,11 @@ from pathlib import Path
 
 import numpy as np
 
+from models import ranks
+from models.text import IGNORE_INDEX
+from models.tokenizers import Tokenizer, tokenizer_from_dict
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional
-
-from .. import ranks
-from ..text import IGNORE_INDEX
-from ..tokenizers import Tokenizer, tokenizer_from_dict
 
 
 @dataclass(frozen=True)

@@ -3,16 +3,15 @@
 import math
 import shlex
 
+from models import report, text
+from models.decoder import CONFIGS, Config, Decoder
+from models.generate import write
+from models.ngram import baselines
+from models.options import path
+from models.tasks.task import Glimpse, Task, fingerprint, say
+from models.text import Corpus, TextError
+from models.tokenizers import KINDS
 from tinytensor.viz import plots
-
-from .. import report, text
-from ..decoder import CONFIGS, Config, Decoder
-from ..generate import write
-from ..ngram import baselines
-from ..options import path
-from ..text import Corpus, TextError
-from ..tokenizers import KINDS
-from .task import Glimpse, Task, fingerprint, say
 
 MADE_FOR_CHARACTERS = ("nano", "micro")
 

@@ -3,17 +3,16 @@
 from argparse import ArgumentTypeError
 from pathlib import Path
 
+from models import grammar, pairs
+from models.options import path
+from models.pairs import Pair
+from models.tasks.task import Glimpse, Task, fingerprint, say
+from models.text import TextError, report_lines
+from models.tokenizers import BPETokenizer, Tokenizer, WordTokenizer
+from models.transformer import CONFIGS, PAD, Config, Transformer
+from models.translate import cross_attention, residual_stream, translate
 from tinytensor.nn import functional
 from tinytensor.viz import plots
-
-from .. import grammar, pairs
-from ..options import path
-from ..pairs import Pair
-from ..text import TextError, report_lines
-from ..tokenizers import BPETokenizer, Tokenizer, WordTokenizer
-from ..transformer import CONFIGS, PAD, Config, Transformer
-from ..translate import cross_attention, residual_stream, translate
-from .task import Glimpse, Task, fingerprint, say
 
 KINDS = {kind.kind: kind for kind in (WordTokenizer, BPETokenizer)}
 PIECES = 2000  # of a user's own pairs, unless told
