@@ -81,9 +81,19 @@ def weights_of_heads(h: int, D: int, d: int, device=None) -> Parameter:
     return Parameter(empty_permuted((h, D, d), (1, 0, 2), device=device))
 
 
+def affine(X: Tensor, W: Tensor, beta: Tensor | None = None) -> Tensor:
+    """X W + beta: X (..., D), W (D, d), beta (d) give (..., d)."""
+    return linear(X, W.t(), beta)
+
+
+def side_by_side(heads: Tensor) -> Tensor:
+    """Concat(head_1, ..., head_h), along the features: heads (B, h, n, d) give (B, n, h d)."""
+    return heads.transpose(1, 2).flatten(2)
+
+
 def join(heads: Tensor, W: Tensor, beta: Tensor | None = None) -> Tensor:
     """Concat(head_1, ..., head_h) W + beta: heads (B, h, n, d), W (h d, D), beta (D) give (B, n, D)."""
-    return linear(heads.transpose(1, 2).flatten(2), W.t(), beta)
+    return affine(side_by_side(heads), W, beta)
 
 
 def remember(cache: list, K: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
@@ -102,8 +112,8 @@ def feed_forward(X: Tensor, W_1: Tensor, b_1, W_2: Tensor, b_2, activation: str 
     if activation == "relu":
         inner = linear(X, W_1.t(), b_1, relu=True)  # (..., d_ff)
     else:
-        inner = functional.gelu(linear(X, W_1.t(), b_1))
-    return linear(inner, W_2.t(), b_2)
+        inner = functional.gelu(affine(X, W_1, b_1))
+    return affine(inner, W_2, b_2)
 
 
 def scaled_normal(weight: Parameter, terms) -> None:

@@ -3,6 +3,7 @@
 import numpy as np
 
 from models import decoder, transformer
+from models.attention import project
 from models.decoder import Decoder
 from models.transformer import Transformer
 from tinytensor import no_grad, tensor
@@ -90,7 +91,8 @@ def attention_maps(model: Decoder, tokens: list[int]) -> np.ndarray:
     with no_grad():
         Z = model.embed(tensor([tokens]))
         for block in model.blocks:
-            q, k, _ = block.heads(Z if model.config.residual == "once" else block.enter(Z))
+            _, N = block.normalized(Z)
+            q, k = project(N, block.Q, block.q), project(N, block.K, block.k)
             maps.append(attention_weights(q, k, is_causal=model.config.causal).numpy()[0])
             Z = block(Z)
     model.train(training)

@@ -62,7 +62,7 @@ class Row:
 
 
 def decoder(config: str, batch: int, **changes) -> dict:
-    """A training step of a decoder of models/decoder.py, perhaps with other sizes."""
+    """A training step of a decoder of models/decoder/, perhaps with other sizes."""
     return {"model": "decoder", "config": config, "batch": batch, "changes": changes}
 
 

@@ -3,7 +3,7 @@
 import pytest
 from sympy import expand
 
-import models.decoder
+import models.decoder.model
 import models.transformer
 from derivations import eq19
 from derivations.claims import Refuted, claims_of, result_of
@@ -33,7 +33,7 @@ def planted(monkeypatch, change):
             super().__init__(config, device)
             change(self, config, device)
 
-    monkeypatch.setattr(models.decoder, "Block", Planted)
+    monkeypatch.setattr(models.decoder.model, "Block", Planted)
 
 
 def extra_bias(block, config, device):

@@ -1,5 +1,6 @@
 """The model of document 003: its equations written out once more with NumPy; eq. (19) from its own parameters."""
 
+import inspect
 import math
 import re
 
@@ -8,7 +9,7 @@ import pytest
 import sympy
 
 import tinytensor
-from models.decoder import CONFIGS, RESIDUALS, Config, Decoder
+from models.decoder import CONFIGS, RESIDUALS, Config, Decoder, equations
 from models.report import attention_maps, format_table, matches, parameter_table
 from models.text import IGNORE_INDEX
 from tests.models.whole_models import assert_near
@@ -31,6 +32,17 @@ def exact(config, seed=1):
 
 
 # --------------------------------------------------------------------------------------- equations (1) to (16)
+
+
+def numbers(page):
+    """The equations that have a line of a page: the numbers with which its comments begin."""
+    return [int(n) for n in re.findall(r"# \((\d+)\)  \S", page)]
+
+
+def test_every_equation_has_a_line_of_its_own_in_order():
+    page = inspect.getsource(equations)
+    assert numbers(page) == list(range(1, 17))
+    assert numbers(page.replace("# (7)  ", "# ")) == [n for n in range(1, 17) if n != 7]
 
 
 def by_the_document(model, t):

@@ -14,6 +14,7 @@ from unittest.mock import patch
 from models import attention as heads
 from models import decoder as decoders
 from models import transformer as transformers
+from models.decoder import cache, equations, model
 from tests.nn import pairwise
 from tinytensor.nn import attention as attentions
 from tinytensor.nn import transformer as layers
@@ -22,8 +23,8 @@ from .planting import _replaced
 from .tally import Tally, notices
 
 MULTIHEAD, LAYERS, DECODER, ENCODER_DECODER = pairwise.SUBJECTS
-ATTENTION = "tinytensor.nn.attention"
-WHO_HAS_THEM = (attentions, layers, heads, decoders, transformers)
+ATTENTION, EQUATIONS, SWITCHES = "tinytensor.nn.attention", "models.decoder.equations", "models.decoder.model"
+WHO_HAS_THEM = (attentions, layers, heads, decoders, cache, equations, model, transformers)
 
 HAND: dict[str, tuple[str, str, str, str]] = {  # what is wrong: (subject, module, right, wrong)
     "causality is forgotten where there is padding": (
@@ -169,67 +170,68 @@ HAND: dict[str, tuple[str, str, str, str]] = {  # what is wrong: (subject, modul
     ),
     "the causal mask is forgotten where weights are dropped": (
         DECODER,
-        "models.decoder",
-        "mask, p, causal)",
-        "mask, p, causal and not p)",
+        EQUATIONS,
+        "known, w.dropout, causal)",
+        "known, w.dropout, causal and not w.dropout)",
     ),
     "the mask is forgotten in evaluation": (
         DECODER,
-        "models.decoder",
-        "config.causal and q.shape[2] > 1",
-        "config.causal and self.training",
+        EQUATIONS,
+        "w.config.causal and q.shape[2] > 1",
+        "w.config.causal and w.training",
     ),
     "the cache shows places that are still empty": (
         DECODER,
-        "models.decoder",
+        "models.decoder.cache",
         "self.places <= self.at",
         "self.places <= self.at + 1",
     ),
-    "the cache counts its first tokens as one": (DECODER, "models.decoder", "cache.at += C", "cache.at += 1"),
+    "the cache counts its first tokens as one": (DECODER, SWITCHES, "cache.at += C", "cache.at += 1"),
     "the position of a token in a cache is 0": (
         DECODER,
-        "models.decoder",
+        SWITCHES,
         "functional.embedding(at, self.P)",
         "self.P[:1]",
     ),
     "every layer normalises what was normalised once": (
         DECODER,
-        "models.decoder",
-        'N = Z if config.residual == "once" else',
+        SWITCHES,
+        'N = Z if self.config.residual == "once" else',
         "N =",
     ),
     "the literal residual is added to what was not normalised": (
         DECODER,
-        "models.decoder",
-        'N if config.residual == "literal" else Z',
+        SWITCHES,
+        '(N if self.config.residual == "literal" else Z)',
         "Z",
     ),
     "the embedding is not dropped where it is normalised": (
         DECODER,
-        "models.decoder",
+        SWITCHES,
         "return functional.dropout(Z, self.config.dropout, self.training)",
         'return functional.dropout(Z, self.config.dropout, self.training and self.config.residual != "once")',
     ),
     "tied weights are not transposed": (
         DECODER,
-        "models.decoder",
-        "linear(Z, self.E if self.O is None else self.O.t())",
-        "linear(Z, self.E * (1 if self.P is None else 1.001) if self.O is None else self.O.t())",
+        SWITCHES,
+        "self.E.t() if self.O is None else self.O",
+        "self.E.t() * (1 if self.P is None else 1.001) if self.O is None else self.O",
     ),
     "no final norm where weights are tied": (
         DECODER,
-        "models.decoder",
-        "if self.final is not None:",
-        "if self.final is not None and self.O is not None:",
+        SWITCHES,
+        "Z if self.final is None else self.final(Z)",
+        "Z if self.final is None or self.O is None else self.final(Z)",
     ),
-    "padding counts": (
+    "padding counts": (DECODER, EQUATIONS, "t.flatten()", "t.flatten().clamp(0)"),
+    "heads before positions in (7)": (
         DECODER,
-        "models.decoder",
-        "functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), ",
-        "functional.cross_entropy(logits.flatten(0, 1), targets.flatten().clamp(0), ",
+        "models.attention",
+        "heads.transpose(1, 2).flatten(2)",
+        "heads.reshape((heads.shape[0], heads.shape[2], -1))",
     ),
-    "no activation but ReLU": (DECODER, "models.decoder", "config.activation)", '"relu")'),
-    "attention's result has no bias": (DECODER, "models.decoder", "join(Y, self.W, self.w)", "join(Y, self.W, None)"),
+    "no activation but ReLU": (DECODER, EQUATIONS, "w.config.activation)", '"relu")'),
+    "attention's result has no bias": (DECODER, EQUATIONS, "affine(Y_hat, w.W, w.w)", "affine(Y_hat, w.W, None)"),
     "the decoder sees what comes later": (
         ENCODER_DECODER,
         "models.transformer",

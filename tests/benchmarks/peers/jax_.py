@@ -68,7 +68,7 @@ def parameters(case: Case) -> dict[str, np.ndarray]:
 
 
 def decoder(case: Case):
-    """loss(weights, x, y) of the decoder of models/decoder.py."""
+    """loss(weights, x, y) of the decoder of models/decoder/."""
     import jax
     import jax.numpy as jnp
 

@@ -136,7 +136,7 @@ class Compiled(Eager):
 
 
 def decoder(case: Case):
-    """The decoder of models/decoder.py as a module of PyTorch."""
+    """The decoder of models/decoder/ as a module of PyTorch."""
     import torch
     import torch.nn.functional as F
 
