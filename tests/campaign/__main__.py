@@ -1,6 +1,7 @@
 """Send in what is bad, by the hundred, and see that it does no harm.
 
     python -m tests.campaign                     a sample of each part: a minute or two
+    python -m tests.campaign --short [PART ...]  few cases of each, as in the test suite: a few seconds a part
     python -m tests.campaign --long [PART ...]   everything: some hours
     python -m tests.campaign --long --share 3/8  the third of eight pieces that together are everything
 
@@ -24,20 +25,21 @@ from tests.shares import share
 from .tally import ROOT, Diary, Tally
 
 PARTS = ("calls", "checkpoints", "commands", "files", "kills")
+SIZES = ("short", "sample", "long")
 
 
-def part(name: str, long: bool, diary: Diary):
-    """Run a part in this process; its tally."""
+def part(name: str, size: str, diary: Diary):
+    """Run a part in this process; its tally. The size is "short", "sample" or "long"."""
     if name == "calls":
         from . import calls
 
         there = importlib.util.find_spec("torch") is not None
-        return calls.campaign(1 if long else 60, diary, importlib.import_module("torch") if there else None)
+        return calls.campaign(calls.ONE_IN[size], diary, importlib.import_module("torch") if there else None)
     module = importlib.import_module(f"tests.campaign.{name}")
-    return module.campaign(long, diary)
+    return module.campaign(size, diary)
 
 
-def in_processes(name: str, long: bool, limit: float, jobs: int = 1, share: tuple[int, int] = (0, 1)) -> Tally:
+def in_processes(name: str, size: str, limit: float, jobs: int = 1, share: tuple[int, int] = (0, 1)) -> Tally:
     """Run a share of a part in processes of its own: what they counted and found, and how those that died ended.
 
     Every half minute a line on the standard error says how far a long one is.
@@ -49,7 +51,7 @@ def in_processes(name: str, long: bool, limit: float, jobs: int = 1, share: tupl
         for job, diary in enumerate(diaries):
             mine = f"{piece + of * job + 1}/{of * jobs}"
             command = [sys.executable, "-X", "faulthandler", "-m", "tests.campaign", "--part", name]
-            command += ["--diary", str(diary), "--share", mine] + ["--long"] * long
+            command += ["--diary", str(diary), "--share", mine, "--size", size]
             with open(Path(folder) / f"out-{job}", "w") as out, open(Path(folder) / f"err-{job}", "w") as err:
                 running[job] = subprocess.Popen(command, cwd=ROOT, stdout=out, stderr=err, start_new_session=True)
         begun = told = time.monotonic()
@@ -57,7 +59,7 @@ def in_processes(name: str, long: bool, limit: float, jobs: int = 1, share: tupl
             while running:
                 time.sleep(0.05)
                 now = time.monotonic()
-                if long and now - told > 30:
+                if size == "long" and now - told > 30:
                     told = now
                     for job in running:
                         print(f"{name}: {now - begun:.0f} s, at {_case(diaries[job])}", file=sys.stderr, flush=True)
@@ -91,23 +93,27 @@ def _case(diary: Path) -> str:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.campaign", description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(PARTS))
-    parser.add_argument("--long", action="store_true", help="every case, not a sample")
+    sizes = parser.add_mutually_exclusive_group()
+    sizes.add_argument("--size", choices=SIZES, default="sample", help=argparse.SUPPRESS)
+    sizes.add_argument("--short", action="store_const", dest="size", const="short", help="few cases")
+    sizes.add_argument("--long", action="store_const", dest="size", const="long", help="every case, not a sample")
     parser.add_argument("--share", type=share, default=(0, 1), metavar="3/8", help="one of so many pieces")
     parser.add_argument("--jobs", type=int, help="processes at once (default: one, and for --long one for each core)")
     parser.add_argument("--part", choices=PARTS, help=argparse.SUPPRESS)
     parser.add_argument("--diary", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.part:
-        tally = part(options.part, options.long, Diary(options.diary, options.share))
+        tally = part(options.part, options.size, Diary(options.diary, options.share))
         print(json.dumps({"counts": tally.counts, "findings": tally.findings}))
         return 1 if tally.findings else 0
     if unknown := set(options.parts) - set(PARTS):
         parser.error(f"no part {', '.join(sorted(unknown))}: choose among {', '.join(PARTS)}")
     harmless = True
-    jobs = options.jobs or (os.cpu_count() if options.long else 1)
+    jobs = options.jobs or (os.cpu_count() if options.size == "long" else 1)
     for name in options.parts or PARTS:
         begun = time.monotonic()
-        tally = in_processes(name, options.long, 7200 if options.long else 600, jobs, options.share)
+        limit = 7200 if options.size == "long" else 600
+        tally = in_processes(name, options.size, limit, jobs, options.share)
         harmless = harmless and not tally.findings
         print(f"{name}, {time.monotonic() - begun:.0f} s: {tally.report()}\n", flush=True)
     return 0 if harmless else 1

@@ -8,6 +8,8 @@ import hashlib
 import json
 import random
 import shutil
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -100,18 +102,24 @@ def tensors(path: Path):
             yield f"{file}: tied {tied[:20]}", lambda t=tied, w=write, h=held: w(h, {"tinytensor.tied": t})
 
 
-def campaign(long: bool, diary: Diary) -> Tally:
+DAMAGES = {"short": 1, "sample": 8, "long": 100}  # tried of each file, in a campaign of each size
+STATES_ONE_IN = {"short": 300, "sample": 40, "long": 1}
+TENSORS_ONE_IN = {"short": 4, "sample": 1, "long": 1}
+
+
+def campaign(size: str, diary: Diary) -> Tally:
     tally, chance = Tally(), random.Random(2)
-    with in_a_folder(prepare) as (folder, runs):
-        for task in ("text", "translate", "recommend") if long else ("text",):
+    tasks = ("text", "translate", "recommend") if size == "long" else ("text",)
+    with in_a_folder(partial(prepare, tasks=tasks)) as (folder, runs):
+        for task in tasks:
             whole, broken = runs[task], folder / "broken"
             shutil.copytree(whole, broken)
             path = checkpoint.latest(broken)
             kept = checkpoint.latest(whole)
             changes = [
-                *damages(path, chance, 100 if long else 8),
-                *states(path, chance, 1 if long else 40),
-                *tensors(path),
+                *damages(path, chance, DAMAGES[size]),
+                *states(path, chance, STATES_ONE_IN[size]),
+                *islice(tensors(path), None, None, TENSORS_ONE_IN[size]),
             ]
             for told, change in diary.mine(changes):
                 diary.enter(f"{task}, {told}")

@@ -20,6 +20,7 @@ from models.training import Trainer
 
 from .tally import Diary, Tally, TooLong, limited
 
+ONE_IN = {"short": 80, "sample": 25, "long": 1}  # how many of the cases a campaign of each size tries
 SECONDS = 60
 VALUES = [
     "", "-1", "0", "1", "0.5", "1e-300", "1e300", "nan", "inf", "-inf", "10000000000000", "9" * 30, "9" * 5000, "x",
@@ -63,8 +64,8 @@ def judge(tally: Tally, told: str, code: int | str, err: str) -> None:
         tally.find(f"{told}: exit code {code}, {err[:300]!r}")
 
 
-def prepare(folder: Path) -> dict[str, Path]:
-    """A text, pairs and sequences to learn from, and a finished run of each task, all tiny."""
+def prepare(folder: Path, tasks: tuple[str, ...] = ("text", "translate", "recommend")) -> dict[str, Path]:
+    """A text, pairs and sequences to learn from, and a finished run of each of the tasks, all tiny."""
     text, pairs, sequences = folder / "verse.txt", folder / "pairs.tsv", folder / "sequences.csv"
     text.write_text("the cat sat on the mat and the dog lay by the door\n" * 30)
     words = ["je", "tu", "il", "nous", "vous", "ils", "elle", "on"]
@@ -77,9 +78,9 @@ def prepare(folder: Path) -> dict[str, Path]:
         "recommend": ["train", "--task", "recommend", "--sequences", str(sequences), *TINY.split()[:-2]],
     }
     runs = {}
-    for name, arguments in begun.items():
+    for name in tasks:
         runs[name] = folder / name
-        code, err = run([*arguments, "--out", str(runs[name])], 300)
+        code, err = run([*begun[name], "--out", str(runs[name])], 300)
         if code != 0:
             raise RuntimeError(f"the {name} run to begin with failed: {code} {err}")
     return runs | {"begun": begun}
@@ -126,10 +127,10 @@ def in_a_folder(begin: Callable = lambda folder: None):
             os.chdir("/")
 
 
-def campaign(long: bool, diary: Diary) -> Tally:
+def campaign(size: str, diary: Diary) -> Tally:
     tally = Tally()
     with in_a_folder(prepare) as (folder, runs):
-        for number, arguments in diary.mine(enumerate(cases(runs, 1 if long else 25))):
+        for number, arguments in diary.mine(enumerate(cases(runs, ONE_IN[size]))):
             told = " ".join(a if len(a) < 60 else f"{a[:60]}..." for a in map(ascii, arguments))
             diary.enter(told)
             train = arguments[0] == "train" and "--resume" not in arguments

@@ -88,11 +88,15 @@ def archives(chance: random.Random, count: int):
         yield f"changed ({number})", bytes(content)
 
 
-def campaign(long: bool, diary: Diary) -> Tally:
+TEXTS = {"short": 2, "sample": 6, "long": 300}  # changed by chance, in a campaign of each size; and as many archives:
+ARCHIVES = {"short": 20, "sample": 100, "long": 2000}
+
+
+def campaign(size: str, diary: Diary) -> Tally:
     tally, chance = Tally(), random.Random(3)
     with in_a_folder(prepare) as (folder, _):  # which compiles what there is to compile, so that no case waits for it
         file = folder / "file"
-        for number, (told, content) in diary.mine(enumerate(texts(chance, 300 if long else 6))):
+        for number, (told, content) in diary.mine(enumerate(texts(chance, TEXTS[size]))):
             file.write_bytes(content)
             for task, option, sizes in (
                 ("text", "--text", TINY),
@@ -102,7 +106,7 @@ def campaign(long: bool, diary: Diary) -> Tally:
                 diary.enter(f"{option} {told}")
                 arguments = ["train", "--task", task, option, str(file), "--out", f"run-{task}-{number}"]
                 judge(tally, f"{option} {told}", *run(arguments + sizes.split()))
-        for told, content in diary.mine(archives(chance, 2000 if long else 100)):
+        for told, content in diary.mine(archives(chance, ARCHIVES[size])):
             file.write_bytes(content)
             for load in (serialization.load_file, serialization.load_metadata, tinytensor.load):
                 diary.enter(f"{load.__name__} {told}")
