@@ -14,6 +14,7 @@ COMMANDS = (
     ("tests/oracle/generate_dtypes.py",),
     ("tests/oracle/generate_names.py",),
     ("tests/oracle/generate_nn.py",),
+    ("tests/oracle/generate_printing.py",),
     ("tests/oracle/generate_optim.py",),
     ("tests/oracle/generate_distributions.py",),
     ("tests/oracle/generate_transformer.py",),

@@ -168,7 +168,7 @@ def test_how_tensors_are_printed(printing):
     printing(profile="full", linewidth=10_000)
     assert repr(many).count(",") == 1999
     printing(threshold=10, edgeitems=1)
-    assert repr(many) == "tensor([   0, ..., 1999])"
+    assert repr(many) == "tensor([   0,  ..., 1999])"
     printing(profile="default")
     assert repr(x) == usual
     for wrong in ({"precision": -1}, {"precision": 2.5}, {"linewidth": 0}, {"profile": "long"}, {"edgeitems": "3"}):

@@ -1,15 +1,19 @@
-"""How tensors are printed: NumPy writes the numbers, and PyTorch's options say how."""
+"""How tensors are printed: as PyTorch prints them, and its options say how."""
 
 import math
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
 # `sci_mode` None: numbers have exponents where the others would be too long
-_SHORT = {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 75, "sci_mode": None}
+_SHORT = {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80, "sci_mode": None}
 _DEFAULT = _SHORT | {"precision": 4, "edgeitems": 3}
 PROFILES = {"default": _DEFAULT, "short": _SHORT, "full": _DEFAULT | {"threshold": math.inf}}
 
 _options = dict(_DEFAULT)
+
+OPENING = "tensor("  # what stands before the numbers
 
 
 def set_printoptions(
@@ -39,17 +43,91 @@ def set_printoptions(
         _options["sci_mode"] = sci_mode
 
 
-def text(values: np.ndarray, prefix: str) -> str:
-    """The numbers of an array, as they stand behind a prefix."""
-    digits = _options["precision"]
-    return np.array2string(
-        values,
-        separator=", ",
-        prefix=prefix,
-        precision=digits,
-        threshold=_options["threshold"],
-        edgeitems=_options["edgeitems"],
-        max_line_width=_options["linewidth"],
-        suppress_small=_options["sci_mode"] is False,
-        formatter={"float_kind": lambda x: f"{x:.{digits}e}"} if _options["sci_mode"] else None,
-    )
+def text(values: np.ndarray, suffixes: list[str]) -> str:
+    """What print() shows of a tensor: its numbers, and what else there is to say of it."""
+    if values.dtype.kind == "O":
+        return _behind(f"{OPENING}{np.array2string(values, separator=', ', prefix=OPENING)}", suffixes)
+    if not values.size:
+        return _behind(f"{OPENING}[]", suffixes)
+    kept = _kept(values, _options["edgeitems"] if values.size > _options["threshold"] else values.size)
+    write, width = _writer(list(_numbers(kept)))
+    return _behind(OPENING + _laid_out(kept, values.ndim, write, width, len(OPENING)), suffixes)
+
+
+def without_values(suffixes: list[str]) -> str:
+    """What print() shows of a tensor that is only a shape."""
+    return _behind(f"{OPENING}...", suffixes)
+
+
+def _kept(values: np.ndarray, ends: int) -> Any:
+    """The numbers as nested lists; of a dimension longer than two times `ends` its two ends, with ... between them."""
+    if not values.ndim:
+        return values.item()
+    n = len(values)
+    if n <= 2 * ends:
+        return [_kept(v, ends) for v in values]
+    return [*(_kept(v, ends) for v in values[:ends]), ..., *(_kept(v, ends) for v in values[n - ends :])]
+
+
+def _numbers(kept: Any) -> Iterator:
+    """The numbers in nested lists, one after the other."""
+    if not isinstance(kept, list):
+        yield kept
+        return
+    for part in kept:
+        if part is not ...:
+            yield from _numbers(part)
+
+
+def _writer(numbers: list) -> tuple[Callable[[Any], str], int]:
+    """How each of these numbers is written, and in how many places.
+
+    The finite numbers that are not 0 decide, all together: whole numbers have no digits behind the point, and where one
+    is more than 1000 times another, or too large or too small to be read, all have exponents.
+    """
+    if not any(isinstance(x, float) for x in numbers):
+        width = max((len(str(x)) for x in numbers), default=0)
+        return (lambda x: f"{x!s:>{width}}"), width
+    digits, sizes = _options["precision"], [abs(x) for x in numbers if x and math.isfinite(x)]
+    whole = all(x.is_integer() for x in sizes)
+    exponents = False
+    if sizes:
+        least, most = min(sizes), max(sizes)
+        exponents = most / least > 1000 or most > 1e8 or (not whole and least < 1e-4)
+        exponents = exponents if _options["sci_mode"] is None else _options["sci_mode"]
+
+    def spelled(x: float) -> str:
+        if exponents:
+            return f"{x:.{digits}e}"
+        if whole:
+            return f"{x:.0f}." if math.isfinite(x) else f"{x:.0f}"
+        return f"{x:.{digits}f}"
+
+    width = max((len(spelled(x)) for x in numbers if x and math.isfinite(x)), default=1)
+    return (lambda x: f"{spelled(x):>{width}}"), width
+
+
+def _laid_out(kept: Any, ndim: int, write: Callable[[Any], str], width: int, indent: int) -> str:
+    """Nested lists as text: as many numbers in a line as there is room for, an empty line between matrices."""
+    if not ndim:
+        return write(kept)
+    if ndim > 1:
+        parts = ["..." if part is ... else _laid_out(part, ndim - 1, write, width, indent + 1) for part in kept]
+        return f"[{(',' + chr(10) * (ndim - 1) + ' ' * (indent + 1)).join(parts)}]"
+    words = [" ..." if x is ... else write(x) for x in kept]
+    each = max(1, (_options["linewidth"] - indent) // (width + 2))
+    lines = [", ".join(words[i : i + each]) for i in range(0, len(words), each)]
+    return f"[{(',' + chr(10) + ' ' * (indent + 1)).join(lines)}]"
+
+
+def _behind(body: str, suffixes: list[str]) -> str:
+    """The suffixes behind the numbers; one for which the line has no room begins a line of its own."""
+    line = len(body) - body.rfind("\n") + 1
+    for suffix in suffixes:
+        if line + len(suffix) + 2 > _options["linewidth"]:
+            body += f",\n{' ' * len(OPENING)}{suffix}"
+            line = len(OPENING) + len(suffix)
+        else:
+            body += f", {suffix}"
+            line += len(suffix) + 2
+    return f"{body})"

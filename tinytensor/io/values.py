@@ -11,7 +11,7 @@ import numpy as np
 from tinytensor.core.devices import CPU, META, device
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import bool_, get_default_dtype, int64
-from tinytensor.io.printing import text
+from tinytensor.io.printing import text, without_values
 from tinytensor.recording.external import Left
 
 # What NumPy calls for `scalar * tensor`, and what the tensor has for it.
@@ -226,16 +226,19 @@ class Interchange:
         return str(self)
 
     def __repr__(self) -> str:
+        suffixes, empty = [], not self.is_meta and not self._data.size
         if self.is_meta:
-            return f"tensor(..., device='meta', shape={self.shape}, dtype={self.dtype})"
-        values = self._values("printing a tensor")
-        body = text(values, "tensor(")
-        extra = "" if self.dtype in (get_default_dtype(), int64, bool_) else f", dtype={self.dtype}"
+            suffixes += ["device='meta'", f"size={self.shape}"]
+        elif empty and self.ndim != 1:
+            suffixes += [f"size={self.shape}"]
+        seen = () if self.is_meta or empty else (int64, bool_)  # the numbers tell of these dtypes
+        if self.dtype not in (get_default_dtype(), *seen):
+            suffixes += [f"dtype={self.dtype!s}"]
         if self.node is not None:
-            extra += f", grad_fn=<{self.node.op.name}>"
+            suffixes += [f"grad_fn=<{self.node.op.name}>"]
         elif self.requires_grad:
-            extra += ", requires_grad=True"
-        return f"tensor({body}{extra})"
+            suffixes += ["requires_grad=True"]
+        return without_values(suffixes) if self.is_meta else text(self._values("printing a tensor"), suffixes)
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows instead, if it is the last line of a cell: a table, or a picture of many numbers."""
