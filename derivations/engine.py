@@ -128,6 +128,9 @@ CALLS = {
     "gather": [(x, tt.tensor([[2, 0], [1, 1]]), 1)],
     "gather_backward": [(symbols("x", 2, 2), tt.tensor([[2, 0], [1, 1]]), (2, 3), 1)],
     "put": [(x, tt.tensor(at), symbols("v", len(at))) for at in ([4, 1], [4, 1, 4])],
+    "scatter_extreme": [
+        (x, tt.tensor([4, 1, 4]), symbols("v", 3), own, largest) for own in (True, False) for largest in (True, False)
+    ],
     "overwrite": [(x, z)],
     "dropped": [(CUBE, tt.tensor([7, 3, 2]), 1 << 31, SCALE)],
 }

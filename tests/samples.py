@@ -2143,14 +2143,6 @@ E("bincount", INT([-1]), raises=RuntimeError, match="bincount")
 E("bincount", T(3), raises=RuntimeError, match=("bincount", "float64"))
 E("searchsorted", T(2, 3), T(3), raises=RuntimeError, match=("searchsorted", (2, 3), (3,)))
 E("bucketize", T(3), T(2, 2), raises=(RuntimeError, ValueError), match=("bucketize", (2, 2)))
-E(
-    "unique",
-    INT([[1], [1]]),
-    dim=0,
-    raises=NotImplementedError,
-    match=("unique", "dim=0"),
-    torch_accepts=True,
-)
 
 # --- the table: tensors without a dimension, which count as having one where a dimension is named ----------
 
@@ -2466,6 +2458,164 @@ for name in ("hardshrink", "softshrink"):
     S(F + name, T(3, 5))
     S(F + name, T(3, 5), 0.25)
     S(F + name, C([-0.5, 0.5, 0.0, inf, nan], grad=True)).kink()
+
+# --- the table: running extremes, counting, writing with a reduction -------------------------------------------------
+
+group("reduced")
+for name in ("cummax", "cummin"):
+    for dim in (0, 1, -1):
+        S(f"Tensor.{name} {name}", T(3, 4), dim)
+    S(name, C([1.0, 1.0, 3.0, 3.0, 2.0, 3.0], grad=True), 0).kink()  # of equal ones the last index
+    S(name, C([2.0, nan, 3.0, nan, inf, -inf], grad=True), 0).kink()
+    S(name, C([0.0, -0.0, 0.0], grad=True), 0).kink()
+    S(name, I(5), 0)
+    S(name, BOOL([True, False, True, False]), 0)
+    S(name, T(1, 3), 0)
+    S(name, T(0, 3), 0)
+    S(name, T(2, 0), 1)
+    S(name, T(), 0)
+    S(name, TR(3, 4), 0)
+    E(name, T(3), 1, raises=IndexError, match=(name, 1))
+S("Tensor.renorm renorm", T(3, 4), 2, 0, 1.0)
+S("renorm", T(3, 4), 2, 1, 1.5)
+S("renorm", T(2, 3, 2), 1.0, -1, 0.5)
+S("renorm", T(2, 3, 2), 3, 1, 0.5)
+S("renorm", T(3, 4), inf, 0, 1.0)
+S("renorm", T(3, 4), 2, 0, 99.0)
+S("renorm", T(3, 4), 2, 0, 0.0)
+S("renorm", C([[0.0, 0.0], [3.0, 4.0], [0.6, 0.8]], grad=True), 2, 0, 1.0).kink()
+S("renorm", T(0, 3), 2, 0, 1.0)
+S("Tensor.renorm_", CLONE(3, 2), 2, 0, 1.0)
+E("renorm", T(3), 2, 0, 1.0, raises=RuntimeError, match=("renorm", (3,)))
+E("renorm", T(2, 3), 0, 0, 1.0, raises=RuntimeError, match=("renorm", "p = 0"))
+E("renorm", T(2, 3), 2, 0, -1.0, raises=RuntimeError, match=("renorm", r"maxnorm = -1"))
+S("Tensor.histc histc", T(5, 4, grad=False), 6)
+S("histc", T(20, grad=False), bins=4, min=-1, max=1)
+S("histc", C([1.0, 2.0, 2.0, 3.0, 9.0]), 2, 1, 3)
+S("histc", C([1.0, 1.0]), 4)
+S("histc", C([2.0, nan, inf, -inf, 0.5]), 4, 0, 4)
+S("histc", T(0), 3)
+S("histc", C(2.0), 3)
+E("histc", T(3), 0, raises=RuntimeError, match=("histc", "bins", 0))
+E("histc", C([1.0, nan]), 3, raises=RuntimeError, match=("histc", "finite"))
+E("histc", T(3), 2, 3, 1, raises=RuntimeError, match=("histc", "max"))
+S("Tensor.histogram histogram", T(5, 4, grad=False), 6)
+S("histogram", T(20, grad=False), bins=4, range=(-1.0, 1.0), density=True)
+S("histogram", C([1.0, 2.0, 2.0, 5.0]), C([0.0, 2.0, 5.0]), weight=C([1.0, 2.0, 3.0, 4.0]))
+S("histogram", C([1.0, 2.0, 2.0, 5.0]), C([0.0, 2.0, 2.0, 4.0]), density=True)
+S("histogram", C([[2.0, nan], [inf, 0.5]]), 2, range=(0.0, 4.0), weight=C([[1.0, 2.0], [3.0, -4.0]]))
+S("histogram", C([2.0, 2.0]), 2)
+S("histogram", T(0, grad=False), 2)
+S("histogram", C(2.0), 3)
+E("histogram", T(3), 0, raises=RuntimeError, match=("histogram", "bins", 0))
+E("histogram", T(3), C([[1.0, 2.0]]), raises=RuntimeError, match=("histogram", (1, 2)))
+E("histogram", T(3), 2, range=(3.0, 1.0), raises=RuntimeError, match=("histogram", "max"))
+E("histogram", T(3), 2, weight=T(2), raises=RuntimeError, match=("histogram", (2,), (3,)))
+E("histogram", C([1.0, inf]), 2, raises=RuntimeError, match=("histogram", "finite"))
+AT, ONTO = INT([[0, 2], [0, 1], [0, 2]]), T(3, 3)
+for how in ("add", "multiply"):
+    S("Tensor.scatter scatter", T(3, 3, grad=False), 0, AT, T(3, 2, grad=False), reduce=how)
+    S("Tensor.scatter_", CLONE(3, 3, grad=False), 1, AT, T(3, 4, grad=False), reduce=how)
+    S("scatter", T(2, 3, grad=False), 1, INT([[0, 0], [2, 2]]), 3, reduce=how)
+    S("scatter", I(4), 0, INT([1, 1, 3]), I(3, low=-3), reduce=how)
+    S("scatter", T(2, 3, grad=False), 0, I(0, 3), T(2, 3, grad=False), reduce=how)
+    S("Tensor.scatter", T(grad=False), 0, INT(0), T(grad=False), reduce=how)
+E("scatter", T(3), 0, INT([0]), T(1), reduce="max", raises=RuntimeError, match=("scatter", "'max'"))
+for how in ("sum", "prod", "mean", "amax", "amin"):
+    for own in (True, False):
+        S("Tensor.scatter_reduce scatter_reduce", ONTO, 0, AT, T(3, 2), how, include_self=own)
+        S("scatter_reduce", T(2, 4), 1, INT([[3, 3, 3], [0, 1, 0]]), T(2, 3), how, include_self=own)
+        S("scatter_reduce", I(4, low=-3), 0, INT([1, 1, 3]), I(3, low=-4), how, include_self=own)
+        S("scatter_reduce", T(3), 0, INT([1]), T(1), how, include_self=own)
+        S("scatter_reduce", T(), 0, INT(0), T(), how, include_self=own)
+        S("scatter_reduce", T(2, 3, grad=False), 0, I(0, 3), T(2, 3, grad=False), how, include_self=own)
+        # ties with another element and with x, infinities and NaN
+        peak, end = (1.0, inf) if own and how != "prod" else (9.0, 4.0)
+        tied = C([peak, 2.5, end], grad=True), 0, INT([0, 0, 1, 1, 2]), C([1.0, 1.0, 2.0, 3.0, -end], grad=True)
+        S("scatter_reduce", *tied, how, include_self=own).kink()
+        S("scatter_reduce", C([1.0, 2.0]), 0, INT([0, 1]), C([nan, 0.0]), how, include_self=own)
+        S(
+            "scatter_reduce",
+            C([3.0, 2.0], grad=True),
+            0,
+            INT([0, 0, 0, 1]),
+            C([0.0, 4.0, 0.0, 0.0]),
+            how,
+            include_self=own,
+        )
+    S("Tensor.scatter_reduce_", CLONE(3, 3), 0, AT, T(3, 2), reduce=how)
+S("scatter_reduce", T(3), 0, INT([1, 1, 1, 0]), C([2.0, 0.0, 3.0, 0.5], grad=True), "prod")
+S("scatter_reduce", T(3), 0, INT([1, 1, 1, 0]), C([0.0, 0.0, 3.0, 0.0], grad=True), "prod")
+S("scatter_reduce", BOOL([True, False]), 0, INT([1, 1]), BOOL([False, True]), "amax")
+E("scatter_reduce", T(3), 0, INT([0]), T(1), "median", raises=RuntimeError, match=("scatter_reduce", "'median'"))
+E("scatter_reduce", T(3), 0, INT([3]), T(1), "sum", raises=(RuntimeError, IndexError), match=("scatter_reduce", 3))
+E("scatter_reduce", T(2, 3), 1, INT([[0, 0]]), T(1, 1), "sum", raises=RuntimeError, match=("scatter_reduce", (1, 2)))
+E("scatter_reduce", I(3), 0, INT([0]), T(1), "sum", raises=RuntimeError, match=("scatter_reduce", "int64"))
+for adding in (False, True):
+    S("Tensor.put put", T(2, 3), INT([4, 1]), T(2), adding)
+    S("Tensor.put", T(2, 3), INT([[-1], [0]]), T(1, 2), accumulate=adding)
+    S("Tensor.put_", CLONE(2, 3), INT([4, 1]), T(2), adding)
+    S("put", I(4), INT([3, 0]), I(2), adding)
+    S("put", T(3), I(0), T(0), adding)
+    S("put", T(), INT(0), T(1), adding)
+    S("put", TR(2, 3), INT([4, 1]), T(2), adding)
+S("put", T(3), INT([1, 1, 0]), T(3), accumulate=True)
+E("put", T(3), INT([3]), T(1), raises=IndexError, match=("put", 3))
+E("put", T(3), INT([0, 1]), T(1), raises=(RuntimeError, IndexError), match=("put", 2, 1))
+E("put", T(3), C([0.0]), T(1), raises=RuntimeError, match=("put", "float64"))
+S("index_put", T(2, 3), (INT([-1, 0]),), T(1, 3))
+S("index_put", T(2, 3), (BOOL([[True, False, True], [False, False, True]]),), C(2.0, grad=True))
+S("index_put", T(2, 3), (BOOL([True, False]), INT([2])), T(1), True)
+S("index_put", T(2, 3), (INT([1, 1]), INT([2, 2])), T(1), accumulate=True)
+S("Tensor.index_put_", CLONE(2, 3), (INT([1, 1]), INT([2, 2])), T(2), accumulate=True)
+S("index_put", T(2, 3), (I(0),), T(0, 3))
+E("index_put", T(3), (INT([3]),), T(1), raises=IndexError, match=("index", 3))
+S("searchsorted", C([3.0, 1.0, 2.0, 2.0]), C([[0.0, 2.0], [3.0, 9.0]]), sorter=INT([1, 2, 3, 0]))
+S("searchsorted", INT([[5, 3, 1], [0, 4, 2]]), INT([[3, 0], [3, 5]]), right=True, sorter=INT([[2, 1, 0], [0, 2, 1]]))
+S("searchsorted", C([1.0, 1.0]), C([1.0, nan, -inf, inf]), side="right", out_int32=True)
+S("searchsorted", C([1.0, inf, nan]), C([nan, inf]), side="left", right=False)
+S("searchsorted", T(0), C([1.0, 2.0]))
+S("searchsorted", C([1.0]), T(0))
+E("searchsorted", C([1.0, 2.0]), C([1.0]), sorter=INT([0]), raises=RuntimeError, match=("searchsorted", "sorter", (1,)))
+E(
+    "searchsorted",
+    C([1.0, 2.0]),
+    C([1.0]),
+    sorter=INT([0, 2]),
+    raises=(RuntimeError, IndexError),
+    match=("searchsorted", 2),
+)
+E("searchsorted", C([1.0]), C([1.0]), right=True, side="left", raises=RuntimeError, match=("searchsorted", "left"))
+ROWS_TWICE = INT([[3, 1], [3, 1], [1, 2], [3, 1]])
+S("Tensor.unique_consecutive unique_consecutive", ROWS_TWICE, True, True, 0)
+S("unique_consecutive", ROWS_TWICE, return_counts=True, dim=1)
+S("unique_consecutive", INT([[1, 1, 2], [1, 1, 3]]), return_inverse=True, dim=-1)
+S("unique_consecutive", C([[nan, 1.0], [nan, 1.0]]), dim=0)
+S("unique_consecutive", C([0.0, -0.0, nan, nan]), return_counts=True)
+S("unique_consecutive", I(2, 2, 2, high=1), return_inverse=True, return_counts=True, dim=2)
+S("unique_consecutive", I(0, 3), return_inverse=True, return_counts=True, dim=0)
+S("unique_consecutive", I(0), return_inverse=True, return_counts=True)
+S("unique_consecutive", INT([[7, 7]]), dim=0)
+E("unique_consecutive", I(2, 0), dim=0, raises=RuntimeError, match=("unique_consecutive", (2, 0)))
+E("unique_consecutive", I(2), dim=1, raises=IndexError, match=("unique_consecutive", 1))
+S("Tensor.unique unique", ROWS_TWICE, True, True, True, 0)
+S("unique", INT([[2, 1, 2], [0, 5, 0]]), return_inverse=True, dim=1)
+S("unique", C([[1.0, -inf], [1.0, -inf], [0.0, inf]]), dim=0)
+S("unique", I(3, 2, 2, high=2), return_inverse=True, return_counts=True, dim=1)
+S("unique", I(0, 3), return_inverse=True, return_counts=True, dim=0)
+E("unique", I(2, 0), dim=0, raises=RuntimeError, match=("unique", (2, 0)))
+for mode in ("use_mm_for_euclid_dist_if_necessary", "use_mm_for_euclid_dist", "donot_use_mm_for_euclid_dist"):
+    S("cdist", T(3, 4), T(2, 4), compute_mode=mode).once()
+S("cdist", T(3, 1), T(2, 1), 2.0)
+S("cdist", T(0, 3), T(2, 3))
+S("cdist", T(2, 0), T(3, 0))
+S("cdist", T(2, 1, 2, 3), T(3, 2, 3), p=3.0)
+E("cdist", T(2, 3), T(2, 3), compute_mode="fast", raises=ValueError, match=("cdist", "fast"))
+E("cdist", T(2, 3), T(2, 3), p=-1.0, raises=RuntimeError, match=("cdist", -1))
+E("scatter", T(3), 0, INT([0]), 1.0, reduce="mean", raises=RuntimeError, match=("scatter", "'mean'"))
+E("put", T(3), INT([0]), I(1), raises=RuntimeError, match=("put", "int64"))
+E("renorm", I(2, 2), 2, 0, 1, raises=RuntimeError, match=("renorm", "int64"))
+E("histogram", I(3), 2, raises=(RuntimeError, NotImplementedError), match=("histogram", "int64"))
 
 # --- memory: results that change nothing, or next to nothing, and whose memory they lie in ---------------------------
 

@@ -347,6 +347,7 @@ EXCEPTIONS = {
     "argsort": {"ops/shape.py"},  # the inverse of a permutation of dimensions
     "cumsum": {"ops/shape.py"},  # where the pieces of split() start
     "where": {"ops/index.py"},  # negative indices, in a host function
+    **{name: {"ops/index.py"} for name in ("maximum", "minimum")},  # extremes at places, in a host function
     "random.get_state": {"recording/guards.py"},  # did a compiled step draw from NumPy's generators?
     "random.RandomState": {"recording/guards.py"},
 }

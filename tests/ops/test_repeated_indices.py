@@ -107,3 +107,57 @@ def test_rows_are_written_over_as_a_whole():
     y[tt.tensor([1, 0, 1])] = v
     (y * tt.tensor([[1.0, 2.0], [3.0, 4.0]])).sum().backward()
     assert v.grad.tolist() == [[0, 0], [1, 2], [3, 4]]
+
+
+@pytest.mark.parametrize("how", ["sum", "prod", "mean", "amax", "amin"])
+@pytest.mark.parametrize("own", [True, False])
+def test_reductions_of_repeated_places_compiled_and_differentiated(how, own):
+    """INDEX sends three values to place 1, and one value to place 2."""
+    x, v = parts()
+    reduced = {
+        "sum": sum,
+        "prod": lambda values: tt.stack(values).prod(),
+        "mean": lambda values: sum(values) / len(values),
+        "amax": max,
+        "amin": min,
+    }[how]
+
+    def by_hand(x, v):
+        at_1, at_2 = [v[0], v[1], v[3], *[x[1]] * own], [v[2], *[x[2]] * own]
+        return tt.stack([x[0], reduced(at_1), reduced(at_2), x[3]])
+
+    def write(x, v):
+        return x.scatter_reduce(0, INDEX, v, how, include_self=own)
+
+    assert tt.allclose(write(x, v), by_hand(x, v), rtol=1e-14)
+    ours, expected = (tt.autograd.grad((y(x, v) ** 2).sum(), (x, v)) for y in (write, by_hand))
+    assert all(tt.allclose(a, b, rtol=1e-13) for a, b in zip(ours, expected, strict=True))
+    assert tt.autograd.gradgradcheck(lambda x, v: write(x, v) ** 3, (x, v))
+    step = tt.compile(lambda index: x.detach().scatter_reduce(0, index, v.detach(), how, include_self=own))
+    for index in (INDEX, tt.tensor([0, 0, 0, 0]), tt.tensor([3, 2, 1, 0])):
+        assert step(index).tolist() == x.scatter_reduce(0, index, v, how, include_self=own).tolist()
+
+
+@pytest.mark.parametrize(("how", "expected"), [("amax", [0.5, 0, 0.5]), ("amin", [0, 1, 0])])
+def test_extremes_share_the_gradient_among_the_values_alone(how, expected):
+    """x has the value 3 at the place too, but has no part in the result."""
+    x, v = (tt.tensor(values, requires_grad=True) for values in ([3.0, 7.0], [3.0, 1.0, 3.0]))
+    x.scatter_reduce(0, tt.tensor([0, 0, 0]), v, how, include_self=False).sum().backward()
+    assert v.grad.tolist() == expected and x.grad.tolist() == [0, 1]
+
+
+def test_products_beside_an_infinite_factor_and_sums_by_scatter_have_gradients():
+    x, v = (tt.tensor(values, requires_grad=True) for values in ([2.0, 1.0], [tt.inf, 3.0]))
+    x.scatter(0, tt.tensor([0, 0]), v, reduce="multiply").sum().backward()
+    assert v.grad.tolist() == [6, tt.inf] and x.grad.tolist() == [tt.inf, 1]
+    v.grad = None
+    x.detach().scatter(0, tt.tensor([1, 1]), v, reduce="add")[1].backward()
+    assert v.grad.tolist() == [1, 1]
+
+
+def test_put_keeps_the_last_value():
+    x, v = parts()
+    write = lambda x, v: x.put(INDEX, v)  # noqa: E731
+    assert write(x, v).tolist() == setitem(x, v).tolist()
+    write(x, v).sum().backward()
+    assert v.grad.tolist() == STAYS and x.grad.tolist() == [1, 0, 0, 1]

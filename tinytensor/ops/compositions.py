@@ -6,20 +6,21 @@ of it. What is here says where values stand, and which of them meet; functions o
 
 import builtins
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import bool_, int32, int64, result_type
-from tinytensor.core.promotion import beside_exact, stored
+from tinytensor.core.promotion import beside_exact, only_floats, stored
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.creation import eye, full, ones, tensor, zeros
-from tinytensor.ops.elementwise import _scaled, _together
+from tinytensor.ops.creation import arange, eye, full, linspace, ones, tensor, zeros
+from tinytensor.ops.elementwise import _scaled, _together, floor, isnan, where
 from tinytensor.ops.in_place import index_copy_, setitem
-from tinytensor.ops.index import check_range, gather, gather_backward, nonzero, put, read, scatter_rows
+from tinytensor.ops.index import check_range, gather, gather_backward, nonzero, put, read, scatter_extreme, scatter_rows
 from tinytensor.ops.keys import understand
 from tinytensor.ops.order import argsort, sort
 from tinytensor.ops.products import bmm, matmul, outer
@@ -469,22 +470,99 @@ def _places(what: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None) -
 
 
 @appears("scatter Tensor.scatter Tensor.scatter_")
-def scatter(x: Tensor, dim: int, index: Tensor, src=None, *, value=None) -> Tensor:
+def scatter(x: Tensor, dim: int, index: Tensor, src=None, *, value=None, reduce: str | None = None) -> Tensor:
     """y = x, but y[index[i][j]][j] = src[i][j] (dim 0), y[i][index[i][j]] = src[i][j] (dim 1), and so on.
 
-    `src` (or `value`) may be a number. Where an index comes twice, the later element stays.
+    `src` (or `value`) may be a number. Where an index comes twice, the later element stays. With reduce="add" the
+    elements are added to what x has there, with reduce="multiply" it is multiplied by them.
     """
     src = value if src is None else src
     if src is None:
         raise TypeError("scatter: give src, a tensor or a number")
+    if reduce not in (None, "add", "multiply"):
+        raise RuntimeError(f"scatter: reduce={reduce!r}: expected 'add' or 'multiply'; scatter_reduce() has others")
     rows, dim = _atleast_1d(x), _dim(x, dim, "scatter")
     index, part = _places("scatter", rows, dim, index, src if isinstance(src, Tensor) else None)
     if not index.numel():
         return clone(x)
     if part is None:
         part = full(index.shape, src, dtype=x.dtype)
+    at = _numbers_at(rows, dim, index)
+    write = {None: put, "add": _added_at, "multiply": _multiplied_at}[reduce]
+    return reshape(write(rows, at, flatten(part)), x.shape)
+
+
+def _numbers_at(rows: Tensor, dim: int, index: Tensor) -> Tensor:
+    """The place of each element of a scatter's index, counted through all of the tensor that it writes to: a vector."""
     numbers = Tensor.of(np.arange(rows.numel()).reshape(rows.shape))
-    return reshape(put(rows, flatten(gather(numbers, dim, index)), flatten(part)), x.shape)
+    return flatten(gather(numbers, dim, index))
+
+
+def _added_at(x: Tensor, at: Tensor, values: Tensor) -> Tensor:
+    """y = x, but y[at] += values, as often as a place comes."""
+    return x + reshape(scatter_rows(values, at, (x.numel(),)), x.shape)
+
+
+def _multiplied_at(x: Tensor, at: Tensor, values: Tensor) -> Tensor:
+    """y = x, but y[at] *= values, as often as a place comes.
+
+    The values are sorted by their places, and those of one place multiplied in steps that double: by no division, so
+    that a 0 among them needs no care. The last one of a place has then the product of all, and is the one that stays.
+    """
+    order = argsort(at)
+    at, product, step = at[order], values[order], 1
+    while step < at.numel():
+        same = at[step:] == at[:-step]
+        product = cat([product[:step], product[step:] * where(same, product[:-step], 1)])
+        step *= 2
+    return x * put(ones(x.shape, dtype=x.dtype), at, product)
+
+
+@appears("scatter_reduce Tensor.scatter_reduce Tensor.scatter_reduce_")
+def scatter_reduce(
+    x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, *, include_self: bool = True
+) -> Tensor:
+    """y = x, but y[index[i][j]][j] = the sum (prod, mean, amax, amin) of all src[i][j] that go there, for dim 0.
+
+    The element that x has there counts as one of them unless `include_self` is False. Equal extremes share the
+    gradient. The mean of whole numbers is rounded down.
+    """
+    if reduce not in ("sum", "prod", "mean", "amax", "amin"):
+        raise RuntimeError(f"scatter_reduce: reduce={reduce!r}: expected 'sum', 'prod', 'mean', 'amax' or 'amin'")
+    rows, dim = _atleast_1d(x), _dim(x, dim, "scatter_reduce")
+    index, part = _places("scatter_reduce", rows, dim, index, src)
+    if not index.numel():
+        return clone(x)
+    at, values = _numbers_at(rows, dim, index), flatten(part)
+    if reduce in ("amax", "amin"):
+        return reshape(scatter_extreme(rows, at, values, include_self, reduce == "amax"), x.shape)
+    if not include_self:
+        nothing = full(at.shape, int(reduce == "prod"), dtype=x.dtype)
+        rows = put(rows, at, nothing)
+    y = (_multiplied_at if reduce == "prod" else _added_at)(rows, at, values)
+    if reduce == "mean":
+        counts = full(rows.shape, int(include_self), dtype=int64)
+        counts = _added_at(counts, at, ones(at.shape, dtype=int64)).clamp(min=1).to(x.dtype)
+        y = y / counts if x.dtype.kind in "fO" else y // counts
+    return reshape(y, x.shape)
+
+
+@appears("put Tensor.put Tensor.put_")
+def put_at(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """y = x, but the elements with these numbers, counted through all of x, are the source's, or have them added.
+
+    Where an index comes twice, the later element stays; with `accumulate` both are added.
+    """
+    if index.dtype != int64 or source.dtype != x.dtype:
+        raise RuntimeError(
+            f"put: expected an int64 index and a source of {x.dtype}, got {index.dtype} and {source.dtype}"
+        )
+    if index.numel() != source.numel():
+        raise RuntimeError(f"put: the index has {index.numel()} elements, the source {source.numel()}")
+    at = flatten(index)
+    at = where(at < 0, at + x.numel(), at)
+    host(check_range, at._data, x.numel(), "put")
+    return (_added_at if accumulate else put)(x, at, flatten(source))
 
 
 @appears("scatter_add Tensor.scatter_add Tensor.scatter_add_")
@@ -543,8 +621,7 @@ def index_put(x: Tensor, indices: Sequence[Tensor], values: Tensor, accumulate: 
         setitem(y, key, values)
         return y
     at = read(Tensor.of(np.arange(x.numel()).reshape(x.shape)), understand(x, key))
-    added = scatter_rows(flatten(expand(values, at.shape)), flatten(at), (x.numel(),))
-    return x + reshape(added, x.shape)
+    return _added_at(x, flatten(at), flatten(expand(values, at.shape)))
 
 
 @appears("masked_scatter Tensor.masked_scatter Tensor.masked_scatter_")
@@ -603,11 +680,12 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
 
 
 def _runs(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of a vector: the first element of each run of equal ones, the run in which each is, and how long each run is."""
-    n = x.numel()
-    begins = cat(
-        [ones(builtins.min(n, 1), dtype=bool_), narrow(x, 0, 1, n - 1) != narrow(x, 0, 0, n - 1)] if n else [x != x]
-    )
+    """Of rows: the first one of each run of equal ones, the run in which each is, and how long each run is."""
+    n = x.shape[0]
+    begins = ones(builtins.min(n, 1), dtype=bool_)
+    if n > 1:
+        differ = narrow(x, 0, 1, n - 1) != narrow(x, 0, 0, n - 1)
+        begins = cat([begins, differ if x.ndim == 1 else differ.any(1)])
     starts = flatten(nonzero(begins))
     ends = cat([starts, tensor([n])])
     return x[starts], cumsum(begins, 0) - 1, narrow(ends, 0, 1, starts.numel()) - starts
@@ -619,27 +697,54 @@ def _asked_for(values: Tensor, inverse: Tensor, counts: Tensor, return_inverse: 
     return (values, *[inverse] * return_inverse, *[counts] * return_counts)
 
 
+def _as_rows(what: str, x: Tensor, dim: int | None) -> tuple[Tensor, Callable]:
+    """What unique() compares, the elements or the slices along `dim` as rows, and how to make slices of rows again."""
+    if dim is None:
+        return flatten(x.detach()), lambda rows: rows
+    dim = _dim_with_size(x, dim, what)
+    moved = movedim(x.detach(), dim, 0)
+    if not x.numel() and x.shape[dim]:
+        raise RuntimeError(f"{what}: the slices of shape {x.shape} along dimension {dim} are empty")
+    back = lambda rows: make_contiguous(movedim(reshape(rows, (rows.shape[0], *moved.shape[1:])), 0, dim))  # noqa: E731
+    return reshape(moved, (x.shape[dim], math.prod(moved.shape[1:]))), back
+
+
+def _sorting(rows: Tensor) -> Tensor:
+    """The indices that sort elements, or rows by their first number, equal ones by their second, and so on."""
+    if rows.ndim == 1:
+        return argsort(rows)
+    order = arange(rows.shape[0])
+    for column in range(rows.shape[1])[::-1]:
+        order = order[argsort(rows[order, column])]
+    return order
+
+
 @appears("unique Tensor.unique")
 def unique(
     x: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ):
-    """The different elements of x in ascending order; where each element of x is among them; how often each comes."""
-    if dim is not None:
-        raise NotImplementedError(f"unique: dim={dim} is not offered; without it the elements are compared, not slices")
-    flat = flatten(x.detach())
-    order = argsort(flat)
-    values, run, counts = _runs(flat[order])
-    inverse = put(zeros(flat.shape, dtype=int64), order, run)
-    return _asked_for(values, reshape(inverse, x.shape), counts, return_inverse, return_counts)
+    """The different elements of x in ascending order; where each element of x is among them; how often each comes.
+
+    With `dim` it is the slices along this dimension that are compared, and sorted by their elements one after another.
+    """
+    rows, back = _as_rows("unique", x, dim)
+    order = _sorting(rows)
+    values, run, counts = _runs(rows[order])
+    inverse = put(zeros(run.shape, dtype=int64), order, run)
+    inverse = reshape(inverse, x.shape) if dim is None else inverse
+    return _asked_for(back(values), inverse, counts, return_inverse, return_counts)
 
 
 @appears("unique_consecutive Tensor.unique_consecutive")
 def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None):
-    """x with one element for each run of equal ones; in which run each element of x is; how long each run is."""
-    if dim is not None:
-        raise NotImplementedError(f"unique_consecutive: dim={dim} is not offered; without it elements are compared")
-    values, run, counts = _runs(flatten(x.detach()))
-    return _asked_for(values, reshape(run, x.shape), counts, return_inverse, return_counts)
+    """x with one element for each run of equal ones; in which run each element of x is; how long each run is.
+
+    With `dim` it is the slices along this dimension that are compared.
+    """
+    rows, back = _as_rows("unique_consecutive", x, dim)
+    values, run, counts = _runs(rows)
+    run = reshape(run, x.shape) if dim is None else run
+    return _asked_for(back(values), run, counts, return_inverse, return_counts)
 
 
 @appears("searchsorted")
@@ -650,10 +755,12 @@ def searchsorted(
     out_int32: bool = False,
     right: bool = False,
     side: str | None = None,
+    sorter: Tensor | None = None,
 ) -> Tensor:
     """y = how many elements of a sorted vector are smaller than each value (right: not larger).
 
-    A sequence of several dimensions has a row for each row of values.
+    A sequence of several dimensions has a row for each row of values. A sequence that is not sorted needs the indices
+    that sort it, `sorter`, of its shape.
     """
     if side not in (None, "left", "right") or (right and side == "left"):
         raise RuntimeError(f"searchsorted: side must be 'left' or 'right', and agree with right={right}; got {side!r}")
@@ -661,6 +768,13 @@ def searchsorted(
         known = None if isinstance(values, Sequence) else result_type(sorted_sequence, values)
         values = tensor(values, dtype=known)
     sequence, shape = sorted_sequence.detach(), values.shape
+    if sorter is not None:
+        if sorter.shape != sequence.shape or sorter.dtype != int64:
+            raise RuntimeError(
+                f"searchsorted: the sorter is {sorter.dtype} {sorter.shape}: expected the int64 indices that sort the "
+                f"sequence, of shape {sequence.shape}"
+            )
+        sequence = gather(sequence, -1, sorter)
     if sequence.ndim != 1 and (sequence.ndim != values.ndim or sequence.shape[:-1] != shape[:-1]):
         raise RuntimeError(f"searchsorted: rows of shape {sequence.shape} do not fit values of shape {shape}")
     rows = values.detach() if sequence.ndim > 1 else flatten(values.detach())
@@ -671,6 +785,8 @@ def searchsorted(
     of_sequence = order < n if behind else order >= rows.shape[-1]
     counts = scatter(zeros(order.shape, dtype=int64), -1, order, cumsum(of_sequence, -1))
     counts = narrow(counts, -1, n if behind else 0, rows.shape[-1])
+    if rows.dtype.kind == "f":  # behind everything, behind NaN too
+        counts = where(isnan(rows), n, counts)
     return reshape(make_contiguous(counts), shape).to(int32 if out_int32 else int64)
 
 
@@ -682,6 +798,80 @@ def bucketize(
     if boundaries.ndim != 1:
         raise RuntimeError(f"bucketize: expected a vector of boundaries, got shape {boundaries.shape}")
     return searchsorted(boundaries, x, out_int32=out_int32, right=right)
+
+
+class Histogram(NamedTuple):
+    """What histogram() returns: how much there is between each edge and the next, and the edges."""
+
+    hist: Tensor
+    bin_edges: Tensor
+
+
+def _ends(what: str, x: Tensor, low: float, high: float, given: bool, widen: float) -> tuple[float, float]:
+    """From where to where the bins go: as given, or as the numbers do, and farther by `widen` where that is nothing."""
+    if not given and x.numel():
+        low, high = x.min().item(), x.max().item()
+    if not (math.isfinite(low) and math.isfinite(high)) or low > high:
+        raise RuntimeError(f"{what}: expected a finite range whose max is not below its min, got {low} to {high}")
+    return (low - widen, high + widen) if low == high else (low, high)
+
+
+def _counted(place: Tensor, inside: Tensor, weight: Tensor, bins: int) -> Tensor:
+    """y_b = the sum of the weights whose number is inside the range, and has the place b."""
+    place = where(inside, place, 0).to(int64).clamp(0, bins - 1)
+    return scatter_rows(where(inside, weight, 0), place, (bins,))
+
+
+@appears("histc Tensor.histc")
+def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    """y_b = how many elements are in part b of the range from min to max, cut into equal parts; others do not count.
+
+    The range is that of the elements if min and max are both 0. It has no gradient.
+    """
+    only_floats("histc", x)
+    if _whole(bins, "histc: bins") < 1:
+        raise RuntimeError(f"histc: bins must be 1 or more, got {bins}")
+    flat = flatten(x.detach())
+    low, high = _ends("histc", flat, min, max, min != max or min != 0, 1)
+    place = (flat - low) * bins / (high - low)
+    return _counted(floor(place), (flat >= low) & (flat <= high), ones(flat.shape, dtype=x.dtype), bins)
+
+
+@appears("histogram Tensor.histogram")
+def histogram(
+    x: Tensor,
+    bins: int | Tensor,
+    *,
+    range: Sequence[float] | None = None,
+    weight: Tensor | None = None,
+    density: bool = False,
+) -> Histogram:
+    """y_b = how many elements e_b <= x < e_{b+1}, the last one also x = e_n: (hist, bin_edges).
+
+    `bins` are the edges e, or the number of equal parts of the `range` (that of the elements unless given). An element
+    counts as its `weight`, 1 unless given. With `density` the sum of y_b (e_{b+1} - e_b) is 1. It has no gradient.
+    """
+    only_floats("histogram", x)
+    flat = flatten(x.detach())
+    if isinstance(bins, Tensor):
+        if bins.ndim != 1 or bins.numel() < 2 or bins.dtype != x.dtype or range is not None:
+            raise RuntimeError(
+                f"histogram: the edges are {bins.dtype} {bins.shape}: expected a vector of 2 or more of {x.dtype}, "
+                "and no range beside it"
+            )
+        edges = clone(bins.detach())
+    else:
+        if _whole(bins, "histogram: bins") < 1:
+            raise RuntimeError(f"histogram: bins must be 1 or more, got {bins}")
+        if range is not None and len(range) != 2:
+            raise RuntimeError(f"histogram: the range is two numbers, got {range}")
+        edges = linspace(*_ends("histogram", flat, *(range or (0, 1)), range is not None, 0.5), bins + 1, dtype=x.dtype)
+    if weight is not None and (weight.shape != x.shape or weight.dtype != x.dtype):
+        raise RuntimeError(f"histogram: the weight is {weight.dtype} {weight.shape}: expected {x.dtype} {x.shape}")
+    weight = ones(flat.shape, dtype=x.dtype) if weight is None else flatten(weight.detach())
+    inside = (flat >= edges[0]) & (flat <= edges[-1])
+    hist = _counted(searchsorted(edges, flat, right=True) - 1, inside, weight, edges.numel() - 1)
+    return Histogram(hist / sum(hist) / (edges[1:] - edges[:-1]) if density else hist, edges)
 
 
 @appears("isin")

@@ -19,7 +19,7 @@ from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import exp as fast_exp
 from tinytensor.native.fastmath import log1p as fast_log1p
-from tinytensor.ops.creation import Generator, rand, tensor
+from tinytensor.ops.creation import Generator, arange, rand, tensor
 from tinytensor.ops.elementwise import (
     _as_tensor,
     _floor_divide,
@@ -39,6 +39,8 @@ from tinytensor.ops.elementwise import (
     logical_not,
     logical_or,
     masked_fill,
+    maximum,
+    minimum,
     only_floats_together,
     pow,
     reciprocal,
@@ -464,6 +466,31 @@ def _scanned(x: Tensor, dim: int, together) -> Tensor:
     return make_contiguous(movedim(y, 0, dim))
 
 
+def _running_extreme(what: str, x: Tensor, dim: int, extreme) -> ValuesIndices:
+    """The largest or smallest of x_0 ... x_i for each i, and the last place at which it stands; NaN is an extreme."""
+    dim = _dim(x, dim, what)
+    if not x.ndim:
+        return ValuesIndices((x.clone(), tensor(0)))
+    constant = x.detach()
+    peaks = _scanned(constant, dim, extreme)
+    places = reshape(arange(x.shape[dim]), [-1 if d == dim else 1 for d in range(x.ndim)])
+    stands = logical_or(constant == peaks, isnan(constant)) if x.dtype.kind == "f" else constant == peaks
+    index = _scanned(where(stands, places, 0), dim, maximum)
+    return ValuesIndices((gather(x, dim, index), index))
+
+
+@appears("cummax Tensor.cummax")
+def cummax(x: Tensor, dim: int) -> ValuesIndices:
+    r"""y_i = \max(x_0, ..., x_i) along `dim`: (values, indices), the last index where several are equal."""
+    return _running_extreme("cummax", x, dim, maximum)
+
+
+@appears("cummin Tensor.cummin")
+def cummin(x: Tensor, dim: int) -> ValuesIndices:
+    r"""y_i = \min(x_0, ..., x_i) along `dim`: (values, indices), the last index where several are equal."""
+    return _running_extreme("cummin", x, dim, minimum)
+
+
 @appears("logcumsumexp Tensor.logcumsumexp")
 def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     r"""y_i = \ln(e^{x_0} + ... + e^{x_i}) along `dim`."""
@@ -496,14 +523,41 @@ def dist(a: Tensor, b: Tensor, p: float = 2) -> Tensor:
 
 
 @appears("cdist")
-def cdist(x1: Tensor, x2: Tensor, p: float = 2.0) -> Tensor:
-    """y_{ij} = |a_i - b_j|_p of the rows of (..., P, M) and (..., R, M): all distances, (..., P, R)."""
+def cdist(
+    x1: Tensor, x2: Tensor, p: float = 2.0, compute_mode: str | None = "use_mm_for_euclid_dist_if_necessary"
+) -> Tensor:
+    """y_{ij} = |a_i - b_j|_p of the rows of (..., P, M) and (..., R, M): all distances, (..., P, R).
+
+    PyTorch's compute modes are taken, and change nothing: the differences are always computed, since the way by a
+    matrix product loses the small ones.
+    """
+    modes = [f"{way}use_mm_for_euclid_dist{when}" for way, when in (("", "_if_necessary"), ("", ""), ("donot_", ""))]
+    if compute_mode not in (None, *modes):
+        raise ValueError(f"cdist: compute_mode {compute_mode!r}: expected one of {', '.join(modes)}")
+    if p < 0:
+        raise RuntimeError(f"cdist: p must be 0 or more, got {p}")
     if x1.ndim < 2 or x2.ndim < 2 or x1.shape[-1] != x2.shape[-1]:
         raise RuntimeError(
             f"cdist: {x1.shape} and {x2.shape}: expected rows of one length, (..., P, M) and (..., R, M)"
         )
     x1, x2 = only_floats("cdist", x1, x2)
     return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
+
+
+@appears("renorm Tensor.renorm Tensor.renorm_")
+def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
+    """y = x, but each slice s along `dim` with |s|_p > m is s m / (|s|_p + 10^{-7})."""
+    only_floats("renorm", x)
+    dim = _dim(x, dim, "renorm")
+    if x.ndim < 2 or not p > 0 or not maxnorm >= 0:
+        raise RuntimeError(
+            f"renorm: expected at least 2 dimensions, p above 0 and maxnorm of 0 or more, got shape {x.shape}, p = {p} "
+            f"and maxnorm = {maxnorm}"
+        )
+    if not x.numel():
+        return clone(x)
+    length = norm(x, p, [d for d in range(x.ndim) if d != dim], keepdim=True)
+    return x * where(length > maxnorm, maxnorm / (length + 1e-7), 1)
 
 
 # ------------------------------------------------------------------------------------------------------- chance

@@ -11,8 +11,8 @@ from tinytensor.core.dtypes import bool_, int32, int64
 from tinytensor.core.op import op
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.creation import zeros
-from tinytensor.ops.elementwise import where
+from tinytensor.ops.creation import ones, zeros
+from tinytensor.ops.elementwise import logical_and, where
 from tinytensor.ops.keys import Key, understand
 from tinytensor.ops.shape import _dim, _slice, broadcast_tensors, clone, flatten, make_contiguous, permute, reshape
 
@@ -223,6 +223,41 @@ class put:
 
 def _put(flat, positions, value):
     flat[positions.reshape(-1)] = value.reshape(-1)  # 0-d arrays would be stored as such in an array of objects
+
+
+@op
+class scatter_extreme:
+    r"y = x, but y_p = \max (or \min) of the v_r with p_r = p, and of x_p; equal ones share the gradient"
+
+    def forward(x, positions, value, include_self, largest):
+        y = empty(x.shape, x.dtype)
+        move(x, y)
+        host(_extreme_at, y.reshape(-1), positions, value, include_self, largest)
+        return y
+
+    def grad_x(g, y, x, positions, value, include_self):
+        equal, _, share = _equal_ones(g, y, x, positions, value, include_self)
+        written = put(zeros(x.shape, dtype=bool_), positions, ones(positions.shape, dtype=bool_))
+        return where(written, where(equal, reshape(share, x.shape), 0), g)
+
+    def grad_value(g, y, x, positions, value, include_self):
+        _, equal, share = _equal_ones(g, y, x, positions, value, include_self)
+        return where(equal, take(share, positions), 0)
+
+
+def _extreme_at(flat, positions, value, include_self: bool, largest: bool) -> None:
+    if not include_self:
+        flat[positions] = value  # one of those that are to be compared, in the place of what was there
+    with np.errstate(invalid="ignore"):  # of NaN, which is the extreme
+        (np.maximum if largest else np.minimum).at(flat, positions, value)
+
+
+def _equal_ones(g, y, x, positions, value, include_self):
+    """Which elements of x and of the value are the extreme of their place, and what each has of the gradient there."""
+    equal = logical_and(x == y, include_self)
+    equal_values = value == take(flatten(y), positions)
+    count = flatten(equal.to(g.dtype)) + scatter_rows(equal_values.to(g.dtype), positions, (g.numel(),))
+    return equal, equal_values, flatten(g) / where(count == 0, 1, count)  # 0 where nothing was written, or NaN
 
 
 def _stays(positions: Tensor, n: int) -> Tensor:
