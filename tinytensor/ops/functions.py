@@ -268,7 +268,7 @@ def sinc(x: Tensor) -> Tensor:
 
 @appears("positive Tensor.positive")
 def positive(x: Tensor) -> Tensor:
-    """x itself."""
+    """y = x, which is x itself."""
     _no_bools("positive", x.dtype)
     return x
 
