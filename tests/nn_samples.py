@@ -31,6 +31,9 @@ MODULES = {
     "linear without bias": lambda nn: nn.Linear(3, 4, bias=False),
     "embedding": lambda nn: nn.Embedding(5, 4, padding_idx=1),
     "embedding, padding from the end": lambda nn: nn.Embedding(5, 4, padding_idx=-1),
+    "embedding with options": lambda nn: nn.Embedding(5, 4, 2, 2.0, 1.0, True),
+    "embedding of given rows": lambda nn: nn.Embedding.from_pretrained(nn.Linear(3, 4).weight.detach(), max_norm=1),
+    "dropout of channels": lambda nn: nn.Sequential(nn.Dropout1d(0.2), nn.Dropout2d(), nn.Dropout3d(1.0, True)),
     "layer norm": lambda nn: nn.LayerNorm(4),
     "layer norm of two dimensions": lambda nn: nn.LayerNorm((3, 4), eps=1e-3),
     "layer norm without affine": lambda nn: nn.LayerNorm(4, elementwise_affine=False),
@@ -67,6 +70,7 @@ MODULES = {
 }
 
 REPRS = ("linear", "linear without bias", "embedding", "sequential", "rms norm without affine", "module dict")
+REPRS += ("embedding with options", "embedding of given rows", "dropout of channels")
 REPRS += ("rnn", "lstm", "gru", "cells", "batch norm", "convolution", "bilinear")
 
 
@@ -294,6 +298,17 @@ def _batch_norm(*shape, passes=2, evaluate=False, **options):
     return program
 
 
+def _embedding(**options):
+    """A program for Embedding: the rows, and the weight after it, which max_norm changes."""
+
+    def program(lib, name):
+        module = fill(lib, lib.nn.Embedding(6, 4, dtype=lib.float64, **options), name)
+        index = lib.tensor([[1, 4, 1], [0, 1, 4]])
+        return module, [], [module(index), module.weight.detach()]
+
+    return program
+
+
 LAYERS = {
     **RECURRENT,
     **PACKED,
@@ -349,6 +364,12 @@ LAYERS = {
     "linear": _layer(lambda nn, d: nn.Linear(3, 4, dtype=d), (2, 5, 3)),
     "linear, one vector": _layer(lambda nn, d: nn.Linear(3, 4, bias=False, dtype=d), (3,)),
     "embedding": _layer(lambda nn, d: nn.Embedding(5, 4, padding_idx=-2, dtype=d), (3, 6), integers=5),
+    "embedding, max norm": _embedding(max_norm=1.0),
+    "embedding, max 1-norm, padding": _embedding(max_norm=1.5, norm_type=1.0, padding_idx=1),
+    "embedding, max norm that none has": _embedding(max_norm=10.0),
+    "embedding, max inf-norm": _embedding(max_norm=0.5, norm_type=math.inf),
+    "embedding, by frequency": _embedding(scale_grad_by_freq=True),
+    "embedding, by frequency, padding, max norm": _embedding(scale_grad_by_freq=True, padding_idx=4, max_norm=0.75),
     "layer norm": _layer(lambda nn, d: nn.LayerNorm(6, dtype=d), (2, 3, 6)),
     "layer norm of two dimensions": _layer(lambda nn, d: nn.LayerNorm((3, 6), eps=1e-3, dtype=d), (2, 3, 6)),
     "layer norm without affine": _layer(lambda nn, d: nn.LayerNorm(6, elementwise_affine=False, dtype=d), (4, 6)),

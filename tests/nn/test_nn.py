@@ -1,5 +1,6 @@
 """Modules: PyTorch's names, order, shapes, values and gradients; and what a tree of modules does."""
 
+import contextlib
 import copy
 import json
 import math
@@ -311,6 +312,98 @@ def test_dictionaries_of_modules_and_parameters_are_alike():
         assert not len(d)
         with pytest.raises(TypeError, match="expected a"):
             d["a"] = 3
+
+
+CHANNELS = [  # function, shape, dimensions that are drawn for, what is used instead if there is a warning
+    ("dropout1d", (200, 3, 4), 2, None),
+    ("dropout1d", (600, 4), 1, None),
+    ("dropout2d", (200, 3, 2, 4), 2, None),
+    ("dropout2d", (200, 3, 4), 2, "dropout1d"),
+    ("dropout2d", (200, 3), 2, "dropout"),
+    ("dropout3d", (200, 3, 2, 2, 2), 2, None),
+    ("dropout3d", (600, 2, 2, 2), 1, None),
+    ("dropout3d", (200, 3, 4), 2, "dropout1d"),
+]
+
+
+@pytest.mark.parametrize(("name", "shape", "drawn", "instead"), CHANNELS)
+def test_dropout_of_whole_channels(name, shape, drawn, instead):
+    """Each channel is 0 or scaled, as a whole, and so is its gradient; about one of four is 0."""
+    tt.manual_seed(0)
+    dropout, x = getattr(F, name), (tt.rand(shape, dtype=tt.float64) + 1).requires_grad_()
+    with pytest.warns(UserWarning, match=f"use {instead}$") if instead else contextlib.nullcontext():
+        y = dropout(x, 0.25)
+    (y * y).sum().backward()
+    ratio = (y / x).detach().reshape(math.prod(shape[:drawn]), -1).numpy()
+    assert (abs(ratio - ratio[:, :1]) < 1e-15).all()
+    kept = ratio[:, 0] > 0
+    np.testing.assert_allclose(ratio[kept], 4 / 3, rtol=1e-15)
+    assert 0.65 < kept.mean() < 0.85  # of 600: more than five standard deviations
+    np.testing.assert_allclose(x.grad.numpy(), (2 * y.detach().numpy() ** 2 / x.detach().numpy()), rtol=1e-14)
+
+
+@pytest.mark.parametrize("name", ["Dropout1d", "Dropout2d", "Dropout3d"])
+def test_dropout_layers_of_channels(name):
+    shape = (2, 300) + (2,) * int(name[-2])
+    x = tt.ones(shape)
+    assert getattr(nn, name)(0.5).eval()(x) is x and getattr(nn, name)(0.0)(x) is x
+    assert not getattr(nn, name)(1.0)(x).any()
+    y = getattr(nn, name)(0.5)(x)
+    assert set(y.flatten().tolist()) == {0.0, 2.0} and (y == y[(..., *(slice(1),) * (len(shape) - 2))]).all()
+    assert getattr(nn, name)(0.5, inplace=True)(x) is x and set(x.flatten().tolist()) == {0.0, 2.0}
+    with pytest.raises(ValueError, match=f"{name}: the probability must be between 0 and 1, got 2"):
+        getattr(nn, name)(2)
+
+
+@pytest.mark.parametrize(
+    ("make", "sentence"),
+    [
+        (lambda: F.dropout1d(tt.ones(2)), r"dropout1d: input of shape \(2,\), expected \(N, C, L\) or \(C, L\)"),
+        (lambda: F.dropout1d(tt.ones(2, 2, 2, 2)), "dropout1d: input of shape"),
+        (lambda: F.dropout2d(tt.ones(2)), r"dropout2d: input of shape \(2,\), expected \(N, C, H, W\)"),
+        (lambda: F.dropout3d(tt.ones(2)), "dropout3d: input of shape"),
+        (lambda: F.dropout2d(tt.ones(2, 2, 2, 2), "half"), "dropout2d: the probability must be .*'half'"),
+        (lambda: F.dropout2d(tt.ones(2, 2, 2, 2).long()), "dropout2d: expected a floating-point tensor, got int64"),
+        (lambda: nn.Embedding(3, 2, sparse=True), "Embedding: sparse=True is not offered, gradients are dense"),
+        (lambda: F.embedding(tt.tensor([0]), tt.ones(2, 2), sparse=True), "embedding: sparse=True is not offered"),
+        (lambda: nn.Embedding(3, 2, _weight=tt.ones(2, 2)), r"a weight of shape \(2, 2\), expected \(3, 2\)"),
+        (lambda: nn.Embedding.from_pretrained(tt.ones(3)), r"expected rows of shape \(V, D\), got \(3,\)"),
+        (lambda: nn.Embedding(3, 2, max_norm=1.0)(tt.tensor([3])), "embedding: .*3"),
+        (lambda: nn.Embedding(3, 2, scale_grad_by_freq=True)(tt.tensor([-1])), "embedding: .*-1"),
+    ],
+)
+def test_options_of_dropout_and_embedding_refuse(make, sentence):
+    with pytest.raises(Exception, match=sentence):
+        make()
+
+
+def test_rows_that_are_shortened_in_a_compiled_step():
+    """max_norm changes the weight in place, in a replay too; scale_grad_by_freq has a second derivative."""
+    eager, recorded = (
+        samples.fill(tt, nn.Embedding(6, 4, max_norm=1.0, scale_grad_by_freq=True, dtype=tt.float64)) for _ in range(2)
+    )
+    optimizers = [tt.optim.SGD(m.parameters(), lr=0.5) for m in (eager, recorded)]
+
+    def step(m, optimizer, index):
+        optimizer.zero_grad()
+        loss = (m(index).sin() ** 2).sum()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    compiled = tt.compile(lambda index: step(recorded, optimizers[1], index), fullgraph=True)
+    for index in ([1, 4, 1], [0, 0, 0], [5, 4, 3], [1, 1, 2]):
+        index = tt.tensor(index)
+        assert compiled(index).item() == step(eager, optimizers[0], index).item()
+    assert recorded.weight.tolist() == eager.weight.tolist()
+
+    w = samples.numbers(tt, "w", 3, 2).requires_grad_()
+    (g,) = tt.autograd.grad(
+        (F.embedding(tt.tensor([2, 0, 2]), w, scale_grad_by_freq=True) ** 3).sum(), w, create_graph=True
+    )
+    np.testing.assert_allclose(g.detach().numpy()[2], 3 * w.detach().numpy()[2] ** 2, rtol=1e-14)  # the mean of two
+    (second,) = tt.autograd.grad(g.sum(), w)
+    np.testing.assert_allclose(second.numpy()[0], 6 * w.detach().numpy()[0], rtol=1e-14)
 
 
 def test_dropout_between_recurrent_layers():

@@ -1,24 +1,27 @@
 """Layers as functions: PyTorch's names, shapes and defaults."""
 
 import math
+import warnings
 from collections.abc import Sequence
 
 import numpy as np
 
+from tinytensor.autograd.function import Function
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import bool_, int64
+from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import APPEARANCES, appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import losses  # noqa: F401 (what is declared there appears here)
 from tinytensor.ops.argument_errors import public
-from tinytensor.ops.creation import Generator, arange, tensor, zeros
+from tinytensor.ops.creation import Generator, arange, ones, tensor, zeros
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, linear, softmax
 from tinytensor.ops.in_place import become, in_place
-from tinytensor.ops.index import check_range
+from tinytensor.ops.index import check_range, scatter_rows
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
 from tinytensor.ops.shape import cat, stack
@@ -40,6 +43,13 @@ def silu(input: Tensor, inplace: bool = False) -> Tensor:
     return in_place(silu_op)(input) if inplace else silu_op(input)
 
 
+def _check_probability(what: str, p: float) -> None:
+    if not isinstance(p, int | float) or not 0 <= p <= 1:
+        raise (ValueError if isinstance(p, int | float) else TypeError)(
+            f"{what}: the probability must be between 0 and 1, got {p!r}"
+        )
+
+
 def dropout(
     input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False, *, generator: Generator | None = None
 ) -> Tensor:
@@ -47,10 +57,7 @@ def dropout(
 
     From Srivastava and others (2014).
     """
-    if not isinstance(p, int | float) or not 0 <= p <= 1:
-        raise (ValueError if isinstance(p, int | float) else TypeError)(
-            f"dropout: the probability must be between 0 and 1, got {p!r}"
-        )
+    _check_probability("dropout", p)
     if not training or p == 0:
         return input
     if p == 1:  # nothing is drawn, so that the dtype may stay
@@ -61,9 +68,110 @@ def dropout(
     return become(input, y) if inplace else y
 
 
-def embedding(input: Tensor, weight: Tensor, padding_idx: int | None = None) -> Tensor:
-    """y = weight[input]: the rows that the indices name; the row `padding_idx` gets no gradient."""
-    y = rows_of(input, weight)
+def _drop_channels(what: str, input: Tensor, p: float, training: bool, inplace: bool, batched: bool) -> Tensor:
+    """dropout(), with one draw for each channel: dimension 1 behind a batch, else dimension 0."""
+    _check_probability(what, p)
+    if not training or p in (0, 1):
+        return dropout(input, p, training, inplace)
+    only_floats(what, input)
+    channels = input.shape[: 1 + batched]
+    drawn = drop(ones(*channels, *(1,) * (input.ndim - len(channels)), dtype=input.dtype), 1 - p)
+    return become(input, input * drawn) if inplace else input * drawn
+
+
+def dropout1d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """y = x / (1 - p) for a whole channel with probability 1 - p, else 0; x is (N, C, L) or (C, L).
+
+    From Tompson and others (2015).
+    """
+    if input.ndim not in (2, 3):
+        raise RuntimeError(f"dropout1d: input of shape {input.shape}, expected (N, C, L) or (C, L)")
+    return _drop_channels("dropout1d", input, p, training, inplace, input.ndim == 3)
+
+
+def dropout2d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """y = x / (1 - p) for a whole channel with probability 1 - p, else 0; x is (N, C, H, W).
+
+    As in PyTorch, three dimensions mean (N, C, L), and two mean (N, C), where each number is a channel; both give a
+    warning. From Tompson and others (2015).
+    """
+    if input.ndim < 2:
+        raise RuntimeError(f"dropout2d: input of shape {input.shape}, expected (N, C, H, W)")
+    if input.ndim != 4:
+        instead = {2: "dropout", 3: "dropout1d", 5: "dropout3d"}.get(input.ndim, "a shape of four dimensions")
+        _warn_of_dimensions("dropout2d", input, "(N, C, H, W)", instead)
+    return _drop_channels("dropout2d", input, p, training, inplace, True)
+
+
+def dropout3d(input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Tensor:
+    """y = x / (1 - p) for a whole channel with probability 1 - p, else 0; x is (N, C, D, H, W) or (C, D, H, W).
+
+    From Tompson and others (2015).
+    """
+    if input.ndim < 2:
+        raise RuntimeError(f"dropout3d: input of shape {input.shape}, expected (N, C, D, H, W) or (C, D, H, W)")
+    if input.ndim not in (4, 5):
+        instead = {2: "dropout", 3: "dropout1d"}.get(input.ndim, "a shape of five dimensions")
+        _warn_of_dimensions("dropout3d", input, "(N, C, D, H, W) or (C, D, H, W)", instead)
+    return _drop_channels("dropout3d", input, p, training, inplace, input.ndim != 4)
+
+
+def _warn_of_dimensions(what: str, input: Tensor, expected: str, instead: str) -> None:
+    warnings.warn(
+        f"{what}: input of shape {input.shape}, expected {expected}; dimension 0 is taken for the batch, "
+        f"dimension 1 for the channels: use {instead}",
+        stacklevel=4,
+    )
+
+
+class _ByFrequency(Function):
+    """The rows that an index names; the gradient of a row is the mean, not the sum, over the places that name it."""
+
+    @staticmethod
+    def forward(ctx, index: Tensor, weight: Tensor) -> Tensor:
+        ctx.save_for_backward(index)
+        ctx.shape = weight.shape
+        return rows_of(index, weight)
+
+    @staticmethod
+    def backward(ctx, g: Tensor) -> tuple[None, Tensor]:
+        (index,) = ctx.saved_tensors
+        index = index.to(int64).flatten()
+        often = scatter_rows(ones(index.numel(), 1, dtype=g.dtype), index, (ctx.shape[0], 1))
+        return None, scatter_rows(g.reshape(-1, ctx.shape[1]) / rows_of(index, often), index, ctx.shape)
+
+
+def _shorten(index: Tensor, weight: Tensor, max_norm: float, norm_type: float) -> None:
+    """Scale those rows that the index names, and that are longer than max_norm, to this length, in place."""
+    with no_grad():
+        index = index.flatten()
+        rows = rows_of(index, weight)
+        length = rows.norm(norm_type, -1, keepdim=True)
+        weight[index.to(int64)] = where(length > max_norm, rows * (max_norm / (length + 1e-7)), rows)
+
+
+def embedding(
+    input: Tensor,
+    weight: Tensor,
+    padding_idx: int | None = None,
+    max_norm: float | None = None,
+    norm_type: float = 2.0,
+    scale_grad_by_freq: bool = False,
+    sparse: bool = False,
+) -> Tensor:
+    """y = weight[input]: the rows that the indices name; the row `padding_idx` gets no gradient.
+
+    With `max_norm` the rows that are named, and whose `norm_type`-norm is larger, are first scaled to it: the weight is
+    changed in place, as in PyTorch. With `scale_grad_by_freq` the gradient of a row is divided by how often the indices
+    name it. `sparse` is refused: gradients are dense here.
+    """
+    if sparse:
+        raise NotImplementedError(
+            "embedding: sparse=True is not offered, gradients are dense here; leave it out, the values are the same"
+        )
+    if max_norm is not None:
+        _shorten(input, weight, max_norm, norm_type)
+    y = _ByFrequency.apply(input, weight) if scale_grad_by_freq else rows_of(input, weight)
     if padding_idx is None:
         return y
     padding = (input == padding_idx % weight.shape[0]).unsqueeze(-1)

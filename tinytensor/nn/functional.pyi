@@ -8,22 +8,25 @@ from collections.abc import Sequence
 from typing import Any
 
 import math
+import warnings
 from collections.abc import Sequence
 import numpy as np
+from tinytensor.autograd.function import Function
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import bool_, int64
+from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Op
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import APPEARANCES, appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import losses
 from tinytensor.ops.argument_errors import public
-from tinytensor.ops.creation import Generator, arange, tensor, zeros
+from tinytensor.ops.creation import Generator, arange, ones, tensor, zeros
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, linear, softmax
 from tinytensor.ops.in_place import become, in_place
-from tinytensor.ops.index import check_range
+from tinytensor.ops.index import check_range, scatter_rows
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
 from tinytensor.ops.shape import cat, stack
@@ -35,10 +38,41 @@ def relu(input: Tensor, inplace: builtins.bool=False) -> Tensor:
 def silu(input: Tensor, inplace: builtins.bool=False) -> Tensor:
     ...
 
+def _check_probability(what: str, p: builtins.float) -> None:
+    ...
+
 def dropout(input: Tensor, p: builtins.float=0.5, training: builtins.bool=True, inplace: builtins.bool=False, *, generator: Generator | None=None) -> Tensor:
     ...
 
-def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None=None) -> Tensor:
+def _drop_channels(what: str, input: Tensor, p: builtins.float, training: builtins.bool, inplace: builtins.bool, batched: builtins.bool) -> Tensor:
+    ...
+
+def dropout1d(input: Tensor, p: builtins.float=0.5, training: builtins.bool=True, inplace: builtins.bool=False) -> Tensor:
+    ...
+
+def dropout2d(input: Tensor, p: builtins.float=0.5, training: builtins.bool=True, inplace: builtins.bool=False) -> Tensor:
+    ...
+
+def dropout3d(input: Tensor, p: builtins.float=0.5, training: builtins.bool=True, inplace: builtins.bool=False) -> Tensor:
+    ...
+
+def _warn_of_dimensions(what: str, input: Tensor, expected: str, instead: str) -> None:
+    ...
+
+class _ByFrequency(Function):
+
+    @staticmethod
+    def forward(ctx, index: Tensor, weight: Tensor) -> Tensor:
+        ...
+
+    @staticmethod
+    def backward(ctx, g: Tensor) -> tuple[None, Tensor]:
+        ...
+
+def _shorten(index: Tensor, weight: Tensor, max_norm: builtins.float, norm_type: builtins.float) -> None:
+    ...
+
+def embedding(input: Tensor, weight: Tensor, padding_idx: builtins.int | None=None, max_norm: builtins.float | None=None, norm_type: builtins.float=2.0, scale_grad_by_freq: builtins.bool=False, sparse: builtins.bool=False) -> Tensor:
     ...
 
 def one_hot(tensor: Tensor, num_classes: builtins.int=-1) -> Tensor:

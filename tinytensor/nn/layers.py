@@ -45,19 +45,44 @@ class Linear(Module):
 class Embedding(Module):
     """y = the rows of the weight (num_embeddings, embedding_dim) that the indices name; normal at first.
 
-    The E of eq. (1) of 003.
+    The E of eq. (1) of 003. The row `padding_idx` is 0 at first, and gets no gradient; `max_norm`, `norm_type` and
+    `scale_grad_by_freq` are those of functional.embedding().
     """
 
     def __init__(
-        self, num_embeddings: int, embedding_dim: int, padding_idx: int | None = None, device=None, dtype=None
+        self,
+        num_embeddings: int,
+        embedding_dim: int,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+        _weight: Tensor | None = None,
+        _freeze: bool = False,
+        device=None,
+        dtype=None,
     ):
         super().__init__()
+        if sparse:
+            raise NotImplementedError(
+                "Embedding: sparse=True is not offered, gradients are dense here; leave it out, the values are the same"
+            )
         self.num_embeddings, self.embedding_dim = num_embeddings, embedding_dim
         if padding_idx is not None and not -num_embeddings <= padding_idx < num_embeddings:
             raise ValueError(f"Embedding: padding_idx {padding_idx} is outside {num_embeddings} embeddings")
         self.padding_idx = None if padding_idx is None else padding_idx % num_embeddings
-        self.weight = Parameter(empty(num_embeddings, embedding_dim, device=device, dtype=dtype))
-        self.reset_parameters()
+        self.max_norm, self.norm_type, self.scale_grad_by_freq = max_norm, norm_type, scale_grad_by_freq
+        if _weight is None:
+            weight = empty(num_embeddings, embedding_dim, device=device, dtype=dtype)
+            self.weight = Parameter(weight, requires_grad=not _freeze)
+            self.reset_parameters()
+            return
+        if _weight.shape != (num_embeddings, embedding_dim):
+            raise ValueError(
+                f"Embedding: a weight of shape {_weight.shape}, expected ({num_embeddings}, {embedding_dim})"
+            )
+        self.weight = Parameter(_weight, requires_grad=not _freeze)
 
     def reset_parameters(self) -> None:
         """Draw the initial values anew."""
@@ -67,18 +92,32 @@ class Embedding(Module):
                 self.weight[self.padding_idx] = 0
 
     @classmethod
-    def from_pretrained(cls, embeddings: Tensor, freeze: bool = True, padding_idx: int | None = None) -> "Embedding":
+    def from_pretrained(
+        cls,
+        embeddings: Tensor,
+        freeze: bool = True,
+        padding_idx: int | None = None,
+        max_norm: float | None = None,
+        norm_type: float = 2.0,
+        scale_grad_by_freq: bool = False,
+        sparse: bool = False,
+    ) -> "Embedding":
         """An embedding with given rows, not trained unless `freeze` is False."""
-        module = cls(*embeddings.shape, padding_idx=padding_idx, dtype=embeddings.dtype)
-        module.weight = Parameter(embeddings, requires_grad=not freeze)
-        return module
+        if embeddings.ndim != 2:
+            raise ValueError(f"Embedding.from_pretrained: expected rows of shape (V, D), got {embeddings.shape}")
+        options = {"max_norm": max_norm, "norm_type": norm_type, "scale_grad_by_freq": scale_grad_by_freq}
+        options |= {"sparse": sparse, "_weight": embeddings, "_freeze": freeze}
+        return cls(*embeddings.shape, padding_idx, **options)
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.embedding(input, self.weight, self.padding_idx)
+        options = self.max_norm, self.norm_type, self.scale_grad_by_freq
+        return F.embedding(input, self.weight, self.padding_idx, *options)
 
     def extra_repr(self):
-        padding = "" if self.padding_idx is None else f", padding_idx={self.padding_idx}"
-        return f"{self.num_embeddings}, {self.embedding_dim}{padding}"
+        shown = [f"{self.num_embeddings}, {self.embedding_dim}"]
+        plain = {"padding_idx": None, "max_norm": None, "norm_type": 2, "scale_grad_by_freq": False}
+        shown += [f"{name}={getattr(self, name)}" for name, value in plain.items() if getattr(self, name) != value]
+        return ", ".join(shown)
 
 
 class LayerNorm(Module):
@@ -174,17 +213,37 @@ class RMSNorm(Module):
 class Dropout(Module):
     """While training, 0 with probability p, and the rest scaled by 1 / (1 - p); Srivastava and others (2014)."""
 
+    _drop = staticmethod(F.dropout)
+
     def __init__(self, p: float = 0.5, inplace: bool = False):
         super().__init__()
         if not 0 <= p <= 1:
-            raise ValueError(f"Dropout: the probability must be between 0 and 1, got {p}")
+            raise ValueError(f"{type(self).__name__}: the probability must be between 0 and 1, got {p}")
         self.p, self.inplace = p, inplace
 
     def forward(self, input: Tensor) -> Tensor:
-        return F.dropout(input, self.p, self.training, self.inplace)
+        return self._drop(input, self.p, self.training, self.inplace)
 
     def extra_repr(self):
         return f"p={self.p}, inplace={self.inplace}"
+
+
+class Dropout1d(Dropout):
+    """While training, whole channels of (N, C, L) or (C, L) are 0 with probability p, and the rest scaled."""
+
+    _drop = staticmethod(F.dropout1d)
+
+
+class Dropout2d(Dropout):
+    """While training, whole channels of (N, C, H, W) are 0 with probability p, and the rest scaled."""
+
+    _drop = staticmethod(F.dropout2d)
+
+
+class Dropout3d(Dropout):
+    """While training, whole channels of (N, C, D, H, W) are 0 with probability p, and the rest scaled."""
+
+    _drop = staticmethod(F.dropout3d)
 
 
 class Threshold(Module):
