@@ -1,5 +1,7 @@
 """einops' functions on tensors: the values that they give on NumPy arrays, gradients as finite differences say."""
 
+import copy
+import pickle
 import subprocess
 import sys
 
@@ -8,7 +10,8 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-import tinytensor.utils.einops
+from tinytensor import nn
+from tinytensor.utils import einops as layers
 
 x = np.random.default_rng(0).standard_normal((2, 3, 4))
 
@@ -66,6 +69,65 @@ def test_a_step_is_compiled():
     compiled = tt.compile(step)
     for shift in range(3):
         assert compiled(tt.tensor(x + shift)).tolist() == step(tt.tensor(x + shift)).tolist()
+
+
+LAYERS = {
+    "rearrange": lambda: layers.Rearrange("b h (w two) -> b two (h w)", two=2),
+    "reduce": lambda: layers.Reduce("b h (w two) -> b w", "mean", two=2),
+    "largest": lambda: layers.Reduce("b ... -> b", "max"),
+    "linear": lambda: layers.EinMix("b h w -> b h v", "w v", "v", w=4, v=5),
+    "without bias": lambda: layers.EinMix("b h w -> h w b", "b h", b=2, h=3),
+    "heads": lambda: layers.EinMix("b h (k w) -> b (k v) h", "k w v", "k v", k=2, w=2, v=3),
+}
+
+
+@pytest.mark.parametrize("what", LAYERS)
+def test_layers_stand_in_a_sequential(what):
+    """A layer gives what the function gives, with gradients, and stays itself in a recording, a copy and a pickle."""
+    layer = LAYERS[what]()
+    model = nn.Sequential(nn.Identity(), layer).double()
+    found = model(tt.tensor(x))
+    np.testing.assert_allclose(found.detach().numpy(), expected_of(layer), rtol=1e-12)
+    assert tt.gradcheck(model, (tt.tensor(x, requires_grad=True),)) and isinstance(model[1], nn.Module)
+    compiled = tt.compile(lambda x: model(x).detach())
+    others = model, copy.deepcopy(model), pickle.loads(pickle.dumps(model)), compiled, compiled
+    assert {str(other(tt.tensor(x)).tolist()) for other in others} == {str(found.tolist())}
+    assert repr(copy.deepcopy(layer)) == repr(layer) and repr(layer).startswith(f"{type(layer).__name__}('b ")
+
+
+def expected_of(layer) -> np.ndarray:
+    """The same by einops' functions on arrays."""
+    if isinstance(layer, layers.Rearrange):
+        return einops.rearrange(x, layer.pattern, **layer.axes_lengths)
+    if isinstance(layer, layers.Reduce):
+        return einops.reduce(x, layer.pattern, layer.reduction, **layer.axes_lengths)
+    weight = layer.weight.detach().numpy()
+    if "k" in layer.axes_lengths:
+        y = np.einsum("bhkw,kwv->bkvh", x.reshape(2, 3, 2, 2), weight.reshape(2, 2, 3))
+        return (y + layer.bias.detach().numpy().reshape(1, 2, 3, 1)).reshape(2, 6, 3)
+    if layer.bias is None:
+        return np.einsum("bhw,bh->hwb", x, weight)
+    return x @ weight + layer.bias.detach().numpy()
+
+
+def test_parameters_of_layers_are_drawn_and_trained():
+    layer = layers.EinMix("b c -> b d", "c d", "d", c=300, d=40)
+    assert [(name, p.numel()) for name, p in layer.named_parameters()] == [("weight", 12_000), ("bias", 40)]
+    values = layer.weight.detach().numpy()
+    assert np.unique(values).size > 11_000 and 0.09 < abs(values).max() <= (3 / 300) ** 0.5
+    layer(tt.ones(2, 300)).sum().backward()
+    assert layer.weight.grad.tolist() == [[2.0] * 40] * 300 and layer.bias.grad.tolist() == [[2.0] * 40]
+    with pytest.raises(einops.EinopsError, match="Error while preparing Rearrange"):
+        layers.Rearrange("b c -> b d")
+
+
+def test_a_layer_of_pytorch_is_refused():
+    """What stands in einops.layers.torch is a module of PyTorch, which no module of ours can find parameters in."""
+    theirs = type("Rearrange", (type("Module", (), {"__module__": "torch.nn.modules.module"}),), {})
+    with pytest.raises(TypeError, match=r"got Rearrange, a module of PyTorch; .* from tinytensor\.utils\.einops"):
+        nn.Sequential(theirs())
+    with pytest.raises(TypeError, match=r"got int$"):
+        nn.Sequential(3)
 
 
 def run(code: str) -> str:

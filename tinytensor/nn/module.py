@@ -61,6 +61,13 @@ _TAKES = (  # what may be assigned where a parameter, a buffer or a module stand
 )
 
 
+def _told(value: Any) -> str:
+    """What came where a module or a parameter was expected."""
+    theirs = any(str(kind.__module__).startswith("torch.nn.") for kind in type(value).__mro__)
+    advice = ", a module of PyTorch; import it from tinytensor, layers of einops from tinytensor.utils.einops"
+    return type(value).__name__ + advice * theirs
+
+
 class LoadedKeys(NamedTuple):
     """The names that load_state_dict() did not find, and those for which it found no place."""
 
@@ -151,7 +158,7 @@ class Module:
         if name not in self.__dict__[place] and hasattr(self, name):
             raise KeyError(f"{what} is an attribute already; choose another name")
         if value is not None and not isinstance(value, expected):
-            raise TypeError(f"{what}: expected a {expected.__name__} or None, got {type(value).__name__}")
+            raise TypeError(f"{what}: expected a {expected.__name__} or None, got {_told(value)}")
 
     def register_parameter(self, name: str, param: Parameter | None) -> None:
         """Like setting an attribute; None keeps the name for a parameter that is left out."""

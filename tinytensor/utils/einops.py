@@ -1,8 +1,10 @@
 """`import tinytensor.utils.einops`, and einops' functions (rearrange, reduce, repeat, einsum, pack ...) take tensors.
 
 einops asks the subclasses of its AbstractBackend in turn which of them knows the array that came; this file has the
-subclass that knows tensors, written with operations that have gradients. einops is loaded here and nowhere else. Its
-layers are modules of PyTorch; here a module calls the function in its forward.
+subclass that knows tensors, written with operations that have gradients. einops is loaded here and nowhere else.
+
+einops makes its layers once for each library. Those of `einops.layers.torch` are modules of PyTorch; those of this file
+are ours: `from tinytensor.utils.einops import Rearrange, Reduce, EinMix`.
 """
 
 from collections.abc import Sequence
@@ -10,12 +12,16 @@ from collections.abc import Sequence
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.creation import arange, from_numpy
+from tinytensor.nn import init
+from tinytensor.nn.module import Module, Parameter
+from tinytensor.ops.creation import arange, empty, from_numpy
 from tinytensor.ops.products import einsum
 from tinytensor.ops.shape import cat, stack
 
 try:
     from einops._backends import AbstractBackend
+    from einops.layers import RearrangeMixin, ReduceMixin
+    from einops.layers._einmix import _EinmixMixin
 except ImportError:
     raise ImportError("tinytensor.utils.einops needs the einops library: pip install einops") from None
 
@@ -69,3 +75,37 @@ class Backend(AbstractBackend):
 
     def einsum(self, pattern: str, *x: Tensor) -> Tensor:
         return einsum(pattern, *x)
+
+
+class Rearrange(RearrangeMixin, Module):
+    """y = einops.rearrange(x, pattern, **axes_lengths), as a layer."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._apply_recipe(input)
+
+
+class Reduce(ReduceMixin, Module):
+    """y = einops.reduce(x, pattern, reduction, **axes_lengths), as a layer."""
+
+    def forward(self, input: Tensor) -> Tensor:
+        return self._apply_recipe(input)
+
+
+class EinMix(_EinmixMixin, Module):
+    """y = einsum(x, w) + b for a pattern of einops, with a trained weight w and, if it has a shape, a bias b."""
+
+    def _create_parameters(self, weight_shape, weight_bound: float, bias_shape, bias_bound: float) -> None:
+        self.weight = Parameter(init.uniform_(empty(weight_shape), -weight_bound, weight_bound))
+        self.register_parameter("bias", None)
+        if bias_shape is not None:
+            self.bias = Parameter(init.uniform_(empty(bias_shape), -bias_bound, bias_bound))
+
+    def _create_rearrange_layers(self, pre_pattern, pre_lengths, post_pattern, post_lengths) -> None:
+        self.pre_rearrange = None if pre_pattern is None else Rearrange(pre_pattern, **pre_lengths)
+        self.post_rearrange = None if post_pattern is None else Rearrange(post_pattern, **post_lengths)
+
+    def forward(self, input: Tensor) -> Tensor:
+        x = input if self.pre_rearrange is None else self.pre_rearrange(input)
+        y = einsum(self.einsum_pattern, x, self.weight)
+        y = y if self.bias is None else y + self.bias
+        return y if self.post_rearrange is None else self.post_rearrange(y)
