@@ -51,7 +51,7 @@ _UNARY = (
     "abs ceil clone cos erf exp expm1 floor isfinite isinf isnan log log1p logical_not neg reciprocal relu round rsqrt "
     "sigmoid sign sin sqrt square tanh bitwise_not t nonzero"
 )
-_FUNCTIONS = "acos acosh asin asinh atan atanh cosh deg2rad exp2 frac logit rad2deg sinh tan trunc"
+_FUNCTIONS = "acos acosh asin asinh atan atanh cosh deg2rad exp2 frac logit rad2deg sinc sinh tan trunc"
 _REDUCTIONS = "all amax amin any argmax argmin argsort cumsum logsumexp max mean min norm prod sort std sum var"
 _ACTIVATIONS = (
     "celu elu gelu glu hardsigmoid hardswish hardtanh leaky_relu log_softmax logsigmoid mish normalize relu relu6 selu "
@@ -104,6 +104,7 @@ ONE = [
         "x.long()",
         "x.bool()",
     ),
+    *("lib.positive(x)", "x.positive()"),
     *("x.mean(0, dtype=lib.float64)", "-x", "~x", "+x", "abs(x)", "x.type_as(index)", "x.cpu()", "x.type(lib.float32)"),
     *("F.gelu(x, approximate='tanh')", "F.layer_norm(x, (3,))", "F.rms_norm(x, (3,))", "F.dropout(x, 0.0)"),
     *("F.layer_norm(x, (3,), lib.ones(3), lib.zeros(3))", "F.prelu(x, lib.tensor([0.25]))", "F.one_hot(x.long())"),

@@ -43,7 +43,7 @@ def gradcheck(
                 f"gradcheck: an input has dtype {x.dtype}; finite differences need float64: use x.double() and "
                 "requires_grad_()"
             )
-        if any(n > 1 and step == 0 for n, step in zip(x.shape, x._data.strides, strict=True)):
+        if x.numel() and any(n > 1 and step == 0 for n, step in zip(x.shape, x._data.strides, strict=True)):
             raise ValueError(
                 f"gradcheck: an input of shape {x.shape} is expanded, so several of its elements are one number, which "
                 "cannot be moved alone: give x.clone() instead"

@@ -127,15 +127,17 @@ class power:
         return a**b
 
     def grad_a(g, a, b):
-        # at b = 0 the derivative is 0, where b a^(b-1) may be 0 * inf
+        # at b = 0 the derivative is 0, where b a^(b-1) may be 0 * inf; by b it has the derivative 1 / a there
         if isinstance(b, Tensor):
-            return g * where(eq(b, 0), 0.0, b * power(a, b - 1))
+            nothing = logical_and(eq(b, 0), logical_not(absolute(a) > 0))
+            return g * where(nothing, 0.0, b * power(where(nothing, 1.0, a), b - 1))
         return g * 0 if b == 0 else g * (b * power(a, b - 1))
 
     def grad_b(g, y, a, b):
         a = _as_tensor(within(a, y.dtype), y.dtype, "pow")
         # lim a->0 of a^b log a is 0 for b >= 0
-        return g * where(logical_and(eq(a, 0), ge(b, 0)), 0.0, y * log(a))
+        nothing = logical_and(eq(a, 0), ge(b, 0))
+        return g * where(nothing, 0.0, y * log(where(nothing, 1.0, a)))
 
 
 @op
@@ -1151,9 +1153,27 @@ def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
 
 @appears("lerp Tensor.lerp Tensor.lerp_")
 def lerp(a: Tensor, b: Tensor, weight: Tensor | float) -> Tensor:
-    """y = a + weight (b - a)."""
+    """y = a + weight (b - a), counted from the nearer end, which weights of 0 and 1 then reach exactly."""
     only_floats_together("lerp", a, b)
-    return a + weight * (b - a)
+    return _lerp(a, b, weight)
+
+
+@op
+class _lerp:
+    r"y = a + w (b - a)"
+
+    def kernel(a, b, w):
+        one = type(a)(1)
+        return a + w * (b - a) if abs(w) + abs(w) < one else b - (one - w) * (b - a)
+
+    def grad_a(g, w):
+        return g * (1 - w)
+
+    def grad_b(g, w):
+        return g * w
+
+    def grad_w(g, a, b):
+        return g * (b - a)
 
 
 def _number(value, dtype):

@@ -18,6 +18,7 @@ from tinytensor.core.promotion import only_floats, within
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import exp as fast_exp
+from tinytensor.native.fastmath import log as fast_log
 from tinytensor.native.fastmath import log1p as fast_log1p
 from tinytensor.ops.creation import Generator, arange, rand, tensor
 from tinytensor.ops.elementwise import (
@@ -157,9 +158,26 @@ def xlogy(x: Tensor | float, y: Tensor | float) -> Tensor:
     r"""z = x \ln y, and 0 where x is 0 (NaN where y is)."""
     dtype = result_type(x, y)
     x, y = (_float(_as_tensor(within(v, dtype), dtype)) for v in (x, y))
-    endless = logical_and(y > 0, logical_not(isfinite(y)))
-    nothing = (x == 0).logical_and((y <= 0).logical_or(endless))  # of no x beside it ln y is a slope
-    return where(nothing, 0, x * log(where(nothing, 1, y)))
+    return _xlogy(x, y)
+
+
+@op
+class _xlogy:
+    r"y = a \ln b, and 0 where a is 0"
+
+    kinds = "fO"
+
+    def kernel(a, b):  # b == b is False of NaN
+        zero = type(a)(0)
+        return zero if a == zero and b == b else a * fast_log(b)
+
+    def grad_a(g, a, b):  # of a = 0 alone there is a value for b <= 0: no slope leads there
+        nothing = logical_and(a == 0, b <= 0)
+        return g * where(nothing, 0, log(where(nothing, 1, b)))
+
+    def grad_b(g, a, b):
+        nothing = logical_and(a == 0, b == 0)
+        return g * where(nothing, 0, a / where(nothing, 1, b))
 
 
 @op
@@ -197,7 +215,34 @@ def logaddexp(a: Tensor, b: Tensor) -> Tensor:
 def hypot(a: Tensor, b: Tensor) -> Tensor:
     r"""y = \sqrt{a^2 + b^2}."""
     only_floats_together("hypot", a, b)
-    return sqrt(a * a + b * b)
+    a, b = (x.to(result_type(a, b)) for x in broadcast_tensors(a, b))
+    return _hypot(a, b)
+
+
+@op
+class _hypot:
+    r"y = \sqrt{a^2 + b^2}, with the gradient 0 at the origin, which has no direction"
+
+    kinds = "fO"
+
+    def kernel(a, b):  # the larger one is taken out, so that no square overflows; an infinity prevails over NaN
+        p, q = abs(a), abs(b)
+        large, small = (p if p > q else q), (q if p > q else p)
+        ratio = small / (large if large > type(a)(0) else type(a)(1))
+        length = large * np.sqrt(type(a)(1) + ratio * ratio)
+        return p if p - p != p - p and p == p else q if q - q != q - q and q == q else length
+
+    def grad_a(g, y, a):
+        return g * _share(a, y)
+
+    def grad_b(g, y, b):
+        return g * _share(b, y)
+
+
+def _share(a: Tensor, length: Tensor) -> Tensor:
+    """a / length, and 0 where the length is 0."""
+    nothing = length == 0
+    return where(nothing, 0, a / where(nothing, 1, length))
 
 
 @appears("frac Tensor.frac Tensor.frac_")
@@ -541,7 +586,8 @@ def cdist(
             f"cdist: {x1.shape} and {x2.shape}: expected rows of one length, (..., P, M) and (..., R, M)"
         )
     x1, x2 = only_floats("cdist", x1, x2)
-    return norm(unsqueeze(x1, -2) - unsqueeze(x2, -3), p, -1)
+    apart = unsqueeze(x1, -2) - unsqueeze(x2, -3)
+    return norm(apart, p if apart.shape[-1] else 1, -1)  # of no coordinates there is no largest, and the distance is 0
 
 
 @appears("renorm Tensor.renorm Tensor.renorm_")
