@@ -4,8 +4,8 @@
     python -m tests.repeat 100 --threads                 only those that start threads in Python
     python -m tests.repeat 20 tests/viz -k page          of a folder or a file, by name: arguments of pytest
 
-A test is chosen by the words (THREADS, OTHERS) that it uses, itself or by a fixture, function or class of its file: a new
-one is among them without being listed. Exits with 1 if any run fails, and says how many of how many.
+A test is chosen by the words (THREADS, OTHERS) that it uses, itself or by a fixture, function or class of its file. A
+new one is so among them without being listed. Exits with 1 if any run fails, and says how many of how many.
 """
 
 import argparse
