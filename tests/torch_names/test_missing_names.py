@@ -2,13 +2,16 @@
 
 import copy
 import importlib
+import subprocess
+import sys
+import types
 
 import numpy as np
 import pytest
 
 import tinytensor as tt
 from tinytensor import nn
-from tinytensor.torch_names import missing_names
+from tinytensor.torch_names import missing_names, module_paths
 from tinytensor.torch_names.missing_names import Absent
 
 PLACES = {
@@ -41,6 +44,44 @@ def test_every_missing_name_says_so(place):
             assert said.startswith(f"{place}.{name}: PyTorch has it" if place else f"{name}: PyTorch has it"), said
             assert "tinytensor does not; " in said and raised.value.name == name
     assert missing > 0
+
+
+MODULES = {place: holder.__name__ for place, holder in PLACES.items() if isinstance(holder, types.ModuleType)}
+
+
+@pytest.mark.parametrize("place", MODULES)
+def test_an_import_of_a_missing_name_says_the_same(place):
+    """Except of a module path that can be imported, whose contents say it."""
+    room = MODULES[place]
+    before, missing = set(vars(PLACES[place])), 0
+    for name in sorted(missing_names._pytorchs()[place]):
+        path = f"{place}.{name}".strip(".")
+        if not hasattr(PLACES[place], name) and path not in (*module_paths.PATHS, *module_paths.ADVICE):
+            missing += 1
+            with pytest.raises(ImportError) as raised:
+                exec(f"from {room} import {name}")
+            assert str(raised.value) == missing_names.sentence(place, name) and raised.value.name == f"{room}.{name}"
+    assert missing > 0 and set(vars(PLACES[place])) == before
+
+
+@pytest.mark.parametrize("place", MODULES)
+def test_an_import_of_another_name_is_ordinary(place):
+    room = MODULES[place]
+    with pytest.raises(ImportError, match=f"cannot import name 'no_such_name' from '{room}'"):
+        exec(f"from {room} import no_such_name")
+    with pytest.raises(ModuleNotFoundError, match=f"No module named '{room}.no_such_name'"):
+        exec(f"import {room}.no_such_name")
+    with pytest.raises(ModuleNotFoundError, match=r"No module named 'tinytensor.nn.Linear'"):
+        exec("import tinytensor.nn.Linear")  # which is there, and is no module
+
+
+def test_an_import_with_advice():
+    program = "from tinytensor.nn import Linear, Conv2d"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stderr.splitlines()[-1] == (
+        "ImportError: nn.Conv2d: PyTorch has it, tinytensor does not; there are no convolutions but Conv1d, over "
+        "sequences; for images take PyTorch"
+    )
 
 
 @pytest.mark.parametrize("place", PLACES)

@@ -1,9 +1,11 @@
-"""Names that PyTorch has and tinytensor does not: whoever uses one is told so, and what serves instead.
+"""Names that PyTorch has and tinytensor does not: an error at use says so, and what serves instead.
 
 PyTorch's names stand in pytorch_names.txt (`python tests/oracle/generate_names.py` writes it), which is read when the
-first such name is met. All of this raises AttributeError, so that hasattr() and getattr() with a default work as ever.
+first such name is met. An attribute raises AttributeError, so that hasattr() and getattr() with a default work as ever;
+an import raises ImportError.
 """
 
+import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -52,24 +54,46 @@ def _is(name: str, pattern: str) -> bool:
     return name.endswith(pattern[1:]) if pattern.startswith("*") else name == pattern
 
 
+def sentence(place: str, name: str) -> str | None:
+    """What there is to say of a name that is not there; None if PyTorch has none either."""
+    if name.startswith("_") or name not in _pytorchs()[place]:
+        return None
+    serves = [advice for advice, names in INSTEAD.items() if any(_is(name, p) for p in names.split())]
+    advice = serves[0] if serves else "write it with the operations that are here, which dir() lists"
+    full = f"{place}.{name}" if place else name
+    return f"{full}: PyTorch has it, tinytensor does not; {advice}"
+
+
 def error(place: str, name: str, holder: Any, otherwise: str) -> AttributeError:
-    """What there is to say of a name that is not there; `otherwise` if PyTorch has none either."""
-    message = otherwise
-    if not name.startswith("_") and name in _pytorchs()[place]:
-        serves = [advice for advice, names in INSTEAD.items() if any(_is(name, p) for p in names.split())]
-        advice = serves[0] if serves else "write it with the operations that are here, which dir() lists"
-        full = f"{place}.{name}" if place else name
-        message = f"{full}: PyTorch has it, tinytensor does not; {advice}"
-    return AttributeError(message, name=name, obj=holder)
+    """The same as an error; it says `otherwise` if PyTorch has no such name."""
+    return AttributeError(sentence(place, name) or otherwise, name=name, obj=holder)
+
+
+ROOMS: dict[str, str] = {}  # modules by their names, and the places in PyTorch for which they stand
 
 
 def module(place: str, name: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a module that stands at this place: `__getattr__ = missing_names.module("nn", __name__)`."""
+    """The `__getattr__` of a module that stands at this place: `__getattr__ = missing_names.module("nn", __name__)`.
+
+    `from tinytensor.nn import Conv2d` forgets what an AttributeError says. But if the module has a `__path__`, Python
+    next looks for a module of this name below it, and the finder of module_paths.py then says the same: `refuse`.
+    """
+    ROOMS[name] = place
+    vars(sys.modules[name]).setdefault("__path__", [])
 
     def __getattr__(attribute: str):
         raise error(place, attribute, None, f"module {name!r} has no attribute {attribute!r}")
 
     return __getattr__
+
+
+def refuse(fullname: str) -> None:
+    """Say what there is to say of a name that is imported from one of these modules, if it is missing there."""
+    room, _, name = fullname.rpartition(".")
+    if room in ROOMS and name not in vars(sys.modules[room]):
+        told = sentence(ROOMS[room], name)
+        if told is not None:
+            raise ImportError(told, name=fullname)
 
 
 class Absent:

@@ -12,6 +12,8 @@ import sys
 import types
 from typing import Any, NoReturn
 
+from tinytensor.torch_names import missing_names
+
 LAYERS = """activation adaptive batchnorm container conv distance dropout embedding flatten fold instancenorm
 lazy linear loss module normalization padding pixelshuffle pooling rnn sparse transformer upsampling
 utils"""
@@ -112,12 +114,18 @@ class _Path(types.ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Makes the modules at these paths when they are asked for, after Python's own finders found nothing."""
+    """Makes the modules at these paths when they are asked for, after Python's own finders found nothing.
+
+    A name that PyTorch has in a module that is here is refused with the sentence of missing_names.py.
+    """
 
     def find_spec(self, fullname: str, path, target=None) -> importlib.machinery.ModuleSpec | None:
         top, _, below = fullname.partition(".")
         known = top == "tinytensor" and (below in PATHS or below in ADVICE)
-        return importlib.machinery.ModuleSpec(fullname, self, is_package=True) if known else None
+        if known:
+            return importlib.machinery.ModuleSpec(fullname, self, is_package=True)
+        missing_names.refuse(fullname)
+        return None
 
     def create_module(self, spec: importlib.machinery.ModuleSpec) -> types.ModuleType:
         return _Path(spec.name, f"PyTorch's path {spec.name.partition('.')[2]}: see {__name__}.")
