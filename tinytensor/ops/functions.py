@@ -307,8 +307,8 @@ def sinc(x: Tensor) -> Tensor:
     r"""y = \sin(\pi x) / (\pi x), and 1 at 0."""
     x = _float(x)
     nothing = x == 0
-    angle = where(nothing, 1, x * math.pi)  # at 0 the slope is 0: 1 does not move
-    return where(nothing, 1, sin(angle) / angle)
+    angle = where(nothing, 1, x * math.pi)
+    return where(nothing, 1 - x * x * (math.pi**2 / 6), sin(angle) / angle)  # at 0 the series, for its curvature
 
 
 @appears("positive Tensor.positive")
