@@ -289,9 +289,11 @@ def test_files_of_others_are_named_tensors(path):
 @pytest.mark.parametrize(
     ("value", "where"),
     [
-        ({"model": nn.Linear(1, 1)}, r"model is a Linear.*save a module's state_dict\(\)"),
+        ({"model": nn.Linear(1, 1)}, r"model is a Linear; .*save the state_dict\(\) of this Linear, and later give it"),
+        (nn.Linear(1, 1), r"the object is a Linear; .*x.load_state_dict\(load\(path\)\)$"),
+        ({"a": [tt.optim.SGD([tt.ones(1)])]}, r"a.0 is a SGD; .*save the state_dict\(\) of this SGD"),
         ([1, {2: lambda x: x}], "1.2 is a function"),
-        (object(), "the object is a object"),
+        (object(), r"the object is a object; .*save the vars\(\) of a object"),
         ({"s": {1, 2}}, "s is a set"),
         (1j, "the object is a complex"),
         (tt.tensor([1], dtype=object), "the object holds object"),

@@ -63,7 +63,7 @@ def test_every_public_name_is_documented(name):
 def test_what_is_not_documented_is_found():
     class Room:
         __name__ = "tinytensor.room"
-        __path__ = ()
+        __path__ = ("room",)
 
         class Inheriting(tt.nn.Linear):
             __module__ = "tinytensor.room"

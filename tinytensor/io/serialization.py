@@ -148,9 +148,16 @@ def _form(value: Any, path: tuple, arrays: dict[str, np.ndarray], owner: dict) -
         return value.item()
     if value is None or type(value) in (bool, int, float, str):
         return value
+    kind = type(value).__name__
+    advice = f"save the vars() of a {kind}"
+    if hasattr(value, "state_dict"):
+        advice = (
+            f"save the state_dict() of this {kind}, and later give it to one that the program has built anew: "
+            "save(x.state_dict(), path), x.load_state_dict(load(path))"
+        )
     raise TypeError(
-        f"save: {where} is a {type(value).__name__}; a file without code holds tensors, numbers, text, None, lists, "
-        "tuples and dictionaries of them: save a module's state_dict(), the vars() of another object"
+        f"save: {where} is a {kind}; a file without code holds tensors, numbers, text, None, lists, tuples and "
+        f"dictionaries of them: {advice}"
     )
 
 

@@ -63,7 +63,8 @@ def _belongs(what: Callable, name: str, room: ModuleType) -> bool:
     if not home.startswith("tinytensor") or (what is Tensor and room.__name__ != "tinytensor"):
         return False
     attached = room.__name__ == "tinytensor.nn.functional" and f"F.{name}" in APPEARANCES
-    return attached or home == room.__name__ or hasattr(room, "__path__")
+    package = bool(list(getattr(room, "__path__", ())))  # a file's is empty, if it has one: see missing_names.module()
+    return attached or home == room.__name__ or package
 
 
 def with_mathml(text: str) -> str:
