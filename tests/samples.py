@@ -1282,6 +1282,8 @@ for index, value in (
     sample = S("Tensor.__setitem__ operator.setitem", CLONE(4, 5), index, value)
     if value == -inf:
         sample.kink()
+    if index is ... or (index.__class__ is slice and index == slice(None)):  # nothing of x is left: its gradient is 0
+        sample.once()
 S("Tensor.__setitem__", I(4), slice(1, 3), 7)
 S("Tensor.__setitem__", I(4), 0, 2.75)
 S("Tensor.__setitem__", I(4), INT([0, 2]), I(2))

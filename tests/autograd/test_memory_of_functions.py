@@ -97,6 +97,8 @@ def test_gradcheck_says_that_an_input_is_expanded():
     with pytest.raises(ValueError, match=r"gradcheck: an input of shape \(3,\) is expanded"):
         tt.gradcheck(lambda x: x * x, (x,))
     assert tt.gradcheck(lambda x: x * x, (tt.ones(3, dtype=tt.float64, requires_grad=True),))
+    empty = tt.ones(1, dtype=tt.float64).expand(0, 1).expand(0, 3).requires_grad_()  # no element that others share
+    assert tt.gradcheck(lambda x: x * x, (empty,))
 
 
 @pytest.mark.parametrize("create_graph", [False, True])

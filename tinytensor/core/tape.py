@@ -226,8 +226,10 @@ def _hooked(holder: Node | Tensor, g: Tensor) -> Tensor:
     for hook in tuple(holder._hooks or ()):  # as they were registered; a hook may remove itself meanwhile
         replaced = hook(g)
         g = g if replaced is None else replaced
-    # A computed tensor that asked for it (retain_grad) gets a copy, if it still lives.
-    if isinstance(holder, Node) and holder.retained is not None and (tensor := holder.retained()) is not None:
+    # A computed tensor that asked for it (retain_grad) gets a copy, if it still lives. A view that was changed itself
+    # stands at its base since, and only what is used from there on counts.
+    tensor = holder.retained() if isinstance(holder, Node) and holder.retained is not None else None
+    if tensor is not None and (tensor._base is None or tensor._tracked >= 0):
         tensor._grad = g.clone() if tensor._grad is None else tensor.held_grad() + g
     return g
 

@@ -53,7 +53,8 @@ class Tensor(Interchange):
         "_grad",  # a tensor, None, or what a replay has left (see held_grad)
         "_hooks",  # of a leaf; a computed tensor's hooks are at its node
         "_requires_grad",  # behind the property requires_grad (io/values.py), which looks at what is assigned
-        "_tracked",  # of a view: how many changes on the tape its base had seen when the view took its place there
+        "_tracked",  # of a view: how many changes on the tape its base had seen when it took its place there, -1 if
+        # it was changed itself since
         "_version",  # shared by all tensors on one memory
         "node",
     )
@@ -108,6 +109,7 @@ class Tensor(Interchange):
 
         backward() keeps gradients at leaves only: those in between would fill the memory (retain_grad() keeps one).
         """
+        self._follow_base()  # where a view stands now that its base has moved
         return self.node is None
 
     @property
@@ -185,7 +187,7 @@ class Tensor(Interchange):
         computed tensor's hooks are kept at its node: the tensor itself may be gone by then. Returns a handle that
         removes the hook.
         """
-        self._follow_base()  # where a view stands now that its base has moved
+        self._follow_base()  # as above
         if not self._requires_grad:
             raise RuntimeError("register_hook: this tensor does not require grad")
         holder = self if self.node is None else self.node

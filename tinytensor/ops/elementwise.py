@@ -26,6 +26,7 @@ from tinytensor.native.fastmath import log as fast_log
 from tinytensor.native.fastmath import log1p as fast_log1p
 from tinytensor.native.fastmath import tanh as fast_tanh
 from tinytensor.native.kernel import Kernel
+from tinytensor.ops.creation import zeros
 
 # ------------------------------------------------------------------------------------------------------- arithmetic
 
@@ -689,6 +690,9 @@ class relu_backward:
 
     def grad_h(g, z):
         return relu_backward(g, z)
+
+    def grad_z(g, z_shape):  # a second derivative that is 0, and not one that is missing, as in PyTorch
+        return zeros(z_shape, dtype=g.dtype)
 
 
 ROOT_HALF, DENSITY, SLOPE, CUBIC = math.sqrt(0.5), 1 / math.sqrt(2 * math.pi), math.sqrt(2 / math.pi), 0.044715

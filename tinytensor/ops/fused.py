@@ -48,6 +48,10 @@ class _softmax:
     def backward(g, y):
         return (_by_rows(kernels.softmax.softmax_backward, g, y),)
 
+    def grad_x(g, y):  # the same in tensors, where it is to be differentiated again: a use of y, which its hooks see
+        gy = g * y
+        return gy - y * sum(gy, -1, keepdim=True)
+
     def definition(x):
         e = exp(x - amax(x.detach(), -1, keepdim=True))
         return e / sum(e, -1, keepdim=True)
@@ -62,6 +66,9 @@ class _log_softmax:
 
     def backward(g, y):
         return (_by_rows(kernels.softmax.log_softmax_backward, g, y),)
+
+    def grad_x(g, y):
+        return g - exp(y) * sum(g, -1, keepdim=True)
 
     def definition(x):
         shifted = x - amax(x.detach(), -1, keepdim=True)

@@ -28,7 +28,7 @@ from tinytensor.ops.creation import rand, randn, tensor, zeros
 from tinytensor.ops.elementwise import _as_tensor
 from tinytensor.ops.index import no_index_is_bad, part_at_once, put, read, refuse_index, take
 from tinytensor.ops.keys import understand
-from tinytensor.ops.shape import _dim, _slice, cast, clone, expand, flatten, squeeze
+from tinytensor.ops.shape import _dim, _slice, cast, clone, expand, flatten, reshape, reshape_view, squeeze
 
 # --------------------------------------------------------------------------------------------- how a change is made
 
@@ -52,9 +52,9 @@ def become(x: Tensor, y: Tensor) -> Tensor:
     x._version.count += 1
     if y._requires_grad:
         x._version.tracked += 1
-        x._tracked = x._version.tracked  # this view is the one that is not stale
         if x._base is not None:
             _put_into_base(x, y)
+            x._tracked = -1  # stale, as all views of this base: its uses count as uses of the base (follow_base)
         _stand_at(x, y.node)
     return x
 
@@ -97,18 +97,23 @@ def _put_into_base(view: Tensor, value: Tensor) -> None:
 
     Nothing is computed, for the values are there already.
     """
-    base, window = view._base, _window(view)
+    base = view._base
     before, after = _at_its_place(base), Tensor.of(base._data)
     after._version = base._version
-    _stand_at(base, Node(put, (before, window, value), after, ()))
+    if _is_whole(view):
+        with set_grad_enabled(True):
+            value = reshape(value, base.shape)
+        _stand_at(base, Node(overwrite, (before, value), after, ()))
+    else:
+        _stand_at(base, Node(put, (before, _window(view), value), after, ()))
 
 
 def follow_base(view: Tensor) -> None:
-    """A view's new place on the tape, if its base, or another view of that, was changed there since it was taken.
+    """A view's new place on the tape, if its base, this view or another one of that, was changed there since.
 
-    The view's memory shows the new values, but its node leads to the old ones. So it becomes what it now is: the
-    elements of its base, as that stands now, at which it looks. All that uses a tensor asks for this first. Nothing is
-    computed here either.
+    The view's memory shows the new values, but its node leads to the old ones, or past the base. So it becomes what it
+    now is: the elements of its base, as that stands now, at which it looks. All that uses a tensor asks for this first.
+    Nothing is computed here either.
     """
     if view._base is None or view._tracked == view._version.tracked:
         return
@@ -119,11 +124,14 @@ def follow_base(view: Tensor) -> None:
         )
     view._tracked = view._version.tracked
     if view._base.requires_grad:
-        with set_grad_enabled(True):
-            elements = flatten(_at_its_place(view._base))
-        after = Tensor.of(view._data)
+        base, after = _at_its_place(view._base), Tensor.of(view._data)
         after._version = view._version
-        _stand_at(view, Node(take, (elements, _window(view)), after, ()))
+        if _is_whole(view):
+            _stand_at(view, Node(reshape_view, (base, view.shape), after, ()))
+        else:
+            with set_grad_enabled(True):
+                elements = flatten(base)
+            _stand_at(view, Node(take, (elements, _window(view)), after, ()))
 
 
 Tensor._follow_base = follow_base
@@ -134,6 +142,12 @@ def _at_its_place(x: Tensor) -> Tensor:
     result = Tensor.of(x._data)
     result.node, result._requires_grad = x.node, x._requires_grad
     return result
+
+
+def _is_whole(view: Tensor) -> bool:
+    """Does a view look at all of its base, in order, so that it is the base in another shape?"""
+    x, base = view._data, view._base._data
+    return x.size == base.size and x.flags.c_contiguous and base.flags.c_contiguous and np.may_share_memory(x, base)
 
 
 def _window(view: Tensor) -> Tensor:
