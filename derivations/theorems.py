@@ -16,8 +16,8 @@ import numpy as np
 from sympy import Expr, Indexed, Integer, Integers, Matrix, Mul, Reals, Sum, Symbol, cos, exp, expand, expand_log, eye
 
 import tinytensor
+from models.data.text import IGNORE_INDEX
 from models.decoder import Config, Decoder
-from models.text import IGNORE_INDEX
 from models.transformer import Config as TransformerConfig
 from models.transformer import EncoderStack, positional_encoding
 from tinytensor import nn, tensor

@@ -15,8 +15,8 @@ import tinytensor as tt
 from tinytensor.viz import plots
 
 sys.path.append(str(Path(__file__).resolve().parents[1]) if "__file__" in globals() else "..")
-from models import grammar, pairs
-from models.tokenizers import WordTokenizer
+from models.data import grammar, pairs
+from models.data.tokenizers import WordTokenizer
 from models.transformer import BEGIN, PAD, STOP, Config, Transformer
 from models.translate import cross_attention, translate
 

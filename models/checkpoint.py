@@ -24,7 +24,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.tokenizers import TextError
+from models.data.tokenizers import TextError
 from tinytensor import Tensor
 from tinytensor.io.serialization import load_file, save_file, sync_directory, write_atomically
 from tinytensor.nn import Module

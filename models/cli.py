@@ -16,15 +16,16 @@ from functools import partial
 from pathlib import Path
 
 import tinytensor
-from models import checkpoint, memory, pairs, ranks, report
+from models import checkpoint, memory, ranks, report
+from models.data import pairs
+from models.data.text import TextError
+from models.data.tokenizers import Tokenizer
 from models.decoder import Decoder
 from models.generate import NonFiniteLogits, check_sampling, write
 from models.options import add_options, given_for, path
 from models.tasks import TASKS
 from models.tasks.task import Task
 from models.tasks.translate import draw_attention, translate_sentences
-from models.text import TextError
-from models.tokenizers import Tokenizer
 from models.training import Log, NonFiniteLoss, Settings, Trainer
 from tinytensor import distributed
 from tinytensor.nn import Module

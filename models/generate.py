@@ -9,8 +9,8 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from models.data.tokenizers import Tokenizer
 from models.decoder import Cache, Decoder
-from models.tokenizers import Tokenizer
 from tinytensor import Generator, Tensor, compile, int64, no_grad, randint, softmax, tensor, zeros
 
 CHUNK = 32  # tokens that are computed without Python in between, which costs as much as five of toth-tiny's tokens

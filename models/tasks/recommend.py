@@ -11,12 +11,12 @@ from io import StringIO
 import numpy as np
 
 from models import report
+from models.data.pairs import PairBatches, batch
+from models.data.text import IGNORE_INDEX, TextError, read_text, report_lines
+from models.data.tokenizers import WordTokenizer
 from models.decoder import Config, Decoder
 from models.options import path
-from models.pairs import PairBatches, batch
 from models.tasks.task import Glimpse, Task, fingerprint, say
-from models.text import IGNORE_INDEX, TextError, read_text, report_lines
-from models.tokenizers import WordTokenizer
 from models.transformer import PAD
 from tinytensor import no_grad, tensor
 from tinytensor.viz import plots

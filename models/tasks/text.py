@@ -3,14 +3,15 @@
 import math
 import shlex
 
-from models import report, text
+from models import report
+from models.data import text
+from models.data.ngram import baselines
+from models.data.text import Corpus, TextError
+from models.data.tokenizers import KINDS
 from models.decoder import CONFIGS, Config, Decoder
 from models.generate import write
-from models.ngram import baselines
 from models.options import path
 from models.tasks.task import Glimpse, Task, fingerprint, say
-from models.text import Corpus, TextError
-from models.tokenizers import KINDS
 from tinytensor.viz import plots
 
 MADE_FOR_CHARACTERS = ("nano", "micro")

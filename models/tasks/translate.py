@@ -3,12 +3,12 @@
 from argparse import ArgumentTypeError
 from pathlib import Path
 
-from models import grammar, pairs
+from models.data import grammar, pairs
+from models.data.pairs import Pair
+from models.data.text import TextError, report_lines
+from models.data.tokenizers import BPETokenizer, Tokenizer, WordTokenizer
 from models.options import path
-from models.pairs import Pair
 from models.tasks.task import Glimpse, Task, fingerprint, say
-from models.text import TextError, report_lines
-from models.tokenizers import BPETokenizer, Tokenizer, WordTokenizer
 from models.transformer import CONFIGS, PAD, Config, Transformer
 from models.translate import cross_attention, residual_stream, translate
 from tinytensor.nn import functional
@@ -132,7 +132,7 @@ class TranslateTask(Task):
         return functional.cross_entropy(logits.flatten(0, 1), y.flatten(), ignore_index=PAD, reduction="sum")
 
     def describe(self):
-        title = self.file or "the French of models/grammar.py"
+        title = self.file or "the French of models/data/grammar.py"
         counts = ", ".join(f"{len(part):,} {name}" for name, part in self.parts.items())
         return [f"pairs: {title}: {counts}", f"tokens: {self.tokenizer}, for both languages"]
 

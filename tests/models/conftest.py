@@ -2,10 +2,10 @@
 
 import pytest
 
-from models import text
+from models.data import text
+from models.data.tokenizers import CharTokenizer
 from models.decoder import Config
 from models.tasks.text import TextTask
-from models.tokenizers import CharTokenizer
 from models.training import Settings, Trainer
 
 VERSE = "the cat sat on the mat; the dog lay by the door. a bird sang in the tree, and the rain fell on the roof.\n"

@@ -9,9 +9,9 @@ import pytest
 import sympy
 
 import tinytensor
+from models.data.text import IGNORE_INDEX
 from models.decoder import CONFIGS, RESIDUALS, Config, Decoder, equations
 from models.report import attention_maps, format_table, matches, parameter_table
-from models.text import IGNORE_INDEX
 from tests.models.whole_models import assert_near
 from tinytensor import nn, tensor
 

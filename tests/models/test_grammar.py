@@ -8,8 +8,8 @@ import sys
 
 import pytest
 
-from models import grammar
-from models.grammar import KNOWN, PARTNERS, Sentence
+from models.data import grammar
+from models.data.grammar import KNOWN, PARTNERS, Sentence
 
 RUN = {"capture_output": True, "text": True, "check": True}
 
@@ -282,7 +282,7 @@ def test_the_last_occurrence_of_a_word_is_trained_on(sentences):
 
 def test_the_same_in_every_process(sentences):
     """Python's own hash differs from process to process; nothing may depend on it."""
-    code = "import hashlib; from models import grammar as g; p = g.pairs(); s = g.split(p)"
+    code = "import hashlib; from models.data import grammar as g; p = g.pairs(); s = g.split(p)"
     code += (
         "; print(hashlib.sha256(repr([(x.source, x.target) for part in (p, *s) for x in part]).encode()).hexdigest())"
     )

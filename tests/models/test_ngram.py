@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.ngram import NGram, baselines
+from models.data.ngram import NGram, baselines
 
 V = 7
 

@@ -7,10 +7,10 @@ import unicodedata
 import numpy as np
 import pytest
 
-from models import pairs
-from models.pairs import Pair, PairBatches, evaluation_batches, read_pairs, split_pairs, width_for
-from models.text import SHOWN, TextError
-from models.tokenizers import BPETokenizer, WordTokenizer
+from models.data import pairs
+from models.data.pairs import Pair, PairBatches, evaluation_batches, read_pairs, split_pairs, width_for
+from models.data.text import SHOWN, TextError
+from models.data.tokenizers import BPETokenizer, WordTokenizer
 from models.transformer import BEGIN, PAD, SPECIAL, STOP
 
 # ---------------------------------------------------------------------------------------------------------- files

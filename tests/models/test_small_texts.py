@@ -5,8 +5,8 @@ import shlex
 import pytest
 
 from models.cli import main
+from models.data.tokenizers import KINDS, CharTokenizer
 from models.generate import write
-from models.tokenizers import KINDS, CharTokenizer
 
 TEXTS = {
     "lines": "to be or not to be that is the question\n" * 12,

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from models.text import (
+from models.data.text import (
     IGNORE_INDEX,
     Batches,
     TextError,
@@ -19,7 +19,7 @@ from models.text import (
     split,
     without_copies,
 )
-from models.tokenizers import BPETokenizer, CharTokenizer
+from models.data.tokenizers import BPETokenizer, CharTokenizer
 
 # ---------------------------------------------------------------- files
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.tokenizers import (
+from models.data.tokenizers import (
     UNKNOWN,
     BPETokenizer,
     CharTokenizer,
@@ -142,7 +142,7 @@ def test_bpe_pieces_are_limited_in_length():
 def test_bpe_is_the_same_in_another_process():
     # among equally rare characters the library chooses by the order of a hash table, which differs from run to run
     program = (
-        "from models.tokenizers import BPETokenizer; import json, sys\n"
+        "from models.data.tokenizers import BPETokenizer; import json, sys\n"
         "text = 'to be or not to be ' + ''.join(chr(0x4E00 + i) for i in range(200))\n"
         "print(json.dumps(BPETokenizer.train([text], 40).to_dict()))"
     )
@@ -232,5 +232,5 @@ def test_bpe_without_the_library_says_what_to_install(monkeypatch):
 
 
 def test_importing_the_module_does_not_load_the_library():
-    program = "import sys, models.tokenizers; sys.exit('tokenizers' in sys.modules)"
+    program = "import sys, models.data.tokenizers; sys.exit('tokenizers' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", program], check=False, cwd=ROOT).returncode == 0

@@ -9,8 +9,8 @@ import pytest
 
 import tinytensor
 from models import checkpoint
+from models.data.text import IGNORE_INDEX, Corpus
 from models.decoder import Config, Decoder
-from models.text import IGNORE_INDEX, Corpus
 from models.training import NonFiniteLoss, Settings, build_optimizer, first_nonfinite, parameter_groups
 from tests.models.whole_models import assert_near
 from tinytensor import tensor

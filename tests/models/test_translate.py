@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
+from models.data.grammar import KNOWN
 from models.generate import NonFiniteLogits
-from models.grammar import KNOWN
 from models.transformer import BEGIN, PAD, STOP, Config, Transformer
 from models.translate import beam_search, cross_attention, residual_stream, translate
 from tinytensor import Generator, log_softmax, nn, no_grad, tensor

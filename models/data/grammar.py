@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, product
 
-from models.pairs import Pair, held_out
+from models.data.pairs import Pair, held_out
 
 KNOWN = "je suis étudiant"  # the example of 004: always among the sentences trained on
 NEW_SHARE = 0.05  # of the combinations are kept from training

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.tokenizers import TextError, Tokenizer
+from models.data.tokenizers import TextError, Tokenizer
 
 SHOWN = 10  # what cannot be used is told one by one up to here
 IGNORE_INDEX = -100  # a target that is not counted in the mean of eq. (16): cross_entropy's ignore_index

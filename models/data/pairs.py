@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from models.text import TextError, go_to, read_text, report_lines
-from models.tokenizers import Tokenizer
+from models.data.text import TextError, go_to, read_text, report_lines
+from models.data.tokenizers import Tokenizer
 from models.transformer import PAD, SPECIAL, STOP
 
 WIDTHS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)  # of batches: few, as each is recorded on its own

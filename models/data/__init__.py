@@ -1,0 +1,8 @@
+"""What models read: text, tokenizers, pairs of sentences, made French, and the n-gram models to compare with.
+
+text.py        text for training: where it comes from, which part is held out, its windows
+tokenizers.py  text to integers and back: characters, words, byte pairs
+pairs.py       pairs of sentences, read from a file and put into batches of one length
+grammar.py     a small French with its English, made by rules
+ngram.py       interpolated n-gram models of the same tokens: the losses to beat
+"""
