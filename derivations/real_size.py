@@ -20,7 +20,7 @@ from derivations.claims import BOUND, NUMBA, Evidence, Refuted, claim
 from derivations.engine import Loss
 from derivations.residues import CHANCE, HASHED, Equations, tangents
 from models import decoder, transformer
-from models.training import Settings, build_optimizer, training_step
+from models.training.trainer import Settings, build_optimizer, training_step
 from tinytensor import Tensor, nn
 from tinytensor.native.memory_order import memory_order, ordered
 from tinytensor.symbolic import prove

@@ -16,7 +16,7 @@ from functools import partial
 from pathlib import Path
 
 import tinytensor
-from models import checkpoint, memory, ranks, report
+from models import report
 from models.data import pairs
 from models.data.text import TextError
 from models.data.tokenizers import Tokenizer
@@ -26,7 +26,8 @@ from models.options import add_options, given_for, path
 from models.tasks import TASKS
 from models.tasks.task import Task
 from models.tasks.translate import draw_attention, translate_sentences
-from models.training import Log, NonFiniteLoss, Settings, Trainer
+from models.training import checkpoint, memory, ranks
+from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer
 from tinytensor import distributed
 from tinytensor.nn import Module
 

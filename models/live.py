@@ -23,7 +23,7 @@ from urllib.parse import parse_qs, urlsplit
 import numpy as np
 
 from models.tasks.task import Glimpse
-from models.training import NonFiniteLoss, Trainer
+from models.training.trainer import NonFiniteLoss, Trainer
 from tinytensor.nn import Module
 
 HOST, PORT = "127.0.0.1", 8765

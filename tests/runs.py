@@ -4,7 +4,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from models import checkpoint
+from models.training import checkpoint
 
 LIMIT = 300  # seconds after which a run hangs
 

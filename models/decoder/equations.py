@@ -12,7 +12,7 @@ sizes belong to the configuration and the weights to the module: `config.V`, `w.
 
 The switches of config.py act inside the methods of `w` (`normalized`, `drop`, `positioned`, `output`), and a bias that
 document 003 does not have is None. A cache (cache.py) holds keys and values of earlier tokens. Equation (17) is
-`loss.backward()`, and (18) is the optimizer's step: see `training_step` in models/training.py.
+`loss.backward()`, and (18) is the optimizer's step: see `training_step` in models/training/trainer.py.
 
 How the text is read where it leaves a choice:
 

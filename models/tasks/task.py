@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
-from models import ranks
 from models.data.text import IGNORE_INDEX
 from models.data.tokenizers import Tokenizer, tokenizer_from_dict
+from models.training import ranks
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional
 

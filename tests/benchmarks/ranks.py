@@ -98,9 +98,9 @@ def ping_pong(comm, size: int, repeat: int) -> float:
 def training(name: str, rows: int, seconds: float, passes: int) -> dict:
     """The median time of a step with a joint batch of so many rows."""
     import tinytensor as tt
-    from models import ranks
     from models.decoder import CONFIGS, Decoder
-    from models.training import training_step
+    from models.training import ranks
+    from models.training.trainer import training_step
     from tinytensor import distributed
     from tinytensor.distributed.group import group
     from tinytensor.nn.parallel import DistributedDataParallel

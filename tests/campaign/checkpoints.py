@@ -16,7 +16,7 @@ import numpy as np
 from safetensors import safe_open
 from safetensors.numpy import save_file
 
-from models import checkpoint
+from models.training import checkpoint
 
 from . import hostile
 from .commands import in_a_folder, judge, prepare, run

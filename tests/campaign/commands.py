@@ -16,7 +16,7 @@ from pathlib import Path
 
 from models import cli
 from models.tasks import TASKS
-from models.training import Trainer
+from models.training.trainer import Trainer
 
 from .tally import Diary, Tally, TooLong, limited
 

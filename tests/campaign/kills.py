@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models import checkpoint
+from models.training import checkpoint
 from tests import runs
 
 from .tally import ROOT, Diary, Tally

@@ -20,13 +20,13 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from models import ranks
 from models.data import text
 from models.data.text import IGNORE_INDEX
 from models.data.tokenizers import CharTokenizer
 from models.decoder import Config, Decoder
 from models.tasks.text import TextTask
-from models.training import Settings, Trainer
+from models.training import ranks
+from models.training.trainer import Settings, Trainer
 from tinytensor import distributed as dist
 from tinytensor import nn
 from tinytensor.core import tape

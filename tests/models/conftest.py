@@ -6,7 +6,7 @@ from models.data import text
 from models.data.tokenizers import CharTokenizer
 from models.decoder import Config
 from models.tasks.text import TextTask
-from models.training import Settings, Trainer
+from models.training.trainer import Settings, Trainer
 
 VERSE = "the cat sat on the mat; the dog lay by the door. a bird sang in the tree, and the rain fell on the roof.\n"
 

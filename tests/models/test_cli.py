@@ -14,9 +14,10 @@ from types import SimpleNamespace
 
 import pytest
 
-from models import checkpoint, cli
+from models import cli
 from models.cli import main
-from models.training import Settings
+from models.training import checkpoint
+from models.training.trainer import Settings
 
 TINY = split("--D 8 --H 2 --F 12 --L 2 --C 10 --batch-size 2 --log-every 5 --evaluate-every 10 --checkpoint-every 10")
 

@@ -17,10 +17,11 @@ import pytest
 from browser import chromium
 
 import tinytensor
-from models import checkpoint, cli, live
+from models import cli, live
 from models.cli import main
 from models.tasks import TASKS
 from models.tasks.task import Glimpse
+from models.training import checkpoint
 from tinytensor import tensor
 from tinytensor.nn import functional
 from tinytensor.viz import plots

@@ -16,10 +16,10 @@ import pytest
 from runs import step_of, wait_for_step
 
 import tinytensor
-from models import checkpoint, ranks
 from models.data.text import IGNORE_INDEX
 from models.tasks.text import TextTask
 from models.tasks.translate import TranslateTask
+from models.training import checkpoint, ranks
 from tinytensor import tensor
 
 OPTIONS = "--steps 400 --checkpoint-every 10 --log-every 10 --evaluate-every 100 --batch-size 5 --tokenizer char"

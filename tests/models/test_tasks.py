@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import tinytensor
-from models import checkpoint
 from models.cli import main
 from models.data import grammar
 from models.data.pairs import batch, example, read_pairs, split_pairs
@@ -22,6 +21,7 @@ from models.data.tokenizers import WordTokenizer
 from models.decoder import Config, Decoder
 from models.tasks.recommend import RecommendTask, generated, hit_ratio, ndcg, rank
 from models.tasks.translate import TranslateTask, read, scores, translate_sentences
+from models.training import checkpoint
 from models.transformer import CONFIGS, PAD, SPECIAL, Transformer
 from tinytensor import tensor
 from tinytensor.viz import plots

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import tinytensor
-from models import checkpoint
 from models.data.text import IGNORE_INDEX, Corpus
 from models.decoder import Config, Decoder
-from models.training import NonFiniteLoss, Settings, build_optimizer, first_nonfinite, parameter_groups
+from models.training import checkpoint
+from models.training.trainer import NonFiniteLoss, Settings, build_optimizer, first_nonfinite, parameter_groups
 from tests.models.whole_models import assert_near
 from tinytensor import tensor
 from tinytensor.nn import functional

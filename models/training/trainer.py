@@ -13,10 +13,10 @@ from pathlib import Path
 import numpy as np
 
 import tinytensor
-from models import checkpoint, memory, ranks
 from models.decoder import Decoder
 from models.options import check, option, setting
 from models.tasks.task import Task
+from models.training import checkpoint, memory, ranks
 from tinytensor import Tensor, distributed, no_grad, tensor
 from tinytensor.io.serialization import write_atomically
 from tinytensor.nn import Module
