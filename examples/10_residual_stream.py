@@ -15,8 +15,8 @@ from tinytensor.viz import plots
 sys.path.append(str(Path(__file__).resolve().parents[1]) if "__file__" in globals() else "..")
 from models.data import grammar, pairs
 from models.data.tokenizers import WordTokenizer
+from models.inference.translate import residual_stream, translate
 from models.transformer import BEGIN, PAD, Config, Sublayer, Transformer
-from models.translate import residual_stream, translate
 
 FIGURES = Path("runs/lessons")
 

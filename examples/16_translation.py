@@ -17,8 +17,8 @@ from tinytensor.viz import plots
 sys.path.append(str(Path(__file__).resolve().parents[1]) if "__file__" in globals() else "..")
 from models.data import grammar, pairs
 from models.data.tokenizers import WordTokenizer
+from models.inference.translate import cross_attention, translate
 from models.transformer import BEGIN, PAD, STOP, Config, Transformer
-from models.translate import cross_attention, translate
 
 FIGURES = Path("runs/lessons")
 tt.manual_seed(0)

@@ -16,12 +16,12 @@ from functools import partial
 from pathlib import Path
 
 import tinytensor
-from models import report
 from models.data import pairs
 from models.data.text import TextError
 from models.data.tokenizers import Tokenizer
 from models.decoder import Decoder
-from models.generate import NonFiniteLogits, check_sampling, write
+from models.inference import report
+from models.inference.generate import NonFiniteLogits, check_sampling, write
 from models.options import add_options, given_for, path
 from models.tasks import TASKS
 from models.tasks.task import Task

@@ -10,11 +10,11 @@ from io import StringIO
 
 import numpy as np
 
-from models import report
 from models.data.pairs import PairBatches, batch
 from models.data.text import IGNORE_INDEX, TextError, read_text, report_lines
 from models.data.tokenizers import WordTokenizer
 from models.decoder import Config, Decoder
+from models.inference import report
 from models.options import path
 from models.tasks.task import Glimpse, Task, fingerprint, say
 from models.transformer import PAD

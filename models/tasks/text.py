@@ -3,13 +3,13 @@
 import math
 import shlex
 
-from models import report
 from models.data import text
 from models.data.ngram import baselines
 from models.data.text import Corpus, TextError
 from models.data.tokenizers import KINDS
 from models.decoder import CONFIGS, Config, Decoder
-from models.generate import write
+from models.inference import report
+from models.inference.generate import write
 from models.options import path
 from models.tasks.task import Glimpse, Task, fingerprint, say
 from tinytensor.viz import plots

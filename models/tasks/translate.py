@@ -7,10 +7,10 @@ from models.data import grammar, pairs
 from models.data.pairs import Pair
 from models.data.text import TextError, report_lines
 from models.data.tokenizers import BPETokenizer, Tokenizer, WordTokenizer
+from models.inference.translate import cross_attention, residual_stream, translate
 from models.options import path
 from models.tasks.task import Glimpse, Task, fingerprint, say
 from models.transformer import CONFIGS, PAD, Config, Transformer
-from models.translate import cross_attention, residual_stream, translate
 from tinytensor.nn import functional
 from tinytensor.viz import plots
 

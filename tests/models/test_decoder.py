@@ -11,7 +11,7 @@ import sympy
 import tinytensor
 from models.data.text import IGNORE_INDEX
 from models.decoder import CONFIGS, RESIDUALS, Config, Decoder, equations
-from models.report import attention_maps, format_table, matches, parameter_table
+from models.inference.report import attention_maps, format_table, matches, parameter_table
 from tests.models.whole_models import assert_near
 from tinytensor import nn, tensor
 

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import tinytensor
-from models import generate as module
 from models.decoder import CONFIGS, Config, Decoder
-from models.generate import NonFiniteLogits, Sampler, choose, choosing, generate, window
+from models.inference import generate as module
+from models.inference.generate import NonFiniteLogits, Sampler, choose, choosing, generate, window
 from tinytensor import Generator, compile, nn, no_grad, tensor
 
 SMALL = Config(D=16, H=2, F=24, L=2, V=50, C=12)

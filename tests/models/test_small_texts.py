@@ -6,7 +6,7 @@ import pytest
 
 from models.cli import main
 from models.data.tokenizers import KINDS, CharTokenizer
-from models.generate import write
+from models.inference.generate import write
 
 TEXTS = {
     "lines": "to be or not to be that is the question\n" * 12,
@@ -77,5 +77,5 @@ def test_the_unknown_token_is_not_written():
     tokenizer = CharTokenizer(["a", "b"])
     made = iter([tokenizer.unknown, 1, tokenizer.unknown, 2])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("models.generate.generate", lambda *args, **settings: made)
+        patch.setattr("models.inference.generate.generate", lambda *args, **settings: made)
         assert write(Model(), tokenizer, "a", 4, seed=0) == "aab"

@@ -9,9 +9,9 @@ import pytest
 
 import tinytensor as tt
 from models.data.grammar import KNOWN
-from models.generate import NonFiniteLogits
+from models.inference.generate import NonFiniteLogits
+from models.inference.translate import beam_search, cross_attention, residual_stream, translate
 from models.transformer import BEGIN, PAD, STOP, Config, Transformer
-from models.translate import beam_search, cross_attention, residual_stream, translate
 from tinytensor import Generator, log_softmax, nn, no_grad, tensor
 
 SMALL = Config(N=2, d_model=8, h=2, d_ff=12, n_vol=9, n_max=8)

@@ -1,4 +1,4 @@
-"""tinytensor, used as its README says: a step under `tinytensor.compile`, sampling by `models.generate`."""
+"""tinytensor, used as its README says: a step under `tinytensor.compile`, sampling by `models.inference.generate`."""
 
 import ctypes
 from functools import partial
@@ -44,7 +44,7 @@ class TinyTensor:
         return lambda i: step(*batches[i % len(batches)])
 
     def sampler(self, case: Case):
-        from models.generate import Sampler
+        from models.inference.generate import Sampler
 
         model = self._model(case)
         samplers = {temperature: Sampler(model, temperature=temperature) for temperature in (0, 1.0)}

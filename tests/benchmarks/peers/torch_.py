@@ -40,7 +40,7 @@ class Eager:
         return step
 
     def sampler(self, case: Case):
-        """What `models.generate` does, as a PyTorch program does it.
+        """What `models.inference.generate` does, as a PyTorch program does it.
 
         The cache is there from the beginning, a token goes through the model with fused attention over what the cache
         holds, then softmax and multinomial. Tokens stay tensors, which is less work than ours, who hands out numbers.

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 
 from models.data.pairs import pad, width_for
-from models.generate import check_sampling, choose, choosing
+from models.inference.generate import check_sampling, choose, choosing
 from models.transformer import BEGIN, STOP, Transformer
 from tinytensor import Generator, Tensor, log_softmax, nn, no_grad, tensor
 
