@@ -1,7 +1,7 @@
-"""`python -m models`: see cli.py."""
+"""`python -m models`: see command/cli.py."""
 
 import sys
 
-from models.cli import main
+from models.command.cli import main
 
 sys.exit(main())

@@ -14,7 +14,7 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
-from models import cli
+from models.command import cli
 from models.tasks import TASKS
 from models.training.trainer import Trainer
 

@@ -304,7 +304,7 @@ def test_ctrl_c_and_sigterm_save_and_say_how_to_go_on(verse, uninterrupted, tmp_
 def test_a_signal_while_the_first_step_compiles_ends_at_once(verse, tmp_path, number):
     """In a process of its own: nothing has been learnt that would be worth the wait for the end of the step."""
     program = (
-        "import sys, time; from models import cli; from models.training.trainer import Trainer\n"
+        "import sys, time; from models.command import cli; from models.training.trainer import Trainer\n"
         "Trainer.advance = lambda self: (print('compiling', flush=True), time.sleep(60))\n"
         "sys.exit(cli.main(sys.argv[1:]))"
     )

@@ -14,8 +14,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from models import cli
-from models.cli import main
+from models.command import cli
+from models.command.cli import main
 from models.training import checkpoint
 from models.training.trainer import Settings
 

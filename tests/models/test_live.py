@@ -17,8 +17,8 @@ import pytest
 from browser import chromium
 
 import tinytensor
-from models import cli, live
-from models.cli import main
+from models.command import cli, live
+from models.command.cli import main
 from models.tasks import TASKS
 from models.tasks.task import Glimpse
 from models.training import checkpoint
@@ -312,7 +312,7 @@ def test_only_the_loopback_is_bound():
 
 def test_other_paths_and_methods():
     with live.Page(0) as page:
-        assert get(page, "/../models/live.py")[0] == 404
+        assert get(page, "/../models/command/live.py")[0] == 404
         assert get(page, "/data?rows=many")[0] == 400
         assert get(page, "/data?rows=-3")[0] == 200
         connection = http.client.HTTPConnection(live.HOST, page.port, timeout=10)
@@ -424,10 +424,10 @@ def test_a_run_that_is_watched_ends_by_a_signal_as_any_other(verse, tmp_path, nu
 
 def test_without_the_flag_nothing_of_it_is_loaded(verse, tmp_path):
     code = (
-        "import sys; from models.cli import main; "
+        "import sys; from models.command.cli import main; "
         f"assert main(['train', '--text', {str(verse)!r}, '--out', {str(tmp_path / 'r')!r}, '--steps', '5', "
         f"*{TINY.split()!r}]) == 0; "
-        "print([m for m in ('models.live', 'http.server', 'socketserver') if m in sys.modules])"
+        "print([m for m in ('models.command.live', 'http.server', 'socketserver') if m in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout.splitlines()[-1] == "[]"

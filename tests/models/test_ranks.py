@@ -188,7 +188,8 @@ def test_parts_hold_each_row_once_and_otherwise_what_counts_for_nothing(parts):
 
 def test_one_process_has_all_of_it_and_loads_no_mpi():
     assert (ranks.rank(), ranks.count()) == (0, 1)
-    code = "import sys; from models.cli import main; main(['info', 'toth-tiny']); assert 'mpi4py' not in sys.modules"
+    look = "main(['info', 'toth-tiny']); assert 'mpi4py' not in sys.modules"
+    code = f"import sys; from models.command.cli import main; {look}"
     done = subprocess.run([sys.executable, "-c", code], cwd=mpi.ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 

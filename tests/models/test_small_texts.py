@@ -4,7 +4,7 @@ import shlex
 
 import pytest
 
-from models.cli import main
+from models.command.cli import main
 from models.data.tokenizers import KINDS, CharTokenizer
 from models.inference.generate import write
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import tinytensor
-from models.cli import main
+from models.command.cli import main
 from models.data import grammar
 from models.data.pairs import batch, example, read_pairs, split_pairs
 from models.data.text import IGNORE_INDEX, TextError

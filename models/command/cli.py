@@ -236,7 +236,7 @@ def _page(given: dict):
         return nullcontext()
     if ranks.rank() > 0:  # rank 0 shows the run, and is told what is wrong with the port
         return nullcontext()
-    from models import live  # nothing of a server is loaded for whoever does not ask for it
+    from models.command import live  # nothing of a server is loaded for whoever does not ask for it
 
     port = given.get("live_port")
     if port is not None and not 0 <= port < 65536:
