@@ -1,4 +1,4 @@
-"""The encoder-decoder of models/transformer.py as a PyTorch program with the same weights, and cases for both.
+"""The encoder-decoder of models/transformer/ as a PyTorch program with the same weights, and cases for both.
 
 `oracle/generate_transformer.py` runs the cases in PyTorch and stores what comes out; the tests run them in tinytensor
 and compare. Nothing here imports either library. Values come from NumPy's RandomState, whose stream is frozen, seeded

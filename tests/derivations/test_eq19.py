@@ -4,7 +4,7 @@ import pytest
 from sympy import expand
 
 import models.decoder.model
-import models.transformer
+import models.transformer.model
 from derivations import eq19
 from derivations.claims import Refuted, claims_of, result_of
 from models.decoder import Block, Config, Decoder
@@ -61,12 +61,12 @@ def test_a_block_of_another_shape_is_noticed(monkeypatch, change):
 
 
 def test_a_feed_forward_of_another_shape_is_noticed(monkeypatch):
-    class Planted(models.transformer.FeedForward):
+    class Planted(models.transformer.model.FeedForward):
         def __init__(self, config, depth, device=None):
             super().__init__(config, depth, device)
             self.b_2 = None
 
-    monkeypatch.setattr(models.transformer, "FeedForward", Planted)
+    monkeypatch.setattr(models.transformer.model, "FeedForward", Planted)
     with pytest.raises(Refuted, match="004's encoder-decoder: the shapes give"):
         eq19.of_004()
 

@@ -15,6 +15,7 @@ from models import attention as heads
 from models import decoder as decoders
 from models import transformer as transformers
 from models.decoder import cache, equations, model
+from models.transformer import model as stacks
 from tests.nn import pairwise
 from tinytensor.nn import attention as attentions
 from tinytensor.nn import transformer as layers
@@ -24,7 +25,7 @@ from .tally import Tally, notices
 
 MULTIHEAD, LAYERS, DECODER, ENCODER_DECODER = pairwise.SUBJECTS
 ATTENTION, EQUATIONS, SWITCHES = "tinytensor.nn.attention", "models.decoder.equations", "models.decoder.model"
-WHO_HAS_THEM = (attentions, layers, heads, decoders, cache, equations, model, transformers)
+WHO_HAS_THEM = (attentions, layers, heads, decoders, cache, equations, model, transformers, stacks)
 
 HAND: dict[str, tuple[str, str, str, str]] = {  # what is wrong: (subject, module, right, wrong)
     "causality is forgotten where there is padding": (
@@ -234,38 +235,38 @@ HAND: dict[str, tuple[str, str, str, str]] = {  # what is wrong: (subject, modul
     "attention's result has no bias": (DECODER, EQUATIONS, "affine(Y_hat, w.W, w.w)", "affine(Y_hat, w.W, None)"),
     "the decoder sees what comes later": (
         ENCODER_DECODER,
-        "models.transformer",
+        "models.transformer.model",
         "self.masked(X, is_causal=is_causal, cache=own)",
         "self.masked(X, is_causal=False, cache=own)",
     ),
     "padding is looked at": (
         ENCODER_DECODER,
-        "models.transformer",
+        "models.transformer.model",
         "self.attention(X, encoded, mask, cache=other)",
         "self.attention(X, encoded, None, cache=other)",
     ),
     "a cached token has position 0": (
         ENCODER_DECODER,
-        "models.transformer",
+        "models.transformer.model",
         "self.embed(shifted, first)",
         "self.embed(shifted)",
     ),
     "y_0 is a token though it should be 0": (
         ENCODER_DECODER,
-        "models.transformer",
+        "models.transformer.model",
         'if config.begin == "zero":',
         "if False:",
     ),
     "smoothing in evaluation": (
         ENCODER_DECODER,
-        "models.transformer",
+        "models.transformer.model",
         "self.config.label_smoothing if self.training else 0.0",
         "self.config.label_smoothing",
     ),
-    "a mean always": (ENCODER_DECODER, "models.transformer", "reduction=reduction", 'reduction="mean"'),
+    "a mean always": (ENCODER_DECODER, "models.transformer.model", "reduction=reduction", 'reduction="mean"'),
     "the stream's end is not normalised": (
         ENCODER_DECODER,
-        "models.transformer",
+        "models.transformer.model",
         "Z if self.decoder_norm is None else self.decoder_norm(Z)",
         "Z",
     ),
@@ -277,7 +278,7 @@ HAND: dict[str, tuple[str, str, str, str]] = {  # what is wrong: (subject, modul
     ),
     "dropout in evaluation": (
         ENCODER_DECODER,
-        "models.transformer",
+        "models.transformer.model",
         "functional.dropout(f(self.norm(X)), p, self.training)",
         "functional.dropout(f(self.norm(X)), p)",
     ),

@@ -7,7 +7,7 @@ import numpy as np
 from ..calls import calls
 from ..data import Case
 
-PAD, BEGIN = 0, 1  # the first tokens of models/transformer.py, which would bring our engine into this process
+PAD, BEGIN = 0, 1  # the first tokens of models/transformer/, which would bring our engine into this process
 
 
 class Eager:
@@ -222,7 +222,7 @@ def decoder(case: Case):
 
 
 def translator(case: Case):
-    """The encoder-decoder of models/transformer.py, of nn.Transformer's layers."""
+    """The encoder-decoder of models/transformer/, of nn.Transformer's layers."""
     import torch
     import torch.nn.functional as F
 
