@@ -26,7 +26,7 @@ from tinytensor import tensor
 from tinytensor.nn import functional
 from tinytensor.viz import plots
 
-ROOT = Path(__file__).parent.parent.parent
+ROOT = Path(__file__).parents[3]
 TINY = "--tokenizer char --D 8 --H 2 --F 12 --L 2 --C 10 --batch-size 2 --log-every 5 --evaluate-every 10 --threads 1"
 SHORT = 0.2  # seconds that a request waits in these tests
 

@@ -18,7 +18,7 @@ from models.training import checkpoint
 from models.training.checkpoint import Checkpoint, CheckpointError
 from tinytensor import tensor
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 def weights_of(folder):

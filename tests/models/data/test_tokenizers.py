@@ -26,7 +26,7 @@ TEXT = (
     "neighbours counted beforehand, international considerations notwithstanding, outperform\n"
     "A rose is a rose is a rose; the sea is the sea.  \r\n the last line has no end"
 )
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 SPECIAL = ("<pad>", "<bos>", "<eos>")
 KINDS = [CharTokenizer, WordTokenizer, BPETokenizer]
 
