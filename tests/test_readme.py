@@ -69,6 +69,16 @@ def test_every_room_of_the_engine_stands_in_the_table_once():
     assert sorted(found) == sorted(rooms | {f"tinytensor/{p.name}" for p in package.glob("[a-z]*.py")})
 
 
+@pytest.mark.parametrize("folder", ["models"])
+def test_every_room_beside_the_engine_stands_in_its_table_once(folder):
+    """And there are about a dozen entries: the rooms, the files beside them, two to start it, the texts."""
+    there = ROOT / folder
+    table = TEXTS[folder][TEXTS[folder].index("## Where things are") :]
+    rooms = {f"{p.parent.name}/" for p in there.glob("*/__init__.py")}
+    assert sorted(rooms_of(table)) == sorted(rooms | {p.name for p in there.glob("[a-z]*.py")})
+    assert len([p for p in there.iterdir() if p.name != "__pycache__"]) <= 14
+
+
 def test_rooms_are_read_from_the_first_column():
     assert rooms_of("| room | what |\n|---|---|\n| `a/`, `b.py` | c `d/` |\n") == ["a/", "b.py"]
 
