@@ -1,4 +1,4 @@
-"""What models read: text, tokenizers, pairs of sentences, made French, and the n-gram models to compare with.
+"""The data that models read: text, tokens, pairs of sentences; and n-gram models to compare with.
 
 text.py        text for training: where it comes from, which part is held out, its windows
 tokenizers.py  text to integers and back: characters, words, byte pairs

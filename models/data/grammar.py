@@ -30,8 +30,8 @@ class Sentence(Pair):
 # ------------------------------------------------------------------------------------------------------------ lexicon
 
 # French, gender, English, kinds, lemma if another. Kinds say what goes with what: p person, a animal, f food, t text,
-# o object, l place; w can have a profession; s can be small (mon petit ami is my boyfriend) and is nobody's (ma femme
-# is my wife)
+# o object, l place; w can have a profession; s can be small (an ami cannot: mon petit ami is my
+# boyfriend) and has no owner (ma femme is my wife)
 NOUNS = """
 homme m man pws | femme f woman pws | garçon m boy ps | fille f girl ps | enfant m child p | ami m friend pw
 amie f friend pw ami | chat m cat a | chien m dog a | oiseau m bird a | cheval m horse a | pomme f apple f
@@ -108,7 +108,7 @@ class Verb:
 
 @dataclass(frozen=True)
 class Phrase:
-    """A subject or an object: its words, and what the words around it agree with."""
+    """A subject or an object: its words, and the person, gender and number with which other words agree."""
 
     fr: list[str]
     en: list[str]
@@ -231,7 +231,7 @@ def noun_phrase(name: str, noun: Noun, plural: bool, adjective: Adjective | None
 def clause(
     subject: Phrase, verb: Verb, fr: list[str], en: list[str], negative: bool, question: bool, *more: tuple[str, str]
 ) -> Sentence:
-    """Subject, verb and what follows it (fr, en); `more` are combinations made by what follows."""
+    """Subject, verb and the words after it (fr, en); `more` are combinations that the words after it make."""
     form = verb.forms[subject.person]
     # ne and pas stand around the verb
     source = [*subject.fr, *(["ne", form, "pas"] if negative else [form]), *fr]
@@ -335,7 +335,7 @@ def with_object() -> Iterator[Sentence]:
 
 
 def productions() -> Iterator[Sentence]:
-    """What the rules make, some of it twice: "je mange" of a man and of a woman. What is left out is chosen by hash."""
+    """All sentences of the rules, some of them twice ("je mange" of a man and of a woman); a hash leaves some out."""
     return chain(with_profession(), with_adjective(), without_object(), with_object())
 
 
@@ -348,17 +348,17 @@ def pairs() -> list[Sentence]:
 
 
 def words(*texts: str) -> set[str]:
-    """The word forms of texts; what is elided is a word: l'école is l' and école."""
+    """The word forms of texts; an elided word is a word of its own: l'école is l' and école."""
     return {word for text in texts for word in text.replace("'", "' ").split()}
 
 
 def vocabulary(sentences: list[Sentence]) -> set[str]:
-    """What stands between spaces, in both languages: l'école is not la école, and must be known itself."""
+    """The words between spaces, in both languages: l'école is one word, and differs from la école."""
     return {word for s in sentences for word in (*s.source.split(), *s.target.split())}
 
 
 def new_combinations(sentences: list[Sentence]) -> set[tuple[str, str]]:
-    """Combinations, by hash, without whose sentences all words and enough combinations of each lemma are left."""
+    """Combinations to keep from training, by hash; the others still have all words, and enough of each lemma."""
     forms = Counter(form for s in sentences for form in vocabulary([s]))
     standing = Counter(pair for s in sentences for pair in s.combinations)
     fixed = {pair for s in sentences if s.source == KNOWN for pair in s.combinations}
@@ -367,7 +367,7 @@ def new_combinations(sentences: list[Sentence]) -> set[tuple[str, str]]:
         if len(chosen) >= limit:
             break
         gone = [s for s in sentences if pair in s.combinations and not s.combinations & chosen]
-        fewer_forms = forms - Counter(form for s in gone for form in vocabulary([s]))  # only what is left of any
+        fewer_forms = forms - Counter(form for s in gone for form in vocabulary([s]))  # the forms that are left
         fewer = standing - Counter(pair for s in gone for pair in s.combinations)
         enough = all(sum(member in other for other in fewer) >= PARTNERS for member in pair)
         if enough and len(fewer_forms) == len(forms):

@@ -1,14 +1,14 @@
-"""N-gram models: how well does counting predict the next token? The marks a transformer has to beat.
+"""N-gram models predict the next token by counting: their losses are the marks that a transformer has to beat.
 
 Interpolated Kneser-Ney models. For a history h, with c(h w) the count of h followed by w:
 
     p_n(w | h) = [c(h w) - d(c)] / c(h)  +  p_{n-1}(w | h') * sum_w d(c(h w)) / c(h)
 
-The discount d is taken from every n-gram that was seen, and what it frees goes to the model whose history h' is one
-token shorter; the last one is uniform, p_0 = 1/V. A history never seen leaves everything to the shorter one. In the
-shorter models a count is the number of different tokens seen before the n-gram: "Francisco" is frequent, but only
-after "San". d comes from the training tokens alone, from how many n-grams occur once, twice, ... (Chen and Goodman,
-An empirical study of smoothing techniques for language modeling, 1999, section 3.5 and eq. 26).
+The discount d is taken from every n-gram that was seen, and the probability that it frees goes to the model whose
+history h' is one token shorter; the last one is uniform, p_0 = 1/V. After an unseen history the shorter one decides.
+In the shorter models a count is the number of different tokens seen before the n-gram: "Francisco" is frequent, but
+only after "San". d comes from the training tokens alone, from how many n-grams occur once, twice, ... (Chen and
+Goodman, An empirical study of smoothing techniques for language modeling, 1999, section 3.5 and eq. 26).
 """
 
 import numpy as np

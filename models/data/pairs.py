@@ -34,7 +34,7 @@ def read_pairs(path, columns: tuple[int, int] | None = None, strict: bool = Fals
 
     Without `columns` they are the first two; or the second and the fourth if most lines have numbers in the first and
     the third (sentence pairs as Tatoeba exports them, with the numbers of the sentences). Further columns are not
-    looked at. Lines that cannot be used are told to `note` with their number and skipped; with `strict` they raise
+    read. Lines that cannot be used are reported to `note` with their numbers and skipped; with `strict` they raise
     TextError.
     """
     lines = read_text(path, note).split("\n")
@@ -72,7 +72,7 @@ def read_pairs(path, columns: tuple[int, int] | None = None, strict: bool = Fals
 
 
 def held_out(source: str, fraction: float = 0.1) -> bool:
-    """Is a source sentence held out? Its hash says so: alike on every machine, with all its translations."""
+    """Is a source sentence held out, with all its translations? Its hash decides, the same on every machine."""
     return int.from_bytes(hashlib.sha256(source.encode()).digest()[:8]) < fraction * 2**64
 
 
@@ -92,7 +92,7 @@ def split_pairs(pairs: list[Pair]) -> tuple[list[Pair], list[Pair]]:
 
 
 def train_tokenizer(kind: type[Tokenizer], pairs: list[Pair], vocab_size: int | None) -> Tokenizer:
-    """One vocabulary for both languages, as the one W_Embedding of 004 has it."""
+    """One vocabulary for both languages, since 004 has one W_Embedding for both."""
     texts = [" " + sentence for pair in pairs for sentence in (pair.source, pair.target)]
     if kind.kind == "bpe":
         return kind.train(texts, vocab_size, SPECIAL, pattern=PATTERN, exact=False)
@@ -109,13 +109,13 @@ def decode(tokenizer: Tokenizer, tokens: list[int]) -> str:
 
 
 def unknown_words(tokenizer: Tokenizer, sentence: str) -> list[str]:
-    """The words of a sentence with something in them that the vocabulary does not have."""
+    """The words of a sentence that the vocabulary lacks, in whole or in part."""
     pieces = re.findall(PATTERN, " " + tidy(sentence))
     return [piece.strip() for piece in pieces if tokenizer.unknown_count(tokenizer.encode(piece))]
 
 
 def labels(tokenizer: Tokenizer, tokens: list[int]) -> list[str]:
-    """A token each, to be written on the axis of a picture."""
+    """A label for each token on the axis of a picture."""
     return [tokenizer.tokens[i] if i < tokenizer.unknown else tokenizer.decode([i]).strip() for i in tokens]
 
 
@@ -146,9 +146,9 @@ def pad(rows: list[list[int]], width: int) -> np.ndarray:
 class PairBatches:
     """Endless training batches of pairs of about one length, every pair once per epoch, in random order.
 
-    No sentence is longer than `most`. A batch has `batch_size` rows and one of a few
-    widths, so that its step is one of a few recordings; what does not fill a batch of its own width goes into a wider
-    one, and the last batch of an epoch is filled up with empty rows, which count for nothing.
+    No sentence is longer than `most`. A batch has `batch_size` rows and one of a few widths, so that its step is one of
+    a few recordings. Pairs that do not fill a batch of their own width go into a wider one. The last batch of an epoch
+    is filled up with empty rows, which do not count.
     """
 
     def __init__(self, examples: list[Example], most: int, batch_size: int, generator: np.random.Generator):

@@ -12,7 +12,7 @@ import numpy as np
 
 from models.data.tokenizers import TextError, Tokenizer
 
-SHOWN = 10  # what cannot be used is told one by one up to here
+SHOWN = 10  # so many unusable lines are reported one by one
 IGNORE_INDEX = -100  # a target that is not counted in the mean of eq. (16): cross_entropy's ignore_index
 
 
@@ -44,9 +44,9 @@ def without_copies(documents: list[str]) -> list[str]:
 
 
 def read_text(path, note=print) -> str:
-    r"""A UTF-8 file as text; every line ends in \n, and a byte order mark is dropped. `note` is told what was changed.
+    r"""A UTF-8 file as text; every line ends in \n, and a byte order mark is dropped. `note` reports changes.
 
-    A file that cannot be used raises TextError: missing, a folder, not UTF-8, or without at least two characters.
+    TextError if the file is missing, a folder, not UTF-8, or has fewer than two characters.
     """
     try:
         if Path(path).exists() and not Path(path).is_file() and not Path(path).is_dir():
@@ -79,7 +79,7 @@ def read_text(path, note=print) -> str:
 
 
 def report_lines(path, bad: list[tuple[int, str]], strict: bool, note) -> None:
-    """Say which lines of a file cannot be used and why; with `strict` the first one raises TextError."""
+    """Report which lines of a file cannot be used, and why; with `strict` the first one raises TextError."""
     if bad and strict:
         raise TextError(f"{path}, line {bad[0][0]}: {bad[0][1]} ({len(bad)} such lines)")
     for number, reason in bad[:SHOWN]:
@@ -201,7 +201,7 @@ class Batches:
         }
 
     def load_state_dict(self, state: dict):
-        """Continue where `state` was taken. The tokens and the context must be those of then."""
+        """Continue where `state` was taken. The tokens and the context must be the same as then."""
         for name, here in (("tokens", len(self.tokens)), ("context", self.context)):
             if state[name] != here:
                 raise ValueError(
@@ -212,7 +212,7 @@ class Batches:
 
 
 def go_to(batches, state: dict, places) -> None:
-    """Put batches at the place that `state` names, in an epoch of places() places; ValueError if there is none such."""
+    """Move batches to the place that `state` names; ValueError unless it is one of the epoch's places()."""
     batches.generator.bit_generator.state = state["generator"]
     batches.epoch = state["epoch"] - 1
     batches._begin_epoch()

@@ -14,7 +14,7 @@ import json
 import re
 from collections import Counter
 
-UNKNOWN = "\ufffd"  # the Unicode replacement character: what an unknown decodes to
+UNKNOWN = "\ufffd"  # the Unicode replacement character: an unknown decodes to it
 
 
 class TextError(ValueError):
@@ -22,7 +22,7 @@ class TextError(ValueError):
 
 
 class Tokenizer:
-    """What the three share: a list of tokens, in which a token's place is its id.
+    """The base of all three: a list of tokens, in which a token's place is its id.
 
     `special` maps the name of each special token to its id; `unknown` is the id of the unknown token.
     """
@@ -76,12 +76,12 @@ class Tokenizer:
 
     @property
     def opening(self) -> str:
-        """What a sample begins with where no prompt is given: the end of a line, or else the first piece there is."""
+        """The beginning of a sample without a prompt: the end of a line, or the first piece if no piece ends a line."""
         known = self.tokens[self.unknown + 1 :]
         return "\n" if "\n" in known else known[0] if known else ""
 
     def unknown_count(self, ids) -> int:
-        """How many of the ids are the unknown: what the vocabulary lost of a text."""
+        """How many of the ids are the unknown, that is, how many pieces of a text the vocabulary lacks."""
         return sum(1 for i in ids if i == self.unknown)
 
     def to_dict(self) -> dict:
@@ -122,7 +122,7 @@ class WordTokenizer(Tokenizer):
 class BPETokenizer(Tokenizer):
     """Byte-pair encoding over characters: starting from single ones, the most frequent neighbours become a new token.
 
-    That is done V-1-S-A times, A being the number of characters in the vocabulary (the alphabet). Bytes as the alphabet
+    This is done V-1-S-A times; A is the number of characters in the vocabulary (the alphabet). Bytes as the alphabet
     would take 256 of toth-tiny's 300 tokens and leave 44 merges; the characters that occur in an English text are about
     100. Merges stay inside the pieces that `pattern` cuts a text into. The `tokenizers` library does the work.
     """
