@@ -1,6 +1,6 @@
 """How a model is trained: the loop, checkpoints, several processes, and the memory that a run needs.
 
-trainer.py     settings, one step recorded and replayed, evaluation, the log, what became NaN first
+trainer.py     settings, one step recorded and replayed, evaluation, the log, the first tensor that became NaN
 checkpoint.py  everything that a run needs to go on bit for bit
 ranks.py       one run on several processes
 memory.py      how much memory a run needs at least

@@ -9,8 +9,8 @@
 All of it is written to a temporary folder first and has reached the disk before that folder gets its name. So a process
 that is killed at any moment leaves the last checkpoint whole, and a loss of power does too. Nothing is ever unpickled.
 
-A file is trusted only after its hash, and what it holds only after it fits the model: hashes show what a disk or a copy
-has done to a file, but whoever writes other contents can write their hashes too.
+A file is read only if its hash is right, and its contents are used only if they fit the model: hashes reveal damage by
+a disk or a copy, but a program that writes other contents can write their hashes too.
 """
 
 import hashlib
@@ -47,13 +47,13 @@ class Checkpoint:
     step: int
     weights: dict[str, Tensor]
     optimizer: dict[str, Tensor]
-    state: dict  # what JSON can hold
+    state: dict  # of values that JSON can hold
 
 
 def save(run: Path, checkpoint: Checkpoint, keep: int = 2) -> Path:
     """Write a checkpoint of the run in the folder `run`, then remove all but the last `keep`; returns its path.
 
-    What processes left behind that were killed while they saved is removed too.
+    The remains of processes that were killed while they saved are removed too.
     """
     folder = run / FOLDER
     folder.mkdir(parents=True, exist_ok=True)
@@ -100,14 +100,14 @@ def latest(run: Path) -> Path | None:
 
 @contextmanager
 def reading(path: Path):
-    """Whatever the contents of a checkpoint are refused for below becomes a CheckpointError.
+    """Errors over the contents of a checkpoint, raised in the block, become a CheckpointError.
 
-    The parts of a program that take what a file holds find the faults that concern them, each in its own words: a name
-    that is missing, a number that is text, sizes that do not fit. All are the file's faults, and nothing was changed.
+    Each part of the program that reads a value from a file raises its own error: for a name that is missing, a number
+    that is text, sizes that do not fit. All of them are faults of the file, and nothing was changed.
     """
     try:
         yield
-    except (CheckpointError, TextError):  # the text that the run was begun with is another file
+    except (CheckpointError, TextError):  # an error about the text of the run, which is another file
         raise
     except KeyError as error:
         raise CheckpointError(f"{path} does not hold {error}, which a run of this kind has; {_REMEDY}") from None
@@ -152,9 +152,9 @@ def _whole(digits: str) -> int:
 
 
 def load_weights(model: Module, weights: dict[str, Tensor]) -> None:
-    """Put the weights of a checkpoint into its model; ValueError, before any is changed, if one does not fit.
+    """Copy the weights of a checkpoint into its model; ValueError, before any is changed, if one does not fit.
 
-    Names and shapes are looked at by load_state_dict(); here, dtypes must be the model's own, and numbers finite.
+    load_state_dict() checks names and shapes; here, dtypes must be those of the model, and numbers finite.
     """
     for name, own in model.state_dict().items():
         if name not in weights:

@@ -1,7 +1,7 @@
-"""How much memory a run needs at least, said before it is begun.
+"""How much memory a run needs at least, checked before it begins.
 
-The system hands out memory that it does not have, and ends the process that then uses it. So what certainly does not
-fit is refused while nothing is lost. The figures are lower bounds: what they let pass may still be too much.
+The system grants memory that it does not have, and kills the process that then uses it. So a run that certainly does
+not fit is refused before anything is lost. The figures are lower bounds: a run that passes may still need too much.
 """
 
 import os
@@ -18,7 +18,7 @@ def limit() -> int:
     soft, _ = resource.getrlimit(resource.RLIMIT_AS)
     if soft != resource.RLIM_INFINITY:
         found.append(soft)
-    container = Path("/sys/fs/cgroup/memory.max")  # what Linux grants a group of processes
+    container = Path("/sys/fs/cgroup/memory.max")  # Linux's limit for a group of processes
     if container.is_file() and (text := container.read_text().strip()).isdecimal():
         found.append(int(text))
     return min(found)

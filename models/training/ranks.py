@@ -1,8 +1,8 @@
-"""What several processes do of one run: `mpiexec -n 2 python -m models train ...`.
+"""One run on several processes, its ranks: `mpiexec -n 2 python -m models train ...`.
 
-All ranks read the same data in the same order, and each takes its rows of every batch. Rank 0 speaks and writes for
-all: what it prints, the progress bar, the log, the checkpoints, the evaluation and the samples are its own, and the
-others wait for it at the next step. Without `mpiexec` nothing of this happens, and MPI is not loaded.
+All ranks read the same data in the same order, and each takes its rows of every batch. Only rank 0 prints, shows the
+progress bar, evaluates, samples, and writes log and checkpoints; the others wait for it at the next step. Without
+`mpiexec` there is one process, and MPI is not loaded.
 """
 
 import os
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class SaidByAnother(Exception):
-    """A sentence that another rank says; this one ends like it, and says nothing."""
+    """Another rank reports this error; this rank ends with the same exit code and prints nothing."""
 
 
 def count() -> int:
@@ -30,13 +30,13 @@ def count() -> int:
 
 
 def rank() -> int:
-    """Which of them this one is."""
+    """The number of this rank, from 0."""
     return distributed.get_rank() if distributed.is_initialized() else 0
 
 
 @contextmanager
 def said_once():
-    """What all ranks refuse alike before they have joined rank 0 says: it is whoever the launcher has called so."""
+    """Before the ranks have joined, let only the launcher's rank 0 report an error that all of them find."""
     try:
         yield
     except ValueError:
@@ -47,9 +47,9 @@ def said_once():
 
 @contextmanager
 def joined():
-    """With the other ranks, if a launcher of MPI has started this process; only rank 0 prints.
+    """Join the other ranks if a launcher of MPI has started this process; only rank 0 prints.
 
-    ValueError if they cannot be joined, in one of them; SaidByAnother in the others.
+    If that fails: ValueError in one of the ranks, SaidByAnother in the others.
     """
     if not distributed.is_mpi_launched():
         yield
@@ -67,7 +67,7 @@ def joined():
 
 
 def seen() -> bool:
-    """Does somebody look at the standard error? Launchers hand it on, so they are asked what theirs is."""
+    """Is the standard error a terminal? A launcher passes it on, so the launcher's own is examined."""
     if sys.stderr.isatty() or not distributed.is_mpi_launched():
         return sys.stderr.isatty()
     process = os.getppid()
@@ -77,15 +77,15 @@ def seen() -> bool:
             if any(name in stat[: stat.rindex(")")] for name in ("mpiexec", "mpirun", "prterun", "orterun")):
                 return Path(f"/proc/{process}/fd/2").readlink().parts[1:3] == ("dev", "pts")
             process = int(stat[stat.rindex(")") :].split()[2])
-        except (OSError, ValueError):  # another system, or somebody else's process
+        except (OSError, ValueError):  # another system, or a process of another user
             return False
     return False
 
 
 def agreed(prepare: Callable[[], T]) -> T:
-    """prepare() on all ranks; if it raises on one of them, all end: the first such rank by what it has raised.
+    """prepare() on all ranks; if it raises on any of them, all end.
 
-    The others end by SaidByAnother, so that what all of them refuse is told once.
+    The first such rank ends with its exception, the others with SaidByAnother, so that an error is reported once.
     """
     if count() == 1:
         return prepare()
@@ -102,7 +102,7 @@ def agreed(prepare: Callable[[], T]) -> T:
 
 
 def numbers(*own: float) -> list[list[float]]:
-    """Some numbers of each rank: those of rank r in row r."""
+    """The numbers of all ranks: those of rank r in row r."""
     return group("numbers").numbers(*own)
 
 
@@ -112,9 +112,9 @@ def share(rows: int, parts: int) -> int:
 
 
 def rows_of(batch: tuple[np.ndarray, ...], nothing: tuple[int, ...], part: int, parts: int) -> list[np.ndarray]:
-    """The rows of a batch that are this part of it: as many in each part, side by side in the order of the parts.
+    """The rows of part number `part` of a batch; all parts have equally many rows.
 
-    Where rows do not suffice there are rows of `nothing`, one number for each array, which count for nothing.
+    If rows are missing, rows of `nothing` (a number for each array) stand in their place, which no loss counts.
     """
     rows = share(len(batch[0]), parts)
     found = []

@@ -1,4 +1,4 @@
-"""The training loop: one step recorded and replayed, a log, checkpoints, and the name of what went wrong.
+"""The training loop: one step recorded and replayed, a log, checkpoints, and the first tensor that became NaN.
 
 A step is equations (1) to (16) forward, (17) backward, and (18), or AdamW in its place.
 """
@@ -44,7 +44,7 @@ class Settings:
     schedule: str = option("cosine", "how the learning rate falls", ("cosine", "linear", "constant"))
     warmup: int = option(100, "steps over which the learning rate rises", least=0)
     floor: float = option(0.0, "learning rate at the end, as a part of --lr", least=0.0)
-    seed: int = option(0, "seed of everything that is left to chance", least=0)
+    seed: int = option(0, "seed of all random numbers", least=0)
     log_every: int = option(50, "steps from one row of log.csv to the next", least=1)
     evaluate_every: int = option(1000, "steps from one look at the held-out data to the next", least=1)
     checkpoint_every: int = option(1000, "steps from one checkpoint to the next", least=1)
@@ -101,7 +101,7 @@ def training_step(model: Module, optimizer: Optimizer, clip: float) -> Callable[
     """The function that takes one step on a batch; it reads nothing of the run but these three.
 
     It returns the loss, and the norm that all gradients together had before they were clipped (None without `clip`).
-    Of a part of a batch it is told the `total` of targets in all parts; the loss is then this part's share.
+    If the batch is a part of a larger one, `total` is the number of targets in all; the loss is this part's share.
     """
 
     def step(*batch: Tensor, **total: Tensor) -> tuple[Tensor, Tensor | None]:
@@ -136,7 +136,7 @@ class Log:
         return "".join(",".join(_cell(row.get(name)) for name in self.COLUMNS) + "\n" for row in rows)
 
     def rewrite(self, path: Path) -> None:
-        """The whole file anew: after a resume it holds what the checkpoint knows, no row twice."""
+        """Write the whole file anew: after a resume it holds the rows of the checkpoint, each once."""
         write_atomically(path, (",".join(self.COLUMNS) + "\n" + self.text(self.rows)).encode())
 
     def append(self, path: Path, row: dict) -> None:
@@ -154,16 +154,16 @@ class Trainer:
     Dropout and initial values come from tinytensor's default generator, the order of the data from a generator of its
     own. `folder` is where log and checkpoints go.
 
-    Where this process is one of several ranks they take each step together, unless it is to be done `alone`: each has
-    its rows of every batch, and the step is that of the whole batch. All of them hold the same state then, but for the
-    held-out losses: rank 0 alone evaluates, and writes.
+    If this process is one of several ranks, they take each step together, unless `alone` is set: each has its rows of
+    every batch, and the step is that of the whole batch. All ranks hold the same state, except the held-out losses:
+    only rank 0 evaluates, and writes.
     """
 
     def __init__(self, task: Task, settings: Settings, folder: Path, eager: bool = False, alone: bool = False):
         self.task, self.config, self.settings, self.folder = task, task.config, settings, folder
         self.rank, self.ranks = (0, 1) if alone else (ranks.rank(), ranks.count())
-        # A new run was looked at before its data were read (cli.py), but these say how large V is; and what goes on
-        # may do so on another machine.
+        # The command line checks a new run before its data are read. The data give V, and a run may be resumed on
+        # another machine: so check again.
         memory.check_training(self.config, ranks.share(settings.batch_size, self.ranks))
         tinytensor.manual_seed(settings.seed)
         self.model = task.build()
@@ -176,7 +176,7 @@ class Trainer:
         self.recent: list[float] = []  # the losses since the last row of the log
         self.norm: Tensor | None = None  # of the last step's gradients before they were clipped
         self.stop = False  # set from outside (Ctrl-C): finish this step, save, and return
-        self._stop_together = False  # one of several ranks was told so, and all know
+        self._stop_together = False  # one of several ranks is to stop, and all know it
         self._wrap = (lambda step: step) if eager else tinytensor.compile
         self._step = self._wrap(training_step(self.model, self.optimizer, settings.clip))
         self._total_loss = self._wrap(partial(task.sum_of_losses, self.model))
@@ -201,8 +201,8 @@ class Trainer:
             loss, self.norm = self._step(*self._tensors(batch))
             loss = loss.item()
         else:
-            # The joint mean is no mean of means, for parts may count different numbers of targets: each part's sum is
-            # divided by what all of them count. Of no targets the sum is 0, and so are its gradients.
+            # The joint mean is no mean of means, since parts may count different numbers of targets: each part's sum is
+            # divided by the number of targets in all parts. Without targets the sum and its gradients are 0.
             own = ranks.rows_of(batch, self.task.nothing, self.rank, self.ranks)
             total = {"total": tensor(float(targets))} if self.task.averages else {}
             part, self.norm = self._step(*self._tensors(own), **total)
@@ -246,7 +246,7 @@ class Trainer:
                 self.save()
             progress(row)
             if "lr" in row:
-                began = time.perf_counter()  # tokens a second are those of steps, whatever else was done meanwhile
+                began = time.perf_counter()  # tokens a second count the time of steps only
         self.save()
         return self.step == settings.steps
 
@@ -271,9 +271,9 @@ class Trainer:
     # ------------------------------------------------------------------------------------ checkpoints
 
     def save(self) -> Path | None:
-        """Write a checkpoint; parameters that are not finite are reported instead, and the last one is kept.
+        """Write a checkpoint; if a parameter is not finite, raise NonFiniteLoss instead and keep the last checkpoint.
 
-        Rank 0 writes for all: they hold the same, the place in the data too, so that any number of ranks can go on.
+        Rank 0 writes for all ranks: all hold the same state, so that any number of ranks can go on from it.
         """
         if self.rank > 0:
             return None
@@ -295,7 +295,7 @@ class Trainer:
         return checkpoint.save(self.folder, checkpoint.Checkpoint(self.step, self.model.state_dict(), optimizer, state))
 
     def restore(self, saved: checkpoint.Checkpoint) -> "Trainer":
-        """Go back (or forward) to a checkpoint of this run; from there every bit is as if the run had not stopped."""
+        """Go to a checkpoint of this run; every later bit is as if the run had not stopped."""
         state = saved.state
         here = self.task.fingerprint()
         with checkpoint.reading(self.folder):
@@ -318,7 +318,7 @@ class Trainer:
             self.log, self.recent, self.step = Log.of(state["log"]), [float(x) for x in state["recent"]], saved.step
         return self
 
-    # ---------------------------------------------------------------------------- what went wrong
+    # ------------------------------------------------------------------------ numbers not finite
 
     def _first_nonfinite_parameter(self) -> str | None:
         return next(
@@ -328,8 +328,8 @@ class Trainer:
     def explain(self):
         """Raise NonFiniteLoss, naming the first tensor that is not finite.
 
-        By now the parameters are spoilt. So the run is repeated from the last checkpoint, which is good, up to the step
-        that does it, and that step is taken again with an eye on every operation. Rank 0 does so, and ends the others.
+        The parameters are not finite now. So the run is repeated from the last checkpoint, which is good, up to the
+        step that fails; that step is taken again with every operation checked. Rank 0 does this, and ends the others.
         """
         if self.rank > 0:
             distributed.barrier()
@@ -356,7 +356,7 @@ class Trainer:
 
 
 def first_nonfinite(model: Module, *batch: Tensor) -> str | None:
-    """What becomes NaN or inf first in a forward and backward pass: a tensor's name, and the operation."""
+    """The name and operation of the first tensor that becomes NaN or inf in a forward and backward pass."""
     generator = tinytensor.default_generator.get_state()  # both passes below draw the same dropout masks
     found: list[str] = []
 
