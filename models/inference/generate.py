@@ -1,4 +1,4 @@
-"""Sampling: one token after the other, with keys and values kept, so that each step computes one row and not all.
+"""Sampling, one token at a time; keys and values are kept, so that each step computes one row and not all.
 
 Positions are learned, so a token's place in the window is part of its key and value, and they cannot move along with a
 window that slides. When the C places are full, the window therefore jumps by half a context: the last tokens are
@@ -13,7 +13,7 @@ from models.data.tokenizers import Tokenizer
 from models.decoder import Cache, Decoder
 from tinytensor import Generator, Tensor, compile, int64, no_grad, randint, softmax, tensor, zeros
 
-CHUNK = 32  # tokens that are computed without Python in between, which costs as much as five of toth-tiny's tokens
+CHUNK = 32  # tokens in one native call: a return to Python costs as much as five of toth-tiny's tokens
 
 
 class NonFiniteLogits(RuntimeError):
@@ -22,7 +22,7 @@ class NonFiniteLogits(RuntimeError):
 
 @contextmanager
 def choosing():
-    """What multinomial finds about probabilities is told of the model that gave them."""
+    """Turn multinomial's error about probabilities into one about the model that gave them."""
     try:
         yield
     except RuntimeError as error:
@@ -35,13 +35,13 @@ def choosing():
 
 
 def window(n: int, C: int) -> int:
-    """Where the window begins when `n` tokens are there: it ends at the last one and holds at most C."""
+    """The beginning of the window over `n` tokens: it ends at the last one and holds at most C."""
     jump = max(1, C // 2)
     return 0 if n <= C else -(-(n - C) // jump) * jump
 
 
 class Sampler:
-    """A model with settings for sampling. What it records for one text serves the next: keep it to write several."""
+    """A model with settings for sampling. Keep it to write several texts: a step recorded for one serves the next."""
 
     def __init__(
         self,
@@ -62,10 +62,9 @@ class Sampler:
         """Yield `count` tokens that continue `tokens` (at least one); one number from the generator decides them all.
 
         With the cache a step that adds one token is recorded, and up to CHUNK replays of it are one run of native code,
-        unless the sampler is eager. Neither changes a bit of the logits, nor a token: what is drawn for a token depends
-        on that one number and its place in the text, so it does no harm if the last ones of a chunk are not asked for.
-        A model without the causal mask is read without the cache: there each new token changes the keys and values of
-        all earlier ones.
+        unless the sampler is eager. Neither changes a bit of the logits, nor a token: the draw for a token depends only
+        on that one number and on its place in the text, so the last tokens of a chunk may be left unread. A model
+        without the causal mask runs without the cache: each new token changes the keys and values of all earlier ones.
         """
         if not tokens:
             raise ValueError("generate: at least one token to begin with is needed")
@@ -132,14 +131,14 @@ def generate(model: Decoder, tokens: list[int], count: int, *, generator=None, *
 
 
 def write(model: Decoder, tokenizer: Tokenizer, prompt: str, count: int, seed: int, **settings) -> str:
-    """The prompt and what the model adds to it; the unknown token, which an untrained model writes, is left out."""
+    """The prompt and the model's continuation; the unknown token, which an untrained model writes, is left out."""
     tokens = tokenizer.encode(prompt) or tokenizer.encode(tokenizer.opening)
     generator = Generator().manual_seed(seed)
     made = generate(model, tokens, count, generator=generator, **settings)
     return prompt + tokenizer.decode(token for token in made if token != tokenizer.unknown)
 
 
-LEAST = 1e-30  # of a temperature and of top-p: float32 knows no much smaller number than this
+LEAST = 1e-30  # of a temperature and of top-p: float32 has no numbers much smaller than this
 
 
 def check_sampling(temperature: float, top_k: int | None, top_p: float | None) -> None:

@@ -1,4 +1,4 @@
-"""What is told of a model: the parameter table of eq. (19), and where each head attends (`viz.plots` draws it)."""
+"""A look inside a model: the parameter table of eq. (19), and where each head attends (`viz.plots` draws it)."""
 
 import numpy as np
 
@@ -11,10 +11,10 @@ from tinytensor.nn.functional import attention_weights
 
 
 def parameter_table(model: Decoder | Transformer) -> list[tuple[str, str, object, object]]:
-    """The formula for the number of parameters, `config.count`, term by term, and what the module's own shapes give.
+    """The formula for the number of parameters (`config.count`), term by term, beside counts from the shapes.
 
-    For 003 that is eq. (19). Rows (letters, term, value of the term, counted),
-    the last one "total". Layouts that differ from the documents' have other terms. Sizes may be SymPy symbols.
+    For 003 the formula is eq. (19). Rows are (letters, term, value of the term, count), the last one "total". Layouts
+    that differ from the documents' have other terms. Sizes may be SymPy symbols.
     """
     counted: dict[str, object] = {}
     for name, p in model.named_parameters():
@@ -62,7 +62,7 @@ def _terms_of_004(c: transformer.Config) -> list[tuple[str, str, object]]:
 
 
 def matches(table: list[tuple]) -> bool:
-    """Is every term equal to what was counted, and the total to their sum?"""
+    """Does every term equal its count, and the total their sum?"""
     return all(_equal(value, counted) for _, _, value, counted in table) and _equal(
         table[-1][3], sum(row[3] for row in table[:-1])
     )

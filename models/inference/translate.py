@@ -3,8 +3,8 @@
 The mask stays on. 004 takes it away at inference, so that the words already there may look ahead, and predicts the
 whole prefix anew at each step. That is another function than the one that was trained: predictions of earlier words
 change, and with two stacks or more that of the newest word too (a test shows both); "he" may turn into "i" when "am"
-follows. `literal` does it that way, to be looked at. With the mask no earlier row changes when a word is added, so that
-keys and values can be kept: those of the output grow by a row a word, those of the input are computed once.
+follows. `literal` shows that inference. With the mask no earlier row changes when a word is added, so that keys and
+values can be kept: those of the output grow by a row a word, those of the input are computed once.
 """
 
 from collections.abc import Callable
@@ -67,7 +67,7 @@ def translate(
 
 
 def _word_by_word(model, inputs: Tensor, limit: int, cache: bool, *how) -> list[list[int]]:
-    """Sentences side by side; one that has ended goes on until the others have, for nothing."""
+    """Sentences side by side; one that has ended is computed further until all have ended, and that part is cut off."""
     encoded, mask = model.encode(inputs)
     B = inputs.shape[0]
     outputs = np.full((B, 1), BEGIN, dtype=np.int64)
