@@ -1,7 +1,7 @@
 """The decoder-only transformer of document 003. Its equations (1) to (16) stand in order in equations.py.
 
-equations.py  the page: what is computed, a line for each equation
-model.py      the modules that own the weights, their initial values, and how switches change the page
+equations.py  the page: a line for each equation
+model.py      the modules that own the weights, their initial values, and the methods in which switches act
 config.py     sizes and switches, and the named configurations
 cache.py      keys and values of tokens that were read before
 """

@@ -5,11 +5,11 @@ from tinytensor import Tensor, arange, int64, zeros
 
 
 class Cache:
-    """Keys and values of the tokens that a decoder has seen: `Decoder.forward` computes only those of new ones.
+    """Keys and values of the tokens that a decoder has read: `Decoder.forward` computes only those of new tokens.
 
-    There is memory for all C places from the beginning, and what stands beyond the last known token is hidden. So every
-    token takes the same launches, the first one too, and a step that adds one can be recorded. No gradient goes through
-    a cache.
+    There is memory for all C places from the beginning, and a mask hides the places beyond the last known token. So
+    every token takes the same launches, the first one too, and a step that adds a token can be recorded. No gradient
+    goes through a cache.
     """
 
     def __init__(self, config: Config, batch: int, dtype):
@@ -24,11 +24,11 @@ class Cache:
 
     @property
     def filled(self) -> Tensor:
-        """Which places hold a token, the one that is being added too: (C,)."""
+        """Which places hold a token, including the one that is being added: (C,)."""
         return self.places <= self.at
 
     def remember(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Keys and values of new tokens, (B, H, n, K) each: put in memory, they come back with those before them."""
+        """Store keys and values of new tokens, (B, H, n, K) each; return them with those of earlier tokens."""
         n = k.shape[2]
         for memory, new in zip(self.layers[layer], (k.detach(), v.detach()), strict=True):
             if n == 1:

@@ -28,7 +28,7 @@ class Config:
     tied: bool = option(False, "the transpose of E as O")
     positions: bool = option(True, "the P of eq. (1)")
     causal: bool = option(True, "the mask of eqs. (4) and (5)")
-    dropout: float = option(0.0, "part of the weights and of what is added to Z that is dropped", least=0.0, below=1)
+    dropout: float = option(0.0, "part of the weights and of the terms added to Z that is dropped", least=0.0, below=1)
     eps: float = setting(1e-5, least=0.0, most=1.0)
 
     def __post_init__(self):
@@ -50,11 +50,11 @@ class Config:
         return shown.replace(", F =", f" (K = {self.K}), F =")
 
     def weights(self) -> int:
-        """No more parameters than there are at least: eq. (19) without biases, and E and O tied."""
+        """A lower bound on the number of parameters: eq. (19) without biases, with E and O tied."""
         return (4 * self.D + 2 * self.F) * self.D * self.L + self.V * self.D
 
     def activations(self) -> int:
-        """No more numbers than training keeps at least for a window: Q, K, V, A and eq. (10)'s F, and the logits."""
+        """A lower bound on the numbers that training keeps for a window: Q, K, V, A, the F of eq. (10), the logits."""
         return self.C * ((4 * self.D + self.F) * self.L + self.V)
 
     def to_dict(self) -> dict:

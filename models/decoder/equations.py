@@ -21,11 +21,11 @@ How the text is read where it leaves a choice:
 - Eq. (6) stands for Y_i = sum_m softmax_m(S'_im) (Z V)_m, and (5) for m <= i.
 - The norms divide by sqrt(variance + eps): without eps a constant vector would be divided by zero.
 - "Before proceeding, these values are normalized: Z -> ..." after eq. (1), and then Z -> Z' -> Z'' for the layers: does
-  each layer normalise what it gets, and does eq. (9) add to the normalised Z? Three readings differ (`residual`):
+  each layer normalise its input, and does eq. (9) add to the normalised Z? Three readings differ (`residual`):
 
       "literal"   each layer begins with Z -> norm(Z), and eq. (9) adds A to that normalised Z
       "once"      only the embedding is normalised; later layers take Z' as it comes
-      "pre-norm"  each layer attends to norm(Z), and eq. (9) adds A to Z as it was: what GPT-2 does
+      "pre-norm"  each layer attends to norm(Z), and eq. (9) adds A to Z as it was, as in GPT-2
 """
 
 from models.attention import affine, feed_forward, project, side_by_side

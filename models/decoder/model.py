@@ -1,6 +1,6 @@
-"""The modules that own document 003's weights: their shapes, their initial values, and what the switches change.
+"""The modules that own document 003's weights: shapes, initial values, and the methods in which switches act.
 
-What they compute stands in equations.py.
+The page of equations that they compute is equations.py.
 """
 
 import math
@@ -46,8 +46,8 @@ class Block(nn.Module):
     def reset_parameters(self) -> None:
         """Initial values; the document gives none.
 
-        What is summed over n terms gets the variance 1/n, so that unit variance stays unit variance; W and G, which add
-        to Z twice in each of L layers, 1/2L of that (GPT-2's factor). Biases are 0.
+        A weight that is summed over n terms gets the variance 1/n, so that unit variance stays unit variance; W and G,
+        which add to Z twice in each of L layers, get 1/2L of that (GPT-2's factor). Biases are 0.
         """
         config = self.config
         for weight, terms in ((self.Q, config.D), (self.K, config.D), (self.V, config.D), (self.F, config.D)):
@@ -64,11 +64,11 @@ class Block(nn.Module):
         return self.config.dropout if self.training else 0.0
 
     def drop(self, x: Tensor) -> Tensor:
-        """Dropout, of what is added to Z."""
+        """Dropout of a term that is added to Z."""
         return functional.dropout(x, self.dropout)
 
     def normalized(self, Z: Tensor) -> tuple[Tensor, Tensor]:
-        """(what eq. (9) adds to, what eq. (2) multiplies), for the three readings of `residual`."""
+        """(the Z of eq. (9), the N of eq. (2)): one of them or both are norm(Z), as `residual` says."""
         N = Z if self.config.residual == "once" else self.enter(Z)
         return (N if self.config.residual == "literal" else Z), N
 
@@ -100,7 +100,7 @@ class Decoder(nn.Module):
         self.reset_parameters()
 
     def reset_parameters(self) -> None:
-        """Rows of E and P that add up to unit variance, or of 0.02 (GPT-2's) where E serves as O too; O as in Block."""
+        """Rows of E and P whose sum has unit variance, or a deviation of 0.02 (GPT-2) if E is O too; O as in Block."""
         if self.E.device == "meta":
             return
         std = 0.02 if self.config.tied else math.sqrt(0.5)
@@ -132,10 +132,10 @@ class Decoder(nn.Module):
         return Z if self.final is None else self.final(Z)
 
     def drop(self, Z: Tensor) -> Tensor:
-        """Dropout, of the embedding."""
+        """Dropout of the embedding."""
         return functional.dropout(Z, self.config.dropout, self.training)
 
-    # ------------------------------------------------------------------------------------------------- what it computes
+    # ----------------------------------------------------------------------------------------------------- the forward
 
     def embed(self, tokens: Tensor, at: Tensor | None = None) -> Tensor:
         """Z (B, C, D) of tokens (B, C) that stand at the positions 0, 1, ..., or of one that stands at `at` (1,)."""
@@ -159,7 +159,7 @@ class Decoder(nn.Module):
         a larger one, `total` () says how many targets are counted in all of it; the losses of the parts add up.
         """
         C = tokens.shape[1]
-        known = 0 if cache is None or C == 1 else cache.at.item()  # one more is refused where its place is looked up
+        known = 0 if cache is None or C == 1 else cache.at.item()  # a token too many fails where its place is looked up
         if known + C > self.config.C:
             raise ValueError(f"Decoder: {known + C} tokens, but the context holds C = {self.config.C}")
         if known and C > 1:
