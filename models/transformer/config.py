@@ -18,7 +18,7 @@ class Config:
     d_k: int | None = option(None, "width of a head's queries and keys", least=1, default_text="d_model / h")
     d_v: int | None = option(None, "width of a head's values", least=1, default_text="d_model / h")
     d_ff: int = option(128, "inner width of the feed-forward network", least=1)
-    n_vol: int = option(300, "size of the vocabulary", least=4, default_text="what the data needs")
+    n_vol: int = option(300, "size of the vocabulary", least=4, default_text="as the data need")
     n_max: int = option(64, "most words in a sentence", least=1)
     norm: str = option("after", "LayerNorm after the sum (004) or before the sublayer (002)", ("after", "before"))
     affine: bool = option(True, "gamma and delta of LayerNorm (000)")
@@ -56,13 +56,13 @@ class Config:
         return ", ".join(f"{name} = {values[name]:,}" for name in self.sizes_shown)
 
     def weights(self) -> int:
-        """No more numbers than the model holds at least: its parameters, tied and without norms, and the table r."""
+        """A lower bound on the numbers in the model: its parameters, tied and without norms, and the table r."""
         d_k, d_v = self.head_widths()
         stacks = (6 * self.h * (d_k + d_v) + 4 * self.d_ff) * self.d_model * self.N
         return stacks + (self.n_vol + self.n_max * self.positions) * self.d_model
 
     def activations(self) -> int:
-        """No more numbers than training keeps at least for a pair of sentences of one word each."""
+        """A lower bound on the numbers that training keeps for a pair of sentences of one word each."""
         return 2 * (4 * self.d_model + self.d_ff) * self.N + self.n_vol
 
     def to_dict(self) -> dict:
@@ -75,7 +75,7 @@ class Config:
 CONFIGS = {
     # learns the French of grammar.py in a few minutes
     "translate": Config(reduction="mean"),
-    # the same for a few thousand pairs of a user's own, of which it would learn the training part by heart
+    # the same for a few thousand pairs of a user's own, against learning the training part by heart
     "pairs": Config(reduction="mean", dropout=0.2, label_smoothing=0.1),
     # the base model of "Attention is all you need", with its shared vocabulary of 37,000 pieces
     "base": Config(

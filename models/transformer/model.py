@@ -1,10 +1,10 @@
 """The encoder-decoder transformer of documents 000 and 004, in the letters of 004.
 
     N       stacks of the encoder, and of the decoder     d_model  width
-    h       heads     d_k, d_v  widths of a head's keys and values; d_model / h each, unless told
+    h       heads     d_k, d_v  widths of a head's keys and values; by default d_model / h each
     d_ff    inner width of the feed-forward network       n_vol    size of the vocabulary, which both languages share
     B       sentences side by side (not in the documents)
-    Z_{i,1..4}  what the sublayers of encoder stack i give, Z_{i,1..6} those of decoder stack i
+    Z_{i,1..4}  the results of the sublayers of encoder stack i; Z_{i,1..6} those of decoder stack i
 
 How the documents are read where they leave a choice, or err:
 
@@ -46,7 +46,7 @@ def positional_encoding(n: int, d_model: int) -> np.ndarray:
 class Sublayer(nn.Module):
     """The residual connection round a sublayer f, and its LayerNorm: LayerNorm(X + f(X)), or X + f(LayerNorm(X)).
 
-    What goes in and what comes out, (B, n, d_model), is the stream that 002 speaks of; a forward hook can read it.
+    Its input and output, (B, n, d_model), are the residual stream of 002; a forward hook can read them.
     """
 
     def __init__(self, config: Config, device=None):
@@ -158,7 +158,7 @@ class Transformer(nn.Module):
     def embed(self, tokens: Tensor, first: int = 0) -> Tensor:
         """X' = X + PE, X = sqrt(d_model) X_input W_Embedding, (B, n, d_model), for tokens (B, n) from position `first`.
 
-        One-hot rows times a matrix pick rows of it: that is what is done.
+        One-hot rows times a matrix are rows of the matrix: so rows are looked up.
         """
         if tokens.ndim != 2:
             raise ValueError(f"Transformer: tokens of shape {tokens.shape}; expected (B, n)")
@@ -177,7 +177,7 @@ class Transformer(nn.Module):
         return functional.dropout(X, config.dropout, self.training)
 
     def encode(self, inputs: Tensor) -> tuple[Tensor, Tensor]:
-        """(Z^E_{N,4} (B, n_input, d_model), mask (B, 1, 1, n_input)) of tokens (B, n_input); PAD is not attended to."""
+        """(Z^E_{N,4} (B, n_input, d_model), mask (B, 1, 1, n_input)) of tokens (B, n_input); the mask hides PAD."""
         Z = self.embed(inputs)
         mask = (inputs != PAD)[:, None, None, :]
         for stack in self.encoder:
