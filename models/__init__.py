@@ -1,1 +1,1 @@
-"""The transformers of the seed documents, what they read, and how they are trained (`python -m models`)."""
+"""The transformers of documents 000 to 004, their data, training and inference (`python -m models`)."""

@@ -1,10 +1,10 @@
-"""Attention and the feed-forward network, the parts that every model here is made of, in the letters of 000 and 001.
+"""Attention and the feed-forward network, the parts of every model here, in the letters of 000 and 001.
 
 First the definitions, to be read: the self-attention without parameters that 002 starts from, Algorithm 1 of 000, and
 Algorithm 2 with its loop over heads. Then the same with all heads at once, as the models use it, on batches; a test
 shows that both agree.
 
-Where the sources are departed from (both in 000): with X in R^{N x D}, one row a token, the form with biases is
+Two departures from the sources (both from 000): with X in R^{N x D}, one row a token, the form with biases is
 Q = X W + 1 beta^T, 1 being a column of N ones (the source has Prince's Q = beta 1^T + Omega X, for columns); and the
 weights of Algorithm 2 are D x d_k, D x d_v and h d_v x D (the source has d_k x d_k, ..., which fits only if d_k = D).
 
@@ -23,7 +23,7 @@ from tinytensor.nn.functional import attention_weights
 
 
 def simple_self_attention(X: Tensor) -> Tensor:
-    r"""y_i = \sum_j w_{ij} x_j, w_{ij} = softmax_j(x_i \cdot x_j): what 002 starts from, without any parameter.
+    r"""y_i = \sum_j w_{ij} x_j, w_{ij} = softmax_j(x_i \cdot x_j): where 002 begins, without parameters.
 
     X (N, D) gives (N, D).
     """
@@ -97,7 +97,7 @@ def join(heads: Tensor, W: Tensor, beta: Tensor | None = None) -> Tensor:
 
 
 def remember(cache: list, K: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
-    """All keys and values so far, (B, h, m, d) each; `cache` is [] at first and keeps them."""
+    """All keys and values so far, (B, h, m, d) each; `cache` keeps them, and is [] at first."""
     if cache:
         K, V = cat([cache[0], K], dim=2), cat([cache[1], V], dim=2)
     cache[:] = [K, V]
@@ -117,7 +117,7 @@ def feed_forward(X: Tensor, W_1: Tensor, b_1, W_2: Tensor, b_2, activation: str 
 
 
 def scaled_normal(weight: Parameter, terms) -> None:
-    """Initial values with variance 1 / terms: what is summed over `terms` of them keeps the variance it came with."""
+    """Initial values with variance 1 / terms: a sum over `terms` products with them keeps its terms' variance."""
     if weight.device != "meta":
         init.normal_(weight, std=1 / math.sqrt(terms))
 
@@ -158,8 +158,8 @@ class MultiHead(nn.Module):
     ) -> Tensor:
         """(B, n, d_model) for the rows X (B, n, d_model), which attend to themselves or to `memory` (B, m, d_model).
 
-        `cache`, [] at first, keeps keys and values: those of `memory` are computed once, those of X are added to the
-        ones before.
+        `cache`, [] at first, keeps keys and values: those of `memory` are computed once, those of X are appended to
+        earlier ones.
         """
         Q = project(X, self.W_Q, self.beta_Q)  # (B, h, n, d_k)
         if memory is not None and cache:
@@ -185,7 +185,7 @@ class MultiHead(nn.Module):
 
     @staticmethod
     def _mask(mask: Tensor | None, is_causal: bool, Q: Tensor, K: Tensor) -> Tensor | None:
-        """The mask and the causal one together; None if the causal one (or none) is enough."""
+        """The mask combined with the causal one; None if no other mask than the causal one is needed."""
         if mask is None:
             return None
         expected = (*Q.shape[:3], K.shape[2])

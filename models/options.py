@@ -1,4 +1,4 @@
-"""Settings that say what they mean: fields of dataclasses which the command line offers."""
+"""Settings with explanations and limits: fields of dataclasses, which the command line offers as options."""
 
 import argparse
 import os
@@ -12,14 +12,14 @@ from typing import get_args
 def option(default, help: str, choices: tuple = (), least=None, below=None, most=None, default_text: str = ""):
     """A field of a dataclass with its explanation, the values it may have, and between which numbers it must lie.
 
-    A whole `least` asks for whole numbers. `below` is a bound that the value does not reach, `most` one that it may.
+    With a whole `least` the value is a whole number. It stays below `below`, and is at most `most`.
     """
     about = {"help": help, "choices": choices, "default_text": default_text}
     return field(default=default, metadata=about | _limits(least, below, most))
 
 
 def setting(default, least=None, below=None, most=None):
-    """A field that the command line does not offer, with the same bounds: a checkpoint holds it all the same."""
+    """A field with the same bounds that the command line does not offer; checkpoints hold it too."""
     return field(default=default, metadata=_limits(least, below, most))
 
 
@@ -28,13 +28,13 @@ def _limits(least, below, most) -> dict:
 
 
 NUMBERS = (int, float, int | None)  # the types of the fields that hold one number
-LARGEST = sys.float_info.max  # a larger whole number is none of the machine's
+LARGEST = sys.float_info.max  # larger whole numbers do not fit the machine's
 
 
 def check(settings) -> None:
-    """Raise ValueError for the first field with a value that it may not have; SymPy symbols are not looked at.
+    """Raise ValueError for the first field whose value is not allowed; SymPy symbols pass.
 
-    Settings come from a command line or from a file, which may hold anything: so the type is looked at first.
+    Settings come from a command line or from a file, which may hold anything: so types are checked first.
     """
     for entry in fields(settings):
         name, value, about = entry.name, getattr(settings, entry.name), entry.metadata
@@ -111,13 +111,13 @@ def given_for(cls, given: dict) -> dict:
 
 
 def path(value: str) -> Path:
-    """A path as an option takes it: one that the system could open, whether or not something is there."""
+    """The path that an option names: one that the system could open, whether or not it exists."""
     try:
         with suppress(FileNotFoundError, NotADirectoryError):
             os.stat(value)
         return Path(value)
     except (ValueError, OSError) as error:  # a NUL in it, a loop of symbolic links
-        reason = getattr(error, "strerror", None) or "it holds a NUL, or what is no character"
+        reason = getattr(error, "strerror", None) or "it holds a NUL or an invalid character"
         raise argparse.ArgumentTypeError(f"{value[:100]!r} is no path that can be used: {reason}") from None
 
 
