@@ -31,7 +31,7 @@ class RecommendTask(Task):
     CONFIGS = {"recommend": Config(D=64, H=4, F=128, C=32, residual="pre-norm", final_norm=True, dropout=0.2)}
     examples = "sequences"
     source, sized_by_data = "sequences", ("V", "causal")
-    chosen_by_data = sized_by_data  # who may look at the next item does not learn to name it
+    chosen_by_data = sized_by_data  # a model that sees the next item does not learn to name it
 
     def __init__(self, config, tokenizer, file, sequences: dict[str, list[str]]):
         super().__init__(config, tokenizer, file)
@@ -92,7 +92,7 @@ class RecommendTask(Task):
         return [f"sequences: {self.file or 'generated'}: {counts}{left_out}"]
 
     def glimpse(self, model, seed):
-        """What the model thinks that some users choose next: the item that is held out while training."""
+        """The model's guesses of the next items of some users, beside the items that are held out while training."""
         names, chosen, lines = self.tokenizer.tokens, [row[:-2][-self.config.C :] for row in self.rows[:5]], []
         training = model.training
         model.eval()
@@ -103,7 +103,7 @@ class RecommendTask(Task):
             lines.append(f"{', '.join(names[i] for i in known[-3:])} → {', '.join(best)}   (chosen: {names[row[-2]]})")
         model.train(training)
         labels = [names[i] for i in chosen[0]]
-        about = "The last items of each user, and what the model names next; attention is over all items of the first."
+        about = "The last items of each user, and the model's next ones; attention is over all items of the first user."
         return Glimpse(about, "\n".join(lines), report.attention_maps(model, chosen[0]), labels, labels)
 
     def finish(self, model, folder, rows, seed):
@@ -137,7 +137,7 @@ class RecommendTask(Task):
 
 
 class _Batches(PairBatches):
-    """Items and the items after them; what fills a row up counts for nothing."""
+    """Items and the items after them; the loss does not count the padding of a row."""
 
     def next(self):
         x, y = super().next()

@@ -1,4 +1,4 @@
-"""What a task is: data, a model for it, its loss, and what there is to show at the end. `--task` names one."""
+"""The base of tasks: data, a model for them, its loss, and the results shown at the end. `--task` names one."""
 
 import hashlib
 import sys
@@ -17,9 +17,9 @@ from tinytensor.nn import functional
 
 @dataclass(frozen=True)
 class Glimpse:
-    """What a model makes of a little, in the middle of its training."""
+    """A sample and an attention map of a model in the middle of its training."""
 
-    about: str  # what `text` is, and what was attended to: one sentence
+    about: str  # one sentence about `text`, and about the tokens of the map
     text: str
     maps: np.ndarray  # attention weights (layers, heads, rows, columns)
     rows: Sequence[str]  # labels
@@ -29,8 +29,8 @@ class Glimpse:
 class Task:
     """One task with its data read and its model's configuration known.
 
-    Subclasses say what `train` needs (the data's options, batches, the final report), the Trainer does the rest. Models
-    are called with a batch and give (logits, loss).
+    Subclasses give what differs between tasks (the data's options, batches, the final report); the Trainer does the
+    rest. A model takes a batch and returns (logits, loss).
     """
 
     name: str
@@ -39,16 +39,16 @@ class Task:
     Model: type[nn.Module]
     CONFIGS: dict  # configurations by name; `default` is one of the names
     default: str
-    examples: str  # what a batch consists of, in the plural
+    examples: str  # the name of a batch's rows, in the plural
     source: str  # the option that names a file with the data
     sized_by_data: tuple[str, ...]  # fields that the data decide if no option does; the first is the vocabulary's size
-    chosen_by_data: tuple[str, ...] = ()  # those that the data decide and nobody else
+    chosen_by_data: tuple[str, ...] = ()  # those that only the data decide
 
     def __init__(self, config, tokenizer: Tokenizer, file: str | None):
         """`file` holds the data (None: the task's own)."""
         self.config, self.tokenizer, self.file = config, tokenizer, file
 
-    # --------------------------------------------------------------------------------------------- from where it comes
+    # --------------------------------------------------------------------------------------------- how it is made
 
     @classmethod
     def add_options(cls, group) -> None:
@@ -57,12 +57,12 @@ class Task:
 
     @classmethod
     def begin(cls, config, given: dict, name: str) -> "Task":
-        """The task from the options that were given, with the configuration called `name` and changed by them."""
+        """The task from the given options, with the configuration called `name`, which they change."""
         raise NotImplementedError
 
     @classmethod
     def described(cls, state: dict) -> tuple:
-        """(configuration, tokenizer) as `state()` described them; ValueError if the ids of one are not the other's."""
+        """(configuration, tokenizer) as `state()` described them; ValueError if their vocabularies differ in size."""
         config, tokenizer = cls.Config(**state["config"]), tokenizer_from_dict(state["tokenizer"])
         name = cls.sized_by_data[0]
         if getattr(config, name) != tokenizer.vocab_size:
@@ -82,20 +82,20 @@ class Task:
 
     @classmethod
     def recipe(cls, config, given: dict) -> dict:
-        """Settings that this task prefers to the usual ones, unless told."""
+        """Settings that this task uses in place of the defaults, if no option sets them."""
         return {}
 
     def state(self) -> dict:
-        """What `restore` needs beside the configuration, as JSON can hold it."""
+        """The values that `restore` needs beside the configuration, as JSON can hold them."""
         return {"tokenizer": self.tokenizer.to_dict(), "file": self.file}
 
     @classmethod
     def options(cls, state: dict) -> dict:
-        """The values of this task's options with which the run was begun that `state()` described."""
+        """The values of this task's options in the run that `state()` described."""
         return state["config"] | {cls.source: state["file"], "tokenizer": state["tokenizer"]["kind"]}
 
     def fingerprint(self) -> dict:
-        """By which the data are known again: {"tokens", "sha256"}."""
+        """A fingerprint by which a resumed run recognises its data: {"tokens", "sha256"}."""
         raise NotImplementedError
 
     # ------------------------------------------------------------------------------------------------ for the Trainer
@@ -104,7 +104,7 @@ class Task:
         return self.Model(self.config)
 
     averages = True  # is the model's loss a mean over the counted targets? else their sum
-    nothing = 0, IGNORE_INDEX  # what a row of x and of y consists of that counts for nothing
+    nothing = 0, IGNORE_INDEX  # the entries of a row of x and of a row of y that the loss does not count
 
     def batches(self, batch_size: int, generator: np.random.Generator):
         """Endless training batches: next() gives arrays; state_dict() and load_state_dict() keep the place."""

@@ -31,15 +31,15 @@ class TextTask(Task):
     @classmethod
     def add_options(cls, group):
         group.add_argument("--text", metavar="FILE", type=path, help="learn from a UTF-8 file of your own")
-        kinds = "what a token is (default: bpe; char for nano and micro)"
+        kinds = "kind of the tokens (default: bpe; char for nano and micro)"
         group.add_argument("--tokenizer", choices=list(KINDS), help=kinds)
 
     @classmethod
     def begin(cls, config, given, name):
         kind = given.get("tokenizer", "char" if name in MADE_FOR_CHARACTERS else "bpe")
-        vocabulary = config.V if kind == "bpe" else given.get("V")  # characters and words: all there are, unless told
+        vocabulary = config.V if kind == "bpe" else given.get("V")  # without --V all characters or words
         file = str(given["text"].resolve()) if "text" in given else None
-        options = {"exact": "V" in given} if kind == "bpe" else {}  # unless told, the vocabulary is what a text yields
+        options = {"exact": "V" in given} if kind == "bpe" else {}  # without --V a text may yield a smaller vocabulary
         corpus = text.prepare(_documents(file), KINDS[kind], vocabulary, **options)
         V = corpus.tokenizer.vocab_size
         if kind == "bpe" and vocabulary > V:

@@ -15,7 +15,7 @@ from tinytensor.nn import functional
 from tinytensor.viz import plots
 
 KINDS = {kind.kind: kind for kind in (WordTokenizer, BPETokenizer)}
-PIECES = 2000  # of a user's own pairs, unless told
+PIECES = 2000  # size of the vocabulary of a user's own pairs, if no option gives it
 
 Data = tuple[list[Pair], dict[str, list[Pair]]]  # training pairs; held-out pairs by the name of the part
 
@@ -45,7 +45,7 @@ class TranslateTask(Task):
         return {"training": self.train, **self.heldout}
 
     def _encoded(self, name: str, part: list[Pair], note) -> list[pairs.Example]:
-        """The pairs of a part in tokens; those that are too long are told and left out."""
+        """The pairs of a part in tokens; pairs that are too long are reported and left out."""
         encoded = [pairs.example(self.tokenizer, pair) for pair in part]
         n_max = self.config.n_max
         longest = [max(map(len, tokens)) for tokens in encoded]
@@ -70,7 +70,7 @@ class TranslateTask(Task):
         columns = "which columns, from 1 (default: 1,2; or 2,4 beside columns of numbers)"
         group.add_argument("--columns", metavar="N,N", type=_columns, help=columns)
         group.add_argument("--strict", action="store_true", help="refuse a file with bad lines (default: skip them)")
-        kinds = "what a token is (default: word; bpe for your own pairs)"
+        kinds = "kind of the tokens (default: word; bpe for your own pairs)"
         group.add_argument("--tokenizer", choices=list(KINDS), help=kinds)
 
     @classmethod
@@ -137,7 +137,7 @@ class TranslateTask(Task):
         return [f"pairs: {title}: {counts}", f"tokens: {self.tokenizer}, for both languages"]
 
     def finish(self, model, folder, rows, seed):
-        """Exact matches, BLEU and chrF of each held-out part; translations, and pictures of what happens inside."""
+        """Exact matches, BLEU and chrF of each held-out part; translations; pictures of attention and stream."""
         plots.save(plots.loss(rows), folder / "loss.png")
         print(f"\nheld-out loss: {rows[-1]['heldout_loss']:.4f} nats per token")
         for name, part in self.heldout.items():
