@@ -1,7 +1,7 @@
 """`python -m models train | sample | translate | info`: the command line.
 
-What cannot be done as asked is said in one sentence, and the exit code is 2. Ctrl-C and SIGTERM save while a model is
-trained; the exit code is 128 and the signal's number.
+An error in what the user gave is printed as one sentence, with the exit code 2. Ctrl-C and SIGTERM stop and save a run;
+the exit code is 128 plus the signal's number.
 """
 
 import argparse
@@ -31,17 +31,17 @@ from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer
 from tinytensor import distributed
 from tinytensor.nn import Module
 
-RUNS = Path("runs")  # where runs go that were given no --out
-MOST_TOKENS = 1_000_000  # of a sample, which is held in memory and shown when it is whole
+RUNS = Path("runs")  # the folder of runs without --out
+MOST_TOKENS = 1_000_000  # of a sample, which is held in memory until it is complete
 
 
 class UsageError(ValueError):
-    """What was asked for does not fit together."""
+    """The given options do not fit together."""
 
 
 @contextmanager
 def _refusing():
-    """What a configuration or a tokenizer refuses is the user's to change, and no fault of the program."""
+    """Report errors of configurations and tokenizers as errors in the given options, not as faults of the program."""
     try:
         yield
     except (ValueError, ImportError, OSError) as error:
@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
 def main(arguments: list[str] | None = None) -> int:
     """Run a command; returns the exit code."""
     code = _run(arguments)
-    if distributed.is_initialized():  # the others know nothing of what has ended this rank, and would wait
+    if distributed.is_initialized():  # the other ranks do not know that this one has ended, and would wait
         where = f"rank {ranks.rank()} of {ranks.count()} ended with this, and with it all of them"
         distributed.abort(code, where if ranks.count() > 1 else None)
     return code
@@ -87,13 +87,13 @@ def _run(arguments: list[str] | None) -> int:
 
 def _parsed(arguments: list[str] | None) -> argparse.Namespace:
     for given in sys.argv[1:] if arguments is None else arguments:
-        if given.startswith("--") and given.endswith("=--"):  # of which argparse before Python 3.12 makes a list
+        if given.startswith("--") and given.endswith("=--"):  # argparse before Python 3.12 makes a list of it
             raise UsageError(f"{given}: -- is no value; leave the option out, or give it another one")
     return parser(_task(arguments)).parse_args(arguments)
 
 
 def _task(arguments: list[str] | None) -> type[Task]:
-    """The task that is named among the arguments: the other options of `train` depend on it."""
+    """The task that the arguments name: the other options of `train` depend on it."""
     look = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
     look.add_argument("--task", nargs="?")
     return TASKS.get(look.parse_known_args(arguments)[0].task, TASKS["text"])
@@ -116,7 +116,9 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     train.set_defaults(task_class=task)
     run = train.add_argument_group("the run")
     run.add_argument(
-        "--task", choices=list(TASKS), help="what to learn (default: text); the options below are those of this task"
+        "--task",
+        choices=list(TASKS),
+        help="the task to learn (default: text); the options below are those of the task",
     )
     run.add_argument("--out", metavar="DIR", type=path, help="a new folder for the results (default: runs/NAME)")
     resume = (
@@ -211,7 +213,7 @@ def _train(options) -> int:
 
 
 def _prepared(options, stack: ExitStack):
-    """(the page or None, the trainer): all that can be refused, before any rank waits for another."""
+    """(the page or None, the trainer). Every check of the options happens here, before ranks wait for each other."""
     _set_threads(options)
     page = stack.enter_context(_page(vars(options)))
     with _refusing():
@@ -229,14 +231,14 @@ def _on_ranks() -> str:
 
 
 def _page(given: dict):
-    """The page of --live, if it is asked for, or None; entered before there is a run, since the port may be taken."""
+    """The page of --live, or None without it; entered before the run begins, since the port may be taken."""
     if not given.get("live"):
         if "live_port" in given:
             raise UsageError("--live-port says where the page of --live is: give --live too")
         return nullcontext()
-    if ranks.rank() > 0:  # rank 0 shows the run, and is told what is wrong with the port
+    if ranks.rank() > 0:  # rank 0 alone shows the run, and reports an error of the port
         return nullcontext()
-    from models.command import live  # nothing of a server is loaded for whoever does not ask for it
+    from models.command import live  # a run without --live loads no server
 
     port = given.get("live_port")
     if port is not None and not 0 <= port < 65536:
@@ -254,9 +256,9 @@ def _begun(options) -> Trainer:
     name = task.configuration(given)
     config = task.CONFIGS[name].replace(**given_for(task.Config, given))
     settings = Settings(**task.recipe(config, given) | given_for(Settings, given))
-    # Before long data are read; Trainer asks again, with the V that they have.
+    # Before long data are read; Trainer checks again, with the V of the data.
     memory.check_training(config, ranks.share(settings.batch_size, ranks.count()))
-    if ranks.rank() > 0:  # rank 0 makes the folder, and nobody else writes to it
+    if ranks.rank() > 0:  # rank 0 alone makes the folder and writes to it
         return Trainer(task.begin(config, given, name), settings, RUNS / name, eager=given.get("eager", False))
     folder = _new_folder(given.get("out"), name)
     trainer = Trainer(task.begin(config, given, name), settings, folder, eager=given.get("eager", False))
@@ -264,12 +266,12 @@ def _begun(options) -> Trainer:
     return trainer
 
 
-# Options that a run which goes on may be given anew, and what argparse notes beside options.
+# Options that may change when a run is resumed, and the entries that argparse adds.
 FREE = {"resume", "threads", "eager", "live", "live_port", "command", "name", "task_class", "task", "steps"}
 
 
 def _resumed(options) -> Trainer:
-    """A run that was stopped, or one that has ended and is to have more steps."""
+    """A run that was stopped, or a finished one that takes more steps."""
     given = vars(options)
     folder = given["resume"]
     saved = checkpoint.load(folder)
@@ -299,9 +301,9 @@ def _resumed(options) -> Trainer:
 
 
 def _as_begun(name: str, given: dict, begun: dict, kind: type[Task]) -> bool:
-    """Was an option given the value that the run has already?"""
+    """Does an option have the value that the run has already?"""
     value = given[name]
-    if name == "config":  # its sizes and switches, but for those that were given or come from the data
+    if name == "config":  # its sizes and switches, except those that options or the data set
         other = set(given) | set(kind.sized_by_data)
         return all(x == begun[size] for size, x in kind.CONFIGS[value].to_dict().items() if size not in other)
     if isinstance(value, Path):
@@ -311,7 +313,7 @@ def _as_begun(name: str, given: dict, begun: dict, kind: type[Task]) -> bool:
 
 
 def _new_folder(out: Path | None, name: str) -> Path:
-    """A folder for a new run, not made yet; refused if something is in it."""
+    """A folder for a new run, not made yet; UsageError if it is not empty."""
     if out is None:
         number = 1
         while (folder := RUNS / (name if number == 1 else f"{name}-{number}")).exists():
@@ -332,7 +334,7 @@ LOCK = ".lock"
 
 @contextmanager
 def _locked(folder: Path):
-    """Refuse a second process in the same folder; the lock ends with the first one, however it ends."""
+    """Refuse a second process in the same folder; the system releases the lock when the first one ends."""
     with (folder / LOCK).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -342,7 +344,7 @@ def _locked(folder: Path):
 
 
 def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
-    """Train to the end (0), or until Ctrl-C or SIGTERM (the signal's number); `watch` is told of each step."""
+    """Train to the end (0), or until Ctrl-C or SIGTERM (the signal's number); `watch` sees each row."""
     from tqdm import tqdm
 
     received, begun = [], trainer.step
@@ -356,11 +358,11 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
     def leave(number, frame):
         if trainer.step != begun:
             return
-        # Kernels are being compiled, which may take long, and no step is lost. A callback (a __del__) may swallow what
-        # is raised in it: then once more.
+        # Kernels are being compiled, which may take long, and no step is lost. A callback (a __del__) may swallow an
+        # exception that is raised in it: then it is raised again.
         signal.signal(signal.SIGALRM, lambda _, later: leave(number, later))
         signal.setitimer(signal.ITIMER_REAL, 0.5)
-        if before[number] is signal.SIG_IGN:  # as shells begin what is in the background
+        if before[number] is signal.SIG_IGN:  # as in processes that a shell starts in the background
             raise KeyboardInterrupt
         signal.raise_signal(number)
 
@@ -375,7 +377,7 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     before[signal.SIGALRM] = signal.getsignal(signal.SIGALRM)
     try:
-        hidden = ranks.rank() > 0 or not ranks.seen()  # no bar where nobody looks, in a file or a pipe
+        hidden = ranks.rank() > 0 or not ranks.seen()  # no bar in a file or a pipe
         with tqdm(total=trainer.settings.steps, initial=trainer.step, unit="step", disable=hidden) as bar:
             return 0 if trainer.train(progress) else (received or [signal.SIGINT])[0]  # another rank's, perhaps
     finally:
@@ -441,7 +443,7 @@ def _cut(text: str) -> str:
 
 
 def _sampling(given: dict, temperature: float) -> dict:
-    """What was said about sampling, checked."""
+    """The options about sampling, checked."""
     told = {"temperature": given.get("temperature", temperature), "top_k": given.get("top_k")}
     told["top_p"] = given.get("top_p")
     with _refusing():

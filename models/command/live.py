@@ -1,12 +1,11 @@
 """`train --live`: a page on this machine that shows a run while it trains.
 
-Whatever is computed for the page is computed in the training thread, between two steps and where a row of the log is
-due. The threads of the server hand out what lies ready, and wait: a browser that hangs or goes away holds up nobody but
-itself. What is sampled for the page comes from generators of its own, so the run has the same bits with the page and
-without it.
+The training thread computes everything for the page, between two steps, when a row of the log is due. The server's
+threads only wait and send results that are ready: a browser that hangs or goes away delays only itself. Samples for the
+page come from generators of their own, so the run has the same bits with the page and without it.
 
-The server listens at 127.0.0.1 and answers requests to that host alone. A page of the internet whose name was made to
-point here (DNS rebinding) asks for its own name, and gets nothing.
+The server listens at 127.0.0.1 and answers only requests that name this host. A web page whose name was made to point
+here (DNS rebinding) sends its own name, and gets no answer.
 """
 
 import errno
@@ -28,8 +27,8 @@ from tinytensor.nn import Module
 
 HOST, PORT = "127.0.0.1", 8765
 PAGE = Path(__file__).with_suffix(".html")
-PATIENCE = 5.0  # seconds that a request waits for news; then it learns the number of the step, at least
-FAREWELL = 2.0  # seconds that the end of a run waits for a page to be told of it
+PATIENCE = 5.0  # seconds that a request waits for news; then it gets at least the number of the step
+FAREWELL = 2.0  # seconds that the end of a run waits until the browser has its last news
 POLICY = (
     "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; img-src data:; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
@@ -39,9 +38,9 @@ POLICY = (
 def gradient_norms(model: Module, before: float | None = None, clip: float = 0.0) -> dict[str, float]:
     """The norm of the gradients of each layer, and of each parameter outside of them, as backward() left them.
 
-    What is there after a step was clipped: all gradients together, which had the norm `before`, were shortened by one
-    factor so as not to be longer than `clip`. That factor is taken back here. (To measure each layer before it is
-    clipped would add to every step what only a page looks at.)
+    After a step the gradients are clipped: all of them together had the norm `before`, and one factor shortened them to
+    `clip` at most. That factor is undone here. (To measure each layer before clipping would make every step slower, for
+    the page alone.)
     """
     squares: dict[str, float] = {}
     for name, p in model.named_parameters():
@@ -60,10 +59,10 @@ def _layer(name: str) -> str:
 
 
 class Page:
-    """The page of one run. Made before there is a run: a port that cannot be had is told before anything is begun.
+    """The page of one run. It is made before the run, so that an error of the port comes before anything else.
 
-    `port` None is PORT, or any free one if that is taken; 0 is any free one. OSError if the port cannot be had. In a
-    `with` statement it is served until the end of the block, which the page is told of.
+    `port` None is PORT, or any free one if that is taken; 0 is any free one. OSError if the port is not free. In a
+    `with` statement the page is served until the end of the block, and shows how the block ended.
     """
 
     def __init__(self, port: int | None = None):
@@ -79,7 +78,7 @@ class Page:
         self.rows: list[dict] = []
         self.glimpse: dict | None = None
         self.news = threading.Condition()
-        self.version = 0  # counts what is new
+        self.version = 0  # counts the changes
         self.asked, self.told = -math.inf, -1  # when a browser was last here, and which version it got
         self.trainer: Trainer | None = None
         self.paces: deque[tuple[int, float]] = deque(maxlen=20)  # steps and when: how fast it goes of late
@@ -94,7 +93,7 @@ class Page:
             self._tell(state="failed", why=why)
         with self.news:
             watched = time.monotonic() - self.asked < PATIENCE
-            if watched:  # nobody waits for a browser that is not there
+            if watched:  # without a browser there is no wait
                 self.news.wait_for(lambda: self.told >= self.version, FAREWELL)
         self.server.shutdown()
         self.server.server_close()
@@ -102,7 +101,7 @@ class Page:
     # ------------------------------------------------------------------------------------- in the training thread
 
     def show(self, trainer: Trainer) -> None:
-        """Show this run from here on: what its log has already, and what the model makes of a little now."""
+        """Show this run from here on: the rows of its log so far, and a sample of the model as it is now."""
         self.trainer, task, settings = trainer, trainer.task, trainer.settings
         self.run |= {
             "task": task.name,
@@ -118,7 +117,7 @@ class Page:
         self._tell(state="training")
 
     def look(self, row: dict) -> None:
-        """What `Trainer.train` calls after each step; what is due is shown."""
+        """`Trainer.train` calls this after each step; rows of the log go to the page."""
         self.run["step"] = row["step"]
         if "lr" not in row:
             return
@@ -132,11 +131,11 @@ class Page:
         self._tell(seconds_per_step=(now - began) / (last - first) if last > first else None)
 
     def end(self, finished: bool) -> None:
-        """Say that the last step was taken, or that the run was stopped before it."""
+        """Show that the run is finished, or that it was stopped."""
         self._tell(state="finished" if finished else "stopped")
 
     def _look_inside(self, step: int) -> None:
-        """A sample and an attention map. Who only looks must not end a run: what goes wrong here stands on the page."""
+        """A sample and an attention map. An error here must not end the run: the page shows it instead."""
         trainer, training = self.trainer, self.trainer.model.training
         try:
             found = _shown(trainer.task.glimpse(trainer.model, trainer.settings.seed))
@@ -155,13 +154,13 @@ class Page:
     # ------------------------------------------------------------------------------------- in the server's threads
 
     def answer(self, run: str, version: int, rows: int) -> dict:
-        """What is new for a page that has seen `rows` rows and `version` of this run; waits a while if nothing is."""
+        """The news for a page that has `rows` rows and `version` of this run; waits a while if there are none."""
         with self.news:
             self.asked = time.monotonic()
             if run == self.run["id"]:
                 self.news.wait_for(lambda: self.version != version, PATIENCE)
                 self.asked = time.monotonic()
-            else:  # another run than the page knows, or its first question
+            else:  # the page knows another run, or asks for the first time
                 version, rows = -1, 0
             new = self.glimpse is not None and self.glimpse["version"] > version
             return {
@@ -173,7 +172,7 @@ class Page:
             }
 
     def was_told(self, version: int) -> None:
-        """A browser has got what was new at `version`."""
+        """A browser has received the news of `version`."""
         with self.news:
             self.told = version
             self.news.notify_all()
@@ -208,7 +207,7 @@ class _Server(socketserver.ThreadingTCPServer):
         super().__init__((HOST, port), _Handler)
 
     def handle_error(self, request, client_address) -> None:
-        """A browser that went away in the middle of an answer is none of the run's business."""
+        """A browser that goes away in the middle of an answer does not concern the run."""
 
 
 class _Handler(BaseHTTPRequestHandler):
