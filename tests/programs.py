@@ -1,4 +1,4 @@
-"""Generated programs for `torch` and `tinytensor` alike: keys that are read and written, and views that are changed.
+"""Generated programs for `torch` and `tinytensor` alike: keys that are read and written, views that are changed, hooks.
 
 Hand-picked cases find the faults that one thinks of. Here a program is drawn from its number, so that both libraries
 run the same one without a table of programs; PyTorch's answers are stored under tests/oracle/programs, as a checksum of
@@ -8,6 +8,7 @@ exact in float64, in whatever order it is added up, and two right answers have t
     python tests/programs.py keys 17      # what program 17 does
 """
 
+import contextlib
 import sys
 import zlib
 from collections.abc import Callable
@@ -307,13 +308,183 @@ def run_view(lib, number: int, told: Callable[[str], None] = lambda line: None) 
     for i, t in enumerate([*pool, *taken]):
         loss = loss + (t * numbers(lib, tuple(t.shape), i + 1.0)).sum()
     loss.backward()
-    values, gradients = [of(t) for t in (*pool, *taken)], [gradient(x), gradient(w)]
+    return _exact([of(t) for t in (*pool, *taken)], [gradient(x), gradient(w)])
+
+
+# ------------------------------------------------------------------------------------------------------------ hooks
+
+HOOKS = ["looks", "looks", "doubles", "negates", "squares", "times w", "once"]
+COMPUTED = ["square", "times w", "times a sum", "relu", "cube", "sum of a product", "without the tape"]
+ENDS = ["backward", "twice", "inputs", "grad", "grad of grad", "grad of grad", "grad of grad", "backward again"]
+
+
+class Hooked:
+    """A program of views, changes in place, hooks, and derivatives of first and second order, while it runs."""
+
+    def __init__(self, lib, number: int, told: Callable[[str], None]):
+        self.d, self.lib, self.told = Drawn("hooks", number), lib, told
+        self.x = numbers(lib, self.d.shape(1, 2), -2.0, grad=True)
+        self.w = numbers(lib, (), 2.0, grad=True)
+        self.pool = [self.x * (self.w if self.d.chance(0.3) else 1)]
+        self.view_of: dict[int, int] = {}  # of the pool: which views look at which tensors
+        # Where hooks of a view meet changes of its memory, PyTorch loses some: such programs are not drawn
+        # (.github/DIFFERENCES.md).
+        self.hooked: set = set()
+        self.noted_views = False  # does one of the views have hooks, or keep its gradient?
+        self.changed_off = False
+        self.handles, self.seen = [], []  # of each hook: the gradients that it has seen
+
+    def new(self, t, what: str, view_of: int | None = None) -> None:
+        if view_of is not None:
+            self.view_of[len(self.pool)] = view_of
+        self.told(f"{len(self.pool)} = {what}: {tuple(t.shape)}")
+        self.pool.append(t)
+
+    def act(self) -> None:
+        """One line of the program."""
+        d, lib, i, act = self.d, self.lib, self.d.below(len(self.pool)), self.d.below(100)
+        t = self.pool[i]
+        if act < 24:
+            what, view = view_of(d, t)
+            self.new(view, f"{what} of {i}", i)
+        elif act < 48:
+            off = d.chance(0.12) or not t.requires_grad  # off the tape
+            if self.is_view_with_hooks(i) or (off and self.noted_views):
+                return
+            self.changed_off = self.changed_off or off
+            with lib.no_grad() if off else contextlib.nullcontext():
+                self.told(f"change {i}{' under no_grad' * off}: {change(d, lib, t, self.w)}")
+        elif act < 64:
+            self.new(*self.computed(i))
+        elif act < 68:
+            self.new(t.detach(), f"{i}, detached")
+        elif act < 82:
+            holder, of_what = (t, i) if d.chance(0.8) else d.one(((self.x, "x"), (self.w, "w")))
+            if holder.requires_grad and not (self.changed_off and of_what in self.view_of):
+                assert holder.is_leaf or holder.grad_fn  # PyTorch crashes if a changed view is not asked for it before
+                self.hook(holder, of_what)
+        elif act < 92:
+            if t.requires_grad and not (self.changed_off and i in self.view_of):
+                self.noted_views = self.noted_views or i in self.view_of
+                t.retain_grad()
+                self.told(f"{i} keeps its gradient")
+        elif act < 96:
+            self.hook_of_accumulation(*d.one(((self.x, "x"), (self.w, "w"))))
+        elif self.handles:
+            j = d.below(len(self.handles))
+            self.handles[j].remove()
+            self.told(f"without hook {j}")
+
+    def is_view_with_hooks(self, i: int) -> bool:
+        """Is this a view, and has it or one of the views that it was taken of a hook?"""
+        return i in self.view_of and (i in self.hooked or self.is_view_with_hooks(self.view_of[i]))
+
+    def computed(self, i: int):
+        what, t, j = self.d.one(COMPUTED), self.pool[i], self.d.below(len(self.pool))
+        if what == "without the tape":
+            with self.lib.no_grad():
+                return t * 2, f"{i} doubled under no_grad"
+        t = t.clone() if self.d.chance(0.5) else t  # of a clone: what is kept for the gradient is changed by nobody
+        result = {
+            "square": lambda: t * t,
+            "cube": lambda: t**3,
+            "times w": lambda: t * self.w,
+            "times a sum": lambda: t * self.pool[j].sum(),
+            "relu": lambda: t.relu(),
+            "sum of a product": lambda: (t * t.detach()).sum(),
+        }[what]()
+        return result, f"{what} of {i}" + (f" ({j})" if what == "times a sum" else "")
+
+    def hook(self, holder, of_what) -> None:
+        what, w, k = self.d.one(HOOKS), self.w, len(self.handles)
+        seen: list = []
+
+        def called(g):
+            if of(g).any():  # it may be called with zeros, or not at all, where nothing arrives
+                seen.append(of(g).copy())
+                if what == "once":
+                    self.handles[k].remove()
+            answer = {
+                "doubles": lambda: g * 2,
+                "negates": lambda: -g,
+                "squares": lambda: g * g,
+                "times w": lambda: g * w,
+            }
+            return answer.get(what, lambda: None)()
+
+        self.hooked.add(of_what)
+        self.noted_views = self.noted_views or of_what in self.view_of
+        self.told(f"hook {k} of {of_what}: {what}")
+        self.handles.append(holder.register_hook(called))
+        self.seen.append(seen)
+
+    def hook_of_accumulation(self, leaf, name: str) -> None:
+        seen, doubles = [], self.d.chance(0.3)
+
+        def called(leaf):
+            if of(leaf.grad).any():
+                seen.append(of(leaf.grad).copy())
+            if doubles:
+                leaf.grad = leaf.grad * 2
+
+        self.told(f"hook {len(self.handles)} of what {name} accumulates{', doubled' * doubles}")
+        self.handles.append(leaf.register_post_accumulate_grad_hook(called))
+        self.seen.append(seen)
+
+    def end(self) -> list:
+        """Take derivatives; the gradients that were returned."""
+        d, lib, end = self.d, self.lib, self.d.one(ENDS)
+        loss = self.w * 0
+        for i, t in enumerate(self.pool):
+            loss = loss + (t * numbers(lib, tuple(t.shape), i + 1.0)).sum()
+        # Without those that have hooks: PyTorch returns some of their gradients as they were before the hooks.
+        without = self.hooked | (self.view_of.keys() if self.changed_off else set())
+        others = [(i, t) for i, t in enumerate(self.pool) if t.requires_grad and i not in without]
+        i, t = d.one(others or [("x", self.x)])
+        inputs, names = ([self.x, self.w], "x, w") if d.chance(0.6) else ([self.x, t], f"x, {i}")
+        self.told(f"{end}, by {names}" if "grad" in end or end == "inputs" else end)
+        if end in ("backward", "twice"):
+            loss.backward(retain_graph=end == "twice")
+            if end == "twice":
+                (loss * 2).backward()
+            return []
+        if end == "inputs":
+            loss.backward(inputs=inputs)
+            return []
+        if end == "backward again":
+            loss.backward(create_graph=True)
+            first = [t.grad for t in (self.x, self.w) if t.grad is not None]
+            self.x.grad = self.w.grad = None
+        else:
+            first = lib.autograd.grad(loss, inputs, create_graph=end != "grad", allow_unused=True)
+            first = [g for g in first if g is not None]
+        values = [of(g).copy() for g in first]
+        square = d.chance(0.3)
+        again = [(g * g if square else g * numbers(lib, tuple(g.shape))).sum() for g in first if g.requires_grad]
+        if again:
+            sum(again).backward()
+        return values
+
+
+def run_hooks(lib, number: int, told: Callable[[str], None] = lambda line: None) -> tuple[int, int]:
+    """Checksums of all tensors in the end, and of all gradients: of leaves, kept, returned, seen by hooks."""
+    p = Hooked(lib, number, told)
+    for _ in range(4 + p.d.below(9)):
+        p.act()
+    gradients = p.end()
+    tensors = [p.x, p.w, *(t for t in p.pool if t.requires_grad and not t.is_leaf)]
+    gradients += [gradient(t) if t.grad is not None else np.zeros(t.shape) for t in tensors]
+    gradients += [g for seen in p.seen for g in (np.array(len(seen)), *seen)]
+    return _exact([of(t) for t in p.pool], gradients)
+
+
+def _exact(values: list, gradients: list) -> tuple[int, int]:
     if max(np.abs(a).max(initial=0) for a in values + gradients) > 2**40:
         raise OverflowError("the numbers are too large to be exact")
     return checksum(*values), checksum(*gradients)
 
 
-KINDS = {"keys": (run_key, 6000), "views": (run_view, 4000)}
+KINDS = {"keys": (run_key, 6000), "views": (run_view, 4000), "hooks": (run_hooks, 800)}
 REFUSALS = (RuntimeError, IndexError, TypeError, ValueError, OverflowError)
 
 
@@ -333,4 +504,4 @@ if __name__ == "__main__":
         print(*drawn_keys(number), sep="\n")
         print(run_key(tinytensor, number))
     else:
-        print(run_view(tinytensor, number, print))
+        print(KINDS[sys.argv[1]][0](tinytensor, number, print))

@@ -1,4 +1,4 @@
-"""Generated programs, whose answers must be PyTorch's: no key and no change of a view silently gives another value."""
+"""Generated programs, whose answers must be PyTorch's: no key, no change of a view and no hook gives another value."""
 
 from pathlib import Path
 
@@ -66,6 +66,31 @@ def test_a_view_that_stays_behind_is_noticed(monkeypatch):
     monkeypatch.setattr(tt.Tensor, "_follow_base", lambda self: None)
     monkeypatch.setattr(tt.ops.in_place, "follow_base", lambda view: None)
     assert len(differing("views", range(500))) > 20
+
+
+def test_a_replacement_that_is_forgotten_under_create_graph_is_noticed(monkeypatch):
+    hooked = tt.core.tape._hooked
+
+    def forgetful(holder, g):
+        replaced = hooked(holder, g)
+        return g if tt.is_grad_enabled() else replaced
+
+    monkeypatch.setattr(tt.core.tape, "_hooked", forgetful)
+    assert len(differing("hooks", range(300))) > 10
+
+
+def test_a_gradient_that_a_view_counts_twice_is_noticed(monkeypatch):
+    """A view that was changed stands on the tape before its base, so it sees what the base's uses send as well."""
+    follow = tt.ops.in_place.follow_base
+
+    def stays(view):
+        if view._base is not None and view._tracked == -1:
+            view._tracked = view._version.tracked
+        follow(view)
+
+    monkeypatch.setattr(tt.Tensor, "_follow_base", stays)
+    monkeypatch.setattr(tt.ops.in_place, "follow_base", stays)
+    assert len(differing("hooks", range(300))) > 5
 
 
 def test_the_checksum_sees_shape_dtype_and_value():
