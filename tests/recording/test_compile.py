@@ -1148,6 +1148,39 @@ def test_out_of_range_index_raises_at_replay_and_training_goes_on(what):
     assert len(errors) == 2 * 2  # the indices 9 and -99, eager and compiled
 
 
+@pytest.mark.parametrize("middle", [True, False])
+def test_a_schedule_that_has_no_further_step_leaves_what_eager_leaves(middle):
+    """A replay steps schedules before its launches; those that come before such a step have run when it fails."""
+
+    def program(wrap):
+        w, v = (nn.Parameter(tt.tensor([1.0, 2.0])) for _ in range(2))
+        opts = [tt.optim.AdamW([p], lr=0.1) for p in (w, v)]
+        schedules = [tt.optim.lr_scheduler.OneCycleLR(opt, 0.5, total_steps=total) for opt, total in zip(opts, (5, 99))]
+
+        @wrap
+        def step(x):
+            loss = ((w * x) ** 2).sum() + ((v * x) ** 3).sum()
+            for opt in opts:
+                opt.zero_grad()
+            loss.backward()
+            for opt, schedule in list(zip(opts, schedules))[:: 1 if middle else -1]:
+                opt.step()
+                schedule.step()
+            return loss
+
+        for i in range(9):
+            try:
+                yield step(tt.tensor([i * 0.1, 1.0]))
+            except ValueError as error:
+                yield str(error)
+            yield from (w.detach(), v.detach(), *opts)
+            yield [schedule.last_epoch for schedule in schedules]
+            if not middle:  # half a replay leaves no gradients
+                yield from (w.grad, v.grad)
+
+    same(program)
+
+
 def test_an_exception_inside_the_step_leaves_what_eager_leaves():
     def program(wrap):
         model = mlp(0.5)

@@ -375,17 +375,16 @@ class Recorded:
         for buffer, t in zip(self.inputs, tensors):
             if buffer is not None:
                 np.copyto(buffer, t._data)
-        whole = False
         try:
             self.recording.replay()
-            whole = True
-        finally:  # an index out of range stops a replay half-way
+        finally:  # an index out of range stops a replay half-way, a schedule that has no further step at the end
             for tensor in self.changed:
                 tensor._version.count += 1
             self._hand_back(tensors)
-            if not whole:
+            if self.recording.reached == len(self.recording.noted):
+                self._set_gradients(entered)
+            else:
                 self._forget_gradients()
-        self._set_gradients(entered)
         copies = self._copied_out(self.result, tensors)
         self.outside.clear()
         return copies

@@ -43,6 +43,7 @@ class Recording:
         self.guards: list[tuple[Callable, tuple, bytes]] = []  # a question, its answer, and where that lies
         self.pool = Pool()
         self.parts: list[tuple[int, Program | Callable, tuple]] = []  # the place after it, what to run, its arguments
+        self.reached = 0  # the place up to which the last replay has run
 
     # ------------------------------------------------------------------------------------------------ while it is open
 
@@ -105,23 +106,8 @@ class Recording:
     # ------------------------------------------------------------------------------------------------ when it is closed
 
     def close(self) -> None:
-        """Make programs of what was noted: one of each stretch of launches without a host call in between."""
-        rows: list[tuple[int, int, int]] = []
-
-        def end_program(place: int) -> None:
-            if rows:
-                self.parts.append((place, Program(rows), ()))
-                rows.clear()
-
-        for place, (what, how) in enumerate(self.noted):
-            if isinstance(what, Kernel):
-                rows.append((how.entry, how.block.ctypes.data, how.tasks))
-            elif what is None:  # a launch of no tasks: the driver looks at the flag instead, and stops if it is set
-                rows.append((0, how.ctypes.data, 0))
-            else:
-                end_program(place)
-                self.parts.append((place + 1, what, how))
-        end_program(len(self.noted))
+        """Make programs of what was noted."""
+        self.parts = _parts(self.noted)
 
     def holds(self) -> bool:
         """Do all questions have the answers that they had?"""
@@ -130,21 +116,52 @@ class Recording:
     def replay(self) -> None:
         """Run everything that was noted, again.
 
-        What goes wrong must leave behind what an ordinary run would leave that goes wrong at the same place: early host
-        calls that this run would not have reached are undone, the last one first, since it may have built on others.
+        What goes wrong must leave behind what an ordinary run would leave that goes wrong at the same place. If an
+        early host call fails, what comes before its place is run all the same; and early host calls that this run would
+        not have reached are undone, the last one first, since it may have built on others.
         """
-        for _, function, args, _ in self.early:
-            function(*args)
-        reached = 0
+        failure, made, noted, parts, self.reached = None, 0, self.noted, self.parts, 0
+        for place, function, args, _ in self.early:
+            made += 1
+            try:
+                function(*args)
+            except BaseException as error:
+                failure, noted = error, self.noted[:place]
+                parts = _parts(noted)
+                break
         try:
-            for place, run, args in self.parts if state.profile is None else state.profile.parts(self.noted):
+            for place, run, args in parts if state.profile is None else state.profile.parts(noted):
                 if run(*args) is STOPPED:
-                    reached, flag, tell = next(check for check in self.checks if check[1][0])
+                    self.reached, flag, tell = next(check for check in self.checks if check[1][0])
                     flag[0] = 0  # the next replay begins without a complaint
                     tell(flag)
-                reached = place
+                self.reached = place
         except BaseException:  # Ctrl-C between two parts is no different
-            for place, _, args, undo in reversed(self.early):
-                if place > reached:
+            for place, _, args, undo in reversed(self.early[:made]):
+                if place > self.reached:
                     undo(*args)
             raise
+        if failure is not None:
+            raise failure
+
+
+def _parts(noted: list) -> list[tuple[int, Program | Callable, tuple]]:
+    """Programs of what was noted, one of each stretch of launches without a host call in between."""
+    parts: list[tuple[int, Program | Callable, tuple]] = []
+    rows: list[tuple[int, int, int]] = []
+
+    def end_program(place: int) -> None:
+        if rows:
+            parts.append((place, Program(rows), ()))
+            rows.clear()
+
+    for place, (what, how) in enumerate(noted):
+        if isinstance(what, Kernel):
+            rows.append((how.entry, how.block.ctypes.data, how.tasks))
+        elif what is None:  # a launch of no tasks: the driver looks at the flag instead, and stops if it is set
+            rows.append((0, how.ctypes.data, 0))
+        else:
+            end_program(place)
+            parts.append((place + 1, what, how))
+    end_program(len(noted))
+    return parts
