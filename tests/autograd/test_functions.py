@@ -461,6 +461,26 @@ def test_full_backward_hooks():
         module(x)
 
 
+def test_a_full_backward_hook_in_a_second_derivative():
+    """It is called in both walks, and what it returns counts in both. The numbers are PyTorch's."""
+    for factor, first, second in ((1, 76.0, 9088.0), (10, 760.0, 9088000.0)):
+        linear, seen = nn.Linear(2, 2, bias=False, dtype=tt.float64), []
+        with tt.no_grad():
+            linear.weight.copy_(tt.tensor([[1.0, 2.0], [3.0, 4.0]]))
+
+        def hook(module, given, arrived, seen=seen, factor=factor):
+            seen.append((given[0].tolist(), arrived[0].tolist()))
+            return (given[0] * factor,)
+
+        linear.register_full_backward_hook(hook)
+        x = tt.tensor([[1.0, 2.0]], dtype=tt.float64, requires_grad=True)
+        y = linear(x)
+        (g,) = tt.autograd.grad((y * y).sum(), x, create_graph=True)
+        (g * g).sum().backward()
+        assert seen[0] == ([[76.0, 108.0]], [[10.0, 22.0]]) and len(seen) == 2
+        assert g[0, 0].item() == first and x.grad[0, 0].item() == second
+
+
 # ------------------------------------------------------------------------------------------------------- functional
 
 

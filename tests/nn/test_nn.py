@@ -1279,3 +1279,33 @@ def test_older_words_for_the_reduction_of_a_loss(older, reduction):
     assert F.mse_loss(x, t, size_average=None, reduce=None).item() == F.mse_loss(x, t).item()
     with pytest.raises(TypeError):
         F.relu(x, size_average=False)
+
+
+# ------------------------------------------------------------------------------------------------------- extra state
+
+
+class Counting(nn.Module):
+    """A module that keeps a number which is no tensor."""
+
+    def __init__(self, count: int = 0):
+        super().__init__()
+        self.count = count
+
+    def get_extra_state(self):
+        return {"count": self.count}
+
+    def set_extra_state(self, state):
+        self.count = state["count"]
+
+
+def test_extra_state_goes_with_the_state():
+    saved, fresh = nn.Sequential(nn.Linear(1, 1), Counting(7)), nn.Sequential(nn.Linear(1, 1), Counting())
+    assert list(saved.state_dict()) == ["0.weight", "0.bias", "1._extra_state"]
+    fresh.load_state_dict(saved.state_dict())
+    assert fresh[1].count == 7
+    state = saved.state_dict()
+    del state["1._extra_state"]
+    with pytest.raises(RuntimeError, match=r"1\._extra_state"):
+        fresh.load_state_dict(state)
+    missing, unexpected = fresh.load_state_dict(state, strict=False)
+    assert (list(missing), list(unexpected), fresh[1].count) == (["1._extra_state"], [], 7)
