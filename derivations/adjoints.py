@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from sympy import Expr, Indexed, S, Symbol
 
-from .calculus import (
+from derivations.calculus import (
     Array,
     Index,
     Size,
@@ -34,8 +34,8 @@ from .calculus import (
     total,
     value,
 )
-from .claims import Refuted
-from .notation import text
+from derivations.claims import Refuted
+from derivations.notation import text
 
 Name = Array | Symbol
 

@@ -9,7 +9,7 @@ about.
 import re
 from typing import NamedTuple
 
-from .claims import Claim
+from derivations.claims import Claim
 
 
 class Row(NamedTuple):

@@ -15,13 +15,12 @@ from itertools import pairwise, product
 
 from sympy import Expr, collect, expand, latex, symbols
 
+from derivations.claims import Evidence, Refuted, claim
 from models.attention import MultiHead
 from models.decoder import CONFIGS, Block, Config, Decoder
 from models.transformer import CONFIGS as TRANSLATION
 from models.transformer import Config as TransformerConfig
 from models.transformer import EncoderStack, Transformer
-
-from .claims import Evidence, Refuted, claim
 
 D, H, K, F, L, V, C = symbols("D H K F L V C", positive=True, integer=True)  # 003
 N, d_model, h, d_k, d_v, d_ff, n_vol = symbols("N d_model h d_k d_v d_ff n_vol", positive=True, integer=True)  # 004

@@ -11,12 +11,11 @@ from functools import partial
 import numpy as np
 
 import tinytensor
+from derivations.claims import NUMBA, NUMPY, Evidence, Refuted, claim
 from models import decoder
 from models.attention import algorithm_1, simple_self_attention
 from models.transformer import BEGIN, Config, Transformer
 from tinytensor import nn, optim, tensor
-
-from .claims import NUMBA, NUMPY, Evidence, Refuted, claim
 
 CLOSE = 1e-12
 

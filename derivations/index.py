@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from sympy import Expr, KroneckerDelta, S
 
-from .calculus import (
+from derivations.calculus import (
     Array,
     Index,
     Size,
@@ -27,8 +27,8 @@ from .calculus import (
     total,
     value,
 )
-from .claims import Evidence, Refuted, claim
-from .notation import text
+from derivations.claims import Evidence, Refuted, claim
+from derivations.notation import text
 
 n, m = Size("n", "i j"), Size("m", "k l")
 i, j, p, k = Index("i", n), Index("j", n), Index("p", n), Index("k", m)

@@ -27,13 +27,12 @@ from sympy.printing.precedence import PRECEDENCE
 from sympy.printing.str import StrPrinter
 
 import tinytensor
+from derivations import equations
+from derivations.adjoints import Definition, Name, Program, d, names_in
+from derivations.calculus import Array, Index, contract, free, spread
+from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
+from derivations.eq17 import Derivation, derivation
 from models.decoder import Config, Decoder
-
-from . import equations
-from .adjoints import Definition, Name, Program, d, names_in
-from .calculus import Array, Index, contract, free, spread
-from .claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
-from .eq17 import Derivation, derivation
 
 TOLERANCE = 1e-12
 

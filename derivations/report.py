@@ -16,12 +16,12 @@ from pathlib import Path
 import numba
 import sympy
 
-from . import documents, equations
-from .adjoints import d
-from .claims import BOUND, CLAIMS, KINDS, PARTS, Claim, Result
-from .documents import ROWS, TITLES, Row
-from .eq19 import EQ_19_LATEX
-from .notation import tex
+from derivations import documents, equations
+from derivations.adjoints import d
+from derivations.claims import BOUND, CLAIMS, KINDS, PARTS, Claim, Result
+from derivations.documents import ROWS, TITLES, Row
+from derivations.eq19 import EQ_19_LATEX
+from derivations.notation import tex
 
 TRUST = (
     "Every claim trusts CPython and the source text of this package. SymPy's diff and its arithmetic stand behind what "

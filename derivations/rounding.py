@@ -28,15 +28,14 @@ import numpy as np
 import sympy
 
 import tinytensor as tt
+from derivations.claims import NUMBA, Evidence, Refuted, claim, holds
+from derivations.program import REAL, example
+from derivations.real_size import sentences
 from models.decoder import Decoder
 from models.transformer import Config as Stacks
 from models.transformer import Transformer, positional_encoding
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.scalars import reading
-
-from .claims import NUMBA, Evidence, Refuted, claim, holds
-from .program import REAL, example
-from .real_size import sentences
 
 RADIUS = 1e-40  # of each enclosure, relative to the largest entry of its tensor
 STEP = 2.0**-60  # of the difference quotient: what it leaves out is of the size of its square
@@ -139,7 +138,7 @@ def case_of_stacks(config: Stacks = STACKS, seed: int = SEED) -> Case:
 
 def over_balls(case: Case, shift: dict[str, np.ndarray] | None = None, factor: float = 0.0) -> Decoder | Transformer:
     """The same model with balls of radius 0 for weights, each moved by `factor` times its entry of `shift`."""
-    from .balls import balls
+    from derivations.balls import balls
 
     model = copy.deepcopy(case.model)
     if isinstance(model, Transformer):
@@ -162,7 +161,7 @@ def meanings(model: Decoder | Transformer) -> dict[float, sympy.Expr]:
 @cache
 def enclosed(case: Case) -> dict[str, np.ndarray]:
     """The loss, the logits and all gradients as balls, computed by the engine."""
-    from .balls import enclosing
+    from derivations.balls import enclosing
 
     model = over_balls(case)
     with reading(meanings(model)), enclosing() as constants:
@@ -174,7 +173,7 @@ def enclosed(case: Case) -> dict[str, np.ndarray]:
 
 def slopes(case: Case) -> tuple:
     """(L(w + h v) - L(w - h v)) / 2h and <gradient, v> for a random direction v, as balls."""
-    from .balls import Ball, balls, enclosing
+    from derivations.balls import Ball, balls, enclosing
 
     rng, gradients = np.random.default_rng(SEED), enclosed(case)
     direction = {name: rng.uniform(-1, 1, p.shape) for name, p in case.model.named_parameters()}
@@ -203,7 +202,7 @@ class Truth:
 
     def distance(self, values: np.ndarray) -> float:
         """How far the values are from the true ones at most: the largest distance from any point of a ball."""
-        from .balls import balls
+        from derivations.balls import balls
 
         apart = (abs(float((b - v).arb.abs_upper())) for b, v in zip(self.balls.flat, balls(values).flat, strict=True))
         return max(apart) * (1 + 2**-50)  # the conversion to a float may have rounded down

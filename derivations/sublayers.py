@@ -19,18 +19,17 @@ from functools import partial
 import numpy as np
 from sympy import Indexed, Symbol, exp, log, sqrt
 
+from derivations import equations
+from derivations.adjoints import Program, adjoint_of, d, with_adjoints
+from derivations.calculus import Array, Index, Size, delta, fresh, normal, total
+from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
+from derivations.eq17 import Definition, prove_forms, shown
+from derivations.equations import Closed
+from derivations.notation import text
 from models.attention import MultiHead
 from tinytensor import nn, tensor
 
-from . import equations
-from .adjoints import Program, adjoint_of, d, with_adjoints
-from .calculus import Array, Index, Size, delta, fresh, normal, total
-from .claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
-from .eq17 import Definition, prove_forms, shown
-from .equations import Closed
-from .notation import text
-
-from .equations import C, D, E, H, K, NORM, Q, X, Z, den, h, i, j, k, logits, nK, nV, num, q, t, t_, u, y, ε  # isort: skip
+from derivations.equations import C, D, E, H, K, NORM, Q, X, Z, den, h, i, j, k, logits, nK, nV, num, q, t, t_, u, y, ε  # isort: skip
 
 nB, nJ, nN = Size("B", "p s"), Size("J", "a b"), Size("N", "λ")
 p, a, λ = Index("p", nB), Index("a", nJ), Index("λ", nN)

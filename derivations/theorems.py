@@ -16,22 +16,21 @@ import numpy as np
 from sympy import Expr, Indexed, Integer, Integers, Matrix, Mul, Reals, Sum, Symbol, cos, exp, expand, expand_log, eye
 
 import tinytensor
+from derivations import equations
+from derivations.adjoints import Name, Program, d, names_in, prove_form, with_adjoints
+from derivations.calculus import Array, Index, Size, delta, derivative, fresh, normal, spread, theta, total
+from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim, holds
+from derivations.notation import tex, text
 from models.data.text import IGNORE_INDEX
 from models.decoder import Config, Decoder
 from models.transformer import Config as TransformerConfig
 from models.transformer import EncoderStack, positional_encoding
 from tinytensor import nn, tensor
 
-from . import equations
-from .adjoints import Name, Program, d, names_in, prove_form, with_adjoints
-from .calculus import Array, Index, Size, delta, derivative, fresh, normal, spread, theta, total
-from .claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim, holds
-from .notation import tex, text
-
 from sympy import latex, limit, log, oo, pi, simplify, sin, solveset, sqrt, symbols, trigsimp  # isort: skip
-from .equations import RESIDUALS, A, C, D, E, F, G, H, K, M, O, P, Q, R, S, T, V, W, X, Y, Z  # isort: skip
-from .equations import NORM_HAT, X0, ZK, ZQ, ZV, Zbar, Zhat, Zp, b, c, den, e, f, h, i, j, k, l, logits, loss  # isort: skip
-from .equations import loss_i, m, nF, nK, num, q, r, s, t, t_, u, v, y, ε, mu, σ  # isort: skip
+from derivations.equations import RESIDUALS, A, C, D, E, F, G, H, K, M, O, P, Q, R, S, T, V, W, X, Y, Z  # isort: skip
+from derivations.equations import NORM_HAT, X0, ZK, ZQ, ZV, Zbar, Zhat, Zp, b, c, den, e, f, h, i, j, k, l, logits, loss  # isort: skip
+from derivations.equations import loss_i, m, nF, nK, num, q, r, s, t, t_, u, v, y, ε, mu, σ  # isort: skip
 
 k2, p = Index("k'", nK), Index("p", C)
 
