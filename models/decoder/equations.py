@@ -69,17 +69,17 @@ def logits(w: Module, Z: Tensor) -> Tensor:
 
 
 def loss(L: Tensor, t: Tensor, total: Tensor | None = None) -> Tensor:
-    """Equations (12) to (16): the loss () of logits L (B, C, V) and right tokens t (B, C).
+    """Equations (12) to (16): the loss 𝓛 () of logits L (B, C, V) and right tokens t (B, C).
 
     Positions whose t is IGNORE_INDEX (-100) are not counted. Where the batch is a part of a larger one, `total` () says
     how many positions are counted in all of it; the losses of the parts add up.
     """
     L, t = L.flatten(0, 1), t.flatten()  # the positions of all sequences: (B C, V) and (B C)
-    # (12)  L_i = -log(exp L_i^t / sum_j exp L_i^j)
+    # (12)  𝓛_i = -log(exp L_i^t / sum_j exp L_i^j)
     # (13)  which is the cross-entropy H(p, q) = -sum_j p^j log q^j
     # (14)  of q^j = exp L_i^j / sum_m exp L_i^m
     # (15)  and p^j = 1 if j = t, otherwise 0
-    # (16)  L = <L_i>, the mean over the counted positions: ()
+    # (16)  𝓛 = <𝓛_i>, the mean over the counted positions: ()
     if total is None:
         return functional.cross_entropy(L, t)
     return functional.cross_entropy(L, t, reduction="sum") / total
