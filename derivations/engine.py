@@ -21,7 +21,7 @@ import numpy as np
 
 import tinytensor as tt
 from derivations.claims import NUMBA, SYMPY, Evidence, Refuted, claim
-from models import decoder, transformer
+from models import attention, decoder, transformer
 from tinytensor import nn
 from tinytensor.autograd import grad
 from tinytensor.core.dispatch import OBJECT
@@ -407,7 +407,7 @@ def masked_models():
         elif not np.array_equal(seen, expected):
             raise Refuted(f"{name}: position m is seen from i where it should not be, or the other way about")
     tt.manual_seed(0)
-    heads = transformer.MultiHead(6, 2, 3, 3).double()
+    heads = attention.MultiHead(6, 2, 3, 3).double()
     Y, words = (tt.tensor(np.random.default_rng(n).normal(size=(1, 7, 6)), requires_grad=True) for n in range(2))
     counted = np.arange(7) < 5  # the others are padding
     padded, oneself = tt.tensor(counted[None, None, None]), np.eye(7, dtype=bool)  # whose query it is

@@ -300,7 +300,7 @@ class Pass:
     def check_rules(self, step: Step, create_graph: bool = False) -> None:
         """The rules of one operation by itself, on symbols of its own: which of them is wrong?
 
-        With create_graph the gradient of a fused operation goes through its definition.
+        With create_graph the gradient of a fused operation goes through its definition, or by a second rule of it.
         """
         args, _ = self.fresh(step, requires_grad=True)
         with enable_grad():
