@@ -39,6 +39,8 @@ positive = tuple(symbols(name, *shape, positive=True) for name, shape in SHAPES)
 small = tuple(symbols(name, *shape, witness=Fraction(1, 2)) for name, shape in SHAPES)
 EPS, SCALE, SMOOTHING = (symbols(n, witness=Fraction(w, 10)).item() for n, w in (("e", 1), ("s", 7), ("t", 2)))
 CUBE = symbols("x", 2, 3, 2)
+DIAGONAL, BESIDE = (symbols(n, 2, witness=w)._data for n, w in (("d", 2), ("o", Fraction(1, 2))))
+POSITIVE_DEFINITE = Tensor.of(np.array([[DIAGONAL[0], BESIDE[0]], [BESIDE[1], DIAGONAL[1]]], object))
 TOKENS = tt.tensor([2, 0, 2, 1])
 MASK = tt.tensor([[True, False], [False, False], [True, True]])
 OF_EACH_HEAD = tt.tensor([[[[True, True], [True, False]], [[True, False], [True, True]]]])
@@ -132,6 +134,12 @@ CALLS = {
         (x, tt.tensor([4, 1, 4]), symbols("v", 3), own, largest) for own in (True, False) for largest in (True, False)
     ],
     "overwrite": [(x, z)],
+    "solve": [(symbols("a", 2, 2), symbols("b", 2, 1))],
+    "det": [(symbols("a", 2, 2),), (symbols("a", 3, 3),)],
+    "cofactors": [(symbols("a", 2, 2),)],
+    "slogdet": [(symbols("a", 2, 2),)],
+    "cholesky": [(POSITIVE_DEFINITE,)],
+    "pinv": [(symbols("a", 2, 1), 0.0, 0.0), (symbols("a", 1, 2), 0.0, 0.0)],
     "dropped": [(CUBE, tt.tensor([7, 3, 2]), 1 << 31, SCALE)],
 }
 
@@ -194,6 +202,7 @@ FILES = {
     "order": "dropout, with the numbers that its kernel draws",
     "in_place": "what changes a tensor in place",
     "activations": "leaky ReLU, softplus, ELU",
+    "matrices": "solving, determinants, factorizations",
     "functions": "the logarithm of a sum of exponentials",
 }
 

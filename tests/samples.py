@@ -58,6 +58,8 @@ class Spec:
         if dtype == "bool":
             return u < 0.5
         x = self.low + (self.high - self.low) * u
+        if self.layout in ("regular", "definite"):
+            x = x + 3 * np.eye(*shape[-2:])
         return (np.floor(x) if dtype.startswith("int") else x.astype("float32")).astype(dtype)
 
     def arrange(self, x):
@@ -72,6 +74,8 @@ class Spec:
             return x.expand(*self.shape)
         if self.layout == "clone":
             return x.clone()
+        if self.layout == "definite":
+            return x @ x.transpose(-1, -2)
         return x
 
 
@@ -103,6 +107,16 @@ def EXPANDED(*shape, **options):
 def CLONE(*shape, **options):
     """T, but not a leaf: what in-place operations may write to."""
     return Spec("CLONE", shape, options, layout="clone", **options)
+
+
+def REGULAR(*shape, **options):
+    """T, but matrices with 3 added to their diagonal: far from singular."""
+    return Spec("REGULAR", shape, options, layout="regular", low=-1.0, high=1.0, **options)
+
+
+def DEFINITE(*shape, **options):
+    """T, but matrices A A^T of regular ones: symmetric and positive definite."""
+    return Spec("DEFINITE", shape, options, layout="definite", low=-1.0, high=1.0, **options)
 
 
 def I(*shape, high=5, low=0, dtype="int64", **options):  # noqa: E743
@@ -2422,7 +2436,6 @@ S("matrix_power", T(2, 3, 3, grad=False), 0)
 for n in (1, 2, 3, 6):
     S("Tensor.matrix_power matrix_power", T(2, 3, 3, low=-1.0, high=1.0), n)
 E("matrix_power", T(2, 3), 2, raises=RuntimeError, match=("matrix_power", (2, 3)))
-E("matrix_power", T(3, 3), -1, raises=RuntimeError, match=("matrix_power", -1, "inv"), torch_accepts=True)
 S("einsum", T(2, 3), [0, 1], T(3, 4), [1, 2], [0, 2])
 S("einsum", T(2, 3), [0, 1], T(3, 4), [1, 2])
 S("einsum", T(5, 2, 3), [..., 0, 1], T(3, 4), [1, 2], [..., 0, 2])
@@ -2618,6 +2631,146 @@ E("scatter", T(3), 0, INT([0]), 1.0, reduce="mean", raises=RuntimeError, match=(
 E("put", T(3), INT([0]), I(1), raises=RuntimeError, match=("put", "int64"))
 E("renorm", I(2, 2), 2, 0, 1, raises=RuntimeError, match=("renorm", "int64"))
 E("histogram", I(3), 2, raises=(RuntimeError, NotImplementedError), match=("histogram", "int64"))
+
+# --- the table: linear algebra ---------------------------------------------------------------------------------------
+
+group("linalg")
+L = "linalg."
+for name in ("inverse Tensor.inverse linalg.inv linalg.inverse", "det linalg.det Tensor.det"):
+    S(name, REGULAR(3, 3))
+    S(name, REGULAR(2, 2, 2))
+    S(name, C([[4.0]], grad=True))
+    S(name, C([[0.0, 1.0], [1.0, 0.0]], grad=True))
+    S(name, T(0, 2, 2))
+    S(name, T(0, 0))
+    E(name.split()[0], T(2, 3), raises=RuntimeError, match=("(inv|det)", (2, 3)))
+    E(name.split()[0], T(3), raises=RuntimeError, match=("(inv|det)", (3,)))
+    E(name.split()[0], I(2, 2), raises=RuntimeError, match=("(inv|det)", "int64"))
+E("linalg.inv", C([[1.0, 2.0], [2.0, 4.0]]), raises=RuntimeError, match=("inv", "ingular"))
+S("det", C([[1.0, 2.0, 3.0], [2.0, 4.0, 6.0], [1.0, 0.0, 1.0]]))  # singular, of rank 2
+S("det", C([[1.0, nan], [0.0, 1.0]]))
+S("logdet", DEFINITE(3, 3))
+for name in ("slogdet linalg.slogdet Tensor.slogdet", "logdet Tensor.logdet"):
+    has = name.startswith("log")  # the sign of slogdet has a gradient of zeros in PyTorch, and none here
+    S(name, REGULAR(3, 3, grad=has))
+    S(name, DEFINITE(2, 2, 2, grad=has))
+    S(name, C([[1.0, 2.0], [2.0, 4.0]]))
+    S(name, C([[0.0, 1.0], [1.0, 0.0]]))
+    S(name, T(0, 0, grad=False))
+    E(name.split()[0], T(2, 3), raises=RuntimeError, match=(name.split()[0], (2, 3)))
+S("slogdet", C([[0.0, 1e30], [1e30, 0.0]]))
+S("matrix_power", REGULAR(2, 2), -1)
+S("linalg.matrix_power", REGULAR(2, 2, 2), -3)
+S("linalg.matrix_power", T(2, 2), 2)
+S(L + "solve", REGULAR(3, 3), T(3, 2))
+S(L + "solve", REGULAR(3, 3), T(3))
+S(L + "solve", REGULAR(2, 3, 3), T(2, 3))
+S(L + "solve", REGULAR(3, 3), T(2, 3, 1))
+S(L + "solve", REGULAR(2, 1, 2, 2), T(3, 2, 2))
+S(L + "solve", REGULAR(3, 3), T(2, 3), left=False)
+S(L + "solve", REGULAR(2, 2), T(2, 0))
+S(L + "solve", T(0, 0), T(0, 2))
+S(L + "solve", C([[2.0]]), C([4.0]))
+E(L + "solve", C([[0.0, 0.0], [0.0, 1.0]]), T(2), raises=RuntimeError, match=("solve", "ingular"))
+E(L + "solve", T(3, 3), T(2, 2), raises=RuntimeError, match=("solve", (3, 3), (2, 2)))
+E(L + "solve", T(2, 3), T(2), raises=RuntimeError, match=("solve", (2, 3)))
+for upper in (False, True):
+    S(L + "solve_triangular", REGULAR(3, 3), T(3, 2), upper=upper)
+    S(L + "solve_triangular", REGULAR(2, 3, 3), T(2, 4, 3), upper=upper, left=False, unitriangular=True)
+    S("cholesky Tensor.cholesky", DEFINITE(3, 3), upper)
+    S(L + "cholesky", DEFINITE(2, 2, 2), upper=upper)
+    S("cholesky_solve Tensor.cholesky_solve", T(3, 2), REGULAR(3, 3, grad=False), upper)
+    S("cholesky_inverse Tensor.cholesky_inverse", REGULAR(3, 3, grad=False), upper)
+S(L + "cholesky", C([[4.0]], grad=True))
+S(L + "cholesky", C([[4.0, 9.0], [2.0, 2.0]], grad=True)).kink()  # of which only the lower triangle is read
+S(L + "cholesky", T(0, 0, grad=False))
+E(L + "cholesky", C([[1.0, 2.0], [2.0, 1.0]]), raises=RuntimeError, match=("cholesky", "positive definite"))
+E(L + "cholesky", T(2, 3), raises=RuntimeError, match=("cholesky", (2, 3)))
+for shape in ((3, 3), (4, 2), (2, 3), (2, 3, 2), (1, 1)):
+    S(L + "qr", REGULAR(*shape))
+    S("qr Tensor.qr", REGULAR(*shape))
+    S(L + "qr", REGULAR(*shape, grad=False), mode="complete")
+    S(L + "qr", REGULAR(*shape, grad=False), "r")
+    S(L + "svdvals", REGULAR(*shape, grad=False))
+    S("pinverse linalg.pinv Tensor.pinverse", REGULAR(*shape))
+    S(L + "lstsq", REGULAR(*shape), T(*shape[:-1], 2))
+S(L + "qr", REGULAR(2, 3), "complete")
+S(L + "qr", T(0, 2, grad=False))
+E(L + "qr", T(2, 2), "half", raises=RuntimeError, match=("qr", "'half'"))
+S("pinverse", C([[1.0, 2.0], [2.0, 4.0]], grad=True)).kink()  # of rank 1
+S("pinverse", C([[0.0, 0.0]], grad=True)).kink()
+S(L + "pinv", C([[1.0, 0.0], [0.0, 1e-3]]), rtol=0.01)
+S(L + "pinv", C([[1.0, 0.0], [0.0, 1e-3]]), 0.01)
+S(L + "pinv", C([[5.0, 0.0], [0.0, 1.0]]), atol=2.0)
+S(L + "pinv", REGULAR(2, 1))
+S(L + "pinv", T(0, 2))
+S(L + "lstsq", REGULAR(3, 2), T(3, 1))
+S(L + "lstsq", REGULAR(2, 3, 2), T(2, 3, 1))
+for driver in ("gelsy", "gelsd", "gelss"):
+    S(L + "lstsq", REGULAR(2, 3, 2, grad=False), T(2, 3, 1, grad=False), driver=driver)
+    S(L + "lstsq", REGULAR(2, 3, grad=False), T(2, 1, grad=False), None, driver=driver)
+S(L + "lstsq", REGULAR(3, 2, grad=False), T(3, 1, grad=False), driver="gels")
+S(L + "lstsq", C([[1.0, 1.0], [1.0, 1.0], [1.0, 1.0]]), C([[1.0], [2.0], [6.0]]))
+E(L + "lstsq", T(3, 2), T(2, 2), raises=RuntimeError, match=("lstsq", (3, 2), (2, 2)))
+S(L + "eigvalsh", DEFINITE(3, 3, grad=False))
+S(L + "eigvalsh", C([[1.0, 5.0], [2.0, 3.0]]))
+S(L + "eigvalsh", C([[1.0, 5.0], [2.0, 3.0]]), "U")
+S(L + "eigvalsh", C([[[2.0, 0.0], [0.0, 2.0]]]))
+S(L + "svdvals", C([[0.0, 0.0], [0.0, 0.0]]))
+for shape in ((3, 3), (2, 2, 3)):
+    S(L + "matrix_rank", REGULAR(*shape, grad=False))
+S(L + "matrix_rank", C([[1.0, 2.0], [2.0, 4.0]]))
+S(L + "matrix_rank", C([[0.0, 0.0], [0.0, 0.0]]))
+S(L + "matrix_rank", C([[1.0, 0.0], [0.0, 1e-3]]), rtol=0.01)
+S(L + "matrix_rank", C([[5.0, 0.0], [0.0, 1.0]]), atol=2.0)
+S(L + "matrix_rank", C([[5.0, 0.0], [0.0, 1.0]]), 2.0)
+S(L + "matrix_rank", T(0, 2, grad=False))
+S(L + "multi_dot", [T(2, 3), T(3, 4), T(4, 1), T(1, 2)])
+S(L + "multi_dot", [T(3), T(3, 2), T(2)])
+S(L + "multi_dot", [T(1, 5), T(5)])
+S(L + "multi_dot", [T(0, 2), T(2, 3)])
+S("chain_matmul", T(2, 3), T(3, 1), T(1, 2))
+E(L + "multi_dot", [T(2, 3)], raises=RuntimeError, match=("multi_dot", 1))
+E(L + "multi_dot", [T(2, 3), T(2, 3)], raises=RuntimeError, match=("multi_dot", (2, 3)))
+S("cross linalg.cross Tensor.cross", T(2, 3), T(2, 3), dim=1)
+S(L + "cross", T(2, 3), T(1, 3))
+S(L + "cross", T(3), T(3))
+S(L + "cross", T(3, 2), T(3, 2), dim=0)
+S(L + "cross", T(0, 3), T(0, 3))
+S("Tensor.cross", T(2, 3), T(2, 3), 1)
+E(L + "cross", T(2), T(2), raises=RuntimeError, match=("cross", (2,)))
+E(L + "cross", T(3), T(2, 3), raises=RuntimeError, match=("cross", (3,), (2, 3)))
+S(L + "vecdot", T(2, 3), T(3))
+S(L + "matmul", T(2, 3), T(3, 2))
+S(L + "diagonal", T(2, 3, 3))
+for p in (2, 1, 3, 0.5, 0, inf, -inf, -1):
+    for dim in (None, 1, (0, 1)):
+        S(L + "vector_norm", T(3, 4, low=0.1, grad=p != 0), p, dim)
+S(L + "vector_norm", T(2, 3, 2), 2, (0, -1), True)
+S(L + "vector_norm", T(2, 3), dtype=DT("float64"))
+S(L + "vector_norm", C([0.0, 0.0], grad=True)).kink()
+S(L + "vector_norm", C([3.0, -3.0, inf]), inf)
+S(L + "vector_norm", T(0))
+S(L + "vector_norm", T())
+for p in ("fro", 1, -1, inf, -inf):
+    S(L + "matrix_norm", T(3, 4), p)
+    S(L + "matrix_norm", T(2, 3, 2), p, (0, 2), True)
+    S(L + "norm", T(2, 3), p)
+    S(L + "norm", T(2, 2, 3), p, (1, 2))
+for p in ("nuc", 2, -2):
+    S(L + "matrix_norm", T(3, 2, grad=False), p)
+    S(L + "norm", T(2, 3, 2, grad=False), p, (0, 2), True)
+for dim in (None, 0, (0, 1)):
+    S(L + "norm", T(2, 3), dim=dim)
+S(L + "norm", T(2, 3, 2), None, None, True)
+S(L + "norm", T(4), 3)
+S(L + "norm", T(2, 3), 1, 1)
+S(L + "norm", C([[1.0, -1.0], [1.0, 1.0]], grad=True), 1).kink()  # of equal sums
+S(L + "norm", C([0.0, 0.0], grad=True), 3).kink()
+E(L + "norm", T(2, 2, 2), 1, raises=RuntimeError, match=("norm", (2, 2, 2)))
+E(L + "norm", T(3), "fro", raises=RuntimeError, match=("norm", "'fro'"))
+E(L + "matrix_norm", T(2, 2), 3, raises=RuntimeError, match=("matrix_norm", 3))
+E(L + "matrix_norm", T(3), raises=RuntimeError, match=("matrix_norm", (3,)))
 
 # --- memory: results that change nothing, or next to nothing, and whose memory they lie in ---------------------------
 

@@ -52,7 +52,7 @@ from tinytensor.ops.creation import (
 )
 from tinytensor.recording.compiled import compile
 from tinytensor.tools.profiling import profile
-from tinytensor.torch_names import accelerator, amp, backends, cuda, missing_names, module_paths
+from tinytensor.torch_names import accelerator, amp, backends, cuda, linalg, missing_names, module_paths
 from tinytensor.torch_names.amp import GradScaler, autocast
 from tinytensor.torch_names.constructors import TYPES as _TYPES
 from tinytensor.torch_names.cuda import mps, xpu
@@ -78,7 +78,7 @@ for _name, _made in list(globals().items()):
 globals().update(_functions)
 globals().update(_TYPES)
 globals().update(_UNSTORED)
-module_paths.install([accelerator, amp, backends, backends.cudnn, cuda, cuda.amp, serialization])
+module_paths.install([accelerator, amp, backends, backends.cudnn, cuda, cuda.amp, linalg, serialization])
 
 missing_names.mark(Tensor)
 __getattr__ = missing_names.module("", __name__)

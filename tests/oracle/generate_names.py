@@ -23,6 +23,7 @@ PLACES = {
     "optim.lr_scheduler": torch.optim.lr_scheduler,
     "autograd": torch.autograd,
     "cuda": torch.cuda,
+    "linalg": torch.linalg,
     "distributed": torch.distributed,
     "distributions": torch.distributions,
     "utils.data": torch.utils.data,

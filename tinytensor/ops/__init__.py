@@ -1,9 +1,9 @@
 """Every operation, declared once: equation, kernel, shape, gradient, and where it appears.
 
 The files, each building on those before: elementwise, shape, index, reduce, products, fused, order, in_place,
-activations, compositions, functions. PyTorch's names are used throughout (sum, max, abs ...); Python's own come from
-`builtins`. Here the places that the declarations name are filled: methods and operators of Tensor, and functions of the
-package. (`nn` takes its own from APPEARANCES.)
+activations, compositions, functions, matrices. PyTorch's names are used throughout (sum, max, abs ...); Python's own
+come from `builtins`. Here the places that the declarations name are filled: methods and operators of Tensor, and
+functions of the package. (`nn` takes its own from APPEARANCES.)
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ from tinytensor.ops import (
     fused,
     in_place,
     index,
+    matrices,
     order,
     products,
     reduce,

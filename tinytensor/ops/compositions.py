@@ -17,7 +17,7 @@ from tinytensor.core.dtypes import bool_, int32, int64, result_type
 from tinytensor.core.promotion import beside_exact, only_floats, stored
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.creation import arange, eye, full, linspace, ones, tensor, zeros
+from tinytensor.ops.creation import arange, full, linspace, ones, tensor, zeros
 from tinytensor.ops.elementwise import _scaled, _together, floor, isnan, where
 from tinytensor.ops.in_place import index_copy_, setitem
 from tinytensor.ops.index import check_range, gather, gather_backward, nonzero, put, read, scatter_extreme, scatter_rows
@@ -402,19 +402,6 @@ def kron(a: Tensor, b: Tensor) -> Tensor:
     left = reshape(a, [k for m in one for k in (m, 1)])
     right = reshape(b, [k for m in other for k in (1, m)])
     return reshape(left * right, [k * m for k, m in zip(one, other, strict=True)])
-
-
-@appears("matrix_power Tensor.matrix_power")
-def matrix_power(x: Tensor, n: int) -> Tensor:
-    """y = x x ... x, n times, of square matrices (..., M, M); the identity for n = 0."""
-    if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
-        raise RuntimeError(f"matrix_power: expected square matrices (..., M, M), got {x.shape}")
-    if n < 0:
-        raise RuntimeError(f"matrix_power: the power must be 0 or more, got {n}; numpy.linalg.inv(x.numpy()) inverts")
-    if n == 0:
-        return expand(eye(x.shape[-1], dtype=x.dtype), x.shape).clone()
-    half = matrix_power(x, n // 2) if n > 1 else x
-    return x.clone() if n == 1 else matmul(matmul(half, half), x) if n % 2 else matmul(half, half)
 
 
 @appears("cumprod Tensor.cumprod Tensor.cumprod_")

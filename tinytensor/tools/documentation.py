@@ -14,7 +14,7 @@ from tinytensor.core.op import OPS, Op
 from tinytensor.core.registry import APPEARANCES
 
 ROOM = Path(__file__).parents[2]
-PLACES = {"F": "tinytensor.nn.functional", "nn": "tinytensor.nn", "Tensor": "Tensor"}
+PLACES = {"linalg": "tinytensor.linalg", "F": "tinytensor.nn.functional", "nn": "tinytensor.nn", "Tensor": "Tensor"}
 
 
 def operation_of(function: Callable) -> Op | None:

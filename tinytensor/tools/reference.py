@@ -40,6 +40,7 @@ ROOMS = (  # the packages and files whose names are for users; PyTorch's paths
     "tinytensor.distributions",
     "tinytensor.torch_names.amp",
     "tinytensor.torch_names.cuda",
+    "tinytensor.torch_names.linalg",
     "tinytensor.viz",
     "tinytensor.viz.plots",
 )
@@ -62,7 +63,8 @@ def _belongs(what: Callable, name: str, room: ModuleType) -> bool:
     home = str(getattr(what, "__module__", ""))
     if not home.startswith("tinytensor") or (what is Tensor and room.__name__ != "tinytensor"):
         return False
-    attached = room.__name__ == "tinytensor.nn.functional" and f"F.{name}" in APPEARANCES
+    place = {"tinytensor.nn.functional": "F", "tinytensor.torch_names.linalg": "linalg"}.get(room.__name__)
+    attached = f"{place}.{name}" in APPEARANCES
     package = bool(list(getattr(room, "__path__", ())))  # a file's is empty, if it has one: see missing_names.module()
     return attached or home == room.__name__ or package
 

@@ -30,8 +30,10 @@ INSTEAD = {
     "there is one group, of all ranks: all_reduce, broadcast, all_gather and barrier; for others take mpi4py's own "
     "calls": "new_group new_subgroups* split_group isend irecv send recv reduce_scatter* all_to_all* P2POp *Store "
     "all_gather_into_tensor monitored_barrier gather_object scatter_object_list send_object_list recv_object_list",
-    "linear algebra beyond products is numpy.linalg's: tinytensor.from_numpy(numpy.linalg...(x.numpy()))": "linalg "
-    "inverse det logdet slogdet svd qr cholesky* eig* solve* lu* pinverse matrix_exp fft",
+    "dir(tinytensor.linalg) lists what there is; numpy.linalg has more: "
+    "tinytensor.from_numpy(numpy.linalg...(x.numpy()))": "eig* lu* ldl* inv_ex solve_ex cholesky_ex cond matrix_exp "
+    "tensorinv tensorsolve triangular_solve vander svd_lowrank pca_lowrank lobpcg geqrf householder_product",
+    "transforms of Fourier are numpy.fft's: tinytensor.from_numpy(numpy.fft...(x.numpy()))": "fft stft istft",
     "programs are recorded by tinytensor.compile": "jit fx export _dynamo",
     "gradients of functions are in tinytensor.autograd.functional": "func vmap",
     "optim.Adam, AdamW, SGD, RMSprop, Adagrad, Adadelta, Adamax and LBFGS are here": "NAdam RAdam ASGD Rprop "

@@ -56,7 +56,7 @@ ABSENT = {
     "tinytensor.profile() times the kernels of a step": "profiler autograd.profiler utils.bottleneck utils.benchmark",
     "programs are recorded by tinytensor.compile": "jit fx export _dynamo compiler _inductor",
     "derivatives of functions are in tinytensor.autograd.functional": "func",
-    "linear algebra beyond products is numpy.linalg's: tinytensor.from_numpy(numpy.linalg...(x.numpy()))": "linalg fft",
+    "transforms of Fourier are numpy.fft's: tinytensor.from_numpy(numpy.fft...(x.numpy()))": "fft",
     "mpiexec starts processes, and tinytensor.distributed joins them": "multiprocessing distributed.launch "
     "distributed.fsdp distributed.rpc distributed.optim distributed.elastic distributed.algorithms distributed.run "
     "distributed.tensor distributed.checkpoint distributed.pipeline",
