@@ -2669,6 +2669,7 @@ S(L + "solve", REGULAR(3, 3), T(2, 3, 1))
 S(L + "solve", REGULAR(2, 1, 2, 2), T(3, 2, 2))
 S(L + "solve", REGULAR(3, 3), T(2, 3), left=False)
 S(L + "solve", REGULAR(2, 2), T(2, 0))
+S(L + "solve", REGULAR(2, 2, 2), T(2, 2))  # a batch of vectors
 S(L + "solve", T(0, 0), T(0, 2))
 S(L + "solve", C([[2.0]]), C([4.0]))
 E(L + "solve", C([[0.0, 0.0], [0.0, 1.0]]), T(2), raises=RuntimeError, match=("solve", "ingular"))
@@ -2677,6 +2678,8 @@ E(L + "solve", T(2, 3), T(2), raises=RuntimeError, match=("solve", (2, 3)))
 for upper in (False, True):
     S(L + "solve_triangular", REGULAR(3, 3), T(3, 2), upper=upper)
     S(L + "solve_triangular", REGULAR(2, 3, 3), T(2, 4, 3), upper=upper, left=False, unitriangular=True)
+    S(L + "solve_triangular", REGULAR(2, 2, 2), T(2, 2), upper=upper)  # no batch of vectors
+    S("cholesky_solve", T(2, 2), REGULAR(2, 2, 2, grad=False), upper)
     S("cholesky Tensor.cholesky", DEFINITE(3, 3), upper)
     S(L + "cholesky", DEFINITE(2, 2, 2), upper=upper)
     S("cholesky_solve Tensor.cholesky_solve", T(3, 2), REGULAR(3, 3, grad=False), upper)

@@ -9,9 +9,10 @@ from safetensors import safe_open
 
 import tinytensor as tt
 from tinytensor import distributions
-from tinytensor.distributions import Bernoulli, Categorical, Normal, Uniform, kl_divergence
+from tinytensor.distributions import Bernoulli, Categorical, MultivariateNormal, Normal, Uniform, kl_divergence
 
 P = [[0.1, 0.2, 0.7], [1.0, 3.0, 0.0]]
+COVARIANCE = [[2.0, 0.5], [0.5, 1.0]]
 L = [[0.5, -1.0, 2.0], [0.0, 30.0, -30.0]]
 
 
@@ -29,6 +30,27 @@ PROGRAMS = {
     "bernoulli, logits": (lambda d, p: d.Bernoulli(logits=p), [-40.0, 0.3, 2.0], [1.0, 1.0, 0.0]),
     "normal": (lambda d, p: d.Normal(p, 2.0), [0.5, -1.0], [[0.0, 1.0], [3.0, -2.0]]),
     "normal, its scale": (lambda d, p: d.Normal(0.5, p), [0.5, 3.0], [0.25, 9.0]),
+    "multivariate, its loc": (lambda d, p: d.MultivariateNormal(p, p.new_tensor(COVARIANCE)), [0.5, -1.0], [1.0, 2.0]),
+    "multivariate, its covariance": (
+        lambda d, p: d.MultivariateNormal(p.new_tensor([0.5, -1.0]), p),
+        COVARIANCE,
+        [[0.0, 1.0], [3.0, -2.0]],
+    ),
+    "multivariate, its precision": (
+        lambda d, p: d.MultivariateNormal(p.new_tensor([[0.5, -1.0], [0.0, 3.0]]), precision_matrix=p),
+        COVARIANCE,
+        [0.0, 1.0],
+    ),
+    "multivariate, its factor": (
+        lambda d, p: d.MultivariateNormal(p.new_tensor([0.5, -1.0]), scale_tril=p),
+        [[[2.0, 0.0], [0.3, 0.5]], [[1.0, 0.0], [-4.0, 3.0]]],
+        [[[0.0, 1.0]], [[0.5, -1.0]]],
+    ),
+    "multivariate, of one element": (
+        lambda d, p: d.MultivariateNormal(p, p.new_tensor([[4.0]])),
+        [0.5],
+        [[1.0], [0.5]],
+    ),
     "uniform": (lambda d, p: d.Uniform(p, 4.0), [0.5, -1.0], [0.5, 3.0]),
     "uniform, outside": (lambda d, p: d.Uniform(0.0, p), [0.5, 1.0], [0.5, -3.0]),
 }
@@ -78,10 +100,14 @@ def test_pytorchs_values_and_gradients(name):
         np.testing.assert_allclose(ours[key], theirs[key], rtol=1e-12, atol=1e-14, err_msg=key)
 
 
-@pytest.mark.parametrize("name", ["Normal", "Categorical", "Bernoulli"])
+@pytest.mark.parametrize("name", ["Normal", "MultivariateNormal", "Categorical", "Bernoulli"])
 def test_kl_divergence(name):
     p, q = {
         "Normal": (Normal(0.5, 2.0), Normal(-1.0, 0.7)),
+        "MultivariateNormal": (
+            MultivariateNormal(tt.tensor([0.5, -1.0]), tt.tensor(COVARIANCE)),
+            MultivariateNormal(tt.zeros(2), precision_matrix=tt.tensor(COVARIANCE)),
+        ),
         "Categorical": (Categorical(tt.tensor(P[0])), Categorical(logits=tt.tensor(L[0]))),
         "Bernoulli": (Bernoulli(tt.tensor(0.3)), Bernoulli(tt.tensor(0.8))),
     }[name]
@@ -117,6 +143,42 @@ def test_samples():
     z = tt.normal(tt.tensor([0.0, 5.0]).repeat(N, 1), 2.0).numpy()
     assert near(z[:, 0], 0, 4) and near(z[:, 1], 5, 4) and near((z[:, 0]) ** 2, 4, 32)
     assert tt.normal(0, 1, (2, 3)).shape == (2, 3) and tt.normal(0.0, tt.ones(4)).shape == (4,)
+
+
+def test_samples_of_vectors():
+    tt.manual_seed(0)
+    covariance = np.array([COVARIANCE, [[1.0, -0.9], [-0.9, 1.0]]])
+    loc = np.array([[1.0, -2.0], [0.0, 5.0]])
+    d = MultivariateNormal(tt.tensor(loc), tt.tensor(covariance))
+    x = d.sample((N,)).numpy()
+    assert x.shape == (N, 2, 2) and d.batch_shape == d.event_shape + () == (2,)
+    for b, i, j in np.ndindex(2, 2, 2):
+        products = (x[:, b, i] - loc[b, i]) * (x[:, b, j] - loc[b, j])
+        variance = covariance[b, i, i] * covariance[b, j, j] + covariance[b, i, j] ** 2
+        assert near(x[:, b, i], loc[b, i], covariance[b, i, i]) and near(products, covariance[b, i, j], variance)
+    assert not near(products, covariance[1, 1, 1] + 0.1, variance)
+
+
+def test_a_multivariate_normal_of_independent_elements_is_as_many_normals():
+    loc, scale = tt.tensor([0.5, -1.0, 3.0]).double(), tt.tensor([0.5, 2.0, 1.0]).double()
+    d, each, x = MultivariateNormal(loc, scale_tril=scale.diag()), Normal(loc, scale), tt.zeros(4, 3).double()
+    assert tt.allclose(d.log_prob(x), each.log_prob(x).sum(-1), rtol=1e-12)
+    assert tt.allclose(d.entropy(), each.entropy().sum(-1), rtol=1e-12)
+    other = MultivariateNormal(tt.zeros(3).double(), tt.eye(3).double())
+    expected = kl_divergence(each, Normal(tt.zeros(3).double(), tt.ones(3).double())).sum()
+    assert tt.allclose(kl_divergence(d, other), expected, rtol=1e-12)
+    assert tt.allclose(d.precision_matrix @ d.covariance_matrix, tt.eye(3).double())
+
+
+def test_gradients_of_vectors_go_through_rsample():
+    L = tt.tensor([[2.0, 0.0], [1.0, 3.0]], requires_grad=True)
+    d = MultivariateNormal(tt.zeros(2), scale_tril=L)
+    assert MultivariateNormal.has_rsample and not d.sample().requires_grad
+    tt.manual_seed(3)
+    d.rsample((5,)).sum().backward()
+    tt.manual_seed(3)
+    epsilon = tt.randn(5, 2).sum(0)
+    assert tt.allclose(L.grad, epsilon.expand(2, 2))
 
 
 def test_gradients_go_through_rsample_only():
@@ -161,6 +223,20 @@ def test_in_a_recording():
         (lambda: Categorical(logits=tt.tensor([0.0, math.nan])), "logits that are numbers"),
         (lambda: Normal(0.0, 0.0), r"Normal: expected a scale above 0, got 0.0"),
         (lambda: Normal(tt.zeros(2), tt.ones(3)), r"shapes \[\(2,\), \(3,\)\] do not broadcast"),
+        (
+            lambda: MultivariateNormal(tt.zeros(2)),
+            "give one of covariance_matrix, precision_matrix and scale_tril, not 0",
+        ),
+        (lambda: MultivariateNormal(tt.zeros(2), tt.eye(2), tt.eye(2)), "give one of .* not 2"),
+        (lambda: MultivariateNormal(tt.zeros(2), tt.eye(3)), r"got \(2,\) and \(3, 3\)"),
+        (lambda: MultivariateNormal(tt.tensor(0.0), tt.eye(1)), r"expected loc \(..., n\)"),
+        (lambda: MultivariateNormal(tt.zeros(3, 2), tt.eye(2).expand(4, 2, 2)), r"do not broadcast"),
+        (lambda: MultivariateNormal(tt.zeros(2), tt.tensor([[1.0, 2.0], [0.0, 1.0]])), "expected a symmetric matrix"),
+        (lambda: MultivariateNormal(tt.zeros(2), scale_tril=-tt.eye(2)), "a lower triangular matrix with a diagonal"),
+        (
+            lambda: MultivariateNormal(tt.zeros(2), scale_tril=tt.ones(2, 2)),
+            "a lower triangular matrix with a diagonal",
+        ),
         (lambda: Uniform(1.0, 1.0), "expected high above low"),
         (lambda: Bernoulli(1.5), "expected probs from 0 to 1, got 1.5"),
         (lambda: Bernoulli(0.5).log_prob(tt.tensor(0.5)), "expected values 0 or 1"),
@@ -170,6 +246,11 @@ def test_in_a_recording():
 def test_refusals(make, sentence):
     with pytest.raises(ValueError, match=sentence):
         make()
+
+
+def test_a_covariance_that_is_not_positive_definite():
+    with pytest.raises(tt.linalg.LinAlgError, match=r"cholesky: .*positive definite"):
+        MultivariateNormal(tt.zeros(2), tt.tensor([[1.0, 2.0], [2.0, 1.0]]))
 
 
 def test_checks_can_be_left_out():

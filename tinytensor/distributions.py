@@ -1,6 +1,7 @@
 """Distributions: samples, log-probabilities and entropies, for policies and variational models.
 
-A distribution has a batch shape, that of its parameters; `sample((n,))` puts n in front of it. `sample` is outside the
+A distribution has a batch shape, that of its parameters, and an event shape, that of one value, which is () unless
+values are vectors; `sample((n,))` puts n in front of both. `sample` is outside the
 tape; `rsample`, where there is one, is a function of the parameters and of chance, through which gradients flow.
 """
 
@@ -14,10 +15,12 @@ from tinytensor.core.dtypes import get_default_dtype
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.functional import binary_cross_entropy_with_logits
-from tinytensor.ops.creation import full, rand, randn
+from tinytensor.ops.creation import eye, full, rand, randn
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.functions import bernoulli
+from tinytensor.ops.matrices import cholesky, cholesky_inverse, inverse, solve_triangular
 from tinytensor.ops.order import multinomial
+from tinytensor.ops.reduce import isclose
 from tinytensor.torch_names import missing_names
 
 
@@ -63,10 +66,10 @@ class Distribution:
             _expect(type(self).__name__, what, values, holds)
 
     def _shape(self, sample_shape: Sequence[int]) -> tuple[int, ...]:
-        return (*sample_shape, *self.batch_shape)
+        return (*sample_shape, *self.batch_shape, *self.event_shape)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Values by chance, of shape sample_shape + batch_shape, outside the tape."""
+        """Values by chance, of shape sample_shape + batch_shape + event_shape, outside the tape."""
         with no_grad():
             return self.rsample(sample_shape)
 
@@ -221,6 +224,105 @@ class Normal(Distribution):
         return self.scale
 
 
+class MultivariateNormal(Distribution):
+    r"""p(x) = e^{-|L^{-1} (x - loc)|^2 / 2} / ((2 \pi)^{n/2} \det L), of vectors x, with covariance L L^T.
+
+    Give the covariance, its inverse (the precision), or L itself, lower triangular with a diagonal above 0: each is
+    (..., n, n). loc is (..., n); the batches of both broadcast. LinAlgError if the matrix is not positive definite.
+    """
+
+    has_rsample = True
+
+    def __init__(
+        self,
+        loc: Tensor,
+        covariance_matrix: Tensor | None = None,
+        precision_matrix: Tensor | None = None,
+        scale_tril: Tensor | None = None,
+        validate_args: bool | None = None,
+    ):
+        given = [m for m in (covariance_matrix, precision_matrix, scale_tril) if m is not None]
+        if len(given) != 1:
+            raise ValueError(
+                f"MultivariateNormal: give one of covariance_matrix, precision_matrix and scale_tril, not {len(given)}"
+            )
+        (matrix,) = given
+        if loc.ndim < 1 or matrix.ndim < 2 or matrix.shape[-2:] != loc.shape[-1:] * 2:
+            raise ValueError(
+                "MultivariateNormal: expected loc (..., n) and a matrix (..., n, n), "
+                f"got {loc.shape} and {matrix.shape}"
+            )
+        try:
+            batch = np.broadcast_shapes(loc.shape[:-1], matrix.shape[:-2])
+        except ValueError:
+            raise ValueError(
+                f"MultivariateNormal: the batches of loc {loc.shape} and the matrix {matrix.shape} do not broadcast"
+            ) from None
+        super().__init__(batch, validate_args)
+        self.event_shape = loc.shape[-1:]
+        if scale_tril is None:
+            self._expect("a symmetric matrix", matrix, isclose(matrix, matrix.mT, atol=1e-6))
+            self._tril = cholesky(matrix if precision_matrix is None else inverse(matrix))
+        else:
+            right = (matrix.tril() == matrix) & (matrix.diagonal(0, -2, -1) > 0).unsqueeze(-1)
+            self._expect("a lower triangular matrix with a diagonal above 0", matrix, right)
+            self._tril = matrix
+        self.loc = loc.expand(*batch, *self.event_shape)
+
+    @property
+    def scale_tril(self) -> Tensor:
+        """L."""
+        return self._tril.expand(*self.batch_shape, *self.event_shape, *self.event_shape)
+
+    @property
+    def covariance_matrix(self) -> Tensor:
+        """L L^T."""
+        return self.scale_tril @ self.scale_tril.mT
+
+    @property
+    def precision_matrix(self) -> Tensor:
+        """(L L^T)^{-1}."""
+        return cholesky_inverse(self.scale_tril)
+
+    def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
+        """loc + L epsilon, epsilon from the standard normal distribution."""
+        epsilon = randn(self._shape(sample_shape), dtype=self.loc.dtype)
+        return self.loc + _times(self._tril, epsilon)
+
+    def log_prob(self, value: Tensor) -> Tensor:
+        """log p(value), of values (..., n)."""
+        away = (_times(self._inverse(), value - self.loc) ** 2).sum(-1)
+        return -0.5 * (self.event_shape[0] * math.log(2 * math.pi) + away) - self._half_log_det()
+
+    def entropy(self) -> Tensor:
+        value = 0.5 * self.event_shape[0] * (1 + math.log(2 * math.pi)) + self._half_log_det()
+        return value.expand(self.batch_shape)
+
+    @property
+    def mean(self) -> Tensor:
+        """loc."""
+        return self.loc
+
+    @property
+    def variance(self) -> Tensor:
+        """The diagonal of L L^T."""
+        return (self.scale_tril**2).sum(-1)
+
+    def _inverse(self) -> Tensor:
+        """L^{-1}."""
+        n = self.event_shape[0]
+        return solve_triangular(self._tril, eye(n, dtype=self._tril.dtype), upper=False)
+
+    def _half_log_det(self) -> Tensor:
+        r"""\ln \det L, which is half of that of L L^T."""
+        return self._tril.diagonal(0, -2, -1).log().sum(-1)
+
+
+def _times(matrix: Tensor, vectors: Tensor) -> Tensor:
+    """matrix (..., n, n) times each of the vectors (..., n)."""
+    return (matrix @ vectors.unsqueeze(-1)).squeeze(-1)
+
+
 class Uniform(Distribution):
     """p(x) = 1 / (high - low) from low to below high."""
 
@@ -255,10 +357,17 @@ class Uniform(Distribution):
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
-    r"""E_p[\log p - \log q], of two distributions of one kind: Normal, Categorical or Bernoulli."""
+    r"""E_p[\log p - \log q], of two distributions of one kind: Normal, MultivariateNormal, Categorical, Bernoulli."""
     if isinstance(p, Normal) and isinstance(q, Normal):
         ratio = (p.scale / q.scale) ** 2
         return 0.5 * (ratio + ((p.loc - q.loc) / q.scale) ** 2 - 1 - ratio.log())
+    if isinstance(p, MultivariateNormal) and isinstance(q, MultivariateNormal):
+        if p.event_shape != q.event_shape:
+            raise ValueError(f"kl_divergence: of vectors of {p.event_shape[0]} and {q.event_shape[0]} elements")
+        narrower = q._inverse()
+        spread = ((narrower @ p._tril) ** 2).sum((-2, -1))
+        away = (_times(narrower, q.loc - p.loc) ** 2).sum(-1)
+        return 0.5 * (spread + away - p.event_shape[0]) + q._half_log_det() - p._half_log_det()
     if isinstance(p, Categorical) and isinstance(q, Categorical):
         return (p.probs * (p.logits - q.logits)).sum(-1)
     if isinstance(p, Bernoulli) and isinstance(q, Bernoulli):

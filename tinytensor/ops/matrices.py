@@ -172,7 +172,14 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
         return squeeze(_solve(*_together(A, unsqueeze(B, -1), "solve")), -1)
     if B.ndim < 2:
         raise RuntimeError(f"solve: a right side of shape {B.shape} does not fit matrices of {A.shape}")
-    return _solve(*_together(A, B, "solve")) if left else make_contiguous(_t(_solve(*_together(_t(A), _t(B), "solve"))))
+    return _solve_matrices("solve", A, B, left)
+
+
+def _solve_matrices(what: str, A: Tensor, B: Tensor, left: bool = True) -> Tensor:
+    """A^{-1} B, or B A^{-1}, of matrices; B is no batch of vectors, whatever its shape."""
+    if left:
+        return _solve(*_together(A, B, what))
+    return make_contiguous(_t(_solve(*_together(_t(A), _t(B), what))))
 
 
 @appears("linalg.solve_triangular")
@@ -183,7 +190,8 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
     """
     (A,) = _matrices("solve_triangular", A)
     A = (triu if upper else tril)(A, (1 if upper else -1) if unitriangular else 0)
-    return solve(A + eye(A.shape[-1], dtype=A.dtype) if unitriangular else A, B, left=left)
+    A = A + eye(A.shape[-1], dtype=A.dtype) if unitriangular else A
+    return _solve_matrices("solve_triangular", A, *_matrices("solve_triangular", B, square=False), left)
 
 
 @appears("inverse linalg.inv linalg.inverse Tensor.inverse")
@@ -341,7 +349,8 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
     """X = (L L^T)^{-1} B, of what cholesky() gave (`upper`: L^T of it)."""
     (L,) = _matrices("cholesky_solve", _t(L) if upper else L)
     L = tril(L)
-    return solve(_t(L), solve(L, *_matrices("cholesky_solve", B, square=False)))
+    half = _solve_matrices("cholesky_solve", L, *_matrices("cholesky_solve", B, square=False))
+    return _solve_matrices("cholesky_solve", _t(L), half)
 
 
 @appears("cholesky_inverse Tensor.cholesky_inverse")

@@ -38,7 +38,7 @@ INSTEAD = {
     "gradients of functions are in tinytensor.autograd.functional": "func vmap",
     "optim.Adam, AdamW, SGD, RMSprop, Adagrad, Adadelta, Adamax and LBFGS are here": "NAdam RAdam ASGD Rprop "
     "SparseAdam Adafactor Muon",
-    "Normal, Uniform, Categorical and Bernoulli are here": "Beta Gamma Dirichlet MultivariateNormal Exponential "
+    "Normal, MultivariateNormal, Uniform, Categorical and Bernoulli are here": "Beta Gamma Dirichlet Exponential "
     "Poisson OneHotCategorical Multinomial Laplace Gumbel Binomial Independent TransformedDistribution",
 }
 
