@@ -72,6 +72,12 @@ def test_every_function_of_tensors_names_a_tensor_that_is_none():
     assert tried > 80
 
 
+def test_memory_that_is_not_there():
+    for call, name in ((lambda: tt.zeros(10**15), "zeros"), (lambda: tt.bincount(tt.tensor([10**15])), "bincount")):
+        with pytest.raises(MemoryError, match=f"^{name}: there is not enough memory"):
+            call()
+
+
 # ------------------------------------------------------------------------------------- what is left as it was
 
 

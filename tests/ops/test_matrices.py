@@ -131,6 +131,17 @@ def test_an_error_in_a_replay_is_told():
         step(tt.zeros(2, 2))
 
 
+def test_what_lapack_refuses_is_told():
+    A = tt.full((2, 2), tt.nan)
+    for function in (linalg.svd, linalg.pinv, linalg.svdvals, linalg.matrix_rank):
+        with pytest.raises(linalg.LinAlgError, match=rf"{function.__name__}: SVD did not converge; shape \(2, 2\)"):
+            function(A)
+    with pytest.raises(TypeError, match=r"matrix_power: n must be a whole number, got 1.5"):
+        tt.matrix_power(tt.eye(2), 1.5)
+    with pytest.raises(RuntimeError, match="at least 2 tensors, got 0"):
+        tt.chain_matmul()
+
+
 def test_the_order_of_products_is_the_cheapest():
     from tinytensor.ops.matrices import _cheapest
 

@@ -60,7 +60,7 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
                 if reason is None:
                     _tell_of(function, name, error)
                     raise
-                refusal = error.__class__ if isinstance(error, MemoryError | OverflowError) else TypeError
+                refusal = next((kind for kind in (MemoryError, OverflowError) if isinstance(error, kind)), TypeError)
                 raise refusal(f"{name}: {reason}") from None
         return handed_out(*again[0], **again[1])
 

@@ -546,9 +546,9 @@ def put_at(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -
         )
     if index.numel() != source.numel():
         raise RuntimeError(f"put: the index has {index.numel()} elements, the source {source.numel()}")
-    at = flatten(index)
-    at = where(at < 0, at + x.numel(), at)
-    host(check_range, at._data, x.numel(), "put")
+    at, n = flatten(index), x.numel()
+    host(check_range, at._data, n, "put", -n)
+    at = where(at < 0, at + n, at)
     return (_added_at if accumulate else put)(x, at, flatten(source))
 
 
@@ -794,6 +794,11 @@ class Histogram(NamedTuple):
     bin_edges: Tensor
 
 
+def _check_bins(what: str, bins: int) -> None:
+    if not 0 < _whole(bins, f"{what}: bins") < 2**31:
+        raise RuntimeError(f"{what}: bins must be between 1 and 2**31 - 1, got {bins}")
+
+
 def _ends(what: str, x: Tensor, low: float, high: float, given: bool, widen: float) -> tuple[float, float]:
     """From where to where the bins go: as given, or as the numbers do, and farther by `widen` where that is nothing."""
     if not given and x.numel():
@@ -816,8 +821,7 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     The range is that of the elements if min and max are both 0. It has no gradient.
     """
     only_floats("histc", x)
-    if _whole(bins, "histc: bins") < 1:
-        raise RuntimeError(f"histc: bins must be 1 or more, got {bins}")
+    _check_bins("histc", bins)
     flat = flatten(x.detach())
     low, high = _ends("histc", flat, min, max, min != max or min != 0, 1)
     place = (flat - low) * bins / (high - low)
@@ -848,8 +852,7 @@ def histogram(
             )
         edges = clone(bins.detach())
     else:
-        if _whole(bins, "histogram: bins") < 1:
-            raise RuntimeError(f"histogram: bins must be 1 or more, got {bins}")
+        _check_bins("histogram", bins)
         if range is not None and len(range) != 2:
             raise RuntimeError(f"histogram: the range is two numbers, got {range}")
         edges = linspace(*_ends("histogram", flat, *(range or (0, 1)), range is not None, 0.5), bins + 1, dtype=x.dtype)

@@ -104,9 +104,9 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     return _gather(x, index.to(int64), dim)
 
 
-def check_range(index: np.ndarray, n: int, what: str) -> None:
-    if index.size and (index.min() < 0 or index.max() >= n):
-        refuse_index(what, index.min() if index.min() < 0 else index.max(), n)
+def check_range(index: np.ndarray, n: int, what: str, least: int = 0) -> None:
+    if index.size and (index.min() < least or index.max() >= n):
+        refuse_index(what, index.min() if index.min() < least else index.max(), n, least)
 
 
 def no_index_is_bad() -> np.ndarray:
@@ -114,8 +114,8 @@ def no_index_is_bad() -> np.ndarray:
     return np.zeros(2, int64)
 
 
-def refuse_index(what: str, index: int, n: int) -> None:
-    raise IndexError(f"{what}: index {index} is outside 0 to {n - 1}")
+def refuse_index(what: str, index: int, n: int, least: int = 0) -> None:
+    raise IndexError(f"{what}: index {index} is outside {least} to {n - 1}")
 
 
 @appears("embedding")

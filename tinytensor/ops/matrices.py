@@ -26,6 +26,7 @@ from tinytensor.ops.reduce import norm, sum
 from tinytensor.ops.shape import (
     _dim,
     _listed,
+    _whole,
     broadcast_tensors,
     cat,
     clone,
@@ -206,7 +207,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     """y = x x ... x, n times, of square matrices (..., M, M); the identity for n = 0, of the inverse for n < 0."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise RuntimeError(f"matrix_power: expected square matrices (..., M, M), got {x.shape}")
-    if n < 0:
+    if _whole(n, "matrix_power: n") < 0:
         return matrix_power(inverse(x), -n)
     if n == 0:
         return clone(expand(eye(x.shape[-1], dtype=x.dtype), x.shape))
@@ -367,21 +368,21 @@ class QR(NamedTuple):
     R: Tensor
 
 
-def _into(function: Callable, shapes: Sequence[tuple], x: Tensor) -> list[Tensor]:
+def _into(what: str, function: Callable, shapes: Sequence[tuple], x: Tensor) -> list[Tensor]:
     """The results of a function of NumPy's on an array, of these shapes, outside the tape."""
     if x.dtype is OBJECT:
-        raise NotImplementedError("exact numbers have no such factorization; take floats")
+        raise NotImplementedError(f"{what}: exact numbers have no such factorization; take floats")
     results = [empty(shape, x.dtype) for shape in shapes]
-    host(_write, function, x.detach()._data, results)
+    host(_write, what, function, x.detach()._data, results)
     return [Tensor.of(r) for r in results]
 
 
-def _write(function: Callable, x: np.ndarray, results: list[np.ndarray]) -> None:
+def _write(what: str, function: Callable, x: np.ndarray, results: list[np.ndarray]) -> None:
     try:
         with np.errstate(all="ignore"):
             found = function(x)
     except np.linalg.LinAlgError as error:
-        raise LinAlgError(f"{error}; shape {x.shape}") from None
+        raise LinAlgError(f"{what}: {error}; shape {x.shape}") from None
     for result, y in zip(results, found if isinstance(found, tuple) else (found,), strict=True):
         result[...] = y
 
@@ -400,11 +401,11 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:
     k = m if mode == "complete" else builtins.min(m, n)
     if mode == "r":
         A = _constant("qr", A, "mode='reduced' has one")
-        (R,) = _into(lambda a: np.linalg.qr(a, "r"), [(*batch, k, n)], A)
+        (R,) = _into("qr", lambda a: np.linalg.qr(a, "r"), [(*batch, k, n)], A)
         return QR(zeros(0, dtype=A.dtype), R)
     if A.requires_grad and k > n:
         _constant("qr", A, f"of mode='complete' with more rows than columns {A.shape}; mode='reduced' has one")
-    Q, R = _into(lambda a: tuple(np.linalg.qr(a, mode)), [(*batch, m, k), (*batch, k, n)], A)
+    Q, R = _into("qr", lambda a: tuple(np.linalg.qr(a, mode)), [(*batch, m, k), (*batch, k, n)], A)
     if not A.requires_grad or not k:
         return QR(Q, R)
     # Of B = A R^{-1}, with R as it is now, B^T B is the identity, and its Cholesky factor how R moves as A does.
@@ -442,7 +443,7 @@ def eigh(A: Tensor, UPLO: str = "L") -> EigenvaluesEigenvectors:
     r"""A v_i = \lambda_i v_i of symmetric matrices (..., n, n), ascending; the v_i are columns. No gradient."""
     (A,) = _matrices("eigh", A)
     A, UPLO = _constant("eigh", A, _ADVICE), _uplo(UPLO)
-    return EigenvaluesEigenvectors(*_into(lambda a: tuple(np.linalg.eigh(a, UPLO)), [A.shape[:-1], A.shape], A))
+    return EigenvaluesEigenvectors(*_into("eigh", lambda a: tuple(np.linalg.eigh(a, UPLO)), [A.shape[:-1], A.shape], A))
 
 
 @appears("linalg.eigvalsh")
@@ -465,7 +466,7 @@ def _singular(what: str, A: Tensor, full: bool) -> SVD:
     (m, n), batch = A.shape[-2:], A.shape[:-2]
     k = builtins.min(m, n)
     shapes = [(*batch, m, m if full else k), (*batch, k), (*batch, n if full else k, n)]
-    return SVD(*_into(lambda a: tuple(np.linalg.svd(a, full)), shapes, A))
+    return SVD(*_into(what, lambda a: tuple(np.linalg.svd(a, full)), shapes, A))
 
 
 @appears("linalg.svd")
@@ -638,7 +639,7 @@ def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
 @appears("chain_matmul")
 def chain_matmul(*matrices: Tensor) -> Tensor:
     """Y = A_1 A_2 ... A_n, in the order of products that costs least."""
-    return multi_dot(matrices) if len(matrices) > 1 else clone(matrices[0])
+    return clone(matrices[0]) if len(matrices) == 1 else multi_dot(matrices)
 
 
 def _cheapest(sizes: list[int]) -> dict[tuple[int, int], int]:
