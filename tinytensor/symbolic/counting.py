@@ -144,7 +144,7 @@ def counted(fn: Callable, args: list, leaves: Iterable[Tensor]) -> Estimate | No
         out[...] = variables_in(out)
 
     _tally.operations = 0
-    with _standing_for(leaves, variables_in):
+    with standing_for(leaves, variables_in):
         try:
             with numbers_are(Count), enable_grad(), watching(note):
                 results_of(fn, args)
@@ -182,7 +182,7 @@ def run_on_floats(fn: Callable, args: list, tensors: Iterable[Tensor]) -> Estima
         found.weights.append(launches.operations - sum(found.weights))
         entries += out.size
 
-    with _standing_for(tensors, floats_of):
+    with standing_for(tensors, floats_of):
         before, state.profile = state.profile, launches
         try:
             with enable_grad(), watching(note):
@@ -202,7 +202,7 @@ def run_on_floats(fn: Callable, args: list, tensors: Iterable[Tensor]) -> Estima
 
 
 @contextmanager
-def _standing_for(tensors: Iterable[Tensor], other: Callable[[np.ndarray], np.ndarray]) -> Iterator[None]:
+def standing_for(tensors: Iterable[Tensor], other: Callable[[np.ndarray], np.ndarray]) -> Iterator[None]:
     """Inside, the tensors hold something else, and have none of the hooks that a run adds."""
     before = [(x, x._data) for x in tensors]
     try:

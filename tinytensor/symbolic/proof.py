@@ -83,6 +83,7 @@ class Proof:
     tape_is_wrong: bool = False  # all rules are right, but what backward() made of them is not
     hooked: tuple[str, ...] = ()  # values whose gradient was the derivative until a hook of the function replaced it
     held: tuple[str, ...] = ()  # what is held constant without the caller having named it
+    on_floats: str = ""  # what is otherwise when the same code runs on floats
     seconds: float = 0.0
 
     def __bool__(self):
@@ -106,6 +107,8 @@ class Proof:
             lines.append("every rule is right by itself: the walk over the tape puts them together wrongly")
         if self.counterexample is not None:
             lines.append(str(self.counterexample))
+        if self.on_floats:
+            lines.append(f"{self.on_floats}: the code computes otherwise where it is proved")
         return "\n  ".join(lines)
 
 

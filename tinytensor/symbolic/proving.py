@@ -7,8 +7,9 @@ at a time (`passes.py` says how): the loss of one small layer, as one expression
 By induction from the result down, every gradient is the derivative of the whole function: a proof, at the sizes
 given and where comparisons (the sign at a ReLU, the place of a maximum) come out as at the sample point that the
 witnesses are. What was taken off the tape (`detach`) is held constant, if the caller has named it. Trusted are the
-chain rule, SymPy's `diff` and arithmetic, and CPython; that the forward computes what it should is for its definition
-to say, with which every fused operation is compared as well.
+chain rule, SymPy's `diff` and arithmetic, and CPython. That the forward computes what it should is for its definition
+to say, with which every fused operation is compared as well; that the code computes the same on floats is compared at
+the sample point (`floats.py`).
 """
 
 import inspect
@@ -31,8 +32,9 @@ from tinytensor.symbolic.advice import line, line_named
 from tinytensor.symbolic.assumptions import assumptions, comparisons
 from tinytensor.symbolic.counting import counted, run_on_floats
 from tinytensor.symbolic.field import Field, Residue
+from tinytensor.symbolic.floats import OnFloats, on_floats, without_formulas
 from tinytensor.symbolic.normal import ROUNDED
-from tinytensor.symbolic.passes import Pass
+from tinytensor.symbolic.passes import SEED, Pass
 from tinytensor.symbolic.proof import Proof
 from tinytensor.symbolic.sampling import Sampled, sampled
 from tinytensor.symbolic.sampling import variables as variables_of
@@ -77,6 +79,10 @@ def prove(
 
     What is taken off the tape (`detach()`, `no_grad()`) and has a derivative all the same is held constant. This is no
     proof, unless `constant` names it as the verdict does: constant=["b of mul"].
+
+    The function runs on float64 at the sample point too: values and gradients that are others there than on exact
+    numbers, but for rounding, refute it (code that asks for the dtype, or for its callers). Where it cannot run on
+    floats, because it holds exact numbers of its own, the assumptions say so.
 
     What will take more than ten seconds says so beforehand, with the memory, and shows how far it is: on a terminal,
     always with `progress=True`, never with False. TooLong if it would take more than `limit` seconds, or has.
@@ -160,8 +166,30 @@ def _prove_at_small_size(fn, again, inputs: tuple, sample: str, seed, limit, pro
         while not passes or len(passes) < passes[0].results:
             with _buffers_kept(fn):
                 passes.append(Pass(again, args, leaves, len(passes), work))
+        floats = [_on_floats_too(fn, again, args, p) for p in passes if not (p.wrong or p.suspects or p.hooked)]
     held = _once(what for p in passes for what in p.constant if what not in constant)
-    return _together(_name(fn), passes, held, time.perf_counter() - start)
+    return _together(_name(fn), passes, held, floats, time.perf_counter() - start)
+
+
+def _on_floats_too(fn: Callable, again: Callable, args: list, run: Pass) -> OnFloats:
+    """The same on floats as on exact numbers, for the result of a pass?"""
+    with _buffers_kept(fn):
+        held = _held(fn, args, run.leaves)
+        expected = without_formulas(again, args, run.leaves, held, run.number, run.start)
+    if expected is None:
+        return OnFloats(not_run="not compared with a run on floats: the function holds exact numbers of its own")
+    return _compared(fn, again, args, run.leaves, run.number, expected)
+
+
+def _compared(fn: Callable, again: Callable, args: list, leaves: dict, number: int | None, expected: dict) -> OnFloats:
+    again.rewind()
+    with _buffers_kept(fn):
+        return on_floats(fn, args, leaves, _held(fn, args, leaves), number, expected)
+
+
+def _held(fn: Callable, args: list, leaves: dict[str, Tensor]) -> list[Tensor]:
+    """The tensors of exact numbers that a function reads, as far as is known."""
+    return [x for x in (*args, *leaves.values(), *_state(fn)) if isinstance(x, Tensor) and x.dtype is OBJECT]
 
 
 def _prove_at_real_size(fn, again, inputs: tuple, sample: str, seed, limit, progress) -> Sampled:
@@ -194,11 +222,22 @@ def _prove_at_real_size(fn, again, inputs: tuple, sample: str, seed, limit, prog
         args = [argument(value) for value in inputs]
         leaves = {n: a for n, a in zip(names, args, strict=True) if isinstance(a, Tensor) and a.requires_grad}
         leaves |= parameters
-        held = [x for x in (*args, *_state(fn)) if isinstance(x, Tensor) and x.dtype is OBJECT]
+        held = _held(fn, args, leaves)
         with _buffers_kept(fn):
             estimate = run_on_floats(again, args, list({id(x): x for x in held}.values()))
         with _buffers_kept(fn):
-            return sampled(_name(fn), again, args, leaves, scalars, Work(_name(fn), estimate, limit, progress))
+            found = sampled(_name(fn), again, args, leaves, scalars, Work(_name(fn), estimate, limit, progress))
+        if not found:
+            return found
+        expected = {n: np.resize(found.gradients[n], x.shape) for n, x in leaves.items()}
+        expected |= {**dict(enumerate(found.results)), SEED: [np.ones_like(y) for y in found.results]}
+        floats = _compared(fn, again, args, leaves, None, expected)
+    return replace(
+        found,
+        verdict="refuted" if floats.difference else "proved",
+        on_floats=floats.difference,
+        assumptions=(*found.assumptions, *([floats.not_run] if floats.not_run else [])),
+    )
 
 
 class Draws:
@@ -221,7 +260,7 @@ class Draws:
             self.rewind()
             return fn(*args)
 
-        again.__wrapped__ = fn
+        again.__wrapped__, again.rewind = fn, self.rewind
         return again
 
     @contextmanager
@@ -312,15 +351,17 @@ def _buffers_kept(fn: Callable) -> Iterator[None]:
             b._data, b.node, b._requires_grad = array, node, requires_grad
 
 
-def _together(name: str, passes: list[Pass], held: tuple[str, ...], seconds: float) -> Proof:
+def _together(name: str, passes: list[Pass], held: tuple[str, ...], floats: list[OnFloats], seconds: float) -> Proof:
     """What the passes for the results of a function found."""
     wrong = {rule: w for p in passes for rule, w in p.wrong.items()}
     example = next((p.counterexample for p in passes if p.counterexample is not None), None)
     astray = any(p.suspects for p in passes) and not wrong
     hooked = _once(value for p in passes for value in p.hooked)
     verdict = "undecided" if astray or wrong or hooked or held else "proved"
-    if example is not None or any(w.differs for w in wrong.values()):
+    otherwise = next((run.difference for run in floats if run.difference), "")
+    if example is not None or otherwise or any(w.differs for w in wrong.values()):
         verdict = "refuted"
+    leaning = [line for p in passes for line in assumptions(p)] + [run.not_run for run in floats if run.not_run]
     return Proof(
         name=name,
         verdict=verdict,
@@ -329,7 +370,7 @@ def _together(name: str, passes: list[Pass], held: tuple[str, ...], seconds: flo
         steps=sum(p.compared for p in passes),
         operations=_once(step.op.name for p in passes for step in p.steps),
         fused=_once(op for p in passes for op in p.fused),
-        assumptions=_once(line for p in passes for line in assumptions(p)),
+        assumptions=_once(leaning),
         signs={what: signs for p in passes for what, signs in comparisons(p).signs.items()},
         conditions=_once(c for p in passes for c in p.conditions),
         wrong=tuple(sorted(wrong.values(), key=lambda w: w.second_road)),  # which may come from the others
@@ -337,6 +378,7 @@ def _together(name: str, passes: list[Pass], held: tuple[str, ...], seconds: flo
         tape_is_wrong=astray,
         hooked=hooked,
         held=held,
+        on_floats=otherwise,
         seconds=seconds,
     )
 

@@ -33,6 +33,7 @@ from tinytensor.core.switches import watching
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.advice import no_stranger, results_of
 from tinytensor.symbolic.field import Field, Residue
+from tinytensor.symbolic.floats import witnesses
 from tinytensor.symbolic.passes import parameter
 from tinytensor.symbolic.work import Work
 
@@ -57,9 +58,11 @@ class Sampled:
     functions: int  # values of exp, log ... that were drawn
     assumptions: tuple[str, ...]
     wrong: tuple[str, ...] = ()  # inputs whose gradients are wrong, as far as was looked for
+    on_floats: str = ""  # what is otherwise when the same code runs on floats
     forward_seconds: float = 0.0
     backward_seconds: float = 0.0
     gradients: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # as floats
+    results: tuple[np.ndarray, ...] = field(default=(), repr=False)  # as floats
 
     def __bool__(self):
         return self.verdict == "proved"
@@ -84,6 +87,8 @@ class Sampled:
         elif self.verdict == "undecided":
             lines[0] += ": the gradients are right as floats, but lean on more of functions than residues know"
         lines += self.figures
+        if self.on_floats:
+            lines.append(f"{self.on_floats}: the code computes otherwise where it is proved")
         if self.wrong:
             what = "wrong are" if self.verdict == "refuted" else "not proved are"
             lines.append(f"{what} the gradients of {', '.join(self.wrong)}")
@@ -107,6 +112,7 @@ class Sample:
         with enable_grad(), watching(self.note):
             results = results_of(fn, args)
         moved = self.moved  # of the nodes that were made so far: backward may make more
+        self.values = [witnesses(y._data) for y in results]
         self.seeds = [None if y.numel() == 1 and len(results) == 1 else _seed(y, scalars) for y in results]
         along, size = self.slope(results)
         self.forward_seconds = time.process_time() - start
@@ -223,7 +229,14 @@ class Sample:
         return found
 
 
-def sampled(name: str, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field, work: Work) -> Sampled:
+def sampled(
+    name: str,
+    fn: Callable,
+    args: list,
+    leaves: dict[str, Tensor],
+    scalars: Field,
+    work: Work,
+) -> Sampled:
     """Run the sample, and say what came of it."""
     with work.running(0.0 if work.estimate is None else 2 * sum(work.estimate.weights)):
         sample = Sample(fn, args, leaves, scalars, work)
@@ -255,6 +268,7 @@ def sampled(name: str, fn: Callable, args: list, leaves: dict[str, Tensor], scal
         forward_seconds=sample.forward_seconds,
         backward_seconds=sample.backward_seconds,
         gradients=sample.gradients,
+        results=tuple(sample.values),
     )
 
 

@@ -1,0 +1,96 @@
+"""Code that computes one thing on exact numbers and another on floats is refuted, by what it gives on floats."""
+
+import sys
+
+import pytest
+
+import tinytensor as tt
+from tinytensor import nn
+from tinytensor.core.dispatch import OBJECT
+from tinytensor.symbolic import prove, symbols
+
+SIZES = ("small", "real")
+
+
+def square(is_proved, of_floats):
+    """x^2 with a right rule where `is_proved` says so, else with a slope of `of_floats(x)`."""
+
+    class Square(tt.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return g * (2 * x if is_proved(x) else of_floats(x))
+
+    return Square.apply
+
+
+def has_exact_numbers(x):
+    return x.dtype is OBJECT
+
+
+def is_called_by_a_proof(x):
+    frame = sys._getframe()
+    while frame is not None:
+        if "symbolic" in frame.f_code.co_filename.rpartition("tests")[0] or frame.f_code.co_name == "prove":
+            return True
+        frame = frame.f_back
+    return False
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("is_proved", [has_exact_numbers, is_called_by_a_proof])
+def test_a_rule_that_is_right_for_proofs_alone_is_refuted(size, is_proved):
+    proof = prove(square(is_proved, lambda x: 3 * x), (2, 3), size=size)
+    assert proof.verdict == "refuted" and not proof
+    assert "the gradient of input0 at [0, 0] is" in repr(proof) and "on floats" in repr(proof)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("wrong", [lambda x: x * tt.nan, lambda x: 2 * x + 0.001 * (x > 0)])
+def test_a_slope_that_is_nan_or_wrong_at_some_places_is_refuted(size, wrong):
+    assert prove(square(has_exact_numbers, wrong), (5,), size=size).verdict == "refuted"
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_rule_that_asks_and_computes_the_same_is_proved(size):
+    proof = prove(square(has_exact_numbers, lambda x: x + x), (2, 3), size=size)
+    assert proof and not proof.on_floats and not any("floats, which" in line for line in proof.assumptions)
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_a_value_that_is_another_on_floats_is_refuted(size):
+    proof = prove(lambda x: x * x if x.dtype is OBJECT else x * x + 1, (2,), size=size)
+    assert proof.verdict == "refuted" and proof.on_floats.startswith("result 0 at [0] is")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_of_several_results_each_is_compared(size):
+    def both(x):
+        return x.exp(), x * x if x.dtype is OBJECT else x * x + 1
+
+    assert prove(both, (2,), size=size).on_floats.startswith("result 1 at [0] is")
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_draws_buffers_and_gradients_are_left_as_they_were(size):
+    layer = nn.BatchNorm1d(3).train()
+    layer.weight.grad = tt.ones(3)
+    mean = layer.running_mean.tolist()
+    proof = prove(layer, (4, 3), size=size)
+    assert proof and layer.running_mean.tolist() == mean and layer.weight.grad.tolist() == [1, 1, 1]
+    tt.manual_seed(3)
+    assert prove(lambda x: (x * tt.rand(4, 3)).tanh(), (4, 3), size=size)
+    after = tt.rand(5).tolist()
+    tt.manual_seed(3)
+    assert tt.rand(5).tolist() == after
+
+
+def test_what_holds_exact_numbers_of_its_own_says_that_it_was_not_compared():
+    scale = symbols("s", witness=2).item()
+    proof = prove(lambda x: x * scale, (2,))
+    assert proof and any(line.startswith("not compared with a run on floats") for line in proof.assumptions)
