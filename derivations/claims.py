@@ -27,6 +27,7 @@ PARTS = {  # module: what it establishes
     "program": "The derivation of eq. (17) runs: written out as NumPy, it is compared with the engine.",
     "forward": "What the models compute is what the formulas of 000, 001, 002 and 004 say; and a step (18).",
     "engine": "The gradients of the engine that ships are derivatives: every rule, every fused operation, the models.",
+    "kinks": "Where rules change: repeated places, equal numbers, zeros and the edges of clamps.",
     "real_size": "The same at sizes at which models are trained, but for a probability that is stated.",
     "kernels": "The kernels' own source at sizes beyond their blocks: definitions, adjoints, but for a probability.",
     "rounding": "How far the shipped steps in float32 and float64 are from the true gradients, which balls enclose.",
