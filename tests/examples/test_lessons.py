@@ -10,6 +10,7 @@ from pathlib import Path
 
 import jupytext
 import nbclient
+import nbformat
 import pytest
 
 ROOT = Path(__file__).parents[2]
@@ -136,20 +137,22 @@ def test_a_lesson_runs_draws_its_picture_and_tells_right_from_wrong(lesson, clon
         assert re.fullmatch(r"wrong: .{20,}", sentence), f"{name}: {sentence}"
 
 
-@pytest.mark.parametrize("lesson", LESSONS[:11], ids=lambda path: path.stem)
-def test_a_lesson_runs_as_a_notebook_and_shows_its_pictures(lesson, clone):
-    notebook = jupytext.read(lesson)
-    folder = {
-        "metadata": {"path": str(clone / "clone" / "examples")}
-    }  # where Jupyter runs a notebook that stands there
-    client = nbclient.NotebookClient(notebook, timeout=120, resources=folder)
+def test_lessons_run_as_notebooks_and_show_their_pictures(clone):
+    """One after the other in one kernel, which forgets all names between them: to start one for each takes longest."""
+    lessons = {path.stem: jupytext.read(path) for path in LESSONS[:11]}
+    joined = nbformat.v4.new_notebook(metadata=lessons["01_derivative"].metadata)
+    for notebook in lessons.values():
+        joined.cells += [*notebook.cells, nbformat.v4.new_code_cell("%reset -f")]
+    where = {"metadata": {"path": str(clone / "clone" / "examples")}}  # Jupyter runs a notebook in its own folder
+    client = nbclient.NotebookClient(joined, timeout=120, resources=where)
     client.execute(env=os.environ | {"PYTHONPATH": str(clone / "installed")})
-    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
-    shown = sum("image/png" in output.get("data", {}) for output in outputs)
-    text = "".join(output.get("text", "") for output in outputs)  # of which a line may come in two outputs
-    told = re.findall(r"^picture: .+\.png$", text, re.MULTILINE)
-    assert shown == len(told) >= 1, "a picture that is not its cell's last line is written, but not shown"
-    assert "exercise: not solved yet" in text
+    for name, notebook in lessons.items():
+        outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+        shown = sum("image/png" in output.get("data", {}) for output in outputs)
+        text = "".join(output.get("text", "") for output in outputs)  # of which a line may come in two outputs
+        told = re.findall(r"^picture: .+\.png$", text, re.MULTILINE)
+        assert shown == len(told) >= 1, f"{name}: a picture that is not its cell's last line is written, but not shown"
+        assert "exercise: not solved yet" in text, name
 
 
 def test_a_lesson_that_fails_is_told(clone):

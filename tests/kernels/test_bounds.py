@@ -129,15 +129,17 @@ def test_every_array_has_its_sizes_said(name):
 @pytest.mark.parametrize("name", ["adam", "take", "gather_backward", "softmax_backward", "cross_entropy", "rms_norm"])
 def test_without_what_is_said_the_source_leaves_its_arrays(name, monkeypatch):
     monkeypatch.setattr(KERNELS[name], "check", lambda args: None)
-    left = 0
-    for _, args, constants in wrong_calls(name, np.float64):
+
+    def leaves(args: list, constants: dict) -> bool:
         try:
             runs_in_bounds(KERNELS[name], args, constants)
         except IndexError:
-            left += 1
+            return True
         except (ValueError, TypeError, AttributeError, ZeroDivisionError):  # another number of dimensions, say
             pass
-    assert left > 0
+        return False
+
+    assert any(leaves(args, constants) for _, args, constants in wrong_calls(name, np.float64))
 
 
 def test_a_refusal_says_what_was_expected():

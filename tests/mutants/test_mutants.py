@@ -206,12 +206,13 @@ def test_those_by_hand_are_noticed(module):
     assert len(tally.noticed) >= 35
 
 
-BY_MACHINE = [(engine.rules, 25), (engine.kernels, 15), (formulas.mechanically, 15)]
+# How many at least are noticed; `python -m tests.mutants` tries one in five, and --all all.
+BY_MACHINE = [(engine.rules, 10), (engine.kernels, 7), (formulas.mechanically, 4)]
 
 
 @pytest.mark.parametrize(("make", "least"), BY_MACHINE, ids=["rules", "kernels", "formulas"])
 def test_a_sample_of_those_made_mechanically_is_noticed(make, least):
-    tally = make(one_in=31)
+    tally = make(one_in=93)
     assert not tally.survivors
     assert len(tally.noticed) >= least
 
