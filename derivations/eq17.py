@@ -22,10 +22,20 @@ from unicodedata import combining
 from sympy import Expr, Indexed, Integer
 
 from derivations import equations
-from derivations.adjoints import Definition, Name, Program, adjoint_of, d, name_of, names_in, prove_form, with_adjoints
-from derivations.calculus import Array, Index, derivative, fresh, normal, total
+from derivations.calculus.adjoints import (
+    Definition,
+    Name,
+    Program,
+    adjoint_of,
+    d,
+    name_of,
+    names_in,
+    prove_form,
+    with_adjoints,
+)
+from derivations.calculus.formulas import Array, Index, derivative, fresh, normal, total
+from derivations.calculus.notation import tex, text
 from derivations.claims import INDEX, SYMPY, Evidence, Refuted, claim
-from derivations.notation import tex, text
 
 from derivations.equations import RESIDUALS, C, Closed, D, E, F, G, K, M, NORM, O, P, Q, S, T, V, W, X, Y, Z  # isort: skip
 from derivations.equations import ZK, ZQ, ZV, Zbar, Zhat, Zp, b, c, e, f, h, i, j, k, logits, loss, nL, ε, σ  # isort: skip

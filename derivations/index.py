@@ -1,7 +1,7 @@
 """The rules of the index calculus keep the value: each is compared with plain loops over all entries.
 
 This is a check at small sizes (1 to 3, all values of indices, exact fractions), not a proof for any size: of the rules
-themselves, and of the normal form of random expressions. Trusted is `value` of derivations/calculus.py, which says what
+themselves, and of the normal form of random expressions. Trusted is `value` of calculus/formulas.py, which says what
 an expression means.
 """
 
@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from sympy import Expr, KroneckerDelta, S
 
-from derivations.calculus import (
+from derivations.calculus.formulas import (
     Array,
     Index,
     Size,
@@ -27,8 +27,8 @@ from derivations.calculus import (
     total,
     value,
 )
+from derivations.calculus.notation import text
 from derivations.claims import Evidence, Refuted, claim
-from derivations.notation import text
 
 n, m = Size("n", "i j"), Size("m", "k l")
 i, j, p, k = Index("i", n), Index("j", n), Index("p", n), Index("k", m)

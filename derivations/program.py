@@ -28,8 +28,8 @@ from sympy.printing.str import StrPrinter
 
 import tinytensor
 from derivations import equations
-from derivations.adjoints import Definition, Name, Program, d, names_in
-from derivations.calculus import Array, Index, contract, free, spread
+from derivations.calculus.adjoints import Definition, Name, Program, d, names_in
+from derivations.calculus.formulas import Array, Index, contract, free, spread
 from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
 from derivations.eq17 import Derivation, derivation
 from models.decoder import Config, Decoder

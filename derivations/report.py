@@ -17,11 +17,11 @@ import numba
 import sympy
 
 from derivations import documents, equations
-from derivations.adjoints import d
+from derivations.calculus.adjoints import d
+from derivations.calculus.notation import tex
 from derivations.claims import BOUND, CLAIMS, KINDS, PARTS, Claim, Result
 from derivations.documents import ROWS, TITLES, Row
 from derivations.eq19 import EQ_19_LATEX
-from derivations.notation import tex
 
 TRUST = (
     "Every claim trusts CPython and the source text of this package. SymPy's diff and its arithmetic stand behind what "

@@ -20,12 +20,12 @@ import numpy as np
 from sympy import Indexed, Symbol, exp, log, sqrt
 
 from derivations import equations
-from derivations.adjoints import Program, adjoint_of, d, with_adjoints
-from derivations.calculus import Array, Index, Size, delta, fresh, normal, total
+from derivations.calculus.adjoints import Program, adjoint_of, d, with_adjoints
+from derivations.calculus.formulas import Array, Index, Size, delta, fresh, normal, total
+from derivations.calculus.notation import text
 from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
 from derivations.eq17 import Definition, prove_forms, shown
 from derivations.equations import Closed
-from derivations.notation import text
 from models.attention import MultiHead
 from tinytensor import nn, tensor
 

@@ -17,10 +17,10 @@ from sympy import Expr, Indexed, Integer, Integers, Matrix, Mul, Reals, Sum, Sym
 
 import tinytensor
 from derivations import equations
-from derivations.adjoints import Name, Program, d, names_in, prove_form, with_adjoints
-from derivations.calculus import Array, Index, Size, delta, derivative, fresh, normal, spread, theta, total
+from derivations.calculus.adjoints import Name, Program, d, names_in, prove_form, with_adjoints
+from derivations.calculus.formulas import Array, Index, Size, delta, derivative, fresh, normal, spread, theta, total
+from derivations.calculus.notation import tex, text
 from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim, holds
-from derivations.notation import tex, text
 from models.data.text import IGNORE_INDEX
 from models.decoder import Config, Decoder
 from models.transformer import Config as TransformerConfig

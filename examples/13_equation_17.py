@@ -18,11 +18,11 @@ from tinytensor.symbolic import prove
 from tinytensor.viz import plots
 
 sys.path.append(str(Path(__file__).resolve().parents[1]) if "__file__" in globals() else "..")
-from derivations.adjoints import d, prove_form, with_adjoints
-from derivations.calculus import total
+from derivations.calculus.adjoints import d, prove_form, with_adjoints
+from derivations.calculus.formulas import total
+from derivations.calculus.notation import tex, text
 from derivations.claims import Refuted
 from derivations.equations import ZK, ZQ, ZV, M, Q, S, T, Y, Z, block, e, h, i, j, k, m, σ
-from derivations.notation import tex, text
 from derivations.program import line
 from models.decoder import Config, Decoder
 

@@ -6,8 +6,8 @@ import re
 import pytest
 
 from derivations import eq17, equations
-from derivations.adjoints import d, name_of, with_adjoints
-from derivations.calculus import Array
+from derivations.calculus.adjoints import d, name_of, with_adjoints
+from derivations.calculus.formulas import Array
 from derivations.claims import Refuted, claims_of
 from derivations.eq17 import derivation, derive, prove_forms
 

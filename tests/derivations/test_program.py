@@ -7,8 +7,8 @@ import pytest
 from sympy import Rational, exp, sqrt
 
 from derivations import equations, program
-from derivations.adjoints import Program, d
-from derivations.calculus import Array, Index, Size, delta, relu, total
+from derivations.calculus.adjoints import Program, d
+from derivations.calculus.formulas import Array, Index, Size, delta, relu, total
 from derivations.claims import Refuted, claims_of
 from derivations.eq17 import Derivation, derivation, derive
 from derivations.equations import E, K, M, Q, S, Y, e, h, i, j, k, logits, m

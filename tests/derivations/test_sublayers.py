@@ -6,8 +6,8 @@ import pytest
 from sympy import sqrt
 
 from derivations import sublayers
-from derivations.adjoints import d, with_adjoints
-from derivations.calculus import delta, total
+from derivations.calculus.adjoints import d, with_adjoints
+from derivations.calculus.formulas import delta, total
 from derivations.claims import Refuted, claims_of, result_of
 from derivations.eq17 import prove_forms
 

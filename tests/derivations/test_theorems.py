@@ -5,8 +5,8 @@ import pytest
 from sympy import Symbol, exp
 
 from derivations import equations, theorems
-from derivations.adjoints import Program, d
-from derivations.calculus import Array, Size, delta, total
+from derivations.calculus.adjoints import Program, d
+from derivations.calculus.formulas import Array, Size, delta, total
 from derivations.claims import Refuted, claims_of, holds, result_of
 from derivations.theorems import fragment, identity, k2, permuted
 

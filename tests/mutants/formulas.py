@@ -15,10 +15,10 @@ import numpy as np
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Rational, S, Sum, sqrt
 
 from derivations import eq17, equations, program
-from derivations.adjoints import Name, Program, adjoint_of, d, name_of, names_in
-from derivations.calculus import Size, delta, normal, theta, top, total
+from derivations.calculus.adjoints import Name, Program, adjoint_of, d, name_of, names_in
+from derivations.calculus.formulas import Size, delta, normal, theta, top, total
+from derivations.calculus.notation import text
 from derivations.equations import Closed
-from derivations.notation import text
 
 from .tally import Tally, notices
 

@@ -6,7 +6,7 @@
     prove_form      closed form = derived form, by putting definitions in for names and comparing normal forms
 
 The adjoint of a name is how the last number of a program, the loss, changes with it: ∂𝓛/∂name. What is trusted is the
-index calculus (derivations/calculus.py) and SymPy's diff of one line; no size is a number here.
+index calculus (derivations/calculus/formulas.py) and SymPy's diff of one line; no size is a number here.
 
 To refute a formula that is wrong on purpose: `program.replaced(name, change)` is the program with `change` applied to
 one right-hand side, and `prove_form` with it, or with another closed form, raises Refuted with a counterexample.
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from sympy import Expr, Indexed, S, Symbol
 
-from derivations.calculus import (
+from derivations.calculus.formulas import (
     Array,
     Index,
     Size,
@@ -34,8 +34,8 @@ from derivations.calculus import (
     total,
     value,
 )
+from derivations.calculus.notation import text
 from derivations.claims import Refuted
-from derivations.notation import text
 
 Name = Array | Symbol
 
