@@ -17,10 +17,10 @@ from functools import partial
 
 import numpy as np
 
-from derivations import definitions
 from derivations.claims import NUMBA, Evidence, Refuted, claim, holds
-from derivations.definitions import largest
-from derivations.residues import CHANCE, HASHED, Equations, tangents
+from derivations.exact import definitions
+from derivations.exact.definitions import largest
+from derivations.exact.residues import CHANCE, HASHED, Equations, tangents
 from tinytensor.kernels import KERNELS
 from tinytensor.kernels.attention import (
     COLUMNS,

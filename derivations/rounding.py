@@ -138,7 +138,7 @@ def case_of_stacks(config: Stacks = STACKS, seed: int = SEED) -> Case:
 
 def over_balls(case: Case, shift: dict[str, np.ndarray] | None = None, factor: float = 0.0) -> Decoder | Transformer:
     """The same model with balls of radius 0 for weights, each moved by `factor` times its entry of `shift`."""
-    from derivations.balls import balls
+    from derivations.exact.balls import balls
 
     model = copy.deepcopy(case.model)
     if isinstance(model, Transformer):
@@ -161,7 +161,7 @@ def meanings(model: Decoder | Transformer) -> dict[float, sympy.Expr]:
 @cache
 def enclosed(case: Case) -> dict[str, np.ndarray]:
     """The loss, the logits and all gradients as balls, computed by the engine."""
-    from derivations.balls import enclosing
+    from derivations.exact.balls import enclosing
 
     model = over_balls(case)
     with reading(meanings(model)), enclosing() as constants:
@@ -173,7 +173,7 @@ def enclosed(case: Case) -> dict[str, np.ndarray]:
 
 def slopes(case: Case) -> tuple:
     """(L(w + h v) - L(w - h v)) / 2h and <gradient, v> for a random direction v, as balls."""
-    from derivations.balls import Ball, balls, enclosing
+    from derivations.exact.balls import Ball, balls, enclosing
 
     rng, gradients = np.random.default_rng(SEED), enclosed(case)
     direction = {name: rng.uniform(-1, 1, p.shape) for name, p in case.model.named_parameters()}
@@ -202,7 +202,7 @@ class Truth:
 
     def distance(self, values: np.ndarray) -> float:
         """How far the values are from the true ones at most: the largest distance from any point of a ball."""
-        from derivations.balls import balls
+        from derivations.exact.balls import balls
 
         apart = (abs(float((b - v).arb.abs_upper())) for b, v in zip(self.balls.flat, balls(values).flat, strict=True))
         return max(apart) * (1 + 2**-50)  # the conversion to a float may have rounded down

@@ -18,8 +18,8 @@ from tinytensor.symbolic import Undecided
 
 flint = pytest.importorskip("flint", reason="enclosures need python-flint: pip install 'tinytensor[proofs]'")
 
-from derivations import balls  # noqa: E402, it needs python-flint
-from derivations.balls import Ball, enclosing  # noqa: E402
+from derivations.exact import balls  # noqa: E402, it needs python-flint
+from derivations.exact.balls import Ball, enclosing  # noqa: E402
 
 SIZES = {"C": 16, "D": 8, "F": 10, "V": 11, "H": 2, "L": 2}  # whole squares of attention: see the last test of balls
 NUMBERS = (0.75, -0.5, 1.625, 3.0, 2**-40, -7.3)

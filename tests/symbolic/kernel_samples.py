@@ -1,7 +1,7 @@
 """The table of kernel proofs: for each kernel, tiny inputs made of symbols, and what must come out.
 
 A sample is a call (inputs, settings, blank outputs) and a function from the inputs to the expected outputs: the
-definition (`derivations/definitions.py`), and for a backward kernel SymPy's derivative of the forward formula.
+definition (`derivations/exact/definitions.py`), and for a backward kernel SymPy's derivative of the forward formula.
 `disagreements` runs the kernel's own source and names every entry that is not proved equal. The walk over all kernels,
 the compiled builds and the planted mistakes use the same table.
 """
@@ -17,7 +17,7 @@ from unittest.mock import patch
 import numpy as np
 import sympy
 
-from derivations.definitions import (
+from derivations.exact.definitions import (
     adam,
     attention,
     cross_entropy,

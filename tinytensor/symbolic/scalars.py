@@ -106,7 +106,7 @@ class Exact:
     """What all exact scalars have in common: a witness, which decides comparisons, and all that follows from + * / **.
 
     Kinds are formulas (`Symbolic`), residues modulo a prime (`field.Residue`), and enclosures of real numbers
-    (`derivations.balls.Ball`). A kind says how it adds,
+    (`derivations.exact.balls.Ball`). A kind says how it adds,
     multiplies, divides, takes powers and functions (`_apply`), how it compares (`_sign`), and which number it is.
     """
 

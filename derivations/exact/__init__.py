@@ -1,0 +1,6 @@
+"""The numbers and definitions that the engine is compared with.
+
+balls.py        certified enclosures of real numbers, as scalars that the engine computes with
+residues.py     claims over residues modulo a random prime: their assumptions, and their equations
+definitions.py  the definition of each kernel, from the mathematics
+"""
