@@ -5,8 +5,8 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from derivations import report
 from derivations.claims import LONG, PARTS, Claim, Result, claims_of, result_of
+from derivations.report import page as report
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

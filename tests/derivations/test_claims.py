@@ -7,8 +7,9 @@ from types import SimpleNamespace
 import pytest
 
 from derivations import __main__ as command
-from derivations import claims, report
+from derivations import claims
 from derivations.claims import Evidence, Refuted, claim, result_of
+from derivations.report import page as report
 
 
 @pytest.fixture

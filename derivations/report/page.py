@@ -16,12 +16,13 @@ from pathlib import Path
 import numba
 import sympy
 
-from derivations import documents, equations
+from derivations import equations
 from derivations.calculus.adjoints import d
 from derivations.calculus.notation import tex
 from derivations.claims import BOUND, CLAIMS, KINDS, PARTS, Claim, Result
-from derivations.documents import ROWS, TITLES, Row
 from derivations.eq19 import EQ_19_LATEX
+from derivations.report import documents
+from derivations.report.documents import ROWS, TITLES, Row
 
 TRUST = (
     "Every claim trusts CPython and the source text of this package. SymPy's diff and its arithmetic stand behind what "
@@ -257,7 +258,7 @@ def style() -> str:
     """The style: the colours are those of the pages of tinytensor/viz."""
     viz = (resources.files("tinytensor.viz") / "walkthrough.css").read_text(encoding="utf-8")
     colours = viz[viz.index(":root") : viz.index("* {")]
-    return colours + (resources.files("derivations") / "report.css").read_text(encoding="utf-8")
+    return colours + (resources.files("derivations.report") / "page.css").read_text(encoding="utf-8")
 
 
 def mathml(latex: str) -> str:
