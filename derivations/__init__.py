@@ -1,13 +1,10 @@
 """The mathematics of the documents, derived and proved, and compared with the engine: `python -m derivations`.
 
-    claims.py      what a claim is: a statement, how it is established, at which sizes, whom it trusts
-    documents.py   what each document states, and which claims cover it, or why none does
-    __main__.py    runs the claims;  report.py  writes what came of them (report.css: how the page looks)
-    calculus.py    formulas with indices and sums for sizes that stay symbols;  notation.py  prints them
-    adjoints.py    programs of such formulas, their adjoints, and the proof that a closed form is the derived one
-    equations.py   document 003's equations (1) to (17), to be read beside it
-
-The other files are the parts, which declare the claims: the calculus (index), equation (17) derived (eq17), run beside
-the engine (program), what 000 and 004 have beyond it (sublayers), equation (19) and other counts (eq19), the formulas
-against the models (forward), the engine's own gradients (engine), theorems, errata.
+equations.py   document 003's equations (1) to (17), to be read beside it
+claims.py      the form of a claim: a statement, how it is established, at which sizes, whom it trusts
+__main__.py    runs the claims
+calculus/      formulas with indices and sums for sizes that stay symbols; their adjoints; how they are printed
+proofs/        the parts, which declare the claims: the documents, and the engine that ships
+exact/         the numbers and definitions with which the engine is compared
+report/        the report, and the statements of the documents with the claims that cover them
 """

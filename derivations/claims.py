@@ -170,5 +170,5 @@ def result_of(claim: Claim) -> Result:
 def claims_of(parts: Sequence[str]) -> list[Claim]:
     """The claims of these parts, part by part; their modules are imported, so that the claims are declared."""
     for part in parts:
-        import_module(f"{__package__}.{part}")
+        import_module(f"{__package__}.proofs.{part}")
     return [claim for part in parts for claim in CLAIMS if claim.part == part]

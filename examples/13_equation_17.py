@@ -23,7 +23,7 @@ from derivations.calculus.formulas import total
 from derivations.calculus.notation import tex, text
 from derivations.claims import Refuted
 from derivations.equations import ZK, ZQ, ZV, M, Q, S, T, Y, Z, block, e, h, i, j, k, m, σ
-from derivations.program import line
+from derivations.proofs.program import line
 from models.decoder import Config, Decoder
 
 FIGURES = Path("runs/lessons")

@@ -20,7 +20,7 @@ from derivations import equations
 from derivations.calculus.adjoints import d
 from derivations.calculus.notation import tex
 from derivations.claims import BOUND, CLAIMS, KINDS, PARTS, Claim, Result
-from derivations.eq19 import EQ_19_LATEX
+from derivations.proofs.eq19 import EQ_19_LATEX
 from derivations.report import documents
 from derivations.report.documents import ROWS, TITLES, Row
 

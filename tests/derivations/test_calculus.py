@@ -30,7 +30,7 @@ from derivations.calculus.formulas import (
 )
 from derivations.calculus.notation import tex, text
 from derivations.claims import Refuted, claims_of, result_of
-from derivations.index import RULES, X, a, b, i, j, k, m, n, p, random_expression, same_values, t
+from derivations.proofs.index import RULES, X, a, b, i, j, k, m, n, p, random_expression, same_values, t
 
 l = Index("l", m)
 v = Array("v", (n,))

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from derivations import engine
 from derivations.claims import Refuted, claims_of, result_of
+from derivations.proofs import engine
 from tinytensor.core.op import OPS
 
 CLAIMS = {claim.statement: claim for claim in claims_of(["engine"])}

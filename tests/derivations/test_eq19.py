@@ -5,8 +5,8 @@ from sympy import expand
 
 import models.decoder.model
 import models.transformer.model
-from derivations import eq19
 from derivations.claims import Refuted, claims_of, result_of
+from derivations.proofs import eq19
 from models.decoder import Block, Config, Decoder
 from tinytensor import empty
 from tinytensor.nn import Parameter

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from derivations import errata
 from derivations.claims import Refuted, claims_of, result_of
+from derivations.proofs import errata
 
 
 @pytest.mark.parametrize("claim", claims_of(["errata"]), ids=lambda claim: claim.run.__name__)

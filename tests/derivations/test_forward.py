@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
-from derivations import forward
 from derivations.claims import Refuted, claims_of, result_of
+from derivations.proofs import forward
 
 
 @pytest.mark.parametrize("claim", claims_of(["forward"]), ids=lambda claim: claim.run.__name__)

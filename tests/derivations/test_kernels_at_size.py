@@ -2,9 +2,9 @@
 
 import pytest
 
-from derivations import kernels
 from derivations.claims import BOUND, Refuted, claims_of, result_of
-from derivations.kernels import MASKS, Trial
+from derivations.proofs import kernels
+from derivations.proofs.kernels import MASKS, Trial
 from tests.mutants.planting import kernel_with, module_of
 from tinytensor.kernels import KERNELS
 from tinytensor.symbolic import lift

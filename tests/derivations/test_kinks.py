@@ -3,9 +3,9 @@
 import pytest
 
 import tinytensor as tt
-from derivations import kinks
 from derivations.claims import Refuted, claims_of, result_of
-from derivations.engine import CALLS, prove_op
+from derivations.proofs import kinks
+from derivations.proofs.engine import CALLS, prove_op
 from tinytensor.core.op import OPS
 from tinytensor.ops.elementwise import where
 from tinytensor.symbolic import prove, symbols

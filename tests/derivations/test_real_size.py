@@ -5,8 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from derivations import real_size
 from derivations.claims import Refuted, claims_of, result_of
+from derivations.proofs import real_size
 from models import decoder, transformer
 from models.decoder import CONFIGS
 from models.tasks import recommend

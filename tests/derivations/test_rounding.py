@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from derivations import rounding
 from derivations.claims import Refuted, claims_of
+from derivations.proofs import rounding
 from tests.mutants.planting import planted_rule, rule_with
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic import Undecided

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from sympy import Symbol, exp
 
-from derivations import equations, theorems
+from derivations import equations
 from derivations.calculus.adjoints import Program, d
 from derivations.calculus.formulas import Array, Size, delta, total
 from derivations.claims import Refuted, claims_of, holds, result_of
-from derivations.theorems import fragment, identity, k2, permuted
+from derivations.proofs import theorems
+from derivations.proofs.theorems import fragment, identity, k2, permuted
 
 from derivations.equations import ZK, ZQ, C, D, F, G, H, K, M, NORM, Q, R, S, T, X, Z, Zp, b, e, f, h, i, j, k, l, m  # isort: skip
 from derivations.equations import mu, nF, nK, r, s, t, v, σ  # isort: skip

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from derivations.rounding import tolerance
+from derivations.proofs.rounding import tolerance
 
 
 def assert_near(found, expected, name: str = "", document: str = "003", largest: float | None = None) -> None:

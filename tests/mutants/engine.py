@@ -2,7 +2,7 @@
 
 Some are chosen by hand, since they are the ones that people make. Others are made mechanically, by changing one place
 in the source of a gradient rule or of a kernel. Each goes through the very checker that passes the original: the proofs
-of derivations/engine.py, over the calls of its table.
+of derivations/proofs/engine.py, over the calls of its table.
 
 Not every change is a mistake. What a checker passes is left out only for one of these reasons, found by running it:
 
@@ -23,7 +23,7 @@ from itertools import islice
 import numpy as np
 
 import tinytensor as tt
-from derivations.engine import CALLS, prove_op
+from derivations.proofs.engine import CALLS, prove_op
 from tests.ops.larger_samples import LARGER, mistakes
 from tinytensor import linear, stack
 from tinytensor.core.dispatch import OBJECT

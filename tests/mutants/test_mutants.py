@@ -17,8 +17,8 @@ import tinytensor.nn.functional as F
 from derivations.calculus.formulas import Array, total
 from derivations.calculus.notation import text
 from derivations.claims import Refuted
-from derivations.engine import CALLS, prove_op
-from derivations.index import a, b, i, j, n
+from derivations.proofs.engine import CALLS, prove_op
+from derivations.proofs.index import a, b, i, j, n
 from tests.mutants import __main__ as command
 from tests.mutants import engine, formulas, loops, modules, options, planting
 from tests.mutants.tally import Tally

@@ -1,12 +1,12 @@
 """The tape over symbols: every gradient rule gives SymPy's derivative of what the op computed.
 
-The table of calls and the proofs stand in `derivations/engine.py`; here each is a test of its own, and wrong rules are
+The table of calls and the proofs stand in derivations/proofs/engine.py; here each is a test, and wrong rules are
 planted that must be noticed.
 """
 
 import pytest
 
-from derivations.engine import CALLS, NO_DERIVATIVE, prove_op, unproved
+from derivations.proofs.engine import CALLS, NO_DERIVATIVE, prove_op, unproved
 from tinytensor.core.dispatch import OBJECT
 from tinytensor.core.op import OPS
 from tinytensor.core.tensor import Tensor

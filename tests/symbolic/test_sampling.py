@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tinytensor as tt
-from derivations.engine import Loss
+from derivations.proofs.engine import Loss
 from models.decoder import Config, Decoder
 from tests.mutants import engine
 from tests.mutants.planting import kernel_with, planted_kernel, planted_rule, planted_walk, rule_with

@@ -31,7 +31,7 @@ from derivations import equations
 from derivations.calculus.adjoints import Definition, Name, Program, d, names_in
 from derivations.calculus.formulas import Array, Index, contract, free, spread
 from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
-from derivations.eq17 import Derivation, derivation
+from derivations.proofs.eq17 import Derivation, derivation
 from models.decoder import Config, Decoder
 
 TOLERANCE = 1e-12

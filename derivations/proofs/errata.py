@@ -17,9 +17,9 @@ import numpy as np
 from sympy import Integer, exp, limit, oo, simplify, sqrt, symbols
 
 import tinytensor
-from derivations import eq19, theorems
 from derivations.calculus.formulas import Size
 from derivations.claims import NUMBA, NUMPY, SYMPY, Evidence, Refuted, claim, holds
+from derivations.proofs import eq19, theorems
 from models.attention import algorithm_1, algorithm_2, attention, join, project
 from models.decoder import CONFIGS, Block, Config, Decoder
 from models.transformer import BEGIN, STOP, Transformer, positional_encoding

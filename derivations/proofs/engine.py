@@ -242,7 +242,7 @@ for file, what in FILES.items():
 )
 def complete():
     if unproved():
-        raise Refuted(f"these operations have no call in derivations/engine.py: {', '.join(sorted(unproved()))}")
+        raise Refuted(f"these operations have no call in derivations/proofs/engine.py: {', '.join(sorted(unproved()))}")
     gone = (set(CALLS) | set(NO_DERIVATIVE)) - set(OPS)
     if gone:
         raise Refuted(f"the table proves operations that are gone: {', '.join(sorted(gone))}")

@@ -24,8 +24,8 @@ from derivations.calculus.adjoints import Program, adjoint_of, d, with_adjoints
 from derivations.calculus.formulas import Array, Index, Size, delta, fresh, normal, total
 from derivations.calculus.notation import text
 from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
-from derivations.eq17 import Definition, prove_forms, shown
 from derivations.equations import Closed
+from derivations.proofs.eq17 import Definition, prove_forms, shown
 from models.attention import MultiHead
 from tinytensor import nn, tensor
 

@@ -18,7 +18,7 @@ import sympy
 
 import tinytensor as tt
 from derivations.claims import NUMBA, SYMPY, Evidence, Refuted, claim, holds
-from derivations.engine import CALLS, accept
+from derivations.proofs.engine import CALLS, accept
 from tinytensor.core.dispatch import OBJECT
 from tinytensor.core.op import OPS
 from tinytensor.core.tensor import Tensor

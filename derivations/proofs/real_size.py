@@ -17,8 +17,8 @@ import numpy as np
 
 import tinytensor as tt
 from derivations.claims import BOUND, NUMBA, Evidence, Refuted, claim
-from derivations.engine import Loss
 from derivations.exact.residues import CHANCE, HASHED, Equations, tangents
+from derivations.proofs.engine import Loss
 from models import decoder, transformer
 from models.training.trainer import Settings, build_optimizer, training_step
 from tinytensor import Tensor, nn

@@ -29,8 +29,8 @@ import sympy
 
 import tinytensor as tt
 from derivations.claims import NUMBA, Evidence, Refuted, claim, holds
-from derivations.program import REAL, example
-from derivations.real_size import sentences
+from derivations.proofs.program import REAL, example
+from derivations.proofs.real_size import sentences
 from models.decoder import Decoder
 from models.transformer import Config as Stacks
 from models.transformer import Transformer, positional_encoding
