@@ -69,7 +69,7 @@ ONE = [
         and not name.startswith("is")
         and name != "logical_not"
     ),
-    *(f"lib.{name}(x)" for name in [*_FUNCTIONS.split(), "isposinf", "isneginf", "signbit", "argwhere"]),
+    *(f"lib.{name}(x)" for name in [*_FUNCTIONS.split(), "positive", "isposinf", "isneginf", "signbit", "argwhere"]),
     *(f"x.{name}_()" for name in _FUNCTIONS.split()),
     *(f"x.{name}(1)" for name in ("nansum", "nanmean", "count_nonzero", "median", "logcumsumexp", "diff")),
     *(

@@ -194,7 +194,7 @@ def test_results_have_names(name):
 @ours
 def test_every_op_has_a_sample(monkeypatch):
     """No op of the engine, and no op that only gradients use, goes without a sample."""
-    from tinytensor.ops import OPS
+    from tinytensor.core.op import OPS
 
     used, Op = set(), type(next(iter(OPS.values())))
 

@@ -2,7 +2,8 @@
 
 from math import e, inf, nan, pi
 
-from tinytensor import autograd, distributed, distributions, nn, optim, utils
+from tinytensor import fast  # isort: skip  # before any operation is declared, whose call it makes short
+from tinytensor import autograd, distributed, distributions, nn, on_demand, optim, utils
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
 from tinytensor.core.devices import device
 from tinytensor.core.dispatch import launch
@@ -19,8 +20,8 @@ from tinytensor.io.printing import set_printoptions
 from tinytensor.io.serialization import load, save
 from tinytensor.native.driver import get_num_threads, set_num_threads
 from tinytensor.native.kernel import cut, elementwise, helper, kernel, share
-from tinytensor.ops import FUNCTIONS as _functions
 from tinytensor.ops.argument_errors import public as _public
+from tinytensor.ops.constructors import TYPES as _TYPES
 from tinytensor.ops.creation import (
     Generator,
     arange,
@@ -50,11 +51,11 @@ from tinytensor.ops.creation import (
     zeros,
     zeros_like,
 )
+from tinytensor.ops.methods import FUNCTIONS as _functions
 from tinytensor.recording.compiled import compile
 from tinytensor.tools.profiling import profile
 from tinytensor.torch_names import accelerator, amp, backends, cuda, linalg, missing_names, module_paths
 from tinytensor.torch_names.amp import GradScaler, autocast
-from tinytensor.torch_names.constructors import TYPES as _TYPES
 from tinytensor.torch_names.cuda import mps, xpu
 from tinytensor.torch_names.typeinfo import UNSTORED as _UNSTORED
 from tinytensor.torch_names.typeinfo import (
@@ -80,5 +81,4 @@ globals().update(_TYPES)
 globals().update(_UNSTORED)
 module_paths.install([accelerator, amp, backends, backends.cudnn, cuda, cuda.amp, linalg, serialization])
 
-missing_names.mark(Tensor)
-__getattr__ = missing_names.module("", __name__)
+missing_names.install(Tensor)

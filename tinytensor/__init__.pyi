@@ -14,7 +14,8 @@ from tinytensor.ops.matrices import SignLogabsdet
 from tinytensor.ops.matrices import USV
 from tinytensor.ops.reduce import ValuesIndices
 from math import e as e, inf as inf, nan as nan, pi as pi
-from tinytensor import autograd as autograd, distributed as distributed, distributions as distributions, nn as nn, optim as optim, utils as utils
+from tinytensor import fast as fast
+from tinytensor import autograd as autograd, distributed as distributed, distributions as distributions, nn as nn, on_demand as on_demand, optim as optim, utils as utils
 from tinytensor.autograd import detect_anomaly as detect_anomaly, gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from tinytensor.core.devices import device as device
 from tinytensor.core.dispatch import launch as launch
@@ -32,12 +33,13 @@ from tinytensor.io.serialization import load as load, save as save
 from tinytensor.native.driver import get_num_threads as get_num_threads, set_num_threads as set_num_threads
 from tinytensor.native.kernel import cut as cut, elementwise as elementwise, helper as helper, kernel as kernel, share as share
 from tinytensor.ops.argument_errors import public as _public
+from tinytensor.ops.constructors import TYPES as _TYPES
 from tinytensor.ops.creation import Generator as Generator, arange as arange, as_tensor as as_tensor, default_generator as default_generator, empty as empty, empty_like as empty_like, empty_permuted as empty_permuted, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace, logspace as logspace, manual_seed as manual_seed, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like
+from tinytensor.ops.methods import FUNCTIONS as _functions
 from tinytensor.recording.compiled import compile as compile
 from tinytensor.tools.profiling import profile as profile
 from tinytensor.torch_names import accelerator as accelerator, amp as amp, backends as backends, cuda as cuda, linalg as linalg, missing_names as missing_names, module_paths as module_paths
 from tinytensor.torch_names.amp import GradScaler as GradScaler, autocast as autocast
-from tinytensor.torch_names.constructors import TYPES as _TYPES
 from tinytensor.torch_names.cuda import mps as mps, xpu as xpu
 from tinytensor.torch_names.typeinfo import UNSTORED as _UNSTORED
 from tinytensor.torch_names.typeinfo import can_cast as can_cast, finfo as finfo, get_default_dtype as get_default_dtype, iinfo as iinfo, is_complex as is_complex, is_tensor as is_tensor, promote_types as promote_types, result_type as result_type

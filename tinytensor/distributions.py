@@ -21,7 +21,6 @@ from tinytensor.ops.functions import bernoulli
 from tinytensor.ops.matrices import cholesky, cholesky_inverse, inverse, solve_triangular
 from tinytensor.ops.order import multinomial
 from tinytensor.ops.reduce import isclose
-from tinytensor.torch_names import missing_names
 
 
 def normal(
@@ -377,6 +376,3 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         f"kl_divergence: of {type(p).__name__} and {type(q).__name__} none is known; estimate it from samples: "
         "(p.log_prob(x) - q.log_prob(x)).mean()"
     )
-
-
-__getattr__ = missing_names.module("distributions", __name__)

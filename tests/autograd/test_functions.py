@@ -8,8 +8,9 @@ import pytest
 
 import tinytensor as tt
 from tinytensor import nn
-from tinytensor.autograd import Function, Variable, awaited, functional, grad
+from tinytensor.autograd import Function, Variable, functional, grad
 from tinytensor.autograd.function import once_differentiable
+from tinytensor.core import awaited
 from tinytensor.core.tensor import Version
 
 

@@ -75,9 +75,9 @@ PARTS = {
             "core/op.py",
             "core/tensor.py",
             "core/rule_arguments.py",
-            "core/seed.py",
-            "autograd/awaited.py",
-            "autograd/partial.py",
+            "autograd/seed.py",
+            "core/awaited.py",
+            "autograd/derivatives.py",
         ),
         (
             "autograd/test_autograd.py",

@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from unittest.mock import patch
 
-from tinytensor.core import dispatch as door
+from tinytensor.autograd import derivatives
+from tinytensor.core import provided, tape
 from tinytensor.core.op import OPS, Op
-from tinytensor.core.tensor import Tensor
 from tinytensor.fast.launch_cache import Again
 from tinytensor.native.entries import NoBuild, exact
 from tinytensor.native.kernel import KERNELS, Elementwise, Kernel, Loop
@@ -294,7 +294,7 @@ def planted_kernel(name: str, source: str | ast.Module) -> Iterator[None]:
         kernel, change = scope[name], patch.object(module, name, scope[name])
     # What was done before in this process is known as machine code of the kernel that stood there.
     by_step = patch.object(Again, "run", lambda self, args, short: self.function(*args))
-    with change, by_step, patch.object(kernel, "_build", _without_a_build), patch.object(door, "_lifted", lifted):
+    with change, by_step, patch.object(kernel, "_build", _without_a_build), patch.object(provided, "lift", lifted):
         yield
 
 
@@ -334,13 +334,10 @@ def kernel_source(name: str) -> tuple[ast.Module, list[ast.FunctionDef]]:
 
 @contextmanager
 def planted_walk(right: str, wrong: str) -> Iterator[None]:
-    """backward() out of a copy of autograd/tape.py in which `wrong` stands for `right`."""
-    module = sys.modules["tinytensor.core.tape"]
-    with patch.object(Tensor, "backward", Tensor.backward):  # which the copy replaces, and the end restores
-        exec(
-            compile(_replaced(inspect.getsource(module), right, wrong), module.__file__, "exec"),
-            {"__name__": "planted"},
-        )
+    """backward() walks by a copy of core/tape.py in which `wrong` stands for `right`."""
+    scope = {"__name__": "planted"}
+    exec(compile(_replaced(inspect.getsource(tape), right, wrong), tape.__file__, "exec"), scope)
+    with patch.object(derivatives, "walk", scope["walk"]):
         yield
 
 

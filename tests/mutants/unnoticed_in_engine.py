@@ -5,7 +5,7 @@
 
 EXPLAINED: dict[str, dict[str, list[str]]] = {
     "the other way gives the same, but takes longer": {
-        "_gradients": ["rule if create_graph else on_tensors(rule)  ->  rule"],
+        "_gradients": ["rule if create_graph else provided.on_tensors(rule)  ->  rule"],
         "_fitted": [
             "if late or r.shape != edge.shape:  ->  if True:",
             "r if all((r.shape[d] == 1 for d in dims)) else r.sum(dims)  ->  r.sum(dims)",
@@ -23,35 +23,30 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "Op.__init__": [
             "'f' if self.dtype == 'float' else 'fi'  ->  'f'",
             "self.kinds or 'fi'  ->  self.kinds",
-            "quick_formula if self.kernel else quick_view if self.view else lambda *_: None"
-            "  ->  quick_view if self.view else lambda *_: None",
-            "quick_view if self.view else lambda *_: None  ->  lambda *_: None",
         ],
         "Op.reads_for": ["if needs not in self._reads:  ->  if True:"],
         "Op.__call__": [
             "if keywords:  ->  if True:",
-            "if self.quick is not None and len(args) == len(self.params):  ->  if False:",
         ],
-        "Op.run": ["if self.view is None and (not watched):  ->  if False:"],
         "edges_to_awaited": [
             "[y.node for y in outputs if y.node is not None] if _ever else []"
             "  ->  [y.node for y in outputs if y.node is not None]",
             "if edge is not None and edge._awaited_by:  ->  if True:",
             "edge is not None and edge._awaited_by  ->  edge is not None",
         ],
-        "_between": [
+        "between": [
             "x.node.time if x.node is not None else -1  ->  -1",
             "node not in reached and node.time >= oldest  ->  node not in reached",
         ],
     },
     "the kernel may write over what it is given, and need not": {
-        "Op.__call__": ["self.quick(*args) if into is None else self.quick(*args, into)  ->  self.quick(*args)"],
+        "Op.__call__": ["self.quick(*args) if into is None else self.quick(*args, into=into)  ->  self.quick(*args)"],
     },
     "what is called asks so itself": {
         "Op.run": [
-            "if watched:  ->  if True:",
-            "if a._base is not None and a._tracked != a._version.tracked:  ->  if True:",
-            "a._base is not None and a._tracked != a._version.tracked  ->  a._base is not None",
+            "if now['watched']:  ->  if True:",
+            "if grad and a._base is not None and (a._tracked != a._version.tracked):  ->  if True:",
+            "grad and a._base is not None and (a._tracked != a._version.tracked)  ->  grad and a._base is not None",
         ],
     },
     "it is made what it is": {
@@ -61,8 +56,8 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         ],
     },
     "a change is counted, by whatever number": {"Tensor.data": ["1  ->  2"]},
-    "no time is below 0": {"_between": ["1  ->  2", "1  ->  0"]},
-    "the oldest input is among the useful ones before": {"_between": ["node.time >= oldest  ->  node.time > oldest"]},
+    "no time is below 0": {"between": ["1  ->  2", "1  ->  0"]},
+    "the oldest input is among the useful ones before": {"between": ["node.time >= oldest  ->  node.time > oldest"]},
     "no walk goes beyond the inputs, whatever lies there": {
         "_through_definition": ["a[...] if create_graph else a.detach().requires_grad_()[...]  ->  a[...]"],
     },

@@ -5,7 +5,7 @@ import ast
 import pytest
 
 from tinytensor import Tensor
-from tinytensor.ops import METHODS
+from tinytensor.ops.methods import METHODS
 from tinytensor.tools import stubs
 from tinytensor.torch_names.missing_names import Absent
 

@@ -16,9 +16,9 @@ import tinytensor.nn.functional as F
 from tests.viz.graphs import chain
 from tinytensor import nn
 from tinytensor.core.op import OPS
+from tinytensor.tools.typeset import mathml, rule_as_latex, split
 from tinytensor.viz import walkthrough, watch
 from tinytensor.viz.page import as_json
-from tinytensor.viz.typeset import mathml, rule_as_latex, split
 
 WORDS = ["the", "food", "was", "bad"]
 

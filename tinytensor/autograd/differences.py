@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from tinytensor.autograd.partial import grad
+from tinytensor.autograd.derivatives import grad
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import randn

@@ -132,7 +132,7 @@ class FunctionNode(Node):
     def _part(self, row: Tensor, shape: tuple[int, ...], size: int, begin: int | None) -> Tensor | None:
         return None if begin is None else row[begin : begin + size].reshape(shape)
 
-    def through_definition(self, g: Tensor, needs: tuple[bool, ...], create_graph: bool) -> list[Tensor | None]:
+    def gradients(self, g: Tensor, needs: tuple[bool, ...], create_graph: bool) -> list[Tensor | None]:
         """The gradients of the arguments, from the user's backward."""
         ctx, name = self.ctx, self.function.__name__
         gradients = [g]

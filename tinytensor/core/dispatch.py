@@ -21,6 +21,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from tinytensor.core import provided
 from tinytensor.kernels.copy import copy as _copy
 from tinytensor.native.entries import OBJECT, NoBuild, exact
 from tinytensor.native.kernel import Kernel
@@ -36,7 +37,7 @@ class State(threading.local):
     def __init__(self):  # Python calls it in each thread. A look at an attribute costs there; `state.__dict__` is one.
         self.grad = True  # operations on tensors that require grad go on the tape
         self.recording = None  # the Recording that notes launches, if any
-        self.anomaly = False  # look for NaN and inf after each operation
+        self.anomaly = None  # anomaly mode's Search for NaN and inf (autograd/anomaly_mode.py), if any
         self.profile = None  # the Profile that times launches, if any
         self.told_of_nodes = self.draws = None  # `prove` and viz are told (node, args, y), `prove` (what, generator)
 
@@ -78,21 +79,13 @@ def launch(kernel: Kernel, *args) -> None:
         return
     except NoBuild:
         pass
-    host(_lifted(kernel) if exact(args) else kernel.interpret, *args)
-
-
-def _lifted(kernel: Kernel) -> Callable:
-    from tinytensor.symbolic import lift  # on demand: SymPy costs a second to import, and training never needs it
-
-    return lift(kernel)
+    host(provided.lift(kernel) if exact(args) else kernel.interpret, *args)
 
 
 def _move_objects(x: np.ndarray, y: np.ndarray) -> None:
     np.copyto(y, x, "unsafe")
     if x.dtype.kind == "b":
-        from tinytensor.symbolic.given import carry_over  # on demand, as above
-
-        carry_over(x, y)
+        provided.carry_over(x, y)
 
 
 def host(function: Callable, *args, undo: Callable | None = None) -> None:

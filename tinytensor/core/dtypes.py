@@ -13,7 +13,7 @@ uint8, int32, int64 = np.dtype("uint8"), np.dtype("int32"), np.dtype("int64")
 bool_ = np.dtype("bool")
 
 # OBJECT holds exact scalars, for proofs; nobody gets it without asking. NumPy makes each of its dtypes once, and pickle
-# another one; a tensor's array always has NumPy's own (io/values.py), so `is` may compare them.
+# another one; a tensor's array always has NumPy's own (interchange.py), so `is` may compare them.
 DTYPES = {float32, float64, uint8, int32, int64, bool_, OBJECT}
 
 # By NumPy's letter for the kind of a dtype. Where two categories meet, the higher one wins: a truth value can be read

@@ -18,21 +18,21 @@ names of its parameters for what it reads, and nothing else is kept for it. The 
 
 import inspect
 
+from tinytensor.core import provided
 from tinytensor.core.dispatch import state
+from tinytensor.core.graph import Linked
 from tinytensor.core.keywords import by_position
 from tinytensor.core.meta import Meta
+from tinytensor.core.promotion import by_formula
 from tinytensor.core.rule_arguments import Reads, check_inputs, check_names, reads
 from tinytensor.core.tensor import Tensor, Version, notice
-from tinytensor.fast.fast_calls import by_formula, quick_formula, quick_view
-from tinytensor.fast.launch_cache import again
 from tinytensor.native.entries import is_ours
 from tinytensor.native.kernel import Kernel, elementwise
-from tinytensor.tools.anomaly import look_at_result
 
 # ----------------------------------------------------------------------------------------------------- the tape
 
 
-class Node:
+class Node(Linked):
     """One operation on the tape: what it was, where gradients go from here, and what its rules will read.
 
     `edges[i]` leads to where the gradient of argument i goes: to the node that made the argument, or to the argument
@@ -43,6 +43,8 @@ class Node:
     input of a ReLU can be forgotten at once, since its rule reads y alone. The node keeps the array of y, never the
     tensor: that one holds the node, and two that hold each other would live until the garbage collector comes by.
     """
+
+    gradients = None  # of an autograd.Function: calls the backward that the user has written (autograd/function.py)
 
     __slots__ = ["__weakref__", "_hooks", "dtype", "edges", "kept", "op"]
     __slots__ += ["retained", "shape", "time", "versions", "walked"]
@@ -149,7 +151,7 @@ class Op:
         self.view, self.forward, self.kernel, self.backward, self.definition = (
             getattr(form, part, None) for part in ("view", "forward", "kernel", "backward", "definition")
         )
-        self.on_arrays, self.again = self.view or self.forward, again(self.forward)
+        self.on_arrays = self.view or self.forward
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             self.kernel.__name__ = self.name  # the kernel is called as the operation is
             self.kernel = elementwise(self.kernel)
@@ -172,8 +174,7 @@ class Op:
         self.rules = {i: named[name] for i, name in enumerate(self.params) if name in named}
         check_inputs(self)
         self.differentiable = bool(self.rules or self.backward or self.definition)
-        make = quick_formula if self.kernel else quick_view if self.view else lambda *_: None
-        self.quick = make(self, Node)  # how it is called where nothing unusual is asked
+        self.quick = provided.shortcut(self)  # the call with an argument for each parameter
         self._reads: dict[tuple[bool, ...], Reads] = {}
         for function in filter(None, (*self.rules.values(), self.backward)):
             check_names(self, function)
@@ -199,48 +200,42 @@ class Op:
             args = by_position(self.name, self.params, self.defaults, args, keywords)
         if len(args) < len(self.params):  # the constants of a formula
             args += self.defaults[len(args) - len(self.params) :]
-        if self.quick is not None and len(args) == len(self.params):
-            return self.quick(*args) if into is None else self.quick(*args, into)
-        return self.run(args, into)
+        if self.kernel is not None and len(args) != len(self.params):  # which it refuses
+            return self.run(args, into)
+        return self.quick(*args) if into is None else self.quick(*args, into=into)
 
     def run(self, args: tuple, into: Tensor | None = None):
         """Look at the arguments, compute, and put what was done on the tape, since only a result can stand there."""
         # First: look at the arguments, of which a recording must hear before their memory is used. The result goes on
-        # the tape if somebody wants the gradient of one of them.
+        # the tape if the gradient of one of them is wanted.
         now = state.__dict__
-        watched, grad = now["watched"], now["grad"] and self.differentiable
-        on_tape, arrays, short = False, [], []
+        grad = now["grad"] and self.differentiable
+        on_tape, arrays = False, []
         for a in args:
-            data = shape = a
-            if isinstance(a, Tensor):
-                data, shape = a._data, a._data.shape
-                if data.__class__ is Meta:
-                    raise RuntimeError(f"{self.name}: a meta tensor has a shape {a.shape}, but no values")
-                if watched:
-                    notice(a)
-                if grad:
-                    if a._base is not None and a._tracked != a._version.tracked:
-                        a._follow_base()  # a view, and what it looks at was changed since
-                    on_tape = on_tape or a._requires_grad
-            arrays.append(data)
-            short.append(shape)
+            if not isinstance(a, Tensor):
+                arrays.append(a)
+                continue
+            if a._data.__class__ is Meta:
+                raise RuntimeError(f"{self.name}: a meta tensor has a shape {a.shape}, but no values")
+            if now["watched"]:
+                notice(a)
+            if grad and a._base is not None and a._tracked != a._version.tracked:
+                provided.follow_base(a)  # a view, and its base was changed since it was taken
+            on_tape = on_tape or (grad and a._requires_grad)
+            arrays.append(a._data)
 
         # Second: compute, on arrays. A tensor for each thing in between would be made for nothing, and a rule of an
         # operation is what differentiates it: what happens inside needs no tape.
-        if self.kernel is not None:
-            results = by_formula(self, args, into)
-        elif self.view is None and not watched:
-            results = self.again.run(tuple(arrays), tuple(short))
-        else:
-            results = self.on_arrays(*arrays)
+        results = by_formula(self, args, into) if self.kernel is not None else self.on_arrays(*arrays)
         results = results if results.__class__ is tuple else (results,)
         if now["anomaly"]:
-            look_at_result(self.name, [a._data for a in args if isinstance(a, Tensor)], results[0])
+            now["anomaly"].result(self.name, [a._data for a in args if isinstance(a, Tensor)], results[0])
+        return self.finish(args, results, on_tape)
 
-        # Third: a tensor for the result.
+    def finish(self, args: tuple, results: tuple, on_tape: bool):
+        """Make tensors of the results, and put the first one on the tape."""
         y = Tensor.of(results[0]) if self.view is None else args[0]._seen_as(results[0])
-        # Fourth: its place on the tape. (The index of a maximum, a whole number, has none.)
-        if on_tape and y._data.dtype.kind in "fO":
+        if on_tape and y._data.dtype.kind in "fO":  # the index of a maximum, a whole number, has no gradient
             y.node = Node(self, args, y, results[1:])
             y._requires_grad = True
         if self.outputs == 1:

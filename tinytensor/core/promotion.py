@@ -4,9 +4,24 @@ import math
 
 import numpy as np
 
-from tinytensor.core.dispatch import OBJECT, empty, move
-from tinytensor.core.dtypes import CATEGORY, KINDS, category, float32, get_default_dtype, result_type, uint8
+from tinytensor.core.dispatch import OBJECT, empty, launch, move
+from tinytensor.core.dtypes import CATEGORY, KINDS, bool_, category, float32, get_default_dtype, result_type, uint8
 from tinytensor.core.tensor import Tensor
+
+
+def by_formula(op, args: tuple, into: Tensor | None) -> np.ndarray:
+    """y[...] = f(a[...], b[...]): all arguments in one dtype, and y in the shape that they have together.
+
+    Nothing is repeated in memory for this: the kernel reads a broadcast argument with stride 0.
+    """
+    operands, dtype, shape = together(op, args)
+    result = bool_ if op.dtype == "bool" else dtype
+    if into is not None and into.shape == shape and into.dtype == result:
+        y = into._data
+    else:
+        y = empty(shape, result)
+    launch(op.kernel, *operands, y)
+    return y
 
 
 def together(op, args: tuple) -> tuple[list, np.dtype, tuple[int, ...]]:
@@ -93,6 +108,32 @@ def only_floats(what: str, *values: Tensor | np.dtype | None) -> tuple:
             f"{what}: tensors of {' and '.join(d.name for d in dtypes)}: the dtypes must be equal; use .to(dtype)"
         )
     return values
+
+
+REMEMBERED = 256  # numbers that are kept as arrays
+_numbers: dict[tuple, np.ndarray] = {}
+
+
+def number_array(value, dtype: np.dtype) -> np.ndarray | None:
+    """A number as an array of the dtype beside which it stands; None if that must be looked at in general.
+
+    Programs have few numbers, so they are remembered, but for -0.0, which Python takes for 0.0.
+    """
+    kind = value.__class__
+    found = _numbers.get((value, kind, dtype)) if kind is int or kind is float else None
+    if (
+        found is None
+        and (kind is int or (kind is float and value != 0))
+        and dtype.kind in ("fi" if kind is int else "f")
+    ):
+        try:
+            found = np.asarray(typed(value, dtype))
+        except OverflowError:  # told by name
+            return None
+        if len(_numbers) >= REMEMBERED:
+            _numbers.clear()
+        _numbers[value, kind, dtype] = found
+    return found
 
 
 # From here on float32 rounds to infinity: its largest number, 2^128 - 2^104, and half a step.

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+from tinytensor.core import provided
 from tinytensor.native.entries import is_ours
 
 APPEARANCES: dict[str, Callable] = {}  # what stands where: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"
@@ -17,9 +18,7 @@ class Docstring(str):
     __slots__ = ("function",)
 
     def expandtabs(self, tabsize: int = 8) -> str:
-        from tinytensor.tools.documentation import complete
-
-        return complete(self.function, str.__str__(self)).expandtabs(tabsize)
+        return provided.documentation(self.function, str.__str__(self)).expandtabs(tabsize)
 
 
 def _documented(function: Callable) -> None:

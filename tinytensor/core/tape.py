@@ -1,4 +1,4 @@
-"""Walking the tape backwards: backward and grad.
+"""Walking the tape backwards, which `backward` and `grad` do (autograd/derivatives.py).
 
 The youngest node goes first. A node is younger than all it came from and older than all that was made from it: so when
 the youngest one left is taken, every gradient that flows into it has arrived, and it need be visited only once. (To
@@ -21,15 +21,13 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from tinytensor.autograd.awaited import complete_after, edges_to_awaited, ending, tell
+from tinytensor.core import provided
+from tinytensor.core.awaited import complete_after, edges_to_awaited
 from tinytensor.core.dispatch import state
-from tinytensor.core.modes import no_grad, set_grad_enabled
+from tinytensor.core.modes import set_grad_enabled
 from tinytensor.core.op import Node
 from tinytensor.core.rule_arguments import asked
-from tinytensor.core.seed import seed_of
 from tinytensor.core.tensor import Tensor
-from tinytensor.fast.launch_cache import again, on_tensors
-from tinytensor.tools.anomaly import look_at_gradients
 
 # ------------------------------------------------------------------------------------------------------ at one node
 
@@ -43,12 +41,14 @@ def _gradients(node: Node, g: Tensor, create_graph: bool, onto: Tensor | None = 
     """
     op = node.op
     needs = tuple([edge is not None for edge in node.edges])
-    # An operation goes backward in the same way at each step of a training; `again` makes that short (launch_cache.py).
     if op.backward is not None and not create_graph:
-        results = again(op.backward)(*[getattr(v, "_data", v) for v in _read(node, op.backward, g, needs, onto)])
+        read = [getattr(v, "_data", v) for v in _read(node, op.backward, g, needs, onto)]
+        results = provided.on_arrays(op.backward)(*read)
         return [None if r is None or not n else Tensor.of(r) for r, n in zip(results, needs)]
+    if node.gradients is not None:
+        return node.gradients(g, needs, create_graph)
     if not op.rules:
-        return node.through_definition(g, needs, create_graph)  # a walk of its own, by grad(): in partial.py
+        return _through_definition(node, g, needs, create_graph)
 
     # A rule is tensor code. What it does goes on the tape with create_graph, and then each of its operations must run;
     # otherwise only its launches count, and these are made again without it.
@@ -56,9 +56,36 @@ def _gradients(node: Node, g: Tensor, create_graph: bool, onto: Tensor | None = 
     for i, rule in op.rules.items():
         place = op.places[i]
         if any(needs[place]):  # nobody asked for the gradients of the others, so nobody computes them
-            r = (rule if create_graph else on_tensors(rule))(*_read(node, rule, g, needs))
+            r = (rule if create_graph else provided.on_tensors(rule))(*_read(node, rule, g, needs))
             results[place] = (r,) if isinstance(r, Tensor) else r
     return [r if n else None for r, n in zip(results, needs)]
+
+
+def _through_definition(node: Node, g: Tensor, needs: tuple[bool, ...], create_graph: bool) -> list[Tensor | None]:
+    """The gradients of a fused operation through its definition: this is where its higher derivatives come from.
+
+    The definition runs on the arguments that were kept, with the tape on, and what it put there is walked in its turn,
+    as far as the arguments. Each is seen through a view that is made now, whose node ends the walk. Without
+    create_graph it is cut off from what it came from, since the walk around this one goes there.
+    """
+    op = node.op
+    node.refuse_changed(op.params)
+    values = [(node.kept[name], place.stop is None) for name, place in zip(op.params, op.places, strict=True)]
+    args = [a for value, several in values for a in (value if several else (value,))]
+    with set_grad_enabled(True):
+        args = [
+            a if not n else a[...] if create_graph else a.detach().requires_grad_()[...] for a, n in zip(args, needs)
+        ]
+        y = op.definition(*args)
+    inputs = [a for a, n in zip(args, needs) if n]
+    found: dict[Node | Tensor, Tensor | None] = dict.fromkeys(a.node for a in inputs)
+
+    def keep(target: Node | Tensor, r: Tensor, is_new: bool) -> None:
+        if target in found:
+            found[target] = r
+
+    walk([y], [g.to(y.dtype)], create_graph, create_graph, keep, between([y], inputs))
+    return [found[a.node] if n else None for a, n in zip(args, needs)]
 
 
 def _read(node: Node, rule: Callable, g: Tensor, needs: tuple[bool, ...], onto: Tensor | None = None) -> list:
@@ -124,6 +151,31 @@ def _is_new(fitted: Tensor, results: list[Tensor | None], i: int, g: Tensor, is_
 # --------------------------------------------------------------------------------------------------------- the walk
 
 
+def between(outputs: Sequence[Tensor], inputs: Sequence[Tensor], freed: list[Node] | None = None) -> set[Node | Tensor]:
+    """The nodes from which the inputs can be reached, and the inputs: only these need a gradient.
+
+    `freed` collects nodes on the way of which an earlier walk has left nothing.
+
+    `grad` asks for a few gradients of a graph that may be large. Nodes are looked at from the outputs down as far as
+    the oldest input, and then from the oldest up: a node is useful if one of its edges leads to something useful.
+    """
+    # Both nodes and leaves have a hash by identity, so that they can stand in one set.
+    useful = {x if x.node is None else x.node for x in inputs}
+    oldest = min((x.node.time if x.node is not None else -1) for x in inputs)  # nothing older leads to an input
+    reached, todo = set(), [y.node for y in outputs if y.node is not None]
+    while todo:
+        node = todo.pop()
+        if node not in reached and node.time >= oldest:
+            reached.add(node)
+            if freed is not None and node.freed and node not in useful:
+                freed.append(node)
+            todo.extend(edge for edge in node.edges if isinstance(edge, Node))
+    for node in sorted(reached, key=lambda n: n.time):
+        if any(edge in useful for edge in node.edges if edge is not None):
+            useful.add(node)
+    return useful
+
+
 def walk(
     outputs: Sequence[Tensor],
     gradients: Sequence[Tensor],
@@ -146,7 +198,7 @@ def walk(
     pending: dict[Node | Tensor, tuple[Tensor | None, bool]] = {}
     heap: list[tuple[int, Node]] = []  # the youngest on top
     leaves: list[Tensor] = []
-    shares = create_graph or state.anomaly or sent is not None  # are they wanted one by one, before they add up?
+    shares = create_graph or state.anomaly or sent  # are they wanted one by one, before they add up?
     awaited = edges_to_awaited(outputs)  # how many edges lead to each leaf whose gradient somebody waits for
 
     def send(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
@@ -180,7 +232,7 @@ def walk(
 
     def pass_on(node: Node, g: Tensor, is_new: bool) -> None:
         """Send a node's gradients on: a function of its own, so that what was added to others is freed on return."""
-        compute = partial(look_at_gradients, _gradients) if state.anomaly else _gradients
+        compute = partial(state.anomaly.gradients, _gradients) if state.anomaly else _gradients
         results = compute(node, g, create_graph, onto(node))
         for i, (edge, r) in enumerate(zip(node.edges, results)):
             if r is not None:
@@ -232,52 +284,3 @@ def _hooked(holder: Node | Tensor, g: Tensor) -> Tensor:
     if tensor is not None and (tensor._base is None or tensor._tracked >= 0):
         tensor._grad = g.clone() if tensor._grad is None else tensor.held_grad() + g
     return g
-
-
-# ------------------------------------------------------------------------------------------------ from the outside
-
-
-def _accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
-    """What backward() does at a leaf: the gradient is added to the one that is there.
-
-    With create_graph the sum is a new tensor, since the old one may be on the tape. Otherwise it is made in place, so
-    that whoever holds `.grad` (an optimizer, a clipping of norms) sees it.
-    """
-
-    def into(leaf: Node | Tensor, g: Tensor, is_new: bool) -> None:
-        if isinstance(leaf, Node) or not leaf._requires_grad:  # it stopped asking after it was used
-            return
-        old = leaf.grad
-        if create_graph:
-            leaf.grad = g.clone() if old is None else old + g
-        elif old is None:  # the user may change .grad in place, so it must not be memory that others look at
-            leaf.grad = Tensor.of(g._data) if is_new else g.detach().clone()
-        else:
-            with no_grad():
-                old.add_(g)
-        tell(leaf)  # whoever waits for it
-
-    return into
-
-
-def backward(
-    self: Tensor,
-    gradient: Tensor | None = None,
-    retain_graph: bool | None = None,
-    create_graph: bool = False,
-    inputs: Tensor | Sequence[Tensor] | None = None,
-) -> None:
-    """Add the derivative of this number to `.grad` of every leaf it was computed from, or only of `inputs`.
-
-    `gradient` is where to start from if this is not one number. The tape is freed as it is walked unless
-    `retain_graph`; with `create_graph` the gradients are on the tape themselves.
-    """
-    # Whoever differentiates the gradient again will walk this part of the tape again.
-    retain = create_graph if retain_graph is None else retain_graph
-    seed = seed_of(self, gradient, "backward")
-    useful = None if inputs is None else Node.between([self], inputs)  # as for grad(): partial.py
-    with ending():  # at which others may have something to do
-        walk([self], [seed], retain, create_graph, _accumulate(create_graph), useful)
-
-
-Tensor.backward = backward

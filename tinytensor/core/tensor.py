@@ -5,20 +5,20 @@ was computed from tensors whose gradient is wanted. Both may be shared: several 
 and what detach() returns), and a change in place moves a tensor to another place on the tape.
 
 This file says what a tensor is and how it stands towards the tape. It knows no operation: what a tensor can do, `x + y`
-or `x.sum()`, the files in `ops/` declare, and attach. How its values get out is in `io/values.py`.
+or `x.sum()`, the files in `ops/` declare, and attach. How its values get out is in `interchange.py`.
 """
 
 import itertools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from tinytensor.core import provided
 from tinytensor.core.dispatch import move, state
 from tinytensor.core.dtype_objects import NAMED, DType
+from tinytensor.core.interchange import HookHandle, Interchange, Left
 from tinytensor.core.meta import Meta
-from tinytensor.io.values import HookHandle, Interchange
-from tinytensor.recording.external import Left
 
 _new_object = object.__new__
 
@@ -52,12 +52,14 @@ class Tensor(Interchange):
         "_data",  # the array, or a Meta
         "_grad",  # a tensor, None, or what a replay has left (see held_grad)
         "_hooks",  # of a leaf; a computed tensor's hooks are at its node
-        "_requires_grad",  # behind the property requires_grad (io/values.py), which looks at what is assigned
+        "_requires_grad",  # behind the property requires_grad (interchange.py), which looks at what is assigned
         "_tracked",  # of a view: how many changes on the tape its base had seen when it took its place there, -1 if
         # it was changed itself since
         "_version",  # shared by all tensors on one memory
         "node",
     )
+
+    _awaited_by: Sequence[Callable] = ()  # hooks of a leaf whose gradient is awaited (awaited.py); most have none
 
     @staticmethod
     def of(data: np.ndarray | Meta, requires_grad: bool = False, tensor: "Tensor | None" = None) -> "Tensor":
@@ -109,7 +111,7 @@ class Tensor(Interchange):
 
         backward() keeps gradients at leaves only: those in between would fill the memory (retain_grad() keeps one).
         """
-        self._follow_base()  # where a view stands now that its base has moved
+        provided.follow_base(self)  # where a view stands now that its base has moved
         return self.node is None
 
     @property
@@ -187,7 +189,7 @@ class Tensor(Interchange):
         computed tensor's hooks are kept at its node: the tensor itself may be gone by then. Returns a handle that
         removes the hook.
         """
-        self._follow_base()  # as above
+        provided.follow_base(self)  # as above
         if not self._requires_grad:
             raise RuntimeError("register_hook: this tensor does not require grad")
         holder = self if self.node is None else self.node
@@ -197,7 +199,7 @@ class Tensor(Interchange):
 
     def retain_grad(self) -> None:
         """Keep the gradient of this computed tensor in `.grad` too."""
-        self._follow_base()  # as above
+        provided.follow_base(self)  # as above
         if self.node is not None:
             # A weak reference: the tensor holds the node, and if the node held the tensor, neither would ever go.
             self.node.retained = weakref.ref(self)

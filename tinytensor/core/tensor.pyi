@@ -16,13 +16,13 @@ from tinytensor.ops.matrices import USV
 from tinytensor.ops.reduce import ValuesIndices
 import itertools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 import numpy as np
+from tinytensor.core import provided
 from tinytensor.core.dispatch import move, state
 from tinytensor.core.dtype_objects import NAMED, DType
+from tinytensor.core.interchange import HookHandle, Interchange, Left
 from tinytensor.core.meta import Meta
-from tinytensor.io.values import HookHandle, Interchange
-from tinytensor.recording.external import Left
 _new_object: Any
 
 class Version:
@@ -448,6 +448,7 @@ class Tensor(Interchange):
     def xlogy(self, y: Tensor | builtins.float) -> Tensor: ...
     def xlogy_(self, y: Tensor | builtins.float) -> Tensor: ...
     def zero_(self) -> Tensor: ...
+    _awaited_by: Sequence[Callable] = ()
 
     @staticmethod
     def of(data: np.ndarray | Meta, requires_grad: builtins.bool=False, tensor: 'Tensor | None'=None) -> 'Tensor':

@@ -20,6 +20,3 @@ from tinytensor.distributed.group import (
     is_initialized,
     is_mpi_launched,
 )
-from tinytensor.torch_names import missing_names
-
-__getattr__ = missing_names.module("distributed", __name__)

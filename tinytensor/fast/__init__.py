@@ -1,4 +1,17 @@
 """Fast paths of small eager calls: nothing depends on them but time.
 
-`fast_calls.py` shortens the call of a formula or a view; `launch_cache.py` repeats the launches of an earlier call.
+`fast_calls.py` shortens the calls of operations; `launch_cache.py` repeats the launches of an earlier call. They take
+their places in core/provided.py when this room is imported, unless `TINYTENSOR_FAST=off` is set.
 """
+
+import os
+
+from tinytensor.core import provided
+from tinytensor.fast.fast_calls import shortcut
+from tinytensor.fast.launch_cache import again, on_tensors
+
+_switch = os.environ.get("TINYTENSOR_FAST", "on")
+if _switch not in ("on", "off"):
+    raise ValueError(f"TINYTENSOR_FAST={_switch}: expected on or off")
+if _switch == "on":
+    provided.shortcut, provided.on_arrays, provided.on_tensors = shortcut, again, on_tensors

@@ -8,44 +8,27 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tinytensor.core.dispatch import empty, launch, state
+from tinytensor.core import provided
+from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import bool_
-from tinytensor.core.promotion import together, typed
+from tinytensor.core.op import Node, Op
+from tinytensor.core.promotion import number_array
 from tinytensor.core.tensor import Tensor
+from tinytensor.fast.launch_cache import again
 from tinytensor.native.blocks import FITS
 from tinytensor.native.uninitialized import fresh
 
-REMEMBERED = 256  # numbers that are kept as arrays
-
 _ndarray = np.ndarray
-_numbers: dict[tuple, np.ndarray] = {}
 
 
-def by_formula(op, args: tuple, into: Tensor | None) -> np.ndarray:
-    """y[...] = f(a[...], b[...]): all arguments in one dtype, and y in the shape that they have together.
-
-    Nothing is repeated in memory for this: the kernel reads a broadcast argument with stride 0.
-    """
-    operands, dtype, shape = together(op, args)
-    result = bool_ if op.dtype == "bool" else dtype
-    if into is not None and into.shape == shape and into.dtype == result:
-        y = into._data
-    else:
-        y = empty(shape, result)
-    launch(op.kernel, *operands, y)
-    return y
-
-
-def quick_formula(op, mark: Callable) -> Callable | None:
-    """The call of a formula of one or two operands; None for one that has more.
+def quick_formula(op: Op) -> Callable:
+    """The call of a formula of one or two operands.
 
     Tensors of one dtype for which there is a build, and a number beside them, are run as they are, if nobody records,
     times or looks at what is computed. Anything else takes the way of all operations, also what turns out to be large,
-    or not to fit: the native call looks at the sizes of the very arrays that it gets, and does nothing then. `mark`
-    makes the result's node. (A result that goes `into` the place of x has none: see `in_place`.)
+    or not to fit: the native call looks at the sizes of the very arrays that it gets, and does nothing then. (A result
+    that goes `into` the place of x has no node: see `in_place`.)
     """
-    if op.defaults or len(op.params) > 2:
-        return None
     builds: dict[np.dtype, tuple] = {}  # by the dtype of the operands: a build, and the dtype of y
 
     def at_first(args: tuple, dtype: np.dtype, into: Tensor | None):
@@ -76,7 +59,7 @@ def quick_formula(op, mark: Callable) -> Callable | None:
             return into
         y = Tensor.of(result)
         if x._requires_grad and now["grad"] and op.differentiable:
-            y.node, y._requires_grad = mark(op, (x,), y, ()), True
+            y.node, y._requires_grad = Node(op, (x,), y, ()), True
         return y
 
     def two(x, z, into=None):
@@ -113,13 +96,13 @@ def quick_formula(op, mark: Callable) -> Callable | None:
             return into
         y = Tensor.of(result)
         if (s._requires_grad or t._requires_grad) and now["grad"] and op.differentiable:
-            y.node, y._requires_grad = mark(op, (x, z), y, ()), True
+            y.node, y._requires_grad = Node(op, (x, z), y, ()), True
         return y
 
     return one if len(op.params) == 1 else two
 
 
-def quick_view(op, mark: Callable) -> Callable:
+def quick_view(op: Op) -> Callable:
     """The call of a view. Nothing is computed, so nothing but the tape and a recording has to hear of it."""
     look, differentiable = op.view, op.differentiable
 
@@ -129,29 +112,41 @@ def quick_view(op, mark: Callable) -> Callable:
             return op.run((x, *settings))
         y = x._seen_as(look(a, *settings))
         if x._requires_grad and now["grad"] and differentiable:
-            y.node, y._requires_grad = mark(op, (x, *settings), y, ()), True
+            y.node, y._requires_grad = Node(op, (x, *settings), y, ()), True
         return y
 
     return view
 
 
-def number_array(value, dtype: np.dtype) -> np.ndarray | None:
-    """A number as an array of the dtype beside which it stands; None if that must be looked at in general.
+def quick_forward(op: Op) -> Callable:
+    """The call of a function on arrays, whose launches are repeated where it was called with such arrays before."""
+    known, differentiable = again(op.forward), op.differentiable
 
-    Programs have few numbers, so they are remembered, but for -0.0, which Python takes for 0.0.
-    """
-    kind = value.__class__
-    found = _numbers.get((value, kind, dtype)) if kind is int or kind is float else None
-    if (
-        found is None
-        and (kind is int or (kind is float and value != 0))
-        and dtype.kind in ("fi" if kind is int else "f")
-    ):
-        try:
-            found = np.asarray(typed(value, dtype))
-        except OverflowError:  # told by name
-            return None
-        if len(_numbers) >= REMEMBERED:
-            _numbers.clear()
-        _numbers[value, kind, dtype] = found
-    return found
+    def forward(*args, into=None):
+        now = state.__dict__
+        if now["watched"]:
+            return op.run(args, into)
+        on_tape, arrays, short = False, [], []  # short: the shapes of arrays, and the settings
+        for a in args:
+            if isinstance(a, Tensor):
+                data = a._data
+                if data.__class__ is not _ndarray or (a._base is not None and a._tracked != a._version.tracked):
+                    return op.run(args, into)
+                on_tape = on_tape or a._requires_grad
+                arrays.append(data)
+                short.append(data.shape)
+            else:
+                arrays.append(a)
+                short.append(a)
+        results = known.run(tuple(arrays), tuple(short))
+        results = results if results.__class__ is tuple else (results,)
+        return op.finish(args, results, on_tape and now["grad"] and differentiable)
+
+    return forward
+
+
+def shortcut(op: Op) -> Callable:
+    """The quick call of an operation, by what it runs forward."""
+    if op.kernel is None:
+        return quick_view(op) if op.view else quick_forward(op)
+    return provided.plain(op) if op.defaults or len(op.params) > 2 else quick_formula(op)

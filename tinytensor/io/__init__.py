@@ -1,1 +1,1 @@
-"""Values of tensors outside the engine: as Python's numbers and text, as NumPy's arrays, in files."""
+"""Tensors outside the engine: as text, and in files."""

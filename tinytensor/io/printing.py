@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tinytensor.core import provided
+from tinytensor.core.dtypes import bool_, get_default_dtype, int64
+
 # `sci_mode` None: numbers have exponents where the others would be too long
 _SHORT = {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80, "sci_mode": None}
 _DEFAULT = _SHORT | {"precision": 4, "edgeitems": 3}
@@ -43,8 +46,27 @@ def set_printoptions(
         _options["sci_mode"] = sci_mode
 
 
-def text(values: np.ndarray, suffixes: list[str]) -> str:
-    """What print() shows of a tensor: its numbers, and what else there is to say of it."""
+def text(tensor: Any) -> str:
+    """What print() shows of a tensor: its numbers, and its dtype, device and gradient where they are not the usual."""
+    suffixes, empty = [], not tensor.is_meta and not tensor.numel()
+    if tensor.is_meta:
+        suffixes += ["device='meta'", f"size={tensor.shape}"]
+    elif empty and tensor.ndim != 1:
+        suffixes += [f"size={tensor.shape}"]
+    seen = () if tensor.is_meta or empty else (int64, bool_)  # the numbers show these dtypes
+    if tensor.dtype not in (get_default_dtype(), *seen):
+        suffixes += [f"dtype={tensor.dtype!s}"]
+    if tensor.node is not None:
+        suffixes += [f"grad_fn=<{tensor.node.op.name}>"]
+    elif tensor.requires_grad:
+        suffixes += ["requires_grad=True"]
+    if tensor.is_meta:
+        return _behind(f"{OPENING}...", suffixes)
+    return _numbers_text(tensor._values("printing a tensor"), suffixes)
+
+
+def _numbers_text(values: np.ndarray, suffixes: list[str]) -> str:
+    """The numbers of an array, and what stands behind them."""
     if values.dtype.kind == "O":
         return _behind(f"{OPENING}{np.array2string(values, separator=', ', prefix=OPENING)}", suffixes)
     if not values.size:
@@ -52,11 +74,6 @@ def text(values: np.ndarray, suffixes: list[str]) -> str:
     kept = _kept(values, _options["edgeitems"] if values.size > _options["threshold"] else values.size)
     write, width = _writer(list(_numbers(kept)))
     return _behind(OPENING + _laid_out(kept, values.ndim, write, width, len(OPENING)), suffixes)
-
-
-def without_values(suffixes: list[str]) -> str:
-    """What print() shows of a tensor that is only a shape."""
-    return _behind(f"{OPENING}...", suffixes)
 
 
 def _kept(values: np.ndarray, ends: int) -> Any:
@@ -131,3 +148,6 @@ def _behind(body: str, suffixes: list[str]) -> str:
             body += f", {suffix}"
             line += len(suffix) + 2
     return f"{body})"
+
+
+provided.text = text

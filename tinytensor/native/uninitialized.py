@@ -6,12 +6,14 @@ all places where memory comes from: the door, a recording's pool (each time that
 each replay), and what `fast/launch_cache.py` keeps. The tests run with it.
 """
 
+import math
 import os
 from collections.abc import Callable
 
 import numpy as np
 
 from tinytensor.native.entries import OBJECT
+from tinytensor.native.simd import LINE
 
 
 def spoil(memory: np.ndarray) -> None:
@@ -35,3 +37,11 @@ def chosen(switch: str) -> Callable:
 
 
 fresh = chosen(os.environ.get("TINYTENSOR_UNWRITTEN", ""))
+
+
+def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    """New memory that begins where a cache line does: vector loads then never straddle two."""
+    size = math.prod(shape) * dtype.itemsize
+    memory = np.empty(size + LINE, np.uint8)
+    start = -memory.ctypes.data % LINE
+    return memory[start : start + size].view(dtype).reshape(shape)

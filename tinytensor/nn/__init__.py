@@ -32,8 +32,5 @@ from tinytensor.nn.transformer import (
     TransformerEncoder,
     TransformerEncoderLayer,
 )
-from tinytensor.torch_names import missing_names
 
 globals().update(MODULES)
-
-__getattr__ = missing_names.module("nn", __name__)

@@ -14,7 +14,6 @@ from tinytensor.nn.layers import BatchNorm1d as BatchNorm1d, Bilinear as Bilinea
 from tinytensor.nn.module import Buffer as Buffer, Module as Module, Parameter as Parameter
 from tinytensor.nn.recurrent import GRU as GRU, LSTM as LSTM, RNN as RNN, GRUCell as GRUCell, LSTMCell as LSTMCell, RNNCell as RNNCell
 from tinytensor.nn.transformer import Transformer as Transformer, TransformerDecoder as TransformerDecoder, TransformerDecoderLayer as TransformerDecoderLayer, TransformerEncoder as TransformerEncoder, TransformerEncoderLayer as TransformerEncoderLayer
-from tinytensor.torch_names import missing_names as missing_names
 class BCELoss(Module):
     def __init__(self, weight: Any = ..., reduction: Any = ...) -> None: ...
 class BCEWithLogitsLoss(Module):

@@ -25,7 +25,6 @@ from tinytensor.ops.index import check_range, scatter_rows
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.order import drop
 from tinytensor.ops.shape import cat, stack
-from tinytensor.torch_names import missing_names
 
 # functions that are declared elsewhere: operations (tanh, gelu, softmax, linear ...), activations, losses
 globals().update({place[2:]: function for place, function in APPEARANCES.items() if place.startswith("F.")})
@@ -369,5 +368,3 @@ for _name, _function in list(globals().items()):
     _declared = APPEARANCES.get(f"F.{_name}") is _function and not isinstance(_function, Op)
     if _declared or (getattr(_function, "__module__", "") == __name__ and not _name.startswith("_")):
         globals()[_name] = public(_function, _name)
-
-__getattr__ = missing_names.module("nn.functional", __name__)

@@ -5,7 +5,6 @@ import math
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import Generator, rand, randn
-from tinytensor.torch_names import missing_names
 
 
 def _filled(tensor: Tensor, values: Tensor) -> Tensor:
@@ -130,6 +129,3 @@ def kaiming_normal_(
     if tensor.device == "meta":
         return tensor
     return normal_(tensor, 0.0, _kaiming_std(tensor, a, mode, nonlinearity), generator)
-
-
-__getattr__ = missing_names.module("nn.init", __name__)

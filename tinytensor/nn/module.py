@@ -4,14 +4,14 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 
+from tinytensor.core import provided
 from tinytensor.core.dispatch import state
+from tinytensor.core.interchange import HookHandle
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.io.values import HookHandle
 from tinytensor.nn.hooks import call_with_backward_hooks
 from tinytensor.ops.argument_errors import construction
 from tinytensor.ops.creation import empty, tensor
-from tinytensor.torch_names import missing_names
 
 
 class Parameter(Tensor):
@@ -135,7 +135,7 @@ class Module:
             found = self.__dict__.get(place, {})
             if name in found:
                 return found[name]
-        raise missing_names.error("nn.Module", name, self, f"{type(self).__name__} has no attribute {name!r}")
+        raise provided.missing_name("nn.Module", name, self, f"{type(self).__name__} has no attribute {name!r}")
 
     def __delattr__(self, name: str):
         for place in (self._parameters, self._buffers, self._modules):

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.autograd.awaited import at_end
+from tinytensor.core.awaited import at_end
 from tinytensor.core.dispatch import host, move
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor, notice

@@ -14,10 +14,9 @@ import numpy as np
 from tinytensor.core.dispatch import OBJECT, empty, host, launch
 from tinytensor.core.dtypes import CATEGORY, bool_, category, result_type, uint8
 from tinytensor.core.op import op
-from tinytensor.core.promotion import only_floats, stored, typed, within
+from tinytensor.core.promotion import number_array, only_floats, stored, typed, within
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.fast.fast_calls import number_array
 from tinytensor.native.fastmath import erf as fast_erf
 from tinytensor.native.fastmath import exp as fast_exp
 from tinytensor.native.fastmath import expm1 as fast_expm1

@@ -87,7 +87,7 @@ def _along(operation, x: Tensor, dim: int | None, dtype, what: str) -> Tensor:
     if x.numel() == 0:
         return x.clone()
     if dim == x.ndim - 1:
-        return operation.run((x,))
+        return operation.quick(x)
     return make_contiguous(transpose(operation(transpose(x, dim, -1)), dim, -1))
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from tinytensor import kernels
+from tinytensor.core import provided
 from tinytensor.core.dispatch import check, contiguous, empty, launch, move, state
 from tinytensor.core.dtypes import CATEGORY, int64
 from tinytensor.core.modes import no_grad, set_grad_enabled
@@ -134,7 +135,7 @@ def follow_base(view: Tensor) -> None:
             _stand_at(view, Node(take, (elements, _window(view)), after, ()))
 
 
-Tensor._follow_base = follow_base
+provided.follow_base = follow_base
 
 
 def _at_its_place(x: Tensor) -> Tensor:

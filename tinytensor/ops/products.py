@@ -103,7 +103,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         raise TypeError(f"matmul: expected two tensors, got {type(a).__name__} @ {type(b).__name__}; use * for numbers")
     x, z = a._data, b._data
     if x.ndim == z.ndim == 2 and x.shape[1] == z.shape[0] and x.dtype is z.dtype and x.dtype.kind != "b":  # most often
-        return _matmul.run((a, b))
+        return _matmul.quick(a, b)
     if a.ndim == 0 or b.ndim == 0:
         raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: expected at least 1 dimension each; use * for numbers")
     a, b = beside_exact(a, b)

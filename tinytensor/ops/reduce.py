@@ -241,7 +241,7 @@ def _at_least_int64(x: Tensor, dtype) -> Tensor:
 @appears("sum Tensor.sum")
 def sum(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """y = sum of x over `dim` (one, several, or all); integers and bools give int64."""
-    return reduce_sum.run((_at_least_int64(x, dtype), _dims(x, dim, "sum"), keepdim))
+    return reduce_sum.quick(_at_least_int64(x, dtype), _dims(x, dim, "sum"), keepdim)
 
 
 @appears("prod Tensor.prod")
@@ -255,7 +255,7 @@ def mean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = Fals
     """y = (1/n) sum of x over `dim`."""
     x = x if dtype is None else x.to(dtype)
     only_floats("mean", x)
-    return reduce_mean.run((x, _dims(x, dim, "mean"), keepdim))
+    return reduce_mean.quick(x, _dims(x, dim, "mean"), keepdim)
 
 
 @appears("var Tensor.var")

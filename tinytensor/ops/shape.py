@@ -566,7 +566,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensors = _listed(tensors, "cat")
     if not tensors:
         raise RuntimeError("cat: expected at least one tensor")
-    return _cat.run((dim if dim.__class__ is int else _whole(dim, "cat: dim"), *tensors))
+    return _cat.quick(dim if dim.__class__ is int else _whole(dim, "cat: dim"), *tensors)
 
 
 @appears("stack")
@@ -575,7 +575,7 @@ def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     tensors = _listed(tensors, "stack")
     if not tensors:
         raise RuntimeError("stack: expected at least one tensor")
-    return _stack.run((dim if dim.__class__ is int else _whole(dim, "stack: dim"), *tensors))
+    return _stack.quick(dim if dim.__class__ is int else _whole(dim, "stack: dim"), *tensors)
 
 
 def _triangle(x: Tensor, diagonal: int, upper: bool, what: str) -> Tensor:

@@ -4,8 +4,5 @@ from tinytensor.optim import lr_scheduler
 from tinytensor.optim.composed import Adadelta, Adagrad, Adamax, RMSprop
 from tinytensor.optim.lbfgs import LBFGS
 from tinytensor.optim.optimizer import SGD, Adam, AdamW, Optimizer
-from tinytensor.torch_names import missing_names
 
 __all__ = ["LBFGS", "SGD", "Adadelta", "Adagrad", "Adam", "AdamW", "Adamax", "Optimizer", "RMSprop", "lr_scheduler"]
-
-__getattr__ = missing_names.module("optim", __name__)

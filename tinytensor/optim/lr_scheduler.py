@@ -13,7 +13,6 @@ from typing import Any
 from tinytensor.core.dispatch import host, state
 from tinytensor.ops.argument_errors import construction
 from tinytensor.optim.optimizer import Optimizer
-from tinytensor.torch_names import missing_names
 
 
 class LRScheduler:
@@ -533,6 +532,3 @@ class NoamLR(LambdaLR):
             raise ValueError(f"NoamLR: d_model {d_model} and warmup {warmup} must be at least 1")
         scale = d_model**-0.5
         super().__init__(optimizer, lambda t: scale * min((t + 1) ** -0.5, (t + 1) * warmup**-1.5), last_epoch)
-
-
-__getattr__ = missing_names.module("optim.lr_scheduler", __name__)

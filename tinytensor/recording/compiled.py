@@ -16,15 +16,16 @@ from functools import partial
 
 import numpy as np
 
+from tinytensor.autograd.derivatives import accumulate
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import get_default_dtype
-from tinytensor.core.tape import _accumulate
+from tinytensor.core.interchange import Left
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.driver import Program
 from tinytensor.native.entries import OBJECT
 from tinytensor.native.kernel import Kernel
 from tinytensor.nn.module import Module
-from tinytensor.recording.external import Left, Seen, are_as_they_were
+from tinytensor.recording.external import Seen, are_as_they_were
 from tinytensor.recording.guards import PLAIN, Surroundings, ask
 from tinytensor.recording.pool import lease_of
 from tinytensor.recording.recording import Recording
@@ -330,7 +331,7 @@ class Recorded:
                 )
                 t.requires_grad, t._grad, stand_in._grad = stand_in.requires_grad, stand_in._grad, None
                 if stand_in.requires_grad:  # a graph that is still alive leads to the copy
-                    stand_in.register_hook(partial(_accumulate(create_graph=False), t, is_new=False))
+                    stand_in.register_hook(partial(accumulate(create_graph=False), t, is_new=False))
             others = outside + [(o._data, c) for o, _, _, c in inside[:number]]
             if any((changed or c) and np.may_share_memory(t._data, other) for other, c in others):
                 raise RuntimeError(

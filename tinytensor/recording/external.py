@@ -1,12 +1,10 @@
 """Tensors from outside a recording: how the run found them, and what a replay leaves at them.
 
 A step reads and changes what it did not make: parameters, their gradients. How these were found is a condition of the
-replay (`Seen`), and what the run left there, each replay must leave there too (`Left`).
+replay (`Seen`), and what the run left there, each replay must leave there too (`Left`, of core/interchange.py).
 """
 
 from ctypes import string_at
-
-import numpy as np
 
 
 class Seen:
@@ -60,19 +58,6 @@ def are_as_they_were(all_seen: list[Seen]) -> bool:
         if not seen.is_as_it_was():
             return False
     return True
-
-
-class Left:
-    """A gradient that a replay has left in the recording's own memory, until somebody looks at it.
-
-    The next replay will write over that memory, and most gradients are never looked at from outside the step. So
-    `tensor.grad` makes a copy when it is asked for, and a replay that comes before that makes none.
-    """
-
-    __slots__ = ("_data",)  # as a tensor has it
-
-    def __init__(self, array: np.ndarray):
-        self._data = array
 
 
 def addresses(objects: tuple) -> bytes:

@@ -14,8 +14,7 @@ from weakref import WeakSet
 import numpy as np
 
 from tinytensor.core.dispatch import OBJECT
-from tinytensor.native.simd import LINE
-from tinytensor.native.uninitialized import fresh, spoil, spoiled
+from tinytensor.native.uninitialized import aligned, fresh, spoil, spoiled
 
 BYTE = np.dtype(np.uint8)
 
@@ -93,11 +92,3 @@ def owned(value):
         return value
     offset = value.__array_interface__["data"][0] - lease.memory.__array_interface__["data"][0]
     return np.ndarray(value.shape, value.dtype, lease.memory, offset, value.strides)
-
-
-def aligned(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
-    """New memory that begins where a cache line does: vector loads then never straddle two."""
-    size = math.prod(shape) * dtype.itemsize
-    memory = np.empty(size + LINE, BYTE)
-    start = -memory.ctypes.data % LINE
-    return memory[start : start + size].view(dtype).reshape(shape)

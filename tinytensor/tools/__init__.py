@@ -1,1 +1,1 @@
-"""Tools around the engine: anomaly mode, the profiler, what `help()` shows, the API as HTML, type stubs."""
+"""Tools around the engine: the profiler, what `help()` shows, the API as HTML, type stubs."""

@@ -16,8 +16,8 @@ from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES, Docstring
 from tinytensor.core.tensor import Tensor
 from tinytensor.tools.documentation import errors
+from tinytensor.tools.typeset import mathml, split
 from tinytensor.torch_names.missing_names import Absent
-from tinytensor.viz.typeset import mathml, split
 
 try:
     import pdoc
@@ -65,7 +65,7 @@ def _belongs(what: Callable, name: str, room: ModuleType) -> bool:
         return False
     place = {"tinytensor.nn.functional": "F", "tinytensor.torch_names.linalg": "linalg"}.get(room.__name__)
     attached = f"{place}.{name}" in APPEARANCES
-    package = bool(list(getattr(room, "__path__", ())))  # a file's is empty, if it has one: see missing_names.module()
+    package = bool(list(getattr(room, "__path__", ())))  # a file's is empty (missing_names.py)
     return attached or home == room.__name__ or package
 
 

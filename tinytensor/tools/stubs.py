@@ -13,11 +13,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from tinytensor import autograd, nn
+from tinytensor import nn
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES
-from tinytensor.core.tape import backward
-from tinytensor.ops import FUNCTIONS, METHODS
+from tinytensor.ops.methods import FUNCTIONS, METHODS
 
 HERE = Path(__file__).parents[1]
 HEADER = (
@@ -108,9 +107,7 @@ def _stub(body: str, functions: Iterable[Callable] = ()) -> str:
 def tensor_stub() -> str:
     """core/tensor.pyi: the file's own classes and functions, and in Tensor all methods that are attached."""
     lines = ["    node: Any"]
-    hook = autograd.awaited.register_post_accumulate_grad_hook
-    methods = METHODS | {"backward": backward, hook.__name__: hook}
-    for name, function in sorted(methods.items()):
+    for name, function in sorted(METHODS.items()):
         if isinstance(function, property):
             lines += ["    @property", f"    def {name}(self) -> Tensor: ..."]
         else:
@@ -118,7 +115,7 @@ def tensor_stub() -> str:
             reflected = function.__name__ == "<lambda>" and not isinstance(original, Op)
             lines.append(f"    def {name}{_signature(function if reflected else original, method=True)}: ...")
     declared = "class Tensor(Interchange):"
-    return _stub(_module("core/tensor.py").replace(declared, "\n".join([declared, *lines]), 1), methods.values())
+    return _stub(_module("core/tensor.py").replace(declared, "\n".join([declared, *lines]), 1), METHODS.values())
 
 
 def package_stub() -> str:

@@ -5,11 +5,14 @@ first such name is met. An attribute raises AttributeError, so that hasattr() an
 an import raises ImportError.
 """
 
+import importlib
 import sys
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from tinytensor.core import provided
 
 # What serves instead, and of which names that is true; a name that ends in * stands for all that begin so.
 INSTEAD = {
@@ -43,6 +46,11 @@ INSTEAD = {
 }
 
 
+# The modules that say so of themselves; the empty one is the package.
+PLACES = ("", "autograd", "cuda", "distributed", "distributions", "nn", "nn.functional", "nn.init", "nn.utils")
+PLACES += ("optim", "optim.lr_scheduler", "utils.data")
+
+
 @cache
 def _pytorchs() -> dict[str, frozenset[str]]:
     """PyTorch's names, by the place where they stand."""
@@ -74,8 +82,8 @@ def error(place: str, name: str, holder: Any, otherwise: str) -> AttributeError:
 ROOMS: dict[str, str] = {}  # modules by their names, and the places in PyTorch for which they stand
 
 
-def module(place: str, name: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a module that stands at this place: `__getattr__ = missing_names.module("nn", __name__)`.
+def of_module(place: str, name: str) -> Callable[[str], Any]:
+    """The `__getattr__` of the module of this name, which has this place among PyTorch's.
 
     `from tinytensor.nn import Conv2d` forgets what an AttributeError says. But if the module has a `__path__`, Python
     next looks for a module of this name below it, and the finder of module_paths.py then says the same: `refuse`.
@@ -112,8 +120,12 @@ class Absent:
         raise error("Tensor", self.name, owner if tensor is None else tensor, "")
 
 
-def mark(tensor_class: type) -> None:
-    """Let a class of tensors tell which of PyTorch's methods it does not have."""
+def install(tensor_class: type) -> None:
+    """Let tensors, modules of layers, and Python's modules say which of PyTorch's names they do not have."""
     for name in _pytorchs()["Tensor"]:
         if not hasattr(tensor_class, name):
             setattr(tensor_class, name, Absent(name))
+    provided.missing_name = error
+    for place in PLACES:
+        found = importlib.import_module(f"tinytensor.{place}".rstrip("."))
+        found.__getattr__ = of_module(place, found.__name__)

@@ -17,7 +17,6 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import Generator, from_numpy, randint, randperm, tensor
 from tinytensor.ops.order import multinomial
 from tinytensor.ops.shape import stack
-from tinytensor.torch_names import missing_names
 
 # ---------------------------------------------------------------------------------------------------------- datasets
 
@@ -371,6 +370,3 @@ class DataLoader(_ByType):
 def get_worker_info() -> None:
     """Of the worker in which this runs: there is none."""
     return None
-
-
-__getattr__ = missing_names.module("utils.data", __name__)

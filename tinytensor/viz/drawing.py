@@ -13,7 +13,8 @@ import numpy as np
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
-from tinytensor.viz.layout import Box, Layout, layout, need, smooth
+from tinytensor.tools.extras import need
+from tinytensor.viz.layout import Box, Layout, layout, smooth
 from tinytensor.viz.seen import Leaf, Seen, Step, Value, look, unfolded
 from tinytensor.viz.text import argument, numbers
 

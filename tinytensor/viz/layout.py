@@ -14,6 +14,8 @@ from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from tinytensor.tools.extras import need
+
 BETWEEN = 26  # pixels from one box to its neighbour
 LAYER = 48  # pixels from one layer to the next
 FALL = 21  # the last pixels of a line lead straight down, so that it does not strike out what is written beside its end
@@ -37,11 +39,6 @@ class Layout:
     lines: list[list[tuple[float, float]]] = field(default_factory=list)
     width: float = 0.0
     height: float = 0.0
-
-
-def need(library: str, what: str) -> None:
-    """Say how to get what is not installed."""
-    raise ModuleNotFoundError(f"{what} needs {library}, which is not installed: pip install tinytensor[viz]")
 
 
 def layout(boxes: dict[Hashable, Box], edges: Sequence[tuple[Hashable, Hashable]], bottom: Hashable) -> Layout:

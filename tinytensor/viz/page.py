@@ -17,10 +17,10 @@ import numpy as np
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
+from tinytensor.tools.typeset import mathml, rule_as_latex, split
 from tinytensor.viz.drawing import Drawing
 from tinytensor.viz.seen import UNKNOWN, Argument, Rule, Seen, Step, Value, definition, look, unfolded
 from tinytensor.viz.text import call, first_line, number, numbers, setting, shapes, summary, visit, why_now
-from tinytensor.viz.typeset import mathml, rule_as_latex, split
 
 NUMBERS = 48  # so many numbers are written; more are a heat map
 SIDE = 64  # a heat map has at most so many rows and columns; of a larger array some are shown

@@ -25,11 +25,11 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from tinytensor.autograd.seed import seed_of
 from tinytensor.core.dispatch import state
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.op import Node
 from tinytensor.core.rule_arguments import asked
-from tinytensor.core.seed import seed_of
 from tinytensor.core.switches import watching
 from tinytensor.core.tape import walk
 from tinytensor.core.tensor import Tensor

@@ -13,7 +13,6 @@ from tinytensor.nn.module import Module, Parameter
 from tinytensor.nn.utils import rnn
 from tinytensor.ops.creation import zeros
 from tinytensor.ops.shape import cat, stack
-from tinytensor.torch_names import missing_names
 
 
 def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
@@ -144,6 +143,3 @@ def vector_to_parameters(vec: Tensor, parameters: Iterable[Tensor]) -> None:
     for p in parameters:
         p.data.copy_(vec.detach()[begin : begin + p.numel()].reshape(p.shape))
         begin += p.numel()
-
-
-__getattr__ = missing_names.module("nn.utils", __name__)

@@ -3,7 +3,6 @@
 from contextlib import nullcontext
 from types import SimpleNamespace
 
-from tinytensor.torch_names import missing_names
 from tinytensor.torch_names.cuda import amp
 
 
@@ -59,5 +58,3 @@ Stream = _refused("Stream")
 _asked = {"is_available": is_available, "device_count": device_count, "synchronize": synchronize}
 _asked |= {"manual_seed": manual_seed, "manual_seed_all": manual_seed_all, "empty_cache": empty_cache}
 mps, xpu = SimpleNamespace(**_asked), SimpleNamespace(**_asked)  # Apple's devices and Intel's, which are asked the same
-
-__getattr__ = missing_names.module("cuda", __name__)

@@ -10,9 +10,10 @@ import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
+from tinytensor.core.interchange import HookHandle
 from tinytensor.core.op import Node
+from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.io.values import HookHandle
 
 
 class _Awaiting(threading.local):
@@ -26,6 +27,7 @@ _awaiting = _Awaiting()
 _ever: list[bool] = []  # has any leaf had such a hook? Until then no walk looks for one
 
 
+@appears("Tensor.register_post_accumulate_grad_hook")
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> HookHandle:
     """Call `hook(leaf)` as soon as backward() has added all of this leaf's gradient to `.grad`.
 
@@ -43,10 +45,6 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
         self._awaited_by = []
     self._awaited_by.append(hook)
     return HookHandle(self._awaited_by, hook)
-
-
-Tensor._awaited_by = ()  # most have nobody, and are no larger for it: a list is in the dictionary of those that do
-Tensor.register_post_accumulate_grad_hook = register_post_accumulate_grad_hook
 
 
 def edges_to_awaited(outputs: Sequence[Tensor]) -> dict[Tensor, int]:

@@ -1,45 +1,19 @@
-"""The derivatives of some values by some others: grad, and gradients through a definition, which are just that.
+"""The derivatives of some values by others: `backward` adds them to `.grad` of the leaves, `grad` returns them.
 
-Both walk the tape as backward() does, but only as far as the inputs, and nothing is added to a leaf's `.grad`.
-`backward()` of several tensors is here too, and what a walker of graphs asks a node: whom it leads to.
+Both walk the tape (core/tape.py); `grad`, and `backward` with `inputs`, walk it only as far as these.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from tinytensor.autograd.awaited import ending
-from tinytensor.core.modes import enable_grad
+from tinytensor.autograd.seed import seed_of
+from tinytensor.core import provided
+from tinytensor.core.awaited import ending, tell
+from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Node
-from tinytensor.core.seed import seed_of
-from tinytensor.core.tape import _accumulate, walk
+from tinytensor.core.registry import appears
+from tinytensor.core.tape import between, walk
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import zeros_like
-
-
-def _between(
-    outputs: Sequence[Tensor], inputs: Sequence[Tensor], freed: list[Node] | None = None
-) -> set[Node | Tensor]:
-    """The nodes from which the inputs can be reached, and the inputs: only these need a gradient.
-
-    `freed` collects nodes on the way of which an earlier walk has left nothing.
-
-    `grad` asks for a few gradients of a graph that may be large. Nodes are looked at from the outputs down as far as
-    the oldest input, and then from the oldest up: a node is useful if one of its edges leads to something useful.
-    """
-    # Both nodes and leaves have a hash by identity, so that they can stand in one set.
-    useful = {x if x.node is None else x.node for x in inputs}
-    oldest = min((x.node.time if x.node is not None else -1) for x in inputs)  # nothing older leads to an input
-    reached, todo = set(), [y.node for y in outputs if y.node is not None]
-    while todo:
-        node = todo.pop()
-        if node not in reached and node.time >= oldest:
-            reached.add(node)
-            if freed is not None and node.freed and node not in useful:
-                freed.append(node)
-            todo.extend(edge for edge in node.edges if isinstance(edge, Node))
-    for node in sorted(reached, key=lambda n: n.time):
-        if any(edge in useful for edge in node.edges if edge is not None):
-            useful.add(node)
-    return useful
 
 
 def _wanted(inputs: Tensor | Sequence[Tensor], what: str) -> list[Tensor]:
@@ -48,21 +22,62 @@ def _wanted(inputs: Tensor | Sequence[Tensor], what: str) -> list[Tensor]:
     if not inputs:
         raise ValueError(f"{what}: the list of inputs is empty; give the tensors whose gradients are wanted")
     for x in inputs:
-        x._follow_base()
+        provided.follow_base(x)
     if any(not x.requires_grad for x in inputs):
         raise RuntimeError(f"{what}: an input does not require grad; call requires_grad_() before it is used")
     return inputs
 
 
-def _between_for_backward(outputs: Sequence[Tensor], inputs: Tensor | Sequence[Tensor]) -> set[Node | Tensor]:
+def _on_the_way(outputs: Sequence[Tensor], inputs: Tensor | Sequence[Tensor]) -> set[Node | Tensor]:
     """What backward(inputs=...) walks; computed tensors among the inputs keep their gradient from now on."""
     inputs = _wanted(inputs, "backward")
     for x in inputs:
         x.retain_grad()
-    return _between(outputs, inputs)
+    return between(outputs, inputs)
 
 
-Node.between = staticmethod(_between_for_backward)
+def accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
+    """What backward() does at a leaf: the gradient is added to the one that is there.
+
+    With create_graph the sum is a new tensor, since the old one may be on the tape. Otherwise it is made in place, so
+    that whoever holds `.grad` (an optimizer, a clipping of norms) sees it.
+    """
+
+    def into(leaf: Node | Tensor, g: Tensor, is_new: bool) -> None:
+        if isinstance(leaf, Node) or not leaf._requires_grad:  # it stopped asking after it was used
+            return
+        old = leaf.grad
+        if create_graph:
+            leaf.grad = g.clone() if old is None else old + g
+        elif old is None:  # the user may change .grad in place, so it must not be memory that others look at
+            leaf.grad = Tensor.of(g._data) if is_new else g.detach().clone()
+        else:
+            with no_grad():
+                old.add_(g)
+        tell(leaf)  # whoever waits for it
+
+    return into
+
+
+@appears("Tensor.backward")
+def backward_of(
+    self: Tensor,
+    gradient: Tensor | None = None,
+    retain_graph: bool | None = None,
+    create_graph: bool = False,
+    inputs: Tensor | Sequence[Tensor] | None = None,
+) -> None:
+    """Add the derivative of this number to `.grad` of every leaf it was computed from, or only of `inputs`.
+
+    `gradient` is where to start from if this is not one number. The tape is freed as it is walked unless
+    `retain_graph`; with `create_graph` the gradients are on the tape themselves.
+    """
+    # With create_graph this part of the tape is walked again where the gradient is differentiated.
+    retain = create_graph if retain_graph is None else retain_graph
+    seed = seed_of(self, gradient, "backward")
+    useful = None if inputs is None else _on_the_way([self], inputs)
+    with ending():  # a hook may have left something to be called at the end
+        walk([self], [seed], retain, create_graph, accumulate(create_graph), useful)
 
 
 def backward(
@@ -81,9 +96,9 @@ def backward(
     starts = [None] * len(tensors) if starts is None else list(starts)
     seeds = [seed_of(y, g, "backward") for y, g in zip(tensors, starts, strict=True)]
     retain = create_graph if retain_graph is None else retain_graph
-    useful = None if inputs is None else _between_for_backward(tensors, inputs)
+    useful = None if inputs is None else _on_the_way(tensors, inputs)
     with ending():
-        walk(tensors, seeds, retain, create_graph, _accumulate(create_graph), useful)
+        walk(tensors, seeds, retain, create_graph, accumulate(create_graph), useful)
 
 
 def grad(
@@ -124,7 +139,7 @@ def grad(
 
     retain = create_graph if retain_graph is None else retain_graph
     freed: list[Node] = []
-    useful = _between(outputs, inputs, freed)
+    useful = between(outputs, inputs, freed)
     walk(outputs, seeds, retain, create_graph, keep, useful)
     if freed and any(g is None for g in found):  # what it led to is forgotten, the inputs perhaps
         raise RuntimeError(
@@ -139,50 +154,3 @@ def grad(
             f"grad: the outputs do not depend on the inputs number {unused}; allow_unused=True gives None"
         )
     return tuple(found)
-
-
-def _through_definition(node: Node, g: Tensor, needs: tuple[bool, ...], create_graph: bool) -> list[Tensor | None]:
-    """The gradients of a fused operation through its definition: this is where its higher derivatives come from.
-
-    The definition runs on the arguments that were kept, with the tape on, and what it put there is walked in its turn.
-    Seen through a view that is made now, the inputs are the oldest things that `grad` has to look at. Without
-    create_graph they are cut off from what they came from, since the walk around this one goes there.
-    """
-    op = node.op
-    node.refuse_changed(op.params)
-    values = [(node.kept[name], place.stop is None) for name, place in zip(op.params, op.places, strict=True)]
-    args = [a for value, several in values for a in (value if several else (value,))]
-    with enable_grad():
-        args = [
-            a if not n else a[...] if create_graph else a.detach().requires_grad_()[...] for a, n in zip(args, needs)
-        ]
-        inputs = [a for a, n in zip(args, needs) if n]
-        found = iter(grad(op.definition(*args), inputs, g, create_graph=create_graph, allow_unused=True))
-    return [next(found) if n else None for n in needs]
-
-
-Node.through_definition = _through_definition
-
-
-# ------------------------------------------------------------------------------------- what walkers of graphs ask for
-
-
-class AccumulateGrad:
-    """The end of the tape at a leaf, as PyTorch's walkers of graphs (torchviz, say) know it."""
-
-    next_functions = ()
-
-    def __init__(self, variable: Tensor):
-        self.variable = variable
-
-    def name(self) -> str:
-        return "AccumulateGrad"
-
-
-def _next_functions(node: Node) -> tuple[tuple[Node | AccumulateGrad | None, int], ...]:
-    """The nodes to which gradients go from here, each with the number 0 of its one result."""
-    return tuple((AccumulateGrad(e) if isinstance(e, Tensor) else e, 0) for e in node.edges)
-
-
-Node.name = lambda node: node.op.name
-Node.next_functions = property(_next_functions)

@@ -1,5 +1,6 @@
 """Where a walk of the tape begins: the derivative of a value by itself."""
 
+from tinytensor.core import provided
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import ones_like
 
@@ -11,7 +12,7 @@ def seed_of(y: Tensor, gradient: Tensor | None, what: str) -> Tensor:
     and so computes their sum, weighted by the seed. What the weights should be only the caller can know, and a silent 1
     for each would hide that a mean was forgotten.
     """
-    y._follow_base()
+    provided.follow_base(y)
     if not y._requires_grad:
         raise RuntimeError(
             f"{what}: this tensor does not require grad: nothing that it was computed from does (or no_grad() was on)"

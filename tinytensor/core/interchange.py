@@ -8,11 +8,9 @@ from numbers import Number
 
 import numpy as np
 
+from tinytensor.core import provided
 from tinytensor.core.devices import CPU, META, device
 from tinytensor.core.dispatch import state
-from tinytensor.core.dtypes import bool_, get_default_dtype, int64
-from tinytensor.io.printing import text, without_values
-from tinytensor.recording.external import Left
 
 # What NumPy calls for `scalar * tensor`, and what the tensor has for it.
 _REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__"}
@@ -30,6 +28,19 @@ class HookHandle:
             self.hooks.remove(self.hook.pop())
 
     __call__ = remove
+
+
+class Left:
+    """A gradient that a replay has left in the recording's own memory, until somebody looks at it.
+
+    The next replay will write over that memory, and most gradients are never looked at from outside the step. So
+    `tensor.grad` makes a copy when it is asked for, and a replay that comes before that makes none.
+    """
+
+    __slots__ = ("_data",)  # as a tensor has it
+
+    def __init__(self, array: np.ndarray):
+        self._data = array
 
 
 def with_own_dtype(array: np.ndarray) -> np.ndarray:
@@ -226,25 +237,11 @@ class Interchange:
         return str(self)
 
     def __repr__(self) -> str:
-        suffixes, empty = [], not self.is_meta and not self._data.size
-        if self.is_meta:
-            suffixes += ["device='meta'", f"size={self.shape}"]
-        elif empty and self.ndim != 1:
-            suffixes += [f"size={self.shape}"]
-        seen = () if self.is_meta or empty else (int64, bool_)  # the numbers tell of these dtypes
-        if self.dtype not in (get_default_dtype(), *seen):
-            suffixes += [f"dtype={self.dtype!s}"]
-        if self.node is not None:
-            suffixes += [f"grad_fn=<{self.node.op.name}>"]
-        elif self.requires_grad:
-            suffixes += ["requires_grad=True"]
-        return without_values(suffixes) if self.is_meta else text(self._values("printing a tensor"), suffixes)
+        return provided.text(self)
 
     def _repr_html_(self) -> str | None:
         """What a notebook shows instead, if it is the last line of a cell: a table, or a picture of many numbers."""
-        from tinytensor.viz.notebook import html  # on demand: who trains needs no pictures
-
-        return html(self)
+        return provided.html(self)
 
 
 def _as_arrays(value, name: str):

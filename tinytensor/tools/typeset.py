@@ -9,7 +9,7 @@ import ast
 import re
 from functools import cache
 
-from tinytensor.viz.layout import need
+from tinytensor.tools.extras import need
 
 # ------------------------------------------------------------------------------------------------------ equations
 

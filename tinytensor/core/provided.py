@@ -1,0 +1,41 @@
+"""What the core calls and rooms above it provide.
+
+Nothing in the core imports from above. A room above sets its function here when it is imported, or `on_demand.py`
+does so for rooms that are loaded at their first use. Without them the engine computes; it prints no tensors and proves
+nothing.
+"""
+
+from collections.abc import Callable
+
+text: Callable  # text(tensor): what print() shows (io/printing.py)
+html: Callable  # html(tensor): what a notebook shows (viz/notebook.py)
+documentation: Callable  # documentation(function, docstring): the completed docstring (tools/documentation.py)
+lift: Callable  # lift(kernel): the kernel's Python source, on exact scalars (symbolic/lifting.py)
+carry_over: Callable  # carry_over(truths, objects): truths whose conditions a proof remembers (symbolic/given.py)
+follow_base: Callable  # follow_base(view): a view's place on the tape after its base was changed (ops/in_place.py)
+
+
+def missing_name(place: str, name: str, holder: object, otherwise: str) -> AttributeError:
+    """The error for a name that is missing; torch_names/missing_names.py knows those that PyTorch has."""
+    return AttributeError(otherwise, name=name, obj=holder)
+
+
+# Fast paths of small eager calls (fast/). Without them everything is called as it is declared.
+
+
+def plain(op) -> Callable:
+    """The call of an operation with an argument for each of its parameters."""
+    return lambda *args, into=None: op.run(args, into)
+
+
+shortcut = plain
+
+
+def on_arrays(function: Callable) -> Callable:
+    """A function on arrays and settings, made for many calls with arrays of the same shapes."""
+    return function
+
+
+def on_tensors(rule: Callable) -> Callable:
+    """The same for a rule on tensors whose results are not differentiated again."""
+    return rule

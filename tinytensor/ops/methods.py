@@ -1,0 +1,96 @@
+"""What stands at the places that `@appears` names: methods and operators of Tensor, and functions of the package.
+
+This is the one table from which Tensor gets members of other files. It is filled last, when all of them are declared.
+"""
+
+from collections.abc import Callable
+from numbers import Number
+
+import numpy as np
+
+from tinytensor.core.op import Op
+from tinytensor.core.registry import APPEARANCES
+from tinytensor.core.tensor import Tensor
+from tinytensor.ops import in_place
+from tinytensor.ops.argument_errors import public
+from tinytensor.ops.creation import as_tensor
+
+_OPERATORS = [
+    "add",
+    "sub",
+    "mul",
+    "matmul",
+    "truediv",
+    "floordiv",
+    "mod",
+    "pow",
+    "and",
+    "or",
+    "xor",
+    "lshift",
+    "rshift",
+]
+_REFLECTED = {f"__r{name}__" for name in _OPERATORS}
+_BINARY = {f"__{name}__" for name in ("lt", "le", "gt", "ge", *_OPERATORS)}
+_AUGMENTED = {f"__i{name.removeprefix('__r')}" for name in _REFLECTED}
+
+
+def _method(name: str, function: Callable) -> Callable | property:
+    """What stands in Tensor under a name that `appears` was given."""
+    call = getattr(function, "quick", function)
+    if name in _REFLECTED:
+        return lambda x, other: call(other, x)
+    if name in _AUGMENTED or (name.endswith("_") and name != f"__{name.strip('_')}__"):
+        in_its_place = getattr(function, "__name__", "").endswith("_")  # copy_ and fill_ are nothing else
+        return function if in_its_place else in_place.in_place(function)
+    if name in ("__eq__", "__ne__"):  # x == None is Python's False: what can't be compared is not equal
+        return lambda x, other: call(x, _operand(other)) if _is_comparable(x, other) else NotImplemented
+    if name in _BINARY:
+        return lambda x, other: call(x, other if other.__class__ is Tensor else _operand(other))
+    if call is not function and len(function.params) == 1:  # the same as below for what is called most
+        return _named(lambda x, *args, **kwargs: function(x, *args, **kwargs) if args or kwargs else call(x), function)
+    if isinstance(function, Op):  # a function, so that Python hands it the tensor before the dot
+        return _named(lambda *args, **kwargs: function(*args, **kwargs), function)
+    return function
+
+
+def _named(method: Callable, operation: Op) -> Callable:
+    """The method, with the operation's name and docstring."""
+    method.__name__ = method.__qualname__ = operation.__name__
+    method.__doc__, method.__module__ = operation.__doc__, operation.__module__
+    return method
+
+
+def _operand(other):
+    """What stands behind an operator: an array of NumPy's is as good as a tensor there."""
+    return as_tensor(other) if other.__class__ is np.ndarray else other
+
+
+def _is_comparable(x: Tensor, other) -> bool:
+    return isinstance(other, Tensor | Number | np.generic | np.ndarray) or x.dtype.kind == "O"
+
+
+WALKS = ("tinytensor.autograd.derivatives", "tinytensor.core.awaited")
+
+
+def _handed_out(place: str, function: Callable, what: Callable | property) -> Callable | property:
+    """What stands at a place. A formula looks at its arguments itself, what is composed of formulas does not.
+
+    What walks the tape runs code of the user's, whose errors it must leave as they are.
+    """
+    name = place.removeprefix("Tensor.")
+    name = name[2:-2] if name.startswith("__") else name
+    return what if isinstance(function, Op | property) or function.__module__ in WALKS else public(what, name)
+
+
+METHODS = {
+    name: _handed_out(place, function, _method(name, function))
+    for place, function in APPEARANCES.items()
+    if (name := place.removeprefix("Tensor.")) != place
+}
+for _name, _function in METHODS.items():
+    setattr(Tensor, _name, _function)
+
+FUNCTIONS = {
+    place: _handed_out(place, function, function) for place, function in APPEARANCES.items() if "." not in place
+}
