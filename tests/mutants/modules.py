@@ -72,6 +72,7 @@ PARTS = {
         "the engine's core",
         (
             "core/tape.py",
+            "core/graph.py",
             "core/op.py",
             "core/tensor.py",
             "core/rule_arguments.py",

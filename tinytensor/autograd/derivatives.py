@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 from tinytensor.autograd.seed import seed_of
 from tinytensor.core import provided
 from tinytensor.core.awaited import ending, tell
+from tinytensor.core.graph import between
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import Node
 from tinytensor.core.registry import appears
-from tinytensor.core.tape import between, walk
+from tinytensor.core.tape import walk
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import zeros_like
 

@@ -1,4 +1,6 @@
-"""What programs that walk a graph (torchviz, say) ask a node: its name, and the nodes to which gradients go."""
+"""The tape as a graph: which nodes lead to which, and what programs such as torchviz ask a node."""
+
+from collections.abc import Sequence
 
 from tinytensor.core.tensor import Tensor
 
@@ -28,3 +30,30 @@ class Linked:
     def next_functions(self) -> tuple[tuple["Linked | AccumulateGrad | None", int], ...]:
         """The nodes to which gradients go from here, each with the number 0 of its one result."""
         return tuple((AccumulateGrad(e) if isinstance(e, Tensor) else e, 0) for e in self.edges)
+
+
+def between(
+    outputs: Sequence[Tensor], inputs: Sequence[Tensor], freed: list[Linked] | None = None
+) -> set[Linked | Tensor]:
+    """The nodes from which the inputs can be reached, and the inputs: only these need a gradient.
+
+    `freed` collects nodes on the way of which an earlier walk has left nothing.
+
+    `grad` asks for a few gradients of a graph that may be large. Nodes are looked at from the outputs down as far as
+    the oldest input, and then from the oldest up: a node is useful if one of its edges leads to something useful.
+    """
+    # Both nodes and leaves have a hash by identity, so that they can stand in one set.
+    useful = {x if x.node is None else x.node for x in inputs}
+    oldest = min((x.node.time if x.node is not None else -1) for x in inputs)  # nothing older leads to an input
+    reached, todo = set(), [y.node for y in outputs if y.node is not None]
+    while todo:
+        node = todo.pop()
+        if node not in reached and node.time >= oldest:
+            reached.add(node)
+            if freed is not None and node.freed and node not in useful:
+                freed.append(node)
+            todo.extend(edge for edge in node.edges if isinstance(edge, Linked))
+    for node in sorted(reached, key=lambda n: n.time):
+        if any(edge in useful for edge in node.edges if edge is not None):
+            useful.add(node)
+    return useful

@@ -24,6 +24,7 @@ import numpy as np
 from tinytensor.core import provided
 from tinytensor.core.awaited import complete_after, edges_to_awaited
 from tinytensor.core.dispatch import state
+from tinytensor.core.graph import between
 from tinytensor.core.modes import set_grad_enabled
 from tinytensor.core.op import Node
 from tinytensor.core.rule_arguments import asked
@@ -149,31 +150,6 @@ def _is_new(fitted: Tensor, results: list[Tensor | None], i: int, g: Tensor, is_
 
 
 # --------------------------------------------------------------------------------------------------------- the walk
-
-
-def between(outputs: Sequence[Tensor], inputs: Sequence[Tensor], freed: list[Node] | None = None) -> set[Node | Tensor]:
-    """The nodes from which the inputs can be reached, and the inputs: only these need a gradient.
-
-    `freed` collects nodes on the way of which an earlier walk has left nothing.
-
-    `grad` asks for a few gradients of a graph that may be large. Nodes are looked at from the outputs down as far as
-    the oldest input, and then from the oldest up: a node is useful if one of its edges leads to something useful.
-    """
-    # Both nodes and leaves have a hash by identity, so that they can stand in one set.
-    useful = {x if x.node is None else x.node for x in inputs}
-    oldest = min((x.node.time if x.node is not None else -1) for x in inputs)  # nothing older leads to an input
-    reached, todo = set(), [y.node for y in outputs if y.node is not None]
-    while todo:
-        node = todo.pop()
-        if node not in reached and node.time >= oldest:
-            reached.add(node)
-            if freed is not None and node.freed and node not in useful:
-                freed.append(node)
-            todo.extend(edge for edge in node.edges if isinstance(edge, Node))
-    for node in sorted(reached, key=lambda n: n.time):
-        if any(edge in useful for edge in node.edges if edge is not None):
-            useful.add(node)
-    return useful
 
 
 def walk(

@@ -3,7 +3,6 @@
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.ops.argument_errors import public
 from tinytensor.ops.matrices import LinAlgError
-from tinytensor.torch_names import missing_names
 
 __all__ = ["LinAlgError"]
 
@@ -12,5 +11,3 @@ for _place, _function in APPEARANCES.items():
         _name = _place.removeprefix("linalg.")
         globals()[_name] = public(_function, _name)
         __all__.append(_name)
-
-__getattr__ = missing_names.module("linalg", __name__)
