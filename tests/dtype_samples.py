@@ -166,6 +166,22 @@ ONE = [
     ),
 ]
 
+_SQUARE = "lib.eye(2).to(x.dtype)"
+_OF_A_MATRIX = """det inverse logdet pinverse slogdet cholesky cholesky_inverse linalg.cholesky linalg.det linalg.inv
+linalg.pinv linalg.slogdet linalg.eigvalsh linalg.svdvals linalg.matrix_rank linalg.matrix_norm linalg.vector_norm"""
+ONE += [
+    *("x.cummax(1)", "x.cummin(1)", "x.histc(3)", "lib.histogram(x, 3)", "x.renorm(2, 0, 1.0)", "x.renorm_(2, 0, 1.0)"),
+    *("x.put(index, x)", "x.put_(index, x.clone())", "x.scatter_reduce_(1, index, x.clone(), 'prod')"),
+    *(f"x.scatter_reduce(1, index, x, '{how}')" for how in ("sum", "prod", "mean", "amax", "amin")),
+    *(f"lib.{name}({_SQUARE})" for name in _OF_A_MATRIX.split()),
+    *(f"lib.{name}({_SQUARE}, {_SQUARE})" for name in ("cholesky_solve", "linalg.solve", "linalg.lstsq")),
+    *(f"lib.svd({_SQUARE})[1]", f"lib.linalg.eigh({_SQUARE})[0]", f"lib.linalg.svd({_SQUARE})[1]"),
+    *(f"lib.qr({_SQUARE})[1].abs()", f"lib.linalg.qr({_SQUARE})[1].abs()"),
+    f"lib.linalg.solve_triangular({_SQUARE}, {_SQUARE}, upper=True)",
+    *(f"lib.chain_matmul({_SQUARE}, {_SQUARE})", f"lib.linalg.multi_dot([{_SQUARE}, {_SQUARE}])"),
+    *("lib.cross(x, x, dim=1)", "lib.linalg.cross(x, x)", "lib.linalg.vecdot(x, x)"),
+]
+
 _PAIRWISE = (
     "add div eq floor_divide ge gt isclose le logical_and logical_or logical_xor lt maximum minimum mul ne pow "
     "remainder sub true_divide bitwise_and bitwise_or bitwise_xor bitwise_left_shift bitwise_right_shift"

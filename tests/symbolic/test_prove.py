@@ -1,8 +1,6 @@
 """`prove`: what it proves, what it refutes and whom it blames, and that it leaves everything as it was."""
 
-import inspect
 import pickle
-import sys
 from fractions import Fraction
 from types import SimpleNamespace
 
@@ -12,11 +10,9 @@ import sympy
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
+from tests.mutants.planting import planted_walk
 from tinytensor.core.dispatch import state
-from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic import Symbolic, Undecided, latex, path, prove, proving, symbols
-
-TAPE = sys.modules["tinytensor.core.tape"]
 
 
 @tt.elementwise
@@ -302,20 +298,15 @@ WALKS = [
 
 
 @pytest.mark.parametrize(("right", "wrong"), WALKS)
-def test_a_wrong_walk_over_the_tape_is_noticed(right, wrong, monkeypatch):
-    source = inspect.getsource(TAPE)
-    assert right in source
-    monkeypatch.setattr(Tensor, "backward", Tensor.backward)  # put back at the end
-    exec(compile(source.replace(right, wrong), TAPE.__file__, "exec"), {"__name__": "planted"})
-    assert not prove(shares_a_value, (2,))
+def test_a_wrong_walk_over_the_tape_is_noticed(right, wrong):
+    with planted_walk(right, wrong):
+        assert not prove(shares_a_value, (2,))
 
 
-def test_overwriting_is_blamed_on_the_walk(monkeypatch):
+def test_overwriting_is_blamed_on_the_walk():
     assert prove(shares_a_value, (2,))
-    monkeypatch.setattr(Tensor, "backward", Tensor.backward)
-    source = inspect.getsource(TAPE).replace(*WALKS[0])
-    exec(compile(source, TAPE.__file__, "exec"), {"__name__": "planted"})
-    proof = prove(shares_a_value, (2,))
+    with planted_walk(*WALKS[0]):
+        proof = prove(shares_a_value, (2,))
     assert proof.tape_is_wrong
     assert not proof.wrong
     assert "every rule is right by itself" in repr(proof)

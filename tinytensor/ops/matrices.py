@@ -684,6 +684,7 @@ def cross(a: Tensor, b: Tensor, dim: int | None = None) -> Tensor:
 @appears("linalg.vecdot")
 def vecdot(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
     r"""z = \sum_i x_i y_i of vectors along `dim`; other dimensions broadcast."""
+    x, y = only_floats("vecdot", x, y)
     return sum(x * y, dim)
 
 

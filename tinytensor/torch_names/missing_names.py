@@ -47,7 +47,18 @@ INSTEAD = {
 
 
 # The modules that say so of themselves; the empty one is the package.
-PLACES = ("", "autograd", "cuda", "distributed", "distributions", "linalg", "nn", "nn.functional", "nn.init", "nn.utils")
+PLACES = (
+    "",
+    "autograd",
+    "cuda",
+    "distributed",
+    "distributions",
+    "linalg",
+    "nn",
+    "nn.functional",
+    "nn.init",
+    "nn.utils",
+)
 PLACES += ("optim", "optim.lr_scheduler", "utils.data")
 
 
