@@ -143,5 +143,5 @@ def test_a_change_that_a_replay_is_said_not_to_see(make):
     before, now, replayed = ran(make)
     assert now != before
     said = " ".join(tt.compile.__doc__.split())
-    assert NOT_SEEN[make] in said[said.index("What can't be seen") :]
+    assert NOT_SEEN[make] in said[said.index("A replay does not see changes") :]
     assert replayed == before, "it is seen now: say so, and move it to SEEN"

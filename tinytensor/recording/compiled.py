@@ -2,7 +2,7 @@
 
 The first call runs the function as it is while a recording notes every launch (recording.py). A later call under the
 same conditions copies its arguments into the recorded buffers, runs the recording's native program, and hands out
-copies of the results. Where a condition has changed the function is recorded anew.
+copies of the results. If a condition has changed, the function is recorded anew.
 """
 
 import copy
@@ -47,30 +47,30 @@ def compile(
 ) -> Callable:
     """Make `model(*args)`, a training step say, run from a recording after its first call.
 
-    A function, a method, or a Module; or nothing, as in `@compile()`. A compiled Module is a Module of the same class,
-    which shares parameters, attributes and mode with the first one, and whose state_dict() has the same names (PyTorch
-    puts `_orig_mod.` before them; who strips that finds nothing to strip).
+    `model` is a function, a method or a Module; it is left out in `@compile()`. A compiled Module is a Module of the
+    same class that shares parameters, attributes and mode with the original. Its state_dict() has the original's names
+    (PyTorch puts `_orig_mod.` before them; code that strips this prefix still works).
 
-    The function takes and returns tensors (and tuples, lists and dicts of them). Conditions are other arguments, shapes
-    and dtypes, train() and eval(), no_grad(), gradients that are there or not, and what the function's own code and the
-    user's code that it calls can read: closures, globals, attributes, entries of lists and dictionaries. Under new
-    conditions it is recorded anew. A NumPy array from outside is read anew at each replay by `tensor(array)`.
+    The function takes and returns tensors (and tuples, lists and dicts of them). The conditions of a replay are the
+    other arguments, shapes and dtypes, train() and eval(), no_grad(), which gradients exist, and every value that the
+    function's own code and the user's code that it calls can read: closures, globals, attributes, entries of lists and
+    dictionaries. Under new conditions it is recorded anew. `tensor(array)` reads a NumPy array anew at each replay.
 
-    Where a replay could not follow, the function runs as it is, and one warning says why; with `fullgraph` it raises.
-    That is so for .item(), printing and control flow by a tensor's value; a result whose graph is still alive (whose
+    Where a replay could not follow, the function runs eagerly, and one warning says why; with `fullgraph` it raises.
+    This holds for .item(), printing and control flow by a tensor's value; a result whose graph is still alive (whose
     backward() comes outside) or that is no tensor; a tensor of the step kept in a list or an attribute; random numbers
-    of Python and NumPy; values taken from an iterator; and what the step itself changes of what it reads, a counter
-    say. An argument that shares memory with another tensor of the step, when one is changed in place, raises.
+    of Python and NumPy; values taken from an iterator; and values that the step both reads and changes, such as a
+    counter. An argument that shares memory with another tensor of the step raises if one of them is changed in place.
 
-    What can't be seen, and stays as it was at the recording: the clock, files and the environment; values inside a
-    NumPy array that become Python numbers (`float(array[0])`), and entries of a container that has more than 1,000;
-    attributes that are named only at run time (`getattr(x, "a" + "b")`), or not at all (`vars(x).values()`); what is
-    behind a `ContextVar` or a weak reference, and the properties of a metaclass; a function's `__defaults__`,
-    `__kwdefaults__` and `__code__`, when others are assigned; and what the code of other libraries reads.
-    What the function does in Python beyond tensors (printing a line, say) happens only while recording.
+    A replay does not see changes of these, and uses the values of the recording: the clock, files and the environment;
+    values in a NumPy array that become Python numbers (`float(array[0])`), and entries of a container that has more
+    than 1,000; attributes that are named only at run time (`getattr(x, "a" + "b")`) or not at all
+    (`vars(x).values()`); values behind a `ContextVar` or a weak reference, and the properties of a metaclass; a
+    function's `__defaults__`, `__kwdefaults__` and `__code__`; and the values that the code of other libraries reads.
+    Effects of the function in Python beyond tensors (a printed line, say) happen only while recording.
 
-    `dynamic`, `backend`, `mode` and `options` choose between compilers that PyTorch has several of; `disable` gives the
-    function back as it is.
+    `dynamic`, `backend`, `mode` and `options` select among PyTorch's compilers and are accepted here; `disable` returns
+    the function as it is.
     """
     if mode not in MODES:
         raise ValueError(f"compile: unknown mode {mode!r}; expected one of {', '.join(map(repr, MODES))}")
@@ -87,7 +87,7 @@ def compile(
 
 
 def _compiled_module(module: Module, fullgraph: bool) -> Module:
-    """A module with the very attributes of another one, which runs from recordings when it is called."""
+    """A module that shares the attributes of another one, and runs from recordings when it is called."""
     call = Compiled(module, fullgraph)
 
     def __call__(self, *args, **kwargs):
@@ -104,18 +104,18 @@ def _compiled_module(module: Module, fullgraph: bool) -> Module:
     }
     kind = type(type(module).__name__, (type(module),), body)
     twin = kind.__new__(kind)
-    twin.__dict__ = module.__dict__  # one set of attributes for both: what is set on either, the other has
+    twin.__dict__ = module.__dict__  # one dictionary for both: an attribute that is set on either appears on the other
     return twin
 
 
 class Compiled:
-    """A function with what was recorded of it, under each set of conditions that it met."""
+    """A function with its recordings, one for each set of conditions that it has met."""
 
     def __init__(self, function: Callable, fullgraph: bool = False):
         self.function, self.fullgraph = function, fullgraph
         self.name = ask(function, "__name__", type(function).__name__)
         self.recordings: dict[tuple, list[Recorded]] = {}
-        self.tries: dict[tuple, int] = {}  # runs that were not kept; from TRIES on there will be no more
+        self.tries: dict[tuple, int] = {}  # runs that were not kept; at TRIES the function is no longer recorded
         self.warned = False
         self.one_at_a_time = threading.RLock()  # its buffers serve one call at a time
 
@@ -123,7 +123,7 @@ class Compiled:
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args, **kwargs):
-        if state.recording is not None or state.anomaly:  # within another recording it is a part of that one
+        if state.recording is not None or state.anomaly:  # within another recording the call is a part of that one
             return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
         try:
@@ -137,8 +137,8 @@ class Compiled:
             if t.node is not None or t.is_meta or t.dtype is OBJECT:
                 return self.function(*args, **kwargs)  # part of a larger graph, or without numbers: nothing to replay
         with self.one_at_a_time:
-            # The key has what can be hashed: a dictionary finds it. The rest of the conditions has to be asked of each
-            # recording with this key, and there is mostly one.
+            # The key holds the conditions that can be hashed, so a dictionary finds it. The other conditions are
+            # checked for each recording with this key; mostly there is one.
             for recorded in self.recordings.setdefault(key, []):
                 if recorded.fits(tensors):
                     return recorded.replay(tensors)
@@ -151,10 +151,10 @@ class Compiled:
         return self.function(*args, **kwargs)
 
     def repeat(self, times: int) -> None:
-        """Call the function `times` times, without arguments and without asking for what it returns.
+        """Call the function `times` times, without arguments, and drop its results.
 
-        Each call finds what the one before has left in tensors from outside, by copy_() say; the conditions are looked
-        at before the first replay only. Without a host call in it the whole is one run of native code.
+        Each call reads the values that the call before it has written to tensors from outside, by copy_() say. The
+        conditions are checked before the first replay only. A recording without host calls runs as one native call.
         """
         with self.one_at_a_time:
             while times > 0:
@@ -168,13 +168,13 @@ class Compiled:
 
     def _record(self, key: tuple, tensors: list[Tensor], args: tuple, kwargs: dict):
         """The first call under new conditions: an ordinary run, which is kept if a replay could follow it."""
-        # Where it may look has to be noted before it runs: afterwards nobody could tell what it has changed itself.
+        # The values that it may read are noted before it runs: afterwards its own changes would be among them.
         recorded = Recorded(Run(self.fullgraph, Surroundings(self.function, args, _objects((args, kwargs)))))
         result = recorded.record(self.function, args, kwargs, tensors)
         if recorded.recording.problem is not None:
             self.tries[key] = TRIES
             self._eager_because(recorded.recording.problem)
-        elif recorded.own_change is not None:  # only a first call perhaps, which prepares what later ones use
+        elif recorded.own_change is not None:  # perhaps only a first call, which sets up values for later calls
             self.tries[key] = self.tries.get(key, 0) + 1
             if self.tries[key] == TRIES:
                 self._eager_because(
@@ -186,7 +186,7 @@ class Compiled:
         return result
 
     def _eager_because(self, why: str, kind: type[Exception] = RuntimeError) -> None:
-        """Say once why the function runs as it is; raise if it was to be recorded whole."""
+        """Warn once why the function runs without a recording; with `fullgraph`, raise."""
         why = why.removeprefix("compile: ")
         if self.fullgraph:
             raise kind(f"compile: {self.name} can't be recorded whole: {why}")
@@ -196,7 +196,7 @@ class Compiled:
 
 
 class Run(Recording):
-    """The recording of a run of which something may turn out that no replay could follow."""
+    """A recording that also notes why no replay could follow the run, if the run turns out so."""
 
     def __init__(self, whole: bool, surroundings: Surroundings):
         super().__init__()
@@ -204,13 +204,13 @@ class Run(Recording):
         self.problem: str | None = None
 
     def refuse(self, why: str) -> None:
-        """Note why no replay could follow. The run is an ordinary one, and goes on, unless the user wants it whole."""
+        """Note why no replay could follow. The run goes on as an ordinary one; with `fullgraph` this raises."""
         if self.whole:
             raise RuntimeError(why)
         self.problem = self.problem or why
 
     def arrays(self) -> list[np.ndarray]:
-        """Every array that a launch or a host call looks at: `compile` asks which of them the outside shares."""
+        """Every array among the arguments of launches, host calls and checks."""
         found = []
         for what, how in self.noted:
             args = how.args if isinstance(what, Kernel) else (how,) if what is None else how
@@ -224,10 +224,10 @@ class Recorded:
 
     def __init__(self, recording: Run):
         self.recording = recording
-        self.own_change: str | None = None  # what the function changed of its own conditions
+        self.own_change: str | None = None  # the name of a condition that the function itself changed
         self.inputs: list[np.ndarray | None] = []  # a buffer for each argument that is copied in
-        self.outside: dict[int, Tensor] = {}  # what the caller sees in the place of a tensor of the recording
-        self.made_anew: set[int] = set()  # results of which the caller gets a copy, by id
+        self.outside: dict[int, Tensor] = {}  # the caller's tensor for a tensor of the recording, by id of the latter
+        self.made_anew: set[int] = set()  # ids of the results that are copied for the caller
 
     # ------------------------------------------------------------------------------------------------------- recording
 
@@ -235,9 +235,9 @@ class Recorded:
         """Run the function while its launches are noted, on stand-ins for its arguments."""
         stand_ins = {}
         for t in tensors:
-            if t._requires_grad:  # a parameter: used where it is, since its gradient belongs there
+            if t._requires_grad:  # a parameter is used in place, since its gradient belongs to it
                 self.inputs.append(None)
-            else:  # a program has addresses in it, and the next call comes with another tensor at another address
+            else:  # a program contains addresses, and the next call passes another tensor at another address
                 buffer = self.recording.pool.buffer(t.shape, t.dtype)
                 buffer[...] = t._data
                 self.inputs.append(buffer)
@@ -247,7 +247,7 @@ class Recorded:
         result = None
         try:
             result = function(*_replaced(args, stand_ins), **_replaced(kwargs, stand_ins))
-        finally:  # what it did before an exception stays done: gradients and arguments are as without compile
+        finally:  # changes before an exception stay: gradients and arguments are the same as without compile
             state.recording = None
             self.recording.close()
             self.result = result
@@ -261,31 +261,31 @@ class Recorded:
         self.outside.clear()
         if self.recording.problem is None and self.own_change is None:
             return copies
-        # No replay will write over what the run made, so its results go out as they are, with their graphs.
+        # No replay will overwrite the memory of this run, so its results are returned as they are, with their graphs.
         return _replaced(result, {id(mine): t for mine, t in zip(self.arguments, tensors, strict=True)})
 
     def _settle(self) -> None:
-        """Work out what the run changed: a replay will change the same."""
+        """List the tensors and gradients that the run changed: a replay changes the same ones."""
         self.seen: list[Seen] = list(self.recording.seen.values())
-        # A replay writes to memory directly, and no tensor notices; so it counts up the versions by which backward()
-        # finds out that a value which it needs has been overwritten.
+        # A replay writes to memory directly, and no tensor notices. So it increments the versions itself, by which
+        # backward() detects that a value it needs has been overwritten.
         self.changed = [s.tensor for s in self.seen if s.tensor._version.count != s.version]
         self.changed_inputs = [
             buffer is not None and t._version.count > 0 for t, buffer in zip(self.arguments, self.inputs, strict=True)
         ]
-        # gradients that were there before: (the tensor, its stand-in, is it read or written, was it written)
+        # gradients that existed before: (the tensor, the stand-in of its gradient, is that one read or written)
         used = [*self.recording.arrays(), *(t._data for t in _tensors(self.result))]
         self.entering = [
             (s.tensor, s.stand_in, any(np.may_share_memory(s.stand_in._data, a) for a in used))
             for s in self.seen
             if s.stand_in is not None
         ]
-        # gradients that are there now: (the tensor, what the run left there, the same as seen by a later replay)
+        # gradients that exist now: (the tensor, the gradient that the run left, the one that a later replay leaves)
         self.leaving = []
         for s in self.seen:
             left = s.tensor.held_grad()
-            # What the run made lies in its own memory, and the next replay writes over it: `Left` copies it when it is
-            # asked for, mostly never. A gradient that was there before and only changed stays the tensor that it is.
+            # A gradient that the run made lies in the recording's memory, which the next replay overwrites. `Left`
+            # copies it when it is read, mostly never. A gradient that existed before and only changed stays as it is.
             new = left is not None and self.recording.pool.owns(left._data)
             if new and left.node is not None and not left.node.walked:
                 new = False
@@ -296,7 +296,7 @@ class Recorded:
         self._set_gradients([s.grad for s in self.seen if s.stand_in is not None])
 
     def _check_surroundings(self) -> None:
-        """Refuse what the run read where a replay would not look again."""
+        """Refuse values that the run read and a replay could not check again."""
         around = self.recording.surroundings
         if around.iterators:
             self.recording.refuse(f"the step may take values from an iterator ({around.iterators[0]})")
@@ -305,18 +305,18 @@ class Recorded:
                 "the step drew random numbers from Python's or NumPy's generators, and a replay would repeat them; use "
                 "tinytensor's (randn, randint), or draw outside"
             )
-        # Had the step set what it reads, a replay (which runs no Python) would leave it as it is, and go on with it.
+        # If the step sets a value that it reads, a replay (which runs no Python) would go on with the old value.
         self.own_change = around.changed()
-        self.recording.guards = [  # modules that are looked at already need no second look
+        self.recording.guards = [  # without the guards of modules that `around` checks already
             guard
             for guard in self.recording.guards
             if not (isinstance(guard[0].__self__, Module) and id(guard[0].__self__) in around.visited)
         ]
 
     def _check_arguments(self, tensors: list[Tensor]) -> None:
-        """An argument is a copy: refuse what could be seen only in the original."""
-        # Memory that an argument shares with another tensor is two pieces of memory in a replay: who writes to the one
-        # no longer writes to the other. That matters only where somebody writes.
+        """Refuse effects that would reach only the copy of an argument, and not the original."""
+        # If an argument shares memory with another tensor, a replay has two pieces of memory for it: a write to the one
+        # does not reach the other. That matters only if the step writes to one of them.
         changed = set(map(id, self.changed))
         passed = {id(t) for t, buffer in zip(tensors, self.inputs, strict=True) if buffer is None}
         outside = [(s.tensor._data, id(s.tensor) in changed) for s in self.seen if id(s.tensor) not in passed]
@@ -340,9 +340,9 @@ class Recorded:
                 )
 
     def _check_nothing_stays(self) -> None:
-        """Refuse a tensor that outlives the step other than as a result: a replay would not make it anew."""
-        # Each buffer that is still lent out has somebody who holds it. Known are results, arguments and gradients; the
-        # others somebody has put away, where they would change with each replay, behind their owner's back.
+        """Refuse a tensor that outlives the step and is not a result: a replay would not make it anew."""
+        # An array holds each buffer that is still leased. Results, arguments and gradients are known; any other array
+        # was stored by the user's code, and each replay would silently change its values.
         left = [left for _, left, _ in self.leaving if left is not None]
         kept = {id(lease_of(t._data)) for t in [*_tensors(self.result), *self.arguments, *left]}
         for attempt in range(2):
@@ -362,7 +362,7 @@ class Recorded:
     # --------------------------------------------------------------------------------------------------------- replays
 
     def fits(self, tensors: list[Tensor]) -> bool:
-        """May a call with these arguments be a replay: do all conditions hold that held when it was recorded?"""
+        """Can a call with these arguments be a replay: do all conditions of the recording hold?"""
         for now, then, buffer in zip(tensors, self.arguments, self.inputs):
             if buffer is None and now is not then:  # another parameter of the same shape has another address
                 return False
@@ -370,7 +370,7 @@ class Recorded:
 
     def replay(self, tensors: list[Tensor]):
         """Run the recording on new values of the arguments."""
-        # Gradients that come in are handed over first: what they were must be known before anything writes.
+        # Gradients that come in are copied first, before any launch writes over them.
         entered = [self._entered(*entry) for entry in self.entering]
         self.recording.pool.spoil()
         for buffer, t in zip(self.inputs, tensors):
@@ -378,7 +378,7 @@ class Recorded:
                 np.copyto(buffer, t._data)
         try:
             self.recording.replay()
-        finally:  # an index out of range stops a replay half-way, a schedule that has no further step at the end
+        finally:  # an index out of range stops a replay half-way; a schedule without a further step stops it at the end
             for tensor in self.changed:
                 tensor._version.count += 1
             self._hand_back(tensors)
@@ -391,7 +391,7 @@ class Recorded:
         return copies
 
     def repeat(self, times: int) -> None:
-        """Run a recording that has no arguments so many times."""
+        """Run a recording that has no arguments `times` times."""
         parts = self.recording.parts
         program = parts[0][1] if len(parts) == 1 and not self.recording.early else None
         if isinstance(program, Program) and state.profile is None and not self.entering:
@@ -405,15 +405,15 @@ class Recorded:
                 self.replay([])
 
     def _entered(self, tensor: Tensor, stand_in: Tensor, used: bool) -> Tensor | None:
-        """The gradient with which a tensor comes into a replay, handed to its stand-in if anything looks at that."""
+        """The gradient with which a tensor comes into a replay, copied to its stand-in if the recording uses that."""
         if not used:
-            return tensor._grad  # one that the step lets go of: whatever a replay left there need not be made a tensor
+            return tensor._grad  # the step drops it: if a replay left it there, it is not made into a tensor
         grad = tensor.held_grad()
         np.copyto(stand_in._data, grad._data)
         return grad
 
     def _set_gradients(self, entered: list) -> None:
-        """Set the gradients that the run leaves: those that came in, changed perhaps, or what it made."""
+        """Set the gradients that the run leaves: those that came in, changed perhaps, or new ones."""
         if self.entering:
             for (_, stand_in, used), grad in zip(self.entering, entered, strict=True):
                 if used:
@@ -429,20 +429,20 @@ class Recorded:
                 tensor._grad = None
 
     def _forget_gradients(self) -> None:
-        """After half a replay: a gradient that only its memory held is gone."""
+        """After a replay that stopped half-way: drop the gradients in its memory, which is partly overwritten."""
         for tensor, _, later in self.leaving:
             if tensor._grad is later:
                 tensor._grad = None
 
     def _hand_back(self, tensors: list[Tensor]) -> None:
-        """What the step did in place to its arguments, the caller sees."""
+        """Copy the changes that the step made to its arguments in place to the caller's tensors."""
         for changed, buffer, t in zip(self.changed_inputs, self.inputs, tensors):
             if changed:
                 np.copyto(t._data, buffer)
                 t._version.count += 1
 
     def _is_made_anew(self, result: Tensor) -> bool:
-        """Does each replay compute this result in its own memory, so that the caller gets a copy and nothing else?"""
+        """Does each replay compute this result in its own memory, so that the caller always gets a copy?"""
         others = [*self.arguments, *(left for _, left, _ in self.leaving)]
         return (
             all(result is not other for other in others)
@@ -453,7 +453,7 @@ class Recorded:
 
     def _copied_out(self, value, tensors: list[Tensor]):
         if isinstance(value, Tensor):
-            if id(value) in self.made_anew:  # known from the recording on
+            if id(value) in self.made_anew:  # computed once, when the function was recorded
                 return Tensor.of(value._data.copy())
             for mine, theirs in zip(self.arguments, tensors, strict=True):
                 if value is mine:
@@ -471,7 +471,7 @@ class Recorded:
                 return value
             if not self.recording.pool.owns(value._data):
                 return value  # a tensor from outside, a parameter say
-            return Tensor.of(value._data.copy())  # the caller may keep it, and the next replay writes over the buffer
+            return Tensor.of(value._data.copy())  # the caller may keep it, and the next replay overwrites the buffer
         if isinstance(value, tuple | list):
             return _like(value, [self._copied_out(v, tensors) for v in value])
         if isinstance(value, dict):
@@ -486,15 +486,15 @@ class Recorded:
 
 
 def _key(args: tuple, kwargs: dict, tensors: list[Tensor]) -> tuple:
-    """What a dictionary can compare of the conditions; collects the tensors."""
+    """The conditions that can be hashed, as the key of a dictionary; collects the tensors."""
     return _structure(args, tensors), _structure(kwargs, tensors) if kwargs else None, state.grad, get_default_dtype()
 
 
 def _structure(value, tensors: list[Tensor]):
-    """What the arguments are but for the values of tensors, as something that can be compared; collects the tensors."""
+    """The arguments without the values of their tensors, in a form that can be compared; collects the tensors."""
     if isinstance(value, Tensor):
         for number, t in enumerate(tensors):
-            if t is value:  # f(x, x) is not f(x, y): in place, one of the two would not see what is done to the other
+            if t is value:  # f(x, x) is not f(x, y), where a change of one in place would not reach the other
                 return "the same tensor as", number
         tensors.append(value)
         data = value._data
@@ -511,7 +511,7 @@ def _structure(value, tensors: list[Tensor]):
         raise TypeError(
             f"compile: an argument of type {type(value).__name__} can't be a condition; pass tensors"
         ) from None
-    return type(value), repr(value) if isinstance(value, float) else value  # 0.0 == -0.0, but is another argument
+    return type(value), repr(value) if isinstance(value, float) else value  # 0.0 == -0.0, but they are two arguments
 
 
 def _tensors(value) -> list[Tensor]:
@@ -524,7 +524,7 @@ def _tensors(value) -> list[Tensor]:
 
 
 def _objects(value) -> list:
-    """The arguments of which more can be read than their value: functions, modules, `self`."""
+    """The arguments that the function can read more from than one value: functions, modules, `self`."""
     if isinstance(value, tuple | list):
         return [o for v in value for o in _objects(v)]
     if isinstance(value, dict):

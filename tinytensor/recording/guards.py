@@ -1,18 +1,18 @@
-"""What a function reads beyond its arguments: its closure, globals, the attributes of objects and modules.
+"""The values that a function reads beyond its arguments: its closure, globals, attributes of objects and modules.
 
-A replay runs launches, and no Python. Which launches there are, and with what numbers, was decided by Python, which
-looked at a rate in a closure, at `dropout.p`, at `self.k`. So `compile` has to know where the function looks, and a
-replay has to ask whether the same things are still there. One place too few is a wrong result without a word; one too
-many is a recording too many (a trainer counts its steps: if that were a condition, each step would be a new one).
+A replay runs launches, and no Python. But Python chose these launches and their numbers when it was recorded, and for
+that it read a rate in a closure, `dropout.p`, `self.k`. So `compile` finds the places that the function reads, and a
+replay checks that they hold the same values. A missed place is a silent wrong result. A spurious one only records too
+often (a trainer counts its steps: if the counter were a condition, each step would be recorded anew).
 
-What the code says plainly (bytecode.py) is followed on the very objects. `self.model.scale` is a chain from a variable
-whose object is known: there is one place for each of its steps, and a method or a property on the way is read with the
-object as its `self`. Where a receiver is not known (`for block in self.blocks: block.scale`, the result of a call) the
-name counts on every object that the code can have got hold of: what stands at the end of a chain, and what lies in it.
-An object that chains only pass through is none of these: a trainer, with all its counters, mostly is such a one.
+Chains of attributes that the code spells out (bytecode.py) are followed on the actual objects. `self.model.scale` is a
+chain from a variable whose object is known: each of its steps is a place, and a method or property on the way is read
+with the object as its `self`. If the receiver is not known (`for block in self.blocks: block.scale`, the result of a
+call), the name counts on every object that the code can reach: the object at the end of a chain, and its contents. An
+object that chains only pass through does not count as reached: a trainer, with all its counters, is mostly such a one.
 
-Not followed: the code of libraries (this one included; its modules' attributes are all looked at instead), and what C
-objects hold.
+Two things are not followed: the code of libraries (this one included; all attributes of its modules are places
+instead), and the contents of C objects.
 """
 
 import builtins
@@ -37,38 +37,38 @@ from tinytensor.recording.bytecode import chains_of
 from tinytensor.recording.external import addresses
 
 PLAIN = (int, float, complex, str, bytes, bool, type(None), range, slice, np.generic, np.dtype, DType)
-LARGE = 1000  # entries of a list or dictionary; of one with more, looked at in each replay, only the number counts
+LARGE = 1000  # entries of a list or dictionary that each replay compares; of a larger one it compares only the length
 _MISSING = object()
-_UNKNOWN = object()  # what a chain leads to when code would have to run to find it
+_UNKNOWN = object()  # the end of a chain that can't be found without running code
 _LIBRARIES = (
     *{sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")},
     str(Path(__file__).parents[1]),
     "<frozen",
 )
-_FIELDS = frozenset(vars(Module()))  # what every module has, the containers of its parts among them
+_FIELDS = frozenset(vars(Module()))  # the attributes of every module, among them the containers of its parts
 _MAKING = {"__init__", "__new__", "__post_init__", "__init_subclass__", "__repr__", "__setattr__", "__delattr__"}
 
 
 class _Made:
-    """An object that the step makes by calling a class: what is set on it is no condition, what its class has is."""
+    """An object that the step makes by calling a class: attributes of the class are conditions, its own are not."""
 
     def __init__(self, kind: type):
         self.kind = kind
 
 
 class Surroundings:
-    """The places where a function may look, and what was there when it was about to run."""
+    """The places that a function may read, and the values there before it ran."""
 
     def __init__(self, function: Callable, given: Iterable = (), objects: Iterable = ()):
-        """`given` are the positional arguments, `objects` all arguments in which more than a value can be read."""
+        """`given` are the positional arguments, `objects` all arguments that the function can read parts of."""
         self.names: set[str] = set()  # attributes that the code reads or sets on receivers that are not known
-        self.called: set[str] = set()  # those that it calls: block.step() says nothing of a number block.step
-        self.asked: set[str] = set()  # names in strings, for getattr() and hasattr(): they need not be there
-        self.set: set[str] = set()  # names to which the code assigns: what is there may not be there for long
+        self.called: set[str] = set()  # attributes that it calls: block.step() does not read a number block.step
+        self.asked: set[str] = set()  # names in strings, for getattr() and hasattr(): they may be absent
+        self.set: set[str] = set()  # names to which the code assigns: their values may change during the run
         given = [_UNKNOWN if isinstance(g, (Tensor, tuple, list, dict, *PLAIN)) else g for g in given]
         known = -1
         while known != (known := sum(map(len, (self.names, self.called, self.asked, self.set)))):
-            self._begin()  # each name may open more code, and the code more names
+            self._begin()  # each name may lead to more code, and the code to more names
             if isinstance(function, types.FunctionType | types.MethodType):
                 self._function(function, *given)
                 values = [value for value in objects if not any(value is g for g in given)]
@@ -82,11 +82,11 @@ class Surroundings:
 
     def _begin(self) -> None:
         self.cells: dict[int, tuple[types.CellType, str]] = {}  # by identity, with the names of the variables
-        # by the identity of what holds them: get(name, default), the names with their labels, the holder
+        # by the identity of their holder: get(name, default), the names with their labels, the holder
         self.places: dict[int, tuple[Callable, dict[str, str], Any]] = {}
         self.wholes: list[Any] = []  # lists, and the keys and values of dictionaries
-        self.visited: dict[int, Any] = {}  # by identity; it keeps them alive, so that no other object gets an id
-        self.followed: dict[tuple[int, ...], tuple] = {}  # functions, with those of their arguments that are known
+        self.visited: dict[int, Any] = {}  # by identity; it keeps the objects alive, so that their ids stay theirs
+        self.followed: dict[tuple[int, ...], tuple] = {}  # functions, with their known arguments
         self.made: dict[type, _Made] = {}
         self.generators: list[Callable] = [random.getstate, np.random.get_state]
         self.iterators: list[str] = []
@@ -94,7 +94,7 @@ class Surroundings:
     # ----------------------------------------------------------------------------------------------------- at a replay
 
     def hold(self) -> bool:
-        """Is everything still there: the very objects, or numbers and texts of the same value?"""
+        """Do all places hold what they held: the same objects, or numbers and texts of the same value?"""
         try:
             glance = self._glance()
             same = addresses(glance) == self.there and [*map(len, self.full)] == self.lengths
@@ -110,22 +110,22 @@ class Surroundings:
         return True
 
     def _now(self) -> list:
-        """What is in all places, one behind the other."""
+        """The values of all places, in one list."""
         found = [cell.cell_contents for cell, _ in self.cells.values()]
         for get, names, _ in self.places.values():
             found += map(get, names, repeat(_MISSING))
         found += chain.from_iterable(self.wholes)
-        found += map(len, self.wholes)  # else what moves from the end of one to the beginning of the next is not seen
+        found += map(len, self.wholes)  # else a value that moves from the end of one to the start of the next is missed
         return found
 
     def _prepare_glance(self) -> None:
-        """Sort the places by how they are looked at fastest, since every replay looks at all of them."""
+        """Sort the places by the fastest way to read them, since every replay reads all of them."""
         self.variables = [cell for cell, _ in self.cells.values()]
         self.empty = [whole for whole in self.wholes if not len(whole) and not hasattr(type(whole), "__bool__")]
         self.full = [whole for whole in self.wholes if len(whole) or hasattr(type(whole), "__bool__")]
         self.lengths = [*map(len, self.full)]
-        self.asked_at_once: list[tuple[Callable, Any]] = []  # what takes all names out of a dictionary, and that
-        self.absent: tuple[list, list[str]] = [], []  # dictionaries, and a name that each of them has not
+        self.asked_at_once: list[tuple[Callable, Any]] = []  # a function that reads all names of a dictionary, and that
+        self.absent: tuple[list, list[str]] = [], []  # dictionaries, and a name that each of them lacks
         self.asked_one_by_one: list[tuple[Callable, dict[str, str]]] = []  # slots, say
         for get, names, _ in self.places.values():
             held = getattr(get, "__self__", None)
@@ -133,7 +133,7 @@ class Surroundings:
                 self.asked_one_by_one.append((get, names))
                 continue
             there = [n for n in names if n in held]
-            if there:  # the first name once more: for a single one there would be no tuple
+            if there:  # the first name is repeated: for a single name itemgetter() would return no tuple
                 self.asked_at_once.append((itemgetter(*there, there[0]), held))
             for name in names.keys() - there:
                 self.absent[0].append(held)
@@ -141,11 +141,11 @@ class Surroundings:
         self._remember(self._glance())
 
     def _remember(self, glance: tuple) -> None:
-        self.glance = glance  # which is kept, so that no other object gets an address of these
+        self.glance = glance  # kept alive, so that no other object gets an address of these
         self.there = addresses(glance)
 
     def _glance(self) -> tuple:
-        """What is in all places, as fast as that can be found; KeyError where a name is gone."""
+        """The values of all places, read in the fastest way; KeyError if a name is gone."""
         found = [cell.cell_contents for cell in self.variables]
         for take, held in self.asked_at_once:
             found += take(held)
@@ -158,7 +158,7 @@ class Surroundings:
     # -------------------------------------------------------------------------------------------- after the recording
 
     def changed(self) -> str | None:
-        """The name of a place that the function itself has changed, since a replay would not change it."""
+        """The name of a place that the function itself has changed; a replay would not change it."""
         if self.hold():
             return None
         labels = [name for _, name in self.cells.values()]
@@ -167,11 +167,11 @@ class Surroundings:
         return next((name for name, now, then in places if not _same(now, then)), "the contents of a container")
 
     def drew(self) -> bool:
-        """Were numbers drawn from Python's or NumPy's generators?"""
+        """Did the function draw numbers from Python's or NumPy's generators?"""
         return any(repr(state()) != repr(before) for state, before in self.chances)
 
     def knows(self, array: np.ndarray) -> bool:
-        """Is this array, or one that it is a view of, in one of the places?"""
+        """Is this array, or an array that it is a view of, in one of the places?"""
         while isinstance(array, np.ndarray):
             if id(array) in self.visited:
                 return True
@@ -182,17 +182,17 @@ class Surroundings:
     def has_arrays(self) -> bool:
         return any(isinstance(value, np.ndarray) for value in self.visited.values())
 
-    # -------------------------------------------------------------------------------- what the code says plainly
+    # --------------------------------------------------------------------------- chains that the code spells out
 
     def _function(self, function: Callable, *given) -> None:
-        """Read a function's code, knowing some of its arguments: a method's `self`."""
+        """Read a function's code with the arguments that are known: a method's `self`."""
         if isinstance(function, types.MethodType):
             return self._function(function.__func__, function.__self__, *given)
         if not _is_users(function):
             inner = ask(function, "__wrapped__")
-            if inner is not None:  # no_grad() around the user's own
+            if inner is not None:  # no_grad() around a function of the user's
                 self._function(inner, *given)
-            else:  # it may give its arguments back, or call their methods
+            else:  # it may return its arguments, or call their methods
                 for value in (None if isinstance(function, types.FunctionType) else function, *given):
                     self._visit(value, getattr(function, "__name__", "an argument"))
             return None
@@ -230,7 +230,7 @@ class Surroundings:
             while package:  # from .config import rate, from ..config import rate
                 self._visit(sys.modules.get(f"{package}.{module}".rstrip(".")), module)
                 package = package.rpartition(".")[0]
-        if read.asks_super and code.co_varnames:  # super() takes the first argument, and does not name it
+        if read.asks_super and code.co_varnames:  # super() takes the first argument without naming it
             self._visit(known.get(code.co_varnames[0], _UNKNOWN), code.co_varnames[0])
         for root, attributes, alias in read.chains:
             value, label = _UNKNOWN, root or ""
@@ -241,7 +241,7 @@ class Surroundings:
             for name, how in attributes:
                 label = f"{label}.{name}"
                 value = self._attribute(value, name, how, label)
-            if read.matches and isinstance(value, type):  # `case Point(x, y)` says nothing of the attributes' names
+            if read.matches and isinstance(value, type):  # `case Point(x, y)` does not name the attributes
                 self.names |= {*getattr(value, "__match_args__", ())}
             if alias:
                 known[alias] = value
@@ -257,14 +257,14 @@ class Surroundings:
         return self._steady(name, names.get(name, _UNKNOWN), name)
 
     def _steady(self, name: str, value: Any, label: str) -> Any:
-        """The value of a name, unless the code may put another one there while it runs: then it might be any."""
+        """The value of a name, or _UNKNOWN if the code may assign another value while it runs."""
         if name not in self.set:
             return value
         self._visit(value, label)
         return _UNKNOWN
 
     def _attribute(self, value: Any, name: str, how: str, label: str) -> Any:
-        """What value.name is, if no code need run to find it; each place that decides it is noted."""
+        """value.name, if it can be found without running code; each place that decides it is noted."""
         if how == "set" and not isinstance(value, _Made):
             self.set.add(name)
         if value is _UNKNOWN:
@@ -280,18 +280,18 @@ class Surroundings:
                 self._function(vars(value)["__getattr__"])
             return self._steady(name, found, label)
         kind = value.kind if isinstance(value, _Made) else value if isinstance(value, type) else type(value)
-        is_object = kind is type(value)  # and no class, nor something that is not there yet
+        is_object = kind is type(value)  # neither a class nor an object that the step will make
         own = getattr(value, "__dict__", {}) if is_object else {}
         theirs = _of_a_library(kind.__module__)
         found = _found(kind, name)
-        for hook in ("__setattr__" if how == "set" else "__getattribute__", "__getattr__"):  # for these code does run
+        for hook in ("__setattr__" if how == "set" else "__getattribute__", "__getattr__"):  # hooks that do run code
             if _is_users(special := _found(kind, hook)) and (hook != "__getattr__" or name not in own):
                 self._bound(special, value, kind)
                 self._visit(value, label)
                 self.names.add(name)
-        if name in getattr(kind, "followed", ()):  # what a replay changes as the step does: an optimizer counts
+        if name in getattr(kind, "followed", ()):  # a replay changes it as the step does: an optimizer's step count
             return _UNKNOWN
-        if name in own and not hasattr(type(found), "__set__"):  # a property would come first
+        if name in own and not hasattr(type(found), "__set__"):  # a property would take precedence
             if not _is_frozen(kind):
                 self._note(own.get, own, name, label)
             return self._steady(name, own[name], label)
@@ -303,7 +303,7 @@ class Surroundings:
         if is_object and isinstance(found, types.MemberDescriptorType) and not theirs:  # one of its __slots__
             self._note(functools.partial(getattr, value), value, name, label)
             return self._steady(name, getattr(value, name, _UNKNOWN), label)
-        if is_object and hasattr(value, "__dict__") and not theirs:  # it may get one of its own later
+        if is_object and hasattr(value, "__dict__") and not theirs:  # it may get its own attribute of this name later
             self._note(own.get, own, name, label)
         if found is not _MISSING:
             for c in kind.__mro__:
@@ -320,7 +320,7 @@ class Surroundings:
         return _UNKNOWN
 
     def _bound(self, found: Any, receiver: Any, kind: type) -> None:
-        """Read what was found in a class as code that will have `receiver` as its `self`."""
+        """Read a function or property that was found in a class, with `receiver` as its `self`."""
         if isinstance(found, staticmethod):
             self._function(found.__func__, *([kind] if found is vars(kind).get("__new__") else []))
         elif isinstance(found, classmethod):
@@ -331,16 +331,16 @@ class Surroundings:
         else:
             self._function(found.func if isinstance(found, functools.cached_property) else found, receiver)
 
-    # ------------------------------------------------------------------------- what the code can have got hold of
+    # ------------------------------------------------------------------------------- objects that the code can reach
 
     def _visit(self, value, label: str) -> None:
-        """Note where the function may look within a value that it has got hold of."""
+        """Note the places that the function may read within a value that it can reach."""
         if isinstance(value, PLAIN) or value is _UNKNOWN or value is _MISSING or id(value) in self.visited:
             return
         self.visited[id(value)] = value
         if isinstance(value, dict | list | set | deque | tuple) and not _of_a_library(type(value).__module__):
-            self._object(value, label)  # of a class of the user's, with attributes and methods besides
-        if isinstance(value, Tensor):  # its values are read where they lie; but what somebody has written on it
+            self._object(value, label)  # its class is the user's, with attributes and methods besides
+        if isinstance(value, Tensor):  # a replay reads its numbers anew; attributes that the user set on it are places
             self._attributes(vars(value), label)
         elif isinstance(value, _Made):
             self._class(value.kind, value, frozenset())
@@ -368,7 +368,7 @@ class Surroundings:
                 self._whole(value.values(), label)
         elif isinstance(value, list | set | deque):
             self._whole(value, label)
-        elif isinstance(value, tuple | frozenset):  # these can't change, but what is in them can
+        elif isinstance(value, tuple | frozenset):  # these can't change, but the objects in them can
             for v in value:
                 self._visit(v, label)
         elif isinstance(value, np.random.Generator):
@@ -390,7 +390,7 @@ class Surroundings:
             self._visit(get(name, None), label + name)
 
     def _note(self, get: Callable, holder: Any, name: str, label: str) -> None:
-        """Look at this name again, but for that of an imported module, which programs don't rebind."""
+        """Make this name a place, unless it names an imported module: programs don't rebind these."""
         if not isinstance(get(name, None), types.ModuleType):
             self.places.setdefault(id(holder), (get, {}, holder))[1].setdefault(name, label)
 
@@ -403,22 +403,22 @@ class Surroundings:
             self._part(lambda name, default: len(value), value, [f"the length of {label}"], "")
 
     def _attributes(self, found: dict, label: str, followed: frozenset[str] = frozenset()) -> None:
-        """The attributes that the code names, and of those that it calls, such as can be called.
+        """Note the attributes that the code names; those that it only calls count if they are callable.
 
-        Not those that a replay changes as the step itself does (`followed`: an optimizer counts its steps).
+        Attributes that a replay changes as the step does are left out (`followed`: an optimizer counts its steps).
         """
         named = (n for n in found if n in self.names or (n in self.called and callable(found[n])))
         self._part(found.get, found, [n for n in named if n not in followed], f"{label}.")
 
     def _object(self, value, label: str) -> None:
         kind = type(value)
-        if _is_frozen(kind):  # its attributes stay
+        if _is_frozen(kind):  # its attributes can't be reassigned
             for v in vars(value).values():
                 self._visit(v, label)
         elif hasattr(value, "__dict__"):
             found = vars(value)
             self._attributes(found, label, getattr(kind, "followed", frozenset()))
-            # values that it does not have itself: one of its class, or one that the code asks hasattr() about
+            # attributes that it lacks itself: its class has a value, or the code calls hasattr() for it
             absent = [n for n in self.names - found.keys() if n in self.asked or _is_data(getattr(kind, n, _is_data))]
             self._part(found.get, found, sorted(absent), f"{label}.")
         if not _of_a_library(kind.__module__):
@@ -427,7 +427,7 @@ class Surroundings:
         self._class(kind, value, _MAKING)
 
     def _class(self, kind: type, receiver: Any, without: frozenset | set) -> None:
-        """The methods that the code calls, the operators and properties, and the values that a class has."""
+        """Note the methods that the code calls, the operators, properties and values of a class."""
         lines = receiver.__mro__ if isinstance(receiver, type) else ()
         libraries = [c for c in kind.__mro__ if c is not object and _of_a_library(c.__module__)]
         for c in (*kind.__mro__, *lines):
@@ -437,21 +437,21 @@ class Surroundings:
             self._part(found.get, c, [n for n in found if n in self.names and _is_data(found[n])], f"{c.__name__}.")
             for name, value in found.items():
                 operator = name.startswith("__") and c not in lines
-                theirs = any(name in vars(library) for library in libraries)  # a library calls it: forward(), say
+                theirs = any(name in vars(library) for library in libraries)  # the library calls it: forward(), say
                 unasked = (operator or theirs) and name not in without
                 if not _is_data(value) and (unasked or name in self.names or name in self.called):
                     self._note(found.get, c, name, f"{c.__name__}.{name}")
                     self._bound(value, _UNKNOWN if c in lines else receiver, kind)
 
     def _module(self, module: Module, label: str) -> None:
-        """Of a module of this library all attributes, since the code that reads them is not followed."""
+        """Note the parts of a module. Of this library's modules all attributes count: their code is not followed."""
         found = vars(module)
         if any(c is not Module and c is not object and _of_a_library(c.__module__) for c in type(module).__mro__):
             self._whole(found.values(), label)
         else:
             self._part(found.get, found, ["training"], f"{label}.")
         self._object(module, label)
-        self._visit(getattr(module, "forward", None), f"{label}.forward")  # of the object itself, if it has one
+        self._visit(getattr(module, "forward", None), f"{label}.forward")  # it may be an attribute of the object itself
         for field in _FIELDS:
             held = found.get(field)
             if isinstance(held, dict | list) and id(held) not in self.visited:
@@ -460,7 +460,7 @@ class Surroundings:
 
 
 def ask(value: Any, name: str, otherwise: Any = None) -> Any:
-    """The attribute, or something else where there is none; the user's own __getattr__ may fail in any way."""
+    """The attribute, or `otherwise` if there is none; the user's own __getattr__ may raise any exception."""
     try:
         return getattr(value, name, otherwise)
     except Exception:
@@ -475,7 +475,7 @@ def _of_a_library(module: str) -> bool:
 
 
 def _found(kind: type, name: str) -> Any:
-    """What a class or one of its bases has under a name, as it lies there."""
+    """The entry of a class or one of its bases under a name, without calling descriptors."""
     return next((vars(c)[name] for c in kind.__mro__ if name in vars(c)), _MISSING)
 
 
@@ -489,16 +489,16 @@ def _is_frozen(kind: type) -> bool:
 
 
 def _is_data(value) -> bool:
-    """Is this, found in a class, a value and no method or property?"""
+    """Is this entry of a class a value, and not a method or property?"""
     return not (callable(value) or isinstance(value, staticmethod | classmethod | property))
 
 
 def _same(a, b) -> bool:
-    """The same object, or the same value of what can't change."""
+    """Are these the same object, or immutable ones of the same value?"""
     if a is b:
         return True
     if type(a) is not type(b):
         return False
     if isinstance(a, tuple):
         return len(a) == len(b) and all(map(_same, a, b))
-    return isinstance(a, PLAIN) and repr(a) == repr(b)  # -0.0 == 0.0, but is another number
+    return isinstance(a, PLAIN) and repr(a) == repr(b)  # -0.0 == 0.0, but they are two numbers

@@ -1,11 +1,11 @@
-"""The memory of a recording: a pool of buffers, each of which is leased to the arrays that look at it.
+"""The memory of a recording: a pool of buffers, each leased to the arrays that use it.
 
-A recorded launch holds addresses, so the memory behind them must stay until the recording goes. If each result kept a
-buffer of its own, a training step would need the sum of all its results; but at any moment few of them are in use. So a
-buffer goes back to the pool when the last array that looks at it is gone, and may serve a later launch of the same run.
+A recorded launch holds addresses, so the memory behind them must stay until the recording is freed. If each result kept
+a buffer of its own, a training step would need the sum of all its results; but at any moment few of them are in use. So
+a buffer returns to the pool when the last array that uses it is gone, and may serve a later launch of the same run.
 
-Is that safe in a replay, where no array comes or goes? A replay makes the same launches in the same order. A buffer was
-taken again only after its old value had been read for the last time, and so it is in the replay.
+Is that safe in a replay, where no array comes or goes? A replay makes the same launches in the same order. The run
+reused a buffer only after the last launch that read its old value, and so does the replay.
 """
 
 import math
@@ -23,8 +23,8 @@ class Pool:
     """The buffers of one recording."""
 
     def __init__(self):
-        self.leases: WeakSet[Lease] = WeakSet()  # buffers that somebody looks at
-        self.free: dict[int, list[np.ndarray]] = {}  # buffers that nobody looks at, by size in bytes
+        self.leases: WeakSet[Lease] = WeakSet()  # buffers in use
+        self.free: dict[int, list[np.ndarray]] = {}  # buffers that no array uses, by size in bytes
         self.all: list[np.ndarray] = []
 
     def buffer(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
@@ -34,7 +34,7 @@ class Pool:
             return np.empty(shape, dtype)
         free = self.free.get(size)
         memory = free.pop() if free else self._more(size)
-        if fresh is spoiled:  # what a buffer held before is as good as nothing to whom it is lent now
+        if fresh is spoiled:  # the new lease must not depend on the buffer's old contents
             spoil(memory)
         lease = Lease(self, memory, shape, dtype)
         self.leases.add(lease)
@@ -45,22 +45,22 @@ class Pool:
         return self.all[-1]
 
     def spoil(self) -> None:
-        """Before a replay, if unwritten memory is to show: a launch may read what this run has written, and no more."""
+        """Spoil all buffers before a replay, if that is switched on: it may read only values that it wrote itself."""
         if fresh is spoiled:
             for memory in self.all:
                 spoil(memory)
 
     def owns(self, array: np.ndarray) -> bool:
-        """Is the array on a buffer of this pool?"""
+        """Does the array use a buffer of this pool?"""
         lease = lease_of(array)
         return lease is not None and lease.pool is self
 
 
 class Lease:
-    """A buffer of a pool while some array looks at it.
+    """A buffer of a pool while an array uses it.
 
-    NumPy makes an array of whatever has an `__array_interface__`, and keeps the object alive as the array's base; so do
-    all views of the array. When the last of them goes, Python calls `__del__` here, at once.
+    NumPy makes an array of any object with an `__array_interface__`, and keeps the object alive as the array's base; so
+    do all views of the array. When the last of them is gone, Python calls `__del__` here at once.
     """
 
     def __init__(self, pool: Pool, memory: np.ndarray, shape: tuple[int, ...], dtype: np.dtype):
@@ -73,15 +73,15 @@ class Lease:
 
 
 def lease_of(array: np.ndarray) -> Lease | None:
-    """The lease of the buffer that an array looks at, if it is one of a recording."""
+    """The lease of the buffer that an array uses, if the buffer belongs to a recording."""
     base = array.base
-    while base is not None and not isinstance(base, Lease):  # arrays, and what as_strided() puts between them
+    while base is not None and not isinstance(base, Lease):  # arrays, and the objects that as_strided() puts between
         base = getattr(base, "base", None)
     return base
 
 
 def owned(value):
-    """An argument as a recording keeps it: arrays on leased buffers look at the buffer itself, past the lease.
+    """An argument as a recording keeps it: an array on a leased buffer refers to the memory itself, not to the lease.
 
     If the recording kept the array, the lease would never end, and no buffer would come back.
     """

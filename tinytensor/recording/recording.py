@@ -1,16 +1,16 @@
-"""What a recording holds: the launches of one run, as a program that native code runs again.
+"""A recording: the launches of one run, as a program that native code runs again.
 
-A training step makes the same launches each time, on other numbers. What it costs in Python (looking at arguments,
-making tensors, walking the tape) decides only which launches are made, so once is enough. While a recording is open,
-the door notes each launch here as it makes it: the address of the kernel's entry, the packed arguments, the number of
-tasks. When it is closed, launches that follow one another become programs. `replay()` runs them in order.
+A training step makes the same launches each time, on other numbers. Its Python code (checking arguments, making
+tensors, walking the tape) decides only which launches are made, so it is enough to run it once. While a recording is
+open, `launch` (dispatch.py) notes each launch here: the address of the kernel's entry, the packed arguments, the number
+of tasks. When it is closed, consecutive launches become programs. `replay()` runs them in order.
 
-Launches alone would not do. A replay must give what the function would give now, so a recording holds also
+Launches alone are not enough. A replay must give the result that the function would give now, so a recording also holds
 
-- `guards` and `seen`: what Python asked on the way (how does this module stand, has this parameter a gradient?). With
-  other answers other launches would have been made, so then the function must be recorded anew;
-- host calls: what Python itself did to arrays, the drawing of random numbers say, and must do again;
-- checks: places where a value could turn out to be impossible (an index out of range), and the run must stop.
+- `guards` and `seen`: the questions that Python asked (is this module training, has this parameter a gradient?). Other
+  answers would have led to other launches, so the function must then be recorded anew;
+- host calls: work that Python itself did on arrays, drawing random numbers say, and must do again;
+- checks: places where a value can turn out to be impossible (an index out of range), and the run must stop.
 
 Shapes need no guard here: `tinytensor.compile` (compiled.py) makes another recording for other shapes of arguments.
 Every buffer of the run belongs to the recording; `pool.py` says why one may serve several results.
@@ -32,15 +32,15 @@ class Recording:
     """The launches and host calls of one run, and what must hold for them to be replayed."""
 
     def __init__(self):
-        # What was done, in order: (kernel, launch), (host function, its arguments), or (None, flag) for a check. The
-        # place of one among them tells what came before what, when a replay stops in between.
+        # The steps of the run, in order: (kernel, launch), (host function, its arguments), or (None, flag) for a check.
+        # A place is an index into this list: it says which steps were done when a replay stops in between.
         self.noted: list[tuple[Kernel | Callable | None, Any]] = []
-        self.early: list[tuple[int, Callable, tuple, Callable]] = []  # host calls that run before: place ... and undo
-        self.checks: list[tuple[int, np.ndarray, Callable]] = []  # place, flag, and what is said when it is set
+        self.early: list[tuple[int, Callable, tuple, Callable]] = []  # host calls that run first: place ... and undo
+        self.checks: list[tuple[int, np.ndarray, Callable]] = []  # place, flag, and the function that raises the error
         # By id, since tensors have no order and `==` makes a tensor of two; Seen holds the tensor, so that no other
         # object can get its id.
         self.seen: dict[int, Seen] = {}
-        self.guards: list[tuple[Callable, tuple, bytes]] = []  # a question, its answer, and where that lies
+        self.guards: list[tuple[Callable, tuple, bytes]] = []  # a question, its answer, and the answer's addresses
         self.pool = Pool()
         self.parts: list[tuple[int, Program | Callable, tuple]] = []  # the place after it, what to run, its arguments
         self.reached = 0  # the place up to which the last replay has run
@@ -50,8 +50,8 @@ class Recording:
     def launch(self, kernel: Kernel, args: tuple) -> None:
         """Run a launch, and note it.
 
-        It runs at once, since the function may look at its results; recording is an ordinary run that is watched. The
-        arguments that are kept look at the memory itself, so that leases of buffers can end.
+        It runs at once, since the function may read its results: recording is an ordinary run that is watched. The
+        arguments that are kept refer to the memory itself, so that leases of buffers can end.
         """
         launch = kernel.prepare(tuple([owned(a) for a in args]))
         kernel.run(launch)
@@ -60,11 +60,11 @@ class Recording:
     def host(self, function: Callable, args: tuple, undo: Callable | None) -> None:
         """Make a host call, and note it.
 
-        Each one between two launches ends a program, and the next must be started from Python. Those that can be undone
-        need not stand between: they are made before the first launch.
+        A host call between two launches ends a program, and Python must start the next one. A call that can be undone
+        avoids this: a replay makes it before the first launch.
         """
-        # What the function launches is part of the call, and a replay repeats the call: noted as well, it would run
-        # twice. At a replay nobody records either.
+        # Launches of the function are not noted, since a replay repeats the call: noted as well, they would run twice.
+        # A replay does not note them either.
         with outside_recording():
             function(*args)
         args = tuple([owned(a) for a in args])
@@ -79,22 +79,22 @@ class Recording:
         self.noted.append((None, flag))
 
     def guard(self, question: Callable) -> None:
-        """Replay only while `question()` answers with the very objects (a tuple of them) that it answers now.
+        """Replay only while `question()` returns the same objects (in a tuple) that it returns now.
 
-        The very objects, not equal ones: a program has the addresses of those that were there, and two parameters that
-        have equal values now are two all the same.
+        The same objects, not equal ones: a program contains the addresses of these objects, and two parameters with
+        equal values are still two.
         """
         self.guards.append((question, answer := question(), addresses(answer)))
 
     def notice(self, tensor) -> None:
-        """Remember a tensor that was not made here, as it is before its first use: its gradient may be a condition."""
+        """Note a tensor from outside as it is before its first use: its gradient may be a condition."""
         if id(tensor) not in self.seen and not self.pool.owns(tensor._data):
             self.seen[id(tensor)] = Seen(tensor)
 
     def notice_gradient(self, tensor, replaced: bool) -> None:
-        """Remember a tensor whose gradient is now looked at, or replaced by another one or none.
+        """Note that this tensor's `.grad` was read, or overwritten (`replaced`) by another one or by None.
 
-        What happens first decides: a gradient that was replaced unseen had no part in what was computed.
+        The first of the two decides: a gradient that was replaced before it was read did not affect the results.
         """
         self.notice(tensor)
         seen = self.seen.get(id(tensor))
@@ -106,19 +106,19 @@ class Recording:
     # ------------------------------------------------------------------------------------------------ when it is closed
 
     def close(self) -> None:
-        """Make programs of what was noted."""
+        """Make programs of the noted launches."""
         self.parts = _parts(self.noted)
 
     def holds(self) -> bool:
-        """Do all questions have the answers that they had?"""
+        """Do all questions have the same answers as at the recording?"""
         return all(addresses(ask()) == there for ask, _, there in self.guards)
 
     def replay(self) -> None:
-        """Run everything that was noted, again.
+        """Run all noted steps again.
 
-        What goes wrong must leave behind what an ordinary run would leave that goes wrong at the same place. If an
-        early host call fails, what comes before its place is run all the same; and early host calls that this run would
-        not have reached are undone, the last one first, since it may have built on others.
+        A replay that fails must leave the same state as an ordinary run that fails at the same place. If an early host
+        call fails, the steps before its place still run. Early host calls that the ordinary run would not have reached
+        are undone, the last one first, since it may depend on the others.
         """
         failure, made, noted, parts, self.reached = None, 0, self.noted, self.parts, 0
         for place, function, args, _ in self.early:
@@ -133,10 +133,10 @@ class Recording:
             for place, run, args in parts if state.profile is None else state.profile.parts(noted):
                 if run(*args) is STOPPED:
                     self.reached, flag, tell = next(check for check in self.checks if check[1][0])
-                    flag[0] = 0  # the next replay begins without a complaint
+                    flag[0] = 0  # the next replay begins without an error
                     tell(flag)
                 self.reached = place
-        except BaseException:  # Ctrl-C between two parts is no different
+        except BaseException:  # Ctrl-C between two parts included
             for place, _, args, undo in reversed(self.early[:made]):
                 if place > self.reached:
                     undo(*args)
@@ -146,7 +146,7 @@ class Recording:
 
 
 def _parts(noted: list) -> list[tuple[int, Program | Callable, tuple]]:
-    """Programs of what was noted, one of each stretch of launches without a host call in between."""
+    """The noted steps as programs and host calls: each stretch of launches without a host call is one program."""
     parts: list[tuple[int, Program | Callable, tuple]] = []
     rows: list[tuple[int, int, int]] = []
 
@@ -158,7 +158,7 @@ def _parts(noted: list) -> list[tuple[int, Program | Callable, tuple]]:
     for place, (what, how) in enumerate(noted):
         if isinstance(what, Kernel):
             rows.append((how.entry, how.block.ctypes.data, how.tasks))
-        elif what is None:  # a launch of no tasks: the driver looks at the flag instead, and stops if it is set
+        elif what is None:  # an entry without tasks: the driver reads the flag instead, and stops if it is set
             rows.append((0, how.ctypes.data, 0))
         else:
             end_program(place)
