@@ -3,7 +3,7 @@
 from math import e, inf, nan, pi
 
 from tinytensor import fast  # isort: skip  # before any operation is declared, whose call it makes short
-from tinytensor import autograd, distributed, distributions, nn, on_demand, optim, utils
+from tinytensor import autograd, distributed, nn, on_demand, optim, utils
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
 from tinytensor.core.devices import device
 from tinytensor.core.dispatch import launch
@@ -14,7 +14,6 @@ from tinytensor.core.dtypes import set_default_dtype
 from tinytensor.core.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.core.op import OPS, op
 from tinytensor.core.tensor import Tensor
-from tinytensor.distributions import normal
 from tinytensor.io import serialization
 from tinytensor.io.printing import set_printoptions
 from tinytensor.io.serialization import load, save
@@ -54,9 +53,10 @@ from tinytensor.ops.creation import (
 from tinytensor.ops.methods import FUNCTIONS as _functions
 from tinytensor.recording.compiled import compile
 from tinytensor.tools.profiling import profile
-from tinytensor.torch_names import accelerator, amp, backends, cuda, linalg, missing_names, module_paths
+from tinytensor.torch_names import accelerator, amp, backends, cuda, distributions, linalg, missing_names, module_paths
 from tinytensor.torch_names.amp import GradScaler, autocast
 from tinytensor.torch_names.cuda import mps, xpu
+from tinytensor.torch_names.distributions import normal
 from tinytensor.torch_names.typeinfo import UNSTORED as _UNSTORED
 from tinytensor.torch_names.typeinfo import (
     can_cast,
@@ -79,6 +79,6 @@ for _name, _made in list(globals().items()):
 globals().update(_functions)
 globals().update(_TYPES)
 globals().update(_UNSTORED)
-module_paths.install([accelerator, amp, backends, backends.cudnn, cuda, cuda.amp, linalg, serialization])
+module_paths.install([accelerator, amp, backends, backends.cudnn, cuda, cuda.amp, distributions, linalg, serialization])
 
 missing_names.install(Tensor)

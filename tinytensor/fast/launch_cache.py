@@ -20,7 +20,8 @@ import numpy as np
 
 from tinytensor.core.dispatch import OBJECT, state
 from tinytensor.core.tensor import Tensor
-from tinytensor.native.blocks import FITS, ITEMS, OTHER, Noted
+from tinytensor.cpython.object_layout import ITEMS
+from tinytensor.native.blocks import FITS, OTHER, Noted
 from tinytensor.native.entries import is_ours
 from tinytensor.native.kernel import Elementwise, Kernel
 from tinytensor.native.uninitialized import fresh, spoil, spoiled

@@ -1,13 +1,10 @@
 """The block of a launch: its arguments as words of memory, from which an entry reads them (`entries.py`).
 
 Python writes one word for each argument: of a number its bits, of an array where its object stands. The rest is native,
-since it is on the way of every launch, and Python would take longer over it than a small kernel takes over its work.
-An array's object has, after what every Python object begins with (whose last word is its type), the address of the
-data, the number of dimensions, the addresses of its sizes and strides, its base, and its dtype. NumPy's C header says
-so to every extension that is compiled with it, and so it can't change without breaking all of them.
+because every launch needs it, and Python would take longer over it than a small kernel takes over its work. Where an
+array's object keeps its parts, cpython/object_layout.py says.
 """
 
-import ctypes
 import struct
 from collections.abc import Callable
 
@@ -17,11 +14,10 @@ from numba import config, types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from tinytensor.cpython.object_layout import DATA, DTYPE, HEAD, NDIM, SIZES, STRIDES, words_at
 from tinytensor.native.compiler import array_at, inlined
 from tinytensor.native.driver import WORD, call, native
 
-HEAD = object.__basicsize__  # bytes with which every Python object begins
-DATA, NDIM, SIZES, STRIDES, BASE, DTYPE = range(6)  # the words of an array's object after these
 SMALL_FORMULA = 8000  # elements of a formula that is one task: 8 microseconds of work
 # The bits of a number, as `struct` calls them; what is smaller than a word stands at its beginning.
 LETTERS = {"f4": "f4x", "f8": "d", "i4": "i4x", "i8": "q", "u1": "B7x", "b1": "?7x"}
@@ -30,7 +26,6 @@ OTHER = -2  # what is told of arrays that are others than were noted
 LARGE = -3  # what is told of a formula that is more than one task, or has more dimensions than there is room for
 ROOM = 160  # words that a native call has for a block of its own
 MOST_DIMS = 16  # of a formula whose block is there
-ITEMS = tuple.__basicsize__  # where, in a tuple, its items begin: the addresses of their objects
 _ARRAY = id(np.ndarray)
 
 
@@ -222,7 +217,7 @@ class Noted:
         bytes); rows (address of the entry, its block), or (0, flag)."""
         words = [_ARRAY, len(inputs), len(numbers), len(places), len(rows)]
         for i, value in numbers.items():  # an object is its type, and then, for a float, its 64 bits
-            words += [i, id(value.__class__), ctypes.c_int64.from_address(id(value) + HEAD).value]
+            words += [i, id(value.__class__), *words_at(id(value) + HEAD, 1)]
         for i, a in inputs.items():
             words += [i, a.ndim, id(a.dtype)]
             words += [n for size_and_stride in zip(a.shape, a.strides, strict=True) for n in size_and_stride]

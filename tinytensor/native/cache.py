@@ -2,7 +2,8 @@
 
 Numba keeps a build beside a note of the source file that it came from. It does not see that a helper in another file
 has changed, and would then load the old machine code. So each build is kept in a folder that is named after the text of
-every file that the kernel's own file reaches by its imports from `tinytensor.kernels` and `tinytensor.native`.
+every file that the kernel's own file reaches by its imports from `tinytensor.kernels`, `tinytensor.native` and
+`tinytensor.cpython`.
 
 What is kept saves time and is needed for nothing else. So a file that is damaged, a disk that is full, or a folder that
 may not be written to costs one line and the time to compile; a damaged file is replaced.
@@ -28,16 +29,16 @@ from numba.core.serialize import dumps
 
 from tinytensor.native.simd import SIMD
 
-ROOMS = [Path(__file__).parents[1] / room for room in ("kernels", "native")]  # where a kernel's imports lie
+ROOMS = [Path(__file__).parents[1] / room for room in ("cpython", "kernels", "native")]  # where a kernel's imports lie
 # A statement ends with its line, which a backslash continues, or else with its parenthesis; a comment in there may hold
 # another one.
 _IMPORT = re.compile(
-    r"\bfrom[\s\\]+tinytensor\.(?:kernels|native)\b\.?([\w.]*)[\s\\]+import[\s\\]*(\((?:#.*|[^)#])*\)|(?:\\\r?\n|.)*)"
+    r"\bfrom[\s\\]+tinytensor\.(?:cpython|kernels|native)\b\.?([\w.]*)[\s\\]+import[\s\\]*(\((?:#.*|[^)#])*\)|(?:\\\r?\n|.)*)"
 )
 
 
 def imported(text: str) -> set[str]:
-    """The names that a file imports from the two rooms and their modules, and those of the modules.
+    """The names that a file imports from these rooms and their modules, and those of the modules.
 
     Some may be too many (words of a comment), which costs a compilation too many; none may be missing. To parse the
     files for it would take longer than all the rest that importing this package does.
@@ -47,7 +48,7 @@ def imported(text: str) -> set[str]:
 
 @cache
 def _reached(file: Path) -> frozenset[Path]:
-    """The files of the two rooms that a file imports, those that these import, and so on; and the file itself."""
+    """The files of these rooms that a file imports, those that these import, and so on; and the file itself."""
     files = {room / f"{name}.py" for name in imported(_read(file).decode()) for room in ROOMS} - {file}
     return frozenset({file}).union(*(_reached(f) for f in files if f.is_file()))
 

@@ -11,7 +11,6 @@ import inspect
 import types
 import typing
 from collections.abc import Callable, Iterable, Sequence
-from opcode import opmap
 from sys import stdlib_module_names
 from typing import Any
 
@@ -21,6 +20,7 @@ from tinytensor.core.keywords import own_names
 from tinytensor.core.op import OPS
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
+from tinytensor.cpython.bytecode import stopped_at_raise
 from tinytensor.native.entries import is_ours
 
 _WORDS = {
@@ -37,7 +37,6 @@ _WORDS = {
 }
 _NUMBERS = {bool: bool | np.bool_, int: int | np.integer, float: int | float | np.number}  # what may stand for one
 _INSIDE = stdlib_module_names | {"tinytensor", "numpy", "numba", "llvmlite", "sympy"}
-_RAISE = opmap["RAISE_VARARGS"]
 
 
 def public(function: Callable, name: str = "", always: bool = False) -> Callable:
@@ -109,10 +108,7 @@ def _is_unforeseen(error: Exception) -> bool:
         package = trace.tb_frame.f_globals.get("__name__", "tinytensor").partition(".")[0]  # a lifted kernel has none
         if package not in _INSIDE:
             return False
-    # The line of the frame would not do: one line may call a function of NumPy's and raise, and only the instruction at
-    # which it stopped tells which of the two it was.
-    raised = trace.tb_frame.f_code.co_code[trace.tb_lasti] == _RAISE
-    return not (raised and package == "tinytensor")
+    return not (package == "tinytensor" and stopped_at_raise(trace))
 
 
 def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> str | None:

@@ -4,8 +4,6 @@ A step reads and changes what it did not make: parameters, their gradients. How 
 replay (`Seen`), and what the run left there, each replay must leave there too (`Left`, of core/interchange.py).
 """
 
-from ctypes import string_at
-
 
 class Seen:
     """A tensor from outside a recording, as it was before its first use there.
@@ -58,12 +56,3 @@ def are_as_they_were(all_seen: list[Seen]) -> bool:
         if not seen.is_as_it_was():
             return False
     return True
-
-
-def addresses(objects: tuple) -> bytes:
-    """Where the objects of a tuple lie; of two tuples that are both alive it is equal if they hold the very same ones.
-
-    A replay compares some hundred objects. To ask `is` of each takes longer than a small step; but a tuple has the
-    addresses of its elements side by side, after what every tuple begins with, and these compare as one piece.
-    """
-    return string_at(id(objects) + tuple.__basicsize__, len(objects) * tuple.__itemsize__)

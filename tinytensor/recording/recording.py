@@ -22,9 +22,10 @@ from typing import Any
 import numpy as np
 
 from tinytensor.core.dispatch import outside_recording, state
+from tinytensor.cpython.object_layout import addresses
 from tinytensor.native.driver import STOPPED, Program
 from tinytensor.native.kernel import Kernel
-from tinytensor.recording.external import Seen, addresses
+from tinytensor.recording.external import Seen
 from tinytensor.recording.pool import Pool, owned
 
 

@@ -10,14 +10,13 @@ touches an element that another one writes; the cells see to that, too.
 """
 
 import builtins
-import dis
 import types
 from collections.abc import Callable
 from functools import cache, partial
-from itertools import pairwise
 
 import numpy as np
 
+from tinytensor.cpython.bytecode import global_names, has_comprehension
 from tinytensor.native.entries import OBJECT
 from tinytensor.native.kernel import Elementwise, Kernel
 from tinytensor.symbolic.given import following
@@ -116,7 +115,7 @@ def rebind(function: Callable, meaning: Callable, check: Callable = lambda code:
             check(code)
             scope: dict[str, object] = {"__builtins__": {}}
             bound[code] = types.FunctionType(code, scope, code.co_name, function.__defaults__, function.__closure__)
-            for name, attributes in _globals(code).items():
+            for name, attributes in global_names(code).items():
                 value = function.__globals__.get(name, getattr(builtins, name, None))
                 if isinstance(value, types.ModuleType):
                     parts = {a: resolve(code, f"{value.__name__}.{a}", getattr(value, a, None)) for a in attributes}
@@ -126,17 +125,6 @@ def rebind(function: Callable, meaning: Callable, check: Callable = lambda code:
         return bound[code]
 
     return bind(function)
-
-
-def _globals(code: types.CodeType) -> dict[str, set[str]]:
-    """The global names that the code uses, each with the attributes that it asks of it."""
-    found: dict[str, set[str]] = {}
-    for this, after in pairwise(dis.get_instructions(code)):
-        if this.opname == "LOAD_GLOBAL":
-            attributes = found.setdefault(this.argval, set())
-            if after.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-                attributes.add(after.argval)
-    return found
 
 
 def _where(kernel: Kernel, code: types.CodeType) -> str:
@@ -166,9 +154,7 @@ def _check_constants(where: str, code: types.CodeType) -> None:
     for constant in code.co_consts:
         if isinstance(constant, float):
             raise NotLiftable(f"{where}: the literal {constant!r} is a float; make it a parameter of the kernel")
-    # a comprehension is a function of its own until Python 3.11, and since then a loop that adds to what it builds
-    inner = any(isinstance(constant, types.CodeType) for constant in code.co_consts)
-    if inner or any(step.opname in ("LIST_APPEND", "SET_ADD", "MAP_ADD") for step in dis.get_instructions(code)):
+    if has_comprehension(code):
         raise NotLiftable(f"{where}: functions and comprehensions inside it allocate; write the loop out")
 
 

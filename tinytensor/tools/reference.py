@@ -37,7 +37,7 @@ ROOMS = (  # the packages and files whose names are for users; PyTorch's paths
     "tinytensor.autograd.functional",
     "tinytensor.symbolic",
     "tinytensor.utils.data",
-    "tinytensor.distributions",
+    "tinytensor.torch_names.distributions",
     "tinytensor.torch_names.amp",
     "tinytensor.torch_names.cuda",
     "tinytensor.torch_names.linalg",
