@@ -16,8 +16,9 @@ import tinytensor as tt
 from tinytensor import kernels
 from tinytensor.core.dispatch import WATCHERS, empty, host, launch, state
 from tinytensor.core.op import OPS
+from tinytensor.core.recorder import NotRecordable
 from tinytensor.fast import launch_cache as again_module
-from tinytensor.fast.launch_cache import Again, Notes, Rehearsal, Unfit
+from tinytensor.fast.launch_cache import Again, Notes, Rehearsal
 
 pytestmark = pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is noted where nothing is compiled")
 
@@ -153,7 +154,7 @@ def test_what_python_does_is_done_each_time_and_never_in_a_rehearsal():
 
 
 def test_a_rehearsal_is_asked_for_nothing_that_it_does_not_know():
-    """What the engine asks a recording is done by a rehearsal, or refused; and Unfit is all that makes a call unfit."""
+    """A rehearsal answers each call that the engine makes to a recorder, if only by NotRecordable."""
     sources = [path.read_text() for path in Path(tt.__file__).parent.rglob("*.py")]
     asked = {name for text in sources for name in re.findall(r"(?:state\.recording|now\[.recording.\])\.(\w+)", text)}
     assert {"launch", "refuse", "surroundings"} <= asked <= set(dir(Rehearsal()))
@@ -169,7 +170,7 @@ def test_a_rehearsal_is_asked_for_nothing_that_it_does_not_know():
     state.recording = Rehearsal()
     try:
         for ask in asks.values():
-            with pytest.raises(Unfit):
+            with pytest.raises(NotRecordable):
                 ask()
     finally:
         state.recording = None

@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 
 from tinytensor.core.dispatch import OBJECT, state
+from tinytensor.core.recorder import NotRecordable, Recorder
 from tinytensor.core.tensor import Tensor
 from tinytensor.cpython.object_layout import ITEMS
 from tinytensor.native.blocks import FITS, OTHER, Noted
@@ -32,12 +33,8 @@ LARGE = 1 << 20  # bytes of an array that is not small: what is made again keeps
 _ndarray = np.ndarray
 
 
-class Unfit(Exception):
-    """A call does what can't be made again from notes."""
-
-
-class Rehearsal:
-    """Stands where a recording does while a function runs on stand-ins; the door tells it what a recording is told."""
+class Rehearsal(Recorder):
+    """Notes the launches of a function that runs on stand-ins, without making them."""
 
     def __init__(self):
         self.pool = self
@@ -47,13 +44,13 @@ class Rehearsal:
     def buffer(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         self.buffers.append(fresh(shape, dtype))
         if self.buffers[-1].nbytes > LARGE:
-            raise Unfit
+            raise NotRecordable
         return self.buffers[-1]
 
     def launch(self, kernel: Kernel, args: tuple) -> None:
         launch = kernel.prepare(args)
         if launch.tasks != 1:
-            raise Unfit
+            raise NotRecordable
         self.rows.append((kernel, launch))
 
     def check(self, flag: np.ndarray, tell: Callable) -> None:
@@ -62,34 +59,30 @@ class Rehearsal:
     def notice(self, tensor: Tensor) -> None:
         """A rule uses a tensor: one of its arguments, or one that was made of these."""
 
-    # What else a recording is told or asked is more than launches: a call that does any of this is made as ever.
-
-    def host(self, *call) -> None:
-        raise Unfit
-
-    guard = refuse = notice_gradient = owns = host
+    def owns(self, array: np.ndarray) -> bool:
+        raise NotRecordable
 
     @property
-    def surroundings(self):
-        raise Unfit
+    def surroundings(self) -> Any:
+        raise NotRecordable
 
 
 class Notes:
     """What a call does, found by a rehearsal; `again(args)` does it on the arrays of another call."""
 
     def __init__(self, function: Callable, args: tuple):
-        """Unfit, if there is no other way than to call the function."""
+        """NotRecordable, if there is no other way than to call the function."""
         # For Python, and so for the key under which a call is known, 0.0, -0.0, 0 and False are the same.
         numbers = {i: a for i, a in enumerate(args) if isinstance(a, int | float | np.generic)}
         if any(isinstance(a, np.generic) for a in numbers.values()):  # where would its sign be?
-            raise Unfit
+            raise NotRecordable
         stand_ins = {i: _stand_in(a) for i, a in enumerate(args) if a.__class__ is _ndarray}
         rehearsal = Rehearsal()
         state.recording = rehearsal
         try:
             results = function(*[stand_ins.get(i, a) for i, a in enumerate(args)])
         except Exception as error:  # stand-ins hold other numbers, which it may refuse
-            raise Unfit from error
+            raise NotRecordable from error
         finally:
             state.recording = None
         self.one = results.__class__ is _ndarray
@@ -108,7 +101,7 @@ class Notes:
             if i is None:
                 made = _owner(r, dict(enumerate(rehearsal.buffers)))
                 if made is None:  # an array of no elements lies nowhere, and NumPy's own where no launch writes
-                    raise Unfit
+                    raise NotRecordable
                 buffer = rehearsal.buffers[made]
                 i, whole = len(args) + len(self.new), r.flags.c_contiguous and r.nbytes == buffer.nbytes
                 items[i] = r if whole else buffer
@@ -119,7 +112,7 @@ class Notes:
             elif a.flags.c_contiguous:
                 self.results.append((i, (r.shape, r.dtype, _extent(r)[0] - _extent(a)[0], r.strides)))
             else:
-                raise Unfit
+                raise NotRecordable
 
         places, rows = [], []
         for row in rehearsal.rows:
@@ -209,10 +202,10 @@ def _seen(a: np.ndarray, shape: tuple, dtype: np.dtype, offset: int, strides: tu
 def _stand_in(a: np.ndarray) -> np.ndarray:
     """An array that looks like this one, on memory of its own."""
     if not a.size or a.dtype is OBJECT or a.dtype is not np.dtype(a.dtype.type) or min(a.strides, default=0) < 0:
-        raise Unfit
+        raise NotRecordable
     begin, end = _extent(a)
     if end - begin > LARGE:
-        raise Unfit
+        raise NotRecordable
     return _ndarray(a.shape, a.dtype, fresh(end - begin, np.uint8), 0, a.strides)
 
 
@@ -293,7 +286,7 @@ class Again:
         """How such a call is done from now on."""
         try:
             return Notes(self.function, args).again
-        except Unfit:
+        except NotRecordable:
             return lambda args: self.function(*args)
 
 

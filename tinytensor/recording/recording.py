@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 
 from tinytensor.core.dispatch import outside_recording, state
+from tinytensor.core.recorder import Recorder
 from tinytensor.cpython.object_layout import addresses
 from tinytensor.native.driver import STOPPED, Program
 from tinytensor.native.kernel import Kernel
@@ -29,7 +30,7 @@ from tinytensor.recording.external import Seen
 from tinytensor.recording.pool import Pool, owned
 
 
-class Recording:
+class Recording(Recorder):
     """The launches and host calls of one run, and what must hold for them to be replayed."""
 
     def __init__(self):
