@@ -1,6 +1,6 @@
-"""The search for the operation in which the first NaN or inf arises, forward or backward.
+"""Anomaly mode: find the operation in which the first NaN or inf arises, forward or backward.
 
-Every result is looked at, which is slow: this is for finding a fault, not for training.
+It checks every result, which is slow: it is meant for finding a fault, not for training.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,11 +16,11 @@ def _kind(array: np.ndarray) -> str:
 
 
 class Search:
-    """Looks at each result and at each gradient; `state.anomaly` holds it while anomaly mode is on."""
+    """Checks each result and each gradient; `state.anomaly` holds it while anomaly mode is on."""
 
     @staticmethod
     def result(name: str, inputs: Sequence[np.ndarray], y: np.ndarray) -> None:
-        """Raise if y is not finite, though the inputs are: then it is here that the fault arose."""
+        """Raise if y is not finite although the inputs are: then the fault arose in this operation."""
         if y.dtype.kind != "f" or np.isfinite(y).all():
             return
         inputs = [a for a in inputs if a.dtype.kind == "f"]
@@ -32,7 +32,7 @@ class Search:
 
     @staticmethod
     def gradients(compute: Callable, node, g, *how) -> list:
-        """What `compute(node, g, *how)` gives; raises if something in it is not finite, though g is."""
+        """The gradients from `compute(node, g, *how)`; raises if one of them is not finite although g is."""
         try:
             results = compute(node, g, *how)
         except FloatingPointError as error:

@@ -1,6 +1,6 @@
 """The derivatives of some values by others: `backward` adds them to `.grad` of the leaves, `grad` returns them.
 
-Both walk the tape (core/tape.py); `grad`, and `backward` with `inputs`, walk it only as far as these.
+Both walk the tape (core/tape.py); `grad`, and `backward` with `inputs`, walk only the part that leads to the inputs.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,7 +18,7 @@ from tinytensor.ops.creation import zeros_like
 
 
 def _wanted(inputs: Tensor | Sequence[Tensor], what: str) -> list[Tensor]:
-    """The inputs as a list, of which each may have a gradient."""
+    """The inputs as a list, after a check that each of them requires grad."""
     inputs = [inputs] if isinstance(inputs, Tensor) else list(inputs)
     if not inputs:
         raise ValueError(f"{what}: the list of inputs is empty; give the tensors whose gradients are wanted")
@@ -30,7 +30,7 @@ def _wanted(inputs: Tensor | Sequence[Tensor], what: str) -> list[Tensor]:
 
 
 def _on_the_way(outputs: Sequence[Tensor], inputs: Tensor | Sequence[Tensor]) -> set[Node | Tensor]:
-    """What backward(inputs=...) walks; computed tensors among the inputs keep their gradient from now on."""
+    """The nodes that backward(inputs=...) walks; computed tensors among the inputs keep their gradient from now on."""
     inputs = _wanted(inputs, "backward")
     for x in inputs:
         x.retain_grad()
@@ -38,24 +38,24 @@ def _on_the_way(outputs: Sequence[Tensor], inputs: Tensor | Sequence[Tensor]) ->
 
 
 def accumulate(create_graph: bool) -> Callable[[Tensor, Tensor, bool], None]:
-    """What backward() does at a leaf: the gradient is added to the one that is there.
+    """The function by which backward() adds a gradient to a leaf's `.grad`.
 
     With create_graph the sum is a new tensor, since the old one may be on the tape. Otherwise it is made in place, so
-    that whoever holds `.grad` (an optimizer, a clipping of norms) sees it.
+    that code which holds the `.grad` tensor (an optimizer, a clipping of norms) sees the sum.
     """
 
     def into(leaf: Node | Tensor, g: Tensor, is_new: bool) -> None:
-        if isinstance(leaf, Node) or not leaf._requires_grad:  # it stopped asking after it was used
+        if isinstance(leaf, Node) or not leaf._requires_grad:  # requires_grad was switched off after its use
             return
         old = leaf.grad
         if create_graph:
             leaf.grad = g.clone() if old is None else old + g
-        elif old is None:  # the user may change .grad in place, so it must not be memory that others look at
+        elif old is None:  # the user may change .grad in place, so it must not share memory with another tensor
             leaf.grad = Tensor.of(g._data) if is_new else g.detach().clone()
         else:
             with no_grad():
                 old.add_(g)
-        tell(leaf)  # whoever waits for it
+        tell(leaf)  # call the functions that wait for this gradient
 
     return into
 
@@ -70,14 +70,14 @@ def backward_of(
 ) -> None:
     """Add the derivative of this number to `.grad` of every leaf it was computed from, or only of `inputs`.
 
-    `gradient` is where to start from if this is not one number. The tape is freed as it is walked unless
+    `gradient` is the gradient to start from if this is not one number. The tape is freed as it is walked unless
     `retain_graph`; with `create_graph` the gradients are on the tape themselves.
     """
-    # With create_graph this part of the tape is walked again where the gradient is differentiated.
+    # With create_graph this part of the tape is walked again when the gradient is differentiated.
     retain = create_graph if retain_graph is None else retain_graph
     seed = seed_of(self, gradient, "backward")
     useful = None if inputs is None else _on_the_way([self], inputs)
-    with ending():  # a hook may have left something to be called at the end
+    with ending():  # calls the functions that hooks have queued for the end
         walk([self], [seed], retain, create_graph, accumulate(create_graph), useful)
 
 
@@ -114,7 +114,7 @@ def grad(
 ) -> tuple[Tensor | None, ...]:
     """The derivatives of outputs by inputs, returned instead of added to `.grad`.
 
-    Several outputs count as their sum, each weighted by its grad_output. Only what leads from an output to an input is
+    Several outputs count as their sum, each weighted by its grad_output. Only nodes between an output and an input are
     walked, so a few gradients of a large graph are cheap, and the `.grad` of parameters stays as it is. Inputs may be
     leaves or computed tensors. An input that the outputs do not depend on raises, unless `allow_unused`: then its
     gradient is None, or zeros with `materialize_grads`. (`only_inputs` is always so.)
@@ -142,7 +142,7 @@ def grad(
     freed: list[Node] = []
     useful = between(outputs, inputs, freed)
     walk(outputs, seeds, retain, create_graph, keep, useful)
-    if freed and any(g is None for g in found):  # what it led to is forgotten, the inputs perhaps
+    if freed and any(g is None for g in found):  # the freed nodes may have led to the inputs
         raise RuntimeError(
             f"grad: a part of the tape ({freed[0].op.name}) was freed by an earlier backward() or grad(); call that "
             "one with retain_graph=True to walk it twice"

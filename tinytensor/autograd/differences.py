@@ -68,7 +68,7 @@ def gradcheck(
                 values = []
                 for shift in (eps, -eps):
                     x._data[at] = before + shift
-                    with enable_grad():  # an operation may look different without the tape
+                    with enable_grad():  # an operation may compute differently without the tape
                         values.append(_outputs(func(*inputs))[number]._data.reshape(-1).copy())
                 x._data[at] = before
                 numeric[:, j] = (values[0] - values[1]) / (2 * eps)

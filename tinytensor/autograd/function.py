@@ -1,4 +1,4 @@
-"""Function: an operation of one's own as PyTorch's programs write it, forward and backward as static methods.
+"""Function: a custom operation in PyTorch's form, with forward and backward as static methods.
 
     class Square(Function):
         @staticmethod
@@ -13,9 +13,9 @@
 
     y = Square.apply(x)
 
-`apply` runs forward without the tape, and puts one node there for the whole: when its gradient has arrived, `backward`
-runs. That is ordinary code on tensors, so with `create_graph` it is differentiated in its turn. (`tinytensor.op`, this
-engine's own form, says the same by names, has kernels, and can be proved.)
+`apply` runs forward without the tape, and records one node for the whole: when its gradient has arrived, `backward`
+runs. It is ordinary code on tensors, so `create_graph` can differentiate it again. (`tinytensor.op`, this engine's own
+form, refers to values by name, has kernels, and can be proved.)
 """
 
 import functools
@@ -33,31 +33,31 @@ from tinytensor.ops.shape import cat
 
 
 class Context:
-    """What forward leaves for backward: `ctx`. Anything may be set on it; tensors belong into save_for_backward()."""
+    """`ctx`, by which forward passes values to backward: any attribute, but tensors by save_for_backward()."""
 
     def __init__(self, needs: tuple[bool, ...]):
         self.needs_input_grad = needs
         self.materialize_grads = True
-        self._saved: list[tuple[Any, Any, int]] = []  # a tensor or the number of a result; its version, and the count
+        self._saved: list[tuple[Any, Any, int]] = []  # a tensor or a result's number; its version, the count at saving
         self._to_save: tuple[Tensor | None, ...] = ()
         self._constant: set[int] = set()
         self._dirty: set[int] = set()
         self._result: Callable[[int], Tensor] | None = None  # while backward runs: a result, as a tensor on the tape
 
     def save_for_backward(self, *tensors: Tensor | None) -> None:
-        """Keep inputs, results or others for backward, which is refused if they are changed in place meanwhile."""
+        """Keep tensors for backward(), which raises if one of them is changed in place before it runs."""
         self._to_save = tensors
 
     def mark_non_differentiable(self, *results: Tensor) -> None:
-        """Say that these results are constants."""
+        """Declare that these results are constants."""
         self._constant = set(map(id, results))
 
     def mark_dirty(self, *inputs: Tensor) -> None:
-        """Say that these inputs were changed in place; they are returned as results."""
+        """Declare that these inputs were changed in place; forward must return them as results."""
         self._dirty = set(map(id, inputs))
 
     def set_materialize_grads(self, value: bool) -> None:
-        """Should backward get zeros (the default) or None for a result that nobody used?"""
+        """Choose what backward gets for an unused result: zeros (the default) or None."""
         self.materialize_grads = value
 
     @property
@@ -76,7 +76,7 @@ class Context:
 
 
 class FunctionOp:
-    """A Function in the place of a node's operation: what those who look at the tape ask of one."""
+    """A Function in the place of a node's operation, with the attributes that readers of the tape expect of one."""
 
     view = backward = definition = None
     rules, saved, outputs = {}, (), 1
@@ -99,7 +99,7 @@ class FunctionOp:
 
 
 class FunctionNode(Node):
-    """The place of a Function on the tape. Several results stand in it side by side, as one row of numbers."""
+    """The node of a Function on the tape. Several results are joined in it, as one row of numbers."""
 
     __slots__ = ("array", "arrived", "ctx", "function", "places")
 
@@ -114,17 +114,17 @@ class FunctionNode(Node):
     ):
         super().__init__(FunctionOp(function, wanted, len(args)), args, y, ())
         self.function, self.ctx, self.array = function, ctx, y._data
-        self.places = places  # of several results: shape, size, and where it begins (None for a constant)
-        self.arrived: set[int] = set()  # where the results begin into which a gradient has flown
+        self.places = places  # of each of several results: its shape, its size, and its start (None for a constant)
+        self.arrived: set[int] = set()  # the starts of the results whose gradients have arrived
 
     def free(self) -> None:
-        """Let go of what the user has saved; a Function that saved nothing can be walked again, as any node."""
+        """Drop the tensors that the user has saved; a Function that saved none can be walked again, like any node."""
         self.walked, self.array = True, None
         if self.ctx._saved:
             self.kept, self.edges, self.ctx._saved = None, (), None
 
     def result(self, i: int) -> Tensor:
-        """A result that was saved, as a tensor that depends on the arguments. (The one returned holds this node.)"""
+        """A saved result, as a new tensor that depends on the arguments. (The returned tensor refers to this node.)"""
         y = Tensor.of(self.array)
         y.node, y._requires_grad = self, True
         return y if self.places is None else self._part(y, *self.places[i])
@@ -160,7 +160,7 @@ class FunctionNode(Node):
         front = len(r.shape) - len(edge.shape)
         if front < 0 or any(n not in (1, m) for n, m in zip(edge.shape, r.shape[front:])):
             raise RuntimeError(f"{name}: a gradient of shape {r.shape} for argument {i}, which has shape {edge.shape}")
-        return r.clone() if isinstance(edge, Tensor) else r  # a leaf keeps it, and it may be what the user has saved
+        return r.clone() if isinstance(edge, Tensor) else r  # a leaf keeps it, and the user may have saved the same one
 
 
 class Function:
@@ -168,12 +168,12 @@ class Function:
 
     @staticmethod
     def forward(ctx: Context, *args):
-        """The results of arguments; `ctx` takes along what backward reads."""
+        """Compute the results from the arguments; store on `ctx` the values that backward reads."""
         raise NotImplementedError("a Function needs a static method forward(ctx, ...)")
 
     @staticmethod
     def backward(ctx: Context, *gradients):
-        """The gradients of forward's arguments, one for each (None for none), from those of its results."""
+        """Compute the gradients of forward's arguments, each a tensor or None, from those of its results."""
         raise NotImplementedError("a Function needs a static method backward(ctx, ...)")
 
     setup_context: Callable | None = (
@@ -185,7 +185,7 @@ class Function:
 
     @classmethod
     def apply(cls, *args):
-        """Run forward, and put it on the tape as one operation."""
+        """Run forward, and record it on the tape as one operation."""
         needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
         ctx = Context(needs)
         with no_grad():
@@ -212,11 +212,11 @@ def _on_tape(function: type[Function], ctx: Context, args: tuple, results: tuple
     found, row = list(results), None
     if wanted and len(results) == 1:
         row = results[0]
-        if id(row) not in ctx._dirty:  # a tensor of its own: what forward returned, an argument perhaps, stays as it is
+        if id(row) not in ctx._dirty:  # a new tensor: forward may have returned an argument, which stays as it is
             row = Tensor.of(row._data)
             row._version = results[0]._version
             seen = [a for a in args if isinstance(a, Tensor) and np.may_share_memory(a._data, row._data)]
-            if seen:  # a view of an argument: a change of that one must be noticed (in_place.py)
+            if seen:  # a view of an argument: a change of the argument must be noticed (in_place.py)
                 row._base, row._tracked = seen[0] if seen[0]._base is None else seen[0]._base, row._version.tracked
         elif row.node is None and row.requires_grad:
             raise RuntimeError(f"{function.__name__}: a leaf that requires grad was changed in place; change a clone()")
@@ -246,7 +246,7 @@ def _on_tape(function: type[Function], ctx: Context, args: tuple, results: tuple
 
 
 def once_differentiable(backward: Callable) -> Callable:
-    """For a backward that leaves the tape (through NumPy, say): its result can't be differentiated again."""
+    """Mark a backward that leaves the tape (through NumPy, say): differentiating its result raises."""
 
     @functools.wraps(backward)
     def wrapped(ctx: Context, *gradients):
@@ -264,7 +264,7 @@ def once_differentiable(backward: Callable) -> Callable:
 
 
 class Refused(Function):
-    """The identity, whose gradient is asked for where there is none."""
+    """The identity, whose backward raises: it marks results that can't be differentiated."""
 
     @staticmethod
     def forward(ctx, x, *sources):

@@ -1,7 +1,7 @@
 """Derivatives of functions of tensors: Jacobians, Hessians and their products with vectors.
 
-With `create_graph` the results are on the tape, and lead to the inputs that were given. With `strict` an input that the
-value does not depend on raises, instead of having zeros as its derivative.
+With `create_graph` the results are on the tape, connected to the given inputs. With `strict` an input that the value
+does not depend on raises, instead of having zeros as its derivative.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,12 +16,12 @@ Tensors = Tensor | tuple[Tensor, ...]
 
 
 def _inputs(inputs: Tensors, create_graph: bool) -> tuple[tuple[Tensor, ...], bool]:
-    """The inputs as tensors that derivatives can be taken by, and whether there was only one."""
+    """The inputs as tensors that require grad, and whether there was only one."""
     single = isinstance(inputs, Tensor)
     given = (inputs,) if single else tuple(inputs)
-    if not create_graph:  # cut off from what they came from: nobody will go there
+    if not create_graph:  # cut off from their own graph, which is not walked
         return tuple(x.detach().clone().requires_grad_() for x in given), single
-    with enable_grad():  # a view of each: what it leads to stays, and a constant can require grad without being changed
+    with enable_grad():  # a view of each: its graph stays, and a constant can require grad without being changed
         return tuple(x[...] if x.requires_grad else x.detach().requires_grad_() for x in given), single
 
 
@@ -43,7 +43,7 @@ def _gradients(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Tensor, ...]:
-    """The derivatives, zeros where there are none; the tape is kept."""
+    """The derivatives, zeros for inputs that have none; the tape is kept."""
     outputs = [outputs] if isinstance(outputs, Tensor) else list(outputs)
     weights = [weights] if isinstance(weights, Tensor) else weights or [None] * len(outputs)
     pairs = [(y, w) for y, w in zip(outputs, weights, strict=True) if y.requires_grad]  # the others are constants
@@ -61,14 +61,14 @@ def _gradients(
 
 
 def _handed_out(value, create_graph: bool):
-    """Without create_graph nothing of the tape goes out."""
+    """The results for the caller: without create_graph detached from the tape."""
     if isinstance(value, tuple):
         return tuple(_handed_out(v, create_graph) for v in value)
     return value if create_graph else value.detach()
 
 
 def _vectors(v: Tensors | None, xs: tuple[Tensor, ...], what: str) -> tuple[Tensor, ...]:
-    """The vector of a product, a part for each input."""
+    """The vector of a product, one part for each input."""
     if v is None:
         if len(xs) != 1 or xs[0].numel() != 1:
             raise RuntimeError(f"{what}: v may be left out only for one input of one number")
@@ -80,7 +80,7 @@ def _vectors(v: Tensors | None, xs: tuple[Tensor, ...], what: str) -> tuple[Tens
 
 
 def vjp(func: Callable, inputs: Tensors, v: Tensor | None = None, create_graph: bool = False, strict: bool = False):
-    """(f(x), v^T J): what backward computes, for a function of tensors."""
+    """(f(x), v^T J): the product that backward computes, for a function of tensors."""
     xs, single = _inputs(inputs, create_graph)
     y = _value(func, xs, "vjp")
     found = _gradients(y, xs, v, "vjp", create_graph, strict)

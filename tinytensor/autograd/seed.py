@@ -1,4 +1,4 @@
-"""Where a walk of the tape begins: the derivative of a value by itself."""
+"""The seed: the gradient from which a walk of the tape starts."""
 
 from tinytensor.core import provided
 from tinytensor.core.tensor import Tensor
@@ -6,11 +6,11 @@ from tinytensor.ops.creation import ones_like
 
 
 def seed_of(y: Tensor, gradient: Tensor | None, what: str) -> Tensor:
-    """The gradient that a walk starts from: 1 where y is one number, for dy/dy = 1; else what the caller gives.
+    """The gradient that a walk starts from: 1 if y is one number, for dy/dy = 1; else the caller's.
 
-    A y of several numbers has a derivative for each of them. A walk carries one gradient to each place, of y's shape,
-    and so computes their sum, weighted by the seed. What the weights should be only the caller can know, and a silent 1
-    for each would hide that a mean was forgotten.
+    Each number of y has its own derivatives. A walk carries only one gradient to each node, and so computes the sum of
+    these derivatives, weighted by the seed. Only the caller can know the weights, and a silent 1 for each would hide
+    that a mean was forgotten.
     """
     provided.follow_base(y)
     if not y._requires_grad:
