@@ -17,9 +17,9 @@ class MultiheadAttention(Module):
     """H heads of scaled dot-product attention, joined and projected (001; PyTorch's parameters and shapes).
 
     query (B, C, E), key (B, M, kdim), value (B, M, vdim) if `batch_first`, else with positions first; without a batch
-    (C, E) and so on. Masks: `key_padding_mask` (B, M) and bool `attn_mask` (C, M) or (B H, C, M), True where NOT to
-    attend (PyTorch's sense here), or float ones to be added to the scores. Returns (y, weights); the weights are None
-    unless `need_weights`, and averaged over the heads if `average_attn_weights`.
+    (C, E) and so on. The masks `key_padding_mask` (B, M) and `attn_mask` (C, M) or (B H, C, M) are bool, True for
+    positions NOT to attend to (as in PyTorch), or float, added to the scores. Returns (y, weights); the weights are
+    None unless `need_weights`, and averaged over the heads if `average_attn_weights`.
     """
 
     def __init__(
@@ -108,7 +108,7 @@ class MultiheadAttention(Module):
         return y if self.batch_first else y.transpose(0, 1), A
 
     def _mask(self, attn_mask, key_padding_mask, is_causal, q, k, batched) -> Tensor | None:
-        """All masks as one: bool with True for "may attend", or one to be added if any of them is."""
+        """All masks as one: bool with True for "may attend", or float, added to the scores, if any of them is float."""
         B, H, C, M = *q.shape[:3], k.shape[2]
         masks = []
         if is_causal:

@@ -8,7 +8,7 @@ from tinytensor.nn.module import Module, Parameter
 
 
 class _Container(Module):
-    """What holds modules or parameters: its place is where Module looks for them."""
+    """A container of modules or parameters; `_place` is the dictionary of Module that holds them."""
 
     _place = "_modules"
 
@@ -27,7 +27,7 @@ class _Container(Module):
 
 
 class _List(_Container):
-    """What modules and parameters in a row have in common: a list."""
+    """The list methods of Sequential, ModuleList and ParameterList."""
 
     def _replace(self, items: Iterable) -> None:
         """Take these items instead, numbered anew."""
@@ -52,14 +52,14 @@ class _List(_Container):
         return self
 
     def insert(self, index: int, item):
-        """Put an item in before the one at `index`; those behind it are renumbered."""
+        """Insert an item before the one at `index`; the later items are renumbered."""
         items = list(self)
         items.insert(index, item)
         self._replace(items)
         return self
 
     def pop(self, index: int = -1):
-        """Take the item at `index` out, and return it; those behind it are renumbered."""
+        """Remove and return the item at `index`; the later items are renumbered."""
         item = self[index]
         del self[index]
         return item
@@ -106,7 +106,7 @@ class Sequential(_List):
         return x
 
     def __getitem__(self, index):
-        if isinstance(index, slice):  # names that were given stay
+        if isinstance(index, slice):  # the items keep their names
             return type(self)(OrderedDict(list(self._items.items())[index]))
         return super().__getitem__(index)
 
@@ -120,7 +120,7 @@ class Sequential(_List):
 
 
 class ModuleList(_List):
-    """A list whose modules are found."""
+    """A list of modules, which belong to the module that holds the list."""
 
     def __init__(self, modules: Iterable[Module] = ()):
         super().__init__()
@@ -128,12 +128,12 @@ class ModuleList(_List):
 
 
 def _parameter(value):
-    """A tensor that is put among parameters is made one, on the same memory; what is none is refused where it goes."""
+    """A tensor as a parameter on the same memory; other values stay, and register_parameter() refuses them."""
     return Parameter(value) if isinstance(value, Tensor) and not isinstance(value, Parameter) else value
 
 
 class ParameterList(_List):
-    """A list of parameters that are found; a tensor that is put in becomes one."""
+    """A list of parameters, which belong to the module that holds the list; a tensor put in becomes a parameter."""
 
     _place = "_parameters"
 
@@ -143,7 +143,7 @@ class ParameterList(_List):
 
 
 class _Dict(_Container):
-    """What modules and parameters under names have in common: a dictionary."""
+    """The dictionary methods of ModuleDict and ParameterDict."""
 
     def __init__(self, items: Mapping | None = None):
         super().__init__()
@@ -188,10 +188,10 @@ class _Dict(_Container):
 
 
 class ModuleDict(_Dict):
-    """A dictionary whose modules are found."""
+    """A dictionary of modules, which belong to the module that holds the dictionary."""
 
 
 class ParameterDict(_Dict):
-    """A dictionary of parameters that are found."""
+    """A dictionary of parameters, which belong to the module that holds the dictionary."""
 
     _place = "_parameters"

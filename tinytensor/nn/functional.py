@@ -59,7 +59,7 @@ def dropout(
     _check_probability("dropout", p)
     if not training or p == 0:
         return input
-    if p == 1:  # nothing is drawn, so that the dtype may stay
+    if p == 1:  # no random numbers are drawn, so the dtype can stay
         y = (input * 0).to(input.dtype)
     else:
         only_floats("dropout", input)
@@ -141,7 +141,7 @@ class _ByFrequency(Function):
 
 
 def _shorten(index: Tensor, weight: Tensor, max_norm: float, norm_type: float) -> None:
-    """Scale those rows that the index names, and that are longer than max_norm, to this length, in place."""
+    """Scale the rows that the index names and that are longer than max_norm to this length, in place."""
     with no_grad():
         index = index.flatten()
         rows = rows_of(index, weight)
@@ -160,9 +160,9 @@ def embedding(
 ) -> Tensor:
     """y = weight[input]: the rows that the indices name; the row `padding_idx` gets no gradient.
 
-    With `max_norm` the rows that are named, and whose `norm_type`-norm is larger, are first scaled to it: the weight is
-    changed in place, as in PyTorch. With `scale_grad_by_freq` the gradient of a row is divided by how often the indices
-    name it. `sparse` is refused: gradients are dense here.
+    With `max_norm` the named rows whose `norm_type`-norm is larger are first scaled to it: the weight is changed in
+    place, as in PyTorch. With `scale_grad_by_freq` the gradient of a row is divided by the number of indices that name
+    it. `sparse` raises: gradients are dense here.
     """
     if sparse:
         raise NotImplementedError(
@@ -189,7 +189,7 @@ def one_hot(tensor: Tensor, num_classes: int = -1) -> Tensor:
 
 
 def _check_normalized(what: str, x: Tensor, normalized_shape, **parameters: Tensor | None) -> int:
-    """How many trailing dimensions are normalised together."""
+    """The number of trailing dimensions that are normalised together."""
     if not isinstance(normalized_shape, Sequence):
         raise TypeError(f"{what}: normalized_shape must be a tuple or a list of sizes, got {normalized_shape!r}")
     shape = tuple(normalized_shape)
@@ -248,9 +248,9 @@ def scaled_dot_product_attention(
     r"""softmax(Q K^T / \sqrt{d_k} + mask) V (001; 004; eqs. 3-6 of 003), without storing the C x M weights.
 
     query (..., C, K), key (..., M, K), value (..., M, Kv); `attn_mask` is bool (True: may attend) or is added to the
-    scores, and broadcasts to (..., C, M); `is_causal` lets row i attend to m <= i. A row that may attend to nothing,
-    whose mask is all False or all -inf, gives 0, and no gradient. With `enable_gqa` each head of key and value
-    (dimension -3) serves several of the query.
+    scores, and broadcasts to (..., C, M); `is_causal` lets row i attend to m <= i. A row that may attend to no key
+    (its mask is all False or all -inf) gives 0 and no gradient. With `enable_gqa` each head of key and value
+    (dimension -3) serves several heads of the query.
     """
     what = "scaled_dot_product_attention"
     shapes = f"query {query.shape}, key {key.shape}, value {value.shape}"
@@ -299,7 +299,7 @@ def scaled_dot_product_attention(
 
 
 def _scale(query: Tensor, scale: float | None) -> float:
-    """What scores are multiplied by; of width 0 all of them are 0."""
+    """The factor of the scores; for width 0, where all scores are 0, it is 1."""
     return 1 / math.sqrt(query.shape[-1] or 1) if scale is None else scale
 
 
@@ -308,7 +308,7 @@ def attention_weights(
 ) -> Tensor:
     r"""A = softmax(Q K^T / \sqrt{d_k} + mask): rows of weights over the keys, (..., C, M) (001, step 2).
 
-    A row that may attend to nothing is 0: one whose entries of a bool mask are False, or of a float mask -inf.
+    A row that may attend to no key is 0: its mask is all False (bool) or all -inf (float).
     """
     scores = query.matmul(key.transpose(-1, -2)) * _scale(query, scale)
     if is_causal:
@@ -319,7 +319,7 @@ def attention_weights(
         return softmax(scores + attn_mask, -1)
     if (
         attn_mask.dtype != bool_
-    ):  # -inf closes an entry, as False does: added, it would make NaN of a row that is closed
+    ):  # -inf excludes an entry, as False does; added to all scores of a row it would give NaN
         finite = attn_mask != -math.inf
         scores, attn_mask = scores + where(finite, attn_mask, 0), finite
     allowed = attn_mask.expand(scores.shape)
@@ -333,7 +333,7 @@ def conv1d(
 ) -> Tensor:
     r"""y_{n o l} = b_o + \sum_{c k} w_{o c k} x_{n c (s l + d k)}: x (N, C, L) or (C, L), w (out, C / groups, kernel).
 
-    With several groups the channels of the result are parted as those of x, and each part sees its own alone.
+    With several groups the channels of x and of the result are split alike, and each part reads only its own channels.
     """
     fits = input.ndim in (2, 3) and weight.ndim == 3 and groups > 0 and weight.shape[0] % groups == 0
     if not fits or input.shape[-2] != weight.shape[1] * groups:
@@ -356,7 +356,7 @@ def conv1d(
     out = (L - d * (kernel - 1) - 1) // s + 1
     if out < 1:
         raise RuntimeError(f"conv1d: the kernel spans {d * (kernel - 1) + 1} places, but the padded input has only {L}")
-    # all windows, as one copy for each place of the kernel: (N, out, C, kernel), then rows of C kernel numbers
+    # all windows, by one copy for each place of the kernel: (N, out, C, kernel), then rows of C * kernel numbers
     windows = stack([x[:, :, d * k : d * k + s * (out - 1) + 1 : s] for k in range(kernel)], 3)
     y = (
         linear(windows.transpose(1, 2).flatten(2), weight.flatten(1), bias).transpose(1, 2).contiguous()

@@ -1,7 +1,7 @@
-"""What register_full_backward_hook() hangs around a module's call: an identity at the way in, and one at the way out.
+"""Backward hooks of modules: an identity around the inputs of a module's call, and one around its results.
 
-The gradients of the results pass the way out first, then go through the module, and arrive at the way in together. So
-there a hook can be shown both, and may send others on in the place of those that arrived.
+On the way back the gradients of the results pass the identity of the results first (`way_out`), then the module, and
+arrive together at the identity of the inputs (`way_in`). There a hook gets both, and may replace those of the inputs.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from tinytensor.core.tensor import Tensor
 
 
 class _Passage(Function):
-    """The identity of several tensors; on the way back, `pass_on` gives the gradients that are sent on."""
+    """The identity of several tensors; on the way back, `pass_on` may replace their gradients."""
 
     @staticmethod
     def forward(ctx, pass_on, *tensors):
@@ -26,8 +26,8 @@ class _Passage(Function):
 def call_with_backward_hooks(module, hooks: Sequence[Callable], args: tuple, kwargs: dict):
     """module.forward(*args, **kwargs); on the way back each hook(module, grad_input, grad_output) is called.
 
-    grad_input has a gradient for each positional argument (None for what is no tensor or has none), and what a hook
-    returns replaces it.
+    grad_input has a gradient for each positional argument (None if it is no tensor or has no gradient); a hook's result
+    replaces it.
     """
     grad_output: list[tuple] = []
     asks = any(isinstance(a, Tensor) and a._requires_grad for a in args)
@@ -41,7 +41,7 @@ def call_with_backward_hooks(module, hooks: Sequence[Callable], args: tuple, kwa
 
     def way_out(gradients: tuple) -> tuple:
         grad_output[:] = [gradients]
-        if not asks:  # nothing will arrive at the way in
+        if not asks:  # no gradient will arrive at way_in
             way_in((None,) * len(args))
         return gradients
 

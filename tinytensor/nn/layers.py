@@ -1,4 +1,4 @@
-"""Layers: what a model is built of, attention aside."""
+"""Layers, except attention and recurrent ones: linear, embedding, norms, dropout, convolution and others."""
 
 import math
 from collections.abc import Sequence
@@ -286,7 +286,7 @@ class Identity(Module):
 
 
 class Flatten(Module):
-    """The dimensions from start to end made one."""
+    """Join the dimensions from start_dim to end_dim into one."""
 
     def __init__(self, start_dim: int = 1, end_dim: int = -1):
         super().__init__()
@@ -297,7 +297,7 @@ class Flatten(Module):
 
 
 class Unflatten(Module):
-    """One dimension made several."""
+    """Split one dimension into several."""
 
     def __init__(self, dim: int, unflattened_size):
         super().__init__()
@@ -342,8 +342,8 @@ class BatchNorm1d(Module):
 
     From Ioffe and Szegedy (2015).
 
-    x is (N, C) or (N, C, L). While training \mu and \sigma^2 are those of the batch, and the running ones follow by the
-    share `momentum` (None: they are the mean of all batches so far); while evaluating they are the running ones.
+    x is (N, C) or (N, C, L). While training \mu and \sigma^2 are those of the batch, and the running ones move towards
+    them by the share `momentum` (None: they are the mean of all batches so far). Evaluation uses the running ones.
     """
 
     def __init__(

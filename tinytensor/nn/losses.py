@@ -1,7 +1,7 @@
-"""Losses: what a model's outputs are compared with their targets by.
+"""Losses: functions that compare a model's outputs with their targets.
 
-Each gives a number for every position, and ends with the mean or the sum of them. The modules (`nn.CrossEntropyLoss`)
-are made of these functions.
+Each computes a number for every position, and returns the mean or the sum of them. The modules (`nn.CrossEntropyLoss`)
+are made from these functions.
 """
 
 import warnings
@@ -65,8 +65,8 @@ def cross_entropy(
     r"""H(p, q) = -\sum_j p^j \ln q^j with q = softmax(input) (003, eqs. 12-16).
 
     input (V,), (N, V) or (N, V, d1, ...). target: class indices (int64), or class probabilities in the shape of the
-    input (the general p of eq. 13). Positions with the target `ignore_index` do not count, nor in the mean; the mean
-    of no position is NaN, as in PyTorch.
+    input (the general p of eq. 13). Positions with the target `ignore_index` count neither in the sum nor in the mean;
+    the mean of no position is NaN, as in PyTorch.
     """
     what = "cross_entropy"
     for name, value in (("input", input), ("target", target)):
@@ -128,7 +128,7 @@ def _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoo
 
 
 def _ignored(what: str, ignore_index: int) -> int:
-    """`ignore_index` as kernels take it: a whole number of 64 bits."""
+    """`ignore_index` as kernels expect it: a whole number of 64 bits."""
     number = ignore_index if ignore_index.__class__ is int else _whole(ignore_index, f"{what}: ignore_index")
     if not -(2**63) <= number < 2**63:
         raise OverflowError(f"{what}: ignore_index is {number}, which is too large")
@@ -160,7 +160,7 @@ def nll_loss(
 
 
 def _difference(input: Tensor, target: Tensor, what: str) -> Tensor:
-    """input - target, with a warning where the shapes differ: what broadcasts is rarely what was meant."""
+    """input - target, with a warning if the shapes differ: broadcasting is rarely meant here."""
     if input.shape != target.shape:
         together = _together(what, input.shape, target.shape)
         warnings.warn(
@@ -168,7 +168,7 @@ def _difference(input: Tensor, target: Tensor, what: str) -> Tensor:
             f"{together}, which is rarely what is meant; bring both to one shape, with .view_as() or .squeeze()",
             stacklevel=4,
         )
-        input, target = input.expand(together), target.expand(together)  # so that a 0-d one has its say in the dtype
+        input, target = input.expand(together), target.expand(together)  # so that a 0-d one counts for the dtype
     dtype = result_type(input, target)
     only_floats(what, dtype)
     return input.to(dtype) - target.to(dtype)
@@ -189,7 +189,7 @@ def l1_loss(input: Tensor, target: Tensor, reduction: str = "mean") -> Tensor:
 
 def _huber(difference: Tensor, delta: float) -> Tensor:
     r"""d^2 / 2 where |d| < \delta, else \delta (|d| - \delta / 2)."""
-    # By m = d, between -delta and delta, both are m (d - m / 2). (|d| in place of d would have no derivative at 0.)
+    # With m = d clamped to [-delta, delta], both cases are m (d - m / 2). (|d| instead of d has no derivative at 0.)
     m = clamp(difference, -delta, delta)
     return m * (difference - m / 2)
 
@@ -216,8 +216,8 @@ def smooth_l1_loss(input: Tensor, target: Tensor, reduction: str = "mean", beta:
 def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: bool = False) -> Tensor:
     r"""t (\ln t - x), for log-probabilities x and probabilities t (their logarithms if log_target); 0 where t = 0.
 
-    The divergence of distributions (N, V) is what reduction="batchmean" gives: the sum over N. A target that is 0 has
-    the gradient 0 - x and no logarithm, which would be infinite there.
+    reduction="batchmean" gives the divergence of distributions (N, V): the sum divided by N. A target that is 0 has the
+    gradient 0 - x, without the logarithm, which would be infinite there.
     """
     _together("kl_div", input.shape, target.shape)
     for x in (input, target):
@@ -333,7 +333,7 @@ def triplet_margin_loss(
 @appears("F.hinge_embedding_loss nn.HingeEmbeddingLoss")
 def hinge_embedding_loss(input: Tensor, target: Tensor, margin: float = 1.0, reduction: str = "mean") -> Tensor:
     """x where t = 1, and max(0, margin - x) where t = -1."""
-    # what is neither counts as both, as in PyTorch
+    # a target that is neither counts as both, as in PyTorch
     loss = where(target != -1, input, 0) + where(target != 1, clamp_min(margin - input, 0), 0)
     return _reduced(loss, reduction, None, "hinge_embedding_loss")
 

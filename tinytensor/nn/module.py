@@ -1,4 +1,4 @@
-"""Module: a function with parameters, which are found in the order in which they are set."""
+"""Module: a function with parameters, which it lists in the order in which they were set."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +15,7 @@ from tinytensor.ops.creation import empty, tensor
 
 
 class Parameter(Tensor):
-    """A tensor that a Module finds and an optimizer trains."""
+    """A tensor that a Module lists among its parameters and an optimizer trains."""
 
     __slots__ = ()
 
@@ -45,16 +45,16 @@ class Buffer(Tensor):
         return result
 
 
-MOST_LAYERS = 100_000  # of one network: a loop over more would fill the memory with small things for minutes
+MOST_LAYERS = 100_000  # of one network: a loop over more would fill the memory with small objects for minutes
 
 
 def check_layers(what: str, number: int) -> None:
-    """Refuse a number of layers that could never be made, before the first of them is."""
+    """Raise ValueError for a number of layers that is too large, before the first of them is made."""
     if number > MOST_LAYERS:
         raise ValueError(f"{what}: num_layers is {number}; expected {MOST_LAYERS:,} or less")
 
 
-_TAKES = (  # what may be assigned where a parameter, a buffer or a module stands
+_TAKES = (  # the values that may be assigned to the name of a parameter, a buffer or a module
     "a parameter: assign a Parameter, or change it in place under no_grad()",
     "a buffer: assign a Tensor or None",
     "a module: assign a Module or None",
@@ -62,21 +62,21 @@ _TAKES = (  # what may be assigned where a parameter, a buffer or a module stand
 
 
 def _told(value: Any) -> str:
-    """What came where a module or a parameter was expected."""
+    """The type of a value that came in the place of a module or a parameter, with advice."""
     theirs = any(str(kind.__module__).startswith("torch.nn.") for kind in type(value).__mro__)
     advice = ", a module of PyTorch; import it from tinytensor, layers of einops from tinytensor.utils.einops"
     return type(value).__name__ + advice * theirs
 
 
 class LoadedKeys(NamedTuple):
-    """The names that load_state_dict() did not find, and those for which it found no place."""
+    """The module's names that load_state_dict() did not find, and the loaded names that the module lacks."""
 
     missing_keys: list[str]
     unexpected_keys: list[str]
 
 
 class Module:
-    """A function with parameters, buffers and submodules, found in the order in which they are set."""
+    """A function with parameters, buffers and submodules, which it lists in the order in which they were set."""
 
     training: bool
 
@@ -95,7 +95,7 @@ class Module:
         place(self, "_backward_hooks", [])
         place(self, "training", True)
 
-    # ------------------------------------------------------------------------------ attributes find their place
+    # ------------------------------------------------------------------------------------------- attributes
 
     def __setattr__(self, name: str, value: Any):
         places = self.__dict__.get("_parameters"), self.__dict__.get("_buffers"), self.__dict__.get("_modules")
@@ -126,7 +126,7 @@ class Module:
                 place.pop(name, None)
         self.__dict__.pop(name, None)
         kind[name] = value
-        if isinstance(value, Buffer | Parameter | Module):  # a tensor that takes a buffer's place is as lasting as that
+        if isinstance(value, Buffer | Parameter | Module):  # a tensor that replaces a buffer is as persistent as that
             (self._transient.discard if getattr(value, "persistent", True) else self._transient.add)(name)
         return None
 
@@ -149,7 +149,7 @@ class Module:
         return [*super().__dir__(), *self._parameters, *self._buffers, *self._modules]
 
     def _check_name(self, name: str, place: str, value: Any, expected: type) -> None:
-        """Refuse what could be set, but not found again."""
+        """Raise for a name or a value that can't be registered."""
         what = f"{type(self).__name__}: {name!r}"
         if place not in self.__dict__:
             raise AttributeError(f"{what}: call super().__init__() before registering anything")
@@ -179,7 +179,7 @@ class Module:
     add_module = register_module
 
     def register_forward_pre_hook(self, hook: Callable) -> HookHandle:
-        """Call `hook(module, args)` before forward; what it returns (if anything) replaces the positional arguments.
+        """Call `hook(module, args)` before forward; a result other than None replaces the positional arguments.
 
         Returns a handle that removes the hook.
         """
@@ -187,7 +187,7 @@ class Module:
         return HookHandle(self._pre_hooks, hook)
 
     def register_forward_hook(self, hook: Callable) -> HookHandle:
-        """Call `hook(module, args, output)` after forward; what it returns (if anything) replaces the output.
+        """Call `hook(module, args, output)` after forward; a result other than None replaces the output.
 
         Returns a handle that removes the hook.
         """
@@ -197,7 +197,7 @@ class Module:
     def register_full_backward_hook(self, hook: Callable) -> HookHandle:
         """Call `hook(module, grad_input, grad_output)` when the gradients of the inputs are known.
 
-        Both are tuples; what it returns (if anything) replaces grad_input. Returns a handle that removes the hook.
+        Both are tuples; a result other than None replaces grad_input. Returns a handle that removes the hook.
         """
         self._backward_hooks.append(hook)
         return HookHandle(self._backward_hooks, hook)
@@ -205,7 +205,7 @@ class Module:
     # ---------------------------------------------------------------------------------------- calling
 
     def forward(self, *args, **kwargs) -> Any:
-        """What the module computes; a subclass says it. NotImplementedError if it does not."""
+        """Compute the module's result; a subclass defines it, otherwise NotImplementedError."""
         raise NotImplementedError(f"{type(self).__name__} needs a method forward()")
 
     def __call__(self, *args, **kwargs) -> Any:
@@ -225,7 +225,7 @@ class Module:
         return result
 
     def _makeup(self) -> tuple:
-        """What decides which launches a call makes, tensors' values aside."""
+        """The attributes that decide which launches a call makes, apart from the values of tensors."""
         places = self._parameters, self._buffers, self._modules
         return (
             self.training,
@@ -283,7 +283,7 @@ class Module:
     def named_buffers(
         self, prefix: str = "", recurse: bool = True, remove_duplicate: bool = True
     ) -> Iterator[tuple[str, Tensor]]:
-        """All buffers with their dotted names, each once (or as often as it has names)."""
+        """All buffers with their dotted names, each once (or under each of its names if not `remove_duplicate`)."""
         return self._named("_buffers", recurse, prefix, remove_duplicate)
 
     def buffers(self, recurse: bool = True) -> Iterator[Tensor]:
@@ -298,7 +298,7 @@ class Module:
         return module
 
     def num_parameters(self):
-        """How many numbers are trained (a SymPy expression where sizes are symbols)."""
+        """The number of trained numbers (a SymPy expression if sizes are symbols)."""
         return sum(p.numel() for p in self.parameters())
 
     # ------------------------------------------------------------------------------------------- state
@@ -321,13 +321,13 @@ class Module:
         return self
 
     def requires_grad_(self, requires_grad: bool = True) -> "Module":
-        """Ask for (or stop asking for) the gradients of all parameters; returns the module."""
+        """Set whether the parameters require grad; returns the module."""
         for p in self.parameters():
             p.requires_grad_(requires_grad)
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters (or set them to 0)."""
+        """Set the gradients of all parameters to None (or to 0)."""
         for p in self.parameters():
             if set_to_none:
                 p.grad = None
@@ -345,7 +345,7 @@ class Module:
         return self
 
     def to(self, *args, **kwargs) -> "Module":
-        """Convert floating-point parameters and buffers to a dtype (a device other than the CPU raises)."""
+        """Convert floating-point parameters and buffers to a dtype (any device other than the CPU raises)."""
         return self._convert(lambda t: t.to(*args, **kwargs) if t.is_floating_point() else t)
 
     def float(self) -> "Module":
@@ -357,19 +357,19 @@ class Module:
         return self._convert(lambda t: t.double() if t.is_floating_point() else t)
 
     def cpu(self) -> "Module":
-        """The module, which is there already."""
+        """The module itself, which is on the CPU already."""
         return self
 
     def get_extra_state(self) -> Any:
-        """What a module of one's own adds to its state beside tensors; `state_dict` has it as "..._extra_state"."""
+        """The state that a custom module has beside tensors; `state_dict` stores it as "..._extra_state"."""
         raise RuntimeError(f"{type(self).__name__}.get_extra_state: a module that sets extra state must also give it")
 
     def set_extra_state(self, state: Any) -> None:
-        """Take back what `get_extra_state` gave."""
+        """Restore the state that `get_extra_state` returned."""
         raise RuntimeError(f"{type(self).__name__}.set_extra_state: a module that gives extra state must also take it")
 
     def _with_extra_state(self, prefix: str = "") -> "Iterator[tuple[str, Module]]":
-        """The modules that have extra state, under the names that it has in the state."""
+        """The modules with extra state, each with the key of that in `state_dict`."""
         for name, module in self._named_modules_with_duplicates(prefix):
             if type(module).get_extra_state is not Module.get_extra_state:
                 yield (f"{name}." if name else "") + "_extra_state", module
@@ -424,7 +424,7 @@ class Module:
     # ------------------------------------------------------------------------------------------- printing
 
     def extra_repr(self) -> str:
-        """What stands between the brackets when the module is printed: its settings."""
+        """The settings between the parentheses of the module's repr."""
         return ""
 
     def __repr__(self):

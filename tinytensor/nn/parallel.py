@@ -1,13 +1,13 @@
 """DistributedDataParallel: one model on several processes, each with a part of the batch.
 
-Every rank has all weights, and computes the gradient of its part of the batch. The gradients of all parts, summed, are
-that of the whole; then each rank takes the same step. Only gradients travel, and they set out while `backward()` still
-computes others: parameters are dealt to buckets, the last ones first, since backward() reaches these first. When the
-last gradient of a bucket is complete, its numbers go to the ranks that will add them up; when that of the next bucket
-is, the sums of the first one go back to all. `backward()` returns when all sums are there.
+Every rank has all weights, and computes the gradient of its part of the batch. The sum of these gradients is that of
+the whole batch; then each rank takes the same step. Only gradients are sent, the first while `backward()` computes the
+others: parameters are grouped in buckets, the last ones first, since backward() reaches these first. When the last
+gradient of a bucket is complete, its numbers go to the ranks that add them up; when the next bucket is complete, the
+sums of the first one go back to all. `backward()` returns when all sums have arrived.
 
 The additions are kernels, in the order of the ranks (distributed/collectives.py), and the messages are host calls. So a
-step under `tinytensor.compile` replays them, where they were: between the launches that compute the gradients.
+step under `tinytensor.compile` replays them at the same places, between the launches that compute the gradients.
 """
 
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ BUCKET_MB = 1.0  # small enough to stay in a processor's cache; each bucket cost
 
 
 class _Bucket:
-    """Parameters whose gradients travel together, and the memory in which they do."""
+    """Parameters whose gradients are sent together, and the memory of these gradients."""
 
     def __init__(self, parameters: list[tuple[str, Parameter]], here: Group):
         self.here, self.names = here, {p: name for name, p in parameters}
@@ -38,25 +38,25 @@ class _Bucket:
         size = sum(p.numel() for _, p in parameters)
         shape = parted(size, dtype.itemsize, here.size)
         self.sent, self.received = np.zeros(shape, dtype), np.zeros(shape, dtype)
-        self.grads: dict[Parameter, Tensor] = {}  # what .grad will be: the parameter's place in `sent`
+        self.grads: dict[Parameter, Tensor] = {}  # the later .grad: the parameter's part of `sent`
         start, flat = 0, self.sent.reshape(-1)
         for _, p in parameters:
             self.grads[p] = Tensor.of(laid_like(flat[start : start + p.numel()], p._data))
             start += p.numel()
-        self.missing = set(self.names)  # whose gradient backward() has not completed yet
-        self.request: Any = None  # the message that is under way
+        self.missing = set(self.names)  # parameters whose gradients backward() has not completed yet
+        self.request: Any = None  # the message that is being sent
 
     def begin(self, call: str, *arrays: np.ndarray) -> None:
         self.request = getattr(self.here, call)(*arrays)
 
     def end(self, *arrays: np.ndarray) -> None:
-        """Wait for the message; the arrays are those that it fills."""
+        """Wait for the message, which fills these arrays."""
         self.here.wait(self.request, "DistributedDataParallel")
         self.request = None
 
 
 class _Reducer:
-    """Fills the buckets while backward() goes on, and sends them off in their order, which is that of all ranks."""
+    """Fills the buckets while backward() goes on, and sends them in their order, which is the same on all ranks."""
 
     def __init__(self, parameters: list[tuple[str, Parameter]], here: Group, size: float, op: ReduceOp, unused: bool):
         self.op, self.unused = op, unused
@@ -74,13 +74,13 @@ class _Reducer:
             p.register_post_accumulate_grad_hook(self._complete)
 
     def _begin(self) -> None:
-        """Be ready for the next backward()."""
-        self.walking, self.sent = False, 0  # how many buckets have set out
+        """Prepare for the next backward()."""
+        self.walking, self.sent = False, 0  # the number of buckets that have been sent
         for bucket in self.buckets:
             bucket.missing = set(bucket.names)
 
     def _complete(self, p: Parameter) -> None:
-        """All of this parameter's gradient is there."""
+        """Called when this parameter's gradient is complete."""
         if self.local:
             return
         if not self.walking:
@@ -93,7 +93,7 @@ class _Reducer:
             move(found._data, grad._data)
             grad._version.count += 1
             p.grad = grad
-        elif self.op is not ReduceOp.AVG:  # the mean of what is equal on all ranks, and of what is new, is right
+        elif self.op is not ReduceOp.AVG:  # a mean is right: the old gradient is equal on all ranks, so it stays
             raise RuntimeError(
                 f"DistributedDataParallel: {bucket.names[p]} had a gradient already, the sum of all ranks', which "
                 "would be summed again: set it to None first (optimizer.zero_grad())"
@@ -102,7 +102,7 @@ class _Reducer:
         self._send()
 
     def _send(self) -> None:
-        """Let the next buckets set out that are full; behind each, the sums of the one before go back to all."""
+        """Send the next buckets that are full; after each, the sums of the one before go back to all ranks."""
         while self.sent < len(self.buckets) and not self.buckets[self.sent].missing:
             bucket = self.buckets[self.sent]
             host(bucket.begin, "exchange", bucket.sent, bucket.received)
@@ -115,13 +115,13 @@ class _Reducer:
         host(bucket.begin, "gather", combined(bucket.received, self.op), bucket.sent)
 
     def _finish(self) -> None:
-        """backward() has reached its end: wait until all sums are here."""
+        """Called at the end of backward(): wait until all sums have arrived."""
         unused = [(p, bucket) for bucket in self.buckets for p in bucket.names if p in bucket.missing]
         if unused and not self.unused:
             names = ", ".join(bucket.names[p] for p, bucket in unused[:5])
             raise RuntimeError(
-                f"DistributedDataParallel: backward() found no gradient of {names}, which others may wait for; give "
-                "find_unused_parameters=True, and such a gradient counts as zeros"
+                f"DistributedDataParallel: backward() found no gradient of {names}, and other ranks may wait for it; "
+                "with find_unused_parameters=True such a gradient counts as zeros"
             )
         with no_grad():
             for p, bucket in unused:
@@ -138,13 +138,13 @@ class _Reducer:
 class DistributedDataParallel(Module):
     r"""g = \frac{1}{n} \sum_r g_r: the gradients that `backward()` leaves are the mean of those of n ranks.
 
-    A module around another one, `module`, that is called like it: each rank calls it with its own part of the batch.
-    When it is made, all ranks get the weights and buffers of rank 0. From then on they have the same bits, since each
-    takes the same steps: the additions are made in the order of the ranks. With `reduce_op=ReduceOp.SUM` the gradients
-    are the sum: that of a loss which each rank has divided by what all ranks count together.
+    It wraps `module` and is called like it: each rank calls it with its own part of the batch. When it is made, all
+    ranks get the weights and buffers of rank 0. From then on they have the same bits, since each takes the same steps:
+    the additions are made in the order of the ranks. With `reduce_op=ReduceOp.SUM` the gradients are summed: use it if
+    each rank divides its loss by the joint count of all ranks.
 
-    `bucket_cap_mb` is how many megabytes of gradients travel together. `.grad` is a place in that memory, which the
-    next backward() writes over. `broadcast_buffers` sends rank 0's buffers to all before each call in training. With
+    `bucket_cap_mb` is the size of a bucket of gradients in megabytes. `.grad` is a part of that memory, which the next
+    backward() overwrites. `broadcast_buffers` sends rank 0's buffers to all before each call in training. With
     `find_unused_parameters` a parameter that was not used has a gradient of zeros; otherwise RuntimeError. ValueError
     if there is no group, or the ranks have different modules. The names of `state_dict()` begin with "module.", as in
     PyTorch; `ddp.module.state_dict()` has those of the module.
@@ -208,7 +208,7 @@ class DistributedDataParallel(Module):
 
 
 def _check_equal(here: Group, module: Module) -> None:
-    """Refuse modules that differ from rank to rank: the messages would not fit."""
+    """Raise ValueError if the ranks have different modules: their messages would not match."""
     own = [(name, t.shape, t.dtype.str) for name, t in (*module.named_parameters(), *module.named_buffers())]
     everyones: list = [None] * here.size
     all_gather_object(everyones, own)

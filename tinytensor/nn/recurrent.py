@@ -21,10 +21,10 @@ from tinytensor.ops.shape import cat, chunk, stack, transpose
 
 
 class _Steps:
-    """A kind of step: how many gates and tensors of state it has, and `_step`.
+    """A kind of step: the number of its gates, the number of its state tensors, and `_step`.
 
-    A step gets the input already projected, x = w_ih input + b_ih (N, G H), the state before it, a tuple of tensors
-    (N, H), and w_hh and b_hh; it returns the state after it, whose first tensor is the output.
+    A step gets the projected input x = w_ih input + b_ih (N, G H), the state before it (a tuple of tensors (N, H)), and
+    w_hh and b_hh. It returns the state after it, whose first tensor is the output.
     """
 
     gates, states = 1, 1
@@ -72,7 +72,7 @@ class _GRUSteps(_Steps):
 
 
 def _uniform(module: Module) -> None:
-    """All parameters uniform on +-1/sqrt(H) at first."""
+    """Initialise all parameters uniformly on +-1/sqrt(H)."""
     bound = 1 / math.sqrt(module.hidden_size) if module.hidden_size else 0
     for p in module.parameters():
         init.uniform_(p, -bound, bound)
@@ -143,11 +143,11 @@ class RNNCell(_PlainSteps, _Cell):
 
 
 class LSTMCell(_LSTMSteps, _Cell):
-    """(h', c') from (h, c); the gates stand in the order i, f, g, o."""
+    """(h', c') from (h, c); the gates are in the order i, f, g, o."""
 
 
 class GRUCell(_GRUSteps, _Cell):
-    """h' between h and what is new; the gates stand in the order r, z, n."""
+    """h' between h and a new state n; the gates are in the order r, z, n."""
 
 
 # ------------------------------------------------------------------------------------------------------------- layers
@@ -157,8 +157,8 @@ class _Recurrent(_Steps, Module):
     """Layers of steps over a sequence: y (L, N, D H) and the last state (D layers, N, H), D = 2 if bidirectional.
 
     input (L, N, in), or (N, L, in) if `batch_first`, or (L, in) without a batch; the states' shapes do not depend on
-    `batch_first`. While training, `dropout` acts on the output of every layer but the last. A PackedSequence gives y as
-    one, with the last state of each sequence at its own end; the states are in the order in which the sequences came.
+    `batch_first`. While training, `dropout` acts on the output of every layer except the last. A PackedSequence gives y
+    as a PackedSequence, and the last state of each sequence at its own end, in the original order of the sequences.
     """
 
     def __init__(
@@ -202,7 +202,7 @@ class _Recurrent(_Steps, Module):
         _uniform(self)
 
     def flatten_parameters(self) -> None:
-        """Nothing: this is for programs that ask for it on behalf of another device."""
+        """Do nothing; programs for other devices call it."""
 
     def forward(self, input: Tensor | PackedSequence, hx=None):
         what = type(self).__name__
@@ -217,14 +217,14 @@ class _Recurrent(_Steps, Module):
                 f"(L, {self.input_size}) without a batch"
             )
         turned = self.batch_first and input.ndim == 3
-        x = transpose(input, 0, 1) if turned else input  # (L, N, in), or (L, in); below, N is left out likewise
+        x = transpose(input, 0, 1) if turned else input  # (L, N, in), or (L, in); shapes below leave out N likewise
         if not x.shape[0]:
             raise RuntimeError(f"{what}: input of shape {input.shape} has no steps")
         x, last = self._layers(x, self._first(hx, x.shape[1:-1], input), None)
         return transpose(x, 0, 1) if turned else x, last if self.states > 1 else last[0]
 
     def _over_packed(self, packed: PackedSequence, hx):
-        """The same for a PackedSequence."""
+        """forward() for a PackedSequence."""
         what, x = type(self).__name__, packed.data
         sizes = sizes_of(what, packed)
         if x.ndim != 2 or x.shape[-1] != self.input_size:
@@ -244,7 +244,7 @@ class _Recurrent(_Steps, Module):
         return _state(type(self).__name__, hx, self.states, (len(self._suffixes()), *batch, self.hidden_size), like)
 
     def _layers(self, x: Tensor, first: tuple, sizes: list[int] | None) -> tuple[Tensor, tuple]:
-        """All layers, one over the other: the outputs, and the last state of each layer and direction."""
+        """Run all layers, one after the other: the outputs, and the last state of each layer and direction."""
         suffixes, directions, last = self._suffixes(), 2 if self.bidirectional else 1, []
         for layer in range(self.num_layers):
             if layer:
@@ -258,10 +258,10 @@ class _Recurrent(_Steps, Module):
         return x, tuple(stack(h) for h in zip(*last, strict=True))
 
     def _run(self, x: Tensor, first: tuple, suffix: str, sizes: list[int] | None) -> tuple[Tensor, tuple]:
-        """One layer in one direction: the outputs (L, N, H), and the last state.
+        """Run one layer in one direction: the outputs (L, N, H), and the last state.
 
-        With `sizes` x is packed: the first sizes[t] sequences have a step t. Forwards, the state of a sequence is put
-        aside at its end; backwards, a sequence joins in there.
+        With `sizes` x is packed: the first sizes[t] sequences have a step t. Forwards, the state of a sequence is
+        stored at its end; backwards, a sequence starts there.
         """
         names = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
         w_ih, w_hh, b_ih, b_hh = (self._parameters.get(name + suffix) for name in names)
@@ -292,10 +292,10 @@ class _Recurrent(_Steps, Module):
 
 
 def _parts(x: Tensor, sizes: list[int]) -> list[Tensor]:
-    """Parts of x, of so many rows, one after the other, taken as halves of halves.
+    """Consecutive parts of x with these numbers of rows, sliced by halving.
 
-    The gradient of a slice fills all of what it was taken from with zeros. For each of L parts from the whole that were
-    L^2 places; this way they are 2 L log L.
+    The gradient of a slice is as large as the tensor that was sliced, filled with zeros. L slices of the whole x would
+    fill L^2 places; halves of halves fill 2 L log L.
     """
     if len(sizes) == 1:
         return [x]
@@ -326,11 +326,11 @@ class RNN(_PlainSteps, _Recurrent):
 
 
 class LSTM(_LSTMSteps, _Recurrent):
-    """Long short-term memory; the state is (h, c), and the gates stand in the order i, f, g, o.
+    """Long short-term memory; the state is (h, c), and the gates are in the order i, f, g, o.
 
     From Hochreiter and Schmidhuber (1997).
     """
 
 
 class GRU(_GRUSteps, _Recurrent):
-    """Gated recurrent units; the gates stand in the order r, z, n; Cho and others (2014)."""
+    """Gated recurrent units; the gates are in the order r, z, n; Cho and others (2014)."""

@@ -1,4 +1,4 @@
-"""Modules without parameters: activations and losses, each made of the function that says where it appears."""
+"""Modules without parameters: activations and losses, each made from the function that declares its name."""
 
 import inspect
 from collections.abc import Callable
@@ -18,7 +18,7 @@ def settings_of(function: Callable) -> dict:
 
 
 def module_of(name: str, function: Callable) -> type[Module]:
-    """A module for a function of one or two tensors: its settings are given once, to the module."""
+    """A module for a function of one or two tensors; the module's constructor takes the function's settings."""
     settings, apply = settings_of(function), function if isinstance(function, Op) else public(function, name)
 
     def __init__(self, *args, **kwargs):
@@ -51,4 +51,4 @@ MODULES = {
     for place, function in APPEARANCES.items()
     if place.startswith("nn.")
 }
-globals().update(MODULES)  # so that pickle finds them where their classes say that they are
+globals().update(MODULES)  # pickle looks for a class in the module that its `__module__` names

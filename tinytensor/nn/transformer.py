@@ -1,7 +1,7 @@
 """The Transformer of 001 as PyTorch's modules: encoder and decoder layers, stacks of them, and both together.
 
-Names, shapes and masks are PyTorch's, so that its weights can be loaded: a bool mask is True where NOT to attend, a
-float one is added to the scores. Models of this project's documents are written out in `models/`.
+Names, shapes and masks are PyTorch's, so that its weights can be loaded: a bool mask is True for positions NOT to
+attend to, a float mask is added to the scores. This project's documents have their models in `models/`.
 """
 
 import copy
@@ -21,7 +21,7 @@ ACTIVATIONS = {"relu": F.relu, "gelu": F.gelu}
 
 
 class _Layer(Module):
-    """What the layers of both sides have: attention, two linear maps between which an activation acts, norms."""
+    """The common parts of encoder and decoder layers: attention, two linear maps with an activation between, norms."""
 
     sublayers: int  # each has a norm and a dropout
 
@@ -58,7 +58,7 @@ class _Layer(Module):
         self.activation = ACTIVATIONS[activation] if isinstance(activation, str) else activation
 
     def _around(self, i: int, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        """The sum of x and what sublayer i makes of it, normalised before (x of the sublayer alone) or after."""
+        """norm(x + sublayer i of x), or x + sublayer i of norm(x) if `norm_first`; dropout acts on the sublayer."""
         norm, dropout = self._modules[f"norm{i}"], self._modules[f"dropout{i}"]
         if self.norm_first:
             return x + dropout(sublayer(norm(x)))
@@ -94,7 +94,7 @@ class TransformerEncoderLayer(_Layer):
 
 
 class TransformerDecoderLayer(_Layer):
-    """Self-attention, attention to what the encoder made (`memory`), then the feed-forward network."""
+    """Self-attention, attention to the encoder's output (`memory`), then the feed-forward network."""
 
     sublayers = 3
 
@@ -238,5 +238,5 @@ class Transformer(Module):
 
     @staticmethod
     def generate_square_subsequent_mask(sz: int, device=None, dtype=None) -> Tensor:
-        """Scores to be added: 0 for what comes before and for the position itself, -inf for what comes later."""
+        """A mask to add to the scores: 0 for earlier positions and the position itself, -inf for later ones."""
         return full((sz, sz), -math.inf, device=device, dtype=dtype).triu(1)

@@ -1,4 +1,4 @@
-"""Gradient clipping, weight normalisation, parameters as one vector, and packed sequences: in PyTorch's place."""
+"""Gradient clipping, weight normalisation, parameters as one vector, and packed sequences, under PyTorch's names."""
 
 import math
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ def _gradients(parameters: Tensor | Iterable[Tensor]) -> list[Tensor]:
 
 
 def _sum_of_squares(tensors: list[Tensor]) -> Tensor:
-    """The sum over all elements of all tensors (of one dtype), added up from parts: a launch a tensor, and one more."""
+    """The sum of squares of all elements of all tensors (of one dtype): one launch for each tensor, and one more."""
     arrays = [t.detach()._data for t in tensors]
     flat = [contiguous(ordered(a, memory_order(a))).reshape(-1) for a in arrays]
     ends = list(accumulate((kernels.update.sumsq_parts(x.size) for x in flat), initial=0))
@@ -75,7 +75,7 @@ def clip_grad_value_(parameters: Tensor | Iterable[Tensor], clip_value: float, f
 
 
 class WeightNorm:
-    r"""What `weight_norm` hangs before a module's forward: weight = g \, v / |v|, computed anew at each call."""
+    r"""The hook of `weight_norm` before a module's forward: weight = g \, v / |v|, computed anew at each call."""
 
     def __init__(self, name: str, dim: int | None):
         self.name, self.dim = name, dim
@@ -88,7 +88,7 @@ class WeightNorm:
         return v.norm(2, rest, keepdim=True) if rest else v.abs()
 
     def weight(self, module: Module) -> Tensor:
-        """The weight that direction and length of a module give now."""
+        """The weight from the module's present direction and length."""
         v = getattr(module, f"{self.name}_v")
         return v * (getattr(module, f"{self.name}_g") / self.length(v))
 
@@ -99,7 +99,7 @@ class WeightNorm:
 def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Module:
     r"""Train w = g \, v / |v| by its length g and its direction v, for each slice along `dim` (Salimans, Kingma 2016).
 
-    The parameter `name` gives way to `name`_g and `name`_v; what stands under `name` is computed before each forward.
+    The parameters `name`_g and `name`_v replace the parameter `name`; `name` is computed before each forward.
     """
     v = getattr(module, name)
     if not isinstance(v, Parameter):
@@ -114,7 +114,7 @@ def weight_norm(module: Module, name: str = "weight", dim: int | None = 0) -> Mo
 
 
 def remove_weight_norm(module: Module, name: str = "weight") -> Module:
-    """Make `name` a parameter again, with the value that it has now."""
+    """Make `name` a parameter again, with its present value."""
     for hook in module._pre_hooks:
         if isinstance(hook, WeightNorm) and hook.name == name:
             weight = hook.weight(module).detach().clone()

@@ -1,8 +1,8 @@
-"""Sequences of different lengths: padded to one length, and packed without the padding, as PyTorch does both.
+"""Sequences of different lengths: padded to one length, or packed without the padding, as in PyTorch.
 
 A packed batch has the steps one below the other: first the first step of every sequence, then the second step of every
-sequence that has one, and so on. So the sequences stand in the order of their lengths, the longest first, and those
-that take part in step t are the first batch_sizes[t].
+sequence that has one, and so on. So the sequences are sorted by length, the longest first, and step t has the first
+batch_sizes[t] of them.
 """
 
 from collections.abc import Iterable
@@ -27,10 +27,10 @@ class _Packed(NamedTuple):
 class PackedSequence(_Packed):
     """A batch of sequences without padding; pack_padded_sequence() and pack_sequence() make it.
 
-    `data` (sum of the lengths, ...) has the steps one below the other, `batch_sizes` (int64) says how many sequences
-    have a step t. Row i of the batch was sequence sorted_indices[i], and sequence i is row unsorted_indices[i]; both
-    are None if the sequences came in the order of their lengths. The sizes are values that decide what is computed, so
-    a compiled step that packs runs without a recording.
+    `data` (sum of the lengths, ...) has the steps one below the other; `batch_sizes[t]` (int64) is the number of
+    sequences with a step t. Row i of the batch was sequence sorted_indices[i], and sequence i is row
+    unsorted_indices[i]; both are None if the sequences came sorted by length. The sizes are values of a tensor that
+    decide which launches are made, so a compiled step that packs runs without a recording.
     """
 
     def __new__(
@@ -87,7 +87,7 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
 
 
 def sizes_of(what: str, packed: PackedSequence) -> list[int]:
-    """How many sequences take part in each step, once it is sure that they fit the data."""
+    """The number of sequences in each step, after a check that the numbers fit the data."""
     if not isinstance(packed, PackedSequence):
         raise TypeError(
             f"{what}: expected a PackedSequence, got {type(packed).__name__}; pack_padded_sequence() makes one"
@@ -103,7 +103,7 @@ def sizes_of(what: str, packed: PackedSequence) -> list[int]:
 
 
 def _lengths(what: str, lengths, rows: int, most: int) -> list[int]:
-    """The lengths of so many sequences, each from 1 to `most`."""
+    """The lengths of `rows` sequences, after a check that each is from 1 to `most`."""
     found = as_tensor(lengths, dtype=int64).tolist()
     if not isinstance(found, list) or len(found) != rows:
         raise RuntimeError(f"{what}: expected one length for each of {rows} sequences, got lengths {found}")
@@ -118,7 +118,7 @@ def pack_padded_sequence(
     """The steps of padded sequences without the padding.
 
     input (L, N, ...), or (N, L, ...) if `batch_first`; `lengths` has N whole numbers from 1 to L. They must fall,
-    unless `enforce_sorted` is False: then the sequences are put in that order, and the result remembers theirs.
+    unless `enforce_sorted` is False: then the sequences are sorted, and the result stores their original order.
     """
     what = "pack_padded_sequence"
     if not isinstance(input, Tensor) or input.ndim < 2:
@@ -129,7 +129,7 @@ def pack_padded_sequence(
     lengths = _lengths(what, lengths, N, L)
     if not N:
         raise RuntimeError(f"{what}: input of shape {input.shape} has no sequences")
-    order = sorted(range(N), key=lambda i: -lengths[i])  # those of one length stay in their order
+    order = sorted(range(N), key=lambda i: -lengths[i])  # a stable sort: equal lengths keep their order
     if enforce_sorted and [lengths[i] for i in order] != lengths:
         raise RuntimeError(f"{what}: the lengths must fall, got {lengths}; sort them, or pass enforce_sorted=False")
     index = [t * N + i for t in range(max(lengths)) for i in order if lengths[i] > t]
@@ -141,9 +141,9 @@ def pack_padded_sequence(
 def pad_packed_sequence(
     sequence: PackedSequence, batch_first: bool = False, padding_value: float = 0.0, total_length: int | None = None
 ) -> tuple[Tensor, Tensor]:
-    """The padded sequences (L, N, ...), or (N, L, ...) if `batch_first`, in their first order, and their lengths.
+    """The padded sequences (L, N, ...), or (N, L, ...) if `batch_first`, in their original order, and their lengths.
 
-    L is the longest length, or `total_length`; what stands behind a sequence's end is `padding_value`.
+    L is the longest length, or `total_length`; places after a sequence's end hold `padding_value`.
     """
     what = "pad_packed_sequence"
     sizes = sizes_of(what, sequence)
@@ -154,7 +154,7 @@ def pad_packed_sequence(
     rows = range(N) if sequence.unsorted_indices is None else sequence.unsorted_indices.tolist()
     if sorted(rows) != list(range(N)):
         raise RuntimeError(f"{what}: unsorted_indices {list(rows)} do not order {N} sequences")
-    padding = len(data)  # the row that is put below the data
+    padding = len(data)  # the index of the padding row, which is appended to the data
     begins = [0, *accumulate(sizes)]
     index = [[begin + i if i < n else padding for i in rows] for begin, n in zip(begins, sizes, strict=False)]
     index += [[padding] * N] * (L - len(sizes))
@@ -172,7 +172,7 @@ def pad_sequence(
 ) -> Tensor:
     """Sequences (L_i, ...) as one tensor (L, N, ...), or (N, L, ...) if `batch_first`, where L is the longest length.
 
-    The others are filled with `padding_value` at the end, or at the beginning if `padding_side` is "left".
+    Shorter ones are filled with `padding_value` at the end, or at the beginning if `padding_side` is "left".
     """
     what, sequences = "pad_sequence", list(sequences)
     if padding_side not in ("right", "left"):
@@ -208,5 +208,5 @@ def pack_sequence(sequences: Iterable[Tensor], enforce_sorted: bool = True) -> P
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences that were packed, in the order in which they came."""
+    """The packed sequences, in their original order."""
     return unpad_sequence(*pad_packed_sequence(packed_sequences, batch_first=True), batch_first=True)
