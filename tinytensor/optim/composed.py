@@ -1,4 +1,4 @@
-"""Optimizers that are seldom used: their steps are written in operations, with no kernel of their own."""
+"""RMSprop, Adagrad, Adadelta and Adamax: their steps are written in operations, without kernels of their own."""
 
 from collections.abc import Iterable
 
@@ -9,7 +9,7 @@ from tinytensor.optim.optimizer import Optimizer
 
 
 class Composed(Optimizer):
-    """A step p -= lr * direction, where `_direction` says what the gradient is made into."""
+    """A step p -= lr * direction, where `_direction` computes the direction from the gradient."""
 
     names: tuple[str, ...]  # the hyper-parameters that `_direction` takes, as 0-d tensors
 
@@ -18,7 +18,7 @@ class Composed(Optimizer):
         return rate, *(*(group[name] for name in self.names), entry["step"], *[0] * 6)[:7]
 
     def _makeup(self):
-        asked = ("weight_decay", "maximize", "centered")  # which decide the operations of a step
+        asked = ("weight_decay", "maximize", "centered")  # these decide the operations of a step
         return *super()._makeup(), *(bool(group.get(name)) for group in self.param_groups for name in asked)
 
     def _update(self, p, group, hyper):
@@ -31,7 +31,7 @@ class Composed(Optimizer):
         p.sub_(lr * self._direction(g, *slots, *numbers[: len(self.names) + 1]))
 
     def _direction(self, g: Tensor, *slots_and_numbers) -> Tensor:
-        """What lr multiplies, from the gradient, the slots, the hyper-parameters `names`, and the step's number."""
+        """The direction, from the gradient, the slots, the hyper-parameters `names`, and the step's number."""
         raise NotImplementedError
 
 

@@ -1,7 +1,6 @@
-"""L-BFGS: steps that know how the gradient turned over the last few of them, for losses without noise.
+"""L-BFGS: steps that use the change of the gradient over the last few steps, for losses without noise.
 
-Curve fitting and physics, where all data are seen at every step, ask for it; for batches drawn at random it is the
-wrong tool.
+It suits curve fitting and physics, where every step uses all data; it does not suit batches that are drawn at random.
 """
 
 from collections.abc import Callable, Iterable
@@ -14,13 +13,13 @@ from tinytensor.optim.optimizer import Optimizer
 
 
 class LBFGS(Optimizer):
-    r"""x \to x - \rho \, H g, where H approximates the inverse Hessian from pairs (s, y) of steps and gradients' turns.
+    r"""x \to x - \rho \, H g, where H approximates the inverse Hessian from pairs (s, y) of steps and gradient changes.
 
     From Liu and Nocedal (1989).
 
-    A step calls its closure up to `max_eval` times, and moves x up to `max_iter` times. H is never written down: it is
-    applied to g pair by pair (Nocedal and Wright, Numerical Optimization, algorithm 7.4), which needs
-    2 * history_size vectors. All parameters stand in one group, and are one vector here.
+    A step calls its closure up to `max_eval` times, and moves x up to `max_iter` times. H is never formed as a matrix:
+    it is applied to g pair by pair (Nocedal and Wright, Numerical Optimization, algorithm 7.4), which needs
+    2 * history_size vectors. All parameters must be in one group, and are treated as one vector.
     """
 
     def __init__(
@@ -47,14 +46,14 @@ class LBFGS(Optimizer):
 
     @no_grad()
     def step(self, closure: Callable | None = None) -> Any:
-        """Move up to max_iter times; the closure computes the loss and its gradients, and is called at each place."""
+        """Move up to max_iter times; the closure computes the loss and its gradients, and is called at each point."""
         if closure is None:
             raise TypeError(
                 "LBFGS.step: expected a closure, which zeroes the gradients, computes the loss, calls backward() and "
                 "returns the loss"
             )
         (group,) = self.param_groups
-        # What is kept stands with the first parameter, so that it is saved as other optimizers' state is.
+        # The state is stored under the first parameter, so that it is saved like that of other optimizers.
         kept = self.state[group["params"][0]]
         kept.setdefault("n_iter", 0)
         kept.setdefault("func_evals", 0)
@@ -72,7 +71,7 @@ class LBFGS(Optimizer):
             before = float(loss)
             kept |= {"d": direction, "t": rate, "prev_flat_grad": g}
             if (g @ direction).item() > -group["tolerance_change"]:
-                break  # there is next to nothing to be gained in this direction
+                break  # almost no descent in this direction
             self._move(group, direction * rate)
             if i == group["max_iter"]:
                 break
@@ -88,10 +87,10 @@ class LBFGS(Optimizer):
         return first
 
     def _direction(self, g: Tensor, group: dict[str, Any], kept: dict[str, Any]) -> Tensor:
-        """-H g, after the pair of the last step has joined the others."""
+        """-H g, after adding the pair of the last step to the history."""
         steps, turns = kept["old_stps"], kept["old_dirs"]
         s, y = kept["d"] * kept["t"], g - kept["prev_flat_grad"]
-        if (y @ s).item() > 1e-10:  # else the loss is not convex here, and H would not stay positive
+        if (y @ s).item() > 1e-10:  # otherwise the loss is not convex here, and H would not stay positive
             if len(steps) == group["history_size"]:
                 del steps[0], turns[0]
             steps.append(s)

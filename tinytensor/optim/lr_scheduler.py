@@ -1,8 +1,8 @@
 """Learning-rate schedules: `scheduler.step()` after each optimizer step sets the rate for the next one.
 
-A schedule does not know what the rate should be, only what it should become: most multiply the rate that they find. So
-several of them on one optimizer act together, and a rate that was set by hand in between is where they go on from.
-Those that set the rate from the step alone (LambdaLR, OneCycleLR) say so.
+Most schedules do not set an absolute rate, but multiply the present one. So several schedules on one optimizer act
+together, and they go on from a rate that was set by hand in between. Schedules that set the rate from the step alone
+(LambdaLR, OneCycleLR) say so.
 """
 
 import math
@@ -16,9 +16,9 @@ from tinytensor.optim.optimizer import Optimizer
 
 
 class LRScheduler:
-    """What all schedules share; a schedule of one's own has a `get_lr()`, the rates of the groups at `last_epoch`.
+    """The base of all schedules; a custom schedule has a `get_lr()`, the rates of the groups at `last_epoch`.
 
-    `last_epoch` counts the steps from 0. Another one than -1 goes on from there, with groups that have "initial_lr".
+    `last_epoch` counts the steps from 0. A value other than -1 continues from that step; the groups need "initial_lr".
     """
 
     followed = frozenset({"last_epoch", "_step_count", "_last_lr"})  # as in Optimizer
@@ -50,32 +50,32 @@ class LRScheduler:
 
     @property
     def is_being_made(self) -> bool:
-        """Are these the rates that the schedule sets when it is made?"""
+        """Is the schedule setting the rates of its first step, when it is made?"""
         return self._step_count == 1
 
     def _take_back(self) -> None:
-        """Forget that this schedule has begun: another one is first (SequentialLR)."""
+        """Undo the first step of this schedule: another one is first (SequentialLR)."""
         self.last_epoch -= 1
 
     def get_lr(self) -> list[float]:
-        """The rates of the groups at the step `last_epoch`, from those that they have."""
+        """The rates of the groups at the step `last_epoch`, computed from their present rates."""
         raise NotImplementedError(f"{type(self).__name__}: a schedule needs get_lr(), which returns a rate a group")
 
     def _lr_at(self) -> list[float]:
-        """The rates at `last_epoch` whatever they were before, for step(epoch)."""
+        """The rates at `last_epoch`, independent of the present ones, for step(epoch)."""
         return self.get_lr()
 
     def step(self, epoch: int | None = None) -> None:
-        """Go on to the next step's rates, or to those of step `epoch` (in a replay too)."""
+        """Set the rates of the next step, or of step `epoch` (in a replay too)."""
         host(self._go, [], epoch, undo=self._go_back)
 
     def _go(self, before: list, epoch: int | None) -> None:
-        """Make a step; `before` is told how everything was."""
+        """Make a step; `before` receives copies of the state before it."""
         before[:] = [(kept, dict(kept)) for kept in self._everything()]
         self._advance(epoch)
 
     def _go_back(self, before: list, epoch: int | None) -> None:
-        """Take a step back that a replay made, but should not have reached."""
+        """Undo a step that a replay made, but should not have reached."""
         for kept, old in before:
             kept.clear()
             kept.update(old)
@@ -98,22 +98,22 @@ class LRScheduler:
         return [group["lr"] for group in self.optimizer.param_groups]
 
     def get_last_lr(self) -> list[float]:
-        """The rate of each group that the last step set."""
+        """The rates that the last step set, one for each group."""
         return self._last_lr
 
     def state_dict(self) -> dict[str, Any]:
-        """All numbers that the schedule goes by; functions and the optimizer are not among them."""
+        """All numbers of the schedule, without its functions and the optimizer."""
         return {k: v for k, v in vars(self).items() if k not in ("optimizer", "_schedulers") and not _is_code(v)}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state that `state_dict()` returned; the rates themselves are in the optimizer's state."""
+        """Restore a state that `state_dict()` returned; the rates themselves are in the optimizer's state."""
         unknown = sorted(map(str, set(state_dict) - set(self.state_dict())))
         if unknown or not isinstance(state_dict.get("last_epoch", 0), int | float):
             raise ValueError(f"{type(self).__name__}.load_state_dict: this is no state of such a schedule: {unknown}")
         vars(self).update(state_dict)
 
 
-_LRScheduler = LRScheduler  # its older name, of which programs make classes of their own
+_LRScheduler = LRScheduler  # PyTorch's older name, from which programs derive classes of their own
 
 
 def _is_code(value) -> bool:
@@ -131,13 +131,13 @@ class LambdaLR(LRScheduler):
         return [base * of(self.last_epoch) for base, of in zip(self.base_lrs, self.lr_lambdas, strict=True)]
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state that `state_dict()` returned; here the rates follow from it, and are set."""
+        """Restore a state that `state_dict()` returned, and set the rates, which follow from it."""
         super().load_state_dict(state_dict)
         self._set(self.get_lr())
 
 
 def _for_each(name: str, optimizer: Optimizer, value, what: str) -> list:
-    """A value for each group, from one for all or a list."""
+    """A list of values, one for each group, from a list or from one value for all."""
     n = len(optimizer.param_groups)
     values = list(value) if isinstance(value, list | tuple) else [value] * n
     if len(values) != n:
@@ -158,13 +158,13 @@ class MultiplicativeLR(LambdaLR):
 
 
 class Shape(LRScheduler):
-    """A schedule by its shape: lr - floor goes as f(t), so that step t multiplies it by f(t) / f(t - 1)."""
+    """A schedule by its shape: lr - floor is proportional to f(t), so step t multiplies it by f(t) / f(t - 1)."""
 
     eta_min = 0.0  # the floor
-    keeps_rate = False  # does one that is made with a last_epoch begin at the rates that the groups have?
+    keeps_rate = False  # does a schedule that is made with a last_epoch start from the groups' present rates?
 
     def factor(self, t: int) -> float:
-        """The part of the base rate at step t (0, 1, ...); each schedule says which."""
+        """f(t), the factor of the base rate at step t (0, 1, ...); each schedule defines it."""
         raise NotImplementedError
 
     def get_lr(self) -> list[float]:
@@ -174,7 +174,7 @@ class Shape(LRScheduler):
         new, old = self.factor(t), self.factor(t - 1) if t > 0 else 1.0
         if new == old:
             return self._rates()
-        if old == 0:  # up again from the floor: there is nothing to multiply
+        if old == 0:  # the rate rises again from the floor: there is no rate to multiply
             return [rate + (base - low) * new for rate, base in zip(self._rates(), self.base_lrs, strict=True)]
         return [low + (rate - low) * (new / old) for rate in self._rates()]
 
@@ -245,7 +245,7 @@ class StepLR(Shape):
         super().__init__(optimizer, last_epoch)
 
     def factor(self, t: int) -> float:
-        """gamma to the number of whole step_size that have gone by."""
+        """gamma to the number of completed periods of step_size steps."""
         return self.gamma ** (t // self.step_size)
 
 
@@ -257,7 +257,7 @@ class MultiStepLR(Shape):
         super().__init__(optimizer, last_epoch)
 
     def factor(self, t: int) -> float:
-        """gamma to the number of milestones that were reached."""
+        """gamma to the number of milestones passed."""
         return self.gamma ** bisect_right(self.milestones, t)
 
 
@@ -290,7 +290,7 @@ class CosineAnnealingLR(Shape):
 
 
 class CosineAnnealingWarmRestarts(LRScheduler):
-    r"""CosineAnnealingLR that begins anew after T_0 steps, then after T_mult times as many, and so on."""
+    r"""CosineAnnealingLR that restarts after T_0 steps, then after T_mult times as many, and so on."""
 
     def __init__(self, optimizer: Optimizer, T_0: int, T_mult: int = 1, eta_min: float = 0.0, last_epoch: int = -1):
         if not (isinstance(T_0, int) and T_0 > 0 and isinstance(T_mult, int) and T_mult >= 1):
@@ -312,7 +312,7 @@ class OneCycleLR(LRScheduler):
     """From max_lr / div_factor up to max_lr, then down to the first rate / final_div_factor at the last of total_steps.
 
     Momentum (the first beta of Adam) goes the other way, from max_momentum to base_momentum and back. With three_phase
-    the rate first goes back to where it began. (Smith and Topin 2017.)
+    the rate first returns to its start and then falls. (Smith and Topin 2017.)
     """
 
     def __init__(
@@ -347,7 +347,7 @@ class OneCycleLR(LRScheduler):
             if last_epoch == -1:
                 group["initial_lr"] = rate / div_factor
         high, low = (_for_each("OneCycleLR", optimizer, m, "momenta") for m in (max_momentum, base_momentum))
-        # what is passed, and when: the factor of the first rate, and how far momentum has come
+        # corners of the cycle: the step, the factor of the first rate, and the momentum (0 the highest, 1 the lowest)
         passed = [(0.0, 1.0, 0), (pct_start * self.total_steps - 1, div_factor, 1)]
         if three_phase:
             passed.append((2 * pct_start * self.total_steps - 2, 1.0, 0))
@@ -378,7 +378,7 @@ class OneCycleLR(LRScheduler):
 
 
 class _Several(LRScheduler):
-    """Schedules made of others."""
+    """A schedule that combines other schedules."""
 
     def __init__(self, name: str, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None):
         self._schedulers = list(schedulers)
@@ -403,7 +403,7 @@ class _Several(LRScheduler):
         if len(states) != len(self._schedulers):
             raise ValueError(f"{type(self).__name__}: {len(states)} states for {len(self._schedulers)} schedules")
         super().load_state_dict({k: v for k, v in state_dict.items() if k != "_schedulers"})
-        rates = self._rates()  # some schedules set them when they are loaded, and only one of these is at work
+        rates = self._rates()  # some schedules set rates when they are loaded, but only one of them is active
         for scheduler, one in zip(self._schedulers, states, strict=True):
             scheduler.load_state_dict(one)
         for group, rate in zip(self.optimizer.param_groups, rates, strict=True):
@@ -420,7 +420,7 @@ class SequentialLR(_Several):
         if len(self._schedulers) != len(milestones) + 1:
             raise ValueError(f"SequentialLR: {len(self._schedulers)} schedules need as many milestones but one")
         self._milestones, self.last_epoch = list(milestones), last_epoch + 1
-        # Each schedule has set the rates of its first step when it was made, one upon the other: take that back.
+        # Each schedule has set the rates of its first step when it was made, one after the other: undo that.
         for group in optimizer.param_groups:
             group["lr"] = group["initial_lr"]
         for scheduler in self._schedulers:
@@ -441,7 +441,7 @@ class SequentialLR(_Several):
 
 
 class ChainedScheduler(_Several):
-    """Several schedules that make their steps together, each on the rates that the one before it leaves."""
+    """Several schedules that step together, each on the rates that the one before it has set."""
 
     def __init__(self, schedulers: Sequence[LRScheduler], optimizer: Optimizer | None = None):
         super().__init__("ChainedScheduler", schedulers, optimizer)
@@ -458,7 +458,7 @@ class ChainedScheduler(_Several):
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """lr is multiplied by `factor` when `step(metric)` has met `patience` steps on end without a better metric."""
+    """lr is multiplied by `factor` after more than `patience` calls in a row of `step(metric)` without improvement."""
 
     def __init__(
         self,
@@ -492,7 +492,7 @@ class ReduceLROnPlateau(LRScheduler):
         return metric > bound if self.mode == "max" else metric < bound
 
     def step(self, metrics: float, epoch: int | None = None) -> None:
-        """Look at a metric (a number, or a tensor of one), once an epoch; not inside a compiled step."""
+        """Take the metric of an epoch (a number, or a tensor of one); not inside a compiled step."""
         if state.recording is not None:
             raise RuntimeError("ReduceLROnPlateau.step(): it looks at a number, so call it outside the compiled step")
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
@@ -512,7 +512,7 @@ class ReduceLROnPlateau(LRScheduler):
 
 
 class WarmupCosineLR(LambdaLR):
-    """From 0 up in a straight line over `warmup` steps, then down half a cosine to `floor` * lr at step `total`."""
+    """From 0 up in a straight line over `warmup` steps, then down a half cosine to `floor` * lr at step `total`."""
 
     def __init__(self, optimizer: Optimizer, warmup: int, total: int, floor: float = 0.1, last_epoch: int = -1):
         def factor(t: int) -> float:

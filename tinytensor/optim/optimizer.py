@@ -1,4 +1,4 @@
-"""Optimizers: one kernel call for each parameter, hyper-parameters read anew at each step (in a replay too)."""
+"""Optimizers: one kernel call for each parameter; each step (in a replay too) reads the present hyper-parameters."""
 
 import copy
 import warnings
@@ -16,13 +16,13 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.native.memory_order import memory_order, ordered
 from tinytensor.ops.argument_errors import construction
 
-# accepted because they cannot change a result: they choose between implementations that PyTorch has several of
+# accepted because they cannot change a result: they choose between PyTorch's implementations
 _HARMLESS = {"foreach", "fused", "capturable", "differentiable"}
-SIMILAR = 0.5  # of 1: how like another a name has to be to be taken for a slip of the pen
+SIMILAR = 0.5  # of 1: the similarity to a known name from which an unknown name counts as a typing error
 
 
 class Optimizer:
-    """What all optimizers share: parameter groups, state, and the step over every parameter with a gradient.
+    """The base of all optimizers: parameter groups, state, and the step over every parameter with a gradient.
 
     A group is a dictionary with "params" and any of the hyper-parameters. `lr_multiplier` in a group scales its
     learning rate, for all of a parameter or by a tensor that broadcasts to it (one factor for each head, say: the
@@ -30,8 +30,8 @@ class Optimizer:
     """
 
     slots: tuple[str, ...] = ()  # the tensors kept for each parameter, by PyTorch's names
-    extra: tuple[str, ...] = ()  # and those that some settings add, which the kernel does not take
-    followed = frozenset({"state"})  # what a replay changes as a step does: no reason to record the step anew
+    extra: tuple[str, ...] = ()  # further tensors, which some settings need and the kernel does not take
+    followed = frozenset({"state"})  # attributes that a replay changes as a step does: no condition of a replay
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
@@ -54,13 +54,13 @@ class Optimizer:
             self.add_param_group(group)
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
-        """Train more parameters, with hyper-parameters of their own where the group has them."""
+        """Train more parameters, with the hyper-parameters of the group, or the defaults."""
         group = dict(param_group)
         if "params" not in group:
             raise ValueError(f'{type(self).__name__}: a parameter group needs "params", this one has {sorted(group)}')
         params = [group["params"]] if isinstance(group["params"], Tensor) else list(group["params"])
         params = [p[1] if isinstance(p, tuple) else p for p in params]
-        for key in group.keys() - self.defaults.keys():  # a group may carry what a program notes there for itself
+        for key in group.keys() - self.defaults.keys():  # a program may keep entries of its own in a group
             if key != "params" and (meant := get_close_matches(key, self.defaults, 1, SIMILAR)):
                 warnings.warn(
                     f"{type(self).__name__}: {key!r} in a parameter group changes nothing; is {meant[0]!r} meant?",
@@ -95,7 +95,7 @@ class Optimizer:
             raise ValueError(f"{type(self).__name__}: betas must be two numbers from 0 to below 1, got {betas}")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget all gradients (or set them to 0)."""
+        """Set all gradients to None (or to 0)."""
         for group in self.param_groups:
             for p in group["params"]:
                 if set_to_none:
@@ -115,7 +115,7 @@ class Optimizer:
                 with outside_recording():
                     for p in params:
                         self._prepare(group, p)
-                table = np.zeros((len(params), 8))  # where the kernels read a parameter's hyper-parameters
+                table = np.zeros((len(params), 8))  # the kernels read a parameter's hyper-parameters from its row
                 host(self._refresh, group, [self.state[p] for p in params], table, undo=self._uncount)
                 for p, row in zip(params, table, strict=True):
                     self._update(p, group, row)
@@ -124,7 +124,7 @@ class Optimizer:
         return loss
 
     def _makeup(self) -> tuple:
-        """What decides which launches a step makes, and on which memory: numbers in tables aside."""
+        """The values that decide which launches a step makes, and on which memory; numbers in tables do not."""
         found: list[Any] = []
         for group in self.param_groups:
             found += [group["lr_multiplier"], *[self._needs(slot, group) for slot in self.slots]]
@@ -133,18 +133,18 @@ class Optimizer:
         return tuple(found)
 
     def _prepare(self, group: dict[str, Any], p: Tensor) -> None:
-        """Make the state that a step of p needs and that is not there yet."""
+        """Make the state that a step of p needs and that does not exist yet."""
         entry = self.state.setdefault(p, {"step": 0})
         for slot in self.slots:
             if slot not in entry and self._needs(slot, group):
-                entry[slot] = Tensor.of(np.zeros_like(p._data))  # which lies as p does
+                entry[slot] = Tensor.of(np.zeros_like(p._data))  # with the memory layout of p
                 entry["since"] = entry["step"] + 1  # the first step that has the slots
         multiplier = group["lr_multiplier"]
         if entry.get("multiplier") is not multiplier:
             entry["multiplier"], entry["scale"] = multiplier, self._scale(multiplier, p)
 
     def _scale(self, multiplier, p: Tensor) -> np.ndarray:
-        """The factors of the learning rate: of p's shape, or one, or none (which is 1)."""
+        """The factors of the learning rate: an array of p's shape, of one factor, or an empty one for the factor 1."""
         if isinstance(multiplier, Tensor) and multiplier.numel() > 1:
             try:
                 return np.array(np.broadcast_to(multiplier.detach()._data, p.shape), p.dtype)
@@ -160,8 +160,8 @@ class Optimizer:
         return True
 
     def _refresh(self, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
-        """Write the present hyper-parameters where the kernels read them, and count the step."""
-        step = since = None  # most often all parameters of a group have made as many steps
+        """Write the present hyper-parameters to the table that the kernels read, and count the step."""
+        step = since = None  # mostly all parameters of a group have made the same number of steps
         for row, entry in enumerate(entries):
             entry["step"] += 1
             if entry["step"] != step or entry.get("since") != since:
@@ -169,7 +169,7 @@ class Optimizer:
                 table[row:] = self._hyper(group, entry)
 
     def _uncount(self, group: dict[str, Any], entries: list[dict[str, Any]], table: np.ndarray) -> None:
-        """Take a step back that was counted, but not made."""
+        """Undo the count of a step that was not made."""
         for entry in entries:
             entry["step"] -= 1
 
@@ -177,11 +177,11 @@ class Optimizer:
         raise NotImplementedError
 
     def _update(self, p: Tensor, group: dict[str, Any], hyper: np.ndarray) -> None:
-        """p after one step, through the kernel, number by number as p lies in memory; where it has gaps, by copies."""
+        """Change p by one step of the kernel, which goes through p in memory order; a p with gaps is copied."""
         entry, order = self.state[p], memory_order(p._data)
 
         def lying(a: np.ndarray) -> np.ndarray:
-            return ordered(a, order) if a.shape == p.shape else a  # what has another shape is empty, or one for all
+            return ordered(a, order) if a.shape == p.shape else a  # any other array is empty or has one number
 
         slots = [entry[s]._data if self._needs(s, group) else np.empty(0, p.dtype) for s in self.slots]
         changed = [lying(a) for a in (p._data, *slots)]
@@ -200,7 +200,7 @@ class Optimizer:
         return g
 
     def _as_tensors(self, p: Tensor, hyper: np.ndarray) -> list[Tensor]:
-        """Hyper-parameters for steps that are written in operations: 0-d tensors, the first of them the rate of p."""
+        """Hyper-parameters for steps that are written in operations: 0-d tensors, of which the first is p's rate."""
         lr, *others = [Tensor.of(hyper[i : i + 1].reshape(())) for i in range(hyper.size)]
         scale = self.state[p]["scale"]
         if scale.size:
@@ -208,7 +208,7 @@ class Optimizer:
         return [lr, *others]
 
     def state_dict(self) -> dict[str, Any]:
-        """State and hyper-parameters, with parameters by number; tensors share memory."""
+        """State and hyper-parameters, with parameters as numbers; tensors share memory."""
         numbers = {}
         for group in self.param_groups:
             for p in group["params"]:
@@ -224,7 +224,7 @@ class Optimizer:
         return {"state": dict(sorted(kept.items())), "param_groups": groups}
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from a state that `state_dict()` returned; refused as a whole where it does not fit the parameters."""
+        """Restore a state that `state_dict()` returned; if it does not fit the parameters, raise and change nothing."""
         what, groups = f"{type(self).__name__}.load_state_dict", state_dict["param_groups"]
         if [len(g["params"]) for g in groups] != [len(g["params"]) for g in self.param_groups]:
             raise ValueError(
@@ -232,7 +232,7 @@ class Optimizer:
                 f"the state, of {[len(g['params']) for g in self.param_groups]} here"
             )
         hypers = [{k: v for k, v in saved.items() if k != "params"} for saved in groups]
-        params = []  # with the settings that they will have
+        params = []  # with the settings that they will get
         for group, saved in zip(self.param_groups, hypers, strict=True):
             self._check(group | saved)
             params += [(p, group | saved) for p in group["params"]]
@@ -248,8 +248,8 @@ class Optimizer:
         self.state.update(state)
 
     def _fitting(self, what: str, entry: dict[str, Any], p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        """A copy of what was kept for a parameter; kernels will go through it and through p side by side."""
-        if not self.slots:  # whoever writes a step of his own decides what he keeps for it, and reads it himself
+        """A copy of a parameter's state, checked against p: kernels will read both side by side."""
+        if not self.slots:  # a custom optimizer decides itself what state it keeps, and reads it itself
             return copy.deepcopy(dict(entry))
         kept: dict[str, Any] = {"step": 0}
         for name, value in entry.items():
@@ -257,7 +257,7 @@ class Optimizer:
                 if not isinstance(value, Tensor) or value.shape != p.shape or value.dtype != p.dtype:
                     came = f"{value.dtype} {value.shape}" if isinstance(value, Tensor) else repr(value)
                     raise ValueError(f"{what} is {p.dtype} {p.shape}, so its {name} must be, too; got {came}")
-                kept[name] = Tensor.of(np.zeros_like(p._data))  # as p lies, however they did
+                kept[name] = Tensor.of(np.zeros_like(p._data))  # with the memory layout of p, not that of the state
                 kept[name]._data[...] = value._data
             elif name in ("step", "since"):  # PyTorch keeps the number of steps in a tensor
                 kept[name] = int(value)
@@ -352,7 +352,7 @@ class Adam(Optimizer):
     def _update(self, p, group, hyper):
         if not group["amsgrad"]:
             return super()._update(p, group, hyper)
-        # The largest v so far divides in v's place (Reddi 2018). Seldom wanted, so it is written in operations.
+        # The largest v so far replaces v as the divisor (Reddi 2018). This is rare, so it is written in operations.
         lr, beta1, beta2, eps, decay, decoupled, t, maximize = self._as_tensors(p, hyper)
         m, v, largest = (self.state[p][name] for name in self.slots + self.extra)
         g = self._gradient(p) * (1 - 2 * maximize) + p * (decay * (1 - decoupled))
