@@ -1,3 +1,3 @@
-"""What programs need around tensors: data in batches, and (imported by name) what einops needs."""
+"""Utilities around tensors: data in batches, and (imported by name) the support of einops."""
 
 from tinytensor.utils import data

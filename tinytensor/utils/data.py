@@ -1,7 +1,7 @@
-"""Data in batches: datasets, the order in which their samples are taken, and the loader that makes batches of them.
+"""Data in batches: datasets, samplers that order their samples, and the loader that makes batches of them.
 
-Names and meaning are PyTorch's. Everything is done in this process: the options that set workers up are accepted, and
-change nothing but the time it takes. The order comes from the generator, so that `manual_seed` repeats it.
+Names and meaning are PyTorch's. All work is done in this process: the options for workers are accepted and have no
+effect. The order comes from the generator, so that `manual_seed` repeats it.
 """
 
 from bisect import bisect_right
@@ -29,7 +29,7 @@ class _ByType:
 
 
 class Dataset(_ByType):
-    """Samples by number: a class of one's own has `__getitem__(index)`, and `__len__()` for most uses."""
+    """Samples by number: a subclass has `__getitem__(index)`, and `__len__()` for most uses."""
 
     def __getitem__(self, index):
         raise NotImplementedError(f"{type(self).__name__}: a dataset needs __getitem__(index), which returns a sample")
@@ -39,7 +39,7 @@ class Dataset(_ByType):
 
 
 class IterableDataset(Dataset):
-    """Samples one after the other: a class of one's own has `__iter__()`."""
+    """Samples one after the other: a subclass has `__iter__()`."""
 
     def __iter__(self):
         raise NotImplementedError(f"{type(self).__name__}: an IterableDataset needs __iter__(), which yields samples")
@@ -64,7 +64,7 @@ class TensorDataset(Dataset):
 
 
 class Subset(Dataset):
-    """The samples of a dataset that have these indices."""
+    """The samples of a dataset at these indices."""
 
     def __init__(self, dataset: Dataset, indices: Sequence[int]):
         self.dataset, self.indices = dataset, indices
@@ -79,7 +79,7 @@ class Subset(Dataset):
 
 
 class ConcatDataset(Dataset):
-    """Datasets one behind the other."""
+    """Datasets one after the other, as one dataset."""
 
     def __init__(self, datasets: Iterable[Dataset]):
         self.datasets = list(datasets)
@@ -112,11 +112,11 @@ class ChainDataset(IterableDataset):
 
 
 def random_split(dataset: Dataset, lengths: Sequence[int | float], generator: Generator | None = None) -> list[Subset]:
-    """Parts of a dataset without a common sample, of these lengths, or of these fractions of the whole."""
+    """Disjoint random parts of a dataset, of these lengths, or of these fractions of the whole."""
     n = len(dataset)
     if abs(sum(lengths) - 1) < 1e-9 and all(0 <= part <= 1 for part in lengths):
         whole = [floor(n * part) for part in lengths]
-        left = n - sum(whole)  # what rounding down has left goes to the first parts, one by one
+        left = n - sum(whole)  # the samples left by rounding down go to the first parts, one by one
         lengths = [part + (left // len(whole)) + (i < left % len(whole)) for i, part in enumerate(whole)]
     if sum(lengths) != n or any(part < 0 for part in lengths):
         raise ValueError(f"random_split: lengths {list(lengths)} for {n} samples; expected lengths or fractions of all")
@@ -128,7 +128,7 @@ def random_split(dataset: Dataset, lengths: Sequence[int | float], generator: Ge
 
 
 class Sampler(_ByType):
-    """An order of samples: a class of one's own has `__iter__()`, and `__len__()` for most uses."""
+    """An order of samples: a subclass has `__iter__()`, and `__len__()` for most uses."""
 
     def __init__(self, data_source: Any = None):
         self.data_source = data_source
@@ -151,7 +151,7 @@ DRAWN = 1024  # indices that a RandomSampler draws at once
 
 
 class RandomSampler(Sampler):
-    """All indices in random order, again and again up to num_samples; or each drawn from all (replacement)."""
+    """All indices in random order, repeatedly up to num_samples; with `replacement` each is drawn from all."""
 
     def __init__(
         self,
@@ -167,12 +167,12 @@ class RandomSampler(Sampler):
 
     @property
     def num_samples(self) -> int:
-        """How many indices are drawn in one pass: as many as there are data, unless told."""
+        """The number of indices in one pass: the given one, or the length of the data."""
         return len(self.data_source) if self._samples is None else self._samples
 
     def __iter__(self):
         n, left = len(self.data_source), self.num_samples
-        while self.replacement and left > 0:  # a part at a time: programs ask for 10**10, and take what they need
+        while self.replacement and left > 0:  # in parts: programs ask for 10**10 indices, and use only some
             yield from randint(0, n, (min(left, DRAWN),), generator=self.generator).tolist()
             left -= DRAWN
         while left > 0:
@@ -198,7 +198,7 @@ class SubsetRandomSampler(Sampler):
 
 
 class WeightedRandomSampler(Sampler):
-    """num_samples indices, each drawn as often as its weight says."""
+    """num_samples indices, drawn with probabilities in proportion to their weights."""
 
     def __init__(
         self,
@@ -249,7 +249,7 @@ def _count(n: int, size: int, drop_last: bool) -> int:
 
 
 def default_convert(data: Any) -> Any:
-    """Arrays, and those in tuples, lists and dictionaries, as tensors; all else as it is."""
+    """Arrays, also in tuples, lists and dictionaries, become tensors; other values stay as they are."""
     if isinstance(data, np.ndarray | np.generic) and data.dtype.kind in "fiub":
         return from_numpy(data) if isinstance(data, np.ndarray) else tensor(data.item())
     if isinstance(data, Mapping):
@@ -264,8 +264,8 @@ def default_convert(data: Any) -> Any:
 def default_collate(batch: Sequence) -> Any:
     """A batch of samples: tensors, arrays and numbers become tensors with one more dimension at the front.
 
-    Tuples, lists and dictionaries keep their form and are collated place by place (a tuple gives a list, as in
-    PyTorch); strings stay as they came. Raises TypeError for anything else: give the loader a collate_fn then.
+    Tuples, lists and dictionaries keep their form and are collated element by element (a tuple gives a list, as in
+    PyTorch); strings stay as they are. Raises TypeError for any other sample: give the loader a collate_fn then.
     """
     first = batch[0]
     if isinstance(first, Tensor):
@@ -299,7 +299,7 @@ def default_collate(batch: Sequence) -> Any:
 class DataLoader(_ByType):
     """Batches of a dataset: `for batch in loader`; `len(loader)` is their number.
 
-    The options from num_workers on are accepted where they only say how the work is done; see the top of this file.
+    The options from num_workers on are accepted if they only choose how the work is done; see the top of this file.
     """
 
     def __init__(
@@ -368,5 +368,5 @@ class DataLoader(_ByType):
 
 
 def get_worker_info() -> None:
-    """Of the worker in which this runs: there is none."""
+    """None: there are no workers."""
     return None

@@ -1,10 +1,10 @@
-"""`import tinytensor.utils.einops`, and einops' functions (rearrange, reduce, repeat, einsum, pack ...) take tensors.
+"""einops for tensors: once this file is imported, einops' functions (rearrange, reduce, repeat, pack ...) take tensors.
 
-einops asks the subclasses of its AbstractBackend in turn which of them knows the array that came; this file has the
-subclass that knows tensors, written with operations that have gradients. einops is loaded here and nowhere else.
+einops asks each subclass of its AbstractBackend whether it handles the given array; this file has the subclass for
+tensors, written with operations that have gradients. einops is loaded here and nowhere else.
 
-einops makes its layers once for each library. Those of `einops.layers.torch` are modules of PyTorch; those of this file
-are ours: `from tinytensor.utils.einops import Rearrange, Reduce, EinMix`.
+einops has its layers once for each library. The layers of `einops.layers.torch` are modules of PyTorch; those of this
+file are modules of tinytensor: `from tinytensor.utils.einops import Rearrange, Reduce, EinMix`.
 """
 
 from collections.abc import Sequence
@@ -27,9 +27,9 @@ except ImportError:
 
 
 class Backend(AbstractBackend):
-    """What einops does with tensors, each thing by one operation (prod, which takes one dimension, by several)."""
+    """The operations of einops on tensors, each by one operation (prod, which takes one dimension, by several)."""
 
-    framework_name = "tinytensor"  # einops looks whether a module of this name is loaded
+    framework_name = "tinytensor"  # einops checks whether a module of this name is loaded
 
     def is_appropriate_type(self, tensor) -> bool:
         return isinstance(tensor, Tensor)
@@ -48,7 +48,7 @@ class Backend(AbstractBackend):
 
     def reduce(self, x: Tensor, operation: str, axes: Sequence[int]) -> Tensor:
         if operation == "prod":
-            for dim in sorted(axes, reverse=True):  # the last first, so that the others keep their numbers
+            for dim in sorted(axes, reverse=True):  # the last one first, so that the others keep their numbers
                 x = x.prod(dim)
             return x
         return getattr(x, {"min": "amin", "max": "amax"}.get(operation, operation))(axes)
@@ -63,7 +63,7 @@ class Backend(AbstractBackend):
         return x.unsqueeze(new_position)
 
     def add_axes(self, x: Tensor, n_axes: int, pos2len: dict[int, int]) -> Tensor:
-        for position in sorted(pos2len):  # the first first: each is then where it will be in the end
+        for position in sorted(pos2len):  # in ascending order, so that each is put at its final position
             x = x.unsqueeze(position)
         return x.expand([pos2len.get(dim, -1) for dim in range(n_axes)])
 
