@@ -1,4 +1,4 @@
-"""How tensors are printed: as PyTorch prints them, and its options say how."""
+"""Printing of tensors, in PyTorch's format and with its options."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -9,14 +9,14 @@ import numpy as np
 from tinytensor.core import provided
 from tinytensor.core.dtypes import bool_, get_default_dtype, int64
 
-# `sci_mode` None: numbers have exponents where the others would be too long
+# `sci_mode` None: numbers have exponents if they would be too long without
 _SHORT = {"precision": 2, "threshold": 1000, "edgeitems": 2, "linewidth": 80, "sci_mode": None}
 _DEFAULT = _SHORT | {"precision": 4, "edgeitems": 3}
 PROFILES = {"default": _DEFAULT, "short": _SHORT, "full": _DEFAULT | {"threshold": math.inf}}
 
 _options = dict(_DEFAULT)
 
-OPENING = "tensor("  # what stands before the numbers
+OPENING = "tensor("  # the text before the numbers
 
 
 def set_printoptions(
@@ -27,9 +27,9 @@ def set_printoptions(
     profile: str | None = None,
     sci_mode: bool | None = None,
 ) -> None:
-    """Say how tensors are printed: digits, how many numbers before some are left out, how many at each end, the width.
+    """Set how tensors are printed: digits, the count above which numbers are left out, how many at each end, the width.
 
-    `profile` ("default", "short" or "full") sets all of them, and what else is given is set then. With `sci_mode` True
+    `profile` ("default", "short" or "full") sets all options; other given options override it. With `sci_mode` True
     all numbers have exponents, with False none has.
     """
     if profile is not None and str(profile).lower() not in PROFILES:
@@ -47,7 +47,7 @@ def set_printoptions(
 
 
 def text(tensor: Any) -> str:
-    """What print() shows of a tensor: its numbers, and its dtype, device and gradient where they are not the usual."""
+    """The text that print() shows for a tensor: its numbers, and its dtype, device and gradient if they are unusual."""
     suffixes, empty = [], not tensor.is_meta and not tensor.numel()
     if tensor.is_meta:
         suffixes += ["device='meta'", f"size={tensor.shape}"]
@@ -66,7 +66,7 @@ def text(tensor: Any) -> str:
 
 
 def _numbers_text(values: np.ndarray, suffixes: list[str]) -> str:
-    """The numbers of an array, and what stands behind them."""
+    """The numbers of an array, and the suffixes behind them."""
     if values.dtype.kind == "O":
         return _behind(f"{OPENING}{np.array2string(values, separator=', ', prefix=OPENING)}", suffixes)
     if not values.size:
@@ -77,7 +77,7 @@ def _numbers_text(values: np.ndarray, suffixes: list[str]) -> str:
 
 
 def _kept(values: np.ndarray, ends: int) -> Any:
-    """The numbers as nested lists; of a dimension longer than two times `ends` its two ends, with ... between them."""
+    """The numbers as nested lists; a dimension longer than two times `ends` keeps its two ends, with ... between."""
     if not values.ndim:
         return values.item()
     n = len(values)
@@ -97,10 +97,10 @@ def _numbers(kept: Any) -> Iterator:
 
 
 def _writer(numbers: list) -> tuple[Callable[[Any], str], int]:
-    """How each of these numbers is written, and in how many places.
+    """The function that writes one of these numbers, and the width of a number.
 
-    The finite numbers that are not 0 decide, all together: whole numbers have no digits behind the point, and where one
-    is more than 1000 times another, or too large or too small to be read, all have exponents.
+    All finite numbers except 0 decide together: whole numbers have no digits after the point; if one is more than 1000
+    times another, or too large or too small to read, all have exponents.
     """
     if not any(isinstance(x, float) for x in numbers):
         width = max((len(str(x)) for x in numbers), default=0)
@@ -125,7 +125,7 @@ def _writer(numbers: list) -> tuple[Callable[[Any], str], int]:
 
 
 def _laid_out(kept: Any, ndim: int, write: Callable[[Any], str], width: int, indent: int) -> str:
-    """Nested lists as text: as many numbers in a line as there is room for, an empty line between matrices."""
+    """Nested lists as text: as many numbers in a line as fit, an empty line between matrices."""
     if not ndim:
         return write(kept)
     if ndim > 1:
@@ -138,7 +138,7 @@ def _laid_out(kept: Any, ndim: int, write: Callable[[Any], str], width: int, ind
 
 
 def _behind(body: str, suffixes: list[str]) -> str:
-    """The suffixes behind the numbers; one for which the line has no room begins a line of its own."""
+    """The suffixes behind the numbers; a suffix that does not fit in the line begins a new one."""
     line = len(body) - body.rfind("\n") + 1
     for suffix in suffixes:
         if line + len(suffix) + 2 > _options["linewidth"]:

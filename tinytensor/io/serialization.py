@@ -1,8 +1,8 @@
-"""Tensors in safetensors files: no pickle, nothing is executed by loading. Tied tensors are stored once.
+"""Tensors in safetensors files: no pickle, and loading executes no code. Tied tensors are stored once.
 
-`save_file` and `load_file` are for named tensors, a module's weights. `save` and `load` take what a program keeps, say
-lists and dictionaries with tensors and numbers in them: the tensors go into the file as all others do, under readable
-names, and the form around them is text in the file's metadata. So every reader of safetensors can look into it.
+`save_file` and `load_file` are for named tensors, a module's weights. `save` and `load` also take lists and
+dictionaries with tensors and numbers in them: the tensors are stored as in any other safetensors file, under readable
+names, and the form around them is text in the file's metadata. So every reader of safetensors can read the tensors.
 """
 
 import json
@@ -26,7 +26,7 @@ from tinytensor.ops.creation import tensor
 
 # the format's names of the dtypes that tensors have
 STORED = {"F32": float32, "F64": float64, "U8": uint8, "I32": int32, "I64": int64, "BOOL": bool_}
-TIED = "tinytensor.tied"  # the entry of the file's metadata that says which names share one tensor
+TIED = "tinytensor.tied"  # the entry of the file's metadata that lists the names which share one tensor
 
 
 def save_file(
@@ -34,8 +34,8 @@ def save_file(
 ) -> None:
     """Write named tensors to a safetensors file, atomically: the file is the old one or the new one, never a part.
 
-    Names that share memory are stored once; `load_file` gives each of them its tensor again. float32, float64, int32,
-    int64 and bool are stored.
+    Tensors that share memory are stored once; `load_file` gives all their names one tensor again. The dtypes are
+    float32, float64, uint8, int32, int64 and bool.
     """
     arrays, owner, tied = {}, {}, {}
     for name, value in tensors.items():
@@ -66,7 +66,7 @@ def load_file(path: str | os.PathLike) -> dict[str, Tensor]:
 
 
 def _with_tied(tensors: dict[str, Tensor], told: str, where: str) -> dict[str, Tensor]:
-    """The tensors, and those names that share one of them: `told` is the JSON that says which."""
+    """The tensors, with the names that share one of them added: `told` is the JSON that lists these."""
     try:
         tied = json.loads(told)
     except (ValueError, RecursionError):
@@ -81,7 +81,7 @@ def _with_tied(tensors: dict[str, Tensor], told: str, where: str) -> dict[str, T
 
 
 def load_metadata(path: str | os.PathLike) -> dict[str, str]:
-    """The strings that a safetensors file carries beside its tensors."""
+    """The metadata of a safetensors file: the strings that it holds beside its tensors."""
     with _opened(path, "load_metadata") as file:
         return dict(file.metadata() or {})
 
@@ -97,16 +97,16 @@ def _opened(path: str | os.PathLike, what: str):
 
 # ------------------------------------------------------------------------------------------------ save and load
 
-FORM = "tinytensor.form"  # the entry of the metadata that says what stands around the tensors
-DEEPEST = 100  # lists in lists: beyond this it is a circle, or an attack
+FORM = "tinytensor.form"  # the entry of the metadata that describes the lists and values around the tensors
+DEEPEST = 100  # levels of nested lists; a deeper value is a circle or an attack
 
 
 def save(obj: Any, f: str | os.PathLike | BinaryIO, *args, **options) -> None:
     """Write tensors, numbers, text, None, and lists, tuples and dictionaries of them, to one file that holds no code.
 
-    `load` gives the same again: keys and their order, dtypes, requires_grad, arrays of NumPy, and one tensor where one
-    stood in several places. A path is written atomically. Raises TypeError for anything else, a Module say: save its
-    state_dict(). PyTorch's further arguments choose between kinds of pickle, and mean nothing here.
+    `load` restores the same value: keys and their order, dtypes, requires_grad, NumPy arrays, and one tensor for all
+    places that held the same one. A path is written atomically. Raises TypeError for any other value, such as a Module:
+    save its state_dict(). PyTorch's further arguments choose between kinds of pickle, and have no effect here.
     """
     arrays: dict[str, np.ndarray] = {}
     form = _form(obj, (), arrays, {})
@@ -118,7 +118,7 @@ def save(obj: Any, f: str | os.PathLike | BinaryIO, *args, **options) -> None:
 
 
 def _form(value: Any, path: tuple, arrays: dict[str, np.ndarray], owner: dict) -> Any:
-    """The text for a value: plain values stand for themselves, all else is {its kind: what it holds}."""
+    """The form of a value for JSON: a plain value is itself, any other is {its kind: its contents}."""
     where = ".".join(map(str, path)) or "the object"
     if len(path) > DEEPEST:
         raise ValueError(f"save: {'.'.join(map(str, path[:3]))}... goes deeper than {DEEPEST} levels; is it a circle?")
@@ -170,11 +170,11 @@ def load(
     mmap: bool | None = None,
     **options,
 ) -> Any:
-    """What `save` wrote; of any other safetensors file the tensors by their names.
+    """The value that `save` wrote; for any other safetensors file its tensors by name.
 
-    Everything is on the CPU; a `map_location` that names another device is refused. A pickled file (PyTorch's own)
-    raises ValueError, for to read it is to run what is in it; the message says how to convert it. A damaged file does
-    as well.
+    Everything is on the CPU; a `map_location` that names another device raises. A pickled file (PyTorch's own) raises
+    ValueError, because reading it would run code from it; the message says how to convert it. A damaged file raises
+    ValueError, too.
     """
     places = map_location.values() if isinstance(map_location, Mapping) else [map_location]
     for place in places:
@@ -208,7 +208,7 @@ def load(
 
 
 def _value(form: Any, tensors: dict, depth: int) -> Any:
-    """The value that a text stands for."""
+    """The value of a form that `_form` made."""
     if depth > DEEPEST:
         raise ValueError(f"its form is deeper than {DEEPEST} levels")
     if not isinstance(form, dict):
@@ -218,7 +218,7 @@ def _value(form: Any, tensors: dict, depth: int) -> Any:
     ((kind, held),) = form.items()
     if kind in ("tensor", "array"):
         return tensors[held] if kind == "tensor" else tensors[held].numpy()
-    if kind == "leaf":  # the same memory may be there as a tensor that does not require grad
+    if kind == "leaf":  # the same memory may also be stored as a tensor that does not require grad
         return tensors.setdefault((kind, held), tensors[held].detach().requires_grad_())
     if kind in ("dict", "OrderedDict", "list", "tuple") and not isinstance(held, list):
         raise ValueError(f"a {kind} is a list there, not {type(held).__name__}")
@@ -232,11 +232,11 @@ def _value(form: Any, tensors: dict, depth: int) -> Any:
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Put a file in place by one rename, after its bytes have reached the disk."""
+    """Write a file and put it in place by one rename, after its bytes have reached the disk."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(handle, "wb") as file:
-            os.fchmod(handle, 0o666 & ~_umask())  # a temporary file is for its owner only; this one is to stay
+            os.fchmod(handle, 0o666 & ~_umask())  # a temporary file is private to its owner; give it usual permissions
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
@@ -248,12 +248,12 @@ def write_atomically(path: Path, content: bytes) -> None:
 
 
 def _umask() -> int:
-    os.umask(mask := os.umask(0))  # it can be read only by setting it
+    os.umask(mask := os.umask(0))  # the mask can be read only by setting it
     return mask
 
 
 def sync_directory(path: Path) -> None:
-    """Make renames in a directory survive a loss of power."""
+    """Flush a directory to the disk, so that renames in it survive a loss of power."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
