@@ -1285,7 +1285,7 @@ def test_a_rule_asks_by_name():
             def grad_x(g, z):
                 return g
 
-    with pytest.raises(TypeError, match="op odd: g, y, needs and onto are what rules ask for; give the inputs other"):
+    with pytest.raises(TypeError, match="op odd: g, y, needs and onto are reserved parameters of rules; give the"):
 
         @tt.op
         class odd:

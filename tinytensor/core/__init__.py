@@ -1,5 +1,5 @@
-"""What a tensor, an operation and the tape are: an evening's reading.
+"""The core: tensors, operations and the tape, an evening's reading.
 
-In this order: `tensor.py`, `op.py`, `tape.py`, `dispatch.py` (each number that the engine computes passes `launch`).
-Around them: dtypes and how several meet (`promotion.py`), grad modes, and the table of where each operation appears.
+Read `tensor.py`, `op.py`, `tape.py` and `dispatch.py` in this order (each computed number passes `launch`). Beside them
+are dtypes and their promotion (`promotion.py`), grad modes, and the table of names of all operations (`registry.py`).
 """

@@ -1,9 +1,9 @@
-"""Leaves whose gradient somebody awaits: when it is complete, and who is told.
+"""Awaited leaves: leaves with a hook that backward() calls as soon as their gradient is complete.
 
-A walk brings gradients to leaves last, when no node is left that could send them more. Who trains on several processes
-wants each gradient earlier: it can be on its way to the others while the walk computes the rest. For that the walk must
-know of each such leaf when the last node that leads to it has been walked. So the edges that lead there are counted
-beforehand. It costs a look at the whole graph, and is done only where there is such a leaf at all.
+A walk brings gradients to leaves last, when no node is left that could send them more. Training on several processes
+needs each gradient earlier: it can be on its way to the others while the walk computes the rest. For that the walk must
+know when it has visited the last node that leads to such a leaf. So it counts the edges to each of them beforehand.
+The count visits the whole graph, and is made only if there is such a leaf at all.
 """
 
 import threading
@@ -17,10 +17,10 @@ from tinytensor.core.tensor import Tensor
 
 
 class _Awaiting(threading.local):
-    """What is awaited in this thread's walk."""
+    """The functions that this thread's walk will call."""
 
     def __init__(self):
-        self.endings: list[Callable] = []  # what is to be called when the walk has ended
+        self.endings: list[Callable] = []  # called when the walk has ended
 
 
 _awaiting = _Awaiting()
@@ -31,8 +31,8 @@ _ever: list[bool] = []  # has any leaf had such a hook? Until then no walk looks
 def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], None]) -> HookHandle:
     """Call `hook(leaf)` as soon as backward() has added all of this leaf's gradient to `.grad`.
 
-    It is called while backward() still computes gradients of leaves that were used earlier. Returns a handle that
-    removes the hook. RuntimeError for a tensor that is no leaf, or asks for no gradient.
+    The hook runs while backward() still computes gradients of leaves that were used earlier. Returns a handle that
+    removes the hook. RuntimeError for a tensor that is no leaf or does not require grad.
     """
     if self.node is not None or not self._requires_grad:
         raise RuntimeError(
@@ -41,14 +41,14 @@ def register_post_accumulate_grad_hook(self: Tensor, hook: Callable[[Tensor], No
         )
     if not self._awaited_by:
         _ever[:] = [True]
-        self._hooks = self._hooks or []  # a replay looks at both lists where one is there (recording/external.py)
+        self._hooks = self._hooks or []  # a replay reads both lists if one exists (recording/external.py)
         self._awaited_by = []
     self._awaited_by.append(hook)
     return HookHandle(self._awaited_by, hook)
 
 
 def edges_to_awaited(outputs: Sequence[Tensor]) -> dict[Tensor, int]:
-    """How many edges of the graph behind the outputs lead to each leaf that is awaited."""
+    """The number of edges to each awaited leaf in the graph behind the outputs."""
     found: dict[Tensor, int] = {}
     reached, todo = set(), [y.node for y in outputs if y.node is not None] if _ever else []
     while todo:
@@ -65,7 +65,7 @@ def edges_to_awaited(outputs: Sequence[Tensor]) -> dict[Tensor, int]:
 
 
 def complete_after(node: Node, edges: dict[Tensor, int]) -> Iterator[Tensor]:
-    """The awaited leaves to which no edge leads any more when this node has been walked; counts them down."""
+    """Count down the edges of this node, which was just walked; yields the awaited leaves that have no edge left."""
     for edge in node.edges:
         if edge in edges:
             edges[edge] -= 1
@@ -74,20 +74,20 @@ def complete_after(node: Node, edges: dict[Tensor, int]) -> Iterator[Tensor]:
 
 
 def tell(leaf: Tensor) -> None:
-    """The leaf's gradient has been accumulated."""
+    """Call the hooks of a leaf whose gradient has been accumulated."""
     for hook in tuple(leaf._awaited_by):
         hook(leaf)
 
 
 def at_end(function: Callable[[], None]) -> None:
-    """Call `function()` when the walk that has called a hook has reached its end."""
+    """Call `function()` at the end of the present walk; hooks call this."""
     _awaiting.endings.append(function)
 
 
 @contextmanager
 def ending() -> Iterator[None]:
-    """Within this a walk brings gradients to leaves; if it ends well, those are called that asked for it."""
-    _awaiting.endings = []  # not those of a walk that an exception has ended
+    """A context around a walk; if the walk ends without an exception, the functions given to `at_end` are called."""
+    _awaiting.endings = []  # drops functions of an earlier walk that an exception has ended
     yield
     for function in _awaiting.endings:
         function()

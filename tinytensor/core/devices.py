@@ -1,14 +1,14 @@
-"""Where tensors are: on the CPU, or on "meta", where they are shapes without data. Other devices can only be named."""
+"""Devices: tensors are on the CPU, or on "meta" as shapes without data. Other devices can only be named."""
 
-# PyTorch's devices. A program may name one before it asks whether it is there; nothing is computed on it here.
+# PyTorch's devices. A program may name one before it asks whether it is available; only the CPU computes here.
 NAMES = ("cpu", "meta", "cuda", "mps", "xpu", "xla", "hpu", "hip", "mtia", "vulkan")
 
 
 class device(str):
-    """A device by its name: `device("cpu")`, `device("cuda:1")`, `device("cuda", 1)`; it is its name, as a string.
+    """A device by its name: `device("cpu")`, `device("cuda:1")`, `device("cuda", 1)`; a string, equal to the name.
 
-    Of the CPU and of "meta" there is one, so their index says nothing and is left out. Raises RuntimeError for a name
-    that is none of PyTorch's.
+    There is one CPU and one "meta", so their index is left out. Raises RuntimeError for a name that is none of
+    PyTorch's.
     """
 
     __slots__ = ()
@@ -28,7 +28,7 @@ class device(str):
 
     @property
     def index(self) -> int | None:
-        """Which of several devices of this type, if that was said."""
+        """The number of the device among those of its type, or None if none was given."""
         number = str(self).partition(":")[2]
         return int(number) if number else None
 
@@ -36,7 +36,7 @@ class device(str):
         return f"device(type={self.type!r}" + ("" if self.index is None else f", index={self.index}") + ")"
 
     def __enter__(self) -> "device":
-        return check_device(self, "with device(...)", "cpu")  # PyTorch's default device, which is what we have
+        return check_device(self, "with device(...)", "cpu")  # sets PyTorch's default device; here it is always the CPU
 
     def __exit__(self, *exc) -> None:
         pass
@@ -46,7 +46,7 @@ CPU, META = device("cpu"), device("meta")
 
 
 def check_device(where, what: str, *offered: str) -> device:
-    """The device that is meant, or RuntimeError: computing happens on the CPU; "meta" is a shape without data."""
+    """The device that `where` names, the CPU for None; RuntimeError if it is not among those offered."""
     found = CPU if where is None else device(where)
     if found not in (offered or ("cpu", "meta")):
         raise RuntimeError(f"{what}: device {str(found)!r} is not available: tinytensor computes on the CPU only")

@@ -1,18 +1,18 @@
 """The one door: every number that the engine computes passes `launch`.
 
-The door has three readings of the same line `launch(kernel, x, w, y)`:
+The door reads the same line `launch(kernel, x, w, y)` in three ways:
 
 - compute: run the kernel's native build over all of its tasks;
 - record: run it and note the launch in a recording, which `tinytensor.compile` replays as one native program;
 - prove: where an array holds exact scalars (dtype object), run the kernel's own Python source over them.
 
-This is why there must be no second door. A number that came about elsewhere, by `x + y` on NumPy arrays in some rule,
-would look right when it is computed. But a replay would not compute it again; it would hand out the number of the first
-run. And a proof would know nothing of it. So operations, gradients and optimizers compute by launches, and a test
-refuses NumPy's arithmetic outside of kernels.
+So there must be no second door. A number that is computed elsewhere, by `x + y` on NumPy arrays in some rule, looks
+right at first. But a replay would not compute it again; it would return the number of the first run. And a proof would
+not see it. So operations, gradients and optimizers compute by launches, and a test refuses NumPy's arithmetic outside
+of kernels.
 
 Besides launches a recording holds `host` calls: Python functions that must run again at each replay (the generator
-drawing random numbers, say). They are rare, for the native program has to stop for each of them.
+drawing random numbers, say). They are rare, since the native program has to stop for each of them.
 """
 
 import threading
@@ -32,17 +32,18 @@ WATCHERS = frozenset({"recording", "profile", "anomaly"})  # switches of State
 
 
 class State(threading.local):
-    """What is switched on in this thread; another thread that computes at the same time has its own switches."""
+    """The switches of this thread; another thread that computes at the same time has its own."""
 
-    def __init__(self):  # Python calls it in each thread. A look at an attribute costs there; `state.__dict__` is one.
+    # Python calls this in each thread. Thread-local attributes are slow, so hot paths read `state.__dict__` once.
+    def __init__(self):
         self.grad = True  # operations on tensors that require grad go on the tape
         self.recording = None  # the Recording that notes launches, if any
         self.anomaly = None  # anomaly mode's Search for NaN and inf (autograd/anomaly_mode.py), if any
         self.profile = None  # the Profile that times launches, if any
-        self.told_of_nodes = self.draws = None  # `prove` and viz are told (node, args, y), `prove` (what, generator)
+        self.told_of_nodes = self.draws = None  # called by each node (node, args, y), each draw (what, generator)
 
     def __setattr__(self, name: str, value) -> None:
-        """Set a switch, and keep `watched`: does a recording, a profile or anomaly mode look at each launch?"""
+        """Set a switch, and update `watched`: does a recording, a profile or anomaly mode look at each launch?"""
         now = self.__dict__
         now[name] = value
         if name in WATCHERS:
@@ -55,7 +56,7 @@ state = State()
 def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
     """An uninitialised output buffer.
 
-    All outputs come from here, because a recording keeps their addresses: it must own the memory behind them.
+    All outputs come from here: a recording keeps their addresses, so it must own their memory.
     """
     if state.recording is not None:
         return state.recording.pool.buffer(shape, dtype)
@@ -65,8 +66,8 @@ def empty(shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
 def launch(kernel: Kernel, *args) -> None:
     """Run `kernel(*inputs, *settings, *outputs, *saved, *scratch)`; the only way to compute anything.
 
-    Python's source (read by a proof or by a debugger) has no entry that native code could run, so it is a host call.
-    The kernel finds out that there is no build when it looks for one; asking beforehand would delay every launch.
+    Proofs and debuggers run the kernel's Python source. It has no entry for native code, so it is a host call. The
+    kernel raises NoBuild when it finds no build; asking beforehand would delay every launch.
     """
     now = state.__dict__
     try:
@@ -91,9 +92,9 @@ def _move_objects(x: np.ndarray, y: np.ndarray) -> None:
 def host(function: Callable, *args, undo: Callable | None = None) -> None:
     """Run a Python function now and, if this run is being recorded, at every replay.
 
-    With `undo` a replay may run it before its first launch, so that the native program need not stop for it: it neither
-    reads nor writes what launches do, but for arrays of its own (the optimizer writes the learning rate so). Should the
-    replay then stop before the place where the function was called, `undo(*args)` takes its effect back.
+    With `undo` a replay may run it before its first launch, so that the native program does not stop for it: such a
+    function touches no array of the launches except its own (the optimizer writes the learning rate so). If the replay
+    then stops before the place where the function was called, `undo(*args)` takes its effect back.
     """
     if state.recording is None:
         function(*args)
@@ -102,11 +103,11 @@ def host(function: Callable, *args, undo: Callable | None = None) -> None:
 
 
 def check(flag: np.ndarray, tell: Callable[[np.ndarray], None]) -> None:
-    """Stop here if a kernel has set flag[0] (int64, at first 0): `tell(flag)` raises what there is to say.
+    """Stop here if a kernel has set flag[0] (int64, at first 0): `tell(flag)` raises the error.
 
     Native code cannot raise Python's errors, so a kernel that meets an index out of range sets a flag, and goes on. A
-    replay stops at this very place too, before any later launch has run, so that nothing is computed from a value that
-    the index should have given, and no weight is changed by it.
+    replay stops at this very place too, before any later launch runs, so that nothing is computed from the missing
+    value, and no weight is changed by it.
     """
     if flag[0]:
         flag[0] = 0
@@ -121,9 +122,9 @@ def may_be_copied(y: np.ndarray) -> bool:
 
 
 def move(x: np.ndarray, y: np.ndarray) -> None:
-    """Copy `x` (broadcast) into `y`, changing layout and dtype, through the door, so that a replay copies too."""
+    """Copy `x` (broadcast) into `y`, changing layout and dtype; a replay copies too."""
     if x.dtype is OBJECT or y.dtype is OBJECT:
-        host(_move_objects, x, y)  # numbers become objects here, for which there is no native code
+        host(_move_objects, x, y)  # numbers become objects here, and native code has none
     elif x.dtype is y.dtype and may_be_copied(y):
         np.copyto(y, x)
     else:
@@ -133,8 +134,8 @@ def move(x: np.ndarray, y: np.ndarray) -> None:
 def contiguous(array: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
     """`array` itself if it is C-contiguous and of this dtype, else a copy (which a replay repeats).
 
-    Loops over whole arrays are compiled for neighbours that lie side by side, which is what makes vectors possible.
-    Were each compiled for gaps too, it would be compiled twice; so a transposed array is copied first.
+    Loops over whole arrays are compiled for elements that lie side by side, as vector instructions need them. Builds
+    for any strides would double the compile time; so a transposed array is copied first.
     """
     if array.flags.c_contiguous and (dtype is None or array.dtype == dtype):
         return array
@@ -145,7 +146,7 @@ def contiguous(array: np.ndarray, dtype: np.dtype | None = None) -> np.ndarray:
 
 @contextmanager
 def outside_recording() -> Iterator[None]:
-    """What is made in here lives on between replays: optimizer state, say."""
+    """A context for arrays that live on between replays, such as optimizer state: nothing is recorded inside."""
     recording, state.recording = state.recording, None
     try:
         yield

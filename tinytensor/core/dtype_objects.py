@@ -1,7 +1,7 @@
-"""A dtype as programs see it: `tinytensor.float32` and `x.dtype` say of themselves what PyTorch's do.
+"""Public dtype objects: `tinytensor.float32` and `x.dtype`, with the attributes of PyTorch's.
 
-The engine goes by NumPy's dtypes, which its arrays have. These objects stand for them outside: equal to them in either
-order, with the same hash and the same attributes, and whatever of NumPy's takes a dtype takes them.
+Inside, the engine uses the NumPy dtypes of its arrays. Programs see these objects instead: they equal NumPy's in either
+order, with the same hash and the same attributes, and every NumPy function that takes a dtype takes them.
 """
 
 from collections.abc import Callable
@@ -18,7 +18,7 @@ class DType:
     __slots__ = ("dtype", "is_complex", "is_floating_point", "is_signed", "itemsize", "kind")
 
     def __init__(self, dtype: np.dtype):
-        self.dtype, self.kind, self.itemsize = dtype, dtype.kind, dtype.itemsize  # NumPy itself asks for .dtype
+        self.dtype, self.kind, self.itemsize = dtype, dtype.kind, dtype.itemsize  # NumPy itself reads .dtype
         self.is_floating_point, self.is_signed, self.is_complex = dtype.kind == "f", dtype.kind in "fi", False
 
     def __getattr__(self, name: str):
@@ -34,11 +34,11 @@ class DType:
         return f"tinytensor.{self.dtype}"
 
     def __format__(self, spec: str) -> str:
-        """In a sentence the bare name is enough: `matmul: float32 @ float64`."""
+        """The bare name, for sentences: `matmul: float32 @ float64`."""
         return format(str(self.dtype), spec)
 
     def __reduce__(self):
-        return named, (self.dtype,)  # there is one object for each, so that `is` may compare them
+        return named, (self.dtype,)  # one object for each dtype, so that `is` may compare them
 
 
 float32, float64, uint8 = DType(dtypes.float32), DType(dtypes.float64), DType(dtypes.uint8)
@@ -47,12 +47,12 @@ NAMED = {d.dtype: d for d in (float32, float64, uint8, int32, int64, bool_)}
 
 
 def named(dtype: np.dtype) -> DType:
-    """The object that stands for a dtype of NumPy's; that of exact scalars stands for itself."""
+    """The public object for a NumPy dtype; for exact scalars NumPy's own dtype object."""
     return NAMED.get(dtype, dtype)
 
 
 def naming(function: Callable) -> Callable:
-    """A function whose result is a dtype, as programs call it."""
+    """A function that returns the public object for the NumPy dtype that `function` returns."""
 
     @wraps(function)
     def call(*args, **options) -> DType:

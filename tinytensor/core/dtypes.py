@@ -1,6 +1,6 @@
-"""The types that the numbers of a tensor may have, and the type in which several of them meet.
+"""The dtypes that a tensor may have, and the common dtype of several tensors and numbers.
 
-Six types are enough for training and its data, and each kernel is compiled for few of them: the fewer there are, the
+Six dtypes are enough for training and its data. Each kernel is compiled for few of them: the fewer there are, the
 sooner the first run starts.
 """
 
@@ -12,8 +12,8 @@ float32, float64 = np.dtype("float32"), np.dtype("float64")
 uint8, int32, int64 = np.dtype("uint8"), np.dtype("int32"), np.dtype("int64")
 bool_ = np.dtype("bool")
 
-# OBJECT holds exact scalars, for proofs; nobody gets it without asking. NumPy makes each of its dtypes once, and pickle
-# another one; a tensor's array always has NumPy's own (interchange.py), so `is` may compare them.
+# OBJECT holds exact scalars, for proofs; tensors have it on request only. NumPy has one object for each dtype, and
+# pickle makes another; a tensor's array always has NumPy's own (interchange.py), so `is` may compare them.
 DTYPES = {float32, float64, uint8, int32, int64, bool_, OBJECT}
 
 # By NumPy's letter for the kind of a dtype. Where two categories meet, the higher one wins: a truth value can be read
@@ -33,8 +33,8 @@ def get_default_dtype() -> np.dtype:
 def set_default_dtype(dtype: np.dtype) -> None:
     """Make Python floats become `dtype` (float32 or float64).
 
-    This is for programs that want all their parameters and constants in float64, to compare with finite differences
-    say.
+    This is for programs that want all their parameters and constants in float64, to compare with finite differences,
+    for instance.
     """
     global _default_dtype
     if dtype not in (float32, float64):
@@ -43,10 +43,10 @@ def set_default_dtype(dtype: np.dtype) -> None:
 
 
 def category(value) -> int:
-    """Which category a tensor or a number belongs to: 0 bool, 1 integer, 2 float, 3 exact scalar.
+    """The category of a tensor or a number: 0 bool, 1 integer, 2 float, 3 exact scalar.
 
-    A tensor is recognised by its array, `_data`: this file stands below the class. Python's own bool is a kind of int,
-    so it is asked for first. Whatever is none of these is taken for an exact scalar; the operations look at that.
+    A tensor is recognised by its array, `_data`, since this file cannot import the class. Python's bool is a subclass
+    of int, so it is tested first. Any other value counts as an exact scalar; the operations check whether it is one.
     """
     if hasattr(value, "_data") or isinstance(value, np.generic):
         return CATEGORY[value.dtype.kind]
@@ -54,11 +54,11 @@ def category(value) -> int:
 
 
 def result_type(*values) -> np.dtype:
-    """The dtype in which tensors and numbers meet, by PyTorch's rule.
+    """The common dtype of tensors and numbers, by PyTorch's rule.
 
     The highest category among all of them wins (bool < integer < float < exact). Within that category a tensor with
-    dimensions outranks a 0-d tensor, and that one a Python number: so `x * 0.5` leaves a float32 tensor float32, though
-    0.5 has 64 bits, and `x * 2` leaves it what it is.
+    dimensions outranks a 0-d tensor, and a 0-d tensor a Python number: so `x * 0.5` leaves a float32 tensor float32,
+    though 0.5 has 64 bits, and `x * 2` keeps the dtype of x.
     """
     # The best dtype so far of tensors with dimensions, of 0-d tensors, and of numbers.
     ranks: list[np.dtype | None] = [None, None, None]
@@ -70,7 +70,7 @@ def result_type(*values) -> np.dtype:
             rank, dtype = 2, (bool_, int64, _default_dtype, OBJECT)[category(value)]
         ranks[rank] = dtype if ranks[rank] is None else _larger(ranks[rank], dtype)
     result = None
-    # A lower rank is heard only if its category is higher: `int_tensor * 0.5` is of the default float dtype.
+    # A lower rank counts only if its category is higher: `int_tensor * 0.5` is of the default float dtype.
     for dtype in ranks:
         if dtype is not None and (result is None or CATEGORY[dtype.kind] > CATEGORY[result.kind]):
             result = dtype
@@ -78,7 +78,7 @@ def result_type(*values) -> np.dtype:
 
 
 def _larger(a: np.dtype, b: np.dtype) -> np.dtype:
-    """The type with more bits if both are of one category, else that of the higher category."""
+    """The dtype with more bits if both are of one category, else that of the higher category."""
     if CATEGORY[a.kind] == CATEGORY[b.kind]:
         return np.promote_types(a, b)
     return a if CATEGORY[a.kind] > CATEGORY[b.kind] else b

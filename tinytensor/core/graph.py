@@ -1,4 +1,4 @@
-"""The tape as a graph: which nodes lead to which, and what programs such as torchviz ask a node."""
+"""The tape as a graph: PyTorch's attributes of nodes (torchviz reads them), and the nodes between two tensors."""
 
 from collections.abc import Sequence
 
@@ -18,7 +18,7 @@ class AccumulateGrad:
 
 
 class Linked:
-    """The part of a Node that answers them."""
+    """The part of a Node with PyTorch's attributes: its name, and the nodes that its edges lead to."""
 
     __slots__ = ()
 
@@ -28,7 +28,7 @@ class Linked:
 
     @property
     def next_functions(self) -> tuple[tuple["Linked | AccumulateGrad | None", int], ...]:
-        """The nodes to which gradients go from here, each with the number 0 of its one result."""
+        """The nodes that gradients go to from here, each with the number 0 of its one result."""
         return tuple((AccumulateGrad(e) if isinstance(e, Tensor) else e, 0) for e in self.edges)
 
 
@@ -37,14 +37,14 @@ def between(
 ) -> set[Linked | Tensor]:
     """The nodes from which the inputs can be reached, and the inputs: only these need a gradient.
 
-    `freed` collects nodes on the way of which an earlier walk has left nothing.
+    `freed` collects the nodes on the way that an earlier walk has freed.
 
-    `grad` asks for a few gradients of a graph that may be large. Nodes are looked at from the outputs down as far as
-    the oldest input, and then from the oldest up: a node is useful if one of its edges leads to something useful.
+    `grad` computes a few gradients of a graph that may be large. Nodes are visited from the outputs down as far as the
+    oldest input, and then from the oldest up: a node is useful if one of its edges leads to a useful node or input.
     """
     # Both nodes and leaves have a hash by identity, so that they can stand in one set.
     useful = {x if x.node is None else x.node for x in inputs}
-    oldest = min((x.node.time if x.node is not None else -1) for x in inputs)  # nothing older leads to an input
+    oldest = min((x.node.time if x.node is not None else -1) for x in inputs)  # no older node leads to an input
     reached, todo = set(), [y.node for y in outputs if y.node is not None]
     while todo:
         node = todo.pop()

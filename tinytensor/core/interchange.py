@@ -1,6 +1,6 @@
-"""What one may ask a tensor: its sizes, and its values as Python's numbers and text, as NumPy's arrays, through DLPack.
+"""Interchange: a tensor's sizes, and its values as Python numbers, text, NumPy arrays, and through DLPack.
 
-A tensor inherits all of this. Whoever reads how gradients are made may pass it by.
+Tensor inherits all of this. It plays no part in gradients.
 """
 
 from collections.abc import Callable
@@ -12,7 +12,7 @@ from tinytensor.core import provided
 from tinytensor.core.devices import CPU, META, device
 from tinytensor.core.dispatch import state
 
-# What NumPy calls for `scalar * tensor`, and what the tensor has for it.
+# The functions that NumPy calls for `scalar * tensor`, and the tensor's methods for them.
 _REFLECTED = {"add": "__radd__", "subtract": "__rsub__", "multiply": "__rmul__", "divide": "__rtruediv__"}
 _REFLECTED |= {"floor_divide": "__rfloordiv__", "remainder": "__rmod__", "power": "__rpow__"}
 
@@ -31,13 +31,13 @@ class HookHandle:
 
 
 class Left:
-    """A gradient that a replay has left in the recording's own memory, until somebody looks at it.
+    """A gradient that a replay has left in the recording's own memory, until it is read.
 
-    The next replay will write over that memory, and most gradients are never looked at from outside the step. So
-    `tensor.grad` makes a copy when it is asked for, and a replay that comes before that makes none.
+    The next replay will write over that memory, and most gradients are never read from outside the step. So the first
+    read of `tensor.grad` makes a copy, and replays make none.
     """
 
-    __slots__ = ("_data",)  # as a tensor has it
+    __slots__ = ("_data",)  # as in a tensor
 
     def __init__(self, array: np.ndarray):
         self._data = array
@@ -46,21 +46,21 @@ class Left:
 def with_own_dtype(array: np.ndarray) -> np.ndarray:
     """The same memory, with NumPy's own object for its dtype.
 
-    An array out of a pickle has another one, which is equal. The engine compares dtypes by `is`, for `==` takes longer
-    than the question is worth; so an array that comes from outside has to pass here before it is a tensor's.
+    An array out of a pickle has another object, which is equal. The engine compares dtypes by `is`, since `==` is slow;
+    so an array that comes from outside has to pass here before it becomes a tensor's.
     """
     own = np.dtype(array.dtype.type)
     return array if array.dtype is own else array.view(own)
 
 
 class Interchange:
-    """The part of a Tensor that answers questions and hands out its values."""
+    """The part of a Tensor that returns its sizes and values."""
 
     __slots__ = ()
-    __array_priority__ = 1000  # array * tensor asks the tensor, not NumPy
+    __array_priority__ = 1000  # array * tensor calls the tensor's method, not NumPy's
 
     def _values(self, what: str) -> np.ndarray:
-        """The array, for code that leaves the tape; refused where there is none, or a replay could not follow."""
+        """The array, for code that leaves the tape; RuntimeError if there is none, or if a recording is open."""
         if self._data.__class__ is not np.ndarray and self.is_meta:
             raise RuntimeError(f"{what}: a meta tensor has a shape {self.shape}, but no values")
         if state.recording is not None:
@@ -74,13 +74,13 @@ class Interchange:
 
     @property
     def device(self) -> device:
-        """The CPU, or "meta" of a shape without values; a device is its name, as a string."""
+        """The CPU, or "meta" for a shape without values; a device is a string, equal to its name."""
         return META if self.is_meta else CPU
 
     @property
     def requires_grad(self) -> bool:
-        """Is the gradient of this tensor asked for? Assigning asks for it, as requires_grad_() does."""
-        stale = self._base is not None and self._tracked != self._version.tracked  # a view of what was changed since
+        """Is the gradient of this tensor wanted? Assigning sets it, as requires_grad_() does."""
+        stale = self._base is not None and self._tracked != self._version.tracked  # the base was changed since
         return self._requires_grad or (stale and self._base._requires_grad)
 
     @requires_grad.setter
@@ -112,7 +112,7 @@ class Interchange:
     ndimension = dim
 
     def is_complex(self) -> bool:
-        """No tensor is, here."""
+        """False: tinytensor has no complex tensors."""
         return False
 
     def numel(self) -> int:
@@ -218,12 +218,12 @@ class Interchange:
         return (1, 0)  # the CPU
 
     def __setstate__(self, state: tuple) -> None:
-        """Become what a pickle has kept: the attributes that a program has written, and the slots."""
+        """Restore a pickled tensor: the attributes that the program has added, and the slots."""
         written, slots = state
         self.__dict__.update(written or {})
         for name, value in slots.items():
             setattr(self, name, value)
-        for holder in (self, self._grad):  # a gradient that is a tensor comes here itself
+        for holder in (self, self._grad):  # a gradient that is a tensor has its own __setstate__
             if (holder is self and not self.is_meta) or holder.__class__ is Left:
                 holder._data = with_own_dtype(holder._data)
 
@@ -240,7 +240,7 @@ class Interchange:
         return provided.text(self)
 
     def _repr_html_(self) -> str | None:
-        """What a notebook shows instead, if it is the last line of a cell: a table, or a picture of many numbers."""
+        """The value of a notebook's cell as HTML: a table, or a picture of many numbers."""
         return provided.html(self)
 
 

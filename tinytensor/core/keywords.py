@@ -1,14 +1,14 @@
-"""PyTorch's names of arguments beside ours: `axis=` for `dim=`, `input=` and `other=` for the tensors of an operation.
+"""PyTorch's other names of arguments: `axis=` for `dim=`, `input=` and `other=` for the tensors of an operation.
 
-Nobody looks at them before a call has been found to have a keyword that the function does not know, so that they cost
-nothing where they are not used.
+They are looked up only after a call turns out to have a keyword that the function does not know, so other calls do not
+pay for them.
 """
 
 import inspect
 import warnings
 from collections.abc import Callable, Collection
 
-# what a function may have instead; the first that it has, and that was not given, is meant
+# Names that a function may have instead; the first one that it has, and that the call has not given, is meant.
 ALIASES = {
     "axis": ("dim", "dims"),
     "axis0": ("dim0",),
@@ -25,7 +25,7 @@ ALIASES = {
 
 
 def renamed(what: str, names: Collection[str], given: Collection[str], keywords: dict) -> dict:
-    """The keywords of a call under the function's own names, of which `given` were given by position."""
+    """The keywords of a call under the function's own names; `given` are the names given by position."""
     if "out" in keywords and "out" not in names:
         if keywords["out"] is not None:
             raise TypeError(
@@ -57,7 +57,7 @@ def with_reduction(what: str, keywords: dict) -> dict:
 
 
 def by_position(what: str, names: tuple[str, ...], defaults: tuple, args: tuple, keywords: dict) -> tuple:
-    """All arguments of an operation that takes them by position, some of which came as keywords."""
+    """All arguments of an operation, by position, though the call gave some as keywords."""
     keywords = renamed(what, names, names[: len(args)], keywords)
     optional = dict(zip(names[len(names) - len(defaults) :], defaults, strict=True))
     for name in names[len(args) :]:
@@ -71,9 +71,9 @@ def by_position(what: str, names: tuple[str, ...], defaults: tuple, args: tuple,
 
 
 def own_names(function: Callable, what: str, args: tuple, keywords: dict) -> tuple[tuple, dict] | None:
-    """The arguments of a call that the function did not take, as it takes them; None if nothing can be done.
+    """The arguments of a failed call under the function's own names; None if renaming does not help.
 
-    What takes any number of sizes or dimensions by position, flip(x, *dims), takes them as a keyword as well.
+    A function that takes any number of sizes or dimensions by position, flip(x, *dims), takes them as a keyword too.
     """
     parameters = inspect.signature(function).parameters
     if not keywords or keywords.keys() <= {n for n, p in parameters.items() if p.kind is not p.VAR_POSITIONAL}:

@@ -1,4 +1,4 @@
-"""Meta: what stands in the place of a tensor's array where only its shape is asked for."""
+"""Meta: a shape and a dtype in the place of a tensor's array, for tensors without values."""
 
 import numpy as np
 
@@ -6,7 +6,7 @@ import numpy as np
 class Meta:
     """A shape without data, in the place of an array; its sizes may be SymPy symbols.
 
-    Modules are built of these to have their parameters counted. Nothing can be computed with them.
+    Modules are built of these to count their parameters. Nothing can be computed with them.
     """
 
     def __init__(self, shape: tuple, dtype: np.dtype):
@@ -14,7 +14,7 @@ class Meta:
 
     @property
     def size(self):
-        """The product of the sizes; `math.prod` would do, but for symbols that do not start from an int."""
+        """The product of the sizes (`math.prod` fails on symbols that cannot be multiplied by its int 1)."""
         size = 1
         for n in self.shape:
             size = size * n

@@ -1,7 +1,7 @@
-"""Is there a tape? What is computed is put on it unless somebody says otherwise, for a while, in this thread.
+"""Grad modes: the contexts and functions that switch the tape off and on, such as no_grad().
 
-The switch itself is `state.grad` of the door, one for each thread: a thread that evaluates a model does not disturb one
-that trains it. Everything that makes results asks there, once for each operation.
+The switch itself is `state.grad` (dispatch.py), one for each thread: a thread that evaluates a model does not disturb
+another that trains it. Each operation reads the switch once.
 """
 
 from collections.abc import Callable
@@ -14,8 +14,8 @@ from tinytensor.core.switches import Switch
 class no_grad(Switch):
     """Compute without the tape (a context, or a decorator of a function or a generator).
 
-    Results then have no node and do not require grad, even where their inputs do. So nothing is kept for a backward
-    pass that will not come: this is for evaluation, and for changing parameters in place, which the tape would refuse.
+    Results then have no node and do not require grad, even where their inputs do, and nothing is kept for a backward
+    pass. This is for evaluation, and for changing parameters in place, which the tape would refuse.
     """
 
     field, value = "grad", False
@@ -27,7 +27,7 @@ class no_grad(Switch):
 class enable_grad(no_grad):
     """Compute with the tape, inside no_grad() too.
 
-    A fused operation's definition runs under this where its gradient is computed through it: backward() has no tape.
+    backward() runs without the tape; where it needs the definition of a fused operation, it runs that under this mode.
     """
 
     value = True
@@ -36,8 +36,8 @@ class enable_grad(no_grad):
 class set_grad_enabled(no_grad):
     """Switch the tape on or off (a function, a context or a decorator).
 
-    It cannot know whether it is called as a function, which must act at once, or as a context. So it always acts at
-    once; a context or decorator then goes back to what was before, and switches when it is entered.
+    The call does not show whether it is meant as a function, which must act at once, or as a context. So it always acts
+    at once; a context or decorator then restores the earlier mode, and switches when it is entered.
     """
 
     def __new__(cls, mode: bool):
@@ -49,7 +49,7 @@ class set_grad_enabled(no_grad):
         state.grad = self.value
 
     def __enter__(self):
-        state.grad = self.outside  # so that what is put back at the end is what was there before the call
+        state.grad = self.outside  # so that the end of the context restores the mode from before the call
         return super().__enter__()
 
     def _recreate_cm(self):
@@ -60,12 +60,12 @@ class set_grad_enabled(no_grad):
         return super().__call__(function)
 
 
-inference_mode = no_grad  # PyTorch's has more rules, all of them for speed; the results are the same
+inference_mode = no_grad  # PyTorch's has more rules, all for speed; the results are the same
 
 
 def is_grad_enabled() -> bool:
     """Are operations put on the tape?
 
-    Even where they are, only results of a tensor that requires grad get a node.
+    Even then a result gets a node only if one of its inputs requires grad.
     """
     return state.grad

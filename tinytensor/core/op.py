@@ -11,9 +11,9 @@
         def grad_x(g, x):
             return g / (1 + x.abs()) ** 2
 
-Everything that is to be said about an operation stands in this one place. `@op` makes of the class an object that can
-be called with tensors. What runs forward is a formula, a view, or a function on arrays; what runs backward asks by the
-names of its parameters for what it reads, and nothing else is kept for it. The classes `Op` and `Node` say the rest.
+The whole declaration of an operation stands in this one place. `@op` turns the class into an object that is called with
+tensors. Forward is a formula, a view, or a function on arrays. A backward rule names the values that it reads as its
+parameters, and no other values are kept for it. The classes `Op` and `Node` say the rest.
 """
 
 import inspect
@@ -33,31 +33,31 @@ from tinytensor.native.kernel import Kernel, elementwise
 
 
 class Node(Linked):
-    """One operation on the tape: what it was, where gradients go from here, and what its rules will read.
+    """One call of an operation on the tape: the operation, the edges to its arguments, and the values its rules read.
 
-    `edges[i]` leads to where the gradient of argument i goes: to the node that made the argument, or to the argument
-    itself if it is a leaf, or nowhere (None) if nobody asks for it. Edges point only to what was there before, so the
-    tape has no circle, and dropping the last result drops all of it.
+    `edges[i]` is the receiver of argument i's gradient: the node that made the argument, or the argument itself if it
+    is a leaf, or None if its gradient is not wanted. Edges point only to older nodes and leaves, so the tape has no
+    circle, and dropping the last result drops the whole tape.
 
-    `kept` has values by the names under which the rules ask for them, and only those that a needed rule names: the
-    input of a ReLU can be forgotten at once, since its rule reads y alone. The node keeps the array of y, never the
-    tensor: that one holds the node, and two that hold each other would live until the garbage collector comes by.
+    `kept` has values by the names that rules use for them, and only those that a needed rule names: the input of a ReLU
+    can be forgotten at once, since its rule reads y alone. The node keeps the array of y, never the tensor: the tensor
+    holds the node, and two objects that hold each other live until the garbage collector runs.
     """
 
-    gradients = None  # of an autograd.Function: calls the backward that the user has written (autograd/function.py)
+    gradients = None  # of an autograd.Function: calls the user's own backward (autograd/function.py)
 
     __slots__ = ["__weakref__", "_hooks", "dtype", "edges", "kept", "op"]
     __slots__ += ["retained", "shape", "time", "versions", "walked"]
 
     def __init__(self, op: "Op", args: tuple, y: Tensor, saved: tuple):
         self.op = op
-        self.time = next(Version.clock)  # no two nodes have the same, so that there is always one youngest
+        self.time = next(Version.clock)  # no two nodes have the same time, so there is always one youngest node
         self.shape, self.dtype = y._data.shape, y._data.dtype
         self._hooks, self.walked = None, False
-        self.retained = None  # the tensor that wants to keep its gradient, weakly
+        self.retained = None  # a weak reference to a tensor that keeps its gradient (retain_grad)
         self.edges = tuple([(a.node or a) if isinstance(a, Tensor) and a._requires_grad else None for a in args])
-        # What is read depends on which gradients are wanted: of a * b with a constant b, the rule for a reads b, and
-        # the rule for b, which would read a, is never asked.
+        # The kept values depend on the wanted gradients: for a * b with a constant b, the rule for a reads b, and the
+        # rule for b, which would read a, never runs.
         wanted = op.reads_for(tuple([edge is not None for edge in self.edges]))
         self.kept, self.versions = {}, []
         for name, place in wanted.inputs:
@@ -77,10 +77,10 @@ class Node(Linked):
             state.told_of_nodes(self, args, y._data)
 
     def refuse_changed(self, names: tuple[str, ...]) -> None:
-        """Refuse to go on where a value that is to be read was changed in place after the forward pass.
+        """Raise an error if a value among `names` was changed in place after the forward pass.
 
         Values are kept without a copy, so a change in place reaches them. A gradient computed from new values would be
-        wrong without a word; a change of what no rule reads does no harm, and is allowed.
+        silently wrong; a change of a value that no rule reads does no harm, and is allowed.
         """
         for name, version, seen in self.versions:
             if version.count != seen and name in names:
@@ -91,9 +91,9 @@ class Node(Linked):
                 )
 
     def free(self) -> None:
-        """Let go of all values and of the nodes before; a node that keeps no values can be walked again.
+        """Drop all kept values and the edges; a node that keeps no values stays as it is, and can be walked again.
 
-        backward() does so behind itself: the memory of the last layers can then serve for the gradients of the first.
+        backward() does so after each node: the memory of the last layers can then hold the gradients of the first.
         """
         self.walked = True
         if self.versions or self.op.saved:
@@ -101,7 +101,7 @@ class Node(Linked):
 
     @property
     def freed(self) -> bool:
-        """Has backward() let go of what a second walk would read?"""
+        """Has backward() dropped values that a second walk would read?"""
         return self.kept is None
 
     def __repr__(self):
@@ -114,37 +114,38 @@ class Node(Linked):
 class Op:
     """An operation on tensors, declared once by `@op`.
 
-    The class that `@op` decorates has a docstring, the equation y = ..., and one way to compute it:
+    The class that `@op` decorates has a docstring, the equation y = ..., and one way to compute y:
 
     - `kernel(*inputs, *settings)`, a formula between scalars. Broadcasting, strides and result dtypes come with it.
-      Parameters with default values are the formula's constants. `dtype` says what the result is: "same" (the default),
-      "float" (integers become floats), or "bool"; `kinds` are the only kinds of numbers that it takes, as letters of
-      NumPy's `dtype.kind` (of which i speaks for u as well).
+      Parameters with default values are the formula's constants. `dtype` is the result's: "same" (the default), "float"
+      (integers become floats), or "bool"; `kinds` are the only kinds of numbers that the formula takes, as letters of
+      NumPy's `dtype.kind` (i includes u).
     - `view(x, *settings)`, which returns a NumPy view of the array x.
     - `forward(*inputs, *settings)`, which gets arrays for tensors, calls `launch`, and returns the array y, or y and
-      more arrays. `saved` names these others, which are kept if a rule asks for them; the first `outputs` - 1 of them
-      are results as well (only y has a gradient).
+      more arrays. `saved` names these other arrays, which are kept if a rule reads them; the first `outputs` - 1 of
+      them are results as well (only y has a gradient).
 
-    And it has one way to go back, or none if there is no derivative:
+    And it has one way to compute gradients, or none if there is no derivative:
 
     - `grad_NAME(...)`: the gradient of the input NAME, as a tensor, computed with tensors. (For an input `*xs`:
       `grad_xs`, which returns one for each.)
     - `backward(...)`: the gradients of all arguments, a tuple of arrays and None, computed on arrays through `launch`:
       for operations whose gradients share their work. Trailing settings may be left out.
-    - `definition(*inputs, *settings)`: the same operation in simpler ones. It is how an operation with `backward`, or
-      with nothing else, is differentiated (again).
+    - `definition(*inputs, *settings)`: the same operation in simpler ones. Through it an operation with `backward` is
+      differentiated again, and an operation without other rules at all.
 
-    They read by name: g, the gradient that has arrived at y; y; an input, a setting or what is saved; x_shape, the
-    shape of an input x whose values need not be kept (None if x is no tensor; of `*xs` a tuple of shapes). `backward`
-    may ask for needs (of each argument: is its gradient wanted?) and for onto, what has already arrived at the first
-    one, or None; it then returns the sum of onto and its own share, a new array. What a rule returns is the tape's.
+    Their parameters are names: g, the gradient that has arrived at y; y; an input, a setting or a saved array; x_shape,
+    the shape of an input x whose values are not kept (None if x is no tensor; of `*xs` a tuple of shapes). `backward`
+    may also take needs (for each argument: is its gradient wanted?) and onto, the gradient that has already arrived at
+    the first argument, or None; it then returns the sum of onto and its own share, a new array. The tape owns the
+    arrays and tensors that a rule returns.
 
-    A leading underscore in the name of the class is not part of the operation's name: it says that a function without
-    one, which checks and arranges its arguments, stands in front.
+    A leading underscore in the name of the class is not part of the operation's name: it says that programs call a
+    function without the underscore, which checks and arranges its arguments first.
     """
 
     def __init__(self, form: type):
-        # A form is a class because a class can hold functions under names, with a docstring; none is ever made of it.
+        # A form is a class because a class holds named functions and a docstring; it never has instances.
         self.name = form.__name__.strip("_")
         self.__name__, self.__module__ = self.name, form.__module__
         self.__doc__ = self.equation = inspect.cleandoc(form.__doc__ or "")
@@ -153,18 +154,18 @@ class Op:
         )
         self.on_arrays = self.view or self.forward
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
-            self.kernel.__name__ = self.name  # the kernel is called as the operation is
+            self.kernel.__name__ = self.name  # the kernel has the operation's name
             self.kernel = elementwise(self.kernel)
         self.dtype, self.kinds = getattr(form, "dtype", "same"), getattr(form, "kinds", "").replace("i", "iu")
         # The kinds of numbers whose arrays the kernel takes as they are (fast/fast_calls.py).
         self.at_once = "".join([k for k in ("f" if self.dtype == "float" else "fi") if k in (self.kinds or "fi")])
         self.saved, self.outputs = getattr(form, "saved", ()), getattr(form, "outputs", 1)
 
-        # What runs forward says by its parameters what the operation is called with.
+        # The operation's parameters are those of its forward function.
         parameters = inspect.signature(self.on_arrays or self.kernel.py_func).parameters.values()
         self.params = tuple(p.name for p in parameters)
         self.defaults = tuple(p.default for p in parameters if p.default is not p.empty)
-        # Where the arguments for each parameter stand; the last one may take any number of them, as `*xs`.
+        # The places of the arguments for each parameter; the last parameter may take any number of them, as `*xs`.
         self.places = tuple([slice(i, None if p.kind is p.VAR_POSITIONAL else i + 1) for i, p in enumerate(parameters)])
 
         named = {n.removeprefix("grad_"): rule for n, rule in vars(form).items() if n.startswith("grad_")}
@@ -183,10 +184,10 @@ class Op:
         return f"<op {self.name}({', '.join(self.params)}): {self.equation.partition(chr(10))[0]}>"
 
     def reads_for(self, needs: tuple[bool, ...]) -> Reads:
-        """What to keep if gradients of these arguments are needed.
+        """The values to keep if gradients of these arguments are needed.
 
-        This is worked out once for each pattern of needs, of which an operation sees few, and looked up after that: it
-        is on the way of every operation that is put on the tape. A definition may read anything: all arguments.
+        They are worked out once for each pattern of needs (an operation sees few patterns) and looked up after that,
+        since every operation that goes on the tape calls this. A definition may read all arguments.
         """
         if needs not in self._reads:
             self._reads[needs] = reads(self, needs)
@@ -195,18 +196,18 @@ class Op:
     # --------------------------------------------------------------------------------------------------- a call
 
     def __call__(self, *args, into: Tensor | None = None, **keywords):
-        """Run the operation. The kernel may write the result over `into`, whose old values nobody will ask for."""
+        """Run the operation. The kernel may write the result over `into`, whose old values are not needed any more."""
         if keywords:
             args = by_position(self.name, self.params, self.defaults, args, keywords)
         if len(args) < len(self.params):  # the constants of a formula
             args += self.defaults[len(args) - len(self.params) :]
-        if self.kernel is not None and len(args) != len(self.params):  # which it refuses
+        if self.kernel is not None and len(args) != len(self.params):  # run() raises the error
             return self.run(args, into)
         return self.quick(*args) if into is None else self.quick(*args, into=into)
 
     def run(self, args: tuple, into: Tensor | None = None):
-        """Look at the arguments, compute, and put what was done on the tape, since only a result can stand there."""
-        # First: look at the arguments, of which a recording must hear before their memory is used. The result goes on
+        """Look at the arguments, compute the results, and put the call on the tape (a node belongs to a result)."""
+        # First: look at the arguments; a recording must notice them before their memory is used. The result goes on
         # the tape if the gradient of one of them is wanted.
         now = state.__dict__
         grad = now["grad"] and self.differentiable
@@ -220,12 +221,12 @@ class Op:
             if now["watched"]:
                 notice(a)
             if grad and a._base is not None and a._tracked != a._version.tracked:
-                provided.follow_base(a)  # a view, and its base was changed since it was taken
+                provided.follow_base(a)  # a is a view whose base was changed after the view was taken
             on_tape = on_tape or (grad and a._requires_grad)
             arrays.append(a._data)
 
-        # Second: compute, on arrays. A tensor for each thing in between would be made for nothing, and a rule of an
-        # operation is what differentiates it: what happens inside needs no tape.
+        # Second: compute, on arrays. Intermediate values need no tensors and no tape, since the operation's own rule
+        # differentiates the whole of it.
         results = by_formula(self, args, into) if self.kernel is not None else self.on_arrays(*arrays)
         results = results if results.__class__ is tuple else (results,)
         if now["anomaly"]:
@@ -254,7 +255,7 @@ OPS: dict[str, Op] = {}  # all operations of the engine, by name
 def op(form: type) -> Op:
     """Declare an operation; see `Op` for the form.
 
-    The engine's operations are entered in OPS, where the tests find them: each must have a sample and a proof.
+    The engine's operations are entered in OPS. The tests go through it: each operation must have a sample and a proof.
     """
     operation = Op(form)
     if is_ours(operation):

@@ -1,4 +1,4 @@
-"""How the arguments of a formula are brought together: to one dtype, as arrays and numbers of it, and to one shape."""
+"""Promotion: the arguments of a formula are brought to one dtype, as arrays and numbers, and to one shape."""
 
 import math
 
@@ -10,9 +10,9 @@ from tinytensor.core.tensor import Tensor
 
 
 def by_formula(op, args: tuple, into: Tensor | None) -> np.ndarray:
-    """y[...] = f(a[...], b[...]): all arguments in one dtype, and y in the shape that they have together.
+    """y[...] = f(a[...], b[...]): all arguments in one dtype, and y in the shape that they broadcast to.
 
-    Nothing is repeated in memory for this: the kernel reads a broadcast argument with stride 0.
+    No values are repeated in memory for this: the kernel reads a broadcast argument with stride 0.
     """
     operands, dtype, shape = together(op, args)
     result = bool_ if op.dtype == "bool" else dtype
@@ -25,15 +25,15 @@ def by_formula(op, args: tuple, into: Tensor | None) -> np.ndarray:
 
 
 def together(op, args: tuple) -> tuple[list, np.dtype, tuple[int, ...]]:
-    """The arguments of a formula as arrays and numbers, the dtype in which they meet, and the shape that they have.
+    """The arguments of a formula as arrays and numbers, their common dtype, and the shape that they broadcast to.
 
-    Nearly always they are tensors of one dtype, most often of one shape, and Python's numbers that fit into it. That
-    is seen at once, and a large part of the time of a small operation saved.
+    Nearly always the arguments are tensors of one dtype, most often of one shape, and Python numbers that fit into it.
+    This case is tested first, which saves a large part of the time of a small operation.
     """
     dtype, shape, kinds, alike = None, None, op.at_once, True
     for a in args:
         if not isinstance(a, Tensor):
-            if a.__class__ is not int:  # a float fits into floats, what is neither must be looked at
+            if a.__class__ is not int:  # a float fits into floats; other classes take the general way
                 kinds = "f" if a.__class__ is float and "f" in kinds else ""
         elif dtype is None:
             dtype, shape = a._data.dtype, a._data.shape
@@ -44,7 +44,7 @@ def together(op, args: tuple) -> tuple[list, np.dtype, tuple[int, ...]]:
         try:
             operands = [a._data if isinstance(a, Tensor) else typed(a, dtype) for a in args]
             return operands, dtype, shape if alike else common_shape(op.name, operands)
-        except OverflowError:  # told below, by name
+        except OverflowError:  # the general way raises it again, with the operation's name
             pass
     dtype = common_dtype(op, args)
     if op.dtype == "float" and dtype.kind in "biu":
@@ -54,7 +54,7 @@ def together(op, args: tuple) -> tuple[list, np.dtype, tuple[int, ...]]:
 
 
 def common_dtype(op, args: tuple) -> np.dtype:
-    """The dtype in which the arguments meet; anything that is neither tensor nor number is refused."""
+    """The common dtype of the arguments; TypeError for a value that is neither tensor nor number."""
     if len(args) != len(op.params):
         raise TypeError(f"{op.name}: expected {len(op.params)} arguments ({', '.join(op.params)}), got {len(args)}")
     found = {a._data.dtype for a in args if isinstance(a, Tensor)}
@@ -83,14 +83,14 @@ def common_dtype(op, args: tuple) -> np.dtype:
 
 
 def beside_exact(*values: Tensor | None) -> tuple:
-    """The same tensors; if one of them holds exact scalars, floats in the others are the fractions that they are."""
+    """The same tensors; if one of them holds exact scalars, floats in the others become exact fractions."""
     if not any(x is not None and x.dtype is OBJECT for x in values):
         return values
     return tuple([x.to(OBJECT) if x is not None and x.dtype.kind == "f" else x for x in values])
 
 
 def only_floats(what: str, *values: Tensor | np.dtype | None) -> tuple:
-    """The values, as `beside_exact` has them. Refused are whole numbers and truth values, and floats of two sizes.
+    """The values, as `beside_exact` returns them; RuntimeError for integers, bools, and floats of two dtypes.
 
     A formula brings its arguments to one dtype by itself; this is for kernels that take arrays as they are, and would
     cut a result down to whole numbers.
@@ -115,9 +115,9 @@ _numbers: dict[tuple, np.ndarray] = {}
 
 
 def number_array(value, dtype: np.dtype) -> np.ndarray | None:
-    """A number as an array of the dtype beside which it stands; None if that must be looked at in general.
+    """A number as an array of the other operand's dtype; None if the number must take the general way.
 
-    Programs have few numbers, so they are remembered, but for -0.0, which Python takes for 0.0.
+    Programs use few numbers, so these arrays are remembered (not that of -0.0, whose key Python finds equal to 0.0).
     """
     kind = value.__class__
     found = _numbers.get((value, kind, dtype)) if kind is int or kind is float else None
@@ -128,7 +128,7 @@ def number_array(value, dtype: np.dtype) -> np.ndarray | None:
     ):
         try:
             found = np.asarray(typed(value, dtype))
-        except OverflowError:  # told by name
+        except OverflowError:  # the general way raises it, with the operation's name
             return None
         if len(_numbers) >= REMEMBERED:
             _numbers.clear()
@@ -136,19 +136,19 @@ def number_array(value, dtype: np.dtype) -> np.ndarray | None:
     return found
 
 
-# From here on float32 rounds to infinity: its largest number, 2^128 - 2^104, and half a step.
+# Numbers from here on round to infinity in float32: its largest number, 2^128 - 2^104, plus half a step.
 _INFINITE = 2.0**128 - 2.0**103
 
 
 def within(value: float, dtype: np.dtype) -> float:
-    """A number; infinity if it is too large for float32, which NumPy would say, too, and warn."""
+    """A number; infinity if it is too large for float32 (NumPy would give the same, with a warning)."""
     if dtype == float32 and isinstance(value, int | float) and abs(value) >= _INFINITE:
         return math.copysign(math.inf, value)
     return value
 
 
 def typed(value: float, dtype: np.dtype) -> np.generic:
-    """A number in the type of the tensors beside which it stands."""
+    """A number in the dtype of the tensors beside it."""
     return dtype.type(within(value, dtype))
 
 
@@ -163,39 +163,39 @@ def operand(what: str, value, dtype: np.dtype):
     return value if dtype is OBJECT else number(what, value, dtype)
 
 
-# Of these it makes no difference whether whole numbers are taken modulo 2**bits before or after. PyTorch takes them so
-# before any operation, and says that 1 == 257 among bytes.
+# For these operations the result is the same whether integers are taken modulo 2**bits before or after. PyTorch does so
+# before any operation, and finds 1 == 257 among bytes.
 _MODULAR = frozenset({"add", "sub", "mul", "bitwise_and", "bitwise_or", "bitwise_xor"})
 
 
 def number(what: str, value: float, dtype: np.dtype) -> np.generic:
-    """A number of that type; one that is too large is refused, or taken modulo 2**bits where that is as good."""
+    """A number of that dtype; one too large is taken modulo 2**bits if the operation allows it, or OverflowError."""
     try:
         return dtype.type(_as_byte(value) if dtype == uint8 else within(value, dtype))
     except OverflowError:
-        if what in _MODULAR and isinstance(value, int) and -(2**63) <= value < 2**64:  # what 64 bits can mean
+        if what in _MODULAR and isinstance(value, int) and -(2**63) <= value < 2**64:  # fits into 64 bits
             return np.array((value + 2**63) % 2**64 - 2**63, np.int64).astype(dtype)[()]
         raise OverflowError(f"{what}: {value} is too large for {dtype}") from None
 
 
 def _as_byte(value: float) -> float:
-    """PyTorch's reading of a negative number among bytes, which count modulo 256: -1 is 255; -0.5 is nothing."""
+    """PyTorch's reading of a negative number as a byte, modulo 256: -1 is 255; -0.5 is an OverflowError."""
     if isinstance(value, float) and value < 0:
         raise OverflowError
     return value % 256 if -256 < value < 0 else value
 
 
-# What is no exact scalar either. (Those are known to symbolic/, which is not imported for a number.)
+# Types that are not exact scalars. (symbolic/ knows the exact scalars, but is not imported for a number.)
 _NO_NUMBER = (complex, str, bytes, list, tuple, dict, type, type(None), np.ndarray)
 
 
 def stored(what: str, value: float, dtype: np.dtype) -> np.ndarray:
-    """A number as a 0-d array; refused if the dtype has none such: nan among whole numbers, 10**30 in 64 bits."""
+    """A number as a 0-d array; RuntimeError if the dtype cannot hold it: nan as an integer, 10**30 in 64 bits."""
     array = np.empty((), dtype)
     if isinstance(value, _NO_NUMBER) or (not isinstance(value, int | float | np.generic) and dtype.kind != "O"):
         raise TypeError(f"{what}: expected a tensor or a number, got {value!r}")
     if isinstance(value, np.generic):
-        value = value.item()  # Python's numbers are looked at when they are converted, NumPy's are not
+        value = value.item()  # NumPy checks Python's numbers when it converts them, but not its own
     try:
         if value != within(value, dtype) and value == value:
             raise OverflowError
@@ -206,7 +206,7 @@ def stored(what: str, value: float, dtype: np.dtype) -> np.ndarray:
 
 
 def common_shape(name: str, operands: list) -> tuple[int, ...]:
-    """The shape that the arrays among the operands broadcast to."""
+    """The shape to which the arrays among the operands broadcast."""
     arrays = [a for a in operands if a.__class__ is np.ndarray]
     try:
         return np.broadcast(*arrays).shape

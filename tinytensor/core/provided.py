@@ -1,14 +1,14 @@
-"""What the core calls and rooms above it provide.
+"""Functions that the core calls and higher rooms provide.
 
-Nothing in the core imports from above. A room above sets its function here when it is imported, or `on_demand.py`
-does so for rooms that are loaded at their first use. Without them the engine computes; it prints no tensors and proves
-nothing.
+No file of the core imports a higher room. A higher room sets its function here when it is imported, or `on_demand.py`
+does so for rooms that are loaded at their first use. Without these functions the engine computes, but it prints no
+tensors and proves nothing.
 """
 
 from collections.abc import Callable
 
-text: Callable  # text(tensor): what print() shows (io/printing.py)
-html: Callable  # html(tensor): what a notebook shows (viz/notebook.py)
+text: Callable  # text(tensor): the text that print() shows (io/printing.py)
+html: Callable  # html(tensor): the table or picture that a notebook shows (viz/notebook.py)
 documentation: Callable  # documentation(function, docstring): the completed docstring (tools/documentation.py)
 lift: Callable  # lift(kernel): the kernel's Python source, on exact scalars (symbolic/lifting.py)
 carry_over: Callable  # carry_over(truths, objects): truths whose conditions a proof remembers (symbolic/given.py)
@@ -16,11 +16,11 @@ follow_base: Callable  # follow_base(view): a view's place on the tape after its
 
 
 def missing_name(place: str, name: str, holder: object, otherwise: str) -> AttributeError:
-    """The error for a name that is missing; torch_names/missing_names.py knows those that PyTorch has."""
+    """The error for a missing name; torch_names/missing_names.py has another for PyTorch's names."""
     return AttributeError(otherwise, name=name, obj=holder)
 
 
-# Fast paths of small eager calls (fast/). Without them everything is called as it is declared.
+# Fast paths of small eager calls (fast/). Without them every function is called as it is declared.
 
 
 def plain(op) -> Callable:
@@ -32,7 +32,7 @@ shortcut = plain
 
 
 def on_arrays(function: Callable) -> Callable:
-    """A function on arrays and settings, made for many calls with arrays of the same shapes."""
+    """A function on arrays and settings; the fast path shortens repeated calls with arrays of the same shapes."""
     return function
 
 

@@ -1,18 +1,18 @@
-"""What stands where: an operation is declared once, and says itself under which names it is to be found."""
+"""The registry of public names: `@appears` states the names of an operation where the operation is declared."""
 
 from collections.abc import Callable
 
 from tinytensor.core import provided
 from tinytensor.native.entries import is_ours
 
-APPEARANCES: dict[str, Callable] = {}  # what stands where: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"
+APPEARANCES: dict[str, Callable] = {}  # by public name: "Tensor.tanh", "tanh", "F.tanh", "nn.Tanh"
 
 
 class Docstring(str):
-    """The docstring of what appears somewhere, which is completed when somebody reads it.
+    """The docstring of a public function; it is completed when it is first read.
 
-    `inspect.getdoc`, which help() and notebooks ask, spreads the tabs of a docstring first: that is where it is done.
-    Shapes, rule and definition are read from the source then; at every import that would cost more than the import.
+    `inspect.getdoc`, which help() and notebooks call, begins with `expandtabs`, so the docstring is completed there.
+    Shapes, rule and definition are then read from the source; at every import that would take longer than the import.
     """
 
     __slots__ = ("function",)
@@ -28,12 +28,12 @@ def _documented(function: Callable) -> None:
 
 
 def appears(places: str) -> Callable:
-    """Say where an operation, or a function of tensors, is to be found: `@appears("relu Tensor.relu nn.ReLU")`.
+    """State the public names of an operation or a function of tensors: `@appears("relu Tensor.relu nn.ReLU")`.
 
     A name alone is a function of the package, tinytensor.relu. `Tensor.relu` is a method, `Tensor.relu_` one that
     changes the tensor in place, `Tensor.__add__`, `__radd__` and `__iadd__` are the operator +, with a number on the
     left, and +=. `F.relu` stands in nn.functional, and `nn.ReLU` is a module without parameters, whose arguments are
-    those of the function that have default values. The files that own these places look into APPEARANCES.
+    those of the function that have default values. The modules that hold these names read APPEARANCES.
     """
 
     def note(function: Callable | property) -> Callable | property:

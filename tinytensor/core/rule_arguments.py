@@ -1,6 +1,6 @@
-"""What the rules of an operation read: a rule asks by the names of its parameters.
+"""The values that an operation's rules read: the parameters of a rule name them.
 
-So the declaration of a gradient says in plain sight what must be kept for it, and nobody need say it twice.
+So the declaration of a gradient itself shows which values must be kept for it.
 """
 
 import inspect
@@ -8,19 +8,19 @@ from collections.abc import Callable
 from functools import cache
 from typing import NamedTuple
 
-GIVEN = ("g", "y", "needs", "onto")  # what a rule may ask for of any operation, whatever its inputs are called
+GIVEN = ("g", "y", "needs", "onto")  # reserved: a rule of any operation may name these, beside its inputs
 
 
 @cache
 def asked(function: Callable) -> tuple[str, ...]:
-    """What a rule reads: the names of its parameters. They say in plain sight what is kept for it."""
+    """The names of a rule's parameters, and so of the values that are kept for it."""
     return tuple(inspect.signature(function).parameters)
 
 
 class Reads(NamedTuple):
-    """What the needed rules of an operation ask for, as (name, place among the arguments or saved arrays).
+    """The values that the needed rules of an operation read, as (name, place among the arguments or saved arrays).
 
-    Names are looked up once and not at each node, since they stand in the same places for all nodes of an operation.
+    Names are looked up once and not at each node, since all nodes of an operation have them in the same places.
     """
 
     inputs: tuple[tuple[str, int | slice], ...]
@@ -30,7 +30,7 @@ class Reads(NamedTuple):
 
 
 def reads(op, needs: tuple[bool, ...]) -> Reads:
-    """What to keep if gradients of these arguments of an operation are needed; a definition may read all of them."""
+    """The values to keep if gradients of these arguments are needed; a definition may read all arguments."""
     names = {n for i, rule in op.rules.items() if any(needs[op.places[i]]) for n in asked(rule)}
     names |= set(asked(op.backward)) if op.backward is not None else set()
     names |= set(op.params) if op.definition is not None else set()
@@ -44,16 +44,16 @@ def reads(op, needs: tuple[bool, ...]) -> Reads:
 
 
 def check_inputs(op) -> None:
-    """An input that is called as what rules ask for could not be asked for."""
+    """Input names must not clash with the reserved parameters of rules."""
     if not set(GIVEN).isdisjoint(op.params):
         given = f"{', '.join(GIVEN[:-1])} and {GIVEN[-1]}"
-        raise TypeError(f"op {op.name}: {given} are what rules ask for; give the inputs other names")
+        raise TypeError(f"op {op.name}: {given} are reserved parameters of rules; give the inputs other names")
 
 
 def check_names(op, rule: Callable) -> None:
-    """A misspelt name is told where the operation is declared, not at the first backward().
+    """Raise an error for a misspelt name where the operation is declared, not at the first backward().
 
-    By then the message would come from the middle of a walk, far from the form that has the fault.
+    There the error would come from the middle of a walk, far from the faulty form.
     """
     known = {*GIVEN, *op.params, *op.saved, *(f"{name}_shape" for name in op.params)}
     for name in asked(rule):

@@ -1,5 +1,4 @@
-"""A field of this thread's state that is set for a while: the contexts and decorators of modes and of anomaly mode, and
-who is told of what goes on the tape."""
+"""Switches: contexts and decorators that set a field of this thread's state for a while (grad modes, anomaly mode)."""
 
 import functools
 import inspect
@@ -10,7 +9,7 @@ from tinytensor.core.dispatch import state
 
 
 class Switch(ContextDecorator):
-    """Set a field of the state, and put back what was found there, so that switches nest and leave nothing behind."""
+    """Set a field of the state, and restore its earlier value at the end, so that switches nest."""
 
     field: str
     value = True
@@ -28,15 +27,15 @@ class Switch(ContextDecorator):
         return False
 
     def _recreate_cm(self):
-        """Each call of a decorated function, in whatever thread, has a context of its own."""
+        """A context of its own for each call of a decorated function, in any thread."""
         return self.__class__()
 
     def __call__(self, function: Callable) -> Callable:
         if not inspect.isgeneratorfunction(function):
             return super().__call__(function)
 
-        # A generator runs in pieces, between which its caller runs. The switch must hold for the pieces only: entered
-        # once around all of them it would be on for the caller as well.
+        # A generator runs in pieces, and its caller runs between them. The switch must hold for the pieces only: if it
+        # were entered once around all of them, it would be on for the caller as well.
         @functools.wraps(function)
         def generator(*args, **kwargs):
             pieces = function(*args, **kwargs)
@@ -49,7 +48,7 @@ class Switch(ContextDecorator):
                     return stop.value
                 try:
                     go_on = functools.partial(pieces.send, (yield value))
-                except BaseException as error:  # the caller threw it in; close() does that too
+                except BaseException as error:  # from the caller's throw() or close()
                     go_on = functools.partial(pieces.throw, error)
 
         return generator
@@ -57,7 +56,7 @@ class Switch(ContextDecorator):
 
 @contextmanager
 def watching(note: Callable) -> Iterator[None]:
-    """In this thread, `note(node, args, y)` is told of every operation that goes on the tape."""
+    """Inside, call `note(node, args, y)` for every operation that goes on the tape in this thread."""
     before, state.told_of_nodes = state.told_of_nodes, note
     try:
         yield

@@ -1,18 +1,18 @@
-"""Walking the tape backwards, which `backward` and `grad` do (autograd/derivatives.py).
+"""The walk back along the tape that `backward` and `grad` (autograd/derivatives.py) make.
 
-The youngest node goes first. A node is younger than all it came from and older than all that was made from it: so when
-the youngest one left is taken, every gradient that flows into it has arrived, and it need be visited only once. (To
-follow each edge as soon as it is seen would pass a value's gradient on as often as the value was used: `y = y + y`,
-eighteen times over, would take 2^18 visits.) A heap by age finds the youngest. There is no recursion, so a chain may
-have as many operations as memory holds.
+The youngest node goes first. A node is younger than its arguments and older than all values computed from it: so when
+the walk takes the youngest node left, every gradient that flows into it has arrived, and one visit is enough. (A walk
+that followed each edge at once would pass a value's gradient on as often as the value was used: `y = y + y`, eighteen
+times over, would take 2^18 visits.) A heap by age finds the youngest. There is no recursion, so a chain may have as
+many operations as memory holds.
 
-For c = a * b and d = c + a the walk takes d first, with the gradient 1, and sends 1 to c and 1 to a. Then c, whose
-gradient is complete: it sends b to a and a to b. What has arrived at a, 1 and b, is added up: the derivative of
-a * b + a by a. `examples/03_chain_rule.py` does this by hand, and shows what goes wrong without the order.
+For c = a * b and d = c + a the walk takes d first, with the gradient 1, and sends 1 to c and 1 to a. Then it takes c,
+whose gradient is complete, and sends b to a and a to b. At a, 1 and b have arrived; their sum is the derivative of
+a * b + a by a. `examples/03_chain_rule.py` does this by hand, and shows how another order goes wrong.
 
-At a node the walk asks the operation for its rules, and calls them with what they read. A rule is ordinary Tensor code:
-what it computes passes the same door as everything else, and with `create_graph` it goes on the tape in its turn, so
-that gradients can be differentiated again.
+At a node the walk calls the operation's rules with the values that they read. A rule is ordinary Tensor code: its
+computations pass `launch` as all others do, and with `create_graph` they go on the tape in their turn, so that
+gradients can be differentiated again.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,9 +36,9 @@ from tinytensor.core.tensor import Tensor
 def _gradients(node: Node, g: Tensor, create_graph: bool, onto: Tensor | None = None) -> list[Tensor | None]:
     """The gradients of a node's arguments, given the gradient g of its result; None where none is needed.
 
-    An operation says what its gradient is in one of three ways, and they are tried in the order of what they cost: on
-    arrays, by kernels of its own; by a rule for each input, in tensors; through its definition in simpler operations.
-    The first leaves nothing on the tape. So where gradients are to be differentiated again, one of the others is taken.
+    An operation declares its gradient in one of three ways, which are tried in the order of their cost: on arrays, by
+    kernels of its own; by a rule for each input, in tensors; through its definition in simpler operations. The first
+    way leaves nothing on the tape. So where gradients will be differentiated again, one of the others is taken.
     """
     op = node.op
     needs = tuple([edge is not None for edge in node.edges])
@@ -51,23 +51,23 @@ def _gradients(node: Node, g: Tensor, create_graph: bool, onto: Tensor | None = 
     if not op.rules:
         return _through_definition(node, g, needs, create_graph)
 
-    # A rule is tensor code. What it does goes on the tape with create_graph, and then each of its operations must run;
-    # otherwise only its launches count, and these are made again without it.
+    # A rule is tensor code. With create_graph its operations go on the tape, so each of them must run; otherwise only
+    # its launches count, and a fast path (core/provided.py) may repeat these without the rule.
     results: list[Tensor | None] = [None] * len(needs)
     for i, rule in op.rules.items():
         place = op.places[i]
-        if any(needs[place]):  # nobody asked for the gradients of the others, so nobody computes them
+        if any(needs[place]):  # the gradients of the other arguments are not wanted, so not computed
             r = (rule if create_graph else provided.on_tensors(rule))(*_read(node, rule, g, needs))
             results[place] = (r,) if isinstance(r, Tensor) else r
     return [r if n else None for r, n in zip(results, needs)]
 
 
 def _through_definition(node: Node, g: Tensor, needs: tuple[bool, ...], create_graph: bool) -> list[Tensor | None]:
-    """The gradients of a fused operation through its definition: this is where its higher derivatives come from.
+    """The gradients of a fused operation through its definition: the source of its higher derivatives.
 
-    The definition runs on the arguments that were kept, with the tape on, and what it put there is walked in its turn,
-    as far as the arguments. Each is seen through a view that is made now, whose node ends the walk. Without
-    create_graph it is cut off from what it came from, since the walk around this one goes there.
+    The definition runs on the kept arguments, with the tape on, and its nodes are walked in their turn, as far as the
+    arguments. Each argument is replaced by a view that is made now, whose node ends the inner walk. Without
+    create_graph the view is cut off from the argument's own past, which the outer walk visits.
     """
     op = node.op
     node.refuse_changed(op.params)
@@ -90,18 +90,18 @@ def _through_definition(node: Node, g: Tensor, needs: tuple[bool, ...], create_g
 
 
 def _read(node: Node, rule: Callable, g: Tensor, needs: tuple[bool, ...], onto: Tensor | None = None) -> list:
-    """What a rule asks for by name, if it is still what the forward pass saw.
+    """The values that a rule names; an error if one was changed since the forward pass.
 
-    This is checked here and not where a value is changed: a change does no harm to a gradient that nobody asks for.
+    The check is here and not where a value is changed: a change does no harm to a gradient that is not wanted.
     """
     names, values = asked(rule), []
     node.refuse_changed(names)
-    given = {"g": g, "needs": needs, "onto": onto}  # comes with the call; the rest was kept
+    given = {"g": g, "needs": needs, "onto": onto}  # these come with the call; all other values were kept
     for name in names:
         value = given[name] if name in given else node.kept[name]
         if name == "y" or name in node.op.saved:
-            # A node keeps arrays of its results, not tensors (a tensor would hold the node); for rules they are tensors
-            # again. What is computed from y depends on the inputs as y does, where that matters.
+            # A node keeps arrays of its results, not tensors (a tensor would hold the node); rules get tensors again.
+            # This y stands at the node, so that values computed from it depend on the inputs (for create_graph).
             value = Tensor.of(value)
             if name == "y":
                 value.node, value._requires_grad = node, True
@@ -110,13 +110,13 @@ def _read(node: Node, rule: Callable, g: Tensor, needs: tuple[bool, ...], onto: 
 
 
 def _fitted(r: Tensor, edge: Node | Tensor, node: Node) -> Tensor:
-    """A rule's result in the shape and dtype of the value that it is the gradient of.
+    """A rule's result, fitted to the shape and dtype of its argument.
 
-    Broadcasting repeats a value along dimensions that it lacks or has once; each copy has its share of the gradient,
-    and the shares add up: a bias (N) that was added to rows (R, N) has a gradient (R, N) from the rule, which is summed
-    over the rows here. Done once for all operations, no rule needs to know that its input was broadcast.
+    Broadcasting repeats a value along dimensions that it lacks or that have size 1; each copy has its share of the
+    gradient, and the shares add up: for a bias (N) that was added to rows (R, N) the rule gives a gradient (R, N), and
+    it is summed over the rows here. So no rule needs to know that its input was broadcast.
     """
-    late = isinstance(edge, Tensor) and edge._version.reshaped > node.time  # .data = ...: no sum leads there any more
+    late = isinstance(edge, Tensor) and edge._version.reshaped > node.time  # .data = ... gave it another shape since
     if late or r.shape != edge.shape:
         # Dimensions were added in front, and those of size 1 may have been stretched: one kernel sums over them all.
         new = r.ndim - len(edge.shape)
@@ -135,12 +135,12 @@ def _fitted(r: Tensor, edge: Node | Tensor, node: Node) -> Tensor:
 
 
 def _is_new(fitted: Tensor, results: list[Tensor | None], i: int, g: Tensor, is_new: bool, node: Node) -> bool:
-    """Will nobody else look at the memory of `fitted`, which was made of the rule's result number i?
+    """Does `fitted`, made of the rule's result number i, have memory that no other tensor uses?
 
     A leaf keeps its gradient, and the user may change it in place, so it needs memory of its own. A copy would do, but
-    costs as much as the smaller kernels. None is needed if the memory is none of what the rule was given (the sum hands
-    on its g, a transposition looks at g from another side) nor of what else it returned: then the rule has made it. Or
-    it is g's, but g was made for this node alone (is_new): a weight's gradient comes through W.t() so.
+    costs as much as the smaller kernels. No copy is needed if the memory belongs neither to an argument of the rule
+    (the sum passes its g on, a transposition is a view of g) nor to another of its results: then the rule made it. Nor
+    is one if the memory is g's and g was made for this node alone (is_new), as for a weight's gradient through W.t().
     """
     array = fitted._data
     others = [*results[:i], *results[i + 1 :], *node.kept.values(), *(() if is_new else (g,))]
@@ -163,22 +163,22 @@ def walk(
 ) -> None:
     """Send gradients from outputs to leaves, or only through `useful` nodes, if these are given.
 
-    A rule computes the share of one use of a value, and need not know of the others: the walk adds the shares where
-    they meet, or hands the rule what has met there, `onto`, if its kernel adds it up for less.
+    A rule computes the share of one use of a value, without regard to other uses: the walk adds the shares where they
+    meet, or passes their sum so far to the rule, as `onto`, if the rule's kernel adds to it at a lower cost.
 
-    `arrived(target, g, is_new)` is told of each gradient when it is complete; is_new says that its memory was made for
-    it, so that a leaf may keep it as it is. `sent(node, i, r, g)` is told of each share, r, fitted to argument i: g.
+    The walk calls `arrived(target, g, is_new)` with each complete gradient; is_new says that its memory was made for
+    it, so that a leaf may keep it. It calls `sent(node, i, r, g)` with each share r; g is r fitted to argument i.
     """
-    # What has arrived so far at each node or leaf (None while a rule adds to it), and whether it is new. A node is in
-    # the heap from the first arrival on; when it comes to the top, nothing younger is left that could send it more.
+    # The sum so far at each node or leaf (None while a rule adds to it), and whether it is new. A node is in the heap
+    # from the first arrival on; when it comes to the top, no younger node is left that could send it more.
     pending: dict[Node | Tensor, tuple[Tensor | None, bool]] = {}
     heap: list[tuple[int, Node]] = []  # the youngest on top
     leaves: list[Tensor] = []
-    shares = create_graph or state.anomaly or sent  # are they wanted one by one, before they add up?
-    awaited = edges_to_awaited(outputs)  # how many edges lead to each leaf whose gradient somebody waits for
+    shares = create_graph or state.anomaly or sent  # must each share be seen before they add up?
+    awaited = edges_to_awaited(outputs)  # the number of edges to each leaf with a hook for its complete gradient
 
     def send(target: Node | Tensor, g: Tensor, is_new: bool) -> None:
-        """Put a gradient down at the place where it belongs, beside what is there."""
+        """Add a gradient to those that have arrived at the target."""
         if useful is not None and target not in useful:
             return
         if target in pending:  # a value that was used twice: its gradients add up, to a new tensor
@@ -193,34 +193,34 @@ def walk(
 
     def deliver(leaf: Tensor) -> None:
         g, is_new = pending.pop(leaf)  # all shares have been added up
-        lies_well = g._data.flags.c_contiguous or g._data.strides == leaf._data.strides  # what goes through it is fast
+        lies_well = g._data.flags.c_contiguous or g._data.strides == leaf._data.strides  # loops over it are fast
         is_new = is_new and not leaf._hooks and lies_well  # a hook may have kept it
         arrived(leaf, _hooked(leaf, g), is_new)
 
     def onto(node: Node) -> Tensor | None:
-        """What has arrived at a node's first argument, taken from there for a rule that adds its share itself."""
+        """The sum so far at a node's first argument, taken from there for a rule that adds its share itself."""
         target, rule = node.edges[0], node.op.backward
         if shares or target not in pending or rule is None or "onto" not in asked(rule):
             return None
-        # The bits are those of a sum made here, but all of these numbers are read and written once less.
+        # The bits are the same as of a sum made here, but each number is read and written once less.
         before, pending[target] = pending[target][0], (None, True)
         return before
 
     def pass_on(node: Node, g: Tensor, is_new: bool) -> None:
-        """Send a node's gradients on: a function of its own, so that what was added to others is freed on return."""
+        """Send a node's gradients on: a separate function, so that its locals are freed on return."""
         compute = partial(state.anomaly.gradients, _gradients) if state.anomaly else _gradients
         results = compute(node, g, create_graph, onto(node))
         for i, (edge, r) in enumerate(zip(node.edges, results)):
             if r is not None:
                 fitted = _fitted(r, edge, node)
-                if sent is not None:  # viz looks on from here
+                if sent is not None:  # viz watches the walk through it
                     sent(node, i, r, fitted)
-                # To most nodes it does not matter: only a view hands on the memory that it gets.
+                # is_new matters to leaves and to views, which pass the memory of g on; other nodes make new memory.
                 matters = isinstance(edge, Tensor) or edge.op.view is not None
                 send(edge, fitted, matters and _is_new(fitted, results, i, g, is_new, node))
 
-    # Without create_graph the rules, the same code, run without a tape: a first derivative that nobody differentiates
-    # again would otherwise keep all that it was computed from.
+    # Without create_graph the rules run without a tape: a first derivative that is not differentiated again would
+    # otherwise keep all values that it was computed from.
     with set_grad_enabled(create_graph):
         for y, g in zip(outputs, gradients, strict=True):
             send(y if y.node is None else y.node, g, False)
@@ -230,32 +230,32 @@ def walk(
             g = _hooked(node, g)
             arrived(node, g, False)
             if useful is not None and not any(edge in useful for edge in node.edges if edge is not None):
-                continue  # an input of grad() itself, below which nothing is wanted: its rules need not run
+                continue  # an input of grad() itself, and no gradient below it is wanted: its rules do not run
             if node.freed:
                 raise RuntimeError(
                     f"backward: this part of the tape ({node.op.name}) was freed by an earlier backward(); "
                     "call that one with retain_graph=True to walk it twice"
                 )
-            pass_on(node, g, is_new and not node._hooks)  # so nobody has kept it
+            pass_on(node, g, is_new and not node._hooks)  # a hook may have kept g
             del g  # its memory can serve at the next node already
-            for leaf in complete_after(node, awaited) if awaited else ():  # those that nothing leads to any more
+            for leaf in complete_after(node, awaited) if awaited else ():  # leaves to which no edge is left
                 if leaf in pending:
                     deliver(leaf)
             if not retain_graph:
                 node.free()
-        # Leaves come last, but for those that somebody awaits: any node that is left could still send them more.
+        # Leaves come last, except those with a hook: any node that is left could still send them more.
         while leaves:
             if (leaf := leaves.pop()) in pending:
                 deliver(leaf)
 
 
 def _hooked(holder: Node | Tensor, g: Tensor) -> Tensor:
-    """g after the hooks have seen it, complete as it is now; each may replace it for those that follow."""
-    for hook in tuple(holder._hooks or ()):  # as they were registered; a hook may remove itself meanwhile
+    """The complete gradient g after the hooks have seen it; each hook may replace it for those that follow."""
+    for hook in tuple(holder._hooks or ()):  # in the order of registration; a copy, since a hook may remove itself
         replaced = hook(g)
         g = g if replaced is None else replaced
-    # A computed tensor that asked for it (retain_grad) gets a copy, if it still lives. A view that was changed itself
-    # stands at its base since, and only what is used from there on counts.
+    # A computed tensor with retain_grad() gets a copy, if it still lives. A view that was itself changed in place has
+    # moved to a node of its base, so the gradient at its old node is no longer its own.
     tensor = holder.retained() if isinstance(holder, Node) and holder.retained is not None else None
     if tensor is not None and (tensor._base is None or tensor._tracked >= 0):
         tensor._grad = g.clone() if tensor._grad is None else tensor.held_grad() + g

@@ -1,11 +1,11 @@
 """Tensor: an array that remembers how it was computed.
 
-A tensor has two sides. One is an array, which kernels read and write. The other is a place on the tape: a node, if it
-was computed from tensors whose gradient is wanted. Both may be shared: several tensors may look at one memory (views,
-and what detach() returns), and a change in place moves a tensor to another place on the tape.
+A tensor has two sides. One is an array, which kernels read and write. The other is a place on the tape: a node, if the
+tensor was computed from tensors whose gradient is wanted. Neither is fixed: several tensors may share one memory
+(views, and the results of detach()), and a change in place moves a tensor to another place on the tape.
 
-This file says what a tensor is and how it stands towards the tape. It knows no operation: what a tensor can do, `x + y`
-or `x.sum()`, the files in `ops/` declare, and attach. How its values get out is in `interchange.py`.
+This file holds a tensor's state and its relation to the tape, but no operations: the files in `ops/` declare those,
+`x + y` or `x.sum()`, and attach them here. The ways to get its values out are in `interchange.py`.
 """
 
 import itertools
@@ -26,44 +26,44 @@ _new_object = object.__new__
 class Version:
     """How often the memory that a tensor and its views share was changed in place.
 
-    The tape keeps values for backward without copying them. Whoever reads one later compares the count with the one of
-    back then: a difference means that the old values are gone.
+    The tape keeps values for backward without copying them, and notes the count. Backward compares the count again
+    before it reads a value: a difference means that the old values are gone.
     """
 
-    # Of most results these are never asked for, so they stand in the class until there is a change.
-    clock, reshaped = itertools.count(), -1  # the time of nodes (op.py); when .data got another shape than they saw
-    count = 0  # all changes: what was kept before one of them must not be read any more
-    tracked = 0  # those of them that are on the tape: a view that was taken before one of them is stale
+    # Class-level defaults, since most results are never changed; an instance sets its own at the first change.
+    clock, reshaped = itertools.count(), -1  # the time of nodes (op.py); the time when .data last got another shape
+    count = 0  # all changes: a value that was kept before a change must not be read after it
+    tracked = 0  # the changes that are on the tape: a view that was taken before one of them is stale
 
 
 class Tensor(Interchange):
     """A NumPy array with a gradient. Names, defaults and meaning are PyTorch's.
 
-    The dtype is float32 (by default), float64, uint8, int32, int64, bool, or object (exact scalars, which proofs ask
-    for). A tensor that the user made is a leaf: `node` is None, and backward() leaves its gradient in `.grad`. One that
+    The dtype is float32 (by default), float64, uint8, int32, int64, bool, or object (exact scalars, which proofs use).
+    A tensor that the user made is a leaf: `node` is None, and backward() leaves its gradient in `.grad`. A tensor that
     was computed from tensors that require grad has a node: its place on the tape.
     """
 
-    # Slots: a tensor is made for each result, so it has to be small. The dictionary is made when it is first asked for.
+    # Slots: a tensor is made for each result, so it has to be small. Python makes the dictionary at its first use.
     __slots__ = (
-        "__dict__",  # what programs write on a tensor for themselves: t.label = "query"
+        "__dict__",  # attributes that programs add for themselves: t.label = "query"
         "__weakref__",
-        "_base",  # of a view: the tensor whose memory it looks at
+        "_base",  # of a view: the tensor whose memory it shares
         "_data",  # the array, or a Meta
-        "_grad",  # a tensor, None, or what a replay has left (see held_grad)
+        "_grad",  # a tensor, None, or a Left, which a replay leaves (see held_grad)
         "_hooks",  # of a leaf; a computed tensor's hooks are at its node
-        "_requires_grad",  # behind the property requires_grad (interchange.py), which looks at what is assigned
-        "_tracked",  # of a view: how many changes on the tape its base had seen when it took its place there, -1 if
-        # it was changed itself since
+        "_requires_grad",  # behind the property requires_grad (interchange.py), which checks assigned values
+        "_tracked",  # of a view: the count Version.tracked when the view took its place on the tape; -1 once the view
+        # itself was changed
         "_version",  # shared by all tensors on one memory
         "node",
     )
 
-    _awaited_by: Sequence[Callable] = ()  # hooks of a leaf whose gradient is awaited (awaited.py); most have none
+    _awaited_by: Sequence[Callable] = ()  # hooks of a leaf for its complete gradient (awaited.py)
 
     @staticmethod
     def of(data: np.ndarray | Meta, requires_grad: bool = False, tensor: "Tensor | None" = None) -> "Tensor":
-        """A tensor (this one, if it is given) on this array, taken as it is; Tensor(data) copies (constructors.py)."""
+        """A tensor (`tensor`, if it is given) on this very array; Tensor(data) copies (constructors.py)."""
         tensor = _new_object(Tensor) if tensor is None else tensor
         tensor._data, tensor._requires_grad = data, requires_grad
         tensor._grad = tensor._hooks = tensor._base = tensor.node = None
@@ -71,7 +71,7 @@ class Tensor(Interchange):
         return tensor
 
     def _seen_as(self, data: np.ndarray) -> "Tensor":
-        """A view: a tensor on an array that looks at this one's memory; they share the count of its changes."""
+        """A view: a tensor on an array that shares this tensor's memory, and with it the count of its changes."""
         view = _new_object(Tensor)
         view._data, view._requires_grad = data, False
         view._grad = view._hooks = view.node = None
@@ -79,10 +79,10 @@ class Tensor(Interchange):
         view._version, view._tracked = self._version, self._version.tracked
         return view
 
-    # ------------------------------------------------------------------------------------------------------ what it is
+    # ------------------------------------------------------------------------------------------------------ properties
 
-    # Properties, not copies of the array's own: a change in place may put another array behind the tensor (`x.data =
-    # y`), and what was copied at first would then tell of the old one.
+    # Properties, not copies of the array's attributes: a change in place may put another array behind the tensor
+    # (`x.data = y`), and copies would then describe the old one.
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,13 +91,13 @@ class Tensor(Interchange):
 
     @property
     def dtype(self) -> DType:
-        """The kind of its numbers; the object of NumPy's for exact scalars."""
+        """The kind of its numbers; for exact scalars NumPy's own dtype object."""
         dtype = self._data.dtype
         return NAMED.get(dtype, dtype)
 
     @property
     def ndim(self) -> int:
-        """How many dimensions it has."""
+        """The number of dimensions."""
         return self._data.ndim
 
     @property
@@ -109,9 +109,9 @@ class Tensor(Interchange):
     def is_leaf(self) -> bool:
         """Made by the user, not computed from tensors that require grad.
 
-        backward() keeps gradients at leaves only: those in between would fill the memory (retain_grad() keeps one).
+        backward() keeps the gradients of leaves only: all others would fill the memory (retain_grad() keeps one).
         """
-        provided.follow_base(self)  # where a view stands now that its base has moved
+        provided.follow_base(self)  # a view takes its new place if its base has moved
         return self.node is None
 
     @property
@@ -131,7 +131,7 @@ class Tensor(Interchange):
         self._grad = value
 
     def held_grad(self) -> "Tensor | None":
-        """The gradient, as a tensor; where a replay has left it in its own memory, it is copied from there now."""
+        """The gradient, as a tensor; if a replay has left it in the recording's memory, it is copied from there now."""
         if self._grad.__class__ is Left:
             self._grad = Tensor.of(self._grad._data.copy())
         return self._grad
@@ -140,8 +140,8 @@ class Tensor(Interchange):
     def data(self) -> "Tensor":
         """The same memory, without the tape and without a version check; assigning replaces the values.
 
-        A change through `.data` is not noticed by whoever kept the old values for backward: that is what distinguishes
-        it from detach(), and why detach() should be preferred.
+        Backward does not notice that a change through `.data` has overwritten values that it needs. detach() differs
+        in this, and should be preferred.
         """
         notice(self)
         return Tensor.of(self._data)
@@ -151,7 +151,7 @@ class Tensor(Interchange):
         if state.recording is not None and not state.recording.pool.owns(self._data) and value.shape == self.shape:
             notice(self)
             notice(value)
-            # A replay will look for this tensor's values where they lie now, so they must stay there.
+            # A replay will read this tensor's values at their present address, so they must stay there.
             move(value._data, self._data)
         else:
             self._version.reshaped = self._version.reshaped if value.shape == self.shape else next(Version.clock)
@@ -160,20 +160,20 @@ class Tensor(Interchange):
 
     __hash__ = object.__hash__  # a == b is a tensor, so a tensor in a dictionary is known by its identity
 
-    # ---------------------------------------------------------------------------------- the tape's view of it
+    # ------------------------------------------------------------------------------------------------ the tape
 
     def detach(self) -> "Tensor":
         """The same values, sharing memory, outside the tape: a constant, as far as gradients are concerned."""
         notice(self)
         view = Tensor.of(self._data)
-        view._version = self._version  # a change through this one must be seen by whoever kept the values
+        view._version = self._version  # so that backward sees changes that are made through this view
         return view
 
     def requires_grad_(self, requires_grad: bool = True) -> "Tensor":
         """Ask for (or stop asking for) the gradient of this tensor; returns it.
 
-        Whole numbers have no gradient, for there is no small change of them. A computed tensor cannot stop asking: what
-        it was computed from asks, and its place on the tape is between that and the result.
+        Whole numbers have no gradient, since they have no small changes. A computed tensor cannot stop asking: the
+        gradients of its arguments are wanted, and pass through its place on the tape.
         """
         if requires_grad and self.dtype.kind not in "fO":
             raise RuntimeError(f"requires_grad_: only floating-point tensors have gradients, this one is {self.dtype}")
@@ -183,11 +183,11 @@ class Tensor(Interchange):
         return self
 
     def register_hook(self, hook: Callable) -> HookHandle:
-        """Call `hook(grad)` when this tensor's gradient is known; what it returns (if anything) replaces it.
+        """Call `hook(grad)` when this tensor's gradient is complete; a gradient that the hook returns replaces it.
 
-        "Known" is when all that flows into it has arrived, so that a hook sees each gradient once and complete. A
-        computed tensor's hooks are kept at its node: the tensor itself may be gone by then. Returns a handle that
-        removes the hook.
+        A gradient is complete when all its shares have arrived, so a hook sees each gradient once. A computed tensor's
+        hooks are kept at its node, since the tensor itself may be gone by then. Returns a handle that removes the
+        hook.
         """
         provided.follow_base(self)  # as above
         if not self._requires_grad:
@@ -201,13 +201,13 @@ class Tensor(Interchange):
         """Keep the gradient of this computed tensor in `.grad` too."""
         provided.follow_base(self)  # as above
         if self.node is not None:
-            # A weak reference: the tensor holds the node, and if the node held the tensor, neither would ever go.
+            # A weak reference: the tensor holds the node, and if the node held the tensor, neither would be freed.
             self.node.retained = weakref.ref(self)
 
     def __deepcopy__(self, memo):
         if self.node is not None:
             raise RuntimeError("deepcopy: only tensors made by the user can be copied; .detach() this one first")
-        # Without the subclass's __init__, which may want arguments that nobody has here.
+        # Without the subclass's __init__, whose arguments are not known here.
         result = self.__class__.__new__(self.__class__)
         Tensor.of(self._data if self.is_meta else self._data.copy(), self.requires_grad, result)
         if self._grad is not None:
@@ -218,14 +218,14 @@ class Tensor(Interchange):
 def notice(tensor: Tensor) -> None:
     """Tell the recording, if there is one, that this tensor is about to be used.
 
-    What a step finds at a tensor from outside, a gradient say, is a condition under which its recording may be
-    replayed; so it is looked at before the step can change it.
+    The state of a tensor from outside the step (its gradient, say) is a condition under which the recording may be
+    replayed; so the recording looks at it before the step can change it.
     """
     if state.recording is not None:
         state.recording.notice(tensor)
 
 
 def notice_gradient(tensor: Tensor, replaced: bool) -> None:
-    """The same for a tensor whose gradient is about to be looked at, or replaced by another one or none."""
+    """Tell the recording that this tensor's gradient is about to be read, or to be replaced (None replaces it too)."""
     if state.recording is not None:
         state.recording.notice_gradient(tensor, replaced)
