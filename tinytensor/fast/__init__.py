@@ -1,7 +1,7 @@
-"""Fast paths of small eager calls: nothing depends on them but time.
+"""Fast paths of small eager calls: they save time, and change no result.
 
-`fast_calls.py` shortens the calls of operations; `launch_cache.py` repeats the launches of an earlier call. They take
-their places in core/provided.py when this room is imported, unless `TINYTENSOR_FAST=off` is set.
+`fast_calls.py` shortens the calls of operations; `launch_cache.py` repeats the launches of an earlier call. Both are
+set in core/provided.py when this room is imported, unless `TINYTENSOR_FAST=off` is set.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""What is called nearly always, made short: formulas of one or two operands, and views.
+"""Fast paths for views, for formulas of one or two operands, and for functions on arrays.
 
-A program of small tensors spends its day here, not in kernels: adding 700 numbers takes as long as asking three
-questions in Python. So what `Op.run` finds out step by step is found out here in one, where nothing unusual is asked.
+A program of small tensors spends its time in such calls, not in kernels: adding 700 numbers takes as long as three
+tests in Python. So a call without anything unusual makes the decisions of `Op.run` here in a few tests.
 """
 
 from collections.abc import Callable
@@ -24,15 +24,15 @@ _ndarray = np.ndarray
 def quick_formula(op: Op) -> Callable:
     """The call of a formula of one or two operands.
 
-    Tensors of one dtype for which there is a build, and a number beside them, are run as they are, if nobody records,
-    times or looks at what is computed. Anything else takes the way of all operations, also what turns out to be large,
-    or not to fit: the native call looks at the sizes of the very arrays that it gets, and does nothing then. (A result
-    that goes `into` the place of x has no node: see `in_place`.)
+    Tensors of one dtype that has a build, and a number beside them, are run as they are, unless a recording, a profile
+    or anomaly mode watches the launches. All other calls go through `Op.run`, as do arrays that are large or do not fit
+    together: the native call checks the sizes of the very arrays that it gets, and then does nothing. (A result that is
+    written `into` x has no node: see `in_place`.)
     """
     builds: dict[np.dtype, tuple] = {}  # by the dtype of the operands: a build, and the dtype of y
 
     def at_first(args: tuple, dtype: np.dtype, into: Tensor | None):
-        """Run it in general, and keep the build that was found."""
+        """Run the operation by `Op.run`, and keep the build that it found."""
         y, result = op.run(args, into), bool_ if op.dtype == "bool" else dtype
         found = op.kernel.entries.get((dtype,) * len(args) + (result,))
         if found is not None and dtype.kind in op.at_once:
@@ -67,7 +67,7 @@ def quick_formula(op: Op) -> Callable:
         if isinstance(x, Tensor):
             s, a = x, x._data
             t, b = (z, z._data) if isinstance(z, Tensor) else (x, number_array(z, a.dtype))
-        else:  # a number in front
+        else:  # the number comes first
             s = t = z if isinstance(z, Tensor) else None
             a, b = (None, None) if t is None else (number_array(x, t._data.dtype), t._data)
         if (
@@ -103,7 +103,7 @@ def quick_formula(op: Op) -> Callable:
 
 
 def quick_view(op: Op) -> Callable:
-    """The call of a view. Nothing is computed, so nothing but the tape and a recording has to hear of it."""
+    """The call of a view. It computes nothing, so only the tape and a recording have to note it."""
     look, differentiable = op.view, op.differentiable
 
     def view(x, *settings):
@@ -119,7 +119,7 @@ def quick_view(op: Op) -> Callable:
 
 
 def quick_forward(op: Op) -> Callable:
-    """The call of a function on arrays, whose launches are repeated where it was called with such arrays before."""
+    """The call of a function on arrays; its launches are repeated if it was called with such arrays before."""
     known, differentiable = again(op.forward), op.differentiable
 
     def forward(*args, into=None):
@@ -146,7 +146,7 @@ def quick_forward(op: Op) -> Callable:
 
 
 def shortcut(op: Op) -> Callable:
-    """The quick call of an operation, by what it runs forward."""
+    """The quick call of an operation, chosen by the kind of its forward function."""
     if op.kernel is None:
         return quick_view(op) if op.view else quick_forward(op)
     return provided.plain(op) if op.defaults or len(op.params) > 2 else quick_formula(op)

@@ -1,14 +1,14 @@
-"""What an operation does again, on other arrays, as one native call.
+"""The launch cache: an operation's launches are noted once, and repeated on other arrays in one native call.
 
-What runs forward and backward looks at shapes, makes views, asks for memory, and launches kernels. A program of small
-tensors spends its day with that, not in kernels. But all of it follows from the shapes, strides and dtypes of the
-arrays, and from the settings: a recording could not be replayed otherwise. So when a function is called with such
-arguments a second time, it is rehearsed: it runs on stand-ins, arrays that look the same on memory that nobody uses. A
-`Rehearsal` stands where a recording would, and notes the launches without making them. From then on the same call is
+Forward and backward functions look at shapes, make views, allocate memory, and launch kernels. A program of small
+tensors spends its time in this Python code, not in kernels. But all of it follows from the shapes, strides and dtypes
+of the arrays, and from the settings: a recording could not be replayed otherwise. So when a function is called with
+such arguments a second time, it is rehearsed: it runs on stand-ins, arrays of the same layout on memory of their own. A
+`Rehearsal` takes the place of a recording, and notes the launches without making them. From then on the same call is
 new memory for the results and one native call, which compares the arrays with the stand-ins, and makes the launches.
 
-Only what is small is done so: launches of one task each. And only what the engine declares, of which the tests know
-that it computes by nothing but launches. A function that does anything else, a host call say, is called as ever.
+This is done for small calls only, whose launches have one task each, and for the engine's own functions only: the tests
+know that these compute by launches alone. A function that does anything else, a host call say, is called as usual.
 """
 
 import functools
@@ -28,7 +28,7 @@ from tinytensor.native.kernel import Elementwise, Kernel
 from tinytensor.native.uninitialized import fresh, spoil, spoiled
 
 MOST = 256  # calls of a function that are remembered
-LARGE = 1 << 20  # bytes of an array that is not small: what is made again keeps what it needs in between
+LARGE = 1 << 20  # bytes: a larger array is not remembered, since notes keep the memory of intermediate results
 
 _ndarray = np.ndarray
 
@@ -38,8 +38,8 @@ class Rehearsal(Recorder):
 
     def __init__(self):
         self.pool = self
-        self.buffers: list[np.ndarray] = []  # the memory that was asked for
-        self.rows: list[tuple] = []  # (kernel, launch), or (None, flag, what is said when it is set)
+        self.buffers: list[np.ndarray] = []  # the memory that the function has allocated
+        self.rows: list[tuple] = []  # (kernel, launch), or (None, flag, the function that raises its error)
 
     def buffer(self, shape: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
         self.buffers.append(fresh(shape, dtype))
@@ -57,7 +57,7 @@ class Rehearsal(Recorder):
         self.rows.append((None, flag, tell))
 
     def notice(self, tensor: Tensor) -> None:
-        """A rule uses a tensor: one of its arguments, or one that was made of these."""
+        """Nothing: a rule uses only its arguments, and tensors that were computed from them."""
 
     def owns(self, array: np.ndarray) -> bool:
         raise NotRecordable
@@ -68,20 +68,20 @@ class Rehearsal(Recorder):
 
 
 class Notes:
-    """What a call does, found by a rehearsal; `again(args)` does it on the arrays of another call."""
+    """The launches of a call, found by a rehearsal; `again(args)` repeats them on the arrays of another call."""
 
     def __init__(self, function: Callable, args: tuple):
-        """NotRecordable, if there is no other way than to call the function."""
-        # For Python, and so for the key under which a call is known, 0.0, -0.0, 0 and False are the same.
+        """Rehearse the call; raises NotRecordable if notes cannot repeat it."""
+        # For Python, and so for the key of a call, 0.0, -0.0, 0 and False are equal.
         numbers = {i: a for i, a in enumerate(args) if isinstance(a, int | float | np.generic)}
-        if any(isinstance(a, np.generic) for a in numbers.values()):  # where would its sign be?
+        if any(isinstance(a, np.generic) for a in numbers.values()):  # notes compare the sign of Python floats only
             raise NotRecordable
         stand_ins = {i: _stand_in(a) for i, a in enumerate(args) if a.__class__ is _ndarray}
         rehearsal = Rehearsal()
         state.recording = rehearsal
         try:
             results = function(*[stand_ins.get(i, a) for i, a in enumerate(args)])
-        except Exception as error:  # stand-ins hold other numbers, which it may refuse
+        except Exception as error:  # the function may refuse the numbers of stand-ins
             raise NotRecordable from error
         finally:
             state.recording = None
@@ -89,7 +89,7 @@ class Notes:
         results = (results,) if self.one else results
 
         # The items of the native call are the arguments, and after them the memory of the results. Each result lies in
-        # one of them; in most cases it is all of that, and needs no view.
+        # one item; in most cases it is the whole item, and needs no view.
         items = dict(stand_ins)
         self.new: list[tuple[tuple, np.dtype]] = []
         self.results: list[tuple[int, tuple | None] | None] = []
@@ -100,7 +100,7 @@ class Notes:
             i = _owner(r, items)
             if i is None:
                 made = _owner(r, dict(enumerate(rehearsal.buffers)))
-                if made is None:  # an array of no elements lies nowhere, and NumPy's own where no launch writes
+                if made is None:  # an empty array, or NumPy's own memory, which no launch writes
                     raise NotRecordable
                 buffer = rehearsal.buffers[made]
                 i, whole = len(args) + len(self.new), r.flags.c_contiguous and r.nbytes == buffer.nbytes
@@ -125,7 +125,7 @@ class Notes:
                 i = _owner(a, items)
                 if i is not None:
                     places.append((launch.block.ctypes.data + 8 * at, i, _extent(a)[0] - _extent(items[i])[0]))
-        self.rehearsal = rehearsal  # whose memory is used again: what lies between the launches, and settings
+        self.rehearsal = rehearsal  # keeps the memory that repeated launches use: intermediate results and settings
         self.noted = Noted(stand_ins, numbers, places, rows)
         as_made = self.results == [(len(args) + i, None) for i in range(len(self.new))]
         self.again = self._for_any() if not as_made else self._for_one_array() if self.one else self._for_new_arrays()
@@ -133,7 +133,7 @@ class Notes:
             self.again = self._on_spoiled(self.again)
 
     def _for_one_array(self) -> Callable:
-        """The same call on other arguments, where it makes one array; OTHER if they are others than were noted."""
+        """`again` for a call that returns one new array; it returns OTHER if the arguments do not match the notes."""
         call, at, ((shape, dtype),) = self.noted.call, self.noted.at, self.new
 
         def again(args: tuple):
@@ -145,7 +145,7 @@ class Notes:
         return again
 
     def _for_new_arrays(self) -> Callable:
-        """The same where it returns the several arrays that it makes."""
+        """`again` for a call that returns several arrays, all of them new."""
         call, at, new = self.noted.call, self.noted.at, self.new
 
         def again(args: tuple):
@@ -157,7 +157,7 @@ class Notes:
         return again
 
     def _for_any(self) -> Callable:
-        """The same for any number of arrays, some of which may be arguments, or views."""
+        """`again` for any results: new arrays, arguments, or views of either."""
         call, at, new = self.noted.call, self.noted.at, self.new
 
         def again(args: tuple):
@@ -172,10 +172,10 @@ class Notes:
         return again
 
     def _on_spoiled(self, again: Callable) -> Callable:
-        """The same where unwritten memory is to show: what lies between the launches is nothing before each call.
+        """`again` with TINYTENSOR_UNWRITTEN=nan: the memory of intermediate results is spoiled before each call.
 
-        The native call keeps the interpreter's lock, so no other thread sees this memory in use. NumPy's `fill` gives
-        it up, and another thread would find its own numbers overwritten in the middle: hence a lock around both.
+        The native call keeps the interpreter's lock, so threads take turns with this memory. NumPy's `fill` releases
+        it, and would overwrite another thread's numbers in the middle of its call: hence a lock around both.
         """
         lock = threading.Lock()
 
@@ -188,7 +188,7 @@ class Notes:
         return on_spoiled
 
     def _otherwise(self, told: int):
-        """Say what there is to say where a flag was set."""
+        """OTHER, or the error of the flag that a kernel has set."""
         if told == OTHER:
             return OTHER
         _, flag, tell = self.rehearsal.rows[told]
@@ -200,7 +200,7 @@ def _seen(a: np.ndarray, shape: tuple, dtype: np.dtype, offset: int, strides: tu
 
 
 def _stand_in(a: np.ndarray) -> np.ndarray:
-    """An array that looks like this one, on memory of its own."""
+    """An array of the same shape, strides and dtype, on memory of its own."""
     if not a.size or a.dtype is OBJECT or a.dtype is not np.dtype(a.dtype.type) or min(a.strides, default=0) < 0:
         raise NotRecordable
     begin, end = _extent(a)
@@ -210,13 +210,13 @@ def _stand_in(a: np.ndarray) -> np.ndarray:
 
 
 def _extent(a: np.ndarray) -> tuple[int, int]:
-    """Where its memory begins and ends."""
+    """The addresses at which an array's memory begins and ends."""
     begin = a.__array_interface__["data"][0]
     return begin, begin + sum([(n - 1) * step for n, step in zip(a.shape, a.strides)]) + a.itemsize
 
 
 def _owner(a: np.ndarray, others: dict[int, np.ndarray]) -> int | None:
-    """The number of the array in whose memory this one lies."""
+    """The number of the other array whose memory contains this one; None if there is none."""
     begin, end = _extent(a)
     for i, other in others.items():
         first, last = _extent(other)
@@ -240,14 +240,14 @@ def _addresses(kernel: Kernel, args: tuple) -> list[tuple[int, np.ndarray]]:
 
 
 class Again:
-    """A function on arrays and settings, which does quickly what it does again."""
+    """A function on arrays and settings whose repeated calls are short."""
 
     __slots__ = ("function", "known", "latest")
 
     def __init__(self, function: Callable):
         self.function = function
-        self.known: dict[tuple, Callable | None] = {}  # by all that counts: how it is done; None after the first call
-        self.latest: dict[tuple, Callable] = {}  # by the shapes and settings: how the last such call was done
+        self.known: dict[tuple, Callable | None] = {}  # by the whole key: the way of the call; None after the first one
+        self.latest: dict[tuple, Callable] = {}  # by shapes and settings alone: the way of the last such call
 
     def __call__(self, *args):
         if state.watched:
@@ -255,7 +255,7 @@ class Again:
         return self.run(args, tuple([a.shape if a.__class__ is _ndarray else a for a in args]))
 
     def run(self, args: tuple, short: tuple):
-        """The results; nobody watches. `short` has the shapes of arrays, and the settings."""
+        """The results of a call that is not watched. `short` has the shapes of arrays, and the settings."""
         try:
             way = self.latest.get(short)
         except TypeError:  # a setting that is a list
@@ -264,13 +264,13 @@ class Again:
         return self._looked_at(args, short) if results is OTHER else results
 
     def _looked_at(self, args: tuple, short: tuple):
-        """The long way: has there been such a call before, on arrays with these strides and dtypes?"""
+        """The results by the long way, which looks for an earlier call on arrays with these strides and dtypes."""
         several = any(isinstance(x, Tensor) for a in args if a.__class__ is tuple for x in a)  # of an input *xs
         if several or not is_ours(self.function):
             return self.function(*args)
         key = tuple([(a.shape, a.strides, a.dtype) if a.__class__ is _ndarray else (a.__class__, a) for a in args])
         if key not in self.known:
-            if len(self.known) >= MOST:  # programs whose sizes are always new need not fill the memory
+            if len(self.known) >= MOST:  # so that programs with ever new sizes do not fill the memory
                 self.known.clear()
                 self.latest.clear()
             self.known[key] = None
@@ -279,11 +279,11 @@ class Again:
             self.known[key] = self._way(args)
         self.latest[short] = self.known[key]
         results = self.known[key](args)
-        # Arrays can differ in what the key does not have: a dtype that came out of a pickle is another object.
+        # Arrays with equal keys can still differ: a dtype that came out of a pickle is another object.
         return self.function(*args) if results is OTHER else results
 
     def _way(self, args: tuple) -> Callable[[tuple], Any]:
-        """How such a call is done from now on."""
+        """The function that makes such calls from now on: notes if possible, else the function itself."""
         try:
             return Notes(self.function, args).again
         except NotRecordable:
@@ -292,13 +292,13 @@ class Again:
 
 @functools.cache
 def again(function: Callable) -> Again:
-    """The function, which does quickly what it does again."""
+    """The function, with short repeated calls."""
     return Again(function)
 
 
 @functools.cache
 def on_tensors(rule: Callable) -> Callable:
-    """A rule, on tensors and settings, which does quickly what it does again; nobody differentiates what it does."""
+    """A rule on tensors and settings, with short repeated calls; its results are not differentiated again."""
 
     @functools.wraps(rule)
     def on_arrays(*args):
@@ -308,7 +308,7 @@ def on_tensors(rule: Callable) -> Callable:
     quick = Again(on_arrays)
 
     def call(*args):
-        if state.recording is not None:  # it must hear of the tensors themselves
+        if state.recording is not None:  # a recording must notice the tensors themselves
             return rule(*args)
         r = quick(*[a._data if isinstance(a, Tensor) else a for a in args])
         return Tensor.of(r) if r.__class__ is _ndarray else tuple([Tensor.of(x) for x in r])
