@@ -62,7 +62,7 @@ def two_of_them(x):
     return (x > biggest), biggest
 
 
-GRADIENT = "prove: what the function returns has no gradient: it is "
+GRADIENT = "prove: the function's result has no gradient: it is "
 ENDS = {  # what is proved, on which shapes: what came, by what, in which line, and what to do
     "argmax": (
         lambda x: x.argmax(),
@@ -111,7 +111,7 @@ ENDS = {  # what is proved, on which shapes: what came, by what, in which line, 
         forgets_to_return,
         [(3,)],
         "None, by forgets_to_return (test_advice.py, line N: def forgets_to_return(x):)",
-        "has it a `return`?",
+        "does it have a `return`?",
     ),
     "a dict": (lambda x: {"loss": x.exp()}, [(3,)], "a dict", "return a tensor, or a tuple of tensors"),
     "a number": (lambda x: 3.0, [(3,)], "a float", "leave .item(), .tolist(), .numpy() and float() out"),
@@ -132,7 +132,7 @@ def test_where_the_gradient_ends(what, size):
     message, _ = told(fn, *shapes, size=size)
     assert message.startswith(GRADIENT)
     assert came in re.sub(r"line \d+", "line N", message)
-    assert "; expected a tensor that is computed from an input that has one. What to do: " in message
+    assert "; expected a tensor that is computed from an input with a gradient. What to do: " in message
     assert advice in message.partition("What to do: ")[2]
     if number := re.search(r"line (\d+): (.*)\); expected", message):
         assert linecache.getline(__file__, int(number[1])).strip() == number[2]

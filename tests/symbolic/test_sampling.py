@@ -111,7 +111,7 @@ def test_what_residues_do_not_know_is_undecided_not_refuted():
 def test_a_number_that_is_taken_out_is_named():
     proof = prove(lambda x: (x * x.sum().item()).sum(), (3,), size="real")
     assert proof.verdict == "undecided"
-    assert "what is held constant has a derivative" in repr(proof)
+    assert "a value that is held constant has a derivative" in repr(proof)
 
 
 def test_functions_with_rounded_constants():

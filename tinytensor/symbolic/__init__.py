@@ -1,4 +1,4 @@
-"""Proofs about what ships: the engine's own code and kernels, run over exact scalars instead of floats.
+"""Proofs about the code that ships: the engine's operations, rules and kernels, run over exact scalars.
 
     x = symbols("x", 2, 3)
     x.requires_grad_()
@@ -9,8 +9,8 @@
     prove(tt.softmax, (2, 3), -1)       # the gradient is the derivative: proved, or a counterexample
     prove(model, tokens, size="real")   # at a size that trains: sampled, with the probability of error
 
-A tensor of dtype object goes through the same operations, rules and kernels as any other; `lift` is how the door
-reads a kernel then.
+A tensor of dtype object goes through the same operations, rules and kernels as any other; dispatch then runs a
+kernel through `lift`.
 """
 
 from tinytensor.symbolic.lifting import NotLiftable, lift

@@ -1,4 +1,4 @@
-"""What `prove` says to the author of a function that it can't prove: in which line of his it is, and what to do."""
+"""The messages of `prove` about a function that it can't prove: the line of the user's code, and what to do."""
 
 import inspect
 import linecache
@@ -20,18 +20,18 @@ from tinytensor.symbolic.work import TooLong
 
 PACKAGE = Path(__file__).parents[1]
 
-# ------------------------------------------------------------------------------------------------ the line of his code
+# ------------------------------------------------------------------------------------------ the line of the user's code
 
 
 def line(frame: FrameType | None) -> str:
-    """The line of the user's own code that a call came from, in words."""
+    """The line of the user's own code that made a call, in words."""
     while frame is not None and not is_own(frame.f_code.co_filename):
         frame = frame.f_back
     return "" if frame is None else f" ({place(frame.f_code.co_filename, frame.f_lineno, frame.f_code.co_name)})"
 
 
 def place(file: str, number: int, function: str) -> str:
-    """A line in words. Python keeps no source of what came with -c or, before 3.13, at its prompt: no code then."""
+    """A line in words; without its code if Python keeps no source: with -c and, before 3.13, at the prompt."""
     code = linecache.getline(file, number).strip()
     return f"{Path(file).name}, line {number}: {code}" if code else f"{file}, line {number}, in {function}"
 
@@ -47,7 +47,7 @@ def is_own(file: str) -> bool:
 
 @contextmanager
 def line_named() -> Iterator[None]:
-    """An exception says in which line of the user's own code it came up, and what may help."""
+    """Add to an exception the line of the user's own code that raised it, and advice."""
     try:
         yield
     except TooLong:
@@ -65,7 +65,7 @@ EXACT = re.compile(r"an exact scalar|values of object|got object|dtype object")
 HELP = (
     "prove: inputs and parameters hold exact scalars now (dtype object), which become no floats and no whole numbers: "
     "leave .float(), .long(), .item(), float(), int() and .numpy() out of the function; make tensors that are to hold "
-    "them with zeros_like(x) or dtype=x.dtype; what need not be differentiated is computed beforehand, as a constant. "
+    "them with zeros_like(x) or dtype=x.dtype; compute beforehand, as a constant, what has no gradient. "
     "A shape stands for exact scalars: give indices, targets and masks as tensors, tt.tensor([0, 2])"
 )
 
@@ -86,10 +86,10 @@ WHOLE, OFF, NUMBER, OTHERS, NOTHING, DICT = "whole", "off", "number", "others", 
 ADVICE = {
     WHOLE: "whole numbers and truth values have no derivative; return values that are computed before them, x.max() "
     "and not x.argmax(), softmax and not one_hot",
-    OFF: "it was taken off the tape; leave detach(), .data and no_grad() out of what is to be differentiated",
+    OFF: "it was taken off the tape; leave detach(), .data and no_grad() out of the computation",
     NUMBER: "return a tensor; leave .item(), .tolist(), .numpy() and float() out",
     OTHERS: "it does not depend on the inputs; compute it from them (what is drawn at random is a constant)",
-    NOTHING: "has it a `return`?",
+    NOTHING: "does it have a `return`?",
     DICT: "return a tensor, or a tuple of tensors",
 }
 
@@ -105,13 +105,13 @@ def results_of(fn: Callable, args: list) -> list[Tensor]:
     kind = _kind(returned[0]) if returned else NOTHING
     where = _last_end(fn, args, kind)
     raise ValueError(
-        f"prove: what the function returns has no gradient: it is {came}{f', by {where}' if where else ''}; expected a "
-        f"tensor that is computed from an input that has one. What to do: {ADVICE[kind]}"
+        f"prove: the function's result has no gradient: it is {came}{f', by {where}' if where else ''}; expected a "
+        f"tensor that is computed from an input with a gradient. What to do: {ADVICE[kind]}"
     )
 
 
 def _kind(y) -> str:
-    """What a value without a gradient is, as far as there is other advice for it."""
+    """The kind of a value without a gradient: a key of ADVICE."""
     if y is None:
         return NOTHING
     if isinstance(y, dict):
@@ -131,9 +131,9 @@ def _told(y) -> str:
 
 
 def _last_end(fn: Callable, args: list, kind: str) -> str:
-    """The call from the user's code that was given something with a gradient and gave back something of this kind.
+    """The last call in the user's code that took a tensor with a gradient and returned a value of this kind.
 
-    Of several it is the last. The function runs once more, watched as a profiler does.
+    The function runs once more, under a profiler's hook.
     """
     found, calls = "", []
 
@@ -167,13 +167,13 @@ def _is_ours_called_by_him(frame: FrameType) -> bool:
 
 
 def _called(frame: FrameType) -> str:
-    """The name of what runs in a frame: of an operation or a Module its own, not that of its __call__."""
+    """The name of the function in a frame; for __call__ that of the operation or the Module."""
     what, name = frame.f_locals.get("self"), frame.f_code.co_name
     if name == "__call__":
         return what.name if isinstance(what, Op) else type(what).__name__
-    if name == "handed_out":  # which public functions are inside of (tinytensor/ops/argument_errors.py)
+    if name == "handed_out":  # it wraps public functions (tinytensor/ops/argument_errors.py)
         return frame.f_locals.get("name", name)
-    return "a call" if name == "<lambda>" else name  # of a method or an operator, which the line shows
+    return "a call" if name == "<lambda>" else name  # a lambda is a method or an operator: the line shows it
 
 
 def _defined(fn: Callable) -> str:

@@ -1,8 +1,8 @@
-"""What a proof leans on, sorted and put into sentences.
+"""The assumptions of a proof, sorted and put into sentences.
 
 A proof holds where every comparison comes out as it did at the sample point. Each is a condition `difference > 0`.
-Most say the sign of one number (at a ReLU) or which of two is larger (at a maximum); these are told by the names that
-the numbers have, the rest as formulas.
+Most give the sign of one number (at a ReLU) or the larger of two (at a maximum); their sentences use the numbers'
+names. The rest are shown as formulas.
 """
 
 from dataclasses import dataclass, field
@@ -14,19 +14,19 @@ from tinytensor.symbolic.normal import NAMES
 from tinytensor.symbolic.passes import Pass, Step
 from tinytensor.symbolic.scalars import Symbolic
 
-SHOWN, LENGTH = 4, 60  # of more or longer formulas than this only the number is told
+SHOWN, LENGTH = 4, 60  # if formulas are more or longer than this, only their number is shown
 
 
 @dataclass
 class Comparisons:
-    """The comparisons of one pass, sorted by what they say."""
+    """The comparisons of one pass, sorted by their kind."""
 
-    signs: dict[str, np.ndarray] = field(default_factory=dict)  # of what: "+", "-", or "." where none was asked for
-    larger: dict[str, list[str]] = field(default_factory=dict)  # one number: those that it is larger than
-    rest: dict[str, dict[sympy.Expr, str]] = field(default_factory=dict)  # in which step: formulas that are positive
+    signs: dict[str, np.ndarray] = field(default_factory=dict)  # by tensor: "+", "-", or "." where no sign was compared
+    larger: dict[str, list[str]] = field(default_factory=dict)  # by number: the numbers that it is larger than
+    rest: dict[str, dict[sympy.Expr, str]] = field(default_factory=dict)  # by step: formulas that are positive
 
     def sentences(self) -> list[str]:
-        """All of them, for a reader."""
+        """All comparisons as sentences."""
         lines = [f"signs of {what}: {_pattern(signs)}" for what, signs in self.signs.items()]
         lines += [f"{one} is larger than {', '.join(others)}" for one, others in self.larger.items()]
         for label, formulas in self.rest.items():
@@ -40,7 +40,7 @@ class Comparisons:
 
 
 def comparisons(run: Pass) -> Comparisons:
-    """The comparisons that a pass went by."""
+    """The comparisons that a pass made."""
     found = Comparisons()
     for number, condition in enumerate(run.conditions):
         expr = condition.difference.expr
@@ -58,7 +58,7 @@ def comparisons(run: Pass) -> Comparisons:
             found.rest.setdefault(label, {})[expr] = str(expr.xreplace(readable))
     for step in run.steps:
         if _is_cut_at_zero(step, found.rest.get(step.label, {})):
-            # what was compared with 0 is a formula inside the operation and has no name of its own
+            # the operation compared an inner formula with 0, which has no name of its own
             del found.rest[step.label]
             found.signs.pop(step.label, None)
             signs = ["-" if Symbolic.of(value).expr == 0 else "+" for value in step.result.flat]
@@ -67,7 +67,7 @@ def comparisons(run: Pass) -> Comparisons:
 
 
 def assumptions(run: Pass) -> list[str]:
-    """What the path through the comparisons was, and what else a proof leans on, in sentences."""
+    """The path through the comparisons, and the other assumptions of a proof, in sentences."""
     lines = comparisons(run).sentences()
     lines += [f"held constant, since it is not on the tape: {what}" for what in run.constant]
     parts = {e for step in run.steps for f in step.formulas.values() for e in sympy.preorder_traversal(f)}
@@ -79,7 +79,7 @@ def assumptions(run: Pass) -> list[str]:
 
 
 def _is_cut_at_zero(step: Step, positive: dict[sympy.Expr, str]) -> bool:
-    """Is each entry of the result max(0, z)? Then it is z, which was found positive, or it is 0, since -z was."""
+    """Is each entry of the result max(0, z)? Then it is z, and z was found positive, or 0, and -z was."""
     if not positive:
         return False
     passed = set(step.formulas.values())

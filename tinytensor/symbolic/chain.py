@@ -1,20 +1,20 @@
 r"""The derivatives of an expression by all of its symbols at once.
 
 SymPy's `diff` goes through the whole expression for each symbol anew. Here it differentiates one operation at a time,
-f(a, b, ...) of stand-ins for what the operation is applied to, and the chain rule puts these together:
+f(a, b, ...), with symbols (stand-ins) in place of the operands, and the chain rule combines the results:
 
     \frac{\partial f}{\partial x} = \sum_a \frac{\partial f}{\partial a} \frac{\partial a}{\partial x},
 
-with what is shared between expressions differentiated once.
+Subexpressions that several expressions share are differentiated once.
 """
 
 import sympy
 
-_STAND_INS: list[sympy.Symbol] = []  # always the same ones, so that SymPy finds in its cache what it has differentiated
+_STAND_INS: list[sympy.Symbol] = []  # always the same symbols, so that SymPy's cache of derivatives is hit
 
 
 class Slopes:
-    """The derivatives of expressions; `of(expr)` has those that are not 0, by their symbols."""
+    """The derivatives of expressions; `of(expr)` has those that are not 0, by symbol."""
 
     def __init__(self):
         self.found: dict[sympy.Expr, dict[sympy.Symbol, sympy.Expr]] = {}
@@ -39,7 +39,7 @@ class Slopes:
         inner = [self.of(a) for a in expr.args]
         if not any(inner):
             return {}
-        # what does not change stays as it is: of x^2 SymPy is to know that the exponent is a number
+        # constant operands stay: SymPy must know that the exponent of x^2 is a number
         outer, meant = [], {}
         for n, (a, slopes) in enumerate(zip(expr.args, inner, strict=True)):
             outer.append(_stand_in(n) if slopes else a)

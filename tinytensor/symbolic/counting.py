@@ -1,11 +1,11 @@
 """Estimates how long a proof takes, before it starts.
 
-Formulas grow in ways that nobody foresees from shapes. So the function runs once over scalars that keep no formula, but
-know which variables are in them (`Count`): a proof has to look at each pair of an entry of a result and a variable in
-it, several times, and its time goes by the number of these. At real size, where no formula is written down, the time
-goes by the operations, which are counted while the function runs on floats.
+Shapes do not tell how formulas grow. So the function runs once over scalars that keep no formula, but know which
+variables are in them (`Count`). A proof looks several times at each pair of an entry of a result and a variable in it,
+so its time is proportional to the number of pairs. At real size, where no formula is written down, the time is
+proportional to the operations, which are counted while the function runs on floats.
 
-Both are estimates, mostly good to a factor of two. What a pair takes goes by the operation, and was measured
+Both are estimates, mostly good to a factor of two. The time for a pair depends on the operation, and was measured
 (`MEASURED`, `GROWING`): in a layer norm the polynomials that are multiplied out grow with the fourth power of the row.
 """
 
@@ -32,10 +32,10 @@ from tinytensor.symbolic.scalars import NUMBERS, Exact, binary, fraction, number
 from tinytensor.symbolic.work import Estimate
 from tinytensor.tools.profiling import FLOPS
 
-# What was measured on one core: seconds and bytes for an operation, a pair or an entry of a result, as below.
+# Measured on one core: seconds and bytes for an operation, a pair, or an entry of a result.
 SECONDS_A_PAIR, SECONDS_AN_OPERATION, BYTES_A_PAIR, BYTES_AN_ENTRY = 2.5e-4, 2e-5, 1000, 3000
-FUSED = 10.0  # so many pairs of others one of a fused operation is: it is larger, and compared with two formulas
-MEASURED = {  # and so many one of these
+FUSED = 10.0  # a pair of a fused operation counts for so many: it is larger, and compared with two formulas
+MEASURED = {  # and a pair of one of these
     **dict.fromkeys(("silu", "sigmoid", "gelu_tanh"), 20.0),
     **dict.fromkeys(("gelu_erf", "softplus", "logsigmoid", "reduce_logsumexp"), 12.0),
     **dict.fromkeys(("tanh", "erf", "sin", "cos"), 3.0),
@@ -48,11 +48,11 @@ MEASURED = {  # and so many one of these
 }
 GROWING: dict[str, Callable[[float, tuple[int, ...]], float]] = {  # by the variables of an entry and the result's shape
     "layer_norm": lambda variables, shape: 14 + 0.0014 * shape[-1] ** 4,
-    # In the gradient of a key there are the variables of all queries, for it is a sum over these.
+    # The gradient of a key has the variables of all queries, since it is a sum over them.
     "attention": lambda variables, shape: 30 + 0.08 * shape[-2] * variables + 1.5e-4 * (shape[-2] * variables) ** 2,
 }
 SECONDS_A_FLOP, BYTES_A_RESIDUE = 8e-7, 400
-MOST = 3_000_000  # operations that are counted: what has more takes longer than anybody waits
+MOST = 3_000_000  # operations that are counted: a proof with more takes days
 
 
 class _TooMany(Exception):
@@ -68,7 +68,7 @@ _tally = _Tally()
 
 
 class Count(Exact):
-    """A scalar of which no formula is kept: its witness, its number if it is one, and which variables are in it."""
+    """A scalar without its formula: its witness, its number if it is one, and which variables are in it."""
 
     __slots__ = ("inputs", "known")
 
@@ -121,11 +121,11 @@ def _counted(witness: float, inputs: int) -> Count:
 
 
 def counted(fn: Callable, args: list, leaves: Iterable[Tensor]) -> Estimate | None:
-    """What a proof for all values takes; None if that can't be found out, for a reason that the proof will meet too."""
+    """The cost of a proof for all values; None if the run fails, as the proof will for the same reason."""
     found, fresh, entries = Estimate(), itertools.count(), 0
 
     def variables_in(array: np.ndarray) -> np.ndarray:
-        """The same scalars, each a variable of its own if it depends on any."""
+        """The same scalars; each that depends on a variable becomes a variable of its own."""
         counts = np.empty(array.shape, object)
         for at in np.ndindex(array.shape):
             value = array[at]
@@ -158,7 +158,7 @@ def counted(fn: Callable, args: list, leaves: Iterable[Tensor]) -> Estimate | No
 
 
 class _Launches:
-    """Stands where a profile does: it adds up how many operations there are in the launches."""
+    """Takes the place of a profile, and adds up the operations of the launches."""
 
     def __init__(self):
         self.operations = 0.0
@@ -171,7 +171,7 @@ class _Launches:
 
 
 def run_on_floats(fn: Callable, args: list, tensors: Iterable[Tensor]) -> Estimate | None:
-    """What a proof at real size takes, from a run on floats; None if there is none, for whatever reason."""
+    """The cost of a proof at real size, from a run on floats; None if that run fails."""
     found, launches, entries = Estimate(), _Launches(), 0
 
     def floats_of(array: np.ndarray) -> np.ndarray:
@@ -203,7 +203,7 @@ def run_on_floats(fn: Callable, args: list, tensors: Iterable[Tensor]) -> Estima
 
 @contextmanager
 def standing_for(tensors: Iterable[Tensor], other: Callable[[np.ndarray], np.ndarray]) -> Iterator[None]:
-    """Inside, the tensors hold something else, and have none of the hooks that a run adds."""
+    """Inside, the tensors hold `other` of their arrays; hooks that a run adds are removed afterwards."""
     before = [(x, x._data) for x in tensors]
     try:
         with hooks_kept(tensors):

@@ -1,27 +1,27 @@
-r"""Scalars over a finite field: code at the size of training is checked with them, up to a computed probability.
+r"""Scalars over a finite field: they check code at the size of training, up to a computed probability.
 
-A formula of a whole model would be too large to be written down. But whether two formulas are one and the same can be
-asked without them: put random numbers in the place of the variables, and compare. Over the residues modulo a prime p
+A formula of a whole model would be too large to be written down. But two formulas can be compared without writing
+them: put random numbers in the place of the variables, and compare the values. Over the residues modulo a prime p
 nothing is rounded, and no number grows; and a polynomial of degree d that is not 0 has the value 0 at a random point
 with a probability of at most d / p (Schwartz and Zippel). So a `Residue` is the value of a formula at such a point. It
 carries
 
-- the value, and its derivative in one direction (`tangent`), which the rules of differentiation alone decide;
-- a float (`witness`) for comparisons, drawn apart from the value: it chooses which way the program takes;
-- the size of the formulas of both: how many variables and constants these would have if they were written out.
+- the value, and its derivative in one direction (`tangent`), computed by the rules of differentiation alone;
+- a float (`witness`) for comparisons, drawn independently of the value: it decides the program's path;
+- the sizes of the formulas of both: how many variables and constants they would have if they were written out.
 
-**What size is good for.** Each formula is a fraction N / D of polynomials with whole coefficients. With size s, neither
+**The use of sizes.** Each formula is a fraction N / D of polynomials with whole coefficients. With size s, neither
 N nor D has a degree above s, nor are the absolute values of its coefficients together more than 2^((b + 1) s), where b
-is the number of bits of the largest constant: so it is for a variable and for a constant (s = 1), and a sum, a product
-or a quotient of formulas of the sizes s and t has the size s + t, as (N/D) + (M/E) = (N E + M D) / (D E) shows.
+is the number of bits of the largest constant. This is true of a variable and of a constant (s = 1), and a sum, a
+product or a quotient of formulas of the sizes s and t has the size s + t: (N/D) + (M/E) = (N E + M D) / (D E).
 
-**Functions.** exp(x) is a number drawn for the value of x by a keyed hash: as far as formulas are concerned, a variable
-of its own. Its derivative is the function's. What holds of functions is known as far as code leans on it:
+**Functions.** exp(x) is a number that a keyed hash draws for the value of x: in a formula, a variable of its own. Its
+derivative is the function's. Residues know these identities, which code relies on:
 
     exp(x + n log t) = exp(x) t^n,   exp(-x) = 1 / exp(x),   sqrt(x)^2 = x,   tanh, erf, sin ... are odd, cos is even.
 
-Where code leans on more, equal formulas look different: nothing wrong is ever accepted for that, but what is right may
-be refused. `sampling.py` makes proofs of all this.
+Where code relies on others, equal formulas look different: a right gradient may then be refused, but no wrong one is
+accepted. `sampling.py` makes proofs with these scalars.
 """
 
 import math
@@ -43,12 +43,12 @@ try:
 except ImportError:
     whole = int
 
-BITS = 270  # of the prime: what nine of CPython's digits hold, so that a smaller one would save nothing
-SCARCE = 12  # of 2^12 numbers of so many bits more than one is a prime that can be drawn
+BITS = 270  # of the prime: as many as nine of CPython's digits hold, so that a smaller one would save nothing
+SCARCE = 12  # among 2^12 numbers of so many bits, more than one is a prime that can be drawn
 ROUNDS = 64  # of the test of Miller and Rabin; one passes a number that is no prime with a probability below 1/4
 ODD = ("tanh", "erf", "sin", "asin", "atan", "asinh")  # f(-x) = -f(x)
 _new = object.__new__
-_ZERO, _ONE = Fraction(0), Fraction(1)  # the only ones of `Known` that are 0 and 1
+_ZERO, _ONE = Fraction(0), Fraction(1)  # the only fractions of `Known` that are 0 and 1
 
 
 class _Current(threading.local):
@@ -59,10 +59,10 @@ _current = _Current()
 
 
 class Field:
-    """The residues modulo a prime drawn at random, the functions on them, and what was counted on the way.
+    """The residues modulo a prime drawn at random, the functions on them, and counts for the error.
 
-    `with field:` makes it the one that scalars belong to. Of `seed` all draws follow: the prime, the functions and what
-    `draw` gives. Without one the operating system draws, and nobody can know the prime before.
+    Inside `with field:` scalars belong to it. All draws follow from `seed`: the prime, the functions and the variables
+    of `draw`. Without a seed the operating system draws, and the prime cannot be known beforehand.
     """
 
     def __init__(self, seed: int | None = None, bits: int = BITS):
@@ -72,12 +72,12 @@ class Field:
         self.key = self.generator.getrandbits(256).to_bytes(32, "little")
         self.numbers: dict[tuple[int, int], Known] = {}
         self.constant_bits = 1  # of the numerator or denominator of the largest constant
-        self.comparisons, self.closest = 0, math.inf  # how many the witnesses decided; the smallest difference of two
-        self.applied = 0  # how often a function was
-        self.largest_argument = 1.0  # the size of the largest formula that one was applied to
+        self.comparisons, self.closest = 0, math.inf  # those that witnesses decided; the smallest difference of two
+        self.applied = 0  # how often a function was applied
+        self.largest_argument = 1.0  # the size of the largest formula among the arguments of functions
 
     def _prime(self) -> int:
-        """A random prime with so many bits that leaves 7 when divided by 8, so that 2 has a square root."""
+        """A random prime of `bits` bits that is 7 modulo 8, so that 2 has a square root."""
         while True:
             n = self.generator.getrandbits(self.bits) | 1 << (self.bits - 1) | 7
             if sympy.isprime(n) and mr(n, [self.generator.randrange(2, n - 1) for _ in range(ROUNDS)]):
@@ -100,11 +100,11 @@ class Field:
         return whole(self.generator.randrange(int(self.prime)))
 
     def draw(self, witness: float) -> "Residue":
-        """A variable: its value and its part of the direction are drawn, and have nothing to do with the witness."""
+        """A variable: its value and its part of the direction are drawn, independently of the witness."""
         return _make(self.element(), self.element(), float(witness), 1.0, 1.0)
 
     def function(self, name: str, argument: int, size: float = 1.0) -> int:
-        """The value of a function: a number drawn at random for each name and argument, of a formula of that size.
+        """The value of a function: a number drawn at random for each name and argument; `size` is the argument's.
 
         The hash has 512 bits, many more than the prime: so all residues are almost equally likely.
         """
@@ -115,7 +115,7 @@ class Field:
         return whole(int.from_bytes(digest, "little")) % self.prime
 
     def number(self, value: int | Fraction) -> "Known":
-        """The residue of a number that is known."""
+        """The residue of a known number."""
         over, under = value.numerator, value.denominator
         found = self.numbers.get((over, under))
         if found is None:
@@ -155,8 +155,8 @@ def _make(value, tangent, witness: float, size: float, slope_size: float) -> "Re
 class Residue(Exact):
     """The value of a formula modulo the prime, its derivative in a direction, a witness, and the sizes of both.
 
-    Value and tangent are whole numbers that leave the right residue; only what is put into an array is reduced, so that
-    a sum of products is reduced once. `Residue(3)` is a constant; variables come from `Field.draw`.
+    Value and tangent are whole numbers that leave the right residue; they are reduced only when they are put into an
+    array, so that a sum of products is reduced once. `Residue(3)` is a constant; variables come from `Field.draw`.
     """
 
     __slots__ = ("size", "slope_size", "tangent", "value")
@@ -254,8 +254,8 @@ class Residue(Exact):
         )
 
     def _half_power(self, n: int):
-        # As other powers: x^1.5 has the derivative 1.5 x^0.5, which holds of e^(1.5 log x), and would hold of sqrt(x)^3
-        # if the value of sqrt(x) were a root. It is a variable, whose square alone is known.
+        # As other powers: x^1.5 has the derivative 1.5 x^0.5. That is true of e^(1.5 log x), and would be of sqrt(x)^3
+        # if the value of sqrt(x) were a root. But it is a variable, of which only the square is known.
         if self.number() is not None:
             return self.sqrt()._power(n)
         return (self.log() * Fraction(n, 2)).exp()
@@ -307,10 +307,10 @@ class Residue(Exact):
 
 
 class Known(Residue):
-    """A residue of which more is known: which fraction it is, of which logarithms it has how many, what its square is.
+    """A residue with more known about it: its fraction, the logarithms in it, or its square.
 
-    `logs` has, by the value that log(t) was given, t and how often it is added: of m + 3 log t the pair (t, 3). `added`
-    is a number that has been added: of (x - 1) log t, where it is -1, something is known of the logarithm.
+    `logs` maps the value of log(t) to t and its factor: for m + 3 log t it has the pair (t, 3). `added` is a number
+    that was added: in (x - 1) log t it is -1 for the first factor, so the product contains -1 log t.
     """
 
     __slots__ = ("added", "fraction", "logs", "square")
@@ -333,7 +333,7 @@ Residue.kind = Residue
 
 
 def _operand(value):
-    """What a residue meets, as a residue; NotImplemented if it is no number."""
+    """The other operand as a residue; NotImplemented if it is no number."""
     if isinstance(value, Residue):
         return value
     return Residue.of(value) if isinstance(value, NUMBERS) else NotImplemented
@@ -342,7 +342,7 @@ def _operand(value):
 def _known(
     r: Residue, logs: dict | None = None, square: Residue | None = None, added: Fraction | None = None
 ) -> Residue:
-    """The same residue with what is known of it."""
+    """The same residue, with what is known about it."""
     if not logs and square is None and not added:
         return r
     known = _new(Known)
@@ -353,7 +353,7 @@ def _known(
 
 
 def _hidden() -> Known:
-    """Minus infinity, the score of what is hidden by a mask: it is less than all numbers, and exp makes 0 of it."""
+    """Minus infinity, the score of a masked place: it is less than all numbers, and its exp is 0."""
     r = _known(_make(0, 0, -math.inf, 1.0, 1.0), {0: (None, 1)})
     r.fraction, r.logs = -math.inf, None
     return r
@@ -368,7 +368,7 @@ def _added(r: Residue) -> Fraction:
 
 
 def _plain(r: Residue) -> Residue:
-    """The same residue, as one of which nothing is known."""
+    """The same residue, without what is known about it."""
     return r if r.__class__ is Residue else _make(r.value, r.tangent, r.witness, r.size, r.slope_size)
 
 
@@ -462,7 +462,7 @@ def _exp(x: Residue) -> Residue:
 
 
 def _still(t: Residue) -> Residue:
-    """The same value, as one that does not change."""
+    """The same value as a constant: its tangent is 0."""
     return t if t.number() is not None else _make(t.value, 0, t.witness, t.size, 1.0)
 
 
@@ -497,7 +497,7 @@ _SPECIAL: dict[str, Callable[[Residue], Residue]] = {"exp": _exp, "log": _log, "
 
 
 def _constant(expr: sympy.Expr) -> Residue:
-    """A number that SymPy knows: made of fractions, square roots and pi, which is the square of a variable here."""
+    """A number of SymPy, made of fractions, square roots and pi; here pi is the square of a variable."""
     if expr.is_Rational:
         return field().number(Fraction(int(expr.p), int(expr.q)))
     if expr is sympy.pi or (expr.is_Pow and expr.base is sympy.pi):

@@ -1,8 +1,8 @@
-"""The same function on floats: what it computes there is what it computed on exact numbers.
+"""The same function on floats: it must compute the same as on exact numbers.
 
 A proof is about the code that ran on exact numbers. Code that asks for the dtype, or for its callers, can compute
-something else for floats. So the function runs on float64 at the sample point as well, in a thread of its own, in which
-nothing of a proof is among its callers; its results and gradients must be those of the proof, but for rounding.
+something else for floats. So the function also runs on float64 at the sample point, in a thread of its own, so that no
+code of a proof is among its callers; its results and gradients must be those of the proof, up to rounding.
 """
 
 from collections.abc import Callable, Iterable
@@ -18,12 +18,12 @@ from tinytensor.symbolic.counting import Count, standing_for
 from tinytensor.symbolic.passes import SEED
 from tinytensor.symbolic.scalars import Exact, numbers_are
 
-ROUNDING = 1e-6  # of the largest entry (or of 1): how far sums of float64 may be from those beside exact numbers
+ROUNDING = 1e-6  # of the largest entry (or of 1): how far float64 may be from the witnesses
 
 
 @dataclass
 class OnFloats:
-    """What came of the run: a difference or the reason why there was none to be found, in a sentence each."""
+    """The result of the run: a difference, or the reason why the run failed, in a sentence each."""
 
     difference: str = ""
     not_run: str = ""
@@ -32,10 +32,10 @@ class OnFloats:
 def on_floats(
     fn: Callable, args: list, leaves: dict[str, Tensor], held: Iterable[Tensor], number: int | None, expected: dict
 ) -> OnFloats:
-    """Run fn with floats in the place of the exact numbers that the tensors `held` have, and compare.
+    """Run fn with floats in place of the exact numbers in the tensors `held`, and compare.
 
-    `expected` has the results (by their numbers) and the gradients (by the inputs' names) as floats, and under
-    SEED the gradients that arrive at the results. The result `number` is differentiated, or all of them if it is None.
+    `expected` has the results (by number) and the gradients (by the inputs' names) as floats, and under SEED the
+    gradients that arrive at the results. The result `number` is differentiated, or all results if it is None.
     """
     told = OnFloats()
     with standing_for(list({id(x): x for x in held}.values()), lambda array: witnesses(array)):
@@ -64,9 +64,9 @@ def on_floats(
 def without_formulas(
     fn: Callable, args: list, leaves: dict[str, Tensor], held: Iterable[Tensor], number: int, seed: np.ndarray
 ) -> dict | None:
-    """What on_floats expects, from a run on exact numbers that keep no formula; None if there is no such run.
+    """The `expected` of on_floats, from a run on exact numbers that keep no formula; None if that run fails.
 
-    (In a pass a symbol takes the place of each gradient, and where a value is a plain number its gradient is any.)
+    (A pass can't give it: there a symbol replaces each gradient, and the gradient of a plain number is arbitrary.)
     """
 
     def counts(array: np.ndarray) -> np.ndarray:

@@ -1,10 +1,10 @@
-"""For which values of its symbols a formula holds: the comparisons that led to it, kept with what was computed.
+"""The values of its symbols for which a formula holds: the comparisons that led to it, kept with the result.
 
-A kernel that compares takes one way, and what it computes holds on that way alone: of a ReLU x, where x > 0. So what a
-launch has written remembers its comparisons, and those that its inputs remember; `latex` writes them behind a formula.
-Entry by entry this is told where the kernel is a formula, else for the launch as a whole. A scalar remembers by itself,
-and for an array of truth values (x > 0) it is remembered beside it. What is computed of truth values alone is not
-followed, and neither is an `if` in Python: `path` tells of both.
+A kernel that compares takes one path, and its result holds on that path alone: ReLU gives x only where x > 0. So the
+results of a launch remember its comparisons, and those that its inputs remember; `latex` writes them behind a formula.
+An elementwise kernel is followed entry by entry, any other kernel as a whole launch. A scalar carries its comparisons
+itself; those of an array of truth values (x > 0) are kept beside the array. Values computed from truth values alone are
+not followed, and neither is an `if` in Python: `path` collects both.
 """
 
 import weakref
@@ -17,7 +17,7 @@ from tinytensor.native.entries import OBJECT
 from tinytensor.native.kernel import Elementwise, Kernel
 from tinytensor.symbolic.scalars import Condition, Symbolic, kind_of_numbers, path
 
-# Kernels that compare to avoid overflow, or to cut their work: whichever way they take, the formula is the same.
+# Kernels that compare to avoid overflow, or to cut their work: on each path the formula is the same.
 SAME_EITHER_WAY = frozenset(
     ["softmax", "log_softmax", "reduce_logsumexp", "cross_entropy", "attention", "attention_of_one", "logsigmoid"]
 )
@@ -26,7 +26,7 @@ _beside: dict[int, tuple[weakref.ref, list[Condition]]] = {}  # arrays of truth 
 
 
 def remembered(arrays: Iterable) -> list[Condition]:
-    """What the entries of arrays hold for, each comparison once."""
+    """The comparisons that the entries of arrays remember, each once."""
     found: dict[Condition, None] = {}
     for array in arrays:
         if not isinstance(array, np.ndarray):
@@ -35,17 +35,17 @@ def remembered(arrays: Iterable) -> list[Condition]:
             for value in array.flat:
                 found.update(dict.fromkeys(getattr(value, "given", ())))
         elif array.dtype.kind == "b":
-            while array is not None:  # of a view also what it looks at (NumPy has a stand-in between some of them)
+            while array is not None:  # for a view also its base (NumPy puts a stand-in between some of them)
                 found.update(dict.fromkeys(_beside.get(id(array), (None, ()))[1]))
                 array = getattr(array, "base", None)
     return list(found)
 
 
 def holding(value, conditions: list[Condition]):
-    """The same scalar, which remembers what it holds for."""
+    """The same scalar, which remembers these conditions."""
     if not conditions or not isinstance(value, Symbolic):
         return value
-    result = object.__new__(Symbolic)  # a new one: others may have this very scalar, whatever is compared here
+    result = object.__new__(Symbolic)  # a new one: other code may hold this very scalar, without these comparisons
     result._expr, result.witness = value.expr, value.witness
     result.given = tuple(dict.fromkeys((*getattr(value, "given", ()), *conditions)))
     return result
@@ -53,7 +53,7 @@ def holding(value, conditions: list[Condition]):
 
 @contextmanager
 def following(kernel: Kernel, source: Callable, args: tuple) -> Iterator[Callable]:
-    """Inside, a kernel is launched by the function that this gives; what it has written remembers what it holds for."""
+    """Yield the function that launches the kernel; entries that it writes remember their conditions."""
     if kind_of_numbers() is not Symbolic:
         yield source
         return
@@ -90,7 +90,7 @@ def _matter(kernel: Kernel, met: list[Condition]) -> list[Condition]:
 
 
 def carry_over(x: np.ndarray, y: np.ndarray) -> None:
-    """Truth values that have become numbers remember what was remembered beside them."""
+    """Copy to the numbers y the comparisons that are kept beside the truth values x."""
     if conditions := remembered([x]):
         for at in np.ndindex(y.shape):
             y[at] = holding(Symbolic.of(y[at]), conditions)

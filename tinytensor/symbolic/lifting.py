@@ -1,12 +1,12 @@
 """The third reading of a kernel: its own Python source, run over exact scalars.
 
 `lift(kernel)` takes the code object of the kernel as it is and gives it other globals: `np.exp` becomes the exact
-exp; helpers and the functions of `kernels/vectors.py` are lifted in their turn. Arrays are handed in as `Cells`, which
-offer what a kernel may do with an array and nothing else: an element read before it was written, an index out of
-bounds (or negative: compiled code would wrap it), or an array expression raises with the kernel's name.
+exp; helpers and the functions of `kernels/vectors.py` are lifted in their turn. Arrays are passed in as `Cells`, which
+offer only the operations that a kernel may use on an array: an element read before it was written, an index out of
+bounds (or negative: compiled code would wrap it), or an array expression raises an error that names the kernel.
 
-The tasks of a launch run one after the other here, at the same time elsewhere. That comes to the same only if none
-touches an element that another one writes; the cells see to that, too.
+The tasks of a launch run one after the other here, in parallel elsewhere. The results are the same only if no task
+touches an element that another task writes; the cells check that, too.
 """
 
 import builtins
@@ -26,11 +26,11 @@ from tinytensor.symbolic.scalars import Exact, kind_of_numbers
 BUILTINS = ("range", "min", "max", "abs", "len", "type", "bool", "enumerate", "zip", "slice", "tuple")
 ALLOCATING = ("empty", "zeros", "ones", "full", "empty_like", "zeros_like", "ones_like", "full_like", "array", "copy")
 SEVERAL = 1 << 30  # marks an element that several tasks have read
-_KINDS = {"i": int, "u": int, "b": bool}  # of elements that are no exact scalars, by NumPy's letters
+_KINDS = {"i": int, "u": int, "b": bool}  # the types of elements that are no exact scalars, by NumPy's letters
 
 
 class NotLiftable(TypeError):
-    """A kernel whose source says what has no meaning over exact scalars."""
+    """A kernel whose source has no meaning over exact scalars."""
 
 
 def _function(name: str, x):
@@ -46,13 +46,13 @@ _MEANINGS |= {f"arc{name}": partial(_function, f"a{name}") for name in ("sin", "
 
 @cache
 def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable:
-    """The kernel's own source as a function of exact scalars: `lift(kernel)(*args)` takes what the kernel takes.
+    """The kernel's own source as a function of exact scalars: `lift(kernel)(*args)` takes the kernel's arguments.
 
     Arrays of dtype object hold exact scalars (and numbers, which count as exact); float arrays and float settings are
     read as the fractions that they are; arrays of integers and bools stay what they are. The launch is cut into
-    `tasks` tasks, or into as many as the kernel itself says. `constants` stand for whole numbers of the kernel's file
+    `tasks` tasks, or into as many as the kernel itself says. `constants` replace whole numbers of the kernel's file
     (the width of a block, say), so that a tiny array takes the path of a large one. Raises NotLiftable, naming the
-    kernel, where its source says something that has no exact meaning.
+    kernel, where its source has no exact meaning.
     """
     used = set()
 
@@ -99,8 +99,8 @@ def lift(kernel: Kernel, tasks: int | None = None, **constants: int) -> Callable
 def rebind(function: Callable, meaning: Callable, check: Callable = lambda code: None) -> Callable:
     """The same code object with other globals: each name in it stands for `meaning(code, name, value)`.
 
-    What the code takes from a module has the module's name before its own: numpy.exp. What `meaning` returns as a
-    Python function (or a compiled one, with `py_func`) is bound anew in the same way; `check` sees every code object.
+    A name from a module is given with the module's name: numpy.exp. A Python function that `meaning` returns (or a
+    compiled one, with `py_func`) is rebound in the same way; `check` gets every code object.
     """
     bound: dict[types.CodeType, Callable] = {}
 
@@ -132,7 +132,7 @@ def _where(kernel: Kernel, code: types.CodeType) -> str:
 
 
 def _exact_meaning(where: str, name: str, value):
-    """What a global name stands for in the exact reading."""
+    """The meaning of a global name over exact scalars."""
     module, _, short = name.rpartition(".")
     if module in ("numpy", "math"):
         if short in ALLOCATING:
@@ -158,15 +158,15 @@ def _check_constants(where: str, code: types.CodeType) -> None:
         raise NotLiftable(f"{where}: functions and comprehensions inside it allocate; write the loop out")
 
 
-# ---------------------------------------------------------------------------------- what a kernel is given
+# --------------------------------------------------------------------------------- a kernel's arguments
 
 
 class _Run:
-    """One launch of a lifted kernel: what all its cells know."""
+    """One launch of a lifted kernel, shared by all its cells."""
 
     def __init__(self, kernel: str, tasks: int):
         self.kernel, self.tasks, self.kind = kernel, tasks, kind_of_numbers()
-        self.task = 0  # the number of the one that runs, from 1
+        self.task = 0  # the number of the running task, from 1
 
 
 def _argument(value, run: _Run, name: str):
@@ -177,7 +177,7 @@ def _argument(value, run: _Run, name: str):
 
 
 def _array(value, shape: tuple) -> np.ndarray:
-    """An argument of a formula in the shape of the result: every number in it is exact, but for truth values."""
+    """An argument of a formula in the shape of the result: all its numbers are exact, except truth values."""
     if not isinstance(value, np.ndarray):
         value = np.asarray(value, bool if isinstance(value, bool | np.bool_) else object)
     return value if value.shape == shape else np.broadcast_to(value, shape)
@@ -186,15 +186,15 @@ def _array(value, shape: tuple) -> np.ndarray:
 class Cells:
     """An array as a lifted kernel sees it: shape, slices, and elements that are exact scalars.
 
-    `marks` has for each element which task has touched it: t if task t has read it, -t if it has written it, SEVERAL if
-    more than one has read it, 0 if none has. A launch of one task needs no marks.
+    `marks` says for each element which task has touched it: t if task t has read it, -t if task t has written it,
+    SEVERAL if several tasks have read it, 0 if none has. A launch of one task has no marks.
     """
 
     __slots__ = ("array", "kind", "marks", "name", "of", "run")
 
     def __init__(self, array: np.ndarray, run: _Run, name: str, marks: np.ndarray | None = None):
         self.array, self.run, self.name, self.marks = array, run, name, marks
-        self.kind = _KINDS.get(array.dtype.kind) or run.kind  # of what is read: elements of this class stay as they are
+        self.kind = _KINDS.get(array.dtype.kind) or run.kind  # elements of this class are returned as they are
         self.of = getattr(self.kind, "of", self.kind)
 
     shape = property(lambda self: self.array.shape)
@@ -238,7 +238,7 @@ class Cells:
                 )
 
     def _touch(self, key, writes: bool) -> None:
-        """Note that the task that runs reads or writes an element."""
+        """Note that the running task reads or writes an element."""
         before, me = self.marks.item(key), self.run.task
         if before == -me or (before == me and not writes):
             return

@@ -1,8 +1,8 @@
-"""When is an expression zero? By bringing it to one fraction of polynomials, with what functions give as variables.
+"""Is an expression zero? It is brought to one fraction of polynomials, with the values of functions as variables.
 
 SymPy's `simplify` tries a hundred things and may fail at any size; this does one thing. From the inside out each
-exp(u), log(u), sqrt(u) ... becomes a variable of its own (an atom), named by its function and the normal form of
-u, after
+exp(u), log(u), sqrt(u) ... becomes a variable of its own (an atom), named by its function and the normal form of u.
+These rules are applied first:
 
     exp(u + v) = exp(u) exp(v),   exp(n log u) = u^n,   log(exp(u) v) = u + log(v),   sqrt(u)^2 = u.
 
@@ -42,7 +42,7 @@ DERIVATIVES = {
 _AT_ZERO = {"exp": S.One, "tanh": S.Zero, "sin": S.Zero, "cos": S.One, "erf": S.Zero}
 
 
-# In operations roots of 2 and pi stand as floats: what each of these floats is the rounding of.
+# Operations have roots of 2 and pi as floats: the exact number that each of these floats rounds.
 ROUNDED = {
     math.sqrt(0.5): sympy.sqrt(2) / 2,
     1 / math.sqrt(2): sympy.sqrt(2) / 2,
@@ -55,7 +55,7 @@ ROUNDED = {
 
 
 class Opaque(sympy.Function):
-    """A function that SymPy can differentiate and does nothing else with: it asks no questions about the argument."""
+    """A function that SymPy only differentiates: it asks no questions about the argument."""
 
     is_commutative = True
 
@@ -90,9 +90,9 @@ _kept = _Kept()
 
 @contextmanager
 def atoms_kept(check: Callable[[], None]) -> Iterator[None]:
-    """Inside, what was brought to its normal form is remembered: of the entries of a tensor the most is the same.
+    """Inside, normal forms are remembered: the entries of a tensor have most of their subexpressions in common.
 
-    `check` is called often while something is multiplied out, and may raise what ends it.
+    `check` is called often while polynomials are multiplied out, and may raise to end the work.
     """
     before = _kept.proof, _kept.check
     _kept.proof, _kept.check = _Proof(), check
@@ -122,15 +122,15 @@ class _Proof:
         self.logarithms: dict[sympy.Symbol, sympy.Expr] = {}  # u of an atom that is log(u)
         self.roots: dict[sympy.Symbol, tuple] = {}  # (u, n) of an atom that is u^(1/n)
         self.flattened: dict[sympy.Expr, sympy.Expr] = {}
-        self.divisors: dict[sympy.Expr, sympy.Symbol] = {}  # sums that something is divided by: their variables
-        # These sums as they stand in expressions: variable / what is left.
+        self.divisors: dict[sympy.Expr, sympy.Symbol] = {}  # sums that are denominators: their variables
+        # These sums as they stand in expressions: variable / the denominator of the sum.
         self.named: dict[sympy.Expr, sympy.Expr] = {}
 
     def with_divisors_named(self, flat) -> sympy.Expr:
-        """The same with a variable in the place of each sum that something is divided by.
+        """The same with a variable in the place of each sum that is a denominator.
 
-        Most often what is zero is so whatever that sum is, and there is much less to be multiplied out. Where it is
-        not, the sums come back when nothing is divided any more (`with_divisors_back`).
+        Most often the expression is zero for any value of that sum, and there is much less to multiply out. Otherwise
+        the sums are put back into the numerator (`with_divisors_back`).
         """
         found = {e.base for e in _parts(flat) if e.is_Pow and e.exp.is_negative and e.base.is_Add}
         for base in found - self.named.keys():
@@ -154,9 +154,9 @@ class _Proof:
     def with_divisors_back(self, numerator: PolyElement) -> PolyElement:
         """The same with the sums in the place of their variables.
 
-        Terms that are divided by the same sums (row i of attention by its own) are put together first. If they cancel,
-        and most often they do, the product of all sums is never multiplied out. In a numerator such terms are those
-        that lack the same variables, or powers of them.
+        Terms that are divided by the same sums (row i of attention by its own) are added first. If they cancel, as they
+        do most often, the product of all sums is never multiplied out. In a numerator, such terms lack the same
+        variables, or powers of them.
         """
         sums = {name: over for over, name in self.divisors.items() if name in numerator.ring.symbols}
         if not numerator or not sums:
@@ -173,7 +173,7 @@ class _Proof:
             rest = tuple(0 if i in places else power for i, power in enumerate(powers))
             group = groups.setdefault(tuple(n > 0 for n in lacks), {})
             group.setdefault(lacks, domain.zero)[rest] = factor
-        # Powers of a sum that all terms have are left out: something is divided by it, so it is not 0.
+        # Powers of a sum that all terms have are left out: the sum is a denominator, so it is not 0.
         most = [max(column) for column in zip(*itertools.chain(*groups.values()), strict=True)]
         result = domain.zero
         for divided, group in groups.items():
@@ -293,7 +293,7 @@ class _Proof:
 
 
 class _Quotient:
-    """A polynomial over a product of powers: common factors stay, since to find them takes longer than all the rest."""
+    """A polynomial over a product of powers; common factors stay, since finding them takes longer than all the rest."""
 
     __slots__ = ("over", "under")
 
@@ -302,7 +302,7 @@ class _Quotient:
 
     @staticmethod
     def sum(terms: "list[_Quotient]") -> "_Quotient":
-        """All of them brought to one denominator at once: one after the other, the first would be multiplied often."""
+        """The sum, over one denominator found at once: term by term, the first would be multiplied often."""
         under: dict = {}
         for term in terms:
             for p, power in term.under.items():
@@ -340,12 +340,12 @@ class _Quotient:
 
 
 def _symbols(expr) -> list[sympy.Symbol]:
-    """The symbols of an expression in which subexpressions are shared, in one order for all: a normal form is one."""
+    """The symbols of an expression that shares subexpressions, sorted, so that its normal form is unique."""
     return sorted((e for e in _parts(expr) if e.is_Symbol), key=str)
 
 
 def _evaluated(expr, values: dict, constant: Callable, total: Callable):
-    """A rational expression, computed with what `values` has for its symbols; it remembers every subexpression."""
+    """A rational expression, computed from the `values` of its symbols; `values` remembers every subexpression."""
     if expr not in values:
         _kept.check()
         if expr.is_Rational:
@@ -360,7 +360,7 @@ def _evaluated(expr, values: dict, constant: Callable, total: Callable):
 
 
 def float_value(expr: sympy.Expr, values: dict[sympy.Expr, float]) -> float:
-    """An expression in floats, NaN where that overflows; `values` has those of its symbols, and remembers the rest."""
+    """An expression in floats, NaN if it overflows; `values` has its symbols' floats, and remembers subexpressions."""
     if expr not in values:
         args = [float_value(a, values) for a in expr.args]
         try:

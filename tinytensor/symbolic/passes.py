@@ -1,16 +1,16 @@
-r"""One forward pass and one backward() over symbols, and what each gradient on the way must be.
+r"""One forward pass and one backward() over symbols, with the expected value of each gradient on the way.
 
-The engine runs as ever, and this watches it (`watching`): every operation that goes on the tape is a `Step`. The
+The engine runs as usual, and this watches it (`watching`): every operation that goes on the tape is a `Step`. The
 formulas in its result f are written down and a symbol is put in the place of each, so that no expression is ever
 larger than one operation. When `backward()` comes to a value x with the gradient g that it has added up, g is compared
-with the sum over all steps that x went into of
+with the sum over all steps that read x of
 
     \partial_z \, \frac{\partial f_z}{\partial x},
 
-where f_z is what the step's operation computes from fresh symbols, and SymPy differentiates. Then a symbol of its own
-takes the place of each entry of g, too, and the walk goes on with them: so every rule is checked for every gradient
-that could arrive. (Where a value is a plain number, as behind a ReLU that is off, the sum above is 0 whatever arrives.
-Were the rule given that 0, it might hand on anything.)
+where f_z is computed by the step's operation from fresh symbols, and SymPy differentiates it. Then a symbol of its own
+replaces each entry of g, too, and the walk goes on with these symbols: so every rule is checked for every gradient that
+could arrive. (Where a value is a plain number, as behind a ReLU that is off, the sum above is 0 for any gradient. If
+the rule got that 0, a wrong rule could pass.)
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,21 +34,21 @@ from tinytensor.symbolic.scalars import Condition, Symbolic, path
 from tinytensor.symbolic.tensors import derivative, symbols, variables
 from tinytensor.symbolic.work import Work
 
-SEED = "g'"  # the gradient that arrives at the result: no input has such a name
+SEED = "g'"  # the gradient that arrives at the result: no input can have this name
 
 
 @dataclass(eq=False)
 class Step:
-    """One operation of a pass: what it was given, what it computed, and what its gradient is."""
+    """One operation of a pass: its arguments, its result, and its gradient."""
 
     node: Node
     label: str  # the operation's name, and its number from the second of the name on
     given: tuple  # its arguments as they were
     result: np.ndarray  # with a symbol for each formula
-    formulas: dict[sympy.Symbol, sympy.Expr]  # what these symbols stand for
-    told: int  # how many comparisons had been made when it was done
-    weight: float  # how much work it is to look at it
-    # partials[i][at]: what the entry `at` of argument i does to the result, as [(entry of the result, dy/dx)]
+    formulas: dict[sympy.Symbol, sympy.Expr]  # the formulas of these symbols
+    told: int  # how many comparisons had been made when the operation ended
+    weight: float  # the work of checking it
+    # partials[i][at]: the derivatives by entry `at` of argument i, as [(entry of the result, dy/dx)]
     partials: dict[int, dict[tuple, list]] = field(default_factory=dict)
     adjoint: np.ndarray | None = None  # the gradient of the result, once backward has been here
     held: list[int] = field(default_factory=list)  # arguments that depend on inputs, but are not on the tape
@@ -63,8 +63,8 @@ class Pass:
     def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], number: int, work: Work):
         self.fn, self.args, self.leaves, self.number, self.work = fn, args, leaves, number, work
         self.steps: list[Step] = []  # oldest first
-        self.consumers: dict[Node | Tensor, list[tuple[Step, int]]] = {}  # who reads a value, as which argument
-        self.names: dict[sympy.Symbol, tuple[str, tuple, tuple]] = {}  # the entry of what a symbol is, and its shape
+        self.consumers: dict[Node | Tensor, list[tuple[Step, int]]] = {}  # steps that read a value, and the argument
+        self.names: dict[sympy.Symbol, tuple[str, tuple, tuple]] = {}  # a symbol's tensor, place and shape
         self.values: dict[sympy.Expr, float] = {}  # of every expression, at the sample point
         self.constant: dict[str, Step] = {}  # arguments with a derivative that depend on inputs without the tape
         self.conditions: list[Condition] = []
@@ -72,7 +72,7 @@ class Pass:
         self.hooked: list[str] = []  # values whose gradient was right until a hook of the function replaced it
         self.wrong: dict[str, Wrong] = {}
         self.fused: list[str] = []
-        self.gradients: dict[str, np.ndarray] = {}  # of the inputs, as they should be
+        self.gradients: dict[str, np.ndarray] = {}  # the expected gradients of the inputs
         self.counterexample: Counterexample | None = None
         self.entries = self.compared = 0
         with hooks_kept(leaves.values()), atoms_kept(work.check):
@@ -82,7 +82,7 @@ class Pass:
                 self.look_for_a_counterexample()
 
     def run(self) -> None:
-        """The whole of it; what was found stands in the attributes."""
+        """Run all of it; the attributes have the results."""
         for name, leaf in self.leaves.items():
             self.name(name, leaf._data)
             leaf.grad = None
@@ -91,17 +91,17 @@ class Pass:
         self.results = len(results)
         y = results[self.number]
         self.keep_what_leads_to(y)
-        # Each is differentiated, and compared at what it reads; a fused one by a second road as well.
+        # Each step is differentiated, and compared at its arguments; a fused one also by its definition.
         with self.work.running(sum(step.weight * (2 if step.op.definition is None else 3) for step in self.steps)):
             self.go_back(y)
 
     def go_back(self, y: Tensor) -> None:
-        """Run backward, with each gradient looked at when it arrives."""
+        """Run backward, and check each gradient when it arrives."""
         start = _seed(y)
         self.start = start._data
         self.values |= {g.expr: g.witness for g in self.start.flat}
         self.end = y if y.node is None else y.node
-        arrived: dict[Node | Tensor, Tensor] = {}  # before the function's own hooks have seen it, where it has any
+        arrived: dict[Node | Tensor, Tensor] = {}  # gradients before the function's own hooks, if it has any
         for step in self.steps:
             self.differentiate(step)
             own = step.node._hooks or ()
@@ -112,7 +112,7 @@ class Pass:
         with path() as conditions:
             y.backward(start, retain_graph=True)
         for step in reversed(self.steps):
-            if step.adjoint is None:  # nothing arrived: then nothing should have
+            if step.adjoint is None:  # no gradient arrived: then the expected one is 0
                 self.arrive(step, arrived, None)
         for name, leaf in self.leaves.items():
             self.gradients[name] = self.adjoint(leaf)
@@ -126,7 +126,7 @@ class Pass:
                 self.check_rules(step)
 
     def name(self, what: str, values: np.ndarray) -> None:
-        """Say what the symbols in an array are the entries of."""
+        """Remember the tensor and the place of the symbols in an array."""
         for at, value in variables(values).items():
             self.names.setdefault(value.expr, (what, at, values.shape))
             self.values[value.expr] = value.witness
@@ -134,7 +134,7 @@ class Pass:
     # --------------------------------------------------------------------------------------------------- forward
 
     def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
-        """Remember what an operation was given, and put symbols in the place of the formulas in its result."""
+        """Remember the arguments of an operation, and replace the formulas in its result by symbols."""
         alike = sum(step.op.name == node.op.name for step in self.steps)
         label = node.op.name if not alike else f"{node.op.name}#{alike + 1}"
         formulas = {}
@@ -145,7 +145,7 @@ class Pass:
                 out[at] = Symbolic(symbol, value.witness)
         given = tuple(Tensor.of(a._data.copy()) if isinstance(a, Tensor) else a for a in args)
         weight = self.work.weight(len(self.steps), default=float(out.size))
-        # Of the conditions those so far are about this step or earlier ones.
+        # The conditions so far are about this step or earlier ones.
         step = Step(node, label, given, out.copy(), formulas, len(self.conditions), weight)
         self.steps.append(step)
         self.name(label, out)
@@ -160,7 +160,7 @@ class Pass:
                 step.held.append(i)
 
     def keep_what_leads_to(self, y: Tensor) -> None:
-        """Forget the steps that y was not computed in."""
+        """Forget the steps that y does not depend on."""
         found, todo = set(), [y.node]
         while todo:
             node = todo.pop()
@@ -171,12 +171,12 @@ class Pass:
         for edge, consumers in self.consumers.items():
             self.consumers[edge] = [(step, i) for step, i in consumers if step.node in found]
 
-    # ----------------------------------------------------------------------------- what the gradients should be
+    # ------------------------------------------------------------------------------------------- the expected gradients
 
     def fresh(self, step: Step, requires_grad: bool = False, held: bool = False) -> tuple[list, dict]:
-        """The arguments of an operation with new symbols for what has a gradient, and what each of these stands for.
+        """The arguments of an operation with new symbols for those with a gradient, and each symbol's formula.
 
-        With `held` also for what depends on inputs without being on the tape.
+        With `held`, arguments that depend on inputs without being on the tape get new symbols, too.
         """
         args, meant = list(step.given), {}
         for i, edge in enumerate(step.edges):
@@ -187,7 +187,7 @@ class Pass:
                     meant[symbol] = value.expr
                     array[at] = Symbolic(symbol, value.witness)
                 args[i] = Tensor.of(array, requires_grad)
-            elif isinstance(args[i], float):  # so that nothing is rounded that a definition computes from a setting
+            elif isinstance(args[i], float):  # so that a definition computes exactly from a setting
                 args[i] = Symbolic(args[i])
         return args, meant
 
@@ -208,17 +208,17 @@ class Pass:
             for symbol, slope in slopes.of(value.expr).items():
                 if symbol in where:
                     where[symbol].append((to, slope.xreplace(meant)))
-                elif symbol in held and slope != 0:  # of a place, or of what is only compared, there is no derivative
+                elif symbol in held and slope != 0:  # an index, or a value that is only compared, has no derivative
                     self.constant.setdefault(f"{parameter(step.op, held[symbol])} of {step.label}", step)
             self.work.done(step.weight / y.size)
 
     def adjoint(self, target: Node | Tensor) -> np.ndarray:
-        """The derivative of the result by each entry of a value, from those of all values that it went into."""
+        """The derivative of the result by each entry of a value, from the derivatives by the results of its readers."""
         expected = np.empty(target.shape, object)
         for at in np.ndindex(expected.shape):
             terms = [self.start[at].expr] if target is self.end else []
             for step, i in self.consumers.get(target, ()):
-                if step.adjoint is not None:  # else backward has not been there; if it never comes, that is seen later
+                if step.adjoint is not None:  # else backward has not been there; `go_back` sees if it never comes
                     terms += [step.adjoint[to].expr * dy for to, dy in step.partials[i].get(at, ())]
             expr = sympy.Add(*terms)
             expected[at] = Symbolic(expr, float_value(expr, self.values))
@@ -227,8 +227,8 @@ class Pass:
     # -------------------------------------------------------------------------------------------------- backward
 
     def arrive(self, step: Step, arrived: dict, g: Tensor | None) -> Tensor:
-        """Backward comes to a result with its gradient (None: it never does); the gradient that it goes on with."""
-        if g is not None:  # too late for a value that this one was computed from, if that has gone on already
+        """Check the gradient that arrives at a result (None: none arrives); returns the one to go on with."""
+        if g is not None:  # too late for this value or one before it, if backward has already left that
             nodes = {step.node, *(edge for edge in step.edges if isinstance(edge, Node))}
             self.suspects += [s.node for s in self.steps if s.node in nodes and s.adjoint is not None]
         expected = self.adjoint(step.node)
@@ -236,7 +236,7 @@ class Pass:
         self.compared += expected.size
         depends = variables(step.result)
         for at in np.ndindex(expected.shape):
-            # Where the result is a number, its gradient has no part in what is expected, and is any number.
+            # Where the result is a number, its gradient does not enter the expected ones, and may be any number.
             witness = expected[at].witness if at in depends else 1.0
             expected[at] = Symbolic(sympy.Symbol(f"d{step.label}{list(at)}"), witness)
             self.values[expected[at].expr] = witness
@@ -252,7 +252,7 @@ class Pass:
         values: np.ndarray,
         arrived: dict,
     ) -> None:
-        """Suspect a value if the tape's gradient is not proved to be the expected one, or the hook that made it so."""
+        """Note a value as suspect, or its hook, if the tape's gradient is not proved to be the expected one."""
         if self.is_proved(target, g, expected, values):
             return
         if target in arrived and self.is_proved(target, arrived[target], expected, values):
@@ -261,7 +261,7 @@ class Pass:
             self.suspects.append(target)
 
     def is_proved(self, target: Node | Tensor, g: Tensor | None, expected: np.ndarray, values: np.ndarray) -> bool:
-        """Is the tape's gradient of a value proved to be the expected one? (Where the value is a number: none.)"""
+        """Is the tape's gradient of a value proved to be the expected one? (Entries that are numbers are skipped.)"""
         readers = {step for step, _ in self.consumers.get(target, ())}
         youngest_first = sorted(readers, key=lambda step: -step.node.time)
         weight = sum(step.weight / sum(e is not None for e in step.edges) for step, _ in self.consumers.get(target, ()))
@@ -270,7 +270,7 @@ class Pass:
             got, right = Symbolic(0) if g is None else Symbolic.of(g._data[at]), expected[at]
             if got.expr == right.expr:
                 continue
-            for step in youngest_first:  # a rule that reads the result may lean on what it is
+            for step in youngest_first:  # a rule that reads the result may use its formula
                 if not step.formulas.keys().isdisjoint(got.expr.free_symbols | right.expr.free_symbols):
                     got = Symbolic(got.expr.xreplace(step.formulas), got.witness)
                     right = Symbolic(right.expr.xreplace(step.formulas), right.witness)
@@ -278,10 +278,10 @@ class Pass:
                 return False
         return True
 
-    # ---------------------------------------------------------------------------------------------- who is wrong?
+    # --------------------------------------------------------------------------------------------- which rule is wrong?
 
     def check_fused(self) -> None:
-        """Every fused operation equals its definition, and so do its gradients by that second road."""
+        """Check that every fused operation equals its definition, and so do the gradients that the definition gives."""
         done = set()
         for step in self.steps:
             key = step.op, tuple(map(_but_for_symbols, step.given))
@@ -298,7 +298,7 @@ class Pass:
             self.check_rules(step, create_graph=True)
 
     def check_rules(self, step: Step, create_graph: bool = False) -> None:
-        """The rules of one operation by itself, on symbols of its own: which of them is wrong?
+        """Check the rules of one operation alone, on new symbols: which of them is wrong?
 
         With create_graph the gradient of a fused operation goes through its definition, or by a second rule of it.
         """
@@ -319,14 +319,14 @@ class Pass:
                 self.judge(Wrong(step.op.name, parameter(step.op, i), at, got, true, create_graph))
 
     def judge(self, claim: Wrong) -> None:
-        """Note that something is wrong, unless the two are proved equal; one entry for each rule will do."""
+        """Note a rule as wrong unless the two are proved equal; one entry for each rule suffices."""
         self.work.check()
         before = self.wrong.get(claim.rule)
         if (before is None or (claim.differs and not before.differs)) and not claim.got.equals(claim.right):
             self.wrong[claim.rule] = claim
 
     def look_for_a_counterexample(self) -> None:
-        """The tape's own numbers at the sample point, without symbols on the way, beside the derivative."""
+        """Compare the tape's numbers at the sample point, without symbols on the way, with the derivative."""
         with enable_grad():
             y = results_of(self.fn, self.args)[self.number]
             y.backward(_seed(y), retain_graph=True)
@@ -341,25 +341,25 @@ class Pass:
 
 
 def _seed(y: Tensor) -> Tensor:
-    """The gradient that backward starts from: symbols. At the sample point that of one number is 1, as is usual."""
+    """The gradient that backward starts from: symbols. That of one number is 1 at the sample point, as usual."""
     return symbols(SEED, *y.shape) if y.ndim else symbols(SEED, witness=1)
 
 
 def _before(hooks: Sequence[Callable], arrived: dict, target: Node | Tensor) -> list[Callable]:
-    """What is to run before a value's own hooks, if it has any: it remembers the gradient that has arrived."""
+    """A hook that runs before a value's own hooks, if it has any: it remembers the gradient that has arrived."""
     return [partial(arrived.__setitem__, target)] if hooks else []
 
 
 @contextmanager
 def hooks_kept(leaves: Iterable[Tensor]) -> Iterator[None]:
-    """Inputs have the hooks again afterwards that they have now: the function may register its own at each call."""
+    """Restore the hooks of the inputs afterwards: the function may register its own at each call."""
     before = [(leaf, leaf._hooks, list(leaf._hooks or ())) for leaf in leaves]
     try:
         yield
     finally:
         for leaf, holder, hooks in before:
             leaf._hooks = holder
-            if holder is not None:  # the very list: a handle that removes a hook knows no other
+            if holder is not None:  # the same list: handles that remove hooks refer to it
                 holder[:] = hooks
 
 
@@ -370,14 +370,14 @@ def parameter(op: Op, i: int) -> str:
 
 
 def _values(a) -> list[Symbolic]:
-    """What depends on symbols in an argument."""
+    """The values in an argument that depend on symbols."""
     if isinstance(a, Tensor):
         return list(variables(a._data).values())
     return [a] if isinstance(a, Symbolic) and a.expr.free_symbols else []
 
 
 def _but_for_symbols(a):
-    """What makes a difference for a comparison with a definition: all but the values that are symbols."""
+    """A key of an argument for the comparison with a definition: all but the values of symbols."""
     if not isinstance(a, Tensor):
         return repr(a)
     return a.shape, a.dtype, None if a.dtype is OBJECT else a._data.tobytes()

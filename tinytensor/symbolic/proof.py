@@ -1,4 +1,4 @@
-"""What `prove` returns: a verdict, what it was found on, and how it is told to a reader."""
+"""The result of `prove`: a verdict, the evidence for it, and its text for a reader."""
 
 from dataclasses import dataclass, field
 
@@ -10,16 +10,16 @@ SAME = 1e-9  # floats nearer than this (relatively) may be two roundings of one 
 
 
 def differ(a: float, b: float) -> bool:
-    """Are these two different numbers? (Not so where one is NaN: then nothing is known.)"""
+    """Are these two different numbers? (False if one is NaN: then nothing is known.)"""
     return abs(a - b) > SAME * max(1.0, abs(a), abs(b))
 
 
 @dataclass(frozen=True)
 class Wrong:
-    """A rule of an operation (or its definition) that does not give the derivative: where, what, and what is right."""
+    """A rule of an operation (or its definition) that is wrong: the place, the value, and the right value."""
 
     op: str
-    input: str  # empty if it is the definition whose value is another
+    input: str  # empty if the value of the definition differs
     at: tuple[int, ...]
     got: Symbolic
     right: Symbolic
@@ -27,14 +27,14 @@ class Wrong:
 
     @property
     def rule(self) -> str:
-        """Which rule it is, in few words."""
+        """The name of the rule."""
         if not self.input:
             return f"{self.op}, definition"
         return f"{self.op}, input {self.input}{', through its definition' if self.second_road else ''}"
 
     @property
     def differs(self) -> bool:
-        """Are the two different numbers at the sample point (or is it just that no proof was found)?"""
+        """Are the two different numbers at the sample point? (If not, no proof was found.)"""
         return differ(self.got.witness, self.right.witness)
 
     def __str__(self):
@@ -48,7 +48,7 @@ class Wrong:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """An entry of a gradient at one point: what the tape gives, and the derivative."""
+    """An entry of a gradient at one point: the tape's value, and the derivative."""
 
     input: str
     at: tuple[int, ...]
@@ -66,7 +66,7 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Proof:
-    """What `prove` found; true if and only if everything was proved."""
+    """The result of `prove`; true if and only if everything was proved."""
 
     name: str
     verdict: str  # "proved", "refuted", or "undecided": equal numbers at the sample point, but no proof
@@ -74,16 +74,16 @@ class Proof:
     entries: int  # compared at the inputs
     steps: int  # compared on the way, at the results of operations
     operations: tuple[str, ...]
-    fused: tuple[str, ...]  # of these those with a definition, with which they were compared
+    fused: tuple[str, ...]  # those of the operations that were compared with their definition
     assumptions: tuple[str, ...]  # in sentences
-    signs: dict[str, np.ndarray] = field(repr=False)  # of what was compared with 0: "+" or "-" for each entry
+    signs: dict[str, np.ndarray] = field(repr=False)  # by tensor compared with 0: "+" or "-" for each entry
     conditions: tuple[Condition, ...] = field(repr=False)
     wrong: tuple[Wrong, ...] = ()
     counterexample: Counterexample | None = None
-    tape_is_wrong: bool = False  # all rules are right, but what backward() made of them is not
+    tape_is_wrong: bool = False  # all rules are right, but backward() combines them wrongly
     hooked: tuple[str, ...] = ()  # values whose gradient was the derivative until a hook of the function replaced it
-    held: tuple[str, ...] = ()  # what is held constant without the caller having named it
-    on_floats: str = ""  # what is otherwise when the same code runs on floats
+    held: tuple[str, ...] = ()  # values held constant that the caller has not named
+    on_floats: str = ""  # the difference when the same code runs on floats
     seconds: float = 0.0
 
     def __bool__(self):
@@ -102,13 +102,13 @@ class Proof:
             lines[0] += " at which" if self.assumptions else ""
             lines += self.assumptions
         lines += [str(wrong) for wrong in self.wrong]
-        lines += [f"a hook on {value} replaces the gradient that has arrived by another one" for value in self.hooked]
+        lines += [f"a hook on {value} replaces the gradient that arrives" for value in self.hooked]
         if self.tape_is_wrong:
             lines.append("every rule is right by itself: the walk over the tape puts them together wrongly")
         if self.counterexample is not None:
             lines.append(str(self.counterexample))
         if self.on_floats:
-            lines.append(f"{self.on_floats}: the code computes otherwise where it is proved")
+            lines.append(f"{self.on_floats}: the code computes something else where it is proved")
         return "\n  ".join(lines)
 
 

@@ -1,15 +1,14 @@
 r"""`prove(fn, *inputs)`: the gradients that the tape gives are the derivatives of what the forward pass computed.
 
-The function runs through the same operations, rules and kernels as ever, on exact scalars instead of floats, and so
-does `backward()`. What it must give is worked out beside it, by the chain rule and SymPy's `diff` alone, one operation
-at a time (`passes.py` says how): the loss of one small layer, as one expression, would keep SymPy busy without end.
+The function and `backward()` run through the same operations, rules and kernels as usual, on exact scalars instead of
+floats. The expected gradients are computed beside them, by the chain rule and SymPy's `diff` alone, one operation at a
+time (`passes.py` says how): the loss of one small layer, as one expression, would keep SymPy busy without end.
 
-By induction from the result down, every gradient is the derivative of the whole function: a proof, at the sizes
-given and where comparisons (the sign at a ReLU, the place of a maximum) come out as at the sample point that the
-witnesses are. What was taken off the tape (`detach`) is held constant, if the caller has named it. Trusted are the
-chain rule, SymPy's `diff` and arithmetic, and CPython. That the forward computes what it should is for its definition
-to say, with which every fused operation is compared as well; that the code computes the same on floats is compared at
-the sample point (`floats.py`).
+By induction from the result down, every gradient is the derivative of the whole function: a proof, at the given sizes
+and where comparisons (the sign at a ReLU, the place of a maximum) come out as at the sample point, given by the
+witnesses. Values taken off the tape (`detach`) are held constant, if the caller has named them. Trusted are the chain
+rule, SymPy's `diff` and arithmetic, and CPython. The forward pass of a fused operation is compared with its definition;
+the same code on floats is compared at the sample point (`floats.py`).
 """
 
 import inspect
@@ -42,7 +41,7 @@ from tinytensor.symbolic.scalars import Undecided, reading
 from tinytensor.symbolic.tensors import exact, symbols, variables
 from tinytensor.symbolic.work import Work
 
-SAMPLES = ("of both signs", "positive", "between 0 and 1")  # points that are tried where functions are not defined
+SAMPLES = ("of both signs", "positive", "between 0 and 1")  # the next sample point where a function is undefined
 
 
 def prove(
@@ -56,36 +55,36 @@ def prove(
 ) -> Proof | Sampled:
     r"""Prove that the tape's gradients of `fn` are its derivatives: g = \partial y / \partial x, entry by entry.
 
-    `inputs` are what fn takes: a shape (tuple) stands for a tensor of symbols of that shape; a tensor of symbols, or
-    of floats that requires grad (its values are then the sample point), has its gradient proved as well; other tensors
-    (indices, masks, constants) and other values are handed on as they are. If `fn` is a Module, its parameters are
-    inputs too. If it returns several tensors, each is a result to be differentiated.
+    `inputs` are the arguments of fn. A shape (tuple) stands for a tensor of symbols of that shape; the gradient of a
+    tensor of symbols, or of floats with requires_grad (its values are then the sample point), is proved, too; other
+    tensors (indices, masks, constants) and other values are passed on as they are. If `fn` is a Module, its parameters
+    are inputs too. If it returns several tensors, each of them is differentiated.
 
-    An operation of one's own is proved in three lines:
+    An operation of your own is proved in three lines:
 
         proof = prove(softsign, (2, 3))
         print(proof)                    # proved ... at which size, under which assumptions
         assert proof                    # or a counterexample, and the rule that is wrong
 
-    A tuple is always a shape: settings that are tuples belong into fn. ValueError if no result depends on an input;
-    Undecided where two numbers that are compared are equal at the sample point (there may be no derivative): choose
-    other witnesses. What the function itself raises is raised, with the line of the function at which it came up. The
-    function runs several times; random numbers are the same ones each time, and named in the assumptions.
+    A tuple is always a shape: settings that are tuples belong inside fn. ValueError if no result depends on an input;
+    Undecided if two compared numbers are equal at the sample point (there may be no derivative): choose other
+    witnesses. Errors of the function itself are raised, with the line of the function that raised them. The function
+    runs several times; its random numbers are the same each time, and named in the assumptions.
 
     Formulas grow: a product of 16 x 16 matrices takes seconds, one of 40 x 40 a minute, attention over 8 rows of 4 half
     a minute. With size="real" no formula is written down, and all gradients are compared at once at one random point
-    modulo a random prime (`sampling.py`): what comes is a `Sampled`, which says how improbable it is that a wrong
-    gradient was found right. `seed` repeats a draw.
+    modulo a random prime (`sampling.py`): the result is a `Sampled`, which has the probability that a wrong gradient
+    passes. `seed` repeats a draw.
 
-    What is taken off the tape (`detach()`, `no_grad()`) and has a derivative all the same is held constant. This is no
-    proof, unless `constant` names it as the verdict does: constant=["b of mul"].
+    A value that is taken off the tape (`detach()`, `no_grad()`) but has a derivative is held constant. This is no
+    proof, unless `constant` names the value as the verdict does: constant=["b of mul"].
 
-    The function runs on float64 at the sample point too: values and gradients that are others there than on exact
-    numbers, but for rounding, refute it (code that asks for the dtype, or for its callers). Where it cannot run on
-    floats, because it holds exact numbers of its own, the assumptions say so.
+    The function also runs on float64 at the sample point: values and gradients that differ there from those on exact
+    numbers, beyond rounding, refute it (code that asks for the dtype, or for its callers). If it cannot run on floats,
+    because it holds exact numbers of its own, the assumptions say so.
 
-    What will take more than ten seconds says so beforehand, with the memory, and shows how far it is: on a terminal,
-    always with `progress=True`, never with False. TooLong if it would take more than `limit` seconds, or has.
+    A proof of more than ten seconds prints its estimated time and memory beforehand, and shows its progress: on a
+    terminal, always with `progress=True`, never with False. TooLong if it would take more than `limit` seconds, or has.
     """
     if size not in ("small", "real"):
         raise ValueError(f'prove: size = {size!r}; choose "small" (for all values) or "real" (at a random point)')
@@ -107,7 +106,7 @@ def prove(
 
 
 def _check_inputs(fn: Callable, inputs: tuple) -> None:
-    """Can the function be called with these, and does any of them stand for something that has a gradient?"""
+    """Raise an error unless the function can be called with these, and one of them has a gradient."""
     if not callable(fn):
         raise TypeError(
             f"prove: fn is {_described(fn)}; expected a function, an operation or a Module, and its inputs behind it: "
@@ -115,7 +114,7 @@ def _check_inputs(fn: Callable, inputs: tuple) -> None:
         )
     try:
         signature = None if isinstance(fn, Op) else inspect.signature(getattr(fn, "forward", fn))
-    except (TypeError, ValueError):  # of what is not written in Python
+    except (TypeError, ValueError):  # the function is not written in Python
         signature = None
     if signature is not None:
         try:
@@ -124,7 +123,7 @@ def _check_inputs(fn: Callable, inputs: tuple) -> None:
             takes = ", ".join(map(str, signature.parameters.values()))
             raise TypeError(
                 f"prove: {_name(fn)}({takes}) and {len(inputs)} input{'s' * (len(inputs) != 1)}: {error}; give one for "
-                "each argument, a shape as one tuple, (2, 3), for a tensor of symbols; settings belong into fn: "
+                "each argument, a shape as one tuple, (2, 3), for a tensor of symbols; settings belong inside fn: "
                 "prove(lambda x: f(x, dim=1), (2, 3))"
             ) from None
     names = _names(fn, len(inputs))
@@ -172,7 +171,7 @@ def _prove_at_small_size(fn, again, inputs: tuple, sample: str, seed, limit, pro
 
 
 def _on_floats_too(fn: Callable, again: Callable, args: list, run: Pass) -> OnFloats:
-    """The same on floats as on exact numbers, for the result of a pass?"""
+    """Compare a run on floats with one on exact numbers, for the result of a pass."""
     with _buffers_kept(fn):
         held = _held(fn, args, run.leaves)
         expected = without_formulas(again, args, run.leaves, held, run.number, run.start)
@@ -188,12 +187,12 @@ def _compared(fn: Callable, again: Callable, args: list, leaves: dict, number: i
 
 
 def _held(fn: Callable, args: list, leaves: dict[str, Tensor]) -> list[Tensor]:
-    """The tensors of exact numbers that a function reads, as far as is known."""
+    """The tensors of exact numbers that a function is known to read."""
     return [x for x in (*args, *leaves.values(), *_state(fn)) if isinstance(x, Tensor) and x.dtype is OBJECT]
 
 
 def _prove_at_real_size(fn, again, inputs: tuple, sample: str, seed, limit, progress) -> Sampled:
-    floats = np.random.default_rng(0 if seed is None else seed)  # which way the program goes is no secret
+    floats = np.random.default_rng(0 if seed is None else seed)  # the program's path is no secret
 
     def point(shape: tuple) -> np.ndarray:
         if sample == "between 0 and 1":
@@ -241,15 +240,15 @@ def _prove_at_real_size(fn, again, inputs: tuple, sample: str, seed, limit, prog
 
 
 class Draws:
-    """The random numbers of a function: named, and the same ones each time it runs."""
+    """The random numbers of a function: named, and the same each time it runs."""
 
     def __init__(self):
         self.told: dict[str, None] = {}
-        self.before: dict[Generator, dict] = {}  # where each generator stood
+        self.before: dict[Generator, dict] = {}  # the state of each generator
 
     def __call__(self, what: str, generator: Generator) -> None:
         self.before.setdefault(generator, generator.get_state())
-        self.told[f"what {what} drew is what was drawn in this run{line(sys._getframe(1))}"] = None
+        self.told[f"the random numbers of {what} are those of this run{line(sys._getframe(1))}"] = None
 
     def rewind(self) -> None:
         for generator, position in self.before.items():
@@ -283,7 +282,7 @@ def _name(fn: Callable) -> str:
 
 
 def _names(fn: Callable, n: int) -> list[str]:
-    """What fn calls its inputs."""
+    """The names of fn's inputs."""
     if isinstance(fn, Op):
         names = list(fn.params)
     else:
@@ -340,7 +339,7 @@ def _with_parameters(fn: Callable, variables: Callable, constants: Callable) -> 
 
 @contextmanager
 def _buffers_kept(fn: Callable) -> Iterator[None]:
-    """The buffers of a Module have the values again afterwards that they have now: a run may have changed them."""
+    """Restore the values of a Module's buffers afterwards: a run may change them."""
     buffers = fn.buffers() if hasattr(fn, "named_parameters") else ()
     before = [(b, b._data, b._data.copy(), b.node, b._requires_grad) for b in buffers]
     try:
@@ -352,7 +351,7 @@ def _buffers_kept(fn: Callable) -> Iterator[None]:
 
 
 def _together(name: str, passes: list[Pass], held: tuple[str, ...], floats: list[OnFloats], seconds: float) -> Proof:
-    """What the passes for the results of a function found."""
+    """The proof that the passes for the results of a function amount to."""
     wrong = {rule: w for p in passes for rule, w in p.wrong.items()}
     example = next((p.counterexample for p in passes if p.counterexample is not None), None)
     astray = any(p.suspects for p in passes) and not wrong
@@ -373,7 +372,7 @@ def _together(name: str, passes: list[Pass], held: tuple[str, ...], floats: list
         assumptions=_once(leaning),
         signs={what: signs for p in passes for what, signs in comparisons(p).signs.items()},
         conditions=_once(c for p in passes for c in p.conditions),
-        wrong=tuple(sorted(wrong.values(), key=lambda w: w.second_road)),  # which may come from the others
+        wrong=tuple(sorted(wrong.values(), key=lambda w: w.second_road)),  # these may follow from the others
         counterexample=example,
         tape_is_wrong=astray,
         hooked=hooked,

@@ -1,12 +1,12 @@
 """A recorded program, launch by launch, over exact scalars: the very launches that a replay makes.
 
-A recording of a run on floats holds launches on arrays, whose memory serves for one value after the other
-(`pool.py`). `Replay` puts exact scalars in the place of the floats: behind each piece of memory stands another one of
-as many scalars, and each array of a launch becomes the array that lies in the same place there. So what is computed is
-what the recording says, not what the function would do if it ran again. A buffer that was taken too early has the wrong
-value here as well, and one that nothing was written to is empty, which its reader is told.
+A recording of a run on floats holds launches on arrays, whose memory is used for one value after the other (`pool.py`).
+`Replay` replaces the floats by exact scalars: each piece of memory has a counterpart of as many scalars, and each array
+of a launch becomes the array at the same place there. So it computes what the recording says, not what the function
+would do if it ran again. A buffer that was reused too early has the wrong value here as well, and reading a buffer that
+was never written raises an error.
 
-Arrays of whole numbers and truth values stay what they are: launches on nothing else run their native code.
+Arrays of whole numbers and truth values stay as they are: launches on such arrays alone run their native code.
 """
 
 from collections.abc import Callable, Iterator
@@ -46,9 +46,9 @@ class Replay:
         return self.places[-1]
 
     def scalars(self, array: np.ndarray) -> np.ndarray:
-        """The array of exact scalars that stands for an array of floats; any other array is itself.
+        """The array of exact scalars that replaces an array of floats; any other array is returned as it is.
 
-        Memory from outside of the recording holds the numbers that it has now, as fractions; its own holds nothing yet.
+        Memory from outside the recording holds its present numbers, as fractions; the recording's own is still empty.
         """
         if array.dtype.kind != "f":
             return array
@@ -66,7 +66,7 @@ class Replay:
         return as_strided(found[size][offset:], array.shape, strides)
 
     def launches(self) -> Iterator[tuple[Kernel | Callable, list]]:
-        """Make each launch and host call, one after the other; before each, what it is and its arguments."""
+        """Run each launch and host call, one after the other; before each, yield it and its arguments."""
         for what, how in self.recording.noted:
             if what is None:
                 if how[0]:
@@ -87,5 +87,5 @@ def _lifted(kernel: Kernel) -> Callable:
     """The lifted kernel, with registers of as many numbers as they hold of float32."""
     try:
         return lift(kernel, BYTES=BYTES * OBJECT.itemsize // np.dtype(np.float32).itemsize)
-    except TypeError:  # it knows of no registers
+    except TypeError:  # the kernel has no constant BYTES
         return lift(kernel)

@@ -1,21 +1,22 @@
 r"""`prove(fn, ..., size="real")`: the gradients are the derivatives, at a size at which no formula can be written down.
 
-Every input gets a value at random modulo a random prime, and a direction v at random (`field.py`). The function runs
-through the engine's own operations and the kernels' own source, and its tangent is D_v y. Then `backward()` runs, and
+Every input gets a random value modulo a random prime, and a random direction v (`field.py`). The function runs through
+the engine's own operations and the kernels' own source, and its tangent is D_v y. Then `backward()` runs, and
 
     \sum_x \langle \partial x, v_x \rangle = D_v y,    of several results D_v \sum_y \langle g_y, y \rangle
 
-is asked for, over all entries of all inputs at once. So that each rule is tried with any gradient, and not only with
-those that this loss sends (behind a sum all are 1), something at random is added to the gradient of each value z on
-the way, r_z, and \sum_z \langle r_z, D_v z \rangle to the right side. The difference of the two sides is one formula
-in the inputs, v, g and the values of functions. If a gradient is wrong in a single entry, this formula is not 0. Its
-value is 0 all the same with a probability of no more than `Sampled.error`, the sum of these:
+is checked, over all entries of all inputs at once. To test each rule with any gradient, and not only with those that
+this loss sends (behind a sum all are 1), a random r_z is added to the gradient of each value z on the way, and
+\sum_z \langle r_z, D_v z \rangle to the right side. The difference of the two sides is one formula in the inputs, v, g
+and the values of functions. If a gradient is wrong in a single entry, this formula is not 0. Its value is still 0 with
+a probability of at most `Sampled.error`, the sum of the probabilities of three events:
 
-- S / p, where S is the formula's size, which bounds its degree (`field.py`; it was added up as the code ran);
-- that p divides all coefficients. One that is not 0 has at most 2^((b + 1) S), so less than (b + 1) S / 269 of the
-  primes of 270 bits divide it; of those that can be drawn (which leave 7 when divided by 8) there are more than 2^258.
-  Where roots of whole numbers are among the constants, the same goes for a norm, which has twice as many bits;
-- that two different arguments of functions have one value, so that the functions get one variable for two.
+- the random point is a zero of the formula: S / p, where S is the formula's size, which bounds its degree
+  (`field.py`; it is added up as the code runs);
+- p divides all coefficients. A coefficient that is not 0 is at most 2^((b + 1) S), so fewer than (b + 1) S / 269 primes
+  of 270 bits divide it; more than 2^258 primes can be drawn (those that are 7 modulo 8). If roots of whole numbers are
+  among the constants, the same holds for a norm, which has twice as many bits;
+- two different arguments of functions have the same value, so that the functions get one variable for both.
 """
 
 import math
@@ -43,7 +44,7 @@ LOCATING = 60  # seconds that may be spent on finding which inputs have the wron
 
 @dataclass(frozen=True)
 class Sampled:
-    """What `prove` found at one random point modulo a random prime; true if and only if the gradient is proved."""
+    """The result of `prove` at one random point modulo a random prime; true if and only if the gradient is proved."""
 
     name: str
     verdict: str  # "proved", "refuted", or "undecided": the residues differ, but not the floats beside them
@@ -51,14 +52,14 @@ class Sampled:
     entries: int  # of the inputs' gradients, compared all at once
     operations: tuple[str, ...]
     prime: int
-    formula: float  # log2 of the size of the formula that was found to be 0: no less than that of its degree
-    error: float  # log2 of the probability that a wrong gradient is found right
+    formula: float  # log2 of the size of the formula that is 0: a bound of its degree
+    error: float  # log2 of the probability that a wrong gradient passes
     comparisons: int  # decided by floats
-    closest: float  # the smallest difference of two that were compared
+    closest: float  # the smallest difference of two compared floats
     functions: int  # values of exp, log ... that were drawn
     assumptions: tuple[str, ...]
-    wrong: tuple[str, ...] = ()  # inputs whose gradients are wrong, as far as was looked for
-    on_floats: str = ""  # what is otherwise when the same code runs on floats
+    wrong: tuple[str, ...] = ()  # inputs whose gradients are wrong; empty if the search would take too long
+    on_floats: str = ""  # the difference when the same code runs on floats
     forward_seconds: float = 0.0
     backward_seconds: float = 0.0
     gradients: dict[str, np.ndarray] = field(default_factory=dict, repr=False)  # as floats
@@ -72,8 +73,8 @@ class Sampled:
         """The prime, the degree, the probability and the assumptions, in sentences."""
         return [
             f"modulo p = {self.prime}, drawn at random",
-            f"the degree of <gradient, v> - D_v y is at most 2^{self.formula:.1f}: so many variables and constants "
-            "would it have if it were written out, counted beside each residue as the tape and the kernels ran",
+            f"the degree of <gradient, v> - D_v y is at most 2^{self.formula:.1f}: it would have so many variables and "
+            "constants if it were written out, counted beside each residue as the tape and the kernels ran",
             f"probability that a wrong gradient passes: below 2^{math.ceil(self.error)}",
             *self.assumptions,
         ]
@@ -83,12 +84,12 @@ class Sampled:
         if self:
             lines[0] += f": {self.entries:,} entries of gradients, at a random point modulo a random prime"
         elif any(line.startswith(NOT_ON_THE_TAPE) for line in self.assumptions):
-            lines[0] += ": what is held constant has a derivative"
+            lines[0] += ": a value that is held constant has a derivative"
         elif self.verdict == "undecided":
-            lines[0] += ": the gradients are right as floats, but lean on more of functions than residues know"
+            lines[0] += ": the gradients are right as floats, but rely on identities that residues do not know"
         lines += self.figures
         if self.on_floats:
-            lines.append(f"{self.on_floats}: the code computes otherwise where it is proved")
+            lines.append(f"{self.on_floats}: the code computes something else where it is proved")
         if self.wrong:
             what = "wrong are" if self.verdict == "refuted" else "not proved are"
             lines.append(f"{what} the gradients of {', '.join(self.wrong)}")
@@ -100,12 +101,12 @@ class Sample:
 
     def __init__(self, fn: Callable, args: list, leaves: dict[str, Tensor], scalars: Field, work: Work):
         self.fn, self.args, self.leaves, self.field, self.work = fn, args, leaves, scalars, work
-        self.moved: list[tuple[int, float]] = []  # of each node: D_v of <what is added, the result>, and its size
+        self.moved: list[tuple[int, float]] = []  # by node: D_v of <the added values, the result>, and its size
         self.directions = {name: [x.tangent for x in leaf._data.flat] for name, leaf in leaves.items()}
         self.nodes: list[Node] = []
-        self.added: list[np.ndarray] = []  # to the gradient of each node: values at random, of which the floats are 0
+        self.added: list[np.ndarray] = []  # to the gradient of each node: random values with witnesses 0
         self.reached: list[int] = []  # how often backward came to each node
-        self.constant: list[str] = []  # what depends on the inputs, but is not on the tape
+        self.constant: list[str] = []  # arguments that depend on the inputs, but are not on the tape
         for leaf in leaves.values():
             leaf.grad = None
         start = time.process_time()
@@ -149,11 +150,11 @@ class Sample:
         return total % self.field.prime, size
 
     def note(self, node: Node, args: tuple, out: np.ndarray) -> None:
-        """Remember a node, and what it reads that depends on the inputs without being on the tape."""
+        """Remember a node, and its arguments that depend on the inputs without being on the tape."""
         weight = self.work.weight(len(self.nodes), default=0.0)
         self.work.done(weight)
         number, values = len(self.nodes), [Residue.of(x) for x in out.flat]
-        if number == len(self.added):  # else the function runs again, and has the same ones
+        if number == len(self.added):  # otherwise the function runs again, with the same values
             added = np.empty(out.shape, object)
             added.flat = [self.field.draw(0.0) for _ in values]
             _set_tangents(added, None)
@@ -171,7 +172,7 @@ class Sample:
                 self.constant.append(f"{parameter(node.op, i)} of {node.op.name}")
 
     def arrive(self, number: int, weight: float, g: Tensor) -> Tensor:
-        """The gradient that goes on from a node: any one may arrive there, so something at random is added."""
+        """The gradient that goes on from a node: the one that arrives plus random values."""
         self.work.done(weight)
         self.reached[number] += 1
         return Tensor.of(np.asarray(g._data + self.added[number], object))
@@ -186,10 +187,10 @@ class Sample:
                         _set_tangents(array, None)
 
     def is_wrong_in_floats(self) -> bool:
-        """Is the gradient another number than the difference quotient, both as the floats beside the residues say?
+        """Does the gradient differ from the difference quotient, both computed with the residues' witnesses?
 
-        Residues that differ are no proof that something is wrong: of exp, log and the others they do not know all that
-        is true.
+        Residues that differ do not prove that a gradient is wrong: they do not know all identities of exp, log and the
+        other functions.
         """
         floats, step = np.random.default_rng(0), 1e-5
         where = {name: [x.witness for x in leaf._data.flat] for name, leaf in self.leaves.items()}
@@ -211,7 +212,7 @@ class Sample:
         return differ_by_much(tape, (ends[0] - ends[1]) / (2 * step), size)
 
     def wrong_inputs(self) -> list[str]:
-        """The inputs whose gradients are wrong: D_v is computed for a v that is not 0 at one of them alone."""
+        """The inputs whose gradients are wrong: for each input, D_v is computed with a v that is 0 at all others."""
         if len(self.leaves) * self.forward_seconds > LOCATING:
             return []
         found = []
@@ -237,18 +238,18 @@ def sampled(
     scalars: Field,
     work: Work,
 ) -> Sampled:
-    """Run the sample, and say what came of it."""
+    """Run the sample, and return the verdict."""
     with work.running(0.0 if work.estimate is None else 2 * sum(work.estimate.weights)):
         sample = Sample(fn, args, leaves, scalars, work)
     assumptions = [
         f"{scalars.comparisons:,} comparisons come out as those of the floats beside the residues"
         + (f", of which no two are closer than {scalars.closest:.2g}" if scalars.comparisons else ""),
-        f"{scalars.applied:,} values of functions are as good as drawn at random (a keyed hash of 512 bits)",
+        f"{scalars.applied:,} values of functions count as drawn at random (a keyed hash of 512 bits)",
     ]
     assumptions += [f"{NOT_ON_THE_TAPE}: {what}" for what in sample.constant]
     verdict, wrong = "proved", ()
     if not sample.holds:
-        exact = scalars.applied == 0  # no values of functions, of which residues do not know all that is true
+        exact = scalars.applied == 0  # without functions, residues know all identities
         verdict = "refuted" if not sample.constant and (exact or sample.is_wrong_in_floats()) else "undecided"
         wrong = tuple(sample.wrong_inputs())
     return Sampled(
@@ -273,12 +274,12 @@ def sampled(
 
 
 def differ_by_much(one: float, other: float, size: float) -> bool:
-    """Do two sums differ by more than the rounding of a difference quotient, if their terms are of that size?"""
+    """Do two sums with terms of this size differ by more than the rounding of a difference quotient?"""
     return not abs(one - other) <= 1e-5 * max(size, abs(other), 1.0)
 
 
 def variables(values: np.ndarray, scalars: Field) -> Tensor:
-    """A tensor of variables with these floats beside them."""
+    """A tensor of variables with these floats as witnesses."""
     array = np.empty(values.shape, object)
     for at in np.ndindex(values.shape):
         array[at] = scalars.draw(values[at])

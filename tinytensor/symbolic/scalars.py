@@ -1,8 +1,8 @@
-"""Exact scalars: what stands in an object array instead of a float when code is proved rather than run.
+"""Exact scalars: the elements of object arrays that replace floats when code is proved.
 
-An exact scalar is a SymPy expression: nothing is rounded. Beside it goes a float, its witness, which decides
-comparisons: a kernel that takes the larger of two symbols takes one path, and what holds on that path is collected as
-its conditions.
+An exact scalar is a SymPy expression: nothing is rounded. It has a float beside it, its witness, which decides
+comparisons: a kernel that takes the larger of two symbols takes one path, and the comparisons on that path are
+collected as its conditions.
 """
 
 import math
@@ -27,7 +27,7 @@ class Undecided(ArithmeticError):
 
 @dataclass(frozen=True)
 class Condition:
-    """`difference > 0`: what must hold for a computation to have gone the way it went."""
+    """`difference > 0`: a comparison on which the path of a computation depends."""
 
     difference: "Symbolic"
 
@@ -65,9 +65,9 @@ _reading = _Reading()
 
 @contextmanager
 def reading(constants: dict[float, sympy.Expr]):
-    """Read these floats as the numbers that they stand for and can only round: 0.70710678... as the root of 1/2.
+    """Read these floats as the exact numbers that they round: 0.70710678... as the root of 1/2.
 
-    Gives the set of those that were met.
+    Yields the set of the floats that were met.
     """
     before, met = (_reading.constants, _reading.met), set()
     _reading.constants, _reading.met = constants, met
@@ -86,11 +86,11 @@ def number_read_as(value: float) -> float | sympy.Expr:
     return read
 
 
-NUMBERS = (int, float, Fraction, np.number, np.bool_, sympy.Expr)  # what may meet an exact scalar, and becomes one
+NUMBERS = (int, float, Fraction, np.number, np.bool_, sympy.Expr)  # operands that become exact scalars beside one
 
 
 def binary(operation: Callable) -> Callable:
-    """An operator: what it meets becomes exact, or may answer itself if it is no number (an array or a tensor)."""
+    """An operator: a number as other operand becomes exact; any other (array, tensor) gets NotImplemented."""
 
     def method(self, other):
         if not isinstance(other, self.kind):
@@ -103,16 +103,16 @@ def binary(operation: Callable) -> Callable:
 
 
 class Exact:
-    """What all exact scalars have in common: a witness, which decides comparisons, and all that follows from + * / **.
+    """The base of all exact scalars: a witness, which decides comparisons, and methods that follow from + * / **.
 
     Kinds are formulas (`Symbolic`), residues modulo a prime (`field.Residue`), and enclosures of real numbers
-    (`derivations.exact.balls.Ball`). A kind says how it adds,
-    multiplies, divides, takes powers and functions (`_apply`), how it compares (`_sign`), and which number it is.
+    (`derivations.exact.balls.Ball`). A kind defines its sums, products, quotients, powers and functions (`_apply`), its
+    comparisons (`_sign`), and which number it is.
     """
 
     __slots__ = ("witness",)
     kind: type["Exact"]
-    launches: dict[str, Callable] = {}  # by name, kernels that this kind computes as a whole, not from their source
+    launches: dict[str, Callable] = {}  # by name, kernels that this kind computes as a whole
 
     @classmethod
     def of(cls, value) -> "Exact":
@@ -175,7 +175,7 @@ class Exact:
     # ------------------------------------------------------------------------- comparisons: by witness
 
     def _gap(self, other: "Exact") -> float:
-        """The witness of self - other, where that tells which one is larger."""
+        """The witness of self - other; Undecided if the two are too close to say which is larger."""
         gap = self.witness - other.witness
         if not abs(gap) > CLOSE * max(1.0, abs(self.witness), abs(other.witness)):  # NaN and overflow, too
             raise Undecided(
@@ -217,11 +217,11 @@ class Exact:
         return self.log() / self.kind.of(10).log()
 
     def isnan(self) -> bool:
-        """Is it no number?"""
+        """Is it NaN?"""
         return False
 
     def isfinite(self) -> bool:
-        """Has it a finite value at the sample point?"""
+        """Is its value finite at the sample point?"""
         return math.isfinite(self.witness)
 
     def _float(self, name: str) -> float:
@@ -238,21 +238,21 @@ class Exact:
             ) from None
 
     def floor(self):
-        """The greatest whole number that is not above x."""
+        """The largest whole number that is at most x."""
         return self._integer(math.floor, Fraction(0))
 
     def ceil(self):
-        """The least whole number that is not below x."""
+        """The smallest whole number that is at least x."""
         return -(-self).floor()
 
     def rint(self):
-        """The nearest whole number, the even one of two."""
+        """The nearest whole number; the even one if two are equally near."""
         return self._integer(round, Fraction(1, 2))
 
     __floor__, __ceil__, __round__ = floor, ceil, rint
 
     def _integer(self, nearest: Callable, shift: Fraction):
-        """The whole number n with n <= self + shift < n + 1, on the path where it is n."""
+        """The whole number n with n <= self + shift < n + 1; the path has these two conditions."""
         value = self.number()
         if value is not None:
             return self.kind.of(nearest(value))
@@ -260,10 +260,10 @@ class Exact:
             raise Undecided(f"{self}: no whole number is next to the witness {self.witness!r}")
         n, zero = nearest(self.witness), self.kind.of(0)
         for difference in (self + shift - n, n + 1 - shift - self):
-            difference._sign(zero)  # notes that it is positive, or raises where that can't be decided
+            difference._sign(zero)  # notes it as positive, or raises Undecided
         return self.kind.of(n)
 
-    # ---------------------------------------------------------------------- what would lose exactness
+    # ----------------------------------------------------------------------- conversions that would round
 
     def __float__(self):
         raise TypeError(f"float({self}): an exact scalar is not rounded; .witness is the float beside it")
@@ -280,12 +280,12 @@ class Symbolic(Exact):
 
     `Symbolic(3)`, `Symbolic(0.1)` (the fraction that this float is), `Symbolic(expression, witness)`. Functions are
     opaque: exp(x) is never rewritten while a kernel runs, since SymPy's own functions ask so many questions about their
-    arguments that a loop does not end. `equals` is where things are proved.
+    arguments that a loop does not end. `equals` does the proofs.
 
-    A sum is put together when somebody asks for the expression: SymPy would sort its terms anew for each that is added.
+    A sum is built when its expression is read: SymPy would sort all terms again after each addition.
     """
 
-    __slots__ = ("_expr", "_parts", "given")  # given: what it holds for alone (given.py), if anything
+    __slots__ = ("_expr", "_parts", "given")  # given: the conditions under which it holds (given.py), if any
 
     def __init__(self, value, witness: float | Fraction | None = None):
         if isinstance(value, Symbolic):
@@ -387,7 +387,7 @@ class Symbolic(Exact):
     # ------------------------------------------- functions (exp, log ... are added below the class)
 
     def _apply(self, name: str):
-        if name == "log" and self.expr is S.Zero:  # of a row of attention in which all is masked
+        if name == "log" and self.expr is S.Zero:  # a row of attention whose places are all masked
             return self._make(S.NegativeInfinity, -math.inf)
         witness = self._float(name)
         if name == "sqrt" and self.expr.is_Rational:
@@ -395,20 +395,20 @@ class Symbolic(Exact):
         return self._make(OPAQUE[name](self.expr), witness)
 
     def isnan(self) -> bool:
-        """True of nothing but SymPy's nan."""
+        """Is it SymPy's nan?"""
         return self.expr is sympy.nan
 
     def isfinite(self) -> bool:
-        """False if its value is not finite at the sample point, for it is minus infinity or no number there."""
+        """False if its value at the sample point is minus infinity or NaN."""
         return math.isfinite(self.witness) or not self.expr.has(S.NegativeInfinity, sympy.nan)
 
-    # --------------------------------------------------------------------------------------- what is proved
+    # -------------------------------------------------------------------------------------------- proofs
 
     def equals(self, other) -> bool:
         """Is this equal to `other` for all values of the symbols (on the path that was taken)?
 
-        True is a proof: the difference is brought to one fraction of polynomials in the symbols and in
-        what the functions give, with e^(a+b) = e^a e^b, log(e^a b) = a + log b and sqrt(a)^2 = a; its numerator is 0.
+        True is a proof: the difference is brought to one fraction of polynomials in the symbols and in the functions'
+        values, with e^(a+b) = e^a e^b, log(e^a b) = a + log b and sqrt(a)^2 = a, and its numerator is 0.
         """
         if not isinstance(other, (Symbolic, *NUMBERS)):
             raise TypeError("equals: expected an exact scalar or a number")
@@ -420,7 +420,7 @@ class Symbolic(Exact):
         return self.expr == other.expr or is_zero(self.expr - other.expr)
 
     def formula(self) -> sympy.Expr:
-        """The expression in SymPy's own functions, for reading and for SymPy's further use."""
+        """The expression in SymPy's own functions, to be read or used further."""
         named = {kind: getattr(sympy, name) for name, kind in OPAQUE.items()}
         return self.expr.replace(lambda e: e.func in named, lambda e: named[e.func](*e.args))
 
@@ -442,7 +442,7 @@ for _name in FLOATS:  # NumPy's np.exp of an array of dtype object calls x.exp()
 Symbolic.kind = Symbolic
 
 
-# ------------------------------------------------------------------------------------- of which kind numbers are
+# ---------------------------------------------------------------------------------------------- the kind of numbers
 
 
 class _Numbers(threading.local):
@@ -454,7 +454,7 @@ _numbers = _Numbers()
 
 
 def kind_of_numbers() -> type[Exact]:
-    """The kind of exact scalar that a number becomes in a kernel that is run from its source."""
+    """The kind of exact scalar that numbers become in a lifted kernel."""
     return _numbers.kind
 
 

@@ -1,4 +1,4 @@
-"""Tensors whose elements are formulas: made by `symbols` and `exact`, differentiated, read by `latex`."""
+"""Tensors whose elements are formulas: `symbols` and `exact` make them, `latex` writes them."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -15,17 +15,17 @@ from tinytensor.symbolic.normal import ROUNDED
 from tinytensor.symbolic.scalars import Condition, Symbolic
 from tinytensor.symbolic.writing import entries, folded, length, named, one_for_all, unshifted
 
-_STEPS = 509  # witnesses are multiples of 1/509 (of many, of a smaller part): a prime, so that sums rarely meet
+_STEPS = 509  # witnesses are multiples of 1/509 (finer for larger tensors): a prime, so that sums are rarely equal
 
-SMALL_EXPRESSION = 40  # operations of a formula that is brought to one fraction
-ENTRIES = 4  # of a tensor that is written out, whatever its entries are
+SMALL_EXPRESSION = 40  # a formula of so many operations is brought to one fraction
+ENTRIES = 4  # a tensor of so many entries is always written out
 
 
 def symbols(name: str, *shape, witness=None, positive: bool = False) -> Tensor:
-    """A tensor of symbols name_0, name_1, ... (name_0_0, ... of a matrix) with a witness for each, for proofs.
+    """A tensor of symbols name_0, name_1, ... (name_0_0, ... for a matrix) with a witness for each, for proofs.
 
-    Witnesses are fractions between -2 and 2 (0 and 2 if `positive`), no two alike, drawn from a generator that the
-    name seeds; or give them: an array or nested lists of the tensor's shape. They decide comparisons only.
+    Witnesses are distinct fractions between -2 and 2 (0 and 2 if `positive`), drawn from a generator that the name
+    seeds; or give them: an array or nested lists of the tensor's shape. They decide comparisons only.
     """
     shape = tuple(shape[0]) if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
     values = np.empty(shape, object)
@@ -47,7 +47,7 @@ def exact(x: Tensor) -> Tensor:
 
 
 def variables(values: np.ndarray) -> dict[tuple[int, ...], Symbolic]:
-    """What depends on a symbol among the values, by its place; all others are numbers."""
+    """The values that depend on a symbol, by their places; all others are numbers."""
     places = ((at, values[at]) for at in np.ndindex(values.shape))
     return {at: value for at, value in places if isinstance(value, Symbolic) and value.expr.free_symbols}
 
@@ -64,18 +64,18 @@ def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
 def latex(x: Tensor, conditions: Iterable[Condition] | None = None) -> str:
     r"""The values of x as LaTeX: a formula for 0-d, a row for 1-d, a matrix for 2-d, nested brackets beyond.
 
-    Small formulas are brought to one fraction, with common factors cancelled: what a kernel computes in ten steps is
-    read better as the closed form it amounts to. Large ones stay as they were computed, but for the largest score that
-    a softmax subtracts. Terms that differ in their indices alone are a sum; what occurs often has a name, and its
-    definition stands behind. Where all entries of a large tensor differ in their indices alone, one stands for all,
-    with the ranges of its indices at the bracket.
+    Small formulas are brought to one fraction, with common factors cancelled: ten steps of a kernel read better as a
+    closed form. Large formulas stay as they were computed, without the largest score that a softmax subtracts. Terms
+    that differ in their indices alone become a sum; frequent parts get a name, defined behind the formula. If all
+    entries of a large tensor differ in their indices alone, one stands for all, with the ranges of its indices at the
+    bracket.
 
-    A float that is no short fraction stands as it was written: 0.1 is 0.1, not the fraction of 17 digits that a
-    computer makes of it, for which it is a name here.
+    A float that is no short fraction is written in decimal: 0.1 is 0.1, a name for the fraction of 17 digits that the
+    float is.
 
-    Behind it stands for which values of the symbols alone it holds: the signs at a ReLU, say, that x remembers from
-    what it was computed by (`given.py`). `conditions=()` leaves them out; those of `with path() as conditions:` around
-    what computed x are all comparisons that were made, also such as a softmax makes, which is the same either way.
+    The formula is followed by the conditions under which it holds: the signs at a ReLU, say, that x remembers from its
+    computation (`given.py`). `conditions=()` leaves them out; `with path() as conditions:` around the computation of x
+    collects all comparisons, also those of a softmax, whose formula is the same on each path.
     """
     array = x.detach().numpy()
     conditions = remembered([array]) if conditions is None else conditions
@@ -99,7 +99,7 @@ def latex(x: Tensor, conditions: Iterable[Condition] | None = None) -> str:
 
 
 def _fewer_signs(formula: sympy.Expr) -> tuple[sympy.Expr, str]:
-    """(formula, >) of formula > 0, or the other way about where that has fewer signs."""
+    """(formula, >) for formula > 0, or (-formula, <) if that has fewer signs."""
     return (-formula, "<") if formula.could_extract_minus_sign() else (formula, ">")
 
 
@@ -132,7 +132,7 @@ def _readable(value) -> sympy.Expr:
 
 
 def _decimal(number: sympy.Rational) -> sympy.Expr:
-    """A float such as 0.1 under the name that it has in print; a number that is read well as a fraction as it is."""
+    """A float such as 0.1 as a symbol named by its decimal digits; a fraction that reads well as it is."""
     read = ROUNDED.get(abs(float(number)))
     if read is not None and not read.is_Rational and float(number).as_integer_ratio() == (number.p, number.q):
         return read if number > 0 else -read

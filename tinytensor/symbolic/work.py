@@ -1,4 +1,4 @@
-"""How long a proof takes: told before it starts, shown while it runs, and cut off where nobody would wait.
+"""The time of a proof: estimated before it starts, shown while it runs, and limited.
 
 The estimate is counting.py's. Since it can be wrong, there is a limit as well.
 """
@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-LONG = 10.0  # seconds: of a proof that takes longer it is said beforehand how long, and shown how far it is
+LONG = 10.0  # seconds: a longer proof prints its estimate beforehand, and shows its progress
 
 
 class TooLong(RuntimeError):
@@ -19,7 +19,7 @@ class TooLong(RuntimeError):
 
 @dataclass
 class Estimate:
-    """What a proof will take: how many pairs each operation has, in their order, and what follows for all of them."""
+    """The cost of a proof: the weights of its operations, in their order, and the sums in seconds and bytes."""
 
     weights: list[float] = field(default_factory=list)
     seconds: float = 0.0
@@ -49,7 +49,7 @@ def size(n: float) -> str:
 
 
 class Work:
-    """A proof that runs: how much of it is done, and by when it must be."""
+    """A running proof: how much of it is done, and its deadline."""
 
     def __init__(self, name: str, estimate: Estimate | None, limit: float | None, progress: bool | None):
         self.name, self.estimate, self.limit = name, estimate, limit
@@ -75,14 +75,14 @@ class Work:
                 self.bar = None
 
     def show(self) -> None:
-        """Begin to show how far it is, if somebody wants to know and it takes long."""
+        """Begin to show the progress, if it is wanted and the proof takes long."""
         if self.bar is None and self.wanted and time.monotonic() >= self.show_from:
             told = f"{self.estimate}, at an estimate" if self.show_from < 0 else "it takes longer than was estimated"
             print(f"prove: {self.name}: {told}", file=sys.stderr)
             self.bar = _bar(self.name)
 
     def weight(self, number: int, default: float) -> float:
-        """How much work the operation of this number is, from 0; `default` where nobody estimated it."""
+        """The work of the operation of this number, from 0; `default` if it has no estimate."""
         weights = [] if self.estimate is None else self.estimate.weights
         return weights[number] if number < len(weights) else default
 
@@ -102,13 +102,13 @@ class Work:
 
 
 ADVICE = (
-    'give smaller shapes (what holds for all values at a small size says the most), size="real" (residues instead of '
+    'give smaller shapes (a proof for all values at a small size says the most), size="real" (residues instead of '
     "formulas), or another limit (None: as long as it takes)"
 )
 
 
 def _bar(name: str):
-    """tqdm's bar where that is installed, else lines."""
+    """tqdm's bar if tqdm is installed, else lines."""
     try:
         from tqdm import tqdm
     except ImportError:

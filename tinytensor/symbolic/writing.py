@@ -1,12 +1,12 @@
-r"""Formulas as a person writes them: sums folded, what occurs often named, the shift of a softmax taken away.
+r"""Formulas as a person writes them: sums folded, frequent parts named, the shift of a softmax removed.
 
-What a loop computes over symbols is a long formula: x_0 w_0 + x_1 w_1 + x_2 w_2 for a product, and all of that again in
-each place that reads it. Here terms that differ in their indices alone become a sum, \sum_{k=0}^{2} x_k w_k, and
-formulas that differ in their indices alone, and stand in several places, get a name with these indices,
+A loop over symbols computes a long formula: x_0 w_0 + x_1 w_1 + x_2 w_2 for a product, and all of it again wherever the
+product is read. Here terms that differ in their indices alone become a sum, \sum_{k=0}^{2} x_k w_k, and formulas that
+differ in their indices alone, and stand in several places, get a name with these indices,
 
     a_j = \sum_{k=0}^{2} x_k w_{j k}.
 
-Both only write what is there in another way: that a folded sum has the terms that stood there is how it is found.
+Both only rewrite the formula: a sum is folded only if its terms are exactly those of the formula.
 """
 
 import itertools
@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import numpy as np
 import sympy
 
-FOLDED = 3  # as many terms make a sum; two do, if they are of the size of a formula that is worth a name
-NAMED = 6  # so many operations make a formula worth a name
+FOLDED = 3  # terms that make a sum; two suffice if they are long enough for a name
+NAMED = 6  # a formula of so many operations gets a name
 LETTERS = "kjilmnpq"  # of sums and names
 PLACES = "ijmnpq"  # of entries
 NAMES = "abcdfhruvst"
@@ -36,7 +36,7 @@ class Entry(sympy.Symbol):
 
     @classmethod
     def class_key(cls):
-        """Where it stands among the factors of a product: where other symbols stand."""
+        """SymPy's key for the order of factors: that of other symbols."""
         return sympy.Symbol.class_key()
 
     def _latex(self, printer):
@@ -49,7 +49,7 @@ def _index(index: Index) -> str:
 
 
 def entries(expr: sympy.Expr) -> sympy.Expr:
-    """The formula with entries in the place of the symbols x_0_1 that `symbols` makes."""
+    """The formula with an Entry in place of each symbol x_0_1 that `symbols` makes."""
 
     def entry(symbol: sympy.Symbol) -> sympy.Symbol:
         base, *numbers = symbol.name.split("_")
@@ -62,11 +62,11 @@ def entries(expr: sympy.Expr) -> sympy.Expr:
     return expr.xreplace({s: entry(s) for s in expr.free_symbols})
 
 
-# ---------------------------------------------------------------------------------------------- what differs in indices
+# -------------------------------------------------------------------------------------- terms that differ in indices
 
 
 def pattern(expr: sympy.Expr) -> tuple[tuple, tuple[Index, ...]]:
-    """(what the formula is but for its indices, its indices in the order of that)."""
+    """(the formula without its indices, its indices in the order of their places)."""
     if isinstance(expr, Entry):
         return (("entry", expr.base, len(expr.indices)), expr.indices)
     if isinstance(expr, sympy.Sum):
@@ -99,7 +99,7 @@ def _filled(expr, indices: Iterator[Index]):
 
 
 def classes(rows: Sequence[Sequence[Index]]) -> list[list[int]] | None:
-    """Which places of these index lists vary together, one class for each that varies; None if letters differ."""
+    """The places of these index lists that vary, those that vary together in one class; None if letters differ."""
     columns = list(zip(*rows, strict=True))
     found: list[list[int]] = []
     for place, column in enumerate(columns):
@@ -120,7 +120,7 @@ def classes(rows: Sequence[Sequence[Index]]) -> list[list[int]] | None:
 
 
 def grid(rows: Sequence[Sequence[Index]], together: list[list[int]]) -> list[range] | None:
-    """The ranges over which the classes run, if the rows are all of their combinations, each once."""
+    """The ranges over which the classes run; None unless the rows are all of their combinations, each once."""
     values = [tuple(row[places[0]][1] for places in together) for row in rows]
     ranges = [range(min(v), max(v) + 1) for v in zip(*values, strict=True)]
     count = 1
@@ -130,7 +130,7 @@ def grid(rows: Sequence[Sequence[Index]], together: list[list[int]]) -> list[ran
 
 
 def _bound(expr: sympy.Expr) -> set[str]:
-    """The letters that sums go over."""
+    """The letters over which sums run."""
     return {str(letter) for s in expr.atoms(sympy.Sum) for letter, *_ in s.limits}
 
 
@@ -172,7 +172,7 @@ def _folded_terms(expr: sympy.Add) -> sympy.Expr:
 
 
 def _folded_group(group: list[tuple]) -> list[sympy.Expr]:
-    """What a group of terms amounts to: c times a sum, and what one of them has beyond c."""
+    """A group of terms as c times a sum, and a term for the one whose factor is not c."""
     plain = [factor * rest for _, factor, rest in group]
     rows = [indices for indices, _, _ in group]
     if len(group) < (FOLDED if length(group[0][2]) < NAMED else 2) or not rows[0]:
@@ -216,7 +216,7 @@ def one_for_all(values: np.ndarray) -> tuple[sympy.Expr, list[tuple[str, int]]] 
 
 
 def _folded_in_parts(group: list[tuple]) -> list[sympy.Expr] | None:
-    """A group that is no whole sum, cut into those that have the same index at one place; None if that is no help."""
+    """A group that is no single sum, split by the index at one place; None if that makes it no shorter."""
     best = None
     for place in range(len(group[0][0])):
         parts: dict[Index, list[tuple]] = {}
@@ -262,7 +262,7 @@ def _shift_apart(expr: sympy.Add) -> sympy.Expr:
     if not 0 < len(powers) < len(terms):
         return expr
     shared = set.intersection(*({-u for u in sympy.Add.make_args(power)} for power in powers))
-    # of one e^{a - b} alone nobody can tell, so what is subtracted there counts
+    # in a single e^{a - b}, the shift can't be told from a term: the subtracted one counts
     shift = sympy.Add(*(u for u in shared if len(powers) > 1 or not u.could_extract_minus_sign()))
     if shift == 0 or any(power + shift == 0 for power in powers):
         return expr
@@ -273,7 +273,7 @@ def _shift_apart(expr: sympy.Add) -> sympy.Expr:
 
 
 def named(exprs: Sequence[sympy.Expr]) -> tuple[list[sympy.Expr], list[tuple[sympy.Expr, sympy.Expr]]]:
-    """The formulas with names for what occurs often in them, and (name, formula) of each."""
+    """The formulas with names for their frequent parts, and (name, formula) of each."""
     exprs, definitions = list(exprs), []
     taken = {str(s) for e in exprs for s in e.free_symbols} | {e.base for x in exprs for e in x.atoms(Entry)}
     names = iter(n for n in NAMES if n not in taken)
@@ -311,12 +311,12 @@ def named(exprs: Sequence[sympy.Expr]) -> tuple[list[sympy.Expr], list[tuple[sym
 
 
 def _numbered(expr: sympy.Expr, varying: list[int]) -> sympy.Expr:
-    """The formula without the letters at places that get others."""
+    """The formula without letters at the places that vary."""
     return with_indices(expr, [("", 0) if n in varying else i for n, i in enumerate(pattern(expr)[1])])
 
 
 def _most_frequent(exprs: Iterable[sympy.Expr]) -> list[sympy.Expr] | None:
-    """The largest formulas that stand in several places and differ in their indices alone."""
+    """The largest formulas that differ in their indices alone and stand in several places."""
     found: dict[tuple, list[sympy.Expr]] = {}
     for expr in exprs:
         for e in sympy.preorder_traversal(expr):
@@ -327,10 +327,10 @@ def _most_frequent(exprs: Iterable[sympy.Expr]) -> list[sympy.Expr] | None:
 
 
 def _may_have_a_name(e: sympy.Expr) -> bool:
-    """Sums, roots and functions; of a product its factors have."""
+    """Sums, roots and functions may; a product may not, but its factors may."""
     return e.is_Add or isinstance(e, sympy.Sum | sympy.Function) or (e.is_Pow and e.exp.is_Rational and e.exp.q > 1)
 
 
 def length(expr: sympy.Expr) -> int:
-    """How long a formula is to read: how many operations it has, a sum being as good as three."""
+    """The length of a formula for a reader: its number of operations, with three for a sum."""
     return int(expr.count_ops()) + 3 * len(expr.atoms(sympy.Sum))
