@@ -6,6 +6,8 @@ set in core/provided.py when this room is imported, unless `TINYTENSOR_FAST=off`
 
 import os
 
+from numba import config
+
 from tinytensor.core import provided
 from tinytensor.fast.fast_calls import shortcut
 from tinytensor.fast.launch_cache import again, on_tensors
@@ -13,5 +15,5 @@ from tinytensor.fast.launch_cache import again, on_tensors
 _switch = os.environ.get("TINYTENSOR_FAST", "on")
 if _switch not in ("on", "off"):
     raise ValueError(f"TINYTENSOR_FAST={_switch}: expected on or off")
-if _switch == "on":
+if _switch == "on" and not config.DISABLE_JIT:  # these paths call machine code, which a debugger has switched off
     provided.shortcut, provided.on_arrays, provided.on_tensors = shortcut, again, on_tensors

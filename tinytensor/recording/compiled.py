@@ -15,6 +15,7 @@ from collections.abc import Callable
 from functools import partial
 
 import numpy as np
+from numba import config
 
 from tinytensor.autograd.derivatives import accumulate
 from tinytensor.core.dispatch import state
@@ -123,7 +124,8 @@ class Compiled:
         return self if instance is None else types.MethodType(self, instance)
 
     def __call__(self, *args, **kwargs):
-        if state.recording is not None or state.anomaly:  # within another recording the call is a part of that one
+        # Within another recording the call is a part of that one; and a debugger wants Python's code at each call.
+        if state.recording is not None or state.anomaly or config.DISABLE_JIT:
             return self.function(*args, **kwargs)
         tensors: list[Tensor] = []
         try:
