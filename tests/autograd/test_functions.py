@@ -135,7 +135,7 @@ def test_a_compiled_step_follows_a_function():
     assert trained(compiled) == trained(lambda f: f)
 
 
-def test_gradients_that_nobody_sent():
+def test_set_materialize_grads():
     seen = []
 
     class Two(Function):
@@ -156,7 +156,7 @@ def test_gradients_that_nobody_sent():
     assert seen[0][0].tolist() == [0.0, 0.0] and seen[1][0] is None and seen[1][1].tolist() == [1.0, 1.0]
 
 
-def test_what_a_function_may_not_do():
+def test_misuse_of_functions_is_refused():
     x = leaf(1.0, 2.0)
 
     def backward_gives(*gradients):
@@ -233,7 +233,7 @@ def test_a_function_in_place():
     assert x.grad.tolist() == [2.0, 2.0]
 
 
-def test_variable():
+def test_variable_is_a_tensor():
     x = Variable(tt.ones(2), requires_grad=True)
     assert isinstance(x, Variable) and isinstance(x, tt.Tensor) and x.requires_grad
     assert not isinstance(3, Variable) and not Variable(x).requires_grad
@@ -266,7 +266,7 @@ def test_backward_of_several_and_to_some():
     assert z.grad.tolist() == [26.0, 52.0]
 
 
-def test_what_leads_to_no_input_is_not_walked():
+def test_grad_skips_nodes_that_reach_no_input():
     x, other, told = leaf(1.0), leaf(2.0), []
     h = x.exp().exp()
     h.register_hook(told.append)
@@ -278,7 +278,7 @@ def test_what_leads_to_no_input_is_not_walked():
     assert found.item() == 2.0 and none is None
 
 
-def test_inputs_of_which_one_leads_to_another():
+def test_grad_by_an_input_and_its_ancestor():
     x = leaf(2.0)
     y = x * 3 * 5
     by_y, by_x = grad(y * y, [y, x])
@@ -293,7 +293,7 @@ def test_grad_visits_a_shared_node_once():
     assert grad(y, x)[0].item() == 2.0**60
 
 
-def test_grad_of_the_first_operation_of_a_program(monkeypatch):
+def test_grad_of_a_programs_first_operation(monkeypatch):
     monkeypatch.setattr(Version, "clock", count())
     x = leaf(3.0)
     assert grad(x * x * 1, x)[0].item() == 6.0
@@ -332,7 +332,7 @@ def test_gradients_through_a_definition():
         z.backward()
 
 
-def test_grad_with_all_that_programs_give():
+def test_grad_options():
     x, y = leaf(1.0), leaf(2.0)
     a, b = grad(x * 2, [x, y], materialize_grads=True)
     assert (a.item(), b.item()) == (2.0, 0.0)
@@ -348,7 +348,7 @@ def test_grad_with_all_that_programs_give():
 
 
 @pytest.mark.parametrize("inner", [True, False])
-def test_a_freed_tape_is_said_to_be_freed(inner):
+def test_backward_over_a_freed_tape_raises(inner):
     x, other = leaf(1.0), leaf(2.0)
     h = x.exp()
     y = h * h if inner else h
@@ -387,7 +387,7 @@ def test_retain_grad_accumulates():
     assert (h.grad.item(), x.grad.item()) == (6.0, 12.0)
 
 
-def test_whole_numbers_that_require_grad_are_refused_where_it_would_go_wrong():
+def test_integer_leaf_is_refused_in_backward():
     n = tt.tensor([1, 2])
     n = n.double().requires_grad_()
     n.data = n.data.long()  # past requires_grad_(), which refuses whole numbers at once
@@ -403,7 +403,7 @@ def test_detach_in_place():
         (x * 2)[:1].detach_()
 
 
-def test_what_programs_write_on_a_tensor():
+def test_attributes_of_tensors():
     x = leaf(1.0)
     x.label = "query"
     assert x.label == "query" and not hasattr(x * 1, "label")
@@ -411,7 +411,7 @@ def test_what_programs_write_on_a_tensor():
         x.shape = (2,)
 
 
-def test_a_walker_of_graphs():
+def test_next_functions_lead_through_the_graph():
     x, y = leaf(1.0), tt.ones(1, dtype=tt.float64)
     z = (x * y).exp()
     assert z.grad_fn.name() == "exp"
@@ -509,7 +509,7 @@ def test_derivatives_lead_to_their_inputs():
     assert not functional.vjp(lambda x: x**3, x, v)[1].requires_grad
 
 
-def test_derivatives_of_what_does_not_depend():
+def test_derivatives_of_independent_outputs():
     x, one = leaf(1.0, 2.0), tt.ones(2, dtype=tt.float64)
     for constant in (lambda x: tt.ones(()), lambda x: (one * 2).sum()):
         assert functional.hessian(constant, x).tolist() == [[0.0, 0.0], [0.0, 0.0]]
@@ -534,7 +534,7 @@ def test_derivatives_of_what_does_not_depend():
 # ---------------------------------------------------------------------------------- who waits for a leaf's gradient
 
 
-def test_a_leaf_is_told_as_soon_as_nothing_leads_to_it_any_more(monkeypatch):
+def test_post_accumulate_hook_runs_once_the_gradient_is_complete(monkeypatch):
     monkeypatch.setattr(awaited, "_ever", [])  # as in a program that has had no such hook
     first, middle, last = (tt.ones(2, requires_grad=True) for _ in range(3))
     unused, told = tt.ones(2, requires_grad=True), []
@@ -549,7 +549,7 @@ def test_a_leaf_is_told_as_soon_as_nothing_leads_to_it_any_more(monkeypatch):
     assert dict(told[:1] + told[2:]) == {"first": [1.0, 1.0], "middle": [2.0, 2.0], "last": [1.0, 1.0]}
 
 
-def test_who_awaits_a_gradient_changes_none():
+def test_post_accumulate_hooks_change_no_gradient():
     def gradients(awaited):
         w, b = tt.linspace(-1, 1, 6, requires_grad=True), tt.ones(6, requires_grad=True)
         handles = [p.register_post_accumulate_grad_hook(lambda p: None) for p in (w, b) if awaited]
@@ -562,7 +562,7 @@ def test_who_awaits_a_gradient_changes_none():
     assert gradients(False) == gradients(True)
 
 
-def test_each_hook_of_a_leaf_is_called():
+def test_every_post_accumulate_hook_of_a_leaf_is_called():
     x, told = tt.ones(1, requires_grad=True), []
     x.register_hook(lambda g: g * 2)
     for name in ("first", "second"):
@@ -576,7 +576,7 @@ def test_each_hook_of_a_leaf_is_called():
     assert told == ["y", ("first", 12.0), ("second", 12.0)]
 
 
-def test_what_is_to_be_done_at_the_end_of_a_walk():
+def test_at_end_runs_after_the_whole_walk():
     x, y, told = tt.ones(1, requires_grad=True), tt.ones(1, requires_grad=True), []
     x.register_post_accumulate_grad_hook(lambda x: awaited.at_end(lambda: told.append((x.grad, y.grad))))
     first = y * 1
@@ -590,14 +590,14 @@ def test_what_is_to_be_done_at_the_end_of_a_walk():
     assert [(a.item(), b.item()) for a, b in told] == [(1.0, 1.0)]
 
 
-def test_only_leaves_are_awaited():
+def test_post_accumulate_hook_needs_a_leaf():
     x = tt.ones(2, requires_grad=True)
     for wrong in (x * 2, tt.ones(2)):
         with pytest.raises(RuntimeError, match=r"only a leaf that requires grad"):
             wrong.register_post_accumulate_grad_hook(lambda p: None)
 
 
-def test_a_recorded_step_with_a_new_hook_is_recorded_anew():
+def test_new_post_accumulate_hook_records_anew():
     w, told = tt.ones(3, requires_grad=True), []
 
     @tt.compile

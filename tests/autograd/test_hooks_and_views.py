@@ -22,7 +22,7 @@ def noting(seen: list, factor: float = 1):
     return hook
 
 
-def test_a_hook_of_a_base_sees_what_comes_through_a_view_that_was_changed():
+def test_base_hook_sees_gradients_through_a_changed_view():
     x, y, v = parts()
     v.mul_(3)
     seen = []
@@ -31,7 +31,7 @@ def test_a_hook_of_a_base_sees_what_comes_through_a_view_that_was_changed():
     assert seen == [[11, 4]] and x.grad.tolist() == [330, 40]
 
 
-def test_a_hook_of_a_base_that_was_registered_before_the_change_sees_the_gradient_of_the_old_values():
+def test_early_base_hook_sees_gradient_of_old_values():
     x, y, v = parts()
     seen = []
     y.register_hook(noting(seen, 10))
@@ -40,7 +40,7 @@ def test_a_hook_of_a_base_that_was_registered_before_the_change_sees_the_gradien
     assert seen == [[18, 4]] and x.grad.tolist() == [180, 40]
 
 
-def test_a_hook_of_a_base_sees_a_walk_from_a_view_of_it():
+def test_base_hook_sees_backward_from_its_view():
     x, y, v = parts()
     v.mul_(3)
     seen = []
@@ -49,7 +49,7 @@ def test_a_hook_of_a_base_sees_a_walk_from_a_view_of_it():
     assert seen == [[5, 0]] and x.grad.tolist() == [150, 0]
 
 
-def test_a_hook_of_a_view_that_was_changed_sees_its_own_uses_only():
+def test_changed_views_hook_sees_its_own_uses_only():
     for used in (True, False):
         x, y, v = parts()
         v.mul_(3)
@@ -62,7 +62,7 @@ def test_a_hook_of_a_view_that_was_changed_sees_its_own_uses_only():
 
 @pytest.mark.parametrize("asked", ["before", "after"])
 @pytest.mark.parametrize("change", ["view", "base"])
-def test_a_kept_gradient_of_a_view_counts_its_own_uses_once(change, asked):
+def test_retained_gradient_of_a_view_counts_its_uses_once(change, asked):
     for used in (True, False):
         x, y, v = parts()
         if asked == "before":
@@ -76,7 +76,7 @@ def test_a_kept_gradient_of_a_view_counts_its_own_uses_once(change, asked):
         assert x.grad.tolist() == [33 if used else 18, 36 if change == "base" else 4]
 
 
-def test_a_kept_gradient_of_a_view_that_was_used_before_a_change():
+def test_retained_gradient_of_a_view_used_before_a_change():
     for change, kept in (("view", None), ("base", [2])):
         x, y, v = parts()
         v.retain_grad()
@@ -86,7 +86,7 @@ def test_a_kept_gradient_of_a_view_that_was_used_before_a_change():
         assert (v.grad if v.grad is None else v.grad.tolist()) == kept and x.grad.tolist() == [2, 0]
 
 
-def test_the_kept_gradients_of_a_base_and_of_a_view_that_was_changed():
+def test_retained_gradients_of_a_base_and_a_changed_view():
     x, y, v = parts()
     y.retain_grad()
     v.retain_grad()
@@ -95,7 +95,7 @@ def test_the_kept_gradients_of_a_base_and_of_a_view_that_was_changed():
     assert y.grad.tolist() == [11, 4] and v.grad.tolist() == [5] and x.grad.tolist() == [33, 4]
 
 
-def test_the_same_of_a_view_that_is_its_whole_base():
+def test_retained_gradients_of_a_base_and_a_full_view():
     x, y, _ = parts()
     v = y.view(2, 1)
     y.retain_grad()
@@ -105,14 +105,14 @@ def test_the_same_of_a_view_that_is_its_whole_base():
     assert v.grad.tolist() == [[6], [12]] and y.grad.tolist() == [11, 17] and x.grad.tolist() == [33, 51]
 
 
-def test_grad_by_a_base_and_by_a_view_that_was_changed():
+def test_grad_by_a_base_and_a_changed_view():
     _, y, v = parts()
     v.mul_(3)
     of_view, of_base = tt.autograd.grad((y * y).sum() + (v * 5).sum(), (v, y))
     assert of_view.tolist() == [5] and of_base.tolist() == [11, 4]
 
 
-def test_a_view_of_what_came_onto_the_tape_since_is_no_leaf():
+def test_views_of_a_base_put_on_the_tape_are_no_leaves():
     x, _, _ = parts()
     y = tt.zeros(1, 2, dtype=tt.float64)
     first, second = y.view(-1), y[0]
@@ -128,7 +128,7 @@ def test_a_view_of_what_came_onto_the_tape_since_is_no_leaf():
         ("sigmoid", [-0.162389068759321, -0.4186046901163638], None),
     ],
 )
-def test_a_hook_of_an_output_that_its_rule_reads_is_called_in_a_second_derivative(name, second, replaced):
+def test_output_hook_runs_in_second_derivatives(name, second, replaced):
     x = tt.tensor([1.0, 2.0], dtype=tt.float64, requires_grad=True)
     call = (lambda: x.sigmoid()) if name == "sigmoid" else lambda: getattr(x, name)(0)
     y, seen = call(), []
@@ -144,13 +144,13 @@ def test_a_hook_of_an_output_that_its_rule_reads_is_called_in_a_second_derivativ
         assert x.grad.tolist() == pytest.approx(replaced)
 
 
-def test_a_second_derivative_of_relu_is_zero_and_not_missing():
+def test_second_derivative_of_relu_is_zero():
     x = tt.tensor([1.0, -2.0], requires_grad=True)
     (g,) = tt.autograd.grad((3 * x.relu()).sum(), x, create_graph=True)
     assert tt.autograd.grad(g.sum(), x)[0].tolist() == [0, 0]
 
 
-def test_a_hook_of_a_view_sees_all_of_the_gradient_of_its_old_values():
+def test_view_hook_sees_the_whole_gradient_of_old_values():
     """Where PyTorch shows it only what the use before the change sends, or loses it: the table of differences."""
     x, _, v = parts()
     seen = []
@@ -166,7 +166,7 @@ def test_a_hook_of_a_view_sees_all_of_the_gradient_of_its_old_values():
     assert seen == [[17], [1]]
 
 
-def test_the_gradient_of_a_tensor_with_a_hook_is_the_one_after_it():
+def test_grad_of_a_hooked_tensor_is_the_hooks_result():
     x, y, _ = parts()
     y.register_hook(lambda g: g * 2)
     assert [g.tolist() for g in tt.autograd.grad((y * 3).sum(), [x, y])] == [[6, 6], [6, 6]]

@@ -24,7 +24,7 @@ def parts():
 
 @pytest.mark.parametrize("use", [lambda y: y.sum(), lambda y: y * 2, lambda y: y.register_hook(print)])
 @pytest.mark.parametrize("change", [lambda x: x.mul_(3), lambda x: x.__setitem__(0, 9.0), lambda x: x[:1].add_(x[1:])])
-def test_a_view_whose_argument_was_changed_is_refused(change, use):
+def test_function_view_of_a_changed_argument_is_refused(change, use):
     """PyTorch refuses it too (pytorch#31258, #26546): backward knows nothing of the new values."""
     _, x = parts()
     y = Flat.apply(x)
@@ -33,7 +33,7 @@ def test_a_view_whose_argument_was_changed_is_refused(change, use):
         use(y)
 
 
-def test_a_change_of_the_view_itself_reaches_the_argument():
+def test_changed_function_view_changes_its_argument():
     """PyTorch refuses this one; it means what it would mean of any view."""
     a, x = parts()
     y = Flat.apply(x)
@@ -43,7 +43,7 @@ def test_a_change_of_the_view_itself_reaches_the_argument():
     assert a.grad.tolist() == [[66], [66]]  # 11 times 3, through Flat
 
 
-def test_a_copy_of_a_changed_argument_goes_on():
+def test_function_of_a_copy_survives_a_changed_argument():
     a, x = parts()
     y = Flat.apply(x.clone())
     x.mul_(3)
@@ -67,7 +67,7 @@ def test_a_dirty_argument_must_be_returned():
         Doubled.apply(parts()[1])
 
 
-def test_a_gradient_of_a_leaf_that_stopped_asking():
+def test_leaf_frozen_after_forward_gets_no_gradient():
     a = tt.tensor([1.0], requires_grad=True)
     y = (a * a).sum()
     a.requires_grad_(False)
@@ -83,7 +83,7 @@ def test_flatten_of_one_dimension_is_the_tensor_itself():
     assert x.flatten(1, 1) is x and x.flatten() is not x
 
 
-def test_a_view_that_was_taken_before_its_base_was_changed_asks_for_its_gradient():
+def test_early_view_of_a_changed_base_requires_grad():
     base = tt.tensor([1.0, 2.0])
     view, other = base[1:], base.clone()[:1]
     assert not view.requires_grad
@@ -92,7 +92,7 @@ def test_a_view_that_was_taken_before_its_base_was_changed_asks_for_its_gradient
     assert view.detach().requires_grad is False
 
 
-def test_gradcheck_says_that_an_input_is_expanded():
+def test_gradcheck_names_an_expanded_input():
     x = tt.ones(1, dtype=tt.float64).expand(3).requires_grad_()
     with pytest.raises(ValueError, match=r"gradcheck: an input of shape \(3,\) is expanded"):
         tt.gradcheck(lambda x: x * x, (x,))
@@ -103,7 +103,7 @@ def test_gradcheck_says_that_an_input_is_expanded():
 
 @pytest.mark.parametrize("create_graph", [False, True])
 @pytest.mark.parametrize("leaf", [False, True])
-def test_what_a_hook_returns_is_the_gradient(leaf, create_graph):
+def test_hook_result_replaces_the_gradient(leaf, create_graph):
     """Of a leaf and of a computed tensor, in a first derivative that is differentiated again, too."""
     x = tt.tensor([1.0, 2.0], dtype=tt.float64, requires_grad=True)
     y = x * x
