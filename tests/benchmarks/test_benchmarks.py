@@ -67,7 +67,7 @@ def options(tmp_path, monkeypatch):
     return made
 
 
-def test_a_row_from_its_processes_to_the_report(options, tmp_path):
+def test_row_is_measured_and_reported(options, tmp_path):
     measured = Runner(options).measure(ROW)
     assert (tmp_path / "diary").read_text() == "Sleeper Other Sleeper Other "
     assert not options.told
@@ -98,7 +98,7 @@ def test_a_peer_that_fails_has_its_line(options):
     assert measured.ours.figures and not measured.results[1].figures
 
 
-def test_torch_compile_is_left_out_while_its_cache_is_empty(options):
+def test_torch_compile_is_skipped_without_a_warm_cache(options):
     options.peers["torch.compile"] = options.peers["torch"]
     options.compile_anew, row = False, Row(**{**vars(ROW), "others": (Side("torch.compile"),)})
     assert not Runner(options).measure(row).results[1].figures
@@ -110,7 +110,7 @@ def test_torch_compile_is_left_out_while_its_cache_is_empty(options):
 
 
 @pytest.mark.parametrize(("peer", "code"), [("Other", 0), ("Wrong", 1)])
-def test_losses_that_differ_are_told_and_fail(options, peer, code, capsys):
+def test_different_losses_fail(options, peer, code, capsys):
     options.peers["torch"] = Peer("theirs", "numpy", f"fakes:{peer}")
     options.passes = 1
     assert command.run([ROW], options) == code
@@ -135,7 +135,7 @@ def test_ratios_are_those_of_medians():
     assert "(**0.67×**)" in "\n".join(report.training_table([slower], {}))
 
 
-def test_several_figures_of_a_line_are_a_geometric_mean_and_the_least():
+def test_several_ratios_give_a_geometric_mean_and_a_minimum():
     ours, theirs = {"A: 1": 1.0, "A: 2": 1.0, "B: 1": 1.0}, {"A: 1": 0.5, "A: 2": 18.0, "B: 1": 3.0}
     measured = by_hand([ours], [theirs], many=True, least=0.85)
     table = "\n".join(report.other_table([measured], {}))
@@ -144,7 +144,7 @@ def test_several_figures_of_a_line_are_a_geometric_mean_and_the_least():
     assert measured.missed({}) == ["A, 2 threads against PyTorch eager: 1 has 0.50 of 0.85"]
 
 
-def test_passes_on_a_busy_machine_do_not_count_if_there_are_calm_ones():
+def test_busy_passes_do_not_count_beside_calm_ones():
     figures = [{"step": 1.0}, {"step": 50.0}]
     mixed = by_hand(figures, figures, others=((0.0, 1.0), (CALM, CALM)))
     assert mixed.ours.median("step") == 1.0 and not mixed.ours.disturbed
@@ -160,7 +160,7 @@ def test_a_limit_and_a_goal_for_one_line():
     assert side.goal_of("attention") == 5.0 and side.goal_of("softmax") == 1.5 and Side("jax").goal_of("x") is None
 
 
-def test_the_part_of_the_peak():
+def test_share_of_the_peak():
     measured = by_hand([{"step": 0.5}], [{"step": 1.0}])
     measured.ours.flops = {"step": 1e9}
     assert measured.share(measured.ours, "step", {2: 8e9}) == pytest.approx(0.25)
@@ -171,7 +171,7 @@ def test_the_part_of_the_peak():
     assert slower.missed({2: 2e9}) == [takes]
 
 
-def test_a_side_that_lacks_some_figures_is_compared_by_the_others():
+def test_sides_are_compared_by_their_common_figures():
     measured = by_hand([{"A: 1": 1.0, "A: 2": 4.0, "B: 1": 1.0}], [{"A: 1": 3.0}], group="ops", many=True)
     other = measured.results[1]
     assert measured.ratios(other, "A") == {"A: 1": 3.0} and measured.ratios(other, "B") == {}
@@ -198,7 +198,7 @@ def test_rows_are_chosen_by_group_and_by_name():
     assert command.main(["--list"]) == 0 and command.main(["matmull"]) == 2
 
 
-def test_rows_name_peers_and_each_of_them_is_a_class():
+def test_rows_name_peers_that_exist():
     assert {side.peer for row in ROWS for side in row.sides} <= set(PEERS)
     folder = Path(command.__file__).parent
     for peer in PEERS.values():
@@ -207,7 +207,7 @@ def test_rows_name_peers_and_each_of_them_is_a_class():
 
 
 @pytest.mark.parametrize("form", ["A·B", "A·Bᵀ", "Aᵀ·B"])
-def test_numpys_products_are_products(form):
+def test_numpy_row_multiplies_matrices(form):
     rng = np.random.default_rng(0)
     A, B = rng.standard_normal((5, 7)), rng.standard_normal((7, 3))
     run = NumPy(1).products(form, A.T.copy() if form == "Aᵀ·B" else A, B.T.copy() if form == "A·Bᵀ" else B, 4)
@@ -244,7 +244,7 @@ def test_our_products_run_from_their_recordings(ours, form):
     assert run() is None and run() is None
 
 
-def test_we_sample_as_many_tokens_as_asked_for(ours):
+def test_sampling_row_generates_the_requested_tokens(ours):
     draw = ours.sampler(data.make(decoder("micro", 1)))
     assert len(list(draw(15, 1.0))) == 15 and list(draw(15, 0)) == list(draw(15, 0))
 
@@ -256,14 +256,14 @@ def test_products_and_operations_have_the_models_shapes():
     assert set(OPERATIONS) == {"softmax", "layer_norm", "cross_entropy", "GELU", "attention"}
 
 
-def test_the_peak_is_measured_and_counts_its_own_operations():
+def test_measured_peak_counts_its_operations():
     assert lanes("avx2") == 8 and lanes("avx512") == 16 and lanes("neon") == lanes("none") == 4
     text, work = source(4)
     assert text.count("call <4 x float>") * 4 * 2 == work
     assert rate(1, 4, tries=2) > 1e8
 
 
-def test_a_round_trip_is_counted_when_it_is_whole():
+def test_round_trip_needs_an_answer():
     assert 0 < round_trip(rounds=3) < 10
     play = native(PLAYER, "play", ctypes.c_int64, ctypes.c_void_p, *[ctypes.c_int64] * 3)
     ball = ctypes.c_int64(1)
@@ -271,21 +271,21 @@ def test_a_round_trip_is_counted_when_it_is_whole():
     assert play(ctypes.addressof(ball), 1, 1, 100) == 0 and ball.value == 2  # nobody answers, and it gives up
 
 
-def test_others_are_not_ourselves(monkeypatch):
+def test_load_of_others_excludes_this_process(monkeypatch):
     seconds = iter([(100.0, 40.0, 7.0), (102.0, 45.0, 10.0)])  # on the clock, of all processors, of this process
     monkeypatch.setattr(Others, "_now", staticmethod(lambda: next(seconds)))
     assert Others().processors() == pytest.approx(1.0)
 
 
 @pytest.mark.skipif(used() is None, reason="what processors do is read from /proc")
-def test_own_work_is_seen_as_own():
+def test_own_work_counts_as_own():
     (_, all_before, own_before), _ = Others._now(), sum(i * i for i in range(5_000_000))
     _, all_now, own_now = Others._now()
     assert own_now - own_before > 0.05 and all_now - all_before > 0.05
 
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="memory is read from /proc")
-def test_the_peak_of_memory_sees_what_is_gone_again():
+def test_peak_memory_includes_freed_memory():
     before = resident()
     assert peak_memory(lambda: np.ones(50_000_000 // 8).sum()) - before > 40_000_000
     assert peak_memory(lambda: None) - before < 40_000_000
@@ -302,7 +302,7 @@ def test_curves_are_drawn(tmp_path):
 # ----------------------------------------------------------------------------------------------- ranks, on paper
 
 
-def test_a_step_on_several_ranks_takes_what_the_page_says():
+def test_predicted_time_of_a_step_on_ranks():
     costs = ranks.Costs(fixed=0.002, row=0.001, size=3 * ranks.BUCKET // 2)  # two buckets
     assert ranks.predicted(costs, 12, 1, alpha=1.0, beta=1.0) == pytest.approx(0.014)  # one process sends nothing
     expected = 0.002 + 0.001 * 4 + (2 * 2 + 1) * 2 * 1e-5 + 2 * 2 / 3 * costs.size / 1e9
@@ -310,13 +310,13 @@ def test_a_step_on_several_ranks_takes_what_the_page_says():
     assert ranks.predicted(costs, 12, 13, 1e-5, 1e9) > ranks.predicted(costs, 12, 12, 1e-5, 1e9)  # a rank without data
 
 
-def test_configurations_that_are_not_run_are_scaled_by_weights_and_tokens():
+def test_unmeasured_configurations_are_scaled():
     nano = ranks.Costs(1.0, 1.0, 4 * 804_096)
     gpt2 = ranks.scaled(nano, "gpt2", "nano", 1024)
     assert gpt2.size == pytest.approx(4 * 124_439_808)
     assert gpt2.row == pytest.approx(gpt2.fixed * 1024 / 64)
 
 
-def test_a_ping_pong_gives_latency_and_the_lowest_bandwidth_of_long_messages():
+def test_ping_pong_measures_latency_and_bandwidth():
     times = {"8": 2e-6, "1024": 1.0, str(1 << 18): 2e-6 + (1 << 18) / 5e9, str(1 << 20): 2e-6 + (1 << 20) / 4e9}
     assert ranks.line(times) == (2e-6, pytest.approx(4e9))
