@@ -18,13 +18,13 @@ def short(name: str) -> Tally:
 
 
 @pytest.mark.parametrize("name", command.PARTS)
-def test_nothing_is_found(name):
+def test_short_campaign_finds_nothing(name):
     tally = short(name)
     assert not tally.findings, tally.report()
     assert tally.counts.total() >= 1
 
 
-def test_shares_are_everything_and_each_case_once():
+def test_shares_cover_each_case_once():
     of_three = [list(Diary(None, (k, 3)).mine(range(10))) for k in range(3)]
     assert sorted(of_three[0] + of_three[1] + of_three[2]) == list(range(10))
     halves = [command.in_processes("calls", "short", 600, jobs, share=(k, 2)) for k, jobs in ((0, 2), (1, 1))]
@@ -38,7 +38,7 @@ def test_shares_are_everything_and_each_case_once():
 # --------------------------------------------------------------------------------------------- negative controls
 
 
-def test_a_raw_message_is_no_sentence():
+def test_raw_error_messages_are_recognised():
     with pytest.raises(AttributeError) as raw:
         tinytensor.set_num_threads.nothing  # noqa: B018
     with pytest.raises(TypeError) as python:
@@ -53,7 +53,7 @@ def test_a_raw_message_is_no_sentence():
     assert not is_sentence(raw.value)
 
 
-def test_an_operation_that_answers_wrongly_is_found(monkeypatch):
+def test_wrong_result_of_an_operation_is_found(monkeypatch):
     def broken(x, *args, **kwargs):
         if not isinstance(x, tinytensor.Tensor):
             return x.shape  # Python's words, not ours
@@ -68,7 +68,7 @@ def test_an_operation_that_answers_wrongly_is_found(monkeypatch):
     assert any("has no attribute 'shape'" in what for what in tally.findings)
 
 
-def test_other_values_than_pytorchs_are_found():
+def test_values_unlike_pytorch_are_found():
     class Like:
         """A tensor of PyTorch, as far as it is looked at."""
 
@@ -90,19 +90,19 @@ def test_other_values_than_pytorchs_are_found():
     assert calls.differs([x], []) == "1 results for 0"
 
 
-def test_a_process_that_dies_is_found(monkeypatch):
+def test_dying_process_is_found(monkeypatch):
     monkeypatch.setattr(command.sys, "executable", "/bin/false")
     tally = command.in_processes("files", "short", limit=60)
     assert [what.strip() for what in tally.findings] == ["exit code 1, at: the beginning"]
 
 
-def test_a_process_that_does_not_end_is_found():
+def test_endless_process_is_found():
     tally = command.in_processes("kills", "long", limit=0.5, jobs=2)
     assert len(tally.findings) == 2
     assert all("no end in 0 s, at: " in what for what in tally.findings)
 
 
-def test_a_command_that_hangs_or_shows_a_traceback_is_found(monkeypatch):
+def test_hanging_command_or_traceback_is_found(monkeypatch):
     def hang(arguments):
         while True:
             pass
