@@ -52,7 +52,7 @@ def test_only_import_lines_change():
     assert changed == ["import torch", "import torch.nn as nn", "from torch.nn import functional as F"]
 
 
-def test_the_file_is_pytorchs(gpt):
+def test_stored_weights_were_written_by_pytorch(gpt):
     assert load_metadata(ORACLE / "gpt.safetensors") == {"written": "by PyTorch"}
     with safe_open(ORACLE / "gpt.safetensors", "np") as file:
         for name, p in model(gpt).state_dict().items():
@@ -82,7 +82,7 @@ def test_training_in_float32(gpt, facts):
     assert m.eval().generate(tt.tensor([[1, 2, 3], [4, 5, 6]]), 12, top_k=1).tolist() == facts["float32 text"]
 
 
-def test_another_rate_is_noticed(gpt, facts, float64, monkeypatch):
+def test_wrong_learning_rate_is_noticed(gpt, facts, float64, monkeypatch):
     right = gpt.get_lr
     monkeypatch.setattr(gpt, "get_lr", lambda step: right(step) * (1 + 1e-6))
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
@@ -141,7 +141,7 @@ def test_waves_are_fitted_as_in_pytorch(waves, dtype, rtol):
 
 
 @pytest.mark.filterwarnings("ignore:softmax. say along which dimension")
-def test_another_momentum_is_noticed(waves):
+def test_wrong_momentum_is_noticed(waves):
     losses, _ = json.loads((HERE / "waves.json").read_text())["float64"]
     waves.SignDescent.__init__.__defaults__ = (1e-3, 0.8)
     with pytest.raises(AssertionError, match="Not equal to tolerance"):
