@@ -37,7 +37,7 @@ v = Array("v", (n,))
 
 
 @pytest.mark.parametrize("claim", claims_of(["index"]), ids=lambda claim: claim.run.__name__)
-def test_holds(claim):
+def test_claim_holds(claim):
     result = result_of(claim)
     assert result.error is None, result.why
 
@@ -46,7 +46,7 @@ def test_holds(claim):
 
 
 @pytest.mark.parametrize(("rule", "one", "other"), RULES, ids=lambda x: x if isinstance(x, str) else "")
-def test_rule(rule, one, other):
+def test_rule_keeps_value_and_normal_form(rule, one, other):
     same_values(one, other, seed=1)
     assert normal(one - other) == 0
 
@@ -69,7 +69,7 @@ def test_equal_expressions_have_one_normal_form(rng):
 
 @settings(max_examples=40, deadline=None)
 @given(st.randoms(use_true_random=False))
-def test_derivatives_are_those_of_a_polynomial(rng):
+def test_derivatives_match_a_polynomial(rng):
     # an entry of `a` occurs to the power of at most 4 here: differences at five points know the derivative exactly
     expr = random_expression(rng, [i, j, k], depth=2)
     where = Index("w", n)
@@ -105,13 +105,13 @@ def test_a_wrong_rule_is_refuted(one, wrong):
     assert normal(one - wrong) != 0
 
 
-def test_nested_sums_do_not_take_each_others_numbers():
+def test_nested_sums_keep_their_own_indices():
     inner = total(X[i, k], k)  # its bound index gets the number 0, so the outer sum has to take another
     form = normal(total(theta(total(a[j] * theta(inner), j)) * a[p] * theta(total(a[j], j) * a[p]), p))
     same_values(form, total(theta(total(a[j] * theta(inner), j)) * a[p] * theta(total(a[j], j) * a[p]), p), largest=2)
 
 
-def test_a_bound_index_of_a_normal_form_does_not_stand_free():
+def test_bound_index_of_a_normal_form_stays_bound():
     bound = normal(total(a[i], i)).limits[0][0]
     with pytest.raises(TypeError, match="put a fresh index in its place"):
         normal(total(a[i] * a[bound], i))  # else it would be caught: Σ a²
@@ -148,7 +148,7 @@ def test_an_index_fits_where_its_range_lies_within():
         (lambda: derivative(a[i] ** 2, a[i]), "stands in the expression too"),
     ],
 )
-def test_types_that_clash(wrong, message):
+def test_type_errors(wrong, message):
     with pytest.raises(TypeError, match=message):
         wrong()
 
@@ -195,7 +195,7 @@ def test_trap_a_delta_becomes_a_case_distinction():
     assert Eq(normal(total(delta(i, j), i)), 1)
 
 
-def test_trap_simplify_lets_a_bound_index_out():
+def test_trap_simplify_frees_a_bound_index():
     delta_within = KroneckerDelta(y, z, (1, D))
     wrong = sympy.simplify(-Sum(Piecewise((delta_within, x[y] > 0), (0, True)), (y, 1, D)))
     assert y in wrong.free_symbols  # the sum bound it (SymPy issue 27359)
@@ -236,7 +236,7 @@ def small() -> tuple[Program, Symbol]:
     return program, loss
 
 
-def test_adjoints_are_the_slope_of_the_loss():
+def test_adjoints_match_finite_differences():
     program, loss = small()
     backward = with_adjoints(program, loss)
     at = program.point(seed=4)
@@ -250,7 +250,7 @@ def test_adjoints_are_the_slope_of_the_loss():
             assert found[d(array)][where] == pytest.approx(slope, rel=1e-7, abs=1e-9)
 
 
-def test_adjoints_use_what_has_been_computed():
+def test_adjoints_use_computed_arrays():
     program, loss = small()
     backward = with_adjoints(program, loss)
     used = backward[d(v)].right
@@ -268,13 +268,13 @@ def test_a_wrong_form_is_refuted_with_a_counterexample():
             prove_form(backward, d(b)[i], wrong)
 
 
-def test_prove_form_refuses_an_index_that_is_not_on_the_left():
+def test_prove_form_refuses_an_index_missing_on_the_left():
     program, loss = small()
     with pytest.raises(Refuted, match=r"index j of the closed form .* is not on the left"):
         prove_form(with_adjoints(program, loss), d(b)[i], relu(v[j]))
 
 
-def test_prove_form_does_not_call_unproved_what_is_refuted():
+def test_prove_form_tells_refuted_from_unproved():
     program, loss = small()
     with pytest.raises(Refuted, match="no proof: what is left of the difference"):
         prove_form(with_adjoints(program, loss), d(b)[i], v[i] * theta(v[i]))  # true, but a law of max that is not used
@@ -296,7 +296,7 @@ def test_replaced_plants_a_mistake_in_one_line():
         (b[i], Array("Y", (n,))[i], "Y is not defined before it is used"),
     ],
 )
-def test_definitions_that_make_no_sense(left, right, message):
+def test_invalid_definitions_are_refused(left, right, message):
     with pytest.raises(TypeError, match=message):
         Program([a[i], X[i, k]]).let(left, right)
 
@@ -330,7 +330,7 @@ def test_a_size_has_one_set_of_letters():
     assert n.letters == ["i", "j"]
 
 
-def test_bound_letters_do_not_hide_free_ones():
+def test_bound_letters_do_not_shadow_free_letters():
     form = normal(total(a[i] * b[j] * a[p], i, p).xreplace({j: i}))
     assert text(form) in ("(Σ_j a_j)² b_i", "b_i (Σ_j a_j)²")
     assert free(form) == {i}

@@ -63,12 +63,12 @@ def test_evidence_is_optional(empty):
         ({"trusted": "one string"}, TypeError, "tuple of sentences"),
     ],
 )
-def test_declarations_that_are_refused(empty, changes, error, message):
+def test_invalid_declarations_are_refused(empty, changes, error, message):
     with pytest.raises(error, match=message):
         declare(**changes)
 
 
-def test_one_statement_is_declared_once(empty):
+def test_statement_declared_twice_is_refused(empty):
     declare()
     with pytest.raises(ValueError, match="already has a claim"):
         declare()
@@ -84,7 +84,7 @@ def test_one_statement_is_declared_once(empty):
         (RecursionError(), "RecursionError: no message"),
     ],
 )
-def test_why_a_claim_fails(empty, error, why):
+def test_failed_claim_says_why(empty, error, why):
     planted(error)
     assert result_of(claims.CLAIMS[0]).why == why
 
@@ -92,7 +92,7 @@ def test_why_a_claim_fails(empty, error, why):
 # ------------------------------------------------------------------------------------------------------- the command
 
 
-def test_all_hold(empty, capsys, tmp_path):
+def test_command_reports_claims_that_hold(empty, capsys, tmp_path):
     declare()
     declare("two and two is four", part="eq17")
     assert command.main(["--out", str(tmp_path)]) == 0
@@ -103,7 +103,7 @@ def test_all_hold(empty, capsys, tmp_path):
     assert "1 + 1 = 2" not in out  # mathematics is for the report, or for parts that are asked for
 
 
-def test_a_false_claim_is_named_and_stops_no_other(empty, capsys, tmp_path):
+def test_false_claim_is_named_and_the_others_run(empty, capsys, tmp_path):
     planted(Refuted("3 is not 2", rule="mul.grad_a"))
     planted(KeyError("lost"), statement="an error in the evidence")
     declare()
@@ -144,7 +144,7 @@ def test_the_report_goes_to_runs(empty, tmp_path, monkeypatch):
     assert {p.name for p in (tmp_path / "runs/derivations").iterdir()} == {"report.md", "report.html"}
 
 
-def test_an_interrupt_is_one_sentence(empty, capsys, tmp_path):
+def test_interrupt_prints_one_sentence(empty, capsys, tmp_path):
     planted(KeyboardInterrupt())
     assert command.main(["--out", str(tmp_path)]) == 130
     assert capsys.readouterr().err == "\nderivations: interrupted, and no report is written\n"
@@ -167,7 +167,7 @@ def test_list_runs_nothing(empty, capsys):
     assert out.split() == ["eq19", "check", "1", "a", "planted", "mistake"]
 
 
-def test_an_unknown_part_is_one_sentence(empty, capsys):
+def test_unknown_part_prints_one_sentence(empty, capsys):
     assert command.main(["eq18"]) == 2
     said = capsys.readouterr()
     assert said.out == "" and said.err.count("\n") == 1
@@ -201,7 +201,7 @@ def test_without_latex2mathml_the_markdown_is_written(empty, capsys, tmp_path, m
         (["proof at sizes", "proof at sizes", "choice"], "3 claims hold: 2 proofs at sizes, 1 choice"),
     ],
 )
-def test_the_summary(empty, kinds, line):
+def test_summary(empty, kinds, line):
     for n, kind in enumerate(kinds):
         formulas = {"printed": "a", "right": "b"} if kind in ("erratum", "choice") else {}
         declare(f"claim {n}", kind=kind, size="any size" if kind == "proof" else "1", **formulas)

@@ -14,7 +14,7 @@ def claim(start: str):
     return next(c for statement, c in CLAIMS.items() if statement.startswith(start))
 
 
-def test_what_is_claimed():
+def test_every_file_of_operations_has_claims():
     assert len(CLAIMS) == len(engine.FILES) + 9
     assert set(engine.FILE_OF.values()) == set(engine.FILES)
     assert sum(c.kind == "proof at sizes" for c in CLAIMS.values()) == len(CLAIMS) - 2
@@ -82,7 +82,7 @@ def test_an_op_without_a_proof_fails(monkeypatch):
     assert "unheard_of" in result_of(claim("no operation")).why
 
 
-def test_a_sample_point_at_which_the_relu_does_nothing_fails(monkeypatch):
+def test_sample_point_of_equal_signs_fails_for_relu(monkeypatch):
     """All signs alike: half of the rule would never be tried."""
     real = engine.prove_model
 
@@ -102,7 +102,7 @@ def test_a_sample_point_at_which_the_relu_does_nothing_fails(monkeypatch):
 # ----------------------------------------------------------------------------------------------------------- the mask
 
 
-def test_the_mask_holds():
+def test_mask_claim_holds():
     result = result_of(claim("the mask"))
     assert result.error is None, result.why
 
@@ -122,7 +122,7 @@ def test_a_wrong_mask_is_refuted(wrong):
         engine.prove_mask((3, 3), None, True, wrong)
 
 
-def test_a_causal_mask_that_is_forgotten_beside_another_is_refuted():
+def test_causal_mask_forgotten_beside_another_is_refuted():
     with pytest.raises(Refuted, match="entry"):
         engine.prove_mask((3, 3), engine.HOLES, True, lambda i, m: bool(engine.HOLES.numpy()[i, m]))
 

@@ -16,7 +16,7 @@ from derivations.equations import RESIDUALS, E, F, G, K, M, N, O, P, Q, V, W, X,
 
 
 @pytest.mark.parametrize("claim", claims_of(["eq17"]), ids=lambda claim: claim.run.__name__)
-def test_claim(claim):
+def test_claim_runs(claim):
     claim.run()
 
 
@@ -38,20 +38,20 @@ def test_every_adjoint_is_in_a_proof(residual):
         assert {x for x in program.definitions if isinstance(x, Array) and x.of} <= proved
 
 
-def test_every_equation_is_there_once_it_is_used():
+def test_every_equation_has_a_line():
     lines = [line for p in (equations.embedding(), equations.block(), equations.head()) for line in p.lines]
     numbers = {int(x) for line in lines for x in re.findall(r"\((\d+)\)", line.source)}
     assert numbers == {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 14, 16}  # (13) and (15) are (12) in other words
     assert all(line.source for line in lines)
 
 
-def test_every_erratum_is_one_of_those_that_are_proved():
+def test_every_named_erratum_is_proved():
     places = {claim.source for claim in claims_of(["errata"])}
     lines = [line for p in (equations.embedding(), equations.block(), equations.head()) for line in p.lines]
     assert {line.erratum.split(": ")[0] for line in lines if line.erratum} <= places
 
 
-def test_a_reading_that_does_not_exist():
+def test_unknown_residual_reading_is_refused():
     with pytest.raises(ValueError, match="residual = 'twice': choose one of literal, once, pre-norm"):
         equations.block("twice")
 
@@ -68,7 +68,7 @@ ADJOINTS = [
 
 
 @pytest.mark.parametrize(("part", "array"), ADJOINTS)
-def test_every_line_that_was_derived_matters(part, array):
+def test_wrong_sign_in_any_derived_line_is_refuted(part, array):
     closed = getattr(equations, f"{part}_closed")()
     about = {left: one for left, one in closed.items() if name_of(left) == array or array in one.through}
     with pytest.raises(Refuted):
@@ -107,7 +107,7 @@ def test_a_wrong_step_is_refuted_in_every_reading(residual):
         eq17.prove_layers(wrong, eq17.stack(*programs))
 
 
-def test_layers_that_skip_one_are_refuted():
+def test_skipped_layer_is_refuted():
     lines = eq17.stack(equations.embedding(), equations.block(), equations.head())
     more = eq17.placed(Zp[i, j], {Zp: eq17.λ + 1})
     lines = [
@@ -122,7 +122,7 @@ def test_layers_that_skip_one_are_refuted():
 
 
 @pytest.mark.parametrize("residual", RESIDUALS)
-def test_the_adjoints_of_a_block_are_slopes(residual):
+def test_adjoints_of_a_block_match_finite_differences(residual):
     program = equations.block(residual)
     at = program.point(seed=1)
     sent = at[X]  # some adjoint of Z'
@@ -140,6 +140,6 @@ def test_the_adjoints_of_a_block_are_slopes(residual):
             assert found[d(array)][where] == pytest.approx(slope, rel=1e-6, abs=1e-8), array
 
 
-def test_any_mask():
+def test_closed_forms_do_not_contain_the_mask():
     # nothing that was proved asks what M is: the closed forms do not contain it
     assert not any(one.form.has(M) for one in equations.block_closed().values())

@@ -13,12 +13,12 @@ from tinytensor.nn import Parameter
 
 
 @pytest.mark.parametrize("claim", claims_of(["eq19"]), ids=lambda claim: claim.run.__name__)
-def test_holds(claim):
+def test_claim_holds(claim):
     result = result_of(claim)
     assert result.error is None, result.why
 
 
-def test_there_are_claims():
+def test_eq19_has_claims():
     assert len(claims_of(["eq19"])) > 10
 
 
@@ -98,12 +98,12 @@ def test_eq_19_fails_where_heads_do_not_fill_the_width():
     eq19.require(free.subs(eq19.K, eq19.D / eq19.H), eq19.EQ_19, "K = D / H")
 
 
-def test_a_count_that_is_no_polynomial_of_first_degree_in_the_layers():
+def test_count_must_be_linear_in_the_layers():
     with pytest.raises(Refuted, match="not always add the same"):
         eq19.any_depth(lambda n: expand(eq19.D * n**2), eq19.L)
 
 
-def test_any_depth_is_the_count_of_deeper_models():
+def test_any_depth_matches_deeper_models():
     sizes = {"D": 6, "H": 2, "F": 5, "V": 7, "C": 3}
     symbols = {getattr(eq19, name): value for name, value in sizes.items()}
     for layers in (1, 9):
@@ -111,7 +111,7 @@ def test_any_depth_is_the_count_of_deeper_models():
         assert eq19.decoder().subs(symbols | {eq19.L: layers}) == counted
 
 
-def test_the_paper_is_not_met_without_a_shared_matrix(monkeypatch):
+def test_paper_count_needs_the_shared_matrix(monkeypatch):
     monkeypatch.setitem(eq19.TRANSLATION, "base", eq19.TRANSLATION["base"].replace(tied=False))
     with pytest.raises(Refuted):
         eq19.base()

@@ -10,7 +10,7 @@ from derivations.proofs import forward
 
 
 @pytest.mark.parametrize("claim", claims_of(["forward"]), ids=lambda claim: claim.run.__name__)
-def test_holds(claim):
+def test_claim_holds(claim):
     result = result_of(claim)
     assert result.error is None, result.why
 

@@ -102,7 +102,7 @@ MISTAKES = [  # nothing is wrong with the first block, or the first few
 
 
 @pytest.mark.parametrize(("function", "name", "right", "wrong"), MISTAKES, ids=[m[1] for m in MISTAKES])
-def test_what_is_wrong_beyond_a_block_is_refuted(function, name, right, wrong, planted):
+def test_mistake_beyond_a_block_is_refuted(function, name, right, wrong, planted):
     planted(name, right, wrong)
     with pytest.raises((Refuted, RuntimeError)):
         run(function)
@@ -116,7 +116,7 @@ def test_every_kernel_is_run_or_has_a_reason(monkeypatch):
     assert result_of(complete).error is None
 
 
-def test_a_size_within_a_block_and_a_kernel_that_is_not_run_are_refused(smaller, monkeypatch):
+def test_small_size_and_unwritten_result_are_refused(smaller, monkeypatch):
     monkeypatch.setattr(kernels, "N", 16)
     assert "16 is beyond two registers" in result_of(claim_of("softmax")).why
     with Field() as scalars, pytest.raises(Refuted, match="was not written"):

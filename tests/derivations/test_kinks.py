@@ -47,21 +47,21 @@ WRONG_AT_A_KINK = {  # operation: rules that are right beside the kink
 
 
 @pytest.mark.parametrize("name", WRONG_AT_A_KINK)
-def test_a_rule_that_is_wrong_at_a_kink_alone_is_refuted_there(name, monkeypatch):
+def test_rule_wrong_only_at_a_kink_is_refuted(name, monkeypatch):
     swap(monkeypatch, name, WRONG_AT_A_KINK[name])
     assert prove_op(name, CALLS[name][0]), "the planted rule is right where no two numbers are equal"
     error = result_of(claim("kinks")).error
     assert isinstance(error, Refuted) and error.rule.startswith(f"{name}, input")
 
 
-def test_a_write_that_forgets_what_was_written_over_is_refuted_at_a_repeat_alone(monkeypatch):
+def test_gradient_of_overwritten_values_is_refuted(monkeypatch):
     swap(monkeypatch, "put", {2: lambda g, positions: g.flatten()[positions]})
     once, again = CALLS["put"]
     assert prove_op("put", once) and not prove_op("put", again)
     assert isinstance(result_of(claim("writes")).error, Refuted)
 
 
-def test_index_fill_that_counts_an_index_twice_is_refuted(monkeypatch):
+def test_index_fill_counting_an_index_twice_is_refuted(monkeypatch):
     right = tt.Tensor.index_fill
 
     class Twice(tt.autograd.Function):
@@ -81,23 +81,23 @@ def test_index_fill_that_counts_an_index_twice_is_refuted(monkeypatch):
     assert isinstance(result_of(claim("index_fill")).error, Refuted)
 
 
-def test_copies_whose_gradients_do_not_add_up_are_refuted(monkeypatch):
+def test_copies_that_do_not_add_gradients_are_refuted(monkeypatch):
     swap(monkeypatch, "take", {0: lambda g, x_shape, index: OPS["put"](tt.zeros(x_shape, dtype=g.dtype), index, g)})
     x = symbols("x", 2)
     assert prove(lambda x: x[[1, 0]], x)
     assert isinstance(result_of(claim("copies")).error, Refuted)
 
 
-def test_an_operation_that_compares_and_has_no_point_fails(monkeypatch):
+def test_comparing_operation_without_a_point_fails(monkeypatch):
     monkeypatch.delitem(kinks.KINKS, "relu")
     assert "relu" in result_of(claim("complete")).why
 
 
-def test_an_edge_of_which_the_table_says_nothing_fails(monkeypatch):
+def test_edge_missing_in_the_table_fails(monkeypatch):
     monkeypatch.setitem(kinks.KINKS, "relu", [(([0.0, 1.0],), {})])
     assert "KINKS says nothing" in result_of(claim("kinks")).why
 
 
-def test_another_share_than_the_rule_s_is_refuted(monkeypatch):
+def test_wrong_share_in_the_table_is_refuted(monkeypatch):
     monkeypatch.setitem(kinks.KINKS, "absolute", [(([0.0, 1.0],), {"x": kinks.RIGHT})])
     assert result_of(claim("kinks")).error.rule == "absolute, input x"

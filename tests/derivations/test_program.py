@@ -19,7 +19,7 @@ SIZES = {"C": 6, "D": 6, "F": 9, "V": 11, "H": 2, "L": 2}
 
 
 @pytest.mark.parametrize("claim", claims_of(["program"]), ids=lambda claim: claim.run.__name__)
-def test_claim(claim):
+def test_claim_runs(claim):
     claim.run()
 
 
@@ -63,7 +63,7 @@ LINES = {
 
 @pytest.mark.parametrize("case", LINES)
 @pytest.mark.parametrize("seed", [0, 1])
-def test_a_line_is_what_plain_loops_give(case, seed):
+def test_line_equals_plain_loops(case, seed):
     left, right, expected = LINES[case]
     one = Program([x[a_], X[a_, c_], B[a_, b_]], [table])
     one.let(left, right)
@@ -80,7 +80,7 @@ def test_a_line_is_what_plain_loops_give(case, seed):
 # ---- mistakes -------------------------------------------------------------------------------------------------------
 
 
-def test_without_a_mistake_they_agree():
+def test_program_and_engine_agree():
     assert program.difference(SIZES) < 1e-13
 
 
@@ -101,14 +101,14 @@ FORWARD = {
 
 
 @pytest.mark.parametrize("mistake", FORWARD)
-def test_a_mistake_in_the_equations_shows(mistake):
+def test_wrong_equation_is_noticed(mistake):
     array, change = FORWARD[mistake]
     wrong = derive(block=lambda residual: equations.block(residual).replaced(array, change))
     with pytest.raises(Refuted, match="differ by"):
         program.difference(SIZES, text=program.source(wrong))
 
 
-def test_a_constant_in_the_logits_shows(monkeypatch):
+def test_constant_in_the_logits_is_noticed(monkeypatch):
     """Neither the loss nor a gradient changes."""
     right = Decoder.logits
     monkeypatch.setattr(Decoder, "logits", lambda self, Z: right(self, Z) + 1)
@@ -127,7 +127,7 @@ BACKWARD = {
 
 
 @pytest.mark.parametrize("mistake", BACKWARD)
-def test_a_mistake_in_a_gradient_shows(mistake):
+def test_wrong_gradient_is_noticed(mistake):
     part, array, change = BACKWARD[mistake]
     right = derivation()
     programs = {name: getattr(right, name) for name in ("embedding", "block", "head")}
@@ -136,12 +136,12 @@ def test_a_mistake_in_a_gradient_shows(mistake):
         program.difference(SIZES, text=program.source(Derivation(**programs)))
 
 
-def test_a_missing_gradient_shows():
+def test_missing_gradient_is_noticed():
     less = program.source().replace("dict(E=dE, P=dP)", "dict(E=dE)")
     with pytest.raises(Refuted, match=r"differ in what they give: \['P'\]"):
         program.difference(SIZES, text=less)
 
 
-def test_gradients_that_are_all_zero_compare_nothing():
+def test_all_zero_gradients_are_refused():
     with pytest.raises(Refuted, match=r"largest entry 0\.0"):
         program.difference({"C": 2, "D": 2, "F": 1, "V": 3, "H": 1, "L": 1})

@@ -23,7 +23,7 @@ def claim(part: str):
     return next(c for statement, c in CLAIMS.items() if part in statement)
 
 
-def test_what_is_claimed():
+def test_every_layout_has_a_claim():
     assert len(CLAIMS) == 2 + len(real_size.LAYOUTS) + len(real_size.STACKS_LAYOUTS)
     assert {c.kind for c in CLAIMS.values()} == {"sampled"}
     first = next(iter(CLAIMS.values()))
@@ -64,7 +64,7 @@ def test_sizes_are_beyond_blocks():
     assert len(set(sizes)) >= 6
 
 
-def test_a_layout_holds_and_says_how_safely():
+def test_layout_holds_with_a_stated_probability():
     result = result_of(claim("microgpt's layout"))
     assert result.error is None, result.why
     lines = result.evidence.text.splitlines()
@@ -88,7 +88,7 @@ def test_a_wrong_rule_fails(monkeypatch):
         assert isinstance(result_of(claim("nanoGPT's layout")).error, Refuted)
 
 
-def test_a_proof_that_is_not_safe_enough_is_no_evidence():
+def test_unsafe_or_undecided_proof_is_refused():
     proof = prove(lambda x: x * x, (3,), size="real")
     real_size.accept(proof)
     with pytest.raises(Refuted, match="could pass with a probability"):
@@ -129,11 +129,11 @@ def test_the_recorded_step_holds(small_step):
 
 
 @pytest.mark.parametrize("name", ["take", "layer_norm", "attention_backward", "scatter_add", "adam", "matmul", "sumsq"])
-def test_a_launch_that_is_not_recorded_is_noticed(name, small_step):
+def test_missing_launch_of_a_recording_is_noticed(name, small_step):
     assert small_step(lambda recording: recording.noted.pop(launches(recording, name)[0])).error is not None
 
 
-def test_launches_in_another_order_are_noticed(small_step):
+def test_swapped_launches_are_noticed(small_step):
     def change(recording):
         first, last = launches(recording, "layer_norm_backward")[0], launches(recording, "layer_norm_backward")[-1]
         recording.noted[first], recording.noted[last] = recording.noted[last], recording.noted[first]
@@ -141,7 +141,7 @@ def test_launches_in_another_order_are_noticed(small_step):
     assert small_step(change).error is not None
 
 
-def test_a_buffer_that_is_taken_too_early_is_noticed(small_step):
+def test_buffer_reused_too_early_is_noticed(small_step):
     """The first layer norm leaves its result where another launch writes before it has been read for the last time."""
 
     def change(recording):
@@ -176,6 +176,6 @@ def test_a_wrong_kernel_in_a_recording_is_named(name, right, wrong, told, small_
     assert told in result.why
 
 
-def test_memory_of_a_recording_that_nothing_wrote_to_is_named(small_step):
+def test_unwritten_memory_of_a_recording_is_named(small_step):
     result = small_step(lambda recording: recording.noted.pop(launches(recording, "take")[0]))
     assert "was read before anything was written there" in result.why

@@ -71,7 +71,7 @@ def results():
     return [result_of(c) for c in claims.claims_of(claims.PARTS)]
 
 
-def test_the_page(empty):
+def test_page_holds_every_claim(empty):
     page = report.html(results())
     parsed = Page(page)
     assert parsed.elsewhere == [] and "script" not in parsed.tags and "@import" not in page and "url(" not in page
@@ -82,7 +82,7 @@ def test_the_page(empty):
         assert word in page
 
 
-def test_the_markdown(empty):
+def test_markdown_holds_every_claim(empty):
     text = report.markdown(results())
     assert "| 1 \\< 2 & 2 \\> 1 | proof | any size |" in text
     assert "a \\*starred\\* claim" in text
@@ -98,7 +98,7 @@ def test_several_equations_are_typeset_one_by_one(empty):
     assert two == none + 2
 
 
-def test_latex_that_cannot_be_typeset_is_named(empty):
+def test_untypeset_latex_is_named(empty):
     claim("eq17", "a brace too few", kind="proof", size="any size")(lambda: Evidence(latex=r"\frac{a}{"))
     with pytest.raises(ValueError, match="'a brace too few', cannot be typeset"):
         report.html([result_of(claims.CLAIMS[0])])
@@ -115,7 +115,7 @@ def test_the_page_opens_with_equation_17(whole):
     assert report.markdown([]).index("## Equation (17)") < report.markdown([]).index("$$")
 
 
-def test_every_link_leads_somewhere_and_everything_can_be_reached(whole):
+def test_every_link_resolves_and_every_row_is_reachable(whole):
     page = Page(whole)
     assert page.links <= page.ids
     assert {f"eq-{n}" for n in (1, 2, 3, 6, *range(9, 20))} <= page.ids
@@ -130,7 +130,7 @@ def test_equations_of_the_source_have_their_numbers():
     assert len(mended) >= 8 and all(report.of_erratum(note) is not None for note in mended)
 
 
-def test_a_number_stands_beside_its_formula():
+def test_equation_number_stands_beside_its_formula():
     assert report.numbered(r"a = b \tag{3}") == ("a = b", "(3)")
     assert report.numbered(r"\frac{a}{b}") == (r"\frac{a}{b}", "")
     assert 'class="number">(3)' in report.html([Result(ALL[0], 0.0, Evidence(latex=r"a = b \tag{3}"))])
@@ -145,14 +145,14 @@ def test_every_claim_about_a_document_leads_to_its_place(whole):
             assert re.search(r"<dt>about</dt><dd><a href=", article), c.statement
 
 
-def test_the_tables_name_claims_that_exist_and_leave_out_no_erratum():
+def test_tables_name_existing_claims_and_every_erratum():
     known = {f"{c.part}.{c.run.__name__}" for c in ALL}
     named = {name for row in documents.ROWS for name in row.claims}
     assert named <= known
     assert {name for name in known if name.startswith(("errata.", "forward.", "sublayers."))} <= named
 
 
-def test_what_no_claim_covers_says_why():
+def test_uncovered_rows_say_why():
     left = report.uncovered()
     assert {row.document for row in documents.ROWS} == set(documents.TITLES)
     assert all(bool(row.why) != bool(row.claims) for row in documents.ROWS)
@@ -210,7 +210,7 @@ def test_the_first_screen_shows_equation_17_with_its_number(whole, tmp_path, wid
             assert (bottom < height) == seen  # the control: behind a long text it is not on the first screen
 
 
-def test_a_claim_leads_to_its_equation_and_back(whole, tmp_path):
+def test_claim_links_to_its_equation_and_back(whole, tmp_path):
     path = tmp_path / "report.html"
     path.write_text(whole)
     with chromium(1280) as driver:

@@ -26,7 +26,7 @@ NUMBERS = (0.75, -0.5, 1.625, 3.0, 2**-40, -7.3)
 
 
 @pytest.mark.parametrize("claim", claims_of(["rounding"]), ids=lambda claim: claim.statement)
-def test_claim(claim):
+def test_claim_runs(claim):
     claim.run()
 
 
@@ -60,7 +60,7 @@ def test_functions_contain_the_result_to_forty_digits(name):
         assert not (Ball(0.75).exp() + 1e-40).arb.overlaps(Ball(0.75).exp().arb)  # it would notice the 40th digit
 
 
-def test_a_comparison_that_is_open_is_refused():
+def test_undecided_comparison_is_refused():
     open_ones = [wide(0.0, 1e-30), wide(0.5, 1.0)]
     for x in open_ones:
         assert not x.arb > 0  # Arb says False, as it does where that is certain
@@ -76,7 +76,7 @@ def test_a_comparison_that_is_open_is_refused():
         Tensor.of(np.array([open_ones[0]], object)).relu()
 
 
-def test_a_comparison_that_is_certain_is_made():
+def test_certain_comparison_is_decided():
     x = wide(1.0, 0.25)
     assert x > 0.5 and x >= 0.7 and x < 2 and x <= 1.3 and x != 0 and x != 2 and not x < 0.5
     assert x >= x and x == x and not x > x  # one and the same number, whatever it is
@@ -84,7 +84,7 @@ def test_a_comparison_that_is_certain_is_made():
     assert Ball(2) == 2 and Ball(2) >= 2 and not Ball(2) > 2
 
 
-def test_what_is_not_defined_on_the_whole_ball_is_refused():
+def test_function_undefined_on_part_of_a_ball_is_refused():
     with pytest.raises(Undecided, match=r"log.*not defined"):
         wide(0.5, 1.0).log()
     with pytest.raises(Undecided, match=r"sqrt.*not defined"):
@@ -100,7 +100,7 @@ def test_what_is_not_defined_on_the_whole_ball_is_refused():
         Ball(math.inf)
 
 
-def test_constants_that_may_be_rounded_are_told():
+def test_rounded_constants_are_reported():
     x = balls.balls(np.float32([0.1, 0.5]))
     with enclosing() as constants:
         Tensor.of(x) * 2
@@ -109,7 +109,7 @@ def test_constants_that_may_be_rounded_are_told():
         assert constants == {0.1}
 
 
-def test_launches_by_definition_give_what_the_kernels_source_gives(monkeypatch):
+def test_definitions_match_kernel_sources(monkeypatch):
     by_definition = rounding.enclosed(rounding.Case(*parts()))
     monkeypatch.setattr(Ball, "launches", {})
     from_source = rounding.enclosed(rounding.Case(*parts()))
@@ -140,7 +140,7 @@ def test_the_difference_quotient_notices_a_wrong_rule(mistake):
     assert close == (mistake is None)
 
 
-def test_a_constant_that_nobody_explained_is_refused(monkeypatch):
+def test_unexplained_constant_is_refused(monkeypatch):
     monkeypatch.setattr(rounding, "meanings", lambda model: {})
     with pytest.raises(Refuted, match=r"rounded constants .*\[1e-05, 0.5\]"):
         rounding.enclosed(rounding.Case(*parts()))
@@ -163,7 +163,7 @@ def test_errors_are_measured_in_units_of_the_largest_entry(dtype):
     assert found.largest == pytest.approx(abs(float(values.flat[largest])), rel=1e-6)
 
 
-def test_a_step_that_is_further_off_fails_the_claim(monkeypatch):
+def test_larger_error_fails_the_claim(monkeypatch):
     monkeypatch.setattr(rounding, "LIMITS", {d: {"float32": 0.4, "float64": 0.4} for d in rounding.LIMITS})
     shipped = [claim for claim in claims_of(["rounding"]) if "the shipped step" in claim.statement]
     assert len(shipped) == 4
@@ -172,13 +172,13 @@ def test_a_step_that_is_further_off_fails_the_claim(monkeypatch):
             claim.run()
 
 
-def test_the_tolerance_is_that_of_two_computations():
+def test_tolerance_is_the_sum_of_two_errors():
     for document, limits in rounding.LIMITS.items():
         for dtype, units in limits.items():
             assert rounding.tolerance(dtype, document) == 2 * units * np.finfo(dtype).eps
 
 
-def test_it_is_the_tape_that_ships():
+def test_balls_go_through_the_engines_tape():
     """Balls go through Tensor, Op and backward(): nothing is computed beside the engine."""
     with enclosing():
         x = Tensor.of(balls.balls(np.float32([1, 2])), requires_grad=True)

@@ -24,7 +24,7 @@ PROGRAMS = {
 
 
 @pytest.mark.parametrize("claim", claims_of(["sublayers"]), ids=lambda claim: claim.run.__name__)
-def test_holds(claim):
+def test_claim_holds(claim):
     result = result_of(claim)
     assert result.error is None, result.why
 
@@ -39,7 +39,7 @@ def test_every_gradient_has_a_closed_form(name):
 @pytest.mark.parametrize(
     ("name", "left"), [(name, left) for name, (_, closed) in PROGRAMS.items() for left in closed], ids=str
 )
-def test_every_sign_matters(name, left):
+def test_wrong_sign_is_refuted(name, left):
     program, closed = PROGRAMS[name]
     with pytest.raises(Refuted):
         prove_forms(program, {left: replace(closed[left], form=-closed[left].form)})
@@ -87,13 +87,13 @@ def test_wrong_forms_are_refuted(what):
         prove_forms(program, {left: replace(closed[left], form=form)})
 
 
-def test_one_of_the_encoders_paths_is_not_enough_for_the_stacks():
+def test_gradient_over_one_encoder_path_is_refuted():
     with pytest.raises(Refuted, match="with n stacks is"):
         sublayers.prove_stacks(total(K[h, j, k] * d(UK)[h, p, k], h, k))
 
 
 @pytest.mark.parametrize("left", [d(Q)[h, j, k], d(W)[h, a, j], d(U)[p, j]], ids=str)
-def test_the_engine_does_not_agree_with_another_form(left):
+def test_engine_disagrees_with_a_wrong_form(left):
     closed = sublayers.cross_closed()
     wrong = closed | {left: replace(closed[left], form=closed[left].form * 2)}
     with pytest.raises(Refuted, match="the engine and the closed form differ"):

@@ -16,7 +16,7 @@ from derivations.equations import mu, nF, nK, r, s, t, v, σ  # isort: skip
 
 
 @pytest.mark.parametrize("claim", claims_of(["theorems"]), ids=lambda claim: claim.run.__name__)
-def test_holds(claim):
+def test_claim_holds(claim):
     result = result_of(claim)
     assert result.error is None, result.why
 
@@ -32,19 +32,19 @@ def test_proofs_are_called_proofs_and_runs_are_called_checks():
 
 
 @pytest.mark.parametrize("condition", [None, False, 1, 0, "yes", Symbol("x") > 0, np.False_])
-def test_only_true_is_true(condition):
+def test_holds_refuses_anything_but_true(condition):
     with pytest.raises(Refuted, match="it is not so that something"):
         holds(condition, "something")
 
 
-def test_the_sums_of_rows_are_1_only_after_the_division():
+def test_row_sums_are_1_only_after_the_division():
     block = equations.block()
     for name in (e, S):
         with pytest.raises(Refuted):
             identity(block, Array("one", (H, C))[h, i], total(name[h, i, m], m), 1, [e, σ, T])
 
 
-def test_softmax_sees_a_number_that_differs_along_the_row():
+def test_softmax_changes_with_a_factor_per_entry():
     factor, row = Array("factor", (H, C)), Array("row", (H, C))
     block = equations.block().copy(factor)
     block.let(row[h, i], total(factor[h, m] * e[h, i, m], m))
@@ -66,26 +66,26 @@ def test_another_slope_of_the_softmax_is_refuted(wrong):
         theorems.softmax_slope(wrong)
 
 
-def test_weights_do_not_differ_as_scores_do():
+def test_differences_of_weights_are_not_those_of_scores():
     gap, block = Array("gap", (H, C, C, C))[h, i, m, theorems.p], equations.block()
     for wrong in ((S[h, i, m] - S[h, i, theorems.p]) / T[h, i], (e[h, i, theorems.p] - e[h, i, m]) / T[h, i]):
         with pytest.raises(Refuted, match=" against "):
             identity(block, gap, σ[h, i, m] - σ[h, i, theorems.p], wrong, [σ])
 
 
-def test_the_stream_of_the_literal_reading_is_no_sum():
+def test_literal_residual_stream_is_no_sum():
     with pytest.raises(Refuted, match=" against "):
         theorems.streamed(equations.block("literal"))
 
 
 @pytest.mark.parametrize("name", [equations.Zhat, Zp])
-def test_a_stream_that_is_written_to_twice_is_refuted(name):
+def test_stream_written_twice_is_refuted(name):
     with pytest.raises(Refuted, match=" against "):
         theorems.streamed(equations.block("pre-norm").replaced(name, lambda right: right + equations.A[i, j]))
 
 
 @pytest.mark.parametrize("wrong", [lambda u, y: delta(u, y[1]), lambda u, y: 1 / equations.nV, lambda u, y: 1])
-def test_the_cross_entropy_of_another_distribution_is_not_the_loss(wrong):
+def test_wrong_cross_entropy_is_refuted(wrong):
     with pytest.raises(Refuted):
         theorems.cross_entropy(wrong(equations.u, equations.y) + 0 * equations.u)
 
@@ -98,7 +98,7 @@ def test_the_cross_entropy_of_another_distribution_is_not_the_loss(wrong):
         (Zp, lambda right: right + equations.Zhat[1, j]),
     ],
 )
-def test_a_feed_forward_that_mixes_positions_is_refuted(name, mixing):
+def test_feed_forward_mixing_positions_is_refuted(name, mixing):
     names = (*equations.NORM_HAT, equations.Zbar, f, equations.R, Zp)
     block = equations.block().replaced(name, mixing)
     given = [equations.Zhat[i, j], F[j, l], b[l], G[l, j], equations.c[j]]
@@ -140,25 +140,25 @@ def test_without_the_mask_a_block_is_not_causal():
         theorems.causal(unmasked(), M)
 
 
-def test_a_mask_that_is_turned_round_is_not_causal():
+def test_transposed_mask_is_not_causal():
     turned = equations.block().replaced(e, lambda _: M[m, i] * exp(S[h, i, m]))
     with pytest.raises(Refuted, match="later ones as well"):
         theorems.causal(turned, M)
 
 
-def test_a_mask_that_is_added_to_the_weights_is_not_causal():
+def test_mask_added_to_the_weights_is_not_causal():
     added = equations.block().replaced(e, lambda _: M[i, m] * exp(S[h, i, m]) + exp(S[h, i, m]))
     with pytest.raises(Refuted, match="later ones as well"):
         theorems.causal(added, M)
 
 
-def test_values_that_are_summed_without_weights_are_not_causal():
+def test_unweighted_sum_of_values_is_not_causal():
     mean = equations.block().replaced(equations.Y, lambda _: total(equations.ZV[h, m, k], m))
     with pytest.raises(Refuted, match="later ones as well"):
         theorems.causal(mean, M)
 
 
-def test_a_sum_inside_a_function_is_seen():
+def test_sum_inside_a_function_is_noticed():
     inside = equations.block().replaced(S, lambda _: exp(total(ZK[h, m, k], m, k)) + ZQ[h, i, k] * 0)
     with pytest.raises(Refuted, match="later ones as well"):
         theorems.causal(inside, M)
@@ -167,17 +167,17 @@ def test_a_sum_inside_a_function_is_seen():
 ORDER = Array("π", (C,), values=C)
 
 
-def test_with_a_mask_the_order_matters():
+def test_masked_block_is_not_equivariant():
     with pytest.raises(Refuted, match="moved it is"):
         permuted(equations.block(), ORDER, {X})
 
 
-def test_with_positions_the_order_matters():
+def test_block_with_positions_is_not_equivariant():
     with pytest.raises(Refuted, match="moved it is"):
         permuted(equations.embedding(), ORDER, {t})
 
 
-def test_a_sum_with_weights_that_stay_is_not_equivariant():
+def test_sum_with_fixed_weights_is_not_equivariant():
     w, y = Array("w", (C,)), Array("y", (C, D))
     program = Program([X[i, j]], [w])
     program.let(y[i, j], total(w[m] * X[m, j], m))
@@ -185,7 +185,7 @@ def test_a_sum_with_weights_that_stay_is_not_equivariant():
         permuted(program, ORDER, {X})
 
 
-def test_a_sum_in_which_the_position_itself_counts_is_not_equivariant():
+def test_sum_weighted_by_position_is_not_equivariant():
     y = Array("y", (C, D))
     program = Program([X[i, j]])
     program.let(y[i, j], total(m * X[m, j], m))
@@ -193,7 +193,7 @@ def test_a_sum_in_which_the_position_itself_counts_is_not_equivariant():
         permuted(program, ORDER, {X})
 
 
-def test_nothing_moves_where_nothing_is_moved():
+def test_unpermuted_input_is_refuted():
     y = Array("y", (C, D))
     program = Program([X[i, j]])
     program.let(y[i, j], X[i, j])
@@ -227,12 +227,12 @@ def test_the_identity_of_a_unit_needs_its_bias():
     nearly(lines, Array("I", (nF,))[l], total(F[j, l] * d(F)[j, l], j), total(G[l, j] * d(G)[l, j], j), names)
 
 
-def test_pre_norm_uses_what_is_normalised_elsewhere():
+def test_pre_norm_input_has_another_use():
     with pytest.raises(Refuted, match="should have no other use"):
         fragment(equations.block("pre-norm"), *NORM, Z)
 
 
-def test_a_part_without_its_last_line_is_used_elsewhere():
+def test_fragment_without_its_last_line_has_another_use():
     with pytest.raises(Refuted, match="should have no other use"):
         fragment(equations.block(), ZQ, ZK)
 
@@ -256,7 +256,7 @@ def test_a_shift_of_positions_is_not_the_identity():
     ("changes", "identity"),
     [({"activation": "gelu"}, "F, b, G of layer 1"), ({"residual": "pre-norm"}, "sum_j dP = 0")],
 )
-def test_models_without_the_symmetry_do_not_obey(changes, identity):
+def test_model_without_the_symmetry_breaks_the_identity(changes, identity):
     config, x, dx = theorems.gradients(theorems.SIZES.replace(**changes))
     with pytest.raises(Refuted, match=identity):
         theorems.compare(theorems.identities(config, x, dx), 1.0)
@@ -272,7 +272,7 @@ def test_one_wrong_gradient_is_noticed(name):
         theorems.compare(theorems.identities(config, x, wrong), 1.0)
 
 
-def test_a_gradient_that_is_not_a_number_is_noticed():
+def test_nan_gradient_is_noticed():
     config, x, dx = _gradients()
     with pytest.raises(Refuted, match="nan"):
         theorems.compare(theorems.identities(config, x, dx | {"O": np.full_like(dx["O"], np.nan)}), 1.0)
