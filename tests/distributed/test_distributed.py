@@ -22,14 +22,14 @@ def found():
 
 
 @pytest.mark.parametrize("n", RANKS)
-def test_on_ranks_all_agree_in_every_bit_at_every_step(found, n):
+def test_ranks_agree_bit_for_bit_at_every_step(found, n):
     """on_ranks.py asserts it, in eager mode and recorded, beside what collectives give and refuse."""
     assert len(found[n]["data parallel"]) == 6
     assert found[n]["float32"]["bits"] == found[n]["eager"]["bits"]
 
 
 @pytest.mark.parametrize("n", [2, 3])
-def test_gradients_are_those_of_the_joint_batch_up_to_the_order_of_sums(found, n):
+def test_gradients_match_the_joint_batch(found, n):
     for joint in found[n]["joint"]:
         assert joint["worst"] < 1
         assert joint["different"] > joint["entries"] / 10  # otherwise nothing was compared
@@ -45,7 +45,7 @@ def apart(one: dict, other: dict) -> np.ndarray:
 
 
 @pytest.mark.parametrize("n", [2, 3])
-def test_the_curve_is_that_of_one_process(found, n):
+def test_loss_curve_matches_one_process(found, n):
     """The bound is 4 times what rounding does to the run of one process; models/parallel.md says why."""
     rounding = apart(found[1]["float32"], found[1]["float64"])  # float64 stands for exact numbers
     for dtype in ("float32", "float64"):
@@ -62,7 +62,7 @@ def test_ranks_without_data_add_nothing(found, n):
     assert found[n]["one row"] == found[1]["one row"]
 
 
-def test_the_program_of_the_page_runs(tmp_path):
+def test_documented_program_runs(tmp_path):
     (code,) = re.findall(r"```py\n(.*?)```", (mpi.ROOT / "models" / "parallel.md").read_text(), re.DOTALL)
     path = tmp_path / "program.py"
     path.write_text(code + "print(distributed.is_initialized())\n")
@@ -82,14 +82,14 @@ def test_the_program_of_the_page_runs(tmp_path):
         ("makes another call", 1, "rank 0 has waited 2 s for the others; all ranks must make the same calls"),
     ],
 )
-def test_a_rank_that_fails_ends_all(how, code, sentence):
+def test_failing_rank_ends_all_ranks(how, code, sentence):
     """It takes seconds. A rank for which nobody cared would wait, or sleep, beyond the limit."""
     given, output = mpi.run(2, mpi.PROGRAMS, "fails", how, 3, limit=120)
     assert given == code, output
     assert sentence in output
 
 
-def test_ranks_that_take_too_long_are_ended_with_an_error():
+def test_slow_ranks_are_ended_with_an_error():
     with pytest.raises(AssertionError, match="it hangs"):
         mpi.run(2, "-c", "import time; time.sleep(600)", limit=3)
 
@@ -108,7 +108,7 @@ def alone(code: str, **environment: str) -> str:
 BEGIN = "import tinytensor as tt; tt.distributed.init_process_group()"
 
 
-def test_without_the_extra_there_is_a_sentence(tmp_path):
+def test_missing_mpi4py_is_named(tmp_path):
     assert not dist.is_initialized() and dist.is_available()
     hidden = "import sys; sys.modules['mpi4py'] = None; import importlib.util as u; find = u.find_spec\n"
     hidden += "u.find_spec = lambda name, *a: None if name == 'mpi4py' else find(name, *a)\n"
@@ -122,19 +122,19 @@ def test_without_the_extra_there_is_a_sentence(tmp_path):
     assert said.startswith("RuntimeError: init_process_group: mpi4py finds no MPI (no library): pip install mpich")
 
 
-def test_a_launcher_of_another_mpi_is_told():
+def test_launcher_of_another_mpi_is_named():
     said = alone(BEGIN, OMPI_COMM_WORLD_SIZE="2", OMPI_COMM_WORLD_RANK="0")
     assert "Open MPI's mpiexec has started this process, but mpi4py belongs to MPICH" in said
     said = alone(BEGIN, PMI_SIZE="2", PMI_RANK="0")
     assert "the launcher has started 2 processes, but MPI finds 1 here: mpiexec and mpi4py belong to different" in said
 
 
-def test_a_process_alone_is_told_who_starts_several():
+def test_lone_process_error_names_mpiexec():
     said = alone(BEGIN.replace("()", "(world_size=3)"))
     assert said.endswith("this process was started alone, and mpiexec -n 3 python program.py starts ranks")
 
 
-def test_mpiexec_absent_is_a_sentence(monkeypatch):
+def test_missing_mpiexec_is_named(monkeypatch):
     monkeypatch.setenv("PATH", "")
     monkeypatch.setattr(sys, "executable", "/nowhere/python")
     with pytest.raises(RuntimeError, match=r"^mpiexec is not installed: pip install -e '\.\[mpi\]'"):
