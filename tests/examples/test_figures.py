@@ -10,7 +10,7 @@ ROOT = Path(__file__).parents[2]
 FIGURES = ROOT / "examples" / "figures"
 
 
-def test_each_picture_is_there_and_small():
+def test_each_picture_exists_and_is_small():
     pages = {f"{name}_page" for name in STEPS}
     assert {path.stem for path in FIGURES.glob("*.png")} == {*SHOWN, *pages}
     for name in (*SHOWN, *pages):
@@ -22,7 +22,7 @@ def test_each_picture_is_there_and_small():
             assert f'"{name}.{ending}"' in (ROOT / "examples" / f"{name}.py").read_text()
 
 
-def test_a_lesson_that_is_not_there_is_told():
+def test_unknown_lesson_is_named():
     done = subprocess.run(
         [sys.executable, "-m", "examples.figures", "99_nothing"], capture_output=True, text=True, cwd=ROOT
     )

@@ -102,11 +102,11 @@ def is_open(function: ast.FunctionDef) -> bool:
 
 
 @each_lesson
-def test_a_lesson_has_what_belongs_to_it(lesson):
+def test_lesson_has_all_its_parts(lesson):
     assert defects(lesson.read_text()) == []
 
 
-def test_what_a_lesson_lacks_is_found():
+def test_missing_part_of_a_lesson_is_found():
     good = (ROOT / "examples" / "01_derivative.py").read_text()
     assert len(defects("x = 1\n")) == 7
     assert defects(good + "\n" * 120) == [f"{len(good.splitlines()) + 120} lines, not 40 to 120"]
@@ -117,7 +117,7 @@ def test_what_a_lesson_lacks_is_found():
 
 
 @each_lesson
-def test_a_lesson_runs_draws_its_picture_and_tells_right_from_wrong(lesson, clone):
+def test_lesson_runs_draws_and_checks_answers(lesson, clone):
     script = clone / "clone" / "examples" / lesson.name
     said = in_a_process("-c", RUN, str(script), str(ANSWERS / lesson.name), clone=clone)
 
@@ -155,12 +155,12 @@ def test_lessons_run_as_notebooks_and_show_their_pictures(clone):
         assert "exercise: not solved yet" in text, name
 
 
-def test_a_lesson_that_fails_is_told(clone):
+def test_failing_lesson_is_reported(clone):
     with pytest.raises(AssertionError, match="RuntimeError: no such luck"):
         in_a_process("-c", "raise RuntimeError('no such luck')", clone=clone)
 
 
-def test_what_is_not_installed_is_not_found(clone):
+def test_uninstalled_package_is_not_found(clone):
     """Else a lesson that cannot find `models` would not be noticed."""
     with pytest.raises(AssertionError, match="No module named 'models'"):
         in_a_process("-c", "import tinytensor.nn, models", clone=clone)
