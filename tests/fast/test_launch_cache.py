@@ -43,7 +43,7 @@ def results(sample, factor: float) -> list:
     return bits([*outputs, *call.vjp(outputs)])
 
 
-def test_what_is_done_again_has_the_same_bits():
+def test_cached_launches_have_the_same_bits():
     """Every third sample with a gradient, with other numbers each time; each result and gradient, bit for bit."""
     noted, unfit, init = set(), set(), Notes.__init__
     for known in [a for a in gc.get_objects() if type(a) is Again]:  # from tests that ran before in this process
@@ -69,7 +69,7 @@ def test_what_is_done_again_has_the_same_bits():
     assert expected <= noted, sorted(unfit)
 
 
-def test_a_number_that_is_no_argument_would_be_found():
+def test_number_computed_beside_the_launch_is_noticed():
     """The negative control: a function that computes beside the door would be done again with its first numbers."""
 
     def forward(x):
@@ -86,7 +86,7 @@ def test_a_number_that_is_no_argument_would_be_found():
     assert [users(two).tolist() for _ in range(4)] == [[12, 12, 12]] * 4
 
 
-def test_arrays_that_differ_are_looked_at_anew():
+def test_different_arrays_miss_the_cache():
     """In a dtype, a stride, the size, or in being an array at all."""
     forward = OPS["reduce_sum"].forward
     sums, x = Again(forward), np.arange(12, dtype=np.float32).reshape(3, 4)
@@ -111,14 +111,14 @@ def test_arrays_that_differ_are_looked_at_anew():
             assert sums(others[what], (0,), False).tolist() == others[what].sum(0).tolist(), what
 
 
-def test_one_tensor_in_two_places():
+def test_same_tensor_as_both_operands():
     x, z = tt.randn(5, 5), tt.randn(5, 5)
     expected = [(x @ x).tolist(), (x @ z).tolist(), (x @ x.T).tolist()]
     for _ in range(4):
         assert [(x @ x).tolist(), (x @ z).tolist(), (x @ x.T).tolist()] == expected
 
 
-def test_zero_has_a_sign():
+def test_cache_tells_zero_from_negative_zero():
     x = tt.ones(2, requires_grad=True)
     factors = [0.0, 0.0, 0.0, -0.0, 0, -0.0, 0.0, -0.0, np.float32(-0.0), np.float64(0.0)]
     for factor in [*factors, 0, 0, 0, -0.0, 0, False, -0.0]:
@@ -126,7 +126,7 @@ def test_zero_has_a_sign():
         assert bits([g]) == bits([tt.full((2,), float(factor))]), factor
 
 
-def test_an_index_that_is_wrong_is_refused_each_time():
+def test_wrong_index_is_refused_at_every_call():
     weight, right, wrong = tt.randn(4, 3), tt.tensor([1, 3]), tt.tensor([1, 4])
     embedding, cross_entropy = tt.nn.functional.embedding, tt.nn.functional.cross_entropy
     expected, loss = embedding(right, weight).tolist(), cross_entropy(weight[:2], right - 1).item()
@@ -139,7 +139,7 @@ def test_an_index_that_is_wrong_is_refused_each_time():
             cross_entropy(weight[:2], wrong)
 
 
-def test_what_python_does_is_done_each_time_and_never_in_a_rehearsal():
+def test_host_calls_run_once_per_call():
     calls = []
 
     def forward(x):
@@ -153,7 +153,7 @@ def test_what_python_does_is_done_each_time_and_never_in_a_rehearsal():
         assert len(calls) == n
 
 
-def test_a_rehearsal_is_asked_for_nothing_that_it_does_not_know():
+def test_rehearsal_answers_every_question_of_the_engine():
     """A rehearsal answers each call that the engine makes to a recorder, if only by NotRecordable."""
     sources = [path.read_text() for path in Path(tt.__file__).parent.rglob("*.py")]
     asked = {name for text in sources for name in re.findall(r"(?:state\.recording|now\[.recording.\])\.(\w+)", text)}
@@ -176,7 +176,7 @@ def test_a_rehearsal_is_asked_for_nothing_that_it_does_not_know():
         state.recording = None
 
 
-def test_a_mistake_in_taking_notes_is_told(monkeypatch):
+def test_error_while_noting_launches_is_raised(monkeypatch):
     sums, x = Again(OPS["reduce_sum"].forward), np.ones(3, np.float32)
     sums(x, (0,), False)
     monkeypatch.delattr(again_module, "_addresses")
@@ -184,14 +184,14 @@ def test_a_mistake_in_taking_notes_is_told(monkeypatch):
         sums(x, (0,), False)
 
 
-def test_results_are_memory_of_their_own():
+def test_results_have_their_own_memory():
     x = tt.randn(4, 4)
     many = [x @ x for _ in range(5)]
     many[-1].zero_()
     assert all(y.tolist() == many[0].tolist() for y in many[:-1]) and many[0].abs().sum().item() > 0
 
 
-def test_what_is_remembered_does_not_fill_the_memory(monkeypatch):
+def test_cache_is_bounded(monkeypatch):
     monkeypatch.setattr(again_module, "MOST", 5)
     sums = Again(OPS["reduce_sum"].forward)
     for n in range(1, 20):
@@ -201,7 +201,7 @@ def test_what_is_remembered_does_not_fill_the_memory(monkeypatch):
     sums.known.clear()
 
 
-def test_whoever_watches_hears_of_what_was_done_quickly_before():
+def test_profiler_and_anomaly_mode_see_cached_calls():
     x, large = tt.randn(5, 5), tt.full((5, 5), 3e38)
     ways = [lambda a: a + a, lambda a: a.square(), lambda a: a @ a, lambda a: a.sum(0), lambda a: a.view(25) * 2]
     for _ in range(4):
