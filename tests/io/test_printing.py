@@ -26,7 +26,7 @@ def test_values_as_pytorch_prints_them(option):
 
 
 @pytest.mark.parametrize("option", ["precision 2", "exponents", "no exponents", "narrow", "few"])
-def test_an_option_that_is_ignored_is_noticed(option, monkeypatch):
+def test_ignored_print_option_is_noticed(option, monkeypatch):
     monkeypatch.setitem(samples.OPTIONS, option, {})
     assert len(wrong(option)) >= 5
 
@@ -36,7 +36,7 @@ def test_a_result_names_its_operation():
     assert repr(x * 2) == "tensor([2., 4.], grad_fn=<mul>)"
 
 
-def test_the_dtype_that_is_not_told_is_the_default_one():
+def test_default_dtype_is_not_printed():
     tt.set_default_dtype(tt.float64)
     try:
         assert repr(tt.tensor([1.5])) == "tensor([1.5000])"

@@ -76,7 +76,7 @@ def test_tied_modules_load(path):
     assert b["out"].weight is b["embed"].weight and b["out"].weight.tolist() == a["embed"].weight.tolist()
 
 
-def test_files_of_others(path):
+def test_files_written_by_safetensors_load(path):
     save_by_safetensors({"w": np.ones((2, 2), np.float32)}, path, {"tied": "not JSON, and not ours"})
     assert load_file(path)["w"].tolist() == [[1.0, 1.0], [1.0, 1.0]]
     save_by_safetensors({"w": np.ones(2, np.float16)}, path)
@@ -86,7 +86,7 @@ def test_files_of_others(path):
 
 
 @pytest.mark.parametrize("content", [b"", b"text", b"\x80\x04pickled", b"\xff" * 100])
-def test_what_is_not_a_safetensors_file(content, path):
+def test_other_files_are_refused(content, path):
     path.write_bytes(content)
     for read in (load_file, load_metadata):
         with pytest.raises(ValueError, match=rf"{read.__name__}: .*weights.safetensors is not a safetensors file"):
@@ -112,7 +112,7 @@ def test_exact_scalars_are_refused(path):
 
 
 @pytest.mark.parametrize("failing", ["fsync", "replace"])
-def test_a_failure_leaves_the_old_file(failing, path, monkeypatch):
+def test_failed_save_file_leaves_the_old_file(failing, path, monkeypatch):
     save_file({"x": tt.ones(2)}, path)
     before = path.read_bytes()
 
@@ -163,7 +163,7 @@ def unpicklers(source: str) -> list[str]:
     "source",
     ["import pickle", "from pickle import load", "def f():\n import os, shelve as s", "np.load(f, allow_pickle=True)"],
 )
-def test_a_pickle_is_found(source):
+def test_use_of_pickle_is_found(source):
     assert unpicklers(source)
 
 
@@ -213,7 +213,7 @@ VALUES = {
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_values_come_back(name, path):
+def test_saved_values_come_back(name, path):
     tt.save(VALUES[name], path)
     assert same(VALUES[name], tt.load(path))
     memory = io.BytesIO()
@@ -229,7 +229,7 @@ def test_a_difference_is_noticed():
     assert not same(tt.ones(1), tt.ones(1, requires_grad=True)) and not same(1, True) and not same(1, 1.0)
 
 
-def test_a_header_whose_length_reads_like_a_pickle(path):
+def test_header_length_like_a_pickle_opcode_loads(path):
     lengths = set()
     for n in range(1, 400):
         tt.save("x" * n, path)
@@ -238,7 +238,7 @@ def test_a_header_whose_length_reads_like_a_pickle(path):
     assert 0x80 in lengths
 
 
-def test_memory_that_is_shared(path):
+def test_shared_memory_stays_shared(path):
     x, p = tt.ones(3), tt.ones(2, requires_grad=True)
     tt.save({"a": x, "b": [x, x.clone()], "p": p, "d": p.detach()}, path)
     with safe_open(path, "np") as file:
@@ -276,7 +276,7 @@ def test_a_run_goes_on_from_a_checkpoint(make, path):
     assert walk(*other, 3) == walk(*one, 3)
 
 
-def test_files_of_others_are_named_tensors(path):
+def test_load_reads_plain_safetensors_files(path):
     x = tt.ones(2)
     save_file({"w": x, "v": x}, path)
     found = tt.load(path)
@@ -300,14 +300,14 @@ def test_files_of_others_are_named_tensors(path):
         ({"a": np.array(["x"])}, "a holds <U1"),
     ],
 )
-def test_what_is_not_saved(value, where, path):
+def test_unsupported_values_are_refused(value, where, path):
     path.write_text("old")
     with pytest.raises(TypeError, match=where):
         tt.save(value, path)
     assert path.read_text() == "old" and os.listdir(path.parent) == [path.name]
 
 
-def test_a_circle(path):
+def test_circular_value_is_refused(path):
     value = []
     value.append(value)
     with pytest.raises(ValueError, match=r"save: 0.0.0... goes deeper than 100 levels; is it a circle\?"):
@@ -332,7 +332,7 @@ def test_pickled_files_are_not_read(path):
     assert os.listdir(path.parent) == [path.name]
 
 
-def test_places(path):
+def test_map_location(path):
     tt.save([tt.ones(1)], path)
     for place in (None, "cpu", tt.device("cpu", 0), lambda storage, location: storage, {"cuda:0": "cpu"}):
         assert tt.load(path, map_location=place)[0].device == "cpu"
@@ -350,7 +350,7 @@ FORMS = [
 
 
 @pytest.mark.parametrize("form", FORMS, ids=range(len(FORMS)))
-def test_hostile_forms_are_one_sentence(form, path):
+def test_hostile_headers_raise_one_sentence(form, path):
     arrays = {"x": np.ones(2, np.float32), "i": np.ones(2, np.int64)}
     save_by_safetensors(arrays, path, {"tinytensor.form": form})
     with pytest.raises(ValueError, match=r"load: .* is damaged: \w+: ") as raised:
@@ -358,7 +358,7 @@ def test_hostile_forms_are_one_sentence(form, path):
     assert len(str(raised.value)) < 500 and raised.value.__cause__ is None
 
 
-def test_damaged_files_are_one_sentence(path):
+def test_damaged_files_raise_one_sentence(path):
     tt.save({"x": tt.ones(50), "y": [1, 2, {"z": tt.zeros(3)}]}, path)
     whole = path.read_bytes()
     state, refused = np.random.RandomState(0), 0
@@ -377,13 +377,13 @@ def test_damaged_files_are_one_sentence(path):
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"text", b"\xff" * 100, b"\x00" * 16])
-def test_load_of_what_is_no_such_file(content, path):
+def test_load_of_other_files_is_refused(content, path):
     path.write_bytes(content)
     with pytest.raises(ValueError, match=r"load: .*weights.safetensors is not a safetensors file"):
         tt.load(path)
 
 
-def test_save_that_fails_leaves_the_old_file(path, monkeypatch):
+def test_failed_save_leaves_the_old_file(path, monkeypatch):
     tt.save([1], path)
     monkeypatch.setattr(serialization.os, "replace", lambda *_: (_ for _ in ()).throw(OSError("no space left")))
     with pytest.raises(OSError, match="no space left"):
