@@ -118,7 +118,7 @@ def test_masks(dtype, is_causal):
         check(both(*arrays, padding, is_causal=is_causal), reference(*arrays, padding, is_causal=is_causal), dtype)
 
 
-def test_the_check_sees_a_wrong_number():
+def test_wrong_number_is_noticed():
     rng = np.random.default_rng(0)
     arrays = draw(rng, np.float32, 1, 2, 5, 18, 3, 4)
     got, expected = both(*arrays, is_causal=1), reference(*arrays, is_causal=1)
@@ -130,7 +130,7 @@ def test_the_check_sees_a_wrong_number():
             check(wrong, expected, np.float32)
 
 
-def test_the_mask_of_causality_is_the_loop_bound():
+def test_causal_mask_is_the_loop_bound():
     rng = np.random.default_rng(0)
     for C, M in ((7, 7), (20, 33), (33, 20)) if JIT else ((5, 5), (5, 3)):
         arrays = draw(rng, np.float32, 1, 2, C, M, 4, 4)
@@ -218,7 +218,7 @@ def padded(x, M, rng):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_a_row_has_the_same_bits_where_a_mask_hides_further_keys(dtype):
+def test_hidden_keys_change_no_bit_of_a_row(dtype):
     """A cache of fixed size whose empty part is hidden, whatever it holds: as if there were no further keys."""
     rng = np.random.default_rng(0)
     for C, M, K, Kv in ((41, 64, 8, 8), (19, 50, 5, 19)) if JIT else ((5, 12, 3, 3),):
@@ -239,7 +239,7 @@ def test_a_row_has_the_same_bits_where_a_mask_hides_further_keys(dtype):
                 assert alone_lse.tobytes() == lse[:, :, i : i + 1].tobytes(), i
 
 
-def test_what_a_row_does_not_see_may_be_infinite():
+def test_hidden_keys_may_be_infinite():
     """0 times inf is NaN: so nothing is multiplied by the probability 0 of what is hidden, also not in a gradient."""
     rng = np.random.default_rng(0)
     C = 11

@@ -120,14 +120,14 @@ def test_the_source_stays_inside_its_arrays(name):
 
 
 @pytest.mark.parametrize("name", LOOPS)
-def test_every_array_has_its_sizes_said(name):
+def test_every_array_declares_its_sizes(name):
     for make, _ in calls(name, np.float64):
         arrays = {n for n, a in zip(KERNELS[name].names, make(), strict=True) if isinstance(a, np.ndarray)}
         assert arrays == {n for n in KERNELS[name].names if f"{n}[" in KERNELS[name].shapes}
 
 
 @pytest.mark.parametrize("name", ["adam", "take", "gather_backward", "softmax_backward", "cross_entropy", "rms_norm"])
-def test_without_what_is_said_the_source_leaves_its_arrays(name, monkeypatch):
+def test_source_without_checks_leaves_its_arrays(name, monkeypatch):
     monkeypatch.setattr(KERNELS[name], "check", lambda args: None)
 
     def leaves(args: list, constants: dict) -> bool:
@@ -142,7 +142,7 @@ def test_without_what_is_said_the_source_leaves_its_arrays(name, monkeypatch):
     assert any(leaves(args, constants) for _, args, constants in wrong_calls(name, np.float64))
 
 
-def test_a_refusal_says_what_was_expected():
+def test_size_error_says_what_was_expected():
     x, index, bad = np.zeros((3, 2)), np.zeros(4, np.int64), np.zeros(2, np.int64)
     with pytest.raises(ValueError, match=r"expected x\[V, D\], .*; got x \(3, 2\), index \(4,\), y \(5, 2\)"):
         KERNELS["take"](x, index, np.zeros((5, 2)), bad)
@@ -228,7 +228,7 @@ def test_the_compiled_build_stays_inside_its_arrays():
 
 
 @needs_guards
-def test_a_kernel_that_reads_past_the_end_is_noticed():
+def test_read_past_the_end_is_noticed():
     assert in_a_process("past_the_end").returncode < 0  # ended by a signal
 
 

@@ -40,12 +40,12 @@ def test_kernel_source_and_numpy_agree(share):
         assert [drawn(key, draw, i) < threshold for i in range(50)] == expected[:50].tolist()
 
 
-def test_mixed_gives_each_number_once():
+def test_mixed_is_one_to_one():
     assert len({mixed(n) for n in range(20_000)}) == 20_000
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.8])
-def test_as_many_are_kept_as_should_be(share):
+def test_dropout_keeps_the_expected_share(share):
     threshold = round(share * 2**32)
     for draw in range(5):
         assert abs(kept(threshold, draw=draw).mean() - share) < 5 * np.sqrt(share * (1 - share) / N)
@@ -94,7 +94,7 @@ def test_uniform_numbers_are_below_one(dtype):
     assert y.max() < 1
 
 
-def test_the_stream_goes_on():
+def test_next_draw_advances_the_stream():
     stream, at = np.array([7, 3, 1]), np.zeros(3, np.int64)
     next_draw(stream, at)
     assert (at.tolist(), stream.tolist()) == ([7, 3, 1], [7, 4, 1])
@@ -103,7 +103,7 @@ def test_the_stream_goes_on():
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3])
-def test_equal_parts_have_the_numbers_of_the_whole(parts):
+def test_parts_draw_the_numbers_of_the_whole(parts):
     n = 600
     whole, dropped = np.empty(n, np.float32), np.empty(n, np.float32)
     for part in range(parts):

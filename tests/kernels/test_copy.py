@@ -11,7 +11,7 @@ DTYPES = ("float32", "float64", "int32", "int64", "bool")
 
 
 @pytest.mark.parametrize(("source", "target"), [*itertools.product(DTYPES, DTYPES)])
-def test_every_dtype_becomes_every_other(source, target):
+def test_copy_converts_every_dtype(source, target):
     x = np.array([0, 1, 2.75, -3.5, 100]).astype(source)
     y = np.empty(5, target)
     copy(x, y)
@@ -22,7 +22,7 @@ SHAPES = [(), (0,), (1,), (5,), (3, 0, 2), (4, 5), (2, 3, 4), (2, 1, 3, 1, 4), (
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_every_layout_becomes_every_other(shape):
+def test_copy_between_all_layouts(shape):
     rng = np.random.default_rng(0)
     for _ in range(10):
         order, other = rng.permutation(len(shape)), rng.permutation(len(shape))
@@ -36,7 +36,7 @@ def test_every_layout_becomes_every_other(shape):
         np.testing.assert_array_equal(y, x)
 
 
-def test_one_number_or_row_fills_an_array():
+def test_copy_broadcasts_a_number_or_row():
     y = np.zeros((3, 4), np.float32)
     copy(np.array(2.5), y)
     assert (y == 2.5).all()
@@ -46,6 +46,6 @@ def test_one_number_or_row_fills_an_array():
     assert (y == np.arange(3).reshape(3, 1)).all()
 
 
-def test_what_does_not_broadcast_is_refused():
+def test_incompatible_shapes_are_refused():
     with pytest.raises(ValueError, match=r"kernel copy: an array of shape \(3,\) does not broadcast to \(4,\)"):
         copy(np.zeros(3), np.zeros(4))

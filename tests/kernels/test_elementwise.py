@@ -147,7 +147,7 @@ def test_in_place():
     np.testing.assert_array_equal(x, [0, 1, 4, 9])
 
 
-def test_what_has_a_numpy_counterpart_is_a_formula():
+def test_numpy_counterparts_are_formulas():
     """The others (derivatives, GELU ...) are compared with PyTorch and with SymPy's derivatives."""
     formulas = {name for name, kernel in KERNELS.items() if isinstance(kernel, Elementwise)}
     assert set(ONE_INPUT) | set(TWO_INPUTS) <= formulas

@@ -90,7 +90,7 @@ def test_check_weights(dtype):
         assert bad.tolist() == expected, row
 
 
-def test_scatter_add_is_told_from_an_assignment():
+def test_scatter_add_differs_from_assignment():
     g, index, dx = np.ones((2, 3)), np.array([1, 1]), np.zeros((2, 3))
     kernels.scatter_add(g, index, dx)
     assigned = np.zeros((2, 3))

@@ -58,7 +58,7 @@ def test_against_numpy(dtype, smoothing):
             close(backward(g, x, target, lse, smoothing), g[:, None] * slope, dtype)
 
 
-def test_backward_is_the_slope_of_forward():
+def test_backward_matches_the_numerical_slope():
     rng = np.random.default_rng(1)
     x, g, target = rng.standard_normal((3, 4)), rng.standard_normal(3), [1, -100, 3]
     for smoothing in (0, 0.2):
@@ -93,7 +93,7 @@ def test_ignored_rows(dtype, ignore_index):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_mean_is_that_of_the_rows_that_count(dtype):
+def test_mean_is_over_rows_that_are_not_ignored(dtype):
     losses, target = np.array([1, 0, 2, 4], dtype), np.array([0, -100, 2, 1])
     y, count = np.full(1, 7, dtype), np.full(1, 7, dtype)
     loss.mean_of_counted(losses, target, -100, y, count)
@@ -105,7 +105,7 @@ def test_the_mean_is_that_of_the_rows_that_count(dtype):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("wrong", [-1, 3, 2**62, -(2**62)])
-def test_a_target_that_is_no_class(dtype, wrong):
+def test_target_out_of_range_is_reported(dtype, wrong):
     """It is told, and nothing is read or written at it: its row counts as an ignored one."""
     x, target, bad = np.ones((3, 3), dtype), np.array([0, wrong, 2]), np.zeros(2, np.int64)
     losses, lse = np.full(3, 7, dtype), np.full(3, 7, dtype)

@@ -73,7 +73,7 @@ def test_tasks_and_tails_of_large_products(dtype):
         check_product(run_matmul(a, np.asfortranarray(b[0])[None]), a, b)
 
 
-def test_the_check_sees_a_wrong_element():
+def test_wrong_element_is_noticed():
     rng = np.random.default_rng(0)
     a, b = draw(rng, (1, 7, 9), np.float32), draw(rng, (1, 9, 33), np.float32)
     y = run_matmul(a, b)
@@ -133,11 +133,11 @@ def bits_equal(a, b):
     return a.shape == b.shape and a.tobytes() == b.tobytes()
 
 
-def test_bits_equal_sees_a_sign_of_zero():
+def test_bits_equal_tells_zero_from_negative_zero():
     assert not bits_equal(np.array([0.0]), np.array([-0.0]))
 
 
-def test_the_cut_into_tasks_does_not_change_a_bit():
+def test_task_count_changes_no_bit():
     rng = np.random.default_rng(0)
     sizes = ((1, 131, 70, 70), (5, 33, 40, 41), (1, 7, 900, 100)) if JIT else ((2, 7, 5, 19),)
     for n, m, k, columns in sizes:
@@ -151,7 +151,7 @@ def test_the_cut_into_tasks_does_not_change_a_bit():
                     assert bits_equal(expected, run_matmul(left, right, block=block)), (block, left.strides)
 
 
-def test_the_number_of_threads_does_not_change_a_bit(one_and_two_threads):
+def test_thread_count_changes_no_bit(one_and_two_threads):
     rng = np.random.default_rng(0)
     for n, m, k, columns in ((1, 131, 170, 170), (5, 133, 40, 141), (1, 7, 900, 300)):
         a, b = draw(rng, (n, m, k), np.float32), draw(rng, (n, k, columns), np.float32)
@@ -201,7 +201,7 @@ def test_the_term_may_be_the_result():
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_columns_that_lie_pages_apart_are_copied_and_give_the_same_bits(dtype):
+def test_copied_columns_give_the_same_bits(dtype):
     rng = np.random.default_rng(4)
     page = PAGE // np.dtype(dtype).itemsize
     for m, k, n in ((1, 3, 70), (13, 5, 70), LARGE) if JIT else ((3, 5, 70),):
@@ -215,7 +215,7 @@ def test_columns_that_lie_pages_apart_are_copied_and_give_the_same_bits(dtype):
         assert (y == run_matmul(a, b, room=0)).all()  # without the room, the kernel reads it in place
 
 
-def test_the_plan():
+def test_plan_has_whole_tiles_and_enough_tasks():
     for m in (0, 1, 6, 7, 96, 768, 5000):
         for k in (0, 1, 32, 1000):
             for n in (0, 1, 32, 65, 512, 3000):
@@ -233,5 +233,5 @@ def test_the_plan():
     assert matmul_plan(1, 16, 16, 16, 4, 0, True)[2][0] == 1  # too little to be worth a word between threads
 
 
-def test_names():
+def test_kernel_is_registered_by_its_name():
     assert KERNELS["matmul"] is matmul

@@ -116,7 +116,7 @@ def slope(f, x, g):
     return result
 
 
-def test_backward_is_the_slope_of_forward():
+def test_backward_matches_the_numerical_slope():
     rng = np.random.default_rng(1)
     x, g = rng.standard_normal((2, 3, 4))
     weight, bias = rng.standard_normal((2, 4))

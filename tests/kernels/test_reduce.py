@@ -51,7 +51,7 @@ def test_sum_and_prod(dtype):
         )
 
 
-def test_the_comparison_sees_one_lost_element():
+def test_lost_element_is_noticed():
     x = np.ones((1, 33, 2), np.float32)
     x[0, 32] = 1e-4
     with pytest.raises(AssertionError):
@@ -130,7 +130,7 @@ def test_max_and_min_of_nan_and_inf(dtype, inner, pad):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_every_position_of_the_extreme(dtype):
+def test_extremes_and_nan_at_every_position(dtype):
     """The largest and the smallest element, and a NaN, at every position of rows of 1 to 40."""
     for n in range(1, 10 if config.DISABLE_JIT else 41):
         for inner in (1, 2):
@@ -212,7 +212,7 @@ def test_parts_of_a_long_sum():
 
 
 @pytest.mark.skipif(config.DISABLE_JIT, reason="too long for the interpreter")
-def test_a_long_sum_as_the_operations_take_it():
+def test_long_sum_through_the_operation():
     x = np.random.default_rng(6).standard_normal((768, 512)).astype(np.float32)
     t = tinytensor.tensor(x)
     for y, expected in ((t.sum(0), x.sum(0, dtype=np.float64)), (t.sum(), x.sum(dtype=np.float64))):

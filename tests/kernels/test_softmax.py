@@ -61,7 +61,7 @@ def test_backward(dtype):
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax"])
-def test_backward_is_the_slope_of_forward(name):
+def test_backward_matches_the_numerical_slope(name):
     forward, backward = getattr(softmax, name), getattr(softmax, f"{name}_backward")
     rng = np.random.default_rng(1)
     x, g = rng.standard_normal((2, 5)), rng.standard_normal((2, 5))

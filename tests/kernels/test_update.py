@@ -79,7 +79,7 @@ def test_adam(dtype, decay, decoupled, maximize):
                 close(v, b, dtype)
 
 
-def test_the_comparison_tells_adam_from_adamw():
+def test_adam_differs_from_adamw():
     results = []
     for decoupled in (0, 1):
         p, m, v = np.ones(3), np.zeros(3), np.zeros(3)
