@@ -73,7 +73,7 @@ def by_sums(Q, K, V, allowed=None):
     return A, O
 
 
-def test_the_attention_002_starts_from():
+def test_simple_self_attention_equals_its_sums():
     X = draw(5, 3)
     expected = np.zeros((5, 3))
     for i in range(5):
@@ -84,19 +84,19 @@ def test_the_attention_002_starts_from():
     near(simple_self_attention(tensor(X[shuffled])).numpy(), expected[shuffled])
 
 
-def test_attention_is_its_sums():
+def test_attention_equals_its_sums():
     Q, K, V = draw(4, D_K), draw(7, D_K, seed=1), draw(7, D_V, seed=2)
     near(attention(tensor(Q), tensor(K), tensor(V)).numpy(), by_sums(Q, K, V)[1])
 
 
-def test_algorithm_1_is_its_sums():
+def test_algorithm_1_equals_its_sums():
     X, W_q, W_k, W_v = draw(5, D), draw(D, D_K, seed=1), draw(D, D_K, seed=2), draw(D, D_V, seed=3)
     Y = algorithm_1(*map(tensor, (X, W_q, W_k, W_v)))
     assert Y.shape == (5, D_V)
     near(Y.numpy(), by_sums(X @ W_q, X @ W_k, X @ W_v)[1])
 
 
-def test_algorithm_1_is_one_head_that_is_joined_by_nothing():
+def test_algorithm_1_is_algorithm_2_with_one_head():
     X, W = leaf(5, D), [leaf(D, n, seed=seed) for seed, n in enumerate((D_K, D_K, D_V), 1)]
     cotangent = tensor(draw(5, D_V, seed=4))
     results = []
@@ -113,7 +113,7 @@ def test_algorithm_1_is_one_head_that_is_joined_by_nothing():
 
 
 @pytest.mark.parametrize("bias", [False, True])
-def test_algorithm_2_is_all_heads_at_once(bias):
+def test_algorithm_2_equals_fused_attention(bias):
     """Values and every gradient; d_k, d_v and D / H differ."""
     module = multi_head(bias)
     X, (W, W_o, betas) = leaf(7, D), heads_of(module)
@@ -199,7 +199,7 @@ def run(module, X, memory, mask, is_causal, of="__call__"):
 
 
 @pytest.mark.parametrize(("cross", "is_causal", "padding"), MASKS)
-def test_every_combination_of_masks_is_its_sums(cross, is_causal, padding):
+def test_every_combination_of_masks_equals_its_sums(cross, is_causal, padding):
     module = multi_head(bias=True)
     X, memory, mask, allowed = masked_case(cross, is_causal, padding)
     found = run(module, X, memory, mask, is_causal).detach().numpy()
@@ -252,7 +252,7 @@ def test_each_row_is_a_convex_combination(cross, is_causal, padding):
         assert (O[b, h, i] >= seen.min(0) - 1e-14).all() and (O[b, h, i] <= seen.max(0) + 1e-14).all()
 
 
-def test_rows_that_may_attend_to_nothing_give_0_and_no_gradient():
+def test_fully_masked_rows_give_0_and_no_gradient():
     module = multi_head()
     X, _, mask, _ = masked_case(False, False, "any")
     X = tensor(X, requires_grad=True)
@@ -285,7 +285,7 @@ def test_masked_keys_and_values_do_not_matter():
 # ------------------------------------------------------------------------------------------------------------ caches
 
 
-def test_one_row_at_a_time_with_a_cache_is_all_rows_with_the_causal_mask():
+def test_cached_rows_equal_causal_attention():
     module, X = multi_head(bias=True), tensor(draw(B, N, D))
     cache = []
     steps = [module(X[:, i : i + 1], cache=cache) for i in range(N)]
@@ -318,13 +318,13 @@ def test_keys_and_values_of_the_memory_are_computed_once():
     ],
 )
 @pytest.mark.parametrize("of", ["__call__", "weights"])
-def test_masks_that_do_not_fit(mask, came, of):
+def test_mask_of_wrong_shape_or_dtype_is_refused(mask, came, of):
     X, memory = draw(B, N, D), draw(B, M, D)
     with pytest.raises(ValueError, match=came + r".*expected bool.*\(batch, heads, rows, keys\) = \(2, 3, 5, 7\)"):
         run(multi_head(), X, memory, mask, False, of)
 
 
-def test_inputs_that_do_not_fit():
+def test_input_of_wrong_shape_is_refused():
     module = multi_head()
     with pytest.raises(RuntimeError, match=r"\(1, 5, 7\).*\(12, 6\)"):
         module(tensor(draw(1, 5, 7)))
@@ -362,7 +362,7 @@ def with_dropout(C: int):
 
 
 @pytest.mark.parametrize("which", range(4), ids=["function", "mask", "MultiheadAttention", "TransformerEncoderLayer"])
-def test_with_dropout_a_later_position_changes_no_earlier_one(which):
+def test_dropout_keeps_the_mask_causal(which):
     """At a size above the registers; without the mask the same test sees a difference."""
     C, place = 43, 30
     call = with_dropout(C)[which]
@@ -379,7 +379,7 @@ def test_with_dropout_a_later_position_changes_no_earlier_one(which):
 
 
 @pytest.mark.parametrize("dropout", [0.0, 0.5])
-def test_no_later_token_shows_in_the_models(dropout):
+def test_later_tokens_change_no_earlier_logits(dropout):
     tt.manual_seed(1)
     C, place = 43, 30
     decoder = Decoder(Config(D=8, H=2, F=8, L=2, V=11, C=C, dropout=dropout)).double()

@@ -117,7 +117,7 @@ def test_logits_are_those_of_the_equations(layout):
     assert_near(logits.detach().numpy(), expected)
 
 
-def test_a_shorter_sequence_than_the_context():
+def test_sequence_shorter_than_the_context():
     model = exact(SMALL)
     t = tokens(SMALL)[:1, :3]
     assert_near(model(tensor(t))[0].detach().numpy()[0], by_the_document(model, t[0]))
@@ -138,7 +138,7 @@ def test_the_loss_is_the_mean_over_counted_positions():
     assert_near(loss.item(), np.mean(losses))  # (16)
 
 
-def test_the_three_readings_of_the_residual_differ():
+def test_readings_of_the_residual_differ():
     t = tensor(tokens(SMALL))
     results = []
     for reading in RESIDUALS:
@@ -147,13 +147,13 @@ def test_the_three_readings_of_the_residual_differ():
     assert all(np.abs(a - b).max() > 1e-3 for i, a in enumerate(results) for b in results[:i])
 
 
-def test_one_layer_read_literally_and_once_is_the_same():
+def test_literal_and_once_agree_for_one_layer():
     t = tensor(tokens(SMALL))
     one = [exact(SMALL.replace(L=1, residual=reading))(t)[0].detach().numpy() for reading in ("literal", "once")]
     np.testing.assert_array_equal(*one)
 
 
-def test_no_row_sees_what_comes_after_it():
+def test_later_tokens_change_no_earlier_row():
     tinytensor.manual_seed(0)
     t = tokens(CONFIGS["toth-tiny"], B=2)
     changed = t.copy()
@@ -168,7 +168,7 @@ def test_no_row_sees_what_comes_after_it():
 
 
 @pytest.mark.parametrize("layout", ["literal", "GPT-2"])
-def test_every_gradient_is_the_slope_of_the_loss(layout):
+def test_gradients_match_finite_differences(layout):
     model = exact(LAYOUTS[layout])
     t, targets = tensor(tokens(SMALL)), tensor(tokens(SMALL, seed=5))
     model(t, targets)[1].backward()
@@ -186,7 +186,7 @@ def test_every_gradient_is_the_slope_of_the_loss(layout):
 
 
 @pytest.mark.parametrize("name", ["toth-tiny", "nano", "micro"])
-def test_an_untrained_model_is_about_as_good_as_guessing(name):
+def test_untrained_loss_is_that_of_guessing(name):
     tinytensor.manual_seed(0)
     config = CONFIGS[name]
     t = tokens(config, B=8)
@@ -239,7 +239,7 @@ def test_named_configurations_have_their_number_of_parameters(name, count):
     assert matches(parameter_table(model))
 
 
-def test_toth_tiny_term_by_term():
+def test_toth_tiny_parameters_term_by_term():
     table = parameter_table(Decoder(CONFIGS["toth-tiny"]))
     assert table == [
         ("P", "C D", 3072, 3072),
@@ -254,11 +254,11 @@ def test_toth_tiny_term_by_term():
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-def test_the_table_counts_every_layout(layout):
+def test_parameter_table_counts_every_layout(layout):
     assert matches(parameter_table(Decoder(LAYOUTS[layout])))
 
 
-def test_the_table_sees_a_parameter_that_is_too_large_and_one_too_many():
+def test_parameter_table_finds_wrong_parameters():
     model = Decoder(SMALL)
     model.blocks[1].F = nn.Parameter(tinytensor.zeros(7, 10))
     table = parameter_table(model)
@@ -295,19 +295,19 @@ def test_eq_19_from_the_module_with_symbols_for_sizes(L):
         ({"dropout": 1.0}, "dropout = 1.0"),
     ],
 )
-def test_configurations_that_make_no_model(changes, sentence):
+def test_invalid_configurations_are_refused(changes, sentence):
     with pytest.raises(ValueError, match="^" + re.escape(sentence)):
         Config(**changes)
 
 
-def test_more_tokens_than_the_context_holds():
+def test_tokens_beyond_the_context_are_refused():
     model = Decoder(SMALL)
     with pytest.raises(ValueError, match="8 tokens, but the context holds C = 7"):
         model(tinytensor.zeros(1, 8, dtype=tinytensor.int64))
 
 
 @pytest.mark.parametrize("positions", [True, False])
-def test_more_tokens_than_a_cache_holds(positions):
+def test_tokens_beyond_the_cache_are_refused(positions):
     model, one = Decoder(SMALL.replace(positions=positions)), tinytensor.zeros(1, 1, dtype=tinytensor.int64)
     cache = model.new_cache()
     with tinytensor.no_grad():
@@ -319,7 +319,7 @@ def test_more_tokens_than_a_cache_holds(positions):
             model(one, cache=cache)
 
 
-def test_a_number_of_layers_must_be_a_number():
+def test_number_of_layers_must_be_an_integer():
     with pytest.raises(TypeError, match="the number of layers must be a number"):
         Decoder(Config(L=sympy.Symbol("L")), device="meta")
 

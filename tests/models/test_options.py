@@ -31,7 +31,7 @@ class Settings:
     "changes",
     [{}, {"size": 1}, {"width": 3}, {"part": 0.999}, {"rate": 1e9}, {"kind": "round"}, {"unseen": -1}],
 )
-def test_settings_that_are_taken(changes):
+def test_valid_settings_are_accepted(changes):
     check(Settings(**changes))
 
 
@@ -61,17 +61,17 @@ def test_settings_that_are_taken(changes):
         ({"kind": "square"}, "kind = 'square': choose one of plain, round"),
     ],
 )
-def test_settings_that_are_refused(changes, sentence):
+def test_invalid_settings_are_refused(changes, sentence):
     with pytest.raises(ValueError, match=f"^{re.escape(sentence)}$"):
         check(Settings(**changes))
 
 
-def test_the_first_field_that_is_wrong_is_named():
+def test_first_wrong_field_is_named():
     with pytest.raises(ValueError, match=r"^size = 0"):
         check(Settings(kind="square", size=0))
 
 
-def test_symbols_are_not_looked_at():
+def test_symbols_are_not_checked():
     check(Settings(size=sympy.Symbol("s"), width=sympy.Symbol("w") / 2, part=sympy.Symbol("p")))
 
 
@@ -81,7 +81,7 @@ def parser(**settings):
     return made
 
 
-def test_an_option_for_each_field_that_is_explained():
+def test_every_explained_field_has_an_option():
     words = shlex.split("--size 8 --width 3 --part 0.5 --rate 2 --kind round --no-switched --factors 1,0.5")
     given = vars(parser().parse_args(words))
     assert given == {
@@ -92,7 +92,7 @@ def test_an_option_for_each_field_that_is_explained():
     assert Settings(**given).unseen == 1e-5
 
 
-def test_what_is_not_given_is_left_to_the_defaults():
+def test_missing_options_keep_the_defaults():
     assert vars(parser().parse_args([])) == {}
     assert given_for(Settings, {}) == {}
 
@@ -105,18 +105,18 @@ def test_what_is_not_given_is_left_to_the_defaults():
         (["--factors", "1;2"], "'1;2' is not a list of numbers with commas between them"),
     ],
 )
-def test_words_that_are_no_such_value(words, sentence):
+def test_invalid_option_values_are_refused(words, sentence):
     with pytest.raises(argparse.ArgumentError, match=sentence):
         parser().parse_args(words)
 
 
-def test_fields_are_left_out_if_nothing_explains_them_or_if_asked():
+def test_unexplained_and_excluded_fields_have_no_option():
     text = parser(leave_out=("width",)).format_help()
     assert "--size" in text and "--unseen" not in text and "--width" not in text
     assert "a width (default: size / 2)" in " ".join(parser().format_help().split())
 
 
-def test_the_settings_of_the_encoder_decoder_are_all_options():
+def test_every_encoder_decoder_setting_has_an_option():
     """Each one but eps can be given on the command line, and has an explanation of its own."""
     made = argparse.ArgumentParser(argument_default=argparse.SUPPRESS)
     add_options(made, transformer.Config)

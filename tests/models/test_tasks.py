@@ -85,7 +85,7 @@ def translated(capsys, folder, *arguments):
 # ------------------------------------------------------------------------------------------- pairs of a user's own
 
 
-def test_a_file_as_tatoeba_exports_it_is_learnt(trained, file):
+def test_tatoeba_file_is_learnt(trained, file):
     out, printed = trained
     with (out / "log.csv").open() as log:
         rows = list(csv.DictReader(log))
@@ -101,7 +101,7 @@ def test_a_file_as_tatoeba_exports_it_is_learnt(trained, file):
     assert f"python -m models translate --checkpoint {out} " in printed
 
 
-def test_what_a_run_leaves(trained):
+def test_translation_run_writes_all_its_files(trained):
     out, _ = trained
     names = {path.name for path in out.iterdir()}
     assert names >= {"log.csv", "loss.png", "attention.png", "stream.png", "held-out.tsv", "checkpoints"}
@@ -110,7 +110,7 @@ def test_what_a_run_leaves(trained):
     assert checkpoint.load(out).step == 240
 
 
-def test_the_figures_are_those_of_the_translations_that_are_left(trained, file):
+def test_scores_match_the_written_translations(trained, file):
     out, printed = trained
     with (out / "held-out.tsv").open(encoding="utf-8") as table:
         rows = list(csv.DictReader(table, delimiter="\t"))
@@ -128,7 +128,7 @@ def test_the_figures_are_those_of_the_translations_that_are_left(trained, file):
 
 
 @pytest.mark.parametrize("how", [[], ["--eager"]])
-def test_a_run_that_goes_on_is_the_same_run(capsys, trained, tmp_path, how):
+def test_resumed_run_equals_an_unbroken_run(capsys, trained, tmp_path, how):
     out, again = trained[0], tmp_path / "again"
     shutil.copytree(out, again)
     shutil.rmtree(checkpoint.latest(again))  # as if it had been killed after step 160
@@ -145,7 +145,7 @@ def test_a_run_that_goes_on_is_the_same_run(capsys, trained, tmp_path, how):
     assert first.state["batches"] == second.state["batches"]
 
 
-def test_another_file_is_not_gone_on_with(capsys, file, tmp_path):
+def test_resumed_run_needs_the_same_file(capsys, file, tmp_path):
     own = tmp_path / "own.tsv"
     shutil.copy(file, own)
     arguments = ["--pairs", own, "--columns", "2,1", "--out", tmp_path / "run", *TINY, "--steps", "1", "--eager"]
@@ -170,7 +170,7 @@ def task_of(path, content=SOME, n_max=64, n_vol=None, note=lambda note: None, **
     return TranslateTask(config, tokenizer, str(path), reading, read(str(path), reading, note), note)
 
 
-def test_pairs_that_are_too_long_are_told_with_their_lines_and_left_out(tmp_path):
+def test_long_pairs_are_named_and_left_out(tmp_path):
     notes = []
     task_of(tmp_path, n_max=7, note=notes.append)  # six words and STOP just fit
     assert notes == []
@@ -186,7 +186,7 @@ def test_pairs_that_are_too_long_are_told_with_their_lines_and_left_out(tmp_path
         task_of(tmp_path, n_max=2)
 
 
-def test_a_model_and_its_data_need_one_vocabulary(tmp_path):
+def test_model_and_data_need_one_vocabulary(tmp_path):
     with pytest.raises(TextError, match=r"the vocabulary has \d+ tokens, but the model n_vol = 300"):
         task_of(tmp_path, n_vol=300)
 
@@ -196,7 +196,7 @@ def french():
     return grammar.pairs()
 
 
-def test_the_grammar_is_not_cut(capsys, monkeypatch, french, tmp_path):
+def test_grammar_sentences_beyond_n_max_are_refused(capsys, monkeypatch, french, tmp_path):
     monkeypatch.setattr(grammar, "pairs", lambda: french[::9])
     found = refused(capsys, "train", "--task", "translate", "--n-max", "5", "--out", tmp_path / "run")
     assert found.startswith("the French learnt here has sentences of ")
@@ -218,7 +218,7 @@ def test_the_grammar_is_not_cut(capsys, monkeypatch, french, tmp_path):
         (["--layer-lr", "1"], "unrecognized arguments: --layer-lr 1"),
     ],
 )
-def test_runs_that_cannot_be(capsys, file, tmp_path, arguments, sentence):
+def test_invalid_runs_are_refused(capsys, file, tmp_path, arguments, sentence):
     usual = ["--pairs", file, "--out", tmp_path / "run", *TINY, "--steps", "1"]
     code = main([str(a) for a in ["train", "--task", "translate", *usual, *arguments]])
     error = capsys.readouterr().err.splitlines()  # notes about lines may come before it
@@ -226,7 +226,7 @@ def test_runs_that_cannot_be(capsys, file, tmp_path, arguments, sentence):
     assert not (tmp_path / "run").exists()
 
 
-def test_what_scores_the_translations_is_asked_for_before_the_training(capsys, monkeypatch, file):
+def test_missing_sacrebleu_is_named_before_training(capsys, monkeypatch, file):
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "sacrebleu" else real(name))
     found = refused(capsys, "train", "--task", "translate", "--pairs", file)
@@ -266,7 +266,7 @@ def test_the_default_configuration_begins_to_learn_the_grammar(french):
 # ------------------------------------------------------------------------------------- python -m models translate
 
 
-def test_it_translates(capsys, trained):
+def test_command_translates(capsys, trained):
     out, _ = trained
     assert translated(capsys, out, "Je suis à Paris.") == ["I am in Paris."]
     both = ["Tu es en retard.", "Elle est dehors."]
@@ -276,7 +276,7 @@ def test_it_translates(capsys, trained):
     assert len(translated(capsys, out, "Je suis à Paris.", "--literal")) == 1
 
 
-def test_it_reads_the_standard_input(capsys, monkeypatch, trained):
+def test_command_reads_standard_input(capsys, monkeypatch, trained):
     monkeypatch.setattr(sys, "stdin", io.StringIO("Je suis à Paris.\nTu es en retard.\n"))
     assert translated(capsys, trained[0]) == ["I am in Paris.", "You are late."]
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"Je suis l\xe0.\n"), encoding="utf-8"))
@@ -293,7 +293,7 @@ def test_a_seed_repeats_a_translation(capsys, trained):
     assert sampled(1, "--top-k", "1") == ["I am in Paris."]
 
 
-def test_the_attention_is_drawn(capsys, monkeypatch, trained, tmp_path):
+def test_command_draws_attention(capsys, monkeypatch, trained, tmp_path):
     drawn, draw = [], plots.attention
     monkeypatch.setattr(plots, "attention", lambda *what: drawn.append(what) or draw(*what))
     assert translated(capsys, trained[0], "Je suis à Paris.", "--attention", tmp_path / "a.png") == ["I am in Paris."]
@@ -326,12 +326,12 @@ def test_the_attention_is_drawn(capsys, monkeypatch, trained, tmp_path):
         (["Je", "--threads", "0"], "--threads 0: 1 or more is needed"),
     ],
 )
-def test_what_cannot_be_translated(capsys, monkeypatch, tmp_path, trained, arguments, sentence):
+def test_invalid_translations_are_refused(capsys, monkeypatch, tmp_path, trained, arguments, sentence):
     monkeypatch.chdir(tmp_path)
     assert refused(capsys, "translate", "--checkpoint", trained[0], *arguments).startswith(sentence)
 
 
-def test_a_checkpoint_of_another_task(capsys, monkeypatch, trained, tmp_path):
+def test_checkpoint_of_another_task_is_refused(capsys, monkeypatch, trained, tmp_path):
     verse = tmp_path / "verse.txt"
     verse.write_text("the cat sat on the mat\n" * 20)
     sizes = split("--D 8 --H 2 --F 12 --L 1 --C 10 --tokenizer char --steps 1 --eager --threads 1")
@@ -381,7 +381,7 @@ def test_help_shows_the_options_of_the_task(capsys, task, there, absent):
 # ------------------------------------------------------------------------------------------------- the recommender
 
 
-def test_places_by_hand():
+def test_ranks_by_hand():
     """Columns 0 and 1 are <pad> and the unknown: they are no items, whatever their scores."""
     nine = [9.0, 9.0]
     score = np.array([nine + [3, 2, 1, 0], nine + [1, 1, 1, 0], nine + [2, 5, 5, 1], nine + [0, 0, 0, 0]], dtype=float)
@@ -430,7 +430,7 @@ def test_popularity_and_the_markov_chain_by_hand(tmp_path):
         assert place == rank(logits, [row[-1]])[0]
 
 
-def test_what_is_left_out_is_learnt_by_nobody(tmp_path):
+def test_held_out_items_are_not_trained_on(tmp_path):
     generator = np.random.default_rng(0)
     choices = {}
     for user in range(30):
@@ -466,7 +466,7 @@ def test_what_is_left_out_is_learnt_by_nobody(tmp_path):
         assert counted == len(choices)
 
 
-def test_items_are_put_in_the_order_of_time(tmp_path):
+def test_items_are_sorted_by_time(tmp_path):
     expected = recommender(write(tmp_path / "a.csv", table(CHOICES))).rows
 
     def date(i):
@@ -478,7 +478,7 @@ def test_items_are_put_in_the_order_of_time(tmp_path):
     assert recommender(write(tmp_path / "c.csv", columns, "time, rating, user, item")).rows == expected
 
 
-def test_lines_of_a_csv_that_cannot_be_used(capsys, tmp_path):
+def test_unusable_csv_lines_are_named(capsys, tmp_path):
     rows = table(CHOICES)
     bad = [*rows[:3], ("u", "", "3"), ("u", "a"), ("u", "a", "yesterday"), ("", "a", "3"), ("u", "a", "nan"), *rows[3:]]
     task = recommender(write(tmp_path / "c.csv", bad))
@@ -496,13 +496,13 @@ def test_lines_of_a_csv_that_cannot_be_used(capsys, tmp_path):
         ("", "is empty"),
     ],
 )
-def test_csv_files_that_cannot_be_used(capsys, tmp_path, content, sentence):
+def test_unusable_csv_files_are_refused(capsys, tmp_path, content, sentence):
     file = tmp_path / "c.csv"
     file.write_text(content)
     assert sentence in refused(capsys, "train", "--task", "recommend", "--sequences", file, "--out", tmp_path / "run")
 
 
-def test_a_recommender_from_end_to_end(capsys, tmp_path):
+def test_recommender_trains_from_end_to_end(capsys, tmp_path):
     """Two interests each, taken in turn: the last item says little, the one before it much."""
     choices = generated(np.random.default_rng(1), users=150, genres=4, size=5)
     file = write(tmp_path / "c.csv", table({user: " ".join(items) for user, items in choices.items()}))
@@ -529,7 +529,7 @@ def test_a_recommender_from_end_to_end(capsys, tmp_path):
     assert "was trained on another text" in refused(capsys, "train", "--resume", out)
 
 
-def test_the_generated_sequences_have_the_structure_that_is_said():
+def test_generated_sequences_have_the_documented_structure():
     choices = generated(np.random.default_rng(0), users=300)
     follows = total = other = 0
     for items in choices.values():
@@ -547,7 +547,7 @@ def test_the_generated_sequences_have_the_structure_that_is_said():
     assert choices == generated(np.random.default_rng(0), users=300)
 
 
-def test_a_tokenizer_of_another_vocabulary_than_the_models_is_refused():
+def test_tokenizer_of_another_vocabulary_is_refused():
     tokenizer = WordTokenizer(["a", "b"])
     state = {"config": Config(D=8, H=2, V=3).to_dict(), "tokenizer": tokenizer.to_dict()}
     config, found = RecommendTask.described(state)

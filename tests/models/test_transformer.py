@@ -131,7 +131,7 @@ def test_logits_are_those_of_the_equations(layout):
         near(logits[out != PAD], expected, "logits")
 
 
-def test_the_equations_notice_what_is_changed():
+def test_changed_parameter_is_noticed():
     model, (x, y) = exact(SMALL), sentences()
     expected = by_the_document(model, x[1], y[1])
     for name, p in model.named_parameters():
@@ -145,7 +145,7 @@ def test_the_equations_notice_what_is_changed():
 # ---------------------------------------------------------------------------------------- embeddings and positions
 
 
-def test_one_hot_times_the_embedding_matrix_picks_its_rows():
+def test_embedding_is_one_hot_times_the_matrix():
     """sqrt(d_model) X_input W_Embedding, in value and in gradient; one matrix for both languages."""
     model = exact(SMALL.replace(positions=False, begin="token"))
     x, _ = sentences()
@@ -175,7 +175,7 @@ def test_a_shift_of_positions_is_a_rotation():
         np.testing.assert_allclose(r[7:, j : j + 2], r[:-7, j : j + 2] @ turn, rtol=1e-12, atol=1e-14)
 
 
-def test_positions_are_added_and_counted_on():
+def test_positions_are_added_from_a_start():
     model, bare = exact(SMALL), exact(SMALL.replace(positions=False))
     x, _ = sentences()
     r = np.array(samples.encoding(12, SMALL.d_model))
@@ -204,7 +204,7 @@ FOOD = ("the food was bad , not good at all", "the food was good , not bad at al
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_only_positions_tell_good_from_bad(norm):
+def test_encoder_without_positions_ignores_word_order(norm):
     """000: without them the encoder's outputs are permutations of each other, with them they are not."""
     vocabulary = sorted(set(" ".join(FOOD).split()))
     tokens = [[3 + vocabulary.index(word) for word in sentence.split()] for sentence in FOOD]
@@ -270,7 +270,7 @@ def stored():
     return found
 
 
-def test_a_result_is_stored_for_every_case(stored):
+def test_every_case_has_stored_results(stored):
     assert stored.keys() == samples.CASES.keys()
     for case, arrays in stored.items():
         for name, array in arrays.items():  # nothing is so small that the tolerance would hide it
@@ -287,7 +287,7 @@ def test_parameters_have_the_names_and_shapes_of_the_case(case):
 
 
 @pytest.mark.parametrize("case", samples.CASES)
-def test_stored_results_of_pytorch(case, stored):
+def test_model_matches_stored_pytorch_results(case, stored):
     changes, lengths = samples.CASES[case]
     compare(results(changes, lengths), stored[case], lengths, samples.SIZES["n_vol"])
 
@@ -300,13 +300,13 @@ def torch():
 
 
 @pytest.mark.parametrize("case", samples.CASES)
-def test_the_pytorch_that_is_installed(case, torch):
+def test_model_matches_installed_pytorch(case, torch):
     changes, lengths = samples.CASES[case]
     compare(results(changes, lengths), samples.in_pytorch(torch, changes, lengths), lengths, samples.SIZES["n_vol"])
 
 
 @pytest.mark.parametrize("changes", [{"norm": norm, "bias": bias} for norm in NORMS for bias in (False, True)])
-def test_the_pytorch_that_is_installed_with_a_larger_model(changes, torch):
+def test_larger_model_matches_installed_pytorch(changes, torch):
     changes = changes | {"d_model": 24, "h": 3, "N": 3, "d_ff": 40, "n_vol": 50, "n_max": 20}
     lengths = ((17, 1, 9, 12), (3, 18, 7, 1))
     compare(results(changes, lengths), samples.in_pytorch(torch, changes, lengths), lengths, 50, changes["N"])
@@ -333,14 +333,14 @@ TINY = Config(N=1, d_model=3, h=2, d_k=1, d_v=2, d_ff=3, n_vol=5, n_max=5, bias=
 
 
 @pytest.mark.parametrize("changes", [{}, {"norm": "before", "tied": True, "begin": "token"}])
-def test_every_gradient_is_the_slope_of_the_loss(changes):
+def test_gradients_match_finite_differences(changes):
     """Every entry of every parameter, by central differences, with padding on both sides."""
     model, (x, y) = exact(TINY.replace(**changes)), sentences(TINY, ((3, 2), (2, 3)))
     x, y = tensor(x), tensor(y)
     assert tt.gradcheck(lambda *_: model(x, y)[1], list(model.parameters()), atol=1e-7, rtol=1e-6)
 
 
-def test_finite_differences_notice_a_gradient_that_is_lost():
+def test_lost_gradient_is_noticed():
     model, (x, y) = exact(TINY), sentences(TINY, ((3, 2), (2, 3)))
     x, y = tensor(x), tensor(y)
 
@@ -356,7 +356,7 @@ def test_finite_differences_notice_a_gradient_that_is_lost():
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_padding_never_leaks(norm):
+def test_padding_changes_no_bit(norm):
     """What padded places hold changes no bit of a logit that is read, nor of the loss, nor of a gradient.
 
     The row of PAD stands for any word that might be there: it is changed, and the masks stay. (NaN cannot be hidden:
@@ -382,7 +382,7 @@ def test_padding_never_leaks(norm):
 
 @pytest.mark.parametrize("dtype", ["float", "double"])
 @pytest.mark.parametrize("norm", NORMS)
-def test_length_and_batch_change_no_bit_of_a_sentence(norm, dtype):
+def test_batch_and_padding_change_no_bit_of_a_sentence(norm, dtype):
     """Alone, among others, and with more PAD behind it."""
     model = getattr(exact(SMALL.replace(norm=norm, bias=True, n_max=30)), dtype)()
     x, y = sentences(lengths=((3, 5, 1, 4), (2, 4, 3, 1)))
@@ -398,7 +398,7 @@ def test_length_and_batch_change_no_bit_of_a_sentence(norm, dtype):
         np.testing.assert_array_equal(encoded[i, :n], encoded_wide[i, :n])
 
 
-def test_the_number_of_threads_does_not_change_a_bit():
+def test_thread_count_changes_no_bit():
     if numba.config.NUMBA_NUM_THREADS < 2:
         pytest.skip("one processor")
     tt.manual_seed(0)
@@ -418,7 +418,7 @@ def test_the_number_of_threads_does_not_change_a_bit():
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_a_word_that_is_added_changes_no_prediction_before_it(norm):
+def test_added_word_changes_no_earlier_prediction(norm):
     """With the causal mask not a bit; without it, as in 004's inference, every one."""
     model, (x, y) = exact(SMALL.replace(norm=norm)), sentences(lengths=((5, 3), (5, 5)))
     encoded = model.encode(tensor(x))
@@ -431,7 +431,7 @@ def test_a_word_that_is_added_changes_no_prediction_before_it(norm):
 
 
 @pytest.mark.parametrize("N", [1, 2])
-def test_without_the_mask_the_newest_prediction_changes_from_two_stacks_on(N):
+def test_without_mask_two_stacks_change_the_newest_prediction(N):
     """With one stack the last row sees the same words either way; with two it sees rows that saw what follows them."""
     model, (x, y) = exact(SMALL.replace(N=N)), sentences(lengths=((5, 3), (5, 5)))
     encoded, shifted = model.encode(tensor(x)), shift(tensor(y))
@@ -445,7 +445,7 @@ def test_without_the_mask_the_newest_prediction_changes_from_two_stacks_on(N):
 
 
 @pytest.mark.parametrize(("norm", "bias", "begin"), list(itertools.product(NORMS, [False, True], ["zero", "token"])))
-def test_a_cache_changes_no_bit(norm, bias, begin):
+def test_cache_changes_no_bit(norm, bias, begin):
     model = exact(SMALL.replace(norm=norm, bias=bias, begin=begin))
     x, y = sentences(lengths=((5, 3, 1), (6, 6, 6)))
     encoded, shifted = model.encode(tensor(x)), shift(tensor(y))
@@ -513,7 +513,7 @@ def test_sublayers_write_into_the_stream(half):
     near((left - entered).detach().numpy(), wrote.detach().numpy())
 
 
-def test_with_norm_after_the_sum_every_row_is_normalised_and_nothing_adds_up():
+def test_norm_after_the_sum_normalises_every_row():
     model, (x, y) = exact(SMALL.replace(affine=False)), sentences()
     read = read_stream(model, x, y)
     assert len(read) == 2 * (2 + 3)
@@ -538,7 +538,7 @@ def by_hand(logits, y, smoothing=0.0):
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
-def test_the_loss_is_the_sum_or_the_mean_over_words(smoothing):
+def test_loss_is_the_sum_or_mean_over_words(smoothing):
     x, y = sentences()
     for reduction, total in (("sum", math.fsum), ("mean", np.mean)):
         model = exact(SMALL.replace(reduction=reduction, label_smoothing=smoothing))
@@ -576,7 +576,7 @@ def test_dropout_acts_in_training_only(norm):
     assert (logits_of(model, x, y) != logits_of(model, x, y)).all()
 
 
-def test_what_is_dropped():
+def test_dropout_acts_on_embeddings_and_sublayers():
     """Components of the embeddings, and of what each sublayer adds; those that stay are doubled if p = 0.5."""
     model, without = (exact(SMALL.replace(dropout=p)).train() for p in (0.5, 0.0))
     x, _ = sentences()
@@ -606,7 +606,7 @@ def test_float32_is_float64_with_fewer_digits():
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_an_untrained_model_is_about_as_good_as_guessing(norm):
+def test_untrained_loss_is_that_of_guessing(norm):
     tt.manual_seed(0)
     config = CONFIGS["translate"].replace(norm=norm)
     x, y = sentences(config, ((9, 7, 8, 9), (8, 9, 9, 6)))
@@ -615,7 +615,7 @@ def test_an_untrained_model_is_about_as_good_as_guessing(norm):
 
 
 @pytest.mark.parametrize("norm", NORMS)
-def test_it_learns_a_few_sentences_by_heart(norm):
+def test_model_memorises_a_few_sentences(norm):
     tt.manual_seed(0)
     model = Transformer(SMALL.replace(norm=norm, d_model=16, d_k=None, d_v=None, d_ff=32, reduction="mean"))
     x, y = map(tensor, sentences())
@@ -648,7 +648,7 @@ SWITCHES = list(itertools.product(NORMS, [True, False], [True, False], [True, Fa
 
 
 @pytest.mark.parametrize(("norm", "affine", "bias", "tied"), SWITCHES)
-def test_the_number_of_parameters(norm, affine, bias, tied):
+def test_number_of_parameters(norm, affine, bias, tied):
     switches = {"norm": norm, "affine": affine, "bias": bias, "tied": tied}
     for N, d_model, h, d_k, d_v, d_ff, n_vol in ((1, 4, 2, 2, 2, 3, 5), (2, 6, 3, 4, 5, 7, 11), (3, 5, 1, 1, 9, 2, 4)):
         sizes = {"N": N, "d_model": d_model, "h": h, "d_k": d_k, "d_v": d_v, "d_ff": d_ff, "n_vol": n_vol}
@@ -657,7 +657,7 @@ def test_the_number_of_parameters(norm, affine, bias, tied):
 
 
 @pytest.mark.parametrize("switches", SWITCHES[::5])
-def test_the_number_of_parameters_with_symbols_for_sizes(switches):
+def test_number_of_parameters_with_symbolic_sizes(switches):
     switches = dict(zip(("norm", "affine", "bias", "tied"), switches, strict=True))
     names = ("d_model", "h", "d_k", "d_v", "d_ff", "n_vol")
     sizes = dict(zip(names, sympy.symbols(names, positive=True, integer=True), strict=True))
@@ -715,12 +715,12 @@ def test_a_configuration_survives_json():
         ({"label_smoothing": -0.1}, "label_smoothing = -0.1: .*0 or more"),
     ],
 )
-def test_configurations_that_make_no_model(changes, sentence):
+def test_invalid_configurations_are_refused(changes, sentence):
     with pytest.raises(ValueError, match="^" + sentence):
         Config(**changes)
 
 
-def test_widths_that_h_does_not_divide_can_be_given():
+def test_head_widths_need_not_divide_d_model():
     assert Config(d_model=30, d_k=7, d_v=3).head_widths() == (7, 3)
     assert Config(d_model=32).head_widths() == (8, 8)
 
@@ -744,12 +744,12 @@ def ids(*shape, value=3):
         (ids(2, 3), tt.ones(2, 3), RuntimeError, "embedding: expected an integer tensor of indices, got float32"),
     ],
 )
-def test_sentences_that_do_not_fit(inputs, outputs, error, sentence):
+def test_wrong_inputs_are_refused(inputs, outputs, error, sentence):
     with pytest.raises(error, match=sentence):
         Transformer(SMALL)(inputs, outputs)
 
 
-def test_what_decode_refuses():
+def test_decode_refuses_wrong_arguments():
     model = Transformer(SMALL)
     encoded, mask = model.encode(ids(2, 3))
     with pytest.raises(
@@ -768,7 +768,7 @@ def test_what_decode_refuses():
 
 
 @pytest.mark.parametrize("tokens", [ids(3), ids(2, 3, 1)])
-def test_tokens_that_are_no_batch_of_sentences(tokens):
+def test_tokens_of_wrong_shape_or_dtype_are_refused(tokens):
     model = Transformer(SMALL)
     sentence = re.escape(f"tokens of shape {tokens.shape}; expected (B, n)")
     with pytest.raises(ValueError, match=sentence):
@@ -777,6 +777,6 @@ def test_tokens_that_are_no_batch_of_sentences(tokens):
         model.decode(tokens, *model.encode(ids(2, 3)))
 
 
-def test_a_number_of_stacks_must_be_a_number():
+def test_number_of_stacks_must_be_an_integer():
     with pytest.raises(TypeError, match="N = N: the number of stacks must be a number"):
         Transformer(Config(N=sympy.Symbol("N")), device="meta")

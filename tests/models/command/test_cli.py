@@ -69,7 +69,7 @@ def refused(capsys, *arguments):
 # ------------------------------------------------------------------------------------------------------- train
 
 
-def test_a_run_leaves_what_it_promises(run):
+def test_run_writes_all_its_files(run):
     out, _ = run
     names = {path.name for path in out.iterdir()} - {cli.LOCK}
     assert names == {"log.csv", "loss.png", "attention.png", "sample.txt", "checkpoints"}
@@ -82,7 +82,7 @@ def test_a_run_leaves_what_it_promises(run):
     assert checkpoint.load(out).step == 25
 
 
-def test_a_run_prints_the_held_out_loss_beside_the_n_gram_models(run):
+def test_run_prints_held_out_loss_beside_n_gram_models(run):
     _, printed = run
     lines = printed.splitlines()
     table = {
@@ -99,7 +99,7 @@ def test_a_run_prints_the_held_out_loss_beside_the_n_gram_models(run):
     assert f"python -m models sample {run[0]}" in printed
 
 
-def test_named_sizes_and_the_vocabulary_of_the_text(capsys, verse, tmp_path):
+def test_size_options_and_vocabulary_reach_the_model(capsys, verse, tmp_path):
     code = main(
         ["train", "--config", "micro", "--text", str(verse), "--steps", "2", "--out", str(tmp_path / "run"), "--eager"]
     )
@@ -115,7 +115,7 @@ def test_named_sizes_and_the_vocabulary_of_the_text(capsys, verse, tmp_path):
     assert "match: True" in out
 
 
-def test_switches_reach_the_model_and_the_settings(verse, tmp_path):
+def test_switches_reach_model_and_settings(verse, tmp_path):
     arguments = split(
         """--tokenizer word --steps 2 --residual pre-norm --norm affine --activation gelu --dropout 0.25 --no-causal
         --no-positions --no-bias --attention-bias --tied --final-norm --lr 0.01 --weight-decay 0.5 --clip 0 --warmup 1
@@ -133,7 +133,7 @@ def test_switches_reach_the_model_and_the_settings(verse, tmp_path):
     assert {k: settings[k] for k in expected} == expected
 
 
-def test_eq_18_as_it_stands_has_no_decay(verse, tmp_path):
+def test_plain_sgd_run_has_no_decay(verse, tmp_path):
     assert (
         main(
             [
@@ -176,7 +176,7 @@ def test_the_same_command_gives_the_same_weights(verse, tmp_path):
     assert results[0] == results[1]
 
 
-def test_the_text_is_read_anew_and_must_be_the_same(capsys, tmp_path):
+def test_resumed_run_needs_the_same_text(capsys, tmp_path):
     file = tmp_path / "mine.txt"
     file.write_text("one two three four five six seven\n" * 20)
     assert (
@@ -229,7 +229,7 @@ def test_the_text_is_read_anew_and_must_be_the_same(capsys, tmp_path):
         (["--seed", "-1"], "seed = -1: a whole number of 0 or more is needed"),
     ],
 )
-def test_what_cannot_be_is_one_sentence(capsys, verse, tmp_path, arguments, sentence):
+def test_wrong_option_prints_one_sentence(capsys, verse, tmp_path, arguments, sentence):
     usual = ["--text", verse, "--tokenizer", "char", "--out", tmp_path / "run"]
     found = refused(capsys, "train", *TINY, *usual, *arguments)
     assert found.startswith(sentence), found
@@ -246,13 +246,13 @@ def test_what_cannot_be_is_one_sentence(capsys, verse, tmp_path, arguments, sent
         (b"a few words", "the text is too short"),
     ],
 )
-def test_files_that_cannot_be_used(capsys, tmp_path, content, sentence):
+def test_unusable_files_are_refused(capsys, tmp_path, content, sentence):
     file = tmp_path / "mine.txt"
     file.write_bytes(content)
     assert sentence in refused(capsys, "train", *TINY, "--tokenizer", "char", "--text", file, "--out", tmp_path / "run")
 
 
-def test_a_file_with_crlf_is_learnt_from_and_it_is_said(capsys, tmp_path):
+def test_file_with_crlf_trains_with_a_note(capsys, tmp_path):
     file = tmp_path / "mine.txt"
     file.write_bytes(b"one two three four five six seven\r\n" * 20)
     arguments = ["--tokenizer", "char", "--text", str(file), "--steps", "1", "--out", str(tmp_path / "run")]
@@ -260,7 +260,7 @@ def test_a_file_with_crlf_is_learnt_from_and_it_is_said(capsys, tmp_path):
     assert "CRLF" in capsys.readouterr().err
 
 
-def test_a_folder_with_a_run_is_not_used_for_another(capsys, run, verse):
+def test_folder_of_another_run_is_refused(capsys, run, verse):
     out, _ = run
     before = {path: path.stat().st_mtime_ns for path in out.rglob("*")}
     found = refused(capsys, "train", "--text", verse, "--out", out)
@@ -268,20 +268,20 @@ def test_a_folder_with_a_run_is_not_used_for_another(capsys, run, verse):
     assert {path: path.stat().st_mtime_ns for path in out.rglob("*")} == before
 
 
-def test_a_folder_with_something_else_or_a_file_is_not_used(capsys, verse, tmp_path):
+def test_folder_with_other_files_is_refused(capsys, verse, tmp_path):
     (tmp_path / "thesis.tex").write_text("...")
     assert "is not empty; name a new folder" in refused(capsys, "train", "--text", verse, "--out", tmp_path)
     assert "is a file" in refused(capsys, "train", "--text", verse, "--out", tmp_path / "thesis.tex")
 
 
-def test_a_run_killed_before_its_first_checkpoint_is_no_obstacle(verse, tmp_path):
+def test_folder_of_a_run_without_checkpoint_is_reused(verse, tmp_path):
     (tmp_path / "run" / "checkpoints" / ".unfinished-step-00000000").mkdir(parents=True)
     (tmp_path / "run" / cli.LOCK).touch()
     arguments = ["--text", str(verse), "--tokenizer", "char", "--steps", "1", "--out", str(tmp_path / "run")]
     assert main(["train", *TINY, *arguments]) == 0
 
 
-def test_a_path_that_goes_round_in_a_circle(capsys, tmp_path):
+def test_circular_symlink_is_refused(capsys, tmp_path):
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
     for option in ("--text", "--out", "--resume"):
@@ -302,12 +302,12 @@ def test_a_path_that_goes_round_in_a_circle(capsys, tmp_path):
         ["--head-lr", "1,2"],
     ],
 )
-def test_a_resumed_run_stays_as_it_was_begun(capsys, run, arguments):
+def test_resumed_run_refuses_other_settings(capsys, run, arguments):
     found = refused(capsys, "train", "--resume", run[0], *arguments)
     assert found.startswith("--resume goes on with a run as it was begun: ")
 
 
-def test_a_resumed_run_may_be_told_what_it_is(run, verse, tmp_path, capsys):
+def test_resumed_run_accepts_its_own_settings(run, verse, tmp_path, capsys):
     again = shutil.copytree(run[0], tmp_path / "again")
     same = ["--text", str(verse), "--tokenizer", "bpe", "--V", "50", "--steps", "25", "--out", str(again), *TINY]
     assert main(["train", "--resume", str(again), *same, "--config", "toth-tiny", "--task", "text"]) == 0
@@ -316,7 +316,7 @@ def test_a_resumed_run_may_be_told_what_it_is(run, verse, tmp_path, capsys):
     assert {name: w.tolist() for name, w in ours.items()} == {name: w.tolist() for name, w in theirs.items()}
 
 
-def test_a_run_that_has_ended_may_have_more_steps_by_the_schedule_of_so_many(run, tmp_path, capsys):
+def test_finished_run_can_be_extended(run, tmp_path, capsys):
     again = shutil.copytree(run[0], tmp_path / "again")
     assert "has taken 25 steps already" in refused(capsys, "train", "--resume", again, "--steps", "24")
     assert main(["train", "--resume", str(again), "--steps", "35"]) == 0
@@ -329,24 +329,24 @@ def test_a_run_that_has_ended_may_have_more_steps_by_the_schedule_of_so_many(run
     assert rates[30] == pytest.approx(settings.lr * settings.rate(29), rel=1e-4)
 
 
-def test_nothing_to_resume(capsys, tmp_path):
+def test_resume_without_a_run_is_refused(capsys, tmp_path):
     assert "holds no checkpoint" in refused(capsys, "train", "--resume", tmp_path)
     assert "holds no checkpoint" in refused(capsys, "train", "--resume", tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize("package", ["tqdm", "matplotlib"])
-def test_without_the_train_extra_it_says_what_to_install(capsys, monkeypatch, package):
+def test_missing_train_extra_is_named(capsys, monkeypatch, package):
     real = cli.importlib.util.find_spec
     monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None if name == package else real(name))
     assert refused(capsys, "train") == f"train needs {package}: pip install -e '.[train]'\n"
 
 
-def test_without_the_tokenizers_library_it_says_so(capsys, monkeypatch, verse, tmp_path):
+def test_missing_tokenizers_library_is_named(capsys, monkeypatch, verse, tmp_path):
     monkeypatch.setitem(sys.modules, "tokenizers", None)
     assert "tokenizers" in refused(capsys, "train", "--text", verse, "--V", "50", "--out", tmp_path / "r", *TINY)
 
 
-def test_no_command_and_an_unknown_one(capsys):
+def test_missing_or_unknown_command(capsys):
     assert "required" in refused(capsys)
     assert "invalid choice: 'learn'" in refused(capsys, "learn")
 
@@ -354,12 +354,12 @@ def test_no_command_and_an_unknown_one(capsys):
 @pytest.mark.parametrize(
     "command", ["train --out=--", "train --threads=--", "sample --tokens=--", "translate --beam=--"]
 )
-def test_two_dashes_are_no_value(capsys, command):
+def test_two_dashes_are_no_value_of_an_option(capsys, command):
     """argparse before Python 3.12 makes an empty list of them, whatever the option's type is."""
     assert refused(capsys, *split(command)).startswith(f"{split(command)[1]}: -- is no value")
 
 
-def test_a_loss_that_is_not_finite_ends_with_a_sentence(capsys, verse, tmp_path):
+def test_nonfinite_loss_ends_with_a_sentence(capsys, verse, tmp_path):
     out = tmp_path / "run"
     arguments = split("--tokenizer char --steps 40 --optimizer sgd --lr 1e30 --clip 0 --warmup 0 --schedule constant")
     assert main(["train", "--text", str(verse), "--out", str(out), *TINY, *arguments]) == 1
@@ -385,7 +385,7 @@ def sampled(capsys, *arguments):
     return capsys.readouterr().out
 
 
-def test_a_sample_repeats_with_its_seed_and_needs_no_cache(capsys, run):
+def test_sample_repeats_with_its_seed(capsys, run):
     out, _ = run
     first = sampled(capsys, out, "--prompt", "The cat", "--tokens", "40", "--seed", "3")
     assert first.startswith("The cat")
@@ -397,7 +397,7 @@ def test_a_sample_repeats_with_its_seed_and_needs_no_cache(capsys, run):
     assert greedy == sampled(capsys, out, "--top-p", "1e-9", "--seed", "9", "--threads", "1")
 
 
-def test_a_prompt_that_is_empty_or_unknown(capsys, run):
+def test_empty_or_unknown_prompt(capsys, run):
     out, _ = run
     assert len(sampled(capsys, out, "--prompt", "")) > 20
     assert main(["sample", str(out), "--prompt", "日本"]) == 0
@@ -418,11 +418,11 @@ def test_a_prompt_that_is_empty_or_unknown(capsys, run):
         (["--threads", "0"], "--threads 0"),
     ],
 )
-def test_samples_that_cannot_be(capsys, run, arguments, sentence):
+def test_invalid_sample_options_are_refused(capsys, run, arguments, sentence):
     assert refused(capsys, "sample", run[0], *arguments).startswith(sentence)
 
 
-def test_a_sample_of_no_run(capsys, monkeypatch, tmp_path):
+def test_sample_without_a_run_is_refused(capsys, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     assert "there is no run of python -m models train in runs/" in refused(capsys, "sample")
     assert "holds no checkpoint" in refused(capsys, "sample", tmp_path)
@@ -445,13 +445,13 @@ def test_info_of_other_layouts(capsys, name, count):
     assert capsys.readouterr().out.rstrip().endswith(f"{count}  match: True")
 
 
-def test_info_of_nothing(capsys):
+def test_info_of_an_unknown_name_is_refused(capsys):
     assert refused(capsys, "info", "toth-huge").startswith("toth-huge is neither a configuration (toth-tiny, nano")
 
 
 @pytest.mark.filterwarnings("ignore:Exception ignored")
 @pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
-def test_ctrl_c_inside_a_callback_is_heard(handler, monkeypatch):
+def test_ctrl_c_inside_a_callback_ends_the_run(handler, monkeypatch):
     """What is raised there is swallowed, and the run would go on."""
     swallowed = []
     monkeypatch.setattr(sys, "unraisablehook", swallowed.append)

@@ -73,7 +73,7 @@ def weights(trainer):
 # ------------------------------------------------------------------------------------------------- what it shows
 
 
-def test_it_shows_the_numbers_of_the_log(begin):
+def test_page_shows_the_rows_of_the_log(begin):
     trainer = begin()
     found = trained(trainer, live.Page(0))
     assert [{k: v for k, v in row.items() if k != "norms"} for row in found["rows"]] == trainer.log.rows
@@ -82,7 +82,7 @@ def test_it_shows_the_numbers_of_the_log(begin):
     assert found["run"]["folder"] == str(trainer.folder)
 
 
-def test_the_norms_are_those_before_clipping(begin):
+def test_norms_are_those_before_clipping(begin):
     """Those of a run that is not clipped, up to its first step; and together what clip_grad_norm_ has measured."""
     clipped, free = (begin(f"clip {clip}", steps=1, clip=clip) for clip in (0.05, 0.0))
     found, expected = (trained(trainer, live.Page(0))["rows"][-1]["norms"] for trainer in (clipped, free))
@@ -100,13 +100,13 @@ def test_the_norms_are_those_before_clipping(begin):
     assert expected == pytest.approx(norms, rel=1e-12)
 
 
-def test_gradients_below_the_limit_are_shown_as_they_are(begin):
+def test_unclipped_gradient_norms_are_shown(begin):
     trainer = begin(steps=3, clip=1e6)
     found = trained(trainer, live.Page(0))["rows"][-1]["norms"]
     assert found == live.gradient_norms(trainer.model)
 
 
-def test_a_glimpse_is_that_of_the_model_after_its_step(begin):
+def test_glimpse_shows_the_model_after_its_step(begin):
     trainer = begin()
     found = trained(trainer, live.Page(0))["glimpse"]
     assert found["step"] == 30
@@ -116,7 +116,7 @@ def test_a_glimpse_is_that_of_the_model_after_its_step(begin):
     assert now.maps.shape == (2, 2, 10, 10) and found["rows"] == list(now.rows)
 
 
-def test_before_the_first_step_there_is_something_to_see(begin):
+def test_page_has_data_before_the_first_step(begin):
     with live.Page(0) as page:
         assert data(page)["run"]["state"] == "preparing"
         page.show(begin())
@@ -124,7 +124,7 @@ def test_before_the_first_step_there_is_something_to_see(begin):
         assert (found["run"]["state"], found["rows"], found["glimpse"]["step"]) == ("training", [], 0)
 
 
-def test_only_what_is_new_is_sent(begin):
+def test_page_sends_only_new_data(begin):
     trainer, page = begin(), live.Page(0)
     with page:
         page.show(trainer)
@@ -140,7 +140,7 @@ def test_only_what_is_new_is_sent(begin):
         assert len(other["rows"]) == 9 and other["glimpse"]["step"] == 30
 
 
-def test_news_arrive_at_once(begin, monkeypatch):
+def test_page_sends_news_at_once(begin, monkeypatch):
     monkeypatch.setattr(live, "PATIENCE", 30)  # longer than `get` waits for an answer
     with live.Page(0) as page:
         page.show(begin())
@@ -151,7 +151,7 @@ def test_news_arrive_at_once(begin, monkeypatch):
 
 
 @pytest.mark.parametrize("name", list(TASKS))
-def test_every_task_has_a_glimpse_and_draws_no_number_of_the_run(name, verse, tmp_path):
+def test_glimpse_of_every_task_draws_no_random_number(name, verse, tmp_path):
     arguments = {"text": ["--text", verse, *TINY.split()], "translate": ["--N", 1], "recommend": ["--L", 1]}[name]
     options = cli.parser(TASKS[name]).parse_args(list(map(str, ["train", "--out", tmp_path / "r", *arguments])))
     options.task_class = TASKS[name]
@@ -172,7 +172,7 @@ def test_every_task_has_a_glimpse_and_draws_no_number_of_the_run(name, verse, tm
 
 
 @pytest.mark.parametrize("eager", [False, True])
-def test_the_bits_are_the_same_with_it_and_without(begin, eager):
+def test_live_page_changes_no_bit(begin, eager):
     """With dropout, which draws from the run's generator at each step."""
     plain = begin("plain", eager=eager, model={"dropout": 0.3})
     assert plain.train()
@@ -183,7 +183,7 @@ def test_the_bits_are_the_same_with_it_and_without(begin, eager):
     assert losses[0] == losses[1]
 
 
-def test_a_run_that_is_stopped_and_gone_on_with_has_the_bits_of_one_that_was_not(begin):
+def test_resumed_live_run_has_the_same_bits(begin):
     plain = begin("plain", model={"dropout": 0.3})
     assert plain.train()
     stopped = begin("shown", model={"dropout": 0.3})
@@ -203,7 +203,7 @@ def test_a_run_that_is_stopped_and_gone_on_with_has_the_bits_of_one_that_was_not
     assert [row["step"] for row in found["rows"] if "norms" in row] == [16, 20, 24, 28, 30]
 
 
-def test_a_task_that_does_draw_numbers_would_be_found(begin, monkeypatch):
+def test_glimpse_that_draws_a_random_number_is_noticed(begin, monkeypatch):
     """The test above can fail."""
     plain = begin("plain", model={"dropout": 0.3})
     assert plain.train()
@@ -214,7 +214,7 @@ def test_a_task_that_does_draw_numbers_would_be_found(begin, monkeypatch):
     assert weights(plain) != weights(shown)
 
 
-def test_the_step_is_not_recorded_anew(begin):
+def test_live_page_records_no_step_anew(begin):
     trainer = begin()
     with live.Page(0) as page:
         page.show(trainer)
@@ -223,7 +223,7 @@ def test_the_step_is_not_recorded_anew(begin):
     assert set(kept) == {1}
 
 
-def test_what_goes_wrong_while_looking_ends_no_run(begin, monkeypatch):
+def test_error_in_a_glimpse_ends_no_run(begin, monkeypatch):
     trainer = begin(model={"dropout": 0.3})
 
     def broken(model, seed):
@@ -238,21 +238,21 @@ def test_what_goes_wrong_while_looking_ends_no_run(begin, monkeypatch):
     assert weights(plain) == weights(trainer)
 
 
-def test_weights_that_are_no_numbers_are_told_and_not_sent(begin, monkeypatch):
+def test_nonfinite_attention_maps_are_not_sent(begin, monkeypatch):
     trainer = begin(steps=4)
     maps = np.full((1, 1, 1, 1), np.nan)
     monkeypatch.setattr(trainer.task, "glimpse", lambda *how: Glimpse("A.", "t", maps, ["a"], ["b"]))
     assert "not finite" in trained(trainer, live.Page(0))["glimpse"]["why"]
 
 
-def test_numbers_that_json_does_not_have():
+def test_nonfinite_numbers_become_null():
     assert live._finite({"a": [float("nan"), 1.5, {"b": float("inf")}], "c": "nan"}) == {
         "a": [None, 1.5, {"b": None}],
         "c": "nan",
     }
 
 
-def test_a_browser_that_hangs_stops_nothing(begin, monkeypatch):
+def test_hanging_browser_does_not_stop_the_run(begin, monkeypatch):
     """Whoever waited for such a browser would wait until the server gives it up, and find its connection closed."""
     monkeypatch.setattr(live._Handler, "timeout", 120)
     trainer = begin()
@@ -310,7 +310,7 @@ def test_only_the_loopback_is_bound():
     page.server.server_close()
 
 
-def test_other_paths_and_methods():
+def test_unknown_paths_and_methods_are_refused():
     with live.Page(0) as page:
         assert get(page, "/../models/command/live.py")[0] == 404
         assert get(page, "/data?rows=many")[0] == 400
@@ -321,7 +321,7 @@ def test_other_paths_and_methods():
         connection.close()
 
 
-def test_the_page_needs_nothing_from_elsewhere():
+def test_page_loads_nothing_from_elsewhere():
     text = live.PAGE.read_text()
     assert not re.findall(r"(?:src|href)=[\"'](?!data:)", text) and "import(" not in text and "@import" not in text
     assert set(re.findall(r"https?://[^\"' ]+", text)) == {"http://www.w3.org/2000/svg"}  # a name, not an address
@@ -331,7 +331,7 @@ def test_the_page_needs_nothing_from_elsewhere():
     assert headers["Cross-Origin-Resource-Policy"] == "same-origin" and "Access-Control-Allow-Origin" not in headers
 
 
-def test_its_colours_are_those_of_the_plots():
+def test_page_has_the_colours_of_the_plots():
     page, walkthrough = live.PAGE.read_text(), (ROOT / "tinytensor" / "viz" / "walkthrough.css").read_text()
     assert tuple(re.findall(r"--c\d: (#\w+);", page.partition("@media")[0])) == plots.COLOURS
     named = r"--(paper|panel|ink|soft|line): (#\w+)"
@@ -351,7 +351,7 @@ def taken(port=0):
         yield other.getsockname()[1]
 
 
-def test_where_the_usual_port_is_taken_another_serves(monkeypatch):
+def test_another_port_serves_if_the_usual_one_is_taken(monkeypatch):
     with taken() as port:
         monkeypatch.setattr(live, "PORT", port)
         with live.Page() as page:
@@ -361,7 +361,7 @@ def test_where_the_usual_port_is_taken_another_serves(monkeypatch):
         assert page.port == port
 
 
-def test_options_that_cannot_be(verse, tmp_path, capsys):
+def test_invalid_live_options_are_refused(verse, tmp_path, capsys):
     def refused(*arguments):
         out = tmp_path / "never"
         assert main(["train", "--text", str(verse), "--out", str(out), *TINY.split(), *arguments]) == 2
@@ -399,7 +399,7 @@ class Address:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_run_that_is_watched_ends_by_a_signal_as_any_other(verse, tmp_path, number):
+def test_watched_run_ends_by_a_signal(verse, tmp_path, number):
     process = start("--text", verse, "--out", tmp_path / "run", "--steps", 1_000_000, "--live", "--live-port", 0)
     try:
         page = Address(address_of(process))
@@ -422,7 +422,7 @@ def test_a_run_that_is_watched_ends_by_a_signal_as_any_other(verse, tmp_path, nu
         process.communicate()
 
 
-def test_without_the_flag_nothing_of_it_is_loaded(verse, tmp_path):
+def test_live_page_is_loaded_only_with_its_flag(verse, tmp_path):
     code = (
         "import sys; from models.command.cli import main; "
         f"assert main(['train', '--text', {str(verse)!r}, '--out', {str(tmp_path / 'r')!r}, '--steps', '5', "
@@ -437,7 +437,7 @@ def test_without_the_flag_nothing_of_it_is_loaded(verse, tmp_path):
 # ------------------------------------------------------------------------------------------------- in a browser
 
 
-def test_a_browser_shows_the_run_as_it_goes(begin):
+def test_browser_follows_the_run(begin):
     """The page follows the run: its numbers, the charts with their text alternatives, and the end."""
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
@@ -477,7 +477,7 @@ def test_a_browser_shows_the_run_as_it_goes(begin):
         assert [entry["message"] for entry in browser.get_log("browser")] == []
 
 
-def test_a_page_whose_run_is_gone_says_so(begin):
+def test_page_says_that_its_run_is_gone(begin):
     from selenium.webdriver.common.by import By
     from selenium.webdriver.support.ui import WebDriverWait
 

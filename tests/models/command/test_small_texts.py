@@ -27,7 +27,7 @@ def train(tmp_path, text, *options):
 
 
 @pytest.mark.parametrize("text", TEXTS.values(), ids=TEXTS)
-def test_a_small_text_takes_the_vocabulary_that_it_yields(text, tmp_path, capsys):
+def test_small_text_gets_a_smaller_vocabulary(text, tmp_path, capsys):
     assert train(tmp_path, text) == 0
     said = capsys.readouterr()
     assert "instead of 300: this text yields no more" in said.err
@@ -40,14 +40,14 @@ def test_a_small_text_takes_the_vocabulary_that_it_yields(text, tmp_path, capsys
     assert "not in the vocabulary" not in capsys.readouterr().err
 
 
-def test_a_vocabulary_that_was_asked_for_is_kept_or_refused(tmp_path, capsys):
+def test_requested_vocabulary_is_kept_or_refused(tmp_path, capsys):
     assert train(tmp_path, TEXTS["lines"], "--V", "300") != 0
     assert "the vocabulary is to have 300 tokens, but this text yields only" in capsys.readouterr().err
     assert train(tmp_path, TEXTS["lines"], "--V", "30") == 0
 
 
 @pytest.mark.parametrize("text", SHORT.values(), ids=SHORT)
-def test_a_text_that_is_too_short_is_refused_in_a_sentence(text, tmp_path, capsys):
+def test_short_text_is_refused_in_a_sentence(text, tmp_path, capsys):
     assert train(tmp_path, text) != 0
     said = capsys.readouterr().err
     assert "too short" in said or "nothing to learn from" in said
@@ -55,12 +55,12 @@ def test_a_text_that_is_too_short_is_refused_in_a_sentence(text, tmp_path, capsy
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_a_text_that_could_not_be_read_is_refused_in_a_sentence(kind, tmp_path, capsys):
+def test_unreadable_text_is_refused_in_a_sentence(kind, tmp_path, capsys):
     assert train(tmp_path, "\ufffd" * 300, "--tokenizer", kind) != 0
     assert "nothing but U+FFFD" in capsys.readouterr().err
 
 
-def test_an_opening_is_a_piece_that_the_vocabulary_has():
+def test_opening_is_in_the_vocabulary():
     for kind in (KINDS["char"], KINDS["word"]):
         assert kind.train(["one two\n"]).opening == "\n"
         without = kind.train(["one two"])
@@ -68,7 +68,7 @@ def test_an_opening_is_a_piece_that_the_vocabulary_has():
     assert CharTokenizer([]).opening == ""
 
 
-def test_the_unknown_token_is_not_written():
+def test_unknown_token_is_never_sampled():
     """A model that is not trained gives it as often as any other; a reader would take it for a broken character."""
 
     class Model:

@@ -155,11 +155,11 @@ HAND = [tuple(line.split(" -> ")) for line in BY_HAND.strip().splitlines()]
 
 
 @pytest.mark.parametrize(("french", "english"), HAND)
-def test_sentences_written_by_hand(french, english):
+def test_handwritten_sentences_are_translated(french, english):
     assert by_rules(french) == {english}
 
 
-def test_enough_by_hand_and_many_among_the_pairs(sentences):
+def test_handwritten_sentences_are_among_the_pairs(sentences):
     made = {s.source: s.target for s in sentences}
     assert len(HAND) >= 40
     assert sum(french in made for french, _ in HAND) >= 20
@@ -199,7 +199,7 @@ def test_words_are_separated_by_single_spaces(sentences):
             assert text == " ".join(text.split()) == text.lower() and "." not in text
 
 
-def test_no_sentence_shows_a_fault(sentences):
+def test_generated_sentences_have_no_fault(sentences):
     shown = [(s.source, found) for s in sentences if (found := faults(WRONG_FRENCH, s.source))]
     shown += [(s.target, found) for s in sentences if (found := faults(WRONG_ENGLISH, s.target))]
     assert shown == []
@@ -234,7 +234,7 @@ def test_combinations_are_of_words_in_the_lexicon(sentences):
 # -------------------------------------------------------------------------------------------------------------- split
 
 
-def test_split_divides_all(sentences, parts):
+def test_split_keeps_every_sentence(sentences, parts):
     assert sorted(s.source for part in parts for s in part) == sorted(s.source for s in sentences)
     train, heldout, new_pairs = parts
     assert KNOWN in {s.source for s in train}
@@ -262,25 +262,25 @@ def test_new_pairs_are_new_and_their_words_are_known(sentences, parts):
     assert {second in adjectives for _, second in new} == {True, False}  # nouns with adjectives, subjects with verbs
 
 
-def test_a_leak_would_be_seen(sentences, parts):
+def test_leak_is_noticed(sentences, parts):
     train, heldout, new_pairs = parts
     new = grammar.new_combinations(sentences)
     assert leaks(train + new_pairs[:1], heldout, new)
     assert leaks([s for s in train if "chevaux" not in s.source], heldout, new) == ["chevaux", "horses"]
 
 
-def test_the_fraction_is_the_callers(sentences):
+def test_split_takes_the_given_fraction(sentences):
     sizes = [len(grammar.split(sentences[:2000], fraction)[1]) for fraction in (0.0, 0.1, 0.3)]
     assert sizes[0] == 0 < sizes[1] < sizes[2]
 
 
-def test_the_last_occurrence_of_a_word_is_trained_on(sentences):
+def test_rare_words_stay_in_the_training_part(sentences):
     few = [s for s in sentences if s.source in (KNOWN, "nous nageons", "elle travaille")]
     train, heldout, new_pairs = grammar.split(few, fraction=1.0)
     assert (len(train), heldout, new_pairs) == (3, [], [])
 
 
-def test_the_same_in_every_process(sentences):
+def test_pairs_are_the_same_in_every_process(sentences):
     """Python's own hash differs from process to process; nothing may depend on it."""
     code = "import hashlib; from models.data import grammar as g; p = g.pairs(); s = g.split(p)"
     code += (
@@ -293,6 +293,6 @@ def test_the_same_in_every_process(sentences):
     assert runs[0].stdout == runs[1].stdout != ""
 
 
-def test_a_sentence_is_a_frozen_value(sentences):
+def test_sentence_is_frozen(sentences):
     with pytest.raises(dataclasses.FrozenInstanceError):
         sentences[0].source = ""

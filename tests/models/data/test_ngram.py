@@ -38,7 +38,7 @@ def test_probabilities_sum_to_one_after_every_history(order, interpolate, n):
         np.testing.assert_allclose(p.sum(-1), 1, rtol=0, atol=1e-12)
 
 
-def test_the_sum_shows_when_freed_mass_is_lost():
+def test_lost_probability_mass_is_noticed():
     """Negative control of the test above."""
     model = NGram(sample(3000, 1, chain(2)), V, 2)
     model.tables[2].freed *= 0.9
@@ -73,7 +73,7 @@ def all_grams_of(v):
     return np.indices((v, v)).reshape(2, -1).T
 
 
-def test_a_history_never_seen_leaves_everything_to_the_shorter_one():
+def test_unseen_history_uses_the_shorter_one():
     model = NGram([0, 1, 0, 1, 2, 0], 4, order=3)
     unseen = np.array([[3, 1, 2], [2, 1, 0]])
     np.testing.assert_array_equal(model.probability(unseen), model.probability(unseen[:, 1:]))
@@ -81,7 +81,7 @@ def test_a_history_never_seen_leaves_everything_to_the_shorter_one():
     assert model.probability(seen) != model.probability(seen[:, 1:])
 
 
-def test_short_histories_at_the_beginning_of_the_text():
+def test_first_tokens_have_short_histories():
     model = NGram(sample(500, 3, chain(4)), V, order=4)
     tokens = np.array([3, 1, 4, 1, 5, 2])
     p = [model.probability(tokens[None, max(0, i - 3) : i + 1])[0] for i in range(1, 6)]
@@ -96,7 +96,7 @@ def test_uniform_tokens_cost_log_v():
         assert loss == pytest.approx(np.log(V), abs=0.005), name
 
 
-def test_a_chain_of_order_two_is_learned_to_its_entropy_and_no_further():
+def test_second_order_chain_is_learned_to_its_entropy():
     p = chain(5)
     train, heldout = sample(100_000, 6, p), sample(20_000, 7, p)
     true = -np.log(p[heldout[:-2], heldout[1:-1], heldout[2:]]).mean()
@@ -107,7 +107,7 @@ def test_a_chain_of_order_two_is_learned_to_its_entropy_and_no_further():
     assert losses["unigram"] > losses["interpolated bigram"] + 0.05
 
 
-def test_order_counts():
+def test_shuffled_tokens_teach_no_more_than_unigrams():
     """Negative control: counted on the same tokens in another order, the models know no more than the unigram's."""
     p = chain(5)
     train, heldout = sample(100_000, 6, p), sample(20_000, 7, p)
@@ -118,7 +118,7 @@ def test_order_counts():
         assert shuffled[name] > in_order["unigram"] - 0.02 > in_order[name]
 
 
-def test_interpolation_falls_back_on_the_shorter_history_when_data_are_few():
+def test_few_data_favour_the_shorter_history():
     p = np.broadcast_to(chain(8)[0], (V, V, V))  # only one token back matters: the bigram is the right model
     train, heldout = sample(300, 9, p), sample(5_000, 10, p)
     interpolated, alone = (NGram(train, V, 3, interpolate).cross_entropy(heldout) for interpolate in (True, False))
@@ -135,7 +135,7 @@ def test_nothing_is_learned_from_heldout_tokens():
 
 
 @pytest.mark.parametrize("tokens", [[0], [0, 0], [0, 0, 0], [1, 1, 1, 1, 1, 1, 1, 1]])
-def test_the_smallest_texts_give_finite_losses(tokens):
+def test_smallest_texts_have_finite_losses(tokens):
     for order in range(1, min(len(tokens), 3) + 1):
         model = NGram(tokens, V, order)
         assert np.isfinite(model.cross_entropy([0, 1, 2, 3, 1, 1]))

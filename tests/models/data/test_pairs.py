@@ -48,7 +48,7 @@ def test_two_columns(read, content):
     assert notes == []
 
 
-def test_columns_that_are_named(read):
+def test_columns_are_chosen_by_number(read):
     content = "i am\tje suis\tx\nyou are\ttu es\ty\n"
     assert read(content, (2, 1))[0] == TWO
     assert read(content, (3, 1))[0] == [("x", "i am"), ("y", "you are")]
@@ -56,7 +56,7 @@ def test_columns_that_are_named(read):
     assert found == [("1", "je suis"), ("3", "tu es")] and notes == []
 
 
-def test_sentence_pairs_with_numbers_as_tatoeba_exports_them(read):
+def test_tatoeba_export_with_numbers(read):
     content = "77\tje suis\t12\ti am\n78\ttu es\t13\tyou are\n"
     found, notes, _ = read(content)
     assert found == TWO
@@ -71,7 +71,7 @@ def test_sentence_pairs_with_numbers_as_tatoeba_exports_them(read):
 BAD = "je suis\ti am\n\nno tab here\n\ti am\nje suis\t \ntu es\tyou are\n"
 
 
-def test_lines_that_cannot_be_used_are_told_with_their_numbers(read):
+def test_unusable_lines_are_named_by_number(read):
     found, notes, whole = read(BAD)
     assert found == TWO
     assert [note.rpartition("pairs.tsv, ")[2] for note in notes] == [
@@ -83,7 +83,7 @@ def test_lines_that_cannot_be_used_are_told_with_their_numbers(read):
     assert [pair.line for pair in whole] == [1, 6]
 
 
-def test_no_number_is_left_out_if_there_are_many(read):
+def test_long_lists_of_line_numbers_are_complete(read):
     content = "je suis\ti am\n" + "x\n" * 30 + "tu es\tyou are\n"
     _, notes, _ = read(content)
     assert len(notes) == SHOWN + 1
@@ -96,7 +96,7 @@ def test_strict_refuses_the_first_bad_line(read):
     assert read("je suis\ti am\ntu es\tyou are\n", strict=True)[0] == TWO
 
 
-def test_a_column_that_no_line_has(read):
+def test_missing_column_is_refused(read):
     with pytest.raises(TextError, match="0 usable pairs; at least 2 are needed"):
         read("je suis\ti am\ntu es\tyou are\n", (1, 5))
 
@@ -119,17 +119,17 @@ def test_line_ends_of_other_systems(read):
         ("je suis\ti am\n" * 5, "1 usable pairs"),
     ],
 )
-def test_files_that_cannot_be_used(read, content, sentence):
+def test_unusable_files_are_refused(read, content, sentence):
     with pytest.raises(TextError, match=re.escape(sentence)):
         read(content)
 
 
-def test_a_file_that_is_not_there(tmp_path):
+def test_missing_file_is_refused(tmp_path):
     with pytest.raises(TextError, match="there is no such file"):
         read_pairs(tmp_path / "nowhere.tsv")
 
 
-def test_a_pair_that_is_repeated_counts_once(read):
+def test_repeated_pair_counts_once(read):
     content = "je suis\ti am\ntu es\tyou are\nje  suis\ti am\nje suis\tit is me that i am\n"
     found, notes, whole = read(content)
     assert found == [*TWO, ("je suis", "it is me that i am")]  # another translation is another pair
@@ -137,7 +137,7 @@ def test_a_pair_that_is_repeated_counts_once(read):
     assert len(notes) == 1 and "1 lines repeat a pair" in notes[0]
 
 
-def test_letters_are_composed(read):
+def test_decomposed_letters_are_composed(read):
     apart = unicodedata.normalize("NFD", "étudiant")
     assert len(apart) == 9
     found, notes, _ = read(f"{apart}\tstudent\nétudiant\tstudent\nélève\tpupil\n")
@@ -152,20 +152,20 @@ def many(n=2000):
     return [Pair(f"source {i // 2}", f"target {i}", line=i + 1) for i in range(n)]  # two translations each
 
 
-def test_a_sentence_stands_on_one_side_with_all_its_translations():
+def test_translations_of_a_sentence_stay_on_one_side():
     train, rest = split_pairs(many())
     assert sorted([*train, *rest], key=lambda p: p.line) == many()
     assert not {p.source for p in train} & {p.source for p in rest}
     assert 0.07 < len(rest) / 2000 < 0.13
 
 
-def test_the_side_depends_on_the_sentence_alone():
+def test_side_depends_on_the_sentence_alone():
     train, rest = split_pairs(many())
     again, other = split_pairs(many()[::-1][:700])
     assert set(again) <= set(train) and set(other) <= set(rest)
 
 
-def test_a_handful_is_divided_too():
+def test_few_pairs_are_split_too():
     for first in range(12):  # whatever their hashes
         few = [Pair(f"s {first}", "a"), Pair(f"s {first + 1}", "b"), Pair(f"s {first}", "c")]
         train, rest = split_pairs(few)
@@ -199,19 +199,19 @@ def test_one_vocabulary_for_both_languages(kind):
     assert pairs.labels(tokenizer, [STOP, tokenizer.unknown]) == ["<stop>", "\ufffd"]
 
 
-def test_the_first_word_is_the_token_that_it_is_elsewhere():
+def test_word_has_one_token_at_any_place():
     tokenizer = pairs.train_tokenizer(WordTokenizer, SENTENCES, None)
     assert pairs.encode(tokenizer, "étudiant je suis")[0] == pairs.encode(tokenizer, "je suis étudiant")[2]
 
 
-def test_byte_pairs_merge_inside_words_with_the_space_before_them():
+def test_byte_pairs_merge_inside_words_only():
     texts = [Pair(*["le chat le chat le chat !"] * 2)] * 20
     tokenizer = pairs.train_tokenizer(BPETokenizer, texts, 60)  # merges run out before that: that is no error here
     assert tokenizer.vocab_size < 60
     assert [tokenizer.tokens[i] for i in pairs.encode(tokenizer, "le chat !")] == [" le", " chat", " !"]
 
 
-def test_words_that_the_vocabulary_does_not_have():
+def test_unknown_words_are_found():
     words = pairs.train_tokenizer(WordTokenizer, SENTENCES, None)
     assert pairs.unknown_words(words, "je suis étudiant") == []
     assert pairs.unknown_words(words, "le chat suis étudiant") == ["chat"]
@@ -268,7 +268,7 @@ def test_every_pair_once_in_an_epoch():
     assert orders[0] != orders[1] != orders[2]
 
 
-def test_batches_are_of_few_widths_and_mostly_of_the_least_that_is_needed():
+def test_batches_have_few_widths():
     given = examples(1000)
     batches = PairBatches(given, 32, 16, np.random.default_rng(1))
     widths, spare, empty, count = set(), 0, 0, 0
@@ -284,7 +284,7 @@ def test_batches_are_of_few_widths_and_mostly_of_the_least_that_is_needed():
     assert empty == -len(given) % 16
 
 
-def test_widths():
+def test_width_for_rounds_up_to_a_width():
     assert [width_for(64, n) for n in (1, 8, 9, 12, 25, 64)] == [8, 8, 12, 12, 32, 64]
     assert width_for(64, 3, 14) == 16
     assert width_for(10, 9) == 10  # no wider than the model takes
@@ -292,7 +292,7 @@ def test_widths():
 
 
 @pytest.mark.parametrize("stop", [0, 3, 11, 40])
-def test_batches_go_on_where_they_stopped(stop):
+def test_batches_resume_where_they_stopped(stop):
     batches = PairBatches(examples(), 32, 16, np.random.default_rng(1))
     for _ in range(stop):
         batches.next()

@@ -30,14 +30,14 @@ def file(tmp_path, data: bytes):
     return path
 
 
-def test_a_utf8_file_is_read_as_it_is(tmp_path):
+def test_utf8_file_is_read_unchanged(tmp_path):
     notes = []
     assert read_text(file(tmp_path, "naïve\n\tends here".encode()), notes.append) == "naïve\n\tends here"
     assert notes == []
 
 
 @pytest.mark.parametrize("data", [b"one\r\ntwo\r\n\r\n", b"one\rtwo\r\r", b"one\r\ntwo\n\r"])
-def test_line_ends_become_newlines_and_it_is_said_once(tmp_path, data):
+def test_other_line_ends_become_newlines_with_one_note(tmp_path, data):
     notes = []
     assert read_text(file(tmp_path, data), notes.append) == "one\ntwo\n\n"
     assert len(notes) == 1 and "CRLF or CR" in notes[0]
@@ -64,7 +64,7 @@ def test_a_byte_order_mark_is_dropped(tmp_path):
         (b"cut short \xe2\x82", "the byte 0xe2 at offset 10"),
     ],
 )
-def test_files_that_cannot_be_used(tmp_path, data, message):
+def test_unusable_files_are_refused(tmp_path, data, message):
     with pytest.raises(TextError, match=message):
         read_text(file(tmp_path, data), lambda note: None)
 
@@ -94,7 +94,7 @@ def test_the_default_corpus_is_large_and_without_copies():
     assert len(paragraphs(train) & paragraphs(heldout)) <= 0.02 * len(paragraphs(heldout))
 
 
-def test_with_its_copies_the_corpus_would_leak():
+def test_corpus_with_copies_leaks():
     """Negative control of the test above, and the reason for leaving copies out."""
     from pydoc_data.topics import topics
 
@@ -102,7 +102,7 @@ def test_with_its_copies_the_corpus_would_leak():
     assert len(paragraphs(train) & paragraphs(heldout)) > 0.1 * len(paragraphs(heldout))
 
 
-def test_without_copies():
+def test_without_copies_drops_repeated_texts():
     a, b, c = ("\n\n".join(f"{name} says that this is its paragraph number {i}." for i in range(6)) for name in "abc")
     again = a[: len(a) // 2].replace(" ", "\n  ")  # a section of a, indented
     half_new = b.partition("number 2")[0] + c
@@ -136,7 +136,7 @@ def test_split_refuses_an_impossible_fraction(fraction):
         split(["text"], fraction)
 
 
-def test_the_tokenizer_sees_the_training_part_only():
+def test_tokenizer_is_trained_on_the_training_part():
     documents = ["aaaa bbbb " * 20 + "zq" * 11]
     corpus = prepare(documents, CharTokenizer)
     assert "z" not in corpus.tokenizer.tokens and "a" in corpus.tokenizer.tokens
@@ -157,7 +157,7 @@ def test_default_corpus_at_300_tokens():
     np.testing.assert_array_equal(again.train, corpus.train)
 
 
-def test_a_context_longer_than_a_part_is_refused_with_the_largest_that_works():
+def test_too_long_context_is_refused():
     check_context(range(97), range(97), 96)
     with pytest.raises(
         TextError, match=r"1000 training and 60 held-out tokens, .* 96 needs 97 of each: .* at most 59,"
@@ -178,7 +178,7 @@ def batches(n=103, context=8, batch_size=3, seed=0):
     return Batches(np.arange(n) + 1000, context, batch_size, np.random.default_rng(seed))
 
 
-def test_a_batch_is_windows_of_the_row_and_the_tokens_after_them():
+def test_batch_has_windows_and_their_next_tokens():
     x, y = batches().next()
     assert x.shape == y.shape == (3, 8) and x.dtype == y.dtype == np.int64
     assert x.flags.c_contiguous and y.flags.c_contiguous
@@ -199,7 +199,7 @@ def test_an_epoch_covers_the_row_once(n, context):
         b._begin_epoch()
 
 
-def test_over_the_epochs_every_target_is_seen_and_the_order_changes():
+def test_epochs_cover_every_target_in_a_new_order():
     b, seen, orders = batches(60, 8, batch_size=4), set(), set()
     for _ in range(200):
         x, y = b.next()
@@ -209,13 +209,13 @@ def test_over_the_epochs_every_target_is_seen_and_the_order_changes():
     assert len(orders) > 100
 
 
-def test_a_batch_larger_than_an_epoch_is_filled_from_the_next():
+def test_large_batch_is_filled_from_the_next_epoch():
     b = batches(n=20, context=8, batch_size=7)
     assert b.next()[0].shape == (7, 8)
     assert b.epoch >= 2
 
 
-def test_the_seed_decides():
+def test_seed_decides_the_batches():
     a, b, c = batches(seed=1), batches(seed=1), batches(seed=2)
     rows = [np.concatenate([s.next()[0] for _ in range(10)]) for s in (a, b, c)]
     np.testing.assert_array_equal(rows[0], rows[1])
@@ -224,7 +224,7 @@ def test_the_seed_decides():
 
 @pytest.mark.parametrize("steps", [0, 1, 3, 4, 5, 17])  # an epoch has 12 windows: four batches
 @pytest.mark.parametrize("batch_size", [3, 5])
-def test_a_run_resumes_bit_for_bit_from_json(steps, batch_size):
+def test_batches_resume_from_json(steps, batch_size):
     a = batches(batch_size=batch_size)
     for _ in range(steps):
         a.next()
@@ -238,7 +238,7 @@ def test_a_run_resumes_bit_for_bit_from_json(steps, batch_size):
             np.testing.assert_array_equal(left, right)
 
 
-def test_a_state_does_not_change_when_the_run_goes_on():
+def test_saved_state_does_not_change():
     a = batches()
     a.next()
     state = a.state_dict()
@@ -248,7 +248,7 @@ def test_a_state_does_not_change_when_the_run_goes_on():
     assert json.dumps(state) == before != json.dumps(a.state_dict())
 
 
-def test_a_state_of_another_text_or_context_is_refused():
+def test_state_of_another_text_or_context_is_refused():
     state = batches().state_dict()
     with pytest.raises(ValueError, match="saved with tokens = 103, but here it is 104"):
         batches(n=104).load_state_dict(state)
@@ -270,7 +270,7 @@ def test_batches_errors():
 
 @settings(max_examples=300, deadline=None)
 @given(st.integers(2, 90), st.integers(1, 12), st.integers(1, 5), st.integers(1, 12))
-def test_evaluation_counts_every_target_once_with_its_own_history(n, context, batch_size, stride):
+def test_evaluation_counts_every_target_once(n, context, batch_size, stride):
     assume(n >= context + 1 and stride <= context)
     targets, histories = [], {}
     for x, y in evaluation_batches(np.arange(n) + 1000, context, batch_size, stride):

@@ -48,14 +48,14 @@ def test_decode_undoes_encode(cls, special):
 
 @settings(max_examples=200, deadline=None)
 @given(st.lists(st.sampled_from(sorted(set(TEXT))), max_size=60).map("".join))
-def test_any_text_of_known_characters_comes_back(text):
+def test_text_of_known_characters_survives(text):
     for tokenizer in (CHARACTERS, PAIRS):
         assert tokenizer.decode(tokenizer.encode(text)) == text
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=60))
-def test_any_text_at_all_comes_back_but_for_its_unknown_characters(text):
+def test_text_survives_except_unknown_characters(text):
     known = set(TEXT)
     expected = "".join(c if c in known else UNKNOWN for c in text)
     for tokenizer in (CHARACTERS, PAIRS):
@@ -108,7 +108,7 @@ def test_bpe_vocabulary_is_exactly_as_asked(vocab_size, special):
     assert tokenizer.tokens[: len(special)] == list(special)
 
 
-def test_bpe_says_how_far_a_short_text_reaches():
+def test_bpe_names_the_size_that_a_short_text_allows():
     with pytest.raises(
         TextError, match=r"have 300 tokens, but this text yields only \d+ \(8 characters, \d merges\)"
     ) as e:

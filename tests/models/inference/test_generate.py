@@ -48,7 +48,7 @@ def traced(monkeypatch, model, prompt, count, **settings):
         CONFIGS["toth-tiny"],
     ],
 )
-def test_the_cache_changes_no_bit(monkeypatch, config):
+def test_cache_changes_no_bit(monkeypatch, config):
     model = model_of(config)
     count = 3 * config.C + 5  # far beyond the context: the window has to jump
     with_cache, logits = traced(monkeypatch, model, [1, 2, 3], count)
@@ -62,7 +62,7 @@ HOT = {"temperature": 30.0}  # the small model is very sure of itself
 
 
 @pytest.mark.parametrize("settings", [HOT, {"temperature": 0}, HOT | {"top_k": 5}, HOT | {"top_p": 0.6}])
-def test_a_recorded_step_changes_no_token(settings):
+def test_recorded_step_changes_no_token(settings):
     model = model_of(SMALL)
     texts = [
         list(generate(model, [1, 2, 3], 41, generator=Generator().manual_seed(7), eager=eager, **settings))
@@ -87,7 +87,7 @@ def test_chunks_change_no_token(monkeypatch, chunk):
     assert len(set(expected[1])) > 3
 
 
-def test_a_sampler_writes_two_texts_at_once():
+def test_sampler_writes_two_texts_at_once():
     sampler = Sampler(model_of(SMALL), **HOT)
 
     def text(seed):
@@ -98,7 +98,7 @@ def test_a_sampler_writes_two_texts_at_once():
     assert len(sampler.idle) == 2
 
 
-def test_weights_that_change_between_texts_are_seen():
+def test_changed_weights_reach_the_next_text():
     model = model_of(SMALL)
     sampler = Sampler(model, temperature=0)
     first = list(sampler([1], 20))
@@ -131,14 +131,14 @@ def test_logits_are_those_of_a_plain_forward_pass(monkeypatch):
     np.testing.assert_array_equal(logits, plain[1:11])
 
 
-def test_a_model_without_the_mask_is_read_without_the_cache(monkeypatch):
+def test_model_without_the_mask_is_not_cached(monkeypatch):
     model = model_of(SMALL.replace(causal=False))
     with_cache, logits = traced(monkeypatch, model, [1, 2, 3], 8)
     plain = [model(tensor([[1, 2, 3, *with_cache[:i]]]))[0].detach().numpy()[0, -1] for i in range(8)]
     np.testing.assert_array_equal(logits, plain)
 
 
-def test_windows_hold_at_most_the_context_and_at_least_half_of_it():
+def test_windows_hold_half_to_all_of_the_context():
     for C in (1, 2, 7, 96):
         starts = [window(n, C) for n in range(1, 5 * C)]
         for n, start in enumerate(starts, 1):
@@ -186,11 +186,11 @@ def test_top_p_leaves_the_smallest_set_with_that_probability():
         assert set(np.nonzero(counts(LOGITS, top_p=top_p))[0]) == left
 
 
-def test_a_tiny_temperature_is_no_division_by_zero():
+def test_tiny_temperature_stays_finite():
     assert counts(LOGITS, temperature=1e-30, draws=20)[1] == 1
 
 
-def test_a_seed_repeats_a_text_and_the_global_generator_is_not_touched():
+def test_seed_repeats_a_text_without_the_global_generator():
     model = model_of(SMALL)
 
     def text(seed):
@@ -220,18 +220,18 @@ def test_sampling_switches_dropout_off_and_on_again():
         ({"top_p": 1.1}, "top-p = 1.1"),
     ],
 )
-def test_settings_that_leave_nothing_to_choose(settings, sentence):
+def test_invalid_sampling_settings_are_refused(settings, sentence):
     with pytest.raises(ValueError, match="^" + re.escape(sentence)):
         next(generate(model_of(SMALL), [1], 1, **settings))
 
 
-def test_nothing_to_begin_with():
+def test_empty_prompt_is_refused():
     with pytest.raises(ValueError, match="at least one token"):
         next(generate(model_of(SMALL), [], 1))
 
 
 @pytest.mark.parametrize("settings", [{}, {"eager": True}, {"cache": False}])
-def test_weights_that_are_finite_but_too_large_to_compute_with_are_told(settings):
+def test_overflowing_weights_are_named(settings):
     model = model_of(SMALL)
     for p in model.parameters():
         p.data.mul_(1e30)
@@ -240,7 +240,7 @@ def test_weights_that_are_finite_but_too_large_to_compute_with_are_told(settings
     assert not list(generate(model, [1, 2], 0, **settings))
 
 
-def test_what_else_fails_in_a_choice_is_not_taken_for_that():
+def test_other_errors_are_not_nonfinite_logits():
     with pytest.raises(RuntimeError, match="matmul: shapes") as other, choosing():
         raise RuntimeError("matmul: shapes")
     assert not isinstance(other.value, NonFiniteLogits)

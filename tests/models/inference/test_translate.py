@@ -68,7 +68,7 @@ def test_greedy_is_the_argmax_of_the_whole_forward_pass(config):
     assert min(lengths) < max(lengths) == config.n_max - 1  # some stop, some are stopped
 
 
-def test_in_float32_too():
+def test_greedy_in_float32():
     for config in LAYOUTS:
         model = exact(config, stop=1.0).float()
         together = translate(model, SOURCES)
@@ -91,7 +91,7 @@ def test_every_step_with_the_cache_computes_one_row(monkeypatch):
     assert rows[False] == [(3, n) for n in range(1, 6)]
 
 
-def test_the_limit():
+def test_limit_bounds_the_translation():
     model = exact(stop=-30.0)  # never stops
     assert [len(words) for words in translate(model, SOURCES)] == [7] * 3
     whole = translate(model, SOURCES[:1])[0]
@@ -103,13 +103,13 @@ def test_the_limit():
         assert len(translate(model, SOURCES[:1], **how)[0]) == 7
 
 
-def test_the_longest_source_and_no_sources():
+def test_longest_source_and_empty_list():
     model = exact()
     assert translate(model, [[4] * 8]) == [greedy(model, [4] * 8, 7)]
     assert translate(model, []) == []
 
 
-def test_the_model_is_left_as_it_was():
+def test_translate_leaves_the_model_unchanged():
     for training in (True, False):
         model = exact(SMALL.replace(dropout=0.5)).train(training)
         assert translate(model, SOURCES) == translate(model, SOURCES)  # without dropout
@@ -135,7 +135,7 @@ def test_a_seed_repeats_a_translation():
     assert len({str(sampled(seed)) for seed in range(5)}) == 5
 
 
-def test_one_word_to_choose_from_is_greedy():
+def test_top_k_1_is_greedy():
     model = exact(stop=1.0)
     expected = translate(model, SOURCES, limit=5)
     for how in ({"top_k": 1}, {"top_p": 1e-9}, {"temperature": 1e-6}):
@@ -173,7 +173,7 @@ def scores(model, source, outputs, penalty, stops=True):
 
 @pytest.mark.parametrize("penalty", [0.0, 0.6, 2.0])
 @pytest.mark.parametrize("norm", ["after", "before"])
-def test_a_beam_that_is_wide_enough_finds_the_best_of_all_outputs(norm, penalty):
+def test_wide_beam_finds_the_best_output(norm, penalty):
     limit, source = 4, [3, 5, 4]
     others = [word for word in range(TINY.n_vol) if word != STOP]
     outputs = [list(o) for n in range(limit) for o in itertools.product(others, repeat=n)]
@@ -187,7 +187,7 @@ def test_a_beam_that_is_wide_enough_finds_the_best_of_all_outputs(norm, penalty)
         assert translate(model, [source], beam=400, length_penalty=penalty, limit=limit) == [best[0][1]]
 
 
-def test_a_narrow_beam_may_miss_what_a_wide_one_finds():
+def test_narrow_beam_misses_the_best_output():
     """So that the test above says something; and scores are those of the full forward pass, at every width."""
     missed = 0
     for seed in range(4):
@@ -213,7 +213,7 @@ def test_the_length_penalty_favours_longer_sentences():
     assert sum(lengths[0.0]) < sum(lengths[3.0])
 
 
-def test_the_search_may_end_early_but_loses_nothing_by_it():
+def test_early_end_of_the_search_loses_nothing():
     """The result of a search that stops as soon as nothing can overtake equals the best of all steps."""
     model, source, steps = exact(TINY, stop=6.0), [3, 5, 4], []
     decode = model.decode
@@ -229,7 +229,7 @@ def test_the_search_may_end_early_but_loses_nothing_by_it():
     assert found[0][0] == beam_search(model, source, 40, 0.0, 7)[0][0]
 
 
-def test_if_nothing_stops_the_likeliest_unfinished_sentences_are_given():
+def test_unfinished_sentences_are_returned():
     model, source = exact(TINY, stop=-500.0), [3, 5, 4]
     found = beam_search(model, source, 2, 0.6, 4)
     assert [len(words) for words, _ in found] == [4, 4] and found[0][1] > found[1][1]
@@ -237,7 +237,7 @@ def test_if_nothing_stops_the_likeliest_unfinished_sentences_are_given():
     np.testing.assert_allclose([s for _, s in found], expected, rtol=1e-11)
 
 
-def test_beams_of_several_sentences_are_those_of_each():
+def test_batched_beams_equal_single_beams():
     model = exact(stop=1.0)
     together = translate(model, SOURCES, beam=3)
     assert together == [beam_search(model, source, 3, 0.6, 7)[0][0] for source in SOURCES]
@@ -262,7 +262,7 @@ def rewritten(history):
     return any(after[: len(before)] != before for before, after in itertools.pairwise(history))
 
 
-def test_the_literal_inference_predicts_the_whole_prefix_anew():
+def test_literal_inference_predicts_the_whole_prefix_anew():
     changed = other = 0
     for seed in range(6):
         model = exact(SMALL.replace(norm="before"), seed)
@@ -289,7 +289,7 @@ def test_without_the_mask_earlier_predictions_change(N):
 
 
 @pytest.mark.parametrize("config", LAYOUTS)
-def test_the_cross_attention_is_a_convex_combination_for_each_word(config):
+def test_cross_attention_weights_are_convex(config):
     model, source, output = exact(config), SOURCES[2], [5, 4, 7]
     maps = cross_attention(model, source, output)
     assert maps.shape == (2, 2, 4, 7)
@@ -307,7 +307,7 @@ def test_the_cross_attention_is_a_convex_combination_for_each_word(config):
     np.testing.assert_allclose(out.numpy()[0], np.concatenate(heads, 1) @ W_O + beta_O, rtol=1e-11, atol=1e-12)
 
 
-def test_the_stream_is_the_sum_of_what_is_written_into_it():
+def test_residual_stream_is_the_sum_of_its_writes():
     model, source, output = exact(SMALL.replace(norm="before")), SOURCES[2], [5, 4, 7]
     stream = residual_stream(model, source, output)
     names = [f"encoder.{i}.{kind}" for i in range(2) for kind in ("attention", "ffn")]
@@ -326,7 +326,7 @@ def test_the_stream_is_the_sum_of_what_is_written_into_it():
     np.testing.assert_allclose(log_softmax(logits, -1).numpy(), log_p(model, source, output), rtol=1e-11, atol=1e-11)
 
 
-def test_hooks_are_taken_away():
+def test_hooks_are_removed_afterwards():
     model = exact()
     cross_attention(model, SOURCES[0], [5])
     residual_stream(model, SOURCES[0], [5])
@@ -353,13 +353,13 @@ def test_hooks_are_taken_away():
         ([[4]], {"temperature": 1.0, "top_p": 0.0}, "top-p = 0.0"),
     ],
 )
-def test_what_cannot_be_translated(sources, how, sentence):
+def test_invalid_sources_and_options_are_refused(sources, how, sentence):
     with pytest.raises(ValueError, match="^" + re.escape(sentence)) as error:
         translate(exact(), sources, **how)
     assert "\n" not in str(error.value)
 
 
-def test_weights_of_another_vocabulary():
+def test_weights_of_another_vocabulary_are_refused():
     sentence = "load_state_dict of Transformer: shapes differ (W_Embedding: (10, 8) in the state, (9, 8) in the module"
     with pytest.raises(RuntimeError, match=re.escape(sentence)):
         exact().load_state_dict(exact(SMALL.replace(n_vol=10)).state_dict())
@@ -369,7 +369,7 @@ def test_weights_of_another_vocabulary():
 
 
 @pytest.mark.parametrize("norm", ["after", "before"])
-def test_the_example_of_004_is_learnt_with_its_stop(norm):
+def test_example_of_004_is_learnt(norm):
     """je suis étudiant -> i am a student, STOP, in a few steps; all ways to translate but 004's say the same."""
     pairs = [(KNOWN, "i am a student"), ("tu es étudiant", "you are a student"), ("je suis", "i am")]
     words = sorted({word for pair in pairs for sentence in pair for word in sentence.split()})
@@ -389,7 +389,7 @@ def test_the_example_of_004_is_learnt_with_its_stop(norm):
     assert translate(model, source, literal=True) != target  # it was not trained for this
 
 
-def test_weights_that_are_finite_but_too_large_to_compute_with_are_told():
+def test_overflowing_weights_are_named():
     model = exact()
     for p in model.parameters():
         p.data.mul_(1e200)

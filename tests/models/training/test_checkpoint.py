@@ -33,7 +33,7 @@ def a_checkpoint(step, value=1.0):
 # ------------------------------------------------------------------------------------------- one checkpoint
 
 
-def test_what_is_saved_is_loaded(tmp_path):
+def test_saved_checkpoint_is_loaded(tmp_path):
     path = checkpoint.save(tmp_path, a_checkpoint(7))
     assert path == checkpoint.latest(tmp_path) == tmp_path / "checkpoints" / "step-00000007"
     saved = checkpoint.load(tmp_path)
@@ -42,7 +42,7 @@ def test_what_is_saved_is_loaded(tmp_path):
     assert saved.optimizer["0.exp_avg"].tolist() == [3.0, 1.0]
 
 
-def test_a_number_larger_than_any_that_a_run_writes_is_refused(tmp_path):
+def test_too_large_step_number_is_refused(tmp_path):
     saved = a_checkpoint(7)
     saved.state["seed"] = 2**128 - 1
     checkpoint.save(tmp_path, saved)
@@ -68,7 +68,7 @@ def test_the_last_two_are_kept(tmp_path):
     assert checkpoint.load(tmp_path).step == 100_000_000
 
 
-def test_a_checkpoint_that_exists_is_not_written_again(tmp_path):
+def test_existing_checkpoint_is_not_rewritten(tmp_path):
     path = checkpoint.save(tmp_path, a_checkpoint(5))
     before = (path / "state.json").stat().st_mtime_ns
     checkpoint.save(tmp_path, a_checkpoint(5, value=9.0))
@@ -79,7 +79,7 @@ class PowerCut(BaseException):
     pass
 
 
-def test_whatever_call_is_the_last_the_checkpoint_before_or_the_new_one_is_whole(tmp_path, monkeypatch):
+def test_checkpoint_survives_a_failure_of_any_call(tmp_path, monkeypatch):
     """Every call that changes the disk is made to fail in turn; what stays behind must be loadable."""
     real = {name: getattr(os, name) for name in ("replace", "fsync", "mkdir", "open", "rmdir", "unlink")}
     budget = [0]
@@ -120,7 +120,7 @@ def test_whatever_call_is_the_last_the_checkpoint_before_or_the_new_one_is_whole
     assert len(outcomes) > 10
 
 
-def test_bytes_reach_the_disk_before_the_name_does(tmp_path, monkeypatch):
+def test_bytes_reach_the_disk_before_the_name(tmp_path, monkeypatch):
     events = []
     fsync, replace = os.fsync, os.replace
 
@@ -144,7 +144,7 @@ def test_bytes_reach_the_disk_before_the_name_does(tmp_path, monkeypatch):
     assert ("fsync", str(final.parent)) in events[committed:]  # and then the folder above
 
 
-def test_folders_that_are_no_checkpoints_do_not_count(tmp_path):
+def test_other_folders_are_no_checkpoints(tmp_path):
     for name in (".unfinished-step-00000009", "step-9", "step-0000000x", "notes"):
         (tmp_path / "checkpoints" / name).mkdir(parents=True)
     assert checkpoint.latest(tmp_path) is None
@@ -154,7 +154,7 @@ def test_folders_that_are_no_checkpoints_do_not_count(tmp_path):
 
 @pytest.mark.parametrize("name", [*checkpoint.FILES, checkpoint.MANIFEST])
 @pytest.mark.parametrize("damage", ["missing", "cut", "one bit", "empty", "a folder"])
-def test_a_damaged_checkpoint_says_so(tmp_path, name, damage):
+def test_damaged_checkpoint_is_refused(tmp_path, name, damage):
     file = checkpoint.save(tmp_path, a_checkpoint(3)) / name
     content = bytearray(file.read_bytes())
     file.unlink()
@@ -167,7 +167,7 @@ def test_a_damaged_checkpoint_says_so(tmp_path, name, damage):
         checkpoint.load(tmp_path)
 
 
-def test_what_killed_saves_left_behind_goes_with_the_next_save(tmp_path):
+def test_next_save_removes_leftovers_of_killed_saves(tmp_path):
     checkpoint.save(tmp_path, a_checkpoint(1))
     (tmp_path / "checkpoints" / ".unfinished-step-00000002").mkdir()
     (tmp_path / "checkpoints" / ".unfinished-step-00000002" / ".weights.safetensors.abc").write_bytes(b"half")
@@ -194,7 +194,7 @@ def columns(trainer):
         ({}, {"optimizer": "sgd", "lr": 0.3, "weight_decay": 0.0, "clip": 0.5}),
     ],
 )
-def test_stopped_and_resumed_is_never_stopped(begin, eager, model, changes):
+def test_resumed_run_equals_an_unbroken_run(begin, eager, model, changes):
     whole = begin("whole", eager=eager, model=model, **changes)
     assert whole.train()
     stops = [1, 9, 10, 23]  # before a row of the log is due, at one, ...
@@ -215,7 +215,7 @@ def test_stopped_and_resumed_is_never_stopped(begin, eager, model, changes):
     assert [line.split(",")[:3] for line in lines[0]] == [line.split(",")[:3] for line in lines[1]]
 
 
-def test_rows_written_after_the_last_checkpoint_are_not_doubled(begin):
+def test_resumed_log_has_no_row_twice(begin):
     trainer = begin(checkpoint_every=10)
 
     class Killed(Exception):
@@ -262,7 +262,7 @@ def uninterrupted(verse, tmp_path_factory):
     return out
 
 
-def test_killed_at_any_moment_and_resumed_the_bits_are_the_same(verse, uninterrupted, tmp_path):
+def test_run_survives_sigkill_bit_for_bit(verse, uninterrupted, tmp_path):
     out, chance = tmp_path / "run", random.Random(os.getpid())
     process = start("--text", verse, "--out", out, *OPTIONS.split(), *SIZES.split())
     killed = []
@@ -284,7 +284,7 @@ def test_killed_at_any_moment_and_resumed_the_bits_are_the_same(verse, uninterru
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_ctrl_c_and_sigterm_save_and_say_how_to_go_on(verse, uninterrupted, tmp_path, number):
+def test_ctrl_c_and_sigterm_save_a_checkpoint(verse, uninterrupted, tmp_path, number):
     out = tmp_path / "run"
     process = start("--text", verse, "--out", out, *OPTIONS.split(), *SIZES.split())
     wait_for_step(out, 8, process)
@@ -318,7 +318,7 @@ def test_a_signal_while_the_first_step_compiles_ends_at_once(verse, tmp_path, nu
     assert (process.returncode, "Traceback" in err) == (130 if number == signal.SIGINT else -signal.SIGTERM, False)
 
 
-def test_a_finished_run_resumed_only_reports_again(uninterrupted, tmp_path):
+def test_resumed_finished_run_only_reports(uninterrupted, tmp_path):
     out = tmp_path / "copy"
     shutil.copytree(uninterrupted, out)
     (out / "loss.png").unlink()

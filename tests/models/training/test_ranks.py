@@ -58,7 +58,7 @@ def alone(verse, tmp_path_factory):
     return out
 
 
-def test_a_killed_rank_ends_the_run_and_another_number_of_ranks_goes_on(verse, alone, tmp_path):
+def test_killed_run_resumes_on_another_number_of_ranks(verse, alone, tmp_path):
     out = tmp_path / "run"
     process = begin(verse, out, 2)
     wait_for_step(out, 50, process)
@@ -82,7 +82,7 @@ def test_a_killed_rank_ends_the_run_and_another_number_of_ranks_goes_on(verse, a
     assert several.state["generator"] == one.state["generator"]
 
 
-def test_rank_0_draws_the_progress_bar_where_somebody_looks(verse, tmp_path):
+def test_rank_0_draws_the_progress_bar_in_a_terminal(verse, tmp_path):
     ours, theirs = pty.openpty()
     given = ["--text", verse, "--out", tmp_path / "run", *OPTIONS.split(), *SIZES.split(), "--steps", 20]
     command = [mpi.mpiexec(), "-n", "2", sys.executable, "-m", "models", "train", *map(str, given)]
@@ -99,7 +99,7 @@ def test_rank_0_draws_the_progress_bar_where_somebody_looks(verse, tmp_path):
 
 
 @pytest.mark.parametrize("whom", ["all", "one rank"])
-def test_ctrl_c_saves_once_and_all_end(verse, tmp_path, whom):
+def test_ctrl_c_saves_once_and_ends_all_ranks(verse, tmp_path, whom):
     out = tmp_path / "run"
     process = begin(verse, out, 2)
     wait_for_step(out, 20, process)
@@ -132,21 +132,21 @@ def test_a_run_with_the_same_ranks_repeats_bit_for_bit(verse, tmp_path):
         (("--D", 9), "models: D = 9 is not divisible by H = 4: each head has the width K = D / H"),
     ],
 )
-def test_what_cannot_be_is_said_once(tmp_path, options, sentence):
+def test_wrong_option_is_reported_once(tmp_path, options, sentence):
     code, output = mpi.run(2, "-m", "models", "train", "--out", tmp_path / "run", *options)
     assert code == 2, output
     assert output.splitlines() == [sentence]
     assert not (tmp_path / "run").exists()
 
 
-def test_what_only_rank_0_can_refuse_is_said_once(verse, tmp_path):
+def test_refusal_of_rank_0_is_reported_once(verse, tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     code, output = mpi.finish(begin(verse, tmp_path, 2))
     assert code == 2, output
     assert output.splitlines() == [f"models: --out {tmp_path} is not empty; name a new folder"]
 
 
-def test_what_ends_one_rank_ends_all(verse, tmp_path):
+def test_error_on_one_rank_ends_all(verse, tmp_path):
     code, output = mpi.finish(begin(verse, tmp_path / "run", 2, "--lr", "1e30", "--clip", "0"))
     assert code == 1, output
     assert output.count("is the last good checkpoint") == 1
@@ -160,7 +160,7 @@ def test_what_ends_one_rank_ends_all(verse, tmp_path):
         ("sitecustomize.py", "import sys; sys.modules['mpi4py'] = None", "mpi4py is not installed"),
     ],
 )
-def test_without_the_extra_one_rank_says_what_to_install(verse, tmp_path, path, content, sentence):
+def test_missing_extra_is_named_by_one_rank(verse, tmp_path, path, content, sentence):
     (tmp_path / path).write_text(content)
     code, output = mpi.run(
         2, "-m", "models", "train", "--text", verse, "--out", tmp_path / "run", PYTHONPATH=f"{tmp_path}:{mpi.ROOT}"
@@ -175,7 +175,7 @@ def test_without_the_extra_one_rank_says_what_to_install(verse, tmp_path, path, 
 
 
 @pytest.mark.parametrize("parts", [1, 2, 3, 5, 8])
-def test_parts_hold_each_row_once_and_otherwise_what_counts_for_nothing(parts):
+def test_parts_hold_each_row_once_and_padding(parts):
     x = np.arange(1, 16).reshape(5, 3)
     y = x + 100
     found = [ranks.rows_of((x, y), (0, IGNORE_INDEX), part, parts) for part in range(parts)]
@@ -186,7 +186,7 @@ def test_parts_hold_each_row_once_and_otherwise_what_counts_for_nothing(parts):
         assert (together[5:] == nothing).all()
 
 
-def test_one_process_has_all_of_it_and_loads_no_mpi():
+def test_one_process_loads_no_mpi():
     assert (ranks.rank(), ranks.count()) == (0, 1)
     look = "main(['info', 'toth-tiny']); assert 'mpi4py' not in sys.modules"
     code = f"import sys; from models.command.cli import main; {look}"
@@ -195,7 +195,7 @@ def test_one_process_has_all_of_it_and_loads_no_mpi():
 
 
 @pytest.mark.parametrize("task", [TextTask, TranslateTask])
-def test_the_losses_of_parts_add_up_to_that_of_the_batch(task):
+def test_losses_of_parts_add_up_to_the_batch(task):
     tinytensor.manual_seed(0)
     model = task.Model(task.CONFIGS["micro"] if task is TextTask else task.CONFIGS["translate"].replace(n_vol=30))
     x, y = np.random.default_rng(0).integers(3, 27, (2, 5, 8))

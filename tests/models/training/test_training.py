@@ -35,7 +35,7 @@ def rows_of(folder):
 # -------------------------------------------------------------------------------------------------- the loop
 
 
-def test_it_learns(begin):
+def test_training_lowers_the_held_out_loss(begin):
     trainer = begin(steps=400, checkpoint_every=1000, evaluate_every=400, model={"D": 16, "C": 16})
     before = trainer.evaluate()
     assert before > 2.8  # e^2.8 = 16 of 24 characters
@@ -54,7 +54,7 @@ def test_replayed_steps_equal_eager_ones_bit_for_bit(begin, dropout):
     assert runs[0][1:] == runs[1][1:]
 
 
-def test_the_same_seed_gives_the_same_run_and_another_seed_another(begin):
+def test_seed_decides_the_run(begin):
     results = []
     for i, seed in enumerate((3, 3, 4)):
         trainer = begin(f"run{i}", seed=seed)
@@ -64,7 +64,7 @@ def test_the_same_seed_gives_the_same_run_and_another_seed_another(begin):
     assert results[0]["E"].tobytes() != results[2]["E"].tobytes()
 
 
-def test_the_number_of_threads_changes_no_bit(begin):
+def test_thread_count_changes_no_bit(begin):
     results = []
     for threads in (1, 2):
         before = tinytensor.get_num_threads()
@@ -78,7 +78,7 @@ def test_the_number_of_threads_changes_no_bit(begin):
     assert_same_bits(*results)
 
 
-def test_the_log_has_a_row_where_one_is_due(begin):
+def test_log_has_a_row_where_one_is_due(begin):
     trainer = begin()
     seen = []
     assert trainer.train(seen.append)
@@ -90,7 +90,7 @@ def test_the_log_has_a_row_where_one_is_due(begin):
     assert all(float(row["tokens_per_second"]) > 0 for row in rows)
 
 
-def test_a_row_holds_the_mean_since_the_row_before(begin):
+def test_row_holds_the_mean_loss_since_the_last_row(begin):
     trainer, plain = begin(), begin("plain")
     trainer.train()
     losses = [plain.advance() for _ in range(10)]
@@ -110,7 +110,7 @@ def test_the_rate_rises_and_falls():
     assert {Settings(warmup=0, schedule="constant").rate(t) for t in (0, 5, 9000)} == {1.0}
 
 
-def test_the_rate_in_the_log_is_the_one_the_step_used(begin):
+def test_logged_rate_is_the_one_the_step_used(begin):
     trainer = begin(lr=0.5, optimizer="sgd", weight_decay=0.0)
     trainer.train()
     assert len(trainer.log.rows) == 9
@@ -157,7 +157,7 @@ def moved(**rates):
     return {n: p.detach().numpy() - before[n] for n, p in model.named_parameters()}
 
 
-def test_a_rate_for_each_layer():
+def test_rate_for_each_layer():
     plain, scaled = moved(), moved(layer_lr=(0.5, 3.0))
     for name in plain:
         factor = 0.5 if name.startswith("blocks.0.") else 3.0 if name.startswith("blocks.1.") else 1.0
@@ -166,7 +166,7 @@ def test_a_rate_for_each_layer():
         np.testing.assert_allclose(scaled[name], factor * plain[name], rtol=1e-3, atol=1e-6)
 
 
-def test_a_rate_for_each_head():
+def test_rate_for_each_head():
     plain, scaled = moved(), moved(head_lr=(0.0, 2.0), layer_lr=(1.0, 0.5))
     for name in plain:
         layer = 0.5 if name.startswith("blocks.1.") else 1.0
@@ -197,7 +197,7 @@ def test_groups_hold_every_parameter_once():
         ({"head_lr": (1.0,) * 3}, "3 learning rates for 2 heads"),
     ],
 )
-def test_as_many_rates_as_layers_or_heads(rates, sentence):
+def test_wrong_number_of_rates_is_refused(rates, sentence):
     with pytest.raises(ValueError, match=sentence):
         moved(**rates)
 
@@ -218,7 +218,7 @@ def test_evaluation_is_the_mean_over_every_held_out_token(begin):
     assert trainer.evaluate() == pytest.approx(np.mean(list(losses.values())), rel=1e-6)
 
 
-def test_evaluation_changes_nothing(begin):
+def test_evaluation_changes_no_bit_of_the_run(begin):
     results = []
     for every in (1, 30):
         trainer = begin(f"every{every}", evaluate_every=every, model={"dropout": 0.2})
@@ -227,7 +227,7 @@ def test_evaluation_changes_nothing(begin):
     assert_same_bits(*results)
 
 
-def test_padding_counts_for_nothing(begin):
+def test_padding_adds_nothing_to_loss_and_gradients(begin):
     trainer = begin()
     x, y = trainer.batches.next()
     y[:, 5:] = IGNORE_INDEX
@@ -241,7 +241,7 @@ def test_padding_counts_for_nothing(begin):
 # ------------------------------------------------------------------------------------------------- stop and NaN
 
 
-def test_a_run_that_is_told_to_stop_saves_and_returns(begin):
+def test_stopped_run_saves_and_returns(begin):
     trainer = begin()
 
     def progress(row):
@@ -259,7 +259,7 @@ def change_the_rate(trainer, step, value):
 
 
 @pytest.mark.parametrize("eager", [False, True])
-def test_a_loss_that_is_not_finite_stops_with_a_name_and_keeps_the_last_good_checkpoint(begin, eager):
+def test_nonfinite_loss_keeps_the_last_good_checkpoint(begin, eager):
     trainer = begin(optimizer="sgd", lr=0.05, eager=eager, weight_decay=0.0, clip=0.0, checkpoint_every=5)
     change_the_rate(trainer, 11, 1e30)
     with pytest.raises(NonFiniteLoss) as error:
@@ -273,7 +273,7 @@ def test_a_loss_that_is_not_finite_stops_with_a_name_and_keeps_the_last_good_che
     assert all(np.isfinite(w.numpy()).all() for w in saved.weights.values())
 
 
-def test_a_heldout_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpoint(begin):
+def test_nonfinite_heldout_loss_keeps_the_last_checkpoint(begin):
     trainer = begin(optimizer="sgd", weight_decay=0.0, clip=0.0, checkpoint_every=2, evaluate_every=6, steps=6)
     change_the_rate(trainer, 5, 1e30)  # the last step leaves parameters that are finite, and nothing can come of them
     with pytest.raises(NonFiniteLoss, match=r"held-out loss is (nan|inf) after step 6: .*step-00000004 is the last"):
@@ -281,7 +281,7 @@ def test_a_heldout_loss_that_is_not_finite_stops_and_keeps_the_last_good_checkpo
     assert checkpoint.load(trainer.folder).step == 4
 
 
-def test_parameters_that_are_not_finite_are_not_saved(begin):
+def test_nonfinite_parameters_are_not_saved(begin):
     trainer = begin(optimizer="sgd", weight_decay=0.0, clip=0.0, checkpoint_every=1, steps=6)
     change_the_rate(trainer, 3, math.inf)
     with pytest.raises(
@@ -299,7 +299,7 @@ def test_parameters_that_are_not_finite_are_not_saved(begin):
         ("O", "the logits"),
     ],
 )
-def test_the_first_tensor_that_is_not_finite_is_named_with_its_operation(begin, name, expected):
+def test_first_nonfinite_tensor_is_named(begin, name, expected):
     trainer = begin()
     x, y = (tensor(a) for a in trainer.batches.next())
     assert first_nonfinite(trainer.model, x, y) is None
@@ -310,7 +310,7 @@ def test_the_first_tensor_that_is_not_finite_is_named_with_its_operation(begin, 
     assert "arose" in found
 
 
-def test_a_gradient_that_overflows_is_named(begin):
+def test_overflowing_gradient_is_named(begin):
     trainer = begin()
     x, y = (tensor(a) for a in trainer.batches.next())
     model = trainer.model
@@ -337,12 +337,12 @@ def test_a_gradient_that_overflows_is_named(begin):
         ({"schedule": "step"}, "schedule = 'step'"),
     ],
 )
-def test_settings_that_make_no_run(changes, sentence):
+def test_invalid_settings_are_refused(changes, sentence):
     with pytest.raises(ValueError, match="^" + re.escape(sentence)):
         Settings(**changes)
 
 
-def test_another_text_is_not_gone_on_with(begin, corpus):
+def test_resumed_run_needs_the_same_text(begin, corpus):
     trainer = begin()
     saved = checkpoint.load(trainer.save().parent.parent)
     trainer.task.corpus = Corpus(corpus.tokenizer, corpus.train[::-1], corpus.heldout, 1, 1)
