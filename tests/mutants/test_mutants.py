@@ -55,7 +55,7 @@ def test_changes_of_code():
     assert {"x = 2", "x -= 2", "pass"} <= set(changed("def f():\n    x += 2"))
 
 
-def test_indices_and_bounds_stay_where_only_values_are_changed():
+def test_values_only_leaves_indices_and_bounds():
     source = "def f(x, y):\n    y[i + 1] = x[2 * j] - x[0]"
     assert len(changed(source)) > len(changed(source, values_only=True))
     assert all(("i + 1" in c and "2 * j" in c) or c == "y[i + 1] = x[0]" for c in changed(source, values_only=True))
@@ -84,7 +84,7 @@ def test_changes_of_formulas():
     assert not dict(formulas.mistakes(a[i]))
 
 
-def test_symmetry_is_no_mistake():
+def test_symmetric_swaps_are_no_mistakes():
     """What leaves the normal form as it was is not among the mistakes: here the order of the summed indices."""
     assert not any("swapped" in what for what, _ in formulas.mistakes(total(B[i, j], i, j)))
 
@@ -111,7 +111,7 @@ def test_a_kernel_is_planted_and_taken_out():
     assert prove_op("softmax", CALLS["softmax"][0])
 
 
-def test_a_planted_kernel_is_no_machine_code():
+def test_planted_kernel_runs_as_plain_python():
     """This one writes at the target that is padding, -100: natively, to memory that is somebody else's."""
     kernel, *change = engine.HAND_KERNELS["padding ignored"]
     x = tt.zeros(2, 3, requires_grad=True)
@@ -141,7 +141,7 @@ def test_interpreted_kernels_give_what_compiled_ones_give(name, monkeypatch):
     assert any(isinstance(found, np.ndarray) for found in compiled)
 
 
-def test_a_mistake_that_fits_nowhere_any_more_is_noticed():
+def test_mistake_without_a_place_is_refused():
     with pytest.raises(LookupError, match="plant this mistake in another way"):
         planting.rule_with("exp", "grad_x", "not there", "")
 
@@ -158,11 +158,11 @@ def attempted(name: str, function: str, change: str) -> Tally:
     return tally
 
 
-def test_noticed():
+def test_noticed_mistake_is_counted():
     assert attempted("mul", "grad_a", "g * b  ->  g").noticed == [("grad_a: g * b  ->  g", "refuted")]
 
 
-def test_left_out_with_a_reason(monkeypatch):
+def test_changes_are_left_out_with_a_reason(monkeypatch):
     without_shift = "x - amax(x.detach(), -1, keepdim=True)  ->  x"
     tally = attempted("softmax", "definition", without_shift)
     assert tally.left_out == [(f"definition: {without_shift}", "same numbers")]
@@ -172,7 +172,7 @@ def test_left_out_with_a_reason(monkeypatch):
     assert attempted("power", "grad_a", "g * 0  ->  g").left_out == [("grad_a: g * 0  ->  g", "never reached")]
 
 
-def test_a_survivor_is_named(monkeypatch):
+def test_survivor_is_named(monkeypatch):
     """A checker that passes everything notices nothing: then every mistake that changes a number is a survivor."""
     monkeypatch.setattr(engine, "notices", lambda check: "")
     monkeypatch.setattr(engine, "why_not", lambda *args: "")
@@ -188,7 +188,7 @@ def test_a_lenient_checker_leaves_survivors(monkeypatch):
     assert len(engine.by_hand().survivors) == sum(map(len, tables))
 
 
-def test_a_survivor_makes_the_command_fail(monkeypatch, capsys):
+def test_survivor_makes_the_command_fail(monkeypatch, capsys):
     for module in (engine, formulas, options):
         monkeypatch.setattr(module, "by_hand", lambda: Tally(noticed=[("it", "refuted")]))
     for module, name in ((engine, "rules"), (engine, "kernels"), (formulas, "mechanically")):
@@ -201,7 +201,7 @@ def test_a_survivor_makes_the_command_fail(monkeypatch, capsys):
 
 
 @pytest.mark.parametrize("module", [engine, formulas], ids=["engine", "formulas"])
-def test_those_by_hand_are_noticed(module):
+def test_mistakes_by_hand_are_noticed(module):
     tally = module.by_hand()
     assert not tally.survivors
     assert len(tally.noticed) >= 35
@@ -212,7 +212,7 @@ BY_MACHINE = [(engine.rules, 10), (engine.kernels, 7), (formulas.mechanically, 4
 
 
 @pytest.mark.parametrize(("make", "least"), BY_MACHINE, ids=["rules", "kernels", "formulas"])
-def test_a_sample_of_those_made_mechanically_is_noticed(make, least):
+def test_sample_of_mechanical_mistakes_is_noticed(make, least):
     tally = make(one_in=93)
     assert not tally.survivors
     assert len(tally.noticed) >= least
@@ -244,7 +244,7 @@ def test_a_wrong_equation_is_refuted(mistake):
         stage.passes(derived, stage.closed, changed)
 
 
-def test_a_derivation_that_is_not_checked_leaves_survivors(monkeypatch):
+def test_unchecked_derivation_leaves_survivors(monkeypatch):
     monkeypatch.setattr(formulas.eq17, "prove_forms", lambda program, closed: None)
     monkeypatch.setattr(formulas.program, "difference", lambda *args, **kwargs: 0.0)
     assert len(formulas.by_hand().survivors) == len(formulas.WRONG_FORMS) + len(formulas.WRONG_EQUATIONS)
@@ -275,14 +275,14 @@ def test_a_change_is_planted_and_taken_out():
         assert loops.passes(function)
 
 
-def test_what_never_ends_is_noticed(monkeypatch):
+def test_endless_kernel_is_noticed(monkeypatch):
     monkeypatch.setattr(loops, "SECONDS", 0.5)
     function = next(function for function in loops.functions() if function.__name__ == "mean_of_counted")
     with loops.planted(function, ast.parse("def mean_of_counted(*args):\n    while True:\n        pass").body[0]):
         assert engine.notices(lambda: loops.passes(function)) == "Endless"
 
 
-def test_lists_of_explanations_are_checked(monkeypatch):
+def test_explanations_of_kernel_mutants_are_checked(monkeypatch):
     """What is not noticed survives unless it is explained; what is explained must not be noticed, and must be there."""
     numbers = about("first_nan")
     monkeypatch.setattr(loops, "mutants", lambda all=loops.mutants(): [all[i] for i in numbers])  # noqa: B008
@@ -316,7 +316,7 @@ def test_a_change_to_a_module_is_planted_and_taken_out():
     assert step(x, z).item() == before
 
 
-def test_a_change_may_take_the_class_out_of_a_method():
+def test_change_may_remove_super_from_a_method():
     with modules.planted(*change("Linear.__init__", "super().__init__()  ->  pass")), pytest.raises(AttributeError):
         nn.Linear(2, 3)
     assert nn.Linear(2, 3).in_features == 2
@@ -351,7 +351,7 @@ def test_errors_are_no_place_for_changes():
     assert not any("n < 1" in what or "n + 1" in what for what in told)
 
 
-def test_who_comes_where(monkeypatch):
+def test_tests_are_found_by_the_functions_they_call(monkeypatch):
     monkeypatch.setattr(modules, "failure", lambda tests, _=0: "" if tests[0]() else "wrong")
     makes, leaves = lambda: nn.Linear(1, 1), lambda: True
     found = {key[1]: tests for key, tests in modules.who_comes_where("modules", [makes, leaves]).items()}
@@ -362,7 +362,7 @@ def test_who_comes_where(monkeypatch):
         modules.who_comes_where("modules", [iter([True, False]).__next__])
 
 
-def test_lists_of_what_no_test_notices_are_checked(monkeypatch):
+def test_explanations_of_module_mutants_are_checked(monkeypatch):
     few = [m for m in modules.mutants("modules") if m[0][1] == "nll_loss"]
     one, other, *_ = (modules.label(key[1], what) for key, what, *_ in few)
     monkeypatch.setattr(modules, "mutants", lambda part: few)
@@ -385,7 +385,7 @@ def test_nothing_is_left_planted():
     assert not [f for f in functions if f.__code__.co_filename == "planted"]
 
 
-def test_every_mistake_where_options_meet_can_be_planted():
+def test_every_mistake_between_options_can_be_planted():
     """Only some of them are tried here; the line that another one changes may have been written anew."""
     for _, *change in options.HAND.values():
         with options.planted(*change):
