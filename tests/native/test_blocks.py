@@ -30,7 +30,7 @@ def address(a):
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_a_loop_gets_what_numpy_says(name):
+def test_loop_block_holds_addresses_shapes_and_strides(name):
     a = ARRAYS[name]
     args = (7, a, 0.25, np.float32(0.5), a, True)
     words = LoopLayout(tuple("nabcdt"), (False, True, False, False, True, False), args).block("loop", args).tolist()
@@ -42,7 +42,7 @@ def test_a_loop_gets_what_numpy_says(name):
 
 
 @pytest.mark.parametrize("name", ARRAYS)
-def test_a_loop_refuses_gaps_where_it_was_compiled_for_none(name):
+def test_contiguous_loop_refuses_gaps(name):
     a = ARRAYS[name]
     layout = LoopLayout(("x",), (False,), (a,))
     if a.flags.c_contiguous:
@@ -53,14 +53,14 @@ def test_a_loop_refuses_gaps_where_it_was_compiled_for_none(name):
 
 
 @pytest.mark.parametrize("name", [name for name in ARRAYS if ARRAYS[name].dtype.kind == "f"])
-def test_a_formula_reads_an_array_where_it_lies(name):
+def test_formula_reads_strided_arrays_in_place(name):
     a = ARRAYS[name]
     for y in (np.empty(a.shape, a.dtype), np.empty((2, *a.shape), a.dtype), np.empty(a.shape[::-1], a.dtype).T):
         KERNELS["mul"](a, np.array(2, a.dtype), y)
         np.testing.assert_array_equal(y, np.broadcast_to(a * 2, y.shape))
 
 
-def test_what_is_one_dimension_in_memory_is_one_here():
+def test_adjacent_dimensions_are_merged():
     def dims(*arrays):
         return FormulaLayout(list(arrays)).block("formula", list(arrays))[0] + 1
 
@@ -74,7 +74,7 @@ def test_what_is_one_dimension_in_memory_is_one_here():
 
 @pytest.mark.parametrize("shape", [(4,), (3, 1, 4), (2, 2), (5, 3, 4)])
 @pytest.mark.parametrize("size", [(3, 4), (3000, 4)])
-def test_what_does_not_broadcast_is_refused(shape, size):
+def test_incompatible_shapes_are_refused(shape, size):
     y, x = np.empty(size), np.empty((*shape[:-1], shape[-1] + 1))
     with pytest.raises(ValueError, match=r"kernel add: an array of shape .* does not broadcast"):
         KERNELS["add"](np.empty(size), x, y)

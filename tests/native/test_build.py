@@ -50,7 +50,7 @@ print(progress.count, digest.hexdigest())
 
 
 @pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
-def test_who_compiled_a_kernel_does_not_show(tmp_path):
+def test_cached_kernels_give_the_same_bits(tmp_path):
     def run() -> tuple[int, str]:
         environment = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path), "NUMBA_NUM_THREADS": "2"}
         done = subprocess.run(
@@ -85,7 +85,7 @@ def flags_of(monkeypatch):
 
 
 @pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
-def test_the_compiler_has_few_liberties(flags_of):
+def test_compiler_gets_only_the_allowed_fastmath_flags(flags_of):
     """No NaN or infinity is assumed away (nnan, ninf), no division or function is approximated (arcp, afn).
 
     Sums are put in another order (reassoc) only in kernels that allow it.
@@ -101,7 +101,7 @@ def test_the_compiler_has_few_liberties(flags_of):
 
 
 @pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
-def test_a_liberty_too_many_is_read_back(flags_of):
+def test_additional_fastmath_flag_is_noticed(flags_of):
     @kernel(fastmath=frozenset({"arcp", "afn", "nnan"}))
     def divides(x, y):
         for i in range(x.size):
@@ -124,7 +124,7 @@ def test_no_kernel_knows_of_threads():
 
 
 @pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
-def test_a_loop_that_raises_is_told_with_its_name():
+def test_error_in_a_loop_names_the_loop():
     program = """
 import numpy as np
 from tinytensor import helper, kernel
@@ -157,7 +157,7 @@ def backwards(x, y):
     y[:] = room[:]
 
 
-def test_a_users_kernel_may_ask_for_memory():
+def test_custom_kernel_may_allocate():
     x = np.arange(5, dtype=np.float32)
     y = np.zeros_like(x)
     for _ in range(3):
@@ -166,7 +166,7 @@ def test_a_users_kernel_may_ask_for_memory():
 
 
 @pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
-def test_ours_may_not(monkeypatch):
+def test_engine_kernel_may_not_allocate(monkeypatch):
     """They count no references to memory, so Numba has none to give."""
     monkeypatch.setattr(backwards, "__module__", "tinytensor.kernels.mine")
     monkeypatch.setattr(entries, "builds_of", lambda *_: NullCache())
@@ -175,7 +175,7 @@ def test_ours_may_not(monkeypatch):
         entries.build("backwards", FAST, entry)
 
 
-def test_numbas_colours_come_back():
+def test_colours_of_numba_are_restored():
     colours = errors.termcolor()
     with colourless():
         with colourless():  # as where a helper is built for a kernel

@@ -81,7 +81,7 @@ print(*[name for name in sys.argv[2:] if name in sys.modules])
 """
 
 
-def test_a_warm_start_compiles_nothing_and_loads_little(tmp_path):
+def test_warm_start_compiles_nothing(tmp_path):
     """Neither a kernel, nor a helper that Python calls, nor what Numba compiles with."""
 
     def run(folder: str, *args: str) -> subprocess.CompletedProcess:
@@ -132,7 +132,7 @@ FORMS = {
 
 
 @pytest.mark.parametrize("text", FORMS)
-def test_imports_are_found_in_whatever_form(text):
+def test_every_form_of_import_is_found(text):
     expected = FORMS[text] - {"*"}
     found = cache.imported(text)
     assert expected <= found
@@ -152,7 +152,7 @@ def test_imports_are_found_as_python_finds_them():
     assert cache.imported("import os\nfrom tinytensor.core.dispatch import launch") == set()
 
 
-def test_on_a_full_disk_it_computes(tmp_path):
+def test_kernels_run_on_a_full_disk(tmp_path):
     pytest.importorskip("resource")
     compiled, said = run(tmp_path, NO_FILES_OVER_A_KILOBYTE)
     assert compiled > 0
@@ -163,7 +163,7 @@ def test_on_a_full_disk_it_computes(tmp_path):
 
 
 @pytest.mark.parametrize("variable", ["NUMBA_CACHE_DIR", "HOME"])
-def test_where_nothing_can_be_written_it_computes(tmp_path, variable):
+def test_kernels_run_without_a_writable_folder(tmp_path, variable):
     (tmp_path / "file").touch()  # root may write to any folder, but not into a file
     compiled, said = run("", **{variable: str(tmp_path / "file")}, XDG_CACHE_HOME="")
     assert compiled > 0
@@ -172,7 +172,7 @@ def test_where_nothing_can_be_written_it_computes(tmp_path, variable):
 
 
 @pytest.mark.parametrize("temporary", [True, False])
-def test_without_a_home_there_is_a_folder(tmp_path, temporary, monkeypatch, capsys):
+def test_cache_folder_without_a_home(tmp_path, temporary, monkeypatch, capsys):
     def no_home():
         raise RuntimeError("Could not determine home directory.")
 
@@ -191,7 +191,7 @@ def test_without_a_home_there_is_a_folder(tmp_path, temporary, monkeypatch, caps
     assert capsys.readouterr().err == f"{ANEW}: Could not determine home directory.\n"
 
 
-def test_with_no_folder_at_all_it_computes():
+def test_kernels_run_without_a_cache_folder():
     no_folder = "import tempfile\ndef refuse(**_): raise FileNotFoundError\ntempfile.mkdtemp = refuse\n"
     compiled, said = run("", no_folder, HOME=os.devnull, XDG_CACHE_HOME="")
     assert compiled > 0 and said[0].startswith(ANEW)

@@ -38,7 +38,7 @@ def added_up(x, y):
         y[i] = y[i] + total
 
 
-def test_work_is_cut_into_equal_shares_for_two_four_or_eight_threads():
+def test_task_counts_are_powers_of_two():
     """As many tasks as are worth it, but a power of two, unless there are fewer parts than that."""
     for nanoseconds in (0, 1, GRAIN, 2 * GRAIN - 1, 2 * GRAIN, 5 * GRAIN, 12 * GRAIN, 10**9):
         tasks = cut(nanoseconds, 10**6)
@@ -71,7 +71,7 @@ def chain(parts: int, links: int = 40):
 
 @pytest.mark.parametrize("parts", [1, 2, 7, 32])
 @pytest.mark.parametrize("n", [1, 2, 3])
-def test_a_program_gives_what_its_launches_give(threads, parts, n):
+def test_program_equals_its_launches(threads, parts, n):
     x, y, launches = chain(parts)
     for launch in launches:
         added_up.run(launch)
@@ -85,7 +85,7 @@ def test_a_program_gives_what_its_launches_give(threads, parts, n):
 
 
 @pytest.mark.skipif(config.DISABLE_JIT, reason="needs two threads of native code")
-def test_the_share_of_a_thread_that_never_comes_is_done_by_others():
+def test_share_of_a_late_thread_is_done_by_others():
     """Three walk the program, and there are but two threads: the third comes when the first has done everything."""
     x, y, launches = chain(parts=7)
     for _ in range(2):
@@ -100,7 +100,7 @@ def test_the_share_of_a_thread_that_never_comes_is_done_by_others():
     assert (counters[:, driver.DONE, 0] == program.groups[:, 2]).all()
 
 
-def test_launches_of_one_task_go_together():
+def test_launches_of_one_task_are_joined():
     assert _groups(np.array([1, 1, 4, 1, 0, 1, 2])) == [
         (0, 2, 1),
         (2, 3, 4),
@@ -161,7 +161,7 @@ BUSY = {
 
 @pytest.mark.parametrize("together", BUSY.values(), ids=BUSY)
 @pytest.mark.parametrize("runs", [50, 3000])
-def test_where_waiting_does_not_pay_a_program_stays_on_one_thread(monkeypatch, together, runs):
+def test_program_stays_on_one_thread_if_waiting_costs_more(monkeypatch, together, runs):
     clock = Clock(monkeypatch, together=together)
     taken = clock.run(Program([(0, 0, 4)]), runs)
     assert taken < 1.5
@@ -169,25 +169,25 @@ def test_where_waiting_does_not_pay_a_program_stays_on_one_thread(monkeypatch, t
     assert clock.ran.count("together") > 1 or runs == 50  # tried again now and then
 
 
-def test_where_waiting_pays_it_uses_all_threads(monkeypatch):
+def test_program_uses_all_threads_if_it_pays(monkeypatch):
     clock = Clock(monkeypatch)
     clock.run(Program([(0, 0, 4)]), 1000)
     assert clock.ran.count("alone") < 10
 
 
-def test_a_rare_disturbance_changes_nothing(monkeypatch):
+def test_rare_disturbance_keeps_all_threads(monkeypatch):
     clock = Clock(monkeypatch, together=(*[0.6e-3] * 99, 8e-3))
     clock.run(Program([(0, 0, 4)]), 1000)
     assert clock.ran.count("alone") < 10
 
 
-def test_a_long_disturbance_now_and_then_costs_little_more_than_itself(monkeypatch):
+def test_long_disturbance_costs_little_more_than_itself(monkeypatch):
     """Another program has the processor for 50 ms in each second, say, as a host's other guests do."""
     clock, disturbance = Clock(monkeypatch, together=(*[0.6e-3] * 1500, 50e-3)), 49.4e-3 / (1500 * 0.6e-3)
     assert clock.run(Program([(0, 0, 4)]), 15_000) < 0.6 * (1 + 2 * disturbance)
 
 
-def test_when_the_machine_is_calm_again_it_uses_all_threads_again(monkeypatch):
+def test_program_returns_to_all_threads_after_a_disturbance(monkeypatch):
     clock, program = Clock(monkeypatch, together=(20e-3,)), Program([(0, 0, 4)])
     clock.run(program, 500)
     clock.together = cycle((0.6e-3,))
@@ -195,7 +195,7 @@ def test_when_the_machine_is_calm_again_it_uses_all_threads_again(monkeypatch):
     assert clock.run(program, 1000) < 0.61
 
 
-def test_starting_threads_is_no_loss(monkeypatch):
+def test_start_of_threads_is_not_counted(monkeypatch):
     clock = Clock(monkeypatch, together=(0.3, *[0.6e-3] * 999))
     monkeypatch.setattr(driver.threads, "started", False)
     program = Program([(0, 0, 4)])
@@ -204,7 +204,7 @@ def test_starting_threads_is_no_loss(monkeypatch):
     assert clock.run(program, 100) == pytest.approx(0.6)
 
 
-def test_what_can_not_be_divided_runs_on_one_thread(monkeypatch):
+def test_indivisible_work_runs_on_one_thread(monkeypatch):
     clock = Clock(monkeypatch)
     Program([(0, 0, 1), (0, 0, 1)])()
     assert clock.ran == ["alone"]
@@ -264,7 +264,7 @@ def test_a_pool_of_processes_trains_after_kernels_ran():
 
 
 @pytest.mark.skipif(config.DISABLE_JIT, reason="nothing is compiled")
-def test_an_interrupt_while_kernels_compile_ends_the_run(tmp_path):
+def test_interrupt_while_kernels_compile_ends_the_run(tmp_path):
     program = "import tinytensor as tt\nx = tt.randn(3, 3, requires_grad=True)\n"
     program += "(x @ x).softmax(-1).cumsum(0).sum().backward()\n"
     program += "import time; time.sleep(600)"  # it does not end by itself, however late the signal comes
@@ -347,7 +347,7 @@ def test_signals_wait_for_every_build(handler, monkeypatch):
     assert signal.getsignal(signal.SIGINT) is handler[0]
 
 
-def test_signals_that_no_handler_of_python_hears_stay_as_they_are(handler):
+def test_other_signals_keep_their_handlers(handler):
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     with signals_wait():
         assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
@@ -357,7 +357,7 @@ def test_signals_that_no_handler_of_python_hears_stay_as_they_are(handler):
     assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
 
 
-def test_two_python_threads(threads):
+def test_two_python_threads_run_programs(threads):
     threads(min(2, os.cpu_count()))
     chains = [chain(8) for _ in range(2)]
     programs = [Program(rows(launches)) for _, _, launches in chains]

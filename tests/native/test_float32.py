@@ -41,7 +41,7 @@ def test_registers_compute_what_scalars_do(name):
 
 
 @pytest.mark.parametrize(("name", "least"), [("exp", -80), ("expm1", -80), ("log", 0), ("log1p", -1)])
-def test_the_reference_is_right(name, least):
+def test_reference_agrees_with_mpmath(name, least):
     """Against mpmath, at numbers of all sizes: its error is far below what is measured."""
     import mpmath
 
@@ -56,7 +56,7 @@ def test_the_reference_is_right(name, least):
     assert found.worst[RELATIVE] <= 2**-24
 
 
-def test_what_is_wrong_is_counted():
+def test_wrong_results_are_counted():
     for index, value in ((np.argmax(np.isnan(SAMPLE)), 1.0), (np.argmax(np.isposinf(SAMPLE)), 3e38)):
         found = Found.nothing("exp")
 
@@ -68,7 +68,7 @@ def test_what_is_wrong_is_counted():
         assert found.counts[WRONG] == 1 and not found.holds()
 
 
-def test_a_probability_below_0_is_noticed():
+def test_negative_probability_is_noticed():
     """The quotient of normal_cdf is nowhere larger than 1/2, so that nothing has to be cut off."""
     found = Found.nothing("normal_cdf")
 
@@ -84,7 +84,7 @@ def test_a_probability_below_0_is_noticed():
 EXP_NOT_NEAREST = 105_875  # with one rounding for a product and a sum, where vectors are 64 or 32 or 16 bytes wide
 
 
-def test_each_result_of_exp_is_what_it_was():
+def test_count_of_inexact_exp_is_unchanged():
     """A mistake that the largest error does not show: how many of the results are not the nearest float32."""
     for compute in (None, exp_with()):
         found = Found.nothing("exp")
@@ -145,7 +145,7 @@ def test_a_wrong_coefficient_of_log_is_noticed(name):
         ("expm1", "_TWICE_ONE", np.int32(255 << 23)),
     ],
 )
-def test_a_wrong_end_is_noticed(function, name, value):
+def test_wrong_end_of_exp_is_noticed(function, name, value):
     """Numbers that are not normal, infinity, where the power of two changes, and what it is."""
     wrong = Found.nothing(function)
     wrong.add(SAMPLE, shipped_with(getattr(fastmath, f"_{function}_float32"), {name: value}))
@@ -161,14 +161,14 @@ def test_zero_keeps_its_sign(name):
     assert not y.any()
 
 
-def test_what_rounding_takes_from_one_more_than_a_number_is_given_back():
+def test_log1p_differs_from_log_of_1_plus_x():
     wrong = Found.nothing("log1p")
     wrong.add(SAMPLE, lambda x, y: KERNELS["log"](np.float32(1) + x, y))
     assert wrong.error > 0.1
 
 
 @pytest.mark.parametrize("share", ["9/8", "0/8", "x", f"1/{float32.BLOCKS + 1}"])
-def test_a_share_without_numbers_holds_nothing(share, capsys):
+def test_empty_share_is_refused(share, capsys):
     """Of no numbers every bound would hold."""
     with pytest.raises(SystemExit):
         float32.main(["exp", "--share", share])

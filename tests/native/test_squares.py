@@ -107,7 +107,7 @@ FUNCTIONS = (registers, memory, blocks, columns, arithmetic, halves, products, s
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("function", FUNCTIONS)
-def test_compiled_and_plain_agree(function, dtype):
+def test_compiled_and_plain_squares_agree(function, dtype):
     for i, j in ((0, 0), (3, 1), (WIDTH - 1, WIDTH)):
         compiled, plain = both_meanings(function, dtype, i, j)
         np.testing.assert_allclose(compiled, plain, rtol=0, atol=64 * np.finfo(dtype).eps)
@@ -116,7 +116,7 @@ def test_compiled_and_plain_agree(function, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize(("write", "rows", "lanes"), [(sq.write_block, WIDTH, LANES), (sq.write_columns, LANES, WIDTH)])
-def test_a_matrix_may_end_anywhere_in_what_is_written(write, rows, lanes, dtype):
+def test_writes_stop_at_the_matrix_edge(write, rows, lanes, dtype):
     """What lies beyond its ends, in the array of which it is a part, stays as it is."""
 
     def plain(x, z, i, j):
@@ -133,7 +133,7 @@ def test_a_matrix_may_end_anywhere_in_what_is_written(write, rows, lanes, dtype)
             assert np.count_nonzero(results[0]) == min(height, rows) * min(width, lanes)
 
 
-def test_every_function_is_tried():
+def test_every_function_of_squares_is_tried():
     tried = set().union(*(function.__code__.co_names for function in (*FUNCTIONS, exponentials, expectation)))
     public = {n for n, f in vars(sq).items() if getattr(f, "__module__", "") == sq.__name__ and n[0] != "_"}
     assert public - tried == {"where"}  # which compiled code has no need of
@@ -145,7 +145,7 @@ def expectation(x, i):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_what_is_expected_is_asked_for_and_stays_as_it_is(dtype):
+def test_prefetch_changes_nothing(dtype):
     x = np.random.default_rng(0).standard_normal((2, LANES + 3, 2, 21)).astype(dtype).swapaxes(1, 2)
     before, compiled = x.copy(), njit(expectation)
     for i in (0, LANES, LANES + 3, 10 * LANES):  # a whole register of rows, the last three, none
@@ -162,7 +162,7 @@ def exponentials(x, y):
 
 
 @pytest.mark.parametrize(("dtype", "bound", "least"), [(np.float32, 7.8e-8, -126), (np.float64, 1.5e-16, -1022)])
-def test_exp_of_numbers_up_to_zero(dtype, bound, least):
+def test_exp_of_nonpositive_numbers(dtype, bound, least):
     """The bound in float32 was found on all of them."""
     if dtype == np.float32:
         bits = np.arange(0x80000000, 0x100000000, 4093, dtype=np.uint64).astype(np.uint32)  # -0, ..., -inf, NaNs

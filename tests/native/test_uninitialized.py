@@ -74,19 +74,19 @@ X = np.arange(5.0)
         ([doubles, adds_to_what_is_there], [np.nan] * 5),
     ],
 )
-def test_what_is_not_written_is_nan(way, kernels, expected):
+def test_unwritten_memory_is_nan(way, kernels, expected):
     run = way(made_by(*kernels))
     for _ in range(4):  # the first is recorded or noted, the others are replays
         np.testing.assert_array_equal(run(X), expected)
 
 
-def test_a_buffer_that_is_lent_again_is_unwritten_again():
+def test_reused_buffer_is_nan_again():
     """This shows in the run that is recorded; the native program of a replay lends nothing, and can't spoil it."""
     run = made_by(doubles, doubles, adds_to_what_is_there)  # the third result lies where the first one lay
     assert np.isnan(in_a_replay(run)(X)).all()
 
 
-def test_what_has_no_nan_is_no_index():
+def test_unwritten_integers_are_minus_1():
     assert (tt.empty(3, dtype=tt.int64) == -1).all()
     assert (tt.empty(2, 3, dtype=tt.int32) == -1).all()
     assert tt.empty(3).isnan().all()
@@ -94,7 +94,7 @@ def test_what_has_no_nan_is_no_index():
     assert tt.empty(0).shape == (0,)
 
 
-def test_it_is_off_unless_it_is_asked_for():
+def test_nan_fill_is_off_by_default():
     assert unwritten.chosen("") is np.empty
     assert unwritten.chosen("nan") is unwritten.spoiled is door.fresh
     with pytest.raises(ValueError, match="TINYTENSOR_UNWRITTEN=zero: expected nan"):

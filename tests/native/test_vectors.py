@@ -107,7 +107,7 @@ def test_nan_and_inf(dtype):
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="in Python both are np.exp")
-def test_exp_is_fastmath_exp():
+def test_exp_equals_fastmath_exp():
     @compile_
     def scalars(x, y):
         for i in range(x.size):
@@ -130,7 +130,7 @@ def test_exp_is_fastmath_exp():
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_log_is_that_of_fastmath_and_of_numpy(dtype):
+def test_log_equals_fastmath_and_numpy(dtype):
     def scalars(x, y):
         for i in range(x.size):
             y[i] = fastmath.log(x[i])
@@ -161,7 +161,7 @@ def one_by_one(x, y):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_exponentials_in_step_have_the_bits_of_each_alone(dtype):
+def test_interleaved_exponentials_have_the_same_bits(dtype):
     x = 9 * draw(dtype, 3, width(dtype))
     x[0, 0], x[1, 0], x[2, 0] = np.inf, -np.inf, np.nan
     (_, together), (_, plain) = both(in_step, x, np.zeros_like(x))
@@ -188,7 +188,7 @@ def test_edges(dtype):
         assert (y[0, count + 1 :] == -7).all() and (y[0, 1 : count + 1] == x[0, :count]).all()
 
 
-def test_what_lies_beyond_the_edge_is_not_touched():
+def test_memory_beyond_the_edge_is_not_read():
     """A page that must not be read follows the row; the machine would stop the program."""
     program = """
 import ctypes, mmap, numpy as np
@@ -261,7 +261,7 @@ def scaled_sum(x, y):
     y[0] = total(s)
 
 
-def test_proofs_read_it():
+def test_proofs_read_register_code():
     fifths = [[Fraction(i, 5) for i in range(7)], [Fraction(i, 3) for i in range(7)]]
     x = np.array(fifths, object)
     y = np.full(1, None)
@@ -288,7 +288,7 @@ def test_narrower(simd):
 
 
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
-def test_the_compiler_is_told():
+def test_compiler_gets_the_register_width():
     """Kernels that say nothing of registers get no wider ones either, and builds for them are kept apart."""
     program = """
 import tinytensor
@@ -309,7 +309,7 @@ print(*cpu_target.target_context.codegen().magic_tuple())
     assert "avx512" not in told or told["avx512"] != told["avx2"]
 
 
-def test_wider_than_the_machine():
+def test_wider_registers_than_the_machine_are_refused():
     done = subprocess.run(
         [sys.executable, "-c", "import tinytensor.native.vectors"],
         capture_output=True,
@@ -333,7 +333,7 @@ def test_no_wider_register_is_used():
     assert "ymm" in assembly and "zmm" not in assembly
 
 
-def test_the_registers_that_a_machine_has():
+def test_register_width_of_each_machine():
     """LLVM names no features of Apple's processors; on a PC of which it names none, nothing wider is used."""
     assert widths_of({}, "arm64-apple-darwin24.0.0") == ["neon", "none"]
     assert widths_of({"neon": True, "sve": True}, "aarch64-unknown-linux-gnu") == ["neon", "none"]
