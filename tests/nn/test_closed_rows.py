@@ -69,7 +69,7 @@ def test_value_and_derivatives(way, mask):
     assert tt.autograd.gradgradcheck(lambda *given: attend(*given, mask), tuple(given))
 
 
-def test_the_gradient_of_a_bias_that_is_added():
+def test_gradient_of_an_added_bias():
     q, k, v = parts()
     bias = (tt.tensor([[0.5, -2.0, 1.0, 3.0]], dtype=tt.float64) + tt.zeros(3, 1, dtype=tt.float64)).requires_grad_()
     attend = lambda bias: F.scaled_dot_product_attention(q, k, v, bias + added(CLOSED))  # noqa: E731
@@ -78,7 +78,7 @@ def test_the_gradient_of_a_bias_that_is_added():
     assert tt.gradcheck(attend, (bias,))
 
 
-def test_compiled_it_gives_the_same_bits():
+def test_compiled_attention_has_the_same_bits():
     def step(q, k, v, mask):
         for x in (q, k, v):
             x.grad = None
@@ -148,5 +148,5 @@ def test_layers_padded_on_the_left(kind):
         assert all(p.grad.isfinite().all() for p in layer.parameters())
 
 
-def test_softmax_itself_stays_as_it_is():
+def test_softmax_of_a_closed_row_is_nan():
     assert tt.full((3,), -math.inf).softmax(0).isnan().all()

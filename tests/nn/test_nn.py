@@ -217,7 +217,7 @@ def test_packing_refuses(make, sentence):
         make(tt.zeros(4, 2, 3))
 
 
-def test_a_packed_batch_is_each_sequence_by_itself():
+def test_packed_batch_equals_single_sequences():
     m = samples.fill(tt, nn.LSTM(3, 4, num_layers=2, bidirectional=True, batch_first=True, dtype=tt.float64))
     sequences = [samples.numbers(tt, f"s{n}", n, 3) for n in (2, 5, 1, 5)]
     y, (h, c) = m(rnn.pack_sequence(sequences, enforce_sorted=False))
@@ -228,7 +228,7 @@ def test_a_packed_batch_is_each_sequence_by_itself():
             np.testing.assert_allclose(whole[:, i].detach().numpy(), alone.detach().numpy(), rtol=1e-12)
 
 
-def test_a_packed_sequence_stays_one():
+def test_packed_sequence_survives_conversions_and_copies():
     p = rnn.pack_sequence([tt.ones(1, 2), tt.zeros(2, 2)], enforce_sorted=False)
     assert p.to(tt.float32) is p is p.cpu() is p.pin_memory() and not p.is_cuda
     for other, dtype in ((p.double(), tt.float64), (p.long(), tt.int64), (p.int(), tt.int32), (p.float(), tt.float32)):
@@ -241,7 +241,7 @@ def test_a_packed_sequence_stays_one():
     assert nn.utils.rnn is rnn and nn.GRU(2, 3)(p)[0].sorted_indices is p.sorted_indices
 
 
-def test_a_compiled_step_that_packs_runs_without_a_recording():
+def test_compiled_step_that_packs_is_not_recorded():
     """How many sequences have a step is a value, which a recording would not see again."""
     m = samples.fill(tt, nn.GRU(3, 4, bidirectional=True, dtype=tt.float64))
 
@@ -285,7 +285,7 @@ def test_a_list_of_modules_can_be_changed(kind):
     assert list(m) == [b, a, d] and d in m
 
 
-def test_modules_with_names_in_a_row():
+def test_sequential_of_named_modules():
     named = nn.Sequential({"first": nn.ReLU(), "second": nn.Tanh()})
     del named[0]
     assert [n for n, _ in named.named_children()] == ["second"]  # a name that was given stays
@@ -377,7 +377,7 @@ def test_options_of_dropout_and_embedding_refuse(make, sentence):
         make()
 
 
-def test_rows_that_are_shortened_in_a_compiled_step():
+def test_max_norm_in_a_compiled_step():
     """max_norm changes the weight in place, in a replay too; scale_grad_by_freq has a second derivative."""
     eager, recorded = (
         samples.fill(tt, nn.Embedding(6, 4, max_norm=1.0, scale_grad_by_freq=True, dtype=tt.float64)) for _ in range(2)
@@ -480,7 +480,7 @@ def test_train_and_eval_reach_every_module():
     assert m.training and not m[1][0].training
 
 
-def test_apply_goes_from_the_leaves_up():
+def test_apply_visits_children_first():
     seen = []
     m = nn.Sequential(nn.Linear(1, 1), nn.Sequential(nn.ReLU()))
     assert m.apply(lambda x: seen.append(type(x).__name__)) is m
@@ -506,7 +506,7 @@ def test_zero_grad_and_requires_grad():
     assert m.requires_grad_()(tt.ones(1, 2)).requires_grad
 
 
-def test_attributes_find_their_place():
+def test_attributes_register_parameters_and_modules():
     m = nn.Module()
     m.w = nn.Parameter(tt.ones(2))
     assert m.w.requires_grad and dict(m.named_parameters()) == {"w": m.w}
@@ -526,7 +526,7 @@ def test_attributes_find_their_place():
     assert {"b", "t"} <= set(dir(m))
 
 
-def test_attributes_take_what_they_stand_for():
+def test_registered_names_refuse_other_types():
     m = nn.Linear(2, 1)
     m.weight = nn.Parameter(tt.ones(1, 2))
     assert [n for n, _ in m.named_parameters()] == ["weight", "bias"]  # in their places
@@ -543,7 +543,7 @@ def test_attributes_take_what_they_stand_for():
     assert m.later.shape == (1,) and nn.Parameter().shape == (0,)
 
 
-def test_how_lasting_a_name_is_goes_with_what_stands_there():
+def test_buffer_assignment_sets_persistence():
     m = nn.Module()
     m.b, m.c = nn.Buffer(tt.ones(1), persistent=False), nn.Buffer(tt.ones(1))
     assert list(m.state_dict()) == ["c"] and not copy.deepcopy(m.b).persistent
@@ -560,7 +560,7 @@ def test_how_lasting_a_name_is_goes_with_what_stands_there():
     assert list(m.state_dict()) == ["b", "c"]
 
 
-def test_what_a_module_has_itself():
+def test_parameters_without_recursion():
     m = nn.Sequential(nn.Linear(1, 1))
     m.own = nn.Parameter(tt.ones(2))
     assert [n for n, _ in m.named_parameters(recurse=False)] == ["own"]
@@ -573,7 +573,7 @@ def test_what_a_module_has_itself():
         assert change().count.dtype is tt.int64 and m.own.dtype is tt.float32
 
 
-def test_subclasses_of_modules_and_of_others():
+def test_subclass_of_module_and_another_class():
     seen = []
 
     class Told:
@@ -588,7 +588,7 @@ def test_subclasses_of_modules_and_of_others():
     assert seen == [{"word": 1}] and Both().plain == 2
 
 
-def test_constructors_of_layers_tell_of_arguments():
+def test_layer_constructors_name_wrong_arguments():
     class Half(nn.Module):
         __module__ = "tinytensor.nn.layers"
 
@@ -600,7 +600,7 @@ def test_constructors_of_layers_tell_of_arguments():
         Half("a")
 
 
-def test_a_module_that_only_a_weak_reference_finds_is_a_condition_of_a_recording():
+def test_weakly_referenced_module_is_guarded():
     m = nn.Sequential(nn.Linear(2, 2), nn.Dropout(1.0))
     found = weakref.ref(m)
     step = tt.compile(lambda x: found()(x).detach())
@@ -639,7 +639,7 @@ def test_setting_before_init_is_refused():
         (lambda m: m.register_buffer("norm", tt.ones(1)), KeyError, "is an attribute already"),
     ],
 )
-def test_registering_refuses(change, error, sentence):
+def test_registering_refuses_wrong_names_and_values(change, error, sentence):
     with pytest.raises(error, match=sentence):
         change(Tied())
 
@@ -692,7 +692,7 @@ def test_load_state_dict_is_strict():
     assert not m[0].weight.any()
 
 
-def test_deepcopy_keeps_what_is_tied_and_shares_no_memory():
+def test_deepcopy_keeps_ties_and_shares_no_memory():
     m = Tied().eval()
     m.register_forward_hook(lambda module, args, y: y * 2)
     m(tt.tensor([1])).sum().backward()
@@ -783,24 +783,24 @@ def test_dropout_is_drawn_from_the_seed():
     assert m.eval()(x) is x
 
 
-def test_without_dropout_nothing_is_drawn():
+def test_zero_dropout_draws_nothing():
     x = tt.ones(3)
     assert F.dropout(x, 0.0) is x
 
 
-def test_a_row_for_padding_counted_from_the_end_has_no_gradient():
+def test_negative_padding_idx_has_no_gradient():
     weight = tt.ones(5, 4, requires_grad=True)
     F.embedding(tt.tensor([4, 0]), weight, padding_idx=-1).sum().backward()
     assert weight.grad[:, 0].tolist() == [1, 0, 0, 0, 0]
 
 
-def test_classes_of_nothing_and_beyond():
+def test_one_hot_of_no_class_and_beyond():
     assert F.one_hot(tt.zeros(0, dtype=tt.int64)).shape == (0, 0)
     with pytest.raises(IndexError, match="one_hot"):
         F.one_hot(tt.tensor([3]), 2)
 
 
-def test_norms_of_one_number_of_zeros_and_of_symbols():
+def test_norms_of_one_number_zeros_and_symbols():
     one, zeros = tt.tensor([3.0]), tt.zeros(2)
     assert F.layer_norm(one, (1,)).item() == 0
     assert F.rms_norm(one, (1,)).item() == pytest.approx(1)
@@ -810,7 +810,7 @@ def test_norms_of_one_number_of_zeros_and_of_symbols():
     assert F.normalize(tt.tensor([[3.0, 4.0]])).tolist() == pytest.approx(np.array([[0.6, 0.8]]))
 
 
-def test_norms_of_nothing_have_gradients():
+def test_norms_of_an_empty_batch_have_gradients():
     """A batch of no rows leaves no parameter without a gradient, which optimizers would pass over: it is 0."""
     x, weight, bias = tt.zeros(0, 3), tt.ones(3, requires_grad=True), tt.ones(3, requires_grad=True)
     (F.layer_norm(x, (3,), weight, bias) + F.rms_norm(x, (3,), weight)).sum().backward()
@@ -874,7 +874,7 @@ def test_parameters_are_uniform_within_a_tenth(make):
     assert not nn.Linear(0, 2).bias.any()
 
 
-def test_norms_begin_anew():
+def test_norms_reset_parameters():
     for norm in (
         nn.LayerNorm(3),
         nn.RMSNorm(3),
@@ -890,7 +890,7 @@ def test_norms_begin_anew():
     assert nn.RMSNorm(3, elementwise_affine=False).reset_parameters() is None
 
 
-def test_an_embedding_of_given_rows():
+def test_embedding_from_pretrained():
     rows = tt.tensor([[1.0, 2.0], [3.0, 4.0]])
     given, trained = nn.Embedding.from_pretrained(rows), nn.Embedding.from_pretrained(rows, False, padding_idx=-1)
     assert given(tt.tensor([1])).tolist() == [[3, 4]]
@@ -915,7 +915,7 @@ def test_settings_of_layers():
     assert inside(tt.arange(6.0).reshape(1, 6)).tolist() == [[3, 12]]
 
 
-def test_what_recurrent_layers_and_transformers_give_and_take():
+def test_recurrent_and_transformer_shapes():
     for kind in (nn.RNN, nn.GRU):
         assert kind(3, 4)(tt.ones(2, 3))[1].shape == (1, 4)
         assert kind(3, 4, batch_first=True)(tt.ones(2, 3))[0].shape == (2, 4)
@@ -932,7 +932,7 @@ def test_what_recurrent_layers_and_transformers_give_and_take():
     assert whole.encoder is encoder and whole.decoder is decoder
 
 
-def test_matrices_of_a_transformer_begin_as_xavier_has_them():
+def test_transformer_matrices_start_with_xavier():
     tt.manual_seed(0)
     matrices = [p for p in nn.Transformer(16, 2, 1, 1, 12).parameters() if p.ndim > 1]
     assert len(matrices) == 10  # the largest of 192 numbers and more comes close to the bound
@@ -940,7 +940,7 @@ def test_matrices_of_a_transformer_begin_as_xavier_has_them():
         assert 0.9 < p.abs().max() / math.sqrt(6 / sum(p.shape)) <= 1
 
 
-def test_losses_of_no_class_and_of_one():
+def test_losses_of_zero_and_one_class():
     nothing, none = tt.zeros(2, 0, 0), tt.zeros(2, 0, dtype=tt.int64)
     assert F.cross_entropy(nothing, none, reduction="sum").item() == 0
     one, ignored = tt.tensor([[-1.0]]), tt.tensor([-100])
@@ -1123,7 +1123,7 @@ def test_hooks_before_forward():
     assert m(x).tolist() == F.linear(x, m.weight, m.bias).tolist() and len(seen) == 1
 
 
-def test_a_hook_before_forward_is_a_condition_of_a_recording():
+def test_forward_pre_hook_is_guarded():
     m = nn.Linear(2, 2)
     step = tt.compile(lambda x: m(x).detach())
     x = tt.ones(3, 2)
@@ -1177,7 +1177,7 @@ def test_weight_norm_of_one_of_several_weights():
     assert nn.utils.weight_norm(slopes).weight_g.tolist() == [0.25] * 3
 
 
-def test_norm_of_tensors_that_come_one_after_the_other():
+def test_total_norm_of_an_iterator():
     assert nn.utils.get_total_norm(t for t in (tt.tensor([3.0]), tt.tensor([4.0]))).item() == 5
     assert nn.utils.get_total_norm(iter(())).item() == 0
 
@@ -1196,7 +1196,7 @@ def test_parameters_as_one_vector():
 
 
 @pytest.mark.parametrize("name", ["softmax", "log_softmax", "softmin"])
-def test_softmax_without_a_dimension_takes_pytorchs(name):
+def test_softmax_without_dim_follows_pytorch(name):
     for shape, dim in (((3,), 0), ((3, 2), 1), ((3, 2, 4), 0), ((3, 2, 4, 2), 1)):
         x = tt.arange(math.prod(shape), dtype=tt.float32).reshape(shape).sin()
         with pytest.warns(UserWarning, match=f"say along which dimension; without dim it is {dim} of {len(shape)}"):
@@ -1204,7 +1204,7 @@ def test_softmax_without_a_dimension_takes_pytorchs(name):
         assert found.tolist() == getattr(F, name)(x, dim).tolist()
 
 
-def test_threshold_keeps_what_is_not_at_most_it():
+def test_threshold_of_nan():
     x = tt.tensor([math.nan, 1.0, -1.0, math.inf], requires_grad=True)
     y = F.threshold(x, 0.1, -2.0)
     y.sum().backward()
@@ -1214,14 +1214,14 @@ def test_threshold_keeps_what_is_not_at_most_it():
 
 
 @pytest.mark.parametrize("dtype", [tt.bool, tt.int64, tt.float32])
-def test_dropout_of_all_keeps_the_dtype(dtype):
+def test_dropout_with_p_1_keeps_the_dtype(dtype):
     x = tt.ones(3).to(dtype)
     y = F.dropout(x, 1.0)
     assert y.dtype is x.dtype and not y.any() and x.all()
     assert F.dropout(x, 1.0, inplace=True) is x and not x.any()
 
 
-def test_attention_stores_weights_only_where_it_must(monkeypatch):
+def test_attention_stores_weights_only_if_needed(monkeypatch):
     x, mask = tt.ones(2, 3, 4), tt.ones(3, 3) > 0
     monkeypatch.setattr(F, "attention_weights", lambda *args: pytest.fail("the weights are stored"))
     for options in ({}, {"is_causal": True}, {"attn_mask": mask}):
@@ -1268,7 +1268,7 @@ def test_clipping_takes_any_norm(norm_type):
         ({"reduce": True, "size_average": False}, "sum"),
     ],
 )
-def test_older_words_for_the_reduction_of_a_loss(older, reduction):
+def test_size_average_and_reduce(older, reduction):
     """As PyTorch still takes them, with a warning; None is as good as nothing."""
     x, t = tt.tensor([1.0, 4.0]), tt.tensor([0.0, 2.0])
     expected = F.mse_loss(x, t, reduction=reduction).tolist()
@@ -1298,7 +1298,7 @@ class Counting(nn.Module):
         self.count = state["count"]
 
 
-def test_extra_state_goes_with_the_state():
+def test_extra_state_is_saved_and_loaded():
     saved, fresh = nn.Sequential(nn.Linear(1, 1), Counting(7)), nn.Sequential(nn.Linear(1, 1), Counting())
     assert list(saved.state_dict()) == ["0.weight", "0.bias", "1._extra_state"]
     fresh.load_state_dict(saved.state_dict())

@@ -47,7 +47,7 @@ MEETING = [  # a few; `python -m tests.mutants` plants all
 
 
 @pytest.mark.parametrize("what", MEETING)
-def test_a_mistake_where_two_options_meet_is_noticed(what):
+def test_mistake_between_two_options_is_noticed(what):
     subject, *change = options.HAND[what]
     with options.planted(*change):
         assert not options.passes(subject)
