@@ -46,7 +46,7 @@ SAID = {
 
 
 @pytest.mark.parametrize("what", SAID)
-def test_what_is_said(what):
+def test_errors_say_what_was_expected(what):
     call, said = SAID[what]
     with pytest.raises(Exception) as refusal:  # noqa: PT011 (of whatever kind)
         call()
@@ -54,7 +54,7 @@ def test_what_is_said(what):
     assert refusal.value.__context__ is None or refusal.value.__suppress_context__  # Python's words are not shown too
 
 
-def test_every_function_of_tensors_names_a_tensor_that_is_none():
+def test_functions_name_an_argument_that_is_none():
     """All that is handed out, but operations, which are formulas: those look at their arguments themselves."""
     tried = 0
     for place, function in APPEARANCES.items():
@@ -72,7 +72,7 @@ def test_every_function_of_tensors_names_a_tensor_that_is_none():
     assert tried > 80
 
 
-def test_memory_that_is_not_there():
+def test_missing_memory_is_reported():
     for call, name in ((lambda: tt.zeros(10**15), "zeros"), (lambda: tt.bincount(tt.tensor([10**15])), "bincount")):
         with pytest.raises(MemoryError, match=f"^{name}: there is not enough memory"):
             call()
@@ -81,7 +81,7 @@ def test_memory_that_is_not_there():
 # ------------------------------------------------------------------------------------- what is left as it was
 
 
-def test_a_refusal_names_the_function_that_was_called():
+def test_error_names_the_called_function():
     """Not an operation that it is made of; every function and method gets whole numbers and truth values."""
     places = {f"F.{n}": f for n, f in vars(F).items()} | vars(tt)
     places |= {f"Tensor.{n}": f for n, f in vars(tt.Tensor).items()}
@@ -104,12 +104,12 @@ def test_a_refusal_names_the_function_that_was_called():
         assert name in {place.rpartition(".")[2].rstrip("_"), *aliases}, place
 
 
-def test_an_error_of_the_engine_stays_as_it_is():
+def test_engine_errors_pass_unchanged():
     with pytest.raises(IndexError, match="sum: dim 5 is out of range"):
         X.sum(5)
 
 
-def test_an_error_that_no_argument_explains_stays_as_it_is():
+def test_unexplained_errors_pass_unchanged():
     engines = {"__name__": "tinytensor.of_this_test"}  # as if the function stood in the engine
     exec("def divide(x: int, n: int): return x // n", engines)
     divide = public(engines["divide"])
@@ -120,7 +120,7 @@ def test_an_error_that_no_argument_explains_stays_as_it_is():
         divide(1, 0)
 
 
-def test_what_a_users_function_raises_is_the_users():
+def test_errors_of_user_functions_pass_unchanged():
     class Index:
         def __index__(self):
             raise KeyError("mine")
@@ -134,7 +134,7 @@ def test_what_a_users_function_raises_is_the_users():
         x.sum().backward()
 
 
-def test_what_is_handed_out_tells_its_own_signature_and_name():
+def test_public_functions_keep_signature_and_docstring():
     assert list(inspect.signature(tt.topk).parameters)[:3] == ["x", "k", "dim"]
     assert tt.topk.__doc__ == tt.topk.__wrapped__.__doc__
     assert inspect.signature(tt.einsum).parameters["operands"].annotation == tt.Tensor | Sequence
@@ -217,7 +217,7 @@ def refused_badly(kind: type) -> list[str]:
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_what_constructors_say_of_wrong_arguments(name):
+def test_constructors_name_wrong_arguments(name):
     if not issubclass(CLASSES[name], tt.nn.ModuleList | tt.nn.Sequential):  # they hold whatever they are given
         CLASSES[name](**given_to(CLASSES[name]))  # what is given must do
     assert refused_badly(CLASSES[name]) == []
@@ -240,13 +240,13 @@ def test_what_constructors_say_of_wrong_arguments(name):
         (lambda: tt.nn.CrossEntropyLoss(smooth=1), "CrossEntropyLoss: unknown arguments ['smooth']; expected ["),
     ],
 )
-def test_which_argument_of_a_constructor(call, said):
+def test_constructor_error_names_the_argument(call, said):
     with pytest.raises(TypeError) as refusal:
         call()
     assert str(refusal.value).startswith(said)
 
 
-def test_a_constructor_that_looks_at_nothing_is_noticed():
+def test_unchecked_constructor_is_noticed():
     class Half(tt.nn.Module):  # a user's: nothing is told in its place
         def __init__(self, size: int):
             super().__init__()
@@ -286,13 +286,13 @@ def test_a_constructor_that_looks_at_nothing_is_noticed():
         ),
     ],
 )
-def test_what_is_no_number_or_too_large_is_refused_before_work_begins(call, said):
+def test_wrong_numbers_are_refused_before_work_begins(call, said):
     with pytest.raises((TypeError, ValueError, RuntimeError, OverflowError), match=said) as refusal:
         call()
     assert is_sentence(refusal.value)
 
 
-def test_elements_of_a_tensor_are_not_deleted():
+def test_deleting_elements_is_refused():
     x = tt.ones(2)
     with pytest.raises(TypeError, match="del: elements of a tensor can't be deleted"):
         del x[0]

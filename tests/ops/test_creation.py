@@ -49,7 +49,7 @@ def test_tensor_copies_and_as_tensor_shares():
 
 
 @pytest.mark.parametrize("dtype", [None, "float32", "float64", "uint8", "int32", "int64", "bool"])
-def test_a_copy_of_a_large_array_begins_at_a_cache_line(dtype):
+def test_large_copies_begin_at_a_cache_line(dtype):
     """Of all arrays that NumPy makes, one in four does so by chance."""
     transposed = np.arange(128 * 96, dtype=np.int32).reshape(128, 96).T
     copies = [tt.tensor(transposed, dtype=dtype and getattr(tt, dtype)) for _ in range(8)]
@@ -61,7 +61,7 @@ def test_a_copy_of_a_large_array_begins_at_a_cache_line(dtype):
     assert exact[31, 31].item() == Fraction(1, 3)
 
 
-def test_what_a_large_array_cannot_become_is_told():
+def test_large_arrays_convert_as_small_ones():
     wide = np.full(2048, 1e300)
     assert np.isinf(tt.tensor(wide, dtype=tt.float32).numpy()).all()
     with pytest.raises(TypeError, match="values of complex128 are not stored"):
@@ -69,7 +69,7 @@ def test_what_a_large_array_cannot_become_is_told():
     assert tt.tensor(np.full(2048, "3"), dtype=tt.int32).sum().item() == 6144  # as of a smaller one
 
 
-def test_a_mapped_file_is_shared_as_a_plain_array(tmp_path):
+def test_memory_mapped_file_is_shared(tmp_path):
     mapped = np.memmap(tmp_path / "numbers", np.float32, "w+", shape=(3,))
     x = tt.from_numpy(mapped)
     x.add_(2).mul_(3)
@@ -196,7 +196,7 @@ def test_as_tensor_takes_a_device():
         tt.Generator("cuda")
 
 
-def test_empty_permuted_lies_as_it_is_told():
+def test_empty_permuted_has_the_given_layout():
     x = tt.empty_permuted((4, 32, 8), (1, 0, 2))
     assert (x.shape, x.stride(), x.is_leaf) == ((4, 32, 8), (8, 32, 1), True)
     assert tt.empty_permuted((2, 3, 5, 7), [0, 2, 3, 1]).stride() == (105, 1, 21, 3)

@@ -40,7 +40,7 @@ def told(expression: str) -> list[str]:
 
 
 @pytest.mark.parametrize("expression", BY_EXPRESSION)
-def test_the_dtype_is_pytorchs_or_it_is_refused(expression):
+def test_dtype_is_pytorchs_or_refused(expression):
     wrong = told(expression)
     if expression in DEPART:  # listed with a reason; and it must still depart
         assert wrong
@@ -54,7 +54,7 @@ def test_the_stored_answers_are_those_of_the_table():
     assert STORED.keys() == {" | ".join(walk) for walk in WALK}
 
 
-def test_no_operation_is_left_to_chance():
+def test_every_operation_is_in_the_table():
     """Every operation stands in an expression, under one of its names."""
     spoken = {word.rstrip("_") for word in re.findall(r"\w+", " ".join([*ONE, *TWO, *NUMBER]))}
     names = {place: place.rpartition(".")[2].rstrip("_") for place in APPEARANCES if not ELSEWHERE.fullmatch(place)}
@@ -62,7 +62,7 @@ def test_no_operation_is_left_to_chance():
     assert not {place for place in names if APPEARANCES[place] not in walked}
 
 
-def test_bytes_come_from_outside_and_go_there(tmp_path):
+def test_uint8_tensors_from_and_to_arrays(tmp_path):
     picture = np.array([[0, 128], [255, 3]], np.uint8)
     x = tt.from_numpy(picture)
     assert x.dtype == tt.uint8 and np.shares_memory(x.numpy(), picture)
@@ -78,7 +78,7 @@ def test_bytes_come_from_outside_and_go_there(tmp_path):
         x.requires_grad_()
 
 
-def test_bytes_in_a_key_are_a_mask():
+def test_uint8_key_is_a_mask():
     x, mask = tt.arange(6.0).reshape(3, 2), tt.ByteTensor([0, 1, 7])
     assert x[mask].tolist() == x[mask.bool()].tolist() == [[2, 3], [4, 5]]
     assert x[tt.tensor(1, dtype=tt.uint8)].shape == (1, 3, 2)
@@ -90,7 +90,7 @@ def test_bytes_in_a_key_are_a_mask():
         x.masked_select(mask[:, None])
 
 
-def test_bytes_are_compiled_as_they_are_computed():
+def test_uint8_operations_compile():
     def step(x):
         return (x.float() / 255).sum() + (x + x).sum()
 
@@ -101,7 +101,7 @@ def test_bytes_are_compiled_as_they_are_computed():
 
 
 @pytest.mark.parametrize("number", [256, -256, 10**30])
-def test_numbers_that_are_no_bytes_are_refused(number):
+def test_numbers_outside_uint8_are_refused(number):
     with pytest.raises(RuntimeError, match=r"fill_: -?[0-9]+ can't be stored as uint8"):
         tt.ByteTensor([1]).fill_(number)
     with pytest.raises(RuntimeError, match=r"tensor: -?[0-9]+ can't be stored as uint8"):
@@ -113,7 +113,7 @@ def test_numbers_that_are_no_bytes_are_refused(number):
         tt.ByteTensor([1]) + 10**30
 
 
-def test_whole_numbers_that_take_more_than_64_bits_are_refused():
+def test_integers_beyond_64_bits_are_refused():
     for data in (2**63, [2**63], [[10**30], [2]], [np.uint64(2**63)]):
         with pytest.raises(RuntimeError, match=r"tensor: \d+ can't be stored as int64"):
             tt.tensor(data)
@@ -137,7 +137,7 @@ def test_a_wrong_answer_is_noticed(found, noticed):
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "int64"])
-def test_numbers_that_are_equal_are_not_taken_for_each_other(dtype):
+def test_equal_numbers_of_other_types_stay_apart(dtype):
     """Numbers are remembered as arrays: 0.0, -0.0, 0 and False are equal, and so are 2 and 2.0."""
     x = tt.tensor([1.0, -2.0, 3.0]).to(getattr(tt, dtype))
     for _ in range(2):
@@ -148,7 +148,7 @@ def test_numbers_that_are_equal_are_not_taken_for_each_other(dtype):
         assert (x * 2.0).dtype == (tt.float32 if dtype == "int64" else x.dtype)
 
 
-def test_numbers_that_are_remembered_do_not_fill_the_memory():
+def test_cache_of_numbers_is_bounded():
     x = tt.ones(2)
     for i in range(2 * promotion.REMEMBERED):
         assert (x + (i + 0.5)).tolist() == [i + 1.5] * 2
@@ -169,7 +169,7 @@ SAYS = {
 
 
 @pytest.mark.parametrize("dtype", SAYS, ids=str)
-def test_a_dtype_says_what_pytorchs_says(dtype):
+def test_dtype_attributes_match_pytorch(dtype):
     assert (dtype.is_floating_point, dtype.is_signed, dtype.itemsize) == SAYS[dtype] and not dtype.is_complex
     assert repr(dtype) == str(dtype) == f"tinytensor.{dtype.name}" and f"{dtype}" == dtype.name
     x = tt.ones(2, dtype=dtype)
@@ -179,13 +179,13 @@ def test_a_dtype_says_what_pytorchs_says(dtype):
         _ = dtype.is_quantized
 
 
-def test_dtypes_are_offered_by_pytorchs_names_alone():
+def test_only_pytorchs_dtype_names_are_public():
     names = " ".join(sorted(name for name, value in vars(tt).items() if isinstance(value, tt.dtype)))
     assert names == "bool double float float32 float64 int int32 int64 long uint8"  # NumPy has bool_
 
 
 @pytest.mark.parametrize("dtype", [*SAYS, tt.core.dtypes.OBJECT], ids=str)
-def test_what_comes_out_of_a_pickle_has_numpys_own_dtype(dtype):
+def test_unpickled_tensors_have_numpys_dtype_object(dtype):
     """NumPy makes another object there, and `is` would not find it: formulas would take their slow way, or none."""
     x = tt.tensor([1, 0], dtype=dtype)
     array = pickle.loads(pickle.dumps(x._data))
@@ -199,7 +199,7 @@ def test_what_comes_out_of_a_pickle_has_numpys_own_dtype(dtype):
     assert pickle.loads(pickle.dumps(tt.empty(2, dtype=dtype, device="meta"))).dtype == x.dtype
 
 
-def test_a_tensor_comes_out_of_a_pickle_as_it_went_in():
+def test_tensors_survive_pickle():
     w = nn.Parameter(tt.tensor([1.0, 2.0]))
     step = tt.compile(lambda x: (w * x).sum().backward())
     for _ in range(2):  # the second is a replay, which leaves the gradient in its own memory
@@ -225,7 +225,7 @@ def test_a_dtype_is_numpys_to_numpy(dtype):
         assert made.dtype is own and tt.from_numpy(made.copy()).dtype is dtype
 
 
-def test_functions_give_dtypes_that_say_so():
+def test_dtype_functions_return_our_dtypes():
     x = tt.ones(2)
     given = [tt.get_default_dtype(), tt.result_type(x, 2), tt.promote_types(tt.int64, x.dtype)]
     assert all(d is tt.float32 for d in given)
@@ -239,7 +239,7 @@ def test_functions_give_dtypes_that_say_so():
 BIG = 2.0**128 - 2.0**103  # float32 rounds it to infinity, and the next smaller float64 to its largest number
 
 
-def test_a_float_beyond_float32_is_infinite_beside_tensors_and_is_not_stored():
+def test_float_beyond_float32_overflows_or_is_refused():
     """As in PyTorch; NumPy's warning, which is an error here, is not to be seen."""
     x, below = tt.ones(2), math.nextafter(BIG, 0)
     for y, value in ((x * BIG, math.inf), (x - BIG, -math.inf), (BIG / x, math.inf), (x / 1e300, 0), (x % BIG, 1)):

@@ -13,7 +13,7 @@ CALLS = [pytest.param(name, args, id=f"{name}-{i}") for name, calls in LARGER.it
 
 
 @pytest.mark.parametrize(("name", "args"), CALLS)
-def test_beyond_every_block(name, args):
+def test_operations_beyond_every_block(name, args):
     assert mistakes(name, args) == []
 
 
@@ -31,7 +31,7 @@ def test_every_kernel_is_reached():
     assert loops - profile.rows.keys() == chance | below
 
 
-def test_results_without_a_gradient():
+def test_kernels_without_gradients():
     rng = np.random.default_rng(0)
     numbers = rng.integers(0, 300, (3, 1100)).astype(float)  # many are equal, and keep their order
     truth = np.zeros((1100, 5), bool)
@@ -44,7 +44,7 @@ def test_results_without_a_gradient():
                 assert np.array_equal(tt.tensor(part).all(dim).numpy(), part.all(dim))
 
 
-def test_rows_are_written():
+def test_write_rows_beyond_every_block():
     rng = np.random.default_rng(0)
     source, index, bad = rng.standard_normal((2, 70, 5)), rng.permutation(1100)[:70], np.zeros(2, np.int64)
     y = np.zeros((2, 1100, 5))
@@ -56,7 +56,7 @@ def test_rows_are_written():
 
 
 @pytest.mark.parametrize("kind", ["SGD", "Adam"])
-def test_every_parameter_is_updated(kind):
+def test_optimizer_updates_beyond_every_block(kind):
     """1,100 numbers together take the steps that each of them takes alone; and so with their norm clipped."""
     rng = np.random.default_rng(0)
     start, gradients = rng.standard_normal(1100), rng.standard_normal((3, 1100))

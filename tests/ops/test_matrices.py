@@ -24,7 +24,7 @@ SHAPES = [(3, 3), (4, 2), (2, 4), (2, 3, 2), (1, 1)]
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-def test_factorizations_fulfil_their_equations(shape):
+def test_factorizations_satisfy_their_equations(shape):
     A = random(*shape).detach()
     for full in (True, False):
         U, S, Vh = linalg.svd(A, full)
@@ -64,7 +64,7 @@ def test_gradients_are_derivatives_twice(name, function, inputs):
     assert tt.gradgradcheck(function, tensors)
 
 
-def test_the_gradient_of_det_at_singular_matrices_is_that_of_the_polynomial():
+def test_gradient_of_det_at_singular_matrices():
     for values in ([[1.0, 2, 3], [2, 4, 6], [1, 0, 1]], [[1.0, 2], [2, 4]], [[0.0, 0], [0, 0]], [[0.0]]):
         A = tt.tensor(values, dtype=tt.float64, requires_grad=True)
         n = len(values)
@@ -99,14 +99,14 @@ def test_matrices_of_size_0():
         lambda a: linalg.qr(a[:, :1], "complete"),
     ],
 )
-def test_what_has_no_gradient_says_what_to_do(function):
+def test_functions_without_gradient_say_what_to_do(function):
     A = random(2, 2)
     with pytest.raises(NotImplementedError, match=r"its gradient is not offered; .*(detach\(\) the input|has one)"):
         function(A)
     function(A.detach())
 
 
-def test_in_a_recording():
+def test_matrix_functions_in_a_recording():
     b = random(3, seed=1).detach()
 
     @tt.compile
@@ -124,14 +124,14 @@ def test_in_a_recording():
             assert got.tolist() == expected.tolist()
 
 
-def test_an_error_in_a_replay_is_told():
+def test_error_in_a_replay_is_raised():
     step = tt.compile(linalg.inv)
     step(tt.eye(2))
     with pytest.raises(linalg.LinAlgError, match="ingular"):
         step(tt.zeros(2, 2))
 
 
-def test_what_lapack_refuses_is_told():
+def test_lapack_errors_name_the_function():
     A = tt.full((2, 2), tt.nan)
     for function in (linalg.svd, linalg.pinv, linalg.svdvals, linalg.matrix_rank):
         with pytest.raises(linalg.LinAlgError, match=rf"{function.__name__}: SVD did not converge; shape \(2, 2\)"):
@@ -142,13 +142,13 @@ def test_what_lapack_refuses_is_told():
         tt.chain_matmul()
 
 
-def test_the_order_of_products_is_the_cheapest():
+def test_multi_dot_takes_the_cheapest_order():
     from tinytensor.ops.matrices import _cheapest
 
     assert _cheapest([30, 35, 15, 5, 10, 20, 25])[0, 5] == 2  # ((1 (2 3)) ((4 5) 6)): a textbook's example
 
 
-def test_names_of_results():
+def test_results_have_named_fields():
     A = tt.eye(2)
     assert linalg.qr(A).Q.shape == (2, 2) and linalg.svd(A).Vh.shape == (2, 2) and tt.svd(A).V.shape == (2, 2)
     assert linalg.slogdet(A).sign.item() == 1 and linalg.eigh(A).eigenvectors.shape == (2, 2)

@@ -15,7 +15,7 @@ REPEATS = {
 
 
 @pytest.mark.parametrize("name", REPEATS)
-def test_a_change_of_the_input_does_not_reach_the_result(name):
+def test_changed_input_leaves_the_result(name):
     x = tt.tensor([1.0, 2.0])
     y = REPEATS[name](x)
     before = y.tolist()
@@ -24,7 +24,7 @@ def test_a_change_of_the_input_does_not_reach_the_result(name):
 
 
 @pytest.mark.parametrize("name", REPEATS)
-def test_a_change_of_one_element_of_the_result_changes_no_other(name):
+def test_changed_element_leaves_the_others(name):
     x = tt.tensor([1.0, 2.0])
     y = REPEATS[name](x)
     expected = y.flatten().tolist()
@@ -32,7 +32,7 @@ def test_a_change_of_one_element_of_the_result_changes_no_other(name):
     assert y.flatten().tolist() == [9, *expected[1:]] and x.tolist() == [1, 2]
 
 
-def test_the_gradient_is_that_of_the_values_at_the_time():
+def test_gradient_uses_the_values_of_the_forward():
     x = tt.tensor([1.0, 2.0], requires_grad=True)
     y = x * 1
     z = y.repeat(2, 1)
@@ -41,7 +41,7 @@ def test_the_gradient_is_that_of_the_values_at_the_time():
     assert x.grad.tolist() == [4, 8]
 
 
-def test_a_copy_of_a_parameter_stays_when_the_optimizer_steps():
+def test_copy_of_a_parameter_survives_an_optimizer_step():
     p = tt.nn.Parameter(tt.tensor([1.0, 2.0]))
     copy = p.repeat(1, 1)
     p.sum().backward()

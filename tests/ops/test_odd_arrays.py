@@ -11,7 +11,7 @@ RECORDS["a"] = [1, 2, 3, 4]
 
 @pytest.mark.parametrize("take", [tt.from_numpy, tt.as_tensor, lambda a: tt.as_tensor(a, dtype=tt.float32)])
 @pytest.mark.parametrize("array", [RECORDS["a"], RECORDS["a"][::2], RECORDS["a"].reshape(2, 2).T], ids=str)
-def test_a_field_of_a_structured_array_is_refused(take, array):
+def test_field_of_a_structured_array_is_refused(take, array):
     with pytest.raises(ValueError, match=r"from_numpy: the strides .* are no multiples of the 4 bytes of float32"):
         take(array)
 
@@ -19,12 +19,12 @@ def test_a_field_of_a_structured_array_is_refused(take, array):
 @pytest.mark.parametrize(
     "make", [tt.tensor, lambda a: tt.from_numpy(a.copy()), lambda a: tt.as_tensor(a, dtype=tt.float64)]
 )
-def test_a_copy_of_it_is_taken(make):
+def test_copy_of_a_structured_field(make):
     x = make(RECORDS["a"])
     assert (x * 2).tolist() == [2, 4, 6, 8] and RECORDS["b"].tolist() == [0] * 4
 
 
-def test_one_element_has_no_strides_that_matter():
+def test_strides_of_one_element_do_not_matter():
     assert (tt.from_numpy(RECORDS["a"][:1]) * 2).tolist() == [2]
 
 
@@ -39,7 +39,7 @@ SHARED = {
 
 
 @pytest.mark.parametrize("name", SHARED)
-def test_what_is_shared_is_read_and_written_where_it_lies(name):
+def test_shared_arrays_are_read_and_written_in_place(name):
     array = SHARED[name]()
     x, before = tt.from_numpy(array), array.copy()
     assert np.allclose(x.exp().numpy(), np.exp(before))
@@ -48,7 +48,7 @@ def test_what_is_shared_is_read_and_written_where_it_lies(name):
 
 
 @pytest.mark.parametrize("array", [np.broadcast_to(np.float32(1), (2, 2)), np.frombuffer(bytes(8), np.float32)])
-def test_what_may_not_be_written_is_copied(array):
+def test_readonly_array_is_copied(array):
     x = tt.from_numpy(array)
     x.add_(1)
     assert x.tolist() == (np.array(array) + 1).tolist() and not array.flags.writeable

@@ -45,7 +45,7 @@ def parts():
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-def test_the_last_value_stays_and_has_the_gradient(write):
+def test_last_value_stays_and_gets_the_gradient(write):
     x, v = parts()
     y = write(x, v)
     assert y.tolist() == [x[0].item(), v[3].item(), v[2].item(), x[3].item()]
@@ -57,7 +57,7 @@ def test_the_last_value_stays_and_has_the_gradient(write):
 
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
-def test_compiled_it_follows_the_indices(write):
+def test_compiled_assignment_follows_the_indices(write):
     x, v = parts()
 
     @tt.compile
@@ -93,7 +93,7 @@ def test_index_fill_counts_an_index_once(index, place):
     assert tt.gradcheck(write, (v,))
 
 
-def test_an_infinite_gradient_of_a_value_that_was_written_over_is_nothing():
+def test_overwritten_value_gets_no_infinite_gradient():
     v = tt.ones(2, requires_grad=True)
     y = tt.zeros(2)
     y[tt.tensor([0, 0])] = v
@@ -101,7 +101,7 @@ def test_an_infinite_gradient_of_a_value_that_was_written_over_is_nothing():
     assert v.grad.tolist() == [0, tt.inf]
 
 
-def test_rows_are_written_over_as_a_whole():
+def test_rows_are_overwritten_as_a_whole():
     v = tt.randn(3, 2, requires_grad=True)
     y = tt.zeros(2, 2)
     y[tt.tensor([1, 0, 1])] = v
@@ -111,7 +111,7 @@ def test_rows_are_written_over_as_a_whole():
 
 @pytest.mark.parametrize("how", ["sum", "prod", "mean", "amax", "amin"])
 @pytest.mark.parametrize("own", [True, False])
-def test_reductions_of_repeated_places_compiled_and_differentiated(how, own):
+def test_scatter_reductions_of_repeated_indices(how, own):
     """INDEX sends three values to place 1, and one value to place 2."""
     x, v = parts()
     reduced = {
@@ -139,14 +139,14 @@ def test_reductions_of_repeated_places_compiled_and_differentiated(how, own):
 
 
 @pytest.mark.parametrize(("how", "expected"), [("amax", [0.5, 0, 0.5]), ("amin", [0, 1, 0])])
-def test_extremes_share_the_gradient_among_the_values_alone(how, expected):
+def test_scatter_extremes_share_the_gradient(how, expected):
     """x has the value 3 at the place too, but has no part in the result."""
     x, v = (tt.tensor(values, requires_grad=True) for values in ([3.0, 7.0], [3.0, 1.0, 3.0]))
     x.scatter_reduce(0, tt.tensor([0, 0, 0]), v, how, include_self=False).sum().backward()
     assert v.grad.tolist() == expected and x.grad.tolist() == [0, 1]
 
 
-def test_products_beside_an_infinite_factor_and_sums_by_scatter_have_gradients():
+def test_scatter_products_and_sums_with_infinite_factors():
     x, v = (tt.tensor(values, requires_grad=True) for values in ([2.0, 1.0], [tt.inf, 3.0]))
     x.scatter(0, tt.tensor([0, 0]), v, reduce="multiply").sum().backward()
     assert v.grad.tolist() == [6, tt.inf] and x.grad.tolist() == [tt.inf, 1]

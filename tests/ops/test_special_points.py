@@ -172,13 +172,13 @@ def test_each_exception_is_needed():
             assert any(re.fullmatch(case, name) and at(*pair).any() for name, pair in told), (why, case)
 
 
-def test_a_planted_value_is_noticed(monkeypatch):
+def test_planted_value_is_noticed(monkeypatch):
     assert differences("lib.abs(x) at points", "float64") == {}
     monkeypatch.setattr(tt, "abs", lambda x: tt.maximum(x, -x) + (x == 0))  # 1 at 0
     assert "lib.abs(x) at points|value" in differences("lib.abs(x) at points", "float64")
 
 
-def test_an_exception_covers_its_elements_alone(monkeypatch):
+def test_exception_covers_its_elements_only(monkeypatch):
     """A slope that is wrong at other points of a case that has an exception is noticed."""
     case = "lib.logaddexp(x, y) at pairs"
     assert all(excused(name, *pair).all() for name, pair in differences(case, "float64").items())
@@ -196,7 +196,7 @@ ELSEWHERE = {  # operations of which the sweep has no case: why
 }
 
 
-def test_the_sweep_reaches_every_operation_that_has_a_derivative(monkeypatch):
+def test_sweep_reaches_every_differentiable_operation(monkeypatch):
     reached = set()
     monkeypatch.setattr(state, "told_of_nodes", lambda node, *_: reached.add(node.op.name))
     for case in CASES:
@@ -237,7 +237,7 @@ RIGHT = {  # what was wrong once: (expression of x and y, x, y, value, gradients
 
 @pytest.mark.parametrize("real", ["float64", "float32"])
 @pytest.mark.parametrize("name", RIGHT)
-def test_right_values(name, real):
+def test_values_and_slopes_by_hand(name, real):
     expression, *numbers, value, slopes = RIGHT[name]
     x, y = (tt.tensor(n, dtype=getattr(tt, real), requires_grad=True) for n in numbers)
     result = eval(expression, {"tt": tt, "F": F, "x": x, "y": y})
@@ -246,7 +246,7 @@ def test_right_values(name, real):
     assert found == pytest.approx([value, *slopes], rel=1e-6, abs=0)
 
 
-def test_the_curvature_of_sinc_at_zero():
+def test_second_derivative_of_sinc_at_zero():
     x = tt.tensor(0.0, dtype=tt.float64, requires_grad=True)
     (slope,) = tt.autograd.grad(tt.sinc(x), x, create_graph=True)
     assert slope.item() == 0
@@ -256,14 +256,14 @@ def test_the_curvature_of_sinc_at_zero():
 @pytest.mark.parametrize(
     ("loss", "curvature"), [(F.huber_loss, 1.0), (F.smooth_l1_loss, 1.0), (partial(F.smooth_l1_loss, beta=0.25), 4.0)]
 )
-def test_the_curvature_of_a_loss_where_prediction_and_target_are_equal(loss, curvature):
+def test_second_derivative_of_losses_at_equal_arguments(loss, curvature):
     x = tt.tensor(2.0, dtype=tt.float64, requires_grad=True)
     (slope,) = tt.autograd.grad(loss(x, tt.tensor(2.0, dtype=tt.float64)), x, create_graph=True)
     assert slope.item() == 0
     assert tt.autograd.grad(slope, x)[0].item() == curvature
 
 
-def test_layer_norm_of_millions():
+def test_layer_norm_of_millions_of_elements():
     """In float32, rows of which one sum would lose the late terms: as exact as the same rows in float64."""
     tt.manual_seed(0)
     x = tt.randn(1, 9_000_000) * 3 + 5
@@ -271,7 +271,7 @@ def test_layer_norm_of_millions():
     assert (y.double() - exact).abs().max().item() < 2e-6
 
 
-def test_layer_norm_of_one_element_has_no_slope():
+def test_layer_norm_of_one_element_has_zero_gradient():
     x = tt.tensor([[3.3], [1e4], [0.1], [-7.7]], requires_grad=True)
     w, b = (tt.tensor([n], requires_grad=True) for n in (1.7, 0.3))
     y = F.layer_norm(x, (1,), w, b)
