@@ -61,14 +61,14 @@ def test_quasi_newton(key, reload, stored):
     compare(more.quasi_newton(tt, key, again), stored, rtol=1e-7, atol=1e-12)
 
 
-def test_another_rate_of_quasi_newton_is_noticed(stored, monkeypatch):
+def test_wrong_rate_of_quasi_newton_is_noticed(stored, monkeypatch):
     other = {"lbfgs": lambda o, p: o.LBFGS(p, lr=0.500001)}
     monkeypatch.setattr(more, "QUASI_NEWTON", other)
     found = more.quasi_newton(tt, "lbfgs")["lbfgs|losses"]
     assert not np.allclose(found, stored["lbfgs|losses"][: len(found)], rtol=1e-7)
 
 
-def test_what_lbfgs_refuses():
+def test_lbfgs_refuses_wrong_arguments():
     p = tt.zeros(2).requires_grad_()
     with pytest.raises(ValueError, match="LBFGS: line_search_fn='strong_wolfe' is not offered"):
         tt.optim.LBFGS([p], line_search_fn="strong_wolfe")
@@ -78,7 +78,7 @@ def test_what_lbfgs_refuses():
         tt.optim.LBFGS([p]).step()
 
 
-def test_an_optimizer_of_ones_own_keeps_what_it_likes():
+def test_custom_optimizer_keeps_its_own_state():
     class Own(tt.optim.Optimizer):
         def __init__(self, params):
             super().__init__(params, {"lr": 0.5})
@@ -118,14 +118,14 @@ def test_twelve_steps(key, wrap, stored):
     compare(more.trajectory(tt, key, wrap), stored, rtol=1e-12, atol=1e-13)
 
 
-def test_another_amsgrad_is_noticed(stored, monkeypatch):
+def test_wrong_amsgrad_is_noticed(stored, monkeypatch):
     monkeypatch.setitem(more.OPTIMIZERS, "adam, amsgrad", lambda o, p: o.Adam(p, lr=0.1, weight_decay=0.1))
     with pytest.raises(AssertionError, match="amsgrad"):
         compare(more.trajectory(tt, "adam, amsgrad"), stored, rtol=1e-12, atol=1e-13)
 
 
 @pytest.mark.parametrize("make", [optim.RMSprop, optim.Adagrad, optim.Adadelta, optim.Adamax])
-def test_a_rate_of_ones_own_in_composed_optimizers(make):
+def test_custom_rate_in_composed_optimizers(make):
     whole = one_step(1.0, make)
     assert whole.any() and np.allclose(one_step(0.25, make), 0.25 * whole.numpy(), rtol=1e-15)
     heads = tt.tensor([[1.0], [0.5], [0.0], [2.0]])
@@ -137,13 +137,13 @@ def test_clipping(key, stored):
     compare(samples.clipped(tt, key), stored, rtol=1e-12, atol=1e-15)
 
 
-def test_clipping_with_another_norm_is_noticed(stored, monkeypatch):
+def test_clipping_with_a_wrong_norm_is_noticed(stored, monkeypatch):
     monkeypatch.setitem(samples.CLIPS, "2-norm", lambda u, p: u.clip_grad_norm_(p, 0.5, norm_type=2.0000001))
     with pytest.raises(AssertionError, match="2-norm"):
         compare(samples.clipped(tt, "2-norm"), stored, rtol=1e-12, atol=1e-15)
 
 
-def test_clipping_what_is_not_finite():
+def test_clipping_of_nonfinite_gradients():
     p = tt.ones(2).requires_grad_()
     p.grad = tt.tensor([math.nan, 1.0])
     with pytest.raises(RuntimeError, match="the total norm of the gradients is nan"):
@@ -175,12 +175,12 @@ def test_lr_multiplier(make):
     assert not np.allclose(one_step(heads, make), whole.numpy())
 
 
-def test_lr_multiplier_that_does_not_fit():
+def test_lr_multiplier_of_wrong_shape_is_refused():
     with pytest.raises(ValueError, match=r"lr_multiplier of shape \(5,\) does not fit a parameter of shape \(4, 3\)"):
         one_step(tt.ones(5))
 
 
-def test_lr_multiplier_can_be_changed_on_the_way():
+def test_lr_multiplier_can_be_changed_between_steps():
     p = tt.zeros(2).requires_grad_()
     optimizer = optim.SGD([p], lr=1.0)
     for multiplier, expected in ((1.0, -1.0), (0.5, -1.5), (tt.tensor([2.0]), -3.5)):
@@ -224,7 +224,7 @@ def steps_of(how, key, multiplier=1.0, after=lambda p, optimizer: None):
 
 @pytest.mark.parametrize("key", LIES_STEPS)
 @pytest.mark.parametrize("how", LYING)
-def test_how_a_parameter_lies_changes_nothing(how, key):
+def test_memory_layout_of_a_parameter_changes_nothing(how, key):
     expected = steps_of("as its shape says", key)
     assert steps_of(how, key) == expected
     rates = tt.arange(12.0).view(4, 3, 1) / 7
@@ -233,7 +233,7 @@ def test_how_a_parameter_lies_changes_nothing(how, key):
 
 @pytest.mark.parametrize("key", LIES_STEPS)
 @pytest.mark.parametrize("how", LYING)
-def test_a_parameter_may_lie_differently_after_a_step(how, key):
+def test_parameter_may_change_its_layout_after_a_step(how, key):
     def turned(p, optimizer):
         p.data = lying(how if p.is_contiguous() else "as its shape says", p.detach()).data
 
@@ -246,7 +246,7 @@ def test_a_parameter_may_lie_differently_after_a_step(how, key):
     assert steps_of(how, key, after=loaded) == expected
 
 
-def test_a_gradient_lies_as_its_parameter_does():
+def test_gradient_has_the_layout_of_its_parameter():
     """Then a step needs no copies."""
     p = lying("its second dimension first", tt.ones(4, 3, 2))
     linear = p.transpose(0, 1).flatten(1)
@@ -280,7 +280,7 @@ def test_groups():
     assert a.item() == -1.0
 
 
-def test_a_group_may_carry_what_a_program_notes():
+def test_groups_keep_unknown_settings():
     """An optimizer around another one hands it groups that hold settings of its own, and finds them there again."""
     p = tt.ones(1).requires_grad_()
     optimizer = optim.SGD([{"params": [p], "rho": 0.05, "step_counter": 0}], lr=1.0)
@@ -368,7 +368,7 @@ def test_refusals(make, error, sentence):
         make(tt.ones(1).requires_grad_())
 
 
-def test_options_that_cannot_change_a_result_are_accepted():
+def test_options_without_effect_are_accepted():
     p = tt.ones(1).requires_grad_()
     optim.AdamW([p], fused=True, foreach=False, capturable=False, differentiable=False)
     optim.AdamW([{"params": [p], "fused": True, "amsgrad": False}], amsgrad=False)
@@ -409,7 +409,7 @@ def start():
 
 
 @pytest.mark.parametrize("key", STATEFUL)
-def test_a_saved_state_goes_on_bit_for_bit(key):
+def test_saved_state_resumes_bit_for_bit(key):
     ps = start()
     optimizer = STATEFUL[key](ps)
     scheduler = lr_scheduler.StepLR(optimizer, 2, 0.5)
@@ -453,7 +453,7 @@ WRONG_STATES = {
 
 
 @pytest.mark.parametrize("wrong", WRONG_STATES)
-def test_a_state_that_does_not_fit_is_refused_as_a_whole(wrong):
+def test_wrong_state_is_refused_as_a_whole(wrong):
     change, told = WRONG_STATES[wrong]
     ps = start()
     optimizer = optim.AdamW(ps)
@@ -477,11 +477,11 @@ def test_rates(key, stored):
 
 
 @pytest.mark.parametrize(("key", "by_hand"), more.ALL_RATES)
-def test_rates_that_act_together(key, by_hand, stored):
+def test_combined_schedules(key, by_hand, stored):
     compare(more.rates(tt, key, by_hand), stored, rtol=1e-12, atol=1e-15)
 
 
-def test_a_schedule_that_does_not_go_on_from_what_it_finds_is_noticed(stored, monkeypatch):
+def test_schedule_ignoring_the_current_rate_is_noticed(stored, monkeypatch):
     monkeypatch.setattr(lr_scheduler.Shape, "get_lr", lr_scheduler.Shape._lr_at)
     compare(more.rates(tt, "linear"), stored, rtol=1e-12, atol=1e-15)  # alone it is right
     for key, by_hand in (("step and exponential", False), ("linear", True)):
@@ -514,7 +514,7 @@ def test_schedules_in_a_recording(key):
 
 
 @pytest.mark.parametrize("key", ["one after another", "chained", "one cycle"])
-def test_a_step_that_a_replay_does_not_reach_is_taken_back(key):
+def test_unreached_scheduler_step_is_undone(key):
     optimizer = more.groups(tt)
     (scheduler,) = more.SCHEDULES[key](lr_scheduler, optimizer)
     x = tt.ones(3)
@@ -528,7 +528,7 @@ def test_a_step_that_a_replay_does_not_reach_is_taken_back(key):
 
 
 @pytest.mark.parametrize("key", [*more.SCHEDULES, *more.PLATEAUS])
-def test_a_saved_schedule_goes_on(key):
+def test_saved_schedule_resumes(key):
     def made():
         optimizer = more.groups(tt)
         found = (more.PLATEAUS | more.SCHEDULES)[key](lr_scheduler, optimizer)
@@ -559,7 +559,7 @@ def test_a_state_of_another_schedule_is_refused():
         one.load_state_dict(other.state_dict())
 
 
-def test_a_schedule_of_ones_own():
+def test_custom_schedule():
     class Halves(lr_scheduler.LRScheduler):
         def get_lr(self):
             return [base / (1 + self.last_epoch) for base in self.base_lrs]
@@ -568,13 +568,13 @@ def test_a_schedule_of_ones_own():
     assert lr_scheduler._LRScheduler is lr_scheduler.LRScheduler
 
 
-def test_a_plateau_is_looked_at_outside_of_recordings():
+def test_reduce_on_plateau_is_refused_in_recordings():
     scheduler = lr_scheduler.ReduceLROnPlateau(more.groups(tt))
     with pytest.raises(RuntimeError, match="call it outside the compiled step"):
         tt.compile(lambda x: (x * 2, scheduler.step(0.5)))(tt.ones(1))
 
 
-def test_a_schedule_that_is_a_step_late_is_noticed(stored, monkeypatch):
+def test_schedule_one_step_late_is_noticed(stored, monkeypatch):
     monkeypatch.setitem(samples.SCHEDULES, "exponential", lambda s, o: s.LambdaLR(o, lambda t: 0.9 ** (t - 1)))
     with pytest.raises(AssertionError, match="exponential"):
         compare(samples.rates(tt, "exponential"), stored, rtol=1e-13, atol=1e-16)
@@ -605,12 +605,12 @@ def test_warmup_cosine():
     assert rates(lambda o: lr_scheduler.WarmupCosineLR(o, warmup=0, total=0), steps=2) == pytest.approx([2.0, 0.2])
 
 
-def test_a_rate_of_zero_at_first_anneals_to_the_least_rate():
+def test_cosine_annealing_from_zero():
     found = rates(lambda o: lr_scheduler.CosineAnnealingLR(o, T_max=4, eta_min=0.5), steps=5, lr=0.0)
     assert found == pytest.approx([0.5 - 0.5 * (1 + math.cos(math.pi * t / 4)) / 2 for t in range(5)])
 
 
-def test_schedules_go_on_from_a_step():
+def test_schedules_resume_from_last_epoch():
     everything = rates(lambda o: lr_scheduler.StepLR(o, 3))
 
     def go_on(optimizer):

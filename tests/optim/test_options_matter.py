@@ -146,7 +146,7 @@ CASES = [(kind, option) for kind, table in OPTIMIZERS.items() for option in tabl
 
 
 @pytest.mark.parametrize(("kind", "option"), CASES, ids=lambda case: getattr(case, "__name__", case))
-def test_an_option_of_an_optimizer_matters(kind, option):
+def test_every_optimizer_option_matters(kind, option):
     value, beside = OPTIMIZERS[kind][option]
     assert trajectory(kind, **beside, **{option: value}) != trajectory(kind, **beside)
 
@@ -158,7 +158,7 @@ def test_every_option_of_an_optimizer_is_in_the_table():
         assert options_of(kind, {o for k, o in REFUSED if k is kind}) == set(table), kind.__name__
 
 
-def test_what_is_refused_is_refused():
+def test_unsupported_options_are_refused():
     for kind, option in REFUSED:
         with pytest.raises((NotImplementedError, ValueError)):
             kind([tt.zeros(1, requires_grad=True)], **{option: "strong_wolfe"})
@@ -181,7 +181,7 @@ SCHEDULED += [(kind, "last_epoch") for kind in SCHEDULES if kind is not lr_sched
 
 
 @pytest.mark.parametrize(("kind", "option"), SCHEDULED, ids=lambda case: getattr(case, "__name__", case))
-def test_an_option_of_a_schedule_matters(kind, option):
+def test_every_schedule_option_matters(kind, option):
     needed, table = SCHEDULES[kind]
     value, beside = table.get(option, (3, {}))
     beside = needed | beside
@@ -189,7 +189,7 @@ def test_an_option_of_a_schedule_matters(kind, option):
 
 
 @pytest.mark.parametrize("kind", SCHEDULES, ids=lambda kind: kind.__name__)
-def test_what_a_schedule_needs_matters(kind):
+def test_every_required_schedule_argument_matters(kind):
     needed, _ = SCHEDULES[kind]
     for name, value in needed.items():
         other = (lambda t: 0.5) if callable(value) else [1, 3] if isinstance(value, list) else value * 1.5
@@ -206,7 +206,7 @@ def test_every_option_of_a_schedule_is_in_the_table():
         assert options_of(kind, {"last_epoch", *needed, *OTHERWISE_SAID}) == set(table), kind.__name__
 
 
-def test_lr_decay_goes_on_for_ever():
+def test_lr_decay_never_stops():
     """The rate of Adagrad at step t is lr / (1 + (t - 1) lr_decay), also after many steps."""
     w = tt.zeros(1, dtype=tt.float64, requires_grad=True)
     optimizer, before, total = optim.Adagrad([w], lr=1.0, lr_decay=0.1, eps=0.0), 0.0, 0.0
@@ -236,7 +236,7 @@ def test_sgd_of_an_infinite_gradient(options, dtype):
 
 
 @pytest.mark.parametrize("kind", [optim.Adam, optim.AdamW])
-def test_an_infinite_parameter_stays_where_it_is(kind):
+def test_infinite_parameter_stays_infinite(kind):
     w = tt.tensor([math.inf, -math.inf], requires_grad=True)
     optimizer = kind([w], weight_decay=0.0)
     w.grad = tt.ones(2)
@@ -274,7 +274,7 @@ NO_MATTER = {  # options that change no batch: there is one process, one device
 
 
 @pytest.mark.parametrize("option", LOADER)
-def test_an_option_of_the_loader_matters(option):
+def test_every_loader_option_matters(option):
     value, beside = LOADER[option]
     value = value() if value is seeded else value
     assert batches(**beside, **{option: value}) != batches(**beside)
@@ -287,7 +287,7 @@ def test_every_option_of_the_loader_is_in_a_table():
 @pytest.mark.parametrize("size", range(1, 6))
 @pytest.mark.parametrize("n", range(13))
 @pytest.mark.parametrize("drop_last", [True, False])
-def test_a_loader_has_as_many_batches_as_it_says(n, size, drop_last):
+def test_loader_length_matches_its_batches(n, size, drop_last):
     loader = data.DataLoader(list(range(n)), size, drop_last=drop_last)
     found = [np.asarray(batch).tolist() for batch in loader]
     assert len(loader) == len(found) == len(data.BatchSampler(range(n), size, drop_last))
@@ -306,7 +306,7 @@ SAMPLERS = {  # (sampler, option): (a value, what must be set beside it)
 
 
 @pytest.mark.parametrize(("kind", "option"), SAMPLERS, ids=lambda case: getattr(case, "__name__", case))
-def test_an_option_of_a_sampler_matters(kind, option):
+def test_every_sampler_option_matters(kind, option):
     value, beside = SAMPLERS[kind, option]
 
     def drawn(**options) -> list:
@@ -324,7 +324,7 @@ def test_every_option_of_a_sampler_is_in_the_table():
 
 @pytest.mark.parametrize("n", [1, 7, 10, 11, 23])
 @pytest.mark.parametrize("parts", [1, 3, 4, 6])
-def test_fractions_of_a_split_take_what_is_left_in_turn(n, parts):
+def test_random_split_shares_the_rest_in_turn(n, parts):
     """Each part has its fraction, rounded down, and the first parts one more each (PyTorch's rule)."""
     found = [len(part) for part in data.random_split(list(range(n)), [1 / parts] * parts, seeded())]
     least = math.floor(n * (1 / parts))
@@ -332,7 +332,7 @@ def test_fractions_of_a_split_take_what_is_left_in_turn(n, parts):
     assert found == [least + (i < left) for i in range(parts)]
 
 
-def test_a_split_that_leaves_more_than_three():
+def test_random_split_with_a_large_rest():
     found = data.random_split(list(range(19)), [0.05] * 20, seeded())
     assert [len(part) for part in found] == [1] * 19 + [0]
     assert sorted(i for part in found for i in part.indices) == list(range(19))
