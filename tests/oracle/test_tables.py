@@ -13,7 +13,7 @@ def table(tmp_path):
     return path, arrays
 
 
-def test_last_bits_change_nothing(table):
+def test_last_bits_do_not_change_the_table(table):
     path, arrays = table
     content = path.read_bytes()
     other = arrays | {"a": np.nextafter(arrays["a"], 9), "b": np.nextafter(arrays["b"], np.float32(9))}
@@ -33,7 +33,7 @@ def test_last_bits_change_nothing(table):
         ({}, "y", {"metadata"}),
     ],
 )
-def test_another_answer_is_stored_and_what_stands_beside_it_keeps_its_bits(table, changes, facts, told):
+def test_changed_answer_is_stored_alone(table, changes, facts, told):
     path, arrays = table
     beside = np.nextafter(arrays["b"], np.float32(9))
     assert tables.keep(path, arrays | {"b": beside} | changes, {"facts": facts}).keys() == told
@@ -44,14 +44,14 @@ def test_another_answer_is_stored_and_what_stands_beside_it_keeps_its_bits(table
         assert stored[name].dtype == array.dtype and np.array_equal(stored[name], array, equal_nan=array.dtype != int)
 
 
-def test_an_array_that_is_gone_goes_from_the_table(table):
+def test_removed_array_leaves_the_table(table):
     path, arrays = table
     del arrays["n"]
     assert tables.keep(path, arrays, {"facts": "x"}) == {"n": "only stored"}
     assert tables.read(path)[0].keys() == {"a", "b"}
 
 
-def test_how_far_is_said_by_the_one_who_asks(table):
+def test_caller_sets_the_tolerance(table):
     path, arrays = table
     other = arrays | {"a": np.array([1.0, 2.0 + 1e-10])}
     assert not tables.differences(path, other, {"facts": "x"}, lambda name, dtype: 1e-9)
