@@ -196,7 +196,7 @@ def test_schedules(schedule, inside):
     same(program, [1])
 
 
-def test_hyper_parameters_set_between_calls_are_read():
+def test_hyper_parameters_can_change_between_calls():
     def program(wrap):
         model = mlp()
         opt = tt.optim.SGD(model.parameters(), lr=0.1)
@@ -219,7 +219,7 @@ def test_hyper_parameters_set_between_calls_are_read():
     same(program)
 
 
-def test_momentum_that_is_switched_on_later_starts_with_the_gradient():
+def test_momentum_switched_on_later():
     p = nn.Parameter(tt.ones(3))
     opt = tt.optim.SGD([p], lr=1.0)
     for momentum, expected in ((0.0, 0.0), (0.5, -1.0), (0.5, -2.5)):
@@ -401,7 +401,7 @@ def test_clipping(norm_type):
     same(program, [1])
 
 
-def test_evaluation_between_training_steps_and_training_after_it():
+def test_evaluation_between_training_steps():
     def program(wrap):
         model = mlp(0.5)
         opt = tt.optim.AdamW(model.parameters(), lr=0.01)
@@ -480,7 +480,7 @@ def test_a_strided_argument():
     same(program, [1])
 
 
-def test_python_arguments_are_conditions():
+def test_python_arguments_are_guarded():
     Pair = namedtuple("Pair", "x y")
 
     def program(wrap):
@@ -509,7 +509,7 @@ def test_python_arguments_are_conditions():
     same(program)
 
 
-def test_default_dtype_is_a_condition():
+def test_default_dtype_is_guarded():
     def program(wrap):
         step = wrap(lambda x: x.long() * 0.5)
         for _ in range(2):
@@ -588,7 +588,7 @@ def assigned(x, index):
 
 
 @pytest.mark.parametrize("use", USES)
-def test_data_that_is_replaced(use):
+def test_replaced_data_is_followed(use):
     def program(wrap):
         p, index = tt.tensor([2.0, 1.0, 3.0]), tt.tensor([0, 2])
         step = wrap(lambda x: USES[use](p, index, x))
@@ -601,7 +601,7 @@ def test_data_that_is_replaced(use):
     same(program, [2])
 
 
-def test_data_that_is_assigned_inside():
+def test_data_assigned_inside_the_step():
     """What is assigned, and the memory to which it goes, may be replaced between the calls."""
 
     def program(wrap):
@@ -623,7 +623,7 @@ def test_data_that_is_assigned_inside():
     same(program)
 
 
-def test_a_result_whose_data_are_assigned():
+def test_data_of_a_result_assigned_inside_the_step():
     def program(wrap):
         @wrap
         def step(x):
@@ -638,7 +638,7 @@ def test_a_result_whose_data_are_assigned():
     same(program, [1])
 
 
-def test_changes_are_seen_by_graphs_made_before():
+def test_replay_counts_as_an_in_place_change():
     """A replay counts as a change in place of what it changes: parameters, buffers, gradients, arguments."""
     w, count, x = nn.Parameter(tt.ones(2)), tt.ones(2), tt.ones(2)
 
@@ -660,7 +660,7 @@ def test_changes_are_seen_by_graphs_made_before():
     assert recordings(step) == 1
 
 
-def test_a_schedule_inside_may_look_at_tensors():
+def test_schedule_inside_may_read_tensors():
     def program(wrap):
         w = nn.Parameter(tt.ones(2))
         opt = tt.optim.SGD([w], lr=0.1)
@@ -681,7 +681,7 @@ def test_a_schedule_inside_may_look_at_tensors():
     same(program, [1])
 
 
-def test_parts_of_a_model_that_are_replaced():
+def test_replaced_parts_of_a_model_are_followed():
     def program(wrap):
         model = mlp()
         model.scale = nn.Buffer(tt.ones(3))
@@ -703,7 +703,7 @@ def test_parts_of_a_model_that_are_replaced():
     same(program, [4])
 
 
-def test_buffers_that_the_step_updates():
+def test_buffers_updated_by_the_step():
     class Norm(nn.Module):
         def __init__(self):
             super().__init__()
@@ -852,7 +852,7 @@ def test_arguments_changed_before_an_index_out_of_range():
     assert len(errors) == 2  # eager and compiled
 
 
-def test_gradients_that_the_step_does_not_touch_stay():
+def test_untouched_gradients_stay():
     def program(wrap):
         model = mlp()
 
@@ -876,7 +876,7 @@ def test_gradients_that_the_step_does_not_touch_stay():
 
 
 @pytest.mark.parametrize("looks", [False, True])
-def test_a_gradient_that_is_replaced_unseen_is_no_condition(looks):
+def test_gradient_replaced_but_unread_is_not_guarded(looks):
     def program(wrap):
         w = tt.ones(3, requires_grad=True)
 
@@ -896,7 +896,7 @@ def test_a_gradient_that_is_replaced_unseen_is_no_condition(looks):
     same(program, [2 if looks else 1])
 
 
-def test_a_gradient_that_a_replay_has_left_is_the_same_condition():
+def test_gradient_left_by_a_replay_keeps_the_guard():
     """Nobody looks at it between two calls, so it is still in the recording's memory when the next one asks for it."""
 
     def program(wrap):
@@ -1005,7 +1005,7 @@ def test_methods_can_be_compiled():
     same(program)
 
 
-def test_an_argument_that_is_part_of_a_graph_is_run_eagerly():
+def test_argument_with_a_graph_runs_eagerly():
     def program(wrap):
         w = nn.Parameter(tt.tensor([2.0]))
         step = wrap(lambda x: x * 3)
@@ -1019,7 +1019,7 @@ def test_an_argument_that_is_part_of_a_graph_is_run_eagerly():
 # ------------------------------------------------------------------------------------------- what happens inside
 
 
-def test_chance_inside_the_step():
+def test_random_numbers_inside_the_step():
     def program(wrap):
         own = tt.Generator().manual_seed(5)
 
@@ -1035,7 +1035,7 @@ def test_chance_inside_the_step():
     same(program, [1])
 
 
-def test_a_seed_inside_the_step():
+def test_seed_inside_the_step():
     def program(wrap):
         def function():
             tt.manual_seed(3)
@@ -1071,7 +1071,7 @@ def test_two_models_share_a_generator():
     same(program)
 
 
-def test_constants_made_inside_start_anew():
+def test_constants_made_inside_are_made_anew():
     def program(wrap):
         @wrap
         def step(x):
@@ -1122,7 +1122,7 @@ OUT_OF_RANGE = {
 
 
 @pytest.mark.parametrize("what", OUT_OF_RANGE)
-def test_out_of_range_index_raises_at_replay_and_training_goes_on(what):
+def test_out_of_range_index_raises_at_replay(what):
     errors = []
 
     def program(wrap):
@@ -1149,7 +1149,7 @@ def test_out_of_range_index_raises_at_replay_and_training_goes_on(what):
 
 
 @pytest.mark.parametrize("middle", [True, False])
-def test_a_schedule_that_has_no_further_step_leaves_what_eager_leaves(middle):
+def test_exhausted_schedule_leaves_the_state_of_eager(middle):
     """A replay steps schedules before its launches; those that come before such a step have run when it fails."""
 
     def program(wrap):
@@ -1181,7 +1181,7 @@ def test_a_schedule_that_has_no_further_step_leaves_what_eager_leaves(middle):
     same(program)
 
 
-def test_an_exception_inside_the_step_leaves_what_eager_leaves():
+def test_exception_inside_leaves_the_state_of_eager():
     def program(wrap):
         model = mlp(0.5)
         opt = tt.optim.AdamW(model.parameters(), lr=0.01)
@@ -1420,7 +1420,7 @@ def test_repeat_is_as_many_calls(host_call):
     assert trajectory(True)[0] == [11]
 
 
-def test_repeat_stops_where_a_call_would():
+def test_repeat_stops_at_an_error():
     at, seen = tt.zeros(1, dtype=tt.int64), tt.zeros(5)
 
     @tt.compile
@@ -1491,7 +1491,7 @@ LOOKS = {
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_looking_at_a_value_raises(look):
+def test_reading_a_value_raises(look):
     step = tt.compile(lambda x: LOOKS[look](x * 1), fullgraph=True)
     for _ in range(2):
         with pytest.raises(RuntimeError, match="inside a compiled step"):
@@ -1500,7 +1500,7 @@ def test_looking_at_a_value_raises(look):
 
 
 @pytest.mark.parametrize("look", LOOKS)
-def test_a_step_that_looks_at_a_value_runs_as_it_is_and_says_why_once(look, capsys):
+def test_step_that_reads_a_value_runs_eagerly_and_warns_once(look, capsys):
     w = nn.Parameter(tt.tensor([1.0, 2.0]))
 
     def step(x):
@@ -1534,7 +1534,7 @@ def refused(function, sentence, *args, error=RuntimeError):
         tt.compile(function, fullgraph=True)(*args)
 
 
-def test_what_a_replay_cannot_return_raises():
+def test_unsupported_results_raise():
     w = nn.Parameter(tt.ones(2))
     x = tt.ones(2)
     refused(lambda x: (w * x).sum(), "graph is still alive", x)
@@ -1544,7 +1544,7 @@ def test_what_a_replay_cannot_return_raises():
     refused(lambda x: np.zeros(2), "ndarray", x)
 
 
-def test_tensors_that_stay_behind_raise():
+def test_tensors_kept_outside_the_step_raise():
     x, kept, module = tt.ones(3), [], mlp()
     refused(lambda x: kept.append(x * 2), "keeps tensors of its own", x)
 
@@ -1560,7 +1560,7 @@ def test_tensors_that_stay_behind_raise():
     refused(replaced, "write into a tensor from outside with copy_")
 
 
-def test_arguments_that_a_copy_cannot_stand_for_raise():
+def test_arguments_that_cannot_be_copied_raise():
     buffer = tt.ones(3)
 
     def both(x):
@@ -1627,7 +1627,7 @@ def test_a_replay_makes_no_tensor_and_allocates_nothing(monkeypatch):
     assert peak < 16_000  # one activation has 65,536 bytes
 
 
-def test_buffers_are_used_again(monkeypatch):
+def test_buffers_are_reused(monkeypatch):
     function, args = big_step()
     asked = []
     first = Pool.buffer
@@ -1734,7 +1734,7 @@ def test_random_programs(dtype, instructions, keep_gradients):
 
 
 @pytest.mark.parametrize("profiled", [False, True])
-def test_what_a_replay_that_fails_leaves_behind(profiled):
+def test_failed_replay_is_undone(profiled):
     """What an ordinary run would not have reached is undone, the last one first."""
     log, flag, failing = [], np.zeros(1, np.int64), set()
 
@@ -1780,7 +1780,7 @@ def test_what_a_replay_that_fails_leaves_behind(profiled):
         assert log == early + expected
 
 
-def test_a_small_product_of_a_program_has_two_tasks_and_the_same_bits(monkeypatch):
+def test_small_product_in_a_program_has_two_tasks(monkeypatch):
     """By itself it has one: to wake a second thread for it would take longer than the product."""
     tasks = []
 

@@ -111,7 +111,7 @@ def module_cases():
 
 
 @pytest.mark.parametrize("name", [name for name, _, _ in module_cases()])
-def test_attributes_of_modules(name):
+def test_attributes_of_modules_are_guarded(name):
     tt.manual_seed(0)
     module, change = next((m, c) for n, m, c in module_cases() if n == name)
 
@@ -127,7 +127,7 @@ def test_attributes_of_modules(name):
         Part.bias = before
 
 
-def test_closures_globals_and_what_is_called():
+def test_closures_and_globals_are_guarded():
     rate, pair, deep = 2.0, tt.ones(2), {"a": [1.0]}
     x = tt.tensor([1.0, 2.0])
 
@@ -168,7 +168,7 @@ class Scaled(tt.autograd.Function):
         return g * scale
 
 
-def test_what_a_library_calls():
+def test_backward_of_a_function_is_guarded():
     """forward and backward of a Function, which no code of the user's names."""
     x = tt.tensor([1.0, 2.0])
 
@@ -180,7 +180,7 @@ def test_what_a_library_calls():
     assert follows(step, set_of(globals(), "scale", 4.0, 5.0), x) == 3
 
 
-def test_what_a_bound_method_reads():
+def test_reads_of_a_bound_method_are_guarded():
     trainer, x = Trainer(), tt.tensor([1.0, 2.0])
     for change in (
         set_of(trainer, "rate", 1.0, 2.0),
@@ -192,7 +192,7 @@ def test_what_a_bound_method_reads():
         assert follows(trainer.step, change, x) > 1
 
 
-def test_an_object_as_argument_and_a_method_that_is_compiled():
+def test_object_argument_and_compiled_method():
     class Steps:
         def __init__(self):
             self.k = 2.0
@@ -210,7 +210,7 @@ def test_an_object_as_argument_and_a_method_that_is_compiled():
     assert recordings(apply) == 3
 
 
-def test_an_optimizer_or_a_clipping_that_is_replaced():
+def test_replaced_optimizer_or_clipping_is_followed():
     def trained(wrap):
         w = nn.Parameter(tt.tensor([1.0, 2.0]))
         optimizer, most = tt.optim.SGD([w], lr=0.1), 1.0
@@ -233,7 +233,7 @@ def test_an_optimizer_or_a_clipping_that_is_replaced():
     assert trained(lambda f: f) == trained(functools.partial(tt.compile, fullgraph=True))
 
 
-def test_what_no_condition_reads_is_none():
+def test_unread_values_are_not_guarded():
     """Neither a counter that only has the name of a method, nor a new object of the same value, records anew."""
 
     class Loop:
@@ -257,7 +257,7 @@ def test_what_no_condition_reads_is_none():
 # -------------------------------------------------------------------------------------------------- arrays and chance
 
 
-def test_an_array_is_read_anew():
+def test_arrays_are_read_at_every_call():
     x = tt.tensor([1.0, 2.0])
 
     def fill(i):
@@ -275,7 +275,7 @@ def test_an_array_is_read_anew():
 
 
 @pytest.mark.parametrize("made", [lambda: tt.tensor(np.sin(array)), lambda: tt.from_numpy(array * 2)])
-def test_an_array_that_the_step_computes_from_one_outside_is_refused(made):
+def test_array_computed_from_an_outer_array_is_refused(made):
     runs_as_it_is(lambda x: x + made(), "of an array that NumPy computed in the step", lambda i: array.fill(i))
     steady = tt.compile(lambda x: x + tt.tensor(np.eye(2)), fullgraph=True)
     assert steady(tt.zeros(2, 2)).tolist() == steady(tt.zeros(2, 2)).tolist() == [[1.0, 0.0], [0.0, 1.0]]
@@ -304,12 +304,12 @@ owns = [random.Random(0), np.random.default_rng(0), np.random.RandomState(0)]
 
 
 @pytest.mark.parametrize("draw", [random.random, np.random.rand, lambda: random.choice([1.0, 2.0])])
-def test_numbers_drawn_by_python_and_numpy(draw):
+def test_python_and_numpy_random_numbers(draw):
     runs_as_it_is(lambda x: x * draw(), "drew random numbers from Python's or NumPy's generators")
 
 
 @pytest.mark.parametrize("generator", range(3))
-def test_numbers_drawn_by_a_generator_of_ones_own(generator):
+def test_random_numbers_of_own_generators(generator):
     own = owns[generator]
     step = tt.compile(lambda x: x * own.random() if generator < 2 else x * own.rand())
     with pytest.warns(UserWarning, match="drew random numbers"):
@@ -323,7 +323,7 @@ def test_values_from_an_iterator():
         assert [step(tt.ones(1)).item() for _ in range(3)] == [1.0, 2.0, 3.0]
 
 
-def test_a_step_that_counts_runs_as_it_is():
+def test_step_with_python_state_runs_eagerly():
     count, log, loop = 0, [], types.SimpleNamespace(n=0)
 
     def counts(x):
@@ -345,7 +345,7 @@ def test_a_step_that_counts_runs_as_it_is():
             assert [compiled(tt.ones(1)).item() for _ in range(6)] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 
 
-def test_a_first_call_that_prepares_something_is_recorded_the_second_time():
+def test_step_that_prepares_is_recorded_at_its_second_call():
     ready = {}
 
     def step(x):
@@ -361,7 +361,7 @@ def test_a_first_call_that_prepares_something_is_recorded_the_second_time():
 # ---------------------------------------------------------------------- what the docstring says that can't be seen
 
 
-def test_what_cannot_be_seen_stays_as_it_was(tmp_path):
+def test_documented_blind_spots_stay(tmp_path):
     """Not wished for, but said: a change of these must be a change of the docstring too."""
     long, small, file = [1.0] * 2000, np.ones(2), tmp_path / "rate"
     file.write_text("1")
@@ -413,7 +413,7 @@ def test_a_compiled_module_is_a_module():
         assert twin(x).tolist() == twin._orig_mod(x).tolist() != compiled(x).tolist() == model(x).tolist()
 
 
-def test_a_compiled_module_is_replayed_without_the_tape_and_trains_with_backward_outside():
+def test_compiled_module_trains_with_backward_outside():
     def trained(wrap):
         model = wrap(net())
         optimizer = tt.optim.SGD(model.parameters(), lr=0.1)
@@ -470,7 +470,7 @@ def test_keywords_and_decorators():
         tt.compile(3)
 
 
-def test_results_of_a_step_that_is_not_recorded_are_those_of_the_step():
+def test_unrecorded_step_returns_its_own_results():
     w, kept = nn.Parameter(tt.ones(2)), []
 
     def number(x):
@@ -504,7 +504,7 @@ def test_results_of_a_step_that_is_not_recorded_are_those_of_the_step():
         assert tt.compile(lambda x, s: x * len(s))(tt.ones(1), {1, 2}).item() == 2.0
 
 
-def test_a_gradient_with_a_graph_is_left_as_it_is():
+def test_gradient_with_a_graph_is_kept():
     w = nn.Parameter(tt.tensor([2.0]))
 
     def step(x):
@@ -521,7 +521,7 @@ def test_a_gradient_with_a_graph_is_left_as_it_is():
         assert second.item() == 12.0
 
 
-def test_a_step_that_is_recorded_says_nothing():
+def test_recorded_step_does_not_warn():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         step = tt.compile(lambda x: x * 2)
@@ -574,7 +574,7 @@ def counted(edits) -> list[int]:
         Places.kept_by_class = 1.0
 
 
-def test_what_is_equal_but_another_value_is_another_condition():
+def test_equal_but_different_values_are_told_apart():
     edits = [
         lambda p: setattr(p, "one", 1),  # an int computes otherwise than a float
         lambda p: setattr(p, "two", True),
@@ -595,7 +595,7 @@ def test_what_is_equal_but_another_value_is_another_condition():
     assert found == [*range(2, len(edits) + 2)], found
 
 
-def test_the_same_values_made_anew_are_the_same_condition():
+def test_same_values_made_anew_replay():
     edits = [
         lambda p: setattr(p, "one", float("1.0")),
         lambda p: setattr(p, "three", (3.0, 0.0)),
@@ -608,7 +608,7 @@ def test_the_same_values_made_anew_are_the_same_condition():
     assert counted(edits) == [1] * len(edits)
 
 
-def test_addresses_tell_objects_apart_and_not_values():
+def test_addresses_tell_objects_apart():
     x, y = object(), float("2.5")
     assert addresses((x, y)) == addresses((x, y)) == addresses(tuple(iter((x, y))))
     assert addresses((x, y)) != addresses((y, x))

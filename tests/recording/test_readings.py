@@ -133,13 +133,13 @@ def ran(make) -> tuple:
 
 
 @pytest.mark.parametrize("make", SEEN, ids=lambda make: make.__name__)
-def test_a_change_that_a_replay_sees(make):
+def test_replay_follows_the_change(make):
     before, now, replayed = ran(make)
     assert replayed == now != before
 
 
 @pytest.mark.parametrize("make", NOT_SEEN, ids=NOT_SEEN.values())
-def test_a_change_that_a_replay_is_said_not_to_see(make):
+def test_replay_misses_the_documented_change(make):
     before, now, replayed = ran(make)
     assert now != before
     said = " ".join(tt.compile.__doc__.split())

@@ -47,7 +47,7 @@ class Trainer:
         self.train(steps)
 
 
-def test_a_trainer_with_counters_is_recorded_once():
+def test_trainer_with_counters_is_recorded_once():
     plain, trainer = Trainer(), Trainer()
     plain.one = plain.train_step
     trainer.one = tt.compile(trainer.train_step, fullgraph=True)
@@ -256,7 +256,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_what_is_read_is_a_condition(name):
+def test_attributes_read_are_guarded(name):
     """And a counter that no code of the step reads is none."""
     net, x = Net(), tt.tensor([1.0, 2.0])
     target, attribute = CASES[name](net)
@@ -277,7 +277,7 @@ def test_what_is_read_is_a_condition(name):
     assert recordings(counted) == 1
 
 
-def test_other_ways_to_a_function():
+def test_indirect_calls_are_guarded():
     net, x = Net(), tt.tensor([1.0, 2.0])
     block = net.blocks[1]
 
@@ -384,7 +384,7 @@ def everything(root, kind) -> list:
 
 
 @pytest.mark.parametrize("seed", range(25))
-def test_any_program_follows_any_change(seed):
+def test_random_programs_follow_changes(seed):
     chance = random.Random(seed)
     body = [
         chance.choice(STATEMENTS).format(path=chance.choice(PATHS), other=chance.choice(PATHS))
@@ -417,7 +417,7 @@ def test_any_program_follows_any_change(seed):
     assert recordings(step) > 0
 
 
-def test_a_condition_that_is_missed_would_be_seen(monkeypatch):
+def test_missed_guard_is_noticed(monkeypatch):
     monkeypatch.setattr(Surroundings, "hold", lambda self: True)
     with pytest.raises(AssertionError, match="class K"):
-        any(test_any_program_follows_any_change(seed) for seed in range(5))
+        any(test_random_programs_follow_changes(seed) for seed in range(5))
