@@ -127,7 +127,7 @@ def told(fn, *inputs, size="small"):
 
 @pytest.mark.parametrize("size", ["small", "real"])
 @pytest.mark.parametrize("what", ENDS)
-def test_where_the_gradient_ends(what, size):
+def test_error_names_where_the_gradient_ends(what, size):
     fn, shapes, came, advice = ENDS[what]
     message, _ = told(fn, *shapes, size=size)
     assert message.startswith(GRADIENT)
@@ -140,7 +140,7 @@ def test_where_the_gradient_ends(what, size):
         assert fn is tt.argmax
 
 
-def test_what_has_a_gradient_after_all_is_proved():
+def test_functions_with_another_gradient_path_are_proved():
     """The control: these do what is refused above, and return something differentiable beside it."""
     assert prove(lambda x: (x.argmax(), x.max()), (3,))
     assert prove(lambda x: x * (x > 0), (3,))
@@ -161,7 +161,7 @@ CONVERSIONS = {
 
 
 @pytest.mark.parametrize("what", CONVERSIONS)
-def test_what_exact_scalars_can_not_do(what):
+def test_unsupported_scalar_operations_give_advice(what):
     fn, expected = CONVERSIONS[what]
     message, notes = told(fn, (3,))
     assert expected in message
@@ -178,7 +178,7 @@ def test_what_exact_scalars_can_not_do(what):
         (lambda x: None.sum(), "'NoneType' object has no attribute 'sum'"),
     ],
 )
-def test_what_the_function_raises_has_its_line_and_no_advice_of_another(fn, expected):
+def test_error_of_the_function_names_its_line(fn, expected):
     message, notes = told(fn, (3,))
     assert expected in message
     assert "prove: in test_advice.py, line " in notes
@@ -221,7 +221,7 @@ def two(x, y):
         (3, [(2, 2)], "prove: fn is 3; expected a function, an operation or a Module, and its inputs behind it"),
     ],
 )
-def test_inputs_that_can_not_be(fn, inputs, expected, size):
+def test_invalid_inputs_are_refused(fn, inputs, expected, size):
     assert expected in told(fn, *inputs, size=size)[0]
 
 
@@ -239,14 +239,14 @@ prove(lost, (3,))
     ("ending", "expected"),
     [("argmax()", "by argmax (<string>, line 6, in lost); "), ("float()", "prove: in <string>, line 6, in lost")],
 )
-def test_what_has_no_source_is_told_by_its_function(ending, expected):
+def test_function_without_source_is_named(ending, expected):
     """What is given with -c, or typed at a prompt."""
     run = subprocess.run([sys.executable, "-c", PROMPT.format(ending)], capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert expected in run.stderr
 
 
-def test_the_code_of_a_notebook_is_shown():
+def test_code_of_a_notebook_is_shown():
     """There linecache knows the cells."""
     code = "def lost(x):\n    return x.argmax()\n"
     linecache.cache["<cell 3>"] = (len(code), None, code.splitlines(True), "<cell 3>")
@@ -255,7 +255,7 @@ def test_the_code_of_a_notebook_is_shown():
     assert "by argmax (<cell 3>, line 2: return x.argmax())" in told(scope["lost"], (3,))[0]
 
 
-def test_a_profiler_is_left_as_it_was():
+def test_profiler_is_restored():
     seen = []
     sys.setprofile(watch := lambda *event: seen.append(event[1]))
     try:

@@ -67,7 +67,7 @@ def results(call, inputs, wrap):
 
 
 @pytest.mark.parametrize("sample", chosen(), ids=lambda sample: sample.id)
-def test_exact_numbers_give_what_floats_give(sample):
+def test_exact_and_float_results_agree(sample):
     call = Call(tt, sample)
     floats = results(call, call.inputs, Tensor.of)
     call.leaves = [exact(x._data, x.requires_grad) if x.dtype.kind == "f" else x for x in call.leaves]
@@ -82,5 +82,5 @@ def test_exact_numbers_give_what_floats_give(sample):
             np.testing.assert_allclose(e, f, rtol=1e-9, atol=1e-9)
 
 
-def test_the_choice_is_no_small_one():
+def test_many_samples_are_chosen():
     assert len(chosen()) > 200

@@ -33,7 +33,7 @@ def number(r: Residue, field: Field, denominator: int) -> Fraction:
 # ------------------------------------------------------------------------------------------------------ the prime
 
 
-def test_the_prime_is_drawn_and_is_one():
+def test_field_draws_a_prime():
     primes = {Field(seed=n).prime for n in range(3)} | {Field().prime, Field().prime}
     assert len(primes) == 5
     for p in primes:
@@ -43,7 +43,7 @@ def test_the_prime_is_drawn_and_is_one():
     assert Field(seed=3).prime == Field(seed=3).prime
 
 
-def test_a_scalar_belongs_to_a_field():
+def test_scalars_need_a_field():
     with pytest.raises(RuntimeError, match="no field is in use"):
         Residue(3)
     with Field(seed=1), pytest.raises(RuntimeError, match="another one is in use"), Field(seed=2):
@@ -56,7 +56,7 @@ def test_a_scalar_belongs_to_a_field():
 
 
 @pytest.mark.parametrize("name", ["add", "sub", "mul", "truediv"])
-def test_numbers_and_variables_compute_as_fractions_do(field, name):
+def test_residues_compute_like_fractions(field, name):
     operation, r = getattr(operator, name), random.Random(name)
     for _ in range(20):
         a, b = (Fraction(r.randint(-50, 50) or 1, r.randint(1, 20)) for _ in range(2))
@@ -146,7 +146,7 @@ def test_constants(field):
 # ------------------------------------------------------------------------------------------------------ functions
 
 
-def test_what_is_known_of_functions(field):
+def test_identities_of_functions(field):
     x, y = field.draw(0.5), field.draw(2.0)
     assert x.exp().equals(x.exp())
     assert not x.exp().equals(y.exp())
@@ -175,7 +175,7 @@ def test_functions_have_the_derivative_of_the_definition(field, name):
     assert slope.witness == pytest.approx((FLOATS[name](0.3 + h) - FLOATS[name](0.3 - h)) / (2 * h), rel=1e-6)
 
 
-def test_functions_of_other_fields_are_others():
+def test_functions_differ_between_fields():
     values = set()
     for seed in range(3):
         with Field(seed=seed) as used:
@@ -201,7 +201,7 @@ def test_witnesses_decide_comparisons(field):
     assert Residue(Fraction(1, 3)) < Fraction(34, 100)
 
 
-def test_what_is_hidden_has_the_score_minus_infinity(field):
+def test_minus_infinity_only_as_a_hidden_score(field):
     hidden, x = Residue(-math.inf), field.draw(-3.0)
     assert hidden < x
     assert not hidden > -(10**9)
@@ -215,7 +215,7 @@ def test_what_is_hidden_has_the_score_minus_infinity(field):
         Residue(math.inf)
 
 
-def test_nothing_is_rounded_behind_your_back(field):
+def test_residues_are_never_rounded(field):
     with pytest.raises(TypeError, match="is not rounded"):
         float(field.draw(0.5))
     with pytest.raises(TypeError, match="no index"):
@@ -229,7 +229,7 @@ def test_nothing_is_rounded_behind_your_back(field):
 # ------------------------------------------------------------------------------------------------ kernels over them
 
 
-def test_kernels_compute_with_them(field):
+def test_kernels_compute_with_residues(field):
     """Softmax, its derivative along a direction and its gradient rule, at random values and known ones."""
     x = np.array([[field.draw(w) for w in row] for row in np.random.default_rng(0).normal(size=(2, 20))], object)
     a = Tensor.of(x, requires_grad=True)

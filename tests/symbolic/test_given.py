@@ -37,26 +37,26 @@ PIECES = {
 
 
 @pytest.mark.parametrize("what", PIECES)
-def test_the_signs_at_a_relu_stand_behind_the_formula(what):
+def test_signs_follow_the_formula(what):
     y = PIECES[what](three())
     assert set(signs(y)) - set(signs(y, ())) == SIGNS
     assert latex(y).startswith(latex(y, ()))
 
 
 @pytest.mark.parametrize("what", PIECES)
-def test_and_behind_the_gradient(what):
+def test_signs_follow_the_gradient(what):
     x = three().requires_grad_()
     PIECES[what](x).backward()
     assert set(signs(x.grad)) - set(signs(x.grad, ())) == SIGNS
 
 
-def test_each_entry_of_a_formula_has_its_own():
+def test_each_entry_has_its_own_signs():
     y = F.relu(three())
     assert latex(y[0]) == r"x_{0},\quad x_{0} > 0"
     assert latex(y[1] + y[2]) == r"x_{2},\quad x_{2} > 0,\quad x_{1} < 0"
 
 
-def test_the_signs_of_a_loss():
+def test_signs_of_a_loss():
     """Those before the ReLU; which logit is the largest is no matter for a cross-entropy."""
     model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
     for name, p in model.named_parameters():
@@ -68,11 +68,11 @@ def test_the_signs_of_a_loss():
     assert len(latex(loss, all_of_them).split(r",\quad ")) > len(latex(loss).split(r",\quad "))
 
 
-def test_a_maximum_says_which_is_the_largest():
+def test_maximum_names_the_largest_entry():
     assert signs(three().max()) == ["x_{0} - x_{1} > 0", "x_{0} - x_{2} < 0", "x_{1} - x_{2} < 0"]
 
 
-def test_what_compares_nothing_has_none():
+def test_formulas_without_comparison_have_no_signs():
     """The control: also what shares its scalars with what does, and what is computed of it afterwards."""
     x = three()
     F.relu(x), x.max(), x > 0, x.abs()
@@ -112,18 +112,18 @@ def same_on_other_ways(fn, monkeypatch) -> bool:
 
 
 @pytest.mark.parametrize("kernel", sorted(SAME_EITHER_WAY))
-def test_what_is_left_out_is_no_matter(kernel, monkeypatch):
+def test_omitted_signs_change_nothing(kernel, monkeypatch):
     assert same_on_other_ways(SMOOTH[kernel], monkeypatch)
 
 
 @pytest.mark.parametrize("kernel", ROUGH)
-def test_what_is_not_left_out_is(kernel, monkeypatch):
+def test_shown_signs_matter(kernel, monkeypatch):
     """The control: these are told for a reason."""
     assert kernel not in SAME_EITHER_WAY
     assert not same_on_other_ways(ROUGH[kernel], monkeypatch)
 
 
-def test_masks_that_are_gone_are_forgotten():
+def test_deleted_masks_are_forgotten():
     before = len(given._beside)
     mask = three() > 0
     assert len(given._beside) == before + 1

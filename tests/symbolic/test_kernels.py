@@ -219,7 +219,7 @@ def test_every_task_of_a_launch_is_run():
 @pytest.mark.parametrize(
     ("source", "where"), [(overlaps, r"y\[1\]"), (adds_up, r"y\[0\]"), (shifts_in_place, r"x\[1\]")]
 )
-def test_tasks_that_are_in_each_others_way_are_noticed(source, where):
+def test_conflicting_tasks_are_noticed(source, where):
     """Two that write one element, one that reads what another has written, one that writes what another has read."""
     wrong = kernel()(source)
     lift(wrong, tasks=1)(sym("x", 5), blank(5))
@@ -236,7 +236,7 @@ def test_samples_are_cut_into_several_tasks():
         disagreements(kernel(tasks=one)(overlaps), sample)
 
 
-def test_constants_that_a_kernel_does_not_have_are_refused():
+def test_unknown_constants_of_a_kernel_are_refused():
     with pytest.raises(TypeError, match=r"kernel doubles: \['WIDTH'\] are not among its constants"):
         lift(kernel()(doubles), WIDTH=2)
 
@@ -299,12 +299,12 @@ def converts(x, y):
         (converts, r"kernel converts: the name float .* has no exact meaning"),
     ],
 )
-def test_what_has_no_exact_meaning_is_refused_by_name(source, sentence):
+def test_operations_without_exact_meaning_are_refused(source, sentence):
     with pytest.raises(NotLiftable, match=sentence):
         lift(kernel()(source))
 
 
-def test_array_expressions_are_refused_by_name():
+def test_array_expressions_are_refused():
     @kernel()
     def adds_arrays(x, y):
         y[0] = x + x
@@ -320,7 +320,7 @@ def test_array_expressions_are_refused_by_name():
         lift(copies_rows)(sym("x", 2, 2), blank(2, 2))
 
 
-def test_an_array_in_the_place_of_a_number_is_refused_by_name():
+def test_array_in_place_of_a_number_is_refused():
     """`x == 0` of an array: Python would say False, where compiled code says something else."""
 
     @kernel()

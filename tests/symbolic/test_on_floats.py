@@ -44,7 +44,7 @@ def is_called_by_a_proof(x):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("is_proved", [has_exact_numbers, is_called_by_a_proof])
-def test_a_rule_that_is_right_for_proofs_alone_is_refuted(size, is_proved):
+def test_rule_right_only_on_symbols_is_refuted(size, is_proved):
     proof = prove(square(is_proved, lambda x: 3 * x), (2, 3), size=size)
     assert proof.verdict == "refuted" and not proof
     assert "the gradient of input0 at [0, 0] is" in repr(proof) and "on floats" in repr(proof)
@@ -52,24 +52,24 @@ def test_a_rule_that_is_right_for_proofs_alone_is_refuted(size, is_proved):
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("wrong", [lambda x: x * tt.nan, lambda x: 2 * x + 0.001 * (x > 0)])
-def test_a_slope_that_is_nan_or_wrong_at_some_places_is_refuted(size, wrong):
+def test_slope_wrong_or_nan_at_some_points_is_refuted(size, wrong):
     assert prove(square(has_exact_numbers, wrong), (5,), size=size).verdict == "refuted"
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_rule_that_asks_and_computes_the_same_is_proved(size):
+def test_dtype_dependent_rule_with_equal_results_is_proved(size):
     proof = prove(square(has_exact_numbers, lambda x: x + x), (2, 3), size=size)
     assert proof and not proof.on_floats and not any("floats, which" in line for line in proof.assumptions)
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_a_value_that_is_another_on_floats_is_refuted(size):
+def test_value_differing_on_floats_is_refuted(size):
     proof = prove(lambda x: x * x if x.dtype is OBJECT else x * x + 1, (2,), size=size)
     assert proof.verdict == "refuted" and proof.on_floats.startswith("result 0 at [0] is")
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_of_several_results_each_is_compared(size):
+def test_each_of_several_results_is_compared(size):
     def both(x):
         return x.exp(), x * x if x.dtype is OBJECT else x * x + 1
 
@@ -77,7 +77,7 @@ def test_of_several_results_each_is_compared(size):
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_draws_buffers_and_gradients_are_left_as_they_were(size):
+def test_float_run_leaves_draws_buffers_and_gradients(size):
     layer = nn.BatchNorm1d(3).train()
     layer.weight.grad = tt.ones(3)
     mean = layer.running_mean.tolist()
@@ -90,7 +90,7 @@ def test_draws_buffers_and_gradients_are_left_as_they_were(size):
     assert tt.rand(5).tolist() == after
 
 
-def test_what_holds_exact_numbers_of_its_own_says_that_it_was_not_compared():
+def test_exact_constants_skip_the_float_run_and_say_so():
     scale = symbols("s", witness=2).item()
     proof = prove(lambda x: x * scale, (2,))
     assert proof and any(line.startswith("not compared with a run on floats") for line in proof.assumptions)

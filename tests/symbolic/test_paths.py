@@ -217,7 +217,7 @@ def larger_of(a, b):
     return a if a > b else b
 
 
-def test_what_no_call_shows_is_named():
+def test_unseen_path_is_named():
     @kernel()
     def climbs(x, y):
         best = x[0]

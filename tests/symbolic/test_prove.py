@@ -58,7 +58,7 @@ class forgetful:
 # ------------------------------------------------------------------------------------------------------- it proves
 
 
-def test_an_op_of_ones_own_in_three_lines(monkeypatch):
+def test_custom_op_in_three_lines(monkeypatch):
     monkeypatch.setattr(proving, "time", SimpleNamespace(perf_counter=iter((5.0, 7.5)).__next__))
     proof = prove(softsign, (2, 3))
     print(proof)
@@ -74,7 +74,7 @@ def network(E, W, b, tokens, targets):
     return F.cross_entropy(hidden @ E.T, targets)
 
 
-def test_a_whole_network():
+def test_whole_network_is_proved():
     """Embedding with a repeated token, a layer with ReLU, tied output, padding: in one tape."""
     proof = prove(network, (3, 2), (2, 2), (2,), tt.tensor([1, 0, 1]), tt.tensor([0, -100, 2]))
     assert proof, proof
@@ -84,7 +84,7 @@ def test_a_whole_network():
     assert {"+", "-"} <= set(signs), "the witness must take both branches of relu"
 
 
-def test_the_proof_agrees_with_the_derivative_of_the_whole_expression():
+def test_proof_agrees_with_sympys_derivative():
     """What is put together step by step is what SymPy makes of the loss as one expression, where that is feasible."""
     leaves = [symbols(n, *s).requires_grad_() for n, s in (("E", (3, 2)), ("W", (2, 2)), ("b", (2,)))]
     loss = network(*leaves, tt.tensor([1, 0, 1]), tt.tensor([0, 1, 2]))
@@ -132,7 +132,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("what", FUNCTIONS)
-def test_it_proves(what):
+def test_prove_accepts_right_functions(what):
     fn, inputs = FUNCTIONS[what]
     proof = prove(fn, *inputs)
     assert proof, proof
@@ -151,7 +151,7 @@ def torch_like(x):
     return x.exp()
 
 
-def test_a_module_has_its_parameters_back():
+def test_module_gets_its_parameters_back():
     model = tt.nn.Sequential(tt.nn.Linear(2, 3), tt.nn.ReLU(), tt.nn.LayerNorm(3), tt.nn.Linear(3, 2))
     model[0].weight.requires_grad_(False)
     model[0].bias.grad = tt.ones(3)
@@ -180,7 +180,7 @@ class Running(tt.nn.Module):
 
 
 @pytest.mark.parametrize("size", ["small", "real"])
-def test_buffers_are_constants_and_are_left_as_they_were(size):
+def test_buffers_are_constants_and_unchanged(size):
     for model in (Running(), tt.nn.BatchNorm1d(2)):
         before = {name: (b._data, b.tolist(), b.requires_grad) for name, b in model.named_buffers()}
         proof = prove(model, (3, 2), size=size)
@@ -192,7 +192,7 @@ def test_buffers_are_constants_and_are_left_as_they_were(size):
 
 
 @pytest.mark.parametrize("size", ["small", "real"])
-def test_what_was_drawn_is_named_and_drawn_again(size):
+def test_random_draws_are_named_and_repeated(size):
     def noisy(x):
         return (F.dropout(x, 0.5) * tt.randn(4), x + tt.rand_like(x))
 
@@ -209,7 +209,7 @@ def test_what_was_drawn_is_named_and_drawn_again(size):
 
 
 @pytest.mark.parametrize("size", ["small", "real"])
-def test_constants_that_are_read_are_named(size):
+def test_symbolic_constants_are_named(size):
     assert (
         "0.7071067811865476 is read as sqrt(2)/2, of which it is the rounding"
         in prove(F.gelu, (2,), size=size).assumptions
@@ -217,7 +217,7 @@ def test_constants_that_are_read_are_named(size):
     assert prove(lambda x: x * 0.7071067811865476, (2,), size=size)  # nothing else leans on it
 
 
-def test_a_constant_that_is_not_the_rounding_is_not_read(monkeypatch):
+def test_inexact_constant_stays_a_number(monkeypatch):
     rule = lambda g, x: g * (1.1283791670955128 * (-x * x).exp())  # noqa: E731  (one unit in the last place off)
     monkeypatch.setattr(tt.OPS["erf"], "rules", {0: rule})
     monkeypatch.setattr(tt.OPS["erf"], "_reads", {})
@@ -239,7 +239,7 @@ def test_the_places_of_maxima_are_named():
     )
 
 
-def test_what_is_not_on_the_tape_is_named():
+def test_values_off_the_tape_are_named():
     def held(x):
         return x * x.detach()
 
@@ -253,7 +253,7 @@ def test_what_is_not_on_the_tape_is_named():
 # ------------------------------------------------------------------------------------------------------ it refutes
 
 
-def test_a_counterexample_is_one():
+def test_counterexample_is_valid():
     """The numbers shown are those of the formulas, at the point shown."""
     proof = prove(lambda x: wrong_softsign(x * 2).sum(), (2, 3))
     assert not proof
@@ -269,13 +269,13 @@ def test_a_counterexample_is_one():
     assert "\n  at x = [[" in told
 
 
-def test_a_rule_that_is_not_there_is_noticed():
+def test_missing_rule_is_noticed():
     proof = prove(forgetful, (2,), (2,))
     assert [(w.op, w.input) for w in proof.wrong] == [("forgetful", "b")]
     assert prove(forgetful, (2,), tt.ones(2))
 
 
-def test_a_definition_that_says_something_else_is_noticed(monkeypatch):
+def test_wrong_definition_is_noticed(monkeypatch):
     monkeypatch.setattr(tt.OPS["silu"], "definition", lambda x: x * x)
     proof = prove(lambda x: F.silu(x), (2,))
     assert not proof
@@ -391,7 +391,7 @@ def test_a_wrong_rule_in_the_middle_of_a_function_is_noticed(what):
     assert [w.rule for w in proof.wrong] == [f"{name}, input x"]
 
 
-def test_the_relu_of_a_model_is_noticed(monkeypatch):
+def test_wrong_relu_in_a_model_is_noticed(monkeypatch):
     """It is in the middle of the loss, and for matrices alone it is wrong."""
     right = tt.OPS["linear_relu"].backward
     wrong = lambda needs, onto, g, y, x, weight: (  # noqa: E731
@@ -427,7 +427,7 @@ def with_hook_at_the_input(x):
 
 
 @pytest.mark.parametrize(("fn", "where"), [(with_hook(lambda g: g * 3), "mul"), (with_hook_at_the_input, "x")])
-def test_a_hook_of_the_functions_own_is_part_of_what_is_proved(fn, where):
+def test_hooks_of_the_function_are_proved(fn, where):
     proof = prove(fn, (2,))
     assert (proof.verdict, proof.hooked, proof.wrong, proof.tape_is_wrong) == ("refuted", (where,), (), False)
     assert f"\n  a hook on {where} replaces the gradient that arrives\n" in repr(proof)
@@ -437,7 +437,7 @@ def test_a_hook_of_the_functions_own_is_part_of_what_is_proved(fn, where):
     assert x.grad.tolist() == [6, 6]
 
 
-def test_a_hook_that_changes_nothing_is_called_and_proved():
+def test_hook_without_effect_is_called_and_proved():
     seen = []
     proof = prove(with_hook(lambda g: seen.append(g.shape)), (2,))
     assert proof, proof
@@ -445,7 +445,7 @@ def test_a_hook_that_changes_nothing_is_called_and_proved():
     assert prove(with_hook(lambda g: g * 3 / 3), (2,))
 
 
-def test_a_hook_is_not_blamed_for_the_rules():
+def test_wrong_rule_is_not_blamed_on_a_hook():
     def fn(x):
         y = x.exp()
         y.register_hook(lambda g: g * 3)
@@ -455,7 +455,7 @@ def test_a_hook_is_not_blamed_for_the_rules():
     assert (proof.hooked, [w.op for w in proof.wrong]) == ((), ["wrong_softsign"])
 
 
-def test_inputs_have_their_own_hooks_again():
+def test_inputs_get_their_hooks_back():
     model = tt.nn.Linear(2, 1)
     handle = model.weight.register_hook(lambda g: g * 3)
     proof = prove(model, (2, 2))
@@ -465,7 +465,7 @@ def test_inputs_have_their_own_hooks_again():
     assert prove(model, (2, 2))
 
 
-def test_an_input_is_not_taken_for_the_gradient_that_arrives():
+def test_input_named_g_is_not_the_gradient():
     proof = prove(lambda g, b: confused(g, b), (2,), (2,))  # an input of the name that gradients have
     assert [w.rule for w in proof.wrong] == ["confused, input b"]
 
@@ -473,7 +473,7 @@ def test_an_input_is_not_taken_for_the_gradient_that_arrives():
 # ------------------------------------------------------------------------------------------------------- it refuses
 
 
-def test_inputs_that_prove_nothing_are_refused():
+def test_inputs_without_information_are_refused():
     with pytest.raises(ValueError, match="no input has a gradient"):
         prove(lambda x: x, tt.tensor([1, 2]))
     with pytest.raises(ValueError, match="the function's result has no gradient"):
@@ -489,7 +489,7 @@ def test_inputs_that_prove_nothing_are_refused():
         prove(tt.relu, symbols("x", 2, witness=0))
 
 
-def test_symbols_out_of_a_pickle_are_symbols():
+def test_symbols_survive_pickle():
     x = pickle.loads(pickle.dumps(symbols("x", 2)))
     assert str((x + x * x).tolist()) == "[x_0**2 + x_0, x_1**2 + x_1]"
     y = symbols("y", 2)._data
@@ -499,7 +499,7 @@ def test_symbols_out_of_a_pickle_are_symbols():
     assert prove(tt.exp, x)
 
 
-def test_the_engine_is_left_as_it_was():
+def test_prove_leaves_the_engine_unchanged():
     def fails(x):
         assert state.told_of_nodes is not None
         raise RuntimeError("my own error")
@@ -543,11 +543,11 @@ def test_latex():
         (3, "3 x"),
     ],
 )
-def test_numbers_stand_in_latex_as_they_were_written(factor, written):
+def test_latex_keeps_numbers_as_written(factor, written):
     assert latex(symbols("x") * factor) == written
 
 
-def test_latex_says_for_which_signs_it_holds():
+def test_latex_names_its_signs():
     x = symbols("x", 2, witness=[1, -1]).requires_grad_()
     with path() as conditions:
         F.relu(x).sum().backward()
@@ -556,7 +556,7 @@ def test_latex_says_for_which_signs_it_holds():
     assert latex(x.grad, ()) == r"\begin{bmatrix} 1 & 0 \end{bmatrix}"
 
 
-def test_latex_says_what_the_formula_is():
+def test_latex_reads_back_as_the_formula():
     """A matrix product, read back from its LaTeX's source."""
     x = symbols("x", 2, 2)
     assert latex(x @ x).split(" & ")[0] == r"\begin{bmatrix} x_{0 0}^{2} + x_{0 1} x_{1 0}"

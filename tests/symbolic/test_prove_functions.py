@@ -122,7 +122,7 @@ def test_a_wrong_function_is_refuted(name, size):
     assert prove(fn, *shapes, size=size).verdict == "refuted"
 
 
-def test_the_input_of_a_wrong_function_is_named():
+def test_input_of_a_wrong_function_is_named():
     assert "the rule of MadeBackward for its input x gives" in repr(prove(*WRONG["a factor"]))
     assert "the rule of ForgottenBackward for its input y gives" in repr(prove(*WRONG["a forgotten path"]))
 
@@ -130,7 +130,7 @@ def test_the_input_of_a_wrong_function_is_named():
 @pytest.mark.parametrize(
     "wrong", [lambda g, x: 2 * g * g * x, lambda g, x: 2 * g.mean() * x, lambda g, x: 2 * x + 0 * g]
 )
-def test_a_rule_is_tried_with_any_gradient(wrong):
+def test_rules_are_tried_with_a_free_gradient(wrong):
     """Behind a sum all gradients are 1, and such a rule is right for these."""
     op = tt.op(
         type("squared", (), {"__doc__": "y = x^2", "kernel": lambda x: x * x, "grad_x": wrong, "__module__": "t"})
@@ -155,7 +155,7 @@ def without_tape(x):
 
 
 @pytest.mark.parametrize("name", HELD)
-def test_what_is_held_constant_is_no_proof_unless_it_is_named(name):
+def test_detached_values_must_be_named_constant(name):
     fn, what = HELD[name]
     proof = prove(fn, (3,))
     assert not proof and proof.held == (what,) and f'prove(..., constant=["{what}"])' in repr(proof)
@@ -166,12 +166,12 @@ def test_what_is_held_constant_is_no_proof_unless_it_is_named(name):
 @pytest.mark.parametrize(
     "fn", [F.leaky_relu, lambda x: x.softmax(-1), lambda x: x.amax(-1), F.normalize, F.hardsigmoid]
 )
-def test_what_has_no_derivative_may_leave_the_tape(fn):
+def test_values_without_derivative_may_leave_the_tape(fn):
     """The sign of a leaky ReLU, the peak of a softmax: that they are held constant changes no derivative."""
     assert prove(fn, (2, 3))
 
 
-def test_numbers_are_written_as_the_program_has_them():
+def test_numbers_are_written_as_in_the_program():
     x = symbols("x")
     assert latex(x / 0.07) == r"\frac{x}{0.07}"
     assert latex(x * 0.07) == "0.07 x"

@@ -35,7 +35,7 @@ def test_all_parameters_of_a_model_at_once():
     assert f"below 2^{math.ceil(proof.error)}" in repr(proof)
 
 
-def test_draws_are_repeated_by_their_seed_alone():
+def test_draws_repeat_with_their_seed():
     one, two, other = (prove(tt.tanh, (3,), size="real", seed=s) for s in (1, 1, 2))
     assert one.prime == two.prime != other.prime
     assert prove(tt.tanh, (3,), size="real").prime != prove(tt.tanh, (3,), size="real").prime
@@ -58,20 +58,20 @@ def test_draws_are_repeated_by_their_seed_alone():
         (lambda x: nn.functional.scaled_dot_product_attention(x, x, x, is_causal=True), [(1, 2, 19, 3)]),
     ],
 )
-def test_functions_of_ones_own(fn, inputs):
+def test_custom_functions(fn, inputs):
     proof = prove(fn, *inputs, size="real", seed=0)
     assert proof, proof
     assert proof.entries == sum(map(math.prod, inputs))
 
 
-def test_floats_are_the_point_and_constants_are_exact():
+def test_floats_are_the_sample_point():
     x = tt.tensor([1.0, -2.0, 3.0], requires_grad=True)
     proof = prove(lambda x, c: (x.relu() * c).sum(), x, tt.tensor([0.1, 0.2, 0.3]), size="real")
     assert proof
     assert proof.gradients["x"] == pytest.approx([0.1, 0, 0.3])
 
 
-def test_a_module_is_left_as_it_was():
+def test_module_is_unchanged():
     layer = nn.Linear(3, 2)
     before = layer.weight.detach().numpy().copy()
     assert prove(layer, (4, 3), size="real")
@@ -80,13 +80,13 @@ def test_a_module_is_left_as_it_was():
     assert layer.weight.grad is None
 
 
-def test_what_is_taken_off_the_tape_is_named():
+def test_detached_values_are_named():
     proof = prove(lambda x: (x * x.detach()).sum(), (3,), size="real")
     assert proof.verdict == "undecided"
     assert "not on the tape, but dependent on the inputs: b of mul" in repr(proof)
 
 
-def test_what_residues_do_not_know_is_undecided_not_refuted():
+def test_unknown_identities_are_undecided():
     """The rule leans on sin^2 + cos^2 = 1, of which the residues know nothing."""
 
     @tt.op
@@ -108,7 +108,7 @@ def test_what_residues_do_not_know_is_undecided_not_refuted():
     assert "not proved are the gradients of x" in repr(proof)
 
 
-def test_a_number_that_is_taken_out_is_named():
+def test_item_is_named():
     proof = prove(lambda x: (x * x.sum().item()).sum(), (3,), size="real")
     assert proof.verdict == "undecided"
     assert "a value that is held constant has a derivative" in repr(proof)
@@ -128,7 +128,7 @@ def test_a_hook_that_changes_a_gradient_is_refuted():
     assert prove(hooked, (3,), size="real").verdict == "refuted"
 
 
-def test_what_goes_wrong_is_told_with_the_line_of_the_function():
+def test_error_names_the_line_of_the_function():
     def function(x):
         y = x * 2
         return y * y.long()
@@ -142,7 +142,7 @@ def test_what_goes_wrong_is_told_with_the_line_of_the_function():
         assert "leave .float(), .long(), .item()" in help
 
 
-def test_what_it_cannot_take():
+def test_invalid_arguments_are_refused():
     with pytest.raises(ValueError, match='choose "small"'):
         prove(tt.tanh, (2,), size="large")
     with pytest.raises(ValueError, match="no input has a gradient"):
@@ -231,13 +231,13 @@ def test_one_wrong_entry_of_many_is_refuted(monkeypatch):
     assert prove(tt.exp, (30, 40), size="real").verdict == "refuted"
 
 
-def test_memory_that_nothing_was_written_to_is_named():
+def test_unwritten_memory_is_named():
     kernel, right, wrong = "softmax", "store(e, y, r, j)", "pass"
     with planted_kernel(kernel, kernel_with(kernel, right, wrong)), pytest.raises(RuntimeError, match="softmax: y"):
         prove(lambda x: x.softmax(-1), (2, 43), size="real")  # four registers, one, and a rest, whatever their width
 
 
-def test_the_gradient_beside_it_in_floats_is_the_engine_s():
+def test_float_gradient_is_the_engines():
     x = tt.tensor(np.random.default_rng(0).normal(size=(4, 3)), requires_grad=True)
     proof = prove(lambda x: (x.tanh() * x.softmax(-1)).sum(), x, size="real")
     (x.tanh() * x.softmax(-1)).sum().backward()

@@ -96,12 +96,12 @@ def ratio(what):
 
 
 @pytest.mark.parametrize("what", LONGER)
-def test_an_estimate_is_right_but_for_a_factor(what):
+def test_estimate_is_right_within_a_factor(what):
     assert 1 / FACTOR < ratio(what) < FACTOR
 
 
 @pytest.mark.parametrize("what", ["a long row of layer norm", "attention"])
-def test_an_estimate_that_knows_nothing_of_the_operation_is_not(what, monkeypatch):
+def test_estimate_without_the_table_is_wrong(what, monkeypatch):
     monkeypatch.setattr(counting, "GROWING", {})
     assert ratio(what) > FACTOR
 
@@ -115,7 +115,7 @@ def test_an_estimate_grows_with_the_size():
     assert 40 < long.seconds / short.seconds < 2**6
 
 
-def test_what_cannot_be_counted_has_no_estimate():
+def test_uncountable_work_has_no_estimate():
     args = leaves((2,))
     assert counted(lambda x: x.undefined, args, args) is None
     assert run_on_floats(lambda x: x.undefined, args, args) is None
@@ -130,7 +130,7 @@ def test_counting_ends(monkeypatch):
     assert prove(product, (9, 9), (9, 9), limit=None)
 
 
-def test_a_count_goes_the_way_of_the_witnesses():
+def test_counts_follow_the_witnesses():
     x, y = Count(2.0, 1), Count(-3.0, 2)
     assert ((x + y).inputs, (x + y).witness, (x * y + 1).inputs, (x / y).inputs) == (3, -1.0, 3, 3)
     assert (x > y, x == 2, max(x, y) is x, (x**2).witness, x.exp().witness) == (True, True, True, 4, math.exp(2))
@@ -140,7 +140,7 @@ def test_a_count_goes_the_way_of_the_witnesses():
 
 
 @pytest.mark.parametrize("size", ["small", "real"])
-def test_what_would_take_too_long_is_refused_before_it_starts(size):
+def test_too_long_proof_is_refused_before_it_starts(size):
     with pytest.raises(TooLong) as caught:
         prove(lambda x: x.softmax(-1).sum(), (30, 30), size=size, limit=1e-3)
     told = str(caught.value)
@@ -157,7 +157,7 @@ def test_a_proof_ends_when_its_time_is_up(size, monkeypatch):
 
 
 @pytest.mark.parametrize("size", ["small", "real"])
-def test_progress_is_told(size, monkeypatch, capsys):
+def test_progress_is_printed(size, monkeypatch, capsys):
     monkeypatch.setattr(work, "LONG", 0.0)
     monkeypatch.setitem(sys.modules, "tqdm", None)
     fn = lambda x: (x * x).exp().tanh() * x  # noqa: E731
@@ -172,7 +172,7 @@ def test_progress_is_told(size, monkeypatch, capsys):
     assert capsys.readouterr().err == ""
 
 
-def test_what_was_thought_to_be_short_is_shown_when_it_is_not(monkeypatch, capsys):
+def test_underestimated_proof_shows_progress(monkeypatch, capsys):
     monkeypatch.setattr(work, "LONG", 20.0)
     monkeypatch.setattr(work.time, "monotonic", iter(range(10**6)).__next__)  # a second whenever somebody asks
     monkeypatch.setitem(sys.modules, "tqdm", None)
@@ -182,14 +182,14 @@ def test_what_was_thought_to_be_short_is_shown_when_it_is_not(monkeypatch, capsy
     assert len(told) > 3
 
 
-def test_a_bar_where_there_is_one(monkeypatch, capsys):
+def test_progress_bar_with_tqdm(monkeypatch, capsys):
     pytest.importorskip("tqdm")
     monkeypatch.setattr(work, "LONG", 0.0)
     assert prove(tt.exp, (3, 3), progress=True)
     assert "exp: 100%" in capsys.readouterr().err
 
 
-def test_a_line_for_each_tenth(capsys):
+def test_progress_line_for_each_tenth(capsys):
     lines = Lines("it")
     for _ in range(40):
         lines.update(2.5)
@@ -203,7 +203,7 @@ def test_times_in_words():
     assert Work("it", None, None, None).end == math.inf
 
 
-def test_the_chain_rule_gives_what_sympy_gives():
+def test_chain_rule_agrees_with_sympy():
     x, y, z = sympy.symbols("x y z")
     for expr in (x * y + z, (x + y) ** 3 / z, sympy.exp(x * y) * (x + 1), x**y, sympy.S(3), (x + y + z) ** -1 * x):
         slopes = Slopes().of(expr)
@@ -211,7 +211,7 @@ def test_the_chain_rule_gives_what_sympy_gives():
             assert sympy.simplify(slopes.get(symbol, 0) - sympy.diff(expr, symbol)) == 0, (expr, symbol)
 
 
-def test_matrices_that_took_half_a_minute():
+def test_large_matrices_are_proved():
     assert prove(product, (12, 12), (12, 12))
     assert prove(lambda x: F.scaled_dot_product_attention(x, x, x, is_causal=True), (3, 2))
     assert np.prod(symbols("x", 60, 60).shape) == 3600  # more than there are witnesses with one denominator

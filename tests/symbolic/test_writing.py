@@ -86,7 +86,7 @@ def test_two_layers_with_relu_and_their_signs():
         ("x_0**2 + x_1**2 + x_2**3", ""),
     ],
 )
-def test_sums_are_folded_where_there_is_a_pattern(given, expected):
+def test_repeated_patterns_are_folded_into_sums(given, expected):
     expr = entries(sympy.sympify(given))
     found = folded(expr)
     assert bool(found.atoms(sympy.Sum)) == bool(expected)
@@ -117,7 +117,7 @@ def put(expr, letter, n):
         lambda: F.linear(F.relu(F.linear(symbols("x", 2, 3), symbols("W", 4, 3))), symbols("U", 3, 4)).softmax(-1),
     ],
 )
-def test_what_is_written_is_the_formula(make):
+def test_written_formula_has_the_value(make):
     """With numbers for its symbols it has the value that the formula has."""
     for value in make()._data.flat:
         found = written_out(_readable(value))
@@ -128,14 +128,14 @@ def test_what_is_written_is_the_formula(make):
         assert abs(found.xreplace(at).evalf(30) / formula.xreplace(at).evalf(30) - 1) < 1e-11
 
 
-def test_names_stand_for_what_they_say():
+def test_names_stand_for_their_formulas():
     x, y = (entries(sympy.sympify(f"exp(x_{n}*w_{n} + b_{n}*c - d/5)")) for n in (1, 2))
     (one, two), ((name, formula),) = named([x + 1, x * y])
     assert (str(one), str(two)) == ("a_{1} + 1", "a_{1}*a_{2}")
     assert put(formula, name.indices[0][0], 1) == x
 
 
-def test_names_do_not_hide_letters():
+def test_names_inside_sums_keep_the_index():
     """What is named in a sum has the sum's index."""
     x, y, z = (Entry(name, [("k", 0)]) for name in "xyz")
     body = sympy.exp(x * y + z**2 - x * z / 3)
@@ -145,7 +145,7 @@ def test_names_do_not_hide_letters():
     assert {str(e) for e in found.atoms(Entry)} == {"a_{k}", "v_{k}"}
 
 
-def test_the_shift_is_taken_away_and_nothing_else():
+def test_only_the_shift_is_removed():
     a, b, m = sympy.symbols("a b m")
     shifted = 1 + sympy.exp(a - m) + sympy.exp(b - m)
     assert unshifted(sympy.log(shifted) + m) == sympy.log(sympy.exp(m) + sympy.exp(a) + sympy.exp(b))
