@@ -61,7 +61,7 @@ def test_every_public_name_is_documented(name):
     assert undocumented(room) == []
 
 
-def test_what_is_not_documented_is_found():
+def test_undocumented_name_is_found():
     class Room:
         __name__ = "tinytensor.room"
         __path__ = ("room",)
@@ -124,7 +124,7 @@ def test_help_of_a_formula_and_of_its_method():
     assert "Like tanh, in place" in shown(tt.Tensor.tanh_)
 
 
-def test_help_of_what_is_composed_shows_the_rules_of_what_it_names():
+def test_help_of_a_composed_function_shows_its_rules():
     text = " ".join(shown(tt.sum).split())
     assert "Definition, whose operations have the rules" in text and "return reduce_sum" in text
     assert "`reduce_sum`: y =" in text and "Rule of `reduce_sum`" in text
@@ -138,7 +138,7 @@ def raised(what) -> set[str]:
         return set()
 
 
-def test_help_says_what_is_refused():
+def test_help_lists_errors():
     told = 0
     for function in {id(f): f for f in APPEARANCES.values() if not isinstance(f, property)}.values():
         own = [function] if not hasattr(function, "forward") else [function.forward, function.view]
@@ -182,7 +182,7 @@ def test_the_source_is_named(name):
     assert re.search(r"\b00[0-4]\b|\b(19|20)\d\d\b", str.__str__(what.__doc__)), what.__doc__
 
 
-def test_everything_that_appears_can_be_completed():
+def test_every_public_operation_has_complete_help():
     for function in {id(f): f for f in APPEARANCES.values() if not isinstance(f, property)}.values():
         text, own = inspect.getdoc(function), operation_of(function)
         assert text.startswith(inspect.cleandoc(str.__str__(function.__doc__)).splitlines()[0])
@@ -190,7 +190,7 @@ def test_everything_that_appears_can_be_completed():
         assert "Definition" in text or (own and "Shapes and dtypes: " in text and ("Rule" in text or "Formula" in text))
 
 
-def test_an_operation_of_the_users_own_has_its_docstring():
+def test_custom_operation_keeps_its_docstring():
     @op
     class halved:
         r"y = x / 2"
@@ -205,7 +205,7 @@ def test_an_operation_of_the_users_own_has_its_docstring():
     assert "Rule (test_documentation.py" in complete(halved, halved.equation) or "Rule (tests/" in complete(halved, "")
 
 
-def test_what_help_shows_is_made_when_it_is_asked_for():
+def test_help_is_made_on_demand():
     code = (
         "import sys, inspect, tinytensor as tt; print('tinytensor.tools.documentation' in sys.modules); "
         "inspect.getdoc(tt.softmax); print('tinytensor.tools.documentation' in sys.modules)"
@@ -214,7 +214,7 @@ def test_what_help_shows_is_made_when_it_is_asked_for():
     assert done.stdout.split() == ["False", "True"]
 
 
-def test_equations_are_typeset_and_words_are_not():
+def test_only_equations_are_typeset():
     text = with_mathml(r"y_i = e^{x_i} / \sum_j e^{x_j} along `dim`: eqs. (6) and (12) of 003.")
     assert text.startswith("<math") and text.endswith("</math> along `dim`: eqs. (6) and (12) of 003.")
     assert text.count("<math") == 1 and "&#x02211;" in text  # the sum sign

@@ -33,7 +33,7 @@ def test_stub_has_every_method_of_a_tensor():
     assert public - declared == set()
 
 
-def test_a_method_that_is_attached_later_is_missed():
+def test_method_attached_later_is_noticed():
     """The comparison can fail: a method that the table does not have is not in the stub."""
     assert "def never_declared" not in stubs.tensor_stub()
     METHODS["never_declared"] = METHODS["sum"]
