@@ -47,14 +47,14 @@ MADE = {
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_what_is_made(name):
+def test_constructors_give_values_and_dtypes(name):
     make, values, dtype = MADE[name]
     x = make(tt)
     assert x.tolist() == values and x.dtype == dtype and not x.requires_grad
 
 
 @pytest.mark.parametrize("name", MADE)
-def test_pytorch_makes_the_same(name):
+def test_constructors_match_installed_pytorch(name):
     torch = pytest.importorskip("torch")
     warnings.simplefilter("ignore")  # a list of arrays is slow there
     make, values, dtype = MADE[name]
@@ -76,7 +76,7 @@ def test_the_default_dtype_and_memory():
     assert not x.any()  # a tensor is looked at
 
 
-def test_a_class_of_ones_own():
+def test_subclass_of_tensor():
     class Mine(tt.Tensor):
         pass
 
@@ -115,7 +115,7 @@ def test_refusals(make, error, sentence):
         make()
 
 
-def test_numbers_in_text():
+def test_tensors_in_format_strings():
     x = tt.tensor(2.0, requires_grad=True)
     assert f"{tt.tensor(18)} {tt.tensor(1.5):.2f} {tt.tensor(True)} {x} {x * 2} {tt.tensor([1])}" == (
         "18 1.50 True 2.0 4.0 tensor([1])"
@@ -142,7 +142,7 @@ USES = {
 
 @pytest.mark.parametrize("name", ["float16", "bfloat16", "half", "int16", "int8", "complex64"])
 @pytest.mark.parametrize("use", USES)
-def test_dtypes_that_can_only_be_named(name, use):
+def test_unsupported_dtypes_can_be_named(name, use):
     dtype = getattr(tt, name)
     assert repr(dtype) == name and dtype != tt.float32 and tt.ones(1).dtype != dtype
     with pytest.raises(TypeError, match=rf"float(32|64).*{name}"):
@@ -220,7 +220,7 @@ def test_devices(arguments, type, index, text):
 
 
 @pytest.mark.parametrize("name", ["foo", "cuda:", "cuda:x", "", "float16"])
-def test_names_that_are_no_devices(name):
+def test_unknown_device_names_are_refused(name):
     with pytest.raises(RuntimeError, match=rf"device: '{name}' is no device; expected 'cpu'"):
         tt.device(name)
 
@@ -247,7 +247,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("name", PLACES)
-def test_every_device_argument_means_the_cpu_or_is_refused(name):
+def test_every_device_argument_takes_only_the_cpu(name):
     for device in ("cpu", "cpu:0", tt.device("cpu"), tt.device("cpu", 0)):
         x = PLACES[name](device)
         assert x.device == "cpu" and x.device.type == "cpu" and not x.is_meta

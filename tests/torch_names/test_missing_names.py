@@ -34,7 +34,7 @@ PLACES = {
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_every_missing_name_says_so(place):
+def test_every_missing_name_has_an_error(place):
     holder, missing = PLACES[place], 0
     for name in sorted(missing_names._pytorchs()[place]):
         if not hasattr(holder, name):
@@ -51,7 +51,7 @@ MODULES = {place: holder.__name__ for place, holder in PLACES.items() if isinsta
 
 
 @pytest.mark.parametrize("place", MODULES)
-def test_an_import_of_a_missing_name_says_the_same(place):
+def test_import_of_a_missing_name_has_the_same_error(place):
     """Except of a module path that can be imported, whose contents say it."""
     room = MODULES[place]
     before, missing = set(vars(PLACES[place])), 0
@@ -66,7 +66,7 @@ def test_an_import_of_a_missing_name_says_the_same(place):
 
 
 @pytest.mark.parametrize("place", MODULES)
-def test_an_import_of_another_name_is_ordinary(place):
+def test_import_of_an_unknown_name_has_the_ordinary_error(place):
     room = MODULES[place]
     with pytest.raises(ImportError, match=f"cannot import name 'no_such_name' from '{room}'"):
         exec(f"from {room} import no_such_name")
@@ -76,7 +76,7 @@ def test_an_import_of_another_name_is_ordinary(place):
         exec("import tinytensor.nn.Linear")  # which is there, and is no module
 
 
-def test_an_import_with_advice():
+def test_import_error_gives_advice():
     program = "from tinytensor.nn import Linear, Conv2d"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == (
@@ -86,14 +86,14 @@ def test_an_import_with_advice():
 
 
 @pytest.mark.parametrize("place", PLACES)
-def test_other_names_are_ordinary(place):
+def test_unknown_names_have_the_ordinary_error(place):
     holder = PLACES[place]
     assert getattr(holder, "no_such_name", 5) == 5 and not hasattr(holder, "no_such_name")
     with pytest.raises(AttributeError, match=r"has no attribute 'no_such_name'$"):
         holder.no_such_name  # noqa: B018
 
 
-def test_all_places_are_tried():
+def test_every_place_is_tested():
     assert set(missing_names._pytorchs()) == set(PLACES)
 
 
@@ -111,13 +111,13 @@ def test_advice():
         assert len(set(names.split())) == len(names.split())
 
 
-def test_what_is_here_is_not_marked():
+def test_existing_names_are_not_marked_missing():
     marked = {name for name, value in vars(tt.Tensor).items() if isinstance(value, Absent)}
     assert "lgamma" in marked and not marked & {"sum", "backward", "grad", "shape", "is_cuda", "pin_memory"}
     assert not {name for name in marked if hasattr(tt.ones(1), name)}
 
 
-def test_protocols_are_intact():
+def test_python_protocols_are_intact():
     x = tt.ones(2)
     assert copy.copy(x).tolist() == copy.deepcopy(x).tolist() == [1.0, 1.0]
     assert np.asarray(x).tolist() == [1.0, 1.0] and not hasattr(x, "__cuda_array_interface__")
@@ -128,7 +128,7 @@ def test_protocols_are_intact():
 # ---------------------------------------------------------------------------------------------------------- devices
 
 
-def test_programs_that_choose_a_device():
+def test_programs_that_choose_a_device_run():
     device = tt.device("cuda" if tt.cuda.is_available() else "mps" if tt.backends.mps.is_available() else "cpu")
     assert device.type == "cpu"
     device = tt.accelerator.current_accelerator().type if tt.accelerator.is_available() else "cpu"
@@ -151,13 +151,13 @@ def test_programs_that_choose_a_device():
 
 
 @pytest.mark.parametrize("place", [tt.mps, tt.xpu])
-def test_other_makers_devices(place):
+def test_other_devices_are_unavailable(place):
     assert not place.is_available() and place.device_count() == 0
     assert place.manual_seed(1) is place.empty_cache() is place.synchronize() is None
 
 
 @pytest.mark.parametrize("name", ["CharTensor", "ShortTensor", "HalfTensor", "BFloat16Tensor"])
-def test_tensors_of_dtypes_that_are_not_stored_can_be_named(name):
+def test_tensor_types_of_unsupported_dtypes_can_be_named(name):
     tensors = getattr(tt, name)
     assert not isinstance(tt.ones(1), tensors) and repr(tensors) == name
     with pytest.raises(TypeError, match=rf"{name}: tensors are float32, .*short numbers are FloatTensor"):
@@ -207,7 +207,7 @@ def test_mixed_precision_is_float32():
     assert double(tt.ones(1)).tolist() == [2.0]
 
 
-def test_seeds():
+def test_manual_seed_needs_an_integer():
     for seed in ("a", None, [1]):
         with pytest.raises(TypeError, match="manual_seed: expected a whole number, got"):
             tt.manual_seed(seed)

@@ -66,7 +66,7 @@ USED = [
 
 
 @pytest.mark.parametrize(("path", "name"), USED)
-def test_a_path_that_programs_use(path, name):
+def test_common_paths_import(path, name):
     module = importlib.import_module(f"tinytensor.{path}")
     found = getattr(module, name)
     assert importlib.import_module(f"tinytensor.{path}") is module
@@ -84,14 +84,14 @@ def inherit(base):
         pass
 
 
-def test_most_of_them_are_here():
+def test_most_common_paths_exist():
     there = [
         not isinstance(getattr(importlib.import_module(f"tinytensor.{path}"), name), Missing) for path, name in USED
     ]
     assert sum(there) >= 45 and len({path for path, _ in USED}) >= 60
 
 
-def test_statements_of_every_form():
+def test_every_form_of_import_statement():
     program = """
 import tinytensor as torch
 import tinytensor.nn.modules.linear as linear
@@ -114,19 +114,19 @@ except NotImplementedError as error:
 
 
 @pytest.mark.parametrize("path", ["nn.modulse", "utils.data.dataloder", "nothing", "nn.modules.linear.deeper"])
-def test_a_path_that_pytorch_does_not_have(path):
+def test_unknown_path_is_refused(path):
     with pytest.raises(ModuleNotFoundError, match=f"No module named 'tinytensor.{path}"):
         importlib.import_module(f"tinytensor.{path}")
 
 
-def test_the_tables_say_each_path_once():
+def test_tables_list_each_path_once():
     assert not PATHS.keys() & ADVICE.keys()
     for path, place in PATHS.items():
         importlib.import_module(f"tinytensor.{place}".rstrip("."))
         assert importlib.import_module(f"tinytensor.{path}").__name__ == f"tinytensor.{path}"
 
 
-def test_a_path_takes_no_functions_place():
+def test_path_does_not_replace_a_function():
     """torch.nn.utils.weight_norm is a module's path and a function: the name stays the function."""
     program = """
 import importlib, sys, types, tinytensor
@@ -141,7 +141,7 @@ print([key for key, value in before.items() if callable(value) and getattr(loade
     assert done.stdout.strip() == "[]"
 
 
-def test_nothing_is_made_before_it_is_asked_for():
+def test_paths_are_made_on_demand():
     program = (
         "import sys, tinytensor; print([m for m in sys.modules if 'tinytensor.nn.modules' in m or 'tensorboard' in m])"
     )
