@@ -154,7 +154,7 @@ def test_batches(name):
 
 
 @pytest.mark.parametrize("name", LOADERS)
-def test_pytorchs_batches_are_these(name):
+def test_stored_batches_match_installed_pytorch(name):
     torch = pytest.importorskip("torch")
     assert batches(torch, LOADERS[name]) == PYTORCHS[name]
 
@@ -182,7 +182,7 @@ def test_shuffling_follows_the_generator():
     assert epoch(DataLoader(Squares(50), shuffle=True)) == third != first
 
 
-def test_samplers_of_chance():
+def test_random_samplers():
     tt.manual_seed(0)
     assert sorted(data.RandomSampler(range(9))) == list(range(9))
     several = list(data.RandomSampler(range(4), num_samples=10))
@@ -275,7 +275,7 @@ def test_refusals(make, error, sentence):
         make()
 
 
-def test_a_sampler_draws_as_it_goes():
+def test_random_sampler_draws_lazily():
     """minGPT and makemore ask for 10**10 samples, and take some."""
     sampler = data.RandomSampler(range(7), replacement=True, num_samples=10**10)
     first = [i for i, _ in zip(sampler, range(3000), strict=False)]

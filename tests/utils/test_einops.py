@@ -43,7 +43,7 @@ def test_values_and_gradients(what):
     assert tt.gradcheck(call, (tt.tensor(x, requires_grad=True),))
 
 
-def test_truth_values_and_whole_numbers():
+def test_booleans_and_integers():
     for how in ("any", "all"):
         pattern = "b (one h) w -> b w", how
         expected = einops.reduce(x > 0, *pattern, one=1)
@@ -54,7 +54,7 @@ def test_truth_values_and_whole_numbers():
     assert np.array_equal(einops.asnumpy(tt.tensor(x, requires_grad=True)), x)
 
 
-def test_a_gradient_that_is_cut_off_is_noticed():
+def test_lost_gradient_is_noticed():
     with pytest.raises(RuntimeError, match="gradcheck"):
         tt.gradcheck(
             lambda x: einops.reduce(x, "b h w -> h", "sum") + einops.reduce(x.detach(), "b h w -> h", "sum"),
@@ -134,7 +134,7 @@ def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr.strip()
 
 
-def test_what_is_said_where_something_is_missing():
+def test_missing_import_or_library_is_named():
     code = "import tinytensor as tt, einops\neinops.rearrange(tt.ones(2, 3), 'a b -> b a')"
     assert "Tensor type unknown to einops" in run(code)  # without the import
     assert run(f"import tinytensor.utils.einops\n{code}") == ""
