@@ -89,7 +89,7 @@ PARTS = {
             "recording/test_compile.py::test_data_of_a_result_assigned_inside_the_step",
             "recording/test_compile.py::test_gradient_replaced_but_unread_is_not_guarded",
             "recording/test_compile.py::test_schedule_inside_may_read_tensors",
-            "viz/test_explain.py::test_a_value_that_was_changed_in_place_is_shown_as_it_was",
+            "viz/test_explain.py::test_value_changed_in_place_is_shown_as_it_was",
         ),
         unnoticed_in_engine.EXPLAINED,
     ),

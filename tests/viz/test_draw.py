@@ -87,7 +87,7 @@ def test_fused_operations_unfold_to_the_same_gradients():
     assert sources <= {*wide.steps, *wide.leaves}  # nothing hangs in the air
 
 
-def test_unfolding_shows_a_definition_that_is_another_function():
+def test_wrong_definition_shows_when_unfolded():
     @tt.op
     class careless:
         r"y = x^2"
@@ -113,7 +113,7 @@ def test_unfolding_changes_nothing():
     loss.backward()
 
 
-def test_files(tmp_path):
+def test_graph_is_saved_as_svg_png_and_dot(tmp_path):
     t = chain()
     drawing = draw(t["y"], t)
     for name in ("graph.svg", "graph.png", "graph.dot"):
@@ -124,12 +124,12 @@ def test_files(tmp_path):
         drawing.save(tmp_path / "graph.jpg")
 
 
-def test_one_leaf_alone():
+def test_graph_of_one_leaf():
     x = tt.tensor(1.0, requires_grad=True)
     assert list(boxes(draw(x, {"x": x}).svg)) == ["x"]
 
 
-def test_without_the_library(monkeypatch):
+def test_missing_graphviz_is_named(monkeypatch):
     t = chain()
     monkeypatch.setitem(sys.modules, "grandalf.graphs", None)
     assert draw(t["y"]).dot.startswith("digraph")

@@ -64,7 +64,7 @@ def test_the_text_has_the_numbers_of_backward():
     assert line == "0.01832 (from 2. add, for its b) + -0.05495 (from 3. mul, for its a) = -0.03663"
 
 
-def test_rules_are_shown_from_their_file():
+def test_rules_are_shown_with_file_and_line():
     text = str(explain(chain()["y"]))
     file, line = re.search(r"def grad_x\(g, y\):    # (tinytensor/ops/elementwise.py):(\d+)", text).groups()
     source = (sys.modules["tinytensor.ops.elementwise"].__file__, file)
@@ -74,7 +74,7 @@ def test_rules_are_shown_from_their_file():
 
 
 @pytest.mark.parametrize("watched", [False, True])
-def test_gradients_seen_are_those_of_backward(watched):
+def test_shown_gradients_are_those_of_backward(watched):
     net, loss_of = model()
     with watch():
         loss = loss_of()
@@ -90,7 +90,7 @@ def test_gradients_seen_are_those_of_backward(watched):
     assert all((step.value is not None) >= watched for step in seen.steps)
 
 
-def test_the_order_is_that_of_the_walk():
+def test_order_is_that_of_backward():
     """b = a + a; c = b + b: each node once, the youngest first, with a reason that says so."""
     a = tt.tensor(1.0, requires_grad=True)
     b = a + a
@@ -100,7 +100,7 @@ def test_the_order_is_that_of_the_walk():
     assert "a (): 2 (from 2. add, for its a) + 2 (from 2. add, for its b) = 4" in text
 
 
-def test_why_a_node_comes_now():
+def test_reason_for_the_order_is_given():
     x = tt.tensor([1.0, 2.0], requires_grad=True)
     older, younger = x.exp(), x.sin()
     loss = (older * younger).sum()
@@ -111,7 +111,7 @@ def test_why_a_node_comes_now():
     assert "it is younger than all others that wait (older (exp)); what reads younger has been visited: 2. mul" in text
 
 
-def test_broadcasting_is_told():
+def test_broadcasting_is_explained():
     b = tt.zeros(3, requires_grad=True)
     text = str(explain((tt.ones(8, 3) + b).sum(), {"b": b}))
     assert "[8, 8, 8] to b, for b (the rule gave (8, 3); summed over what broadcasting had repeated)" in text
@@ -126,13 +126,13 @@ def test_large_arrays_are_summarised():
     assert numbers(np.zeros((0, 3))) == "shape (0, 3), no numbers"
 
 
-def test_without_names():
+def test_explain_without_names():
     t = chain()
     text = str(explain(t["y"]))
     assert "1. #3 = exp(#2)" in text and "3. #1 = mul(leaf 1, leaf 2)" in text
 
 
-def test_constants_and_settings_are_shown_where_they_are_known():
+def test_known_constants_and_settings_are_shown():
     x = tt.tensor([1.0, 2.0], requires_grad=True)
     table = tt.tensor([5.0, 6.0])
     assert "= mul(x, table)" in str(explain((x * table).sum(), {"x": x, "table": table}))
@@ -149,13 +149,13 @@ def test_a_result_of_several_numbers():
     assert "x (2,): [2, 20]" in str(explain(x * 2, {"x": x}, tt.tensor([1.0, 10.0])))
 
 
-def test_a_leaf_itself():
+def test_explain_a_leaf():
     x = tt.tensor(2.0, requires_grad=True)
     text = str(explain(x, {"x": x}))
     assert "through 0 operations to 1 leaf." in text and "x (): 1 (where the walk starts)" in text
 
 
-def test_a_definition_and_a_function():
+def test_explain_a_definition_and_a_function():
     class Twice(tt.autograd.Function):
         @staticmethod
         def forward(ctx, x):
@@ -185,7 +185,7 @@ def test_a_wrong_rule_is_shown_with_its_wrong_number():
 # ------------------------------------------------------------------------------------------------ nothing is changed
 
 
-def test_nothing_is_changed():
+def test_explain_changes_nothing():
     t = chain()
     t["d"].retain_grad()
     t["a"].grad = tt.tensor(7.0)
@@ -206,7 +206,7 @@ def test_nothing_is_changed():
     assert t["a"].grad.item() == pytest.approx(7 - 2 * e) and t["d"].grad.item() == pytest.approx(e)
 
 
-def test_nothing_is_changed_by_a_walk_that_fails():
+def test_failed_explain_changes_nothing():
     x = tt.tensor(1.0, requires_grad=True)
     y = x.exp()
     y.retain_grad()
@@ -216,7 +216,7 @@ def test_nothing_is_changed_by_a_walk_that_fails():
     assert y.grad is None and x.grad is None and not y.node.freed
 
 
-def test_a_hook_is_told():
+def test_hooks_are_explained():
     x = tt.tensor(1.0, requires_grad=True)
     y = x * 2
     y.register_hook(lambda g: g * 10)
@@ -234,7 +234,7 @@ def test_watch_ends_with_its_block():
     assert state.told_of_nodes is None
 
 
-def test_a_value_that_was_changed_in_place_is_shown_as_it_was():
+def test_value_changed_in_place_is_shown_as_it_was():
     x = tt.tensor(2.0, requires_grad=True)
     with watch():
         y = x * 3

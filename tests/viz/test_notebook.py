@@ -27,7 +27,7 @@ def cells(html: str, kind: str = "td") -> list[str]:
     return re.findall(rf"<{kind}[^>]*>([^<]*)</{kind}>", html)
 
 
-def test_a_notebook_takes_it_and_the_text_stays_as_it_was():
+def test_notebook_shows_html_beside_the_text():
     x = tt.tensor([1.0, 2.0])
     shown, _ = DisplayFormatter().format(x)
     assert shown["text/html"] == x._repr_html_()
@@ -44,7 +44,7 @@ def test_few_numbers_are_a_table_with_indices():
     assert cells(tt.tensor([True, False])._repr_html_()) == ["True", "False"]
 
 
-def test_it_says_how_the_tensor_stands_to_the_tape():
+def test_html_names_leaf_grad_and_operation():
     w = tt.tensor([3.0, 4.0], requires_grad=True)
     assert "shape (2,) · float32 · a leaf that requires grad" in w._repr_html_()
     assert "no backward() has come here" in w._repr_html_()
@@ -57,7 +57,7 @@ def test_it_says_how_the_tensor_stands_to_the_tape():
     assert "grad" not in tt.ones(2)._repr_html_()
 
 
-def test_more_numbers_are_a_picture_that_needs_no_colours():
+def test_large_tensors_are_pictures():
     x = tt.linspace(-1.0, 1.0, 121).reshape(11, 11)
     html = x._repr_html_()
     fields = picture(html)
@@ -71,7 +71,7 @@ def test_more_numbers_are_a_picture_that_needs_no_colours():
     assert "bar" not in x.abs()._repr_html_()
 
 
-def test_what_is_not_finite_is_checkered():
+def test_nonfinite_values_are_checkered():
     x = tt.ones(10, 10).triu()
     x[2, 3], x[4, 5] = float("nan"), -float("inf")
     fields = picture(x._repr_html_())
@@ -82,7 +82,7 @@ def test_what_is_not_finite_is_checkered():
     assert "2 of 100 are NaN or inf" in x._repr_html_() and "checkered cells are not finite" in x._repr_html_()
 
 
-def test_of_a_huge_tensor_only_what_is_shown_is_copied():
+def test_only_shown_values_of_a_huge_tensor_are_copied():
     x = tt.randn(1, 4000).expand(20_000, 4000)
     tracemalloc.start()
     try:
@@ -104,18 +104,18 @@ def test_of_a_huge_tensor_only_what_is_shown_is_copied():
     ],
     ids=lambda x: f"{x.dtype}-{x.shape}",
 )
-def test_it_never_fails_and_loads_nothing(x):
+def test_html_never_fails_and_loads_nothing(x):
     html = x._repr_html_()
     assert html.startswith('<div class="tt-tensor">') and html.endswith("</div>")
     assert "<script" not in html and "http" not in html and "url(" not in html
 
 
-def test_what_is_written_is_escaped():
+def test_html_is_escaped():
     html = symbols("<b>", 2)._repr_html_()
     assert "<b>_" not in html and "&lt;b&gt;_0" in html
 
 
-def test_where_there_are_no_values_there_is_only_text():
+def test_tensors_without_values_are_text():
     assert tt.zeros(3, device="meta")._repr_html_() is None
     seen = []
     tt.compile(lambda x: (seen.append(x._repr_html_()), x * 2)[1])(tt.ones(2))
@@ -123,7 +123,7 @@ def test_where_there_are_no_values_there_is_only_text():
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_it_fits_a_phone_and_takes_the_colour_of_the_page(dark, tmp_path):
+def test_html_fits_a_phone_and_the_colours_of_the_page(dark, tmp_path):
     page = tmp_path / "cell.html"
     ink, paper = ("#eeeeee", "#111111") if dark else ("#111111", "#ffffff")
     tensors = [tt.randn(64, 64), tt.randn(2, 12) * 1e6, tt.arange(48)]

@@ -36,7 +36,7 @@ FIGURES = {
 
 
 @pytest.mark.parametrize("name", FIGURES)
-def test_a_figure_is_written_the_same_each_time(name, tmp_path, capsys):
+def test_figures_are_reproducible(name, tmp_path, capsys):
     for file in ("a.png", "b.png"):
         shown = plots.show(FIGURES[name](), tmp_path / "new" / file)
         assert capsys.readouterr().out == f"picture: {tmp_path / 'new' / file}\n"
@@ -44,7 +44,7 @@ def test_a_figure_is_written_the_same_each_time(name, tmp_path, capsys):
     assert len({(tmp_path / "new" / file).read_bytes() for file in ("a.png", "b.png")}) == 1
 
 
-def test_the_loss_shows_what_was_measured():
+def test_loss_plot_shows_the_measured_values():
     panel = plots.loss(ROWS, {"bigram": 2.0}).axes[0]
     training, held, bigram = panel.lines
     assert training.get_ydata() == pytest.approx([r["loss"] for r in ROWS])
@@ -53,13 +53,13 @@ def test_the_loss_shows_what_was_measured():
     assert [text.get_text() for text in panel.get_legend().get_texts()] == ["training", "held out", "bigram (2.000)"]
 
 
-def test_each_head_has_its_field():
+def test_attention_plot_has_a_panel_for_each_head():
     maps = np.random.default_rng(0).random((2, 3, 4, 5))
     shown = [panel.images[0].get_array() for panel in plots.attention(maps, list("abcd"), list("vwxyz")).axes]
     assert np.array_equal(np.stack(shown).reshape(maps.shape), maps)
 
 
-def test_norms_are_those_of_the_entries():
+def test_norm_plot_matches_the_entries():
     net = model()
     net[2].weight.grad = None
     net[2].bias.grad.zero_()
@@ -69,7 +69,7 @@ def test_norms_are_those_of_the_entries():
     assert list(gradients.get_ydata()) == [0, 1]  # none for the parameter without a gradient, and for one of 0
 
 
-def test_the_stream_shows_lengths_and_cosines():
+def test_stream_plot_shows_lengths_and_cosines():
     start = tt.tensor([[3.0, 4.0], [1.0, 0.0]])
     figure = plots.stream([("decoder.1.ffnn", start, start * tt.tensor([[2.0], [-1.0]]))], {"decoder": ["a", "b"]})
     written, kept = (panel for panel in figure.axes if panel.get_yticklabels() and panel.images)
@@ -105,7 +105,7 @@ def nearest(colours, kind: str) -> float:
 
 
 @pytest.mark.parametrize("kind", BLIND)
-def test_the_colours_are_told_apart(kind):
+def test_colours_can_be_told_apart(kind):
     assert nearest(plots.COLOURS, kind) > 0.1
     assert nearest([f"C{i}" for i in range(7)], kind) < 0.1  # what matplotlib takes otherwise
 
@@ -116,7 +116,7 @@ def test_lines_differ_without_colours():
     assert len(set(styles)) == len(styles)
 
 
-def test_without_matplotlib_it_says_what_to_install(monkeypatch):
+def test_missing_matplotlib_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     with pytest.raises(ImportError, match=r"plots need matplotlib: pip install 'tinytensor\[viz\]'"):
         plots.panels()
@@ -130,6 +130,6 @@ def test_other_plots_keep_their_style():
     assert dict(matplotlib.rcParams) == before
 
 
-def test_matplotlib_is_loaded_when_a_figure_is_made():
+def test_matplotlib_is_loaded_on_demand():
     code = "import sys, tinytensor.viz.plots; print('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"

@@ -45,7 +45,7 @@ def data_of(path) -> dict:
 # --------------------------------------------------------------------------------------------- what stands in the file
 
 
-def test_a_step_for_each_node_forward_and_backward_and_an_end(tmp_path):
+def test_page_has_a_step_for_each_node_and_an_end(tmp_path):
     t = watched_chain()
     data = data_of(walkthrough(t["y"], tmp_path / "page.html", t))
     titles = [frame["title"] for frame in data["frames"]]
@@ -57,7 +57,7 @@ def test_a_step_for_each_node_forward_and_backward_and_an_end(tmp_path):
 
 
 @pytest.mark.parametrize("unfold", [False, True])
-def test_the_file_asks_for_nothing(tmp_path, unfold):
+def test_page_loads_nothing_from_elsewhere(tmp_path, unfold):
     net, loss, _ = attention_layer()
     text = walkthrough(loss, tmp_path / "page.html", net, WORDS, unfold=unfold).read_text()
     addresses = set(re.findall(r"https?://[\w./-]+", text))
@@ -107,7 +107,7 @@ def test_refusals(tmp_path):
     assert not (tmp_path / "page.html").exists()
 
 
-def test_without_the_library(tmp_path, monkeypatch):
+def test_missing_library_is_named(tmp_path, monkeypatch):
     mathml.cache_clear()
     monkeypatch.setitem(sys.modules, "latex2mathml.converter", None)
     with pytest.raises(ModuleNotFoundError, match=r"typesetting needs latex2mathml.*pip install tinytensor\[viz\]"):
@@ -126,7 +126,7 @@ def test_every_equation_is_typeset(name):
     assert all(mathml(text).startswith("<math") and "merror" not in mathml(text) for text, words in pieces if not words)
 
 
-def test_words_are_told_from_letters():
+def test_words_are_told_from_symbols():
     assert split(r"y = \max(0, x); the gradient at 0 is 0") == [
         (r"y = \max(0, x);", False),
         ("the gradient at", True),
@@ -221,7 +221,7 @@ def shown_are(shown: dict[str, np.ndarray], parameters: dict[str, np.ndarray]) -
     )
 
 
-def test_a_layer_of_attention_is_stepped_through(browser, tmp_path):
+def test_attention_layer_is_stepped_through(browser, tmp_path):
     net, loss, _ = attention_layer()
     page = Page(browser, walkthrough(loss, tmp_path / "page.html", net, WORDS))
     first = page.text("#panel h2")
@@ -289,7 +289,7 @@ def test_buttons_slider_and_boxes(browser, tmp_path):
     assert page.text("#panel h2") == "d = add(c, a)"
 
 
-def test_the_graph_shows_what_is_known_so_far(browser, tmp_path):
+def test_graph_shows_the_values_known_so_far(browser, tmp_path):
     t = watched_chain()
     page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
     seen = (
@@ -306,7 +306,7 @@ def test_the_graph_shows_what_is_known_so_far(browser, tmp_path):
     assert len(page.run(seen)) == 5
 
 
-def test_gradients_are_seen_adding_up(browser, tmp_path):
+def test_gradients_add_up_step_by_step(browser, tmp_path):
     t = watched_chain()
     page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
     page.run("show(5)")
@@ -316,7 +316,7 @@ def test_gradients_are_seen_adding_up(browser, tmp_path):
     assert words == "a.grad 0.01832 from 2. add, for its b + -0.05495 from 3. mul, for its a = -0.03663"
 
 
-def test_a_page_of_two_hundred_nodes_holds_one_step_at_a_time(browser, tmp_path):
+def test_large_page_holds_one_step_at_a_time(browser, tmp_path):
     """What makes it open at once, and step without a pause: it grows with the nodes, and not with nodes times steps."""
     net = nn.TransformerEncoder(nn.TransformerEncoderLayer(32, 4, 64, dropout=0.0, batch_first=True), 8)
     with watch():
@@ -334,7 +334,7 @@ def test_a_page_of_two_hundred_nodes_holds_one_step_at_a_time(browser, tmp_path)
     assert page.text("#panel .phase") == "The end"
 
 
-def test_a_phone_and_the_dark(browser, tmp_path):
+def test_page_fits_a_phone_and_dark_mode(browser, tmp_path):
     net, loss, _ = attention_layer()
     path = walkthrough(loss, tmp_path / "page.html", net, WORDS)
     try:
@@ -360,7 +360,7 @@ def test_a_phone_and_the_dark(browser, tmp_path):
         browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
-def test_it_prints_all_steps(browser, tmp_path):
+def test_print_shows_all_steps(browser, tmp_path):
     t = watched_chain()
     page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
     page.run("window.dispatchEvent(new Event('beforeprint')); window.dispatchEvent(new Event('beforeprint'))")
@@ -387,7 +387,7 @@ def test_keyboard_and_screen_reader(browser, tmp_path):
     assert page.text("#said").startswith("Forward, 2 of 3")
 
 
-def test_a_hostile_name_is_shown_as_it_is(browser, tmp_path):
+def test_hostile_name_is_escaped(browser, tmp_path):
     a = tt.tensor(1.0, requires_grad=True)
     name = "<img src=x onerror=alert(1)></script>"
     page = Page(browser, walkthrough(a.exp(), tmp_path / "page.html", {name: a}))
