@@ -75,7 +75,7 @@ def facts(lib, name):
 
 
 # what the formulas give, apart from PyTorch
-def test_by_hand():
+def test_values_by_hand():
     d = Categorical(tt.tensor(P, dtype=tt.float64))
     assert np.allclose(d.log_prob(tt.tensor([2, 1])).tolist(), np.log([0.7, 0.75]), rtol=1e-12)
     assert np.allclose(d.entropy()[0].item(), -np.sum(np.array(P[0]) * np.log(P[0])), rtol=1e-12)
@@ -90,7 +90,7 @@ def test_by_hand():
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
-def test_pytorchs_values_and_gradients(name):
+def test_values_and_gradients_match_pytorch(name):
     """The table is PyTorch's, written by oracle/generate_distributions.py."""
     ours = facts(tt, name)
     with safe_open(Path(__file__).parent / "oracle" / "programs" / "distributions.safetensors", "np") as file:
@@ -159,7 +159,7 @@ def test_samples_of_vectors():
     assert not near(products, covariance[1, 1, 1] + 0.1, variance)
 
 
-def test_a_multivariate_normal_of_independent_elements_is_as_many_normals():
+def test_diagonal_multivariate_normal_equals_normals():
     loc, scale = tt.tensor([0.5, -1.0, 3.0]).double(), tt.tensor([0.5, 2.0, 1.0]).double()
     d, each, x = MultivariateNormal(loc, scale_tril=scale.diag()), Normal(loc, scale), tt.zeros(4, 3).double()
     assert tt.allclose(d.log_prob(x), each.log_prob(x).sum(-1), rtol=1e-12)
@@ -192,7 +192,7 @@ def test_gradients_go_through_rsample_only():
         Bernoulli(tt.tensor(0.5)).rsample()
 
 
-def test_a_policy_learns():
+def test_policy_gradient_learns():
     tt.manual_seed(0)
     logits = tt.zeros(3, requires_grad=True)
     optimizer = tt.optim.Adam([logits], lr=0.1)
@@ -206,7 +206,7 @@ def test_a_policy_learns():
     assert Categorical(logits=logits).probs[1].item() > 0.9
 
 
-def test_in_a_recording():
+def test_distributions_in_a_recording():
     step = tt.compile(lambda x: Normal(x, tt.ones(2)).rsample() * 0 + Normal(x, tt.ones(2)).log_prob(x))
     for value in (0.0, 3.0):
         assert step(tt.full((2,), value)).tolist() == pytest.approx([-math.log(math.sqrt(2 * math.pi))] * 2)
@@ -253,6 +253,6 @@ def test_a_covariance_that_is_not_positive_definite():
         MultivariateNormal(tt.zeros(2), tt.tensor([[1.0, 2.0], [2.0, 1.0]]))
 
 
-def test_checks_can_be_left_out():
+def test_validation_can_be_switched_off():
     assert Normal(0.0, -1.0, validate_args=False).scale.item() == -1
     assert issubclass(Normal, distributions.Distribution)

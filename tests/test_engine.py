@@ -222,7 +222,7 @@ def imports(path: Path, root: Path = ROOT):
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
-def test_imports_point_one_way(path):
+def test_imports_point_from_upper_to_lower_rooms(path):
     me = module_of(path)
     relative = [node for node in ast.walk(ast.parse(path.read_text())) if getattr(node, "level", 0)]
     assert relative == [], f"{me}: a relative import"
@@ -295,7 +295,7 @@ def test_the_engine_makes_tensors_on_arrays(path):
     assert constructor_calls(ast.parse(path.read_text())) == []
 
 
-def test_a_call_of_pytorchs_constructor_is_found():
+def test_call_of_the_tensor_constructor_is_found():
     assert constructor_calls(ast.parse("y = Tensor.of(a)\nreturn_ = [Tensor(r) for r in y]")) == [2]
 
 
@@ -368,7 +368,7 @@ def test_numpy_outside_kernels_computes_nothing(path):
         assert name in allowed or file in EXCEPTIONS.get(name, ()), f"{file}:{line}: np.{name} stands outside kernels/"
 
 
-def test_every_exception_is_needed():
+def test_every_numpy_exception_is_needed():
     used = {(name, str(p.relative_to(PACKAGE))) for p in OUTSIDE for name, _ in numpy_names(outside_the_door(p))}
     listed = {(name, file) for name, files in EXCEPTIONS.items() for file in files}
     assert listed <= used
@@ -433,11 +433,11 @@ PLANTED = [
 
 
 @pytest.mark.parametrize("code", PLANTED)
-def test_the_check_finds_what_it_looks_for(code):
+def test_operator_on_an_array_is_found(code):
     assert list(arithmetic(ast.parse(code)))
 
 
-def test_the_check_of_names_finds_what_it_looks_for():
+def test_numpy_name_is_found():
     names = [name for name, _ in numpy_names(ast.parse("y = np.add.reduce(np.exp(x))\nz = np.ndarray"))]
     assert sorted(names) == ["add.reduce", "exp", "ndarray"]
 

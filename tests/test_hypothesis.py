@@ -43,14 +43,14 @@ def unbroadcast(g: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return result
 
 
-def test_the_comparison_notices():
+def test_comparison_notices_value_shape_and_dtype():
     x = values(0, 2, 3)
     for wrong in (x + 1e-9, x[:1], x.astype(np.float32)):
         with pytest.raises(AssertionError):
             same(tt.tensor(x), wrong)
 
 
-def test_a_gradient_that_lost_a_path_is_noticed():
+def test_gradient_without_one_path_is_noticed():
     x = leaf(values(0, 2, 3))
     g, gx = pulled(x * 2 + x.detach(), x)
     with pytest.raises(AssertionError):
@@ -149,7 +149,7 @@ def test_argmax_and_cumsum_like_numpy(data, shape, seed, keepdim):
 
 @quick
 @given(st.data(), full_shapes, seeds)
-def test_softmax_rows(data, shape, seed):
+def test_softmax_rows_sum_to_1(data, shape, seed):
     dim = data.draw(st.integers(-len(shape), len(shape) - 1))
     x = leaf(values(seed, *shape, low=-30, high=30))
     y = x.softmax(dim)
@@ -164,7 +164,7 @@ def test_softmax_rows(data, shape, seed):
 
 @quick
 @given(st.data(), shapes, seeds)
-def test_permuting_and_reshaping_there_and_back(data, shape, seed):
+def test_permute_and_reshape_can_be_undone(data, shape, seed):
     a = values(seed, *shape)
     x = leaf(a)
     order = data.draw(st.permutations(range(len(shape))))

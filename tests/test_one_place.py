@@ -35,7 +35,7 @@ assert x.grad.tolist() == [1.0, 0.0, 1.0]
 
 BY_THE_TABLES = (
     "tests/tools/test_stubs.py",
-    "tests/test_samples.py::test_the_stored_tables_are_those_of_the_samples",
+    "tests/test_samples.py::test_stored_tables_match_the_samples",
     "tests/symbolic/test_kernels.py::test_every_kernel_has_a_proof",
     "tests/symbolic/test_ops.py::test_every_op_has_a_proof_or_a_reason",
     "tests/derivations/test_engine_proofs.py::test_claims_hold[no operation]",
@@ -81,7 +81,7 @@ def copies(tmp_path_factory):
     return before, after
 
 
-def test_an_operation_costs_its_declaration_a_sample_and_one_command(copies):
+def test_operation_needs_form_sample_and_one_command(copies):
     before, after = copies
     assert changed_files(before, after) == {"tinytensor/ops/elementwise.py", "tests/samples.py"}
     has_torch = importlib.util.find_spec("torch") is not None
@@ -106,7 +106,7 @@ def test_an_operation_costs_its_declaration_a_sample_and_one_command(copies):
             assert f"test_{test}[nn.functional.tanhshrink" in told
 
 
-def test_a_wrong_rule_in_the_copy_is_noticed(copies):
+def test_wrong_rule_in_the_copy_is_noticed(copies):
     """The control: with the gradient of another function the same command and tests do not pass."""
     _, after = copies
     file = after / "tinytensor" / "ops" / "elementwise.py"

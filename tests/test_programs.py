@@ -27,12 +27,12 @@ def differing(kind: str, numbers) -> list[int]:
 
 @pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("kind", KINDS)
-def test_programs(kind, part):
+def test_programs_match_stored_pytorch_results(kind, part):
     assert differing(kind, range(part, KINDS[kind][1], PARTS)) == []
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_stored_answers_are_worth_comparing(kind):
+def test_stored_answers_vary(kind):
     answers = stored(kind)
     assert answers.shape == (KINDS[kind][1], 2)
     refused = (answers == 0).all(1)
@@ -49,7 +49,7 @@ def test_wrong_keys_are_refused():
 # ------------------------------------------------------------------------------------------- the comparison tested
 
 
-def test_numpys_meaning_of_a_key_is_noticed(monkeypatch):
+def test_numpys_reading_of_a_key_is_noticed(monkeypatch):
     """A whole number beside an index array, read as NumPy reads it."""
     read = tt.Tensor.__getitem__
 
@@ -62,14 +62,14 @@ def test_numpys_meaning_of_a_key_is_noticed(monkeypatch):
     assert len(differing("keys", range(2000))) > 15
 
 
-def test_a_view_that_stays_behind_is_noticed(monkeypatch):
+def test_view_left_at_its_old_node_is_noticed(monkeypatch):
     """The fault that the programs are for: a view whose place on the tape is still the one it was taken at."""
     monkeypatch.setattr(provided, "follow_base", lambda view: None)
     monkeypatch.setattr(tt.ops.in_place, "follow_base", lambda view: None)
     assert len(differing("views", range(500))) > 20
 
 
-def test_a_replacement_that_is_forgotten_under_create_graph_is_noticed(monkeypatch):
+def test_hook_ignored_under_create_graph_is_noticed(monkeypatch):
     hooked = tt.core.tape._hooked
 
     def forgetful(holder, g):
@@ -80,7 +80,7 @@ def test_a_replacement_that_is_forgotten_under_create_graph_is_noticed(monkeypat
     assert len(differing("hooks", range(300))) > 10
 
 
-def test_a_gradient_that_a_view_counts_twice_is_noticed(monkeypatch):
+def test_gradient_counted_twice_by_a_view_is_noticed(monkeypatch):
     """A view that was changed stands on the tape before its base, so it sees what the base's uses send as well."""
     follow = tt.ops.in_place.follow_base
 

@@ -26,7 +26,7 @@ def run(*arguments: str, code: str | None = None) -> str:
 
 
 @pytest.mark.parametrize("number", range(len(PROGRAMS)))
-def test_programs_run(number):
+def test_readme_programs_run(number):
     run("-W", "error", "-", code=PROGRAMS[number])
 
 
@@ -35,7 +35,7 @@ def test_the_first_program_finds_the_weights():
     assert weights == pytest.approx([1.0, -2.0, 0.5], abs=1e-2)
 
 
-def test_the_pytorch_program_differs_in_its_import_only():
+def test_pytorch_program_differs_only_in_its_import():
     (other,) = re.findall(r"```py\n(.*?)```", README, re.DOTALL)
     assert other.replace("import torch as tt", "import tinytensor as tt") == FIRST
 
@@ -52,7 +52,7 @@ def test_dead_links_are_found():
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_links_lead_somewhere(folder):
+def test_links_resolve(folder):
     assert dead_links(folder, TEXTS[folder]) == []
 
 
@@ -62,7 +62,7 @@ def rooms_of(table: str) -> list[str]:
     return [name for row in rows for name in re.findall(r"`([^`]+)`", row)]
 
 
-def test_every_room_of_the_engine_stands_in_the_table_once():
+def test_engine_table_lists_each_room_once():
     found = rooms_of(README[README.index("## Where things are") : README.index("### An evening's reading")])
     package = ROOT / "tinytensor"
     rooms = {f"tinytensor/{p.parent.name}/" for p in package.glob("*/__init__.py")}
@@ -70,7 +70,7 @@ def test_every_room_of_the_engine_stands_in_the_table_once():
 
 
 @pytest.mark.parametrize("folder", ["models"])
-def test_every_room_beside_the_engine_stands_in_its_table_once(folder):
+def test_other_table_lists_each_room_once(folder):
     """And there are about a dozen entries: the rooms, the files beside them, two to start it, the texts."""
     there = ROOT / folder
     table = TEXTS[folder][TEXTS[folder].index("## Where things are") :]
@@ -83,7 +83,7 @@ def test_rooms_are_read_from_the_first_column():
     assert rooms_of("| room | what |\n|---|---|\n| `a/`, `b.py` | c `d/` |\n") == ["a/", "b.py"]
 
 
-def test_the_engines_folder_fits_on_a_screen():
+def test_engine_folder_has_at_most_twenty_entries():
     """At most twenty entries, stubs aside."""
     entries = [p.name for p in (ROOT / "tinytensor").iterdir() if p.suffix != ".pyi" and p.name != "__pycache__"]
     assert len(entries) <= 20
@@ -103,7 +103,7 @@ def test_prose_is_counted():
     assert prose('"""Two\nlines."""\nx = "# no comment"\n# a comment\ny = 1  # another\n"""no docstring"""\n') == 4
 
 
-def test_the_evening_is_short_and_says_why():
+def test_evening_reading_is_short_and_half_prose():
     (said,) = re.findall(r"<!-- evening -->\n((?:\d\. .*\n)+)", README)
     names = re.findall(r"^\d\. `tinytensor/([\w/]+)\.py`", said, re.MULTILINE)
     core = ["core/tensor", "core/op", "core/tape", "core/dispatch", "core/dtypes", "core/modes"]
@@ -116,7 +116,7 @@ def test_the_evening_is_short_and_says_why():
 
 
 @pytest.mark.parametrize("part", ["eq17", "program"])
-def test_derivations_print_what_is_shown(part):
+def test_derivations_print_the_shown_output(part):
     excerpt = rf"<!-- from: python -m derivations {part} -->\n```\n(.*?)```"
     (shown,) = re.findall(excerpt, TEXTS["derivations"], re.DOTALL)
     printed = run("-m", "derivations", part).splitlines()
@@ -125,17 +125,17 @@ def test_derivations_print_what_is_shown(part):
         assert line in printed
 
 
-def test_latex_writes_what_is_shown():
+def test_latex_writes_the_shown_formula():
     program = next(program for program in PROGRAMS if "print(latex(" in program)
     assert f"$${run('-', code=program).strip()}$$\n" in TEXTS["derivations"]
 
 
-def test_the_table_of_what_is_proved_is_that_of_the_claims():
+def test_table_of_proofs_matches_the_claims():
     (shown,) = re.findall(r"<!-- from: python -m derivations --table -->\n((?:\|.*\n)+)", README)
     assert shown == run("-m", "derivations", "--table")
 
 
-def test_the_two_commands_stand_where_the_check_looks_for_them():
+def test_two_commands_stand_where_ci_reads_them():
     for mark, ending in (("main", "python -m models train"), ("test", "python -m pytest -n 2 --dist worksteal")):
         found = re.search(rf"<!-- {mark} command -->\n```\n(.*)\n```", README)
         assert found and found.group(1).endswith(ending)

@@ -48,18 +48,18 @@ def repeat(folder: Path, *arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
-def test_a_test_that_sometimes_falls_is_told(tmp_path):
+def test_flaky_test_is_reported(tmp_path):
     code, said = repeat(tmp_path, "3")
     assert code == 1 and said.endswith("9 runs, 1 failures\n"), said
     assert "FAILED 1 of 3 times: " in said and "test_planted.py::test_that_sometimes_falls[1]\n" in said
 
 
-def test_only_those_of_threads(tmp_path):
+def test_threads_option_selects_tests_of_threads(tmp_path):
     code, said = repeat(tmp_path, "1", "--threads")
     assert code == 0 and said.endswith("2 runs, 0 failures\n"), said
 
 
-def test_they_are_found():
+def test_tests_of_threads_processes_and_time_are_found():
     found = {
         "fast/test_launch_cache.py": THREADS,
         "kernels/test_softmax.py": OTHERS,

@@ -213,7 +213,7 @@ def test_every_op_has_a_sample(monkeypatch):
     assert OPS.keys() - used == {"linear_relu"}
 
 
-def test_the_stored_tables_are_those_of_the_samples():
+def test_stored_tables_match_the_samples():
     """No sample without a stored result, no stored result without a sample."""
     ids = [sample.id for sample in SAMPLES]
     assert len(ids) == len(set(ids))
@@ -291,7 +291,7 @@ def test_a_wrong_second_derivative_is_noticed():
     assert not lib.autograd.gradgradcheck(wrong, tuple(call.inputs), raise_exception=False)
 
 
-def test_the_sentences_are_compared():
+def test_error_messages_are_compared():
     error = next(e for e in ERRORS if e.paths == ["matmul"])
     assert message_matches(error, RuntimeError("matmul: (3, 4) @ (5, 6): the inner sizes 4 and 5 must be equal"))
     assert not message_matches(error, RuntimeError("matmul: shapes do not fit"))
