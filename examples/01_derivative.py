@@ -2,8 +2,9 @@
 # # A derivative, four ways
 #
 # How much does tanh change when x = 0.5 changes a little? All training rests on such numbers: eq. (17) of document 003
-# is a list of them, for one loss and each of thousands of parameters. Here is a single one, found by hand, by finite
-# differences, on the tape, and by SymPy. Do the four agree, and to how many digits?
+# is a list of them, for one loss and each of thousands of parameters. (`examples/documents.md` lists the documents 000
+# to 004.) Here is a single one, found by hand, by finite differences, on the tape, and by SymPy. Do the four agree, and
+# to how many digits?
 
 # %%
 import math
@@ -22,8 +23,8 @@ x0 = 0.5
 # %% [markdown]
 # ## By hand
 #
-# tanh x = sinh x / cosh x. The quotient rule gives (cosh² x - sinh² x) / cosh² x, which is 1 - tanh² x. Whoever has
-# computed y = tanh x needs no second exponential for its slope.
+# tanh x = sinh x / cosh x. The quotient rule gives (cosh² x - sinh² x) / cosh² x, which is 1 - tanh² x. Once y = tanh x
+# is computed, its slope needs no second exponential.
 
 # %%
 by_hand = 1 - math.tanh(x0) ** 2
@@ -31,10 +32,10 @@ by_hand = 1 - math.tanh(x0) ** 2
 # %% [markdown]
 # ## Finite differences
 #
-# The definition of a derivative is a limit: (f(x + h) - f(x - h)) / 2h as h goes to 0. So the smaller h, the better?
-# This is what a beginner believes, and the picture below shows the truth. A large h bends the curve: the error falls
-# with h². A small h subtracts two numbers that agree in almost all of their sixteen digits, and what is left are
-# rounding errors, divided by h. Near h = 1e-5 the two balance, and some eleven digits are right. Never more.
+# The definition of a derivative is a limit: (f(x + h) - f(x - h)) / 2h as h goes to 0. So is a smaller h always better?
+# It is tempting to think so. But with a large h the curve bends between the two points: the error is proportional to
+# h². With a small h we subtract two numbers that agree in almost all of their sixteen digits; the rest is rounding
+# error, divided by h. Near h = 1e-5 the two balance, and about eleven digits are right.
 
 
 # %%
@@ -45,9 +46,9 @@ def difference(h: float) -> float:
 # %% [markdown]
 # ## The tape
 #
-# `requires_grad=True` says that we want to know how results depend on x. Computing y writes a node: "tanh, of x".
-# `backward()` starts there with dy/dy = 1, and multiplies by 1 - y². No h, and no formula that grows: the derivative of
-# each operation, at the numbers that were computed.
+# `requires_grad=True` says that we want derivatives with respect to x. Computing y writes a node: "tanh, of x".
+# `backward()` starts there with dy/dy = 1, and multiplies by 1 - y². There is no h, and no formula that grows: only the
+# derivative of each operation, at the numbers that were computed.
 
 # %%
 x = tt.tensor(x0, dtype=tt.float64, requires_grad=True)
@@ -58,7 +59,7 @@ print("on the tape:", y.grad_fn)
 # %% [markdown]
 # ## SymPy
 #
-# Here the function is an expression, and so is its derivative: true at every x, to as many digits as we like.
+# Here the function is an expression, and so is its derivative: it holds at every x, to as many digits as we like.
 
 # %%
 t = sympy.Symbol("x")
@@ -78,9 +79,9 @@ print(prove(tt.tanh, (1,)))
 # %% [markdown]
 # ## The picture
 #
-# On the left the slope is that of the dashed line. On the right the error of finite differences: h ten times smaller,
-# error a hundred times smaller, until rounding takes over. This is why `tt.gradcheck`, which tests gradients with
-# differences, wants float64 and allows for an error, and why a proof is worth having.
+# On the left the dashed line has the slope that we found. On the right is the error of finite differences: for an h ten
+# times smaller it is a hundred times smaller, until rounding takes over. This is why `tt.gradcheck`, which tests
+# gradients with differences, wants float64 and allows for an error, and why a proof is worth having.
 
 # %%
 figure, [[left, right]] = plots.panels(1, 2, size=(9, 3.6))
@@ -96,7 +97,7 @@ plots.show(figure, FIGURES / "01_derivative.png")
 # %% [markdown]
 # ## Exercise
 #
-# The sigmoid, s(x) = 1 / (1 + e^-x), also has a slope that its value gives. Find it.
+# The sigmoid is s(x) = 1 / (1 + e^-x). Its slope, too, follows from its value alone. Find the formula.
 
 
 # %%
@@ -108,11 +109,11 @@ def answer(x: float) -> float:
 # %%
 def check(answer) -> str:
     if answer(0.0) is None:
-        return "not solved yet. Hint: differentiate 1/u with u = 1 + e^-x, and look for s in what comes out."
+        return "not solved yet. Hint: differentiate 1/u with u = 1 + e^-x, and look for s in the result."
     for x in (0.0, 2.0, -1.0):
         right = (math.tanh((x + 1e-5) / 2) - math.tanh((x - 1e-5) / 2)) / 4e-5  # s(x) = (1 + tanh(x/2)) / 2
         if abs(answer(x) - right) > 1e-8:
-            return f"wrong: finite differences find the slope {right:.6f} at x = {x}, and you say {answer(x):.6f}."
+            return f"wrong: finite differences find the slope {right:.6f} at x = {x}, and you find {answer(x):.6f}."
     return "right"
 
 

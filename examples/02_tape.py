@@ -1,9 +1,9 @@
 # %% [markdown]
 # # A tape from nothing
 #
-# How can a program know the derivative of what it computed? It must have taken notes. Document 003 says below eq. (17)
+# How can a program know the derivative of its own result? It must have taken notes. Document 003 says below eq. (17)
 # that gradients are formed "using cached interim results from the forward pass": these notes are the tape. We build one
-# in plain Python, run three lines on it, and run the same three in tinytensor.
+# in plain Python, run three lines of arithmetic on it, and run the same three in tinytensor.
 
 # %%
 import math
@@ -18,15 +18,15 @@ FIGURES = Path("runs/lessons")
 # %% [markdown]
 # ## What has to be noted?
 #
-# For each result, what it was made from, and how fast it changes with each of these: its local slopes. For c = a + b
-# they are 1 and 1; for c = a b they are b and a, numbers that are known now. Nothing else, and no formula.
+# For each result: its sources, and how fast it changes with each of them. These are its local slopes. For c = a + b
+# they are 1 and 1; for c = a b they are b and a, numbers that are known now. Nothing else is noted, and no formula.
 
 
 # %%
 class Value:
     """A number that remembers how it was made."""
 
-    tape: list["Value"] = []  # all of them, in the order in which they were made
+    tape: list["Value"] = []  # all values, in the order in which they were made
 
     def __init__(self, data, sources=()):
         self.data, self.grad, self.sources = data, 0.0, sources  # sources: (value, local slope)
@@ -53,9 +53,9 @@ class Value:
 
 # %% [markdown]
 # That is all of automatic differentiation. Two things in `backward` are easy to get wrong. **Backwards:** when a value
-# passes its gradient on, the gradient must be complete. Whatever was made from it stands later on the tape, so it has
-# been read already. **`+=`, not `=`:** a value that was used twice, as a is below, changes the result along both ways,
-# and both count. With `=` the last one read would win.
+# passes its gradient on, the gradient must be complete. Everything that was made from this value stands later on the
+# tape, so the loop has already read it. **`+=`, not `=`:** a value that is used twice, as a is below, changes the
+# result along both paths, and both count. With `=` only the path that is read last would count.
 
 # %%
 a, b = Value(0.5), Value(-1.5)
@@ -65,7 +65,7 @@ y.backward()
 # %% [markdown]
 # ## The same in tinytensor
 #
-# Do they agree? `prove` adds that tinytensor's gradients are right for all values.
+# Do they agree? `prove` shows in addition that tinytensor's gradients are right for all values.
 
 # %%
 p, q = (tt.tensor(v, dtype=tt.float64, requires_grad=True) for v in (0.5, -1.5))
@@ -76,8 +76,8 @@ assert abs(a.grad - p.grad.item()) < 1e-15 and abs(b.grad - q.grad.item()) < 1e-
 print(prove(lambda a, b: (a * b + a).tanh(), (), ()))
 
 # %% [markdown]
-# A list of everything ever made would never be freed, so tinytensor's nodes know their sources and their age instead.
-# `tinytensor/core/tape.py` is our `backward`, grown up. The picture shows our own.
+# A list of everything ever made would never be freed. So tinytensor has no list: each node knows its sources and its
+# age. `tinytensor/core/tape.py` is our `backward`, grown up. The picture shows our own tape.
 
 # %%
 figure, [[panel]] = plots.panels(size=(8, 2.6))
@@ -96,7 +96,7 @@ plots.show(figure, FIGURES / "02_tape.png")
 # %% [markdown]
 # ## Exercise
 #
-# Give our tape another operation: e^x.
+# Add another operation to our tape: e^x.
 
 
 # %%
@@ -110,7 +110,7 @@ def check(answer) -> str:
     x = Value(0.7)
     y = answer(x + x)
     if y is None:
-        return "not solved yet. Hint: `tanh` has the form. What is the slope of e^x, in terms of its result?"
+        return "not solved yet. Hint: write it as `tanh` is written. What is the slope of e^x, in terms of its result?"
     y.backward()
     if abs(y.data - math.exp(1.4)) + abs(x.grad - 2 * math.exp(1.4)) > 1e-12:
         return f"wrong: e^(x + x) at 0.7 is 4.0552, its slope twice that; you have {y.data:.4f} and {x.grad:.4f}."

@@ -1,10 +1,10 @@
 # %% [markdown]
 # # The chain rule on a graph
 #
-# Lesson 2 read its tape from the end to the beginning. Is that needed, or would any way back do? "Going through chains
-# of Jacobian matrices", says document 003 above eq. (17). But where a value is used twice the chain forks, and the
-# forks must join again. We look at what is on tinytensor's tape, in which order it is walked, and where a gradient adds
-# up.
+# Lesson 2 read its tape from the end to the beginning. Is this order necessary, or would any other do? "Going through
+# chains of Jacobian matrices", says document 003 above eq. (17). But where a value is used twice the chain forks, and
+# the forks must join again. We look at the nodes on tinytensor's tape, at the order in which they are visited, and at
+# the places where a gradient adds up.
 
 # %%
 from pathlib import Path
@@ -24,19 +24,20 @@ y = d.exp()
 # %% [markdown]
 # ## What is on the tape?
 #
-# Each operation has left a node. A node knows its operation, what its gradient rule will read (for c = a b these are a
-# and b, of which lesson 2 made its local slopes), and its edges: where the rule's results go next. That is another
-# node, or a tensor that we made ourselves, a leaf. `explain` runs backward and tells of each visit: what arrives, by
-# which rule, what goes where. Before you read on: in which order will it visit exp, mul and add? What arrives at a?
+# Each operation has left a node. A node knows its operation, the values that its gradient rule will read (for c = a b
+# these are a and b, from which lesson 2 made its local slopes), and its edges: they say where the rule's results go.
+# That is another node, or a tensor that we made ourselves, a leaf. `explain` runs backward and describes each visit:
+# what arrives, by which rule it is changed, and where it goes. Before you read on: in which order will it visit exp,
+# mul and add? What arrives at a?
 
 # %%
 names = {"a": a, "b": b, "c": c, "d": d, "y": y}
 print(explain(y, names))
 
 # %% [markdown]
-# Two roads lead back from y to a: through c, and directly from d. What comes along each is a product of local slopes;
-# the two products are added, at the leaf, when nothing else can arrive. In formulas: dy/da = e^d (b + 1). The page that
-# `walkthrough` writes steps through all of it with the arrow keys: open it in a browser.
+# Two paths lead back from y to a: through c, and directly from d. Each brings a product of local slopes. The two
+# products are added at the leaf, and the sum is complete when nothing else can arrive. So dy/da = e^d (b + 1).
+# `walkthrough` writes a page that steps through all of it with the arrow keys: open it in a browser.
 
 # %%
 print(prove(lambda a, b: (a * b + a).exp(), (), ()))
@@ -49,14 +50,14 @@ plots.Picture(FIGURES / "03_chain_rule.png")
 # %% [markdown]
 # ## Why does the order matter?
 #
-# b = a + a, c = b + b: so c = 4 a, and dc/da = 4. Now let a careless walker follow each edge as soon as it sees it, and
-# pass on whatever is on the account so far. It reaches b twice: first with 1, then with 2 on the account, and passes
-# both on. What does a get? 1 + 1 + 2 + 2.
+# b = a + a, c = b + b: so c = 4 a, and dc/da = 4. Now let a careless walker follow each edge as soon as it sees it. For
+# each node it keeps an account, the sum of all that has arrived so far, and it passes on the present sum. It reaches b
+# twice: first with 1 on the account, then with 2, and passes both on. What does a get? 1 + 1 + 2 + 2.
 
 
 # %%
 def careless(node, account: dict, g: float) -> int:
-    """Depth first, without waiting; returned is the number of visits."""
+    """Visit nodes depth first, without waiting for the rest of a gradient; return the number of visits."""
     account[node] = account.get(node, 0.0) + g
     return 1 + sum(careless(edge, account, account[node]) for edge in getattr(node, "edges", ()))  # a leaf has none
 
@@ -71,12 +72,12 @@ print(f"careless: {account[a]}, in order: {a.grad.item()}, right: 4")
 assert account[a] == 6.0 and a.grad.item() == 4.0
 
 # %% [markdown]
-# "Then let it pass on only what is new!" The beginner's repair is right, and useless: b is still visited once for each
-# use, and what is behind it for each of these. Eighteen doublings in a row have 2^18 ways back. Waiting until the
-# gradient is complete needs one visit for each node. How do we know that it is complete? A node is younger than all it
-# was made from, so the youngest node that is left is always ready. That is the whole of `tinytensor/core/tape.py`:
-# a node for each operation, visited from the youngest to the oldest. What arrives adds up before the visit, at a node
-# as at b here, and at a leaf until the end.
+# "Then let it pass on only the new part!" This repair is right, and useless: b is still visited once for each use, and
+# the nodes behind b once for each of these visits. Eighteen doublings in a row have 2^18 paths back. If we wait until a
+# gradient is complete, one visit to each node is enough. How do we know that it is complete? A node is younger than all
+# nodes from which it was made, so the youngest node that is left is always ready. That is the whole of
+# `tinytensor/core/tape.py`: a node for each operation, visited from the youngest to the oldest. Gradients add up before
+# the visit at a node, as at b here, and until the end at a leaf.
 
 # %%
 for n in (2, 5, 10):
@@ -88,12 +89,12 @@ for n in (2, 5, 10):
 # %% [markdown]
 # ## Exercise
 #
-# Put the nodes of any graph in an order in which each can be visited once.
+# Put the nodes of any graph in an order in which one visit to each is enough.
 
 
 # %%
 def answer(edges: dict[str, list[str]], last: str) -> list[str]:
-    """All nodes, from `last` on, each after everything that has an edge to it; edges[x] is where x sends gradients."""
+    """All nodes, from `last` on, each after all nodes that have an edge to it; edges[x]: where x sends gradients."""
     ...
 
 
@@ -103,10 +104,10 @@ def check(answer) -> str:
     order = answer(edges, "loss")
     if order is None:
         return (
-            "not solved yet. Hint: take a node when everything that sends to it has been taken; count what is missing."
+            "not solved yet. Hint: take a node when all that send to it have been taken; count those that are missing."
         )
     if sorted(order) != sorted(edges):
-        return f"wrong: each of {sorted(edges)} should be visited once, and you visit {order}."
+        return f"wrong: each of {sorted(edges)} should be visited once, and your order is {order}."
     for node in edges:
         for target in edges[node]:
             if order.index(target) < order.index(node):

@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Downhill
 #
-# A loss says how bad the parameters are, its gradient in which direction they get worse fastest. So what do we do? Eq.
-# (18) of document 003: go the other way, X -> X - ρ ∂L/∂X, a step at a time. This is all the learning there is. The
-# question is how long the step should be.
+# A loss says how bad the parameters are; its gradient says in which direction they get worse fastest. So what do we do?
+# Eq. (18) of document 003: go the other way, X -> X - ρ ∂L/∂X, a step at a time. This is all the learning there is. The
+# question is how long a step should be.
 
 # %%
 from pathlib import Path
@@ -19,7 +19,7 @@ FIGURES = Path("runs/lessons")
 # %% [markdown]
 # ## A line through points
 #
-# Twenty points near y = 2x - 1, two parameters, a and b, and the mean of the squared errors as the loss.
+# We have twenty points near y = 2x - 1, and two parameters, a and b. The loss is the mean of the squared errors.
 
 # %%
 tt.manual_seed(0)
@@ -36,9 +36,9 @@ a, b = tt.tensor(-0.5, requires_grad=True), tt.tensor(2.5, requires_grad=True)
 rho, path = 0.3, []
 for _ in range(60):
     path.append((a.item(), b.item()))
-    a.grad = b.grad = None  # else backward() ADDS to what is there: the mistake that everybody makes once
+    a.grad = b.grad = None  # else backward() ADDS to the old gradient: the mistake that everybody makes once
     loss(a, b, x, y).backward()
-    with tt.no_grad():  # a step is no part of the function that we differentiate
+    with tt.no_grad():  # a step is not part of the function that we differentiate
         a -= rho * a.grad  # (18)
         b -= rho * b.grad
 print(f"a = {a.item():.2f}, b = {b.item():.2f}, loss {loss(a, b, x, y).item():.4f}")
@@ -48,11 +48,11 @@ assert abs(a.item() - 2) < 0.2 and abs(b.item() + 1) < 0.2
 # ## The ravine
 #
 # In the picture on the left the path does not go straight to the lowest point: the gradient is perpendicular to the
-# contours, and these are long. Look at this alone: f = (u² + 30 v²) / 2, gentle in u, steep in v. With rate ρ each step
-# multiplies u by 1 - ρ and v by 1 - 30 ρ. What is the largest rate that works? |1 - 30 ρ| < 1 needs ρ < 2/30, and then
-# u has to creep: the steepest direction sets the rate, the flattest one waits. **Momentum** keeps a velocity: the
-# zigzag across the ravine cancels, the way along it adds up. **Adam** divides each parameter's step by the typical size
-# of its gradient: steep and flat are treated alike, and no step is much longer than the rate.
+# contours, and these are long. A simpler function shows this alone: f = (u² + 30 v²) / 2, gentle in u, steep in v. With
+# rate ρ each step multiplies u by 1 - ρ and v by 1 - 30 ρ. What is the largest rate that works? |1 - 30 ρ| < 1 needs ρ
+# < 2/30, and then u can only creep: the steepest direction sets the rate, and the flattest one waits. **Momentum**
+# keeps a velocity: steps across the ravine cancel, steps along it add up. **Adam** divides each parameter's step by the
+# typical size of its gradient: steep and flat directions are treated alike, and no step is much longer than the rate.
 
 
 # %%
@@ -96,7 +96,7 @@ plots.show(figure, FIGURES / "04_gradient_descent.png")
 # %% [markdown]
 # ## Exercise
 #
-# Write a step with momentum: the velocity v becomes β v + g, and then X goes along the velocity, as in (18).
+# Write a step with momentum: the velocity v becomes β v + g, and then X moves along v, where (18) moves it along g.
 
 
 # %%
@@ -113,7 +113,7 @@ def check(answer) -> str:
     for expected in (0.9, 0.71, 0.439):  # the gradient stays 1: the steps get longer
         X, v = answer(X, v, g, 0.1, 0.9)
         if abs(X - expected) > 1e-9:
-            return f"wrong: with g = 1 all the time, X should be {expected} now, and you have {X:.4f}."
+            return f"wrong: with g = 1 all the time, X should be {expected} now, and yours is {X:.4f}."
     return "right"
 
 

@@ -1,9 +1,9 @@
 # %% [markdown]
-# # Shapes: what is used many times has a gradient from each
+# # Shapes: a value that is used many times has a gradient from each use
 #
 # Eq. (10) of document 003 adds one bias b to every row, and calls it "a slight abuse of notation": the same vector for
-# all positions i = 1..C. Programs abuse it all day, and call it broadcasting. What is the gradient of something that
-# was silently copied? And what if it was copied where you did not mean it?
+# all positions i = 1..C. Programs do this all day, and call it broadcasting. What is the gradient of a tensor that was
+# silently copied? And what if it was copied where you did not mean it?
 
 # %%
 from pathlib import Path
@@ -18,13 +18,13 @@ tt.manual_seed(0)
 # %% [markdown]
 # ## Why a gradient is summed
 #
-# Y = X + b, X of shape (4, 3) and b of shape (3,): b is added to each of the four rows. A small change of b changes all
-# four, and by the chain rule all four ways count:
+# Y = X + b, with X of shape (4, 3) and b of shape (3,): b is added to each of the four rows. A small change of b
+# changes all four, and by the chain rule all four changes count:
 #
 #     ∂L/∂b_l = Σ_i ∂L/∂Y_il        (10) of 003, read backwards
 #
 # So copying forward is summing backward. (And summing forward is copying backward: each term of a sum gets the same
-# gradient.) It could not be otherwise: a gradient has the shape of what it is the gradient of.
+# gradient.) It could not be otherwise: a gradient has the shape of the tensor that it belongs to.
 
 # %%
 X, b = tt.randn(4, 3), tt.zeros(3, requires_grad=True)
@@ -38,10 +38,10 @@ print(prove(lambda X, b: X + b, (4, 3), (3,)))
 # %% [markdown]
 # ## The rule
 #
-# Shapes are written below each other, flush right. Where they differ, one of the two must be 1 or missing: that side is
-# repeated. No error is raised if the result is not what you meant, and here is the bug that everyone writes once. A
-# layer with one output gives predictions of shape (3, 1), a column. The targets are a list, (3,), which broadcasting
-# reads as a row. What is their difference?
+# Write the two shapes below each other, flush right. Where they differ, one of the two numbers must be 1 or missing:
+# that tensor is repeated. No error is raised if you did not mean this, which leads to the bug that everyone writes
+# once. A layer with one output gives predictions of shape (3, 1), a column. The targets are a list, (3,), which
+# broadcasting reads as a row. What is their difference?
 
 # %%
 prediction, target = tt.tensor([[1.0], [2.0], [3.0]]), tt.tensor([1.0, 2.0, 3.0])
@@ -50,8 +50,8 @@ print("wrong:", (prediction - target).tolist(), "- shape", (prediction - target)
 
 # %% [markdown]
 # The predictions are perfect, and the loss is not 0: each was compared with every target. Now the wicked part. Training
-# still runs, and the loss still falls, down to a prediction that is least wrong about all targets at once. Which one is
-# that? Their mean, for every x.
+# still runs, and the loss still falls, down to the one prediction that is least wrong about all targets at once. Which
+# one? Their mean, for every x.
 
 
 # %%
@@ -86,11 +86,11 @@ right.set(xlabel="step", yscale="log", title="the loss falls either way")
 plots.show(figure, FIGURES / "05_broadcasting.png")
 
 # %% [markdown]
-# A habit that saves days: say the shapes at the line where they meet (`# (20, 1)`), and `assert` them while you write.
+# A habit that saves days: note the shape in the line where shapes meet (`# (20, 1)`), and `assert` it while you write.
 #
 # ## Exercise
 #
-# Write what the tape does behind every rule: bring a gradient to the shape of the tensor that was repeated.
+# The tape does this after every rule: it brings a gradient to the shape of the tensor that was repeated. Write it.
 
 
 # %%
@@ -108,7 +108,7 @@ def check(answer) -> str:
         (small * g).sum().backward()  # the gradient of `small` is g, summed as it must be
         given = answer(g, shape)
         if given.shape != small.shape:
-            return f"wrong: from {big} to {shape} you give a tensor of shape {tuple(given.shape)}."
+            return f"wrong: from {big} to {shape} you return a tensor of shape {tuple(given.shape)}."
         if (given - small.grad).abs().max().item() > 1e-5:
             return f"wrong: from {big} to {shape} the shape is right, the sums are not."
     return "right"

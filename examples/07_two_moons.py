@@ -1,13 +1,13 @@
 # %% [markdown]
 # # A network learns a boundary
 #
-# Two moons of points, which no straight line separates. Document 000 has what it takes, its feed-forward network:
+# No straight line separates two moons of points. The feed-forward network of document 000 can:
 #
 #     FFNN(X) = max(0, X W_1 + b_1) W_2 + b_2
 #
-# With W_2 alone the boundary would be a straight line. So would it be with W_1 and W_2 and nothing in between, since X
-# W_1 W_2 is X times one matrix. What does max(0, .) change? Each of its outputs is a fold: flat on one side of a line,
-# a slope on the other. Enough folds make any landscape, and the boundary is its shore.
+# With W_2 alone the boundary would be a straight line. It would be one, too, with W_1 and W_2 and nothing in between,
+# since X W_1 W_2 is X times one matrix. What does max(0, .) change? Each of its outputs is a fold: flat on one side of
+# a line, a slope on the other. Enough folds make any landscape, and the boundary is its shore.
 
 # %%
 import math
@@ -36,13 +36,13 @@ optimizer = tt.optim.Adam(model.parameters(), lr=0.02)
 print(prove(nn.Sequential(nn.Linear(2, 2), nn.ReLU(), nn.Linear(2, 1)), (1, 2)))
 
 # %% [markdown]
-# The proof is of a smaller network, and it says where it holds: at a fold there is no derivative, and a program has to
-# choose one. (tinytensor takes 0 there, as PyTorch does.)
+# The proof is of a smaller network, and it names its conditions: at a fold there is no derivative, and a program has to
+# choose a number. (tinytensor takes 0 there, as PyTorch does.)
 #
 # ## Learning
 #
-# The output is one logit for each point. How likely is moon 1? The sigmoid of the logit; the loss is the cross-entropy
-# of lesson 6, for two classes. The prediction for a whole grid of points is kept at a few steps: for the picture.
+# The output is one logit for each point. Its sigmoid is the probability of moon 1; the loss is the cross-entropy of
+# lesson 6, for two classes. For the picture we keep, at a few steps, the predictions for a whole grid of points.
 
 # %%
 grid = np.stack(np.meshgrid(np.linspace(-1.5, 2.5, 80), np.linspace(-1.2, 1.7, 60)), axis=-1).astype(np.float32)
@@ -60,7 +60,7 @@ def step():
 
 for i in range(401):
     if i in shown:
-        with tt.no_grad():  # we look, and differentiate nothing
+        with tt.no_grad():  # nothing is differentiated here
             landscapes.append(model(tt.tensor(grid).reshape(-1, 2)).reshape(60, 80).numpy())
     losses.append(step().item())
 with tt.no_grad():
@@ -71,9 +71,9 @@ assert right > 0.97
 # %% [markdown]
 # ## A network that cannot learn
 #
-# What if all weights begin with 0? A beginner thinks: it will move away from there. But all 32 hidden units compute the
-# same, so they get the same gradient; here even none at all. Random initial values are no nuisance; they are what makes
-# the units different.
+# What if all weights begin with 0? It is tempting to think that training will move them away from there. But all 32
+# hidden units compute the same, so they get the same gradient; here it is even 0. Random initial values are no
+# nuisance; they make the units different.
 
 # %%
 still = nn.Sequential(nn.Linear(2, 32), nn.ReLU(), nn.Linear(32, 1))
@@ -97,7 +97,7 @@ plots.show(figure, FIGURES / "07_two_moons.png")
 # %% [markdown]
 # ## Exercise
 #
-# How many points are on the right side? Write it yourself, given the logits and the moons.
+# Which share of the points is on the right side? Compute it from the logits and the moons.
 
 
 # %%
@@ -113,7 +113,7 @@ def check(answer) -> str:
     if share is None:
         return "not solved yet. Hint: which logit has the probability 1/2?"
     if abs(share - 0.5) > 1e-6:
-        return f"wrong: of the six logits in the check three are on the right side, 0.5, and you say {share:.3f}."
+        return f"wrong: three of the six logits in the check are on the right side, 0.5, and you find {share:.3f}."
     return "right"
 
 

@@ -2,8 +2,8 @@
 # # One loop, six speeds
 #
 # Most of the time of a transformer goes into one equation, the matrix product: y_ij = Σ_k a_ik b_kj. (In document 003:
-# eqs. (3), (6), (8), (10), (11).) Three loops, and one line in them. How much faster can they be on the same processor,
-# with the same additions and multiplications? Guess a factor before you look at the picture.
+# eqs. (3), (6), (8), (10), (11).) A program for it has three loops around one line. How much faster can they be on the
+# same processor, with the same additions and multiplications? Guess a factor before you look at the picture.
 
 # %%
 import os
@@ -26,8 +26,8 @@ print(prove(tt.matmul, (2, 3), (3, 2)))  # its gradients are two more products: 
 
 # %% [markdown]
 # Does it matter which loop is inside? Mathematically not. But memory is read in lines of 64 bytes, 16 floats of a row.
-# `plain` walks down a column of b: of each line that it fetches it uses one number. `by_rows` runs along rows of b and
-# y: all 16 are used, several at once. The beginner counts multiplications. These are the same; the way is not.
+# `plain` walks down a column of b: it uses one number of each line that it fetches. `by_rows` runs along rows of b and
+# y: it uses all 16, several at once. Both do the same multiplications; only the way through memory differs.
 
 
 # %%
@@ -50,12 +50,12 @@ def by_rows(a, b, y):
 # %% [markdown]
 # `by_rows` loads and stores y for each multiplication, though a sum could stay in a register until it is complete. A
 # tile of y, 6 rows of two registers, is 12 sums. For each k they take two registers of b, six numbers of a, and 12
-# multiply-adds of whole registers. `in_panels` first copies the columns of b that a tile needs to where they lie close
-# together: all rows of a use them from the cache. `peak`: 12 sums that never wait for memory. No product can be faster.
+# multiply-adds of whole registers. `in_panels` first copies the columns of b that a tile needs close together: all rows
+# of a read them from the cache. `peak`: 12 sums that never wait for memory. No product can be faster.
 
 
 # %%
-def in_panels(a, b, y, panel):  # (False below: the next tile's rows are near, so the memory is not asked for them)
+def in_panels(a, b, y, panel):  # (False below: do not prefetch the next tile's rows, which are near)
     width = 2 * lanes(y)  # numbers in two registers
     for j in range(0, y.shape[1], width):
         panel[:, :width] = b[:, j : j + width]
@@ -74,11 +74,11 @@ def peak(x, rounds):
 
 # %%
 def speed(work, tries, f, *arguments):
-    """10^9 additions and multiplications in a second: the best of the tries, the first of which compiles."""
+    """10^9 additions and multiplications in a second: the best of the tries. The first try compiles."""
     return work / min(timeit.repeat(lambda: f(*arguments), number=1, repeat=tries)) / 1e9
 
 
-n, few = 384, 48  # rows and columns: whole tiles; and as many as one has the patience for in pure Python
+n, few = 384, 48  # rows and columns: whole tiles for compiled loops, and few for pure Python
 a, b = (np.random.default_rng(seed).standard_normal((n, n), dtype=np.float32) for seed in (0, 1))
 y, panel = np.empty((n, n), np.float32), np.empty((n, 64), np.float32)
 speeds = {"plain, in Python": speed(2 * few**3, 3, plain, a[:few, :few], b[:few, :few], y[:few, :few])}
@@ -100,12 +100,12 @@ plots.show(figure, FIGURES / "08_matmul.png")
 # %% [markdown]
 # ## Exercise
 #
-# A gradient needs aᵀ b. Write it without turning a round.
+# A gradient needs aᵀ b. Write this product without transposing a.
 
 
 # %%
 def answer(a, b, y) -> bool:
-    """Make y_ij = Σ_k a_ki b_kj, whatever was in y, and return True."""
+    """Overwrite y with y_ij = Σ_k a_ki b_kj, and return True."""
     ...
 
 

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Attention by hand
 #
-# How does a word take from the others what it needs? Document 002 begins without a single parameter: each output is an
+# How does a word get information from the others? Document 002 begins without a single parameter: each output is an
 # average of all inputs, y_i = Σ_j w_ij x_j, with the softmax (lesson 6) of dot products as weights, w_ij =
 # softmax_j(x_i · x_j). In Algorithm 1 of document 000 each word plays three parts, with a matrix for each:
 #
@@ -26,10 +26,10 @@ def attention(Q, K, V):
 print(prove(attention, (2, 2), (2, 2), (2, 2)))
 
 # %% [markdown]
-# **Without parameters.** Who attends to whom? Look at the first picture. For any input the weights of a row are
-# positive and sum to 1, so each output lies among the inputs: a "convex combination" (001). Attention chooses and
-# mixes; it cannot leave what is there. And x_i · x_j is the same from i to j as from j to i: "king" cannot look for
-# "man" without being looked for. With W_q and W_k, what one looks for differs from what one shows.
+# **Without parameters.** Which word attends to which? The first picture shows it. For any input the weights of a row
+# are positive and sum to 1, so each output lies among the inputs: a "convex combination" (001). Attention chooses and
+# mixes; it adds nothing new. And x_i · x_j is the same from i to j as from j to i: "king" cannot look for "man" unless
+# "man" looks for "king". With W_q and W_k a word can look for one thing and show another.
 
 # %%
 words, properties = ["king", "queen", "man", "woman", "apple"], ["royal", "male", "female", "edible"]
@@ -39,12 +39,12 @@ w = S.softmax(-1)
 assert (w > 0).all() and (w.sum(-1) - 1).abs().max().item() < 1e-6
 
 # %% [markdown]
-# **The mask.** Who writes from left to right must not read what comes later. Eqs. (4) and (5) of document 003 add -∞ to
-# the scores where m > i: e^-∞ is 0, and the rest sums to 1. (A beginner sets weights to 0 afterwards: theirs do not.)
+# **The mask.** A model that writes from left to right must not read later words. Eqs. (4) and (5) of document 003 add
+# -∞ to the scores where m > i: e^-∞ is 0, and the rest sums to 1. (Set weights to 0 afterwards, and it does not.)
 #
 # **Why √d_k?** How large is a dot product of d_k terms, if the components have variance 1? Its variance is d_k (001).
-# Unscaled, the scores spread, and softmax gives all to the largest: a hard argmax, in the limit. There a weight is 1 or
-# 0 and does not change with the scores: no gradient, no learning.
+# Unscaled, the scores spread, and softmax gives all weight to the largest: a hard argmax, in the limit. There a weight
+# is 1 or 0 and does not change with the scores: no gradient, no learning.
 
 # %%
 masked = (S + tt.full((5, 5), -math.inf).triu(1)).softmax(-1)
@@ -56,9 +56,9 @@ limits = (factors.unsqueeze(1) * tt.tensor([1.0, 0.8, 0.3, -0.5])).softmax(-1)  
 
 # %% [markdown]
 # **Heads.** "Using a single attention head can lead to averaging over these effects" (000). A task: of six numbers one
-# carries flag A, one flag B; tell both, in this order. Scores see the flags, values are the numbers. One head gives one
-# average, λ a + (1 - λ) b at best, and from this nobody can tell a and b, of variance 1, with a mean squared error
-# below 1/2, whatever λ is. And two heads?
+# carries flag A, one flag B; return both, in this order. Scores see the flags, values are the numbers. One head gives
+# one average, λ a + (1 - λ) b at best. For no λ can a and b, of variance 1, be found from it with a mean squared error
+# below 1/2. And from two heads?
 
 
 # %%
@@ -68,7 +68,7 @@ def learn(heads):
     for _ in range(400):
         values, order = tt.randn(256, 6, 1), tt.rand(256, 6).argsort(1)
         flags = tt.stack([order == 0, order == 1], dim=1).to(tt.float32)  # (256, 2, 6)
-        heard = (u @ flags).softmax(-1) @ values  # the weights are (256, heads, 6), what is heard (256, heads, 1)
+        heard = (u @ flags).softmax(-1) @ values  # the weights are (256, heads, 6), the averages (256, heads, 1)
         error = ((heard.mT @ W_o - (flags @ values).mT) ** 2).mean()  # of (256, 1, 2)
         optimizer.zero_grad()
         error.backward()
@@ -98,7 +98,7 @@ plots.show(figure, FIGURES / "09_attention.png")
 # %% [markdown]
 # ## Exercise
 #
-# Some sequences are shorter than others, and padded. Nobody shall attend to padding.
+# Some sequences are shorter than others, and filled up with padding. No word may attend to padding.
 
 
 # %%
@@ -114,7 +114,7 @@ def check(answer) -> str:
     if given is None:
         return "not solved yet. Hint: -∞ in the columns of the padding, before softmax; `masked_fill` writes it."
     well = given[:, 2].tolist() == [0, 0, 0] and (given[:, :2] - right).abs().max().item() < 1e-6
-    return "right" if well else f"wrong: of {right.tolist()} and 0 for the padding you make {given.tolist()}."
+    return "right" if well else f"wrong: {right.tolist()} and 0 for the padding are right; you give {given.tolist()}."
 
 
 print("exercise:", check(answer))

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Layer norm, and the residual stream
-# Document 002 sees a transformer as a stream of vectors, one for each word. A sublayer reads it, normalised, and adds
-# what it computes: X → X + f(LayerNorm(X)). What is the sum for, and what the norm? We train without each.
+# Document 002 sees a transformer as a stream of vectors, one for each word. A sublayer reads the stream, normalised,
+# and adds its result: X → X + f(LayerNorm(X)). Why the sum, and why the norm? We train without each.
 
 # %%
 import sys
@@ -22,9 +22,9 @@ FIGURES = Path("runs/lessons")
 
 # %% [markdown]
 # ## The gradient of the norm
-# z = r (x − ⟨x⟩), r = 1/√(variance + ε) (000, "Layer normalization"; 003, after (1)). A beginner takes ⟨x⟩ and r for
-# constants, and passes on r dz. Both depend on every x, and dz loses its mean and what points along z by them: the
-# gradient is dx = r (dz − ⟨dz⟩ − z ⟨z dz⟩). For x and 2x have the same z: along x there is nothing to gain.
+# z = r (x − ⟨x⟩), r = 1/√(variance + ε) (000, "Layer normalization"; 003, after (1)). It is tempting to treat ⟨x⟩ and r
+# as constants, and to pass on r dz. But both depend on every x, which removes from dz its mean and its part along z: dx
+# = r (dz − ⟨dz⟩ − z ⟨z dz⟩). And x and 2x have the same z, so a step along x gains nothing.
 
 # %%
 tt.manual_seed(0)
@@ -37,7 +37,7 @@ print(prove(lambda x: F.layer_norm(x, (3,)), (2, 3)))
 
 # %% [markdown]
 # ## With both, and without one
-# The encoder-decoder of 004 in the layout of 002 learns 64 sentences. It has 30 sublayers: with few, little changes.
+# The encoder-decoder of 004 in the layout of 002 learns 64 sentences. It has 30 sublayers: few would change little.
 
 # %%
 short = [s for s in grammar.pairs() if len(s.source.split()) <= 4]
@@ -76,17 +76,17 @@ plots.show(figure, FIGURES / "10_residual_stream.png")
 
 # %% [markdown]
 # Without the sum the model knows which words are frequent, and no more. Why? Look at the decoder's gradients below:
-# with it all stacks are heard; without it what comes back shrinks in each sublayer, until float32 has hardly a smaller
-# number. Without the norm nothing holds the size of the stream, and such large steps break it (a loss that is no number
-# is not drawn); with smaller ones it learns. So the norm is there that steps may be large.
+# with the sum they reach all layers; without it they shrink in each sublayer, until float32 has hardly a smaller
+# number. Without the norm nothing holds the size of the stream, and such large steps break it (a loss that is not a
+# number is not drawn); with smaller steps the model learns. So the norm allows large steps.
 
 # %%
 named = [(f"{run}: {name}", p) for run in ("no sum", "both") for name, p in runs[run][1].decoder.named_parameters()]
 plots.show(plots.norms([(name, p) for name, p in named if "W_1" in name]), FIGURES / "10_norms.png")
 
 # %% [markdown]
-# ## Who writes what
-# The stream at its end is the embedding plus all that was written. What would be said if it were read earlier?
+# ## What each sublayer writes
+# At its end the stream is the embedding plus all that was written. What would the model say if it were read earlier?
 
 # %%
 model, source = runs["both"][1], pairs.encode(words, grammar.KNOWN)
@@ -99,12 +99,12 @@ plots.show(plots.stream(stream, {"decoder": pairs.labels(words, [BEGIN, *output]
 
 # %% [markdown]
 # ## Exercise
-# Many models leave the mean out (RMS norm): z = r x with r = 1/√(⟨x²⟩ + ε). What is its gradient?
+# Many models do not subtract the mean (RMS norm): z = r x with r = 1/√(⟨x²⟩ + ε). What is its gradient?
 
 
 # %%
 def answer(x, z, r, dz):
-    """dx, where dz arrives at z = r x; x, z and dz have shape (D,)."""
+    """dx, when dz arrives at z = r x; x, z and dz have shape (D,)."""
     ...
 
 

@@ -1,8 +1,8 @@
 # %% [markdown]
 # # Positions: who bit whom?
 #
-# "The food was bad, not good at all" and "The food was good, not bad at all" are the same words (000). What tells
-# attention which one it reads? Nothing: a weighted sum does not know the order of its terms.
+# "The food was bad, not good at all" and "The food was good, not bad at all" are the same words (000). How can
+# attention tell which sentence it reads? It cannot: a weighted sum does not know the order of its terms.
 
 # %%
 import sys
@@ -28,12 +28,12 @@ word, W = {w: tt.randn(32) for w in bad}, tt.randn(3, 32, 32) / 32**0.5  # a vec
 # ## The encoding
 #
 # So position n gets a vector that is added to its word: x̃_n = x_n + r_n, with r_ni = sin(n / T^{i/D}) for even i and
-# cos(n / T^{(i−1)/D}) for odd i, T = 10⁴ (000, 004; 000 says there that i is the position, but that is n). A beginner
-# adds n itself: at n = 100 no word would be heard beside it. Here two components each are the hand of a clock.
+# cos(n / T^{(i−1)/D}) for odd i, T = 10⁴ (000, 004; 000 says there that i is the position, but that is n). It is
+# tempting to add n itself, but at n = 100 it would drown the word. Here each pair of components is the hand of a clock.
 
 # %%
 r = tt.tensor(positional_encoding(64, 32), dtype=tt.float32)
-for name, positions in (("without", 0.0), ("with", r[: len(bad)])):  # the mean of what Algorithm 1 of 000 makes of each
+for name, positions in (("without", 0.0), ("with", r[: len(bad)])):  # the mean output of Algorithm 1 of 000
     means = [algorithm_1(tt.stack([word[w] for w in sentence]) + positions, *W).mean(0) for sentence in (bad, good)]
     print(name, f"positions the two sentences differ by {(means[0] - means[1]).abs().max().item():.0e}")
     assert tt.allclose(*means, atol=1e-5) == (name == "without")
@@ -42,8 +42,8 @@ plots.show(plots.positions(r), FIGURES / "11_positions.png")
 # %% [markdown]
 # ## A shift is a rotation
 #
-# "For any fixed offset k, r_{n+k} can be represented as a linear function of r_n" (002). Which one? Each hand goes on
-# by an angle kω of its own, wherever it stood. Proved for one hand, and all n, k and ω:
+# "For any fixed offset k, r_{n+k} can be represented as a linear function of r_n" (002). Which one? Each hand turns by
+# an angle kω of its own, from any position. Proved for one hand, and all n, k and ω:
 
 # %%
 n, k, ω = sympy.symbols("n k ω")
@@ -55,11 +55,11 @@ assert sympy.simplify(turn * hand - hand.subs(n, n + k)).is_zero_matrix
 # ## Does it extrapolate?
 #
 # So a model can "attend to k steps away", says 002, and "extrapolate to sequence lengths longer than the ones
-# encountered during training". Can it? A layer learns at length 16 which token stood 3 places before; we ask at 64.
+# encountered during training". Can it? A layer learns at length 16 which token stood 3 places before; we test it at 64.
 
 
 # %%
-def train(kind: str):  # which part of the answers is right at each place
+def train(kind: str):  # the part of right answers at each place
     P = {"sinusoids": r, "learned": tt.randn(LONG, D).requires_grad_(), "none": tt.zeros(LONG, D)}[kind]
     E, Q, K, W, O = ((tt.randn(m, n) / D**0.5).requires_grad_() for m, n in [(V, D), *3 * [(D, D)], (D, V)])
     optimizer = tt.optim.AdamW([p for p in (E, P, Q, K, W, O) if p.requires_grad], lr=5e-3)
@@ -93,12 +93,12 @@ panel.set(xlabel="position (in training up to the line)", ylabel="part that is r
 plots.show(figure, FIGURES / "11_positions_extrapolation.png")
 
 # %% [markdown]
-# Not by itself. Beyond the line learned vectors were never trained. With sinusoids it fails there too, comes back at
-# some places as clocks come round, and fails again: training at 16 places asks nothing about the others.
+# Not by itself. The learned vectors beyond the line were never trained. The sinusoids fail there too, work again at
+# some places where the clocks come round, and fail again: training at 16 places says nothing about the others.
 #
 # ## Exercise
 #
-# How far apart two places are can be read from r_n · r_{n+k}: it does not depend on n. Which function of k is it?
+# The distance k of two places can be read from r_n · r_{n+k}, which does not depend on n. Which function of k is it?
 
 
 # %%

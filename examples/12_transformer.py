@@ -2,7 +2,7 @@
 # # A transformer, from equation (1) to equation (18)
 #
 # Document 003 (V. T. Toth, "Transformer mathematics") needs eighteen equations for a model that learns to write. How
-# much code is that? Here they are in order, in plain tensors. (`python -m models train` has switches, and patience.)
+# much code is that? Here they are in order, in plain tensors. (`python -m models train` has options, and patience.)
 
 # %%
 import math
@@ -24,9 +24,9 @@ D, H, K, L, C, V, W_ff = 32, 4, 8, 2, 48, len(alphabet), 64  # the document's le
 # %% [markdown]
 # ## Inference, (1) to (11)
 #
-# E and P of (1), the heads' Q, K, V of (2), W of (8), F, b, G, c of (10), O of (11). How do they begin? The document
-# does not say, and a beginner takes zeros: then all heads get the same gradients, and stay alike for ever. So small
-# random numbers, such that a sum over n of them has about the size of one. (Shapes are for B texts side by side.)
+# E and P of (1), the heads' Q, K, V of (2), W of (8), F, b, G, c of (10), O of (11): what are their first values? The
+# document does not say. From zeros all heads would get the same gradients, and stay alike for ever. So we take random
+# numbers, so small that a sum over n of them is of size one. (Shapes are for B texts side by side.)
 
 
 # %%
@@ -51,7 +51,7 @@ def logits(t, maps):
         q, k, v = ((Z.unsqueeze(1) @ p[name]) for name in "QKV")  # (2): (B, H, n, K)
         S = q @ k.mT / math.sqrt(K)  # (3): (B, H, n, n); row i asks, so it has the query
         S = S.masked_fill(tt.ones(n, n).triu(1) > 0, -math.inf)  # (4), (5): m <= i
-        maps.append(S.softmax(-1))  # σ of (6): to be used, and to be seen
+        maps.append(S.softmax(-1))  # σ of (6), kept for the picture
         Y = maps[-1] @ v  # (6): (B, H, n, K)
         Z = Z + Y.transpose(1, 2).flatten(2) @ p["W"]  # (7), (8), (9): (B, n, D)
         Z = Z + (F.layer_norm(Z, (D,)) @ p["F"] + p["b"]).relu() @ p["G"] + p["c"]  # (10)
@@ -61,10 +61,10 @@ def logits(t, maps):
 # %% [markdown]
 # ## Training, (12) to (18)
 #
-# (12) to (16) are the mean of −log q at the right token, whose gradient is (q − p)/C by the logits; `backward()` forms
-# all of (17). (18), X − ρ ∂𝓛/∂X, needs patience: here AdamW takes the step. SGD(parameters, lr=0.5) is (18) itself.
-# Then it writes. What does it read for that? In the maps a row is a character that asks; right of the diagonal nothing
-# may stand, by (5). Which head looks at the character before, which one at the first of the word?
+# (12) to (16) are the mean of −log q at the right token. Its gradient with respect to the logits is (q − p)/C;
+# `backward()` forms all of (17). (18), X − ρ ∂𝓛/∂X, needs patience: here AdamW takes the step. SGD(parameters, lr=0.5)
+# is (18) itself. Then the model writes. Which characters does it read for that? In the maps each row is a character
+# that asks; right of the diagonal all weights are 0, by (5). Which heads look at few characters, which at many?
 
 # %%
 print(prove(lambda L: F.cross_entropy(L, tt.tensor([1, 0])), (2, 3)))
@@ -100,7 +100,7 @@ plots.show(plots.attention(tt.cat(maps), *2 * [phrase.replace(" ", "␣")]), FIG
 # %% [markdown]
 # ## Exercise
 #
-# The mean of (16) is over "counted positions": it is "best not to include padding". Write (12) to (16) so.
+# The mean of (16) is over "counted positions": it is "best not to include padding". Write (12) to (16) with this mean.
 
 
 # %%

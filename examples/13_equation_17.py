@@ -2,8 +2,8 @@
 # # Equation (17): a gradient for any size
 #
 # Document 003 lists in (17) the gradients that training needs, and says that one gets them "going through chains of
-# Jacobian matrices", "without going into excess detail". What is in that detail? We derive one of them, ∂𝓛/∂Q, with
-# every size left as a symbol; then we print it, prove it, and run it.
+# Jacobian matrices", "without going into excess detail". Which details are these? We derive one of the gradients,
+# ∂𝓛/∂Q, with every size left as a symbol; then we print it, prove it, and run it.
 
 # %%
 import sys
@@ -29,7 +29,7 @@ from models.decoder import Config, Decoder
 FIGURES = Path("runs/lessons")
 
 # %% [markdown]
-# The forward pass: (2) to (6), as `derivations/equations.py` has them. Sums are written out, and indices run over
+# The forward pass is (2) to (6), as `derivations/equations.py` has them. Sums are written out, and indices run over
 # ranges that are symbols. M_im is 1 where position i may look at position m.
 
 # %%
@@ -39,8 +39,8 @@ print(*[f"{text(one.left):>14} = {text(one.right):<28} {one.source}" for one in 
 # %% [markdown]
 # ## Backward, line by line
 #
-# SymPy differentiates each line on its own; a name that several lines use gets the sum of what comes back through them.
-# That is the tape's rule (lesson 3), on symbols. It begins at ∂𝓛/∂Y, which the rest of the model sends.
+# SymPy differentiates each line on its own; a name that several lines use gets the sum of the gradients from all of
+# them. That is the tape's rule (lesson 3), on symbols. It begins at ∂𝓛/∂Y, which the rest of the model sends.
 
 # %%
 backward = with_adjoints(forward, Y)
@@ -54,10 +54,10 @@ for place, one in enumerate([*forward.lines, *derived]):
 plots.show(figure, FIGURES / "13_equation_17.png")
 
 # %% [markdown]
-# ## As one writes it by hand
+# ## The formula as written by hand
 #
-# For the softmax that is ∂𝓛/∂S = σ (∂𝓛/∂σ − Σ σ ∂𝓛/∂σ). Definitions are put in for names until both sides are one
-# expression, and so it holds for every size. What a beginner writes is σ ∂𝓛/∂σ, as if T did not depend on S.
+# For the softmax that is ∂𝓛/∂S = σ (∂𝓛/∂σ − Σ σ ∂𝓛/∂σ). Names are replaced by their definitions until both sides are
+# one expression, so the formula holds for every size. A common mistake is σ ∂𝓛/∂σ, as if T did not depend on S.
 
 # %%
 weight, d_weight, through = σ[h, i, m], d(σ)[h, i, m], (e, σ, d(e), d(T))
@@ -68,11 +68,11 @@ except Refuted as refuted:
     print("refuted:", refuted)
 
 # %% [markdown]
-# It runs, too: each line is an `einsum`. Beside it the engine: a kernel and a rule of its own, proved at one size.
+# It runs, too: each line is an `einsum`. Beside it runs the engine, with its own kernel and rule, proved at one size.
 
 # %%
 print(program := "\n".join(line(one) for one in backward.lines))
-size, rng = type("size", (), {"H": 3, "C": 7, "D": 5, "K": 4}), np.random.default_rng(0)  # other sizes do as well
+size, rng = type("size", (), {"H": 3, "C": 7, "D": 5, "K": 4}), np.random.default_rng(0)  # any other sizes will do
 shapes = {Z: (size.C, size.D), Q: (size.H, size.D, size.K)} | dict.fromkeys((ZK, ZV, d(Y)), (size.H, size.C, size.K))
 given = {str(name.label): rng.normal(size=shape) for name, shape in shapes.items()}
 names = given | {"M": np.tri(size.C), "size": size, "einsum": np.einsum, "exp": np.exp, "sqrt": np.sqrt}
@@ -85,8 +85,8 @@ print(prove(F.scaled_dot_product_attention, (2, 2), (2, 2), (2, 1)))
 # %% [markdown]
 # ## Equation (19), counted
 #
-# N = [(4D + 1) D + (2D + 1) F] L + (C + 2V) D. A model "on meta" has shapes and no numbers, so that its sizes may be
-# symbols, and its count is a formula: that of one layer, of two, and by their difference of any L.
+# N = [(4D + 1) D + (2D + 1) F] L + (C + 2V) D. A model "on meta" has shapes and no numbers, so its sizes may be
+# symbols, and its number of parameters is a formula: for one layer, for two, and by their difference for any L.
 
 # %%
 D_, F_, V_, C_, L_ = symbols("D F V C L", positive=True)
@@ -110,7 +110,7 @@ def check(answer) -> str:
     values = block().excerpt([Y], [ZV[h, m, k]], [σ])
     try:
         if (form := answer(h, m, k)) is None:
-            return "not solved yet. Hint: which Y_i does (ZV)_m appear in? Their shares add up: total(..., i)."
+            return "not solved yet. Hint: in which Y_i does (ZV)_m appear? Their shares add up: total(..., i)."
         prove_form(with_adjoints(values, Y), d(ZV)[h, m, k], form)
         return "right"
     except (Refuted, TypeError) as refuted:  # TypeError: an index out of place

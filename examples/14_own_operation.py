@@ -2,8 +2,8 @@
 # # An operation of your own
 #
 # The feed-forward network of the documents is max(0, x W_1 + b_1) W_2 + b_2 (003, eq. 10; 000; 004). Today's models
-# have something else there, says 000 at its end, and names SwiGLU: y = a σ(a) b with a = x W, b = x V, σ(a) = 1 / (1 +
-# e^−a) (Shazeer 2020, eqs. 5 and 6). The engine has no such operation. What does it take to add one?
+# have something else in its place, says 000 at its end, and names SwiGLU: y = a σ(a) b with a = x W, b = x V, σ(a) = 1
+# / (1 + e^−a) (Shazeer 2020, eqs. 5 and 6). The engine has no such operation. How do we add one?
 
 # %%
 import sys
@@ -27,10 +27,10 @@ tt.manual_seed(0)
 # %% [markdown]
 # ## Equation, kernel, rules
 #
-# The kernel says what becomes of two numbers. Numba compiles it, with a loop around it for tensors of any shape;
-# type(a) is their dtype, for a plain 1.0 would make float64 of float32. A rule says, in tensors, what arrives at an
-# input when g arrives at y: g ∂y/∂a. A beginner forgets the product rule: a stands in y twice. Nothing forces the two
-# to agree. `gradcheck` compares them at one point; `prove` runs the source of both over symbols, for all values.
+# The kernel computes y from two numbers. Numba compiles it, with a loop around it for tensors of any shape; type(a) is
+# their dtype, since a plain 1.0 would make float64 of float32. A rule computes, in tensors, the gradient that an input
+# gets when g arrives at y: g ∂y/∂a. Do not forget the product rule: a stands in y twice. Nothing forces kernel and
+# rules to agree. `gradcheck` compares them at one point; `prove` runs the source of both over symbols, for all values.
 
 
 # %%
@@ -71,7 +71,7 @@ def train(gated: bool, seed: int) -> list[float]:
         ffn.forward = lambda X, ffn=ffn: swiglu(*(X @ ffn.W_1).chunk(2, -1)) @ ffn.W_2
     optimizer = tt.optim.AdamW(model.parameters(), lr=3e-3)
 
-    @tt.compile  # an operation of one's own is recorded like the others
+    @tt.compile  # your own operation is recorded like the others
     def step():
         optimizer.zero_grad()
         loss = model(x, y)[1] / (y != PAD).sum()
@@ -92,12 +92,12 @@ plots.show(figure, FIGURES / "14_own_operation.png")
 # %% [markdown]
 # ## Exercise
 #
-# Write the rule of softplus, y = ln(1 + e^x), a max(0, x) without a corner.
+# Write the rule of softplus, y = ln(1 + e^x), a smooth max(0, x).
 
 
 # %%
 def answer(g, x):
-    """What arrives at x."""
+    """The gradient that x gets when g arrives at y."""
     ...
 
 

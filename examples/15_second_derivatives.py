@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Second derivatives: how far to step
 #
-# The gradient says which way is down. How far should one go? Equation (18) of document 003, X → X − ρ ∂L/∂X, leaves
-# that to us. But how the slope changes on the way, the Hessian H = ∂²L/∂X∂X, says how far to trust it, and Newton's
-# step divides by it: X → X − H⁻¹ ∂L/∂X. Can one afford it? For a million parameters H has 10¹² numbers.
+# The gradient says which way is down. How far should we go? Equation (18) of document 003, X → X − ρ ∂L/∂X, leaves that
+# to us. But how the slope changes on the way, the Hessian H = ∂²L/∂X∂X, says how far to trust it, and Newton's step
+# divides by it: X → X − H⁻¹ ∂L/∂X. Can we afford it? For a million parameters H has 10¹² numbers.
 
 # %%
 from pathlib import Path
@@ -26,8 +26,8 @@ def valley(x):
 # ## The product with a vector is enough
 #
 # H v is the gradient of one number, the slope along v (Pearlmutter, 1994): H v = ∂⟨∂L/∂X, v⟩/∂X. That is a second walk
-# along the tape, and no n² numbers. The first walk must then be on the tape itself: `create_graph=True`. A beginner
-# leaves that out, and has plain numbers that nobody can differentiate.
+# along the tape, and never n² numbers. The first walk must itself be on the tape: `create_graph=True`. Without it the
+# gradient is plain numbers, which cannot be differentiated.
 
 
 # %%
@@ -51,8 +51,8 @@ print("H v where H has 10^12 numbers:", product(big, big, lambda x: x.sin().squa
 # %% [markdown]
 # ## Newton's step without a Hessian
 #
-# H⁻¹ g is the d with H d = g. Conjugate gradients find it by products alone, n of them for n unknowns but for rounding
-# (Hestenes and Stiefel, 1952). Here n = 2, and the step is as good as with H itself.
+# H⁻¹ g is the d with H d = g. Conjugate gradients find it from products alone: n of them for n unknowns, apart from
+# rounding (Hestenes and Stiefel, 1952). Here n = 2, and the step equals Newton's own up to rounding.
 
 
 # %%
@@ -92,28 +92,28 @@ right.legend(frameon=False)
 plots.show(figure, FIGURES / "15_second_derivatives.png")
 
 # %% [markdown]
-# Newton's second step ends high up: it looks for a place where the slope is 0, which may as well be a hilltop.
+# Newton's second step ends high up: the method looks for a place where the slope is 0, which may be a hilltop as well.
 #
 # ## Exercise
 #
 # f(x) = x⁴ − 2x² has a hilltop at 0, and is lowest at −1 and 1. From 0.3 Newton's step −g/h climbs the hill, since h is
-# negative there. Write a step that only ever goes down, and is Newton's where h is positive.
+# negative there. Write a step that always goes down, and equals Newton's where h is positive.
 
 
 # %%
 def answer(g: float, h: float) -> float:
-    """What is added to x, where the slope is g and the second derivative h."""
+    """The step that is added to x, where the slope is g and the second derivative h."""
     ...
 
 
 def check(answer) -> str:
     if answer(1.0, 2.0) is None:
-        return "not solved yet. Hint: how far Newton goes is |g/h|; which way is down only the sign of g knows."
+        return "not solved yet. Hint: Newton's step has the length |g/h|; the sign of g says which way is down."
     for x in (0.3, -0.2, 0.5, 1.7):
         for _ in range(12):
             x += answer(4 * x**3 - 4 * x, 12 * x**2 - 4)
         if not abs(abs(x) - 1) < 1e-6:
-            return f"wrong: after 12 steps it stands at {x:.6f}, not at -1 or 1."
+            return f"wrong: after 12 steps x is {x:.6f}, not at -1 or 1."
     return "right" if answer(1.0, 4.0) == -0.25 else "wrong: where h is positive it is not Newton's step."
 
 

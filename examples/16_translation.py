@@ -1,9 +1,9 @@
 # %% [markdown]
 # # je suis étudiant
 #
-# Three words go in, four come out: "i am a student" (document 004, "Concrete Example"). So no word of the output
-# belongs to a word of the input by its place. How does the model know where to look? And how does it write a sentence
-# of which it has not a word yet?
+# Three words go in, four come out: "i am a student" (document 004, "Concrete Example"). So a word's place in the output
+# does not say which word of the input it translates. How does the model know where to look? And how does it write a
+# sentence when it has no word of it yet?
 
 # %%
 import sys
@@ -30,7 +30,7 @@ batches = pairs.PairBatches([pairs.example(words, s) for s in training], 24, 64,
 # ## Training: all words at once
 #
 # The decoder is given "∅ i am a student" and must say "i am a student <stop>", each word from those before it: the mask
-# hides the later ones (004, Mask). The sentences come in a few lengths, so that the step is recorded a few times.
+# hides the later ones (004, Mask). The sentences come in a few lengths, and the step is recorded once for each.
 
 # %%
 model = Transformer(Config(N=2, d_model=48, h=4, d_ff=96, n_vol=words.vocab_size, n_max=24, reduction="mean"))
@@ -59,8 +59,8 @@ for way, least, most in (({}, 0.8, 1.0), ({"literal": True}, 0.0, 0.4)):
 
 # %% [markdown]
 # ## Where it looks
-# Attention(Q, K', V') = softmax(Q K'ᵀ / √d_k) V' (000, "Cross-attention"): queries of the words written so far, keys
-# and values of the French. A row is a word about to be written. In which head does "student" look at "étudiant"?
+# Attention(Q, K', V') = softmax(Q K'ᵀ / √d_k) V' (000, "Cross-attention"): queries come from the words written so far,
+# keys and values from the French. A row is a word about to be written. In which head does "student" look at "étudiant"?
 
 # %%
 source = pairs.encode(words, grammar.KNOWN)
@@ -72,11 +72,12 @@ plots.show(plots.attention(cross_attention(model, source, output), rows, columns
 # ## Word by word
 #
 # ∅ gives "i", "∅ i" gives "am". Each row below is one run over all words so far, and predicts a word after each of
-# them. With the mask nothing that was said before can see the new word, so rows only grow, and a cache can keep them.
+# them. With the mask no earlier word can see the new one, so earlier predictions stay, rows only grow, and a cache can
+# keep them.
 #
-# 004 takes the mask away here ("during inference, the mask function was removed"), so that what was said may be mended:
-# its "he" becomes "i". What a beginner gets wrong is to think that a model can use what it was never trained with. No
-# place has ever seen a later word, least of all the very word that it is to say.
+# 004 takes the mask away here ("during inference, the mask function was removed"), so that earlier words can still
+# change: in its example "he" becomes "i". But a model cannot use information that training never gave it: no place has
+# ever seen a later word, least of all the very word that it has to say.
 
 
 # %%
@@ -95,13 +96,13 @@ for masked in (True, False):
 # %% [markdown]
 # ## Exercise
 #
-# The decoder is given the output shifted to the right: ∅ in front, the last place dropped. Who forgets it trains a
-# model that is shown each word that it is to say: the loss soon is 0, and it translates nothing. Write the shift.
+# The decoder is given the output shifted to the right: ∅ in front, the last place dropped. Without the shift the model
+# is shown each word that it has to say: the loss soon is 0, and it translates nothing. Write the shift.
 
 
 # %%
 def answer(outputs):
-    """What the decoder is given, for outputs (B, n) that end with STOP and are filled up with PAD; ∅ is BEGIN."""
+    """The decoder's input, for outputs (B, n) that end with STOP and are filled up with PAD; ∅ is BEGIN."""
     ...
 
 

@@ -2,7 +2,7 @@
 # # Record and replay: what `compile` makes of a training step
 #
 # A training step forms (17) and takes the step of (18) (document 003), thousands of times. Each time Python looks at
-# the same arguments, walks the same tape, and comes to the same launches of kernels, on other numbers. Must it?
+# the same arguments, walks the same tape, and launches the same kernels, on other numbers. Must it?
 
 # %%
 import random
@@ -33,9 +33,9 @@ def training(width: int):  # a step of (18) for a network with an inner layer of
 
 
 # %% [markdown]
-# `compile` watches the first call. Every number passes `launch` (`tinytensor/core/dispatch.py`), which notes it:
-# the address of the machine code, that of its packed arguments, into how many tasks it is cut. What is left of the step
-# is one native program, without model, tape or optimizer. Find the forward pass, the backward pass, and (18).
+# `compile` watches the first call. Every number passes `launch` (`tinytensor/core/dispatch.py`), which notes it: the
+# address of the machine code, the address of its packed arguments, and the number of tasks. From then on the step is
+# one native program, without model, tape or optimizer. Find the forward pass, the backward pass, and (18).
 
 # %%
 x, y = tt.randn(32, 4), tt.randint(0, 3, (32,))
@@ -50,10 +50,10 @@ with tt.profile() as profile:  # the same, with the time that each kernel takes
 print(profile)
 
 # %% [markdown]
-# ## Under which conditions?
+# ## When does a recording hold?
 #
-# With another shape, in another mode, other launches are made: then the step is recorded anew. A beginner hands over
-# what varies, say a rate, as a number, and gets a recording for each. Tensors are read at each replay.
+# Another shape or another mode leads to other launches: then the step is recorded anew. Pass a value that varies, say a
+# rate, as a number, and each value gets a recording. Tensors are read at each replay.
 
 # %%
 by_number, by_tensor = (tt.compile(lambda x, rate: x * rate) for _ in range(2))
@@ -62,13 +62,13 @@ for rate in (0.1, 0.2, 0.3):
 print("recordings, three rates:", *[sum(map(len, by.recordings.values())) for by in (by_number, by_tensor)])
 
 # %% [markdown]
-# ## What is saved?
+# ## How much time does a replay save?
 #
-# Python's part, and that of making memory: a recording has its buffers. Where kernels have little to do that is nearly
-# everything; the more they have to do, the less it matters.
+# A replay saves the time of Python, and that of making memory: a recording has its buffers. Where kernels have little
+# to do that is nearly everything; the more they have to do, the less it matters.
 
 # %%
-tt.set_num_threads(1)  # so that what other programs do matters less
+tt.set_num_threads(1)  # so that other programs disturb the times less
 widths, curves = [8, 32, 128, 512, 2048, 8192], {}
 for name, how in (("eager", training), ("replay", lambda width: tt.compile(training(width)))):
     calls = [how(width) for width in widths]
@@ -81,8 +81,8 @@ plots.show(figure, FIGURES / "17_record_and_replay.png")
 # %% [markdown]
 # ## What it refuses
 #
-# A replay runs no Python: what Python would decide, draw or keep on the way, it could not. Then `compile` warns, and
-# runs the function as it is; with `fullgraph=True` it raises.
+# A replay runs no Python: a decision, a random draw or a list that Python keeps cannot be part of it. For such a
+# function `compile` warns, and runs it as it is; with `fullgraph=True` it raises.
 
 # %%
 asks, draws = lambda x: x * 2 if x.sum().item() > 0 else x, lambda x: x * random.random()
@@ -95,7 +95,7 @@ for function in (asks, draws, lambda x, kept=[]: kept.append(x * 2) or x + 1):
 # %% [markdown]
 # ## Exercise
 #
-# Clipping brings a gradient that is longer than 1 to length 1. With `if g.norm() > 1` it is refused. Without?
+# Clipping brings a gradient longer than 1 to length 1. `compile` refuses `if g.norm() > 1`: write it without an if.
 
 
 # %%
@@ -107,7 +107,7 @@ def answer(g):
 def check(answer) -> str:
     short, long = tt.tensor([0.3, -0.4]), tt.tensor([3.0, -4.0])
     if answer(short) is None:
-        return "not solved yet. Hint: the smaller of 1 and 1 / |g| can be computed by tensors: `clamp`."
+        return "not solved yet. Hint: the smaller of 1 and 1 / |g| can be computed with tensors: `clamp`."
     try:
         clip = tt.compile(answer, fullgraph=True)
         found = [[round(entry, 4) for entry in clip(g).tolist()] for g in (short, long, short)]

@@ -1,10 +1,10 @@
-"""The pictures of the project's README, made anew by the lessons that draw them.
+"""Draws the pictures of the project's README anew, by running their lessons.
 
-    python -m examples.figures                  # all of them: takes some minutes, since two lessons train models
-    python -m examples.figures 07_two_moons     # only these
+    python -m examples.figures                  # all pictures: some minutes, since two lessons train models
+    python -m examples.figures 07_two_moons     # only this one
 
-Each lesson runs in a folder of its own; its picture is kept here, in few colours, which makes it small. Of a lesson
-that writes a page, the page as Chromium shows it at one step is kept too, if there is a Chromium.
+Each lesson runs in a folder of its own; its picture is stored here, in few colours, which makes it small. If a lesson
+writes a page, Chromium takes a picture of the page at one step, and this is stored too.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SHOWN = ("03_chain_rule", "07_two_moons", "12_transformer", "13_equation_17", "16_translation")
-STEPS = {"03_chain_rule": 6}  # at which a lesson's page is shown
+STEPS = {"03_chain_rule": 6}  # the step at which a lesson's page is photographed
 COLOURS = 64
 
 
