@@ -4,7 +4,7 @@
     python -m examples.figures 07_two_moons     # only this one
 
 Each lesson runs in a folder of its own; its picture is stored here, in few colours, which makes it small. If a lesson
-writes a page, Chromium takes a picture of the page at one step, and this is stored too.
+writes a page, Chromium photographs the page at each step, and the pictures become one that moves.
 """
 
 import os
@@ -16,7 +16,8 @@ from pathlib import Path
 
 HERE = Path(__file__).parent
 SHOWN = ("03_chain_rule", "07_two_moons", "12_transformer", "13_equation_17", "16_translation")
-STEPS = {"03_chain_rule": 6}  # the step at which a lesson's page is photographed
+STEPS = {"03_chain_rule": 7}  # of the page that a lesson writes
+SECONDS, LAST = 2, 4  # for which a step is shown, and the last one
 COLOURS = 64
 
 
@@ -25,6 +26,22 @@ def keep(picture: Path, name: str) -> None:
 
     Image.open(picture).convert("RGB").quantize(COLOURS).save(HERE / f"{name}.png", optimize=True)
     print(f"made: {HERE / name}.png")
+
+
+def keep_moving(pictures: list[Path], name: str) -> None:
+    """Store pictures of one size as one that shows them in turn, in the colours that suit all of them."""
+    from PIL import Image
+
+    frames = [Image.open(picture).convert("RGB") for picture in pictures]
+    width, height = frames[0].size
+    joined = Image.new("RGB", (width, height * len(frames)))
+    for place, frame in enumerate(frames):
+        joined.paste(frame, (0, place * height))
+    palette = joined.quantize(COLOURS)
+    first, *others = [frame.quantize(palette=palette, dither=Image.Dither.NONE) for frame in frames]
+    times = [1000 * SECONDS] * len(others) + [1000 * LAST]
+    first.save(HERE / f"{name}.gif", save_all=True, append_images=others, duration=times, loop=0, optimize=True)
+    print(f"made: {HERE / name}.gif")
 
 
 def photograph(page: Path, step: int, picture: Path) -> None:
@@ -45,8 +62,10 @@ def make(lesson: str) -> None:
         made = Path(folder).resolve() / "runs" / "lessons" / lesson
         keep(made.with_suffix(".png"), lesson)
         if lesson in STEPS:
-            photograph(made.with_suffix(".html"), STEPS[lesson], made.with_suffix(".page.png"))
-            keep(made.with_suffix(".page.png"), f"{lesson}_page")
+            pictures = [made.with_suffix(f".{step}.png") for step in range(1, STEPS[lesson] + 1)]
+            for step, picture in enumerate(pictures, 1):
+                photograph(made.with_suffix(".html"), step, picture)
+            keep_moving(pictures, f"{lesson}_page")
 
 
 if __name__ == "__main__":

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from PIL import Image
+
 from examples.figures.__main__ import SHOWN, STEPS
 
 ROOT = Path(__file__).parents[2]
@@ -11,15 +13,28 @@ FIGURES = ROOT / "examples" / "figures"
 
 
 def test_each_picture_exists_and_is_small():
-    pages = {f"{name}_page" for name in STEPS}
-    assert {path.stem for path in FIGURES.glob("*.png")} == {*SHOWN, *pages}
-    for name in (*SHOWN, *pages):
+    assert {path.stem for path in FIGURES.glob("*.png")} == set(SHOWN)
+    for name in SHOWN:
         picture = (FIGURES / f"{name}.png").read_bytes()
         assert picture.startswith(b"\x89PNG")
         assert len(picture) < 60_000, f"{name}: {len(picture)} bytes"
     for names, ending in ((SHOWN, "png"), (STEPS, "html")):
         for name in names:
             assert f'"{name}.{ending}"' in (ROOT / "examples" / f"{name}.py").read_text()
+
+
+def test_each_page_is_a_moving_picture_of_its_steps():
+    assert {path.stem for path in FIGURES.glob("*.gif")} == {f"{name}_page" for name in STEPS}
+    for name, steps in STEPS.items():
+        file = FIGURES / f"{name}_page.gif"
+        assert file.stat().st_size < 150_000
+        with Image.open(file) as picture:
+            assert (picture.n_frames, picture.info["loop"]) == (steps, 0)
+            shown = []
+            for step in range(steps):
+                picture.seek(step)
+                shown.append(picture.convert("RGB").tobytes())
+        assert len(set(shown)) == steps, "two steps look the same"
 
 
 def test_unknown_lesson_is_named():
