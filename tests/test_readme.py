@@ -41,15 +41,42 @@ def test_pytorch_program_differs_only_in_its_import():
     assert other.replace("import torch as tt", "import tinytensor as tt") == FIRST
 
 
+def shown_with_outputs(text: str) -> list[tuple[str, str]]:
+    """The programs of a text whose output it shows, after a sentence that ends with "prints"; each with its output."""
+    return re.findall(r"```python\n((?:(?!```).)*)```\n\n(?:(?!```)[^#])*?prints:?\n\n```\n(.*?)```", text, re.DOTALL)
+
+
+def test_programs_print_what_is_shown():
+    shown = shown_with_outputs(README)
+    assert ["print(x.grad)" in program for program, _ in shown] == [True, False]
+    for program, output in shown:
+        assert run("-", code=program) == output
+
+
+def test_outputs_are_found():
+    assert shown_with_outputs("```python\na\n```\n\nIt prints\n\n```\nb\n```\n") == [("a\n", "b\n")]
+    assert shown_with_outputs("```python\na\n```\n\nAnd so on.\n\n```\nb\n```\n") == []
+    assert shown_with_outputs("```python\na\n```\n\n## Next\n\nIt prints\n\n```\nb\n```\n") == []
+
+
+def headings(text: str) -> set[str]:
+    """The headings of a text, as GitHub writes them in links."""
+    found = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in found}
+
+
 def dead_links(folder: str, text: str) -> list[str]:
-    """The links and pictures of a text in this folder that lead to no file of the project."""
+    """The links and pictures of a text in this folder that lead to no file of the project, or to no heading."""
     links = re.findall(r"\]\(([^)\s]+)\)", text) + re.findall(r'<img src="([^"]+)"', text)
-    return [link for link in links if not re.match(r"https?:", link) and not (ROOT / folder / link).exists()]
+    inside = {f"#{heading}" for heading in headings(text)}
+    links = [link for link in links if not re.match(r"https?:", link) and link not in inside]
+    return [link for link in links if not (ROOT / folder / link).exists()]
 
 
 def test_dead_links_are_found():
     assert dead_links("models", "[a](README.md), [b](../README.md), ![c](nowhere.png)") == ["nowhere.png"]
     assert dead_links(".", '<img src="README.md"> <img src="gone.png">') == ["gone.png"]
+    assert dead_links(".", "## Proofs, and more\n[a](#proofs-and-more), [b](#proofs)") == ["#proofs"]
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
