@@ -1580,7 +1580,7 @@ def test_too_many_recordings_raise():
         whole(tt.ones(1), i)
         step(tt.ones(1), i)
     assert whole(tt.ones(1), 5).item() == 5
-    sentence = f"was recorded {LIMIT} times.*pass what varies as a tensor"
+    sentence = f"was recorded {LIMIT} times.*pass varying values as tensors"
     with pytest.raises(RuntimeError, match=sentence):
         whole(tt.ones(1), LIMIT)
     with pytest.warns(UserWarning, match=sentence):

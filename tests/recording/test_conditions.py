@@ -341,7 +341,7 @@ def test_step_with_python_state_runs_eagerly():
 
     for step, name in ((counts, "count"), (logs, "the contents of a container"), (keeps, "loop.n")):
         compiled = tt.compile(step)
-        with pytest.warns(UserWarning, match=rf"the step itself changes what it reads \({name}\)"):
+        with pytest.warns(UserWarning, match=rf"the step itself changes a value that it reads \({name}\)"):
             assert [compiled(tt.ones(1)).item() for _ in range(6)] == [1.0, 2.0, 3.0, 4.0, 5.0, 6.0]
 
 

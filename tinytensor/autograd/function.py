@@ -181,7 +181,7 @@ class Function:
     )
 
     def __init__(self):
-        raise RuntimeError(f"{type(self).__name__} is not made, but applied: {type(self).__name__}.apply(...)")
+        raise RuntimeError(f"{type(self).__name__} has no instances: call {type(self).__name__}.apply(...)")
 
     @classmethod
     def apply(cls, *args):

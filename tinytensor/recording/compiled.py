@@ -147,7 +147,7 @@ class Compiled:
             if sum(map(len, self.recordings.values())) < LIMIT:
                 return self._record(key, tensors, args, kwargs)
         self._eager_because(
-            f"it was recorded {LIMIT} times, each time under other conditions; pass what varies as a tensor, or call "
+            f"it was recorded {LIMIT} times, each time under other conditions; pass varying values as tensors, or call "
             "the function without compile"
         )
         return self.function(*args, **kwargs)
@@ -180,7 +180,7 @@ class Compiled:
             self.tries[key] = self.tries.get(key, 0) + 1
             if self.tries[key] == TRIES:
                 self._eager_because(
-                    f"the step itself changes what it reads ({recorded.own_change}), which a replay would not do; "
+                    f"the step itself changes a value that it reads ({recorded.own_change}), and a replay would not; "
                     "keep it in a tensor, or change it outside"
                 )
         else:
