@@ -72,7 +72,7 @@ def test_lbfgs_refuses_wrong_arguments():
     p = tt.zeros(2).requires_grad_()
     with pytest.raises(ValueError, match="LBFGS: line_search_fn='strong_wolfe' is not offered"):
         tt.optim.LBFGS([p], line_search_fn="strong_wolfe")
-    with pytest.raises(ValueError, match="stand in one group, these are in 2"):
+    with pytest.raises(ValueError, match="must be in one group, these are in 2"):
         tt.optim.LBFGS([{"params": [p]}, {"params": [tt.zeros(1).requires_grad_()]}])
     with pytest.raises(TypeError, match=r"LBFGS\.step: expected a closure, which zeroes"):
         tt.optim.LBFGS([p]).step()
@@ -555,7 +555,7 @@ def test_saved_schedule_resumes(key):
 def test_a_state_of_another_schedule_is_refused():
     optimizer = more.groups(tt)
     one, other = lr_scheduler.StepLR(optimizer, 2), lr_scheduler.CosineAnnealingLR(optimizer, 2)
-    with pytest.raises(ValueError, match=r"StepLR.load_state_dict: this is no state of such a schedule: \['T_max'"):
+    with pytest.raises(ValueError, match=r"StepLR.load_state_dict: the state is not of such a schedule: \['T_max'"):
         one.load_state_dict(other.state_dict())
 
 

@@ -269,7 +269,8 @@ def scaled_dot_product_attention(
         heads = query.shape[-3] if query.ndim > 2 else 0
         if not heads or any(x.ndim < 3 or not x.shape[-3] or heads % x.shape[-3] for x in (key, value)):
             raise RuntimeError(
-                f"{what}: {shapes}: enable_gqa needs (..., heads, positions, width), and heads that share"
+                f"{what}: {shapes}: enable_gqa needs (..., heads, positions, width), and query heads that are a "
+                "multiple of the heads of key and of value"
             )
         key, value = (x.repeat_interleave(heads // x.shape[-3], -3) for x in (key, value))
     C, M = query.shape[-2], key.shape[-2]

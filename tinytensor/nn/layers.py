@@ -425,7 +425,7 @@ class Conv1d(Module):
         super().__init__()
         if groups < 1 or in_channels % groups or out_channels % groups:
             raise ValueError(
-                f"Conv1d: {in_channels} and {out_channels} channels are not parted evenly by groups={groups}"
+                f"Conv1d: {in_channels} and {out_channels} channels are not both multiples of groups={groups}"
             )
         if padding_mode not in ("zeros", "reflect", "replicate", "circular"):
             raise ValueError(f"Conv1d: padding_mode {padding_mode!r}: expected zeros, reflect, replicate or circular")

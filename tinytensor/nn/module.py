@@ -154,7 +154,7 @@ class Module:
         if place not in self.__dict__:
             raise AttributeError(f"{what}: call super().__init__() before registering anything")
         if not name or "." in name:
-            raise KeyError(f"{what} can't be a name in a module: it must not be empty, and dots part modules")
+            raise KeyError(f"{what} can't be a name in a module: it must not be empty, and dots separate modules")
         if name not in self.__dict__[place] and hasattr(self, name):
             raise KeyError(f"{what} is an attribute already; choose another name")
         if value is not None and not isinstance(value, expected):

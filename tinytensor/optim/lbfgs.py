@@ -42,7 +42,7 @@ class LBFGS(Optimizer):
         defaults |= {"tolerance_grad": tolerance_grad, "tolerance_change": tolerance_change}
         super().__init__(params, defaults | {"history_size": history_size, "line_search_fn": None})
         if len(self.param_groups) != 1:
-            raise ValueError(f"LBFGS: all parameters stand in one group, these are in {len(self.param_groups)}")
+            raise ValueError(f"LBFGS: all parameters must be in one group, these are in {len(self.param_groups)}")
 
     @no_grad()
     def step(self, closure: Callable | None = None) -> Any:

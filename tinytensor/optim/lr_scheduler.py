@@ -109,7 +109,7 @@ class LRScheduler:
         """Restore a state that `state_dict()` returned; the rates themselves are in the optimizer's state."""
         unknown = sorted(map(str, set(state_dict) - set(self.state_dict())))
         if unknown or not isinstance(state_dict.get("last_epoch", 0), int | float):
-            raise ValueError(f"{type(self).__name__}.load_state_dict: this is no state of such a schedule: {unknown}")
+            raise ValueError(f"{type(self).__name__}.load_state_dict: the state is not of such a schedule: {unknown}")
         vars(self).update(state_dict)
 
 
@@ -418,7 +418,7 @@ class SequentialLR(_Several):
     ):
         super().__init__("SequentialLR", schedulers, optimizer)
         if len(self._schedulers) != len(milestones) + 1:
-            raise ValueError(f"SequentialLR: {len(self._schedulers)} schedules need as many milestones but one")
+            raise ValueError(f"SequentialLR: {len(self._schedulers)} schedules need one milestone fewer")
         self._milestones, self.last_epoch = list(milestones), last_epoch + 1
         # Each schedule has set the rates of its first step when it was made, one after the other: undo that.
         for group in optimizer.param_groups:
@@ -494,7 +494,7 @@ class ReduceLROnPlateau(LRScheduler):
     def step(self, metrics: float, epoch: int | None = None) -> None:
         """Take the metric of an epoch (a number, or a tensor of one); not inside a compiled step."""
         if state.recording is not None:
-            raise RuntimeError("ReduceLROnPlateau.step(): it looks at a number, so call it outside the compiled step")
+            raise RuntimeError("ReduceLROnPlateau.step(): it reads a number, so call it outside the compiled step")
         self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
         metric = float(metrics)
         if self._is_better(metric):

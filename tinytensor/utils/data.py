@@ -53,7 +53,7 @@ class TensorDataset(Dataset):
 
     def __init__(self, *tensors: Tensor):
         if len({t.shape[:1] for t in tensors}) != 1 or not tensors[0].shape:
-            raise ValueError(f"TensorDataset: tensors of as many rows are needed, got {[t.shape for t in tensors]}")
+            raise ValueError(f"TensorDataset: tensors need the same number of rows, got {[t.shape for t in tensors]}")
         self.tensors = tensors
 
     def __getitem__(self, index):
@@ -291,7 +291,7 @@ def default_collate(batch: Sequence) -> Any:
         places = [default_collate(place) for place in zip(*batch, strict=True)]
         return first._make(places) if hasattr(first, "_make") else places
     raise TypeError(
-        f"default_collate: a batch of {type(first).__name__} is not made; samples are tensors, arrays, numbers, text, "
+        f"default_collate: can't make a batch of {type(first).__name__}; samples are tensors, arrays, numbers, text, "
         "tuples, lists and dictionaries of them: give the DataLoader a collate_fn"
     )
 
@@ -327,13 +327,13 @@ class DataLoader(_ByType):
         if num_workers < 0 or timeout < 0:
             raise ValueError(f"DataLoader: num_workers and timeout must be 0 or more, got {num_workers} and {timeout}")
         if (sampler is not None or batch_sampler is not None) and (shuffle or streams):
-            raise ValueError("DataLoader: shuffle and an IterableDataset leave no room for a sampler; give one of them")
+            raise ValueError("DataLoader: a sampler excludes shuffle and an IterableDataset; give one of them")
         if streams and shuffle:
             raise ValueError("DataLoader: an IterableDataset has an order of its own; shuffle in its __iter__")
         if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-            raise ValueError("DataLoader: batch_sampler says all that batch_size, shuffle, sampler and drop_last say")
+            raise ValueError("DataLoader: batch_sampler replaces batch_size, shuffle, sampler and drop_last; omit them")
         if batch_size is None and drop_last:
-            raise ValueError("DataLoader: without batches (batch_size=None) there is none to drop")
+            raise ValueError("DataLoader: drop_last=True needs batches, but batch_size is None")
         self.dataset, self.drop_last, self.generator = dataset, drop_last, generator
         self.num_workers, self.pin_memory, self.timeout = num_workers, pin_memory, timeout
         self.batch_size = None if batch_sampler is not None else batch_size

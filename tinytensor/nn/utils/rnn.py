@@ -96,7 +96,7 @@ def sizes_of(what: str, packed: PackedSequence) -> list[int]:
     falling = all(a >= b for a, b in pairwise(sizes))
     if not sizes or sizes[-1] < 1 or not falling or sum(sizes) != packed.data.shape[0]:
         raise RuntimeError(
-            f"{what}: batch_sizes {sizes} for data of shape {packed.data.shape}: expected numbers that never grow, "
+            f"{what}: batch_sizes {sizes} for data of shape {packed.data.shape}: expected numbers that never increase, "
             "whose sum is the number of rows; pack_padded_sequence() makes them"
         )
     return sizes
