@@ -1,1 +1,1 @@
-"""Tools around the engine: the profiler, what `help()` shows, the API as HTML, type stubs."""
+"""Tools around the engine: the profiler, complete docstrings for `help()`, the API as HTML, type stubs."""

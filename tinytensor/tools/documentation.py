@@ -1,7 +1,7 @@
-"""What `help(tinytensor.softmax)` shows beyond the sentence and the equation: names, rule, definition, formula.
+"""Complete docstrings, as `help(tinytensor.softmax)` shows them: after the equation names, rule, definition, formula.
 
-All of it stands in the operation's form already. So it is taken from there, when somebody asks: nothing is written
-twice, and `import tinytensor` does not pay for it (registry.py hands out docstrings that know where to ask).
+The operation's form holds all of this, so it is taken from there when a docstring is read: nothing is written twice,
+and `import tinytensor` does not pay for it (the docstrings of registry.py call `complete`).
 """
 
 import ast
@@ -18,12 +18,12 @@ PLACES = {"linalg": "tinytensor.linalg", "F": "tinytensor.nn.functional", "nn": 
 
 
 def operation_of(function: Callable) -> Op | None:
-    """The operation behind a name: itself, or the one that a function of the same name stands in front of."""
+    """The operation behind a name: the function itself, or the operation that a function of the same name calls."""
     return function if isinstance(function, Op) else OPS.get(getattr(function, "__name__", "").strip("_"))
 
 
 def complete(function: Callable, said: str) -> str:
-    """The docstring `said` of what `appears` declares, and after it all that the declaration has to say."""
+    """The docstring `said` of a function that `appears` declares, followed by the contents of its declaration."""
     parts, op = [inspect.cleandoc(said)], operation_of(function)
     if op is not None:
         if op is not function and op.equation not in said:
@@ -66,7 +66,7 @@ def _named_in(function: Callable) -> list[Op]:
 
 
 def _shapes(op: Op) -> str:
-    """What the form itself says about them; a function that stands in front says more in its docstring."""
+    """Shapes and dtypes by the operation's form; a function that calls the operation has more in its docstring."""
     result = {"same": "the dtype stays", "float": "whole numbers become floats", "bool": "y is of bools"}[op.dtype]
     if op.kernel is not None:
         inputs = op.params[: len(op.params) - len(op.defaults)]
@@ -76,12 +76,12 @@ def _shapes(op: Op) -> str:
         only = [word for letters, word in kinds.items() if set(letters) & set(op.kinds)]
         return f"{shape}; {result}" + (f"; only {' and '.join(only)} are taken" if only else "") + "."
     if op.view is not None:
-        return "y looks at the memory of x: a change in place of one is seen in the other."
-    return "as the equation's indices say; shapes that do not fit are refused with a sentence."
+        return "y shares the memory of x: a change of one in place changes the other."
+    return "as the equation's indices say; shapes that do not fit raise an error that says why."
 
 
 def errors(functions: Iterable[Callable]) -> str:
-    """What these functions raise in their own code, in its words ("…" is what comes in at a call); "" if nothing."""
+    """The errors that these functions raise in their own code, with their texts ("…" for inserted values), or ""."""
     found: dict[str, None] = {}
     for function in functions:
         try:
@@ -97,7 +97,7 @@ def errors(functions: Iterable[Callable]) -> str:
 
 
 def _words(message: ast.expr) -> str:
-    """An error's sentence without what is put in; "" where it is made elsewhere."""
+    """An error's text without the inserted values; "" if it is made elsewhere."""
     if isinstance(message, ast.Constant):
         return str(message.value)
     if isinstance(message, ast.JoinedStr):
@@ -111,7 +111,7 @@ def _full(place: str) -> str:
 
 
 def _source(title: str, function: Callable) -> str:
-    """A function's source under a title that says where it stands, without its docstring."""
+    """A function's source without its docstring, under a title with its file and line."""
     function = inspect.unwrap(function)
     lines, first = inspect.getsourcelines(function)
     body = textwrap.dedent("".join(lines)).rstrip()

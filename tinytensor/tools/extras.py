@@ -1,8 +1,8 @@
-"""Packages of extras, which are imported where they are used."""
+"""The error for a missing package of an extra; such packages are imported where they are used."""
 
 from typing import NoReturn
 
 
 def need(library: str, what: str) -> NoReturn:
-    """Say how to get what is not installed."""
+    """Raise ModuleNotFoundError with the command that installs the library."""
     raise ModuleNotFoundError(f"{what} needs {library}, which is not installed: pip install tinytensor[viz]")

@@ -4,8 +4,8 @@
         step(x, y)
     print(profile)
 
-While it is on, launches are made one by one and timed, also those of a replay, which otherwise run as one program. What
-a table shows is therefore the time of the kernels; the time between them is larger than in a run that nobody watches.
+While it is on, launches are made one by one and timed, also those of a replay, which otherwise run as one program. So
+the table shows the time of the kernels; the time between them is longer than without the profiler.
 """
 
 import time
@@ -21,13 +21,13 @@ from tinytensor.native.kernel import Kernel, Launch
 
 
 def _pairs(q, k, is_causal: int) -> int:
-    """How many pairs of a query and a key there are in all heads, masks apart."""
+    """The number of pairs of a query and a key in all heads, without regard to masks."""
     B, H, C = q.shape[:3]
     M = k.shape[2]
     return B * H * (sum(min(i + 1, M) for i in range(C)) if is_causal else C * M)
 
 
-# floating-point operations of a launch, where products are what it is about; a multiplication and an addition are two
+# floating-point operations of a launch, for kernels that mainly multiply; a multiplication and an addition are two
 FLOPS: dict[str, Callable[[dict], int]] = {
     "matmul": lambda of: 2 * of["y"].size * of["a"].shape[2],
     "attention": lambda of: 2 * _pairs(of["q"], of["k"], of["is_causal"]) * (of["q"].shape[3] + of["v"].shape[3]),
@@ -39,7 +39,7 @@ FLOPS: dict[str, Callable[[dict], int]] = {
 
 @dataclass
 class Row:
-    """What was seen of one kernel."""
+    """The measurements of one kernel."""
 
     calls: int = 0
     seconds: float = 0.0
@@ -47,7 +47,7 @@ class Row:
 
 
 class Profile:
-    """The kernels that ran while it was on, by name; `print` shows them, the longest first."""
+    """The kernels that ran while it was on, by name; `print` shows them, the slowest first."""
 
     def __init__(self):
         self.rows: dict[str, Row] = defaultdict(Row)
@@ -67,11 +67,11 @@ class Profile:
         self._timed(kernel.name, count, kernel.run, launch)
 
     def host(self, function: Callable, args: tuple) -> None:
-        """Run a call to Python that a replay stops for."""
+        """Run a host call of a replay, and add its time to a row of its own."""
         self._timed(f"Python: {getattr(function, '__name__', function)}", 0, function, *args)
 
     def parts(self, noted: list) -> Iterator[tuple[int, Callable, tuple]]:
-        """What a recording has noted, for `Recording.replay`: the parts of which its programs were made, one by one."""
+        """The noted steps of a recording one by one, in the form that `Recording.replay` runs."""
         for place, (what, how) in enumerate(noted, start=1):
             if what is None:
                 yield place, _look, (how,)
@@ -96,10 +96,10 @@ class Profile:
 
 
 def _look(flag: np.ndarray) -> bool | None:
-    """STOPPED where a program would stop."""
+    """STOPPED if the flag is set, as a program would return."""
     return STOPPED if flag[0] else None
 
 
 def profile() -> Profile:
-    """Watch which kernels run, how often and how long (a context; print it, or look at its `rows`)."""
+    """Record which kernels run, how often and how long (a context; print it, or read its `rows`)."""
     return Profile()

@@ -1,7 +1,7 @@
 """`python -m tinytensor.tools.reference [FOLDER]`: the reference of the API as HTML, made by pdoc (`docs` extra).
 
-Every public name stands on the page of its package, with what help() shows of it. Equations are MathML, which browsers
-typeset by themselves: the pages need no network.
+Every public name is on the page of its package, with the docstring that help() shows. Equations are MathML, which
+browsers typeset by themselves: the pages need no network.
 """
 
 import importlib
@@ -50,9 +50,9 @@ INNER = re.compile(r"^((?:It launches the operation )?`\w+`: )(.+)$", re.MULTILI
 
 
 def public_names(room: ModuleType) -> dict[str, Callable]:
-    """What a user may call of a package or a file: the engine's own functions, operations and classes, by name.
+    """The public names of a package or a file: the engine's own functions, operations and classes.
 
-    A package hands on what its files declare; what a file itself imports is not part of it.
+    A package exports the names that its files declare; the imports of a file do not belong to it.
     """
     names = getattr(room, "__all__", None) or [name for name in vars(room) if not name.startswith("_")]
     found = {name: getattr(room, name) for name in sorted(names)}
@@ -79,7 +79,7 @@ def with_mathml(text: str) -> str:
 
 
 def _typeset(latex: str) -> str:
-    """LaTeX as MathML, but for a comma or full stop behind it, which belongs to the sentence."""
+    """LaTeX as MathML, except for a comma or full stop behind it, which belongs to the sentence."""
     formula = latex.rstrip(",.")
     return (mathml(formula) if formula else "") + latex[len(formula) :]
 
@@ -87,13 +87,13 @@ def _typeset(latex: str) -> str:
 def documented(what: Callable, declared: Callable | None = None) -> Callable:
     """A stand-in for pdoc: the same name, signature and docstring with the errors, the equation typeset.
 
-    pdoc takes an operation, which is an object, for a variable, and would show neither. `declared` is what a method was
-    made of; a method says nothing of its arguments itself.
+    pdoc takes an operation, which is an object, for a variable, and would show neither. `declared` is the function from
+    which a method was made; the method's own signature does not show its arguments.
     """
     if isinstance(what, type):
         for name, method in vars(what).items():
             if inspect.isfunction(method) and (name == "__init__" or not name.startswith("_")):
-                said = _with_errors(method, inspect.getdoc(getattr(what, name)))  # perhaps what its base says
+                said = _with_errors(method, inspect.getdoc(getattr(what, name)))  # perhaps the docstring of its base
                 method.__doc__ = inspect.unwrap(method).__doc__ = said
         return what
 
@@ -121,15 +121,15 @@ def documented(what: Callable, declared: Callable | None = None) -> Callable:
 
 
 def _with_errors(what: Callable, said: str | None) -> str | None:
-    """What is said of it, and what it raises; what `appears` declares says both already."""
+    """A docstring followed by the errors; the docstring of a function that `appears` declares has them already."""
     if isinstance(what.__doc__, Docstring):
         return said
-    alone = (said or "").partition("\n\nErrors:\n")[0]  # what a base says may have its errors already
+    alone = (said or "").partition("\n\nErrors:\n")[0]  # the docstring of a base may have its errors already
     return f"{alone}\n\n{errors([what])}".strip() or None
 
 
 def write(folder: Path) -> None:
-    """The pages of all rooms, and an index; a name stands under each path at which programs find it."""
+    """Write the pages of all rooms, and an index; a name is listed under each path from which programs import it."""
     rooms = [importlib.import_module(name) for name in ROOMS]
     for room in rooms:
         names = public_names(room)
@@ -139,7 +139,7 @@ def write(folder: Path) -> None:
     for name, what in list(vars(Tensor).items()):
         if inspect.isfunction(what) and not name.startswith("_"):
             setattr(Tensor, name, documented(what, APPEARANCES.get(f"Tensor.{name}")))
-        elif isinstance(what, Absent):  # it only says that it is not here
+        elif isinstance(what, Absent):  # it only raises that it is missing
             delattr(Tensor, name)
     # The signatures are the functions' own; pdoc would run the stubs, which are written for type checkers alone.
     pdoc.doc_pyi.include_typeinfo_from_stub_files = lambda module: None

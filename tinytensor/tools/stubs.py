@@ -1,7 +1,7 @@
-"""Type stubs for what is attached at import: `python -m tinytensor.tools.stubs` writes them beside the files.
+"""Type stubs for names that are attached at import: `python -m tinytensor.tools.stubs` writes them beside the files.
 
-The signatures come from the source of the functions themselves, so editors and type checkers see what a Tensor can do,
-and a reader finds in tensor.pyi the whole list of its methods, in __init__.pyi that of the package's functions.
+The signatures come from the source of the functions themselves. So editors and type checkers see a Tensor's methods,
+and a reader finds the whole list of them in tensor.pyi, and that of the package's functions in __init__.pyi.
 """
 
 import ast
@@ -42,7 +42,7 @@ def _text(node: ast.AST) -> str:
 
 def _signature(function: Callable, method: bool) -> str:
     """The parameters and the result of a public function, as text."""
-    function = getattr(function, "__wrapped__", function)  # of an in-place twin: the function itself
+    function = getattr(function, "__wrapped__", function)  # for an in-place twin: the function itself
     if isinstance(function, Op) or function.__name__ == "<lambda>":  # an op, or an operator with a number on the left
         params = list(getattr(function, "params", ("self", "other")))
         params = params[: len(params) - len(getattr(function, "defaults", ()))]
@@ -56,7 +56,7 @@ def _signature(function: Callable, method: bool) -> str:
 
 
 def _shortened(node: ast.stmt) -> list[ast.stmt]:
-    """A statement of a module as a stub has it: signatures without bodies, names with their types."""
+    """A statement of a module in the form of a stub: signatures without bodies, names with their types."""
     if isinstance(node, ast.FunctionDef):
         node.body = [ast.Expr(ast.Constant(...))]
         node.decorator_list = [d for d in node.decorator_list if "appears" not in ast.unparse(d)]
@@ -71,7 +71,7 @@ def _shortened(node: ast.stmt) -> list[ast.stmt]:
 
 
 def _module(path: str) -> str:
-    """A file of the package as a stub: what stands in it, and nothing that is attached."""
+    """A file of the package as a stub: its own contents, without names that are attached at import."""
     tree = ast.parse((HERE / path).read_text())
     return _text(ast.Module([short for node in tree.body for short in _shortened(node)], []))
 
@@ -86,7 +86,7 @@ def _exports(path: str, without: str) -> list[str]:
 
 
 def unknown_names(stub: str) -> list[str]:
-    """What a stub names and neither defines nor imports."""
+    """The names that a stub uses and neither defines nor imports."""
     tree = ast.parse(stub)
     known = {n.asname or n.name for n in ast.walk(tree) if isinstance(n, ast.alias)}
     known |= {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.ClassDef)}
@@ -96,7 +96,7 @@ def unknown_names(stub: str) -> list[str]:
 
 
 def _stub(body: str, functions: Iterable[Callable] = ()) -> str:
-    """The text of a stub, which imports the types that signatures of these functions name from where they come."""
+    """The text of a stub, with imports of the types that the signatures of these functions name."""
     around: dict[str, Any] = {}
     for function in functions:
         around |= getattr(getattr(function, "__wrapped__", function), "__globals__", {})
@@ -119,13 +119,13 @@ def tensor_stub() -> str:
 
 
 def package_stub() -> str:
-    """__init__.pyi: what the package imports, and the functions of tensors."""
+    """__init__.pyi: the imports of the package, and the functions of tensors."""
     functions = [f"def {name}{_signature(f, method=False)}: ..." for name, f in sorted(FUNCTIONS.items())]
     return _stub("\n".join([*_exports("__init__.py", "tinytensor.ops"), *functions]), FUNCTIONS.values())
 
 
 def nn_stub() -> str:
-    """nn/__init__.pyi: what the package imports, and the modules that are made of functions."""
+    """nn/__init__.pyi: the imports of the package, and the modules that are made from functions."""
     lines = []
     for name in sorted(nn.stateless.MODULES):
         settings = "".join(f", {s}: Any = ..." for s in nn.stateless.settings_of(APPEARANCES[f"nn.{name}"]))

@@ -1,8 +1,8 @@
-"""Equations and rules as MathML, which browsers typeset by themselves: LaTeX in between, and latex2mathml (viz extra).
+"""Equations and rules as MathML, which browsers typeset by themselves: from LaTeX, by latex2mathml (viz extra).
 
-An operation's equation is LaTeX with words among it ("y = \\max(0, x); the gradient at 0 is 0"). A rule is Python;
-where it is one expression it is written as mathematics too, from its syntax tree and nothing else, so that what is
-typeset is what runs.
+An operation's equation is LaTeX with words among it ("y = \\max(0, x); the gradient at 0 is 0"). A rule is Python; a
+rule of one expression is also written as mathematics, from its syntax tree alone, so that the formula shows the code
+that runs.
 """
 
 import ast
@@ -18,12 +18,12 @@ _WORD = re.compile(r"[(\[]?[A-Za-z]{2,}([_'-][A-Za-z]+)*[.,;:)\]]*")
 
 
 def split(equation: str) -> list[tuple[str, bool]]:
-    """An equation as pieces, (text, is it words?): words stand upright, and a line may be broken between them."""
+    """An equation as pieces, (text, is it words?): words are set upright, and lines may break between them."""
     pieces: list[tuple[str, bool]] = []
     tokens = _tokens(equation)
     for token, following in zip(tokens, [*tokens[1:], ""], strict=True):
         after_words = bool(pieces) and pieces[-1][1]
-        article = token == "a" and after_words and _WORD.fullmatch(following)  # and no letter of the equation
+        article = token == "a" and after_words and _WORD.fullmatch(following)  # and not a variable of the equation
         words = bool(_WORD.fullmatch(token) or article)
         if pieces and words == after_words:
             pieces[-1] = f"{pieces[-1][0]} {token}", words
@@ -126,14 +126,14 @@ def _binary(e: ast.BinOp) -> str:
 
 
 def _tight(e: ast.AST, power: bool = False) -> str:
-    """An expression where it must hold together: sums in parentheses, and products too below a power."""
+    """An expression as an operand: sums in parentheses, and products too if they are raised to a power."""
     loose = isinstance(e, ast.BinOp) and (power or isinstance(e.op, ast.Add | ast.Sub))
     loose = loose or isinstance(e, ast.UnaryOp | ast.Compare)
     return rf"\left({_latex(e)}\right)" if loose else _latex(e)
 
 
 def _call(e: ast.Call) -> str:
-    """A function of arguments, or a method of the first of them."""
+    """A call of a function, or of a method, whose object counts as the first argument."""
     if isinstance(e.func, ast.Attribute) and ast.unparse(e.func.value) == "math":
         name, args = e.func.attr, e.args
     elif isinstance(e.func, ast.Attribute):
