@@ -1,4 +1,4 @@
-"""Several processes that train one model: MPI carries what they say, under the names of torch.distributed."""
+"""Several processes that train one model: MPI carries their messages, under the names of torch.distributed."""
 
 from tinytensor.distributed.collectives import (
     ReduceOp,

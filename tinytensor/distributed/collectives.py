@@ -1,12 +1,12 @@
-"""What all ranks do together: sums, copies, waiting.
+"""Collective operations, which all ranks make together: sums, copies, barriers.
 
-MPI carries bytes, and kernels add them up: rank 0's numbers first, then rank 1's, and so on, whatever the machine, the
-MPI and the size of the array. So all ranks get the same bits, at each run. (MPI's own Allreduce adds in an order of its
-choice, which may depend on all of these.) It is done in two rounds, as MPI's own is for large arrays. Each rank adds up
-one part of the array, of which it gets the others' numbers; then each sends its sums to all. A rank so sends about
-twice the array, however many ranks there are.
+MPI carries bytes, and kernels add numbers: first rank 0's, then rank 1's, and so on, for any machine, MPI and array
+size. So all ranks get the same bits in each run. (MPI's own Allreduce adds in an order of its choice, which may depend
+on all of these.) A sum takes two rounds, as MPI's own does for large arrays: each rank receives the others' numbers of
+one part of the array and adds them up; then each sends its sums to all. So a rank sends about twice the array, for any
+number of ranks.
 
-Each of these functions is a host call of the door (dispatch.py): a recorded step repeats it at each replay.
+Each of these functions is a host call (dispatch.py): a recorded step repeats it at each replay.
 """
 
 import pickle
@@ -25,7 +25,7 @@ from tinytensor.ops.elementwise import add, maximum, minimum, mul, true_divide
 
 
 class ReduceOp(Enum):
-    """How all_reduce makes one tensor of several."""
+    """The operation by which all_reduce combines the ranks' tensors."""
 
     SUM, AVG, PRODUCT, MIN, MAX = "sum", "avg", "product", "min", "max"
 
@@ -34,19 +34,19 @@ _PAIRWISE = {ReduceOp.SUM: add, ReduceOp.AVG: add, ReduceOp.PRODUCT: mul, Reduce
 
 
 def _all(what: str, process_group: None, async_op: bool = False) -> Group:
-    """The group of all ranks, which all are asked for."""
+    """The group of all ranks, the only one."""
     here = joined(what)
     if process_group is not None:
         raise ValueError(f"{what}: there is one group, of all ranks; leave group out")
     if async_op:
         raise ValueError(
-            f"{what}: async_op is not here; DistributedDataParallel sends gradients while backward goes on"
+            f"{what}: async_op is not offered; DistributedDataParallel sends gradients while backward goes on"
         )
     return here
 
 
 def _ready(what: str, tensor: Tensor, process_group: None, async_op: bool) -> Group:
-    """The group, if it can do this with the tensor."""
+    """The group, after a check of the arguments of a collective operation."""
     here = _all(what, process_group, async_op)
     if not isinstance(tensor, Tensor):
         raise TypeError(f"{what}: expected a tensor, got {type(tensor).__name__}")
@@ -57,13 +57,13 @@ def _ready(what: str, tensor: Tensor, process_group: None, async_op: bool) -> Gr
 
 
 def parted(n: int, itemsize: int, ranks: int) -> tuple[int, int]:
-    """The shape of an array that holds n numbers in a row for each rank, where no cache line is in two rows."""
+    """The shape of an array that holds n numbers, in a row for each rank, such that no cache line is in two rows."""
     line = LINE // itemsize
     return ranks, -(-n // (ranks * line)) * line
 
 
 def combined(parts: np.ndarray, op: ReduceOp) -> np.ndarray:
-    """Row 0 and row 1, then that and row 2, and so on; the result is in row 0."""
+    """Combine row 0 with row 1, the result with row 2, and so on; the final result is in row 0."""
     total = Tensor.of(parts[0])
     for part in parts[1:]:
         _PAIRWISE[op](total, Tensor.of(part), into=total)
@@ -73,7 +73,7 @@ def combined(parts: np.ndarray, op: ReduceOp) -> np.ndarray:
 
 
 def check_op(what: str, op: ReduceOp, tensor: Tensor) -> None:
-    """Refuse what cannot be computed of the tensor's numbers."""
+    """Raise for an operation that the tensor's dtype does not support."""
     if not isinstance(op, ReduceOp):
         raise TypeError(f"{what}: expected a ReduceOp as op (ReduceOp.SUM, say), got {op!r}")
     if tensor.dtype.kind == "b" or (op is ReduceOp.AVG and tensor.dtype.kind != "f"):
@@ -85,11 +85,11 @@ def _wait_for(here: Group, start: str, *arrays: np.ndarray) -> None:
 
 
 def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: None = None, async_op: bool = False) -> None:
-    """Put the sum over all ranks (or what `op` says) in the place of this tensor, on each of them.
+    """Replace this tensor by the sum over all ranks (or the result of `op`), on each rank.
 
-    y = ((x_0 + x_1) + x_2) + ...: in the order of the ranks, so that all ranks, and all runs, get the same bits. Each
-    rank calls it with a tensor of one shape and dtype. The tape does not see it. RuntimeError for a tensor of bools, or
-    a mean of whole numbers; ValueError if there is no group.
+    y = ((x_0 + x_1) + x_2) + ...: in the order of the ranks, so that all ranks, and all runs, get the same bits. All
+    ranks call it with tensors of one shape and dtype. It is not on the tape. RuntimeError for a tensor of bools, or a
+    mean of whole numbers; ValueError if there is no group.
     """
     here = _ready("all_reduce", tensor, group, async_op)
     check_op("all_reduce", op, tensor)
@@ -104,7 +104,7 @@ def all_reduce(tensor: Tensor, op: ReduceOp = ReduceOp.SUM, group: None = None, 
 
 
 def broadcast(tensor: Tensor, src: int = 0, group: None = None, async_op: bool = False) -> None:
-    """Put the tensor of rank `src` in the place of this one, on each rank; all have one shape and dtype.
+    """Replace this tensor by that of rank `src`, on each rank; all have one shape and dtype.
 
     ValueError if there is no such rank, or no group.
     """
@@ -126,7 +126,7 @@ def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: None = None
     for other in tensor_list:
         if (other.shape, other.dtype) != (tensor.shape, tensor.dtype):
             raise ValueError(
-                f"all_gather: the list holds a tensor {other.shape} of {other.dtype}, but what is gathered is "
+                f"all_gather: the list holds a tensor {other.shape} of {other.dtype}, but the gathered tensor is "
                 f"{tensor.shape} of {tensor.dtype}"
             )
         notice(other)
@@ -139,13 +139,13 @@ def all_gather(tensor_list: Sequence[Tensor], tensor: Tensor, group: None = None
 
 
 def barrier(group: None = None, async_op: bool = False) -> None:
-    """Wait until all ranks are here."""
+    """Wait until all ranks have called it."""
     here = _all("barrier", group, async_op)
     host(lambda: here.wait(here.comm.Ibarrier(), "barrier"))
 
 
 def all_gather_object(object_list: list, obj: Any, group: None = None) -> None:
-    """Put each rank's object into the list, on each rank; whatever pickle can carry between processes of one run."""
+    """Put each rank's object into the list, on each rank; an object may be any that can be pickled."""
     here = _all("all_gather_object", group)
     if len(object_list) != here.size:
         raise ValueError(f"all_gather_object: a list of length {len(object_list)} for {here.size} ranks")

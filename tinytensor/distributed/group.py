@@ -1,13 +1,13 @@
 """The processes of a run: how they find each other, wait for each other, and end together.
 
-MPI starts them and carries what they say to each other; `mpi4py` is the way to it (the extra `mpi`). Nothing of it is
-loaded before `init_process_group()`, so that whoever needs one process needs no MPI.
+MPI starts them and carries their messages; `mpi4py` (the extra `mpi`) gives access to it. It is loaded only by
+`init_process_group()`, so a program of one process needs no MPI.
 
     mpiexec -n 2 python program.py        # the same program twice: get_rank() is 0 in one of them, 1 in the other
 
-A rank that fails must not leave the others waiting for what will never come. So an exception that nobody catches ends
-all ranks, and so does a rank that ends without `destroy_process_group()`; a rank that is killed is missed by MPI's own
-launcher, which ends the rest.
+A rank that fails must not leave the others waiting for messages that never come. So an uncaught exception ends all
+ranks, and so does a rank that ends without `destroy_process_group()`. If a rank is killed, MPI's own launcher notices
+and ends the rest.
 """
 
 import atexit
@@ -27,35 +27,35 @@ from tinytensor.native.driver import set_num_threads, threads
 from tinytensor.ops.creation import default_generator
 
 TIMEOUT = timedelta(minutes=30)  # PyTorch's
-PATIENCE = 200  # looks at a request before a waiting rank offers its processor to others
-AWAKE, NAP = 0.01, 0.0005  # seconds after which a waiting rank sleeps, and how long: rank 0 is busy with something else
+PATIENCE = 200  # tests of a request before a waiting rank offers its processor to others
+AWAKE, NAP = 0.01, 0.0005  # seconds of waiting after which a rank sleeps (rank 0 has other work), and of a sleep
 _offer_processor = getattr(os, "sched_yield", lambda: time.sleep(0))
-SPOKEN = 0.2  # seconds that a last sentence takes to reach the terminal, which is cut off when a rank aborts
+SPOKEN = 0.2  # seconds for the last message to reach the terminal, since abort cuts off the output
 
-# Where launchers say how many processes they have started, and which of them this one is.
+# The environment variables in which launchers pass the number of processes and the number of this one.
 LAUNCHERS = {"PMI_SIZE": "PMI_RANK", "OMPI_COMM_WORLD_SIZE": "OMPI_COMM_WORLD_RANK", "MV2_COMM_WORLD_SIZE": "MV2_RANK"}
 
 SAME = (
     "use the mpiexec of the same one (that of the extra mpi lies beside python), or build mpi4py against yours: "
     "pip install --no-binary mpi4py mpi4py"
 )
-MISSING = "mpi4py is not installed, by which ranks speak to each other: pip install -e '.[mpi]' brings it, with MPICH"
+MISSING = "mpi4py is not installed, which ranks need to send messages: pip install -e '.[mpi]' installs it, with MPICH"
 
 
 class Group:
-    """All processes of the run, as this one sees them."""
+    """All processes of the run, as seen from this one."""
 
     def __init__(self, MPI, timeout: float):
         self.MPI, self.timeout = MPI, timeout
-        self.comm = MPI.COMM_WORLD.Dup()  # what the user sends by mpi4py does not meet what is sent here
+        self.comm = MPI.COMM_WORLD.Dup()  # so that the user's messages by mpi4py do not mix with ours
         self.rank, self.size = self.comm.Get_rank(), self.comm.Get_size()
-        self.seconds, self.bytes = 0.0, 0  # spent in MPI, and handed to it for others, so far
+        self.seconds, self.bytes = 0.0, 0  # seconds spent in MPI and bytes sent to others, so far
         self.cores, self.neighbours = self._machine()
         self.part_before = default_generator.part
         self.hook = sys.excepthook
 
     def _machine(self) -> tuple[int, int]:
-        """How many cores the ranks on this machine may use together, and how many ranks there are."""
+        """The number of cores that the ranks on this machine may use together, and the number of these ranks."""
         here = self.comm.Split_type(self.MPI.COMM_TYPE_SHARED)
         own = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
         cores, neighbours = len(set().union(*here.allgather(own))), here.Get_size()
@@ -65,9 +65,9 @@ class Group:
     # ------------------------------------------------------------------------------------------------------- messages
 
     def start(self, call: Callable, *buffers: np.ndarray) -> Any:
-        """Begin one of MPI's non-blocking calls on arrays that lie in one piece; returns the request that `wait` ends.
+        """Begin one of MPI's non-blocking calls on contiguous arrays; returns the request that `wait` completes.
 
-        Only bytes are moved. What is computed of them kernels compute, in an order that does not depend on MPI.
+        MPI only moves bytes. Kernels compute with them, in an order that does not depend on MPI.
         """
         began = time.perf_counter()
         request = call(*([buffer, self.MPI.BYTE] for buffer in buffers))
@@ -75,7 +75,7 @@ class Group:
         return request
 
     def wait(self, request: Any, what: str) -> None:
-        """Return when the request has been fulfilled; RuntimeError if the others do not come, or are gone."""
+        """Return when the request is complete; RuntimeError if the other ranks do not answer in time, or are gone."""
         began, looks = time.perf_counter(), 0
         try:
             while not request.Test():
@@ -93,12 +93,12 @@ class Group:
         self.seconds += time.perf_counter() - began
 
     def exchange(self, parts: np.ndarray, received: np.ndarray) -> Any:
-        """Begin to send row r of `parts` to rank r; what rank r sends here goes to row r of `received`: (ranks, n)."""
+        """Begin to send row r of `parts` to rank r; the message of rank r goes to row r of `received` (ranks, n)."""
         self.bytes += parts.nbytes - parts.nbytes // self.size
         return self.start(self.comm.Ialltoall, parts, received)
 
     def gather(self, own: np.ndarray, received: np.ndarray) -> Any:
-        """Begin to send `own` to all; what rank r sends goes to row r of `received` (ranks, n)."""
+        """Begin to send `own` to all; the message of rank r goes to row r of `received` (ranks, n)."""
         self.bytes += own.nbytes * (self.size - 1)
         return self.start(self.comm.Iallgather, own, received)
 
@@ -108,7 +108,7 @@ class Group:
         return self.start(partial(self.comm.Ibcast, root=source), array)
 
     def numbers(self, *own: float) -> list[list[float]]:
-        """Some numbers of each rank: those of rank r in row r. It is short, for it is done at each step."""
+        """Exchange a few numbers of each rank: row r has those of rank r. Each training step calls it."""
         received = np.empty((self.size, len(own)))
         self.wait(self.gather(np.array(own, np.float64), received), "numbers")
         return received.tolist()
@@ -116,7 +116,7 @@ class Group:
     # ------------------------------------------------------------------------------------------------------ the end
 
     def watch(self) -> None:
-        """From now on an exception that nobody catches ends all ranks, and so does an end without goodbye."""
+        """From now on an uncaught exception, or an end without `destroy_process_group()`, ends all ranks."""
         sys.excepthook = self._failed
         atexit.register(self._left)
 
@@ -135,7 +135,7 @@ class Group:
         )
 
     def abort(self, code: int, why: str | None) -> None:
-        """End all ranks, with this exit code, and say why."""
+        """End all ranks with this exit code, after printing why."""
         if why is not None:
             print(f"tinytensor.distributed: {why}", file=sys.stderr)
         sys.stdout.flush()
@@ -159,7 +159,7 @@ def group(what: str) -> Group:
 
 
 def is_available() -> bool:
-    """Is mpi4py installed, by which ranks speak to each other?"""
+    """Is mpi4py installed, which ranks need to send messages?"""
     return importlib.util.find_spec("mpi4py") is not None
 
 
@@ -174,7 +174,7 @@ def is_mpi_launched() -> bool:
 
 
 def launcher_says() -> tuple[int, int] | None:
-    """(rank, how many ranks) as the launcher says in the environment, if it does."""
+    """(rank, number of ranks) from the launcher's environment variables; None if there are none."""
     for size, rank in LAUNCHERS.items():
         if os.environ.get(size, "").isdecimal():
             return int(os.environ.get(rank, 0)), int(os.environ[size])
@@ -190,20 +190,20 @@ def init_process_group(
 ) -> None:
     """Join the other processes that `mpiexec` has started with this one.
 
-    The only `backend` is "mpi", which knows how many ranks there are: `world_size` and `rank` may be left out, and must
-    be right. From here on each rank uses its share of the machine's cores (unless set_num_threads() was called), and
-    dropout draws for its part of the batch. A rank that waits for the others longer than `timeout` (30 minutes) fails.
+    The only `backend` is "mpi", which knows the ranks: `world_size` and `rank` may be left out; otherwise they must be
+    right. From now on each rank uses its share of the machine's cores (unless set_num_threads() was called), and
+    dropout draws for its part of the batch. A rank that waits longer than `timeout` (30 minutes) for others fails.
 
-    RuntimeError if mpi4py is not installed, belongs to another MPI than mpiexec, or a group is there already.
+    RuntimeError if mpi4py is not installed, belongs to another MPI than mpiexec, or a group exists already.
     """
     global _group
     if _group is not None:
         raise RuntimeError("init_process_group: this process belongs to a group already; destroy_process_group() first")
     if backend not in (None, "mpi", "cpu:mpi"):
-        raise ValueError(f"init_process_group: backend {backend!r} is not here; leave it out, or give 'mpi'")
+        raise ValueError(f"init_process_group: backend {backend!r} is not offered; leave it out, or give 'mpi'")
     if init_method not in (None, "env://"):
         raise ValueError(
-            f"init_process_group: init_method {init_method!r}: MPI's launcher says who is there; leave it out"
+            f"init_process_group: init_method {init_method!r}: MPI's launcher connects the ranks; leave it out"
         )
     seconds = (TIMEOUT if timeout is None else timeout).total_seconds()
     MPI = _mpi()
@@ -226,38 +226,38 @@ def init_process_group(
 
 
 def _mpi():
-    """mpi4py's MPI, loaded now; RuntimeError if it cannot be."""
+    """Load mpi4py's MPI; RuntimeError if that fails."""
     if not is_available():
         raise RuntimeError(f"init_process_group: {MISSING}")
     try:
         import mpi4py
 
-        mpi4py.rc.initialize, mpi4py.rc.finalize = False, True  # it is begun below, and ended with the process
+        mpi4py.rc.initialize, mpi4py.rc.finalize = False, True  # MPI starts below, and ends with the process
         from mpi4py import MPI
     except (ImportError, RuntimeError) as error:
         why = " ".join(str(error).split())
         raise RuntimeError(
             f"init_process_group: mpi4py finds no MPI ({why}): pip install mpich, or install your system's"
         ) from None
-    if not MPI.Is_initialized():  # by a program that has imported mpi4py itself
+    if not MPI.Is_initialized():  # a program may have imported mpi4py itself
         if "OMPI_COMM_WORLD_SIZE" in os.environ and "Open MPI" not in (version := _version(MPI)):
             raise RuntimeError(
                 f"init_process_group: Open MPI's mpiexec has started this process, but mpi4py belongs to {version}, "
                 f"which would end here; {SAME}"
             )
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", RuntimeWarning)  # of another MPI's launcher: ranks are counted above
-            MPI.Init_thread(MPI.THREAD_SERIALIZED)  # one thread at a time speaks to MPI, which then need not lock
+            warnings.simplefilter("ignore", RuntimeWarning)  # about another MPI's launcher: our caller counts the ranks
+            MPI.Init_thread(MPI.THREAD_SERIALIZED)  # one thread at a time calls MPI, which then needs no locks
     return MPI
 
 
 def _version(MPI) -> str:
-    """Which MPI it is, in the first of the lines that it says of itself."""
+    """The name and version of the MPI, in the first line of its own description."""
     return " ".join(MPI.Get_library_version().splitlines()[0].split())
 
 
 def destroy_process_group() -> None:
-    """Wait for all ranks, and part; ValueError if there is no group."""
+    """Wait for all ranks, and leave the group; ValueError if there is no group."""
     global _group
     here = group("destroy_process_group")
     here.wait(here.comm.Ibarrier(), "destroy_process_group")
@@ -268,7 +268,7 @@ def destroy_process_group() -> None:
 
 
 def abort(code: int = 1, why: str | None = None) -> None:
-    """End all ranks now, with this exit code; `why` is said first. Without a group only this process ends."""
+    """Print `why`, and end all ranks with this exit code. Without a group only this process ends."""
     if _group is None:
         raise SystemExit(code if why is None else why)
     _group.abort(code, why)
@@ -280,7 +280,7 @@ def get_rank() -> int:
 
 
 def get_world_size() -> int:
-    """How many processes there are; ValueError if there is no group."""
+    """The number of processes; ValueError if there is no group."""
     return group("get_world_size").size
 
 
