@@ -188,7 +188,7 @@ def test_gradients_go_through_rsample_only():
     (d.rsample((3,)) * 2).sum().backward()
     assert loc.grad.tolist() == [6.0, 6.0]
     assert Normal.has_rsample and Uniform.has_rsample and not Categorical.has_rsample
-    with pytest.raises(NotImplementedError, match=r"Bernoulli: no gradient goes through such a choice; use sample"):
+    with pytest.raises(NotImplementedError, match=r"Bernoulli: no gradient flows through such a choice; use sample"):
         Bernoulli(tt.tensor(0.5)).rsample()
 
 

@@ -80,8 +80,8 @@ def test_import_error_gives_advice():
     program = "from tinytensor.nn import Linear, Conv2d"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
     assert done.stderr.splitlines()[-1] == (
-        "ImportError: nn.Conv2d: PyTorch has it, tinytensor does not; there are no convolutions but Conv1d, over "
-        "sequences; for images take PyTorch"
+        "ImportError: nn.Conv2d: PyTorch has it, tinytensor does not; the only convolution is Conv1d, over "
+        "sequences; for images use PyTorch"
     )
 
 
@@ -98,7 +98,11 @@ def test_every_place_is_tested():
 
 
 def test_advice():
-    for name, serves in (("Conv2d", "no convolutions"), ("BatchNorm2d", "LayerNorm"), ("MaxPool2d", "convolutions")):
+    for name, serves in (
+        ("Conv2d", "the only convolution"),
+        ("BatchNorm2d", "LayerNorm"),
+        ("MaxPool2d", "convolution"),
+    ):
         with pytest.raises(AttributeError, match=rf"nn.{name}: .*{serves}"):
             getattr(nn, name)
     with pytest.raises(AttributeError, match=r"Tensor.short: .*int\(\) for short integers"):

@@ -1,1 +1,1 @@
-"""PyTorch's names beyond operations: older constructors, dtype queries, devices, and what replaces missing names."""
+"""PyTorch's names beyond operations: dtype queries, devices, module paths, and errors that replace missing names."""

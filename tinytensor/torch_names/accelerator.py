@@ -1,16 +1,16 @@
-"""PyTorch's way to ask for whatever computes fast: there is none but the CPU."""
+"""tinytensor.accelerator: PyTorch's questions about accelerators; there is none, only the CPU."""
 
 
 def is_available() -> bool:
-    """No."""
+    """False."""
     return False
 
 
 def device_count() -> int:
-    """None of them."""
+    """0."""
     return 0
 
 
 def current_accelerator(check_available: bool = False) -> None:
-    """None is here."""
+    """None, since there is no accelerator."""
     return None

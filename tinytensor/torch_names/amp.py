@@ -1,6 +1,6 @@
-"""Automatic mixed precision, which there is none of: all is computed in float32 (or float64), and nothing is cast.
+"""tinytensor.amp: PyTorch's names of automatic mixed precision, without effect; all is float32 or float64.
 
-Programs written for it run: the context does nothing, the scaler scales by 1.
+Programs that use it run: the context does nothing, the scaler scales by 1.
 """
 
 from contextlib import ContextDecorator
@@ -12,10 +12,10 @@ from tinytensor.optim.optimizer import Optimizer
 
 
 class autocast(ContextDecorator):
-    """A context, or a decorator, in which everything is computed as it is outside.
+    """A context, or a decorator, in which everything is computed in the same way as outside.
 
-    On "cuda", which is not here, PyTorch switches it off; on the CPU it computes in float32, and another dtype, asked
-    for by name, is refused.
+    For "cuda" it accepts any `dtype`, as PyTorch does without CUDA; for the CPU it raises for a `dtype` that tensors
+    lack here (bfloat16, say).
     """
 
     def __init__(self, device_type: str = "cpu", dtype=None, enabled: bool = True, cache_enabled: bool | None = None):
@@ -30,13 +30,13 @@ class autocast(ContextDecorator):
 
 
 class GradScaler:
-    """What guards float16 gradients from rounding to 0 in PyTorch: here it is off, and passes everything on."""
+    """PyTorch's protection of float16 gradients from rounding to 0; here it scales by 1."""
 
     def __init__(self, device: str = "cpu", *args, enabled: bool = True, **options):
         pass
 
     def is_enabled(self) -> bool:
-        """False: what float32 and float64 hold needs no scaling."""
+        """False: float32 and float64 need no scaling."""
         return False
 
     def scale(self, outputs):
@@ -51,15 +51,15 @@ class GradScaler:
         return optimizer.step(*args, **kwargs)
 
     def update(self, new_scale: float | None = None) -> None:
-        """There is no scale to change."""
+        """Do nothing: there is no scale to change."""
 
     def get_scale(self) -> float:
         """The factor on the loss: 1."""
         return 1.0
 
     def state_dict(self) -> dict:
-        """Empty: there is no factor to remember."""
+        """An empty dictionary: there is no factor to store."""
         return {}
 
     def load_state_dict(self, state_dict: dict) -> None:
-        """There is no state to go on from."""
+        """Do nothing: there is no state to restore."""

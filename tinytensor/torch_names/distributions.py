@@ -1,8 +1,8 @@
 """Distributions: samples, log-probabilities and entropies, for policies and variational models.
 
-A distribution has a batch shape, that of its parameters, and an event shape, that of one value, which is () unless
-values are vectors; `sample((n,))` puts n in front of both. `sample` is outside the
-tape; `rsample`, where there is one, is a function of the parameters and of chance, through which gradients flow.
+A distribution has a batch shape (the shape of its parameters) and an event shape (the shape of one value, () unless
+values are vectors); `sample((n,))` puts n in front of both. `sample` is outside the tape. Some distributions also have
+`rsample`, whose samples are functions of the parameters, through which gradients flow.
 """
 
 import math
@@ -45,13 +45,13 @@ def _together(*values: Tensor | float) -> list[Tensor]:
 
 
 def _expect(name: str, what: str, values: Tensor, holds: Tensor) -> None:
-    """Raise ValueError unless the condition holds everywhere (a recording cannot look, and does not ask)."""
+    """Raise ValueError unless the condition holds everywhere (no check in a recording, which can't read values)."""
     if state.recording is None and not values.is_meta and not holds.all():
         raise ValueError(f"{name}: expected {what}, got {values.detach().tolist()}")
 
 
 class Distribution:
-    """What distributions share; `validate_args=False` leaves out the checks of parameters and values."""
+    """The base of all distributions; `validate_args=False` leaves out the checks of parameters and values."""
 
     has_rsample = False
     batch_shape: tuple[int, ...]
@@ -68,13 +68,13 @@ class Distribution:
         return (*sample_shape, *self.batch_shape, *self.event_shape)
 
     def sample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Values by chance, of shape sample_shape + batch_shape + event_shape, outside the tape."""
+        """Random values, of shape sample_shape + batch_shape + event_shape, outside the tape."""
         with no_grad():
             return self.rsample(sample_shape)
 
     def rsample(self, sample_shape: Sequence[int] = ()) -> Tensor:
-        """Values by chance as functions of the parameters, through which gradients flow."""
-        raise NotImplementedError(f"{type(self).__name__}: no gradient goes through such a choice; use sample()")
+        """Random values as functions of the parameters, through which gradients flow."""
+        raise NotImplementedError(f"{type(self).__name__}: no gradient flows through such a choice; use sample()")
 
     def log_prob(self, value: Tensor) -> Tensor:
         """The logarithm of the probability (or its density) at a value."""
@@ -91,7 +91,7 @@ class Distribution:
 
 
 def _clamped(p: Tensor) -> Tensor:
-    """Probabilities so far from 0 and 1 that their logarithms are finite."""
+    """Probabilities, moved away from 0 and 1 so far that their logarithms are finite."""
     eps = float(np.finfo(p.dtype).eps)
     return p.clamp(eps, 1 - eps)
 
@@ -204,7 +204,7 @@ class Normal(Distribution):
         return 0.5 + 0.5 * math.log(2 * math.pi) + self.scale.log()
 
     def cdf(self, value: Tensor) -> Tensor:
-        """The probability of less than value."""
+        """The probability of a number below value."""
         return 0.5 * (1 + ((value - self.loc) / (self.scale * math.sqrt(2))).erf())
 
     @property
@@ -226,7 +226,7 @@ class Normal(Distribution):
 class MultivariateNormal(Distribution):
     r"""p(x) = e^{-|L^{-1} (x - loc)|^2 / 2} / ((2 \pi)^{n/2} \det L), of vectors x, with covariance L L^T.
 
-    Give the covariance, its inverse (the precision), or L itself, lower triangular with a diagonal above 0: each is
+    Give the covariance, its inverse (the precision), or L itself, lower triangular with a positive diagonal: each is
     (..., n, n). loc is (..., n); the batches of both broadcast. LinAlgError if the matrix is not positive definite.
     """
 
@@ -313,7 +313,7 @@ class MultivariateNormal(Distribution):
         return solve_triangular(self._tril, eye(n, dtype=self._tril.dtype), upper=False)
 
     def _half_log_det(self) -> Tensor:
-        r"""\ln \det L, which is half of that of L L^T."""
+        r"""\ln \det L = \ln \det(L L^T) / 2."""
         return self._tril.diagonal(0, -2, -1).log().sum(-1)
 
 
@@ -362,7 +362,7 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         return 0.5 * (ratio + ((p.loc - q.loc) / q.scale) ** 2 - 1 - ratio.log())
     if isinstance(p, MultivariateNormal) and isinstance(q, MultivariateNormal):
         if p.event_shape != q.event_shape:
-            raise ValueError(f"kl_divergence: of vectors of {p.event_shape[0]} and {q.event_shape[0]} elements")
+            raise ValueError(f"kl_divergence: the vectors have {p.event_shape[0]} and {q.event_shape[0]} elements")
         narrower = q._inverse()
         spread = ((narrower @ p._tril) ** 2).sum((-2, -1))
         away = (_times(narrower, q.loc - p.loc) ** 2).sum(-1)
@@ -373,6 +373,6 @@ def kl_divergence(p: Distribution, q: Distribution) -> Tensor:
         logits, probs = _together(q.logits, p.probs)
         return binary_cross_entropy_with_logits(logits, probs, reduction="none") - p.entropy()
     raise NotImplementedError(
-        f"kl_divergence: of {type(p).__name__} and {type(q).__name__} none is known; estimate it from samples: "
+        f"kl_divergence: no formula for {type(p).__name__} and {type(q).__name__}; estimate it from samples: "
         "(p.log_prob(x) - q.log_prob(x)).mean()"
     )

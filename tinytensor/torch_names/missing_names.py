@@ -1,8 +1,8 @@
-"""Names that PyTorch has and tinytensor does not: an error at use says so, and what serves instead.
+"""Names that PyTorch has and tinytensor lacks: using one raises an error that names the alternative.
 
-PyTorch's names stand in pytorch_names.txt (`python tests/oracle/generate_names.py` writes it), which is read when the
-first such name is met. An attribute raises AttributeError, so that hasattr() and getattr() with a default work as ever;
-an import raises ImportError.
+PyTorch's names are listed in pytorch_names.txt (`python tests/oracle/generate_names.py` writes it), which is read when
+the first such name is used. An attribute raises AttributeError, so that hasattr() and getattr() with a default work as
+usual; an import raises ImportError.
 """
 
 import importlib
@@ -14,29 +14,29 @@ from typing import Any
 
 from tinytensor.core import provided
 
-# What serves instead, and of which names that is true; a name that ends in * stands for all that begin so.
+# The alternatives, each with the names that it replaces; * at an end of a name stands for any text.
 INSTEAD = {
     "everything is on the CPU here: leave it out, or use .to('cpu')": "cuda xpu ipu mps hpu mtia pin_memory "
     "set_default_device get_default_device Stream Event",
     "tensors are float32, float64, uint8, int32, int64 or bool: .float() for short floats, .int() for short "
     "integers": "half bfloat16 char short CharTensor ShortTensor HalfTensor BFloat16Tensor cfloat "
     "cdouble chalf complex* is_complex view_as_real view_as_complex set_default_tensor_type quint8 qint8 qint32",
-    "there are no convolutions but Conv1d, over sequences; for images take PyTorch": "Conv* "
+    "the only convolution is Conv1d, over sequences; for images use PyTorch": "Conv* "
     "conv* LazyConv* Unfold Fold unfold fold MaxPool* AvgPool* AdaptiveAvgPool* AdaptiveMaxPool* max_pool* avg_pool* "
     "adaptive_* PixelShuffle Upsample* interpolate upsample*",
     "only nn.BatchNorm1d has running statistics; nn.LayerNorm or nn.RMSNorm do without": "BatchNorm* batch_norm "
     "InstanceNorm* instance_norm SyncBatchNorm LocalResponseNorm local_response_norm",
-    "memory layouts are not chosen here; every tensor is strided": "sparse* to_sparse* is_sparse* channels_last "
+    "memory layouts can't be chosen; every tensor is strided": "sparse* to_sparse* is_sparse* channels_last "
     "contiguous_format preserve_format memory_format layout strided Storage* *Storage storage untyped_storage",
     "mpiexec starts processes, tinytensor.distributed joins them, and each has its part of the batch under "
     "nn.parallel.DistributedDataParallel": "multiprocessing DataParallel share_memory_ is_shared",
-    "there is one group, of all ranks: all_reduce, broadcast, all_gather and barrier; for others take mpi4py's own "
+    "there is one group, of all ranks: all_reduce, broadcast, all_gather and barrier; for others use mpi4py's own "
     "calls": "new_group new_subgroups* split_group isend irecv send recv reduce_scatter* all_to_all* P2POp *Store "
     "all_gather_into_tensor monitored_barrier gather_object scatter_object_list send_object_list recv_object_list",
     "dir(tinytensor.linalg) lists what there is; numpy.linalg has more: "
     "tinytensor.from_numpy(numpy.linalg...(x.numpy()))": "eig* lu* ldl* inv_ex solve_ex cholesky_ex cond matrix_exp "
     "tensorinv tensorsolve triangular_solve vander svd_lowrank pca_lowrank lobpcg geqrf householder_product",
-    "transforms of Fourier are numpy.fft's: tinytensor.from_numpy(numpy.fft...(x.numpy()))": "fft stft istft",
+    "for Fourier transforms use numpy.fft: tinytensor.from_numpy(numpy.fft...(x.numpy()))": "fft stft istft",
     "programs are recorded by tinytensor.compile": "jit fx export _dynamo",
     "gradients of functions are in tinytensor.autograd.functional": "func vmap",
     "optim.Adam, AdamW, SGD, RMSprop, Adagrad, Adadelta, Adamax and LBFGS are here": "NAdam RAdam ASGD Rprop "
@@ -46,7 +46,7 @@ INSTEAD = {
 }
 
 
-# The modules that say so of themselves; the empty one is the package.
+# The modules whose missing names raise such an error; the empty one is the package.
 PLACES = (
     "",
     "autograd",
@@ -64,7 +64,7 @@ PLACES += ("optim", "optim.lr_scheduler", "utils.data")
 
 @cache
 def _pytorchs() -> dict[str, frozenset[str]]:
-    """PyTorch's names, by the place where they stand."""
+    """PyTorch's names, by the module or class that has them."""
     lines = (Path(__file__).parent / "pytorch_names.txt").read_text().splitlines()
     return {place: frozenset(names.split()) for place, _, names in (line.partition(":") for line in lines)}
 
@@ -76,7 +76,7 @@ def _is(name: str, pattern: str) -> bool:
 
 
 def sentence(place: str, name: str) -> str | None:
-    """What there is to say of a name that is not there; None if PyTorch has none either."""
+    """The error text for a missing name; None if PyTorch has no such name either."""
     if name.startswith("_") or name not in _pytorchs()[place]:
         return None
     serves = [advice for advice, names in INSTEAD.items() if any(_is(name, p) for p in names.split())]
@@ -86,18 +86,18 @@ def sentence(place: str, name: str) -> str | None:
 
 
 def error(place: str, name: str, holder: Any, otherwise: str) -> AttributeError:
-    """The same as an error; it says `otherwise` if PyTorch has no such name."""
+    """The AttributeError with that text, or with `otherwise` if PyTorch has no such name."""
     return AttributeError(sentence(place, name) or otherwise, name=name, obj=holder)
 
 
-ROOMS: dict[str, str] = {}  # modules by their names, and the places in PyTorch for which they stand
+ROOMS: dict[str, str] = {}  # the names of our modules, with their places in PyTorch
 
 
 def of_module(place: str, name: str) -> Callable[[str], Any]:
-    """The `__getattr__` of the module of this name, which has this place among PyTorch's.
+    """The `__getattr__` of the module `name`, whose place in PyTorch is `place`.
 
-    `from tinytensor.nn import Conv2d` forgets what an AttributeError says. But if the module has a `__path__`, Python
-    next looks for a module of this name below it, and the finder of module_paths.py then says the same: `refuse`.
+    `from tinytensor.nn import Conv2d` drops the text of an AttributeError. But if the module has a `__path__`, Python
+    next looks for a submodule Conv2d, and the finder of module_paths.py calls `refuse`, which raises with this text.
     """
     ROOMS[name] = place
     vars(sys.modules[name]).setdefault("__path__", [])
@@ -109,7 +109,7 @@ def of_module(place: str, name: str) -> Callable[[str], Any]:
 
 
 def refuse(fullname: str) -> None:
-    """Say what there is to say of a name that is imported from one of these modules, if it is missing there."""
+    """Raise ImportError for a name that is imported from one of these modules and that only PyTorch has."""
     room, _, name = fullname.rpartition(".")
     if room in ROOMS and name not in vars(sys.modules[room]):
         told = sentence(ROOMS[room], name)
@@ -120,8 +120,8 @@ def refuse(fullname: str) -> None:
 class Absent:
     """A method of PyTorch's tensors that ours do not have.
 
-    A `__getattr__` of the class would say the same. But Python looks up every attribute of such a class in a slower
-    way, those that are there too, and tensors have theirs looked up all the time.
+    A `__getattr__` of the class could raise the same error. But it would slow down every attribute look-up of tensors,
+    existing attributes included.
     """
 
     def __init__(self, name: str):
@@ -132,7 +132,7 @@ class Absent:
 
 
 def install(tensor_class: type) -> None:
-    """Let tensors, modules of layers, and Python's modules say which of PyTorch's names they do not have."""
+    """Make the missing names of tensors, nn.Module and Python's modules raise errors that name the alternative."""
     for name in _pytorchs()["Tensor"]:
         if not hasattr(tensor_class, name):
             setattr(tensor_class, name, Absent(name))

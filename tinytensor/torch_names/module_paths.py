@@ -1,8 +1,8 @@
-"""Module paths that PyTorch has: programs import from them, and find what is here, or what there is to say at use.
+"""PyTorch's module paths: imports from them give tinytensor's names, or objects that raise when they are used.
 
-`from tinytensor.nn.modules.linear import Linear` gives nn.Linear, since PATHS says that `nn` serves under this path. A
-name that is missing, and any name of a path whose contents are missing, is a `Missing`: it can be imported, and says
-what to do when it is used. A path that PyTorch does not have is a ModuleNotFoundError as ever.
+`from tinytensor.nn.modules.linear import Linear` gives nn.Linear, since PATHS maps this path to `nn`. A name that is
+missing, and any name of a path whose contents are missing, is a `Missing`: it can be imported, and raises an error with
+advice when it is used. A path that PyTorch does not have raises ModuleNotFoundError as usual.
 """
 
 import importlib
@@ -24,7 +24,7 @@ poisson relaxed_bernoulli relaxed_categorical studentT transformed_distribution 
 utils"""
 OPTIMIZERS = "adadelta adagrad adam adamax adamw asgd nadam optimizer radam rmsprop rprop sgd sparse_adam swa_utils"
 
-# path: the module whose names serve there
+# path: the module whose names it gives
 PATHS = {
     **{f"nn.modules{'.' * bool(name)}{name}": "nn" for name in ("", *LAYERS.split())},
     **{f"distributions.{name}": "distributions" for name in DISTRIBUTIONS.split()},
@@ -50,20 +50,21 @@ PATHS = {
 }
 # advice: the paths whose contents are missing
 ABSENT = {
-    "a run of `python -m models train --live` shows its curves; of your own, write rows to a file": "utils.tensorboard "
-    "utils.tensorboard.writer",
-    "memory is not short at these sizes: call the function itself": "utils.checkpoint",
+    "the option --live of `python -m models train` shows curves; in your own program write rows to a file": (
+        "utils.tensorboard utils.tensorboard.writer"
+    ),
+    "models of this size need no checkpointing: call the function itself": "utils.checkpoint",
     "tinytensor.profile() times the kernels of a step": "profiler autograd.profiler utils.bottleneck utils.benchmark",
     "programs are recorded by tinytensor.compile": "jit fx export _dynamo compiler _inductor",
     "derivatives of functions are in tinytensor.autograd.functional": "func",
-    "transforms of Fourier are numpy.fft's: tinytensor.from_numpy(numpy.fft...(x.numpy()))": "fft",
+    "for Fourier transforms use numpy.fft: tinytensor.from_numpy(numpy.fft...(x.numpy()))": "fft",
     "mpiexec starts processes, and tinytensor.distributed joins them": "multiprocessing distributed.launch "
     "distributed.fsdp distributed.rpc distributed.optim distributed.elastic distributed.algorithms distributed.run "
     "distributed.tensor distributed.checkpoint distributed.pipeline",
     "weights are saved by tinytensor.save(model.state_dict(), path), and come from files of your own": "hub onnx "
     "package utils.model_zoo",
     "tensors are dense, of float32, float64, uint8, int32, int64 or bool": "sparse quantization ao nested masked",
-    "kernels of one's own are written with @tinytensor.kernel": "utils.cpp_extension library utils.dlpack",
+    "write kernels of your own with @tinytensor.kernel": "utils.cpp_extension library utils.dlpack",
     "write it with the operations that are here, which dir(tinytensor) lists": "testing overrides futures storage "
     "utils.hooks utils.collect_env utils.mobile_optimizer utils.flop_counter monitor version mps xpu mtia signal",
 }
@@ -71,7 +72,7 @@ ADVICE = {path: advice for advice, paths in ABSENT.items() for path in paths.spl
 
 
 class Missing:
-    """A name that PyTorch has and tinytensor does not: it can be imported, and says so when it is used."""
+    """A name that PyTorch has and tinytensor lacks: it can be imported, and raises when it is used."""
 
     def __init__(self, name: str, advice: str):
         vars(self).update(_name=name, _advice=advice)
@@ -87,7 +88,7 @@ class Missing:
             raise AttributeError(name)
         self._refuse()
 
-    def __mro_entries__(self, bases: tuple) -> NoReturn:  # of a class that is to inherit from it
+    def __mro_entries__(self, bases: tuple) -> NoReturn:  # called when a class inherits from it
         self._refuse()
 
     def __repr__(self) -> str:
@@ -114,9 +115,9 @@ class _Path(types.ModuleType):
 
 
 class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
-    """Makes the modules at these paths when they are asked for, after Python's own finders found nothing.
+    """Makes the modules at these paths when they are imported and Python's own finders have found none.
 
-    A name that PyTorch has in a module that is here is refused with the sentence of missing_names.py.
+    A name that PyTorch has in one of our modules, and that is missing there, raises the error of missing_names.py.
     """
 
     def find_spec(self, fullname: str, path, target=None) -> importlib.machinery.ModuleSpec | None:
@@ -131,11 +132,11 @@ class _Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         return _Path(spec.name, f"PyTorch's path {spec.name.partition('.')[2]}: see {__name__}.")
 
     def exec_module(self, module: types.ModuleType) -> None:
-        """There is nothing to run."""
+        """Do nothing: the module has no code."""
 
 
 def install(elsewhere: list[types.ModuleType]) -> None:
-    """Let these paths be found, and modules of torch_names under the paths that PyTorch has them at."""
+    """Make these paths importable, and the modules of torch_names under PyTorch's paths for them."""
     for module in elsewhere:
         sys.modules[f"tinytensor.{module.__name__.split('.', 2)[2]}"] = module
     for path in (*PATHS, *ADVICE):
@@ -145,6 +146,6 @@ def install(elsewhere: list[types.ModuleType]) -> None:
         if not hasattr(parent, "__path__"):
             parent.__path__ = []  # a file in which PyTorch has a folder
         if hasattr(parent, path.rpartition(".")[2]) and f"tinytensor.{path}" not in sys.modules:
-            # Python would put a module that it imports in the place of the function of this name
+            # an import of this module by Python would replace the function of this name
             sys.modules[f"tinytensor.{path}"] = _Path(f"tinytensor.{path}")
     sys.meta_path.append(_Finder())

@@ -1,4 +1,4 @@
-"""What programs ask about dtypes: their limits, where two of them meet, and the names of those that are not stored."""
+"""Queries about dtypes: their limits, their promotion, and the names of PyTorch's dtypes that tensors lack here."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from tinytensor.ops.creation import as_dtype
 
 
 class Unstored:
-    """A dtype that PyTorch has and no tensor has here: it can be named and compared, and is refused where used."""
+    """A dtype of PyTorch that no tensor has here: it can be named and compared; using it raises."""
 
     def __init__(self, name: str):
         self.name = name
@@ -27,7 +27,7 @@ class Unstored:
         return self.name.removeprefix("c") in ("half", "float", "double") or self.name.startswith("complex")
 
     def __call__(self, *data, **options):
-        """Of a dtype's tensors, which PyTorch makes so: `ShortTensor([0, 1])`."""
+        """Raise TypeError for PyTorch's constructor of such tensors, `ShortTensor([0, 1])`."""
         raise TypeError(
             f"{self.name}: tensors are float32, float64, uint8, int32, int64 or bool; short numbers are FloatTensor "
             "or IntTensor"
@@ -83,12 +83,12 @@ def promote_types(type1, type2) -> DType:
 
 
 def can_cast(from_, to) -> bool:
-    """May values of one dtype be stored in the other by PyTorch's rule: no fraction is lost, nor a number's size?"""
+    """Can values be cast by PyTorch's rule: not from floats to integers, and not from numbers to bool?"""
     return CATEGORY[as_dtype(from_).kind] <= CATEGORY[as_dtype(to).kind]
 
 
 def is_complex(input: Tensor) -> bool:
-    """No tensor is, here."""
+    """False: tensors are never complex here."""
     return input.is_complex()
 
 

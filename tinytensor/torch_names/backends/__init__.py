@@ -1,6 +1,6 @@
-"""PyTorch's backends, none of which is here: they say so when asked, and their switches may be set, to no effect.
+"""tinytensor.backends: PyTorch's backends, all absent: is_available() is False, and setting switches has no effect.
 
-What the switches choose between (the same bits at each run or more speed, more digits or fewer) is decided here: every
+PyTorch's switches choose between the same bits at each run and more speed, or between more digits and fewer. Here every
 run gives the same bits, for any number of threads.
 """
 

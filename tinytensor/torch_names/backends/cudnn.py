@@ -1,4 +1,4 @@
-"""cuDNN, which is not here. Its switches may be set, to no effect."""
+"""tinytensor.backends.cudnn: cuDNN is absent, and setting its switches has no effect."""
 
 enabled, deterministic, benchmark, allow_tf32 = False, True, False, False
 

@@ -1,4 +1,4 @@
-"""CUDA, which is not here: what programs ask before they choose a device, and what they may do in any case."""
+"""tinytensor.cuda: CUDA is absent; the functions that programs call to choose a device, or without checking for one."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace
@@ -20,7 +20,7 @@ def device_count() -> int:
 
 
 def _nothing(*args, **kwargs) -> None:
-    """There is no device on which this could do anything (PyTorch without one does nothing as well)."""
+    """Do nothing: there is no device (PyTorch without one does nothing as well)."""
 
 
 manual_seed = manual_seed_all = empty_cache = synchronize = reset_peak_memory_stats = _nothing
@@ -35,7 +35,7 @@ max_memory_allocated = memory_reserved = max_memory_reserved = memory_allocated
 
 
 def device(device) -> nullcontext:
-    """A context in which nothing changes."""
+    """A context without effect."""
     return nullcontext()
 
 
@@ -57,4 +57,4 @@ Stream = _refused("Stream")
 
 _asked = {"is_available": is_available, "device_count": device_count, "synchronize": synchronize}
 _asked |= {"manual_seed": manual_seed, "manual_seed_all": manual_seed_all, "empty_cache": empty_cache}
-mps, xpu = SimpleNamespace(**_asked), SimpleNamespace(**_asked)  # Apple's devices and Intel's, which are asked the same
+mps, xpu = SimpleNamespace(**_asked), SimpleNamespace(**_asked)  # Apple's devices and Intel's, with the same functions

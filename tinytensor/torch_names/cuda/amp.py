@@ -1,4 +1,4 @@
-"""The older names of what stands in tinytensor.amp."""
+"""tinytensor.cuda.amp: older names of the classes of tinytensor.amp."""
 
 from tinytensor.torch_names.amp import GradScaler
 from tinytensor.torch_names.amp import autocast as _autocast
@@ -7,7 +7,7 @@ __all__ = ["GradScaler", "autocast"]
 
 
 class autocast(_autocast):
-    """The context for "cuda", which is not here: it does nothing."""
+    """The context for "cuda", which is absent: it does nothing."""
 
     def __init__(self, enabled: bool = True, dtype=None, cache_enabled: bool | None = None):
         super().__init__("cuda", dtype, enabled, cache_enabled)
