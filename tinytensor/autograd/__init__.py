@@ -1,4 +1,4 @@
-"""Derivatives: from the tape, of functions, and checked against finite differences."""
+"""Derivatives: by walking the tape, of functions (Jacobians, Hessians), and checks against finite differences."""
 
 from tinytensor.autograd import function, functional
 from tinytensor.autograd.anomaly_mode import detect_anomaly, set_detect_anomaly

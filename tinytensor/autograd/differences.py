@@ -1,4 +1,4 @@
-"""Gradients and second derivatives against finite differences."""
+"""gradcheck and gradgradcheck: compare first and second derivatives with finite differences."""
 
 from collections.abc import Callable, Sequence
 

@@ -1,4 +1,4 @@
-"""Modules that hold others: in a row, in a list, under names."""
+"""Modules that hold other modules or parameters: Sequential, lists and dictionaries."""
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping

@@ -14,7 +14,7 @@ from tinytensor.core.op import Op
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import APPEARANCES, appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.nn import losses  # noqa: F401 (what is declared there appears here)
+from tinytensor.nn import losses  # noqa: F401 (its functions appear here)
 from tinytensor.ops.argument_errors import public
 from tinytensor.ops.creation import Generator, arange, ones, tensor, zeros
 from tinytensor.ops.elementwise import silu as silu_op

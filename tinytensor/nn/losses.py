@@ -165,7 +165,7 @@ def _difference(input: Tensor, target: Tensor, what: str) -> Tensor:
         together = _together(what, input.shape, target.shape)
         warnings.warn(
             f"{what}: the target has shape {target.shape}, and the input {input.shape}: they are broadcast to "
-            f"{together}, which is rarely what is meant; bring both to one shape, with .view_as() or .squeeze()",
+            f"{together}, which is rarely intended; bring both to one shape, with .view_as() or .squeeze()",
             stacklevel=4,
         )
         input, target = input.expand(together), target.expand(together)  # so that a 0-d one counts for the dtype

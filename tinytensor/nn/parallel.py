@@ -1,4 +1,4 @@
-"""DistributedDataParallel: one model on several processes, each with a part of the batch.
+"""DistributedDataParallel: train one model on several processes, each with a part of the batch.
 
 Every rank has all weights, and computes the gradient of its part of the batch. The sum of these gradients is that of
 the whole batch; then each rank takes the same step. Only gradients are sent, the first while `backward()` computes the

@@ -70,8 +70,8 @@ def compile(
     function's `__defaults__`, `__kwdefaults__` and `__code__`; and the values that the code of other libraries reads.
     Effects of the function in Python beyond tensors (a printed line, say) happen only while recording.
 
-    `dynamic`, `backend`, `mode` and `options` select among PyTorch's compilers and are accepted here; `disable` returns
-    the function as it is.
+    `dynamic`, `backend`, `mode` and `options` select among PyTorch's compilers and have no effect here; `disable`
+    returns the function as it is.
     """
     if mode not in MODES:
         raise ValueError(f"compile: unknown mode {mode!r}; expected one of {', '.join(map(repr, MODES))}")

@@ -1,1 +1,1 @@
-"""PyTorch's names beyond operations: dtype queries, devices, module paths, and errors that replace missing names."""
+"""PyTorch's names beyond operations: distributions, dtype queries, devices, module paths; errors for missing names."""

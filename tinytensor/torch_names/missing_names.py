@@ -33,7 +33,7 @@ INSTEAD = {
     "there is one group, of all ranks: all_reduce, broadcast, all_gather and barrier; for others use mpi4py's own "
     "calls": "new_group new_subgroups* split_group isend irecv send recv reduce_scatter* all_to_all* P2POp *Store "
     "all_gather_into_tensor monitored_barrier gather_object scatter_object_list send_object_list recv_object_list",
-    "dir(tinytensor.linalg) lists what there is; numpy.linalg has more: "
+    "dir(tinytensor.linalg) lists its functions; numpy.linalg has more: "
     "tinytensor.from_numpy(numpy.linalg...(x.numpy()))": "eig* lu* ldl* inv_ex solve_ex cholesky_ex cond matrix_exp "
     "tensorinv tensorsolve triangular_solve vander svd_lowrank pca_lowrank lobpcg geqrf householder_product",
     "for Fourier transforms use numpy.fft: tinytensor.from_numpy(numpy.fft...(x.numpy()))": "fft stft istft",

@@ -110,7 +110,7 @@ class _Path(types.ModuleType):
                 return getattr(serves, name)
             except AttributeError as error:
                 advice = str(error).partition("; ")[2]
-                return Missing(f"{path}.{name}", advice or f"dir(tinytensor.{PATHS[path]}) lists what is here")
+                return Missing(f"{path}.{name}", advice or f"dir(tinytensor.{PATHS[path]}) lists the names here")
         return Missing(f"{path}.{name}", ADVICE[path])
 
 
