@@ -263,7 +263,7 @@ def test_refusals():
         explain(t["y"])
     with pytest.raises(RuntimeError, match="explain: this tensor does not require grad"):
         explain(tt.ones(()))
-    with pytest.raises(TypeError, match="expected the tensor that backward"):
+    with pytest.raises(TypeError, match="expected the tensor whose backward"):
         explain(3.0)
     with pytest.raises(TypeError, match="names must be a Module or a dict"):
         explain(chain()["y"], ["a"])

@@ -1,13 +1,13 @@
-"""Looking at what the engine does: the backward pass in words, as a graph, and step by step.
+"""Show what the engine does: the backward pass in words, as a graph, and step by step.
 
-    print(explain(loss, model))                 # every visit of the walk, in words: needs nothing
+    print(explain(loss, model))                 # every visit of the walk, in words: needs no extra
     draw(loss, model).save("graph.svg")         # the graph with values, shapes and gradients
     walkthrough(loss, "backward.html", model)   # a page that steps through it, node by node
 
 In a notebook a drawing shows itself, and so does a tensor that is the last line of a cell (`notebook.py`).
 
-Nothing here computes a gradient. What is shown was computed by the tape itself, which is watched while it walks.
-`import tinytensor` does not load this package; `pip install tinytensor[viz]` brings what pictures need.
+Nothing here computes a gradient: all numbers come from the tape itself, which is watched while it walks.
+`import tinytensor` does not load this package; `pip install tinytensor[viz]` installs the libraries for pictures.
 """
 
 from tinytensor.viz.drawing import Drawing, draw

@@ -1,8 +1,8 @@
 """`draw(loss)`: the graph that backward() walks, with values, shapes and gradients, as DOT text, SVG and PNG.
 
-Operations are boxes with corners, leaves are boxes with round ends, and the result has a thick frame; colours (for eyes
-of every kind, after Okabe and Ito) say the same once more. A line leads from a value down to each operation that reads
-it, one for each use; where a gradient is one number, it stands beside the line on which it comes back.
+Operations are boxes with corners, leaves are boxes with round ends, and the result has a thick frame; colours (safe for
+colour blindness, after Okabe and Ito) repeat this. A line leads from a value down to each operation that reads it, one
+for each use; a gradient that is one number stands beside the line on which it comes back.
 """
 
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ from tinytensor.viz.text import argument, numbers
 
 LETTER = 7.3  # the width of a letter of the font, in pixels
 LINE_HEIGHT = 17  # pixels from one line to the next
-LONGEST = 34  # letters of a line in a box; what is longer is cut
+LONGEST = 34  # letters of a line in a box; longer lines are cut
 
 STYLE = """
 .tt-graph { --paper: #fff; --ink: #1d1f23; --soft: #5b616b; --op: #e3f0fa; --op-line: #0072b2; --leaf: #fdf3d6;
@@ -44,7 +44,7 @@ COLOURS = {"op": ("#e3f0fa", "#0072b2"), "leaf": ("#fdf3d6", "#b67c00")}  # for 
 
 
 def brief(array: np.ndarray | None) -> str:
-    """A value in few letters: its numbers, or its norm."""
+    """A value in a few letters: its numbers, or its norm."""
     if array is None:
         return "…"
     if 0 < array.size <= 4 and len(written := numbers(array)) <= LONGEST - len(str(array.shape)):
@@ -58,7 +58,7 @@ def cut(text: str) -> str:
 
 
 def lines_of(value: Value) -> list[tuple[str, str]]:
-    """What stands in a box, line by line, and what kind of line: what it is, its shape and value, its gradient."""
+    """The lines of a box, each with its kind: the call or name, shape and value, gradient."""
     if isinstance(value, Step):
         known = [a for a in value.arguments if a.called or isinstance(a.value, np.ndarray)]
         first = f"{value.name} = {value.op.name}({', '.join(argument(a) for a in known)})"
@@ -98,7 +98,7 @@ class Drawing:
         return self.svg
 
     def save(self, path: str | Path) -> Path:
-        """Write the graph to a file, as its name ends: .svg, .png or .dot; its folder is made."""
+        """Write the graph to a .svg, .png or .dot file; its folder is created."""
         path = Path(path)
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".png":
@@ -111,7 +111,7 @@ class Drawing:
 
     @property
     def dot(self) -> str:
-        """The graph in the language of Graphviz; this needs no library."""
+        """The graph in the language of Graphviz; needs no library."""
         lines = ["digraph tape {", '  node [shape=box, fontname="monospace", style=filled];']
         for value in self.values:
             label = "\\n".join(line.replace("\\", "\\\\").replace('"', '\\"') for _, line in lines_of(value))
@@ -128,13 +128,13 @@ class Drawing:
         return "\n".join([*lines, "}", ""])
 
     def share(self, step: Step, place: int) -> str:
-        """What a step sent to one of its arguments, if that is one number."""
+        """The gradient that a step sent to one of its arguments, if it is one number."""
         share = self.shares.get((step, place))
         return brief(share.sent) if share is not None and share.sent.size == 1 else ""
 
     @property
     def layout(self) -> Layout:
-        """Where everything stands; worked out once."""
+        """The places of all boxes and lines; computed once."""
         if self._layout is None:
             boxes = {}
             for value in self.values:
@@ -149,7 +149,7 @@ class Drawing:
 
     @property
     def svg(self) -> str:
-        """The graph as a picture of SVG, with its style inside: light or dark as the reader's screen is."""
+        """The graph as SVG, with its style inside: light or dark, as the reader's screen."""
         place = self.layout
         w, h = place.width, place.height
         label = f"{len(self.seen.steps)} operations and {len(self.seen.leaves)} leaves, the result lowest"
@@ -243,9 +243,9 @@ def draw(
     """The graph that `loss.backward()` walks: operations, leaves, shapes, values and gradients.
 
     With `unfold` a fused operation (attention, a layer norm) is drawn as its definition in simpler ones, with dashed
-    frames; the gradients in there come by that second road, and equal the others but for rounding. Values that the tape
+    frames; the gradients in them are those of the definition, and equal the others up to rounding. Values that the tape
     did not keep are three dots, unless the forward pass ran inside `watch()`. `names` and `gradient` are as for
-    `explain`, and as there nothing is changed. ModuleNotFoundError where SVG or PNG lack a library (`dot` needs none).
+    `explain`, and nothing is changed either. ModuleNotFoundError if SVG or PNG lack a library (`dot` needs none).
     """
     seen = look(loss, names, gradient, "draw")
     return Drawing(unfolded(seen) if unfold else seen)

@@ -1,11 +1,11 @@
-"""Where the boxes of a graph stand, and how the lines between them run.
+"""The places of the boxes of a graph, and the lines between them.
 
 The layers, the order within each and the places are found by grandalf, a small library in plain Python (the viz extra
-brings it). It was chosen because it works wherever Python does: the wheel that carries Graphviz itself, pygraphviz,
-loads X11 and GLib from the system when it is imported, which a bare machine lacks, and others bring binaries for some
-machines only. It knows the sizes of boxes, and takes a twentieth of a second for 250 of them.
+installs it). It was chosen because it works wherever Python does: pygraphviz, the wheel with Graphviz itself, loads X11
+and GLib from the system on import, which a bare machine lacks, and other packages have binaries for some machines only.
+It takes the sizes of boxes into account, and needs a twentieth of a second for 250 of them.
 
-The layers are counted from the result: so a parameter stands right above the operation that reads it, and not at the
+The layers are counted from the result, so a parameter stands right above the operation that reads it, and not at the
 top beside all others. Sizes are in pixels, y goes down.
 """
 
@@ -18,7 +18,7 @@ from tinytensor.tools.extras import need
 
 BETWEEN = 26  # pixels from one box to its neighbour
 LAYER = 48  # pixels from one layer to the next
-FALL = 21  # the last pixels of a line lead straight down, so that it does not strike out what is written beside its end
+FALL = 21  # the last pixels of a line lead straight down, so that it does not cross the text beside its end
 
 
 @dataclass
@@ -74,7 +74,7 @@ def layout(boxes: dict[Hashable, Box], edges: Sequence[tuple[Hashable, Hashable]
 
 
 def _side_by_side(boxes: dict[Hashable, Box], edges: Sequence[tuple[Hashable, Hashable]]) -> list[float]:
-    """Where each edge arrives at the top of its box: beside the others, in the order in which they come."""
+    """The point where each edge arrives at the top of its box: side by side, in the order of the edges' origins."""
     arriving: dict[Hashable, list[int]] = {}
     for i, (_, target) in enumerate(edges):
         arriving.setdefault(target, []).append(i)
@@ -88,7 +88,7 @@ def _side_by_side(boxes: dict[Hashable, Box], edges: Sequence[tuple[Hashable, Ha
 
 
 def _sugiyama(boxes: dict[Hashable, Box], edges: dict, top: Hashable) -> dict[tuple, list[tuple[float, float]]]:
-    """Give the boxes places with `top` on top; the bends of each edge on its way through layers where it has no box."""
+    """Place the boxes with `top` on top; returns the bends of each edge in the layers between its boxes."""
     try:
         from grandalf.graphs import Edge, Graph, Vertex
         from grandalf.layouts import SugiyamaLayout, VertexViewer
@@ -114,7 +114,7 @@ def _sugiyama(boxes: dict[Hashable, Box], edges: dict, top: Hashable) -> dict[tu
 
 
 def _push_apart(boxes: Iterable[Box]) -> None:
-    """Make room between the neighbours of a layer, boxes and lines: grandalf lets very different widths overlap."""
+    """Make room between the boxes and lines of a layer: grandalf lets them overlap if their widths differ much."""
     rows: dict[float, list[Box]] = {}
     for box in boxes:
         rows.setdefault(box.y, []).append(box)
@@ -129,7 +129,7 @@ def _push_apart(boxes: Iterable[Box]) -> None:
 
 
 class _Bends:
-    """Where grandalf writes the points of an edge."""
+    """Holds the points of an edge, written by grandalf."""
 
     points: Sequence[tuple[float, float]] = ()
 
@@ -138,7 +138,7 @@ class _Bends:
 
 
 def smooth(points: Sequence[tuple[float, float]]) -> list[tuple[tuple[float, float], ...]]:
-    """A line through the points that leaves and arrives vertically: curves of Bézier, two handles and an end each."""
+    """A line through the points that leaves and arrives vertically: Bézier curves, two handles and an end each."""
     curves = []
     for (x0, y0), (x1, y1) in pairwise(points):
         half = (y1 - y0) / 2

@@ -1,12 +1,12 @@
-"""What a notebook shows of a tensor that is the last line of a cell: a table of few numbers, a picture of more.
+"""The view of a tensor in a notebook, as the last line of a cell: a table of few numbers, a picture of more.
 
-A page of HTML has what the text form lacks: places for indices, and a picture where the numbers are too many to read.
-The text form stands in it all the same, below a line that unfolds it. Nothing is loaded, and nothing is computed from
-more numbers than are shown, so that a tensor of gigabytes is there as fast as a small one.
+HTML adds to the text form the indices, and a picture where the numbers are too many to read. The text form is included
+below a line that unfolds it. Nothing is loaded, and nothing is computed from more numbers than are shown, so that a
+tensor of gigabytes is shown as fast as a small one.
 
-A notebook is light or dark as its reader set it, whatever the system says; so nothing here has a colour of its own but
-the cells of the picture, which fade into the page as their numbers go to 0. A cell below 0 has a bar, like a minus
-sign, and one that is no finite number is checkered: the colours say the same once more.
+A notebook is light or dark as its reader set it, independently of the system. So nothing here has a colour of its own
+except the cells of the picture, which fade into the page as their numbers go to 0. A cell below 0 has a bar, like a
+minus sign, and a cell that is not finite is checkered, so that the picture reads without colours, too.
 """
 
 import struct
@@ -38,7 +38,7 @@ STYLE = """<style>
 
 
 def html(tensor: Tensor) -> str | None:
-    """The tensor with what belongs to it; None where only text is to be had (or, in a compiled step, an error)."""
+    """The tensor as HTML; None where only text can be shown (or, in a compiled step, an error)."""
     if state.recording is not None or tensor.is_meta:
         return None
     said = [f"shape {tensor.shape}" if tensor.shape else "one number", tensor.dtype.name]
@@ -58,7 +58,7 @@ def html(tensor: Tensor) -> str | None:
 
 
 def _values(array: np.ndarray) -> str:
-    """A table, a picture, or a sentence where neither would say anything."""
+    """A table, a picture, or a sentence where neither fits."""
     if array.size == 0:
         return tag("p", "no numbers")
     if array.size <= NUMBERS:
@@ -73,7 +73,7 @@ def _values(array: np.ndarray) -> str:
     told += ["blue cells with a bar are below 0, orange ones above"] if (shown < 0).any() else []
     told += ["checkered cells are not finite"] if not np.isfinite(shown).all() else []
     picture, columns = b64encode(_png(_cells(shown))).decode(), shown.shape[1]
-    width = CELL * columns * max(1, min(3, SIDE // columns))  # of few cells each is larger
+    width = CELL * columns * max(1, min(3, SIDE // columns))  # few cells are drawn larger
     return (
         f'<div class="wide"><img width="{width}" alt="{escape(words)}" src="data:image/png;base64,{picture}"></div>'
         + tag("p", "; ".join(told) + ".")
@@ -94,8 +94,8 @@ def _table(array: np.ndarray) -> str:
 
 
 def _cells(shown: np.ndarray) -> np.ndarray:
-    """The picture of a matrix as bytes, CELL by CELL of them for a number: 0 is nothing, 1 to 127 are strengths of what
-    is below 0, 128 to 254 of what is above, and 255 is a check of a number that is not finite."""
+    """The picture of a matrix as bytes, CELL by CELL of them for a number: 0 is empty, 1 to 127 are the strengths of
+    negative numbers, 128 to 254 those of positive ones, and 255 marks a number that is not finite."""
     finite = np.isfinite(shown)
     sizes = np.abs(np.where(finite, shown, 0.0))
     strengths = np.rint(sizes / (float(sizes.max()) or 1.0) * 126).astype(np.uint8)
@@ -110,7 +110,7 @@ def _cells(shown: np.ndarray) -> np.ndarray:
 
 
 def _png(picture: np.ndarray) -> bytes:
-    """A PNG of these bytes, whose colours are as opaque as their numbers are large (W3C, PNG, sections 5 and 11)."""
+    """A PNG of these bytes: the larger a number, the more opaque its colour (W3C, PNG, sections 5 and 11)."""
     colours = np.array([LOW] * 128 + [HIGH] * 127 + [ODD], np.uint8)
     opacity = np.r_[0, np.linspace(8, 255, 127), np.linspace(8, 255, 127), 255].astype(np.uint8)
     rows, columns = picture.shape

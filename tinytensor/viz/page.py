@@ -1,9 +1,9 @@
 """`walkthrough(loss, "backward.html")`: one file that steps through forward and backward, a node at a time.
 
 The page needs no network and no server: style, code, graph and data stand in the file, and a policy in its head forbids
-it to load anything. Each step is a piece of HTML that is written here; `walkthrough.js` puts it into the panel, lights
-up the graph, and turns arrays (which stand in the page once, however often they are shown) into tables of numbers or
-heat maps. It works from the keyboard, is read out as it goes, and prints as the list of all steps.
+it to load anything. Each step is a piece of HTML that is written here; `walkthrough.js` puts it into the panel,
+highlights the graph, and turns arrays (each is stored once) into tables of numbers or heat maps. The page works from
+the keyboard, announces its steps to screen readers, and prints as the list of all steps.
 """
 
 import json
@@ -22,16 +22,16 @@ from tinytensor.viz.drawing import Drawing
 from tinytensor.viz.seen import UNKNOWN, Argument, Rule, Seen, Step, Value, definition, look, unfolded
 from tinytensor.viz.text import call, first_line, number, numbers, setting, shapes, summary, visit, why_now
 
-NUMBERS = 48  # so many numbers are written; more are a heat map
-SIDE = 64  # a heat map has at most so many rows and columns; of a larger array some are shown
-SUMMED = 1 << 20  # an array of more numbers is told by those that are shown: to add up all would take a while
-HEADS, TOKENS = 8, 24  # so much of attention is shown as tables with numbers
+NUMBERS = 48  # up to so many numbers are written; more are a heat map
+SIDE = 64  # the most rows and columns of a heat map; a larger array is sampled
+SUMMED = 1 << 20  # with more numbers, only those shown are summarized: adding up all would take a while
+HEADS, TOKENS = 8, 24  # the most heads and tokens of attention that are shown as tables
 
 # ------------------------------------------------------------------------------------------------------- arrays
 
 
 class Store:
-    """What stands in the page once and is shown often: arrays and mathematics, by their numbers."""
+    """The arrays and equations of a page: each is stored once, and shown by its number."""
 
     def __init__(self):
         self.arrays: list[dict] = []
@@ -39,7 +39,7 @@ class Store:
         self._known: dict[object, int] = {}
 
     def array(self, array: np.ndarray | None) -> str:
-        """A place in HTML where an array will be shown."""
+        """HTML for the place of an array."""
         if array is None:
             return (
                 '<p class="where">not kept on the tape: run the forward pass inside <code>watch()</code> to see it</p>'
@@ -51,7 +51,7 @@ class Store:
         return f'<div class="array" data-array="{self._known[key]}"></div>'
 
     def formula(self, equation: str) -> str:
-        """A place in HTML where mathematics, with or without words among it, will be shown."""
+        """HTML for the place of an equation, which may have words in it."""
         if equation not in self._known:
             self._known[equation] = len(self.math)
             parts = [escape(text) if words else mathml(text) for text, words in split(equation)]
@@ -60,9 +60,9 @@ class Store:
 
 
 def sample(array: np.ndarray) -> tuple[np.ndarray, str]:
-    """An array as a matrix that fits a heat map, float64, and in words between what its numbers lie.
+    """An array as a matrix that fits a heat map, float64, and its range in words.
 
-    The last dimension goes to the right, those before it go down. Of a large array only what is shown is ever touched.
+    The last dimension goes to the right, those before it go down. Of a large array only the shown numbers are read.
     """
     shape = array.shape if array.ndim > 1 else (1, array.size)
     rows, columns = int(np.prod(shape[:-1])), shape[-1]
@@ -110,7 +110,7 @@ class Writer:
         self.visits = {step: number for number, step in enumerate(seen.walked, 1)}
 
     def forward(self, step: Step, number: int) -> str:
-        """The step at which a value is computed."""
+        """The step that computes a value."""
         parts = [self.head(f"Forward, {number} of {len(self.seen.steps)}", call(step)), self.equation(step)]
         parts += [self.attention(step), tag("h3", "It reads")]
         for a in step.arguments:
@@ -119,7 +119,7 @@ class Writer:
         return "".join(parts)
 
     def backward(self, step: Step, number: int) -> str:
-        """The step at which the walk visits a node."""
+        """The step in which the walk visits a node."""
         why = why_now(step, self.seen) if step.part_of is None else f"it is a part of {step.part_of.op.name}"
         parts = [self.head(f"Backward, {number} of {len(self.visits)}", call(step))]
         parts += [tag("h3", "Why this node now"), tag("p", why[0].upper() + why[1:] + ".")]
@@ -142,7 +142,7 @@ class Writer:
         return "".join(parts) if step.sends else "".join([*parts, tag("p", "nothing")])
 
     def end(self) -> str:
-        """The last step: what has arrived at the leaves."""
+        """The last step: the gradients of the leaves."""
         n = len(self.seen.leaves)
         parts = [self.head("The end", f"The gradients of {n} lea{'f' if n == 1 else 'ves'} are complete")]
         parts.append(
@@ -177,7 +177,7 @@ class Writer:
         return tag("p", f"{name}{constant}", "from") + self.store.array(value)
 
     def sum(self, value: Value) -> str:
-        """The shares that arrived, one below the other, and what they add up to."""
+        """The shares that arrived, one below the other, and their sum."""
         if value.gradient is None:
             return tag("p", "Nothing: no rule sent a gradient here.")
         terms = (
@@ -236,7 +236,7 @@ def attention_weights(step: Step, tokens: tuple[list[str], list[str]] | None) ->
     """The weights of a node that is attention: (heads, queries, keys), of the first sequence of a batch.
 
     The fused operation keeps none, so they come from its definition (unfolded, they are its only quotient). A softmax
-    is taken for attention if its last two dimensions are as many as there are tokens.
+    counts as attention if its last two dimensions are the numbers of tokens.
     """
     if step.op.name == "attention" and step.gradient is not None:
         inner = definition(step)
@@ -284,7 +284,7 @@ def page(drawing: Drawing, tokens: tuple[list[str], list[str]] | None, title: st
     }
     known |= {key[leaf]: [0, end] for leaf in seen.leaves}
     data = {"frames": frames, "arrays": writer.store.arrays, "math": writer.store.math, "known": known, "turn": n}
-    # In a script nothing is escaped, so nothing may look like its end.
+    # A script has no escapes, so nothing in it may look like its end tag.
     text = json.dumps(data, ensure_ascii=False).replace("<", "\\u003c").replace("\u2028", "\\u2028")
     files = resources.files("tinytensor.viz")
     style, code = ((files / f"walkthrough.{end}").read_text(encoding="utf-8") for end in ("css", "js"))
@@ -330,8 +330,8 @@ def walkthrough(
 ) -> Path:
     """Write one HTML file that steps through the forward and the backward pass of `loss`; return its path.
 
-    `tokens` are what the axes of attention are labelled with: one list, or a tuple of two, the queries' and the keys'.
-    `names`, `gradient` and `unfold` are as for `draw`; what is shown is what the engine did at this call, and nothing
+    `tokens` are the labels of the axes of attention: one list, or a tuple of two, the queries' and the keys'.
+    `names`, `gradient` and `unfold` are as for `draw`; the page shows what the engine did during this call, and nothing
     is changed. Run the forward pass inside `watch()` to see all values: the tape keeps only those that rules read.
     ModuleNotFoundError if grandalf or latex2mathml is missing (the viz extra).
     """

@@ -1,9 +1,8 @@
 """Plots in one style: curves, heat maps, attention, positions, norms, the residual stream.
 
-Each function returns a figure of matplotlib, which `save` writes, and `show` writes and hands to a notebook. What is
-shown can be read without seeing colours: lines differ in their dashes too, heat maps go from dark to light, and where
-the sign of a number matters the two ends are blue and red, which no common kind of colour blindness takes for each
-other.
+Each function returns a figure of matplotlib, which `save` writes, and `show` writes and shows in a notebook. Plots can
+be read without seeing colours: lines also differ in their dashes, heat maps go from dark to light, and where the sign
+of a number matters the two ends are blue and red, which no common kind of colour blindness confuses.
 
 matplotlib (`pip install tinytensor[viz]`) is loaded when the first figure is made; it needs no screen and opens no
 window.
@@ -41,14 +40,14 @@ class Picture:
 
 def save(figure, path: str | Path) -> Picture:
     """Write a figure to a PNG file."""
-    with warnings.catch_warnings():  # of letters that the font lacks, which are drawn as boxes
+    with warnings.catch_warnings():  # letters that the font lacks are drawn as boxes
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure.savefig(path, dpi=120, metadata={"Software": None})  # the same picture, the same file
     return Picture(Path(path))
 
 
 def show(figure, path: str | Path) -> Picture:
-    """Write a figure, in a folder that is made, and say where; as the last line of a cell, a notebook shows it, too."""
+    """Write a figure, create its folder, and print its path; as the last line of a cell, a notebook shows it, too."""
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     print(f"picture: {path}")
     return save(figure, path)
@@ -77,7 +76,7 @@ def panels(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.4, 3.
         "xtick.labelsize": "small",
         "ytick.labelsize": "small",
     }
-    with rc_context(style):  # panels keep what they are made with, and nobody else's plots change
+    with rc_context(style):  # panels keep the style they are made with; other plots do not change
         figure = Figure(figsize=size, layout="constrained")
         return figure, figure.subplots(rows, columns, squeeze=False)
 
@@ -88,7 +87,7 @@ def array(values: Numbers) -> np.ndarray:
 
 
 def lines(panel, x: Numbers, curves: Mapping[str, Numbers], **style) -> None:
-    """One curve for each name over the same x, with a legend; `style` is handed to matplotlib's plot."""
+    """One curve for each name over the same x, with a legend; `style` is passed to matplotlib's plot."""
     for name, y in curves.items():
         panel.plot(array(x), array(y), label=name, **style)
     panel.legend(frameon=False, fontsize="small")
@@ -103,7 +102,7 @@ def heat(
     numbers: bool = False,
     bounds: tuple[float, float] | None = None,
 ):
-    """The matrix `values` (rows, columns) as a heat map; returned is what `figure.colorbar` takes.
+    """The matrix `values` (rows, columns) as a heat map; returns the image that `figure.colorbar` takes.
 
     `rows` and `columns` are labels, `numbers` writes each value into its field. Unless there are `bounds`, colours go
     from 0 to the largest value; with `signed` from minus the largest magnitude to it, so that 0 is white.
@@ -175,10 +174,10 @@ def positions(encoding: Numbers, components: Sequence[int] = (0, 4, 8, 12)):
 
 
 def norms(parameters: Iterable[tuple[str, Tensor]]):
-    """How long each parameter is, and its gradient: what `named_parameters()` gives, after `backward()`.
+    """The norms of parameters and of their gradients: pass `named_parameters()`, after `backward()`.
 
-    The length is divided by the root of the number of entries, so that sizes do not matter. A parameter without a
-    gradient has no second point, and what is 0 has none: there is no place for it on a logarithmic scale.
+    Each norm is divided by the root of the number of entries, so that sizes do not matter. A parameter without a
+    gradient has no second point, and a norm of 0 has none: it has no place on a logarithmic scale.
     """
     named = [(name, p, p.grad) for name, p in parameters]
     figure, [[panel]] = panels(size=(6.4, 1.2 + 0.22 * len(named)))
@@ -198,9 +197,9 @@ def stream(entries: Sequence[tuple[str, Numbers, Numbers]], words: Mapping[str, 
 
     `entries` holds (name, the stream before the sublayer, the stream after it), (words, d_model) each, from the first
     sublayer to the last, named as "decoder.0.attention". `words` has the labels of the columns for each part of the
-    model, which is the beginning of the names. On the left the length of what is written beside the length of what the
-    stream then holds; on the right the cosine between the stream and the embedding that it began with: how much of
-    that is still there.
+    model, which is the beginning of the names. On the left is the length of the sublayer's addition, divided by that of
+    the stream after it; on the right the cosine of the stream with the embedding that it began with: how much of it is
+    left.
     """
     most = max(sum(name.startswith(part) for name, *_ in entries) for part in words)
     figure, grid = panels(len(words), 2, size=(11, (1.4 + 0.45 * most) * len(words)))

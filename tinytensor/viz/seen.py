@@ -1,13 +1,13 @@
-"""One backward pass, as it was seen: which node was visited when, what arrived there, what left it, by which rule.
+"""The record of one backward pass: the visits of its nodes in order, the gradients that arrived and left, the rules.
 
-`look(loss)` lets the tape walk as `backward()` does and writes down what the walk tells (`walk` in autograd/tape.py):
+`look(loss)` lets the tape walk as `backward()` does and records what the walk reports (`walk` in autograd/tape.py):
 each share of a gradient when it leaves a node, and each gradient when it is complete. No gradient is computed here; a
-rule that is wrong is seen with its wrong numbers.
+wrong rule is shown with its wrong numbers.
 
-Afterwards the tape is as it was: nothing is freed, `.grad` of every tensor is what it was. Hooks run, since they may
+Afterwards the tape is as it was: nothing is freed, and `.grad` of every tensor is unchanged. Hooks run, since they may
 replace a gradient; they run once more when `backward()` is called.
 
-The tape keeps only those values that its rules read. Who wants to see all of them watches the forward pass too:
+The tape keeps only the values that its rules read. To see all of them, watch the forward pass, too:
 
     with watch():
         loss = F.cross_entropy(model(x), target)
@@ -37,7 +37,7 @@ from tinytensor.nn.module import Module
 
 # ------------------------------------------------------------------------------------------------ the forward pass
 
-# What operations were given and gave, by their nodes. When a tape is dropped, its entries go with it.
+# The arguments and results of operations, by their nodes. When a tape is dropped, its entries go with it.
 _watched: WeakKeyDictionary[Node, tuple[tuple, tuple, np.ndarray]] = WeakKeyDictionary()
 
 UNKNOWN = object()  # an argument that the tape did not keep
@@ -45,9 +45,9 @@ UNKNOWN = object()  # an argument that the tape did not keep
 
 @contextmanager
 def watch() -> Iterator[None]:
-    """In here (and in this thread) the arguments and the result of each operation on the tape are kept, to be shown.
+    """Inside (and in this thread) the arguments and the result of each operation on the tape are kept, to be shown.
 
-    Copies are kept, because a value may be changed in place later; so this is for looking, and not for training.
+    Copies are kept, because a value may be changed in place later; so do not train inside.
     """
 
     def note(node: Node, args: tuple, y: np.ndarray) -> None:
@@ -55,17 +55,17 @@ def watch() -> Iterator[None]:
         if before is not None:
             before(node, args, y)
 
-    before = state.told_of_nodes  # a block around this one hears of it as well
+    before = state.told_of_nodes  # the block around this one is called as well
     with watching(note):
         yield
 
 
-# ------------------------------------------------------------------------------------------------- what was seen
+# -------------------------------------------------------------------------------------------------------- the record
 
 
 @dataclass(eq=False)
 class Rule:
-    """The code that gave a gradient: the function as it stands in its file, and the values that it read by name."""
+    """The code that computed a gradient: the function's source, and the values that it read, by name."""
 
     name: str
     source: str
@@ -75,11 +75,11 @@ class Rule:
 
 @dataclass(eq=False)
 class Share:
-    """What one node sends to one of its arguments: the gradient of the result by one use of a value."""
+    """The gradient that a node sends to one of its arguments: that of the result by one use of a value."""
 
     sender: "Step"
     place: int  # which argument
-    argument: str  # what the operation calls it
+    argument: str  # its name in the operation
     target: "Step | Leaf"
     given: np.ndarray  # as the rule gave it
     sent: np.ndarray  # in the argument's shape and dtype
@@ -94,20 +94,20 @@ class Value:
     dtype: np.dtype
     value: np.ndarray | None = None  # None where the tape did not keep it
     shares: list[Share] = field(default_factory=list)  # in the order in which they came
-    seed: np.ndarray | None = None  # where the walk began
+    seed: np.ndarray | None = None  # the gradient that the walk began with
     gradient: np.ndarray | None = None  # complete; None if nothing arrived
     hooks: int = 0
-    consumers: list["Step"] = field(default_factory=list)  # who read it, the oldest first
+    consumers: list["Step"] = field(default_factory=list)  # the steps that read it, the oldest first
 
 
 @dataclass(eq=False)
 class Argument:
-    """What a node was given: a value that has a gradient (`source` says which), or a constant."""
+    """An argument of a node: a value that has a gradient (`source` says which), or a constant."""
 
-    name: str  # what the operation calls it
+    name: str  # its name in the operation
     source: "Step | Leaf | None"
     value: object  # an array, a setting, or UNKNOWN
-    called: str  # what the user calls it, or ""
+    called: str  # the user's name for it, or ""
 
 
 @dataclass(eq=False)
@@ -115,7 +115,7 @@ class Leaf(Value):
     """A tensor that the user made, where the walk ends."""
 
     tensor: Tensor | None = None
-    before: np.ndarray | None = None  # what is in .grad already, to which backward() will add
+    before: np.ndarray | None = None  # the .grad so far, to which backward() will add
 
 
 @dataclass(eq=False)
@@ -125,10 +125,10 @@ class Step(Value):
     node: Node | None = None
     number: int = 0  # by age: 1 is the oldest
     turn: int = 0  # when the walk came here: 1 is the first, 0 is never
-    waiting: list["Step"] = field(default_factory=list)  # which others had something and waited when it was chosen
+    waiting: list["Step"] = field(default_factory=list)  # the others that had a gradient and waited when it was chosen
     arguments: list[Argument] = field(default_factory=list)
     rules: list[Rule] = field(default_factory=list)
-    road: str = ""  # which of the three ways to a gradient the engine took
+    road: str = ""  # the way to a gradient that the engine took, one of three
     sends: list[Share] = field(default_factory=list)
     part_of: "Step | None" = None  # the fused operation whose definition this is a part of
 
@@ -139,7 +139,7 @@ class Step(Value):
 
     @property
     def order(self) -> tuple[int, ...]:
-        """When the walk came here: (3,), or (3, 2) for the second in the definition of what was visited third."""
+        """When the walk came here: (3,), or (3, 2) for the second node in the definition of the third."""
         return (self.turn,) if self.part_of is None else (*self.part_of.order, self.turn)
 
     @property
@@ -158,7 +158,7 @@ class Seen:
 
     @property
     def walked(self) -> list[Step]:
-        """The nodes in the order in which the walk took them."""
+        """The nodes in the order of their visits."""
         return sorted((step for step in self.steps if step.turn), key=lambda step: step.order)
 
 
@@ -171,13 +171,13 @@ def look(
     gradient: Tensor | None = None,
     what: str = "explain",
 ) -> Seen:
-    """Walk the tape from `loss` as `backward()` does, and write down what happens; nothing is changed by it.
+    """Walk the tape from `loss` as `backward()` does, and record it; nothing is changed.
 
     `names` is a Module, whose parameters have names, or a dictionary of names to tensors and Modules (other values are
-    passed over, so that `vars()` will do). `gradient` is where to start from if `loss` is not one number.
+    skipped, so that `vars()` works). `gradient` is the gradient to start from if `loss` is not one number.
     """
     if not isinstance(loss, Tensor):
-        raise TypeError(f"{what}: expected the tensor that backward() would be called of, got {type(loss).__name__}")
+        raise TypeError(f"{what}: expected the tensor whose backward() would be called, got {type(loss).__name__}")
     loss._values(what)  # refused in a compiled step, and where there are no values
     seed = seed_of(loss, gradient, what)
     nodes = _nodes(loss, what)
@@ -206,7 +206,7 @@ def _nodes(loss: Tensor, what: str) -> list[Node]:
 
 
 def _kept_gradients(nodes: list[Node]) -> list[Callable[[], None]]:
-    """What must be put back after the walk: the gradients of tensors that asked for them by retain_grad()."""
+    """The state to restore after the walk: the gradients of tensors that asked for them by retain_grad()."""
     restore = []
     for node in nodes:
         tensor = node.retained() if node.retained is not None else None
@@ -218,7 +218,7 @@ def _kept_gradients(nodes: list[Node]) -> list[Callable[[], None]]:
 
 
 def named(names: Module | Mapping[str, object] | None, what: str) -> dict[Node | Tensor, str]:
-    """Names by what a gradient arrives at; if a tensor has two names, the first counts."""
+    """The names of the targets of gradients; if a tensor has two names, the first counts."""
     if names is not None and not isinstance(names, Module | Mapping):
         raise TypeError(f"{what}: names must be a Module or a dict of names to tensors, got {type(names).__name__}")
     found: dict[Node | Tensor, str] = {}
@@ -247,10 +247,10 @@ def _walk(loss: Tensor, seed: Tensor, nodes: list[Node], names: dict[Node | Tens
                 source.consumers.append(step)
     if loss.node is None and loss not in places:
         places[loss] = _leaf(loss, names, 1)
-    for target in names:  # a tensor that has a name is there to say its value
+    for target in names:  # a tensor with a name has its value at hand
         if isinstance(target, Tensor) and target.node in steps:
             steps[target.node].value = target._data.copy()
-    for step in steps.values():  # an argument that a reader has kept is the value of who made it
+    for step in steps.values():  # an argument that a reader has kept is the value of its source
         for argument in step.arguments:
             if argument.source is not None and argument.source.value is None and isinstance(argument.value, np.ndarray):
                 argument.source.value = argument.value
@@ -297,7 +297,7 @@ def _leaf(tensor: Tensor, names: dict[Node | Tensor, str], number: int) -> Leaf:
 
 
 def _parameter(op, i: int) -> str:
-    """What an operation calls argument i; of `*xs` the arguments are xs[0], xs[1] ..."""
+    """The name of argument i of an operation; the arguments of `*xs` are xs[0], xs[1] ..."""
     for name, place in zip(op.params, getattr(op, "places", ()), strict=False):
         if place.start <= i and (place.stop is None or i < place.stop):
             return name if place.stop is not None else f"{name}[{i - place.start}]"
@@ -305,7 +305,7 @@ def _parameter(op, i: int) -> str:
 
 
 def _given(node: Node, i: int) -> tuple[object, object]:
-    """Argument i as far as it is known, watched or kept for the rules: itself, and its value back then."""
+    """Argument i, if it was watched or kept for the rules: the object, and its value at that time."""
     if node in _watched:
         given, values, _ = _watched[node]
         return given[i], values[i]
@@ -328,7 +328,7 @@ def _array(value: object) -> object:
 
 
 def _rules(node: Node) -> tuple[str, list[Rule]]:
-    """Which of the three ways the engine takes at this node (`_gradients` in tape.py), and the functions it calls."""
+    """The engine's way to a gradient at this node (`_gradients` in tape.py), and the functions that it calls."""
     op = node.op
     if hasattr(node, "function"):
         return "the backward of a Function", [_rule(node.function.backward, {})]
@@ -360,10 +360,10 @@ def _rule(function: Callable, reads: dict[str, object]) -> Rule:
 
 
 def definition(step: Step) -> Seen | None:
-    """What a fused operation is in simpler ones: its definition, computed and walked from the gradient that came.
+    """A fused operation in simpler ones: its definition, computed and walked from the gradient that arrived.
 
-    This is the second road to its gradients (partial.py takes it for higher derivatives): equal but for rounding. None
-    if there is no definition, or if no gradient came. The leaves of what is returned are the operation's arguments.
+    This is another way to its gradients (partial.py takes it for higher derivatives): equal up to rounding. None if
+    there is no definition, or if no gradient arrived. The leaves of the returned pass are the operation's arguments.
     """
     op = step.op
     if getattr(op, "definition", None) is None or step.gradient is None:
@@ -379,9 +379,9 @@ def definition(step: Step) -> Seen | None:
 
 
 def unfolded(seen: Seen) -> Seen:
-    """The same backward pass with the definitions of fused operations in the place of these operations."""
+    """The same backward pass, with each fused operation replaced by its definition."""
     steps: list[Step] = []
-    stands_for: dict[Value, Value] = {}  # of a fused operation: the result of its definition
+    stands_for: dict[Value, Value] = {}  # a fused operation: the result of its definition
     for step in seen.steps:
         inner = definition(step)
         if inner is None or not isinstance(inner.result, Step):

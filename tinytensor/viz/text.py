@@ -1,6 +1,6 @@
 """`explain(loss)`: the backward pass as numbered text, visit by visit.
 
-Words for equations and arrays are here too, since pictures are labelled with the same.
+The words for equations and arrays are here, too, since pictures have the same labels.
 """
 
 import re
@@ -12,8 +12,8 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.viz.seen import UNKNOWN, Argument, Leaf, Rule, Seen, Share, Step, Value, look
 
-FEW = 12  # so many numbers are written out; of more there is a summary
-LINES = 14  # so many lines of a rule are shown
+FEW = 12  # up to so many numbers are written out; more are summarized
+LINES = 14  # the most lines of a rule that are shown
 
 # ------------------------------------------------------------------------------------------------------- numbers
 
@@ -24,7 +24,7 @@ def number(x) -> str:
 
 
 def numbers(array: np.ndarray | None, few: int = FEW) -> str:
-    """An array in words: its numbers if they are few, else its shape, its norm and between what its values lie."""
+    """An array in words: its numbers if they are few, else its shape, its norm and its range."""
     if array is None:
         return "not kept on the tape"
     if array.size <= few and array.size:
@@ -34,7 +34,7 @@ def numbers(array: np.ndarray | None, few: int = FEW) -> str:
 
 
 def summary(array: np.ndarray) -> str:
-    """Between what the numbers of an array lie, and their norm; how many are True; "" of what is no such number."""
+    """The range and the norm of numbers, or how many truth values are True; "" for other elements."""
     if array.size == 0:
         return "no numbers"
     if array.dtype.kind == "b":
@@ -78,7 +78,7 @@ _SIGNS = dict(zip(_LETTERS.split()[::2], _LETTERS.split()[1::2], strict=True))
 
 
 def plain(equation: str) -> str:
-    """An equation without its LaTeX, to be read in a terminal: \\frac{a}{b} is a/b, \\sum_i is Σ_i."""
+    """An equation without its LaTeX, for a terminal: \\frac{a}{b} is a/b, \\sum_i is Σ_i."""
     text = re.sub(r"\\([,;:! ])", " ", equation)
     text = re.sub(r"\\(t?frac|sqrt)(\d|\\[A-Za-z]+)", r"\\\1{\2}", text)  # \frac12 is \frac{1}{2}
     text = re.sub(r"\\(t?frac\{[^{}]*\})(\w|\\[A-Za-z]+)", r"\\\1{\2}", text)
@@ -95,7 +95,7 @@ def plain(equation: str) -> str:
 
 
 def _grouped(text: str) -> str:
-    """Parentheses around what is more than a word or a sign: e^(x_i), but e^x and √π."""
+    """The text in parentheses, unless it is one word or one sign: e^(x_i), but e^x and √π."""
     return text if re.fullmatch(r"[^\W_]*|[.\w\\]*\.\.[.\w\\]*|\\[A-Za-z]+|√?\\?[A-Za-z]+", text) else f"({text})"
 
 
@@ -107,12 +107,12 @@ def first_line(text: str) -> str:
 
 
 def visit(step: Step) -> str:
-    """How a step is called where another one speaks of it."""
+    """The text for a step where another step names it."""
     return f"{step.mark}. {step.op.name}"
 
 
 def call(step: Step) -> str:
-    """What was computed: d = add(c, a). What is not known, a constant that no rule reads, is three dots."""
+    """The computation: d = add(c, a). An unknown argument, a constant that no rule reads, is three dots."""
     words = [argument(a) for a in step.arguments]
     while words and words[-1] == "…":
         words.pop()
@@ -141,9 +141,9 @@ def equation(step: Step) -> str:
 
 
 def why_now(step: Step, seen: Seen) -> str:
-    """The reason why the walk takes this node at this time: the youngest of those that wait, its consumers done."""
+    """The reason why the walk takes this node now: the youngest of those that wait, with its consumers done."""
     if step is seen.result:
-        return "it is what backward() is called of, and no node is younger"
+        return "backward() is called of it, and no node is younger"
     others = ", ".join(f"{other.name} ({other.op.name})" for other in step.waiting)
     youngest = f"it is younger than all others that wait ({others})" if others else "no other node waits"
     readers = [reader for reader in step.consumers if reader.turn]
@@ -152,7 +152,7 @@ def why_now(step: Step, seen: Seen) -> str:
 
 
 def sum_of(value: Value) -> str:
-    """What arrived, share by share, and the sum: 1 (from 2. add, as a) + -3 (from 3. mul, as a) = -2."""
+    """The shares that arrived, and their sum: 1 (from 2. add, as a) + -3 (from 3. mul, as a) = -2."""
     if value.gradient is None:
         return "nothing: no rule sent a gradient here"
     terms = [] if value.seed is None else [(numbers(value.seed), "where the walk starts")]
@@ -165,7 +165,7 @@ def sum_of(value: Value) -> str:
 
 
 def sends(share: Share) -> str:
-    """A share on its way out, with what became of its shape."""
+    """A share on its way out, with changes of its shape or dtype."""
     fitted = ""
     if share.given.shape != share.sent.shape:
         fitted = f" (the rule gave {share.given.shape}; summed over what broadcasting had repeated)"
@@ -175,7 +175,7 @@ def sends(share: Share) -> str:
 
 
 def rule(found: Rule) -> list[str]:
-    """The source of a rule, where it stands, and the values that it read."""
+    """The source of a rule, its place, and the values that it read."""
     lines = found.source.split("\n") if found.source else [f"{found.name}, whose source is in no file"]
     if len(lines) > LINES:
         lines = [*lines[: LINES - 1], f"    ... ({len(lines) - LINES + 1} more lines)"]
@@ -188,7 +188,7 @@ def rule(found: Rule) -> list[str]:
 
 
 class Explanation:
-    """A backward pass in words: print it. `seen` holds what the words are made of."""
+    """A backward pass in words: print it. `seen` holds the record that the words come from."""
 
     def __init__(self, seen: Seen):
         self.seen = seen
@@ -240,12 +240,13 @@ def explain(
     \frac{\partial L}{\partial x} = \sum_y \frac{\partial L}{\partial y} \frac{\partial y}{\partial x}, over all y that
     were computed from x: each term leaves one node, and the sum is complete when x is visited.
 
-    For each node, in the order in which `backward()` takes them: the operation and its equation, shapes, why it comes
-    now, the gradient that arrives and of what it was added up, the rule with its place in the source and what it read,
-    and what it sends where. What is shown is what the engine does at this call; afterwards the tape, every `.grad` and
-    all hooks are as they were (hooks run).
+    For each node, in the order of the visits of `backward()`: the operation and its equation, shapes, the reason why it
+    comes now, the gradient that arrives and its terms, the rule with its place in the source and the values that it
+    read, and the gradients that it sends. The text shows what the engine does during this call; afterwards the tape,
+    every `.grad` and all hooks are as they were (hooks run).
 
-    `names` are a Module or a dictionary of names to tensors and Modules, `vars()` for instance. `gradient` is where to
-    start from if `loss` is not one number. RuntimeError if the tape was freed, or if `loss` requires no grad.
+    `names` are a Module or a dictionary of names to tensors and Modules, `vars()` for instance. `gradient` is the
+    gradient to start from if `loss` is not one number. RuntimeError if the tape was freed, or if `loss` requires no
+    grad.
     """
     return Explanation(look(loss, names, gradient, "explain"))

@@ -1,4 +1,4 @@
-// Steps through a backward pass. Everything to be shown stands in the page as JSON; this only puts it in its place.
+// Steps through a backward pass. All content stands in the page as JSON; this script only puts it in its place.
 "use strict";
 
 const data = JSON.parse(document.getElementById("data").textContent);
@@ -83,7 +83,7 @@ function fill(fragment) {
 const boxes = [...document.querySelectorAll("#graph .op, #graph .leaf")];
 const edges = [...document.querySelectorAll("#graph .edge")];
 
-/** What of the graph is known at this step: values from the forward pass on, gradients from the visit of their node on. */
+/** The part of the graph that is known at this step: values once computed, gradients once their node is visited. */
 function light(frame) {
   for (const box of boxes) {
     const [forward, backward] = data.known[box.id];
@@ -139,15 +139,15 @@ const keys = { ArrowRight: "next", ArrowLeft: "back", ArrowDown: "next", ArrowUp
   PageDown: "next", PageUp: "back" };
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey || !(event.key in keys)) return;
-  if (event.target.id === "slider") return; // it knows these keys itself
-  // With the focus in the panel or the graph, keys that scroll shall scroll, as everywhere.
+  if (event.target.id === "slider") return; // the slider handles these keys itself
+  // With the focus in the panel or the graph, keys that scroll keep scrolling.
   const scrolls = event.target.closest?.("#panel, #graph") && !/^Arrow(Left|Right)$/.test(event.key);
   if (scrolls) return;
   event.preventDefault();
   go[keys[event.key]]();
 });
 
-// A print has all steps, numbered; they are made when it is asked for. Its graph stands at no step.
+// A print has all steps, numbered; they are made when printing begins. Its graph is at no step.
 window.addEventListener("afterprint", () => show(at));
 window.addEventListener("beforeprint", () => {
   light({ at: null });
