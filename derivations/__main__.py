@@ -16,12 +16,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         description="Run every derivation, proof and check, and write a report; or run some parts and print them.",
     )
     parser.add_argument("parts", nargs="*", metavar="PART", help=f"run and print these only: {', '.join(PARTS)}")
-    parser.add_argument(
-        "--quick", action="store_true", help=f"leave out what runs at the size of training: {', '.join(LONG)}"
-    )
+    parser.add_argument("--quick", action="store_true", help=f"leave out the parts that take long: {', '.join(LONG)}")
     parser.add_argument("--list", action="store_true", help="list the claims, run nothing")
-    parser.add_argument("--table", action="store_true", help="the README's table of what is established, run nothing")
-    parser.add_argument("--out", type=Path, metavar="DIR", help="where the report goes (default: runs/derivations)")
+    parser.add_argument("--table", action="store_true", help="print the README's table of parts, run nothing")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="the folder of the report (default: runs/derivations)")
     options = parser.parse_args(arguments)
     for part in options.parts:
         if part not in PARTS:
@@ -56,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run(claims: Sequence[Claim], mathematics: bool) -> list[Result]:
-    """Run them one after the other, a line for each; with `mathematics` what each one shows is printed too."""
+    """Run them one after the other, a line for each; with `mathematics` the formulas of each are printed, too."""
     results = []
     for n, claim in enumerate(claims, start=1):
         print(f"[{n:>3}/{len(claims)}] {claim.part:<8} {claim.kind:<14} {claim.statement} ... ", end="", flush=True)

@@ -1,4 +1,4 @@
-"""What a claim is: a statement, how it is established, at which sizes, under which assumptions, and whom it trusts.
+"""The form of a claim: a statement with its evidence, its kind, its sizes, its assumptions and what it trusts.
 
 A part of the derivations is a module of this package that declares claims:
 
@@ -19,46 +19,46 @@ from importlib import import_module
 import numpy as np
 from sympy.logic.boolalg import BooleanTrue
 
-PARTS = {  # module: what it establishes
-    "index": "The rules of the index calculus keep the value of what they rewrite.",
+PARTS = {  # module: its statement
+    "index": "Each rule of the index calculus keeps the value of the expression that it rewrites.",
     "eq17": "Equation (17) of document 003 for any sizes: its gradients, derived by differentiation.",
-    "sublayers": "What 000 and 004 have beyond 003, with gradients for any sizes: cross-attention, Add & Norm, ends.",
+    "sublayers": "Parts of 000 and 004 that 003 lacks, with gradients for any size: cross-attention, Add & Norm, ends.",
     "eq19": "The models have as many parameters as eq. (19) of 003, and the shapes listed in 000 and 004, say.",
     "program": "The derivation of eq. (17) runs: written out as NumPy, it is compared with the engine.",
-    "forward": "What the models compute is what the formulas of 000, 001, 002 and 004 say; and a step (18).",
+    "forward": "The models compute the formulas of 000, 001, 002 and 004; and a step (18).",
     "engine": "The gradients of the engine that ships are derivatives: every rule, every fused operation, the models.",
     "kinks": "Where rules change: repeated places, equal numbers, zeros and the edges of clamps.",
-    "real_size": "The same at sizes at which models are trained, but for a probability that is stated.",
-    "kernels": "The kernels' own source at sizes beyond their blocks: definitions, adjoints, but for a probability.",
-    "rounding": "How far the shipped steps in float32 and float64 are from the true gradients, which balls enclose.",
-    "theorems": "What the documents say of attention, norms and positions is true; gradients obey the symmetries.",
-    "errata": "What is wrong in the documents: what is printed is computed to be wrong, what is corrected to be right.",
+    "real_size": "The same at the sizes of training, up to a stated probability.",
+    "kernels": "The kernels' source at sizes beyond their blocks: definitions, adjoints, up to a stated probability.",
+    "rounding": "The distance of the shipped steps (float32, float64) from the true gradients, which balls enclose.",
+    "theorems": "The documents' statements on attention, norms and positions are true; gradients obey the symmetries.",
+    "errata": "Errors in the documents: each printed form is computed and is wrong, each corrected form is right.",
 }
 
 LONG = ("real_size", "kernels", "rounding")  # these take longer than all others together
 
 KINDS = {
     "proof": "holds for all values and any size",
-    "proof at sizes": "holds for all values, at the sizes and options named: of others it says nothing",
-    "sampled": "holds at the sizes named, but for a stated probability: one random point modulo a random prime",
+    "proof at sizes": "holds for all values, at the sizes and options named; says nothing about others",
+    "sampled": "holds at the sizes named, up to a stated probability: one random point modulo a random prime",
     "check": "numbers or sampled points were compared: evidence, not a proof",
-    "erratum": "an error in print: what is printed is shown to be wrong, and the corrected form to be right",
+    "erratum": "an error in print: the printed form is shown to be wrong, and the corrected form to be right",
     "choice": "left open in print: the readings are computed and differ, and one of them is taken here",
-    "enclosure": "true numbers lie within certified bounds, at the one sample named: of others it says nothing",
-    "display": "what is defined, or derived by the rules, is written out: nothing is compared",
+    "enclosure": "true numbers lie within certified bounds, at the one sample named; says nothing about others",
+    "display": "definitions, or results of the rules, are written out: nothing is compared",
 }
 
-BOUND = -100  # log2: a sampled claim of which a wrong one could pass with a probability above this one is none
+BOUND = -100  # log2 of the largest probability with which a wrong sampled claim may pass
 
-# Whom a claim trusts beyond CPython, which all of them trust.
+# The things that claims trust beyond CPython, which all of them trust.
 SYMPY = "SymPy's diff and its arithmetic"
 INDEX = "the index calculus"
-NUMBA = "Numba compiling what it is given"
+NUMBA = "Numba's compiler"
 NUMPY = "NumPy"
 
 
 class Refuted(AssertionError):
-    """A claim does not hold: what differs, and the rule that is to blame where one is known."""
+    """A claim does not hold: the difference, and the wrong rule if it is known."""
 
     def __init__(self, message: str, rule: str = ""):
         super().__init__(message)
@@ -73,7 +73,7 @@ def holds(condition, what: str) -> None:
 
 @dataclass(frozen=True)
 class Evidence:
-    """What a report shows of a claim that holds: LaTeX without dollar signs, and text (monospace, lines kept)."""
+    """The part of a report about a claim that holds: LaTeX without dollar signs, and text (monospace, lines kept)."""
 
     latex: str = ""
     text: str = ""
@@ -91,13 +91,13 @@ class Claim:
     source: str
     trusted: tuple[str, ...]
     run: Callable[[], Evidence | None]
-    printed: str = ""  # of an erratum or a choice, as LaTeX: what stands in the document,
-    right: str = ""  # and what should stand there, or is taken here
+    printed: str = ""  # for an erratum or a choice, as LaTeX: the form in the document,
+    right: str = ""  # and the right form, or the one that is chosen here
 
 
 @dataclass(frozen=True)
 class Result:
-    """What came of a claim: its evidence if `error` is None."""
+    """The outcome of a claim: its evidence if `error` is None."""
 
     claim: Claim
     seconds: float
@@ -106,7 +106,7 @@ class Result:
 
     @property
     def why(self) -> str:
-        """Why the claim failed: the exception's message, after its kind and the name of the rule where there is one."""
+        """Why the claim failed: the exception's message, after its kind and the name of the rule, if any."""
         if self.error is None:
             return ""
         kind = "" if isinstance(self.error, Refuted) else f"{type(self.error).__name__}: "
@@ -141,7 +141,9 @@ def claim(
     if (kind == "proof" and not size.startswith("any")) or (kind == "proof at sizes" and size.startswith("any size")):
         raise ValueError(f'claim: a {kind} of size {size!r}: a "proof" is for any size, others are "proof at sizes"')
     if (kind in ("erratum", "choice")) != bool(printed and right):
-        raise ValueError("claim: what is printed and what is right belong to an erratum or a choice, and to no other")
+        raise ValueError(
+            "claim: `printed` and `right` belong to an erratum or a choice, which need both; other kinds take none"
+        )
     for name, value in (("assumptions", assumptions), ("trusted", trusted)):
         if isinstance(value, str):
             raise TypeError(f"claim: {name} = {value!r}: a tuple of sentences is needed, not one string")
@@ -158,7 +160,7 @@ def claim(
 
 
 def result_of(claim: Claim) -> Result:
-    """Run one claim; an exception of any kind makes it fail, and stops nothing else."""
+    """Run one claim; any exception makes it fail, and the other claims still run."""
     start = time.perf_counter()
     try:
         evidence, error = claim.run() or Evidence(), None
@@ -168,7 +170,7 @@ def result_of(claim: Claim) -> Result:
 
 
 def claims_of(parts: Sequence[str]) -> list[Claim]:
-    """The claims of these parts, part by part; their modules are imported, so that the claims are declared."""
+    """The claims of these parts, part by part; importing their modules declares them."""
     for part in parts:
         import_module(f"{__package__}.proofs.{part}")
     return [claim for part in parts for claim in CLAIMS if claim.part == part]

@@ -1,21 +1,21 @@
 """Document 003's equations, to be read beside it: (1) to (16) as definitions, and the gradients of (17) in closed form.
 
-The source is followed line by line, in its letters and with its equation numbers: `embedding` has (1), `block` the norm
-and (2) to (10), `head` (11) to (16). Where the source errs it is corrected, and the erratum stands next to the line (by
-its place in errata.py). The gradients are stated as one writes them by hand, in cached interim results of the forward
-pass; that they are the derivatives is proved in eq17.py. All sizes stay symbols:
+The code follows the source line by line, with its letters and equation numbers: `embedding` has (1), `block` the norm
+and (2) to (10), `head` (11) to (16). Errors of the source are corrected, with the erratum next to the line (by its
+place in errata.py). The gradients are stated as one writes them by hand, in cached interim results of the forward pass;
+eq17.py proves that they are the derivatives. All sizes stay symbols:
 
     C  positions   D  width   H  heads   K  width of a head   F  width of the feed-forward   V  vocabulary   L  layers
 
-How the letters are read. The source has some of them twice; here an index m runs over positions in (3) to (6) and over
-the vocabulary from (11) on, as it does there. Left superscript: the head. The products Z Q, Z K and Z V of one position
-and one head have names of their own, since their gradients are used twice. σ is the softmax over m (the source's norms
+The letters. The source uses some of them twice; here an index m runs over positions in (3) to (6) and over the
+vocabulary from (11) on, as in the source. Left superscript: the head. The products Z Q, Z K and Z V of one position and
+one head have names of their own, since their gradients are used twice. σ is the softmax over m (the source's norms
 divide by another σ, the variance, which is s here). The letters K, V, F and L are sizes and arrays in the source; in
-the code the sizes are nK, nV, nF and nL. That H K = D is not assumed.
+the code the sizes are nK, nV, nF and nL. H K = D is not assumed.
 
 Mask: (4) adds M_im in {0, -∞} before the exponential; here e_im = M_im exp S_im with M_im in {1, 0}, which is the same
-(exp(-∞) = 0) and keeps ∞ out of the algebra. No property of M, w, N or t is used but that they are not learned; so the
-gradients hold for any mask, with any positions left out of the loss, and for tokens that occur more than once.
+(exp(-∞) = 0) and keeps ∞ out of the algebra. The only property of M, w, N and t in use is that they are not learned; so
+the gradients hold for any mask, with any positions left out of the loss, and for tokens that occur more than once.
 
 max(0, x) has the derivative θ(x) = 1 where x > 0, else 0, at 0 as well. Read total(x, j) as Σ_j x, delta as δ, d(X)
 as ∂𝓛/∂X, and p.let(left, right, "(n)") as "equation (n): left = right".
@@ -43,9 +43,9 @@ t_ = Index("k", nV)  # rows of E: the source's k in E_k^j
 
 ε, N = Symbol("epsilon", positive=True), Symbol("N", positive=True)  # of the norms; number of counted positions
 
-t, y = Array("t", (C,), values=nV), Array("y", (C,), values=nV)  # tokens, and those that are to be predicted
+t, y = Array("t", (C,), values=nV), Array("y", (C,), values=nV)  # tokens, and the tokens to predict
 w = Array("w", (C,))  # 1 where a position counts, 0 where it is padding
-M = Array("M", (C, C))  # 1 where i may attend to m, 0 where not
+M = Array("M", (C, C))  # 1 where i may attend to m, else 0
 E, P = Array("E", (nV, D), "_^"), Array("P", (C, D), "_^")
 Q, K, V = (Array(name, (H, D, nK), "<_^") for name in "QKV")  # X_j^k of the source for each head; lower index first
 W = Array("W", (H, nK, D), "__^")
@@ -53,24 +53,24 @@ F, b = Array("F", (D, nF), "_^"), Array("b", (nF,), "^")
 G, c = Array("G", (nF, D), "_^"), Array("c", (D,), "^")
 O = Array("O", (D, nV), "_^")
 
-X = Array("X", (C, D), "_^")  # what a block gets: (1), or Z' of the block before
+X = Array("X", (C, D), "_^")  # the input of a block: (1), or Z' of the block before
 Z = Array("Z", (C, D), "_^")
 ZQ, ZK, ZV = (Array(f"Z{name}", (H, C, nK), "<_^", text=f"(Z{name})") for name in "QKV")
 S, e, σ = Array("S", (H, C, C), "<__"), Array("e", (H, C, C), "<__"), Array("σ", (H, C, C), "<__", tex=r"\sigma")
 T = Array("T", (H, C), "<_")
 Y = Array("Y", (H, C, nK), "<_^")
 A = Array("A", (C, D), "_^")
-NORM = mu, v, s, r = (  # mean, deviation, variance, and 1/sqrt(s + ε): of what the first norm gets
+NORM = mu, v, s, r = (  # mean, deviation, variance, and 1/sqrt(s + ε), for the first norm
     Array("mu", (C,), text="μ", tex=r"\mu"),
     Array("v", (C, D), "_^"),
     Array("s", (C,)),
     Array("r", (C,)),
 )
-NORM_HAT = tuple(  # and with a hat: of Ẑ
+NORM_HAT = tuple(  # and with a hat, for Ẑ
     Array(f"{x.label}hat", x.sizes, x.places, text=x.text + "\N{COMBINING CIRCUMFLEX ACCENT}", tex=rf"\hat{{{x.tex}}}")
     for x in NORM
 )
-X0 = Array("X0", (C, D), "_^", text="X⁰", tex="{X^{0}}")  # only where the embedding is normalised once: (1) as it is
+X0 = Array("X0", (C, D), "_^", text="X⁰", tex="{X^{0}}")  # (1) before its norm, in the reading "once"
 Zhat = Array("Zhat", (C, D), "_^", text="Ẑ", tex=r"\hat{Z}")
 Zbar = Array("Zbar", (C, D), "_^", text="Z̄", tex=r"\bar{Z}")
 f, R = Array("f", (C, nF), "_^"), Array("R", (C, nF), "_^")
@@ -96,14 +96,14 @@ def normalised(p: Program, x: Array, z: Array, letters: tuple[Array, ...], sourc
 
 
 def attended(residual: str) -> tuple[Array, Array]:
-    """What Q, K and V are multiplied by, and what (9) adds to."""
+    """The factor of Q, K and V, and the term to which (9) adds."""
     if residual not in RESIDUALS:
         raise ValueError(f"residual = {residual!r}: choose one of {', '.join(RESIDUALS)}")
     return {"literal": (Z, Z), "once": (X, X), "pre-norm": (Z, X)}[residual]
 
 
 def embedding(residual: str = "literal") -> Program:
-    """Equation (1): tokens to what the first block gets."""
+    """Equation (1): tokens to the input of the first block."""
     p = Program([E[t_, j], P[i, j]], [t, ε])
     raw = X0 if residual == "once" else X
     p.let(raw[i, j], E[t[i], j] + P[i, j], "(1)")
@@ -157,7 +157,7 @@ def head() -> Program:
 
 @dataclass(frozen=True)
 class Closed:
-    """What one would write for a gradient, and the names whose definitions are put in to prove it."""
+    """A gradient as one writes it by hand, and the names whose definitions are put in to prove it."""
 
     form: Expr
     through: tuple[Name, ...] = ()
@@ -181,7 +181,7 @@ def norm_closed(z: Array, letters: tuple[Array, ...] = NORM) -> Closed:
 
 
 def block_closed(residual: str = "literal") -> dict[Expr, Closed]:
-    """Feed-forward, norm, output projection, attention, and what comes back to X through all of them."""
+    """Feed-forward, norm, output projection, attention, and the gradient of X through all of them."""
     z, kept = attended(residual)
     middle = norm_closed(Zbar, NORM_HAT)
     branches = total(Q[h, j, k] * d(ZQ)[h, i, k] + K[h, j, k] * d(ZK)[h, i, k] + V[h, j, k] * d(ZV)[h, i, k], h, k)
@@ -210,7 +210,7 @@ def block_closed(residual: str = "literal") -> dict[Expr, Closed]:
         d(K)[h, j, k]: Closed(total(z[i, j] * d(ZK)[h, i, k], i)),
         d(V)[h, j, k]: Closed(total(z[i, j] * d(ZV)[h, i, k], i)),
     }
-    # (9) and the three branches meet in what was attended to; then the norm
+    # (9) and the three branches meet in the input of attention; then the norm
     closed[d(z)[i, j]] = Closed(branches + (d(Zhat)[i, j] if kept == z else 0))
     if z == Z:
         first = norm_closed(Z)
@@ -219,7 +219,7 @@ def block_closed(residual: str = "literal") -> dict[Expr, Closed]:
 
 
 def embedding_closed(residual: str = "literal") -> dict[Expr, Closed]:
-    """Rows of E collect from every position that holds their token; P from its own position."""
+    """A row of E sums over all positions that hold its token; P takes its own position's gradient."""
     raw = X0 if residual == "once" else X
     closed = {
         d(E)[t_, j]: Closed(total(delta(t_, t[i]) * d(raw)[i, j], i)),

@@ -1,11 +1,11 @@
 """Programs of definitions, and their adjoints: reverse mode in symbols, and the proof of a closed form.
 
     Program         a list of definitions, name[indices] := expression in earlier names
-    adjoint_of      what comes back to a name through all lines that use it
-    with_adjoints   the same program run backward: how the last name depends on every name before it
+    adjoint_of      the gradient of a name, summed over all lines that use it
+    with_adjoints   the same program run backward: the derivatives of the last name by every name before it
     prove_form      closed form = derived form, by putting definitions in for names and comparing normal forms
 
-The adjoint of a name is how the last number of a program, the loss, changes with it: ∂𝓛/∂name. What is trusted is the
+The adjoint of a name is the derivative of the last number of a program, the loss, by it: ∂𝓛/∂name. Trusted are the
 index calculus (derivations/calculus/formulas.py) and SymPy's diff of one line; no size is a number here.
 
 To refute a formula that is wrong on purpose: `program.replaced(name, change)` is the program with `change` applied to
@@ -43,7 +43,7 @@ Name = Array | Symbol
 class Definition(NamedTuple):
     """left := right, where `left` is an entry (or a symbol) and its indices are the only free ones on the right.
 
-    source: which equation of the source this is; erratum: "place: what is wrong there", where it is put right here.
+    source: the equation of the source; erratum: "place: the error there", if it is corrected here.
     """
 
     left: Expr
@@ -57,7 +57,7 @@ class Definition(NamedTuple):
 
     @property
     def is_adjoint(self) -> bool:
-        """Whether the name is the adjoint of an array."""
+        """Is the name the adjoint of an array?"""
         return isinstance(self.name, Array) and self.name.of is not None
 
     def at(self, left: Expr) -> Expr:
@@ -73,13 +73,13 @@ def name_of(entry: Expr) -> Name:
 
 
 def names_in(expr: Expr) -> set[Name]:
-    """The arrays and symbols (other than sizes and indices) that an expression is made of."""
+    """The arrays and symbols (other than sizes and indices) in an expression."""
     arrays = expr.atoms(Array)
     return arrays | {s for s in expr.atoms(Symbol) if not isinstance(s, Size | Index)} - {a.label for a in arrays}
 
 
 def d(x):
-    """The adjoint of an array, an entry or a symbol: how the last number of a program changes with it."""
+    """The adjoint of an array, an entry or a symbol: the derivative of a program's last number by it."""
     if isinstance(x, Indexed):
         return d(x.base)[x.indices]
     if isinstance(x, Array):
@@ -90,8 +90,8 @@ def d(x):
 class Program:
     """Definitions in order, each in terms of parameters, constants and names before it.
 
-    parameters: entries such as E[k, j], whose letters are used when they are printed; adjoints are derived for them.
-    constants: arrays and symbols for which none are.
+    parameters: entries such as E[k, j], printed with these letters; their adjoints are derived.
+    constants: arrays and symbols that have no adjoints.
     """
 
     def __init__(self, parameters: Iterable[Expr] = (), constants: Iterable[Name] = ()):
@@ -100,7 +100,7 @@ class Program:
         self.definitions: dict[Name, Definition] = {}
 
     def let(self, left: Expr, right, source: str = "", erratum: str = "") -> None:
-        """Append left := right; raises TypeError where a name is taken or unknown, or an index is not on the left."""
+        """Append left := right; TypeError if a name is taken or unknown, or an index is not on the left."""
         right, new = S(right), name_of(left)
         known = {*self.parameters, *self.constants, *self.definitions}
         if new in known:
@@ -121,7 +121,7 @@ class Program:
 
     @property
     def entries(self) -> list[Expr]:
-        """The parameters and what is defined, each with its letters."""
+        """The parameters and the defined names, each with its letters."""
         return [*self.parameters.values(), *(line.left for line in self.lines)]
 
     def excerpt(self, names: Iterable[Name], parameters: Iterable[Expr], constants: Iterable[Name] = ()) -> "Program":
@@ -132,7 +132,7 @@ class Program:
         return new
 
     def copy(self, *constants: Name) -> "Program":
-        """The same program, which may go on, with further constants."""
+        """A copy of the program, to be continued, with further constants."""
         return self.excerpt(self.definitions, self.parameters.values(), [*self.constants, *constants])
 
     def replaced(self, name: Name, change: Callable[[Expr], Expr]) -> "Program":
@@ -143,7 +143,7 @@ class Program:
         return new
 
     def expand(self, expr: Expr, through: Iterable[Name]) -> Expr:
-        """expr with the definitions of the names `through` put in for them, the last one first."""
+        """expr with the names `through` replaced by their definitions, the last one first."""
         for line in reversed(self.lines):
             if line.name in through:
                 expr = fresh(expr)
@@ -183,9 +183,9 @@ def _either_sign(rng: random.Random) -> float:
 def adjoint_of(entry: Expr, lines: Iterable[Definition], loss: Symbol | None = None) -> Expr:
     """The adjoint of an entry: the sum, over all lines that use its name, of their adjoint times their derivative.
 
-    loss: the symbol whose adjoint is 1. Where the derivative contains what the line has computed already, the name
-    stands for it: exp(S) becomes e, (s + eps)^(-3/2) becomes r^3. These are the cached interim results. SymPy's `subs`
-    only proposes this: putting the right-hand side back has to give the same normal form.
+    loss: the symbol whose adjoint is 1. Where the derivative contains a result of the line, the name replaces it:
+    exp(S) becomes e, (s + eps)^(-3/2) becomes r^3. These are the cached interim results. SymPy's `subs` only proposes
+    this: putting the right-hand side back must give the same normal form.
     """
     new = {i: i.fresh() for i in free(entry)}  # indices that stand in no line
     by, adjoint = entry.xreplace(new), S.Zero
@@ -204,8 +204,8 @@ def adjoint_of(entry: Expr, lines: Iterable[Definition], loss: Symbol | None = N
 def with_adjoints(program: Program, output: Name) -> Program:
     """The program followed by the adjoints of its names, from the last to the first: reverse mode in symbols.
 
-    output: a symbol (the loss, whose adjoint is 1), or an array; its adjoint is then a constant of the new program,
-    to be had from whatever the output is used for.
+    output: a symbol (the loss, whose adjoint is 1), or an array; its adjoint is then a constant of the new program, to
+    be computed by the program that uses the output.
     """
     result = program.copy(*([d(output)] if isinstance(output, Array) else []))
     for entry in reversed(program.entries):
@@ -217,8 +217,8 @@ def with_adjoints(program: Program, output: Name) -> Program:
 def prove_form(program: Program, left: Expr, closed, through: Iterable[Name] = ()) -> None:
     """Prove that `left`, as the program defines it, is `closed`, for all sizes and values; or raise Refuted.
 
-    through: the names that have their definitions put in for them, on both sides. If the normal forms then differ, the
-    two are evaluated at small sizes: Refuted names an entry where they differ, or says that no proof was found.
+    through: the names that are replaced by their definitions, on both sides. If the normal forms then differ, the two
+    are evaluated at small sizes: Refuted names an entry where they differ, or says that no proof was found.
     """
     closed = S(closed)
     if loose := free(closed) - free(left):
@@ -238,4 +238,4 @@ def prove_form(program: Program, left: Expr, closed, through: Iterable[Name] = (
                     f"{text(left)}: derived {text(derived)}, closed form {text(closed)}; with {sizes}, "
                     f"at {entry or 'the only entry'}: {one:.6g} against {other:.6g}"
                 )
-    raise Refuted(f"{text(left)}: no proof: what is left of the difference is {text(rest)}")
+    raise Refuted(f"{text(left)}: no proof: the rest of the difference is {text(rest)}")

@@ -1,20 +1,20 @@
 r"""Index calculus: formulas with indices, sums and Kronecker deltas, for sizes that stay symbols.
 
-SymPy supplies the expressions, their arithmetic and the derivative of an elementary function. What it gets wrong or
-leaves undone with sums over indices is done here, by a few rules that each fit in one function:
+SymPy supplies the expressions, their arithmetic and the derivative of an elementary function. Sums over indices, which
+it gets wrong or leaves as they are, are handled here, by a few rules that each fit in one function:
 
     fits          an index may stand where its range lies within the range of the place        X_i, i = 1..C
-    total         a sum binds its index under a name that nobody else has, so nothing is captured
+    total         a sum binds its index under a name that no other index has, so nothing is captured
     normal        one form for equal expressions: a sum of products, each product under its sums; then
         spread        products of sums are multiplied out                        (Σ_i a_i)(Σ_j b_j) = Σ_ij a_i b_j
         contract      a delta takes its sum away                                 Σ_i δ(i,j) f(i) = f(j)
                       or fixes an index that stays                               δ(i,j) f(i) = δ(i,j) f(j)
                       a sum over nothing counts                                  Σ_i a = C a
         close         independent sums part again, and bound indices get numbers that depend on the formula alone
-    value         what an expression means: plain loops over numbers, which every rule has to agree with
+    value         the meaning of an expression: plain loops over numbers, with which every rule must agree
 
 Contraction needs no case distinction (SymPy makes a Piecewise of it), because the types say that j lies in the range of
-i; where they do not, nothing is contracted, and where they cannot be compared, TypeError.
+i; if they do not, nothing is contracted, and if they cannot be compared, TypeError is raised.
 
 Every proof for sizes that stay symbols trusts this file, SymPy's arithmetic and its `diff`. The part `index` compares
 each rule with plain loops at small sizes. Never trusted here: `simplify`, `doit` or `subs` of a Sum, and derivatives by
@@ -36,12 +36,12 @@ from sympy import Add, Dummy, Expr, Function, Indexed, IndexedBase, KroneckerDel
 
 
 class Size(Symbol):
-    """How far an index runs: a whole number of 1 or more that stays a symbol; `letters` are for indices that have none.
+    """The range of an index: a whole number of 1 or more that stays a symbol; `letters` are for indices without one.
 
     A class of its own, since the source has a size K and a weight K: Size("K") and the label of an array K differ.
     """
 
-    made: ClassVar[dict[str, "Size"]] = {}  # one for each name; SymPy forgets those that were not asked for of late
+    made: ClassVar[dict[str, "Size"]] = {}  # one for each name; SymPy's cache drops those not used recently
 
     def __new__(cls, name: str, letters: str):
         if name not in cls.made:
@@ -54,7 +54,7 @@ class Size(Symbol):
 
 
 class Index(Dummy):
-    """An index that runs over 1..size. Each Index is another one, whatever its name."""
+    """An index that runs over 1..size. Two Index objects differ even if their names are equal."""
 
     def __new__(cls, name: str, size: Expr):
         self = super().__new__(cls, name, integer=True, positive=True)
@@ -67,7 +67,7 @@ class Index(Dummy):
 
     @property
     def letters(self) -> list[str]:
-        """What it may be called in print, the best first: its name, unless that is the number of a bound index."""
+        """Its possible names in print, the best first: its own, unless that is the number of a bound index."""
         own = [] if self.name.isdigit() else [self.name]
         return [*own, *getattr(self.size, "letters", []), *"abcdefgh"]
 
@@ -78,8 +78,8 @@ class Index(Dummy):
 class Array(IndexedBase):
     """A name with indices, each with its range: Array("X", (C, D))[i, j].
 
-    values: for a table of indices such as tokens, how far these go. places: where each index is printed, "_" below,
-    "^" above, "<" above on the left. of: the array that this one is the adjoint of. text and tex: how it is printed.
+    values: for a table of indices such as tokens, their range. places: where each index is printed, "_" below, "^"
+    above, "<" above on the left. of: the array whose adjoint this one is. text and tex: its printed forms.
     """
 
     def __new__(cls, name, sizes, places="", values=None, text="", tex="", of=None):
@@ -132,7 +132,7 @@ def top(index) -> Expr:
 
 
 def fits(index, size) -> bool | None:
-    """Whether 1 <= index <= size always; None if the two ranges cannot be compared."""
+    """Is 1 <= index <= size always? None if the two ranges cannot be compared."""
     if isinstance(index, Index) and index.size == size:
         return True
     return (S(index) - 1).is_nonnegative and (size - top(index)).is_nonnegative
@@ -153,7 +153,7 @@ def total(expr, *indices: Index) -> Expr:
 
 
 def fresh(expr: Expr) -> Expr:
-    """The same expression, each sum with a new bound index: nothing that is put in or differentiated can be caught."""
+    """The same expression, each sum with a new bound index, which no index put in later can equal."""
     if not expr.has(Sum):
         return expr
     if isinstance(expr, Sum):
@@ -181,17 +181,17 @@ def derivative(expr: Expr, by: Expr) -> Expr:
 
 
 def normal(expr) -> Expr:
-    """The normal form: equal polynomials in entries, deltas and functions of such have the same one.
+    """The normal form: equal polynomials in entries, deltas and functions of them have the same one.
 
-    A difference whose normal form is 0 is 0, for all sizes and values. The converse is not promised: the functions in
-    it (exp, a power that is no positive whole number) are looked into, but their laws are not used.
+    A difference whose normal form is 0 is 0, for all sizes and values. The converse does not hold: the arguments of
+    functions (exp, a power that is no positive whole number) are normalised, but their laws are not used.
     """
     expr = S(expr)
     if loose := [i for i in free(expr) if isinstance(i, _Numbered)]:
         raise TypeError(f"normal: {loose[0]} belongs to a sum of a normal form; put a fresh index in its place")
     form = Add(*[close(*contract(product, bound)) for product, bound in spread(expr)])
     inside = any(p.has(Sum) for p in form.atoms(Function, Pow) if not isinstance(p, Sum | KroneckerDelta))
-    return normal(form) if inside and form != expr else form  # a contraction may have changed what is inside
+    return normal(form) if inside and form != expr else form  # a contraction may have changed the arguments
 
 
 def spread(expr: Expr) -> list[tuple[Expr, list[Index]]]:
@@ -232,7 +232,7 @@ def contract(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]]:
 
 
 def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | None:
-    """The product after one use of one delta, or None if there is nothing left to do."""
+    """The product after one use of one delta, or None if no delta can be used."""
     factors = Mul.make_args(product)
     for at, factor in enumerate(factors):
         if not isinstance(factor, KroneckerDelta):
@@ -248,7 +248,7 @@ def _one_delta(product: Expr, bound: list[Index]) -> tuple[Expr, list[Index]] | 
                 raise TypeError(f"contract: {x} and {y} run over different ranges")
             if within and x in bound:
                 return rest.xreplace({x: y}), [i for i in bound if i is not x]
-            # both stay: whichever comes first in a fixed order stands for both
+            # both stay: the first in a fixed order replaces the other
             if (
                 within
                 and rest.has(x)
@@ -279,7 +279,7 @@ def close(product: Expr, bound: list[Index]) -> Expr:
 def _numbered(product: Expr, bound: set[Index]) -> Expr:
     """The sum of a product, with bound indices numbered so that the result does not depend on their names.
 
-    Of all ways to number the indices of each range that one is taken whose formula comes first in the alphabet.
+    Of all ways to number the indices of each range, the one whose formula sorts first is taken.
     """
     if not bound:
         return product
@@ -305,7 +305,7 @@ class _Numbered(Index):
 
 @cache
 def _bound(size: Expr, number: int) -> _Numbered:
-    """The index of this range that carries this number in normal forms, and stands nowhere else."""
+    """The index of this range with this number, used in normal forms only."""
     return _Numbered(str(number), size)
 
 
@@ -313,7 +313,7 @@ def _bound(size: Expr, number: int) -> _Numbered:
 
 
 def value(expr: Expr, at: dict):
-    """The value of an expression by plain loops: the meaning that every rule above has to preserve.
+    """The value of an expression by plain loops: the meaning that every rule above must preserve.
 
     at: numbers for indices, sizes and symbols, and NumPy arrays (entry 1 comes first) for Arrays. Exact for Fractions
     as long as no function or root occurs.
@@ -351,7 +351,7 @@ def everywhere(indices: Iterable[Index], at: dict) -> Iterator[dict]:
 
 
 def sizes_of(array: Array) -> set[Size]:
-    """The symbols of an array's sizes, and of how far its values go."""
+    """The symbols in an array's sizes, and in the range of its values."""
     return {symbol for size in (*array.sizes, S(array.values or 0)) for symbol in size.atoms(Size)}
 
 

@@ -1,7 +1,7 @@
 """Formulas in index notation, as text and as LaTeX: `text(expr)`, `tex(expr)`.
 
 Indices stand where the source puts them (Array.places), an adjoint is ∂𝓛/∂name, and every bound index gets a letter
-that no other index in sight has. No proof depends on this file.
+that no other index nearby has. No proof depends on this file.
 """
 
 from sympy import Expr, Indexed, Mul, S, Sum
@@ -17,7 +17,7 @@ _SYMBOLS = {  # as text and as LaTeX
 
 
 class _Letters:
-    """What both printers share: a letter for each bound index that no other index in sight has."""
+    """The common part of both printers: a letter for each bound index that no other index nearby has."""
 
     def __init__(self):
         super().__init__()
@@ -48,7 +48,7 @@ class _Letters:
         return parts.values()
 
     def _print_Mul(self, expr):
-        """A fraction of what is multiplied and divided, after it the adjoints, and last the sums."""
+        """A fraction of factors and divisors, followed by the adjoints, and last the sums."""
         number, rest = expr.as_coeff_Mul()
         if number < 0:
             return f"-{self._print(-expr)}"
@@ -76,7 +76,7 @@ class _Letters:
 
 
 class _Text(_Letters, StrPrinter):
-    printmethod = None  # print all by the methods below, none as the expression itself would
+    printmethod = None  # print by the methods below, never by an expression's own
 
     def _print_Symbol(self, expr):
         return _SYMBOLS.get(expr.name, (expr.name, expr.name))[0]
@@ -84,7 +84,7 @@ class _Text(_Letters, StrPrinter):
     def _bracket(self, printed):
         return f"({printed})"
 
-    _index = _bracket  # what stands for an index: a token, λ + 1
+    _index = _bracket  # an expression as an index: a token, λ + 1
 
     def _sum(self, indices, inside):
         return f"Σ_{indices} {self._factor(inside)}"

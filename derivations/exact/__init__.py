@@ -1,4 +1,4 @@
-"""The numbers and definitions that the engine is compared with.
+"""The numbers and definitions with which the engine is compared.
 
 balls.py        certified enclosures of real numbers, as scalars that the engine computes with
 residues.py     claims over residues modulo a random prime: their assumptions, and their equations

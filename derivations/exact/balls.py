@@ -1,20 +1,19 @@
 r"""Balls: certified enclosures of real numbers, as scalars that the engine computes with.
 
-A `Ball` is a midpoint and a radius, and the real number that is meant lies between. Arb (in FLINT, by python-flint)
-computes with them: whatever real numbers the balls at hand contain, the result contains what comes of these. So no
-rounding is left to chance: the loss and the gradients that the engine's tape gives over balls contain the true ones,
-and their radii say how exactly these are known.
+A `Ball` is a midpoint and a radius, and it contains a real number. Arb (in FLINT, by python-flint) computes with balls:
+for all real numbers in the operands, the result contains the exact result. So rounding is under control: the loss and
+the gradients that the engine's tape gives over balls contain the true ones, and the radii are bounds of their errors.
 
     with enclosing():
         x = balls(np.float32([0.5, 2]))     # the numbers that these floats are, with radius 0
         y = Tensor.of(x, requires_grad=True).exp().sum()
         y.backward()
 
-A comparison that the balls leave open raises `Undecided`: which way a program takes is certain, too.
+A comparison that the balls leave open raises `Undecided`, so the path of a program is certain, too.
 
-Launches run from their kernels' Python source, as for all exact scalars. Only those in which most of the work is,
-matrix products and attention, are computed as their definitions say, by Arb's products of matrices,
-in a third of the time. (A test has both ways side by side, at a small size.)
+Launches run from their kernels' Python source, as for all exact scalars. Only the launches with most of the work,
+matrix products and attention, are computed by their definitions, with Arb's products of matrices, in a third of the
+time. (A test compares the two ways at a small size.)
 """
 
 from collections.abc import Callable, Iterator
@@ -31,15 +30,15 @@ try:
 except ImportError as error:
     raise ImportError(f"enclosures need {error.name} (python-flint): pip install 'tinytensor[proofs]'") from error
 
-BITS = 288  # of a midpoint: so a gradient of a few layers is known to 1e-40 of its size, and a float64 to 1e-16
+BITS = 288  # of a midpoint: a gradient of a few layers is known to 1e-40 of its size, where float64 gives 1e-16
 
 
 @contextmanager
 def enclosing(bits: int = BITS) -> Iterator[set[float]]:
-    """Inside, numbers that launches meet become balls, whose midpoints have so many bits.
+    """Inside, numbers in launches become balls, whose midpoints have so many bits.
 
-    Gives the set of the floats that came in so and were read as the numbers that they are: constants that somebody may
-    have rounded. What they stand for, `tinytensor.symbolic.scalars.reading` says.
+    Yields the set of floats that were read as they are: constants that may have been rounded. Their exact values can be
+    given to `tinytensor.symbolic.scalars.reading`.
     """
     before, ctx.prec = ctx.prec, bits
     met.clear()
@@ -54,7 +53,7 @@ met: set[float] = set()
 
 
 def _constant(expr: sympy.Expr) -> arb:
-    """A number that SymPy knows: made of fractions, powers and pi."""
+    """A number of SymPy, made of fractions, powers and pi."""
     if expr.is_Rational:
         return arb(fmpq(int(expr.p), int(expr.q)))
     if expr is sympy.pi:
@@ -85,7 +84,7 @@ def _enclosure(value) -> arb:
 
 
 def _operand(value) -> arb | None:
-    """What a ball meets, as one; None if it is no number."""
+    """The other operand as a ball; None if it is no number."""
     if value.__class__ is Ball:
         return value.arb
     return _enclosure(value) if isinstance(value, NUMBERS) else None
@@ -100,7 +99,7 @@ def _binary(operation: Callable) -> Callable:
 
 
 def _comparison(certain: Callable, certainly_not: Callable, told: str) -> Callable:
-    """Yes or no where one of both is certain; `arb > arb` is False as well where nothing is."""
+    """True or False if one of them is certain; `arb > arb` is also False if neither is."""
 
     def method(self, other):
         if self is other:
@@ -112,7 +111,7 @@ def _comparison(certain: Callable, certainly_not: Callable, told: str) -> Callab
             return True
         if certainly_not(self.arb, y):
             return False
-        raise Undecided(f"{self} {told} {y}: the balls overlap, so that nobody can tell; compute with more bits")
+        raise Undecided(f"{self} {told} {y}: the balls overlap, so this is undecided; compute with more bits")
 
     return method
 
@@ -127,7 +126,7 @@ _new = object.__new__
 
 
 class Ball(Exact):
-    """A real number that lies within a ball: `Ball(0.1)` is the number that this float is, `Ball(arb)` that ball."""
+    """A real number within a ball: `Ball(0.1)` is exactly this float, `Ball(arb)` that ball."""
 
     __slots__ = ("arb",)
 
@@ -136,12 +135,12 @@ class Ball(Exact):
 
     @property
     def witness(self) -> float:
-        """The float next to the midpoint, for reading: nothing is decided by it."""
+        """The float next to the midpoint, for reading; it decides nothing."""
         return float(self.arb.mid())
 
     @property
     def radius(self) -> float:
-        """A float that is no less than the radius."""
+        """A float that is at least the radius."""
         return float(np.nextafter(float(self.arb.rad()), np.inf)) if not self.arb.is_exact() else 0.0
 
     def number(self) -> Fraction | None:
@@ -230,7 +229,7 @@ def _matrix(values: np.ndarray) -> arb_mat:
 
 
 def _weights(q, k, mask, scale, is_causal) -> arb_mat:
-    """p_im = exp(scale q_i . k_m) / sum_n exp(scale q_i . k_n) over what i may attend to, and 0 elsewhere."""
+    """p_im = exp(scale q_i . k_m) / sum_n exp(scale q_i . k_n) over the keys that i may attend to, and 0 elsewhere."""
     scale, rows = Ball.of(scale).arb, []
     for i, scores in enumerate((_matrix(q) * _matrix(k).transpose()).tolist()):
         seen = [(mask.size == 0 or mask[i, m]) and (m <= i or not is_causal) for m in range(len(scores))]
@@ -241,7 +240,7 @@ def _weights(q, k, mask, scale, is_causal) -> arb_mat:
 
 
 def _attention(q, k, v, mask, scale, is_causal, y, lse, scratch) -> None:
-    """The launch of `attention`, by its definition: y = p v. (What else it writes only its own backward reads.)"""
+    """The launch of `attention`, by its definition: y = p v. (Its other outputs are read by its own backward only.)"""
     for at in np.ndindex(q.shape[:2]):
         _write(y[at], _weights(q[at], k[at], mask[at] if mask.size else mask, scale, is_causal) * _matrix(v[at]))
 
@@ -271,5 +270,5 @@ Ball.launches = {"matmul": _product, "attention": _attention, "attention_backwar
 
 
 def balls(values: np.ndarray) -> np.ndarray:
-    """An array of the numbers that these floats are."""
+    """An array of balls that are exactly these floats."""
     return np.asarray(np.frompyfunc(lambda x: _ball(arb(float(x))), 1, 1)(values), object)

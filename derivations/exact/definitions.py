@@ -1,11 +1,11 @@
-"""What each kernel computes, written from the mathematics and not from the kernel: no blocks, no registers, no tasks.
+"""The definition of each kernel, from the mathematics and not from the kernel: no blocks, no registers, no tasks.
 
-Each function takes what the kernel takes and gives its outputs by the names of their parameters. The numbers are exact
-scalars of whatever kind is in use: SymPy's expressions where the kernels are proved for all values, at small sizes
-(`tests/symbolic`), residues modulo a prime at medium ones (`kernels.py`).
+Each function takes the kernel's arguments and returns its outputs by the names of their parameters. The numbers are
+exact scalars of the kind in use: SymPy's expressions where the kernels are proved for all values, at small sizes
+(`tests/symbolic`), residues modulo a prime at medium sizes (`kernels.py`).
 
-A softmax is the same whatever number is taken from all scores, as the part `theorems` proves for any size. Residues
-know nothing of that, so for them it is the largest one, as in the kernels: `shift` says which.
+A softmax does not change if a number is subtracted from all scores, as the part `theorems` proves for any size.
+Residues do not know that, so for them it is the largest score, as in the kernels: `shift` says which.
 """
 
 from collections.abc import Callable
@@ -22,7 +22,7 @@ def zero() -> Exact:
 
 
 def total(values: np.ndarray) -> np.ndarray:
-    """A sum over the last dimension, which stays; an exact 0 if there is nothing to add."""
+    """A sum over the last dimension, which is kept; an exact 0 for an empty sum."""
     return values.sum(-1, keepdims=True) + zero()
 
 
@@ -35,7 +35,7 @@ def running(x, reverse, y):
 
 
 def read_at(x, index, axis):
-    """x at the index along an axis, 0 where the index is out of range, and what is said about that."""
+    """x at the index along an axis, 0 where the index is out of range, and the report of that."""
     wrong = (index < 0) | (index >= x.shape[axis])
     inside = np.where(wrong, 0, index)
     y = np.take_along_axis(x, inside, axis) if x.ndim == index.ndim else x[inside]
@@ -74,7 +74,7 @@ def unshifted(x: np.ndarray) -> int:
 
 
 def largest(x: np.ndarray) -> np.ndarray:
-    """The largest number of each row, by the floats beside the exact ones."""
+    """The largest number of each row, by witness."""
     at = np.array([[e.witness for e in row] for row in x]).argmax(1)
     return np.take_along_axis(x, at[:, None], 1)
 
@@ -141,7 +141,7 @@ def matmul(a, b, term, relu, rows, columns, y, scratch):
 
 
 def attention(q, k, v, mask, scale, is_causal, *_, shift: Callable = unshifted):
-    """Row i of a head: the mean of the v_m that i may see, weighted by exp(scale q_i . k_m); 0 if it sees none."""
+    """Row i of a head: the mean of the v_m that i may see, weighted by exp(scale q_i . k_m); 0 if i sees none."""
     B, H, C, _ = q.shape
     y, lse = np.full((B, H, C, v.shape[-1]), zero()), np.empty((B, H, C), object)
     for b, h, i in np.ndindex(B, H, C):
@@ -181,11 +181,11 @@ def adam(p, g, m, v, scale, hyper):
 
 
 # ------------------------------------------------------------------------------------------------------------ chance
-# Whole numbers, which are exact as they are. What is drawn for a place is said in remainders, where kernels have bits.
+# Whole numbers are exact as they are. The draw for a place is written in remainders, where kernels use bits.
 
 
 def scattered_bits(n: int) -> int:
-    """A number below 2^32 for each such number: the function that C. Wellons found to be least biased of its kind."""
+    """A permutation of the numbers below 2^32: the function that C. Wellons found to be least biased of its kind."""
     for shift, factor in ((16, 0x7FEB352D), (15, 0x846CA68B)):
         n = (n ^ n // 2**shift) * factor % 2**32
     return n ^ n // 2**16
@@ -199,7 +199,7 @@ def lot(key: int, draw: int, place: int) -> int:
 
 
 def drawn_here(at, n):
-    """The numbers of this part's n places, which are counted in the whole."""
+    """The numbers of this part's n places, counted in the whole."""
     return [lot(int(at[0]), int(at[1]), int(at[2]) * n + i) for i in range(n)]
 
 

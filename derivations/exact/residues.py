@@ -1,4 +1,4 @@
-"""What claims over residues modulo a random prime have in common: what they assume and trust, their equations."""
+"""The common part of claims over residues modulo a random prime: their assumptions, and their equations."""
 
 import math
 
@@ -7,17 +7,17 @@ import numpy as np
 from derivations.claims import BOUND, Refuted
 from tinytensor.symbolic.field import Field, Residue
 
-HASHED = "values of exp, log, sqrt ... are as good as drawn at random: a keyed hash of 512 bits stands for them"
+HASHED = "values of exp, log, sqrt ... count as drawn at random: a keyed hash of 512 bits gives them"
 CHANCE = "the operating system's random numbers"
 
 
 def tangents(x: np.ndarray) -> np.ndarray:
-    """The direction in which each entry of x changes."""
+    """The tangent of each entry of x."""
     return np.array([e.tangent for e in x.flat], object)
 
 
 class Equations:
-    """Equations between residues: whether all hold, and how large the formulas are that were found to be 0."""
+    """Equations between residues: whether all hold, and the size of the formulas that were found to be 0."""
 
     def __init__(self, scalars: Field):
         self.field, self.size, self.count = scalars, 0.0, 0
@@ -29,12 +29,12 @@ class Equations:
         self.count += 1
         self.size += size
         if value % self.field.prime:
-            raise Refuted(f"{what} is another number than the formula gives", rule=what)
+            raise Refuted(f"{what} differs from the formula", rule=what)
 
     def adjoint(self, what: str, slope: tuple[int, float], gradients: list[tuple[np.ndarray, np.ndarray]]) -> None:
         """<gradient, v> = D_v, where D_v is the `slope`, with the size of its formula.
 
-        gradients: of each array that was differentiated the gradient, and the tangents v of all its entries.
+        gradients: for each differentiated array its gradient, and the tangents v of all its entries.
         """
         along, size = -slope[0], slope[1]
         for gradient, v in gradients:
@@ -43,7 +43,7 @@ class Equations:
         self.zero(f"<{what}, v>", along, size)
 
     def figures(self, wrong: str) -> list[str]:
-        """The prime, the size and the probability, in sentences; Refuted if that one is not small enough."""
+        """The prime, the size and the probability, in sentences; Refuted if the probability is too large."""
         error = self.field.error(self.size)
         if error > BOUND:
             raise Refuted(f"a wrong {wrong} could pass with a probability of 2^{error:.0f}, above 2^{BOUND}")

@@ -1,15 +1,15 @@
 """The gradients of the engine that ships are derivatives: every rule, every fused operation, the models.
 
 Nothing here is a copy. `tinytensor.symbolic.prove` runs the engine's own operations, rules, kernels (their Python
-source) and `backward()` on symbols, and compares every gradient with SymPy's derivative of what the forward computed.
-A rule that is broken makes a claim fail, and the message names the operation and the input.
+source) and `backward()` on symbols, and compares every gradient with SymPy's derivative of the forward pass. A wrong
+rule makes a claim fail, and the message names the operation and the input.
 
 A proof holds for all values, at the sizes and options of its call (two or three along each dimension), where
-comparisons come out as at a sample point: the report lists them. Trusted are SymPy, the chain rule, and that Numba
-compiles what it is given.
+comparisons come out as at a sample point: the report lists them. Trusted are SymPy, the chain rule, and Numba's
+compiler.
 
-The table CALLS has the symbolic calls of all operations; the tests go by it too. Those of formulas follow from their
-forms.
+The table CALLS has the symbolic calls of all operations, for the tests as well. The calls of formulas are derived from
+their signatures.
 """
 
 import inspect
@@ -44,19 +44,19 @@ POSITIVE_DEFINITE = Tensor.of(np.array([[DIAGONAL[0], BESIDE[0]], [BESIDE[1], DI
 TOKENS = tt.tensor([2, 0, 2, 1])
 MASK = tt.tensor([[True, False], [False, False], [True, True]])
 OF_EACH_HEAD = tt.tensor([[[[True, True], [True, False]], [[True, False], [True, True]]]])
-DEEP = symbols("x", 2, 1, 2)  # where the last dimension is not the second
+DEEP = symbols("x", 2, 1, 2)  # with a last dimension that is not the second
 
 
 def is_formula(op: Op) -> bool:
-    """Is the operation a formula between scalars, whose calls follow from how many inputs it has?"""
+    """Is the operation a formula of scalars? Its calls then follow from the number of its inputs."""
     return op.kernel is not None and op.forward is None
 
 
 def formula_calls(op: Op) -> list[tuple]:
     """Calls of a formula over symbols: inputs of the same shape, and a second one that is broadcast.
 
-    Where the formula has no value at a sample point of both signs (a logarithm), all of them are positive; or, where it
-    has none beyond 1 (an arcsine), small.
+    If the formula is not defined at numbers of both signs (a logarithm), all are positive; if it is not defined beyond
+    1 (an arcsine), all are small.
     """
     inputs = len(op.params) - len(op.defaults)
     for first, alike, broadcast in ((x, z, y), positive, small):
@@ -72,7 +72,7 @@ def qkv(C, M, K, Kv, H=1):
     return symbols("q", 1, H, C, K), symbols("k", 1, H, M, K), symbols("v", 1, H, M, Kv)
 
 
-# op: its calls, as (arguments); tensors of symbols get gradients. Formulas need no line, unless it says more
+# op: its calls, as (arguments); tensors of symbols get gradients. Formulas have no line, unless it adds a call
 CALLS = {
     **{op.name: formula_calls(op) for op in OPS.values() if is_formula(op) and op.differentiable},
     **{name: [(x, y), (x, Fraction(1, 3))] for name in ("clamp_min", "clamp_max", "remainder")},
@@ -145,7 +145,7 @@ CALLS = {
 
 
 def reason(op: Op) -> str:
-    """Why an operation has no derivative; nothing is said about one that should have one."""
+    """The reason why an operation has no derivative; empty for one that should have one."""
     if op.dtype == "bool":
         return "the result is a truth value"
     return "truth values and whole numbers only" if op.kinds and not set(op.kinds) & set("fO") else ""
@@ -160,9 +160,9 @@ NO_DERIVATIVE = {op.name: reason(op) for op in OPS.values() if not op.differenti
 
 
 def prove_op(name: str, args: tuple, around: Callable = Op.__call__) -> Proof:
-    """One call of an operation, proved: the tensors of symbols among its arguments are the inputs.
+    """Prove one call of an operation: the tensors of symbols among its arguments are the inputs.
 
-    `around(op, *args)` calls it, and may do more than that: so its rules are tried in the middle of a function.
+    `around(op, *args)` calls it, and may do more, so that its rules are tested in the middle of a function.
     """
     op = OPS[name]
     places = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.dtype is OBJECT]
@@ -189,14 +189,14 @@ def accept(proof: Proof) -> Proof:
 
 
 def unproved() -> set[str]:
-    """The operations that ship without a proof and without a reason why there is none."""
+    """The operations without a proof and without a reason for that."""
     return set(OPS) - set(CALLS) - set(NO_DERIVATIVE)
 
 
 FILE_OF = {name: OPS[name].__module__.rpartition(".")[2] for name in CALLS}  # the file of ops/ that declares it
 FILES = {
     "elementwise": "arithmetic and functions, element by element",
-    "shape": "views, copies, pieces and how they are put together",
+    "shape": "views, copies, pieces, and joining them",
     "index": "rows and elements by their numbers, with repeated ones",
     "reduce": "sums, products, extremes, log-sum-exp, running sums",
     "products": "the matrix product",
@@ -214,7 +214,7 @@ def declare(file: str, what: str) -> None:
 
     @proof_of(
         f"ops/{file}.py: every gradient rule gives the derivative of its own forward ({what})",
-        size="the calls of the table CALLS: two or three along each dimension, and the options that stand there",
+        size="the calls of the table CALLS: two or three along each dimension, and the options given there",
         assumptions=("comparisons come out as at the sample point; the text lists them",),
     )
     def every_rule():
@@ -265,7 +265,7 @@ def closed_form(name: str, args: tuple) -> str:
 
 
 @proof_of(
-    "every fused operation equals its definition in simpler ones, and so does its gradient by that second road",
+    "every fused operation equals its definition in simpler ones, and so does its gradient through the definition",
     size="the calls of the table CALLS",
     assumptions=("comparisons come out as at the sample point",),
 )
@@ -279,9 +279,9 @@ def definitions():
 
 
 def gradients_of(name: str, args: tuple) -> Proof:
-    """The gradients of one call, by the road that is differentiable in its turn, proved to be differentiated rightly.
+    """Prove the derivatives of one call's gradients, computed with create_graph.
 
-    What is differentiated is a function of the call's inputs and of the gradient g that arrives.
+    The differentiated function takes the call's inputs and the gradient g that arrives.
     """
     op = OPS[name]
     places = [i for i, a in enumerate(args) if isinstance(a, Tensor) and a.dtype is OBJECT]
@@ -302,17 +302,17 @@ def gradients_of(name: str, args: tuple) -> Proof:
 
 
 PEAKED = ("softmax", "log_softmax", "attention", "cross_entropy_rows", "cross_entropy_mean")
-PEAK = ("b of sub",)  # what their definitions take off each row before exp: no value depends on it
+PEAK = ("b of sub",)  # the number that their definitions subtract from each row before exp: no value depends on it
 CONSTANTS = ("eps", "scale", "label_smoothing")  # symbols in the table, numbers to the operations
 
 
 @proof_of(
-    "second derivatives: what backward() gives of a fused operation with create_graph is differentiated rightly, by "
-    "each input and by the gradient that arrives",
+    "second derivatives: the gradients of a fused operation, computed by backward() with create_graph, are "
+    "differentiated rightly, by each input and by the gradient that arrives",
     size="the calls of the table CALLS",
     assumptions=(
         "comparisons come out as at the sample point",
-        "softmax and its kin do not depend on the number that is taken off a whole row before exp",
+        "softmax and its relatives do not depend on the number that is subtracted from a whole row before exp",
     ),
 )
 def second_derivatives():
@@ -333,7 +333,7 @@ def lower(i: int, m: int) -> bool:
 
 
 def masked_attention(q: Tensor, k: Tensor, v: Tensor, allowed: Callable[[int, int], bool]) -> dict[tuple, Symbolic]:
-    """Equations (3) to (6), entry by entry: Y_i of what position i may attend to, over exact scalars."""
+    """Equations (3) to (6), entry by entry: Y_i over the positions that i may attend to, in exact scalars."""
     q, k, v = (x._data[0, 0] for x in (q, k, v))
     found = {}
     for i in range(len(q)):
@@ -383,7 +383,7 @@ def sees(outputs: Tensor, rows: Tensor, at: Sequence[int]) -> np.ndarray:
 
 
 PLACES = 70  # more than a block of attention's kernels has rows or keys
-LOOKED_AT = (0, 1, 7, 8, 15, 16, 31, 32, 40, 41, 63, 64, 69)  # and rows at the ends of such blocks
+LOOKED_AT = (0, 1, 7, 8, 15, 16, 31, 32, 40, 41, 63, 64, 69)  # some rows at the ends of such blocks
 OPTIONS = {
     "as document 003 has it": {},
     "pre-norm, affine norms": {"residual": "pre-norm", "norm": "affine", "final_norm": True},
@@ -394,7 +394,7 @@ OPTIONS = {
 
 
 def rows_seen(**options) -> np.ndarray:
-    """Which positions these outputs of a decoder of one layer depend on: P has a row for each."""
+    """The positions on which these outputs of a decoder of one layer depend: P has a row for each."""
     tt.manual_seed(0)
     model = decoder.Decoder(decoder.Config(D=4, H=2, F=5, L=1, V=6, C=PLACES, **options)).double().train()
     tokens = tt.tensor(np.random.default_rng(0).integers(0, 6, (1, PLACES)))
@@ -412,16 +412,16 @@ def rows_seen(**options) -> np.ndarray:
 def masked_models():
     for name, options in OPTIONS.items():
         seen, expected = rows_seen(**options), np.tri(PLACES, dtype=bool)[list(LOOKED_AT)]
-        if "dropout" in options:  # a weight that is dropped is not seen: nothing later may be, and most others are
+        if "dropout" in options:  # a dropped weight is not seen: later positions must not be seen, and most others are
             if (seen & ~expected).any() or not (seen & expected).sum() > 0.5 * expected.sum():
                 raise Refuted(f"{name}: outputs depend on later positions, or on too few")
         elif not np.array_equal(seen, expected):
-            raise Refuted(f"{name}: position m is seen from i where it should not be, or the other way about")
+            raise Refuted(f"{name}: position m is seen from i where it should not be, or is not where it should be")
     tt.manual_seed(0)
     heads = attention.MultiHead(6, 2, 3, 3).double()
     Y, words = (tt.tensor(np.random.default_rng(n).normal(size=(1, 7, 6)), requires_grad=True) for n in range(2))
     counted = np.arange(7) < 5  # the others are padding
-    padded, oneself = tt.tensor(counted[None, None, None]), np.eye(7, dtype=bool)  # whose query it is
+    padded, oneself = tt.tensor(counted[None, None, None]), np.eye(7, dtype=bool)  # the position of the query
     for what, outputs, rows, expected in (
         ("the decoder's own words", heads(Y, is_causal=True), Y, np.tri(7, dtype=bool)),
         ("the same, padded", heads(Y, mask=padded, is_causal=True), Y, np.tri(7, dtype=bool) & counted | oneself),
@@ -436,7 +436,7 @@ def masked_models():
 
 
 class Loss(nn.Module):
-    """The loss of a model alone, which is its second result: what training differentiates."""
+    """The second result of a model, its loss, which training differentiates."""
 
     def __init__(self, model: nn.Module):
         super().__init__()
@@ -447,7 +447,7 @@ class Loss(nn.Module):
 
 
 def prove_model(model: nn.Module, tokens: Tensor, targets: Tensor) -> Proof:
-    """Every entry of every gradient of the loss, over all parameters as symbols."""
+    """Prove every entry of every gradient of the loss, with all parameters as symbols."""
     return accept(prove(Loss(model), tokens, targets))
 
 
@@ -457,11 +457,11 @@ def declare_model(
     def gradients():
         proof = prove_model(make(), *inputs)
         if not proof.signs or not all({"+", "-"} <= set(signs.flat) for signs in proof.signs.values()):
-            raise Refuted(f"the sample point has ReLUs of one sign only, so that rules were not tried: {proof.signs}")
+            raise Refuted(f"the sample point has ReLUs of one sign only, so half a rule was not tested: {proof.signs}")
         lines = [f"{proof.entries} entries of {proof.size}", f"{proof.steps} entries of gradients on the way"]
         return Evidence(text="\n".join([*lines, "for all values at which", *(f"    {a}" for a in proof.assumptions)]))
 
-    gradients.__name__ = name  # by which documents.py knows it
+    gradients.__name__ = name  # documents.py finds it by this name
     proof_of(
         statement,
         size=f"{size}, any eps; a token twice, one place padded",
@@ -492,7 +492,7 @@ declare_decoder(
 )
 declare_decoder(
     "pre_norm",
-    'the same where eq. (9) adds to Z as it was before the norm ("pre-norm")',
+    'the same if eq. (9) adds to Z before the norm ("pre-norm")',
     "003 eqs. (1), (9)",
     SIZES.replace(residual="pre-norm"),
 )

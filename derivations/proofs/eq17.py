@@ -1,17 +1,18 @@
 """Equation (17) of document 003 for any sizes: the gradients of its equations (1) to (16), derived by differentiation.
 
 `with_adjoints` of adjoints.py differentiates every line of the three programs of equations.py with SymPy's diff and
-adds up, over all lines that use a name, what comes back through them. The result has the form that one writes by hand,
-in cached interim results of the forward pass. Every gradient is then proved equal to the closed form that stands in
-equations.py. All sizes and the number of layers stay symbols: no statement here depends on a number.
+sums, over all lines that use a name, the gradients through them. The result has the form that one writes by hand, in
+cached interim results of the forward pass. Every gradient is then proved equal to the closed form in equations.py. All
+sizes and the number of layers stay symbols: no statement here depends on a number.
 
-Assumed: N > 0 (a position counts), ε > 0, T > 0 (every position may attend to one at least), and that the derivative of
+Assumed: N > 0 (a position counts), ε > 0, T > 0 (every position may attend to at least one), and that the derivative of
 max(0, x) at 0 is 0. Trusted: SymPy's diff of one line and its arithmetic, and the index calculus.
 
 To plant a mistake: `derive(...)` returns `Derivation(embedding, block, head)`; each of its programs has
 `replaced(name, change)`, each `*_closed()` is a dict {entry: Closed(form, through)}. `prove_forms(program, closed)`
 proves all of a dict, or raises Refuted with a counterexample. `derive` takes the functions that make the forward
-programs, so a mistake may go there too; `prove_layers(derivation, stack(...))` compares with the model of L layers.
+programs, so a mistake may be planted there, too; `prove_layers(derivation, stack(...))` compares with the model of L
+layers.
 """
 
 from dataclasses import dataclass
@@ -45,7 +46,7 @@ from derivations.equations import ZK, ZQ, ZV, Zbar, Zhat, Zp, b, c, e, f, h, i, 
 
 @dataclass(frozen=True)
 class Derivation:
-    """The three programs, each followed by its adjoints: what was asked for is the adjoints of the parameters."""
+    """The three programs, each followed by its adjoints, down to those of its parameters."""
 
     embedding: Program  # from the adjoint of X: those of E and P
     block: Program  # from the adjoint of Z': those of X and of the weights of one layer
@@ -55,7 +56,7 @@ class Derivation:
 def derive(
     residual: str = "literal", embedding=equations.embedding, block=equations.block, head=equations.head
 ) -> Derivation:
-    """Differentiate the three programs (functions that make them: another one may be given to plant a mistake)."""
+    """Differentiate the three programs, given by the functions that make them (pass another to plant a mistake)."""
     return Derivation(
         with_adjoints(embedding(residual), X), with_adjoints(block(residual), Zp), with_adjoints(head(), loss)
     )
@@ -72,7 +73,7 @@ def prove_forms(program: Program, closed: dict[Expr, Closed]) -> None:
 
 # ---- any number of layers -------------------------------------------------------------------------------------------
 
-λ = Index("λ", nL)  # a layer. X of layer 1 is what the first block gets, X of layer λ + 1 what block λ gives
+λ = Index("λ", nL)  # a layer: X of layer 1 is the first block's input, X of layer λ + 1 the output of block λ
 deep_X = Array("X", (nL + 1, C, D), "<_^")
 
 
@@ -89,14 +90,14 @@ def placed(expr: Expr, layers: dict[Name, Expr]) -> Expr:
 
 
 def layers_of(p: Program) -> dict[Name, Expr]:
-    """In which layer the arrays of a program are: the block's in layer λ; the others meet it in layers 1 and L + 1."""
+    """The layer of a program's arrays: λ for the block's; the others meet it in layers 1 and L + 1."""
     if Zp not in p.definitions:
         return {X: Integer(1), Zp: nL + 1}
     return dict.fromkeys([*p.parameters, *p.definitions], λ) | {Zp: λ + 1}
 
 
 def stack(*programs: Program) -> list[Definition]:
-    """Embedding, block and head as one model of L layers: the lines of the block stand for each λ = 1..L."""
+    """Embedding, block and head as one model of L layers: the lines of the block hold for each λ = 1..L."""
     return [
         Definition(placed(line.left, layers_of(p)), placed(line.right, layers_of(p)))
         for p in programs
@@ -108,7 +109,7 @@ def prove_layers(derivation: Derivation, lines: list[Definition]) -> None:
     """Prove that the adjoints in a model of L layers are those of the three programs, put in their places; or Refuted.
 
     Every array with indices, and every layer λ = 1..L, at once: the uses of each array in all lines of the stack
-    are differentiated, and compared with what the derivation says.
+    are differentiated, and compared with the derivation.
     """
     for program in (derivation.head, derivation.block, derivation.embedding):
         layers = layers_of(program)
@@ -127,7 +128,7 @@ proof = partial(claim, "eq17", kind="proof", size="any size", source="003 eq. (1
 
 
 def shown(lines, numbers=()) -> Evidence:
-    """Evidence of (left, right) pairs, one equation a line; `numbers` are those of the source, where there are any."""
+    """Evidence of (left, right) pairs, one equation a line; `numbers` are the equations' numbers in the source."""
     lines = list(lines)
     tags = [rf" \tag{{{number}}}" if number else "" for number in numbers] or [""] * len(lines)
     return Evidence(
@@ -198,8 +199,8 @@ def projection_gradients():
 
 
 @proof(
-    "through the softmax: ∂S = σ (∂σ - Σ σ ∂σ), whatever the mask",
-    assumptions=("every position may attend to one at least: T > 0",),
+    "through the softmax: ∂S = σ (∂σ - Σ σ ∂σ), for any mask",
+    assumptions=("every position may attend to at least one: T > 0",),
 )
 def softmax_gradients():
     return proved(derivation().block, equations.block_closed(), σ, S)
@@ -210,16 +211,18 @@ def attention_gradients():
     return proved(derivation().block, equations.block_closed(), ZQ, ZK, ZV, Q, K, V, Z)
 
 
-@proof("∂𝓛/∂E collects from all positions that hold the token; and ∂𝓛/∂P, which (17) leaves out but (19) counts")
+@proof("∂𝓛/∂E sums over all positions that hold the token; and ∂𝓛/∂P, which (17) leaves out but (19) counts")
 def embedding_gradients():
     return proved(derivation().embedding, equations.embedding_closed(), E, P)
 
 
 @proof(
     "any number of layers: in a model of L layers, the adjoints in layer λ are those of one block, with the "
-    "adjoint of X in layer λ + 1 for that of Z'; and in layer L + 1 that of X is what the head gives back",
+    "adjoint of X in layer λ + 1 for that of Z'; and in layer L + 1 that of X is the one from the head",
     size="any size, any number of layers",
-    assumptions=("induction: what is shown for the last layer, and from each layer to the one before, holds for all",),
+    assumptions=(
+        "induction: a statement shown for the last layer, and from each layer to the one before, holds for all",
+    ),
 )
 def layers():
     found = derivation()
@@ -249,7 +252,7 @@ def declare_layers(residual: str, what: str) -> None:
         return shown([(placed(line.left, places), placed(line.right, places))])
 
 
-declare_layers("pre-norm", '"pre-norm", in which (9) adds to what came before the norm')
+declare_layers("pre-norm", '"pre-norm", in which (9) adds to the input of the norm')
 declare_layers("once", '"once", in which the embedding alone is normalised before (2)')
 
 
@@ -286,7 +289,7 @@ def at_once():
             direct = derivative(whole, entry.xreplace(new)).xreplace({v: k for k, v in new.items()})
             rest = normal(direct - backward.expand(d(entry), backward.definitions))
             if rest != 0:
-                raise Refuted(f"{text(d(entry))}: differentiated at once, what is left over is {text(rest)}")
+                raise Refuted(f"{text(d(entry))}: differentiated at once, the rest of the difference is {text(rest)}")
 
 
 @proof(

@@ -3,10 +3,10 @@
 The counts are derived from the shapes that the modules of `models` declare when they are built without data
 (device="meta") with SymPy symbols for sizes: the formula checks the code, and the code the formula.
 
-The number of layers is a number in the code, a loop over so many blocks, so that it cannot stay a symbol. What a claim
-says of any number of them rests on an assumption that it names: a further layer adds what the one before added. That is
-so for layers 2 to 5, and one block declares just that, in which L does not occur. Trusted besides: SymPy's arithmetic.
-Models that are built with data are counted too, at the sizes named.
+The number of layers is a number in the code, a loop over so many blocks, so it cannot stay a symbol. A claim about any
+number of layers rests on an assumption that it names: a further layer adds as many parameters as the one before. This
+is shown for layers 2 to 5, and the count of one block, in which L does not occur, equals it. Trusted besides: SymPy's
+arithmetic. Models that are built with data are counted, too, at the sizes named.
 """
 
 from collections.abc import Callable
@@ -47,11 +47,11 @@ class FreeHeads(Config):
 
 proof = partial(claim, "eq19", kind="proof", size="any size")
 check = partial(claim, "eq19", kind="check")
-ALIKE = "for more than 5 layers: they are alike, a further one adds what layers 2 to 5 add"
+ALIKE = "for more than 5 layers: they are alike, a further one adds as many as each of layers 2 to 5"
 
 
 def of_layers(statement: str, assumptions=(), source: str = ""):
-    """The claim of a proof whose count goes through `any_depth`."""
+    """A claim of kind proof whose count goes through `any_depth`."""
     return proof(statement, size="any widths, any number of layers", assumptions=(*assumptions, ALIKE), source=source)
 
 
@@ -124,7 +124,7 @@ def eq_19_condition():
 
 
 @proof(
-    "one layer has (4D + 1) D + (2D + 1) F parameters, and how many layers there are does not matter to it",
+    "one layer has (4D + 1) D + (2D + 1) F parameters, for any number of layers",
     assumptions=("H K = D",),
     source="003 eqs. (2)-(10)",
 )
@@ -151,7 +151,7 @@ def tiny():
     return Evidence(text=shapes(Decoder(config)))
 
 
-# (switch, what it adds to eq. 19), each by itself
+# (switch, its addition to eq. 19), each by itself
 SWITCHES = [
     ({"attention_bias": True}, 4 * D * L),
     ({"bias": False}, -(D + F) * L),
@@ -190,7 +190,7 @@ DECODERS = [  # D, H, F, L, V, C
 
 
 @check(
-    "num_parameters() of decoders that are built is what the formulas say",
+    "num_parameters() of built decoders gives the formulas' numbers",
     size=f"{len(DECODERS)} tuples of sizes, {1 + len(SWITCHES)} layouts each",
     source="003 eq. (19)",
 )
@@ -250,7 +250,7 @@ def of_004_free():
     return Evidence(latex=f"{latex(collect(expand(formula), (N, d_model, n_vol)))}")
 
 
-SWITCHES_004 = [  # what each adds to OF_004, which has norms without parameters
+SWITCHES_004 = [  # the addition of each to OF_004, which has norms without parameters
     ({"affine": True}, 10 * N * d_model),  # two norms in a stack of the encoder, three in the decoder's
     ({"affine": False, "bias": True}, 12 * N * d_model),
     ({"affine": False, "tied": True}, -n_vol * d_model),
@@ -295,7 +295,7 @@ TRANSFORMERS = [  # N, d_model, h, d_k, d_v, d_ff, n_vol
 
 
 @check(
-    "num_parameters() of encoder-decoders that are built is what the formulas say",
+    "num_parameters() of built encoder-decoders gives the formulas' numbers",
     size=f"{len(TRANSFORMERS)} tuples of sizes, 16 layouts each",
     source="000; 004",
 )
@@ -345,7 +345,7 @@ def base():
         f"  missing                                    {missing:>+12,}",
         f"  in tokens of the vocabulary                {tokens:>12,.0f}   (37,000 would be {37000 + tokens:,.0f})",
         "",
-        "What makes the difference is the vocabulary. Sharing one matrix takes 18.9 million away. Of what is missing",
+        "The difference comes from the vocabulary. Sharing one matrix takes 18.9 million away. Of what is missing",
         "then, no bias, norm or learned position is large enough: only the vocabulary, which the paper gives as",
         '"about 37,000" shared byte-pair tokens, or the rounding of its table, can hold it.',
     ]

@@ -1,12 +1,12 @@
-"""Errors in print: what is printed is computed and is wrong, the corrected form is computed and is right. And choices.
+"""Errors in print: the printed form is computed and is wrong, the corrected form is computed and is right. And choices.
 
 Wrong means: the shapes clash, probabilities do not sum to 1, a count differs, a position sees the future, a name has no
-value. Where a text is not wrong but leaves a choice that matters, the readings are computed and differ, and `choice`
-says which one is taken here. Most of it is arithmetic in float64 at small sizes, all different; the engine's operations
-and the models are trusted there, SymPy where a claim says "any size".
+value. If a text is not wrong but leaves a choice that matters, the readings are computed and differ, and `choice` says
+which one is taken here. Most claims are arithmetic in float64 at small sizes, all different, and trust the engine's
+operations and the models; claims for "any size" trust SymPy.
 
-Slips of a name, which no computation depends on, are not among them: in 004 Z_{1,4} for Z_{1,5} and MultiHead_i for
-MultiHead_1, in 000 MLP for FFNN, in 003 sigma for a variance and for the softmax.
+Slips of a name that affect no computation are left out: in 004 Z_{1,4} for Z_{1,5} and MultiHead_i for MultiHead_1, in
+000 MLP for FFNN, in 003 sigma for a variance and for the softmax.
 """
 
 from collections.abc import Callable
@@ -41,7 +41,7 @@ def erratum(
     trusted=(NUMBA,),
     kind: str = "erratum",
 ):
-    """`claim` for this part: the place, what is wrong there, and as LaTeX what is printed and what is right."""
+    """`claim` for this part: the place, the error, and as LaTeX the printed and the right form."""
     return claim(
         "errata",
         f"{source}: {statement}",
@@ -54,14 +54,14 @@ def erratum(
     )
 
 
-choice = partial(erratum, kind="choice")  # nothing is wrong, but there is more than one reading; "right" is ours
+choice = partial(erratum, kind="choice")  # no error, but more than one reading; `right` is ours
 
 
 # ------------------------------------------------------------------------------------------------ what "wrong" means
 
 
 def clashes(printed: Callable, error: type[Exception] = ValueError) -> str:
-    """What the printed form raises when it is computed; it is an error of the erratum if it raises nothing."""
+    """The error that the printed form raises when it is computed; Refuted if it raises none."""
     try:
         value = printed()
     except error as wrong:
@@ -80,7 +80,7 @@ def agree(a, b, what: str, within: float = 1e-12) -> None:
 
 
 def differ(a, b, what: str, by: float = 1e-3) -> float:
-    """By how much two arrays of one shape differ; raises unless it is more than `by`."""
+    """The difference of two arrays of one shape; raises unless it is more than `by`."""
     off = float(np.max(np.abs(np.asarray(a) - np.asarray(b))))
     if not off > by:
         raise Refuted(f"{what}: printed and corrected form agree to {off:.3g}")
@@ -155,7 +155,7 @@ def query_and_key():
 
     def gradients(swap: bool):
         q, k = tensor(Q, requires_grad=True), tensor(K, requires_grad=True)
-        a, b = (tensor(Z) @ w for w in ((k, q) if swap else (q, k)))  # what stands at i, and at m
+        a, b = (tensor(Z) @ w for w in ((k, q) if swap else (q, k)))  # the factors of rows i and m
         Y = functional.scaled_dot_product_attention(a, b, tensor(Z @ V), is_causal=True)
         (Y * tensor(numbers(7, 3, seed=9))).sum().backward()
         return Y.detach().numpy(), q.grad.numpy(), k.grad.numpy()
@@ -181,13 +181,13 @@ def mask_index():
     C = 5
     i, m = np.indices((C, C))
     S = numbers(C, C)
-    for j in range(C):  # "if j <= i", whatever j is: whole rows are open or shut
+    for j in range(C):  # "if j <= i", for any j: whole rows are open or closed
         printed = np.where(j <= i, 0, -np.inf)
         holds((printed == printed[:, :1]).all(), "the printed mask does not depend on m")
         A = softmax((S + printed)[j:])
         holds((A[m[j:] > i[j:]] > 0).all(), f"with j = {j} positions see later ones")
     A = softmax(S + np.where(m <= i, 0, -np.inf))
-    holds((A[m > i] == 0).all() and (A[m <= i] > 0).all(), "with m <= i each position sees itself and what is before")
+    holds((A[m > i] == 0).all() and (A[m <= i] > 0).all(), "with m <= i each position sees itself and earlier ones")
     agree(A.sum(1), np.ones(C), "the rows sum to 1")
 
 
@@ -236,7 +236,7 @@ def norm_eps():
 
 @choice(
     "003 (1), (9), (10)",
-    '"Z -> norm(Z)" can be read in three ways, which give three losses; "literal" is what is printed',
+    '"Z -> norm(Z)" can be read in three ways, which give three losses; "literal" is the printed one',
     r"Z\to\mathrm{norm}(Z),\qquad \hat{Z}=Z+A",
     r"\hat{Z}=\mathrm{norm}(Z)+A\quad\text{in every layer}",
 )
@@ -314,7 +314,7 @@ def mean_over_counted():
 
 @erratum(
     "003 (17)",
-    "dL/dE_k gathers all positions where token k stands",
+    "dL/dE_k sums over all positions of token k",
     r"\frac{\partial\mathcal{L}}{\partial E_{t_i}^j}",
     r"\frac{\partial\mathcal{L}}{\partial E_k^j}=\sum_i\delta_{k t_i}\frac{\partial\mathcal{L}}{\partial Z_i^j}",
 )
@@ -326,7 +326,7 @@ def repeated_tokens():
     gathered = np.zeros((SMALL.V, SMALL.D))
     np.add.at(gathered, t.numpy()[0], dZ)
     agree(made.E.grad.numpy(), gathered, "dL/dE_k and the sum over the positions of token k")
-    differ(made.E.grad.numpy()[3], dZ[0], "dL/dE_{t_1} and dL/dZ_1, where token t_1 comes again")
+    differ(made.E.grad.numpy()[3], dZ[0], "dL/dE_{t_1} and dL/dZ_1, where token t_1 is repeated")
 
 
 @erratum(
@@ -359,7 +359,7 @@ def vocabulary_of_the_example():
 
 @choice(
     "003",
-    "letters with two meanings or three (K, V, F, L, H, t, σ): here each thing has a name of its own",
+    "letters with two or three meanings (K, V, F, L, H, t, σ): here each thing has a name of its own",
     r"K,\ V,\ F,\ L,\ H,\ t,\ \sigma",
     r"K\ \text{and}\ K_j^k,\quad L,\ L_i^m\ \text{and}\ \mathcal{L},\quad t_i\ \text{and}\ y_i,\quad\ldots",
 )
@@ -381,7 +381,7 @@ def letters_twice():
     return Evidence(text="\n".join([*meanings, "", *(f"in one namespace: {line}" for line in lines)]))
 
 
-LETTERS = {  # of 003: what each is, and where
+LETTERS = {  # of 003: their meanings and places
     "K": ("the width of a head, after (2)", "the weights K_j^k, (2)"),
     "V": ("the size of the vocabulary, (1)", "the weights V_j^k, (2)"),
     "F": ("the width of the feed-forward, before (10)", "the weights F_k^l, (10)"),
@@ -415,7 +415,7 @@ def saturation():
 
 @erratum(
     "000 biases",
-    "with one row for each token it is Q = X W + 1 beta^T; printed is the form for columns, and 1^T as N x 1",
+    "with one row for each token it is Q = X W + 1 beta^T; printed is the form for columns, with 1^T as N x 1",
     r"Q=\beta_q1^T+\Omega_qX,\quad 1^T\in\mathbb{R}^{N\times 1}",
     r"Q=XW+1\beta_q^T,\quad 1\in\mathbb{R}^{N\times 1}",
 )
@@ -457,7 +457,7 @@ def softmax_missing():
     S = Q @ K.T / np.sqrt(3)
     holds((np.abs(S.sum(1) - 1) > 1e-3).all() and (S < 0).any(), "scores are no weights: rows do not sum to 1")
     printed = S @ V
-    holds((np.clip(printed, V.min(0), V.max(0)) != printed).any(), "what is printed leaves the range of the values")
+    holds((np.clip(printed, V.min(0), V.max(0)) != printed).any(), "the printed form leaves the range of the values")
     Y = attention(tensor(Q), tensor(K), tensor(V)).numpy()
     agree(Y, softmax(S) @ V, "softmax(S) V and the model's attention")
     holds((np.clip(Y, V.min(0), V.max(0)) == Y).all(), "which does not leave it")
@@ -534,7 +534,7 @@ def layer_norm_sums():
 
 
 def shift_residual(table: Callable[[int, int], np.ndarray], shift: int = 3, n: int = 64, D: int = 8) -> float:
-    """How far r_{n + shift} is from the best linear function of r_n, over n positions: 0 if a shift is linear."""
+    """The distance of r_{n + shift} from the best linear function of r_n, over n positions: 0 if a shift is linear."""
     r = table(n + shift, D)
     before, after = r[:n], r[shift:]
     return float(np.abs(before @ np.linalg.lstsq(before, after, rcond=None)[0] - after).max())
@@ -631,7 +631,7 @@ def shape_of_a_head():
     output = algorithm_2(X, W_q, W_k, W_v, tensor(numbers(h * d_v, D)))
     holds(head.shape == (N, d_v) != (N, D), f"head_1 is N x d_v ({head.shape})")
     holds(output.shape == X.shape == (N, D), f"the output is N x d_model, as X ({output.shape})")
-    clash = clashes(lambda: head.numpy() + X.numpy())  # what the next layer would begin with
+    clash = clashes(lambda: head.numpy() + X.numpy())  # the input of the next layer, if heads had its shape
     return Evidence(text=f"a single head added to X: {clash}")
 
 
@@ -653,12 +653,12 @@ def length_argument():
     )
     width = Size("d_k", "a b")
     variance = theorems.variance_of_dot_product(width).xreplace(theorems.STANDARD)
-    holds(sqrt(variance) / sqrt(width) == 1, "what sqrt(k) takes away is the growth of the standard deviation")
+    holds(sqrt(variance) / sqrt(width) == 1, "sqrt(k) cancels the growth of the standard deviation")
 
 
 @erratum(
     "002 softmax",
-    "negative inputs kill no gradient: softmax sees differences alone; one score far above the others does",
+    "negative inputs kill no gradient: softmax depends on differences alone; one score far above the others kills it",
     r"s_j<0:\ e^{s_j}\approx 0\ \text{kills the gradient}",
     r"\mathrm{softmax}(s-c)=\mathrm{softmax}(s);\quad s_{\max}-s_j\to\infty\ \text{kills it}",
 )
@@ -782,7 +782,7 @@ def loss_of_004():
 
 @erratum(
     "004 targets",
-    "a stop word is waited for at inference but is in no target: every step of training makes it less likely",
+    "inference waits for a stop word that is in no target: every step of training makes it less likely",
     r"Y_{\text{output}}=(\text{i, am, a, student}),\quad\text{iterate until a stop sign}",
     r"Y_{\text{output}}=(\text{i, am, a, student, stop})",
 )
@@ -794,12 +794,12 @@ def stop_word():
         made.zero_grad()
         logits, loss = made(inputs, outputs)
         loss.backward()
-        slopes[name] = made.b_S.grad.numpy()[STOP]  # how the loss changes with the bias of the stop word's logit
+        slopes[name] = made.b_S.grad.numpy()[STOP]  # the derivative of the loss by the bias of the stop word's logit
         p = tinytensor.softmax(logits, -1).detach().numpy()[0, :, STOP]
         agree(
             slopes[name], (p - (outputs.numpy()[0] == STOP)).sum(), "it is p_i(stop), less 1 where stop is the target"
         )
-    holds(slopes["printed"] > 0, "as printed it is a sum of probabilities, above 0 whatever the weights")
+    holds(slopes["printed"] > 0, "as printed it is a sum of probabilities, above 0 for all weights")
     holds(slopes["right"] < 0, "with the stop word at the end a step makes it likelier")
     return Evidence(
         latex=r"\frac{\partial L}{\partial b^S_{\text{stop}}}=\sum_i P_{i,\text{stop}}>0",

@@ -1,8 +1,8 @@
-"""What the models compute is what the formulas of the documents say: each formula as one line of NumPy, or as loops.
+"""The models compute the formulas of the documents: each formula is one line of NumPy, or loops.
 
-Document 003's equations run in the part `program`; here are those of 000, 001, 002 and 004, and the step (18). Nothing
-of the engine is used on this side. Both are float64 and round, each in its own order, so they are compared with a bound
-(some hundred operations of 1e-16 each): a check, at the sizes named.
+Document 003's equations run in the part `program`; here are those of 000, 001, 002 and 004, and the step (18). The
+formulas use nothing of the engine. Both sides are float64 and round, each in its own order, so they are compared with a
+bound (some hundred operations of 1e-16 each): a check, at the sizes named.
 """
 
 import math
@@ -23,7 +23,7 @@ check = partial(claim, "forward", kind="check", trusted=(NUMBA, NUMPY))
 
 
 def compared(pairs: dict[str, tuple]) -> Evidence:
-    """Each model's value and the formula's, relative to the largest entry; raises Refuted where they differ."""
+    """Compare each value of the model with the formula's, relative to the largest entry; Refuted if they differ."""
     lines = []
     for name, (theirs, ours) in pairs.items():
         theirs, ours = np.asarray(theirs), np.asarray(ours)
@@ -125,7 +125,7 @@ SIZES = Config(N=2, d_model=10, h=3, d_k=2, d_v=4, d_ff=7, n_vol=13, n_max=9, bi
 
 
 def both_translations(config: Config = SIZES, **changes) -> dict[str, tuple]:
-    """What the encoder-decoder gives, and what the formulas give, for random weights and sentences."""
+    """The results of the encoder-decoder and of the formulas, for random weights and sentences."""
     tinytensor.manual_seed(0)
     model = Transformer(config).double()
     for parameter in model.parameters():
@@ -196,7 +196,7 @@ def simple_attention():
 
 
 @check(
-    "eq. (18): a step of the engine's SGD takes the gradient, times the rate, away from every parameter",
+    "eq. (18): a step of the engine's SGD subtracts the gradient, times the rate, from every parameter",
     size="D=4 H=2 F=5 L=1 V=6 C=3, float64, to the last bit but one",
     source="003 eq. (18)",
 )
@@ -214,7 +214,7 @@ def with_gradients(model: decoder.Decoder) -> decoder.Decoder:
 
 
 def before_a_step(L: int) -> tuple[decoder.Decoder, dict[str, np.ndarray], dict[str, np.ndarray]]:
-    """A model with gradients, and copies of what its parameters and their gradients are."""
+    """A model with gradients, and copies of its parameters and their gradients."""
     tinytensor.manual_seed(0)
     model = with_gradients(decoder.Decoder(decoder.Config(D=4, H=2, F=5, L=L, V=6, C=3)).double())
     parameters = dict(model.named_parameters())
@@ -223,15 +223,15 @@ def before_a_step(L: int) -> tuple[decoder.Decoder, dict[str, np.ndarray], dict[
 
 
 def is_step(name: str, after: np.ndarray, before: np.ndarray, rate: float, slope: np.ndarray) -> None:
-    """Refuted unless `after` is before - rate slope, but for the rounding of the product and of the difference."""
+    """Refuted unless `after` is before - rate slope, up to the rounding of the product and of the difference."""
     step, expected = rate * slope, before - rate * slope
     if not (np.abs(after - expected) <= np.spacing(np.abs(step)) + np.spacing(np.abs(expected))).all():
         raise Refuted(f"{name}: the step is not {name} - {rate} times its gradient")
 
 
 @check(
-    "after eq. (18): with a rate for each parameter of each layer, and one for each head of Q, a step takes its own "
-    "rate times its gradient from each",
+    "after eq. (18): with a rate for each parameter of each layer, and one for each head of Q, a step subtracts from "
+    "each its own rate times its gradient",
     size="D=4 H=2 F=5 L=2 V=6 C=3, float64, to the last bits",
     source="003 after eq. (18)",
 )

@@ -1,8 +1,8 @@
-"""The rules of the index calculus keep the value: each is compared with plain loops over all entries.
+"""Each rule of the index calculus keeps the value: it is compared with plain loops over all entries.
 
 This is a check at small sizes (1 to 3, all values of indices, exact fractions), not a proof for any size: of the rules
-themselves, and of the normal form of random expressions. Trusted is `value` of calculus/formulas.py, which says what
-an expression means.
+themselves, and of the normal form of random expressions. Trusted is `value` of calculus/formulas.py, the meaning of an
+expression.
 """
 
 import itertools
@@ -35,7 +35,7 @@ i, j, p, k = Index("i", n), Index("j", n), Index("p", n), Index("k", m)
 a, b, X, Y = Array("a", (n,)), Array("b", (n,)), Array("X", (n, m)), Array("Y", (n + 1, m))
 t = Array("t", (n,), values=m)  # a table of indices, such as tokens
 
-RULES = [  # (rule, an expression, what it becomes)
+RULES = [  # (rule, an expression, its rewritten form)
     ("a delta takes its sum away", total(delta(i, j) * a[i] * b[i], i), a[j] * b[j]),
     ("a delta with a table of indices takes its sum away", total(delta(k, t[i]) * X[i, k], k), X[i, t[i]]),
     ("two deltas take two sums away", total(delta(i, p) * delta(j, p) * a[i] * b[j], i, j), a[p] * b[p]),
@@ -88,7 +88,7 @@ def random_expression(rng: random.Random, indices: list[Index], depth: int = 3) 
 
 @claim(
     "index",
-    "each rewriting rule keeps the value, and the normal form knows it",
+    "each rewriting rule keeps the value, and the normal form applies it",
     kind="check",
     size="all sizes 1 to 3, all values of indices, in exact fractions",
     trusted=("the plain loops of `value`",),
@@ -100,7 +100,7 @@ def each_rule():
         except Refuted as error:
             raise Refuted(f"{rule}: {error}") from None
         if normal(one - other) != 0:
-            raise Refuted(f"{rule}: the normal form does not know it: {text(normal(one - other))} is left")
+            raise Refuted(f"{rule}: the normal form misses it: {text(normal(one - other))} is left")
     return Evidence(text="\n".join(f"{text(one)} = {text(other)}   ({rule})" for rule, one, other in RULES))
 
 

@@ -1,15 +1,15 @@
-"""The kernels' own source at sizes beyond their blocks: it gives the definition, and backward forward's adjoint.
+"""The kernels' own source at sizes beyond their blocks: forward computes the definition, backward its adjoint.
 
 A kernel goes over its arrays in blocks: registers, tiles, panels, squares, parts, tasks. `tests/symbolic` proves each
-for all values at small sizes, with blocks made small. Here blocks have the size that they ship with, and sizes are
-beyond them, with a rest. Arrays hold residues modulo a random prime (`symbolic/field.py`): nobody could write the
-formulas down, but whether two of them are one and the same shows, up to a probability, which is computed. With y the
-definition's result, J its derivative and v a direction drawn at random, in all inputs at once,
+kernel for all values at small sizes, with small blocks. Here blocks have their shipped size, and arrays are larger than
+a block, with a rest. Arrays hold residues modulo a random prime (`symbolic/field.py`): the formulas are too large to be
+written down, but residues show whether two of them are equal, up to a computed probability. With y the definition's
+result, J its derivative and v a random direction, in all inputs at once,
 
     kernel(x) = y,    and of a backward kernel that gives d from g    <d, v> = <g, J v>.
 
-v is what residues carry as their tangents, by the rules of differentiation alone. On the way every read of what was
-not written, every index outside and every two tasks in each other's way would be found, as in all lifted kernels.
+The residues carry v as their tangents, by the rules of differentiation alone. As in all lifted kernels, a read before a
+write, an index out of bounds, or a conflict between two tasks would raise an error.
 """
 
 from collections.abc import Callable, Sequence
@@ -40,8 +40,8 @@ from tinytensor.symbolic.field import Field, Residue
 from tinytensor.symbolic.normal import ROUNDED
 from tinytensor.symbolic.scalars import reading
 
-TASKS = 3  # into which a launch is cut that would be a single one
-REGISTER = BYTES // np.dtype(object).itemsize  # exact scalars that a register holds: as many as doubles
+TASKS = 3  # a launch that would be a single task is cut into these
+REGISTER = BYTES // np.dtype(object).itemsize  # exact scalars in a register: as many as doubles
 NONE = np.empty(0, object)
 NO_MASK = np.empty((0, 0, 0, 0), bool)
 IGNORED = -100
@@ -57,11 +57,11 @@ NOT_OVER_RESIDUES = {
 
 
 class Trial:
-    """The kernels of one claim over one field: what they are given, and what must hold of what they give."""
+    """The kernels of one claim over one field: their arguments, and the equations that their results must satisfy."""
 
     def __init__(self, scalars: Field):
         self.field, self.found = scalars, Equations(scalars)
-        self.floats = np.random.default_rng(0)  # which way comparisons go is no secret
+        self.floats = np.random.default_rng(0)  # the results of comparisons are no secret
         self.ran: dict[str, list[str]] = {}  # kernels, with the sizes of their first argument
         self.blocks: list[str] = []
 
@@ -74,7 +74,7 @@ class Trial:
         return values if shape else values[()]
 
     def setting(self) -> Residue:
-        """A positive variable by which nothing is differentiated."""
+        """A positive variable that is held constant."""
         x = self.draw(positive=True)
         x.tangent = 0
         return x
@@ -85,7 +85,7 @@ class Trial:
         self.blocks.append(f"{size} > {block}: {what}")
 
     def run(self, name: str, *args) -> dict:
-        """Launch a kernel; its arguments by name, of which each place of an output must have been written."""
+        """Launch a kernel with arguments by name; each place of an output must be written."""
         kernel = KERNELS[name]
         tasks = None
         if not isinstance(kernel, Elementwise) and kernel.divisible and "scratch" not in kernel.names:
@@ -95,7 +95,7 @@ class Trial:
         return dict(zip(kernel.names, args, strict=True))
 
     def forward(self, name: str, definition: Callable[..., dict], *args) -> dict:
-        """Run a kernel and compare all of its outputs with the definition's, which are returned."""
+        """Run a kernel and compare all of its outputs with the definition's; returns the latter."""
         expected = definition(*(a.copy() if isinstance(a, np.ndarray) else a for a in args))
         given = self.run(name, *args)
         for what, values in expected.items():
@@ -114,7 +114,7 @@ class Trial:
             raise Refuted(f"{what} is {got}, not {expected}", rule=what)
 
     def adjoint(self, name: str, results: Sequence[tuple], gradients: Sequence[tuple]) -> None:
-        """<d, v> = <g, J v>: results are pairs of g and the definition's y, gradients pairs of d and what it is of."""
+        """<d, v> = <g, J v>: results are pairs of g and the definition's y, gradients pairs of d and its input."""
         along, size = 0, 0.0
         for g, y in results:
             for a, b in zip(g.flat, y.flat, strict=True):
@@ -125,7 +125,7 @@ class Trial:
 
 
 def blank(*shape: int, dtype=object) -> np.ndarray:
-    """An output before the launch: nothing at all, or a number that is no result."""
+    """An output before the launch: empty, or a number that is no result."""
     return np.empty(shape, object) if dtype is object else np.full(shape, -7, dtype)
 
 
@@ -160,8 +160,8 @@ def declare(names: Sequence[str], what: str, size: str) -> Callable:
 
 
 RUN: dict[str, None] = {}  # the kernels that the claims below run
-VALUES = "what the source gives is the definition"
-BOTH = f"{VALUES}, and what it gives backward is the adjoint of the definition's derivative"
+VALUES = "the source computes the definition"
+BOTH = f"{VALUES}, and backward computes the adjoint of the definition's derivative"
 
 # ------------------------------------------------------------------------------------------------ softmax and losses
 
@@ -241,7 +241,7 @@ def norms(trial: Trial) -> None:
 
 
 def rows_of(x: np.ndarray) -> np.ndarray:
-    """What is reduced, (outer, n, inner), as one row for each result."""
+    """The array (outer, n, inner) as one row for each result."""
     return np.moveaxis(x, 1, 2).reshape(-1, x.shape[1])
 
 
@@ -286,7 +286,7 @@ def reductions(trial: Trial) -> None:
 
 # ------------------------------------------------------------------------------------------------ rows by their number
 
-V, TOKENS = 131, 203  # rows of the table, and how many are read: some twice, some never
+V, TOKENS = 131, 203  # rows of the table, and the number of reads: some rows twice, some never
 
 
 @declare(
@@ -314,9 +314,9 @@ def rows_by_number(trial: Trial) -> None:
 
 # --------------------------------------------------------------------------------------------------- matrix products
 
-# Rows, products of a sum, columns: each beyond its block once beside small ones, and all three at the same time.
+# Rows, products of a sum, columns: each beyond its block once, with the others small, and all three together.
 HIGH, DEEP, WIDE, ALL = (2, 203, 11, 21), (2, 11, 530, 19), (1, 67, 19, 275), (1, 195, 259, 35)
-LAYOUTS = {  # how a matrix of so many rows and columns lies in memory
+LAYOUTS = {  # the memory layout of a matrix of so many rows and columns
     "as it is": lambda draw, n, rows, columns: draw(n, rows, columns),
     "transposed": lambda draw, n, rows, columns: draw(n, columns, rows).transpose(0, 2, 1),
     "strided": lambda draw, n, rows, columns: draw(n, 2 * rows, 2 * columns)[:, ::2, 1::2],
@@ -325,8 +325,8 @@ LAYOUTS = {  # how a matrix of so many rows and columns lies in memory
 
 
 def product(trial: Trial, sizes: tuple[int, ...], left: str, right: str, epilogue: str = "", copied: bool = False):
-    """One product. epilogue: "bias", "term", "relu", or two of these; copied: panels have room for blocks of a, which
-    are copied there, as where the rows of a are whole pages apart."""
+    """One product. epilogue: "bias", "term", "relu", or two of these; copied: blocks of a are copied into
+    panels, as is done if the rows of a are whole pages apart."""
     n, M, K, N = sizes
     a, b = LAYOUTS[left](trial.draw, n, M, K), LAYOUTS[right](trial.draw, n, K, N)
     term = np.empty((n, 0, 0), object)
@@ -377,7 +377,7 @@ def products(trial: Trial) -> None:
 
 QUERIES, KEYS, WIDTHS = 35, 53, (19, 18)  # of a head: queries, keys, columns of q and k, and of v
 KEYS_OF_ONE = 149
-MASKS = {  # sentences, heads, and who sees whom
+MASKS = {  # sentences, heads, and the keys that each query sees
     "all keys": (1, 2, lambda trial, B, H: NO_MASK),
     "causal": (2, 1, lambda trial, B, H: NO_MASK),
     "a mask with holes for each head": (2, 2, lambda trial, B, H: holes(trial, B, H)),
@@ -480,7 +480,7 @@ SLOPES = [name for name, kernel in KERNELS.items() if isinstance(kernel, Element
 
 @declare(
     [name for back in SLOPES for name in (back.removesuffix("_backward"), back)],
-    "the backward formula is the adjoint of the other one's derivative",
+    "the backward formula is the adjoint of the forward formula's derivative",
     "12 numbers of both signs: formulas have no blocks",
 )
 def formulas(trial: Trial) -> None:
@@ -498,7 +498,7 @@ def formulas(trial: Trial) -> None:
 
 
 def left_out() -> set[str]:
-    """The kernels that no claim runs, and for which no reason is given; other formulas are proved with their rules."""
+    """The kernels without a claim and without a reason; other formulas are proved with their rules."""
     loops = {name for name, kernel in KERNELS.items() if not isinstance(kernel, Elementwise)}
     return loops - set(RUN) - set(NOT_OVER_RESIDUES)
 
@@ -512,5 +512,5 @@ def left_out() -> set[str]:
 )
 def complete():
     if left_out() or not (set(RUN) | set(NOT_OVER_RESIDUES)) <= set(KERNELS):
-        raise Refuted(f"no claim runs {', '.join(sorted(left_out()))}, or one runs what is gone")
+        raise Refuted(f"no claim runs {', '.join(sorted(left_out()))}, or one runs a kernel that is gone")
     return Evidence(text="\n".join(f"{name}: {reason}" for name, reason in NOT_OVER_RESIDUES.items()))

@@ -1,11 +1,11 @@
 """Where rules change: places that are written twice, equal numbers, zeros, and the edges of clamps.
 
-The proofs of `engine.py` lean on comparisons that come out as at a sample point at which no two numbers are equal. Here
-two are. Where a forward has an edge there, it has two one-sided derivatives along an entry: they are worked out from
-the engine's own forward, beside the point, by SymPy. The rule must give what the table KINKS says of the two, as a
-share of the one from the right, for every gradient g that arrives. A share is a choice, PyTorch's; where both
-derivatives are one, the rule must give it. (Where the forward jumps, as floor does, the derivative from a side is that
-of the values on that side.)
+The proofs of `engine.py` rely on comparisons that come out as at a sample point at which no two numbers are equal. Here
+two are equal. If a forward has an edge there, it has two one-sided derivatives along an entry: SymPy computes them from
+the engine's own forward, beside the point. The rule must give the mixture of the two that the table KINKS lists, as the
+share of the one from the right, for every gradient g that arrives. A share is a choice, PyTorch's; if both derivatives
+are equal, the rule must give that one. (If the forward jumps, as floor does, the derivative from a side is that of the
+values on that side.)
 
 Writes through repeated indices need no choice: the last value stays, so it alone has a derivative.
 """
@@ -28,8 +28,8 @@ from tinytensor.symbolic.tensors import exact
 
 # ------------------------------------------------------------------------------------------------- repeated places
 
-INDEX = tt.tensor([1, 1, 2, 1])  # of four values place 1 gets three: the last of them is row 3
-LAST = {1: 3, 2: 2}  # place: the row that stays there
+INDEX = tt.tensor([1, 1, 2, 1])  # place 1 gets three of four values: the last of them is row 3
+LAST = {1: 3, 2: 2}  # place: the row that remains there
 
 
 def assigned(x: Tensor, v: Tensor) -> Tensor:
@@ -50,7 +50,7 @@ SUMS: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "scatter_add": lambda x, v: x.scatter_add(0, INDEX, v),
     "index_put, accumulated": lambda x, v: x.index_put((INDEX,), v, accumulate=True),
 }
-COPIES: dict[str, tuple[Callable[[Tensor], Tensor], list[int]]] = {  # and which entry of x each entry of y is
+COPIES: dict[str, tuple[Callable[[Tensor], Tensor], list[int]]] = {  # and the entry of x that each entry of y copies
     "repeat": (lambda x: x.repeat(2, 2), [0, 1, 0, 1, 0, 1, 0, 1]),
     "tile": (lambda x: x.tile(2), [0, 1, 0, 1]),
     "repeat_interleave": (lambda x: x.repeat_interleave(tt.tensor([2, 1])), [0, 0, 1]),
@@ -60,7 +60,7 @@ COPIES: dict[str, tuple[Callable[[Tensor], Tensor], list[int]]] = {  # and which
 
 
 def proved(name: str, fn: Callable, expected: list, *inputs: Tensor) -> str:
-    """The values are the expected ones, and the gradients their derivatives."""
+    """Check that the values are the expected ones, and the gradients their derivatives."""
     for found, right in zip(fn(*inputs).flatten()._data, expected, strict=True):
         holds(Symbolic.of(found).equals(right), f"{name} gives {right} and not {found}")
     fn.__name__ = name
@@ -120,11 +120,11 @@ def copies():
 HALF, THIRD = Fraction(1, 2), Fraction(1, 3)
 TIE = [[2, 1, 2], [3, 3, 3]]
 FIRST = [[1, 0, 0], [1, 0, 0]]
-PIVOTS = [[1.0, 1.0], [1.0, -1.0]]  # of which either may be the pivot
+PIVOTS = [[1.0, 1.0], [1.0, -1.0]]  # two candidates for the pivot
 LEFT, RIGHT = 0, 1
 WHOLE = [[[[1.0], [1.0]]]]
-# operation: calls at an edge, and for what its inputs the share of the derivative from the right, for all entries or
-# each. Where both derivatives are one, and for an input that is not named, the rule gives that one.
+# operation: calls at an edge, and by input the share of the derivative from the right, for all entries or for each. If
+# both derivatives are equal, and for an input that is not named, the rule gives that derivative.
 KINKS: dict[str, list[tuple[tuple, dict]]] = {
     **{name: [(([0.0, 1.0], [0.0, 2.0]), {"a": HALF, "b": HALF})] for name in ("maximum", "minimum")},
     "clamp_min": [(([0.0, 1.0], [0.0, 2.0]), {"a": RIGHT, "b": LEFT})],
@@ -182,7 +182,7 @@ def one_sided(name: str, args: list, place: int, at: tuple, side: int, g: np.nda
     with path() as conditions:
         y = OPS[name](*args[:place], Tensor.of(moved), *args[place + 1 :])
     y = (y[0] if isinstance(y, tuple) else y)._data
-    for condition in conditions:  # the way is the same for every h from there down to 0
+    for condition in conditions:  # the path is the same for every h from there down to 0
         gap = condition.difference.formula()
         start, slope = gap.subs(h.expr, 0), gap.diff(h.expr).subs(h.expr, 0)
         holds(bool(start > 0) or bool(start == 0 and slope > 0), f"{name}: {condition} for all small h")
@@ -191,7 +191,7 @@ def one_sided(name: str, args: list, place: int, at: tuple, side: int, g: np.nda
 
 
 def rule(name: str, args: list) -> tuple[list, np.ndarray]:
-    """What the rules give at the point itself, for symbols g that arrive."""
+    """The rules' gradients at the point itself, for symbols g that arrive."""
     leaves = [Tensor.of(a._data.copy(), requires_grad=True) if is_variable(a) else a for a in args]
     y = OPS[name](*leaves)
     y = y[0] if isinstance(y, tuple) else y
@@ -205,7 +205,7 @@ def is_variable(a) -> bool:
 
 
 def at_the_edge(name: str, args: tuple, shares: dict) -> Iterator[str]:
-    """Compare, entry by entry; a line for each input."""
+    """Compare entry by entry; returns a line for each input."""
     args = [exact(tt.tensor(a, dtype=tt.float64)) if isinstance(a, list) else a for a in args]
     leaves, g = rule(name, args)
     for place, leaf in enumerate(leaves):
@@ -219,7 +219,7 @@ def at_the_edge(name: str, args: tuple, shares: dict) -> Iterator[str]:
             edge, w = sympy.simplify(right - left) != 0, share[at]
             told = f"{name}, {what} at {list(at)}: {left} from the left, {right} from the right"
             if edge and w is None:
-                raise Refuted(f"{told}: KINKS says nothing of this edge", rule=name)
+                raise Refuted(f"{told}: KINKS does not list this edge", rule=name)
             if sympy.simplify(found - (w * right + (1 - w) * left if edge else right)) != 0:
                 raise Refuted(f"{told}, and the rule gives {found}", rule=f"{name}, input {what}")
             edges += bool(edge)
@@ -227,17 +227,17 @@ def at_the_edge(name: str, args: tuple, shares: dict) -> Iterator[str]:
 
 
 @part(
-    "at equal numbers, zeros and edges of clamps each rule gives the derivative where there is one, and else the share "
+    "at equal numbers, zeros and edges of clamps each rule gives the derivative if there is one, and else the share "
     "of its one-sided derivatives that PyTorch takes",
     "the points of the table KINKS: one to nine entries, one moved at a time",
-    ("beside the point the forward goes one way, down to it: its comparisons are positive at all small distances",),
+    ("beside the point the forward keeps one path, down to it: its comparisons are positive at all small distances",),
 )
 def kinks():
     return Evidence(text="\n".join(line for name in KINKS for call in KINKS[name] for line in at_the_edge(name, *call)))
 
 
 def compares(name: str) -> bool:
-    """Does the forward of an operation go by comparisons?"""
+    """Does the forward of an operation compare?"""
     with path() as conditions:
         for args in CALLS[name]:
             OPS[name](*args)

@@ -1,16 +1,16 @@
-"""The derivation of eq. (17) runs: equations and derived adjoints are written out as NumPy, executed, and compared.
+"""The derivation of eq. (17) runs: equations and derived adjoints are written as NumPy, executed, and compared.
 
 `source()` is a Python module as a string, made from the programs of `derive`: each definition becomes one line and each
 sum one einsum, with its equation and shape behind it. A block is written once, forward and backward; the function
-`gradients` at its end calls it for each layer, as the induction over the layers says. Nothing in it was written for
-NumPy by hand but those calls.
+`gradients` at the end of the module calls it for each layer, as the induction over the layers says. Only these calls
+were written for NumPy by hand.
 
 The claim: its loss and gradients are those of the engine (models.decoder.Decoder: its own forward, tape and kernels)
 in float64. Both round, each in its own order, so the two are compared with a bound. A sum of n terms is off by n units
 of 2^-53 of its largest terms at most; the longest here has V = 300 terms, and about thirty lines follow one another:
-300 x 30 x 2^-53 = 1e-12, relative to the largest entry of each gradient. What is measured lies far below.
+300 x 30 x 2^-53 = 1e-12, relative to the largest entry of each gradient. The measured differences are far smaller.
 
-The exponentials are taken as (6) and (12) have them, without their row's maximum taken off: scores above 700 overflow.
+The exponentials are those of (6) and (12), without subtracting their row's maximum: scores above 700 overflow.
 
 To see it refute something: `difference(sizes, text=...)` compares another program text, such as `source` of a
 Derivation in which `Program.replaced` has planted a mistake.
@@ -50,7 +50,7 @@ def line(definition: Definition) -> str:
     """`name = expression` in NumPy, for a definition whose indices stand in the order of the array's axes."""
     axes = definition.left.indices if isinstance(definition.left, Indexed) else ()
     right = code(definition.right, axes)
-    if set(axes) - free(definition.right):  # the same along an axis: what is written out has to have it
+    if set(axes) - free(definition.right):  # constant along an axis, which the array must have
         right += f" + zeros(({', '.join(_Scalar().doprint(a.size) for a in axes)},))"
     return f"{_label(definition.name)} = {right}"
 
@@ -66,7 +66,7 @@ def code(expr: Expr, axes: tuple[Index, ...]) -> str:
 
 
 def term(product: Expr, axes: tuple[Index, ...]) -> str:
-    """A product, summed over what is no axis: an einsum of its factors, multiplied by what has no index."""
+    """A product, summed over the indices that are no axes: an einsum of its factors, times those without index."""
     factors = Mul.make_args(product)
     number = Mul(*[f for f in factors if not free(f)])
     operands = [operand(f) for f in factors if free(f)]
@@ -89,7 +89,7 @@ def term(product: Expr, axes: tuple[Index, ...]) -> str:
 
 
 def _grouped(body: str) -> str:
-    """In brackets if it is more than a name, an entry or one call."""
+    """The code in brackets, unless it is a name, an entry or one call."""
     return body if re.fullmatch(r"\w+(\([^()]*\))?(\[[^]]*\])?", body) else f"({body})"
 
 
@@ -123,14 +123,14 @@ def operand(factor: Expr) -> tuple[str, list[Index]]:
     if isinstance(factor, Pow):
         power = factor.exp
         root = f"sqrt({inside})" if abs(power).q == 2 else _grouped(inside)
-        power = power * abs(power).q  # sqrt has taken the half
+        power = power * abs(power).q  # sqrt takes the half power
         return (f"1 / {root}" if power == -1 else root if power == 1 else f"{root}**{power}"), axes
     assert isinstance(factor, Function), factor
     return f"{factor.func.__name__}({inside})", axes
 
 
 def _entries(expr: Expr) -> list[Indexed]:
-    """The entries of arrays in an expression from left to right, but not those that are an index of another."""
+    """The entries of arrays in an expression from left to right, without those that are indices of others."""
     return [expr] if isinstance(expr, Indexed) else [e for a in expr.args for e in _entries(a)]
 
 
@@ -169,7 +169,7 @@ def gradients(*, E, P, layers, O, t, y, w, N, M, epsilon, size):
 
 
 def source(found: Derivation | None = None) -> str:
-    """The derived program as Python text; without a derivation, that of eq17."""
+    """The derived program as Python text; the default derivation is that of eq17."""
     found = found or derivation()
     parts = (
         functions("embedding", found.embedding, [equations.E, equations.P]),
@@ -225,7 +225,7 @@ def example(sizes: dict[str, int], seed: int, residual: str = "literal") -> tupl
 def engine(model: Decoder, tokens: np.ndarray, targets: np.ndarray) -> dict[str, np.ndarray]:
     """The logits, the loss and all gradients as the engine computes them.
 
-    Of the logits themselves neither the loss nor a gradient says all: softmax does not see a constant that is added.
+    The logits are compared, too: the loss and the gradients do not change if a constant is added to them.
     """
     logits, loss = model(tinytensor.tensor(tokens[None]), tinytensor.tensor(targets[None]))
     logits.retain_grad()
@@ -249,7 +249,7 @@ def derived(model: Decoder, tokens: np.ndarray, targets: np.ndarray, text: str) 
         **{name: getattr(model, name).detach().numpy() for name in "EPO"},
         layers=layers,
         t=tokens,
-        y=np.where(counted, targets, 0),  # what stands at padding does not matter
+        y=np.where(counted, targets, 0),  # the value at padding does not matter
         w=1.0 * counted,
         N=counted.sum(),
         M=np.tril(np.ones((C, C))),
@@ -265,13 +265,13 @@ def derived(model: Decoder, tokens: np.ndarray, targets: np.ndarray, text: str) 
 def difference(sizes: dict[str, int], seed: int = 0, residual: str = "literal", text: str | None = None) -> float:
     """The largest difference of logits, loss or a gradient from the engine's, relative to the tensor's largest entry.
 
-    Raises Refuted where it is above TOLERANCE, or where a gradient is missing, or 0 everywhere in both (a gradient that
-    is not there cannot be compared).
+    Refuted if it is above TOLERANCE, or if a gradient is missing, or 0 everywhere in both (the comparison would say
+    nothing).
     """
     case = example(sizes, seed, residual)
     theirs, ours = engine(*case), derived(*case, text or source(derivation(residual)))
     if theirs.keys() != ours.keys():
-        raise Refuted(f"the engine and the derivation differ in what they give: {sorted(theirs.keys() ^ ours.keys())}")
+        raise Refuted(f"the engine and the derivation give different names: {sorted(theirs.keys() ^ ours.keys())}")
     worst = 0.0
     for name, one in theirs.items():
         scale, other = np.abs(one).max(), ours[name]
@@ -290,7 +290,7 @@ REAL = {"C": 96, "D": 32, "F": 64, "V": 300, "H": 4, "L": 2}  # document 003's e
 
 
 def random_sizes(seed: int) -> dict[str, int]:
-    """Sizes that a transposition or a swapped axis would not survive: K, H, C, F and V differ from one another."""
+    """Sizes at which a transposition or a swapped axis is noticed: K, H, C, F and V differ from one another."""
     rng = random.Random(seed)
     H, K, C, F, V = rng.sample(range(2, 12), 5)
     return {"C": C + 2, "D": H * K, "F": F + 12, "V": V + 24, "H": H, "L": 1 + seed % 4}

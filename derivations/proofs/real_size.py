@@ -1,13 +1,13 @@
-"""The gradients of the models at sizes at which they are trained: what ships, run over residues modulo a prime.
+"""The gradients of the models at the sizes of training: the shipped code, run over residues modulo a prime.
 
 `prove(..., size="real")` runs the engine's own operations, rules, `backward()` and kernels (their Python source) over a
 finite field, at one random point, and compares all gradients with the derivative of the loss in one random direction
-(`tinytensor/symbolic/sampling.py` says what follows, and why), but for the probability that each claim states.
+(`tinytensor/symbolic/sampling.py` says why this is enough), up to the probability that each claim states.
 
 Sizes are beyond the smaller blocks of the kernels: registers, tiles of a product, squares of attention; `toth-tiny` is
-beyond the columns of a product's block as well. No model that is small enough goes beyond the others (192 rows of such
-a block and the 256 of a panel, 512 numbers of a sum, the blocks of rows in which a norm's gradients are added up): the
-part `kernels` does so with the same source, launch by launch.
+also beyond the columns of a product's block. A model beyond the other blocks (the 192 rows of such a block and the 256
+of a panel, 512 numbers of a sum, the blocks of rows in which a norm's gradients are added up) would be too large: the
+part `kernels` exceeds them with the same source, launch by launch.
 """
 
 from collections.abc import Callable
@@ -42,7 +42,7 @@ sampled = partial(
 
 
 def evidence(make: Callable[[], nn.Module], *inputs: Tensor) -> Evidence:
-    """The gradients of a model's loss, proved at a random point; Refuted if they are not, or not safely enough."""
+    """Prove the gradients of a model's loss at a random point; Refuted if that fails or its error is too probable."""
     proof = prove(Loss(make()), *inputs, size="real")
     accept(proof)
     seconds = f"{proof.forward_seconds:.1f} s forward, {proof.backward_seconds:.1f} s backward"
@@ -58,7 +58,7 @@ def accept(proof: Sampled) -> None:
 
 
 def text(config: decoder.Config, B: int = 2) -> tuple[Tensor, Tensor]:
-    """Tokens and targets: each sequence has a token twice at its beginning, the first one ends with padding."""
+    """Tokens and targets: each sequence begins with a repeated token, the first one ends with padding."""
     draw = np.random.default_rng(0)
     tokens, targets = draw.integers(0, config.V, (B, config.C)), draw.integers(0, config.V, (B, config.C))
     tokens[:, 1], targets[0, -3:] = tokens[:, 0], -100
@@ -88,7 +88,7 @@ LAYOUTS = {
     'two layers, with only the embedding normalised ("once")': {"residual": "once", "L": 2},
     "nanoGPT's layout: pre-norm, norms with gamma, GELU, E and O tied, no biases": GPT
     | {"norm": "scale", "bias": False},
-    "GPT-2's layout with dropout, for the mask that was drawn: affine norms, biases of attention": GPT
+    "GPT-2's layout with dropout, for one drawn mask: affine norms, biases of attention": GPT
     | {"norm": "affine", "attention_bias": True, "dropout": 0.1},
     "microgpt's layout: RMS norms, no biases": {"residual": "once", "norm": "rms", "bias": False},
     "the recommender's layout: pre-norm, one more norm at the end, dropout": {
@@ -102,13 +102,13 @@ for layout, switches in LAYOUTS.items():
     declare(f"the same for {layout}", "003 eqs. (1)-(17)", SMALLER.replace(**switches), BEYOND)
 
 
-WORDS, ANSWER = 17, 18  # each more than a square of attention has queries
+WORDS, ANSWER = 17, 18  # each more than the queries of a square of attention
 STACKS = transformer.Config(N=1, d_model=20, h=4, d_ff=24, n_vol=35, n_max=18)
 SIZES = ("N", "d_model", "h", "d_k", "d_v", "d_ff", "n_vol", "n_max")
 
 
 def switches(config: transformer.Config) -> dict:
-    """What is set in a configuration beside the sizes."""
+    """The settings of a configuration beside its sizes."""
     return {name: value for name, value in config.to_dict().items() if name not in SIZES}
 
 
@@ -135,7 +135,7 @@ STACKS_LAYOUTS = {
 
 
 def sentences(config: transformer.Config, words: int = 17, answer: int = 15) -> tuple[Tensor, Tensor]:
-    """Two pairs of sentences, each with a word twice; the first one's words end before, the other's answer."""
+    """Two pairs of sentences, each with a repeated word; the first has fewer words, the second a shorter answer."""
     draw = np.random.default_rng(0)
     inputs, outputs = draw.integers(4, config.n_vol, (2, words)), draw.integers(4, config.n_vol, (2, answer))
     inputs[:, 1] = inputs[:, 0]
@@ -167,7 +167,7 @@ SETTINGS = Settings(clip=1.0)
 
 
 def recorded_step(settings: Settings):
-    """(what `compile` recorded of the step that training takes, the model, its optimizer)."""
+    """(the recording that `compile` made of a training step, the model, its optimizer)."""
     tt.manual_seed(0)
     model = decoder.Decoder(RECORDED)
     optimizer = build_optimizer(model, settings)
@@ -186,8 +186,8 @@ def adamw(p, g, m, v, t: int, settings: Settings):
 
 
 @sampled(
-    "the step that is replayed: in the launches that `compile` recorded the gradient is the derivative of the loss by "
-    "all parameters, norm and clipping are those of the formula, and so are the parameters and moments after AdamW",
+    "the replayed step: in the launches that `compile` recorded, the gradient is the derivative of the loss by all "
+    "parameters; norm, clipping, and the parameters and moments after AdamW are those of the formula",
     size=f"{RECORDED.sizes()}, B = 2, recorded from float32",
     source="003 eqs. (1)-(18)",
 )
@@ -196,9 +196,9 @@ def replayed():
     names = [name for name, _ in model.named_parameters()]
     with Field() as scalars:
         replay = Replay(recorded.recording)
-        state = []  # of each parameter: itself and its moments
+        state = []  # each parameter and its moments
         for p in model.parameters():
-            entry, order = optimizer.state[p], memory_order(p._data)  # in which the kernels go through them
+            entry, order = optimizer.state[p], memory_order(p._data)  # the order of the kernels
             state.append([ordered(replay.scalars(x._data), order) for x in (p, entry["exp_avg"], entry["exp_avg_sq"])])
             for array, extra in zip(state[-1], (0.0, 0.0, 1e-3), strict=True):
                 for at in np.ndindex(array.shape):
@@ -206,7 +206,7 @@ def replayed():
         directions = [tangents(p) for p, *_ in state]
         gradients, before = [], []
         for what, args in replay.launches():
-            if getattr(what, "name", "") == "sumsq":  # of each gradient, before they are clipped
+            if getattr(what, "name", "") == "sumsq":  # each gradient, before clipping
                 gradients.append(np.array([Residue.of(g) for g in args[0].flat], object))
             elif getattr(what, "name", "") == "adam":  # parameter, gradient and moments before the step
                 before.append([[Residue.of(x) for x in a.flat] for a in args[:4]])
@@ -218,7 +218,7 @@ def replayed():
         found.equal("the norm of all gradients", norm, squares.sqrt())
         factor = SETTINGS.clip / (norm + float(np.float32(1e-6)))
         if factor > 1:
-            raise Refuted("the gradients of this step are too small to be clipped, so that nothing was tried")
+            raise Refuted("the gradients of this step are too small to be clipped, so clipping was not tested")
         for name, (p, m, v), (p0, g0, m0, v0), gs in zip(names, state, before, gradients, strict=True):
             t = optimizer.state[dict(model.named_parameters())[name]]["step"]
             for i, g in enumerate(gs):

@@ -1,20 +1,20 @@
-r"""How far the shipped steps in float32 and float64 are from the true loss and the true gradients.
+r"""The distance of the shipped steps in float32 and float64 from the true loss and the true gradients.
 
-"True" is what the real numbers give that the weights are, with nothing rounded. Nobody can write these numbers down,
-but they can be enclosed: the engine's own forward pass, tape and rules run over balls (`balls.py`), at the size that
-trains, and each number of the result is known to forty digits. What the compiled kernels compute from the same weights
-is compared with that.
+"True" values are those of the same weights as real numbers, without rounding. They have no finite notation, but they
+can be enclosed: the engine's own forward pass, tape and rules run over balls (`balls.py`), at the size of training, and
+each number of the result is known to forty digits. The results of the compiled kernels from the same weights are
+compared with that.
 
 Errors are measured against the largest entry of each tensor: in its units in the last place (ulp: the distance of that
-entry, as a float, to the next larger one), and relative to it. A sum's error grows with what is summed, not with what
-comes out; so a small entry beside large ones is right to as many places after the point, not to as many digits.
+entry, as a float, to the next larger one), and relative to it. A sum's error grows with its terms, not with its value;
+so a small entry beside large ones is right to as many places after the point, not to as many digits.
 
-LIMITS is what the claims establish, and where tolerances of tests that compare whole models come from: for the decoder
-of document 003, and for the encoder-decoder of 000 and 004. Both follow from the sizes. Each addition rounds, by up to
-half a unit, up or down; n roundings that do not know of one another add up to some sqrt(n) of these, whatever the order
-of the sums, which differs with the width of a processor's registers. So the limit is twice the root of the number of
-additions on the longest way from a weight to the loss and back (`additions`). This is a model of rounding, not a
-theorem: a gradient that is the difference of much larger numbers is further off, and the factor 2 has room for that.
+The claims establish LIMITS, from which tests that compare whole models take their tolerances: for the decoder of
+document 003, and for the encoder-decoder of 000 and 004. Both limits follow from the sizes. Each addition rounds, by up
+to half a unit, up or down; n independent roundings add up to some sqrt(n) of these, for any order of the sums, which
+differs with the width of a processor's registers. So the limit is twice the root of the number of additions on the
+longest way from a weight to the loss and back (`additions`). This is a model of rounding, not a theorem: a gradient
+that is the difference of much larger numbers is further off, and the factor 2 has room for that.
 Measured on three widths of two processors: at most 12 for the decoder and 35 for the encoder-decoder.
 """
 
@@ -38,10 +38,10 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.scalars import reading
 
 RADIUS = 1e-40  # of each enclosure, relative to the largest entry of its tensor
-STEP = 2.0**-60  # of the difference quotient: what it leaves out is of the size of its square
+STEP = 2.0**-60  # of the difference quotient: its error is of the size of the square of this
 AGREEMENT = 1e-25  # of the difference quotient and the gradient, relative
 SEED = 0
-LONGEST = 34  # letters of the name of a tensor
+LONGEST = 34  # the letters of a tensor's name
 
 
 STACKS = Stacks(N=2, d_model=32, h=4, d_ff=64, n_vol=120, n_max=20, reduction="mean")
@@ -55,9 +55,9 @@ def attention(width: int, head: int, positions: int) -> int:
 def additions(layers: int, width: int, head: int, inner: int, positions: int, words: int, attentions: int = 1) -> int:
     """The additions on the longest way through a model, forward and back.
 
-    Each layer has its attentions, two products of the feed-forward part, and behind each of these parts a norm, which
-    sums for the mean and for the variance. At the end stand the product to the logits, their softmax, and the mean over
-    positions. Back it goes through the transposed products, as many additions again.
+    Each layer has its attentions, two products of the feed-forward part, and after each of these parts a norm, which
+    sums for the mean and for the variance. At the end are the product to the logits, their softmax, and the mean over
+    positions. The way back goes through the transposed products, with as many additions again.
     """
     norms = 2 * width * (attentions + 1)
     layer = attentions * attention(width, head, positions) + width + inner + norms
@@ -65,7 +65,7 @@ def additions(layers: int, width: int, head: int, inner: int, positions: int, wo
 
 
 def limit(additions: int) -> int:
-    """The units in the last place by which so many roundings may move a tensor's largest entry."""
+    """The units in the last place by which so many roundings may change a tensor's largest entry."""
     return math.ceil(2 * math.sqrt(additions))
 
 
@@ -81,7 +81,7 @@ LIMITS = {"003": dict.fromkeys(("float32", "float64"), _DECODER), "004": dict.fr
 def tolerance(dtype: str, document: str = "003") -> float:
     """How far two computations of one loss or gradient may be from one another, relative to the largest entry.
 
-    Each of them is so many units in the last place from the truth, and such a unit is at most eps times that entry.
+    Each is within the limit, in units in the last place, of the truth, and such a unit is at most eps times that entry.
     """
     return 2 * LIMITS[document][dtype] * float(np.finfo(dtype).eps)
 
@@ -91,14 +91,14 @@ def tolerance(dtype: str, document: str = "003") -> float:
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """A model whose weights are float32 numbers, and what it is given: tokens and targets, words and an answer."""
+    """A model whose weights are float32 numbers, and its inputs: tokens and targets, words and an answer."""
 
     model: Decoder | Transformer
     tokens: Tensor
     targets: Tensor
 
     def step(self, model: Decoder | Transformer, replayed: bool = False) -> dict[str, np.ndarray]:
-        """The loss, the logits and all gradients of one step, in whatever the weights of `model` are."""
+        """The loss, the logits and all gradients of one step, in the dtype of the model's weights."""
 
         def backward():
             model.zero_grad()
@@ -123,7 +123,7 @@ def case(seed: int = SEED, **sizes: int) -> Case:
 
 @cache
 def case_of_stacks(config: Stacks = STACKS, seed: int = SEED) -> Case:
-    """An encoder-decoder as training begins, but for biases about 0 and gammas about 1; repeated words and padding."""
+    """An encoder-decoder as training begins, with biases near 0 and gammas near 1; repeated words and padding."""
     tt.manual_seed(seed)
     model = Transformer(config)
     with tt.no_grad():
@@ -150,7 +150,7 @@ def over_balls(case: Case, shift: dict[str, np.ndarray] | None = None, factor: f
 
 
 def meanings(model: Decoder | Transformer) -> dict[float, sympy.Expr]:
-    """What the floats among the constants of the model stand for, and round."""
+    """The exact numbers that the floats among the constants of the model round."""
     config = model.config
     width, found = config.head_widths()[0] if isinstance(model, Transformer) else config.K, {}
     if isinstance(model, Transformer):
@@ -167,7 +167,7 @@ def enclosed(case: Case) -> dict[str, np.ndarray]:
     with reading(meanings(model)), enclosing() as constants:
         found = case.step(model)
     if constants:
-        raise Refuted(f"rounded constants came into what should be exact: {sorted(constants)}; say what they stand for")
+        raise Refuted(f"rounded constants came into an exact computation: {sorted(constants)}; give their exact values")
     return found
 
 
@@ -187,7 +187,7 @@ def slopes(case: Case) -> tuple:
 
 @dataclass(frozen=True)
 class Truth:
-    """The balls of one tensor: what is certain of its largest entry, and of their radii."""
+    """The balls of one tensor: bounds of its largest entry, and of their radii."""
 
     balls: np.ndarray
 
@@ -201,7 +201,7 @@ class Truth:
         return max(b.radius for b in self.balls.flat)
 
     def distance(self, values: np.ndarray) -> float:
-        """How far the values are from the true ones at most: the largest distance from any point of a ball."""
+        """A bound of the values' distance from the true ones: the largest distance from any point of a ball."""
         from derivations.exact.balls import balls
 
         apart = (abs(float((b - v).arb.abs_upper())) for b, v in zip(self.balls.flat, balls(values).flat, strict=True))
@@ -210,7 +210,7 @@ class Truth:
 
 @dataclass(frozen=True)
 class Error:
-    """How far a tensor of a shipped step is from the truth, at most."""
+    """A bound of a tensor's distance from the truth, in a shipped step."""
 
     name: str
     largest: float  # entry of the true tensor
@@ -242,7 +242,7 @@ def table(rows: list[Error]) -> str:
 
 # ---------------------------------------------------------------------------------------------------- what is claimed
 
-RULES = "the rules of the engine are derivatives: what the part engine proves, and the difference quotient here checks"
+RULES = "the rules of the engine are derivatives: the part engine proves it, and the difference quotient here checks it"
 READ = (
     "matrix products and attention are computed by their definitions, attention's gradient as eq17 derives it, and all "
     "other kernels from their Python source; eps is 1/100000, and roots of widths are roots"
@@ -275,7 +275,7 @@ def declare(what: str, document: str, make: Callable[[], Case], size: str, sourc
         "changes, a difference quotient is <gradient, direction>, to 25 digits",
         kind="check",
         size=size,
-        assumptions=("what a difference quotient leaves out, some 1e-33 of it, is not bounded by a proof",),
+        assumptions=("the error of the difference quotient, some 1e-33 of it, is not bounded by a proof",),
         trusted=(ARB,),
     )
     def difference_quotient():
@@ -299,7 +299,7 @@ def _named(evidence: partial) -> partial:
 
 
 def distance(make: Callable[[], Case], document: str, dtype: str) -> Evidence:
-    """How far the step that ships in this dtype is from the truth; Refuted beyond the limit."""
+    """The distance of the shipped step in this dtype from the truth; Refuted beyond the limit."""
     here, limit = make(), LIMITS[document][dtype]
     model = copy.deepcopy(here.model).to(dtype=getattr(tt, dtype))
     found, again = here.step(model), here.step(copy.deepcopy(model), replayed=True)

@@ -1,17 +1,17 @@
-"""What documents 000 and 004 have beyond 003, and its gradients, for any sizes.
+"""The parts of documents 000 and 004 that 003 lacks, and their gradients, for any sizes.
 
-Attention of the decoder to what the encoder gives (cross-attention: other positions, values of another width than keys)
-and LayerNorm with gamma and delta around a sum ("Add & Norm"), and the two ends: the scaled embedding and the linear
-layer with a bias before a cross-entropy that is summed. The feed-forward is that of 003. As for eq. (17), each line is
+They are attention of the decoder to the encoder's output (cross-attention: other positions, values of another width
+than keys), LayerNorm with gamma and delta around a sum ("Add & Norm"), and the two ends: the scaled embedding and the
+linear layer with a bias before a summed cross-entropy. The feed-forward is that of 003. As for eq. (17), each line is
 differentiated and the result proved equal to the closed form that one writes by hand; the chain rule from one sublayer
 to the next is `with_adjoints` again. Self-attention is the case in which U is X: its gradient is the sum of the two.
 
-In the letters of equations.py, with these besides:
+The letters are those of equations.py, and these:
 
     B  positions of the encoder's output U     J  width of the values of a head (d_v; K is d_k)     n  stacks
 
-Here M is 0 for the encoder's padding. That the closed forms are the gradients of the shipped `models.attention` is
-checked in float64.
+Here M is 0 for the encoder's padding. A check in float64 compares the closed forms with the gradients of
+`models.attention`.
 """
 
 from functools import partial
@@ -33,7 +33,7 @@ from derivations.equations import C, D, E, H, K, NORM, Q, X, Z, den, h, i, j, k,
 
 nB, nJ, nN = Size("B", "p s"), Size("J", "a b"), Size("N", "λ")
 p, a, λ = Index("p", nB), Index("a", nJ), Index("λ", nN)
-U = Array("U", (nB, D), "_^")  # what the encoder gives
+U = Array("U", (nB, D), "_^")  # the encoder's output
 V, W = Array("V", (H, D, nJ), "<_^"), Array("W", (H, nJ, D), "__^")
 M = Array("M", (C, nB))
 XQ, UK = Array("XQ", (H, C, nK), "<_^", text="(XQ)"), Array("UK", (H, nB, nK), "<_^", text="(UK)")
@@ -42,9 +42,9 @@ S, e, σ = Array("S", (H, C, nB), "<__"), Array("e", (H, C, nB), "<__"), Array("
 T, Y, A = Array("T", (H, C), "<_"), Array("Y", (H, C, nJ), "<_^"), Array("A", (C, D), "_^")
 R = Array("R", (C, D), "_^")  # X + A, before the norm
 γ, δ = Array("gamma", (D,), text="γ", tex=r"\gamma"), Array("delta", (D,), text="δ", tex=r"\delta")
-N = Array("N", (C, D), "_^")  # what the sublayer hands on
+N = Array("N", (C, D), "_^")  # the sublayer's output
 O, c = Array("O", (D, nV), "_^"), Array("c", (nV,), "^")  # W^S and b^S of 004
-begins = Array("w", (C,))  # 0 where y_0 stands, whose row is 0, else 1
+begins = Array("w", (C,))  # 0 at y_0, whose row is 0, else 1
 loss = Symbol("loss", real=True)
 
 
@@ -125,7 +125,7 @@ def ending() -> Program:
 
 
 def ends_closed() -> tuple[dict, dict]:
-    """The gradients at the two ends: P - Y and what follows from it; and the rows of the embedding."""
+    """The gradients at the two ends: P - Y and those that follow from it; and the rows of the embedding."""
     end = {
         d(logits)[i, u]: Closed(q[i, u] - delta(u, y[i]), (num, q, d(num), d(den), d(q))),
         d(O)[j, u]: Closed(total(N[i, j] * d(logits)[i, u], i)),
@@ -149,7 +149,7 @@ def forms(closed: dict, *arrays: Array) -> Evidence:
 @proof(
     "cross-attention: the gradients of its weights, of the decoder's rows by their queries, of the encoder's output "
     "by its keys and values, from all positions that attend to it",
-    assumptions=("every position may attend to one of the encoder's at least: T > 0",),
+    assumptions=("every position may attend to at least one of the encoder's: T > 0",),
     source="000 Cross-attention; 004 Functions, Training",
 )
 def cross_attention_gradients():
@@ -159,7 +159,7 @@ def cross_attention_gradients():
 
 def prove_stacks(closed) -> None:
     """Prove that `closed`, for stack λ, summed over the stacks, is the gradient of the encoder's output; or Refuted."""
-    own = (*cross_attention().definitions, X, Q, K, V, W)  # each stack has these for itself
+    own = (*cross_attention().definitions, X, Q, K, V, W)  # each stack has its own
     deep = {x: Array(x.label.name, (nN, *x.sizes), f"<{x.places}") for x in own}
     deep |= {d(x): d(more) for x, more in deep.items()}
 
@@ -216,7 +216,7 @@ def engine_sublayers():
 
 
 def engine_differences(cross=cross_closed, norm=norm_closed) -> dict[str, float]:
-    """How far the engine's gradients are from the closed forms, by plain loops; raises Refuted beyond 1e-12."""
+    """The distance of the engine's gradients from the closed forms, by plain loops; Refuted beyond 1e-12."""
     rng = np.random.default_rng(0)
     sizes = {C: 3, nB: 4, D: 5, H: 2, nK: 2, nJ: 3}
 

@@ -1,13 +1,14 @@
-"""What the documents say of attention, norms and positions is true, for any size; and gradients obey the symmetries.
+"""The documents' statements on attention, norms and positions are true, for any size; gradients obey the symmetries.
 
-The index calculus proves what holds for sizes that stay symbols, on document 003's own equations as equations.py has
-them; positional encoding and limits are SymPy's. Causality and equivariance are properties of whole programs: they are
-proved by induction over the definitions, and for any number of layers because each layer passes on what it was given.
-What a theorem assumes beyond that (D even, T > 0, ...) stands in its claim. Trusted: SymPy and the index calculus.
+The index calculus proves the statements for sizes that stay symbols, on document 003's own equations as equations.py
+has them; those about positional encoding and limits are proved by SymPy. Causality and equivariance are properties of
+whole programs: they are proved by induction over the definitions, and for any number of layers because each layer
+preserves them. Further assumptions of a theorem (D even, T > 0, ...) stand in its claim. Trusted: SymPy and the index
+calculus.
 
 A symmetry is a change of the parameters that does not change the loss. Along it the gradient has no component, which
-gives one identity between gradients for each symmetry (E. Noether), without any other gradient to compare with.
-At the end the same identities are checked on the engine's gradients, in float64 at one size.
+gives one identity between gradients for each symmetry (E. Noether), without any other gradient to compare with. At the
+end the same identities are checked on the engine's gradients, in float64 at one size.
 """
 
 from functools import partial
@@ -35,14 +36,14 @@ from derivations.equations import loss_i, m, nF, nK, num, q, r, s, t, t_, u, v, 
 k2, p = Index("k'", nK), Index("p", C)
 
 theorem = partial(claim, "theorems", kind="proof", size="any size", trusted=(SYMPY, INDEX))
-symmetry = partial(theorem, source="003 eq. (17)")  # of the loss: proved for the lines of the model that it concerns
+symmetry = partial(theorem, source="003 eq. (17)")  # of the loss: proved for the lines of the model that it affects
 
 
 def zero(expr: Expr, what: str) -> None:
     """Raise unless the normal form of an expression in indices is 0."""
     rest = normal(expr)
     if rest != 0:
-        raise Refuted(f"{what}: what is left of the difference is {text(rest)}")
+        raise Refuted(f"{what}: the rest of the difference is {text(rest)}")
 
 
 def identity(program: Program, new: Expr, one: Expr, other: Expr, through) -> None:
@@ -57,7 +58,7 @@ def identity(program: Program, new: Expr, one: Expr, other: Expr, through) -> No
 
 @theorem(
     "the weights of attention are not negative and sum to 1: each output is a convex combination of the values",
-    assumptions=("real scores", "each row may attend to one position at least"),
+    assumptions=("real scores", "each row may attend to at least one position"),
     source="000; 001; 003 eq. (6)",
 )
 def convex_combination():
@@ -94,16 +95,16 @@ h2, i2 = Index("h'", H), Index("i'", C)
 
 
 def softmax_slope(closed: Expr) -> None:
-    """Prove that `closed`, in σ and in h, i, m, h', i', p, is how σ_im of head h changes with the score S_i'p of h'."""
-    softmax = equations.block().excerpt((e, T, σ), [S[h, i, m]], [M])  # whatever the scores are made of
+    """Prove that `closed`, in σ and in h, i, m, h', i', p, is the derivative of σ_im of head h by S_i'p of h'."""
+    softmax = equations.block().excerpt((e, T, σ), [S[h, i, m]], [M])  # for any scores
     through = (σ, T, e)
     direct = derivative(softmax.expand(σ[h, i, m], through), S[h2, i2, p])
     zero(direct - softmax.expand(closed, through), "the slope of the softmax")
 
 
 @theorem(
-    "a dot product measures how alike two vectors are: |x - y|^2 = |x|^2 + |y|^2 - 2 x.y, so that of two vectors of "
-    "one length the one with the larger product is the nearer one",
+    "a dot product measures how alike two vectors are: |x - y|^2 = |x|^2 + |y|^2 - 2 x.y, so among vectors of equal "
+    "length the one with the larger product is nearer",
     source="002 Self-attention; 000 Dot-product self-attention",
 )
 def alike():
@@ -132,7 +133,7 @@ def larger_score():
         exp(score).diff(score).is_positive, "exp grows: e_im > e_ip if and only if S_im > S_ip, M_im and M_ip being 1"
     )
     softmax_slope(SLOPE)
-    one, other, rest = symbols("a b c", positive=True)  # two weights of a row, and what the others have together
+    one, other, rest = symbols("a b c", positive=True)  # two weights of a row, and the sum of the others
     holds((one * (other + rest)).is_positive, "a (1 - a) = a (b + c) > 0: it grows with its own score")
     holds((-one * other).is_negative, "- a b < 0: it falls with another score of the row")
     return Evidence(
@@ -151,9 +152,9 @@ def larger_score():
 )
 def saturation():
     softmax_slope(SLOPE)
-    # with the maximum taken off (shift invariance) the others sum to r, and have a = r / (1 + r) of the row together
+    # after subtracting the maximum (shift invariance) the others sum to r, and have a = r / (1 + r) of the row together
     n, g, t_, r_ = symbols("n g t r", positive=True)
-    one, rest = symbols("p c", nonnegative=True)  # a weight below the maximum, and the others there: a = p + c
+    one, rest = symbols("p c", nonnegative=True)  # a weight below the maximum, and the others below: a = p + c
     a = one + rest
     holds((a - a * (1 - a)).expand().is_nonnegative, "the slope (1 - a) a of the maximum by its score is at most a")
     holds((a - one * (1 - one)).expand().is_nonnegative, "p (1 - p) of another by its own score is at most a")
@@ -177,20 +178,23 @@ def saturation():
     trusted=(SYMPY,),
 )
 def hard_argmax():
-    """With the maximum taken off (shift invariance) a maximum has 1/(T + r), where r sums exp(-t g_j) of the others."""
+    """After subtracting the maximum (shift invariance) each has 1/(T + r), where r sums exp(-t g_j) of the others."""
     count, maxima, g, scale, r = symbols("n T g t r", positive=True)
     holds(exp(-scale * g).diff(g).is_negative, "exp(-t g) falls with g, so that r <= (n - T) exp(-t g)")
     holds(limit((count - maxima) * exp(-scale * g), scale, oo) == 0, "the bound of r goes to 0")
     lacking = 1 / maxima - 1 / (maxima + r)
     holds(simplify(lacking).is_positive, "a maximum has less than 1/T")
     holds(simplify(r / maxima**2 - lacking).is_positive, "but lacks less than r / T^2")
-    holds(simplify(r / maxima - r / (maxima + r)).is_positive, "the others have less than r / T together")
+    holds(simplify(r / maxima - r / (maxima + r)).is_positive, "the others together have less than r / T")
     return Evidence(latex=r"0\le\frac{1}{T}-p_{\max}\le\frac{n-T}{T^2}\,e^{-tg}\to 0")
 
 
 @theorem(
     "Var(q . k) = d_k (s_q^2 s_k^2 + m_q^2 s_k^2 + m_k^2 s_q^2); it is d_k for means of 0 and variances of 1",
-    assumptions=("all components are independent", "those of q have mean m_q and variance s_q^2, of k m_k and s_k^2"),
+    assumptions=(
+        "all components are independent",
+        "those of q have mean m_q and variance s_q^2, those of k m_k and s_k^2",
+    ),
     source="000; 001 (corrected); 002",
 )
 def variance_of_scores():
@@ -235,18 +239,18 @@ def norm_statistics():
 
 
 def streamed(block: Program) -> Evidence:
-    """Prove that a layer hands on what it was given plus what its two sublayers write, and nothing else."""
+    """Prove that a layer's output is its input plus the outputs of its two sublayers, and nothing else."""
     written = A[i, j] + total(R[i, l] * G[l, j], l) + c[j]
     identity(block, Array("change", (C, D))[i, j], Zp[i, j] - X[i, j], written, [Zp, Zhat])
     return Evidence(latex=rf"{{Z'}}_i^j=X_i^j+{tex(written)}")
 
 
 @theorem(
-    "the residual stream is the embedding plus all that attention and the feed-forward have written to it",
+    "the residual stream is the embedding plus all outputs of attention and the feed-forward so far",
     size="any size, any number of layers",
     assumptions=(
-        'the readings "pre-norm" (002) and "once"; in 003\'s literal one each layer normalises what it hands on',
-        "induction over the layers: what is shown is the step, for one of them",
+        'the readings "pre-norm" (002) and "once"; in 003\'s literal one each layer normalises the stream',
+        "induction over the layers: the step is shown for one of them",
     ),
     source="002 High-level overview; 000 Residual connections; 003 eqs. (9), (10)",
 )
@@ -286,7 +290,7 @@ def positions(entry: Indexed) -> list[Expr]:
 
 
 def causal(program: Program, mask: Array) -> None:
-    """Prove that the value of every name at position i depends on what positions 1..i were given, and on no other.
+    """Prove that the value of every name at position i depends on the inputs at positions 1..i, and on no other.
 
     The mask is 0 for m > i. A name with two positions, such as S_im, depends on 1..max(i, m). By induction over the
     definitions: each product may hold entries at its own positions, and at a position m that is summed over if a
@@ -316,8 +320,8 @@ def _vanishes(product: Expr, own: list, vanishing: set) -> bool:
 
 
 @theorem(
-    "the model is causal: what stands at position i depends on tokens 1 to i only, through any number of layers",
-    assumptions=("M_im = 0 for m > i", "any L: every block hands on the property that the embedding has"),
+    "the model is causal: the values at position i depend on tokens 1 to i only, through any number of layers",
+    assumptions=("M_im = 0 for m > i", "any L: every block preserves this property of the embedding"),
     source="003 eqs. (1)-(12); 004",
     trusted=(SYMPY, INDEX),
 )
@@ -332,8 +336,8 @@ def causality():
 def by_itself(program: Program) -> None:
     """Prove that each position is computed from itself alone, with weights that all positions share; or Refuted.
 
-    By induction over the definitions: a name at position i may be made of entries at position i, and of such as have
-    no position.
+    By induction over the definitions: a name at position i may depend on entries at position i, and on entries without
+    a position.
     """
     for definition in program.lines:
         own = positions(definition.left)
@@ -346,7 +350,7 @@ def by_itself(program: Program) -> None:
 
 @theorem(
     "norms, feed-forward and logits act position by position, with the same weights at each: attention alone "
-    "moves something from one position to another",
+    "moves information between positions",
     source="000 Feed forward neural network, Positional encoding; 003 eq. (10); 004 Functions",
     trusted=(SYMPY, INDEX),
 )
@@ -396,7 +400,7 @@ def _moved(expr: Expr, order: Array, moved: set) -> Expr:
 
 
 def _any_order(expr: Expr, order: Array) -> Expr:
-    """sum_m g(order[m]) = sum_m g(m), wherever m stands in no other place."""
+    """sum_m g(order[m]) = sum_m g(m), if m occurs nowhere else."""
     if not expr.args or isinstance(expr, Indexed):
         return expr
     if not isinstance(expr, Sum):
@@ -446,7 +450,7 @@ def shift_is_rotation():
     angle = OMEGA * SHIFT
     rotation = Matrix([[cos(angle), sin(angle)], [-sin(angle), cos(angle)]])
     difference = (pair(POSITION + SHIFT) - rotation * pair(POSITION)).expand(trig=True).expand()
-    holds(difference.is_zero_matrix, f"r_{{n+k}} = R(k) r_n; what is left is {difference}")
+    holds(difference.is_zero_matrix, f"r_{{n+k}} = R(k) r_n; the rest is {difference}")
     holds(not rotation.has(POSITION), "R does not depend on n")
     holds(trigsimp(rotation.T * rotation) == eye(2) and trigsimp(rotation.det()) == 1, "R is a rotation")
     product = trigsimp((pair(POSITION + SHIFT).T * pair(POSITION))[0])
@@ -477,7 +481,7 @@ def encoding_is_unique():
         )
     holds((2 * turns * pi).is_irrational, "n - m = 2 pi z is irrational for a whole number z that is not 0")
     table = positional_encoding(5000, 64)
-    nearest = np.linalg.norm(table[1:] - table[0], axis=1).min()  # of all pairs: the distance depends on n - m alone
+    nearest = np.linalg.norm(table[1:] - table[0], axis=1).min()  # over all pairs: the distance depends on n - m alone
     return Evidence(
         latex=r"|r_n-r_m|^2\ge 4\sin^2\frac{n-m}{2}=0\iff n-m=2\pi z,\quad \pi\notin\mathbb{Q}",
         text=f"float64, D = 64, 5,000 positions: the nearest two are {nearest:.2f} apart",
@@ -501,16 +505,16 @@ def encoding_is_bounded():
 
 
 def fragment(program: Program, *names: Name, given=()) -> Program:
-    """These lines of a program, and their adjoints from any adjoint of the last one: whatever the model goes on with.
+    """These lines of a program, and their adjoints from any adjoint of the last one, for any continuation of the model.
 
-    What else they use, and the parameters `given`, may be anything. No other line may use the other parameters, or the
-    names of these lines before the last one.
+    Other inputs of these lines, and the parameters `given`, may be anything. No other line may use the other
+    parameters, or the names of these lines before the last one.
     """
     used = set().union(*(names_in(program[x].right) for x in names)) - set(names)
     own = {*names[:-1], *used.intersection(program.parameters)} - set(given)
     for other in program.lines:
         if other.name not in names and names_in(other.right) & own:
-            raise Refuted(f"{text(other.left)} = {text(other.right)} uses what should have no other use")
+            raise Refuted(f"{text(other.left)} = {text(other.right)} uses a name that should have no other use")
     parameters = [entry for array, entry in program.parameters.items() if array in used & own]
     return with_adjoints(program.excerpt(names, parameters, sorted(used - own, key=str)), names[-1])
 
@@ -547,7 +551,9 @@ def relu_units():
     return Evidence(latex=f"{tex(into)}={tex(out)}")
 
 
-@symmetry("the gradients of the logits sum to 0 over the vocabulary, and so do those of O: softmax sees no shift")
+@symmetry(
+    "the gradients of the logits sum to 0 over the vocabulary, and so do those of O: softmax ignores a shift"
+)
 def logits_and_output():
     lines = with_adjoints(equations.head(), loss)
     through = [*equations.head_closed()[d(logits)[i, u]].through, d(logits), den]
@@ -559,7 +565,7 @@ def logits_and_output():
 
 @symmetry("the gradients of the scores of a row sum to 0")
 def scores():
-    softmax = equations.block().excerpt((e, T, σ), [S[h, i, m]], [M])  # whatever the scores are made of
+    softmax = equations.block().excerpt((e, T, σ), [S[h, i, m]], [M])  # for any scores
     over = total(d(S)[h, i, m], m)
     identity(with_adjoints(softmax, σ), Array("I", (H, C))[h, i], over, 0, [d(S), e, σ, d(e), d(T), T])
     return Evidence(latex=f"{tex(over)}=0")
@@ -567,7 +573,7 @@ def scores():
 
 @symmetry(
     "before a norm the gradient of a vector sums to 0 over its components, and so does dL/dP_i",
-    assumptions=('what is normalised is used nowhere else: readings "literal" and "once", not "pre-norm"',),
+    assumptions=('the input of the norm has no other use: readings "literal" and "once", not "pre-norm"',),
 )
 def before_a_norm():
     back = [d(mu), d(v), d(s), d(r), v, mu]

@@ -1,9 +1,8 @@
-"""What the five documents state, place by place, and which claims cover it, or why none does.
+"""The statements of the five documents, place by place, with the claims that cover them or the reason for none.
 
-The documents do not stand in the repository, so what they say is said here in other words. A row covers a statement if
-its claims do; `part.function` names a claim by the function that is its evidence. Where there is none, the reason
-stands in its place. The report shows these tables, and links each claim to the rows, and to the equations, that it is
-about.
+The documents are not in the repository, so their statements are paraphrased here. `part.function` names a claim by the
+function that is its evidence. A statement without a claim has the reason instead. The report shows these tables, and
+links each claim to its rows and equations.
 """
 
 import re
@@ -13,7 +12,7 @@ from derivations.claims import Claim
 
 
 class Row(NamedTuple):
-    """A statement: its place in a document, what it says, and the claims that cover it, or why there is none."""
+    """A statement: its place in a document, its text, and the claims that cover it, or the reason for none."""
 
     document: str
     place: str
@@ -23,7 +22,7 @@ class Row(NamedTuple):
 
     @property
     def anchor(self) -> str:
-        """Where the report shows it."""
+        """Its anchor in the report."""
         same = [row for row in ROWS if row.document == self.document]
         return f"{self.document}-{same.index(self) + 1}"
 
@@ -40,14 +39,14 @@ TITLES = {
 }
 
 HISTORY = "history or praise"
-TRAINING = "about what training makes of it: nothing is derived"
+TRAINING = "about the results of training: nothing is derived"
 HEADS = f"{TRAINING}; examples/09_attention.py has a task on which it shows"
 STREAM = f"{TRAINING}; examples/10_residual_stream.py trains without"
 LONGER = f"{TRAINING}; examples/11_positions.py measures it"
-MEANING = "what a quantity stands for: nothing to compute"
+MEANING = "the meaning of a quantity: nothing to compute"
 SLIP = "a slip of a name, on which no computation depends"
 
-# document: place | what it says, and below it the claims, or "- " and why there is none
+# document: place | the statement, and below it the claims, or "- " and the reason for none
 TABLES = {
     "000": """
 introduction | Transformers came from translation and outperform older models in most areas

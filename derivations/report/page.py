@@ -1,8 +1,8 @@
 """The report of a run: Markdown, and one HTML page whose mathematics is MathML, so that it opens without a network.
 
-Both begin with equation (17), say the same of each claim (statement, kind, size, seconds, assumptions, whom it trusts,
-the equations), and end with the documents: 003's equations by their numbers, and what each document states, with the
-claims that cover it. Each claim leads to the places that it is about, and each place to its claims.
+Both begin with equation (17), show the same for each claim (statement, kind, size, seconds, assumptions, trust, the
+equations), and end with the documents: 003's equations by their numbers, and the statements of each document, with the
+claims that cover them. Each claim links to the places that it is about, and each place to its claims.
 """
 
 import platform
@@ -25,14 +25,14 @@ from derivations.report import documents
 from derivations.report.documents import ROWS, TITLES, Row
 
 TRUST = (
-    "Every claim trusts CPython and the source text of this package. SymPy's diff and its arithmetic stand behind what "
-    "is derived, the index calculus (part index, whose rules are expanded at small sizes) behind what holds for any "
-    "size, Numba behind what is run on the engine's compiled kernels. No proof kernel checks the proofs."
+    "Every claim trusts CPython and the source text of this package. Derivations also trust SymPy's diff and its "
+    "arithmetic; claims for any size the index calculus (part index checks its rules at small sizes); runs of the "
+    "engine's compiled kernels Numba. No proof kernel checks the proofs."
 )
 
 
 def summary(results: Sequence[Result]) -> str:
-    """One line: how many claims of which kind hold, and in what time."""
+    """One line: the number of claims of each kind that hold, and the time."""
     seconds = f"({sum(r.seconds for r in results):.1f} s)"
     counts = {kind: sum(r.claim.kind == kind and r.error is None for r in results) for kind in KINDS}
     kinds = ", ".join(_counted(n, kind) for kind, n in counts.items() if n)
@@ -46,7 +46,7 @@ def _counted(n: int, word: str) -> str:
     return f"{n} {word if n == 1 else plural}"
 
 
-ERROR = {  # the probability that what a claim of a kind says is wrong, whatever it trusts being right
+ERROR = {  # the probability that a claim of a kind is wrong, given all that it trusts
     "proof": "none",
     "proof at sizes": "none",
     "sampled": f"below 2^{BOUND} each, over the random draws",
@@ -59,7 +59,7 @@ ERROR = {  # the probability that what a claim of a kind says is wrong, whatever
 
 
 def overview(claims: Sequence[Claim]) -> str:
-    """The table of what is established, part by part: how often, at which sizes, how surely, and on whose word."""
+    """The table of the parts: statement, claims, kind, sizes, probability of error, trust."""
     lines = [
         "| what | claims | evidence | size | error probability | trusted, beyond CPython |",
         "|---|---:|---|---|---|---|",
@@ -88,7 +88,7 @@ def displayed(latex: str) -> list[str]:
 
 
 def numbered(equation: str) -> tuple[str, str]:
-    r"""An equation and its number, which stands at its end as \tag{3}; without one, an empty string."""
+    r"""An equation and its number, from its end: \tag{3}; the number is empty if there is no tag."""
     found = re.fullmatch(r"(.*?)\\tag\{([^{}]*)\}", equation, re.DOTALL)
     return (found[1].strip(), f"({found[2]})") if found else (equation, "")
 
@@ -97,20 +97,20 @@ def _by_part(results: Sequence[Result]) -> dict[str, list[Result]]:
     return {part: rows for part in PARTS if (rows := [r for r in results if r.claim.part == part])}
 
 
-# --- what stands in it beside the claims ----------------------------------------------------------------------------
+# --- the parts beside the claims ------------------------------------------------------------------------------------
 
-OUTSIDE = {  # equations of 003 that are no definitions: the number, and LaTeX
+OUTSIDE = {  # equations of 003 that are no definitions: number and LaTeX
     "13": r"H(p,q)=-\sum_j p^j\log q^j",
     "15": r"p^j=\delta_{j\,y_i}",
     "18": r"X_j^i\to X_j^i-\rho\,\frac{\partial\mathcal{L}}{\partial X_j^i}",
     "19": EQ_19_LATEX,
 }
-LISTED = (equations.logits, *(getattr(equations, name) for name in "OGcFbWVQKE"))  # by (17), in its order; P is not
+LISTED = (equations.logits, *(getattr(equations, name) for name in "OGcFbWVQKE"))  # in (17), in its order; it lacks P
 
 
 @cache
 def equation_17() -> list[tuple[str, str]]:
-    """(number, LaTeX) of the gradients of (17), P with them, and of the interim ones they are made of: backward."""
+    """(number, LaTeX) of the gradients of (17), with P, and of their interim gradients, in backward order."""
     closed = equations.head_closed() | equations.block_closed() | equations.embedding_closed()
     return [
         (
@@ -140,14 +140,14 @@ def equations_of_003() -> dict[str, list[tuple[str, str]]]:
 
 
 def place_of(row: Row) -> str:
-    """The place of equations_of_003() that a row of that document is about; empty if it is about none."""
+    """The place in equations_of_003() that a row of 003 is about; empty if none."""
     if row.document != "003":
         return ""
     return next((place for place in equations_of_003() if row.place in (place, *place.split(", "))), "")
 
 
 def of_erratum(place: str) -> Claim | None:
-    """The claim about what is mended in an equation: its source is the part of the note before the colon."""
+    """The claim about the correction of an equation: its source is the part of the note before the colon."""
     return next((c for c in CLAIMS if c.part == "errata" and place and c.source == place.split(": ")[0]), None)
 
 
@@ -195,7 +195,7 @@ def markdown(results: Sequence[Result]) -> str:
     lines += ["## The documents", "", DOCUMENTS, ""]
     names = _names(results)
     for document, title in TITLES.items():
-        lines += [f"### {document}: {_plain(title)}", "", "| place | what it says | covered by |", "|---|---|---|"]
+        lines += [f"### {document}: {_plain(title)}", "", "| place | statement | covered by |", "|---|---|---|"]
         for row in (row for row in ROWS if row.document == document):
             by = ", ".join(f"{names[c.run]}" for c in _covering(row, results)) or row.why or "not run"
             lines.append(f"| {_plain(row.place)} | {_plain(row.says)} | {_plain(by)} |")
@@ -204,7 +204,7 @@ def markdown(results: Sequence[Result]) -> str:
 
 
 def _names(results: Sequence[Result]) -> dict:
-    """A short name for each claim that was run, "eq17-3": where it stands in its part."""
+    """A short name for each claim that was run, "eq17-3": its number within its part."""
     return {r.claim.run: f"{part}-{n}" for part, rows in _by_part(results).items() for n, r in enumerate(rows, start=1)}
 
 
@@ -213,13 +213,13 @@ def _covering(row: Row, results: Sequence[Result]) -> list[Claim]:
 
 
 def compared(r: Result) -> list[tuple[str, str]]:
-    """(what it is, LaTeX) of the two formulas of an erratum or a choice."""
+    """(label, LaTeX) of the two formulas of an erratum or a choice."""
     right = "taken here" if r.claim.kind == "choice" else "right"
     return [(name, formula) for name, formula in (("printed", r.claim.printed), (right, r.claim.right)) if formula]
 
 
 def details(r: Result) -> list[tuple[str, str]]:
-    """(name, value) of what a report says of a claim beside its statement and its mathematics."""
+    """(name, value) of the facts about a claim beside its statement and its mathematics."""
     c = r.claim
     rows = [
         ("result", f"FAILED: {r.why}" if r.error else "holds"),
@@ -248,8 +248,8 @@ OPENING = (
     "counted in (19)."
 )
 DOCUMENTS = (
-    "What the documents state, in other words and place by place, with the claims that cover it or the reason why "
-    "there is none; and document 003's equations as derivations/equations.py has them, mended where they err."
+    "The statements of the documents, paraphrased, place by place, with the claims that cover them or the reason why "
+    "there is none; and document 003's equations as derivations/equations.py has them, with its errors corrected."
 )
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
 
@@ -274,7 +274,7 @@ def mathml(latex: str) -> str:
 
 
 def _formula(latex: str, number: str = "", anchor: str = "", note: str = "") -> str:
-    """A display equation that scrolls by itself where it is too wide, its number beside it, and a note."""
+    """A display equation that scrolls if it is too wide, with its number and a note."""
     identity = f' id="{anchor}"' if anchor else ""
     beside = f'<span class="number">{escape(number)}</span>' if number else ""
     return f'<div class="equation"{identity}><div class="math" tabindex="0">{mathml(latex)}</div>{note}{beside}</div>'
@@ -326,7 +326,7 @@ def html(results: Sequence[Result]) -> str:
 </nav>
 <main>
 {sections_html}
-<h2 id="kinds">The kinds of claims, and whom they trust</h2>
+<h2 id="kinds">The kinds of claims, and what they trust</h2>
 <dl>{kinds}<dt>trusted</dt><dd>{escape(TRUST)}</dd></dl>
 </main>
 </div>
@@ -340,14 +340,14 @@ def _class(kind: str) -> str:
 
 
 def _links(claims: Sequence[Claim], names: dict) -> str:
-    """Claims by their short names; what they state shows where a pointer rests."""
+    """Links to claims by their short names; the statement is the tooltip."""
     return ", ".join(
         f'<a href="#{names[c.run]}" title="{escape(c.statement)}">{names[c.run]}</a> ({c.kind})' for c in claims
     )
 
 
 def _documents(results: Sequence[Result], names: dict) -> list[str]:
-    """The documents: 003's equations by number, and what each states, with the claims that cover it."""
+    """The documents: 003's equations by number, and all statements, with the claims that cover them."""
     parts = [f'<h2 id="documents">The documents</h2>\n<p class="lead">{escape(DOCUMENTS)}</p>']
     left = len(uncovered())
     parts.append(f"<p>{len(ROWS)} statements: {len(ROWS) - left} are covered, {left} are not, with the reason.</p>")
@@ -374,7 +374,7 @@ def _anchor(place: str) -> str:
 
 
 def _equations_of_003(names: dict) -> list[str]:
-    """Each equation, numbered, with a link to what was mended in it."""
+    """Each equation, numbered, with a link to its correction."""
     lines = []
     for place, formulas in equations_of_003().items():
         for n, (latex, note) in enumerate(formulas):
@@ -403,7 +403,7 @@ def _article(anchor: str, r: Result) -> str:
     try:
         sides = [
             f"<div><p>{name}</p>{_formula(formula)}</div>" for name, formula in compared(r)
-        ]  # what is printed, and what is right
+        ]  # the printed and the right form
         if sides:
             lines.append(f'<div class="sides">{"".join(sides)}</div>')
         lines += [_formula(*numbered(equation)) for equation in displayed(r.evidence.latex)]
@@ -421,7 +421,7 @@ def _article(anchor: str, r: Result) -> str:
     for row in documents.rows_of(c):
         target = _anchor(place) if (place := place_of(row)) else row.anchor
         about.append(f'<a href="#{target}">{row.document} {escape(row.place)}</a>')
-    if not about and c.source.startswith("003"):  # no statement of the document, but about its equations
+    if not about and c.source.startswith("003"):  # a claim about equations, not about a statement
         place = next((place for place in equations_of_003() if place in c.source), "")
         about = [f'<a href="#{_anchor(place)}">{escape(c.source)}</a>'] if place else []
     if about or c.source:
@@ -431,7 +431,7 @@ def _article(anchor: str, r: Result) -> str:
 
 
 def write(directory: Path, results: Sequence[Result]) -> list[Path]:
-    """report.md and report.html in `directory`; the Markdown is there even if the page cannot be made."""
+    """Write report.md and report.html to `directory`; the Markdown is written even if the page cannot be made."""
     directory.mkdir(parents=True, exist_ok=True)
     paths = [directory / "report.md", directory / "report.html"]
     paths[0].write_text(markdown(results), encoding="utf-8")

@@ -276,7 +276,7 @@ def test_prove_form_refuses_an_index_missing_on_the_left():
 
 def test_prove_form_tells_refuted_from_unproved():
     program, loss = small()
-    with pytest.raises(Refuted, match="no proof: what is left of the difference"):
+    with pytest.raises(Refuted, match="no proof: the rest of the difference"):
         prove_form(with_adjoints(program, loss), d(b)[i], v[i] * theta(v[i]))  # true, but a law of max that is not used
 
 

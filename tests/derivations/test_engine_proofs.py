@@ -96,7 +96,7 @@ def test_sample_point_of_equal_signs_fails_for_relu(monkeypatch):
             return getattr(self.proof, name)
 
     monkeypatch.setattr(engine, "prove_model", lambda *args: OneSign(real(*args)))
-    assert "one sign only" in result_of(claim("the same where eq. (9)")).why
+    assert "one sign only" in result_of(claim("the same if eq. (9)")).why
 
 
 # ----------------------------------------------------------------------------------------------------------- the mask

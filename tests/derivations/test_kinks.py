@@ -95,7 +95,7 @@ def test_comparing_operation_without_a_point_fails(monkeypatch):
 
 def test_edge_missing_in_the_table_fails(monkeypatch):
     monkeypatch.setitem(kinks.KINKS, "relu", [(([0.0, 1.0],), {})])
-    assert "KINKS says nothing" in result_of(claim("kinks")).why
+    assert "KINKS does not list" in result_of(claim("kinks")).why
 
 
 def test_wrong_share_in_the_table_is_refuted(monkeypatch):

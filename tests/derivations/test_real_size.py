@@ -113,7 +113,7 @@ def small_step(monkeypatch):
             return recorded, *rest
 
         monkeypatch.setattr(real_size, "recorded_step", changed)
-        return result_of(claim("the step that is replayed"))
+        return result_of(claim("the replayed step"))
 
     return run
 

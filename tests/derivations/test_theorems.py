@@ -119,7 +119,7 @@ def test_attention_does_not_act_position_by_position():
 def test_a_wrong_variance_is_refuted(wrong):
     d_k, (q, k, *_) = Size("d_k", "a b"), theorems.MOMENTS
     variance = theorems.variance_of_dot_product(d_k).xreplace(dict.fromkeys(theorems.MOMENTS[2:], 1))
-    with pytest.raises(Refuted, match="what is left"):
+    with pytest.raises(Refuted, match="the rest of the difference"):
         theorems.zero(variance - wrong(d_k, q, k), "Var(q . k)")
 
 
