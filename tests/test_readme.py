@@ -97,7 +97,7 @@ def test_engine_table_lists_each_room_once():
     assert sorted(found) == sorted(rooms | {f"tinytensor/{p.name}" for p in package.glob("[a-z]*.py")})
 
 
-@pytest.mark.parametrize("folder", ["models"])
+@pytest.mark.parametrize("folder", ["models", "derivations"])
 def test_other_table_lists_each_room_once(folder):
     """And there are about a dozen entries: the rooms, the files beside them, two to start it, the texts."""
     there = ROOT / folder
