@@ -1,4 +1,4 @@
-"""The registry of claims and its reports: what fails is said, what is unknown is refused, nothing stops the others."""
+"""The registry of claims and its reports: failures are reported, unknown kinds refused, and other claims still run."""
 
 import builtins
 import re

@@ -1,4 +1,4 @@
-"""The claims about the engine hold, and a rule that is broken makes them fail with its name."""
+"""The claims about the engine hold, and a wrong rule makes them fail with its name."""
 
 import numpy as np
 import pytest
@@ -83,7 +83,7 @@ def test_an_op_without_a_proof_fails(monkeypatch):
 
 
 def test_sample_point_of_equal_signs_fails_for_relu(monkeypatch):
-    """All signs alike: half of the rule would never be tried."""
+    """All signs alike: half of the rule would never be tested."""
     real = engine.prove_model
 
     class OneSign:

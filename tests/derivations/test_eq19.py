@@ -1,4 +1,4 @@
-"""The counts, and that they see a parameter too many, too few, or of another shape."""
+"""The counts hold, and notice a parameter too many, too few, or of another shape."""
 
 import pytest
 from sympy import expand

@@ -1,4 +1,4 @@
-"""The errata hold; and each way to show a mistake refuses what is no mistake, and a correction that is none."""
+"""The errata hold; and each check refuses a printed form that is right, and a correction that is wrong."""
 
 import numpy as np
 import pytest

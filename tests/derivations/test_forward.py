@@ -1,4 +1,4 @@
-"""The models compute the documents' formulas; and each formula, changed in one place, is told from the model."""
+"""The models compute the documents' formulas; and each formula, changed in one place, differs from the model."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The claims about kernels beyond their blocks: they hold, just beyond; and what is wrong only there is refuted."""
+"""The claims about kernels beyond their blocks: they hold, just beyond; a kernel wrong only there is refuted."""
 
 import pytest
 

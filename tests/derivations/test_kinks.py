@@ -1,4 +1,4 @@
-"""The claims about ties, zeros and repeats hold; a rule that is wrong there alone is refuted there alone."""
+"""The claims about ties, zeros and repeats hold; a rule that is wrong only there is refuted only there."""
 
 import pytest
 

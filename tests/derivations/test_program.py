@@ -1,4 +1,4 @@
-"""The derived program: its lines against plain loops, it against the engine, and mistakes that make the two differ."""
+"""The derived program: its lines equal plain loops, its results the engine's; planted mistakes make them differ."""
 
 import ast
 

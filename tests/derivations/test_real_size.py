@@ -1,4 +1,4 @@
-"""The claims at real size: that they hold (one that is small), and that they fail when they should."""
+"""The claims at real size: they hold (one that is small), and fail when they should."""
 
 import dataclasses
 from dataclasses import replace
@@ -31,7 +31,7 @@ def test_every_layout_has_a_claim():
 
 
 def test_every_named_configuration_and_every_switch_is_claimed():
-    """At smaller sizes; what is dropped is a matter of the draw, so that any share of it stands for the others."""
+    """At smaller sizes; one rate of dropout stands for the others, since the draw decides what is dropped."""
     claimed = [decoder.Config().replace(**switches).to_dict() for switches in ({}, *real_size.LAYOUTS.values())]
     sizes = ("D", "H", "F", "L", "V", "C")
 
@@ -102,7 +102,7 @@ def test_unsafe_or_undecided_proof_is_refused():
 
 @pytest.fixture
 def small_step(monkeypatch):
-    """The claim of the recorded step, for a smaller model; what it returns runs it, with a change of the recording."""
+    """The claim of the recorded step, for a smaller model; returns its run, for a change of the recording."""
     monkeypatch.setattr(real_size, "RECORDED", decoder.Config(D=4, H=2, F=6, L=1, V=7, C=5))
     make = real_size.recorded_step
 

@@ -1,4 +1,4 @@
-"""The report: what stands in it, where its links lead, what of the documents is covered; and in a browser."""
+"""The report: its contents, the targets of its links, its coverage of the documents; and in a browser."""
 
 import re
 from html.parser import HTMLParser
@@ -38,7 +38,7 @@ def whole():
 
 
 class Page(HTMLParser):
-    """The tags of a page, which must be balanced, and what is loaded from elsewhere."""
+    """The tags of a page, which must be balanced, and the resources that it loads."""
 
     VOID = {"meta", "br", "link", "img"}
 

@@ -1,4 +1,4 @@
-"""Balls contain what they should and refuse what they cannot know; the table of errors notices what is wrong."""
+"""Balls contain the true numbers and refuse open questions; the table of errors notices wrong steps."""
 
 import math
 import operator

@@ -1,4 +1,4 @@
-"""The table of kernel proofs: for each kernel, tiny inputs made of symbols, and what must come out.
+"""The table of kernel proofs: for each kernel, tiny inputs made of symbols, and the expected outputs.
 
 A sample is a call (inputs, settings, blank outputs) and a function from the inputs to the expected outputs: the
 definition (`derivations/exact/definitions.py`), and for a backward kernel SymPy's derivative of the forward formula.
@@ -65,30 +65,30 @@ class Sample:
 
     @cached_property
     def answer(self) -> dict:
-        """What must come out, which takes longer to find than what comes out."""
+        """The expected output, which takes longer to find than the kernel's output."""
         return self.expected(*copies(self.args))
 
 
 def copies(args: tuple) -> tuple:
-    """Arguments of which a kernel may write to each; they lie as they lay: columns together, one mask for all heads.
+    """Copies of the arguments, to be written to, in the same memory layout: columns together, one mask for all heads.
 
-    What is one array stays one: a term that is the result, too.
+    An array that is given twice is copied once: a term that is the result, too.
     """
     made = {id(a): a.copy(order="K") for a in args if isinstance(a, np.ndarray) and a.flags.writeable}
     return tuple(made.get(id(a), a) for a in args)
 
 
 def disagreements(kernel: Kernel, sample: Sample) -> list[str]:
-    """Run the kernel's own source on a sample; every output entry that is not proved to be what is expected.
+    """Run the kernel's own source on a sample; return output entries not proved to be the expected ones.
 
-    A launch is cut as the kernel says, which for so few numbers is mostly not at all; then, where the kernel's work may
-    be cut, into three tasks. (Not so with scratch, which has a part for each task: the sample gives it.)
+    A launch is cut as the kernel says, mostly into one task for so few numbers; then, if the kernel's work may be cut,
+    into three tasks. (Not with scratch, which has a part for each task: the sample gives it.)
     """
     return [line for tasks in tasks_tried(kernel, sample.args) for line in _disagreements(kernel, sample, tasks)]
 
 
 def tasks_tried(kernel: Kernel, args: tuple) -> list[int]:
-    """Into how many tasks a launch is cut for a proof."""
+    """The numbers of tasks into which a launch is cut for a proof."""
     if isinstance(kernel, Elementwise):
         return [1]
     return [kernel.tasks(*args), *([3] if kernel.divisible and "scratch" not in kernel.names else [])]
@@ -145,7 +145,7 @@ def interpreted(kernel: Kernel, args: tuple, constants: dict) -> None:
 
 
 def float_disagreements(kernel: Kernel, sample: Sample) -> list[str]:
-    """The same for a sample with NaN and infinity, of which nothing is proved: outputs that are not as expected."""
+    """The same for a sample with NaN and infinity, which no proof covers: outputs that are not as expected."""
     args = copies(sample.args)
     with np.errstate(all="ignore"):
         expected = sample.answer
@@ -193,13 +193,13 @@ G = sym("g", witness=Fraction("-7/5"))
 
 
 def constants_of(kernel: Kernel) -> list[Symbolic]:
-    """The constants of a formula, as the numbers that they round."""
+    """The constants of a formula, as the exact numbers that they round."""
     with reading(ROUNDED):
         return [Symbolic(value) for value in kernel.py_func.__defaults__ or ()]
 
 
 def given_by(kernel: Kernel, *inputs) -> Symbolic:
-    """What a formula gives."""
+    """The result of a formula."""
     y = blank()
     lift(kernel)(*inputs, *constants_of(kernel), y)
     return y[()]
@@ -367,7 +367,7 @@ EPS = sym("e", witness=Fraction(1, 7))
 
 
 def parts(y, g, p, blocks):
-    """The derivative by p (D,), each block of rows for itself."""
+    """The derivative by p (D,), for each block of rows."""
     ends = [len(y) * block // blocks for block in range(blocks + 1)]
     return [derivative(y[i:j], g[i:j], p) for i, j in pairwise(ends)]
 
@@ -456,12 +456,12 @@ HOLES = np.array([[[[1, 0, 1], [0, 1, 1], [1, 1, 1]]]], bool)  # the first two d
 
 
 def scratch(shape: Callable, narrow: dict, tasks: int, *sizes) -> np.ndarray:
-    """Scratch for so many tasks, and not a number more than squares of that size need."""
+    """Scratch for so many tasks, of exactly the size that such squares need."""
     return blank(tasks, rebind(shape, lambda code, name, value: narrow.get(name, value))(*sizes)[1])
 
 
 def add_attention(B, H, C, M, K, Kv, mask, is_causal, tasks=1, **narrow):
-    """`narrow`: squares so small that three keys fill more than one, and so few columns taken together."""
+    """`narrow`: squares so small that three keys fill more than one, with few columns at a time."""
     narrow = {"WIDTH": 4, "LANES": 4} | narrow
     q, k, v, g = sym("q", B, H, C, K), sym("k", B, H, M, K), sym("v", B, H, M, Kv), sym("g", B, H, C, Kv)
     sizes = B, H, C, M, K, Kv
@@ -477,7 +477,7 @@ def add_attention(B, H, C, M, K, Kv, mask, is_causal, tasks=1, **narrow):
 
 
 def never(zeros):
-    """In the place of `finite`: exact numbers always are, so what is done for others would not be proved."""
+    """Replaces `finite`: exact numbers always are, so the path for others would not be proved."""
     return False
 
 
@@ -842,7 +842,7 @@ ODD = [  # rows of numbers, some of which are none
 
 
 def first_of(x, arg):
-    """NumPy's answer, too: of several NaN the first one, which counts as the largest and as the least."""
+    """As in NumPy, the first of several NaN counts as the largest and as the smallest number."""
     index = arg(x, axis=1)
     return {"y": np.take_along_axis(x, index[:, None], 1)[:, 0], "index": index}
 
@@ -889,7 +889,7 @@ special("relu_backward", lambda h, z, y: {"y": h}, np.array([3.0]), np.array([NA
 
 
 def seen_alone(q, k, v, mask, scale, *_):
-    """Attention of floats: of what is not seen nothing is taken, not even 0 times it."""
+    """Attention of floats: hidden values have no effect, not even 0 times their value."""
     B, H, C, _ = q.shape
     y, lse = np.zeros((B, H, C, v.shape[-1])), np.full((B, H, C), -INF)
     for b, h, i in np.ndindex(B, H, C):

@@ -1,4 +1,4 @@
-"""What `prove` says where it can't: the operation, what came, what was expected, the line of the author, what to do."""
+"""The errors of `prove`: the operation, the value that came, the expected one, the user's line, what to do."""
 
 import linecache
 import math
@@ -141,7 +141,7 @@ def test_error_names_where_the_gradient_ends(what, size):
 
 
 def test_functions_with_another_gradient_path_are_proved():
-    """The control: these do what is refused above, and return something differentiable beside it."""
+    """The control: these do the same as those refused above, and also return a differentiable tensor."""
     assert prove(lambda x: (x.argmax(), x.max()), (3,))
     assert prove(lambda x: x * (x > 0), (3,))
     assert prove(lambda x: x.sum() if x.sum().item() > 0 else -x.sum(), (3,))
@@ -240,14 +240,14 @@ prove(lost, (3,))
     [("argmax()", "by argmax (<string>, line 6, in lost); "), ("float()", "prove: in <string>, line 6, in lost")],
 )
 def test_function_without_source_is_named(ending, expected):
-    """What is given with -c, or typed at a prompt."""
+    """Code that is given with -c, or typed at a prompt."""
     run = subprocess.run([sys.executable, "-c", PROMPT.format(ending)], capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert expected in run.stderr
 
 
 def test_code_of_a_notebook_is_shown():
-    """There linecache knows the cells."""
+    """In a notebook linecache has the cells' code."""
     code = "def lost(x):\n    return x.argmax()\n"
     linecache.cache["<cell 3>"] = (len(code), None, code.splitlines(True), "<cell 3>")
     scope = {}

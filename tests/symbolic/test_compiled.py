@@ -1,10 +1,10 @@
-"""What ships is the compiled build, what is proved is the source: on floats both give the same, up to rounding.
+"""The shipped compiled build and the proved source give the same on floats, up to rounding.
 
 The two differ in that the compiler may fuse a multiplication with an addition and (except in matrix products,
 attention and optimizers) add in another order, and in that its float32 exp is a polynomial, 8.51e-8 from the exact one
 at most. Each moves one intermediate result by less than 1.5 units of rounding. The numbers of the samples are of size 1
 and their sums short (but for one of 514 terms, added in 16 or more chains), so few of these errors meet in one output:
-8 units bound them, 5.8 in that long sum and 2.3 elsewhere is what was seen.
+8 units bound them; 5.8 were seen in that long sum, and 2.3 elsewhere.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ FOLDERS = tuple(str(Path(room.__file__).parent) for room in (tinytensor.kernels,
 
 
 def as_float(value, name: str, dtype: np.dtype):
-    """An argument of a sample in floats: the witness of each symbol, NaN for what the kernel has yet to write."""
+    """An argument of a sample in floats: the witness of each symbol, NaN for entries yet to be written."""
     if isinstance(value, np.ndarray) and value.dtype == object:
         dtype = np.float64 if name == "hyper" else dtype
         floats = [np.nan if e is None else getattr(e, "witness", e) for e in value.flat]
@@ -60,7 +60,7 @@ def formula_args(kernel, dtype) -> list:
 
 
 def calls(name: str, dtype, compiled: bool = False) -> list[tuple[Callable, dict]]:
-    """(what makes the arguments anew, constants) for each call of a kernel on floats, or of its compiled build."""
+    """(a function that makes the arguments, constants) for each call of a kernel on floats, or of the compiled one."""
     if isinstance(KERNELS[name], Elementwise):
         return [(partial(formula_args, KERNELS[name], dtype), {})]
     samples = [sample for sample in SAMPLES[name] if sample.fits_builds or not compiled]

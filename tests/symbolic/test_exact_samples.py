@@ -1,7 +1,7 @@
 """The sample table over exact numbers: every function of the package runs on them, forward and backward.
 
 The floats of a sample are turned into the fractions that they are; values and gradients are then exact (functions such
-as exp stay formulas), and their witnesses must be what the float64 run computed.
+as exp stay formulas), and their witnesses must be the results of the float64 run.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Scalars over a finite field: they compute as the rationals do, know what code leans on, and say what they cannot."""
+"""Scalars over a finite field: they compute as the rationals do, know the identities in use, and refuse others."""
 
 import math
 import operator
@@ -25,7 +25,7 @@ def field():
 
 
 def number(r: Residue, field: Field, denominator: int) -> Fraction:
-    """The fraction with this denominator that a residue is the residue of, if its numerator is small."""
+    """The fraction with this denominator whose residue this is, if its numerator is small."""
     over = int(r.value) * denominator % int(field.prime)
     return Fraction(over if over < field.prime // 2 else over - int(field.prime), denominator)
 
@@ -73,7 +73,7 @@ def test_residues_compute_like_fractions(field, name):
 
 
 def unknown(value: Fraction, field: Field) -> Residue:
-    """A variable that happens to have a value that is known to the test."""
+    """A variable whose value is known to the test."""
     x = field.draw(float(value))
     x.value = field.number(value).value
     return x
@@ -165,7 +165,7 @@ def test_identities_of_functions(field):
 
 @pytest.mark.parametrize("name", list(FLOATS))
 def test_functions_have_the_derivative_of_the_definition(field, name):
-    """With the same factor for all directions, and the same one as the table says at the float beside it."""
+    """With the same factor for all directions, and the same as in the table of derivatives at the witness."""
     x = field.draw(0.3)
     y = getattr(x, name)()
     assert y.witness == FLOATS[name](0.3)

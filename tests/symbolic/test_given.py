@@ -1,4 +1,4 @@
-"""For which values a formula holds: what `latex` says of it by itself, and what it need not say."""
+"""The values for which a formula holds: the conditions that `latex` writes by itself, and those it leaves out."""
 
 import gc
 
@@ -57,7 +57,7 @@ def test_each_entry_has_its_own_signs():
 
 
 def test_signs_of_a_loss():
-    """Those before the ReLU; which logit is the largest is no matter for a cross-entropy."""
+    """Those before the ReLU; the place of the largest logit does not matter for a cross-entropy."""
     model = nn.Sequential(nn.Linear(2, 3), nn.ReLU(), nn.Linear(3, 2))
     for name, p in model.named_parameters():
         p.data = symbols(name.replace(".", ""), *p.shape)
@@ -73,7 +73,7 @@ def test_maximum_names_the_largest_entry():
 
 
 def test_formulas_without_comparison_have_no_signs():
-    """The control: also what shares its scalars with what does, and what is computed of it afterwards."""
+    """The control, also for tensors that share scalars with one that compares, and for later results."""
     x = three()
     F.relu(x), x.max(), x > 0, x.abs()
     for y in (x, x * 2, x.exp(), x.tanh(), F.gelu(x), x.softmax(-1), F.layer_norm(x, (3,)), x[0]):
@@ -118,7 +118,7 @@ def test_omitted_signs_change_nothing(kernel, monkeypatch):
 
 @pytest.mark.parametrize("kernel", ROUGH)
 def test_shown_signs_matter(kernel, monkeypatch):
-    """The control: these are told for a reason."""
+    """The control: these conditions matter."""
     assert kernel not in SAME_EITHER_WAY
     assert not same_on_other_ways(ROUGH[kernel], monkeypatch)
 

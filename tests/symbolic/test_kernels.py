@@ -1,6 +1,6 @@
 """Every kernel's own source, run over symbols, gives its definition: a proof for the sizes and paths of the table.
 
-The proofs are only as good as what they would notice, so planted mistakes are part of this file.
+The proofs are only as good as the mistakes that they notice, so this file plants some.
 """
 
 import importlib
@@ -132,7 +132,7 @@ def test_a_planted_mistake_is_noticed(module, name, right, wrong):
 
 
 def planted(module: str, name: str, right: str, wrong: str):
-    """The kernel out of a copy of its file in which the wrong text stands in place of the right one."""
+    """The kernel from a copy of its file in which the wrong text replaces the right one."""
     folder = "ops" if module == "elementwise" else "kernels"  # a formula stands in the form of its operation
     module = importlib.import_module(f"tinytensor.{folder}.{module}")
     source = inspect.getsource(module)
@@ -220,7 +220,7 @@ def test_every_task_of_a_launch_is_run():
     ("source", "where"), [(overlaps, r"y\[1\]"), (adds_up, r"y\[0\]"), (shifts_in_place, r"x\[1\]")]
 )
 def test_conflicting_tasks_are_noticed(source, where):
-    """Two that write one element, one that reads what another has written, one that writes what another has read."""
+    """Two tasks write one element, or one reads an element that another has written, or writes one that it has read."""
     wrong = kernel()(source)
     lift(wrong, tasks=1)(sym("x", 5), blank(5))
     with pytest.raises(RuntimeError, match=f"kernel {source.__name__}: {where} is touched by several of the 3 tasks"):

@@ -1,4 +1,4 @@
-"""Code that computes one thing on exact numbers and another on floats is refuted, by what it gives on floats."""
+"""Code that computes one thing on exact numbers and another on floats is refuted, by its results on floats."""
 
 import sys
 

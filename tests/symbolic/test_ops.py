@@ -1,4 +1,4 @@
-"""The tape over symbols: every gradient rule gives SymPy's derivative of what the op computed.
+"""The tape over symbols: every gradient rule gives SymPy's derivative of the operation's result.
 
 The table of calls and the proofs stand in derivations/proofs/engine.py; here each is a test, and wrong rules are
 planted that must be noticed.

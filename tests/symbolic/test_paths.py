@@ -1,9 +1,9 @@
 """The samples of the kernels' proofs take every path: conditions both ways, loops no, one and several times.
 
-What a proof does not run it does not prove. A block that is met only with its tail empty, a condition that was true in
-every sample: there a mistake would ship. So the kernels' sources are run on the samples with an observer at each
-condition (the parts of `and` and `or` for themselves) and at each loop, and what they did not see is a list, with the
-reason why it can't be seen.
+A proof says nothing about code that it does not run. If a block has an empty tail in every sample, or a condition is
+always true, a mistake there would ship. So the kernels' sources are run on the samples with an observer at each
+condition (and at each part of `and` and `or`) and at each loop; a list has the cases that they did not see, with the
+reason why these can't occur.
 """
 
 import ast
@@ -85,7 +85,7 @@ UNSEEN = {
 
 
 class Seen:
-    """What was seen at each place: the values of conditions, how often loops ran."""
+    """The observations at each place: the values of conditions, the number of times that loops ran."""
 
     def __init__(self):
         self.conditions: dict[tuple, set[bool]] = defaultdict(set)
@@ -121,7 +121,7 @@ class Seen:
         return self.made[code]
 
     def missed(self) -> set[tuple[str, str, str]]:
-        """(function, what is written there, what was not seen)."""
+        """(function, the code there, the case that was not seen)."""
         places = [(self.conditions, CHOICE), (self.loops, TIMES)]
         return {
             (*place[:2], word[v]) for all_, word in places for place, seen in all_.items() for v in word.keys() - seen
@@ -129,7 +129,7 @@ class Seen:
 
 
 class Observers(ast.NodeTransformer):
-    """Puts the observers into a function's source; each place is entered at once, as one of which nothing was seen."""
+    """Puts the observers into a function's source; each place is registered at once, without observations."""
 
     def __init__(self, seen: Seen, function: ast.FunctionDef):
         self.seen, self.name, self.listed = seen, function.name, function.args.vararg
@@ -168,7 +168,7 @@ class Observers(ast.NodeTransformer):
 def _is_fixed(values: ast.Call | ast.Name, listed: ast.arg | None) -> bool:
     """Is it range(LANES), range(len(c)) or zip(a, b): as often as a register has numbers, or a tile rows?
 
-    Or is it over what a call of the function lists, its `*listed`?
+    Or is it over the arguments of a call, the function's `*listed`?
     """
     if isinstance(values, ast.Name):
         return listed is not None and values.id == listed.arg

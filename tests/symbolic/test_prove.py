@@ -1,4 +1,4 @@
-"""`prove`: what it proves, what it refutes and whom it blames, and that it leaves everything as it was."""
+"""`prove`: it proves right rules, refutes wrong ones by name, and leaves everything as it was."""
 
 import pickle
 from fractions import Fraction
@@ -85,7 +85,7 @@ def test_whole_network_is_proved():
 
 
 def test_proof_agrees_with_sympys_derivative():
-    """What is put together step by step is what SymPy makes of the loss as one expression, where that is feasible."""
+    """The gradients, put together step by step, are SymPy's derivatives of a small loss as one expression."""
     leaves = [symbols(n, *s).requires_grad_() for n, s in (("E", (3, 2)), ("W", (2, 2)), ("b", (2,)))]
     loss = network(*leaves, tt.tensor([1, 0, 1]), tt.tensor([0, 1, 2]))
     loss.backward()
@@ -166,7 +166,7 @@ def test_module_gets_its_parameters_back():
 
 
 class Running(tt.nn.Module):
-    """Buffers: one is multiplied by, one is changed at each call."""
+    """Buffers: one is a factor, one is changed at each call."""
 
     def __init__(self):
         super().__init__()
@@ -254,7 +254,7 @@ def test_values_off_the_tape_are_named():
 
 
 def test_counterexample_is_valid():
-    """The numbers shown are those of the formulas, at the point shown."""
+    """The shown numbers are those of the formulas, at the shown point."""
     proof = prove(lambda x: wrong_softsign(x * 2).sum(), (2, 3))
     assert not proof
     assert proof.verdict == "refuted"
@@ -384,7 +384,7 @@ MIDDLES = {
 
 @pytest.mark.parametrize("what", MIDDLES)
 def test_a_wrong_rule_in_the_middle_of_a_function_is_noticed(what):
-    """Each is right for the gradient that arrives at the entries which depend on the input, or arrives here at all."""
+    """Each is right for the gradient that arrives here, or at the entries that depend on the input."""
     fn, name = MIDDLES[what]
     proof = prove(fn, (2,))
     assert proof.verdict == "refuted"
@@ -392,7 +392,7 @@ def test_a_wrong_rule_in_the_middle_of_a_function_is_noticed(what):
 
 
 def test_wrong_relu_in_a_model_is_noticed(monkeypatch):
-    """It is in the middle of the loss, and for matrices alone it is wrong."""
+    """It is in the middle of the loss, and wrong for matrices only."""
     right = tt.OPS["linear_relu"].backward
     wrong = lambda needs, onto, g, y, x, weight: (  # noqa: E731
         tt.OPS["linear"].backward(needs, onto, g, x, weight) if x.ndim == 2 else right(needs, onto, g, y, x, weight)

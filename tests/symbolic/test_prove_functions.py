@@ -1,4 +1,4 @@
-"""`prove` takes autograd.Function in both modes, names what is held constant, and tries each rule with any gradient."""
+"""`prove` takes autograd.Function in both modes, names values held constant, and tests each rule with any gradient."""
 
 import numpy as np
 import pytest
@@ -47,7 +47,7 @@ class Several(Function):
 
 
 class Wanted(Function):
-    """A product that computes only what is asked for."""
+    """A product that computes only the gradients that are needed."""
 
     @staticmethod
     def forward(ctx, x, w):
@@ -167,7 +167,7 @@ def test_detached_values_must_be_named_constant(name):
     "fn", [F.leaky_relu, lambda x: x.softmax(-1), lambda x: x.amax(-1), F.normalize, F.hardsigmoid]
 )
 def test_values_without_derivative_may_leave_the_tape(fn):
-    """The sign of a leaky ReLU, the peak of a softmax: that they are held constant changes no derivative."""
+    """The sign of a leaky ReLU, the peak of a softmax: holding them constant changes no derivative."""
     assert prove(fn, (2, 3))
 
 

@@ -1,4 +1,4 @@
-"""`prove(..., size="real")`: what it proves, what it refutes and names, and what it says of itself."""
+"""`prove(..., size="real")`: it proves right rules, refutes wrong ones by name, and reports its own figures."""
 
 import math
 
@@ -87,7 +87,7 @@ def test_detached_values_are_named():
 
 
 def test_unknown_identities_are_undecided():
-    """The rule leans on sin^2 + cos^2 = 1, of which the residues know nothing."""
+    """The rule relies on sin^2 + cos^2 = 1, which residues do not know."""
 
     @tt.op
     class cosine:
@@ -185,7 +185,7 @@ KERNELS = {
 
 @pytest.fixture
 def only_refuted(monkeypatch):
-    """Which inputs have the wrong gradients is not looked for."""
+    """Skip the search for the inputs with wrong gradients."""
     monkeypatch.setattr("tinytensor.symbolic.sampling.LOCATING", 0)
 
 

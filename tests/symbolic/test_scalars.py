@@ -1,4 +1,4 @@
-"""Exact scalars: arithmetic without rounding, comparisons by witness, and what `equals` proves (and what not)."""
+"""Exact scalars: arithmetic without rounding, comparisons by witness, and proofs by `equals` (and their limits)."""
 
 import math
 import operator
@@ -247,7 +247,7 @@ def test_normalised_rows_are_compared_one_by_one():
 
 
 def test_equals_and_infinity():
-    """The logarithm of a sum of nothing: -inf, as in a row of attention that is masked."""
+    """The logarithm of an empty sum: -inf, as in a masked row of attention."""
     nothing = Symbolic(0).log()
     assert nothing.witness == -math.inf
     assert nothing.equals(x + nothing)

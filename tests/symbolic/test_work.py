@@ -1,4 +1,4 @@
-"""How long a proof takes: what is told, shown and refused; and derivatives by the chain rule, which save the time."""
+"""The time of a proof: its estimate, progress and limit; and derivatives by the chain rule, which save time."""
 
 import math
 import sys
@@ -40,9 +40,9 @@ def test_pairs_are_counted():
 
 @contextmanager
 def work_done():
-    """What is called inside, and the terms of polynomials that are multiplied: as much work on any machine.
+    """The calls inside, and the terms of multiplied polynomials: the same amount of work on any machine.
 
-    A product of two terms goes through the powers of all variables, of which five are as good as a call.
+    A product of two terms goes through the powers of all variables; five of these count as a call.
     """
     done, multiply = [0.0], PolyElement.__mul__
 
@@ -89,7 +89,7 @@ def seconds_of_proof(what):
 
 
 def ratio(what):
-    """Of what a proof was and what was estimated."""
+    """The ratio of a proof's work to its estimate."""
     fn, shapes = LONGER[what]
     args = leaves(*shapes)
     return seconds_of_proof(what) / counted(fn, args, args).seconds

@@ -1,4 +1,4 @@
-r"""Formulas as a person writes them; and that what is written is still the formula: sums are multiplied out again."""
+r"""Formulas as a person writes them; written out again, their sums give the original formula."""
 
 import numpy as np
 import pytest
@@ -136,7 +136,7 @@ def test_names_stand_for_their_formulas():
 
 
 def test_names_inside_sums_keep_the_index():
-    """What is named in a sum has the sum's index."""
+    """A name inside a sum has the sum's index."""
     x, y, z = (Entry(name, [("k", 0)]) for name in "xyz")
     body = sympy.exp(x * y + z**2 - x * z / 3)
     total = sympy.Sum(body, (sympy.Symbol("k"), 0, 3))
