@@ -186,7 +186,7 @@ def add(kernel: str, expected: Callable[..., dict], *calls: tuple, **options) ->
 
 # -------------------------------------------------------------------------------------------------- elementwise
 # A formula is its own definition, and that the rules give its derivative is proved of the operation that it belongs to.
-# What is left are formulas with another definition: NAME_backward is g times the derivative of NAME.
+# The rest are formulas with another definition: NAME_backward is g times the derivative of NAME.
 
 X, LESS, MORE = (sym(n, witness=Fraction(w)) for n, w in (("x", "3/4"), ("u", "-1/2"), ("v", "5/3")))
 G = sym("g", witness=Fraction("-7/5"))
@@ -870,7 +870,7 @@ for row in ODD:
     for name in ("softmax", "log_softmax"):
         special(name, lambda x, y, name=name: {"y": of_odd_row(x, name)}, x, unwritten(1, 4))
 special("check_weights", lambda *_: {"bad": [1, -1]}, np.array([[1, INF, 2, 0]]), 1, index(0, 0))
-big = 2.0**53  # what is lost beside it, block by block, comes back
+big = 2.0**53  # numbers lost beside it, block by block, come back
 lost = np.zeros((1, 512 * 6, 1))
 lost[0, ::512] = [[big], [1], [1], [1], [1], [-big]]
 special("reduce_sum", lambda x, y: {"y": [[4.0]]}, lost, unwritten(1, 1))
@@ -913,7 +913,7 @@ def seen_alone_back(g, q, k, v, mask, y, lse, scale, *_):
     return {"dq": dq, "dk": dk, "dv": dv}
 
 
-# Keys that nobody sees, at the end and between others, and queries that see nothing, may be anything.
+# Keys that no query sees, at the end and between others, and queries that see no key, may be anything.
 for keys, blind in (((1, 1, 0, 1, 0), ()), ((1, 1, 1, 0, 0), (0,)), ((0, 1, 1, 1, 1), (2,)), ((1, 0, 0, 0, 0), ())):
     rng = np.random.default_rng(len(SPECIAL["softmax"]))
     B, H, C, M, K, Kv = 2, 2, 3, 5, 3, 2

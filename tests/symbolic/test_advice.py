@@ -105,7 +105,7 @@ ENDS = {  # what is proved, on which shapes: what came, by what, in which line, 
         drawn,
         [(3,)],
         "shape (3,), by bernoulli (test_advice.py, line N: return tt.bernoulli(x.sigmoid()))",
-        "it does not depend on the inputs; compute it from them (what is drawn at random is a constant)",
+        "it does not depend on the inputs; compute it from them (random numbers are constants)",
     ),
     "no return": (
         forgets_to_return,

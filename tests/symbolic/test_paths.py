@@ -109,7 +109,7 @@ class Seen:
         """The function with an observer at each of its conditions and loops."""
         if (code := function.__code__) not in self.made:
             tree = ast.parse(textwrap.dedent(inspect.getsource(function)))
-            ast.increment_lineno(tree, code.co_firstlineno - 1)  # a line tells apart what is written twice
+            ast.increment_lineno(tree, code.co_firstlineno - 1)  # the line distinguishes code that is written twice
             definition = tree.body[0]
             definition.decorator_list = []
             Observers(self, definition).visit(definition)

@@ -171,7 +171,7 @@ def test_floor_of_a_symbol_is_the_number_on_its_path():
     assert [z.ceil(), z.rint(), y.floor()] == [2, 2, -1]
 
 
-# -------------------------------------------------------------------------------------------- what is proved
+# ------------------------------------------------------------------------------------------------ the proofs
 
 
 @pytest.mark.parametrize("name", OPAQUE)
@@ -239,7 +239,7 @@ def test_normalised_rows_are_compared_one_by_one():
     other = other / scores.sum(1, keepdims=True) ** 2
     assert back.sum().equals(other.sum())
     assert not back[:3].sum().equals(other[:3].sum() + p[0, 0])
-    # Where seven rows cancel at once, their sums are a factor of what is left, which is never multiplied out.
+    # If seven rows cancel at once, their sums are a factor of the rest, which is never multiplied out.
     most_alike = p * g - p * (g * p).sum(1, keepdims=True)
     most_alike[2] = other[2]
     assert back.sum().equals(most_alike.sum())

@@ -82,7 +82,7 @@ LONGER = {
 @cache
 def seconds_of_proof(what):
     fn, shapes = LONGER[what]
-    assert prove(fn, *shapes)  # what is done once in a process is no part of it
+    assert prove(fn, *shapes)  # work done once in a process does not count
     with work_done() as done:
         assert prove(fn, *shapes)
     return done[0] / CALLS_A_SECOND
@@ -151,7 +151,7 @@ def test_too_long_proof_is_refused_before_it_starts(size):
 
 @pytest.mark.parametrize("size", ["small", "real"])
 def test_a_proof_ends_when_its_time_is_up(size, monkeypatch):
-    monkeypatch.setattr(work.time, "monotonic", iter(range(1000)).__next__)  # a second whenever somebody asks
+    monkeypatch.setattr(work.time, "monotonic", iter(range(1000)).__next__)  # a second for each call
     with pytest.raises(TooLong, match="was stopped after limit = 3 seconds"):
         prove(lambda x: x.exp().softmax(-1), (2, 2), size=size, limit=3)
 
@@ -168,13 +168,13 @@ def test_progress_is_printed(size, monkeypatch, capsys):
     assert all(line.startswith("<lambda>: ") and line.endswith(" left") for line in told[1:])
     assert percents == sorted(percents) and len(percents) > 3 and 90 <= percents[-1] <= 100
     assert prove(fn, (3, 3), size=size, progress=False)
-    assert prove(fn, (3, 3), size=size)  # nobody looks at a file
+    assert prove(fn, (3, 3), size=size)  # a file is no terminal
     assert capsys.readouterr().err == ""
 
 
 def test_underestimated_proof_shows_progress(monkeypatch, capsys):
     monkeypatch.setattr(work, "LONG", 20.0)
-    monkeypatch.setattr(work.time, "monotonic", iter(range(10**6)).__next__)  # a second whenever somebody asks
+    monkeypatch.setattr(work.time, "monotonic", iter(range(10**6)).__next__)  # a second for each call
     monkeypatch.setitem(sys.modules, "tqdm", None)
     assert prove(lambda x: (x * x).exp().tanh() * x, (3, 3), progress=True, limit=None)
     told = capsys.readouterr().err.splitlines()

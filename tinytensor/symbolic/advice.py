@@ -65,7 +65,7 @@ EXACT = re.compile(r"an exact scalar|values of object|got object|dtype object")
 HELP = (
     "prove: inputs and parameters hold exact scalars now (dtype object), which become no floats and no whole numbers: "
     "leave .float(), .long(), .item(), float(), int() and .numpy() out of the function; make tensors that are to hold "
-    "them with zeros_like(x) or dtype=x.dtype; compute beforehand, as a constant, what has no gradient. "
+    "them with zeros_like(x) or dtype=x.dtype; values that have no gradient are computed beforehand, as constants. "
     "A shape stands for exact scalars: give indices, targets and masks as tensors, tt.tensor([0, 2])"
 )
 
@@ -88,7 +88,7 @@ ADVICE = {
     "and not x.argmax(), softmax and not one_hot",
     OFF: "it was taken off the tape; leave detach(), .data and no_grad() out of the computation",
     NUMBER: "return a tensor; leave .item(), .tolist(), .numpy() and float() out",
-    OTHERS: "it does not depend on the inputs; compute it from them (what is drawn at random is a constant)",
+    OTHERS: "it does not depend on the inputs; compute it from them (random numbers are constants)",
     NOTHING: "does it have a `return`?",
     DICT: "return a tensor, or a tuple of tensors",
 }

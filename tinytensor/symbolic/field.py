@@ -255,7 +255,7 @@ class Residue(Exact):
 
     def _half_power(self, n: int):
         # As other powers: x^1.5 has the derivative 1.5 x^0.5. That is true of e^(1.5 log x), and would be of sqrt(x)^3
-        # if the value of sqrt(x) were a root. But it is a variable, of which only the square is known.
+        # if the value of sqrt(x) were a root. But it is a variable, and only its square is known.
         if self.number() is not None:
             return self.sqrt()._power(n)
         return (self.log() * Fraction(n, 2)).exp()
@@ -399,7 +399,7 @@ def _product(a: Residue, b: Residue) -> Residue:
     if over == -math.inf or under == -math.inf:
         if (over if under == -math.inf else under) not in (None, -math.inf) and a.witness * b.witness < 0:
             return _hidden()
-        raise Undecided(f"{a} * {b}: residues have no infinity but the score of what is hidden")
+        raise Undecided(f"{a} * {b}: residues have no infinity except the score of a masked place")
     if over is not None and under is not None:
         return field().number(over * under)
     for number, other in ((over, b), (under, a)):
@@ -426,7 +426,7 @@ def _quotient(a: Residue, b: Residue) -> Residue:
     if under is not None:
         return _product(a, field().number(1 / under))
     if over == -math.inf:
-        raise Undecided(f"{a} / {b}: residues have no infinity but the score of what is hidden")
+        raise Undecided(f"{a} / {b}: residues have no infinity except the score of a masked place")
     inverse = pow(b.value, -1, p)
     value = a.value * inverse % p
     r = _make(

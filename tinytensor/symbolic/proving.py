@@ -1,4 +1,4 @@
-r"""`prove(fn, *inputs)`: the gradients that the tape gives are the derivatives of what the forward pass computed.
+r"""`prove(fn, *inputs)`: the gradients that the tape gives are the derivatives of the forward pass.
 
 The function and `backward()` run through the same operations, rules and kernels as usual, on exact scalars instead of
 floats. The expected gradients are computed beside them, by the chain rule and SymPy's `diff` alone, one operation at a
@@ -100,7 +100,7 @@ def prove(
         except Undecided as error:
             first = first or error
             continue
-        read = [f"{value!r} is read as {ROUNDED[value]}, of which it is the rounding" for value in sorted(met)]
+        read = [f"{value!r} is read as {ROUNDED[value]}, which it rounds" for value in sorted(met)]
         return replace(found, assumptions=(*found.assumptions, *read, *draws.told))
     raise first
 

@@ -45,7 +45,7 @@ _paths = _Paths()
 
 @contextmanager
 def path():
-    """Collect the conditions of what is computed inside: `with path() as conditions: ...`."""
+    """Collect the conditions of computations inside: `with path() as conditions: ...`."""
     conditions: list[Condition] = []
     _paths.open.append(conditions)
     try:
