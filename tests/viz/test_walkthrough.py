@@ -310,7 +310,7 @@ def test_gradients_add_up_step_by_step(browser, tmp_path):
     t = watched_chain()
     page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
     page.run("show(5)")
-    assert "It is added to what is there already: 0.01832 from 2. add." in page.text("#panel")
+    assert "It is added to the gradient there: 0.01832 from 2. add." in page.text("#panel")
     page.press("END")
     words = " ".join(page.text("#panel [data-leaf=a]").split())
     assert words == "a.grad 0.01832 from 2. add, for its b + -0.05495 from 3. mul, for its a = -0.03663"

@@ -138,7 +138,7 @@ class Writer:
                 )
             if before:
                 there = " and ".join(f"{numbers(s.sent, 4)} from {visit(s.sender)}" for s in before)
-                parts.append(tag("p", f"It is added to what is there already: {there}."))
+                parts.append(tag("p", f"It is added to the gradient there: {there}."))
         return "".join(parts) if step.sends else "".join([*parts, tag("p", "nothing")])
 
     def end(self) -> str:

@@ -203,7 +203,7 @@ def stream(entries: Sequence[tuple[str, Numbers, Numbers]], words: Mapping[str, 
     """
     most = max(sum(name.startswith(part) for name, *_ in entries) for part in words)
     figure, grid = panels(len(words), 2, size=(11, (1.4 + 0.45 * most) * len(words)))
-    titles = ("length of what is written / length of the stream", "cosine of the stream with its embedding")
+    titles = ("length of the addition / length of the stream", "cosine of the stream with its embedding")
     for row, (part, labels) in zip(grid, words.items()):
         found = [(name, array(before), array(after)) for name, before, after in entries if name.startswith(part)]
         first = found[0][1]  # (words, d_model)

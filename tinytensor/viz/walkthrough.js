@@ -19,7 +19,7 @@ function rgb(hex) {
 const CELL = 7; // pixels of the picture for a number, each way
 
 /** A heat map: each number is a byte, 1 to 255 with 0 at 128; byte 0 is NaN. Towards 0 the colour fades into the paper.
- *  What is below 0 has a bar, like a minus sign, and NaN is checkered, so that nothing is said by colours alone. */
+ *  A number below 0 has a bar, like a minus sign, and NaN is checkered, so the picture reads without colours. */
 function heatMap(array) {
   const canvas = document.createElement("canvas"), width = array.columns * CELL;
   canvas.width = width;
