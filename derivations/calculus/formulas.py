@@ -139,7 +139,7 @@ def fits(index, size) -> bool | None:
 
 
 def delta(i, j) -> Expr:
-    """1 where i = j, otherwise 0, for indices of which one runs within the range of the other."""
+    """1 where i = j, otherwise 0, for indices, one of which runs within the range of the other."""
     if fits(i, top(j)) is None:
         raise TypeError(f"delta: {i} and {j} run over different ranges")
     return KroneckerDelta(i, j)

@@ -31,7 +31,7 @@ from tinytensor.symbolic import Proof, Symbolic, Undecided, latex, prove, symbol
 
 proof_of = partial(claim, "engine", kind="proof at sizes", trusted=(SYMPY, "the chain rule", NUMBA))
 
-# ------------------------------------------------------------------------------------------------ what is to be proved
+# -------------------------------------------------------------------------------------------------- the calls to prove
 
 x, y, z = symbols("x", 2, 3), symbols("y", 3), symbols("z", 2, 3)
 SHAPES = (("x", (2, 3)), ("z", (2, 3)), ("y", (3,)))

@@ -122,7 +122,7 @@ def prove_layers(derivation: Derivation, lines: list[Definition]) -> None:
                 )
 
 
-# ---- what is claimed ------------------------------------------------------------------------------------------------
+# ---- the claims -----------------------------------------------------------------------------------------------------
 
 proof = partial(claim, "eq17", kind="proof", size="any size", source="003 eq. (17)", trusted=(SYMPY, INDEX))
 

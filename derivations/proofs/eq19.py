@@ -345,8 +345,8 @@ def base():
         f"  missing                                    {missing:>+12,}",
         f"  in tokens of the vocabulary                {tokens:>12,.0f}   (37,000 would be {37000 + tokens:,.0f})",
         "",
-        "The difference comes from the vocabulary. Sharing one matrix takes 18.9 million away. Of what is missing",
-        "then, no bias, norm or learned position is large enough: only the vocabulary, which the paper gives as",
-        '"about 37,000" shared byte-pair tokens, or the rounding of its table, can hold it.',
+        "The difference comes from the vocabulary. Sharing one matrix takes 18.9 million away. The rest is",
+        "too large for a bias, norm or learned position: only the vocabulary, which the paper gives as",
+        '"about 37,000" shared byte-pair tokens, or the rounding of its table, can explain it.',
     ]
     return Evidence(text="\n".join(text))

@@ -208,7 +208,7 @@ def _body(definitions: list[Definition]) -> str:
 
 
 def example(sizes: dict[str, int], seed: int, residual: str = "literal") -> tuple[Decoder, np.ndarray, np.ndarray]:
-    """A decoder in float64 with random weights, tokens that repeat, and targets of which some are padding (-100)."""
+    """A decoder in float64 with random weights, tokens that repeat, and targets with padding (-100)."""
     rng = np.random.default_rng(seed)
     tinytensor.manual_seed(seed)
     model = Decoder(Config(residual=residual, **sizes)).double()
@@ -284,7 +284,7 @@ def difference(sizes: dict[str, int], seed: int = 0, residual: str = "literal", 
     return worst
 
 
-# ---- what is claimed ------------------------------------------------------------------------------------------------
+# ---- the claims -----------------------------------------------------------------------------------------------------
 
 REAL = {"C": 96, "D": 32, "F": 64, "V": 300, "H": 4, "L": 2}  # document 003's example
 

@@ -240,7 +240,7 @@ def table(rows: list[Error]) -> str:
     return "\n".join(lines)
 
 
-# ---------------------------------------------------------------------------------------------------- what is claimed
+# --------------------------------------------------------------------------------------------------------- the claims
 
 RULES = "the rules of the engine are derivatives: the part engine proves it, and the difference quotient here checks it"
 READ = (

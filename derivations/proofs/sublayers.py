@@ -136,7 +136,7 @@ def ends_closed() -> tuple[dict, dict]:
     return end, start
 
 
-# ---------------------------------------------------------------------------------------------------- what is claimed
+# --------------------------------------------------------------------------------------------------------- the claims
 
 proof = partial(claim, "sublayers", kind="proof", size="any size", trusted=(SYMPY, INDEX))
 

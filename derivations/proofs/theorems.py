@@ -551,9 +551,7 @@ def relu_units():
     return Evidence(latex=f"{tex(into)}={tex(out)}")
 
 
-@symmetry(
-    "the gradients of the logits sum to 0 over the vocabulary, and so do those of O: softmax ignores a shift"
-)
+@symmetry("the gradients of the logits sum to 0 over the vocabulary, and so do those of O: softmax ignores a shift")
 def logits_and_output():
     lines = with_adjoints(equations.head(), loss)
     through = [*equations.head_closed()[d(logits)[i, u]].through, d(logits), den]

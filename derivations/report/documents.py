@@ -51,7 +51,7 @@ TABLES = {
     "000": """
 introduction | Transformers came from translation and outperform older models in most areas
     - {HISTORY}
-Dot-product self-attention | queries, keys, values: what is looked for, matched, handed on
+Dot-product self-attention | queries, keys, values: to look for, to match, to pass on
     - {MEANING}
 Dot-product self-attention | Q = X W^(q), K = X W^(k), V = X W^(v), and their shapes
     forward.encoder_decoder forward.entry_by_entry

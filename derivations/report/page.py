@@ -71,7 +71,7 @@ def overview(claims: Sequence[Claim]) -> str:
             if rows:
                 sizes = list(dict.fromkeys(c.size for c in rows))
                 others = f", and {len(sizes) - 1} more" if len(sizes) > 1 else ""
-                trusted = "; ".join(dict.fromkeys(t for c in rows for t in c.trusted)) or "nobody"
+                trusted = "; ".join(dict.fromkeys(t for c in rows for t in c.trusted)) or "nothing"
                 cells = (told, len(rows), kind, sizes[0] + others, ERROR[kind], trusted)
                 lines.append("| " + " | ".join(map(str, cells)) + " |")
                 told = f"{part}, besides"

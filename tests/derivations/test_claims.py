@@ -156,7 +156,7 @@ def test_quick_leaves_out_the_long_parts(empty, capsys):
         claims.claim(part, f"a claim of {part}", kind="check", size="none")(lambda: None)
     assert command.main(["--list", "--quick"]) == 0
     assert capsys.readouterr().out.count("a claim of") == 1
-    assert command.main(["--list", "--quick", *claims.LONG]) == 0  # whoever names them gets them
+    assert command.main(["--list", "--quick", *claims.LONG]) == 0  # named parts run all the same
     assert capsys.readouterr().out.count("a claim of") == len(claims.LONG)
 
 

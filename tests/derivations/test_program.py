@@ -138,7 +138,7 @@ def test_wrong_gradient_is_noticed(mistake):
 
 def test_missing_gradient_is_noticed():
     less = program.source().replace("dict(E=dE, P=dP)", "dict(E=dE)")
-    with pytest.raises(Refuted, match=r"differ in what they give: \['P'\]"):
+    with pytest.raises(Refuted, match=r"give different names: \['P'\]"):
         program.difference(SIZES, text=less)
 
 

@@ -79,7 +79,7 @@ def test_undecided_comparison_is_refused():
 def test_certain_comparison_is_decided():
     x = wide(1.0, 0.25)
     assert x > 0.5 and x >= 0.7 and x < 2 and x <= 1.3 and x != 0 and x != 2 and not x < 0.5
-    assert x >= x and x == x and not x > x  # one and the same number, whatever it is
+    assert x >= x and x == x and not x > x  # the same number, wherever it lies
     assert (x - x).arb == 0
     assert Ball(2) == 2 and Ball(2) >= 2 and not Ball(2) > 2
 
