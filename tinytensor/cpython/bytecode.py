@@ -3,18 +3,18 @@
 `self.config.rate` is a chain: a variable, and attributes of its value. `compile` has to know them
 (recording/guards.py says why), and reads them from the bytecode:
 
-- Python says nothing when an attribute is read from an object's dictionary. A tracer would hear of each instruction,
-  but a program has one tracer, and debuggers and coverage want it.
-- The source is not always there (a shell, `exec`), and `ast` would need the rules of scopes again, which the compiler
-  has applied already.
-- `code.co_names` has the names, but not of what they are attributes: after `self.optimizer.step()` a counter
+- Python gives no notice when an attribute is read from an object's dictionary. A tracer would see each instruction,
+  but a program has only one tracer, and debuggers and coverage tools need it.
+- The source is not always available (a shell, `exec`), and `ast` would need the rules of scopes again, which the
+  compiler has already applied.
+- `code.co_names` has the names, but not the objects whose attributes they are: after `self.optimizer.step()` a counter
   `self.step` would be a condition of a replay, and each step of a training would be recorded anew.
 
-A chain is a run of instructions that follow one another: one that loads a variable, then such as load attributes of
-what the one before has left. `config = self.config` gives the end of a chain a name, which counts as known if nothing
-else is ever put there. Where two ways through the code meet, and at each instruction that is not known here, the chain
-ends: its last object is one that the code has got hold of, and what it does with that is for the reader of the chains
-to fear. So another Python with other instructions makes the answer longer, not wrong.
+A chain is a sequence of instructions: one loads a variable, and each of the next ones loads an attribute of the value
+before it. `config = self.config` gives the end of a chain a name, which counts as known if nothing else is ever stored
+there. A chain ends where two paths through the code meet, and at each instruction that this file does not know. The
+code may then do anything with the chain's last object, and the reader of the chains must allow for that. So a new
+Python with other instructions makes the answer longer, not wrong.
 """
 
 import dis

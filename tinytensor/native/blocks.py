@@ -1,8 +1,8 @@
 """The block of a launch: its arguments as words of memory, from which an entry reads them (`entries.py`).
 
-Python writes one word for each argument: of a number its bits, of an array where its object stands. The rest is native,
-because every launch needs it, and Python would take longer over it than a small kernel takes over its work. Where an
-array's object keeps its parts, cpython/object_layout.py says.
+Python writes one word for each argument: the bits of a number, or the address of an array's object. The rest is native
+code, because every launch needs it, and Python would take longer than a small kernel takes for its work. The layout of
+an array's object is in cpython/object_layout.py.
 """
 
 import struct
@@ -19,11 +19,11 @@ from tinytensor.native.compiler import array_at, inlined
 from tinytensor.native.driver import WORD, call, native
 
 SMALL_FORMULA = 8000  # elements of a formula that is one task: 8 microseconds of work
-# The bits of a number, as `struct` calls them; what is smaller than a word stands at its beginning.
+# The bits of a number, as `struct` names them; a number smaller than a word stands at the word's beginning.
 LETTERS = {"f4": "f4x", "f8": "d", "i4": "i4x", "i8": "q", "u1": "B7x", "b1": "?7x"}
-FITS = -1  # what is told where no argument is wrong
-OTHER = -2  # what is told of arrays that are others than were noted
-LARGE = -3  # what is told of a formula that is more than one task, or has more dimensions than there is room for
+FITS = -1  # the answer if no argument is wrong
+OTHER = -2  # the answer if the arrays differ from those that were noted
+LARGE = -3  # the answer for a formula of more than one task, or of more dimensions than the block has room for
 ROOM = 160  # words that a native call has for a block of its own
 MOST_DIMS = 16  # of a formula whose block is there
 _ARRAY = id(np.ndarray)
@@ -53,7 +53,7 @@ def _words_at(typing, address, n):
 
 @intrinsic
 def _room(typing):
-    """The address of ROOM words that are there as long as the call: to ask for memory takes longer than to fill it."""
+    """The address of ROOM words on the stack, which live as long as the call: allocating them would take longer."""
 
     def codegen(context, builder, signature, args):
         return builder.ptrtoint(cgutils.alloca_once(builder, WORD, size=ROOM), WORD)
@@ -62,9 +62,9 @@ def _room(typing):
 
 
 def _direct(function: Callable, words: int = 5) -> Callable:
-    """A native function of so many words, called as such.
+    """A native function of so many words, called directly.
 
-    Numba's own way of calling it looks at the types of the arguments first, to find the build for them. There is one.
+    Numba's own call first looks up the build for the arguments' types. Here there is only one build.
     """
     return function.compile((types.intp,) * words)
 
@@ -79,14 +79,13 @@ def _ndim(array):
 
 @inlined
 def _spread(block, kinds):
-    """Make a block of its first words: of an array its address, sizes and strides in bytes.
+    """Expand the first words to the block: each array becomes its address, sizes and strides in bytes.
 
-    The last argument comes first, so that no word is written over before it is read. An array without elements has the
-    address 0. Before a loop that writes becomes vectors, compiled code asks whether the arrays may overlap, as far as
-    the loop would go in each of them. An empty one, somewhere near another, would then decide by chance which way of
-    adding up is taken, and so the last bits of a sum.
+    The last argument is expanded first, so that no word is overwritten before it is read. An array without elements gets
+    the address 0. Compiled code checks whether the arrays of a vectorized loop overlap. The address of an empty array
+    could be near another array by chance, and would then decide the order of a sum, and so its last bits.
 
-    Returns the number of an argument whose elements do not lie side by side where they must, or FITS.
+    Returns the number of an argument whose elements must lie side by side and do not, or FITS.
     """
     wrong, end = FITS, block.size
     for i in range(kinds.shape[0] - 1, -1, -1):
@@ -142,9 +141,9 @@ class LoopLayout:
         )
 
     def block(self, name: str, args: tuple) -> np.ndarray:
-        """The block of these arguments; TypeError where neighbours are not neighbours in memory, as the build thinks.
+        """The block of these arguments; TypeError if an array has gaps and the build is for arrays without gaps.
 
-        Of such an array it would read the wrong numbers.
+        The build would read wrong numbers from such an array.
         """
         block = np.empty(self.size, np.int64)
         block[: len(args)] = np.frombuffer(self.words(*args), np.int64)
@@ -204,7 +203,7 @@ def _run_noted(words, items):
 
 
 class Noted:
-    """Launches of one task each, and flags, noted with the arrays of a call; `run` makes them with those of another."""
+    """Launches of one task each, and flags, noted with the arrays of one call; `call` repeats them on other arrays."""
 
     def __init__(
         self,
@@ -242,7 +241,7 @@ def _same_place(one, other):
 
 
 def same_place(one: np.ndarray, other: np.ndarray) -> bool:
-    """Do two arrays look at the very same elements, in the same order? (NumPy's own answer takes ten times as long.)"""
+    """Do two arrays have the same elements in memory, in the same order? (NumPy's own check takes ten times as long.)"""
     if config.DISABLE_JIT:
         return one.__array_interface__ == other.__array_interface__
     return bool(_same_place(id(one), id(other)))
@@ -253,20 +252,20 @@ def same_place(one: np.ndarray, other: np.ndarray) -> bool:
 
 @inlined
 def _size(array, d):
-    """The size of the d-th dimension from the right, counted from 1; one that is lacking has size 1."""
+    """The size of the d-th dimension from the right, counted from 1; a missing dimension has size 1."""
     ndim = _ndim(array)
     return word(word(array + HEAD, SIZES), ndim - d) if d <= ndim else 1
 
 
 @inlined
 def _fill(block, itemsizes):
-    """Make the block of a formula, at whose end stands where the objects of its arrays are, the last of them y.
+    """Make the block of a formula. The addresses of its arrays' objects stand at its end, y's as the last.
 
-    It is another than that of a loop: what lies in memory as one dimension is one dimension here, so that almost always
-    one or two are left. Its words: how many dimensions there are beside the innermost one, and how many rows of that
-    one; the addresses of the operands; for each dimension, the inner ones first, its size and the strides of the
-    operands. Strides count elements, and are 0 where an operand has a dimension once or not at all: each step along it
-    then comes to the same element again.
+    It differs from the block of a loop: dimensions that are one stretch of memory are merged, so that one or two are
+    left in most cases. Its words are: the number of dimensions beside the innermost one, and the number of its rows; the
+    addresses of the operands; for each dimension, the inner ones first, its size and the strides of the operands.
+    Strides count elements. The stride is 0 where an operand has a dimension of size 1 or lacks it: each step along the
+    dimension reads the same element.
 
     Returns the number of an array that does not broadcast to the last one, or FITS.
     """
@@ -320,7 +319,7 @@ def _fill_formula(block, itemsizes):
 def _run_formula(entry, itemsizes, first, second, third):
     """Fill a block of two operands (the third is 0 then) or three, and run the formula on it as one task.
 
-    Python's other threads are not let run meanwhile: it is over before one of them would have begun.
+    It keeps Python's lock, since it ends before another thread could start.
     """
     n, y = 3 if third else 2, third if third else second
     if _ndim(y) > MOST_DIMS:
@@ -355,9 +354,9 @@ class FormulaLayout:
         return block
 
     def run(self, name: str, entry: int, arrays: list[np.ndarray]) -> bool:
-        """Run a formula of two or three operands as one task, on a block that is needed only for that.
+        """Run a formula of two or three operands as one task, on a block that lives only as long as the call.
 
-        False if it is LARGE: it was not run then.
+        Returns False if the formula is LARGE, which is then not run.
         """
         third = id(arrays[2]) if len(arrays) == 3 else 0
         wrong = self.call(entry, self.sizes_at, id(arrays[0]), id(arrays[1]), third)
