@@ -210,10 +210,7 @@ def test_random_draws_are_named_and_repeated(size):
 
 @pytest.mark.parametrize("size", ["small", "real"])
 def test_symbolic_constants_are_named(size):
-    assert (
-        "0.7071067811865476 is read as sqrt(2)/2, which it rounds"
-        in prove(F.gelu, (2,), size=size).assumptions
-    )
+    assert "0.7071067811865476 is read as sqrt(2)/2, which it rounds" in prove(F.gelu, (2,), size=size).assumptions
     assert prove(lambda x: x * 0.7071067811865476, (2,), size=size)  # nothing else leans on it
 
 

@@ -81,7 +81,7 @@ def _ndim(array):
 def _spread(block, kinds):
     """Expand the first words to the block: each array becomes its address, sizes and strides in bytes.
 
-    The last argument is expanded first, so that no word is overwritten before it is read. An array without elements gets
+    The last argument is expanded first, so that no word is overwritten before it is read. An array without elements has
     the address 0. Compiled code checks whether the arrays of a vectorized loop overlap. The address of an empty array
     could be near another array by chance, and would then decide the order of a sum, and so its last bits.
 
@@ -241,7 +241,7 @@ def _same_place(one, other):
 
 
 def same_place(one: np.ndarray, other: np.ndarray) -> bool:
-    """Do two arrays have the same elements in memory, in the same order? (NumPy's own check takes ten times as long.)"""
+    """Do two arrays have the same elements in memory, in the same order? (NumPy's own check takes ten times longer.)"""
     if config.DISABLE_JIT:
         return one.__array_interface__ == other.__array_interface__
     return bool(_same_place(id(one), id(other)))
@@ -262,7 +262,7 @@ def _fill(block, itemsizes):
     """Make the block of a formula. The addresses of its arrays' objects stand at its end, y's as the last.
 
     It differs from the block of a loop: dimensions that are one stretch of memory are merged, so that one or two are
-    left in most cases. Its words are: the number of dimensions beside the innermost one, and the number of its rows; the
+    left in most cases. Its words are: the number of dimensions beside the innermost one; the number of its rows; the
     addresses of the operands; for each dimension, the inner ones first, its size and the strides of the operands.
     Strides count elements. The stride is 0 where an operand has a dimension of size 1 or lacks it: each step along the
     dimension reads the same element.
