@@ -1,4 +1,4 @@
-"""Numba kernels: raw arrays in, raw arrays out. `kernel.KERNELS` is the table of all of them."""
+"""Numba kernels: loops on NumPy arrays. `kernel.KERNELS` is the table of all of them."""
 
 from tinytensor.kernels import attention, chance, copy, index, loss, matmul, norm, reduce, scan, softmax, update
 from tinytensor.native.kernel import KERNELS

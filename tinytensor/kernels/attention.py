@@ -3,19 +3,19 @@ r"""Scaled dot-product attention, y_i = sum_m softmax_m(scale q_i . k_m) v_m, an
 No C x M array is made. LANES queries and WIDTH keys at a time are a square of WIDTH registers (see `squares.py`).
 Forward keeps the scores of LANES queries with all keys that they see, a lane for each query, and goes over them twice:
 for the largest, then for probabilities and weighted sums. Backward takes LANES keys, a lane for each, and goes over the
-queries, WIDTH at a time. What leaves for the queries (dq) needs a sum across the lanes: there the numbers of a square
+queries, WIDTH at a time. The gradient of the queries (dq) needs a sum across the lanes: for it the numbers of a square
 come one at a time, and the lanes are columns of the keys, half a register of them where a head is narrow.
 
-A row of y depends on the keys that it sees and on nothing else, in the last bit too. Sums over k and m run in their
-order, one fused multiply-add after the other, and the sum of probabilities adds WIDTH neighbours as a tree, where a
-key that is not seen counts 0. So a row has the same bits alone, with only the keys that it sees, as in a causal pass
-over all rows or with further keys hidden by a mask: a key/value cache changes nothing.
+A row of y depends only on the keys that it sees, to the last bit. Sums over k and m run in their order, one fused
+multiply-add after the other, and the sum of probabilities adds WIDTH neighbours as a tree, in which a hidden key counts
+0. So a row has the same bits alone, with only the keys that it sees, as in a causal pass over all rows or with further
+keys hidden by a mask: a key/value cache does not change them.
 
-How many keys a row may see, up to the last one, is its *reach*. Causality, padding and the empty part of a cache all
-say only that. Where every row of a square reaches its last key, nothing is hidden and nothing asked; only a mask with
-holes below the reach is looked at key by key. What is hidden has the probability 0, which is enough where all numbers
-beside it are finite; that is asked by multiplying them by 0. But what is hidden may be anything, and 0 inf is NaN: then
-each hidden number is left out by itself.
+The *reach* of a row is the number of keys up to the last one that it sees. Causality, padding and the empty part of a
+cache only limit the reach. Where every row of a square reaches its last key, no key is hidden and none is tested; only
+a mask with holes below the reach is read key by key. A hidden key has the probability 0, which is enough if its numbers
+are finite; to test this, they are multiplied by 0. But hidden numbers may be anything, and 0 inf is NaN: then each
+hidden number is left out one by one.
 """
 
 from tinytensor.native.fastmath import log
@@ -65,12 +65,12 @@ from tinytensor.native.squares import (
 from tinytensor.native.vectors import add, div, split, store, store_first, total, where_less
 from tinytensor.native.vectors import log as logs
 
-COLUMNS = 4  # of a head's row that are taken together: four chains of sums, and no more registers than AVX2 has
-AHEAD = 4  # heads: so early is the memory asked for the next ones, some microseconds where they are small
+COLUMNS = 4  # of a head's row, taken together: four chains of sums, and no more registers than AVX2 has
+AHEAD = 4  # heads are prefetched by this many, some microseconds where they are small
 
 
 def whole(size: int, unit: int) -> int:
-    """The next multiple of `unit`; for Python, since to call the helper from there would compile it, at each start."""
+    """The next multiple of `unit`; a plain function, since a call of a helper from Python compiles it at each start."""
     return (size + unit - 1) // unit * unit
 
 
@@ -80,8 +80,8 @@ up = helper(whole)
 def attention_scratch(B: int, H: int, C: int, M: int, K: int, Kv: int) -> tuple[int, int]:
     """Return the shape of the scratch array of `attention`: a row for each task.
 
-    Heads of 8 columns take half a nanosecond for a pair of a query and a key where there are eight lanes; of that half
-    goes into e^x.
+    Heads of 8 columns take half a nanosecond for a pair of a query and a key with eight lanes; half of that time goes
+    into e^x.
     """
     tasks = cut(B * H * C * M * (12 + K + Kv) // 60, B * H * whole(C, LANES) // LANES)
     return tasks, (whole(K, WIDTH) + whole(Kv, WIDTH) + 2 * whole(M, WIDTH) + 1) * LANES
@@ -102,7 +102,7 @@ def attention_of_one_scratch(B: int, H: int, M: int, K: int, Kv: int) -> tuple[i
 
 @helper
 def reach(mask, b, h, i, M, is_causal):
-    """(the reach of query i, has it holes?)"""
+    """(the reach of query i; does the mask hide keys below it?)"""
     count = min(i + 1, M) if is_causal else M
     if mask.size == 0:
         return count, False
@@ -115,14 +115,14 @@ def reach(mask, b, h, i, M, is_causal):
 
 @helper
 def look(mask, b, h, i, queries, m, keys, x, at, per_query, per_key):
-    """x[at + t per_query + n per_key] = 1 where the mask lets query i + t see key m + n, else 0, for so many of each.
+    """x[at + t per_query + n per_key] = 1 where the mask lets query i + t see key m + n, else 0; t < queries, n < keys.
 
-    This is a square: one of the two steps is 1 and counts lanes, the other one is LANES and counts registers.
+    This is a square: one of the two steps is 1 and counts lanes, the other is LANES and counts registers.
     """
     C, M = mask.shape[2:]
     for t in range(queries):
         for n in range(keys):
-            seen = mask[b, h, min(i + t, C - 1), min(m + n, M - 1)]  # beyond the ends: their reach decides
+            seen = mask[b, h, min(i + t, C - 1), min(m + n, M - 1)]  # beyond the ends: the reach decides there
             x[at + t * per_query + n * per_key] = x.dtype.type(1) if seen else x.dtype.type(0)
 
 
@@ -135,7 +135,7 @@ def columns_of(x, i, factor, y, at):
 
 @helper
 def rows_of(y, at, factor, x, i):
-    """The inverse: x[i : i + LANES] from its columns, each times `factor`, as far as x goes."""
+    """The inverse of `columns_of`: x[i : i + LANES] from its columns, each times `factor`, as far as x goes."""
     for j in range(0, x.shape[1], WIDTH):
         write_columns(scale_each(read_square(y, at + j * LANES), factor), x, i, j)
 
@@ -167,7 +167,7 @@ def zeros_of_rows(x, i):
 
 @helper
 def finite(zeros):
-    """Are all numbers finite whose products with 0 were added up? Of an infinite one the product is NaN."""
+    """Were all the numbers finite, given the sum of their products with 0? The product of inf with 0 is NaN."""
     return total(zeros) == 0
 
 
@@ -207,11 +207,11 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
     M, Kv = v.shape[2:]
     zero, one = y.dtype.type(0), y.dtype.type(1)
     n = up(M, WIDTH) * LANES
-    # Queries, a lane for each, scaled, and their results: columns; then a register for each key; each query's reach.
+    # Scaled queries, a lane for each, and their results, as columns; two registers for each key; each query's reach.
     qs, ys, scores, looks, ends = split(scratch[task], up(K, WIDTH) * LANES, up(Kv, WIDTH) * LANES, n, n, LANES)
     squares, least, most, holes = up(C, LANES) // LANES, 0, 0, False
     first, last = share(B * squares * H, task, tasks)
-    for unit in range(first, last):  # heads side by side: most often one mask says what all of them see
+    for unit in range(first, last):  # heads side by side: most often one mask serves all of them
         b, h = unit // H // squares, unit % H
         i = (squares - 1 - unit // H % squares) * LANES  # the last queries first: causal ones take longest
         if unit == first or h == 0 or (mask.size > 0 and mask.strides[1] != 0):
@@ -244,7 +244,7 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
             p = minus(read_square(scores, m * LANES), top)
             hidden = holes or m + WIDTH > least
             if hidden:
-                p = at_most_zero(p)  # what is seen is so already; what is not may be anything, before exp
+                p = at_most_zero(p)  # before exp: seen scores are so already, hidden ones may be anything
             p = exp_each(p)
             if hidden:
                 p = only(p, before(m, end))
@@ -274,7 +274,7 @@ def attention(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
     strided=("q", "k", "v", "mask", "y"),
 )
 def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tasks):
-    """`attention` where C = 1, with the same bits: one query beside a cache of keys would fill one lane of all.
+    """`attention` for C = 1, with the same bits: there one query beside a cache of keys would fill a single lane.
 
     The lanes of a score are keys here, those of a result its columns.
     """
@@ -308,7 +308,7 @@ def attention_of_one(q, k, v, mask, scale, is_causal, y, lse, scratch, task, tas
                 shift = scores[count - 1 - m]
         for m in range(ends.size):
             if ends[m] <= zero:
-                scores[m] = shift  # before exp: what is not seen may be anything
+                scores[m] = shift  # before exp: a hidden score may be anything
         top = every(shift)
         for m in range(0, count, WIDTH * LANES):
             top = largest_of(top, read_square(scores, m))
@@ -362,7 +362,7 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
         up(Kv, WIDTH) * LANES,
         wide * LANES,  # rows: the same keys by rows, squares that hold LANES columns of WIDTH of them
         WIDTH * LANES,  # slopes: dS of one square
-        WIDTH * LANES,  # looks: who sees whom in it
+        WIDTH * LANES,  # looks: which query sees which key in it
         n,  # shifts, deltas, ends: lse, g . y and reach of each query
         n,
         n,
@@ -388,7 +388,7 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                     low, high, holes = min(low, count), max(high, count), holes or hole
                 least[i], most[i] = y.dtype.type(low), y.dtype.type(high)
         keys, values, gradients, results = k[b, h], v[b, h], g[b, h], y[b, h]
-        # What lies far away arrives in the time of some heads; what is near as it is would lose by asking.
+        # Distant memory arrives within the time of some heads; for memory that is near, prefetching only costs time.
         asks, later = q.size * q.itemsize > NEAR, min(unit + AHEAD, B * H - 1)
         later_b, later_h = later // H, later % H
         for i in range(0, C, LANES):
@@ -433,7 +433,7 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                 s = minus_each(s, shifts, i)
                 hidden = holes or least[i] < m + LANES
                 if hidden:
-                    s = only(s, before_each(m, ends, i))  # what is not seen may be anything, before exp
+                    s = only(s, before_each(m, ends, i))  # before exp: a hidden score may be anything
                 if holes:
                     look(mask, b, h, i, WIDTH, m, LANES, looks, 0, LANES, 1)
                     s = only(s, positive(read_square(looks, 0)))
@@ -441,7 +441,7 @@ def attention_backward(g, q, k, v, mask, y, lse, scale, is_causal, dq, dk, dv, s
                 for j in range(Kv):
                     d = outer(d, gs, c + j * LANES, 1, register(vs, j * LANES))
                 d = times(p, minus_each(d, deltas, i))
-                if hidden:  # asked anew, since LLVM packs truths that it keeps for another branch
+                if hidden:  # compared anew, since LLVM packs booleans that it keeps for another branch
                     p, d = only(p, before_each(m, ends, i)), only(d, before_each(m, ends, i))
                 if holes:
                     p, d = only(p, positive(read_square(looks, 0))), only(d, positive(read_square(looks, 0)))

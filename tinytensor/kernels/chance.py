@@ -1,20 +1,20 @@
-"""Chance in kernels: which element of an array is kept is a function of a key, the number of the draw, and its place.
+"""Random numbers in kernels: the number for an element is a function of a key, the number of the draw, and its place.
 
-Nothing has to be remembered of a draw but its number: the backward pass asks again, and any task can begin anywhere.
-So can any process: an array may be one of the equal parts, one after the other, of an array that several processes
-have between them. Its places are then counted in the whole array, and the numbers are those that the whole would have.
+So only the number of a draw is remembered: the backward pass computes the same numbers again, and each task can begin
+at any place. So can each process: an array may be one of the equal parts, one after the other, of an array that several
+processes share. Its places are then counted in the whole array, and its numbers are those of the whole array.
 """
 
 from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share
 
 LOW = 0xFFFFFFFF  # the lower 32 bits
-FIRST, SECOND = 0x7FEB352D, 0x846CA68B  # odd multipliers: of those tried by C. Wellons these leave the least bias
+FIRST, SECOND = 0x7FEB352D, 0x846CA68B  # odd multipliers, with the least bias of those that C. Wellons tried
 SPREAD = 0x9E3779B9  # 2^32 over the golden ratio: neighbouring numbers become distant ones
 
 
 @helper
 def mixed(n):
-    """A number of 32 bits in which each bit depends on all bits of n, of 32 bits too; different for each n."""
+    """A 32-bit number in which each bit depends on all bits of the 32-bit number n; different for each n."""
     n = ((n ^ (n >> 16)) * FIRST) & LOW
     n = ((n ^ (n >> 15)) * SECOND) & LOW
     return n ^ (n >> 16)
@@ -22,7 +22,7 @@ def mixed(n):
 
 @helper
 def drawn(key, draw, place):
-    """A number of 32 bits for a place, as if drawn by lot: equal for equal arguments, else independent."""
+    """A pseudo-random number of 32 bits for a place: equal for equal arguments, otherwise independent."""
     upper = mixed(((place >> 32) + draw * SPREAD) & LOW)
     # A sum, since both terms are the same for key 0 and place 0, where their exclusive or would be 0 at each draw.
     return mixed((mixed((place * SPREAD + upper) & LOW) + mixed((key ^ upper) & LOW)) & LOW)

@@ -1,4 +1,4 @@
-"""Moving data: the one formula without arithmetic. Layout and dtype change in the loop around it."""
+"""Copies: the one formula without arithmetic. The loop around it changes layout and dtype."""
 
 from tinytensor.native.kernel import elementwise
 

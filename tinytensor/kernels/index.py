@@ -1,8 +1,8 @@
 """Reading and adding at positions given by an index; sorting; drawing from weights.
 
-An index is int64. A number in it that is out of range is never used as a place to read or write: it is passed over, and
-what would have been read is 0. Where an index enters (take, gather), `bad` says so: int64 (2,), at first 0, of which
-bad[0] becomes 1 and bad[1] one of the wrong numbers. The kernels of the gradients get an index that has passed there.
+An index is int64. A number in it that is out of range is never used as a place to read or write: it is skipped, and the
+value read is 0. Kernels that first get an index (take, gather) report such a number in `bad`: int64 (2,), at first 0;
+bad[0] becomes 1 and bad[1] one of the wrong numbers. The kernels of the gradients get an index that was checked there.
 """
 
 import numpy as np
@@ -53,7 +53,7 @@ def write_rows(source, index, y, bad):
 def scatter_add(g, index, dx, task, tasks):
     """dx[v, d] = sum over the r with index[r] = v of g[r, d], in the order of r; the backward of take.
 
-    Each task looks through the whole index for its own rows of dx.
+    Each task searches the whole index for its own rows of dx.
     """
     size = dx.shape[1]
     start, stop = share(dx.shape[0], task, tasks)
@@ -165,12 +165,12 @@ def check_weights(p, needed, bad):
             bad[1] = positive if valid else -1
 
 
-# exact order, for both sums must see the same one
+# exact order, since both sums must be added in the same order
 @kernel("p[R, N], u[R], y[R]", tasks=lambda p, *_: cut(3 * p.size, p.shape[0]), fastmath=EXACT_ORDER)
 def sample_rows(p, u, y, task, tasks):
     """y[r] = the first j with p[r, 0] + ... + p[r, j] > u[r] sum_k p[r, k]: weights p (R, n) >= 0, u (R,) in [0, 1).
 
-    An element of weight 0 is never drawn; -1 where all weights are 0.
+    An element of weight 0 is never drawn; y[r] = -1 if all weights are 0.
     """
     n = p.shape[1]
     start, stop = share(p.shape[0], task, tasks)
@@ -185,5 +185,5 @@ def sample_rows(p, u, y, task, tasks):
         for j in range(n):
             total += p[r, j]
             if p[r, j] > p.dtype.type(0) and not found:
-                y[r] = j  # the last positive one, should rounding keep the sum below the threshold
+                y[r] = j  # the last positive one, if rounding keeps the sum below the threshold
                 found = total > threshold

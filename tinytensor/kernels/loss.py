@@ -1,7 +1,7 @@
 """Cross-entropy of rows of logits (R, V) against class indices, document 003 eq. 14 to 16.
 
-A target that is no class is never used as a place to read or write: its row counts as one that is ignored, and `bad`
-says so. `bad` is int64 (2,), at first 0: bad[0] becomes 1, and bad[1] one of the wrong targets.
+A target that is no class is never used as a place to read or write: its row is ignored, and `bad` reports it. `bad` is
+int64 (2,), at first 0: bad[0] becomes 1, and bad[1] one of the wrong targets.
 """
 
 from tinytensor.kernels.reduce import row_sum
@@ -38,7 +38,7 @@ def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, ta
     rest = size % width
     nothing, one, count = x.dtype.type(0), x.dtype.type(1), x.dtype.type(size)
     start, stop = share(rows, task, tasks)
-    for begin in range(start, stop, width):  # a register of rows has its logarithms taken at once
+    for begin in range(start, stop, width):  # the logarithms of a register of rows are taken at once
         end = min(begin + width, stop)
         for r in range(begin, end):
             t = target[r]
@@ -48,7 +48,7 @@ def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, ta
                 bad[0] = 1
                 bad[1] = t
             elif t != ignore_index:
-                losses[r] = largest(row_max(x, r))  # all that the exponentials below wait for
+                losses[r] = largest(row_max(x, r))  # the exponentials below wait for it
         for r in range(begin, end):
             if target[r] != ignore_index and 0 <= target[r] < size:
                 lse[r] = sum_of_exps(x, r, fill(x, losses[r]))
@@ -73,7 +73,7 @@ def cross_entropy(x, target, ignore_index, label_smoothing, losses, lse, bad, ta
 
 @kernel("losses[R], target[R], y[1], count[1]")
 def mean_of_counted(losses, target, ignore_index, y, count):
-    """y = sum_r losses_r / n, and count = n: how many targets are not ignore_index; of none the mean is 0 / 0, NaN."""
+    """y = sum_r losses_r / n, and count = n: the number of targets other than ignore_index; if it is 0, y is NaN."""
     counted = 0
     for r in range(target.size):
         if target[r] != ignore_index:
@@ -92,7 +92,7 @@ def loss_slope(count, x, r, v, scale, shift, each, dx):
 @kernel(
     "x[R, V], g[R], target[R], lse[R], dx[R, V]",
     tasks=lambda g, x, *_: cut(x.size // 3, x.shape[0]),
-    strided=("g",),  # all rows of a mean have one and the same
+    strided=("g",),  # one number for all rows of a mean, with stride 0
 )
 def cross_entropy_backward(g, x, target, lse, ignore_index, label_smoothing, dx, task, tasks):
     """dx_rv = g_r (exp(x_rv - lse_r) - (1 - s) [v = target_r] - s / V); 0 where target_r = ignore_index."""

@@ -4,13 +4,13 @@ A tile of y (HEIGHT rows, two registers wide) stays in registers while k runs; e
 
     ((a_i0 b_0j + a_i1 b_1j) + a_i2 b_2j) + ...        one fused multiply-add after the other, in order of k
 
-whatever the shapes, the strides and the edges are. So the bits of a row of y depend on nothing but that row of a (and
-b): decoding one token at a time gives what a full pass gives. And each number of y is one task's, from its first
-product to the last, so no bit depends on how the work is dealt.
+for all shapes, strides and edges. So the bits of a row of y depend only on that row of a (and on b): decoding one token
+at a time gives the same bits as a full pass. And one task computes each number of y, from its first product to the
+last, so no bit depends on the way the work is dealt.
 
-Registers hold neighbours, so a row of b must lie in one piece. Where it does, b is read where it is; where it does not
-(b is a transposed weight), DEPTH rows of two registers are copied into a panel first. a is read one number at a time,
-so its strides matter only where a cache has but one place for all of a row: then blocks of it are copied as well.
+Registers hold neighbours, so a row of b must lie in one piece. If it does, b is read in place; if not (b is a
+transposed weight), DEPTH rows of two registers are copied into a panel first. a is read one number at a time, so its
+strides matter only where a whole row falls on one place of the cache: then blocks of it are copied as well.
 """
 
 from functools import lru_cache
@@ -30,17 +30,17 @@ from tinytensor.native.tiles import (
 from tinytensor.native.vectors import lanes, load_first, store
 
 HEIGHT = 8 if BYTES == 64 else 6  # rows of a tile: of 6, and two of b and one of a, are 15 of AVX2's 16 registers
-HALF = 4  # rows of the tile that takes what is left over, if that is no more: a whole one would compute rows in vain
+HALF = 4  # rows of the tile for up to as many remaining rows: a whole tile would compute rows in vain
 DEPTH = 256  # rows of a panel: with its two registers of 64 bytes it fills the nearest cache to two thirds
 TILES = 192 // HEIGHT  # of a block, one below the other: DEPTH numbers of each of their rows fit the second cache
-COLUMNS = 128  # of a block, about: as often is that part of a used, once it is there
-# A panel that serves fewer rows is not worth a copy. AVX-512 multiplies twice as long by what it reads of a row.
+COLUMNS = 128  # of a block, about: the block's part of a is used this often once it is in the cache
+# A panel that serves fewer rows is not worth a copy. AVX-512 multiplies twice as long by each piece of a row it reads.
 FEW = 64 if BYTES == 64 else 24
 SPAN = 1 << 15  # bytes: where a panel's rows, read in place, spread over more, they push each other out of the cache
-PAGE = 4096  # bytes: numbers that are whole pages apart have one and the same place in the nearest cache
+PAGE = 4096  # bytes: numbers that are whole pages apart share one place in the nearest cache
 MANY = 4  # panels that a copied block of a should serve
 PRODUCTS = 250_000  # of two numbers: some 4 microseconds, worth a task
-SHARED = 60_000  # worth a task where a second thread is there already, as it is in a program
+SHARED = 60_000  # products worth a task where a second thread is awake, as in a program
 
 
 def panel_shape(K: int, itemsize: int) -> tuple[int, int]:
@@ -49,20 +49,20 @@ def panel_shape(K: int, itemsize: int) -> tuple[int, int]:
     return -(-min(K, DEPTH) // square) * square, 2 * square
 
 
-@lru_cache(maxsize=1024)  # to think it out again takes as long as a small product
+@lru_cache(maxsize=1024)  # to compute a plan again takes as long as a small product
 def matmul_plan(
     n: int, M: int, K: int, N: int, itemsize: int, apart: int = 0, in_program: bool = False
 ) -> tuple[int, int, tuple[int, int, int]]:
     """Return rows and columns of a block of y, and the shape of the scratch array: for each task, a panel.
 
-    The blocks are dealt to the tasks. A large product has blocks that suit the caches, a smaller one gets smaller
-    blocks, until there is enough for every task to do: first fewer columns, then fewer rows.
+    The blocks are dealt to the tasks. A large product has blocks that suit the caches; a smaller one gets smaller
+    blocks, first with fewer columns, then with fewer rows, until every task has enough of them.
 
-    A launch by itself has to wake the second thread, which takes as long as half a million products; in a program both
-    are awake. So there smaller products have two tasks, and each thread reads the rows that it wrote.
+    A single launch has to wake the second thread, which takes as long as half a million products; in a program both are
+    awake. So smaller products have two tasks there, and each thread reads the rows that it wrote.
 
-    `apart` says how many bytes lie between neighbours in a row of a. Where these are whole pages, a block of a is
-    copied beside the panel, in rows of an odd number of lines, which spread over all places of a cache.
+    `apart` is the number of bytes between neighbours in a row of a. If these are whole pages, a block of a is copied
+    beside the panel, in rows of an odd number of lines, which spread over all places of a cache.
     """
     deep, width = panel_shape(K, itemsize)
     far = apart != 0 and apart % PAGE == 0
@@ -99,7 +99,7 @@ def pack(b, first, last, j, width, panel):
         for k in range(first, last):
             store(load_first(width, b, k, j), panel, k - first, 0)
             store(load_first(width - n, b, k, j + n), panel, k - first, n)
-    elif b.strides[0] == b.itemsize:  # columns of b lie in one piece: squares of it are loaded, turned, and stored
+    elif b.strides[0] == b.itemsize:  # columns of b lie in one piece: squares of b are loaded, transposed, and stored
         for v in range(0, 2 * n, n):
             for k in range(first, last, n):
                 square = load_transposed(width - v, last - k, b.T, j + v, k)
@@ -114,8 +114,8 @@ def pack(b, first, last, j, width, panel):
 def copy_block(a, begin, end, first, last, panel, column):
     """panel[k - first, column + i - begin] = a[i, k], first <= k < last, begin <= i < end; columns of a are dense.
 
-    A tile takes HEIGHT numbers of a line, and the next tile the next ones. If all of these lines have one place in the
-    cache, each is fetched again and again. Here each is read once, as a whole.
+    A tile takes HEIGHT numbers of a line, and the next tile the next ones. If all of these lines share one place in the
+    cache, each is fetched again for every tile. Here each line is read once, as a whole.
     """
     columns = a.T
     for k in range(first, last):
@@ -125,7 +125,7 @@ def copy_block(a, begin, end, first, last, panel, column):
 
 @helper
 def pieces(size, unit):
-    """How many pieces of so many, the last one perhaps smaller. A division would take as long as a tile."""
+    """The number of pieces of length `unit` in `size`, the last perhaps shorter. (A division is as slow as a tile.)"""
     return (size + unit - 1) // unit if size > unit else min(size, 1)
 
 
@@ -133,8 +133,8 @@ def pieces(size, unit):
 def tiles(blank, begin, end, a, above, before, b, row, column, first, last, K, term, relu, y, j, width, asks):
     """y[begin:end, j : j + width], tile by tile, from the products first <= k < last.
 
-    a[i, k] stands at a[i - above, k - before], b[k, j] at b[row + k, column]. `blank` is a tile of zeros: its size is
-    the size of all of them. `asks`: whether the memory is asked in time for what the next tile takes, and for y.
+    a[i, k] stands at a[i - above, k - before], b[k, j] at b[row + k, column]. `blank` is a tile of zeros; all have its
+    size. `asks`: are the rows of the next tile, and y, prefetched?
     """
     for i in range(begin, end, len(blank)):
         height = min(len(blank), end - i)
@@ -160,9 +160,9 @@ def tiles(blank, begin, end, a, above, before, b, row, column, first, last, K, t
 def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
     r"""y_{nij} = \sum_k a_{nik} b_{nkj} + t_{nij}, then max(0, y_{nij}) if relu (NaN stays NaN).
 
-    a (n, M, K) and b (n, K, N) with any strides, y (n, M, N); K = 0 gives sums of nothing, zeros. The term t (n, M, N)
-    is added last; its rows lie in one piece, and may be one and the same (a bias); of size 0: none. It is not y, which
-    holds sums that are not finished. `rows`, `columns` and scratch are as matmul_plan says.
+    a (n, M, K) and b (n, K, N) with any strides, y (n, M, N); K = 0 gives zeros, the empty sums. The term t (n, M, N)
+    is added last; its rows lie in one piece, and may all be the same row (a bias); a term of size 0 is none. t must not
+    be y, which holds unfinished sums. `rows`, `columns` and scratch come from matmul_plan.
     """
     n, M, N = y.shape
     K = a.shape[2]
@@ -188,7 +188,7 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
                 factor, above, before = panel.T, begin - full, first
             far = end - begin >= FEW and (last - first) * abs(b.strides[1]) > SPAN
             rest = left
-            if M == 1 and b.strides[2] == b.itemsize:  # a row alone: two sums would wait for themselves, so take eight
+            if M == 1 and b.strides[2] == b.itemsize:  # a single row: two sums would wait, so take eight
                 for j in range(left, right - 4 * full + 1, 4 * full):
                     place = first, last, K, term[m], relu, y[m], j, 4 * full, False
                     tiles(zero_tile(y, 1, 8), begin, end, factor, above, before, b[m], 0, j, *place)
@@ -196,7 +196,7 @@ def matmul(a, b, term, relu, rows, columns, y, scratch, task, tasks):
             for j in range(rest, right, full):
                 width = min(full, right - j)
                 source, row, column = b[m], 0, j
-                if far or width % lanes(y) > 0 or b.strides[2] != b.itemsize:  # no register reads beyond a row
+                if far or width % lanes(y) > 0 or b.strides[2] != b.itemsize:  # so that no register reads beyond a row
                     pack(b[m], first, last, j, width, panel)
                     source, row, column = panel, -first, 0
                 place = factor, above, before, source, row, column, first, last, K, term[m], relu, y[m], j, width, asks

@@ -1,9 +1,9 @@
 """Layer norm and RMS norm over the rows of x (R, D).
 
-A pass over a row takes one register or two at a time, and then the elements that are left (see softmax.py).
+A pass over a row takes one register or two at a time, and then the remaining elements (see softmax.py).
 
-The gradients of weight and bias are sums over all rows. Each of a number of blocks of rows, which the shape of x alone
-says, adds up its own part in `partial`; a second launch (reduce_sum) adds the parts in order. So no bit of the result
+The gradients of weight and bias are sums over all rows. The rows are cut into blocks, by the shape of x alone, and each
+block adds up its own part in `partial`; a second launch (reduce_sum) adds the parts in order. So no bit of the result
 depends on the number of threads.
 """
 
@@ -59,7 +59,7 @@ def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
     start, stop = share(x.shape[0], task, tasks)
     for r in range(start, stop):
         part = s = t = zero(x)
-        for block in range(0, size - rest, TERMS):  # one sum of millions of terms would lose those that come late
+        for block in range(0, size - rest, TERMS):  # one sum of millions of terms would lose late terms
             part, s, t = add(part, add(s, t)), zero(x), zero(x)
             for d in range(block, min(block + TERMS, size - rest), 2 * width):
                 s = add(s, load_first(width, x, r, d))
@@ -88,7 +88,7 @@ def layer_norm(x, weight, bias, eps, y, mean, rstd, task, tasks):
 
 
 def norm_blocks(R, D):
-    """The number of blocks of rows whose parts of the weight's gradient are summed apart, for x (R, D)."""
+    """The number of blocks of rows for x (R, D); each block sums its own part of the weight's gradient."""
     return cut(R * (D // 4 + 4), R // 8)
 
 
@@ -121,9 +121,9 @@ def layer_norm_sums(count, g, x, weight, r, d, mu, sum_h, sum_hc):
 
 @helper
 def layer_norm_row(g, x, weight, mean, rstd, r):
-    """What belongs to row r, in all lanes: (mean_r, scale_r, level_r, tilt_r), as `layer_norm_slope` takes them.
+    """The numbers of row r, in all lanes: (mean_r, scale_r, level_r, tilt_r), as `layer_norm_slope` takes them.
 
-    rstd (h - mean_h - n mean_hn) is multiplied out for this.
+    They come from rstd (h - mean_h - n mean_hn), multiplied out.
     """
     size, width = x.shape[1], lanes(x)
     rest = size % (2 * width)
@@ -144,7 +144,7 @@ def layer_norm_row(g, x, weight, mean, rstd, r):
 
 @helper
 def layer_norm_slope(count, g, x, weight, r, d, row, dx):
-    """Write dx_rd = scale_r h_rd + level_r + tilt_r c_rd, and give (g_rd n_rd, g_rd)."""
+    """Write dx_rd = scale_r h_rd + level_r + tilt_r c_rd, and return (g_rd n_rd, g_rd)."""
     mu, scale, level, tilt = row
     up, c = load_first(count, g, r, d), centred(count, x, r, d, mu)
     h = weighted(count, up, weight, d)
@@ -154,9 +154,9 @@ def layer_norm_slope(count, g, x, weight, r, d, row, dx):
 
 @helper
 def layer_norm_slopes(count, g, x, weight, r, d, row, following, dx, block, partial):
-    """`layer_norm_slope` of row r and of the one that follows; what they give is added to the block's part.
+    """`layer_norm_slope` of row r and of the next row; their results are added to the block's part.
 
-    A sum in memory is read and written for both together.
+    So a sum in memory is read and written once for both rows.
     """
     gn, up = layer_norm_slope(count, g, x, weight, r, d, row, dx)
     gn_next, up_next = layer_norm_slope(count, g, x, weight, r + 1, d, following, dx)
@@ -168,7 +168,7 @@ def layer_norm_slopes(count, g, x, weight, r, d, row, following, dx, block, part
 
 @helper
 def layer_norm_last(count, g, x, weight, r, d, row, dx, block, partial):
-    """The same for a row alone."""
+    """`layer_norm_slopes` for a single row."""
     gn, up = layer_norm_slope(count, g, x, weight, r, d, row, dx)
     if partial.size > 0:
         add_to(count, gn, partial, 0, block, d)
@@ -186,8 +186,8 @@ def layer_norm_backward(g, x, weight, mean, rstd, dx, partial, task, tasks):
 
     dx_rd = rstd_r (h_rd - sum_k h_rk / D - n_rd sum_k h_rk n_rk / D), and for each block of rows
     partial_0,block,d = sum_r g_rd n_rd (a part of dw_d), partial_1,block,d = sum_r g_rd (a part of db_d).
-    weight may be (0,) for none. partial is (2, norm_blocks(R, D), D); the second sum is left out where it begins with
-    1, both are where it ends in 0.
+    weight may be (0,) for none. partial is (2, norm_blocks(R, D), D), or begins with 1 to leave out the second sum, or
+    ends in 0 to leave out both.
     """
     rows, size = x.shape
     blocks = partial.shape[1]
@@ -273,7 +273,7 @@ def rms_norm_backward(g, x, weight, rstd, dx, partial, task, tasks):
 
     dx_rd = rstd_r (h_rd - n_rd sum_k h_rk n_rk / D), and for each block of rows
     partial_0,block,d = sum_r g_rd n_rd, a part of dw_d.
-    weight may be (0,) for none; partial is (1, norm_blocks(R, D), D), or ends in 0 where nobody asks for it.
+    weight may be (0,) for none; partial is (1, norm_blocks(R, D), D), or ends in 0 where dw is not wanted.
     """
     rows, size = x.shape
     blocks = partial.shape[1]

@@ -1,9 +1,8 @@
 """Reductions over the middle of x (outer, n, inner) to y (outer, inner).
 
-A reduction over neighbouring dims of a contiguous array can always be seen so. With inner = 1 each row is
-reduced along its length; with inner > 1 rows of length inner are combined one after the other: two loops, so
-that both run along the memory. Tasks share out the outer dimension; where there is one long row only, or few, the
-sum is taken in two launches (`sum_parts`).
+A reduction over neighbouring dims of a contiguous array always has this form. With inner = 1 each row is reduced along
+its length; with inner > 1 rows of length inner are combined one after the other: two loops, so that both run along the
+memory. Tasks share the outer dimension; for one long row, or few, the sum is taken in two launches (`sum_parts`).
 """
 
 import numpy as np
@@ -13,13 +12,13 @@ from tinytensor.native.fastmath import exp, log
 from tinytensor.native.kernel import EXACT_ORDER, MOST_TASKS, cut, helper, in_any_order, kernel, share
 from tinytensor.native.vectors import largest
 
-BLOCK = 512  # numbers of a row that are added up before their sum is, with what rounding loses, to those before
+BLOCK = 512  # numbers of a row that are summed before their sum is added to the total, with the rounding error carried
 
 
 def sum_parts(outer, n, inner):
-    """Into how many equal parts to cut n before the sum, if the outer dimension alone gives too few tasks.
+    """The number of equal parts into which n is cut for a sum, if the outer dimension alone gives too few tasks.
 
-    The parts are summed as if the array were (outer * parts, n / parts, inner), and then their sums.
+    The parts are summed as if the array were (outer * parts, n / parts, inner), and then their sums are added.
     """
     wanted = cut(outer * n * inner // 10, MOST_TASKS) // max(outer, 1)
     return 1 if wanted < 2 else max([parts for parts in range(1, wanted + 1) if n % parts == 0])
@@ -27,7 +26,7 @@ def sum_parts(outer, n, inner):
 
 @helper
 def carried_sum(total, part, lost, zero):
-    """(total + part, what rounding added to it), where `lost` is what the addition before had added too much."""
+    """(total + part, the rounding error in it), where `lost` is the rounding error of the addition before."""
     part -= lost
     after = total + part
     lost = (after - total) - part
@@ -45,7 +44,7 @@ def block_sum(block, zero):
 
 @helper
 def row_sum(row, zero):
-    """The sum of a row, block by block; what each addition of a block loses is carried to the next."""
+    """The sum of a row, block by block; the rounding error of each addition is carried to the next."""
     total, lost = zero, zero
     for begin in range(0, row.size, BLOCK):
         part = block_sum(row[begin : min(begin + BLOCK, row.size)], zero)
@@ -77,7 +76,7 @@ def reduce_sum(x, y, task, tasks):
                 y[o, i] += x[o, j, i]
 
 
-# exact order, for in another one a product may overflow where it need not
+# exact order: in another order a product may overflow though the result does not
 @kernel("x[O, N, I], y[O, I]", tasks=lambda x, *_: cut(x.size, x.shape[0]), fastmath=EXACT_ORDER)
 def reduce_prod(x, y, task, tasks):
     """y[o, i] = prod_j x[o, j, i]; 1 for an empty product. Multiplied in the dtype of y."""
@@ -99,7 +98,7 @@ def reduce_prod(x, y, task, tasks):
 
 @in_any_order
 def first_nan(row):
-    """The first j at which row is NaN, row.size if there is none: all are compared faster than one after the other."""
+    """The first j at which row is NaN, or row.size; it compares all elements, which vectors do faster than a search."""
     first = row.size
     for j in range(row.size):
         first = min(first, j if np.isnan(row[j]) else row.size)
@@ -109,7 +108,7 @@ def first_nan(row):
 @helper
 def best_of(row, better):
     """The largest or least element, `better` being max or min, of a row that is not empty and holds no NaN."""
-    a = b = c = d = row[0]  # four chains: a comparison need not wait for the one before
+    a = b = c = d = row[0]  # four chains, so that a comparison does not wait for the one before
     quarter = row.size // 4
     for k in range(quarter):
         j = 4 * k
@@ -150,7 +149,7 @@ def reduce_max(x, y, index, task, tasks):
         for j in range(1, n):
             for i in range(inner):
                 value, best = x[o, j, i], y[o, i]
-                better = not (value <= best) and not np.isnan(best)  # a NaN beats every number; nothing beats a NaN
+                better = not (value <= best) and not np.isnan(best)  # a NaN beats every number; no number beats a NaN
                 y[o, i] = value if better else best
                 index[o, i] = j if better else index[o, i]
 
@@ -189,7 +188,7 @@ def finite_or_zero(m, zero):
 def reduce_logsumexp(x, y, peak, task, tasks):
     """y[o, i] = m + log(sum_j exp(x[o, j, i] - m)) with m = max_j x[o, j, i], kept in peak (outer, inner).
 
-    -inf where all are -inf (and for n = 0), +inf where one is, NaN where one is.
+    -inf where all elements are -inf (and for n = 0), +inf where one is +inf, NaN where one is NaN.
     """
     outer, n, inner = x.shape
     zero = x.dtype.type(0)

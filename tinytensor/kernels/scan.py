@@ -1,4 +1,4 @@
-"""Running sums."""
+"""Running sums along a dimension."""
 
 from tinytensor.native.kernel import EXACT_ORDER, cut, kernel, share
 

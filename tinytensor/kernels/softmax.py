@@ -1,11 +1,11 @@
 """Softmax and its logarithm over the rows of x (R, n).
 
-A pass over a row takes a register at a time, and then the elements that are left: the same lines twice, where `count`
-says how many elements there are from `j` on. For whole registers it is a number that the compiler knows, and the masks
-are gone from the loop. Sums of few instructions go in two chains, so that one addition need not wait for the other:
-then two registers are taken at a time, and `count` may exceed a register, or be less than 0. Exponentials, which are
-long chains, are taken four registers at a time as far as a row has them. The largest number of a row, for which its
-exponentials wait, is looked for before those of the row above: then it is there when they begin.
+A pass over a row takes a register at a time, and then the remaining elements: the same lines twice, where `count` is
+the number of elements from `j` on. For whole registers the compiler knows this number, and leaves the masks out of the
+loop. Short sums go in two chains, so that one addition does not wait for the other: then two registers are taken at a
+time, and `count` may exceed a register, or be less than 0. Exponentials, which are long chains, are taken four
+registers at a time as far as a row has them. A row's exponentials wait for its largest number; so this is found before
+the exponentials of the row above, and is ready when they begin.
 """
 
 from tinytensor.native.kernel import EXACT_ORDER, cut, helper, kernel, share

@@ -1,4 +1,4 @@
-"""Optimizer steps on flat arrays, in place, and what clipping by norm needs.
+"""Optimizer steps on flat arrays, in place, and the sum of squares for clipping by norm.
 
 Hyper-parameters come in one small float64 array, so that a recorded step sees their present values. `scale`
 multiplies the learning rate: (0,) for none, (1,) for one factor, or one factor for each element of p.
@@ -17,7 +17,7 @@ from tinytensor.native.kernel import EXACT_ORDER, cut, kernel, share
 def sgd(p, g, buf, scale, hyper, task, tasks):
     """p -= lr d with d = g + wd p.
 
-    With momentum b = momentum b + (1 - dampening) d (at first b = d) stands for d, with Nesterov's d + momentum b.
+    With momentum, b = momentum b + (1 - dampening) d (at first b = d) replaces d; Nesterov's uses d + momentum b.
     hyper = [lr, momentum, dampening, weight_decay, nesterov, maximize, first], the last three 0 or 1.
     buf is (0,) without momentum.
     """
@@ -30,7 +30,7 @@ def sgd(p, g, buf, scale, hyper, task, tasks):
     ps, gs, bs, factors = p[start:stop], g[start:stop], buf[start:stop], scale[start:stop]  # the last two may be empty
     for i in range(ps.size):
         d = -gs[i] if maximize else gs[i]
-        if decay != 0:  # of an infinite p it would be 0 * inf
+        if decay != 0:  # with an infinite p the product would be 0 * inf
             d += decay * ps[i]
         if buf.size > 0:
             b = d if first else momentum * bs[i] + keep * d
@@ -73,7 +73,7 @@ def adam(p, g, m, v, scale, hyper, task, tasks):
 
 
 def sumsq_parts(n):
-    """How many parts the sum over n elements is taken in."""
+    """The number of parts of the sum over n elements."""
     return cut(n // 10, n)
 
 
