@@ -1,6 +1,6 @@
-"""What turns loops into machine code and runs them: the only room that knows the insides of Numba and LLVM.
+"""Native code: loops are compiled and run here; no other room uses the internals of Numba and LLVM.
 
-`kernel.py` says what a kernel is. `entries.py` and `compiler.py` compile one, `cache.py` keeps the build, `blocks.py`
-packs the arguments of a launch, and `driver.py` runs launches on threads. `vectors.py`, `tiles.py`, `squares.py` and
-`fastmath.py` are what loops compute with: registers, blocks of registers, and functions of one number.
+`kernel.py` defines kernels. `entries.py` and `compiler.py` compile them, `cache.py` keeps the builds, `blocks.py` packs
+the arguments of a launch, and `driver.py` runs launches on threads. Loops compute with `vectors.py`, `tiles.py`,
+`squares.py` and `fastmath.py`: registers, blocks of registers, and functions of one number.
 """

@@ -1,12 +1,12 @@
-"""Where compiled kernels are kept between runs, and the line that says that compiling takes a while.
+"""The cache of compiled kernels between runs, and the message that kernels are being compiled.
 
 Numba keeps a build beside a note of the source file that it came from. It does not see that a helper in another file
 has changed, and would then load the old machine code. So each build is kept in a folder that is named after the text of
 every file that the kernel's own file reaches by its imports from `tinytensor.kernels`, `tinytensor.native` and
 `tinytensor.cpython`.
 
-What is kept saves time and is needed for nothing else. So a file that is damaged, a disk that is full, or a folder that
-may not be written to costs one line and the time to compile; a damaged file is replaced.
+The cache only saves time. So a damaged file, a full disk, or a folder without write permission costs one line and the
+time to compile; a damaged file is replaced.
 """
 
 import atexit
@@ -29,9 +29,9 @@ from numba.core.serialize import dumps
 
 from tinytensor.native.simd import SIMD
 
-ROOMS = [Path(__file__).parents[1] / room for room in ("cpython", "kernels", "native")]  # where a kernel's imports lie
-# A statement ends with its line, which a backslash continues, or else with its parenthesis; a comment in there may hold
-# another one.
+ROOMS = [Path(__file__).parents[1] / room for room in ("cpython", "kernels", "native")]  # of a kernel's imports
+# A statement ends with its line, which a backslash continues, or with its parenthesis; a comment inside may hold
+# another parenthesis.
 _IMPORT = re.compile(
     r"\bfrom[\s\\]+tinytensor\.(?:cpython|kernels|native)\b\.?([\w.]*)[\s\\]+import[\s\\]*(\((?:#.*|[^)#])*\)|(?:\\\r?\n|.)*)"
 )
@@ -40,8 +40,8 @@ _IMPORT = re.compile(
 def imported(text: str) -> set[str]:
     """The names that a file imports from these rooms and their modules, and those of the modules.
 
-    Some may be too many (words of a comment), which costs a compilation too many; none may be missing. To parse the
-    files for it would take longer than all the rest that importing this package does.
+    An extra name (a word of a comment) costs an extra compilation; a missing name is not allowed. To parse the files
+    would take longer than the rest of this package's import.
     """
     return {name for statement in _IMPORT.findall(text) for part in statement for name in re.findall(r"\w+", part)}
 
@@ -55,13 +55,13 @@ def _reached(file: Path) -> frozenset[Path]:
 
 @cache
 def _read(file: Path) -> bytes:
-    """The text of a source file; most are reached from many others."""
+    """The text of a source file; it is cached, since most are reached from many others."""
     return file.read_bytes()
 
 
 @cache
 def _root() -> Path:
-    """The folder that holds the folders of all builds; for this process alone where nothing can be kept."""
+    """The folder that holds the folders of all builds; a temporary one if none can be written to."""
     try:
         root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
         folder = Path(root) / "tinytensor"
@@ -73,14 +73,14 @@ def _root() -> Path:
     try:
         folder = Path(tempfile.mkdtemp(prefix="tinytensor-"))
     except OSError:
-        return Path(os.devnull) / "tinytensor"  # where nothing is found, and nothing can be written
+        return Path(os.devnull) / "tinytensor"  # a path that can be neither read nor written
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     return folder
 
 
 @cache
 def folder(file: str) -> Path:
-    """The folder for what is compiled from `file`; Numba itself tells apart builds for different processors there."""
+    """The folder for builds from `file`; in it Numba itself tells builds for different processors apart."""
     digest = hashlib.sha256(SIMD.encode())
     for source in sorted(_reached(Path(file)) | {Path(__file__)}):
         digest.update(_read(source))
@@ -88,14 +88,14 @@ def folder(file: str) -> Path:
 
 
 def can_keep(function: Callable) -> bool:
-    """Does the function stand in a file? Numba keeps no build of what was typed at a prompt."""
+    """Does the function stand in a file? Numba keeps no build of a function that was typed at a prompt."""
     return Path(function.__code__.co_filename).is_file()
 
 
 def is_kept(function: Callable, name: str) -> bool:
     """Is there a build with this name, made from the file in which the function stands?
 
-    Numba writes what it knows of a build first (nbi), then the build (nbc): a disk may have had room for the one only.
+    Numba first writes the index of a build (nbi), then the build (nbc): a full disk may hold the index only.
     """
     if not can_keep(function):
         return False
@@ -105,7 +105,7 @@ def is_kept(function: Callable, name: str) -> bool:
 
 @contextmanager
 def kept(function: Callable) -> Iterator[None]:
-    """Let Numba find its folder for this function while it is decorated; the user's own setting is put back."""
+    """Let Numba use our folder for this function while it is decorated, then restore the user's setting."""
     before = config.CACHE_DIR
     if can_keep(function):
         config.CACHE_DIR = str(folder(function.__code__.co_filename))
@@ -115,7 +115,7 @@ def kept(function: Callable) -> Iterator[None]:
         config.CACHE_DIR = before
 
 
-# ------------------------------------------------------------------------------------------- what lies in the folder
+# ------------------------------------------------------------------------------------------- files in the folder
 
 
 class _Files(IndexDataCacheFile):
@@ -150,7 +150,7 @@ class _Files(IndexDataCacheFile):
 
 
 class _Builds(FunctionCache):
-    """Numba's cache of one function, in which whatever goes wrong is said, and then it is as if nothing were kept."""
+    """Numba's cache of one function; after any error in it, which is reported, the function is compiled anew."""
 
     def __init__(self, function: Callable, name: str):
         super().__init__(function)
@@ -159,16 +159,16 @@ class _Builds(FunctionCache):
         self._cache_file = _Files(locator.get_cache_path(), base, locator.get_source_stamp())
 
     def load_overload(self, sig, target_context):
-        # Numba would first load all that it compiles with (and SciPy, if it is installed), twice what loading a build
-        # takes. Machine code needs of all that only what lets it allocate; should there be no build, Numba sees to the
-        # rest when it begins to compile.
+        # Numba would first load its whole compiler (and SciPy, if it is installed), which takes twice as long as to
+        # load a build. Machine code needs only the runtime for allocations; if there is no build, Numba loads the rest
+        # when it begins to compile.
         try:
             rtsys.initialize(target_context)
             return self._load_overload(sig, target_context)
-        except Exception as error:  # what unpickling raises is anything
+        except Exception as error:  # unpickling may raise any error
             progress.not_kept(error)
             with suppress(OSError):
-                os.unlink(self._cache_file._index_path)  # so that the build to come is not looked for here
+                os.unlink(self._cache_file._index_path)  # so that the new build is not looked up in it
             return None
 
     def save_overload(self, sig, data) -> None:
@@ -179,10 +179,10 @@ class _Builds(FunctionCache):
 
 
 def builds_of(function: Callable, name: str) -> NullCache | FunctionCache:
-    """Where Numba finds and leaves the builds of a function (within `kept`), in files of this name.
+    """The cache in which Numba finds and leaves the builds of a function (within `kept`), in files of this name.
 
-    The name tells one build from another: two processes that compile at the same time, and each for other types, would
-    write into one another's files.
+    The name distinguishes builds: two processes that compile at the same time for different types would otherwise write
+    into each other's files.
     """
     if not can_keep(function):
         return NullCache()
@@ -193,18 +193,18 @@ def builds_of(function: Callable, name: str) -> NullCache | FunctionCache:
         return NullCache()
 
 
-# ------------------------------------------------------------------------------------------------- what is said
+# ------------------------------------------------------------------------------------------------- messages
 
 
 class _Progress:
-    """Says that kernels are being compiled, so that nobody wonders what takes so long."""
+    """Reports that kernels are being compiled, since this takes a while."""
 
     def __init__(self):
         self.count = 0
         self.complained = False
 
     def compiling(self, name: str) -> None:
-        """One more kernel is about to be compiled, for it was not in the cache."""
+        """Report that this kernel, which is not in the cache, is about to be compiled."""
         self.count += 1
         if self.count == 1:
             how = "for this process" if self.complained else "for this machine (once; cached for later runs)"
@@ -214,7 +214,7 @@ class _Progress:
             print(f"\rtinytensor: {self.count} kernels compiled, now {name:40}", end="", file=sys.stderr, flush=True)
 
     def not_kept(self, error: Exception) -> None:
-        """Builds can't be read or written; this is said once."""
+        """Report, once, that builds cannot be read or written."""
         if not self.complained:
             self.complained = True
             text = " ".join(str(error).split())

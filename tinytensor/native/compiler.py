@@ -1,7 +1,7 @@
-"""Numba's compiler as kernels need it: up to LLVM hardly anything is changed, and from there on less is done.
+"""Numba's compiler, adapted to kernels: almost unchanged up to LLVM, and with fewer steps from there on.
 
-A kernel becomes one piece of machine code. The helpers that it calls are written into it, so machine code of a helper
-alone, which Numba would make as well, would never run. Making it took one second of the twelve to a first step.
+A kernel becomes one piece of machine code. The helpers that it calls are inlined into it, so separate machine code of a
+helper, which Numba would make as well, would never run. Making it took one second of the twelve to a first step.
 """
 
 import signal
@@ -19,19 +19,19 @@ from numba.core.typed_passes import NativeLowering
 from numba.extending import register_jitable
 from numba.np.arrayobj import make_array, populate_array
 
-TIDY = min(1, config.OPT)  # LLVM's level that joins functions and drops what is not needed
+TIDY = min(1, config.OPT)  # LLVM's level that joins functions and drops unused code
 
 
 class _Whole(JITCodeLibrary):
     """The machine code of a kernel.
 
-    No loop stands in it four times over, as LLVM would have it. One turn of a loop here takes a register or two, and a
-    row has few of them: most would be the single turns that do not fill four, and to find out how many there are takes
-    longer than is saved.
+    Its loops are not unrolled four times, as LLVM would unroll them. One iteration here takes a register or two, and a
+    row has few registers: most iterations would be left over from groups of four, and to count these takes longer than
+    unrolling saves.
     """
 
     def _optimize_functions(self, module) -> None:
-        """Say how memory is laid out; the functions are optimised when all that are called stand beside them."""
+        """Only set the data layout; functions are optimised later, beside all functions that they call."""
         module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
@@ -42,12 +42,12 @@ class _Whole(JITCodeLibrary):
         options.loop_vectorization, options.loop_unrolling = bool(config.LOOP_VECTORIZE), False
         builder = create_pass_builder(self._codegen._tm, options)
         passes = builder.getModulePassManager()
-        passes.add_refprune_pass()  # of a user's kernel: others count no references
+        passes.add_refprune_pass()  # for a user's kernel: others count no references
         passes.run(self._final_module, builder)
 
 
 class _Part(_Whole):
-    """The code of a helper, tidied once for all kernels that it will be written into. No address leads to it."""
+    """The code of a helper, tidied once for all kernels that inline it. It has no address."""
 
     def finalize(self) -> None:
         for library in dict.fromkeys(self._linking_libraries):
@@ -62,15 +62,15 @@ class _Part(_Whole):
 
 
 class _NoAddress:
-    """Numba tells a function that is ready where its constants are, those that are Python's objects."""
+    """Takes the place of Numba's code generator, which gives a finished function the address of Python constants."""
 
     @staticmethod
     def set_env(name: str, env) -> None:
-        """Nothing: code without an address does not run, and has no use for them."""
+        """Nothing: code without an address does not run, and needs no constants."""
 
 
 def array_at(context, builder, kind: types.Array, address, shape: list, strides: list):
-    """The array of this type whose first element stands at an address. It is borrowed: no reference is counted."""
+    """An array of this type whose first element is at the address. It is borrowed: no reference is counted."""
     element, array = context.get_data_type(kind.dtype), make_array(kind)(context, builder)
     data = builder.inttoptr(address, element.as_pointer())
     itemsize = context.get_constant(types.intp, context.get_abi_sizeof(element))
@@ -98,7 +98,7 @@ class _HelperLowering(Lowering):
 
 
 class KernelCompiler(CompilerBase):
-    """Numba's compiler, with another last step in the place of its own."""
+    """Numba's compiler with `lowering` as its last step."""
 
     lowering = Lowering
 
@@ -116,13 +116,13 @@ class _HelperCompiler(KernelCompiler):
 
 @contextmanager
 def signals_wait() -> Iterator[None]:
-    """Let signals (Ctrl-C) that come while a kernel is built wait for its end: some two seconds at most.
+    """Let signals (Ctrl-C) that come during a build wait for its end: some two seconds at most.
 
-    What a signal raises in a function that is called back from C is printed and forgotten, and the program would run
-    on. A build is full of such functions: LLVM calls some, and Python itself those of weak references.
+    If a signal raises an error in a callback from C, the error is printed and dropped, and the program would run on. A
+    build has many callbacks: LLVM calls some, and Python itself those of weak references.
     """
     handlers, waiting = {}, []
-    if threading.current_thread() is threading.main_thread():  # where Python hears signals
+    if threading.current_thread() is threading.main_thread():  # only the main thread gets signals
         handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
         handlers = {number: handler for number, handler in handlers.items() if callable(handler)}
 
@@ -141,7 +141,7 @@ def signals_wait() -> Iterator[None]:
 
 
 class _Colourless:
-    """What gives Numba's messages their colours, giving none."""
+    """Takes the place of the object that colours Numba's messages, and adds no colours."""
 
     def __getattr__(self, name: str) -> Callable[[str], str]:
         return lambda text: text
@@ -149,13 +149,13 @@ class _Colourless:
 
 @contextmanager
 def colourless() -> Iterator[None]:
-    """Let Numba's messages have no colours meanwhile.
+    """A context in which Numba's messages have no colours.
 
-    Numba tries many meanings of a call, and writes down why each of them fails, in colours where colorama is installed:
-    a fifteenth of the time to a first step, for messages that nobody reads.
+    Numba tries many overloads of a call, and formats a message for each that fails, in colours if colorama is
+    installed: this takes a fifteenth of the time to a first step, for messages that are never shown.
     """
     was = errors._termcolor_inst
-    if isinstance(was, _Colourless):  # another thread will give them back
+    if isinstance(was, _Colourless):  # another thread will restore them
         yield
         return
     errors._termcolor_inst = _Colourless()
@@ -166,11 +166,11 @@ def colourless() -> Iterator[None]:
 
 
 def inlined(function: Callable, fastmath: frozenset = frozenset()) -> Callable:
-    """A function that compiled ones call; called from Python it is the Python function that it was.
+    """A function for compiled functions to call; Python code calls it as the plain Python function.
 
-    It is written into each function that calls it, so that the machine code of a kernel is one piece. Were it a piece
-    of its own, two kernels would bring a copy each, and which of the two runs would depend on what was loaded first.
-    The ways in which Python and C could call it are left out, which would be an eighth of the time to compile.
+    It is inlined into each function that calls it, so that the machine code of a kernel is one piece. As a separate
+    piece it would come with each of two kernels, and the order of loading would decide which copy runs. The wrappers
+    for calls from Python and C are left out; they would take an eighth of the time to compile.
     """
     options = {"error_model": "numpy", "fastmath": set(fastmath), "forceinline": True, "no_cfunc_wrapper": True}
     return register_jitable(**options, pipeline_class=_HelperCompiler)(function)

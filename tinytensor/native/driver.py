@@ -1,14 +1,14 @@
 """The driver: native code that runs a program of launches, on one thread or on several.
 
-A launch is three numbers: the address of a kernel's entry, the address of its packed arguments, and into how many tasks
-it is cut. A program is an array of them, one row a launch. Kernels are serial loops over one task's share and know
-nothing of threads; `_run_together` is the only function of tinytensor that is compiled with `parallel=True`.
+A launch is three numbers: the address of a kernel's entry, the address of its packed arguments, and its number of
+tasks. A program is an array of them, one row a launch. Kernels are serial loops over one task's share and know nothing
+of threads; `_run_together` is the only function of tinytensor that is compiled with `parallel=True`.
 
-All threads walk the same program. At each launch a thread takes tasks, one after the other: those of its own share
-first, then what others have left of theirs, and goes on when the last of them is done, whoever did it. There is no
-barrier: a thread that the system does not let run holds nobody up unless it holds a task. The same share of every
-launch means, mostly, the same rows of the arrays: what a thread reads lies in the cache of its own processor, where it
-wrote it. The bits of a result depend on the tasks alone, never on who takes them.
+All threads walk the same program. At each launch a thread takes tasks one by one, first those of its own share, then
+those left in the shares of other threads, and goes on when all tasks of the launch are done. There is no barrier: a
+thread that the system has suspended delays the others only if it holds a task. The same share of each launch mostly
+means the same rows of the arrays, so a thread finds its data in the cache of its own processor. The bits of a result
+depend on the tasks alone, never on the threads that take them.
 """
 
 import os
@@ -26,9 +26,9 @@ from tinytensor.native.compiler import colourless, signals_wait
 from tinytensor.native.simd import LINE
 
 ENTRY, BLOCK, TASKS = range(3)  # the columns of a program
-DONE, SHARES = 0, 1  # the rows of a group's counters: how many tasks are done; from here on, those taken of each share
+DONE, SHARES = 0, 1  # the rows of a group's counters: the number of tasks done; from row 1, those taken of each share
 SPACING = 2 * LINE // 8  # int64 from one counter to the next: no two may share a line, and processors fetch pairs
-STOPPED = False  # what running a program gives when a flag was set; otherwise it is True
+STOPPED = False  # the result of running a program in which a flag was set; otherwise it is True
 PATIENCE = 200  # looks at a counter before a waiting thread offers its processor to others
 WORD = ir.IntType(64)
 
@@ -47,7 +47,7 @@ def call(typing, entry, block, task, tasks):
 
 @intrinsic
 def _add_atomically(typing, address, value):
-    """The number at the address before `value` was added to it; no other thread comes in between."""
+    """Add `value` to the number at the address in one atomic step; returns the number before."""
 
     def codegen(context, builder, signature, args):
         return builder.atomic_rmw("add", builder.inttoptr(args[0], WORD.as_pointer()), args[1], "acq_rel")
@@ -57,7 +57,7 @@ def _add_atomically(typing, address, value):
 
 @intrinsic
 def _load_atomically(typing, address):
-    """The number at the address; what other threads wrote before they set it can be seen from now on."""
+    """The number at the address; values that other threads wrote before they set it are visible from now on."""
 
     def codegen(context, builder, signature, args):
         return builder.load_atomic(builder.inttoptr(args[0], WORD.as_pointer()), "acquire", 8)
@@ -66,14 +66,14 @@ def _load_atomically(typing, address):
 
 
 def native(parallel: bool = False, nogil: bool = True):
-    """Compile a function of the driver on its first call; the build is kept as those of kernels are."""
+    """Compile a function of the driver on its first call; its build is cached as those of kernels are."""
 
     def decorate(function):
-        if config.DISABLE_JIT:  # Python's source is to run, for a debugger
+        if config.DISABLE_JIT:  # for a debugger: the Python source runs
             return function
         with kept(function):
             compiled = njit(nogil=nogil, error_model="numpy", parallel=parallel)(function)
-            compiled._cache = builds_of(function, function.__name__)  # what njit(cache=True) does, with Numba's cache
+            compiled._cache = builds_of(function, function.__name__)  # as njit(cache=True) sets Numba's own cache
             compiled.compile = signals_wait()(colourless()(compiled.compile))
             return compiled
 
@@ -85,7 +85,7 @@ _offer_processor = types.ExternalFunction("sched_yield", types.int32())
 
 @native()
 def _run_alone(program, times):
-    """Run every task of every launch, in order, on the calling thread, so many times; False if a flag was set."""
+    """Run every task of every launch, in order, on the calling thread, `times` times; False if a flag was set."""
     for _ in range(times):
         for i in range(program.shape[0]):
             entry, block, tasks = program[i, ENTRY], program[i, BLOCK], program[i, TASKS]
@@ -105,10 +105,10 @@ def _run_one(entry, block, tasks):
 
 @native(parallel=True)
 def _run_together(program, groups, counters, threads):
-    """Run a program on so many threads; False if a flag was set.
+    """Run a program on this number of threads; False if a flag was set.
 
-    A group is a launch with many tasks, or a stretch of launches with one each, or the question for a flag. Of each
-    there is counted how many tasks are done, and how many were taken of the share of each thread.
+    A group is a launch with many tasks, or a stretch of launches with one task each, or the test of a flag. Each group
+    has counters: of the tasks that are done, and of those taken from each thread's share.
     """
     for i in range(groups.shape[0]):
         for k in range(threads + 1):
@@ -116,7 +116,7 @@ def _run_together(program, groups, counters, threads):
     for me in prange(threads):
         for i in range(groups.shape[0]):
             first, last, tasks = groups[i, 0], groups[i, 1], groups[i, 2]
-            if tasks == 0:  # all that comes before is done, so every thread sees the same
+            if tasks == 0:  # all earlier launches are done, so every thread sees the same flag
                 if _load_atomically(program[first, BLOCK]) != 0:
                     break
                 continue
@@ -125,7 +125,7 @@ def _run_together(program, groups, counters, threads):
                 owner = (me + turn) % threads
                 start, end = owner * tasks // threads, (owner + 1) * tasks // threads
                 taken = counters[i, SHARES + owner].ctypes.data
-                # To look costs less than to add: the line of a counter that nobody writes is at all processors at once.
+                # A read costs less than an addition: all processors can hold the line of a counter that is not written.
                 while start < end and _load_atomically(taken) < end - start:
                     task = start + _add_atomically(taken, 1)
                     if task >= end:
@@ -141,7 +141,7 @@ def _run_together(program, groups, counters, threads):
                 looks += 1
                 if looks > PATIENCE:
                     _offer_processor()
-    for i in range(groups.shape[0]):  # none of the threads tells: it would take Numba a quarter of a second to compile
+    for i in range(groups.shape[0]):  # a result from the threads would take Numba 0.25 seconds longer to compile
         if groups[i, 2] == 0 and _load_atomically(program[groups[i, 0], BLOCK]) != 0:
             return False
     return True
@@ -151,21 +151,21 @@ def _run_together(program, groups, counters, threads):
 
 
 class _Threads:
-    """How many threads a program may use, and whether this process may start any."""
+    """The number of threads that a program may use, and whether this process may start any."""
 
     def __init__(self):
-        self.wanted = 0  # 0: as many as there are
+        self.wanted = 0  # 0: all of Numba's threads
         self.started = False  # has a region with several threads been run?
         self.forked = False  # is this a child of a process that had started threads?
         self.one_region = threading.Lock()
 
     def number(self) -> int:
-        if self.forked:  # the threads of OpenMP are not there in a child, and starting them again ends the process
+        if self.forked:  # a child process has no OpenMP threads, and starting them again ends the process
             return 1
         return self.wanted or numba.config.NUMBA_NUM_THREADS
 
     def after_fork(self) -> None:
-        """In a child process: what the parent's threads hold can't be had here."""
+        """Make a new lock in a child process: the parent's threads, which may hold the old one, do not exist here."""
         self.forked = self.started
         self.one_region = threading.Lock()
 
@@ -176,14 +176,14 @@ if hasattr(os, "register_at_fork"):
 
 
 def set_num_threads(n: int) -> None:
-    """Let kernels use up to `n` threads (no result depends on it, not by a bit)."""
+    """Let kernels use up to `n` threads; the bits of results do not depend on it."""
     if n < 1:
         raise ValueError(f"set_num_threads({n}): expected 1 or more")
     threads.wanted = min(n, numba.config.NUMBA_NUM_THREADS)
 
 
 def get_num_threads() -> int:
-    """How many threads a kernel may use."""
+    """The number of threads that a kernel may use."""
     return threads.number()
 
 
@@ -201,21 +201,21 @@ def run(entry: int, block: np.ndarray, tasks: int) -> None:
 class Program:
     """Launches that follow one another without Python in between; a call runs them all.
 
-    With several threads it can happen that one of them waits for another that the system does not run, a whole time
-    slice (some 4 ms) on a machine that is busy with other work. No waiting is cheap then: to sleep instead of to look
-    again was tried, and takes as long, for the other thread stays behind the program that has its processor. Nobody
-    can know that beforehand, so the program watches its own time. It knows what a run on one thread takes, and keeps
-    account of what runs on several have lost and won against it. When they have lost more than a run, it stays on one
-    thread for twenty times the loss, and tries again: a twentieth is what the trials cost on a machine that is always
-    busy. Where several threads have won much before, as on a calm one, the loss was a disturbance, most likely: then it
-    tries again as soon as the loss is as old as it was long, and only if that fails too, after twice that, and so on.
+    On a machine that is busy with other work, a thread may wait for another that the system does not run, for a whole
+    time slice (some 4 ms). No way of waiting is cheap then: to sleep instead of looking again was tried, and takes as
+    long, since the other thread still waits for its processor. This cannot be known beforehand, so the program measures
+    itself. It knows the time of a run on one thread, and adds up the time that runs on several threads lose or win
+    against it. When they have lost more than a run, it stays on one thread for twenty times the loss, and tries again:
+    so the trials cost a twentieth of the time on a machine that is always busy. If several threads have won much
+    before, as on a calm machine, the loss was most likely a disturbance: then it tries again after a time as long as
+    the loss, and if that fails too, after twice that time, and so on.
     """
 
-    MEASURED = 3  # runs on one thread at first, to know what that takes; the first of them meets cold caches
-    REMEASURE = 256  # runs from one look at the time on one thread to the next
-    CREDIT = 8  # runs on one thread that may be won beforehand: a rare disturbance is then none
-    WORTH = 20  # what a trial has lost, up to so many times over, is the time until the next one ...
-    LONGEST = 1.0  # ... but no more than so many seconds: the machine may be calm again
+    MEASURED = 3  # first runs on one thread, to measure their time; the very first meets cold caches
+    REMEASURE = 256  # runs between two measurements of the time on one thread
+    CREDIT = 8  # the most that may be won beforehand, in runs on one thread: it covers a rare disturbance
+    WORTH = 20  # the loss of a trial, times at most this, is the time until the next one ...
+    LONGEST = 1.0  # ... but at most this many seconds: the machine may be calm again
 
     def __init__(self, launches: list[tuple[int, int, int]]):
         self.program = np.array(launches, np.int64).reshape(-1, 3)
@@ -223,15 +223,15 @@ class Program:
         self.groups = np.array(groups, np.int64).reshape(-1, 3)
         self.counters = _counters(len(groups), numba.config.NUMBA_NUM_THREADS)
         self.divisible = any(tasks > 1 for _, _, tasks in groups)
-        self.times = 1  # that a run goes through all launches
+        self.times = 1  # passes through all launches in one run
         self.runs = 0
         self.alone = float("inf")  # seconds on one thread
-        self.lost = 0.0  # seconds by which runs on several threads took longer, all in all
-        self.rest = 0.0  # seconds that are still to be spent on one thread
-        self.factor = self.WORTH  # by which a loss is multiplied for the next rest
+        self.lost = 0.0  # seconds by which runs on several threads took longer, in total
+        self.rest = 0.0  # seconds that the program still stays on one thread
+        self.factor = self.WORTH  # the next rest is the loss times this
 
     def __call__(self) -> bool:
-        """Run all launches, in order; False if a flag was set, and what comes after it was left."""
+        """Run all launches, in order; False if a flag was set: the launches after it did not run."""
         n = threads.number() if self.divisible else 1
         if n == 1:
             return _run_alone(self.program, self.times)
@@ -247,13 +247,13 @@ class Program:
             whole = _run_alone(self.program, 1)
         else:
             whole = run_together(self.program, self.groups, self.counters, n)
-        if whole and counts:  # a run that a flag has stopped tells nothing
+        if whole and counts:  # the time of a run that a flag has stopped means nothing
             self._note(time.perf_counter() - start, alone)
         return whole
 
     def _note(self, took: float, alone: bool) -> None:
-        """Remember what a run took, and decide on the next ones."""
-        if alone:  # a longer time may be a disturbance, or a machine that has become slower; a shorter one is the truth
+        """Remember the time of a run, and decide on the next ones."""
+        if alone:  # a longer time may be a disturbance, or a slower machine; a shorter time is taken as it is
             self.alone = took if took < self.alone else self.alone + (took - self.alone) / 8
             self.rest -= took
             return
@@ -261,12 +261,12 @@ class Program:
         if self.lost > self.alone:
             self.rest, self.lost = min(self.factor * self.lost, self.LONGEST), 0.0
             self.factor = min(2 * self.factor, self.WORTH)
-        elif self.lost < -self.CREDIT * self.alone:  # so much was won that the machine is calm
+        elif self.lost < -self.CREDIT * self.alone:  # a large gain: the machine is calm
             self.lost, self.factor = -self.CREDIT * self.alone, 1
 
 
 def _groups(tasks: np.ndarray) -> list[tuple[int, int, int]]:
-    """(first launch, the one after the last, tasks): launches of one task that follow one another go to one thread."""
+    """(first launch, one after the last, tasks) of each group: successive launches of one task go to one thread."""
     groups: list[tuple[int, int, int]] = []
     for i, n in enumerate(tasks.tolist()):
         if n == 1 and groups and groups[-1][2] == 1:
@@ -277,7 +277,7 @@ def _groups(tasks: np.ndarray) -> list[tuple[int, int, int]]:
 
 
 def _counters(groups: int, n: int) -> np.ndarray:
-    """Room for what `n` threads count of so many groups, each counter in lines of its own."""
+    """The counters of `n` threads for this number of groups, each counter in cache lines of its own."""
     return np.zeros((groups, SHARES + n, SPACING), np.int64)
 
 

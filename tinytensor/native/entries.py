@@ -1,9 +1,9 @@
-"""How a kernel becomes native code: an entry, which reads its arguments from a block of memory (`blocks.py`).
+"""Entries: each kernel is compiled behind an entry, which reads its arguments from a block of memory (`blocks.py`).
 
-Compiled code knows the types of what it is called with, so two kernels have two ways to be called, and a native program
-that runs one launch after the other could call neither. Therefore an entry is put in front of each: `entry(block, task,
-tasks)`, three integers for every kernel, of C's calling convention. Of a loop it takes the arguments out of the block,
-and calls the loop; of a formula it is the loop around it. Both become one piece of machine code.
+Compiled code has fixed types of arguments, so each kernel is called in another way, and a native program that runs one
+launch after the other could call none of them. So each gets an entry: `entry(block, task, tasks)`, three integers for
+every kernel, in C's calling convention. A loop's entry takes the arguments out of the block, and calls the loop; a
+formula's entry is itself the loop around the formula. Both become one piece of machine code.
 """
 
 import gc
@@ -26,11 +26,11 @@ from tinytensor.native.cache import builds_of, is_kept, kept, progress
 from tinytensor.native.compiler import KernelCompiler, Lowering, array_at, colourless, signals_wait
 from tinytensor.native.driver import WORD
 
-OBJECT = np.dtype(object)  # of arrays of exact scalars; every tensor of them has this very object, so `is` finds it
+OBJECT = np.dtype(object)  # the dtype of exact scalars; every such tensor has this very object, so `is` may compare it
 
 
 class Entry(NamedTuple):
-    """What is compiled for a kernel: a function, for arguments of these types, by this compiler of Numba's."""
+    """The input of a compilation: a function, the types of its arguments, and the class of Numba's compiler for it."""
 
     told: str  # the kernel's name, with the types
     function: Callable
@@ -39,18 +39,18 @@ class Entry(NamedTuple):
 
 
 class NoBuild(Exception):
-    """There is no native code for a launch: it is on exact scalars, or Python's source is to run for a debugger."""
+    """There is no native code for a launch: it is on exact scalars, or NUMBA_DISABLE_JIT asks for Python's source."""
 
 
 def is_ours(function: Callable) -> bool:
-    """Does tinytensor declare it itself? A user's kernels and operations are his own affair."""
+    """Does tinytensor itself declare the function? Tables and fast paths leave out a user's kernels and operations."""
     return function.__module__.startswith("tinytensor.")
 
 
 def exact(args: tuple) -> bool:
-    """Does an array hold exact scalars? One is enough: they are compared, added and so on by what they are.
+    """Does an array hold exact scalars? One is enough: Python's source works on any mixture of numbers.
 
-    The kind is asked for, since whoever launches a kernel himself may bring a dtype that is OBJECT's equal.
+    This compares kinds, since a user's own launch may have a dtype that equals OBJECT but is another object.
     """
     return any(arg.__class__ is np.ndarray and arg.dtype.kind == "O" for arg in args)
 
@@ -76,10 +76,10 @@ def _unpacked(context, builder, block, kinds: tuple) -> list:
 
 
 class _LowerWithEntry(Lower):
-    """Numba's last step before LLVM's, which puts the entry behind the loop that it calls.
+    """Numba's last step before LLVM's; it adds the entry, which calls the loop.
 
-    Only the entry can be found from outside, so LLVM writes the loop into it, and makes one piece of code. (Were the
-    loop inlined by Numba instead, it would be copied before its types are found, which takes a tenth of compiling.)
+    Only the entry is visible from outside, so LLVM inlines the loop into it, and makes one piece of code. (If Numba
+    inlined the loop, it would copy it before it infers types, which takes a tenth of the time to compile.)
     """
 
     def lower_normal_function(self, fndesc) -> None:
@@ -94,7 +94,7 @@ class _LowerWithEntry(Lower):
         arguments = fndesc.argtypes[:-2] if shared else fndesc.argtypes
         given = _unpacked(context, builder, block, arguments) + (share if shared else [])
         status, _ = self.call_conv.call_function(builder, self.function, fndesc.restype, fndesc.argtypes, given)
-        with builder.if_then(status.is_error, likely=False):  # a user's loop raises: it is told, and not passed on
+        with builder.if_then(status.is_error, likely=False):  # an error in a user's loop is printed, not passed on
             python = context.get_python_api(builder)
             lock = python.gil_ensure()
             self.call_conv.raise_error(builder, python, status)
@@ -105,7 +105,7 @@ class _LowerWithEntry(Lower):
         builder.ret_void()
 
     def create_cfunc_wrapper(self) -> None:
-        """Nothing: Numba's own would only pass on what it gets, and the entry has its name."""
+        """Nothing: Numba's wrapper would only pass its arguments on, and the entry has its name."""
 
 
 @register_pass(mutates_CFG=True, analysis_only=False)
@@ -125,7 +125,7 @@ def _element(context, builder, address, i, kind):
 
 @intrinsic
 def _get(typing, address, i, array):
-    """The i-th element of those that begin at the address; `array` is the type of an array that has such elements."""
+    """The i-th element from the address on; `array` is the type of an array of such elements."""
     kind = array.instance_type.dtype
 
     def codegen(context, builder, signature, args):
@@ -137,7 +137,7 @@ def _get(typing, address, i, array):
 
 @intrinsic
 def _put(typing, address, i, array, value):
-    """Write the i-th element of those that begin at the address, as the type of its array asks for."""
+    """Write the i-th element from the address on, converted to the element type of `array`."""
     kind = array.instance_type.dtype
 
     def codegen(context, builder, signature, args):
@@ -151,8 +151,8 @@ def _put(typing, address, i, array, value):
 def loop_entry(name: str, py_func: Callable, args: tuple, strided: tuple[bool, ...], shared: bool) -> Entry:
     """The entry of a loop for arguments of these types.
 
-    `strided` says which arrays may have any strides; of the others compiled code knows that neighbours in a row are
-    neighbours in memory, without which it makes no vectors. `shared`: is the loop told which share is its own?
+    `strided` says which arrays may have any strides; in the others, neighbours in a row are neighbours in memory, which
+    compiled code needs for vectors. `shared`: does the loop take (task, tasks)?
     """
     kinds = [
         types.Array(from_dtype(a.dtype), a.ndim, "A" if any_strides else "C")
@@ -176,12 +176,12 @@ def _kind_of_number(a) -> types.Type:
 def formula_entry(name: str, py_func: Callable, key: list[tuple[np.dtype, bool]], scope: dict) -> Entry:
     """The entry of a formula for operands of these (dtype, is it an array?), the last of them y: the loop around it.
 
-    The loop is made here as text, with a name for each operand: each is read as a type of its own, and Numba compiles
-    no loop that goes through values of several types. The text calls what is in `scope`: the `formula`, and `share`. So
-    that Numba can keep the build, it claims to stand in the formula's own file.
+    The loop is generated as text, with a name for each operand: each operand has a type of its own, and Numba compiles
+    no loop over values of several types. The text calls functions in `scope`: the `formula`, and `share`. Its file name
+    is that of the formula, so that Numba can keep the build.
 
     The innermost loop stands there three times, so that LLVM makes vectors of it: for neighbours in memory, for a
-    second operand that is one number, and for any strides. What was given as a number is read once, before the loops.
+    second operand that is one number, and for any strides. Operands given as numbers are read once, before the loops.
     """
     names = [f"p{i}" for i in range(len(key))]
     *inputs, y = names
@@ -235,7 +235,7 @@ def formula_entry(name: str, py_func: Callable, key: list[tuple[np.dtype, bool]]
 
 @contextmanager
 def _no_collector() -> Iterator[None]:
-    """Keep Python's collector still: it would look through all that the compiler makes, again and again."""
+    """Switch Python's garbage collector off: it would search the compiler's many objects again and again."""
     was_on = gc.isenabled()
     gc.disable()
     try:
@@ -246,16 +246,16 @@ def _no_collector() -> Iterator[None]:
 
 
 def build(name: str, fastmath: frozenset, entry: Entry) -> CFunc:
-    """Compile (or load) an entry of a kernel; its `.address` is where the machine code begins."""
-    # The collector is the first to leave: what it then calls back would swallow what a signal raises.
+    """Compile (or load) an entry of a kernel; its `.address` is the address of the machine code."""
+    # The collector is switched on before signals are let in: a function that it calls would swallow a signal's error.
     with kept(entry.function), signals_wait(), _no_collector(), colourless():
         if not is_kept(entry.function, entry.told):
             progress.compiling(name)
-        # Kernels allocate nothing, so no references to memory are counted: Numba would write that beside each slice,
-        # and LLVM take it away again. Only a user's own kernel may do as he likes.
+        # Kernels allocate nothing, so references to memory are not counted: Numba would write that code beside each
+        # slice, and LLVM would remove it again. Only a user's own kernel may allocate.
         options = {"error_model": "numpy", "fastmath": set(fastmath), "_nrt": not is_ours(entry.function)}
         compiled = CFunc(entry.function, (entry.kinds, types.void), {}, options, pipeline_class=entry.compiler)
-        # What numba.cfunc(cache=True) does, with Numba's own cache.
+        # As numba.cfunc(cache=True) sets Numba's own cache.
         compiled._cache = builds_of(entry.function, entry.told)
         compiled.compile()
         return compiled

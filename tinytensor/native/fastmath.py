@@ -39,8 +39,8 @@ _Q4 = np.float32(0.001381454058)
 _LOWEST = np.float32(-104)  # e^-104 rounds to 0 ...
 _HIGHEST = np.float32(89)  # ... and e^89 to inf in float32
 _EIGHTEEN = np.float32(-18)  # e^-18 - 1 rounds to -1
-# A float32 between 2^23 and 2^24 is a whole number, and the low bits of it are that number's: adding this one rounds
-# to the nearest whole n, and leaves n + 2 * 127 in the nine lowest bits (the rest of 1.5 * 2^23 is above them).
+# A float32 between 2^23 and 2^24 is a whole number, and has that number's low bits: adding _ROUND rounds to the nearest
+# whole n, and leaves n + 2 * 127 in the nine lowest bits (the rest of 1.5 * 2^23 is above them).
 _ROUND = np.float32(1.5 * 2**23 + 2 * 127)
 _ONE_BIT = np.int32(1)
 _TWICE_ONE = np.int32(2 * 127 << 23)  # twice the bits of 1: those of 2^b and 2^-b together
@@ -101,12 +101,12 @@ _in_float32(expm1, _expm1_float32)
 
 
 # log(1 + f) = f + f^2 (C0 + C1 f + ... + C8 f^8) for sqrt(1/2) <= 1 + f < sqrt(2); minimax, and fitted anew after each
-# coefficient was rounded. What is left of x is a power of two, whose logarithm is a sum of two parts as in exp.
+# coefficient was rounded. The other factor of x is a power of two; its logarithm is a sum of two parts as in exp.
 _ROOT_HALF = np.int32(0x3F3504F3)  # the bits of sqrt(1/2)
 _FRACTION_BITS = np.int32((1 << 23) - 1)
 _LEAST_NORMAL = np.float32(2**-126)
 _TWENTY_THREE = np.float32(23)
-_TWO_TO_23 = np.float32(2**23)  # times it, the least number is a normal one
+_TWO_TO_23 = np.float32(2**23)  # times this, the least number is a normal one
 _C0 = np.float32(-0.49999988)
 _C1 = np.float32(0.33333325)
 _C2 = np.float32(-0.25001606)
@@ -160,7 +160,7 @@ def log1p(x):
 
 
 def _log1p_float32(x):
-    """log(1 + x) = log u + log((1 + x) / u) with u = 1 + x as it is rounded; the last is the rounding's error by u."""
+    """log(1 + x) = log u + log((1 + x) / u) with u = 1 + x, rounded; the last term is the rounding error over u."""
     u = _ONE + x
     y = _log_of(u, _ZERO, (x - (u - _ONE) if x < _ONE else _ONE - (u - x)) / u)
     y = y if x < _INF else _INF
@@ -240,9 +240,9 @@ def _erf_float32(x):
 _in_float32(erf, _erf_float32)
 
 
-# Both functions of GELU are 1/2 and an odd function, x P(x^2) / Q(x^2) as above, here minimax for the absolute error
-# (5.5e-9 and 1.2e-7). The slope needs no exp of its own then, and takes half the time. At the ends the quotients round
-# to 1/2, so that far from 0 both are 0 and 1; that of the first is nowhere larger, so that it stays between them.
+# Both functions of GELU are 1/2 plus an odd function, x P(x^2) / Q(x^2) as above, here minimax for the absolute error
+# (5.5e-9 and 1.2e-7). So the slope needs no exp of its own, and takes half the time. At the ends the quotients round to
+# 1/2, so that both functions are 0 and 1 far from 0; the first quotient is nowhere larger, so Phi stays between them.
 _HALF = np.float32(0.5)
 _CDF_END = np.float32(5.211452)
 _CDF_P0 = np.float32(0.39894223)

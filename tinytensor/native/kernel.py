@@ -1,22 +1,22 @@
-"""What a kernel is: a plain Python loop, its native build, and its source for the symbolic reading.
+"""Kernels: a kernel is a plain Python loop with its native build; proofs and debuggers run its Python source.
 
 A kernel is a serial loop over one task's share of the work: `name(*inputs, *settings, *outputs, *saved, *scratch, task,
-tasks)`. It gets its outputs instead of returning them, and allocates nothing: who calls decides where results lie, and
-only so can a recording run the same launch again on the same memory. It knows nothing of threads; the driver decides
-which thread takes which task. Two forms exist. `@elementwise` takes a formula between scalars, and the loop around it
+tasks)`. It gets its outputs instead of returning them, and allocates nothing: the caller decides where results lie, so
+a recording can run the same launch again on the same memory. It knows nothing of threads; the driver decides which
+thread takes which task. Two forms exist. `@elementwise` takes a formula between scalars, and the loop around it
 (broadcasting, strides, 0-d and empty arrays) is the same for all formulas. `@kernel` takes a loop over whole arrays.
 
 The Python function is kept beside the build, as `py_func`. A debugger steps through it (NUMBA_DISABLE_JIT=1), and a
-proof runs it over exact scalars: what is proved is then the very source that was compiled, not a copy of it.
+proof runs it over exact scalars: so a proof is about the very source that was compiled, not a copy of it.
 
-**Whatever a kernel uses as a size or an index was checked against the very arrays it gets, in the same launch.**
-Compiled code reads and writes beyond an array what is there. So a kernel says what sizes its arrays have, as "x[R, D],
-y[R, D]", and is asked before each launch (`shape_checks.py`); the loop itself checks numbers that it reads from arrays.
+**Every size and index that a kernel uses was checked against the very arrays it gets, in the same launch.** Compiled
+code does no bounds checks, and would read or corrupt adjacent memory. So a kernel declares its arrays' sizes, "x[R, D],
+y[R, D]", which are checked before each launch (`shape_checks.py`); its loop checks numbers that it reads from arrays.
 
-Compiled, every kernel has the same shape, `entry(block, task, tasks)`, where the block is a piece of memory that holds
-the arguments (`entries.py`, `blocks.py`). So a launch is an address, a block and a number of tasks: three integers.
-Native code can run a list of them without knowing anything of kernels, and Python does not take part; that is what
-makes a replay fast. Eager mode runs the same machine code on the same kind of block, so both give the same bits.
+Every compiled kernel has the same signature, `entry(block, task, tasks)`, where the block is a piece of memory that
+holds the arguments (`entries.py`, `blocks.py`). So a launch is an address, a block and a number of tasks: three
+integers. Native code can run a list of them without Python, whatever the kernels are; this makes a replay fast. Eager
+mode runs the same machine code on the same kind of block, so both give the same bits.
 """
 
 import threading
@@ -40,36 +40,36 @@ EXACT_ORDER = frozenset({"contract", "nsz"})
 
 KERNELS: dict[str, "Kernel"] = {}  # the table of all kernels; the tests walk it
 
-GRAIN = 2000  # nanoseconds of work that are worth a task of their own: dealing one costs some 100
+GRAIN = 2000  # nanoseconds of work that are worth a task of their own: each task costs some 100 more
 MOST_TASKS = 32
-FEW = 3  # operands of nearly all formulas
-NANOSECONDS = 1  # what a formula takes for an element, about
+FEW = 3  # nearly all formulas have at most this many operands
+NANOSECONDS = 1  # the time of a formula for one element, about
 _compiling = threading.RLock()
 
 
 class Launch(NamedTuple):
-    """A kernel with its arguments, as native code takes them."""
+    """A kernel with its arguments, in the form that native code takes."""
 
     entry: int  # the address of the machine code
     block: np.ndarray  # the packed arguments, int64 words
     tasks: int
-    # The block has addresses, which keep nothing alive: without this the arrays could be freed before the kernel runs.
+    # Addresses in the block keep no array alive: without this the arrays could be freed before the kernel runs.
     args: tuple
 
 
 def cut(nanoseconds: int, units: int) -> int:
-    """Into how many tasks to cut so much work that consists of so many parts which can be told apart.
+    """The number of tasks for this many nanoseconds of work in this many separable units.
 
-    The answer depends on shapes alone, never on the number of threads. A sum that is cut into tasks adds up part by
-    part, and floating-point addition is not associative: were there as many parts as threads, the last bits of a loss
-    would differ from one machine to the next. So the tasks are fixed, and threads only take more or fewer of them:
-    2, 4, 8 or more if there are parts enough, for three tasks take two threads as long as four.
+    It depends on shapes alone, never on the number of threads. A sum that is cut into tasks adds up part by part, and
+    floating-point addition is not associative: with as many parts as threads, the last bits of a loss would differ from
+    one machine to the next. So the tasks are fixed, and threads only take more or fewer of them: 2, 4, 8 or more if
+    there are enough units, since three tasks take two threads as long as four.
     """
     return max(1, min(1 << min(int(nanoseconds) // GRAIN, MOST_TASKS).bit_length() >> 1, units))
 
 
 def helper(py_func: Callable) -> Callable:
-    """A small function that kernels call, and that computes in the order in which it is written.
+    """A small function that kernels call; it computes in the order of its source.
 
     It becomes a part of each kernel that calls it (`inlined` says why). To Python it stays a plain function.
     """
@@ -77,7 +77,7 @@ def helper(py_func: Callable) -> Callable:
 
 
 def in_any_order(py_func: Callable) -> Callable:
-    """A helper whose sum the compiler may take in another order: a register of terms at a time, and then these."""
+    """A helper whose sum the compiler may reorder: it adds registers of terms, and then the lanes of the result."""
     return inlined(py_func, FAST)
 
 
@@ -85,8 +85,8 @@ def in_any_order(py_func: Callable) -> Callable:
 def share(n, task, tasks):
     """(first, one after the last) of n things: the task's equal share.
 
-    The end of one share is the beginning of the next by the same formula, so each thing is in exactly one share,
-    whatever the rounding; 10 things make 3, 3 and 4 for three tasks.
+    The end of one share is the beginning of the next by the same formula, so each thing is in exactly one share, in
+    spite of rounding; 10 things make 3, 3 and 4 for three tasks.
     """
     return (n * task // tasks, n * (task + 1) // tasks) if tasks > 1 else (0, n)  # a division takes nanoseconds
 
@@ -98,9 +98,9 @@ class Kernel:
         self.py_func, self.fastmath = py_func, fastmath
         self.name = py_func.__name__
         self.__doc__ = py_func.__doc__
-        # By the types of the arguments: the address of a build, and how the arguments lie in a block.
+        # By the types of the arguments: the address of a build, and the layout of the arguments in a block.
         self.entries: dict[tuple, tuple[int, Any]] = {}
-        self.builds: list[object] = []  # the builds themselves: the machine code lives as long as they do
+        self.builds: list[object] = []  # keeps the builds, and with them their machine code, alive
         if is_ours(py_func):
             if self.name in KERNELS:
                 raise ValueError(f"kernel {self.name}: the name is taken by {KERNELS[self.name].py_func.__module__}")
@@ -110,7 +110,7 @@ class Kernel:
         return f"<kernel {self.name}>"
 
     def __call__(self, *args):
-        """Run it now, all of its tasks."""
+        """Run all tasks of the kernel now."""
         self.interpret(*args) if config.DISABLE_JIT else self.run_now(args)
 
     def run_now(self, args: tuple) -> None:
@@ -123,17 +123,17 @@ class Kernel:
         driver.run(launch.entry, launch.block, launch.tasks)
 
     def prepare(self, args: tuple) -> Launch:
-        """A launch of these arguments: what is left to do then knows no types, and may be done many times."""
+        """A launch of these arguments, checked and packed, which may run many times."""
         raise NotImplementedError
 
     def interpret(self, *args) -> None:
-        """Run the Python source, as NUMBA_DISABLE_JIT=1 asks for."""
+        """Run the Python source (NUMBA_DISABLE_JIT=1)."""
         raise NotImplementedError
 
     def _build(self, key: tuple, args: tuple, source: Callable[[], Entry], layout: Callable) -> tuple[int, Any]:
-        """The address of the build for arguments of these types, and their layout, when it is first asked for.
+        """Compile the build for arguments of these types; returns its address, and the layout of the arguments.
 
-        One thread compiles at a time, for Numba's compiler is not made for two. The question is asked again under the
+        One thread compiles at a time, since Numba's compiler is not made for two. The table is read again under the
         lock: another thread may have compiled this very build while this one waited.
         """
         if config.DISABLE_JIT or exact(args):
@@ -158,9 +158,9 @@ class Elementwise(Kernel):
         self.names = (*py_func.__code__.co_varnames[: py_func.__code__.co_argcount], "y")
 
     def _found(self, args: tuple) -> tuple[list[np.ndarray], tuple[int, FormulaLayout]]:
-        """The operands as arrays, and their build. (A list is made first: a generator costs more than few elements.)"""
-        # A number becomes an array without dimensions, so that it has an address. With many operands the key remembers
-        # that it was one: such a build reads it once, before the loops; with few one build does for both.
+        """The operands as arrays, and their build. (Lists inside tuple(): a generator is slower for few elements.)"""
+        # A number becomes an array without dimensions, so that it has an address. With many operands the key says which
+        # were numbers: such a build reads them once, before the loops; with few operands one build serves both.
         arrays = [a if a.__class__ is np.ndarray else np.asarray(a) for a in args]
         key = tuple([a.dtype for a in arrays])
         if len(key) > FEW:
@@ -169,7 +169,7 @@ class Elementwise(Kernel):
         return arrays, found or self._build(key, args, lambda: self._source(key), lambda: FormulaLayout(arrays))
 
     def run_now(self, args: tuple) -> None:
-        """Run the native build; what is one task of few operands needs no block that outlives it."""
+        """Run the native build; a single task of few operands needs no block that outlives the call."""
         arrays, (entry, layout) = self._found(args)
         if len(args) > FEW or not layout.run(self.name, entry, arrays):
             super().run_now(args)
@@ -185,7 +185,7 @@ class Elementwise(Kernel):
                 y[at] = self.py_func(*values[:-1])
 
     def _source(self, key: tuple) -> Entry:
-        """The loop around the formula; a loop that stands as a kernel is its own source."""
+        """The source of the build: the loop around the formula."""
         n = len(self.names)
         operands = list(zip(key[:n], key[n:] or [True] * n, strict=True))
         scope = {"formula": inlined(self.py_func, self.fastmath), "share": share}
@@ -193,7 +193,7 @@ class Elementwise(Kernel):
 
 
 class Loop(Kernel):
-    """A loop over one task's share of whole arrays. Arrays are C-contiguous but for those named in `strided`.
+    """A loop over one task's share of whole arrays. Arrays are C-contiguous except those named in `strided`.
 
     There is a build for each combination of dtypes and numbers of dimensions, but not for each shape: sizes are read
     from the block, so that a longer sentence compiles nothing.
@@ -202,20 +202,20 @@ class Loop(Kernel):
     def __init__(self, py_func: Callable, shapes: str, tasks: Callable | None, fastmath: frozenset, strided: tuple):
         super().__init__(py_func, fastmath)
         names = py_func.__code__.co_varnames[: py_func.__code__.co_argcount]
-        self.dealt = names[-2:] == ("task", "tasks")  # is it told which share is its own?
+        self.dealt = names[-2:] == ("task", "tasks")  # does the loop take its share?
         if tasks is not None and not self.dealt:
             raise TypeError(f"kernel {self.name}: the last two parameters must be task and tasks, not {names[-2:]}")
         names = names[:-2] if self.dealt else names
         unknown = set(strided) - set(names)
         if unknown:
             raise ValueError(f"kernel {self.name}: strided names {unknown}, which are not parameters")
-        # One answer for each parameter, since `prepare` goes through arguments by place, and has no time for names.
+        # One entry for each parameter, since `prepare` goes through arguments by place: names would be slower.
         self.names, self.strided = names, tuple(name in strided for name in names)
         self.shapes, self.check = shapes, checker(self.name, names, shapes, py_func.__globals__)
         self.tasks, self.divisible = tasks or (lambda *args: 1), tasks is not None
 
     def _found(self, args: tuple) -> tuple[int, LoopLayout]:
-        """The build for arguments of these types, whose sizes are looked at first."""
+        """The build for arguments of these types; their sizes are checked first."""
         self.check(args)
         key = tuple([(a.dtype, a.ndim) if a.__class__ is np.ndarray else a.__class__ for a in args])
         return self.entries.get(key) or self._build(
@@ -230,7 +230,7 @@ class Loop(Kernel):
         return Launch(entry, layout.block(self.name, args), self.tasks(*args), args)
 
     def shares(self, args: tuple) -> list[tuple[int, ...]]:
-        """What the source is called with after `args`, once for each task: (task, tasks), or nothing."""
+        """The last arguments of the source in each task's call: (task, tasks), or none."""
         tasks = self.tasks(*args)
         return [(task, tasks) for task in range(tasks)] if self.dealt else [()]
 
@@ -251,9 +251,9 @@ def kernel(
 ) -> Callable[[Callable], Loop]:
     """Declare a serial loop over one task's share of whole arrays as a kernel.
 
-    `shapes` says what sizes the arrays have (what is not said is not checked), `tasks(*args)` into how many tasks a
-    launch is cut, by shapes and settings alone (see `cut`); without it there is one, and no `task` and `tasks`. Tasks
-    run in any order and at the same time: no two write the same element, and none reads what another writes. `strided`
+    `shapes` declares the sizes of the arrays (others are not checked). `tasks(*args)` is the number of tasks, by shapes
+    and settings alone (see `cut`); without it there is one task, and no parameters `task` and `tasks`. Tasks run in any
+    order and at the same time: no two write the same element, and none reads an element that another writes. `strided`
     names the arrays that may have any strides (transposed, sliced, or broadcast with stride 0).
     """
     return lambda py_func: Loop(py_func, shapes, tasks, fastmath, strided)

@@ -1,15 +1,15 @@
-"""What a loop says of the sizes of its arrays, and the question, before each launch, whether they are so.
+"""Shape checks: a loop declares the sizes of its arrays, and each launch is checked against them.
 
     @kernel("x[V, D], index[R], y[R, D], bad[2]", ...)
     def take(x, index, y, bad, task, tasks): ...
 
-A name stands for the same size wherever it stands; the first array that has it says how much it is. `D | 0` is D or 0,
-and any other expression is computed, with the names of the kernel's file. What is no array with its sizes is a
-condition, on settings say: `rows > 0`. `dense(q, k)` is one that stands for arrays of any strides: the elements of
-their rows are neighbours.
+A name means the same size everywhere; the first array with that name sets its value. `D | 0` is D or 0, and any other
+expression is computed, with the names of the kernel's file. A part that is not an array with its sizes is a condition,
+on settings for instance: `rows > 0`. `dense(q, k)` is a condition on arrays of any strides: the elements of their rows
+are neighbours.
 
-The statement becomes a Python function of the arguments, a few comparisons long, when the kernel is declared. It costs
-some 0.2 microseconds a launch in eager mode, and nothing in a replay, whose launches have the arrays that they had.
+The statement becomes a Python function of the arguments, a few comparisons long, when the kernel is declared. It takes
+some 0.2 microseconds a launch in eager mode, and no time in a replay, whose launches have the same arrays as before.
 """
 
 import ast
@@ -27,7 +27,7 @@ def dense(*arrays: np.ndarray) -> bool:
 
 
 def checker(name: str, parameters: tuple[str, ...], statement: str, scope: dict) -> Callable[[tuple], None]:
-    """A function of a launch's arguments that refuses those whose sizes are not as the kernel says."""
+    """A function that checks a launch's arguments; it raises ValueError if sizes differ from the kernel's statement."""
     fits = question(parameters, statement, scope)
 
     def check(args: tuple) -> None:
@@ -46,7 +46,7 @@ def checker(name: str, parameters: tuple[str, ...], statement: str, scope: dict)
 
 
 def question(parameters: tuple[str, ...], statement: str, scope: dict) -> Callable[..., bool]:
-    """The statement as a function of the kernel's arguments: are they as it says?
+    """The statement as a function of the kernel's arguments: do they satisfy it?
 
     For `take` above it is
 
@@ -55,7 +55,7 @@ def question(parameters: tuple[str, ...], statement: str, scope: dict) -> Callab
             R, = index.shape
             return y.shape == (R, D,) and bad.shape == (2,)
 
-    Too many arguments raise instead, as do an array with another number of dimensions, and a number in its place.
+    It raises an error for a wrong number of arguments or dimensions, and for a number in the place of an array.
     """
     sizes, lines, conditions = set(), [], []
     for part in ast.parse(f"({statement},)", mode="eval").body.elts if statement else ():
@@ -64,7 +64,7 @@ def question(parameters: tuple[str, ...], statement: str, scope: dict) -> Callab
             continue
         name = ast.unparse(part.value)
         if name not in parameters:
-            raise ValueError(f"the sizes of {name} are said, which is none of {parameters}")
+            raise ValueError(f"sizes are given for {name}, which is not a parameter; the parameters are {parameters}")
         dims = [ast.unparse(d) for d in (part.slice.elts if isinstance(part.slice, ast.Tuple) else [part.slice])]
         if not any((d.isidentifier() and d not in sizes) or "|" in d for d in dims):
             conditions.append(f"{name}.shape == ({', '.join(dims)},)")

@@ -1,7 +1,7 @@
-"""How wide the vector registers of this machine are, or of the machine that TINYTENSOR_SIMD stands in for.
+"""The width of this machine's vector registers, or of those that TINYTENSOR_SIMD names.
 
 `TINYTENSOR_SIMD=avx512|avx2|neon|none` forces registers that are no wider than the machine's own, so that each path can
-be tested and measured on one machine. This file is read before any kernel is compiled.
+be tested and measured on one machine. This file is imported before any kernel is compiled.
 """
 
 import os
@@ -9,13 +9,13 @@ import os
 import llvmlite.binding as llvm
 from numba import config
 
-_REGISTER = {"avx512": 64, "avx2": 32, "neon": 16, "none": 16}  # bytes; LLVM makes 16 of what a machine has
+_REGISTER = {"avx512": 64, "avx2": 32, "neon": 16, "none": 16}  # bytes ("none": LLVM makes them of smaller ones)
 
 
 def widths_of(features: dict[str, bool], triple: str) -> list[str]:
-    """The kinds of registers that a machine has, the widest first, by LLVM's names for its features and for itself.
+    """The kinds of registers of a machine, the widest first, by LLVM's names for its features and for the machine.
 
-    All that are called aarch64 or arm64 have NEON, and LLVM names no feature of Apple's.
+    All machines called aarch64 or arm64 have NEON, and LLVM lists no features of Apple's.
     """
     has = [name for name, needs in (("avx512", "avx512f"), ("avx2", "fma")) if features.get(needs)]
     return [*has, *["neon"] * triple.startswith(("aarch64", "arm64")), "none"]
@@ -24,8 +24,8 @@ def widths_of(features: dict[str, bool], triple: str) -> list[str]:
 def _choose() -> str:
     """Return the widest vectors of this machine, or the narrower ones that TINYTENSOR_SIMD asks for.
 
-    With narrower ones, the compiler is told as well that the wider ones do not exist, so that what is tested and
-    measured is what another machine would run.
+    With narrower ones, the compiler must not use the wider ones either, so that tests and measurements run the same
+    code as another machine.
     """
     features = dict.fromkeys((config.CPU_FEATURES or "").replace("+", "").split(","), True)
     if config.CPU_FEATURES is None:
@@ -42,5 +42,5 @@ def _choose() -> str:
 
 SIMD = _choose()  # part of the name of the folder where builds are kept
 BYTES = _REGISTER[SIMD]  # in a register
-LINE = 64  # bytes in a line of the caches: so many the memory gives at once, and the widest register holds
-NEAR = 1 << 17  # bytes: of an array that is larger, what comes next is asked for, since it may be in no near cache
+LINE = 64  # bytes in a line of the caches, the unit that memory delivers; the widest register is as long
+NEAR = 1 << 17  # bytes: a larger array is prefetched, since it may be in no near cache

@@ -1,17 +1,16 @@
 """Squares: WIDTH registers of LANES numbers each, the unit in which attention works.
 
-A square holds what LANES queries and WIDTH keys (or the reverse) have to do with each other: their scores, their
-probabilities, the gradients of both. Rows of a narrow head (4 or 8 numbers) would leave most of a register empty; so
-the lanes of a square's registers are queries (or keys), and the numbers of a head's rows come one at a time, each in
-all lanes.
+A square holds values for all pairs of LANES queries and WIDTH keys (or the reverse): their scores, their probabilities,
+or the gradients of both. Rows of a narrow head (4 or 8 numbers) would leave most of a register empty; so the lanes of a
+square's registers are queries (or keys), and the numbers of a head's rows come one at a time, each in all lanes.
 
 As in `vectors.py`, each function is plain Python first, a square being a tuple of tuples, and compiled code gets
-LLVM's vectors. How large a square is depends on the machine. AVX2 has 16 registers of eight float32, and each number
-that goes into all lanes is read by an instruction of its own, of which there are no more in a cycle than
-multiplications. So 16 lanes, a pair of registers, share each number that is read, and four pairs are the sums for which
-there is room. AVX-512 has 32 registers of 16 lanes, and multiplies by a number in memory: there eight sums are what two
-multiply-adds a cycle keep busy, and more lanes would stay empty where a sentence ends or a query sees no further. NEON
-has 32 registers of four: eight pairs.
+LLVM's vectors. The size of a square depends on the machine. AVX2 has 16 registers of eight float32. Each number that
+goes into all lanes is read by an instruction of its own, and a cycle has no more of these than multiplications. So 16
+lanes, a pair of registers, share each number that is read, and the registers have room for four pairs of sums. AVX-512
+has 32 registers of 16 lanes, and multiplies by a number in memory: eight sums are enough for two multiply-adds a cycle,
+and more lanes would stay empty where a sentence ends or a query sees no further keys. NEON has 32 registers of four:
+eight pairs.
 
 `x` with one place `at` is a row of scratch memory, in which a register or a square begins at that place. `x` with
 places i and j is a matrix, whose rows may lie anywhere but hold their elements side by side.
@@ -56,7 +55,7 @@ from tinytensor.native.vectors import (
 LANES = 16 if BYTES >= 32 else 8
 HALF = LANES // 2
 WIDTH = 8 if SIMD in ("avx512", "neon") else 4
-NARROW = 4  # columns of the narrowest heads that anybody trains
+NARROW = 4  # columns of the narrowest heads in use
 
 # ------------------------------------------------------------------------------------------ registers of LANES
 
@@ -80,7 +79,7 @@ def every(value):
 
 
 def nothing(value):
-    """Less than every number, in every lane: the largest of no numbers of the kind of `value`."""
+    """A number below every other one of the kind of `value`, in every lane: the maximum of no numbers."""
     return (None,) * LANES
 
 
@@ -88,7 +87,7 @@ def nothing(value):
 
 
 def full(value):
-    """A square of nothing but `value`."""
+    """A square with `value` in every lane of every register."""
     return ((value,) * LANES,) * WIDTH
 
 
@@ -101,7 +100,7 @@ def read_square(x, at):
 
 
 def write_square(c, x, at):
-    """Write the registers of c over those of a square of x; halves go over their first halves."""
+    """Write the registers of c over those of a square of x; half registers go over the first halves."""
     for t in range(WIDTH):
         store(c[t], x, at + t * LANES)
 
@@ -143,7 +142,7 @@ def write_columns(c, x, i, j):
 
 
 def expect(x, b, h, i, written):
-    """Say that the rows x[b, h, i : i + LANES] will soon be read, or written; where there are none, it says nothing.
+    """Prefetch the rows x[b, h, i : i + LANES], which will soon be read or written; nothing where x has no such rows.
 
     The memory may bring them near in the meantime. No number depends on it.
     """
@@ -208,7 +207,7 @@ def times(a, b):
 
 
 def at_most_zero(c):
-    """c, and 0 where it is above that; NaN stays."""
+    """c where it is at most 0, 0 where it is above; NaN stays."""
     b = ()
     for t in range(WIDTH):
         v = ()
@@ -220,10 +219,10 @@ def at_most_zero(c):
 
 
 def exp_each(c):
-    """e^c[t] for each register c[t], whose numbers are at most 0, but for rounding.
+    """e^c[t] for each register c[t], whose numbers are at most 0, apart from rounding.
 
-    Differences from the largest score are. What would be less than the least normal number is 0. float32: relative
-    error at most 7.71e-8, 0.89 units in the last place (every float32 up to 0 was checked).
+    Differences from the largest score are so. Results below the least normal number are 0. float32: relative error at
+    most 7.71e-8, 0.89 units in the last place (every float32 up to 0 was checked).
     """
     b = ()
     for t in range(WIDTH):
@@ -235,7 +234,7 @@ def exp_each(c):
 
 
 def outer(c, x, at, step, b):
-    """c[t] + x[at + t step] b; halves of registers will do."""
+    """c[t] + x[at + t step] b, for whole or half registers."""
     d = ()
     for t in range(WIDTH):
         d += (fma((x[at + t * step],) * len(b), b, c[t]),)
@@ -243,7 +242,7 @@ def outer(c, x, at, step, b):
 
 
 def outer_seen(c, x, at, step, b, seen):
-    """The same with 0 in place of b for those t whose seen[at + t step] is not above 0: b may be infinite there."""
+    """`outer` with 0 in place of b for each t whose seen[at + t step] is not above 0: b may be infinite there."""
     d = ()
     for t in range(WIDTH):
         factor = b if seen[at + t * step] > 0 else every(type(x[at])(0))
@@ -259,7 +258,7 @@ def inner(a, c, x, at):
 
 
 def inner_seen(a, c, x, at, seen):
-    """The same with 0 in place of x[at + t] in the lanes that have not seen t: it may be infinite, and 0 inf is NaN."""
+    """`inner` with 0 in place of x[at + t] in lanes that have not seen t: it may be infinite, and 0 inf is NaN."""
     for t in range(WIDTH):
         a = fma(c[t], where(seen[t], every(x[at + t]), every(type(x[at])(0))), a)
     return a
@@ -268,7 +267,7 @@ def inner_seen(a, c, x, at, seen):
 def outer_rows(c, x, i, j, b, at, columns):
     """c[t] + sum_n x[i + t, j + n] b_n over `columns` columns; b_n is the register of b at `at` + n LANES.
 
-    Where x ends before row i + t, its last row stands for that.
+    Where x ends before row i + t, its last row is used instead.
     """
     for n in range(columns):
         d = ()
@@ -288,7 +287,7 @@ def inner_rows(c, x, i, j, y, at, columns):
 
 
 def inner_rows_seen(c, x, i, j, y, at, seen):
-    """The same of one column, with 0 in place of x[i + t, j] in the lanes that have not seen t."""
+    """`inner_rows` for one column, with 0 in place of x[i + t, j] in the lanes that have not seen t."""
     a = register(y, at)
     for t in range(WIDTH):
         b = every(x[min(i + t, x.shape[0] - 1), j])
@@ -300,7 +299,7 @@ def inner_rows_seen(c, x, i, j, y, at, seen):
 
 
 def where(seen, a, b):
-    """The lanes of a that are seen, those of b elsewhere (plain Python alone needs it by name)."""
+    """The lanes of a where `seen` is true, those of b elsewhere (only plain Python calls it by name)."""
     v = ()
     for lane in range(LANES):
         v += (a[lane] if seen[lane] else b[lane],)
@@ -330,7 +329,7 @@ def before_each(m, x, at):
 
 
 def positive(c):
-    """Lane by lane: is it above 0?"""
+    """Lane by lane: is the number above 0?"""
     b = ()
     for t in range(WIDTH):
         v = ()
@@ -341,7 +340,7 @@ def positive(c):
 
 
 def both(a, b):
-    """Lane by lane: is it seen by both?"""
+    """Lane by lane: are both true?"""
     c = ()
     for t in range(WIDTH):
         v = ()
@@ -373,7 +372,7 @@ def largest_of(top, c):
 
 
 def largest_seen(top, c, seen):
-    """The same among what is seen."""
+    """`largest_of` over the lanes that are seen."""
     for t in range(WIDTH):
         v = ()
         for lane in range(LANES):
@@ -398,10 +397,10 @@ def _vector_full_of(value) -> Vector:
 
 
 def _vector_of_truths(number) -> Vector:
-    """The type of booleans that say something of a register of such numbers.
+    """The type of the booleans for a register of such numbers.
 
-    A truth is a whole number as wide as a number there, -1 or 0: this is what AVX2 compares and selects by, and LLVM
-    would pack single bits between one loop and the next.
+    A boolean is a whole number as wide as a number of the register, -1 or 0: AVX2 compares and selects by these, and
+    LLVM would pack single bits between one loop and the next.
     """
     return Vector(types.int32 if number == types.float32 else types.int64, LANES)
 
@@ -411,7 +410,7 @@ def _truths(vector: Vector) -> types.UniTuple:
 
 
 def _truth(builder, sign: str, a, b):
-    """Is a < b (or the like)? lane by lane."""
+    """The comparison a < b (or another one), lane by lane."""
     bits = 32 if isinstance(a.type.element, ir.FloatType) else 64
     return builder.sext(builder.fcmp_ordered(sign, a, b), ir.VectorType(ir.IntType(bits), LANES))
 
@@ -421,7 +420,7 @@ def _where(builder, truth, a, b):
 
 
 def _if_seen(builder, truth, a):
-    """a, or 0: where all bits of the truth are the same, `and` says it, and no sum has to wait for a choice."""
+    """a, or 0 where the boolean is false: all its bits are equal, so `and` does it, and no sum waits for a select."""
     return builder.bitcast(builder.and_(truth, builder.bitcast(a, truth.type)), a.type)
 
 
@@ -439,7 +438,7 @@ def _each(context, builder, array, x, at, step=None, lanes: int = LANES) -> list
 
 
 def _registers(context, builder, array, x, at, count: int) -> list:
-    """The addresses of `count` registers that stand in x one after the other."""
+    """The addresses of `count` registers that lie in x one after the other."""
     start = address(context, builder, array, x, [at], _kind(context, array))
     return [builder.gep(start, [number(t)]) for t in range(count)]
 
@@ -449,7 +448,7 @@ def _half_of(x, *_) -> Vector:
 
 
 def _halves(context, builder, array, x, at, count: int) -> list:
-    """The addresses of the first halves of so many registers that stand in x one after the other."""
+    """The addresses of the first halves of `count` registers that lie in x one after the other."""
     kind = _kind(context, array, HALF).as_pointer()
     return [builder.bitcast(place, kind) for place in _registers(context, builder, array, x, at, count)]
 
@@ -499,9 +498,9 @@ def _write_square(context, builder, kind, kinds, args):
 
 
 def _block(context, builder, array, x, i, j, rows: int, lanes: int, whole, part) -> list:
-    """What whole(address) or part(address, count) gives for each of the rows of a block of the matrix x.
+    """The results of whole(address) or part(address, count), one for each row of a block of the matrix x.
 
-    Where all of the block lies inside, masks are not needed: AVX2 stores by a mask at a tenth of the speed.
+    A block that lies inside x needs no masks: AVX2 stores by a mask at a tenth of the speed.
     """
     kind = _kind(context, array, lanes)
     sizes = unpack_tuple(builder, part_of(context, builder, array, x, "shape"))
@@ -543,9 +542,9 @@ def _read_rows(context, builder, array, place, rows: int, lanes: int) -> list:
 def _write_rows(context, builder, array, rows: list, place) -> None:
     """Write the rows, as far as the matrix goes.
 
-    Where its columns end within them, their halves are written in turn, down to NARROW lanes. The gradients of queries
-    are such rows, all of them, where a head is narrow; to write them by masks took AVX2 a third of all the time that
-    heads of four columns take.
+    Where the matrix ends within a row's lanes, halves of the row are written in turn, down to NARROW lanes. In a narrow
+    head all gradients of queries are such rows; to write them by masks took AVX2 a third of all the time for heads of
+    four columns.
     """
     (x, i, j), lanes = place, rows[0].type.count
 
@@ -602,14 +601,14 @@ def _shuffled(builder, a, b, order):
 
 
 def _turned(builder, rows: list) -> list:
-    """Each WIDTH lanes of WIDTH registers, rows and columns exchanged.
+    """Groups of WIDTH lanes of WIDTH registers, transposed.
 
     Neighbouring rows are merged number by number, then those by pairs, then (of eight) by fours. The first two steps
     stay within four lanes, as the machine's own instructions for this do.
     """
 
     def merged(a, b, *order):
-        """So many lanes of both at a time, in this order: those of b are counted after those of a."""
+        """These lanes of a and b, merged in groups; the lanes of b are numbered after those of a."""
         lanes, unit = a.type.count, len(order)
         places = [first + p % unit + p // unit * lanes for first in range(0, lanes, unit) for p in order]
         return _shuffled(builder, a, b, places)
@@ -648,7 +647,7 @@ def _same(c, *_):
 
 
 def _in_each(plain: Callable, emit: Callable) -> None:
-    """Give `plain`, which does the same with each register of a square, its meaning: emit(builder, register, *others).
+    """Compile `plain`, which treats all registers of a square alike, as emit(builder, register, *others) for each.
 
     The others are the same register of further squares, or one register that all of them share.
     """
@@ -684,8 +683,8 @@ def _minus_each(context, builder, kind, kinds, args):
 
 
 _FACTORIALS = [1 / math.factorial(k) for k in range(13, 1, -1)]  # of e^r - 1 - r: enough for float64
-# e^x = 2^n e^r with n = rint(x / log 2): log 2 in two parts, n times the first exact; the terms of e^r from r^2 on;
-# how many bits the fraction has, what is added to the exponent before them; where the least normal number is reached
+# e^x = 2^n e^r with n = rint(x / log 2). Columns: log 2 in two parts, n times the first exact; the terms of e^r from
+# r^2 on; the number of bits of the fraction; the bias of the exponent; the x whose e^x is the least normal number.
 _FLOAT32 = (
     (fastmath._LN2_HIGH, fastmath._LN2_LOW),
     (fastmath._Q4, fastmath._Q3, fastmath._Q2, fastmath._Q1, fastmath._Q0),
@@ -697,11 +696,11 @@ _EXP = {
 
 
 def _exp(builder, x):
-    """As in fastmath, but with less to do, since 2^n is a normal number: that of a NaN is any, and NaN times it NaN."""
+    """As in fastmath, but shorter, since 2^n is a normal number (any number for a NaN, and NaN times it is NaN)."""
     kind = x.type
     (high, low), terms, bits, bias, least = _EXP[str(kind.element)]
     whole = ir.VectorType(ir.IntType(32 if bits == 23 else 64), LANES)
-    rounding = constant(kind, 1.5 * 2.0**bits + bias)  # added to a number, it leaves no place for a fraction
+    rounding = constant(kind, 1.5 * 2.0**bits + bias)  # added to a number, it leaves no bits for a fraction
     shifted = multiply_add(
         builder, x, constant(kind, float(fastmath._LOG2_E) if bits == 23 else math.log2(math.e)), rounding
     )

@@ -1,9 +1,9 @@
 """Tiles: blocks of registers as one value, for loops that keep a dozen sums at once.
 
-A tile is a tuple of rows, and a row is a tuple of registers side by side (see vectors). Its size is written in the
-kernel as two numbers, so compiled code knows every register of it by name, and keeps each where it is from the first
-product to the last. `height` and `width` say how many rows and columns of a tile lie within the array: nothing outside
-is read or written.
+A tile is a tuple of rows, and a row is a tuple of registers side by side (see vectors). The kernel writes its size as
+two numbers, so compiled code knows every register of it by name, and keeps each in place from the first product to the
+last. `height` and `width` are the numbers of its rows and columns that lie within the array: no element outside is read
+or written.
 """
 
 from collections.abc import Callable
@@ -40,7 +40,7 @@ from tinytensor.native.vectors import (
     zero,
 )
 
-STEPS = 4  # products of a sum between two looks at whether it is finished
+STEPS = 4  # products of a sum between two tests for its end
 
 
 def zero_tile(x, rows, columns):
@@ -61,7 +61,7 @@ def load_tile(c, height, width, x, i, j):
 
 
 def fma_tile(c, height, a, i, k, b, row, j):
-    """c + a[i : i + height, k] b[row, j:], as fma; the rows of c past `height` get no meaning."""
+    """c + a[i : i + height, k] b[row, j:], as fma; the rows of c past `height` are undefined."""
     n, right, tile = len(c[0][0]), (), ()
     for v in range(len(c[0])):
         right += (load(b, row, j + v * n),)
@@ -76,8 +76,8 @@ def fma_tile(c, height, a, i, k, b, row, j):
 def sum_tile(c, height, a, i, k, b, row, j, count, asks):
     """c + a[i : i + height, k : k + count] b[row : row + count, j:], one product after the other.
 
-    If it asks, it asks the memory meanwhile for the rows of a below these, which are the next tile's. That changes no
-    number, but takes time where they are near as it is.
+    With `asks` it prefetches the rows of a below these, which the next tile needs. That changes no number, but wastes
+    time where these rows are near already.
     """
     for t in range(count):
         c = fma_tile(c, height, a, i, k + t, b, row + t, j)
@@ -85,9 +85,9 @@ def sum_tile(c, height, a, i, k, b, row, j, count, asks):
 
 
 def fetch_tile(c, y, i, j):
-    """Ask the memory for the place of y that a tile of the size of c will be written to; nothing is read or written.
+    """Prefetch the place of y to which a tile of the size of c will be written; nothing is read or written.
 
-    The answer takes as long as a hundred products. Who asks before it multiplies need not wait when it writes.
+    This takes as long as a hundred products. A kernel that prefetches before it multiplies does not wait at its write.
     """
 
 
@@ -111,7 +111,7 @@ def add_tile(a, b):
 
 
 def relu_tile(c, height):
-    """0 where c <= 0; c elsewhere, and where it is NaN; the rows of c past `height` get no meaning."""
+    """0 where c <= 0; c elsewhere, and where it is NaN; the rows of c past `height` are undefined."""
     tile = ()
     for r in range(len(c)):
         registers = ()
@@ -146,7 +146,7 @@ def _tile_type(x: types.Array, rows: types.IntegerLiteral, columns: types.Intege
 
 
 def _tile(builder, kind: ir.ArrayType, register: Callable):
-    """The tile of register(r, v)."""
+    """The tile of the registers register(r, v)."""
     tile = ir.Constant(kind, ir.Undefined)
     for r in range(kind.count):
         for v in range(kind.element.count):
@@ -160,7 +160,7 @@ def _zero_tile(context, builder, kind, kinds, args):
 
 
 class _ReadAnew(LoadInstr):
-    """A load that the compiler makes exactly where it stands ("volatile"); llvmlite has no word for it."""
+    """A "volatile" load, which the compiler keeps exactly where it stands; llvmlite cannot express it."""
 
     def descr(self, buf):
         super().descr(buf)
@@ -175,11 +175,11 @@ def read_anew(builder, place):
 
 @compiled(sum_tile, lambda c, *_: c)
 def _sum_tile(context, builder, kind, kinds, args):
-    """A loop over STEPS products at a time, which asks for the next rows or does not, and one over those that are left.
+    """A loop over STEPS products at a time, which prefetches the next rows or does not, and a loop over the others.
 
     Two addresses move through it, by strides that are read anew for each step. If the compiler knew that these stay
-    the same, it would keep an address for each row and step, and load what later steps need first of all: more than
-    there are registers for.
+    the same, it would keep an address for each row and step, and load the values of later steps first: more than the
+    registers can hold.
     """
     c, height, a, i, k, b, row, j, count, asks = args
     whole, rows, columns = kind.element.element, kind.count, kind.element.count
@@ -213,7 +213,7 @@ def _sum_tile(context, builder, kind, kinds, args):
         builder.position_at_end(body)
         turn, *moving = [builder.phi(x.type) for x in (times, *state)]
         left, right, *sums = moving
-        for t in range(steps):  # each row is asked for once in STEPS products, some of which are of one line
+        for t in range(steps):  # each row is prefetched once in STEPS products, some of which share a line
             left, right, sums = step(left, right, sums, range(t, rows, steps) if asks else ())
         rest = builder.sub(turn, number(1))
         for phi, first, then in zip([turn, *moving], [times, *state], [rest, left, right, *sums], strict=True):
@@ -240,13 +240,13 @@ def _sum_tile(context, builder, kind, kinds, args):
 
 
 def _register_at(builder, place, kind: ir.VectorType, v: int):
-    """The address of the v-th register from an address on."""
+    """The address of the v-th register after an address."""
     size = kind.element.width if isinstance(kind.element, ir.IntType) else 32 if kind.element == ir.FloatType() else 64
     return builder.bitcast(beyond(builder, place, number(v * kind.count * size // 8)), kind.as_pointer())
 
 
 def _at_edge(builder, kind: ir.ArrayType, height, width, whole: Callable, part: Callable) -> list:
-    """The registers whole(r, v) where the tile lies within height and width, else part(r, v, how many lanes count)."""
+    """The registers whole(r, v) where the tile lies within height and width, else part(r, v, count of lanes inside)."""
     rows, columns, n = kind.count, kind.element.count, kind.element.element.count
     places = [(r, v) for r in range(rows) for v in range(columns)]
     tall = builder.icmp_signed(">=", height, number(rows))

@@ -1,18 +1,17 @@
 """Vector registers as ordinary values in kernels: a register holds `lanes(x)` neighbouring elements of a row of x.
 
-A compiler turns a plain loop into vector instructions where it sees how. The loops that decide how fast a model is
+A compiler turns some plain loops into vector instructions by itself. But the loops that decide the speed of a model
 (matrix products, attention) keep a dozen sums in registers from their first term to the last, and no compiler finds
-that by itself. So they say it:
+that by itself. So these loops say it:
 
     s = zero(x)
     for k in range(K):
         s = fma(splat(a, i, k), load(b, k, j), s)      # s[l] += a[i, k] * b[k, j + l] for every lane l
     store(s, y, i, j)
 
-Each function below is plain Python first: a register is a tuple of numbers, and that is its meaning where Numba is
-switched off and where the proofs run a kernel over exact numbers. Compiled code gets an LLVM vector and one or a few
-instructions instead. There is no test of bounds in these, and no index from the end: a kernel slices, then counts
-from 0.
+Each function below is plain Python first, with a tuple of numbers as a register. That code runs where Numba is switched
+off, and where the proofs run a kernel over exact numbers. Compiled code gets an LLVM vector and one or a few
+instructions instead. These test no bounds and take no index from the end: a kernel slices, then counts from 0.
 
 `at` is the place of an element, one whole number for each dimension of the array. The elements that follow it in its
 row must be neighbours in memory (`splat` alone reads any strides).
@@ -62,15 +61,15 @@ def load(x, *at):
 
 
 def load_first(count, x, *at):
-    """The `count` elements of x from `at` on, then zeros; nothing beyond them is read."""
+    """The `count` elements of x from `at` on, then zeros; no element beyond them is read."""
     n, row, j = max(0, min(count, lanes(x))), at[:-1], at[-1]
     v, zeros = tuple(x[row + (slice(j, j + n),)]), (x.dtype.type(0),) * (lanes(x) - n)
-    fits = len(v) == n and (n < 2 or x.strides[-1] == x.itemsize)  # all there, and neighbours
-    return v + zeros if fits else x[row + (max(j + n - 1, x.shape[-1]),)]  # which is outside of x, and x says so
+    fits = len(v) == n and (n < 2 or x.strides[-1] == x.itemsize)  # none missing, and neighbours
+    return v + zeros if fits else x[row + (max(j + n - 1, x.shape[-1]),)]  # an index outside of x, so x raises
 
 
 def split(x, *sizes):
-    """x, which has one dimension, as pieces of these sizes, one after the other."""
+    """Pieces of these sizes, one after the other, of a one-dimensional x."""
     pieces, at = (), 0
     for size in sizes:
         pieces += (x[at : at + size],)
@@ -89,7 +88,7 @@ def store(v, x, *at):
 
 
 def store_first(count, v, x, *at):
-    """Write the first `count` lanes of v over the elements of x from `at` on; nothing beyond them is written."""
+    """Write the first `count` lanes of v over the elements of x from `at` on; no element beyond them is written."""
     for lane in range(min(count, len(v))):
         x[at[:-1] + (at[-1] + lane,)] = v[lane]
 
@@ -172,8 +171,8 @@ def exp(x):
 def exps(*registers):
     """exp of each register, computed in step.
 
-    A polynomial's terms wait for each other. Of one register after the other a processor sees three or four at once,
-    for so many instructions can wait in it; in step, what another register needs is done in the meantime.
+    A polynomial's terms wait for each other. If registers are computed one after the other, a processor works on three
+    or four at once, as many as its waiting instructions cover; in step, it works on the other registers meanwhile.
     """
     v = ()
     for i in range(len(registers)):
@@ -233,7 +232,7 @@ def number_of(kind: types.Type) -> types.Type:
 
 
 def compiled(plain: Callable, result: Callable) -> Callable:
-    """Give `plain` its meaning in compiled code, where `result(*types)` is the type of what it returns.
+    """Define `plain` in compiled code, where `result(*types)` is the type of its result.
 
     The decorated function writes the instructions. It takes the LLVM type of the result, and the Numba types and the
     LLVM values of the arguments.
@@ -244,9 +243,9 @@ def compiled(plain: Callable, result: Callable) -> Callable:
         prefer_literal = True  # the size of a tile is part of its type
 
         def generic(self, args, kws):
-            # A register is written as it is, whatever the array holds: one of floats would overrun an array of bytes.
+            # A register is written without conversion to the array's dtype: floats would overrun an array of bytes.
             held = {(number_of(a), isinstance(a, types.Array)) for a in args if hasattr(a, "dtype")}
-            held = {kind for kind, is_array in held if is_array or isinstance(kind, types.Float)}  # no truths
+            held = {kind for kind, is_array in held if is_array or isinstance(kind, types.Float)}  # no booleans
             if len(held) > 1:
                 raise TypingError(f"{plain.__name__}: the elements are of several types: {sorted(map(str, held))}")
             places = [types.intp if isinstance(a, types.Integer) else a for a in args]
@@ -272,7 +271,7 @@ def is_float(kind: types.Type | ir.Type) -> bool:
     return isinstance(getattr(kind, "element", kind), ir.FloatType | ir.DoubleType)
 
 
-@cache  # a constant keeps the text that it is for LLVM, and a register of them is a long one
+@cache  # a constant keeps its text for LLVM, which is long for a register
 def constant(kind: ir.VectorType, value) -> ir.Constant:
     return ir.Constant(kind, [value] * kind.count if value else None)
 
@@ -283,7 +282,7 @@ def broadcast(builder, kind: ir.VectorType, value):
 
 
 def address(context, builder, array: types.Array, value, at: list, kind: ir.Type | None = None):
-    """The address of an element; of a register of the type `kind`, where the elements of a row are neighbours."""
+    """The address of an element, as that of a register of type `kind`; the elements of a row must be neighbours."""
     place, _ = corner(context, builder, array, value, at, kind is not None)
     return builder.bitcast(place, (kind or context.get_data_type(array.dtype)).as_pointer())
 
@@ -310,11 +309,11 @@ def beyond(builder, place, offset):
 
 
 def ask_for(builder, place, write: bool) -> None:
-    """Have the line at an address brought near. A processor ignores an address at which there is nothing."""
+    """Prefetch the cache line at an address. A processor ignores an invalid address."""
     whole, address = ir.IntType(32), ir.IntType(8).as_pointer()
     kind = ir.FunctionType(ir.VoidType(), [address, whole, whole, whole])
     prefetch = cgutils.get_or_insert_function(builder.module, kind, "llvm.prefetch.p0")
-    near = 3 if write else 2  # the nearest cache, or the second: what is read next would push out what is read now
+    near = 3 if write else 2  # the nearest cache, or the second: there, later reads do not push out data in use
     builder.call(prefetch, [builder.bitcast(place, address), whole(int(write)), whole(near), whole(1)])
 
 
@@ -324,7 +323,7 @@ def number(value: int) -> ir.Constant:
 
 
 def _mask(builder, count, n: int):
-    """True in the first `count` of n lanes. They are compared in 32 bits, as many at a time as there are floats."""
+    """True in the first `count` of n lanes. The lanes are compared as 32-bit numbers, as many at a time as floats."""
     most, short = ir.Constant(count.type, n), ir.IntType(32)
     count = builder.trunc(builder.select(builder.icmp_signed("<", count, most), count, most), short)
     whole = ir.VectorType(short, n)
@@ -338,7 +337,7 @@ def _call(builder, name: str, result: ir.Type, args: list):
 
 
 def _name(kind: ir.VectorType) -> str:
-    """How LLVM's intrinsics call a vector type: v8f32."""
+    """The name of a vector type in LLVM's intrinsics: v8f32."""
     letter, bits = {"float": ("f", 32), "double": ("f", 64)}.get(str(kind.element)) or ("i", kind.element.width)
     return f"v{kind.count}{letter}{bits}"
 
@@ -462,7 +461,7 @@ def _mul(context, builder, kind, kinds, args):
 
 @compiled(div, _same)
 def _div(context, builder, kind, kinds, args):
-    return builder.fdiv(*args)  # numbers with a point only: whole ones are not divided in any kernel
+    return builder.fdiv(*args)  # floats only: no kernel divides registers of integers
 
 
 @compiled(where_less, _same)
@@ -527,7 +526,7 @@ def _each_lane(context, builder, register: Vector, function: Callable, x):
 
 
 def _exponentials(context, builder, register: Vector, xs: list) -> list:
-    """fastmath.exp of each, all lanes at once; where that is the C library's, one lane after the other."""
+    """fastmath.exp of each, all lanes at once; for dtypes with the C library's exp, one lane after the other."""
     kind = xs[0].type
     if str(kind.element) != "float":
         return [_each_lane(context, builder, register, np.exp, x) for x in xs]
@@ -540,7 +539,7 @@ def _exponentials(context, builder, register: Vector, xs: list) -> list:
         return [builder.fmul(*pair, flags=("nsz",)) for pair in zip(a, b, strict=True)]
 
     def sums(a, b, c):
-        """a b + c. Each product is one with a sum, so a kernel's "reassoc" has nothing to put in another order."""
+        """a b + c. Each product is fused with a sum, so a kernel's "reassoc" finds nothing to reorder."""
         return [multiply_add(builder, *three) for three in zip(a, b, c, strict=True)]
 
     def every(number):
