@@ -69,7 +69,7 @@ from tinytensor.torch_names.typeinfo import (
     result_type,
 )
 
-# PyTorch's other names for dtypes, and what it calls a shape
+# PyTorch's other names for dtypes, and its name for a shape
 float, double, int, long = float32, float64, int32, int64
 Size = tuple
 

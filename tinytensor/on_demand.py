@@ -1,4 +1,4 @@
-"""Parts that are loaded at their first use, so that a start does not pay for them.
+"""Rooms that are loaded at their first use, so that the import of tinytensor does not pay for them.
 
 SymPy takes a second to import, and training never needs it; pictures and completed docstrings are rarely asked for.
 """

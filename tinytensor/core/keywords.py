@@ -28,9 +28,7 @@ def renamed(what: str, names: Collection[str], given: Collection[str], keywords:
     """The keywords of a call under the function's own names; `given` are the names given by position."""
     if "out" in keywords and "out" not in names:
         if keywords["out"] is not None:
-            raise TypeError(
-                f"{what}: out= is not offered; write y.copy_({what}(...)), or take what is returned"
-            ) from None
+            raise TypeError(f"{what}: out= is not offered; write y.copy_({what}(...)), or take the result") from None
         keywords = {key: value for key, value in keywords.items() if key != "out"}
     if "reduction" in names:
         keywords = with_reduction(what, keywords)

@@ -15,7 +15,7 @@ class NotRecordable(Exception):
 
 
 class Recorder:
-    """The calls that dispatch.py and tensors make while `state.recording` is set; a recorder defines those it takes."""
+    """The calls that dispatch.py and tensors make while `state.recording` is set; a recorder defines some of them."""
 
     pool: Any  # gives memory: buffer(shape, dtype), and owns(array)
     surroundings: Any  # the objects outside the run that its code has read (recording/guards.py)
