@@ -80,7 +80,7 @@ shown = plots.heat(left, prediction - target, ["1", "2", "3"], ["1", "2", "3"], 
 left.set(xlabel="target", ylabel="prediction", title="(3, 1) - (3,): all against all")
 middle.plot(x.flatten().tolist(), y.tolist(), "k.", label="data")
 plots.lines(middle, x.flatten(), {"fitted": good, "with the bug": wrong})
-middle.set(xlabel="x", title="what is learned")
+middle.set(xlabel="x", title="the fitted lines")
 plots.lines(right, range(200), {"fitted": good_losses, "with the bug": wrong_losses})
 right.set(xlabel="step", yscale="log", title="the loss falls either way")
 plots.show(figure, FIGURES / "05_broadcasting.png")
