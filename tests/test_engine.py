@@ -274,6 +274,28 @@ def test_a_planted_circle_is_found(tmp_path):
     assert circle(house) == ["house.door", "house.rooms.hall", "house.wires"]
 
 
+def private_imports(tree: ast.AST) -> list[str]:
+    """The names with an underscore in front that a file imports from another file of tinytensor."""
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    names = [name.name for node in nodes if room_of(node.module or "") == "tinytensor" for name in node.names]
+    return [name for name in names if name.startswith("_") and not name.startswith("__")]
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_private_names_stay_in_their_file(path):
+    assert private_imports(ast.parse(path.read_text())) == []
+
+
+def test_a_private_name_of_another_file_is_found():
+    code = """
+from tinytensor.ops.shape import _infer, reshape
+from tinytensor.ops.shape import reshape as _reshape, _triangle as triangle
+from tinytensor import __version__
+from collections import _chain
+"""
+    assert private_imports(ast.parse(code)) == ["_infer", "_triangle"]
+
+
 def test_what_import_tinytensor_loads():
     heavy = "mpi4py sympy matplotlib einops tokenizers tqdm torch hypothesis models derivations"
     heavy += " tinytensor.symbolic tinytensor.tools.stubs tinytensor.viz"

@@ -22,10 +22,8 @@ from tinytensor.native.kernel import cut, elementwise, helper, kernel, share
 from tinytensor.ops.argument_errors import public as _public
 from tinytensor.ops.constructors import TYPES as _TYPES
 from tinytensor.ops.creation import (
-    Generator,
     arange,
     as_tensor,
-    default_generator,
     empty,
     empty_like,
     empty_permuted,
@@ -36,7 +34,6 @@ from tinytensor.ops.creation import (
     full_like,
     linspace,
     logspace,
-    manual_seed,
     ones,
     ones_like,
     rand,
@@ -50,6 +47,7 @@ from tinytensor.ops.creation import (
     zeros,
     zeros_like,
 )
+from tinytensor.ops.generator import Generator, default_generator, manual_seed
 from tinytensor.ops.methods import FUNCTIONS as _functions
 from tinytensor.recording.compiled import compile
 from tinytensor.tools.profiling import profile

@@ -33,7 +33,8 @@ from tinytensor.native.driver import get_num_threads as get_num_threads, set_num
 from tinytensor.native.kernel import cut as cut, elementwise as elementwise, helper as helper, kernel as kernel, share as share
 from tinytensor.ops.argument_errors import public as _public
 from tinytensor.ops.constructors import TYPES as _TYPES
-from tinytensor.ops.creation import Generator as Generator, arange as arange, as_tensor as as_tensor, default_generator as default_generator, empty as empty, empty_like as empty_like, empty_permuted as empty_permuted, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace, logspace as logspace, manual_seed as manual_seed, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like
+from tinytensor.ops.creation import arange as arange, as_tensor as as_tensor, empty as empty, empty_like as empty_like, empty_permuted as empty_permuted, eye as eye, from_dlpack as from_dlpack, from_numpy as from_numpy, full as full, full_like as full_like, linspace as linspace, logspace as logspace, ones as ones, ones_like as ones_like, rand as rand, rand_like as rand_like, randint as randint, randint_like as randint_like, randn as randn, randn_like as randn_like, randperm as randperm, tensor as tensor, zeros as zeros, zeros_like as zeros_like
+from tinytensor.ops.generator import Generator as Generator, default_generator as default_generator, manual_seed as manual_seed
 from tinytensor.ops.methods import FUNCTIONS as _functions
 from tinytensor.recording.compiled import compile as compile
 from tinytensor.tools.profiling import profile as profile

@@ -128,7 +128,7 @@ def parts():
 
 MISTAKES = {  # in rules
     "a part in a million": ("add", "grad_b", "return g", "return g * 1000001 / 1000000"),
-    "no ReLU": ("linear_relu", "backward", "_elementwise(relu_backward.kernel, g, y)", "g"),
+    "no ReLU": ("linear_relu", "backward", "apply_formula(relu_backward.kernel, g, y)", "g"),
 }
 
 

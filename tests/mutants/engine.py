@@ -92,22 +92,22 @@ HAND_RULES = {  # what is wrong: (operation, function, right, wrong)
     "heads swapped: the permutation for its inverse": ("permute", "grad_x", "np.argsort(dims)", "dims"),
     "pieces of a concatenation swapped": ("cat", "grad_xs", "split(g, sizes, dim)", "split(g, sizes, dim)[::-1]"),
     "a running sum that is not run back": ("cumsum", "grad_x", "not reverse", "reverse"),
-    "ReLU's mask forgotten": ("linear_relu", "backward", "_elementwise(relu_backward.kernel, g, y)", "g"),
+    "ReLU's mask forgotten": ("linear_relu", "backward", "apply_formula(relu_backward.kernel, g, y)", "g"),
     "bias not summed over the rows": (
         "linear",
         "backward",
-        "_reduce(kernels.reduce.reduce_sum, g, (0,), False)",
+        "reduce_array(kernels.reduce.reduce_sum, g, (0,), False)",
         "g[0]",
     ),
     "a missing gradient": ("layer_norm", "backward", "sums[0] if needs[1] else None", "None"),
-    "the scale of attention forgotten": ("attention", "backward", "_number(scale, q.dtype)", "_number(1, q.dtype)"),
+    "the scale of attention forgotten": ("attention", "backward", "setting(scale, q.dtype)", "setting(1, q.dtype)"),
     "the causal mask forgotten": ("attention", "backward", "int(is_causal)", "0"),
     "keys for queries": ("attention", "backward", "return (dq, dk, dv", "return (dk, dq, dv"),
     "smoothing forgotten": (
         "cross_entropy_rows",
         "backward",
-        "_number(label_smoothing, x.dtype)",
-        "_number(0, x.dtype)",
+        "setting(label_smoothing, x.dtype)",
+        "setting(0, x.dtype)",
     ),
 }
 
@@ -118,8 +118,8 @@ HAND_MIDDLES = {  # what is wrong: (operation, function, right, wrong)
     "ReLU's mask forgotten for matrices": (
         "linear_relu",
         "backward",
-        "_elementwise(relu_backward.kernel, g, y)",
-        "(g if x.ndim == 2 else _elementwise(relu_backward.kernel, g, y))",
+        "apply_formula(relu_backward.kernel, g, y)",
+        "(g if x.ndim == 2 else apply_formula(relu_backward.kernel, g, y))",
     ),
     "straight through a rounding": ("floor", "grad_x", "g * 0", "g"),
     "straight through a sign": ("sign", "grad_x", "g * 0", "g"),

@@ -240,7 +240,7 @@ def module_of(what: Op | Kernel):
 def declaration(op: Op) -> ast.ClassDef:
     """The class that `@op` made the operation of."""
     tree = ast.parse(inspect.getsource(module_of(op)))
-    return next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name.strip("_") == op.name)
+    return next(n for n in tree.body if isinstance(n, ast.ClassDef) and n.name.removesuffix("_op") == op.name)
 
 
 def rules_of(form: ast.ClassDef) -> list[ast.FunctionDef]:
@@ -322,7 +322,11 @@ def interpreted() -> Iterator[None]:
 def kernel_source(name: str) -> tuple[ast.Module, list[ast.FunctionDef]]:
     """The syntax tree of a kernel's file, and in it the kernel and the helpers that it calls."""
     file = ast.parse(inspect.getsource(module_of(KERNELS[name])))
-    said = {node.name.strip("_"): node for node in file.body if isinstance(node, ast.FunctionDef | ast.ClassDef)}
+    said = {
+        node.name.strip("_").removesuffix("_op"): node
+        for node in file.body
+        if isinstance(node, ast.FunctionDef | ast.ClassDef)
+    }
     if isinstance(said[name], ast.ClassDef):
         return file, [node for node in said[name].body if getattr(node, "name", "") == "kernel"]
     found = [said[name]]

@@ -27,12 +27,12 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
     "without smoothing it adds 0": {"_cross_entropy_of_probabilities": ["if label_smoothing:  ->  if True:"]},
     "the same number, asked whether it is whole": {
         "_ignored": [
-            "ignore_index if ignore_index.__class__ is int else _whole(ignore_index, f'{what}: ignore_index')"
-            "  ->  _whole(ignore_index, f'{what}: ignore_index')",
+            "ignore_index if ignore_index.__class__ is int else whole_number(ignore_index, f'{what}: ignore_index')"
+            "  ->  whole_number(ignore_index, f'{what}: ignore_index')",
         ],
     },
     "what does not broadcast is refused by the subtraction, too": {
-        "kl_div": ["_together('kl_div', input.shape, target.shape)  ->  pass"],
+        "kl_div": ["broadcast_shape('kl_div', input.shape, target.shape)  ->  pass"],
     },
     "a symbol of which it would be said has no logarithm either": {
         "binary_cross_entropy": ["if input.dtype.kind != 'O':  ->  if True:"],

@@ -164,8 +164,8 @@ RULES = {
     "divided by all, not by those that count": (
         "cross_entropy_mean",
         "backward",
-        "_elementwise(true_divide.kernel, g, count)",
-        "_elementwise(true_divide.kernel, g, count * 0 + target.size)",
+        "apply_formula(true_divide.kernel, g, count)",
+        "apply_formula(true_divide.kernel, g, count * 0 + target.size)",
     ),
 }
 KERNELS = {

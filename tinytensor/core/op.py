@@ -140,13 +140,13 @@ class Op:
     the first argument, or None; it then returns the sum of onto and its own share, a new array. The tape owns the
     arrays and tensors that a rule returns.
 
-    A leading underscore in the name of the class is not part of the operation's name: it says that programs call a
-    function without the underscore, which checks and arranges its arguments first.
+    A class that is called NAME_op declares the operation NAME: programs call a function of this name, which checks and
+    arranges the arguments first.
     """
 
     def __init__(self, form: type):
         # A form is a class because a class holds named functions and a docstring; it never has instances.
-        self.name = form.__name__.strip("_")
+        self.name = form.__name__.removesuffix("_op")
         self.__name__, self.__module__ = self.name, form.__module__
         self.__doc__ = self.equation = inspect.cleandoc(form.__doc__ or "")
         self.view, self.forward, self.kernel, self.backward, self.definition = (

@@ -211,8 +211,15 @@ def common_shape(name: str, operands: list) -> tuple[int, ...]:
     try:
         return np.broadcast(*arrays).shape
     except ValueError:
-        shapes = [a.shape for a in arrays]
+        return broadcast_shape(name, *[a.shape for a in arrays])
+
+
+def broadcast_shape(what: str, *shapes: tuple) -> tuple[int, ...]:
+    """The shape to which these shapes broadcast; the error begins with `what`, the name of the operation."""
+    try:
+        return np.broadcast_shapes(*shapes)
+    except ValueError:
         raise RuntimeError(
-            f"{name}: shapes {' and '.join(map(str, shapes))} do not broadcast: from the right, sizes must be "
-            "equal or 1"
+            f"{what}: shapes {' and '.join(map(str, shapes))} do not broadcast: "
+            "from the right, sizes must be equal or 1"
         ) from None

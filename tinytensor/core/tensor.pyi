@@ -7,7 +7,7 @@ import builtins
 from collections.abc import Sequence
 from typing import Any
 
-from tinytensor.ops.creation import Generator
+from tinytensor.ops.generator import Generator
 from tinytensor.ops.compositions import Histogram
 from tinytensor.ops.functions import MinMax
 from tinytensor.ops.matrices import QR

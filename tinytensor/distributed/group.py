@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from tinytensor.native.driver import set_num_threads, threads
-from tinytensor.ops.creation import default_generator
+from tinytensor.ops.generator import default_generator
 
 TIMEOUT = timedelta(minutes=30)  # PyTorch's
 PATIENCE = 200  # tests of a request before a waiting rank offers its processor to others

@@ -16,10 +16,11 @@ from tinytensor.core.registry import APPEARANCES, appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import losses  # noqa: F401 (its functions appear here)
 from tinytensor.ops.argument_errors import public
-from tinytensor.ops.creation import Generator, arange, ones, tensor, zeros
+from tinytensor.ops.creation import arange, ones, tensor, zeros
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
-from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, linear, softmax
+from tinytensor.ops.fused import attention, layer_norm_op, linear, rms_norm_op, softmax
+from tinytensor.ops.generator import Generator
 from tinytensor.ops.in_place import become, in_place
 from tinytensor.ops.index import check_range, scatter_rows
 from tinytensor.ops.index import embedding as rows_of
@@ -215,7 +216,7 @@ def layer_norm(
     n = _check_normalized("layer_norm", input, normalized_shape, weight=weight, bias=bias)
     input, weight, bias = only_floats("layer_norm", input, weight, bias)
     x, (weight, bias) = _over_last(input, n, weight, bias)
-    return _layer_norm(x, weight, bias, eps).reshape(input.shape)
+    return layer_norm_op(x, weight, bias, eps).reshape(input.shape)
 
 
 def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps: float | None = None) -> Tensor:
@@ -225,7 +226,7 @@ def rms_norm(input: Tensor, normalized_shape, weight: Tensor | None = None, eps:
     if eps is None:  # exact scalars are not rounded
         eps = 0 if input.dtype.kind == "O" else float(np.finfo(input.dtype).eps)
     x, (weight,) = _over_last(input, n, weight)
-    return _rms_norm(x, weight, eps).reshape(input.shape)
+    return rms_norm_op(x, weight, eps).reshape(input.shape)
 
 
 def normalize(input: Tensor, p: float = 2.0, dim: int = 1, eps: float = 1e-12) -> Tensor:

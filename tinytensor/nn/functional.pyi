@@ -21,10 +21,11 @@ from tinytensor.core.registry import APPEARANCES, appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn import losses
 from tinytensor.ops.argument_errors import public
-from tinytensor.ops.creation import Generator, arange, ones, tensor, zeros
+from tinytensor.ops.creation import arange, ones, tensor, zeros
 from tinytensor.ops.elementwise import silu as silu_op
 from tinytensor.ops.elementwise import where
-from tinytensor.ops.fused import _layer_norm, _rms_norm, attention, linear, softmax
+from tinytensor.ops.fused import attention, layer_norm_op, linear, rms_norm_op, softmax
+from tinytensor.ops.generator import Generator
 from tinytensor.ops.in_place import become, in_place
 from tinytensor.ops.index import check_range, scatter_rows
 from tinytensor.ops.index import embedding as rows_of

@@ -4,7 +4,8 @@ import math
 
 from tinytensor.core.modes import no_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.creation import Generator, rand, randn
+from tinytensor.ops.creation import rand, randn
+from tinytensor.ops.generator import Generator
 
 
 def _filled(tensor: Tensor, values: Tensor) -> Tensor:

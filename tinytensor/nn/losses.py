@@ -10,12 +10,12 @@ import numpy as np
 
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import int64, result_type
-from tinytensor.core.promotion import only_floats
+from tinytensor.core.promotion import broadcast_shape, only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.arguments import whole_number
 from tinytensor.ops.creation import ones_like
 from tinytensor.ops.elementwise import (
-    _together,
     absolute,
     clamp,
     clamp_min,
@@ -30,7 +30,7 @@ from tinytensor.ops.elementwise import (
 from tinytensor.ops.fused import cross_entropy_mean, cross_entropy_rows, log_softmax
 from tinytensor.ops.index import embedding as rows_of
 from tinytensor.ops.reduce import norm
-from tinytensor.ops.shape import _whole, broadcast_tensors
+from tinytensor.ops.shape import broadcast_tensors
 
 
 def _reduced(loss: Tensor, reduction: str, total: Tensor | None, what: str) -> Tensor:
@@ -129,7 +129,7 @@ def _cross_entropy_of_probabilities(input, target, weight, reduction, label_smoo
 
 def _ignored(what: str, ignore_index: int) -> int:
     """`ignore_index` as kernels expect it: a whole number of 64 bits."""
-    number = ignore_index if ignore_index.__class__ is int else _whole(ignore_index, f"{what}: ignore_index")
+    number = ignore_index if ignore_index.__class__ is int else whole_number(ignore_index, f"{what}: ignore_index")
     if not -(2**63) <= number < 2**63:
         raise OverflowError(f"{what}: ignore_index is {number}, which is too large")
     return number
@@ -162,7 +162,7 @@ def nll_loss(
 def _difference(input: Tensor, target: Tensor, what: str) -> Tensor:
     """input - target, with a warning if the shapes differ: broadcasting is rarely meant here."""
     if input.shape != target.shape:
-        together = _together(what, input.shape, target.shape)
+        together = broadcast_shape(what, input.shape, target.shape)
         warnings.warn(
             f"{what}: the target has shape {target.shape}, and the input {input.shape}: they are broadcast to "
             f"{together}, which is rarely intended; bring both to one shape, with .view_as() or .squeeze()",
@@ -219,7 +219,7 @@ def kl_div(input: Tensor, target: Tensor, reduction: str = "mean", log_target: b
     reduction="batchmean" gives the divergence of distributions (N, V): the sum divided by N. A target that is 0 has the
     gradient 0 - x, without the logarithm, which would be infinite there.
     """
-    _together("kl_div", input.shape, target.shape)
+    broadcast_shape("kl_div", input.shape, target.shape)
     for x in (input, target):
         only_floats("kl_div", x)
     if log_target:

@@ -7,10 +7,11 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import exp as fast_exp
 from tinytensor.native.fastmath import expm1 as fast_expm1
 from tinytensor.native.fastmath import log1p as fast_log1p
+from tinytensor.ops.arguments import dimension
 from tinytensor.ops.elementwise import absolute, clamp, exp, logical_or, sigmoid, tanh, where
 from tinytensor.ops.fused import softmax
 from tinytensor.ops.in_place import in_place
-from tinytensor.ops.shape import _dim, chunk, reshape
+from tinytensor.ops.shape import chunk, reshape
 
 
 @op
@@ -30,7 +31,7 @@ class sloped:
 
 
 @op
-class _softplus:
+class softplus_op:
     r"y = \frac1\beta \ln(1 + e^{\beta x}), and x where \beta x lies above the threshold"
 
     kinds = "fO"
@@ -44,7 +45,7 @@ class _softplus:
 
 
 @op
-class _elu:
+class elu_op:
     r"y = s x where x > 0, else s \alpha (e^{r x} - 1)"
 
     kinds = "fO"
@@ -84,13 +85,13 @@ def prelu(input: Tensor, weight: Tensor) -> Tensor:
 @appears("F.softplus nn.Softplus")
 def softplus(input: Tensor, beta: float = 1.0, threshold: float = 20.0) -> Tensor:
     r"""y = \ln(1 + e^{\beta x}) / \beta, and x where \beta x lies above the threshold."""
-    return _softplus(input, beta, threshold)
+    return softplus_op(input, beta, threshold)
 
 
 @appears("F.elu nn.ELU")
 def elu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     r"""y = x where x > 0, else \alpha (e^x - 1)."""
-    return _perhaps_in_place(_elu, input, inplace, alpha)
+    return _perhaps_in_place(elu_op, input, inplace, alpha)
 
 
 @appears("celu F.celu nn.CELU")
@@ -98,13 +99,15 @@ def celu(input: Tensor, alpha: float = 1.0, inplace: bool = False) -> Tensor:
     r"""y = x where x > 0, else \alpha (e^{x / \alpha} - 1)."""
     if alpha == 0:
         raise RuntimeError("celu: alpha must not be 0")
-    return _perhaps_in_place(_elu, input, inplace, alpha, 1.0, 1 / alpha)
+    return _perhaps_in_place(elu_op, input, inplace, alpha, 1.0, 1 / alpha)
 
 
 @appears("selu F.selu nn.SELU")
 def selu(input: Tensor, inplace: bool = False) -> Tensor:
     r"""y = s (x where x > 0, else \alpha (e^x - 1)), with the constants that keep mean 0 and variance 1."""
-    return _perhaps_in_place(_elu, input, inplace, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946)
+    return _perhaps_in_place(
+        elu_op, input, inplace, 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
+    )
 
 
 def _between(x: Tensor, low: float, high: float) -> Tensor:
@@ -145,7 +148,7 @@ def hardswish(input: Tensor, inplace: bool = False) -> Tensor:
 @appears("F.mish nn.Mish")
 def mish(input: Tensor, inplace: bool = False) -> Tensor:
     r"""y = x \tanh(\ln(1 + e^x))."""
-    return _perhaps_in_place(lambda x: x * tanh(_softplus(x)), input, inplace)
+    return _perhaps_in_place(lambda x: x * tanh(softplus_op(x)), input, inplace)
 
 
 @appears("F.softsign nn.Softsign")
@@ -164,7 +167,7 @@ def softmin(input: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
 def glu(input: Tensor, dim: int = -1) -> Tensor:
     r"""y = a \sigma(b) for the two halves a and b of x along `dim`."""
     only_floats("glu", input)
-    if input.ndim == 0 or input.shape[_dim(input, dim, "glu")] % 2:
+    if input.ndim == 0 or input.shape[dimension(input, dim, "glu")] % 2:
         raise RuntimeError(f"glu: dimension {dim} of shape {input.shape} must have an even size, to be halved")
     a, b = chunk(input, 2, dim)
     return a * sigmoid(b)

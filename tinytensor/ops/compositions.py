@@ -14,11 +14,19 @@ import numpy as np
 
 from tinytensor.core.dispatch import host
 from tinytensor.core.dtypes import bool_, int32, int64, result_type
-from tinytensor.core.promotion import beside_exact, only_floats, stored
+from tinytensor.core.promotion import beside_exact, broadcast_shape, only_floats, stored
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.arguments import (
+    dimension,
+    dimension_with_size,
+    list_of_tensors,
+    scaled,
+    sizes_of,
+    whole_number,
+)
 from tinytensor.ops.creation import arange, full, linspace, ones, tensor, zeros
-from tinytensor.ops.elementwise import _scaled, _together, floor, isnan, where
+from tinytensor.ops.elementwise import floor, isnan, where
 from tinytensor.ops.in_place import index_copy_, setitem
 from tinytensor.ops.index import check_range, gather, gather_backward, nonzero, put, read, scatter_extreme, scatter_rows
 from tinytensor.ops.keys import understand
@@ -26,12 +34,6 @@ from tinytensor.ops.order import argsort, sort
 from tinytensor.ops.products import bmm, matmul, outer
 from tinytensor.ops.reduce import cumsum, sum
 from tinytensor.ops.shape import (
-    _dim,
-    _dim_with_size,
-    _listed,
-    _sizes,
-    _slice,
-    _whole,
     broadcast_tensors,
     cat,
     clone,
@@ -45,6 +47,7 @@ from tinytensor.ops.shape import (
     permute,
     repeat,
     reshape,
+    slice_op,
     stack,
     transpose,
     tril,
@@ -60,7 +63,9 @@ def _each(function, tensors: tuple):
     """The function of one tensor, or of each of several, which come as arguments or as one list."""
     if len(tensors) == 1 and isinstance(tensors[0], Tensor):
         return function(tensors[0])
-    return tuple([function(x) for x in _listed(tensors[0] if len(tensors) == 1 else tensors, function.__name__)])
+    return tuple(
+        [function(x) for x in list_of_tensors(tensors[0] if len(tensors) == 1 else tensors, function.__name__)]
+    )
 
 
 @appears("atleast_1d")
@@ -96,32 +101,32 @@ def _atleast_3d(x: Tensor) -> Tensor:
 @appears("hstack")
 def hstack(tensors: Sequence[Tensor]) -> Tensor:
     """Join side by side: vectors one after the other, all else along dimension 1."""
-    parts = [_atleast_1d(x) for x in _listed(tensors, "hstack")]
+    parts = [_atleast_1d(x) for x in list_of_tensors(tensors, "hstack")]
     return cat(parts, 0 if parts and parts[0].ndim == 1 else 1)
 
 
 @appears("vstack row_stack")
 def vstack(tensors: Sequence[Tensor]) -> Tensor:
     """Join one below the other; a vector is a row."""
-    return cat([_atleast_2d(x) for x in _listed(tensors, "vstack")])
+    return cat([_atleast_2d(x) for x in list_of_tensors(tensors, "vstack")])
 
 
 @appears("dstack")
 def dstack(tensors: Sequence[Tensor]) -> Tensor:
     """Join one behind the other, along dimension 2."""
-    return cat([_atleast_3d(x) for x in _listed(tensors, "dstack")], 2)
+    return cat([_atleast_3d(x) for x in list_of_tensors(tensors, "dstack")], 2)
 
 
 @appears("column_stack")
 def column_stack(tensors: Sequence[Tensor]) -> Tensor:
     """Join side by side; a vector is a column."""
-    return hstack([x if x.ndim > 1 else reshape(x, -1, 1) for x in _listed(tensors, "column_stack")])
+    return hstack([x if x.ndim > 1 else reshape(x, -1, 1) for x in list_of_tensors(tensors, "column_stack")])
 
 
 @appears("block_diag")
 def block_diag(*tensors: Tensor) -> Tensor:
     """The matrices one after the other along the diagonal, 0 elsewhere; a vector is a row."""
-    tensors = _listed(tensors, "block_diag")
+    tensors = list_of_tensors(tensors, "block_diag")
     dtype = result_type(*tensors)  # a 0-d tensor counts less in it, and has dimensions in the next line
     blocks = [_atleast_2d(x.to(dtype)) for x in tensors]
     width, before, rows = builtins.sum([x.shape[1] for x in blocks]), 0, []
@@ -137,7 +142,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
 @appears("tile Tensor.tile")
 def tile(x: Tensor, *dims) -> Tensor:
     """y = x, laid side by side as often as `dims` says for its last dimensions (once for those that are not named)."""
-    times = _sizes(dims, "tile")
+    times = sizes_of(dims, "tile")
     return repeat(x, (1,) * (x.ndim - len(times)) + times)
 
 
@@ -166,9 +171,9 @@ def flipud(x: Tensor) -> Tensor:
 @appears("rot90 Tensor.rot90")
 def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
     """y = x, turned k times by a right angle, from the first of the two dimensions towards the second."""
-    if len(dims) != 2 or x.ndim < 2 or _dim(x, dims[0], "rot90") == _dim(x, dims[1], "rot90"):
+    if len(dims) != 2 or x.ndim < 2 or dimension(x, dims[0], "rot90") == dimension(x, dims[1], "rot90"):
         raise RuntimeError(f"rot90: expected two different dimensions, got {tuple(dims)} for shape {x.shape}")
-    turned = _whole(k, "rot90: k") % 4
+    turned = whole_number(k, "rot90: k") % 4
     if turned % 2:
         return transpose(flip(x, dims[1] if turned == 1 else dims[0]), *dims)
     return flip(x, dims) if turned else clone(x)
@@ -177,16 +182,16 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 @appears("select Tensor.select")
 def select(x: Tensor, dim: int, index: int) -> Tensor:
     """y = x at one place along a dimension, which is gone in y (a view)."""
-    dim, index = _dim_with_size(x, dim, "select"), _whole(index, "select: index")
+    dim, index = dimension_with_size(x, dim, "select"), whole_number(index, "select: index")
     if not -x.shape[dim] <= index < x.shape[dim]:
         raise IndexError(f"select: index {index} is outside dimension {dim} of shape {x.shape}")
-    return _slice(x, (slice(None),) * dim + (index,))
+    return slice_op(x, (slice(None),) * dim + (index,))
 
 
 @appears("tensor_split Tensor.tensor_split")
 def tensor_split(x: Tensor, indices_or_sections, dim: int = 0) -> tuple[Tensor, ...]:
     """x in so many pieces, the first ones larger by 1 where they can't be equal, or cut before the indices listed."""
-    return _cut("tensor_split", x, indices_or_sections, _dim_with_size(x, dim, "tensor_split"))
+    return _cut("tensor_split", x, indices_or_sections, dimension_with_size(x, dim, "tensor_split"))
 
 
 @appears("hsplit Tensor.hsplit")
@@ -211,15 +216,15 @@ def _cut(what: str, x: Tensor, places, dim: int, equal: bool = False) -> tuple[T
     if isinstance(places, Tensor):
         places = places.tolist()
     if isinstance(places, Sequence) and not isinstance(places, str):
-        ends = [0, *_sizes((places,), what), n]
+        ends = [0, *sizes_of((places,), what), n]
     else:
-        pieces = _whole(places, f"{what}: the number of pieces")
+        pieces = whole_number(places, f"{what}: the number of pieces")
         if pieces <= 0 or (equal and n % pieces):
             raise RuntimeError(f"{what}: dimension {dim} of shape {x.shape} can't be cut into {pieces} equal pieces")
         if pieces > builtins.max(n, MOST_PIECES):
             raise RuntimeError(f"{what}: {pieces} pieces, nearly all empty, are more than {MOST_PIECES}")
         ends = [i * (n // pieces) + builtins.min(i, n % pieces) for i in range(pieces + 1)]
-    return tuple([_slice(x, (slice(None),) * dim + (slice(a, b),)) for a, b in pairwise(ends)])
+    return tuple([slice_op(x, (slice(None),) * dim + (slice(a, b),)) for a, b in pairwise(ends)])
 
 
 @appears("meshgrid")
@@ -228,7 +233,9 @@ def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
 
     With indexing="xy" the first two dimensions are exchanged, as for pictures.
     """
-    tensors = _listed(tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors, "meshgrid")
+    tensors = list_of_tensors(
+        tensors[0] if len(tensors) == 1 and not isinstance(tensors[0], Tensor) else tensors, "meshgrid"
+    )
     if indexing not in ("ij", "xy"):
         raise RuntimeError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}")
     if builtins.any(x.ndim > 1 for x in tensors):
@@ -241,7 +248,7 @@ def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
 @appears("cartesian_prod")
 def cartesian_prod(*tensors: Tensor) -> Tensor:
     """All ways to take one element of each vector, a row each; of one vector itself."""
-    tensors = _listed(tensors, "cartesian_prod")
+    tensors = list_of_tensors(tensors, "cartesian_prod")
     if builtins.any(x.ndim != 1 for x in tensors):
         raise RuntimeError(f"cartesian_prod: expected vectors, got shapes {', '.join([str(x.shape) for x in tensors])}")
     return tensors[0] if len(tensors) == 1 else stack([flatten(x) for x in meshgrid(*tensors)], 1)
@@ -255,10 +262,10 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
     """y = 0 everywhere, but the last dimension of x along a diagonal of two new ones."""
     if x.ndim == 0:
         raise RuntimeError("diag_embed: expected at least 1 dimension, got a 0-d tensor")
-    a, b = (_dim(x, d, "diag_embed", extra=1) for d in (dim1, dim2))
+    a, b = (dimension(x, d, "diag_embed", extra=1) for d in (dim1, dim2))
     if a == b:
         raise RuntimeError(f"diag_embed: dim1 = {dim1} and dim2 = {dim2} are the same dimension")
-    offset = _whole(offset, "diag_embed: offset")
+    offset = whole_number(offset, "diag_embed: offset")
     shape, n = list(x.shape[:-1]), x.shape[-1] + abs(offset)
     for d in sorted((a, b)):
         shape.insert(d, n)
@@ -310,12 +317,12 @@ def _sum_of(what: str, x: Tensor, product: Tensor, beta: float, alpha: float) ->
     x, product = beside_exact(x, product)
     if x.dtype != product.dtype:
         raise RuntimeError(f"{what}: {x.dtype} + {dtype}: the dtypes must be equal; use .to(dtype)")
-    if _together(what, x.shape, product.shape) != product.shape:
+    if broadcast_shape(what, x.shape, product.shape) != product.shape:
         raise RuntimeError(f"{what}: shape {x.shape} does not fit a product of shape {product.shape}")
-    product = product if alpha == 1 else _scaled(what, product, alpha, dtype)
+    product = product if alpha == 1 else scaled(what, product, alpha, dtype)
     if beta == 0:
         return product
-    return (x if beta == 1 else _scaled(what, x, beta, dtype)) + product
+    return (x if beta == 1 else scaled(what, x, beta, dtype)) + product
 
 
 @appears("addmm Tensor.addmm Tensor.addmm_")
@@ -367,9 +374,9 @@ def tensordot(a: Tensor, b: Tensor, dims: int | Sequence | Tensor = 2) -> Tensor
         first, second = (list(d) if isinstance(d, Sequence) else [d] for d in dims)
         if (first and not a.ndim) or (second and not b.ndim):
             raise RuntimeError(f"tensordot: shapes {a.shape} and {b.shape} do not have the dimensions {dims}")
-        first, second = [_dim(a, d, "tensordot") for d in first], [_dim(b, d, "tensordot") for d in second]
+        first, second = [dimension(a, d, "tensordot") for d in first], [dimension(b, d, "tensordot") for d in second]
     else:
-        n = _whole(dims, "tensordot: dims")
+        n = whole_number(dims, "tensordot: dims")
         if not 0 <= n <= builtins.min(a.ndim, b.ndim):
             raise RuntimeError(f"tensordot: {n} dimensions can't be summed of shapes {a.shape} and {b.shape}")
         first, second = list(range(a.ndim - n, a.ndim)), list(range(n))
@@ -410,7 +417,7 @@ def cumprod(x: Tensor, dim: int, *, dtype=None) -> Tensor:
 
     Products of 1, 2, 4 ... neighbours: no division, so that a 0 among the factors needs no care.
     """
-    dim = _dim(x, dim, "cumprod")
+    dim = dimension(x, dim, "cumprod")
     y = x.to(dtype if dtype is not None else int64 if x.dtype.kind in "biu" else x.dtype)
     n, width = y.shape[dim] if y.ndim else 1, 1
     while width < n:
@@ -453,7 +460,7 @@ def _places(what: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None) -
             "and none larger than the source's"
         )
     host(check_range, index._data, x.shape[dim], what)
-    return index, src if src is None else _slice(src, tuple([slice(n) for n in shape]))
+    return index, src if src is None else slice_op(src, tuple([slice(n) for n in shape]))
 
 
 @appears("scatter Tensor.scatter Tensor.scatter_")
@@ -468,7 +475,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, src=None, *, value=None, reduce:
         raise TypeError("scatter: give src, a tensor or a number")
     if reduce not in (None, "add", "multiply"):
         raise RuntimeError(f"scatter: reduce={reduce!r}: expected 'add' or 'multiply'; scatter_reduce() has others")
-    rows, dim = _atleast_1d(x), _dim(x, dim, "scatter")
+    rows, dim = _atleast_1d(x), dimension(x, dim, "scatter")
     index, part = _places("scatter", rows, dim, index, src if isinstance(src, Tensor) else None)
     if not index.numel():
         return clone(x)
@@ -516,7 +523,7 @@ def scatter_reduce(
     """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
         raise RuntimeError(f"scatter_reduce: reduce={reduce!r}: expected 'sum', 'prod', 'mean', 'amax' or 'amin'")
-    rows, dim = _atleast_1d(x), _dim(x, dim, "scatter_reduce")
+    rows, dim = _atleast_1d(x), dimension(x, dim, "scatter_reduce")
     index, part = _places("scatter_reduce", rows, dim, index, src)
     if not index.numel():
         return clone(x)
@@ -555,7 +562,7 @@ def put_at(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -
 @appears("scatter_add Tensor.scatter_add Tensor.scatter_add_")
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
     """y = x, but y[index[i][j]][j] += src[i][j] (dim 0), y[i][index[i][j]] += src[i][j] (dim 1), and so on."""
-    rows, dim = _atleast_1d(x), _dim(x, dim, "scatter_add")
+    rows, dim = _atleast_1d(x), dimension(x, dim, "scatter_add")
     index, part = _places("scatter_add", rows, dim, index, src)
     if not index.numel():
         return clone(x)
@@ -565,7 +572,7 @@ def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
 @appears("index_add Tensor.index_add Tensor.index_add_")
 def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: float = 1) -> Tensor:
     """y = x, with the slices of alpha times the source added at the places along `dim` that the index names."""
-    dim, rows, parts = _dim(x, dim, "index_add"), _atleast_1d(x), _atleast_1d(source)
+    dim, rows, parts = dimension(x, dim, "index_add"), _atleast_1d(x), _atleast_1d(source)
     index = _vector("index_add", rows, dim, index)
     expected = (*rows.shape[:dim], index.numel(), *rows.shape[dim + 1 :])
     if parts.shape != expected or source.dtype != x.dtype:
@@ -574,7 +581,7 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
             f"expected {x.dtype} {expected}"
         )
     # alpha scales what is added, and not the zeros where nothing is: of these inf would make NaN
-    parts = movedim(parts if alpha == 1 else _scaled("index_add", parts, alpha, x.dtype), dim, 0)
+    parts = movedim(parts if alpha == 1 else scaled("index_add", parts, alpha, x.dtype), dim, 0)
     added = movedim(scatter_rows(parts, index, (rows.shape[dim], *parts.shape[1:])), 0, dim)
     return reshape(rows + added, x.shape)
 
@@ -583,7 +590,7 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
 def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     """y = x, with the source's slices at the places along `dim` that the index names."""
     y = clone(_atleast_1d(x))
-    return reshape(index_copy_(y, _dim(x, dim, "index_copy"), _atleast_1d(index), _atleast_1d(source)), x.shape)
+    return reshape(index_copy_(y, dimension(x, dim, "index_copy"), _atleast_1d(index), _atleast_1d(source)), x.shape)
 
 
 @appears("index_fill Tensor.index_fill Tensor.index_fill_")
@@ -596,7 +603,7 @@ def index_fill(x: Tensor, dim: int, index: Tensor, value: Tensor | float) -> Ten
     if isinstance(value, Tensor) and value.ndim:
         raise RuntimeError(f"index_fill: expected one value, got a tensor of shape {value.shape}; use index_copy()")
     y = clone(_atleast_1d(x))
-    setitem(y, (slice(None),) * _dim(x, dim, "index_fill") + (_atleast_1d(index),), value)
+    setitem(y, (slice(None),) * dimension(x, dim, "index_fill") + (_atleast_1d(index),), value)
     return reshape(y, x.shape)
 
 
@@ -638,10 +645,10 @@ def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor
     """y = gather(x, dim, indices), where other dimensions than `dim` broadcast; without one, of x as a vector."""
     if dim is None:
         return gather(flatten(x), 0, flatten(indices))
-    dim = _dim(x, dim, "take_along_dim")
+    dim = dimension(x, dim, "take_along_dim")
     if x.ndim != indices.ndim:
         raise RuntimeError(f"take_along_dim: expected as many dimensions as {x.shape} has, got {indices.shape}")
-    shape = _together("take_along_dim", *((*t.shape[:dim], 1, *t.shape[dim + 1 :]) for t in (x, indices)))
+    shape = broadcast_shape("take_along_dim", *((*t.shape[:dim], 1, *t.shape[dim + 1 :]) for t in (x, indices)))
     x, indices = (expand(t, (*shape[:dim], t.shape[dim], *shape[dim + 1 :])) for t in (x, indices))
     return gather(x, dim, indices)
 
@@ -656,7 +663,7 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
         raise RuntimeError(f"bincount: expected a vector of whole numbers, got {x.dtype} of shape {x.shape}")
     if weights is not None and weights.shape != x.shape:
         raise RuntimeError(f"bincount: weights of shape {weights.shape} do not fit x of shape {x.shape}")
-    if _whole(minlength, "bincount: minlength") < 0 or (x.numel() and x.min().item() < 0):
+    if whole_number(minlength, "bincount: minlength") < 0 or (x.numel() and x.min().item() < 0):
         raise RuntimeError("bincount: expected whole numbers of 0 or more")
     n = builtins.max(minlength, x.max().item() + 1 if x.numel() else 0)
     if weights is None:
@@ -688,7 +695,7 @@ def _as_rows(what: str, x: Tensor, dim: int | None) -> tuple[Tensor, Callable]:
     """What unique() compares, the elements or the slices along `dim` as rows, and how to make slices of rows again."""
     if dim is None:
         return flatten(x.detach()), lambda rows: rows
-    dim = _dim_with_size(x, dim, what)
+    dim = dimension_with_size(x, dim, what)
     moved = movedim(x.detach(), dim, 0)
     if not x.numel() and x.shape[dim]:
         raise RuntimeError(f"{what}: the slices of shape {x.shape} along dimension {dim} are empty")
@@ -795,7 +802,7 @@ class Histogram(NamedTuple):
 
 
 def _check_bins(what: str, bins: int) -> None:
-    if not 0 < _whole(bins, f"{what}: bins") < 2**31:
+    if not 0 < whole_number(bins, f"{what}: bins") < 2**31:
         raise RuntimeError(f"{what}: bins must be between 1 and 2**31 - 1, got {bins}")
 
 

@@ -20,6 +20,8 @@ from tinytensor.core.promotion import stored
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.memory_order import reordered
 from tinytensor.native.uninitialized import aligned
+from tinytensor.ops.arguments import nested_numbers
+from tinytensor.ops.generator import Generator, drawn_from
 
 
 def as_dtype(dtype) -> np.dtype:
@@ -82,7 +84,7 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
         data = data.detach()._values("tensor(tensor)")
     from_array, met = isinstance(data, np.ndarray | np.generic), set()
     if not from_array:
-        data = _plain(data, met)
+        data = nested_numbers(data, met)
     dtype = None if dtype is None else as_dtype(dtype)
     try:
         array = _array(data, dtype)
@@ -148,22 +150,6 @@ def _is_outside(data: np.ndarray | np.generic) -> bool:
             "with tensors, or outside of the step"
         )
     return False
-
-
-def _plain(data, met: set):
-    """Nested sequences with a number for each tensor of one element; `met` collects dtypes of tensors and arrays."""
-    if isinstance(data, Tensor):
-        if data.numel() != 1:
-            raise ValueError(
-                f"tensor: an element of the list is a tensor of shape {data.shape}, and only tensors of one element "
-                "stand for a number; make one tensor of several with stack(list)"
-            )
-        data = data.detach()._values("tensor([...])").reshape(())[()]
-    if isinstance(data, np.ndarray | np.generic):
-        met.add(data.dtype)
-    elif isinstance(data, list | tuple) and not {int, float, bool}.issuperset(map(type, data)):
-        return [_plain(d, met) for d in data]
-    return data
 
 
 def as_tensor(data: Any, *, dtype=None, device=None) -> Tensor:
@@ -395,59 +381,6 @@ def logspace(
 # ------------------------------------------------------------------------------------------------------ chance
 
 
-class Generator:
-    """A source of random numbers with a state that can be saved.
-
-    NumPy's PCG64, and for dropout a stream of numbered draws that kernels make themselves (kernels/chance.py). The
-    numbers are not PyTorch's for the same seed; their distributions are. Where several processes have equal parts of a
-    batch, `part` is the number of this one's: dropout then draws for it what one process would draw there.
-    """
-
-    def __init__(self, device: str = "cpu"):
-        check_device(device, "Generator")
-        self.numpy = np.random.Generator(np.random.PCG64())
-        self.stream = np.array([self.numpy.integers(2**32), 0, 0])  # a key of 32 bits, number of the next draw, part
-
-    @property
-    def part(self) -> int:
-        """Which part of a batch is here; no part of the state, for each process has its own."""
-        return int(self.stream[2])
-
-    @part.setter
-    def part(self, number: int):
-        self.stream[2] = number
-
-    def manual_seed(self, seed: int) -> "Generator":
-        """Start the sequence that belongs to `seed`; returns the generator."""
-        try:
-            seed = int(seed) % 2**64
-        except (TypeError, ValueError, OverflowError):
-            raise TypeError(f"manual_seed: expected a whole number, got {seed!r}") from None
-        host(self._go_to, np.random.PCG64(seed).state | {"stream": [seed % 2**32 ^ seed >> 32, 0]})
-        return self
-
-    def _go_to(self, position: dict) -> None:
-        self.numpy.bit_generator.state = {name: value for name, value in position.items() if name != "stream"}
-        self.stream[:2] = position["stream"]
-
-    def get_state(self) -> dict:
-        """The position in the sequence, as plain numbers (JSON can hold them)."""
-        return self.numpy.bit_generator.state | {"stream": self.stream[:2].tolist()}
-
-    def set_state(self, new_state: dict) -> "Generator":
-        """Go on from a position that `get_state` returned."""
-        host(self._go_to, new_state)
-        return self
-
-
-default_generator = Generator()
-
-
-def manual_seed(seed: int) -> Generator:
-    """Seed the generator that is used where none is given."""
-    return default_generator.manual_seed(seed)
-
-
 def _uniform(array: np.ndarray, generator: Generator) -> None:
     if array.flags.c_contiguous and array.dtype.kind == "f":
         generator.numpy.random(out=array, dtype=array.dtype)
@@ -472,16 +405,8 @@ def _permutation(array: np.ndarray, generator: Generator) -> None:
     array[...] = generator.numpy.permutation(array.size)
 
 
-def _drawn_from(what: str, generator: Generator | None) -> Generator:
-    """The generator that `what` draws from now."""
-    generator = default_generator if generator is None else generator
-    if state.draws is not None:
-        state.draws(what, generator)
-    return generator
-
-
 def _random(what, fill, size, dtype, requires_grad, device, generator, *args) -> Tensor:
-    generator = _drawn_from(what, generator)
+    generator = drawn_from(what, generator)
     fill_now = lambda array: host(fill, array, generator, *args)  # noqa: E731  (a replay draws anew)
     return _new(what, size, dtype, requires_grad, device, fill_now)
 

@@ -6,15 +6,14 @@ what the engine compiles, and what the proofs run over symbols. No rule knows of
 once, for all of them.
 """
 
-import builtins
 import math
 
 import numpy as np
 
-from tinytensor.core.dispatch import OBJECT, empty, host, launch
-from tinytensor.core.dtypes import CATEGORY, bool_, category, result_type, uint8
+from tinytensor.core.dispatch import host
+from tinytensor.core.dtypes import bool_, result_type, uint8
 from tinytensor.core.op import op
-from tinytensor.core.promotion import number_array, only_floats, stored, typed, within
+from tinytensor.core.promotion import broadcast_shape, only_floats, stored, within
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import erf as fast_erf
@@ -24,7 +23,8 @@ from tinytensor.native.fastmath import gelu_slope, normal_cdf
 from tinytensor.native.fastmath import log as fast_log
 from tinytensor.native.fastmath import log1p as fast_log1p
 from tinytensor.native.fastmath import tanh as fast_tanh
-from tinytensor.native.kernel import Kernel
+from tinytensor.ops.arguments import only_floats_together, refuse_only_bools, scaled, tensor_of_dtype
+from tinytensor.ops.arrays import apply_formula
 from tinytensor.ops.creation import zeros
 
 # ------------------------------------------------------------------------------------------------------- arithmetic
@@ -98,7 +98,7 @@ class true_divide:
 
 
 @op
-class _floor_divide:
+class floor_divide_op:
     r"y = \lfloor a / b \rfloor"
 
     def kernel(a, b):
@@ -106,7 +106,7 @@ class _floor_divide:
 
 
 @op
-class _remainder:
+class remainder_op:
     r"y = a - b \lfloor a / b \rfloor"
 
     def kernel(a, b):
@@ -116,7 +116,7 @@ class _remainder:
         return g
 
     def grad_b(g, a, b):
-        return -g * _floor_divide(a, b)
+        return -g * floor_divide_op(a, b)
 
 
 @op
@@ -134,14 +134,14 @@ class power:
         return g * 0 if b == 0 else g * (b * power(a, b - 1))
 
     def grad_b(g, y, a, b):
-        a = _as_tensor(within(a, y.dtype), y.dtype, "pow")
+        a = tensor_of_dtype(within(a, y.dtype), y.dtype, "pow")
         # lim a->0 of a^b log a is 0 for b >= 0
         nothing = logical_and(eq(a, 0), ge(b, 0))
         return g * where(nothing, 0.0, y * log(where(nothing, 1.0, a)))
 
 
 @op
-class _square:
+class square_op:
     r"y = x^2"
 
     def kernel(x):
@@ -152,14 +152,14 @@ class _square:
 
 
 @op
-class _cube:
+class cube_op:
     r"y = x^3"
 
     def kernel(x):
         return x * x * x
 
     def grad_x(g, x):
-        return g * (_square(x) * 3)
+        return g * (square_op(x) * 3)
 
 
 @op
@@ -232,7 +232,7 @@ class clamp_max:
 
 
 @op
-class _clamped:
+class clamped_op:
     r"y = \min(\max(x, low), high) for two numbers; the gradient passes at the bounds"
 
     kinds = "fO"
@@ -328,7 +328,7 @@ class ceil:
 
 
 @op
-class _round:
+class round_op:
     r"y = the integer next to x, halves to the even one"
 
     kinds = "ifO"
@@ -344,10 +344,10 @@ class _round:
 def round(x: Tensor, *, decimals: int = 0) -> Tensor:
     """y = the number next to x with so many decimal places (fewer than 0: whole tens, hundreds ...), halves to even."""
     if not decimals:
-        return _round(x)
+        return round_op(x)
     only_floats("round with decimals", x)
     scale = 10.0 ** abs(decimals)
-    return _round(x * scale) / scale if decimals > 0 else _round(x / scale) * scale
+    return round_op(x * scale) / scale if decimals > 0 else round_op(x / scale) * scale
 
 
 @appears("exp Tensor.exp Tensor.exp_")
@@ -389,7 +389,7 @@ class log2:
     dtype = "float"
 
     def grad_x(g, x):
-        return g / (x * log(_as_tensor(2, g.dtype)))
+        return g / (x * log(tensor_of_dtype(2, g.dtype)))
 
 
 @appears("log10 Tensor.log10 Tensor.log10_")
@@ -403,7 +403,7 @@ class log10:
     dtype = "float"
 
     def grad_x(g, x):
-        return g / (x * log(_as_tensor(10, g.dtype)))
+        return g / (x * log(tensor_of_dtype(10, g.dtype)))
 
 
 @op
@@ -749,33 +749,20 @@ class gelu_tanh_backward:
 
 
 @op
-class _where:
+class where_op:
     r"y = a where the condition holds, else b"
 
     def kernel(condition, a, b):
         return a if condition else b
 
     def forward(condition, a, b):  # `where` below has cast a and b to one dtype; the condition stays what it is
-        return _elementwise(_where.kernel, condition, a, b)
+        return apply_formula(where_op.kernel, condition, a, b)
 
     def grad_a(g, condition):
         return where(condition, g, 0)
 
     def grad_b(g, condition):
         return where(condition, 0, g)
-
-
-def _elementwise(kernel: Kernel, *values) -> np.ndarray:
-    """y = kernel(arrays and numbers), on arrays; the last array has the result's dtype."""
-    arrays = [v for v in values if v.__class__ is np.ndarray]
-    dtype, shapes = arrays[-1].dtype, {a.shape for a in arrays}
-    if len(values) == 2 and len(arrays) == 1 and (number := number_array(values[1], dtype)) is not None:
-        values = arrays[0], number
-    elif dtype is not OBJECT and len(arrays) < len(values):
-        values = [v if v.__class__ is np.ndarray else typed(v, dtype) for v in values]
-    y = empty(shapes.pop() if len(shapes) == 1 else np.broadcast(*arrays).shape, dtype)
-    launch(kernel, *values, y)
-    return y
 
 
 @appears("eq Tensor.eq Tensor.__eq__")
@@ -958,25 +945,9 @@ def where(condition: Tensor, a: Tensor | float | None = None, b: Tensor | float 
     if not isinstance(condition, Tensor) or condition.dtype not in (bool_, uint8):
         came = condition.dtype if isinstance(condition, Tensor) else type(condition).__name__
         raise RuntimeError(f"where: the condition must be a bool tensor, got {came}; compare first (x > 0, x != 0)")
-    a, b = _as_tensor(a, dtype, "where"), _as_tensor(b, dtype, "where")
-    _together("where", condition.shape, a.shape, b.shape)
-    return _where(condition.to(bool_), a, b)
-
-
-def _together(what: str, *shapes: tuple) -> tuple:
-    """The shape that shapes broadcast to."""
-    try:
-        return np.broadcast_shapes(*shapes)
-    except ValueError:
-        raise RuntimeError(
-            f"{what}: shapes {' and '.join(map(str, shapes))} do not broadcast: "
-            "from the right, sizes must be equal or 1"
-        ) from None
-
-
-def _as_tensor(value: Tensor | float, dtype: np.dtype, what: str = "tensor") -> Tensor:
-    """A tensor of this dtype, whatever came."""
-    return value.to(dtype) if isinstance(value, Tensor) else Tensor.of(stored(what, value, dtype))
+    a, b = tensor_of_dtype(a, dtype, "where"), tensor_of_dtype(b, dtype, "where")
+    broadcast_shape("where", condition.shape, a.shape, b.shape)
+    return where_op(condition.to(bool_), a, b)
 
 
 @appears("Tensor.where")
@@ -992,8 +963,8 @@ def masked_fill(x: Tensor, mask: Tensor, value: Tensor | float) -> Tensor:
         raise RuntimeError(f"masked_fill: expected one value, got a tensor of shape {value.shape}; use where()")
     if mask.dtype != bool_:
         raise RuntimeError(f"masked_fill: the mask must be a bool tensor, got {mask.dtype}; compare first (x != 0)")
-    _together("masked_fill", x.shape, mask.shape)
-    return where(mask, _as_tensor(value, x.dtype, "masked_fill"), x)
+    broadcast_shape("masked_fill", x.shape, mask.shape)
+    return where(mask, tensor_of_dtype(value, x.dtype, "masked_fill"), x)
 
 
 @appears("pow Tensor.pow Tensor.pow_ Tensor.__pow__ Tensor.__rpow__ Tensor.__ipow__")
@@ -1003,18 +974,18 @@ def pow(a: Tensor | float, b: Tensor | float) -> Tensor:
     if isinstance(b, int | float) and isinstance(a, Tensor):
         a = a if a._data.dtype is dtype else a.to(dtype)  # whole numbers to the power 2.0 are floats
         if b == 2:
-            return _square(a)
+            return square_op(a)
         if b == 3:
-            return _cube(a)
+            return cube_op(a)
         if b == 1:
             return a.clone()
         if a.dtype.kind in "fO" and b in _ROOTS:
             return _ROOTS[b](a)
         if b < 0 and isinstance(b, int) and a.dtype.kind in "biu":
             raise RuntimeError(f"pow: integers to the negative power {b} are no integers; use x.float() ** {b}")
-    _no_bools("pow", dtype)
+    refuse_only_bools("pow", dtype)
     if dtype.kind == "i" and isinstance(b, Tensor):  # only 1 and -1 have whole inverses; PyTorch gives 0 for others
-        a, b = _as_tensor(a, dtype, "pow"), _as_tensor(b, dtype, "pow")
+        a, b = tensor_of_dtype(a, dtype, "pow"), tensor_of_dtype(b, dtype, "pow")
         inverse = where(a == 1, 1, where(a == -1, 1 - 2 * (b % 2), 0)).to(dtype)
         return where(b < 0, inverse, power(a, clamp_min(b, 0)))
     return power(a, b)
@@ -1049,7 +1020,7 @@ def clamp(x: Tensor, min=None, max=None) -> Tensor:
     if min is None and max is None:
         raise RuntimeError("clamp: give min, max, or both")
     if min.__class__ in (int, float) and max.__class__ in (int, float) and x.dtype.kind in "fO":
-        return _clamped(x, min, max)
+        return clamped_op(x, min, max)
     if min is not None:
         x = clamp_min(x, min)
     return x if max is None else clamp_max(x, max)
@@ -1067,19 +1038,9 @@ def is_floating_point(x: Tensor) -> bool:
     return x.is_floating_point()
 
 
-def only_floats_together(what: str, *values: Tensor) -> None:
-    """Refuse tensors that meet in whole numbers, where the result would be cut down to them."""
-    only_floats(what, result_type(*values))
-
-
-def _no_bools(what: str, dtype: np.dtype) -> None:
-    if dtype == bool_:
-        raise RuntimeError(f"{what}: expected numbers, got truth values only; use .long() or .float() first")
-
-
 def _no_integer_zero(what: str, a, b) -> None:
     dtype = result_type(a, b)
-    _no_bools(what, dtype)
+    refuse_only_bools(what, dtype)
     if dtype.kind in "iu":
         host(_check_no_zero, b._data if isinstance(b, Tensor) else np.asarray(b), what)
 
@@ -1096,34 +1057,26 @@ def _check_no_zero(divisor: np.ndarray, what: str) -> None:
 def floor_divide(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a / b, rounded down."""
     _no_integer_zero("floor_divide", a, b)
-    return _floor_divide(a, b)
+    return floor_divide_op(a, b)
 
 
 @appears("remainder Tensor.remainder Tensor.remainder_ Tensor.__mod__ Tensor.__rmod__ Tensor.__imod__")
 def remainder(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a - b floor(a / b): it has the sign of b."""
     _no_integer_zero("remainder", a, b)
-    return _remainder(a, b)
-
-
-def _scaled(what: str, value, alpha, dtype: np.dtype):
-    """alpha value, in the dtype that the result has without alpha: it must not turn integers into floats."""
-    if category(alpha) > builtins.max(CATEGORY[dtype.kind], 1):
-        raise RuntimeError(f"{what}: integers can't be scaled by {alpha!r}; use .float() first")
-    y = value * alpha
-    return y.to(dtype) if isinstance(y, Tensor) else y
+    return remainder_op(a, b)
 
 
 @appears("add Tensor.add Tensor.add_")
 def add_scaled(a: Tensor | float, b: Tensor | float, *, alpha: float = 1) -> Tensor:
     """y = a + alpha b."""
-    return add(a, b if alpha == 1 else _scaled("add", b, alpha, result_type(a, b)))
+    return add(a, b if alpha == 1 else scaled("add", b, alpha, result_type(a, b)))
 
 
 @appears("sub subtract Tensor.sub Tensor.sub_ Tensor.subtract Tensor.subtract_")
 def sub_scaled(a: Tensor | float, b: Tensor | float, *, alpha: float = 1) -> Tensor:
     """y = a - alpha b."""
-    return sub(a, b if alpha == 1 else _scaled("sub", b, alpha, result_type(a, b)))
+    return sub(a, b if alpha == 1 else scaled("sub", b, alpha, result_type(a, b)))
 
 
 @appears("div divide Tensor.div Tensor.div_ Tensor.divide Tensor.divide_ Tensor.__itruediv__")
@@ -1143,7 +1096,7 @@ def div(a: Tensor | float, b: Tensor | float, *, rounding_mode: str | None = Non
 def addcmul(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
     """y = x + value a b; among whole numbers value is cut to one: 2.5 is 2."""
     dtype = result_type(x, a, b)
-    _no_bools("addcmul", dtype)
+    refuse_only_bools("addcmul", dtype)
     return add_scaled(x, a * b, alpha=stored("addcmul", value, dtype).item() if dtype.kind in "iu" else value)
 
 
@@ -1158,11 +1111,11 @@ def addcdiv(x: Tensor, a: Tensor, b: Tensor, *, value: float = 1) -> Tensor:
 def lerp(a: Tensor, b: Tensor, weight: Tensor | float) -> Tensor:
     """y = a + weight (b - a), counted from the nearer end, which weights of 0 and 1 then reach exactly."""
     only_floats_together("lerp", a, b)
-    return _lerp(a, b, weight)
+    return lerp_op(a, b, weight)
 
 
 @op
-class _lerp:
+class lerp_op:
     r"y = a + w (b - a)"
 
     def kernel(a, b, w):
@@ -1177,8 +1130,3 @@ class _lerp:
 
     def grad_w(g, a, b):
         return g * (b - a)
-
-
-def _number(value, dtype):
-    """A setting in the kernel's own type, so that it does not widen float32 arithmetic."""
-    return value if dtype is OBJECT else typed(value, dtype)

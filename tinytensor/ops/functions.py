@@ -20,11 +20,15 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.native.fastmath import exp as fast_exp
 from tinytensor.native.fastmath import log as fast_log
 from tinytensor.native.fastmath import log1p as fast_log1p
-from tinytensor.ops.creation import Generator, arange, rand, tensor
+from tinytensor.ops.arguments import (
+    dimension,
+    nonempty_dimensions,
+    only_floats_together,
+    refuse_only_bools,
+    tensor_of_dtype,
+)
+from tinytensor.ops.creation import arange, rand, tensor
 from tinytensor.ops.elementwise import (
-    _as_tensor,
-    _floor_divide,
-    _no_bools,
     absolute,
     atan,
     clamp,
@@ -32,6 +36,7 @@ from tinytensor.ops.elementwise import (
     eq,
     exp,
     expm1,
+    floor_divide_op,
     isfinite,
     isnan,
     log,
@@ -42,7 +47,6 @@ from tinytensor.ops.elementwise import (
     masked_fill,
     maximum,
     minimum,
-    only_floats_together,
     pow,
     reciprocal,
     remainder,
@@ -52,22 +56,12 @@ from tinytensor.ops.elementwise import (
     trunc,
     where,
 )
+from tinytensor.ops.generator import Generator
 from tinytensor.ops.in_place import copy_
 from tinytensor.ops.index import gather, index_select, nonzero
 from tinytensor.ops.order import sort
-from tinytensor.ops.reduce import (
-    ValuesIndices,
-    _nonempty,
-    amax,
-    amin,
-    mean,
-    norm,
-    std,
-    sum,
-    var,
-)
+from tinytensor.ops.reduce import ValuesIndices, amax, amin, mean, norm, std, sum, var
 from tinytensor.ops.shape import (
-    _dim,
     broadcast_tensors,
     cat,
     clone,
@@ -129,11 +123,11 @@ def atan2(y: Tensor, x: Tensor) -> Tensor:
     # The origin has no direction, and two infinities have that of (1, 1): the angle there has the gradient 0.
     left, below = signbit(x), signbit(y)
     origin, corner = logical_and(x == 0, y == 0), logical_and(absolute(x) == absolute(y), logical_not(isfinite(x)))
-    x, y = (where(corner, copysign(_as_tensor(1, x.dtype), v.detach()), v) for v in (x, y))
+    x, y = (where(corner, copysign(tensor_of_dtype(1, x.dtype), v.detach()), v) for v in (x, y))
     steep = absolute(y) > absolute(x)  # the smaller is divided by the larger, so that no axis divides by 0
     over, under = where(steep, x, where(origin, y.detach(), y)), where(steep, y, where(origin, 1, x))
     angle = atan(over / under)
-    half = where(below, *(_as_tensor(turn, angle.dtype) for turn in (-math.pi, math.pi)))
+    half = where(below, *(tensor_of_dtype(turn, angle.dtype) for turn in (-math.pi, math.pi)))
     return where(steep, half / 2 - angle, where(left, angle + half, angle))
 
 
@@ -157,12 +151,12 @@ def logit(x: Tensor, eps: float | None = None) -> Tensor:
 def xlogy(x: Tensor | float, y: Tensor | float) -> Tensor:
     r"""z = x \ln y, and 0 where x is 0 (NaN where y is)."""
     dtype = result_type(x, y)
-    x, y = (_float(_as_tensor(within(v, dtype), dtype)) for v in (x, y))
-    return _xlogy(x, y)
+    x, y = (_float(tensor_of_dtype(within(v, dtype), dtype)) for v in (x, y))
+    return xlogy_op(x, y)
 
 
 @op
-class _xlogy:
+class xlogy_op:
     r"y = a \ln b, and 0 where a is 0"
 
     kinds = "fO"
@@ -181,7 +175,7 @@ class _xlogy:
 
 
 @op
-class _logaddexp:
+class logaddexp_op:
     r"y = \ln(e^a + e^b)"
 
     kinds = "fO"
@@ -208,7 +202,7 @@ def logaddexp(a: Tensor, b: Tensor) -> Tensor:
     r"""y = \ln(e^a + e^b), of numbers of any size."""
     only_floats_together("logaddexp", a, b)
     a, b = (x.to(result_type(a, b)) for x in broadcast_tensors(a, b))
-    return _logaddexp(a, b)
+    return logaddexp_op(a, b)
 
 
 @appears("hypot Tensor.hypot Tensor.hypot_")
@@ -216,11 +210,11 @@ def hypot(a: Tensor, b: Tensor) -> Tensor:
     r"""y = \sqrt{a^2 + b^2}."""
     only_floats_together("hypot", a, b)
     a, b = (x.to(result_type(a, b)) for x in broadcast_tensors(a, b))
-    return _hypot(a, b)
+    return hypot_op(a, b)
 
 
 @op
-class _hypot:
+class hypot_op:
     r"y = \sqrt{a^2 + b^2}, with the gradient 0 at the origin, which has no direction"
 
     kinds = "fO"
@@ -256,8 +250,8 @@ def frac(x: Tensor) -> Tensor:
 def fmod(a: Tensor, b: Tensor | float) -> Tensor:
     """y = a - b trunc(a / b): it has the sign of a (remainder has that of b)."""
     dtype = result_type(a, b)
-    _no_bools("fmod", dtype)
-    a, size = a.to(dtype), absolute(_as_tensor(within(b, dtype), dtype))
+    refuse_only_bools("fmod", dtype)
+    a, size = a.to(dtype), absolute(tensor_of_dtype(within(b, dtype), dtype))
     return where(a < 0, -remainder(-a, size), remainder(a, size))
 
 
@@ -265,7 +259,7 @@ def fmod(a: Tensor, b: Tensor | float) -> Tensor:
 def float_power(a: Tensor | float, b: Tensor | float) -> Tensor:
     """y = a^b in float64."""
     exact = result_type(a, b).kind == "O"
-    return pow(a, b) if exact else pow(*(_as_tensor(v, float64) for v in (a, b)))
+    return pow(a, b) if exact else pow(*(tensor_of_dtype(v, float64) for v in (a, b)))
 
 
 def _places(what: str, a: Tensor | int, b: Tensor | int) -> tuple[Tensor, Tensor]:
@@ -274,7 +268,7 @@ def _places(what: str, a: Tensor | int, b: Tensor | int) -> tuple[Tensor, Tensor
     if dtype.kind not in "iu":
         came = " and ".join(f"{v.dtype}" if isinstance(v, Tensor) else repr(v) for v in (a, b))
         raise RuntimeError(f"{what}: expected whole numbers, got {came}")
-    return _as_tensor(a, dtype, what), _as_tensor(b, int64, what)
+    return tensor_of_dtype(a, dtype, what), tensor_of_dtype(b, int64, what)
 
 
 @appears(
@@ -296,9 +290,9 @@ def bitwise_right_shift(a: Tensor | int, b: Tensor | int) -> Tensor:
     a, places = _places("bitwise_right_shift", a, b)
     last = 8 * a.dtype.itemsize - a.dtype.is_signed
     places = where((places < 0).logical_or(places > last), last, places)
-    half = _floor_divide(places, 2)  # 2^b itself is no number of the dtype where b is the last place
+    half = floor_divide_op(places, 2)  # 2^b itself is no number of the dtype where b is the last place
     for part in (half, places - half):
-        a = _floor_divide(a, pow(2, part).to(a.dtype))
+        a = floor_divide_op(a, pow(2, part).to(a.dtype))
     return a
 
 
@@ -314,7 +308,7 @@ def sinc(x: Tensor) -> Tensor:
 @appears("positive Tensor.positive")
 def positive(x: Tensor) -> Tensor:
     """y = x, which is x itself."""
-    _no_bools("positive", x.dtype)
+    refuse_only_bools("positive", x.dtype)
     return x
 
 
@@ -441,8 +435,8 @@ def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> MinM
 
 def _rows(x: Tensor, dim: int | None, what: str) -> tuple[Tensor, tuple[int, ...], tuple[int, ...]]:
     """x with `dim` (or all) as the last dimension; the shape without it, and with a size of 1 in its place."""
-    _no_bools(what, x.dtype)
-    dims = _nonempty(x, dim, what)
+    refuse_only_bools(what, x.dtype)
+    dims = nonempty_dimensions(x, dim, what)
     if dim is None or x.ndim == 0:
         return flatten(x), (), (1,) * x.ndim
     kept = tuple(1 if d == dims[0] else n for d, n in enumerate(x.shape))
@@ -513,7 +507,7 @@ def _scanned(x: Tensor, dim: int, together) -> Tensor:
 
 def _running_extreme(what: str, x: Tensor, dim: int, extreme) -> ValuesIndices:
     """The largest or smallest of x_0 ... x_i for each i, and the last place at which it stands; NaN is an extreme."""
-    dim = _dim(x, dim, what)
+    dim = dimension(x, dim, what)
     if not x.ndim:
         return ValuesIndices((x.clone(), tensor(0)))
     constant = x.detach()
@@ -540,14 +534,14 @@ def cummin(x: Tensor, dim: int) -> ValuesIndices:
 def logcumsumexp(x: Tensor, dim: int) -> Tensor:
     r"""y_i = \ln(e^{x_0} + ... + e^{x_i}) along `dim`."""
     only_floats("logcumsumexp", x)
-    dim = _dim(x, dim, "logcumsumexp")
+    dim = dimension(x, dim, "logcumsumexp")
     return _scanned(x, dim, logaddexp) if x.ndim else x.clone()
 
 
 @appears("diff Tensor.diff")
 def diff(x: Tensor, n: int = 1, dim: int = -1, prepend: Tensor | None = None, append: Tensor | None = None) -> Tensor:
     """y_i = x_{i+1} - x_i along `dim`, n times over, of x with `prepend` before it and `append` behind it."""
-    dim = _dim(x, dim, "diff")
+    dim = dimension(x, dim, "diff")
     if x.ndim == 0 or n < 0:
         raise RuntimeError(f"diff: expected at least one dimension and n of 0 or more, got shape {x.shape} and n = {n}")
     if prepend is not None or append is not None:
@@ -594,7 +588,7 @@ def cdist(
 def renorm(x: Tensor, p: float, dim: int, maxnorm: float) -> Tensor:
     """y = x, but each slice s along `dim` with |s|_p > m is s m / (|s|_p + 10^{-7})."""
     only_floats("renorm", x)
-    dim = _dim(x, dim, "renorm")
+    dim = dimension(x, dim, "renorm")
     if x.ndim < 2 or not p > 0 or not maxnorm >= 0:
         raise RuntimeError(
             f"renorm: expected at least 2 dimensions, p above 0 and maxnorm of 0 or more, got shape {x.shape}, p = {p} "
@@ -694,8 +688,8 @@ def group_norm(
 @appears("threshold F.threshold")
 def threshold(input: Tensor, threshold: float, value: float, inplace: bool = False) -> Tensor:
     """y = the value where x <= threshold, else x, which may be NaN."""
-    _no_bools("threshold", input.dtype)
-    y = where(input <= threshold, _as_tensor(value, input.dtype), input)
+    refuse_only_bools("threshold", input.dtype)
+    y = where(input <= threshold, tensor_of_dtype(value, input.dtype), input)
     return copy_(input, y) if inplace else y
 
 

@@ -11,35 +11,26 @@ from tinytensor.core.op import op
 from tinytensor.core.promotion import beside_exact, only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.arguments import dimension, refuse_bools
+from tinytensor.ops.arrays import absent_input, apply_formula, as_rows, matrix_product, reduce_array, setting
 from tinytensor.ops.creation import tensor
-from tinytensor.ops.elementwise import (
-    _elementwise,
-    _number,
-    exp,
-    log,
-    logical_and,
-    maximum,
-    relu_backward,
-    sqrt,
-    true_divide,
-    where,
-)
+from tinytensor.ops.elementwise import exp, log, logical_and, maximum, relu_backward, sqrt, true_divide, where
 from tinytensor.ops.index import gather, no_index_is_bad
-from tinytensor.ops.products import _product, matmul, refuse_bools
-from tinytensor.ops.reduce import _reduce, amax, amin, mean, sum
-from tinytensor.ops.shape import _absent, _dim, _expand, _rows, expand, make_contiguous, reshape, t, transpose
+from tinytensor.ops.products import matmul
+from tinytensor.ops.reduce import amax, amin, mean, sum
+from tinytensor.ops.shape import expand, expand_op, make_contiguous, reshape, t, transpose
 
 
 def _by_rows(kernel, *arrays: np.ndarray) -> np.ndarray:
     """y = kernel(arrays), all of one shape, row by row along the last dimension."""
-    rows = [_rows(a) for a in arrays]
+    rows = [as_rows(a) for a in arrays]
     y = empty(rows[0].shape, rows[0].dtype)
     launch(kernel, *rows, y)
     return y if arrays[0].ndim == 2 else y.reshape(arrays[0].shape)
 
 
 @op
-class _softmax:
+class softmax_op:
     r"y_i = e^{x_i} / \sum_j e^{x_j} along the last dimension"
 
     def forward(x):
@@ -58,7 +49,7 @@ class _softmax:
 
 
 @op
-class _log_softmax:
+class log_softmax_op:
     r"y_i = x_i - \ln \sum_j e^{x_j} along the last dimension"
 
     def forward(x):
@@ -81,7 +72,7 @@ def _along(operation, x: Tensor, dim: int | None, dtype, what: str) -> Tensor:
         warnings.warn(f"{what}: say along which dimension; without dim it is {dim} of {x.ndim}", stacklevel=3)
     x = x if dtype is None else x.to(dtype)
     only_floats(what, x)
-    dim = _dim(x, dim, what)
+    dim = dimension(x, dim, what)
     if x.ndim == 0:
         return reshape(operation(reshape(x, 1)), ())
     if x.numel() == 0:
@@ -99,17 +90,17 @@ def softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
     taken from all of them first, so that no e^x overflows. Without `dim` PyTorch's old choice is made, with a warning.
     RuntimeError for whole numbers, IndexError for a `dim` that x does not have.
     """
-    return _along(_softmax, x, dim, dtype, "softmax")
+    return _along(softmax_op, x, dim, dtype, "softmax")
 
 
 @appears("log_softmax Tensor.log_softmax F.log_softmax nn.LogSoftmax")
 def log_softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
     r"""y_i = x_i - \ln \sum_j e^{x_j} along `dim`; the logarithm of eq. (14) of 003."""
-    return _along(_log_softmax, x, dim, dtype, "log_softmax")
+    return _along(log_softmax_op, x, dim, dtype, "log_softmax")
 
 
 @op
-class _linear:
+class linear_op:
     r"y_{ij} = \sum_k x_{ik} w_{jk} + b_j"
 
     def forward(x, weight, bias):
@@ -118,9 +109,9 @@ class _linear:
     def backward(needs, onto, g, x, weight):
         g, x_rows = _flat_rows(g), _flat_rows(x)
         onto = None if onto is None else _neighbours(_flat_rows(onto))[None]
-        dx = _product(g[None], weight[None], onto)[0].reshape(x.shape) if needs[0] else None
+        dx = matrix_product(g[None], weight[None], onto)[0].reshape(x.shape) if needs[0] else None
         dweight = _weight_gradient(g, x_rows, weight) if needs[1] else None
-        dbias = _reduce(kernels.reduce.reduce_sum, g, (0,), False) if needs[2] else None
+        dbias = reduce_array(kernels.reduce.reduce_sum, g, (0,), False) if needs[2] else None
         return dx, dweight, dbias
 
     def definition(x, weight, bias):
@@ -129,21 +120,21 @@ class _linear:
 
 
 @op
-class _linear_relu:
+class linear_relu_op:
     r"y_{ij} = \max(0, \sum_k x_{ik} w_{jk} + b_j): only this one needs its y again, which may not be changed then"
 
     def forward(x, weight, bias):
         return _rows_by_weight(x, weight, bias, True)
 
     def backward(needs, onto, g, y, x, weight):
-        return _linear.backward(needs, onto, _elementwise(relu_backward.kernel, g, y), x, weight)
+        return linear_op.backward(needs, onto, apply_formula(relu_backward.kernel, g, y), x, weight)
 
     def definition(x, weight, bias):
-        return maximum(_linear.definition(x, weight, bias), 0)
+        return maximum(linear_op.definition(x, weight, bias), 0)
 
 
 def _rows_by_weight(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, relu: bool) -> np.ndarray:
-    y = _product(_flat_rows(x)[None], weight.T[None], bias, relu)
+    y = matrix_product(_flat_rows(x)[None], weight.T[None], bias, relu)
     return y.reshape(*x.shape[:-1], weight.shape[0])
 
 
@@ -154,8 +145,8 @@ def _weight_gradient(g: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.nda
     leaf then gets neighbours that are neighbours, and need not copy them into that order.
     """
     if weight.T.flags.c_contiguous:
-        return _product(x.T[None], g[None])[0].T
-    return _product(g.T[None], x[None])[0]
+        return matrix_product(x.T[None], g[None])[0].T
+    return matrix_product(g.T[None], x[None])[0]
 
 
 def _flat_rows(x: np.ndarray) -> np.ndarray:
@@ -185,28 +176,28 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = F
             f"linear: x is {x.dtype}, weight is {weight.dtype}: the dtypes must be equal; use .to(dtype)"
         )
     refuse_bools("linear", x)
-    return _linear_relu(x, weight, bias) if relu else _linear(x, weight, bias)
+    return linear_relu_op(x, weight, bias) if relu else linear_op(x, weight, bias)
 
 
 @op
-class _layer_norm:
+class layer_norm_op:
     r"y_i = \gamma_i (x_i - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta_i along the last dimension"
 
     saved = ("mean", "rstd")
 
     def forward(x, weight, bias, eps):
-        rows = _rows(x)
+        rows = as_rows(x)
         y, mean, rstd = empty(rows.shape, x.dtype), empty(rows.shape[:1], x.dtype), empty(rows.shape[:1], x.dtype)
-        weight, bias = (_absent(x) if p is None else contiguous(p) for p in (weight, bias))
-        launch(kernels.norm.layer_norm, rows, weight, bias, _number(eps, x.dtype), y, mean, rstd)
+        weight, bias = (absent_input(x) if p is None else contiguous(p) for p in (weight, bias))
+        launch(kernels.norm.layer_norm, rows, weight, bias, setting(eps, x.dtype), y, mean, rstd)
         return y.reshape(x.shape), mean, rstd
 
     def backward(needs, g, x, weight, mean, rstd):
-        rows = _rows(x)
+        rows = as_rows(x)
         dx = empty(rows.shape, x.dtype)
-        gamma = _absent(x) if weight is None else contiguous(weight)
+        gamma = absent_input(x) if weight is None else contiguous(weight)
         partial = _partial_sums(2 if needs[2] else 1, rows, needs[1] or needs[2])
-        launch(kernels.norm.layer_norm_backward, _rows(g), rows, gamma, mean, rstd, dx, partial)
+        launch(kernels.norm.layer_norm_backward, as_rows(g), rows, gamma, mean, rstd, dx, partial)
         if (
             rows.shape[1] == 1
         ):  # y does not depend on x; the kernel's terms cancel but for rounding, times 1 / sqrt(eps)
@@ -237,24 +228,24 @@ def _added_up(partial: np.ndarray) -> np.ndarray:
 
 
 @op
-class _rms_norm:
+class rms_norm_op:
     r"y_i = \gamma_i x_i / \sqrt{\frac1D \sum_j x_j^2 + \epsilon} along the last dimension"
 
     saved = ("rstd",)
 
     def forward(x, weight, eps):
-        rows = _rows(x)
+        rows = as_rows(x)
         y, rstd = empty(rows.shape, x.dtype), empty(rows.shape[:1], x.dtype)
-        weight = _absent(x) if weight is None else contiguous(weight)
-        launch(kernels.norm.rms_norm, rows, weight, _number(eps, x.dtype), y, rstd)
+        weight = absent_input(x) if weight is None else contiguous(weight)
+        launch(kernels.norm.rms_norm, rows, weight, setting(eps, x.dtype), y, rstd)
         return y.reshape(x.shape), rstd
 
     def backward(needs, g, x, weight, rstd):
-        rows = _rows(x)
+        rows = as_rows(x)
         dx = empty(rows.shape, x.dtype)
-        gamma = _absent(x) if weight is None else contiguous(weight)
+        gamma = absent_input(x) if weight is None else contiguous(weight)
         partial = _partial_sums(1, rows, needs[1])
-        launch(kernels.norm.rms_norm_backward, _rows(g), rows, gamma, rstd, dx, partial)
+        launch(kernels.norm.rms_norm_backward, as_rows(g), rows, gamma, rstd, dx, partial)
         return dx.reshape(x.shape), _added_up(partial)[0] if needs[1] else None, None
 
     def definition(x, weight, eps):
@@ -275,7 +266,7 @@ class attention:
         side_by_side = 0 < q.strides[1] < q.strides[2]
         y = empty((B, C, H, Kv), q.dtype).transpose(0, 2, 1, 3) if side_by_side else empty((B, H, C, Kv), q.dtype)
         lse = empty((B, H, C), q.dtype)
-        args = *(_neighbours(x) for x in (q, k, v)), _mask(mask, (B, H, C, M)), _number(scale, q.dtype), int(is_causal)
+        args = *(_neighbours(x) for x in (q, k, v)), _mask(mask, (B, H, C, M)), setting(scale, q.dtype), int(is_causal)
         if C == 1:
             scratch = empty(kernels.attention.attention_of_one_scratch(B, H, M, K, Kv), q.dtype)
             launch(kernels.attention.attention_of_one, *args, y, lse, scratch)
@@ -289,7 +280,7 @@ class attention:
         M, Kv = v.shape[-2:]
         dq, dk, dv = (empty((B, n, H, w), q.dtype).transpose(0, 2, 1, 3) for n, w in ((C, K), (M, K), (M, Kv)))
         scratch = empty(kernels.attention.attention_backward_scratch(B, H, C, M, K, Kv), q.dtype)
-        settings = lse, _number(scale, q.dtype), int(is_causal)
+        settings = lse, setting(scale, q.dtype), int(is_causal)
         heads = [_neighbours(x) for x in (g, q, k, v)]
         mask = _mask(mask, (B, H, C, M))
         launch(kernels.attention.attention_backward, *heads, mask, y, *settings, dq, dk, dv, scratch)
@@ -314,7 +305,7 @@ def _neighbours(x: np.ndarray) -> np.ndarray:
 
 
 def _mask(mask: np.ndarray | None, shape: tuple) -> np.ndarray:
-    return np.empty((0, 0, 0, 0), bool) if mask is None else _expand.view(mask, shape)
+    return np.empty((0, 0, 0, 0), bool) if mask is None else expand_op.view(mask, shape)
 
 
 @op
@@ -326,7 +317,7 @@ class cross_entropy_rows:
     def forward(x, target, ignore_index, label_smoothing):
         rows = contiguous(x)
         y, lse = empty(rows.shape[:1], x.dtype), empty(rows.shape[:1], x.dtype)
-        settings = ignore_index, _number(label_smoothing, x.dtype)
+        settings = ignore_index, setting(label_smoothing, x.dtype)
         bad, classes = no_index_is_bad(), rows.shape[1]
         launch(kernels.loss.cross_entropy, rows, contiguous(target), *settings, y, lse, bad)
         check(bad, lambda bad: _refuse_target(bad[1], classes, ignore_index))
@@ -334,13 +325,13 @@ class cross_entropy_rows:
 
     def backward(g, x, target, ignore_index, label_smoothing, lse):
         dx = empty(x.shape, x.dtype)
-        settings = lse, ignore_index, _number(label_smoothing, x.dtype)
+        settings = lse, ignore_index, setting(label_smoothing, x.dtype)
         launch(kernels.loss.cross_entropy_backward, g, contiguous(x), contiguous(target), *settings, dx)
         return dx, None, None, None
 
     def definition(x, target, ignore_index, label_smoothing):
         counted = target != ignore_index
-        logp = _log_softmax.definition(x)
+        logp = log_softmax_op.definition(x)
         picked = reshape(gather(logp, 1, reshape(where(counted, target, 0), (-1, 1))), (-1,))
         loss = -picked if label_smoothing == 0 else -(picked * (1 - label_smoothing) + mean(logp, 1) * label_smoothing)
         return where(counted, loss, 0)
@@ -359,7 +350,7 @@ class cross_entropy_mean:
         return y.reshape(()), lse, count
 
     def backward(g, x, target, ignore_index, label_smoothing, lse, count):
-        each = np.broadcast_to(_elementwise(true_divide.kernel, g, count), target.shape)
+        each = np.broadcast_to(apply_formula(true_divide.kernel, g, count), target.shape)
         return cross_entropy_rows.backward(each, x, target, ignore_index, label_smoothing, lse)
 
     def definition(x, target, ignore_index, label_smoothing):

@@ -25,11 +25,11 @@ from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor, notice
 from tinytensor.native.blocks import same_place
+from tinytensor.ops.arguments import dimension, tensor_of_dtype
 from tinytensor.ops.creation import rand, randn, tensor, zeros
-from tinytensor.ops.elementwise import _as_tensor
 from tinytensor.ops.index import no_index_is_bad, part_at_once, put, read, refuse_index, take
 from tinytensor.ops.keys import understand
-from tinytensor.ops.shape import _dim, _slice, cast, clone, expand, flatten, reshape, reshape_view, squeeze
+from tinytensor.ops.shape import cast, clone, expand, flatten, reshape, reshape_view, slice_op, squeeze
 
 # --------------------------------------------------------------------------------------------- how a change is made
 
@@ -228,7 +228,7 @@ def copy_(x: Tensor, source: Tensor, non_blocking: bool = False) -> Tensor:
 @appears("Tensor.fill_")
 def fill_(x: Tensor, value: Tensor | float) -> Tensor:
     """x[...] = value, in place."""
-    return copy_(x, _as_tensor(value, x.dtype, "fill_"))
+    return copy_(x, tensor_of_dtype(value, x.dtype, "fill_"))
 
 
 @appears("Tensor.zero_")
@@ -258,7 +258,7 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
     Where no gradient is asked for, only these are touched, and the index stays where kernels read it. An index below 0
     is refused, as in PyTorch.
     """
-    dim = _dim(x, dim, "index_copy_")
+    dim = dimension(x, dim, "index_copy_")
     expected = (*x.shape[:dim], index.numel(), *x.shape[dim + 1 :])
     fits = x.ndim and index.ndim == 1 and source.shape == expected
     if not fits or index.dtype.kind != "i" or source.dtype != x.dtype:
@@ -290,12 +290,12 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 def setitem(x: Tensor, key, value) -> None:
     """x[key] = value, in place; the gradient flows to the value and to what was kept of x."""
     if not isinstance(value, Tensor):
-        value = _as_tensor(value, x.dtype, "setitem") if value.__class__ is float else tensor(value, dtype=x.dtype)
+        value = tensor_of_dtype(value, x.dtype, "setitem") if value.__class__ is float else tensor(value, dtype=x.dtype)
     part = part_at_once(x, key)
     if part is None:
         key = understand(x, key)
     if part is not None or not key.arrays:  # slices and whole numbers: a view, and a change of it
-        part = _slice(x, key.view) if part is None else part
+        part = slice_op(x, key.view) if part is None else part
         if value._version is part._version and _is_there_already(part, value):
             return
         _fits(value, part.shape, "setitem")

@@ -11,10 +11,11 @@ from tinytensor.core.dtypes import bool_, int32, int64
 from tinytensor.core.op import op
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.arguments import dimension
 from tinytensor.ops.creation import ones, zeros
 from tinytensor.ops.elementwise import logical_and, where
 from tinytensor.ops.keys import Key, understand
-from tinytensor.ops.shape import _dim, _slice, broadcast_tensors, clone, flatten, make_contiguous, permute, reshape
+from tinytensor.ops.shape import broadcast_tensors, clone, flatten, make_contiguous, permute, reshape, slice_op
 
 
 @op
@@ -50,7 +51,7 @@ class scatter_rows:
 
 
 @op
-class _gather:
+class gather_op:
     r"y_{..j..} = x_{.. i_{..j..} ..} along one dimension"
 
     def forward(x, index, dim):
@@ -86,13 +87,13 @@ class gather_backward:
         return y
 
     def grad_x(g, index, dim):
-        return _gather(g, index, dim)
+        return gather_op(g, index, dim)
 
 
 @appears("gather Tensor.gather")
 def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """y[i][j] = x[index[i][j]][j] (dim 0) or x[i][index[i][j]] (dim 1), and so on."""
-    dim = _dim(x, dim, "gather")
+    dim = dimension(x, dim, "gather")
     if index.dtype.kind != "i":
         raise RuntimeError(f"gather: the index must be an integer tensor, got {index.dtype}")
     if x.ndim == 0:
@@ -101,7 +102,7 @@ def gather(x: Tensor, dim: int, index: Tensor) -> Tensor:
         n > m for d, (n, m) in enumerate(zip(index.shape, x.shape, strict=False)) if d != dim
     ):
         raise RuntimeError(f"gather: index {index.shape} does not fit x {x.shape}: only dimension {dim} may be larger")
-    return _gather(x, index.to(int64), dim)
+    return gather_op(x, index.to(int64), dim)
 
 
 def check_range(index: np.ndarray, n: int, what: str, least: int = 0) -> None:
@@ -131,7 +132,7 @@ def embedding(index: Tensor, weight: Tensor) -> Tensor:
 @appears("index_select Tensor.index_select")
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """y = the slices of x along `dim` that the index names."""
-    dim = _dim(x, dim, "index_select")
+    dim = dimension(x, dim, "index_select")
     if index.dtype not in (int32, int64):  # as a key truth values would be a mask
         raise RuntimeError(f"index_select: the index must be int32 or int64, got {index.dtype}; use index.long()")
     if index.ndim > 1:
@@ -179,7 +180,7 @@ def part_at_once(x: Tensor, key) -> Tensor | None:
         return None
     if x._data.__class__ is np.ndarray:
         try:
-            return _slice.quick(x, key)
+            return slice_op.quick(x, key)
         except IndexError:  # told by `understand`, with what it is about
             pass
     return None
@@ -198,7 +199,7 @@ def _means_the_same(part) -> bool:
 def read(x: Tensor, key: Key) -> Tensor:
     """x at a key that has been understood."""
     if not key.arrays:
-        return _slice(x, key.view)
+        return slice_op(x, key.view)
     rows, index, finish = _advanced(x, key)
     return finish(take(rows, index))
 
@@ -279,7 +280,7 @@ def _advanced(x: Tensor, key: Key):
 
     First the view is taken, then the dimensions that index arrays address are brought to the front and made one.
     """
-    x, (_, arrays, places) = _slice(x, key.view), key
+    x, (_, arrays, places) = slice_op(x, key.view), key
     try:
         shape = np.broadcast_shapes(*(a.shape for a in arrays))
     except ValueError:

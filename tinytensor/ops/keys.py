@@ -15,7 +15,7 @@ import numpy as np
 from tinytensor.core.dispatch import state
 from tinytensor.core.dtypes import int64
 from tinytensor.core.tensor import Tensor, notice
-from tinytensor.ops.creation import _plain
+from tinytensor.ops.arguments import nested_numbers
 
 _WHOLE = slice(None)
 
@@ -100,7 +100,7 @@ def _part(part):
         return _part_of_tensor(part)
     if isinstance(part, np.ndarray) or (isinstance(part, Sequence) and not isinstance(part, str | bytes)):
         try:
-            array = np.asarray(_plain(part, set()))
+            array = np.asarray(nested_numbers(part, set()))
         except ValueError:
             array = None
         if array is not None and not array.size and not isinstance(part, np.ndarray):

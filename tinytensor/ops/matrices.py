@@ -18,15 +18,14 @@ from tinytensor.core.op import op
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.arguments import dimension, list_of_tensors, whole_number
+from tinytensor.ops.arrays import apply_formula
 from tinytensor.ops.compositions import diag_embed
 from tinytensor.ops.creation import eye, zeros
-from tinytensor.ops.elementwise import _elementwise, absolute, log
+from tinytensor.ops.elementwise import absolute, log
 from tinytensor.ops.products import matmul
 from tinytensor.ops.reduce import norm, sum
 from tinytensor.ops.shape import (
-    _dim,
-    _listed,
-    _whole,
     broadcast_tensors,
     cat,
     clone,
@@ -133,7 +132,7 @@ def _exact_cholesky(a: np.ndarray) -> np.ndarray:
 
 
 @op
-class _solve:
+class solve_op:
     r"y = a^{-1} b, for each matrix of the batch"
 
     def forward(a, b):
@@ -142,10 +141,10 @@ class _solve:
         return y
 
     def grad_a(g, y, a):
-        return -matmul(_solve(_t(a), g), _t(y))
+        return -matmul(solve_op(_t(a), g), _t(y))
 
     def grad_b(g, a):
-        return _solve(_t(a), g)
+        return solve_op(_t(a), g)
 
 
 def _together(a: Tensor, b: Tensor, what: str) -> tuple[Tensor, Tensor]:
@@ -170,7 +169,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
     if B.ndim == 1 or (B.ndim == A.ndim - 1 and B.shape == A.shape[:-1]):
         if not left:
             raise RuntimeError(f"solve: left=False expects matrices (..., k, n), got shape {B.shape}")
-        return squeeze(_solve(*_together(A, unsqueeze(B, -1), "solve")), -1)
+        return squeeze(solve_op(*_together(A, unsqueeze(B, -1), "solve")), -1)
     if B.ndim < 2:
         raise RuntimeError(f"solve: a right side of shape {B.shape} does not fit matrices of {A.shape}")
     return _solve_matrices("solve", A, B, left)
@@ -179,8 +178,8 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 def _solve_matrices(what: str, A: Tensor, B: Tensor, left: bool = True) -> Tensor:
     """A^{-1} B, or B A^{-1}, of matrices; B is no batch of vectors, whatever its shape."""
     if left:
-        return _solve(*_together(A, B, what))
-    return make_contiguous(_t(_solve(*_together(_t(A), _t(B), what))))
+        return solve_op(*_together(A, B, what))
+    return make_contiguous(_t(solve_op(*_together(_t(A), _t(B), what))))
 
 
 @appears("linalg.solve_triangular")
@@ -199,7 +198,7 @@ def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, un
 def inverse(A: Tensor) -> Tensor:
     """Y = A^{-1} of square matrices (..., n, n)."""
     (A,) = _matrices("inv", A)
-    return _solve(A, expand(eye(A.shape[-1], dtype=A.dtype), A.shape))
+    return solve_op(A, expand(eye(A.shape[-1], dtype=A.dtype), A.shape))
 
 
 @appears("matrix_power linalg.matrix_power Tensor.matrix_power")
@@ -207,7 +206,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
     """y = x x ... x, n times, of square matrices (..., M, M); the identity for n = 0, of the inverse for n < 0."""
     if x.ndim < 2 or x.shape[-1] != x.shape[-2]:
         raise RuntimeError(f"matrix_power: expected square matrices (..., M, M), got {x.shape}")
-    if _whole(n, "matrix_power: n") < 0:
+    if whole_number(n, "matrix_power: n") < 0:
         return matrix_power(inverse(x), -n)
     if n == 0:
         return clone(expand(eye(x.shape[-1], dtype=x.dtype), x.shape))
@@ -219,7 +218,7 @@ def matrix_power(x: Tensor, n: int) -> Tensor:
 
 
 @op
-class _det:
+class det_op:
     r"y = \det a, for each matrix of the batch"
 
     def forward(a):
@@ -241,7 +240,7 @@ class cofactors:
         return y
 
     def definition(a):
-        return unsqueeze(unsqueeze(_det(a), -1), -1) * _t(inverse(a))
+        return unsqueeze(unsqueeze(det_op(a), -1), -1) * _t(inverse(a))
 
 
 def _cofactors_by_svd(a: np.ndarray) -> np.ndarray:
@@ -258,7 +257,7 @@ def det(A: Tensor) -> Tensor:
 
     The gradient is right at singular matrices too; a second derivative there raises LinAlgError.
     """
-    return _det(*_matrices("det", A))
+    return det_op(*_matrices("det", A))
 
 
 class SignLogabsdet(NamedTuple):
@@ -269,7 +268,7 @@ class SignLogabsdet(NamedTuple):
 
 
 @op
-class _slogdet:
+class slogdet_op:
     r"y = \ln |\det a|, and the sign of \det a"
 
     saved, outputs = ("sign",), 2
@@ -278,7 +277,7 @@ class _slogdet:
         y, sign = (empty(a.shape[:-2], a.dtype) for _ in range(2))
         if a.dtype is OBJECT:
             host(_lapack, "slogdet", np.linalg.det, _exact_det, a, sign)
-            return _elementwise(log.kernel, _elementwise(absolute.kernel, sign)), sign
+            return apply_formula(log.kernel, apply_formula(absolute.kernel, sign)), sign
         host(_sign_and_log, a, sign, y)
         return y, sign
 
@@ -294,7 +293,7 @@ def _sign_and_log(a: np.ndarray, sign: np.ndarray, y: np.ndarray) -> None:
 @appears("slogdet linalg.slogdet Tensor.slogdet")
 def slogdet(A: Tensor) -> SignLogabsdet:
     r"""y = \ln |\det A| of square matrices (..., n, n), of any size: (sign, logabsdet); 0 and -inf of singular ones."""
-    y, sign = _slogdet(*_matrices("slogdet", A))
+    y, sign = slogdet_op(*_matrices("slogdet", A))
     return SignLogabsdet(sign.sign(), y)
 
 
@@ -309,7 +308,7 @@ def logdet(A: Tensor) -> Tensor:
 
 
 @op
-class _cholesky:
+class cholesky_op:
     r"y y^T = a, y lower triangular with a diagonal above 0; of a the lower triangle is read"
 
     def forward(a):
@@ -321,12 +320,12 @@ class _cholesky:
         # dy = y Phi(y^{-1} da y^{-T}), Phi the lower triangle with half of the diagonal
         inner = tril(matmul(_t(y), tril(g)))
         inner = inner - diag_embed(diagonal(inner, 0, -2, -1) / 2)
-        half = _t(_solve(_t(y), _t(_solve(_t(y), inner))))
+        half = _t(solve_op(_t(y), _t(solve_op(_t(y), inner))))
         return (half + _t(half)) / 2
 
 
 def _cholesky_of(what: str, A: Tensor, upper: bool) -> Tensor:
-    y = _cholesky(*_matrices(what, A))
+    y = cholesky_op(*_matrices(what, A))
     return _t(y) if upper else y
 
 
@@ -410,9 +409,9 @@ def qr(A: Tensor, mode: str = "reduced") -> QR:
         return QR(Q, R)
     # Of B = A R^{-1}, with R as it is now, B^T B is the identity, and its Cholesky factor how R moves as A does.
     first, known = A[..., :k], R[..., :k]
-    near = _t(_solve(_t(known), _t(first)))
-    moves = _t(_cholesky(matmul(_t(near), near)))
-    Q = _t(_solve(_t(moves), _t(near)))
+    near = _t(solve_op(_t(known), _t(first)))
+    moves = _t(cholesky_op(matmul(_t(near), near)))
+    Q = _t(solve_op(_t(moves), _t(near)))
     return QR(Q, cat([matmul(moves, known), matmul(_t(Q), A[..., k:])], -1) if n > k else matmul(moves, known))
 
 
@@ -530,7 +529,7 @@ def matrix_rank(
 
 
 @op
-class _pinv:
+class pinv_op:
     r"y = a^+, the inverse of Moore and Penrose: a y a = a, y a y = y, a y and y a symmetric"
 
     def forward(a, atol, rtol):
@@ -578,7 +577,7 @@ def pinv(
     if rtol is None:
         eps = 0.0 if A.dtype is OBJECT else float(np.finfo(A.dtype).eps)
         rtol = 0.0 if atol else builtins.max(A.shape[-2:]) * eps
-    return _pinv(A, float(atol or 0), float(rtol))
+    return pinv_op(A, float(atol or 0), float(rtol))
 
 
 class LeastSquares(NamedTuple):
@@ -622,7 +621,7 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
 @appears("linalg.multi_dot")
 def multi_dot(tensors: Sequence[Tensor]) -> Tensor:
     """Y = A_1 A_2 ... A_n, in the order of products that costs least; A_1 may be a row (m), A_n a column (m)."""
-    parts = list(_listed(tensors, "multi_dot"))
+    parts = list(list_of_tensors(tensors, "multi_dot"))
     if len(parts) < 2:
         raise RuntimeError(f"multi_dot: expected at least 2 tensors, got {len(parts)}")
     row, column = parts[0].ndim == 1, parts[-1].ndim == 1
@@ -664,7 +663,7 @@ def linalg_cross(a: Tensor, b: Tensor, *, dim: int = -1) -> Tensor:
     """y = a x b = (a_2 b_3 - a_3 b_2, a_3 b_1 - a_1 b_3, a_1 b_2 - a_2 b_1), along `dim`; others broadcast."""
     if a.ndim != b.ndim:
         raise RuntimeError(f"cross: expected as many dimensions of both, got {a.shape} and {b.shape}")
-    dim = _dim(a, dim, "cross")
+    dim = dimension(a, dim, "cross")
     if a.ndim == 0 or a.shape[dim] != 3 or b.shape[dim] != 3:
         raise RuntimeError(f"cross: expected the size 3 along dimension {dim}, got shapes {a.shape} and {b.shape}")
     a, b = broadcast_tensors(a, b)
@@ -724,7 +723,7 @@ def matrix_norm(
     only_floats("matrix_norm", A)
     if not isinstance(dim, Sequence) or len(dim) != 2 or A.ndim < 2:
         raise RuntimeError(f"matrix_norm: expected two dimensions of a matrix, got dim={dim} for shape {A.shape}")
-    rows, columns = (_dim(A, d, "matrix_norm") for d in dim)
+    rows, columns = (dimension(A, d, "matrix_norm") for d in dim)
     if rows == columns:
         raise RuntimeError(f"matrix_norm: dim={dim} is twice the same dimension")
     A = A if dtype is None else A.to(dtype)

@@ -9,21 +9,23 @@ from tinytensor.core.op import op
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.creation import Generator, _drawn_from, zeros
-from tinytensor.ops.elementwise import _number
+from tinytensor.ops.arguments import dimension
+from tinytensor.ops.arrays import as_rows, setting
+from tinytensor.ops.creation import zeros
+from tinytensor.ops.generator import Generator, drawn_from
 from tinytensor.ops.index import gather, no_index_is_bad
 from tinytensor.ops.reduce import ValuesIndices
-from tinytensor.ops.shape import _dim, _rows, make_contiguous, narrow, stack
+from tinytensor.ops.shape import make_contiguous, narrow, stack
 
 
 @appears("argsort Tensor.argsort")
 def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> Tensor:
     """The indices that sort x along `dim` (equal elements keep their order; NaN counts as the largest)."""
-    dim = _dim(x, dim, "argsort")
+    dim = dimension(x, dim, "argsort")
     if x.ndim == 0:
         return zeros((), dtype=int64)
     last = np.moveaxis(x.detach()._data, dim, -1)
-    rows = _rows(last)
+    rows = as_rows(last)
     index, scratch = empty(rows.shape, int64), empty(rows.shape, int64)
     launch(kernels.index.argsort, rows, int(descending), index, scratch)
     return Tensor.of(contiguous(np.moveaxis(index.reshape(last.shape), -1, dim)))
@@ -39,7 +41,7 @@ def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = Fals
 @appears("topk Tensor.topk")
 def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
     """The k largest (or smallest) elements along `dim`, in order: (values, indices)."""
-    at = _dim(x, dim, "topk")
+    at = dimension(x, dim, "topk")
     n = x.shape[at] if x.ndim else 1
     if not 0 <= k <= n:
         raise RuntimeError(f"topk: k = {k} is outside 0 to {n}, the size of dimension {dim} of shape {x.shape}")
@@ -57,15 +59,15 @@ def multinomial(p: Tensor, num_samples: int, replacement: bool = False, *, gener
     only_floats("multinomial", p)
     if not 0 < num_samples < 2**31:
         raise RuntimeError(f"multinomial: num_samples must be between 1 and 2**31 - 1, got {num_samples}")
-    rows = _rows(p.detach()._data if p.ndim == 2 else p.detach()._data[None])
+    rows = as_rows(p.detach()._data if p.ndim == 2 else p.detach()._data[None])
     bad, needed = no_index_is_bad(), 1 if replacement else num_samples
     launch(kernels.index.check_weights, rows, needed, bad)
     check(bad, lambda bad: _refuse_weights(bad[1], needed))
     draws, bits = [], 24 if p.dtype.itemsize == 4 else 32  # more than a float32 holds would be rounded up to 1
     for _ in range(num_samples):
         at, u, y = empty((3,), int64), empty(rows.shape[:1], rows.dtype), empty(rows.shape[:1], int64)
-        launch(kernels.chance.next_draw, _drawn_from("multinomial", generator).stream, at)
-        launch(kernels.chance.uniform, at, 32 - bits, _number(2.0**-bits, rows.dtype), u)
+        launch(kernels.chance.next_draw, drawn_from("multinomial", generator).stream, at)
+        launch(kernels.chance.uniform, at, 32 - bits, setting(2.0**-bits, rows.dtype), u)
         launch(kernels.index.sample_rows, rows, u, y)
         draws.append(Tensor.of(y))
         if not replacement and num_samples > 1:
@@ -84,7 +86,7 @@ class dropped:
     def forward(x, at, threshold, scale):
         rows = contiguous(x).reshape(-1)
         y = empty(rows.shape, x.dtype)
-        launch(kernels.chance.drop, rows, at, threshold, _number(scale, x.dtype), y)
+        launch(kernels.chance.drop, rows, at, threshold, setting(scale, x.dtype), y)
         return y.reshape(x.shape)
 
     def grad_x(g, at, threshold, scale):
@@ -97,7 +99,7 @@ def drop(x: Tensor, keep: float, generator: Generator | None = None) -> Tensor:
     Nothing is stored of what was drawn but its number; the gradient asks again for each place.
     """
     at = empty((3,), int64)
-    launch(kernels.chance.next_draw, _drawn_from("dropout", generator).stream, at)
+    launch(kernels.chance.next_draw, drawn_from("dropout", generator).stream, at)
     return dropped(x, Tensor.of(at), round(keep * 2**32), 1 / keep)
 
 

@@ -1,26 +1,25 @@
 """Products of matrices."""
 
 import builtins
-import functools
 import math
 from collections.abc import Sequence
 from string import ascii_letters
 
 import numpy as np
 
-from tinytensor import kernels
-from tinytensor.core.dispatch import OBJECT, contiguous, empty, launch, state
+from tinytensor.core.dispatch import contiguous
 from tinytensor.core.op import op
 from tinytensor.core.promotion import beside_exact
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.arguments import list_of_tensors, refuse_bools
+from tinytensor.ops.arrays import matrix_product
 from tinytensor.ops.creation import tensor
 from tinytensor.ops.elementwise import where
 from tinytensor.ops.reduce import sum
 from tinytensor.ops.shape import (
-    _expand,
-    _listed,
     expand,
+    expand_op,
     flatten,
     make_contiguous,
     permute,
@@ -31,37 +30,12 @@ from tinytensor.ops.shape import (
 )
 
 
-@functools.lru_cache(maxsize=64)
-def _no_term(n: int, dtype: np.dtype) -> np.ndarray:
-    """How the kernel is told that nothing is to be added; there are no numbers in it."""
-    return np.empty((n, 0, 0), dtype)
-
-
-def _product(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None, relu: bool = False) -> np.ndarray:
-    """y[n] = a[n] b[n] + term, then max(0, y) if relu, on arrays (n, M, K), (n, K, N) of any strides, and (N).
-
-    The term may be a matrix for each of these, too: (n, M, N), each row of it in one piece.
-    """
-    shape = a.shape[0], a.shape[1], b.shape[2]
-    y = empty(shape, a.dtype)
-    if term is None:
-        term = _no_term(shape[0], a.dtype)
-    elif a.dtype is OBJECT:
-        term = np.broadcast_to(term, shape)
-    elif term.ndim == 1:  # the same in an eighth of the time, which is that of a small product
-        term = np.ndarray(shape, a.dtype, contiguous(term), strides=(0, 0, a.itemsize))
-    in_program = state.recording is not None
-    rows, columns, scratch = kernels.matmul.matmul_plan(*a.shape, b.shape[2], a.itemsize, a.strides[2], in_program)
-    launch(kernels.matmul.matmul, a, b, term, int(relu), rows, columns, y, empty(scratch, a.dtype))
-    return y
-
-
 def _batched(x: np.ndarray, batch: tuple) -> np.ndarray:
     """x (..., M, K) as (n, M, K) with its batch dimensions broadcast to `batch`."""
     if x.ndim == 2 and not batch:
         return x[None]
     if x.shape[:-2] != batch:
-        x = _expand.view(x, batch + x.shape[-2:])
+        x = expand_op.view(x, batch + x.shape[-2:])
     try:
         return x.reshape(math.prod(batch), *x.shape[-2:], copy=False)
     except ValueError:
@@ -69,28 +43,23 @@ def _batched(x: np.ndarray, batch: tuple) -> np.ndarray:
 
 
 @op
-class _matmul:
+class matmul_op:
     r"y_{ij} = \sum_k a_{ik} b_{kj}, for each matrix of the batch"
 
     def forward(a, b):
         if a.ndim == b.ndim == 2:
-            return _product(a[None], b[None])[0]
+            return matrix_product(a[None], b[None])[0]
         batch = a.shape[:-2]
         if b.shape[:-2] != batch:
             batch = np.broadcast_shapes(batch, b.shape[:-2])
-        y = _product(_batched(a, batch), _batched(b, batch))
+        y = matrix_product(_batched(a, batch), _batched(b, batch))
         return y.reshape(*batch, a.shape[-2], b.shape[-1])
 
     def grad_a(g, b):
-        return _matmul(g, transpose(b, -1, -2))
+        return matmul_op(g, transpose(b, -1, -2))
 
     def grad_b(g, a):
-        return _matmul(transpose(a, -1, -2), g)
-
-
-def refuse_bools(what: str, x: Tensor) -> None:
-    if x.dtype.kind == "b":
-        raise RuntimeError(f"{what}: truth values have no sums of products; use .float() or .long() first")
+        return matmul_op(transpose(a, -1, -2), g)
 
 
 @appears("matmul Tensor.matmul Tensor.__matmul__ Tensor.__rmatmul__")
@@ -103,7 +72,7 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
         raise TypeError(f"matmul: expected two tensors, got {type(a).__name__} @ {type(b).__name__}; use * for numbers")
     x, z = a._data, b._data
     if x.ndim == z.ndim == 2 and x.shape[1] == z.shape[0] and x.dtype is z.dtype and x.dtype.kind != "b":  # most often
-        return _matmul.quick(a, b)
+        return matmul_op.quick(a, b)
     if a.ndim == 0 or b.ndim == 0:
         raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: expected at least 1 dimension each; use * for numbers")
     a, b = beside_exact(a, b)
@@ -116,14 +85,14 @@ def matmul(a: Tensor, b: Tensor) -> Tensor:
     left = unsqueeze(a, 0) if a.ndim == 1 else a
     right = unsqueeze(b, 1) if b.ndim == 1 else b
     if left.ndim > 2 and right.ndim == 2:  # one tall matrix instead of a batch: one product, and one for b's gradient
-        y = reshape(_matmul(flatten(left, 0, -2), right), (*left.shape[:-1], right.shape[-1]))
+        y = reshape(matmul_op(flatten(left, 0, -2), right), (*left.shape[:-1], right.shape[-1]))
     else:
         try:
             if left.shape[:-2] != right.shape[:-2]:
                 np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
         except ValueError:
             raise RuntimeError(f"matmul: {a.shape} @ {b.shape}: the batch sizes do not broadcast") from None
-        y = _matmul(left, right)
+        y = matmul_op(left, right)
     if a.ndim == 1:
         y = squeeze(y, -2)
     return squeeze(y, -1) if b.ndim == 1 else y
@@ -176,7 +145,9 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence) -> Tensor:
     """
     if isinstance(equation, Tensor):
         equation, operands = _einsum_equation(equation, *operands)
-    operands = _listed(operands[0] if len(operands) == 1 and isinstance(operands[0], Sequence) else operands, "einsum")
+    operands = list_of_tensors(
+        operands[0] if len(operands) == 1 and isinstance(operands[0], Sequence) else operands, "einsum"
+    )
     terms, output = _einsum_letters(equation, operands)
     if len(operands) > 1:
         refuse_bools("einsum", operands[0])
@@ -281,6 +252,6 @@ def _einsum_pair(a, la, b, lb, later):
 
     left = arranged(a, la, batch + rows + inner, rows, inner)
     right = arranged(b, lb, batch + inner + columns, inner, columns)
-    y = _matmul(left, right)
+    y = matmul_op(left, right)
     letters = batch + rows + columns
     return reshape(y, [size[c] for c in letters]), "".join(letters)

@@ -1,22 +1,20 @@
 """Sums, products, extremes and the like, over any dimensions."""
 
 import builtins
-import functools
 import math
 from collections.abc import Sequence
 
-import numpy as np
-
 from tinytensor import kernels
-from tinytensor.core.dispatch import contiguous, empty, launch
+from tinytensor.core.dispatch import empty, launch
 from tinytensor.core.dtypes import bool_, int64, uint8
 from tinytensor.core.modes import no_grad
 from tinytensor.core.op import op
 from tinytensor.core.promotion import only_floats
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.arguments import dimension, dimensions, nonempty_dimensions
+from tinytensor.ops.arrays import apply_formula, grouped, reduce_array, reduced_shape
 from tinytensor.ops.elementwise import (
-    _elementwise,
     absolute,
     exp,
     isfinite,
@@ -31,70 +29,15 @@ from tinytensor.ops.elementwise import (
     where,
 )
 from tinytensor.ops.index import gather_backward
-from tinytensor.ops.shape import _dim, _dims, _expand, cat, movedim, reshape
-
-
-@functools.lru_cache(maxsize=1024)  # to think it out again takes as long as a small sum
-def _plan(shape: tuple, dims: tuple, keepdim: bool) -> tuple:
-    """How to sum over dims: the order of dimensions (None if they stay), (outer, n, inner), the shape of the result.
-
-    The dimensions that are summed over are to be the middle one.
-    """
-    first, order, moved = dims[0] if dims else len(shape), None, shape
-    if dims and dims[-1] - first >= len(dims):  # not neighbours: bring them to the end
-        kept = tuple([d for d in range(len(shape)) if d not in dims])
-        order, first = kept + dims, len(kept)
-        moved = tuple([shape[d] for d in order])
-    last = first + len(dims)
-    grouped = math.prod(moved[:first]), math.prod(moved[first:last]), math.prod(moved[last:])
-    return order, grouped, _reduced(shape, dims, keepdim)
-
-
-def _grouped(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
-    """x as (outer, n, inner), C-contiguous, with the reduced dimensions as the middle one."""
-    order, grouped, _ = _plan(x.shape, dims, False)
-    return contiguous(x if order is None else x.transpose(order)).reshape(grouped)
-
-
-def _reduced(shape: tuple, dims: tuple, keepdim: bool) -> tuple:
-    return tuple([1 if d in dims else n for d, n in enumerate(shape) if keepdim or d not in dims])
-
-
-def _reduce(kernel, x: np.ndarray, dims: tuple, keepdim: bool, *extra, dtype=None) -> np.ndarray:
-    """y = kernel(x) over dims; `extra` makes further outputs or scratch of y's size, by their dtypes."""
-    order, grouped, shape = _plan(x.shape, dims, bool(keepdim))
-    rows = contiguous(x if order is None else x.transpose(order)).reshape(grouped)
-    if kernel is kernels.reduce.reduce_sum:
-        rows = _sums_of_parts(rows, dtype or x.dtype)
-    y = empty((grouped[0], grouped[2]), dtype or x.dtype)
-    if not extra:
-        launch(kernel, rows, y)
-        return y.reshape(shape)
-    more = [empty(y.shape, e) for e in extra]
-    launch(kernel, rows, y, *more)
-    return tuple([a.reshape(shape) for a in (y, *more)])
-
-
-_parts = functools.lru_cache(maxsize=1024)(kernels.reduce.sum_parts)
-
-
-def _sums_of_parts(rows: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    """rows (outer, n, inner), or the sums of parts of them where one launch could not be dealt to several threads."""
-    outer, n, inner = rows.shape
-    parts = _parts(outer, n, inner)
-    if parts == 1:
-        return rows
-    sums = empty((outer, parts, inner), dtype)
-    launch(kernels.reduce.reduce_sum, rows.reshape(outer * parts, n // parts, inner), sums.reshape(-1, inner))
-    return sums
+from tinytensor.ops.shape import cat, expand_op, movedim, reshape
 
 
 @op
-class _spread:
+class spread_op:
     r"y = x, which has the shape of a reduction's result, seen in the shape before"
 
     def view(x, shape, dims):
-        return _expand.view(x.reshape(_reduced(shape, dims, True), copy=False), shape)
+        return expand_op.view(x.reshape(reduced_shape(shape, dims, True), copy=False), shape)
 
     def grad_x(g, x_shape, dims):
         return reshape(reduce_sum(g, dims, False), x_shape)
@@ -105,10 +48,10 @@ class reduce_sum:
     r"y = \sum_i x_i"
 
     def forward(x, dims, keepdim):
-        return _reduce(kernels.reduce.reduce_sum, x, dims, keepdim)
+        return reduce_array(kernels.reduce.reduce_sum, x, dims, keepdim)
 
     def grad_x(g, x_shape, dims):
-        return _spread(g, x_shape, dims)
+        return spread_op(g, x_shape, dims)
 
 
 @op
@@ -116,11 +59,11 @@ class reduce_mean:
     r"y = \frac1n \sum_i x_i"
 
     def forward(x, dims, keepdim):
-        total, n = _reduce(kernels.reduce.reduce_sum, x, dims, keepdim), math.prod([x.shape[d] for d in dims])
-        return _elementwise(true_divide.kernel, total, n)
+        total, n = reduce_array(kernels.reduce.reduce_sum, x, dims, keepdim), math.prod([x.shape[d] for d in dims])
+        return apply_formula(true_divide.kernel, total, n)
 
     def grad_x(g, x_shape, dims):
-        return _spread(g / math.prod([x_shape[d] for d in dims]), x_shape, dims)
+        return spread_op(g / math.prod([x_shape[d] for d in dims]), x_shape, dims)
 
 
 @op
@@ -128,7 +71,7 @@ class reduce_prod:
     r"y = \prod_i x_i"
 
     def forward(x, dims, keepdim):
-        return _reduce(kernels.reduce.reduce_prod, x, dims, keepdim)
+        return reduce_array(kernels.reduce.reduce_prod, x, dims, keepdim)
 
     def definition(x, dims, keepdim):  # as a tree of products, so that a zero among the factors needs no division
         rows = movedim(x, dims, tuple(range(len(dims))))
@@ -138,7 +81,7 @@ class reduce_prod:
         while (n := rows.shape[0]) > 1:
             pairs = rows[: n // 2] * rows[n // 2 : n - n % 2]
             rows = cat([pairs, rows[n - 1 :]]) if n % 2 else pairs
-        return reshape(rows[0], _reduced(x.shape, dims, keepdim))
+        return reshape(rows[0], reduced_shape(x.shape, dims, keepdim))
 
 
 @op
@@ -146,7 +89,7 @@ class reduce_amax:
     r"y = \max_i x_i; equal maxima share the gradient"
 
     def forward(x, dims, keepdim, nan_is_equal):
-        return _reduce(kernels.reduce.reduce_max, x, dims, keepdim, int64)[0]
+        return reduce_array(kernels.reduce.reduce_max, x, dims, keepdim, int64)[0]
 
     def grad_x(g, y, x, dims, nan_is_equal):
         return _shared_among_equals(g, y, x, dims, nan_is_equal)
@@ -157,18 +100,18 @@ class reduce_amin:
     r"y = \min_i x_i; equal minima share the gradient"
 
     def forward(x, dims, keepdim, nan_is_equal):
-        return _reduce(kernels.reduce.reduce_min, x, dims, keepdim, int64)[0]
+        return reduce_array(kernels.reduce.reduce_min, x, dims, keepdim, int64)[0]
 
     def grad_x(g, y, x, dims, nan_is_equal):
         return _shared_among_equals(g, y, x, dims, nan_is_equal)
 
 
 def _shared_among_equals(g, y, x, dims, nan_is_equal):
-    equal = x == _spread(y, x.shape, dims)
+    equal = x == spread_op(y, x.shape, dims)
     if nan_is_equal:
         equal = logical_or(equal, isnan(x))
     equal = equal.to(g.dtype)
-    share = reshape(g, _reduced(x.shape, dims, True)) / reduce_sum(equal, dims, True)
+    share = reshape(g, reduced_shape(x.shape, dims, True)) / reduce_sum(equal, dims, True)
     return share * equal
 
 
@@ -179,7 +122,7 @@ class reduce_max:
     saved, outputs = ("index",), 2
 
     def forward(x, dims, keepdim):
-        return _reduce(kernels.reduce.reduce_max, x, dims, keepdim, int64)
+        return reduce_array(kernels.reduce.reduce_max, x, dims, keepdim, int64)
 
     def grad_x(g, x_shape, dims, keepdim, index):
         return _at_index(g, x_shape, dims, keepdim, index)
@@ -192,7 +135,7 @@ class reduce_min:
     saved, outputs = ("index",), 2
 
     def forward(x, dims, keepdim):
-        return _reduce(kernels.reduce.reduce_min, x, dims, keepdim, int64)
+        return reduce_array(kernels.reduce.reduce_min, x, dims, keepdim, int64)
 
     def grad_x(g, x_shape, dims, keepdim, index):
         return _at_index(g, x_shape, dims, keepdim, index)
@@ -201,7 +144,7 @@ class reduce_min:
 def _at_index(g, shape, dims, keepdim, index):
     if not dims:
         return g
-    kept = _reduced(shape, dims, True)
+    kept = reduced_shape(shape, dims, True)
     return gather_backward(reshape(g, kept), reshape(index, kept), shape, dims[0])
 
 
@@ -210,10 +153,10 @@ class reduce_logsumexp:
     r"y = \ln \sum_i e^{x_i}"
 
     def forward(x, dims, keepdim):
-        return _reduce(kernels.reduce.reduce_logsumexp, x, dims, keepdim, x.dtype)[0]
+        return reduce_array(kernels.reduce.reduce_logsumexp, x, dims, keepdim, x.dtype)[0]
 
     def grad_x(g, y, x, dims):
-        return _spread(g, x.shape, dims) * exp(x - _spread(y, x.shape, dims))
+        return spread_op(g, x.shape, dims) * exp(x - spread_op(y, x.shape, dims))
 
 
 @op
@@ -221,7 +164,7 @@ class reduce_any:
     r"y = \bigvee_i x_i"
 
     def forward(x, dims, keepdim):
-        return _reduce(kernels.reduce.reduce_any, x, dims, keepdim)
+        return reduce_array(kernels.reduce.reduce_any, x, dims, keepdim)
 
 
 @op
@@ -229,7 +172,7 @@ class reduce_all:
     r"y = \bigwedge_i x_i"
 
     def forward(x, dims, keepdim):
-        return _reduce(kernels.reduce.reduce_all, x, dims, keepdim)
+        return reduce_array(kernels.reduce.reduce_all, x, dims, keepdim)
 
 
 def _at_least_int64(x: Tensor, dtype) -> Tensor:
@@ -241,13 +184,13 @@ def _at_least_int64(x: Tensor, dtype) -> Tensor:
 @appears("sum Tensor.sum")
 def sum(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """y = sum of x over `dim` (one, several, or all); integers and bools give int64."""
-    return reduce_sum.quick(_at_least_int64(x, dtype), _dims(x, dim, "sum"), keepdim)
+    return reduce_sum.quick(_at_least_int64(x, dtype), dimensions(x, dim, "sum"), keepdim)
 
 
 @appears("prod Tensor.prod")
 def prod(x: Tensor, dim: int | None = None, keepdim: bool = False, *, dtype=None) -> Tensor:
     """y = product of x over `dim` (one or all); integers and bools give int64."""
-    return reduce_prod(_at_least_int64(x, dtype), _dims(x, dim, "prod"), keepdim)
+    return reduce_prod(_at_least_int64(x, dtype), dimensions(x, dim, "prod"), keepdim)
 
 
 @appears("mean Tensor.mean")
@@ -255,7 +198,7 @@ def mean(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = Fals
     """y = (1/n) sum of x over `dim`."""
     x = x if dtype is None else x.to(dtype)
     only_floats("mean", x)
-    return reduce_mean.quick(x, _dims(x, dim, "mean"), keepdim)
+    return reduce_mean.quick(x, dimensions(x, dim, "mean"), keepdim)
 
 
 @appears("var Tensor.var")
@@ -274,7 +217,7 @@ def var(
     correction = int(unbiased) if correction is None else correction
     if not isinstance(correction, int | float):
         raise TypeError(f"var: correction must be a number, got {correction!r}")
-    dims = _dims(x, dim, "var")
+    dims = dimensions(x, dim, "var")
     centred = x - mean(x, dims, keepdim=True) if dims else x * 0
     n = math.prod(x.shape[d] for d in dims)
     total = reduce_sum(centred * centred, dims, keepdim)
@@ -297,30 +240,21 @@ def std(
 @appears("amax Tensor.amax")
 def amax(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """y = the largest of x over `dim`; equal ones share the gradient."""
-    return reduce_amax(x, _nonempty(x, dim, "amax"), keepdim, False)
+    return reduce_amax(x, nonempty_dimensions(x, dim, "amax"), keepdim, False)
 
 
 @appears("amin Tensor.amin")
 def amin(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
     """y = the smallest of x over `dim`; equal ones share the gradient."""
-    return reduce_amin(x, _nonempty(x, dim, "amin"), keepdim, False)
-
-
-def _nonempty(x: Tensor, dim, what: str) -> tuple[int, ...]:
-    dims = _dims(x, dim, what)
-    if math.prod(x.shape[d] for d in dims) == 0:
-        raise (IndexError if dim is not None else RuntimeError)(
-            f"{what}: nothing to choose from: shape {x.shape} is empty along dim {dim}; give a dim that is not"
-        )
-    return dims
+    return reduce_amin(x, nonempty_dimensions(x, dim, "amin"), keepdim, False)
 
 
 def _extreme(x: Tensor, dim, keepdim, all_of, one_of, pairwise, what):
     if dim is None:
-        return all_of(x, _nonempty(x, None, what), False, True)  # NaN among the elements takes the gradient
+        return all_of(x, nonempty_dimensions(x, None, what), False, True)  # NaN among the elements takes the gradient
     if isinstance(dim, Tensor):
         return pairwise(x, dim)
-    return one_of(x, _nonempty(x, dim, what), keepdim)
+    return one_of(x, nonempty_dimensions(x, dim, what), keepdim)
 
 
 @appears("max Tensor.max")
@@ -353,20 +287,20 @@ def _pair(result):
 def argmax(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     r"""y = \arg\max_i x_i: the (first) index of the largest element, of the flattened tensor if no dim is given."""
     with no_grad():
-        return reduce_max(x, _nonempty(x, dim, "argmax"), keepdim)[1]
+        return reduce_max(x, nonempty_dimensions(x, dim, "argmax"), keepdim)[1]
 
 
 @appears("argmin Tensor.argmin")
 def argmin(x: Tensor, dim: int | None = None, keepdim: bool = False) -> Tensor:
     r"""y = \arg\min_i x_i: the (first) index of the smallest element, of the flattened tensor if no dim is given."""
     with no_grad():
-        return reduce_min(x, _nonempty(x, dim, "argmin"), keepdim)[1]
+        return reduce_min(x, nonempty_dimensions(x, dim, "argmin"), keepdim)[1]
 
 
 @appears("logsumexp Tensor.logsumexp")
 def logsumexp(x: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Tensor:
     """y = log of the sum of e^x over `dim`."""
-    return reduce_logsumexp(x if x.dtype.kind in "fO" else x.float(), _dims(x, dim, "logsumexp"), keepdim)
+    return reduce_logsumexp(x if x.dtype.kind in "fO" else x.float(), dimensions(x, dim, "logsumexp"), keepdim)
 
 
 @appears("any Tensor.any")
@@ -374,7 +308,7 @@ def any(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False
     """Is any element true (not zero)? Over no dimensions, dim=(), each is asked for itself. Of uint8 it is 0 or 1."""
     truths = x.to(bool_)
     if not (isinstance(dim, Sequence) and not dim):
-        truths = reduce_any(truths, _dims(x, dim, "any"), keepdim)
+        truths = reduce_any(truths, dimensions(x, dim, "any"), keepdim)
     return truths.to(uint8) if x.dtype == uint8 else truths
 
 
@@ -383,7 +317,7 @@ def all(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False
     """Are all elements true (not zero)? Over no dimensions, dim=(), each is asked for itself. Of uint8 it is 0 or 1."""
     truths = x.to(bool_)
     if not (isinstance(dim, Sequence) and not dim):
-        truths = reduce_all(truths, _dims(x, dim, "all"), keepdim)
+        truths = reduce_all(truths, dimensions(x, dim, "all"), keepdim)
     return truths.to(uint8) if x.dtype == uint8 else truths
 
 
@@ -416,17 +350,17 @@ def _power_but_at_zero(x: Tensor, p: float) -> Tensor:
 
 
 @op
-class _cumsum:
+class cumsum_op:
     r"y_i = \sum_{j \le i} x_j (or \sum_{j \ge i} x_j)"
 
     def forward(x, dim, reverse):
-        rows = _grouped(x, (dim,) if x.ndim else ())
+        rows = grouped(x, (dim,) if x.ndim else ())
         y = empty(rows.shape, x.dtype)
         launch(kernels.scan.cumsum, rows, int(reverse), y)
         return y.reshape(x.shape)
 
     def grad_x(g, dim, reverse):
-        return _cumsum(g, dim, not reverse)
+        return cumsum_op(g, dim, not reverse)
 
 
 @appears("cumsum Tensor.cumsum")
@@ -434,7 +368,7 @@ def cumsum(x: Tensor, dim: int, *, dtype=None) -> Tensor:
     """y_i = x_0 + ... + x_i along `dim`."""
     if dtype == bool_:
         raise RuntimeError("cumsum: dtype=bool can't hold sums; leave it out, and compare the sums with 0")
-    return _cumsum(_at_least_int64(x, dtype), _dim(x, dim, "cumsum"), False)
+    return cumsum_op(_at_least_int64(x, dtype), dimension(x, dim, "cumsum"), False)
 
 
 @appears("equal Tensor.equal")

@@ -3,22 +3,31 @@
 import builtins
 import functools
 import math
-import operator
 from collections.abc import Sequence
 
 import numpy as np
 
 from tinytensor.core.devices import check_device
-from tinytensor.core.dispatch import contiguous, empty, may_be_copied, move
+from tinytensor.core.dispatch import empty, may_be_copied, move
 from tinytensor.core.dtype_objects import DType
 from tinytensor.core.dtypes import bool_, float32, float64, int32, int64, result_type, uint8
 from tinytensor.core.meta import Meta
 from tinytensor.core.op import op
+from tinytensor.core.promotion import broadcast_shape
 from tinytensor.core.registry import appears
 from tinytensor.core.tensor import Tensor
+from tinytensor.ops.arguments import (
+    dimension,
+    dimension_of_shape,
+    dimension_with_size,
+    dimensions,
+    list_of_tensors,
+    sizes_of,
+    whole_number,
+)
 from tinytensor.ops.creation import TENSOR_TYPES, as_dtype, full, tensor
 from tinytensor.ops.creation import empty as empty_of
-from tinytensor.ops.elementwise import _together, masked_fill
+from tinytensor.ops.elementwise import masked_fill
 
 _concatenate = np.concatenate
 
@@ -37,7 +46,7 @@ class cast:
 
 
 @op
-class _clone:
+class clone_op:
     r"y = x, in memory of its own"
 
     def forward(x):
@@ -52,7 +61,7 @@ class _clone:
 @appears("clone Tensor.clone")
 def clone(x: Tensor) -> Tensor:
     """y = x, in memory of its own."""
-    return _clone(x)
+    return clone_op(x)
 
 
 @appears("Tensor.contiguous")
@@ -146,18 +155,18 @@ class reshape_view:
 
 
 @op
-class _permute:
+class permute_op:
     r"y_{i_{d_1} i_{d_2} ...} = x_{i_1 i_2 ...}"
 
     def view(x, dims):
         return x.transpose(dims)
 
     def grad_x(g, dims):
-        return _permute(g, tuple(int(d) for d in np.argsort(dims)))
+        return permute_op(g, tuple(int(d) for d in np.argsort(dims)))
 
 
 @op
-class _expand:
+class expand_op:
     r"y = x, repeated along new dimensions or those of size 1, without a copy"
 
     def view(x, shape):
@@ -172,7 +181,7 @@ class _expand:
 
 
 @op
-class _slice:
+class slice_op:
     r"y = x[key] with slices, whole numbers, None and ... in the key"
 
     def view(x, key):
@@ -193,7 +202,7 @@ class unslice:
         return y
 
     def grad_x(g, key):
-        return _slice(g, key)
+        return slice_op(g, key)
 
 
 def _with_dots(key):
@@ -202,7 +211,7 @@ def _with_dots(key):
 
 
 @op
-class _flip:
+class flip_op:
     r"y = x, back to front along the given dimensions"
 
     def forward(x, dims):
@@ -211,68 +220,13 @@ class _flip:
         return y
 
     def grad_x(g, dims):
-        return _flip(g, dims)
-
-
-def _dim(x: Tensor, dim: int, what: str, extra: int = 0) -> int:
-    """A dimension's number counted from the front; a 0-d tensor counts as one with a single dimension."""
-    return _dim_of(x._data.shape, dim, what, extra)
-
-
-def _dim_of(shape: tuple[int, ...], dim: int, what: str, extra: int = 0) -> int:
-    """The same for a shape."""
-    n = len(shape) + extra or 1
-    dim = dim if dim.__class__ is int else _whole(dim, f"{what}: dim")
-    if not -n <= dim < n:
-        raise IndexError(f"{what}: dim {dim} is out of range for shape {shape} (expected {-n} to {n - 1})")
-    return dim % n
-
-
-def _dim_with_size(x: Tensor, dim: int, what: str) -> int:
-    """The same where the dimension is to be taken apart, which a 0-d tensor does not have."""
-    if x.ndim == 0:
-        raise (IndexError if what in ("unbind", "select") else RuntimeError)(f"{what}: a 0-d tensor has no dimension")
-    return _dim(x, dim, what)
-
-
-def _dims(x: Tensor, dim, what: str) -> tuple[int, ...]:
-    """Dimensions counted from the front; None and () are all of them."""
-    shape = x._data.shape
-    if dim is None:
-        return tuple(range(len(shape)))
-    if dim.__class__ is int or not isinstance(dim, Sequence) or isinstance(dim, str):
-        dim = _dim_of(shape, dim, what)
-        return (dim,) if shape else ()
-    dims = tuple(_dim(x, d, what) for d in dim)
-    if len(set(dims)) < len(dims):
-        raise RuntimeError(f"{what}: a dimension appears twice in dim={tuple(dim)}")
-    return tuple(sorted(dims)) if dims and x.ndim else tuple(range(x.ndim))
-
-
-def _whole(n, what: str) -> int:
-    """A size, a dimension or a number of places, as an int; what is no whole number is told by name."""
-    try:
-        return operator.index(n)
-    except TypeError:
-        raise TypeError(f"{what} must be a whole number, got {n!r}") from None
-
-
-def _sizes(args: tuple, what: str) -> tuple[int, ...]:
-    """view(2, 3) and view((2, 3)) are the same."""
-    for n in args:
-        if n.__class__ is not int:
-            break
-    else:  # most often
-        return args
-    if len(args) == 1 and isinstance(args[0], Sequence) and not isinstance(args[0], str):
-        args = args[0]
-    return tuple([n if n.__class__ is int else _whole(n, f"{what}: a number in {tuple(args)}") for n in args])
+        return flip_op(g, dims)
 
 
 @appears("reshape Tensor.reshape")
 def reshape(x: Tensor, *shape) -> Tensor:
     """y = x in another shape, with one size -1 to be found; a view where memory allows, else a copy."""
-    shape = _infer(x._data.shape, _sizes(shape, "reshape"), "reshape")
+    shape = _infer(x._data.shape, sizes_of(shape, "reshape"), "reshape")
     try:
         return reshape_view.quick(x, shape)
     except ValueError:
@@ -284,7 +238,7 @@ def view(x: Tensor, *shape) -> Tensor:
     """y = x in another shape, sharing memory."""
     if len(shape) == 1 and shape[0].__class__ is not int and isinstance(shape[0], DType | np.dtype):
         raise TypeError("view: reading memory as another dtype is not offered; use .to(dtype)")
-    wanted = _sizes(shape, "view")
+    wanted = sizes_of(shape, "view")
     try:
         return reshape_view.quick(x, _infer(x._data.shape, wanted, "view"))
     except ValueError:
@@ -315,7 +269,7 @@ def _infer(old: tuple, shape: tuple, what: str) -> tuple[int, ...]:
 @appears("flatten Tensor.flatten")
 def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
     """y = x with the dimensions from start to end (inclusive) made one; x itself if that is one dimension."""
-    start, end = _dim(x, start_dim, "flatten"), _dim(x, end_dim, "flatten")
+    start, end = dimension(x, start_dim, "flatten"), dimension(x, end_dim, "flatten")
     if x.ndim == 0:
         return reshape(x, 1)
     if start > end:
@@ -328,8 +282,8 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 @appears("unflatten Tensor.unflatten")
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
     """y = x with one dimension made several, one of whose sizes may be -1."""
-    dim = _dim_with_size(x, dim, "unflatten")
-    return reshape(x, x.shape[:dim] + _unflattened(x, dim, _sizes((sizes,), "unflatten")) + x.shape[dim + 1 :])
+    dim = dimension_with_size(x, dim, "unflatten")
+    return reshape(x, x.shape[:dim] + _unflattened(x, dim, sizes_of((sizes,), "unflatten")) + x.shape[dim + 1 :])
 
 
 def _unflattened(x: Tensor, dim: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
@@ -344,17 +298,17 @@ def _unflattened(x: Tensor, dim: int, sizes: tuple[int, ...]) -> tuple[int, ...]
 @appears("permute Tensor.permute")
 def permute(x: Tensor, *dims) -> Tensor:
     """y = x with its dimensions in another order (a view)."""
-    dims = _sizes(dims, "permute")
-    order = tuple(_dim(x, d, "permute") for d in dims)
+    dims = sizes_of(dims, "permute")
+    order = tuple(dimension(x, d, "permute") for d in dims)
     if sorted(order) != list(range(x.ndim)):
         raise RuntimeError(f"permute: {dims} must name each of the {x.ndim} dimensions of shape {x.shape} once")
-    return _permute(x, order)
+    return permute_op(x, order)
 
 
 @functools.lru_cache(maxsize=1024, typed=True)  # as for _infer
 def _exchanged(shape: tuple, dim0: int, dim1: int) -> tuple[int, ...]:
     """The order of the dimensions of a tensor of this shape when two of them are exchanged."""
-    a, b = _dim_of(shape, dim0, "transpose"), _dim_of(shape, dim1, "transpose")
+    a, b = dimension_of_shape(shape, dim0, "transpose"), dimension_of_shape(shape, dim1, "transpose")
     order = list(range(len(shape)))
     if order:
         order[a], order[b] = b, a
@@ -365,7 +319,7 @@ def _exchanged(shape: tuple, dim0: int, dim1: int) -> tuple[int, ...]:
 def transpose(x: Tensor, dim0: int, dim1: int) -> Tensor:
     """y = x with two dimensions exchanged (a view)."""
     order = _exchanged(x._data.shape, dim0, dim1)
-    return _permute.quick(x, order) if order else x
+    return permute_op.quick(x, order) if order else x
 
 
 @appears("t Tensor.t")
@@ -373,14 +327,14 @@ def t(x: Tensor) -> Tensor:
     """y_{ji} = x_{ij}."""
     if x.ndim > 2:
         raise RuntimeError(f"t: expected at most 2 dimensions, got shape {x.shape}; use transpose() or .mT")
-    return x if x.ndim < 2 else _permute(x, (1, 0))
+    return x if x.ndim < 2 else permute_op(x, (1, 0))
 
 
 @appears("movedim moveaxis Tensor.movedim Tensor.moveaxis")
 def movedim(x: Tensor, source, destination) -> Tensor:
     """y = x with the dimensions at `source` moved to `destination`."""
     source, destination = (
-        [_dim(x, d, "movedim") for d in _sizes((dims,), "movedim")] for dims in (source, destination)
+        [dimension(x, d, "movedim") for d in sizes_of((dims,), "movedim")] for dims in (source, destination)
     )
     if len(source) != len(destination) or len(set(source)) < len(source) or len(set(destination)) < len(source):
         raise RuntimeError(
@@ -391,13 +345,13 @@ def movedim(x: Tensor, source, destination) -> Tensor:
     order = [d for d in range(x.ndim) if d not in source]
     for place, dim in sorted(zip(destination, source, strict=True)):
         order.insert(place, dim)
-    return _permute(x, tuple(order))
+    return permute_op(x, tuple(order))
 
 
 @appears("Tensor.expand")
 def expand(x: Tensor, *shape) -> Tensor:
     """y = x, repeated to a larger shape without a copy; -1 keeps a size."""
-    sizes = _sizes(shape, "expand")
+    sizes = sizes_of(shape, "expand")
     old = (1,) * (len(sizes) - x.ndim) + x.shape
     new = tuple(n if m == -1 else m for n, m in zip(old, sizes, strict=False))
     new_ones = sizes[: builtins.max(0, len(sizes) - x.ndim)]
@@ -409,7 +363,7 @@ def expand(x: Tensor, *shape) -> Tensor:
         raise RuntimeError(
             f"expand: shape {x.shape} can't become {sizes}: only new dimensions and those of size 1 grow"
         )
-    return _expand(x, new)
+    return expand_op(x, new)
 
 
 @appears("Tensor.expand_as")
@@ -421,7 +375,7 @@ def expand_as(x: Tensor, other: Tensor) -> Tensor:
 @appears("broadcast_tensors")
 def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
     """All tensors, expanded to the shape they have together."""
-    shape = _together("broadcast_tensors", *(x.shape for x in tensors))
+    shape = broadcast_shape("broadcast_tensors", *(x.shape for x in tensors))
     return tuple(expand(x, shape) for x in tensors)
 
 
@@ -429,37 +383,37 @@ def broadcast_tensors(*tensors: Tensor) -> tuple[Tensor, ...]:
 def squeeze(x: Tensor, dim=None) -> Tensor:
     """y = x without its dimensions of size 1 (all, or those named)."""
     nothing = isinstance(dim, Sequence) and not dim
-    dims = () if nothing else _dims(x, dim, "squeeze")
+    dims = () if nothing else dimensions(x, dim, "squeeze")
     return reshape_view(x, tuple(n for d, n in enumerate(x.shape) if n != 1 or d not in dims))
 
 
 @appears("unsqueeze Tensor.unsqueeze")
 def unsqueeze(x: Tensor, dim: int) -> Tensor:
     """y = x with a new dimension of size 1."""
-    dim = _dim(x, dim, "unsqueeze", extra=1)
+    dim = dimension(x, dim, "unsqueeze", extra=1)
     return reshape_view(x, x.shape[:dim] + (1,) + x.shape[dim:])
 
 
 @appears("narrow Tensor.narrow")
 def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
     """y = the part of x from start, `length` long, along one dimension (a view)."""
-    dim = _dim_with_size(x, dim, "narrow")
-    start, length = _whole(start, "narrow: start"), _whole(length, "narrow: length")
+    dim = dimension_with_size(x, dim, "narrow")
+    start, length = whole_number(start, "narrow: start"), whole_number(length, "narrow: length")
     start += x.shape[dim] if start < 0 else 0
     if not 0 <= start <= start + length <= x.shape[dim]:
         raise RuntimeError(f"narrow: {start} to {start + length} is outside dimension {dim} of shape {x.shape}")
-    return _slice(x, (slice(None),) * dim + (slice(start, start + length),))
+    return slice_op(x, (slice(None),) * dim + (slice(start, start + length),))
 
 
 @appears("split Tensor.split")
 def split(x: Tensor, split_size_or_sections, dim: int = 0) -> tuple[Tensor, ...]:
     """x in pieces of one size (the last may be smaller) or of the sizes listed, as views."""
-    dim = _dim_with_size(x, dim, "split")
+    dim = dimension_with_size(x, dim, "split")
     n, sizes = x.shape[dim], split_size_or_sections
     if isinstance(sizes, Sequence) and not isinstance(sizes, str):
-        sizes = _sizes(tuple(sizes), "split")
+        sizes = sizes_of(tuple(sizes), "split")
     else:
-        size = _whole(sizes, "split: the size of a piece")
+        size = whole_number(sizes, "split: the size of a piece")
         if size < 0 or (size == 0 and n):
             raise RuntimeError(f"split: the size of a piece must be positive, got {size}")
         sizes = [builtins.min(size, n - i) for i in range(0, n, size)] if n else [0]
@@ -474,22 +428,22 @@ def split(x: Tensor, split_size_or_sections, dim: int = 0) -> tuple[Tensor, ...]
 @appears("chunk Tensor.chunk")
 def chunk(x: Tensor, chunks: int, dim: int = 0) -> tuple[Tensor, ...]:
     """x in (at most) `chunks` pieces of equal size, as views."""
-    chunks = _whole(chunks, "chunk: the number of pieces")
+    chunks = whole_number(chunks, "chunk: the number of pieces")
     if chunks <= 0:
         raise RuntimeError(f"chunk: the number of pieces must be positive, got {chunks}")
-    n = x.shape[_dim_with_size(x, dim, "chunk")]
+    n = x.shape[dimension_with_size(x, dim, "chunk")]
     return split(x, -(-n // chunks), dim) if n else (x,) * chunks
 
 
 @appears("unbind Tensor.unbind")
 def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
     """x's slices along one dimension, as views."""
-    dim = _dim_with_size(x, dim, "unbind")
-    return tuple(_slice(x, (slice(None),) * dim + (i,)) for i in range(x.shape[dim]))
+    dim = dimension_with_size(x, dim, "unbind")
+    return tuple(slice_op(x, (slice(None),) * dim + (i,)) for i in range(x.shape[dim]))
 
 
 @op
-class _cat:
+class cat_op:
     r"y = x_1 \oplus x_2 \oplus ... along one dimension"
 
     def forward(dim, *xs):  # looks at everything itself, since `again` asks nothing twice
@@ -512,11 +466,11 @@ class _cat:
 
 
 @op
-class _stack:
+class stack_op:
     r"y = x_1, x_2, ... one after the other along a new dimension"
 
     def forward(dim, *xs):
-        shape, dim = xs[0].shape, _dim_of(xs[0].shape, dim, "stack", extra=1)
+        shape, dim = xs[0].shape, dimension_of_shape(xs[0].shape, dim, "stack", extra=1)
         if builtins.any(x.shape != shape for x in xs):
             raise RuntimeError(f"stack: expected equal shapes, got {', '.join(str(x.shape) for x in xs)}")
         y = empty((*shape[:dim], len(xs), *shape[dim:]), _dtype_of_all(xs))
@@ -534,26 +488,12 @@ def _dtype_of_all(xs: Sequence[np.ndarray]) -> np.dtype:
     return xs[0].dtype if alike else result_type(*map(Tensor.of, xs))
 
 
-def _listed(tensors, what: str) -> Sequence[Tensor]:
-    """The tensors of a list, or of anything else that gives them one after the other."""
-    came = type(tensors).__name__
-    if not isinstance(tensors, (Tensor, dict)):
-        listed = tensors if tensors.__class__ is list else tuple(tensors)
-        for x in listed:
-            if not isinstance(x, Tensor):
-                came = f"{type(x).__name__} among them"
-                break
-        else:
-            return listed
-    raise TypeError(f"{what}: expected a list or tuple of tensors, got {came}")
-
-
 def _joined(shapes: list[tuple], dim: int) -> tuple[int, tuple[int, ...]]:
     """The dimension in which tensors of these shapes are joined, from the front, and the shape of the result."""
     first = shapes[0]
     if not first:
         raise RuntimeError("cat: 0-d tensors can't be joined; use stack()")
-    dim = _dim_of(first, dim, "cat")
+    dim = dimension_of_shape(first, dim, "cat")
     for shape in shapes:
         if len(shape) != len(first) or shape[:dim] != first[:dim] or shape[dim + 1 :] != first[dim + 1 :]:
             raise RuntimeError(f"cat: shapes {', '.join(map(str, shapes))} differ elsewhere than in dimension {dim}")
@@ -563,19 +503,19 @@ def _joined(shapes: list[tuple], dim: int) -> tuple[int, tuple[int, ...]]:
 @appears("cat concat concatenate")
 def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join tensors along a dimension they have."""
-    tensors = _listed(tensors, "cat")
+    tensors = list_of_tensors(tensors, "cat")
     if not tensors:
         raise RuntimeError("cat: expected at least one tensor")
-    return _cat.quick(dim if dim.__class__ is int else _whole(dim, "cat: dim"), *tensors)
+    return cat_op.quick(dim if dim.__class__ is int else whole_number(dim, "cat: dim"), *tensors)
 
 
 @appears("stack")
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
     """Join tensors of one shape along a new dimension."""
-    tensors = _listed(tensors, "stack")
+    tensors = list_of_tensors(tensors, "stack")
     if not tensors:
         raise RuntimeError("stack: expected at least one tensor")
-    return _stack.quick(dim if dim.__class__ is int else _whole(dim, "stack: dim"), *tensors)
+    return stack_op.quick(dim if dim.__class__ is int else whole_number(dim, "stack: dim"), *tensors)
 
 
 def _triangle(x: Tensor, diagonal: int, upper: bool, what: str) -> Tensor:
@@ -600,10 +540,10 @@ def triu(x: Tensor, diagonal: int = 0) -> Tensor:
 @appears("flip Tensor.flip")
 def flip(x: Tensor, *dims) -> Tensor:
     """y = x, back to front along the given dimensions."""
-    order = tuple(_dim(x, d, "flip") for d in _sizes(dims, "flip"))
+    order = tuple(dimension(x, d, "flip") for d in sizes_of(dims, "flip"))
     if len(set(order)) < len(order):
         raise RuntimeError(f"flip: a dimension appears twice in {order}")
-    return _flip(x, order) if x.ndim else clone(x)
+    return flip_op(x, order) if x.ndim else clone(x)
 
 
 @appears("roll Tensor.roll")
@@ -611,11 +551,11 @@ def roll(x: Tensor, shifts, dims=None) -> Tensor:
     """y_i = x_{(i - shift) mod n} along one dimension, or several (with a shift each)."""
     if dims is None:
         return reshape(roll(flatten(x), shifts, 0), x.shape)
-    dims, shifts = _sizes((dims,), "roll"), _sizes((shifts,), "roll")
+    dims, shifts = sizes_of((dims,), "roll"), sizes_of((shifts,), "roll")
     if len(shifts) != len(dims):
         raise RuntimeError(f"roll: expected a shift for each of the dimensions {dims}, got {shifts}")
     for shift, dim in zip(shifts, dims, strict=True):
-        dim = _dim_with_size(x, dim, "roll")
+        dim = dimension_with_size(x, dim, "roll")
         n = x.shape[dim]
         x = cat([narrow(x, dim, n - shift % n, shift % n), narrow(x, dim, 0, n - shift % n)], dim) if n else x
     return x
@@ -624,7 +564,7 @@ def roll(x: Tensor, shifts, dims=None) -> Tensor:
 @appears("Tensor.repeat")
 def repeat(x: Tensor, *repeats) -> Tensor:
     """y = x, laid side by side as often as `repeats` says for each dimension (new ones in front)."""
-    times = _sizes(repeats, "repeat")
+    times = sizes_of(repeats, "repeat")
     if len(times) < x.ndim or builtins.any(n < 0 for n in times):
         raise RuntimeError(f"repeat: expected at least {x.ndim} numbers of 0 or more for shape {x.shape}, got {times}")
     shape = (1,) * (len(times) - x.ndim) + x.shape
@@ -647,9 +587,9 @@ def repeat_interleave(
     if dim is None:
         return repeat_interleave(flatten(x), repeats, 0, output_size=output_size)
     if isinstance(repeats, Tensor):
-        return _repeated(x, repeats, _dim(x, dim, "repeat_interleave"), output_size)
-    dim = _dim(x, dim, "repeat_interleave")
-    repeats = _whole(repeats, "repeat_interleave: repeats")
+        return _repeated(x, repeats, dimension(x, dim, "repeat_interleave"), output_size)
+    dim = dimension(x, dim, "repeat_interleave")
+    repeats = whole_number(repeats, "repeat_interleave: repeats")
     if repeats < 0:
         raise RuntimeError(f"repeat_interleave: repeats must be 0 or more, got {repeats}")
     spread = expand(unsqueeze(x, dim + 1), *x.shape[: dim + 1], repeats, *x.shape[dim + 1 :])
@@ -676,7 +616,7 @@ def _repeated(x: Tensor, repeats: Tensor, dim: int, output_size: int | None) -> 
 
 
 @op
-class _diagonal:
+class diagonal_op:
     r"y_{... i} = x_{.. i .. i + offset ..} along two dimensions"
 
     def view(x, offset, dim1, dim2):
@@ -695,30 +635,20 @@ class undiagonal:
     def forward(x, shape, offset, dim1, dim2):
         y = empty(shape, x.dtype)
         move(np.zeros((), x.dtype), y)
-        move(x, _diagonal.view(y, offset, dim1, dim2))
+        move(x, diagonal_op.view(y, offset, dim1, dim2))
         return y
 
     def grad_x(g, offset, dim1, dim2):
-        return _diagonal(g, offset, dim1, dim2)
+        return diagonal_op(g, offset, dim1, dim2)
 
 
 @appears("diagonal Tensor.diagonal")
 def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
     """y_{... i} = x with i at dim1 and i + offset at dim2 (a view)."""
-    a, b = _dim(x, dim1, "diagonal"), _dim(x, dim2, "diagonal")
+    a, b = dimension(x, dim1, "diagonal"), dimension(x, dim2, "diagonal")
     if a == b:
         raise RuntimeError(f"diagonal: dim1 = {dim1} and dim2 = {dim2} are the same dimension of shape {x.shape}")
-    return _diagonal(x, _whole(offset, "diagonal: offset"), a, b)
-
-
-def _rows(x: np.ndarray) -> np.ndarray:
-    """x (..., n) as contiguous rows (R, n)."""
-    return contiguous(x) if x.ndim == 2 else contiguous(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
-
-
-def _absent(x: np.ndarray) -> np.ndarray:
-    """How a kernel is told that an input is not there."""
-    return np.empty(0, x.dtype)
+    return diagonal_op(x, whole_number(offset, "diagonal: offset"), a, b)
 
 
 @appears("broadcast_to Tensor.broadcast_to")
@@ -755,20 +685,20 @@ def iterate(x: Tensor):
 @appears("Tensor.new_zeros")
 def new_zeros(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
     """Zeros in the dtype of x."""
-    return new_full(x, _sizes(size, "new_zeros"), 0, dtype, device, requires_grad)
+    return new_full(x, sizes_of(size, "new_zeros"), 0, dtype, device, requires_grad)
 
 
 @appears("Tensor.new_ones")
 def new_ones(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
     """Ones in the dtype of x."""
-    return new_full(x, _sizes(size, "new_ones"), 1, dtype, device, requires_grad)
+    return new_full(x, sizes_of(size, "new_ones"), 1, dtype, device, requires_grad)
 
 
 @appears("Tensor.new_empty")
 def new_empty(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
     """Whatever the memory held, in the dtype of x."""
     return empty_of(
-        _sizes(size, "new_empty"),
+        sizes_of(size, "new_empty"),
         dtype=x.dtype if dtype is None else dtype,
         device=x.device if device is None else device,
         requires_grad=requires_grad,

@@ -26,7 +26,7 @@ import sympy
 from tinytensor.core.dispatch import OBJECT, state
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.creation import Generator
+from tinytensor.ops.generator import Generator
 from tinytensor.symbolic.advice import line, line_named
 from tinytensor.symbolic.assumptions import assumptions, comparisons
 from tinytensor.symbolic.counting import counted, run_on_floats

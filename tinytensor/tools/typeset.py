@@ -142,7 +142,7 @@ def _call(e: ast.Call) -> str:
         name, args = e.func.id, e.args
     else:
         raise NoFormula
-    name = name.strip("_")
+    name = name.strip("_").removesuffix("_op")
     if name in ("abs", "absolute"):
         return rf"\left|{_latex(args[0])}\right|"
     if name == "sqrt":

@@ -14,7 +14,8 @@ import numpy as np
 
 from tinytensor.core.dtypes import float64
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.creation import Generator, from_numpy, randint, randperm, tensor
+from tinytensor.ops.creation import from_numpy, randint, randperm, tensor
+from tinytensor.ops.generator import Generator
 from tinytensor.ops.order import multinomial
 from tinytensor.ops.shape import stack
 

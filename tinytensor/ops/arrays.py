@@ -1,0 +1,120 @@
+"""Helpers for the functions of an op that work on arrays (`forward`, `backward`): formulas, rows, sums, products."""
+
+import functools
+import math
+
+import numpy as np
+
+from tinytensor import kernels
+from tinytensor.core.dispatch import OBJECT, contiguous, empty, launch, state
+from tinytensor.core.promotion import number_array, typed
+from tinytensor.native.kernel import Kernel
+
+
+def apply_formula(kernel: Kernel, *values) -> np.ndarray:
+    """y = kernel(arrays and numbers): runs a formula on arrays; y has the dtype of the last array."""
+    arrays = [v for v in values if v.__class__ is np.ndarray]
+    dtype, shapes = arrays[-1].dtype, {a.shape for a in arrays}
+    if len(values) == 2 and len(arrays) == 1 and (number := number_array(values[1], dtype)) is not None:
+        values = arrays[0], number
+    elif dtype is not OBJECT and len(arrays) < len(values):
+        values = [v if v.__class__ is np.ndarray else typed(v, dtype) for v in values]
+    y = empty(shapes.pop() if len(shapes) == 1 else np.broadcast(*arrays).shape, dtype)
+    launch(kernel, *values, y)
+    return y
+
+
+def setting(value, dtype):
+    """A number in the type of the kernel's arrays, so that it does not widen float32 arithmetic."""
+    return value if dtype is OBJECT else typed(value, dtype)
+
+
+def as_rows(x: np.ndarray) -> np.ndarray:
+    """x (..., n) as contiguous rows (R, n)."""
+    return contiguous(x) if x.ndim == 2 else contiguous(x).reshape(math.prod(x.shape[:-1]), x.shape[-1])
+
+
+def absent_input(x: np.ndarray) -> np.ndarray:
+    """An empty array, by which kernels recognise an input that was left out."""
+    return np.empty(0, x.dtype)
+
+
+@functools.lru_cache(maxsize=1024)  # a plan takes as long as a small sum
+def _plan(shape: tuple, dims: tuple, keepdim: bool) -> tuple:
+    """How to sum over dims: the order of dimensions (None if they stay), (outer, n, inner), the shape of the result.
+
+    The dimensions that are summed over become the middle one.
+    """
+    first, order, moved = dims[0] if dims else len(shape), None, shape
+    if dims and dims[-1] - first >= len(dims):  # not neighbours: bring them to the end
+        kept = tuple([d for d in range(len(shape)) if d not in dims])
+        order, first = kept + dims, len(kept)
+        moved = tuple([shape[d] for d in order])
+    last = first + len(dims)
+    sizes = math.prod(moved[:first]), math.prod(moved[first:last]), math.prod(moved[last:])
+    return order, sizes, reduced_shape(shape, dims, keepdim)
+
+
+def grouped(x: np.ndarray, dims: tuple[int, ...]) -> np.ndarray:
+    """x as (outer, n, inner), C-contiguous, with the reduced dimensions as the middle one."""
+    order, sizes, _ = _plan(x.shape, dims, False)
+    return contiguous(x if order is None else x.transpose(order)).reshape(sizes)
+
+
+def reduced_shape(shape: tuple, dims: tuple, keepdim: bool) -> tuple:
+    """The shape of a reduction's result."""
+    return tuple([1 if d in dims else n for d, n in enumerate(shape) if keepdim or d not in dims])
+
+
+def reduce_array(kernel, x: np.ndarray, dims: tuple, keepdim: bool, *extra, dtype=None) -> np.ndarray:
+    """y = kernel(x) over dims; `extra` makes further outputs or scratch of y's size, by their dtypes."""
+    order, sizes, shape = _plan(x.shape, dims, bool(keepdim))
+    rows = contiguous(x if order is None else x.transpose(order)).reshape(sizes)
+    if kernel is kernels.reduce.reduce_sum:
+        rows = _sums_of_parts(rows, dtype or x.dtype)
+    y = empty((sizes[0], sizes[2]), dtype or x.dtype)
+    if not extra:
+        launch(kernel, rows, y)
+        return y.reshape(shape)
+    more = [empty(y.shape, e) for e in extra]
+    launch(kernel, rows, y, *more)
+    return tuple([a.reshape(shape) for a in (y, *more)])
+
+
+_parts = functools.lru_cache(maxsize=1024)(kernels.reduce.sum_parts)
+
+
+def _sums_of_parts(rows: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """rows (outer, n, inner), or the sums of parts of them where one launch could not be dealt to several threads."""
+    outer, n, inner = rows.shape
+    parts = _parts(outer, n, inner)
+    if parts == 1:
+        return rows
+    sums = empty((outer, parts, inner), dtype)
+    launch(kernels.reduce.reduce_sum, rows.reshape(outer * parts, n // parts, inner), sums.reshape(-1, inner))
+    return sums
+
+
+@functools.lru_cache(maxsize=64)
+def _no_term(n: int, dtype: np.dtype) -> np.ndarray:
+    """An empty array, by which the kernel recognises that there is no term to add."""
+    return np.empty((n, 0, 0), dtype)
+
+
+def matrix_product(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None, relu: bool = False) -> np.ndarray:
+    """y[n] = a[n] b[n] + term, then max(0, y) if relu, on arrays (n, M, K), (n, K, N) of any strides, and (N).
+
+    The term may be a matrix for each of these, too: (n, M, N), each row of it in one piece.
+    """
+    shape = a.shape[0], a.shape[1], b.shape[2]
+    y = empty(shape, a.dtype)
+    if term is None:
+        term = _no_term(shape[0], a.dtype)
+    elif a.dtype is OBJECT:
+        term = np.broadcast_to(term, shape)
+    elif term.ndim == 1:  # the same in an eighth of the time, which is that of a small product
+        term = np.ndarray(shape, a.dtype, contiguous(term), strides=(0, 0, a.itemsize))
+    in_program = state.recording is not None
+    rows, columns, scratch = kernels.matmul.matmul_plan(*a.shape, b.shape[2], a.itemsize, a.strides[2], in_program)
+    launch(kernels.matmul.matmul, a, b, term, int(relu), rows, columns, y, empty(scratch, a.dtype))
+    return y
