@@ -1,4 +1,4 @@
-"""Activations beside those of elementwise.py: three formulas, and what is composed of them."""
+"""More activations than those of elementwise.py: three formulas, and functions composed of them."""
 
 from tinytensor.core.op import op
 from tinytensor.core.promotion import only_floats
@@ -53,7 +53,7 @@ class elu_op:
     def kernel(x, alpha=1.0, scale=1.0, rate=1.0):
         return scale * x if x > type(x)(0) else scale * alpha * fast_expm1(rate * x)
 
-    def grad_x(g, x, alpha, scale, rate):  # of positive x no exp is taken, which may be inf
+    def grad_x(g, x, alpha, scale, rate):  # no exp of a positive x, which may be inf
         return where(x <= 0, g * exp(where(x < 0, x, 0) * rate) * (scale * alpha * rate), g * scale)
 
 
@@ -120,7 +120,7 @@ def hardtanh(input: Tensor, min_val: float = -1.0, max_val: float = 1.0, inplace
     """y = x, but at least min_val and at most max_val."""
     if not min_val <= max_val:
         raise ValueError(f"hardtanh: min_val must be at most max_val, got {min_val} and {max_val}")
-    if input.dtype.kind in "iu":  # whole numbers stay what they are
+    if input.dtype.kind in "iu":  # whole numbers stay whole
         min_val, max_val = int(min_val), int(max_val)
     return _perhaps_in_place(_between, input, inplace, min_val, max_val)
 

@@ -1,9 +1,9 @@
-"""What a call says that failed for a reason which nobody foresaw.
+"""Turns unexpected exceptions into errors that name the operation and the argument.
 
-Operations refuse what they know to be wrong in sentences of their own. The rest fails somewhere inside, in Python's or
-NumPy's words: "'list' object has no attribute 'ndim'" says neither which operation it was nor which argument. So each
-function is handed out through `public`. It looks at nothing while all goes well; only when a call has failed does it
-hold the arguments beside the parameters' annotations, and name the one that is not what it should be.
+Operations check for the mistakes they know, and raise their own errors. Other calls fail somewhere inside, in Python's
+or NumPy's words: "'list' object has no attribute 'ndim'" names neither the operation nor the argument. So each public
+function is wrapped by `public`. The wrapper checks nothing while calls succeed; after a failure it compares the
+arguments with the parameters' annotations, and names the one that does not fit.
 """
 
 import functools
@@ -33,17 +33,17 @@ _WORDS = {
     type(None): "None",
     np.ndarray: "a NumPy array",
     Callable: "a function",
-    Iterable: "a list or what else can be gone through",
+    Iterable: "a list or another iterable",
 }
 _NUMBERS = {bool: bool | np.bool_, int: int | np.integer, float: int | float | np.number}  # what may stand for one
 _INSIDE = stdlib_module_names | {"tinytensor", "numpy", "numba", "llvmlite", "sympy"}
 
 
 def public(function: Callable, name: str = "", always: bool = False) -> Callable:
-    """The function, as it is handed out under a name.
+    """The function as it is public under a name.
 
-    It takes PyTorch's names of its arguments too, and what fails in it unforeseen is told in a sentence; with `always`
-    also what another function foresaw, if it was this one's argument that was wrong.
+    It accepts PyTorch's names of its arguments too, and names the argument in place of an unexpected exception. With
+    `always`, it also does so for the errors of other functions, if an argument of this one was wrong.
     """
     name = name or function.__name__
 
@@ -68,39 +68,39 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
 
 @functools.cache
 def _names(function: Callable | None = None) -> frozenset[str]:
-    """The names under which a function of the engine is to be found; without one, those of all operations."""
+    """The public names of a function of the engine; without a function, those of all operations."""
     places = [place for place, found in APPEARANCES.items() if function is None or found is function]
     places += OPS if function is None else ()
     return frozenset({place.rpartition(".")[2].rstrip("_") for place in places})
 
 
 def _tell_of(function: Callable, name: str, error: Exception) -> None:
-    """Let a refusal tell of the function that was called, not of an operation that this one is made of.
+    """Make an error begin with the function that was called, not with an operation inside it.
 
-    Whoever called leaky_relu knows no operation "sloped". What a user's own code raised stays as it is.
+    A caller of leaky_relu knows no operation "sloped". Exceptions of a user's own code stay as they are.
     """
     told, colon, rest = str(error).partition(": ")
     name = name.rstrip("_")
-    if f"Tensor.__{name}__" in APPEARANCES:  # an operator, whose name nobody writes
+    if f"Tensor.__{name}__" in APPEARANCES:  # an operator, which has no name in the caller's code
         return
     if colon and told in _names() - _names(function) - {name} and not _is_unforeseen(error):
         error.args = (f"{name}: {rest}", *error.args[1:])
 
 
 def construction(kind: type) -> None:
-    """Let the constructor of a class of ours tell of wrong arguments as functions do, under the name of the class.
+    """Make the constructor of one of our classes name wrong arguments as functions do, under the name of the class.
 
-    A layer is made of others, and what these foresaw would tell of arguments that the caller does not know. Base
-    classes call this for what is derived from them; a class of the user's stays as it was written.
+    A layer is made of other layers, whose errors would name arguments that the caller does not know. Base classes call
+    this for classes derived from them; a user's class stays as it was written.
     """
     if is_ours(kind) and not kind.__name__.startswith("_"):
         kind.__init__ = public(inspect.unwrap(kind.__init__), kind.__name__, always=True)
 
 
 def _is_unforeseen(error: Exception) -> bool:
-    """Was it raised by something other than a raise statement of the engine, and by nobody's code but its own?
+    """Was it raised inside the engine or its libraries, but not by a raise statement of the engine?
 
-    What a hook or a function of the user's raises is the user's affair.
+    Exceptions of a user's hook or function stay as they are.
     """
     trace, package = error.__traceback__, ""
     while trace.tb_next is not None:
@@ -112,7 +112,7 @@ def _is_unforeseen(error: Exception) -> bool:
 
 
 def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> str | None:
-    """What is wrong with the arguments; None if they look as they should."""
+    """The reason why the arguments are wrong; None if they fit."""
     signature = inspect.signature(function)
     try:
         bound = signature.bind(*args, **kwargs)
@@ -126,7 +126,7 @@ def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> 
         given += [(name, v, signature.parameters[name].annotation) for v in (value if several else (value,))]
     foreseen = not _is_unforeseen(error)
     for name, value, annotation in given:
-        if foreseen and hasattr(value, "free_symbols"):  # a size of SymPy's, which "meta" has: told of already
+        if foreseen and hasattr(value, "free_symbols"):  # a SymPy size of "meta": its error has said so
             continue
         if not _fits(value, annotation):
             return f"{name} is {_shown(value)}; expected {_words(annotation)}{_advice(value, annotation)}"
@@ -138,7 +138,7 @@ def _reason(function: Callable, args: tuple, kwargs: dict, error: Exception) -> 
 
 
 def _fits(value, annotation) -> bool:
-    """Is a value what the annotation of its parameter asks for?"""
+    """Does a value fit the annotation of its parameter?"""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if annotation in (Any, inspect.Parameter.empty):
         return True
@@ -155,7 +155,7 @@ def _fits(value, annotation) -> bool:
 
 
 def _words(annotation) -> str:
-    """What an annotation says, in words."""
+    """An annotation in words."""
     origin, inner = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         return " or ".join(dict.fromkeys(_words(a) for a in inner))
@@ -168,7 +168,7 @@ def _words(annotation) -> str:
 
 
 def _advice(value, annotation) -> str:
-    """How to make a tensor of what came, where one is expected."""
+    """How to make a tensor of the value, if a tensor was expected."""
     if "a tensor" not in _words(annotation).split(" or "):
         return ""
     if isinstance(value, np.ndarray):
@@ -183,7 +183,7 @@ def _is_huge(value) -> bool:
 
 
 def _shown(value) -> str:
-    """A value as a message shows it: shortly, with its type where that does not show."""
+    """A value as a message shows it: short, and with its type if the value does not show it."""
     if isinstance(value, Tensor | np.ndarray):
         kind = "tensor" if isinstance(value, Tensor) else "NumPy array"
         return f"a {kind} of shape {value.shape} ({value.dtype})"

@@ -112,7 +112,7 @@ def matrix_product(a: np.ndarray, b: np.ndarray, term: np.ndarray | None = None,
         term = _no_term(shape[0], a.dtype)
     elif a.dtype is OBJECT:
         term = np.broadcast_to(term, shape)
-    elif term.ndim == 1:  # the same in an eighth of the time, which is that of a small product
+    elif term.ndim == 1:  # broadcast_to takes eight times as long, as long as a small product
         term = np.ndarray(shape, a.dtype, contiguous(term), strides=(0, 0, a.itemsize))
     in_program = state.recording is not None
     rows, columns, scratch = kernels.matmul.matmul_plan(*a.shape, b.shape[2], a.itemsize, a.strides[2], in_program)

@@ -1,7 +1,7 @@
-"""What PyTorch has a name for and other operations make up: arranging, products, writing at indices, counting.
+"""Functions composed of other operations: arranging, products, writing at indices, counting, looking up.
 
-Nothing here has a kernel or a rule of its own. The gradient of a composition is that of its parts, and so is the proof
-of it. What is here says where values stand, and which of them meet; functions of the values are in functions.py.
+None has a kernel or a rule of its own: its gradient, and the proof of it, are those of the operations it calls. The
+functions here say where values stand and which of them meet; functions of the values are in functions.py.
 """
 
 import builtins
@@ -60,7 +60,7 @@ from tinytensor.ops.shape import (
 
 
 def _each(function, tensors: tuple):
-    """The function of one tensor, or of each of several, which come as arguments or as one list."""
+    """The function of one tensor, or of each of several, given as arguments or as one list."""
     if len(tensors) == 1 and isinstance(tensors[0], Tensor):
         return function(tensors[0])
     return tuple(
@@ -127,7 +127,7 @@ def column_stack(tensors: Sequence[Tensor]) -> Tensor:
 def block_diag(*tensors: Tensor) -> Tensor:
     """The matrices one after the other along the diagonal, 0 elsewhere; a vector is a row."""
     tensors = list_of_tensors(tensors, "block_diag")
-    dtype = result_type(*tensors)  # a 0-d tensor counts less in it, and has dimensions in the next line
+    dtype = result_type(*tensors)  # first: a 0-d tensor counts less in it, and the next line adds dimensions
     blocks = [_atleast_2d(x.to(dtype)) for x in tensors]
     width, before, rows = builtins.sum([x.shape[1] for x in blocks]), 0, []
     for x in blocks:
@@ -141,7 +141,7 @@ def block_diag(*tensors: Tensor) -> Tensor:
 
 @appears("tile Tensor.tile")
 def tile(x: Tensor, *dims) -> Tensor:
-    """y = x, laid side by side as often as `dims` says for its last dimensions (once for those that are not named)."""
+    """y = x, repeated along its last dimensions as often as `dims` says, and once along the others."""
     times = sizes_of(dims, "tile")
     return repeat(x, (1,) * (x.ndim - len(times)) + times)
 
@@ -154,7 +154,7 @@ def ravel(x: Tensor) -> Tensor:
 
 @appears("fliplr Tensor.fliplr")
 def fliplr(x: Tensor) -> Tensor:
-    """y = x with its columns the other way round."""
+    """y = x with its columns in reverse order."""
     if x.ndim < 2:
         raise RuntimeError(f"fliplr: expected at least 2 dimensions, got shape {x.shape}")
     return flip(x, 1)
@@ -162,7 +162,7 @@ def fliplr(x: Tensor) -> Tensor:
 
 @appears("flipud Tensor.flipud")
 def flipud(x: Tensor) -> Tensor:
-    """y = x with its rows the other way round."""
+    """y = x with its rows in reverse order."""
     if x.ndim < 1:
         raise RuntimeError("flipud: a 0-d tensor has no rows")
     return flip(x, 0)
@@ -181,7 +181,7 @@ def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
 
 @appears("select Tensor.select")
 def select(x: Tensor, dim: int, index: int) -> Tensor:
-    """y = x at one place along a dimension, which is gone in y (a view)."""
+    """y = x at one index of a dimension, which y does not have (a view)."""
     dim, index = dimension_with_size(x, dim, "select"), whole_number(index, "select: index")
     if not -x.shape[dim] <= index < x.shape[dim]:
         raise IndexError(f"select: index {index} is outside dimension {dim} of shape {x.shape}")
@@ -190,7 +190,7 @@ def select(x: Tensor, dim: int, index: int) -> Tensor:
 
 @appears("tensor_split Tensor.tensor_split")
 def tensor_split(x: Tensor, indices_or_sections, dim: int = 0) -> tuple[Tensor, ...]:
-    """x in so many pieces, the first ones larger by 1 where they can't be equal, or cut before the indices listed."""
+    """x in a number of pieces, the first ones larger by 1 if they can't be equal, or cut before the indices listed."""
     return _cut("tensor_split", x, indices_or_sections, dimension_with_size(x, dim, "tensor_split"))
 
 
@@ -206,7 +206,7 @@ def vsplit(x: Tensor, indices_or_sections) -> tuple[Tensor, ...]:
     return _cut("vsplit", x, indices_or_sections, 0 if x.ndim > 1 else -1, equal=True)
 
 
-MOST_PIECES = 10**6  # beyond what there is to cut
+MOST_PIECES = 10**6  # unless the dimension is larger
 
 
 def _cut(what: str, x: Tensor, places, dim: int, equal: bool = False) -> tuple[Tensor, ...]:
@@ -247,7 +247,7 @@ def meshgrid(*tensors: Tensor, indexing: str = "ij") -> tuple[Tensor, ...]:
 
 @appears("cartesian_prod")
 def cartesian_prod(*tensors: Tensor) -> Tensor:
-    """All ways to take one element of each vector, a row each; of one vector itself."""
+    """All ways to take one element of each vector, one in each row; a single vector is returned as it is."""
     tensors = list_of_tensors(tensors, "cartesian_prod")
     if builtins.any(x.ndim != 1 for x in tensors):
         raise RuntimeError(f"cartesian_prod: expected vectors, got shapes {', '.join([str(x.shape) for x in tensors])}")
@@ -274,7 +274,7 @@ def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Te
 
 @appears("diag Tensor.diag")
 def diag(x: Tensor, diagonal: int = 0) -> Tensor:
-    """The diagonal of a matrix, as a copy; of a vector the matrix that has it there."""
+    """The diagonal of a matrix, as a copy; for a vector, the matrix with this diagonal."""
     if x.ndim not in (1, 2):
         raise RuntimeError(f"diag: expected a vector or a matrix, got shape {x.shape}; use diagonal() or diag_embed()")
     return diag_embed(x, diagonal) if x.ndim == 1 else clone(_diagonal_of(x, diagonal))
@@ -307,9 +307,9 @@ def triu_indices(row: int, col: int, offset: int = 0, *, dtype=int64, device=Non
 
 
 def _sum_of(what: str, x: Tensor, product: Tensor, beta: float, alpha: float) -> Tensor:
-    """beta x + alpha product; x is not looked at if beta is 0, NaN or not.
+    """beta x + alpha product; if beta is 0, x does not count, even if it is NaN.
 
-    Among whole numbers PyTorch cuts beta and alpha to whole ones: 2.5 is 2.
+    With whole numbers PyTorch cuts beta and alpha to whole numbers: 2.5 is 2.
     """
     dtype = product.dtype
     if dtype.kind in "iu":
@@ -353,7 +353,7 @@ def baddbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha
 def addr(x: Tensor, vec1: Tensor, vec2: Tensor, *, beta: float = 1, alpha: float = 1) -> Tensor:
     """y_{ij} = beta x_{ij} + alpha a_i b_j."""
     product = outer(vec1, vec2)
-    dtype = result_type(x, product)  # of these sums the only one in which PyTorch lets dtypes meet, and cuts no factor
+    dtype = result_type(x, product)  # the only one of these sums for which PyTorch mixes dtypes and cuts no factor
     if dtype.kind in "iu" and not (isinstance(alpha, int) and isinstance(beta, int)):
         raise RuntimeError(f"addr: whole numbers can't be scaled by {beta!r} and {alpha!r}; use .float() first")
     return _sum_of("addr", x.to(dtype), product.to(dtype), beta, alpha)
@@ -367,7 +367,7 @@ def addbmm(x: Tensor, batch1: Tensor, batch2: Tensor, *, beta: float = 1, alpha:
 
 @appears("tensordot")
 def tensordot(a: Tensor, b: Tensor, dims: int | Sequence | Tensor = 2) -> Tensor:
-    """y = the sum over dims[0] of a and dims[1] of b; of a number n over the last n of a and the first n of b."""
+    """y = the sum over dims[0] of a and dims[1] of b; a number n means the last n of a and the first n of b."""
     if isinstance(dims, Sequence | Tensor):
         if len(dims) != 2:
             raise RuntimeError(f"tensordot: dims names the dimensions of a and those of b, two lists; got {dims}")
@@ -415,7 +415,7 @@ def kron(a: Tensor, b: Tensor) -> Tensor:
 def cumprod(x: Tensor, dim: int, *, dtype=None) -> Tensor:
     """y_i = x_0 x_1 ... x_i along `dim`; integers and bools give int64.
 
-    Products of 1, 2, 4 ... neighbours: no division, so that a 0 among the factors needs no care.
+    It multiplies 1, 2, 4 ... neighbours: without a division, a 0 among the factors is no special case.
     """
     dim = dimension(x, dim, "cumprod")
     y = x.to(dtype if dtype is not None else int64 if x.dtype.kind in "biu" else x.dtype)
@@ -430,7 +430,7 @@ def cumprod(x: Tensor, dim: int, *, dtype=None) -> Tensor:
 
 
 def _vector(what: str, x: Tensor, dim: int, index: Tensor) -> Tensor:
-    """An index of one dimension whose numbers are places along a dimension of x."""
+    """An index vector, checked: its numbers are places along a dimension of x."""
     if index.dtype.kind != "i" or index.ndim > 1:
         raise (IndexError if index.ndim > 1 else RuntimeError)(
             f"{what}: the index must be a vector of whole numbers, got {index.dtype} of shape {index.shape}"
@@ -440,7 +440,7 @@ def _vector(what: str, x: Tensor, dim: int, index: Tensor) -> Tensor:
 
 
 def _places(what: str, x: Tensor, dim: int, index: Tensor, src: Tensor | None) -> tuple[Tensor, Tensor | None]:
-    """The index of a scatter, and the part of src that it has a place for; x has a dimension at least."""
+    """The index of a scatter, and the part of src to which it gives places; x has at least one dimension."""
     if index.dtype.kind != "i":
         raise RuntimeError(f"{what}: the index must be an integer tensor, got {index.dtype}")
     index = _atleast_1d(index).to(int64)
@@ -468,7 +468,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, src=None, *, value=None, reduce:
     """y = x, but y[index[i][j]][j] = src[i][j] (dim 0), y[i][index[i][j]] = src[i][j] (dim 1), and so on.
 
     `src` (or `value`) may be a number. Where an index comes twice, the later element stays. With reduce="add" the
-    elements are added to what x has there, with reduce="multiply" it is multiplied by them.
+    elements are added to those of x, with reduce="multiply" those of x are multiplied by them.
     """
     src = value if src is None else src
     if src is None:
@@ -487,7 +487,7 @@ def scatter(x: Tensor, dim: int, index: Tensor, src=None, *, value=None, reduce:
 
 
 def _numbers_at(rows: Tensor, dim: int, index: Tensor) -> Tensor:
-    """The place of each element of a scatter's index, counted through all of the tensor that it writes to: a vector."""
+    """A vector: for each element of a scatter's index its place in the flattened tensor that the scatter writes to."""
     numbers = Tensor.of(np.arange(rows.numel()).reshape(rows.shape))
     return flatten(gather(numbers, dim, index))
 
@@ -500,8 +500,8 @@ def _added_at(x: Tensor, at: Tensor, values: Tensor) -> Tensor:
 def _multiplied_at(x: Tensor, at: Tensor, values: Tensor) -> Tensor:
     """y = x, but y[at] *= values, as often as a place comes.
 
-    The values are sorted by their places, and those of one place multiplied in steps that double: by no division, so
-    that a 0 among them needs no care. The last one of a place has then the product of all, and is the one that stays.
+    The values are sorted by their places, and those of one place multiplied in steps that double: without a division,
+    a 0 among them is no special case. The last value of a place is then the product of all, and put() keeps the last.
     """
     order = argsort(at)
     at, product, step = at[order], values[order], 1
@@ -518,7 +518,7 @@ def scatter_reduce(
 ) -> Tensor:
     """y = x, but y[index[i][j]][j] = the sum (prod, mean, amax, amin) of all src[i][j] that go there, for dim 0.
 
-    The element that x has there counts as one of them unless `include_self` is False. Equal extremes share the
+    The element of x at that place counts as one of them unless `include_self` is False. Equal extremes share the
     gradient. The mean of whole numbers is rounded down.
     """
     if reduce not in ("sum", "prod", "mean", "amax", "amin"):
@@ -543,7 +543,7 @@ def scatter_reduce(
 
 @appears("put Tensor.put Tensor.put_")
 def put_at(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
-    """y = x, but the elements with these numbers, counted through all of x, are the source's, or have them added.
+    """y = x, but the elements at these places of the flattened x are the source's, or have them added.
 
     Where an index comes twice, the later element stays; with `accumulate` both are added.
     """
@@ -580,7 +580,7 @@ def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, *, alpha: floa
             f"index_add: a source of {source.dtype} {source.shape} for {x.dtype} {x.shape} along {dim}: "
             f"expected {x.dtype} {expected}"
         )
-    # alpha scales what is added, and not the zeros where nothing is: of these inf would make NaN
+    # alpha scales the parts before they are added: inf times the zeros at other places would be NaN
     parts = movedim(parts if alpha == 1 else scaled("index_add", parts, alpha, x.dtype), dim, 0)
     added = movedim(scatter_rows(parts, index, (rows.shape[dim], *parts.shape[1:])), 0, dim)
     return reshape(rows + added, x.shape)
@@ -634,7 +634,7 @@ def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
 
 @appears("take Tensor.take")
 def take(x: Tensor, index: Tensor) -> Tensor:
-    """y = the elements of x with these numbers, counted through all of x."""
+    """y = the elements of x at these places of the flattened x."""
     if index.dtype.kind != "i":
         raise RuntimeError(f"take: the index must be an integer tensor, got {index.dtype}")
     return flatten(x)[index]
@@ -642,7 +642,7 @@ def take(x: Tensor, index: Tensor) -> Tensor:
 
 @appears("take_along_dim Tensor.take_along_dim")
 def take_along_dim(x: Tensor, indices: Tensor, dim: int | None = None) -> Tensor:
-    """y = gather(x, dim, indices), where other dimensions than `dim` broadcast; without one, of x as a vector."""
+    """y = gather(x, dim, indices); other dimensions broadcast. Without `dim`, x and the indices are flattened."""
     if dim is None:
         return gather(flatten(x), 0, flatten(indices))
     dim = dimension(x, dim, "take_along_dim")
@@ -674,7 +674,7 @@ def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Te
 
 
 def _runs(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Of rows: the first one of each run of equal ones, the run in which each is, and how long each run is."""
+    """The runs of equal rows: the first row of each run, the run of each row, and the length of each run."""
     n = x.shape[0]
     begins = ones(builtins.min(n, 1), dtype=bool_)
     if n > 1:
@@ -692,7 +692,7 @@ def _asked_for(values: Tensor, inverse: Tensor, counts: Tensor, return_inverse: 
 
 
 def _as_rows(what: str, x: Tensor, dim: int | None) -> tuple[Tensor, Callable]:
-    """What unique() compares, the elements or the slices along `dim` as rows, and how to make slices of rows again."""
+    """The elements, or the slices along `dim` as rows, for unique() to compare; and a function from rows to slices."""
     if dim is None:
         return flatten(x.detach()), lambda rows: rows
     dim = dimension_with_size(x, dim, what)
@@ -719,7 +719,7 @@ def unique(
 ):
     """The different elements of x in ascending order; where each element of x is among them; how often each comes.
 
-    With `dim` it is the slices along this dimension that are compared, and sorted by their elements one after another.
+    With `dim`, the slices along this dimension are compared, and sorted by their elements one after another.
     """
     rows, back = _as_rows("unique", x, dim)
     order = _sorting(rows)
@@ -733,7 +733,7 @@ def unique(
 def unique_consecutive(x: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None):
     """x with one element for each run of equal ones; in which run each element of x is; how long each run is.
 
-    With `dim` it is the slices along this dimension that are compared.
+    With `dim`, the slices along this dimension are compared.
     """
     rows, back = _as_rows("unique_consecutive", x, dim)
     values, run, counts = _runs(rows)
@@ -772,14 +772,14 @@ def searchsorted(
     if sequence.ndim != 1 and (sequence.ndim != values.ndim or sequence.shape[:-1] != shape[:-1]):
         raise RuntimeError(f"searchsorted: rows of shape {sequence.shape} do not fit values of shape {shape}")
     rows = values.detach() if sequence.ndim > 1 else flatten(values.detach())
-    # Sorted together, and equal ones in the order in which they came: each value stands behind what it is to count.
+    # Sorted together, equal elements keeping their order, each value stands behind the elements that it counts.
     behind = right or side == "right"
     order = argsort(cat([sequence, rows] if behind else [rows, sequence], -1), -1)
     n = sequence.shape[-1]
     of_sequence = order < n if behind else order >= rows.shape[-1]
     counts = scatter(zeros(order.shape, dtype=int64), -1, order, cumsum(of_sequence, -1))
     counts = narrow(counts, -1, n if behind else 0, rows.shape[-1])
-    if rows.dtype.kind == "f":  # behind everything, behind NaN too
+    if rows.dtype.kind == "f":  # NaN stands behind everything, NaN included
         counts = where(isnan(rows), n, counts)
     return reshape(make_contiguous(counts), shape).to(int32 if out_int32 else int64)
 
@@ -795,7 +795,7 @@ def bucketize(
 
 
 class Histogram(NamedTuple):
-    """What histogram() returns: how much there is between each edge and the next, and the edges."""
+    """The result of histogram(): the sum of weights between each edge and the next, and the edges."""
 
     hist: Tensor
     bin_edges: Tensor
@@ -807,7 +807,7 @@ def _check_bins(what: str, bins: int) -> None:
 
 
 def _ends(what: str, x: Tensor, low: float, high: float, given: bool, widen: float) -> tuple[float, float]:
-    """From where to where the bins go: as given, or as the numbers do, and farther by `widen` where that is nothing."""
+    """The range of the bins: as given, or that of the elements; by `widen` larger at both ends if it is empty."""
     if not given and x.numel():
         low, high = x.min().item(), x.max().item()
     if not (math.isfinite(low) and math.isfinite(high)) or low > high:
@@ -816,7 +816,7 @@ def _ends(what: str, x: Tensor, low: float, high: float, given: bool, widen: flo
 
 
 def _counted(place: Tensor, inside: Tensor, weight: Tensor, bins: int) -> Tensor:
-    """y_b = the sum of the weights whose number is inside the range, and has the place b."""
+    """y_b = the sum of the weights of the elements that are inside the range and in bin b."""
     place = where(inside, place, 0).to(int64).clamp(0, bins - 1)
     return scatter_rows(where(inside, weight, 0), place, (bins,))
 
@@ -825,7 +825,7 @@ def _counted(place: Tensor, inside: Tensor, weight: Tensor, bins: int) -> Tensor
 def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     """y_b = how many elements are in part b of the range from min to max, cut into equal parts; others do not count.
 
-    The range is that of the elements if min and max are both 0. It has no gradient.
+    If min and max are both 0, the range is that of the elements. There is no gradient.
     """
     only_floats("histc", x)
     _check_bins("histc", bins)
@@ -847,7 +847,7 @@ def histogram(
     """y_b = how many elements e_b <= x < e_{b+1}, the last one also x = e_n: (hist, bin_edges).
 
     `bins` are the edges e, or the number of equal parts of the `range` (that of the elements unless given). An element
-    counts as its `weight`, 1 unless given. With `density` the sum of y_b (e_{b+1} - e_b) is 1. It has no gradient.
+    counts as its `weight`, 1 unless given. With `density` the sum of y_b (e_{b+1} - e_b) is 1. There is no gradient.
     """
     only_floats("histogram", x)
     flat = flatten(x.detach())

@@ -1,7 +1,7 @@
 """PyTorch's older constructors: `Tensor(2, 3)`, `Tensor([1, 2])`, `FloatTensor`, `LongTensor` and their like.
 
-They mean sizes or values, by what they are given, and give one dtype whatever the values had; `tensor(values)` and
-`zeros(*sizes)` say which of the two is meant, and take options.
+Their arguments are sizes or values, depending on their types, and the result has one dtype whatever the values had.
+`tensor(values)` and `zeros(*sizes)` say which of the two is meant, and take options.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ from tinytensor.ops.creation import TENSOR_TYPES, tensor, zeros
 
 
 def _made(name: str, args: tuple, dtype: np.dtype) -> Tensor:
-    """Zeros for sizes, a copy for values; PyTorch leaves the memory as it finds it, and zeros are that as well."""
+    """Zeros for sizes, a copy for values. (For sizes PyTorch gives uninitialised memory.)"""
     if all(isinstance(n, int | np.integer) and not isinstance(n, bool) for n in args):
         return zeros(*(args or (0,)), dtype=dtype)
     if len(args) != 1 or not isinstance(args[0], Sequence | range | np.ndarray | Tensor) or isinstance(args[0], str):
@@ -29,8 +29,8 @@ def _made(name: str, args: tuple, dtype: np.dtype) -> Tensor:
 def construct(self: Tensor, *data, device=None, **options) -> None:
     """`Tensor(2, 3)` is a tensor of these sizes, `Tensor([1, 2])` one of these values, in the default dtype.
 
-    A tensor is taken as it is: the same memory, in its own dtype, outside the tape. Whole numbers are sizes, in any
-    number; a tuple is values, as in PyTorch (its torch.Size, which means sizes, is a tuple here).
+    A tensor is taken as it is: the same memory, in its own dtype, outside the tape. Any number of whole numbers are
+    sizes; a tuple is values, as in PyTorch (its torch.Size, which means sizes, is a tuple here).
     """
     check_device(device, "Tensor")
     if options:
@@ -45,7 +45,7 @@ def construct(self: Tensor, *data, device=None, **options) -> None:
 
 
 class TensorType:
-    """What PyTorch calls a dtype's tensors: a constructor, a type for isinstance() and for `x.type(...)`."""
+    """PyTorch's type of tensors of one dtype: a constructor, a type for isinstance() and for `x.type(...)`."""
 
     def __init__(self, name: str, dtype: np.dtype):
         self.__name__, self.dtype = name, dtype

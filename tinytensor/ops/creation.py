@@ -1,4 +1,4 @@
-"""Tensors from values, and from chance."""
+"""Makes tensors from values, arrays, constants and random numbers."""
 
 import functools
 import math
@@ -51,19 +51,19 @@ TENSOR_TYPES = {
 }
 
 
-ALIGNED_FROM = 4096  # bytes; of a smaller array the copy takes less time than to look for a cache line
+ALIGNED_FROM = 4096  # bytes; a smaller array is copied faster than an aligned one is made
 
 
 def _array(data: Any, dtype: np.dtype | None) -> np.ndarray:
-    """A new array; what is too large for float32 is infinite there, without a warning."""
-    if dtype is not float32:  # nearly all the time would go into the question how to warn
+    """A new array; numbers too large for float32 become infinite, without a warning."""
+    if dtype is not float32:  # np.errstate would take nearly all the time
         return _copy(data, dtype)
     with np.errstate(over="ignore"):
         return _copy(data, dtype)
 
 
 def _copy(data: Any, dtype: np.dtype | None) -> np.ndarray:
-    """NumPy's new array, but that a larger one begins at a cache line, which makes some kernels a tenth faster."""
+    """np.array(); a large array begins at a cache line, which makes some kernels a tenth faster."""
     if isinstance(data, np.ndarray) and data.nbytes >= ALIGNED_FROM:
         kind = data.dtype if dtype is None else dtype
         if data.dtype in DTYPES and data.dtype.kind != "O" and kind.kind != "O":
@@ -119,7 +119,7 @@ def tensor(data: Any, *, dtype=None, requires_grad: bool = False, device=None) -
 
 
 def _one_by_one(data: Any, dtype: np.dtype) -> np.ndarray | None:
-    """Whole numbers of which NumPy takes one for too large: it is named, or read as PyTorch reads bytes: -1 as 255."""
+    """An array of numbers that NumPy refused. Errors name the number; bytes are read as in PyTorch, -1 as 255."""
     try:
         numbers = np.array(data, dtype=object)
     except ValueError:  # rows of different lengths
@@ -137,12 +137,12 @@ def _refill(array: np.ndarray, data: np.ndarray) -> None:
 
 
 def _is_outside(data: np.ndarray | np.generic) -> bool:
-    """Was this array there before the step that is being recorded? If not, it must not be made of one that was."""
+    """Was this array there before the recorded step? If not, the step must not have made it from one that was."""
     around = state.recording.surroundings
     if around.knows(data):
         return True
     caller = sys._getframe(2)
-    if caller.f_globals["__name__"] == "tinytensor.ops.argument_errors":  # through which the function was handed out
+    if caller.f_globals["__name__"] == "tinytensor.ops.argument_errors":  # the wrapper of public functions
         caller = caller.f_back
     if around.has_arrays and not caller.f_globals["__name__"].startswith("tinytensor."):  # not a mask of ours
         state.recording.refuse(
@@ -179,7 +179,7 @@ def from_numpy(array: np.ndarray) -> Tensor:
         )
     if state.recording is not None:
         _is_outside(array)
-    array = with_own_dtype(np.asarray(array))  # kernels take plain arrays, which a memmap looks like from then on
+    array = with_own_dtype(np.asarray(array))  # kernels take plain arrays; asarray() makes one of a memmap
     return Tensor.of(array if array.flags.writeable and array.dtype.isnative else array.copy())
 
 
@@ -246,7 +246,7 @@ def full(
 
 @functools.cache
 def _constant(value: int, dtype: np.dtype) -> np.ndarray:
-    """0 or 1 in a dtype, of which there are few."""
+    """0 or 1 as an array of a dtype, made once."""
     return stored("full", value, dtype)
 
 
@@ -255,7 +255,7 @@ def zeros(*sizes, size=None, dtype=None, requires_grad: bool = False, device=Non
     if size is None and device is None and not requires_grad and state.recording is None:  # most often
         try:
             return Tensor.of(_zeros(sizes[0] if len(sizes) == 1 else sizes, as_dtype(_or(dtype, get_default_dtype()))))
-        except (TypeError, ValueError, MemoryError):  # told below
+        except (TypeError, ValueError, MemoryError):  # the call below names the mistake
             pass
     value, shape = _constant(0, as_dtype(_or(dtype, get_default_dtype()))), _shape(sizes, "zeros", size)
     return _new("zeros", shape, value.dtype, requires_grad, device, lambda a: move(value, a))
@@ -268,7 +268,7 @@ def ones(*sizes, size=None, dtype=None, requires_grad: bool = False, device=None
 
 
 def empty(*sizes, size=None, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
-    """A tensor whose values are whatever the memory held."""
+    """A tensor with uninitialised values."""
     return _new("empty", _shape(sizes, "empty", size), dtype, requires_grad, device, None)
 
 
@@ -310,7 +310,7 @@ def full_like(x: Tensor, fill_value: Tensor | float, *, dtype=None, requires_gra
 
 
 def empty_like(x: Tensor, *, dtype=None, requires_grad: bool = False, device=None) -> Tensor:
-    """Whatever the memory held, in the shape and dtype of x."""
+    """A tensor with uninitialised values, in the shape and dtype of x."""
     return empty(x.shape, dtype=_or(dtype, x.dtype), requires_grad=requires_grad, device=_device(x, device))
 
 

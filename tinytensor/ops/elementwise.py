@@ -1,8 +1,8 @@
 """Arithmetic, functions, comparisons and choices, element by element.
 
-A `kernel` here is a formula between scalars, and `type(x)(1)` in it is a one of the element's own type: a literal 1 or
+A `kernel` here is a formula between scalars, and `type(x)(1)` in it is a 1 of the element's own type: a literal 1 or
 0.5 would turn float32 into float64. Constants are parameters with a default value, for the same reason. The formula is
-what the engine compiles, and what the proofs run over symbols. No rule knows of broadcasting: backward() sums it away
+what the engine compiles, and what the proofs run over symbols. Rules ignore broadcasting: backward() sums it away
 once, for all of them.
 """
 
@@ -53,7 +53,7 @@ class sub:
     def kernel(a, b):
         return a - b
 
-    kinds = "ifO"  # of bools there is ^ (xor)
+    kinds = "ifO"  # bools have ^ (xor)
 
     def grad_a(g):
         return g
@@ -182,7 +182,7 @@ class maximum:
         return a if a > b or a != a else b  # the second test lets NaN through
 
     def grad_a(g, a, b):
-        return where(eq(a, b), g / 2, where(lt(a, b), 0, g))  # equal inputs share the gradient; NaN gives it to both
+        return where(eq(a, b), g / 2, where(lt(a, b), 0, g))  # equal inputs share the gradient; with NaN both get it
 
     def grad_b(g, a, b):
         return where(eq(a, b), g / 2, where(gt(a, b), 0, g))
@@ -690,7 +690,7 @@ class relu_backward:
     def grad_h(g, z):
         return relu_backward(g, z)
 
-    def grad_z(g, z_shape):  # a second derivative that is 0, and not one that is missing, as in PyTorch
+    def grad_z(g, z_shape):  # a second derivative of 0, not a missing one, as in PyTorch
         return zeros(z_shape, dtype=g.dtype)
 
 
@@ -755,7 +755,7 @@ class where_op:
     def kernel(condition, a, b):
         return a if condition else b
 
-    def forward(condition, a, b):  # `where` below has cast a and b to one dtype; the condition stays what it is
+    def forward(condition, a, b):  # `where` below has cast a and b to one dtype; the condition stays bool
         return apply_formula(where_op.kernel, condition, a, b)
 
     def grad_a(g, condition):

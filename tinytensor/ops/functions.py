@@ -1,8 +1,8 @@
-"""Functions of numbers, statistics, distances, chance and pieces of layers, composed of operations declared before.
+"""Functions of numbers, statistics, distances, chance and parts of layers, composed of other operations.
 
-They have no kernel and no rule: what they are made of brings both. What computes with the values one by one, or makes
-one number of several, is here; what says where values stand (arranging, products of matrices, indices, counting) is in
-compositions.py.
+Most have no kernel and no rule of their own: the operations that they call have both. Functions of single values, or
+from several values to one, are here; functions that say where values stand (arranging, products of matrices, indices,
+counting) are in compositions.py.
 """
 
 import builtins
@@ -118,9 +118,9 @@ def atanh(x: Tensor) -> Tensor:
 @appears("atan2 arctan2 Tensor.atan2 Tensor.arctan2 Tensor.atan2_ Tensor.arctan2_")
 def atan2(y: Tensor, x: Tensor) -> Tensor:
     r"""\varphi = \arctan(y / x), the angle of the point (x, y), from -\pi to \pi; 0 at (0, 0)."""
-    dtype = result_type(y, x)  # a 0-d tensor counts less in it, and has dimensions in the next line
+    dtype = result_type(y, x)  # first: a 0-d tensor counts less in it, and the next line adds dimensions
     y, x = (_float(t.to(dtype)) for t in broadcast_tensors(y, x))
-    # The origin has no direction, and two infinities have that of (1, 1): the angle there has the gradient 0.
+    # The origin has no direction, and two infinities have the direction of (1, 1): there the gradient is 0.
     left, below = signbit(x), signbit(y)
     origin, corner = logical_and(x == 0, y == 0), logical_and(absolute(x) == absolute(y), logical_not(isfinite(x)))
     x, y = (where(corner, copysign(tensor_of_dtype(1, x.dtype), v.detach()), v) for v in (x, y))
@@ -165,7 +165,7 @@ class xlogy_op:
         zero = type(a)(0)
         return zero if a == zero and b == b else a * fast_log(b)
 
-    def grad_a(g, a, b):  # of a = 0 alone there is a value for b <= 0: no slope leads there
+    def grad_a(g, a, b):  # for b <= 0 there is a value at a = 0 only, and no slope leads there
         nothing = logical_and(a == 0, b <= 0)
         return g * where(nothing, 0, log(where(nothing, 1, b)))
 
@@ -180,7 +180,7 @@ class logaddexp_op:
 
     kinds = "fO"
 
-    def kernel(a, b):  # the larger one is taken out; of an infinity and itself there is no difference
+    def kernel(a, b):  # the larger one is taken out; equal infinities have no difference
         gap = type(a)(0) if a == b else -abs(a - b)
         return (a if a > b else b) + fast_log1p(fast_exp(gap))
 
@@ -192,7 +192,7 @@ class logaddexp_op:
 
 
 def _difference(a: Tensor, b: Tensor) -> Tensor:
-    """a - b, and 0 of an infinity and itself."""
+    """a - b, and 0 for two equal infinities."""
     same = logical_and(a == b, logical_not(isfinite(a)))
     return where(same, 0, a) - where(same, 0, b)
 
@@ -263,7 +263,7 @@ def float_power(a: Tensor | float, b: Tensor | float) -> Tensor:
 
 
 def _places(what: str, a: Tensor | int, b: Tensor | int) -> tuple[Tensor, Tensor]:
-    """Whole numbers a, in the dtype in which both meet, and by how many places to shift them."""
+    """Whole numbers a in the common dtype, and the numbers of places by which to shift them."""
     dtype = result_type(a, b)
     if dtype.kind not in "iu":
         came = " and ".join(f"{v.dtype}" if isinstance(v, Tensor) else repr(v) for v in (a, b))
@@ -338,7 +338,7 @@ def isneginf(x: Tensor) -> Tensor:
 
 @appears("signbit Tensor.signbit")
 def signbit(x: Tensor) -> Tensor:
-    """y = [x has a minus], as -0.0 has."""
+    """y = [x has a minus sign], as -0.0 has."""
     return x < 0 if x.dtype.kind in "biu" else logical_or(x < 0, reciprocal(where(x == 0, x, 1)) < 0)
 
 
@@ -421,7 +421,7 @@ def std_mean(
 
 
 class MinMax(tuple):
-    """What aminmax returns: `.min` and `.max`."""
+    """The result of aminmax: `.min` and `.max`."""
 
     min = property(lambda self: self[0])
     max = property(lambda self: self[1])
@@ -567,8 +567,8 @@ def cdist(
 ) -> Tensor:
     """y_{ij} = |a_i - b_j|_p of the rows of (..., P, M) and (..., R, M): all distances, (..., P, R).
 
-    PyTorch's compute modes are taken, and change nothing: the differences are always computed, since the way by a
-    matrix product loses the small ones.
+    PyTorch's compute modes are accepted and change nothing: the differences are always computed, since a matrix product
+    loses small ones.
     """
     modes = [f"{way}use_mm_for_euclid_dist{when}" for way, when in (("", "_if_necessary"), ("", ""), ("donot_", ""))]
     if compute_mode not in (None, *modes):
@@ -581,7 +581,7 @@ def cdist(
         )
     x1, x2 = only_floats("cdist", x1, x2)
     apart = unsqueeze(x1, -2) - unsqueeze(x2, -3)
-    return norm(apart, p if apart.shape[-1] else 1, -1)  # of no coordinates there is no largest, and the distance is 0
+    return norm(apart, p if apart.shape[-1] else 1, -1)  # no coordinates: 0, and there is no largest one
 
 
 @appears("renorm Tensor.renorm Tensor.renorm_")
@@ -630,8 +630,8 @@ def exponential_(x: Tensor, lambd: float = 1.0, *, generator: Generator | None =
 def pad(input: Tensor, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Tensor:
     """x with pad[0] elements before its last dimension and pad[1] after it, pad[2] and pad[3] for the one before ...
 
-    "constant": they are `value` (0); "replicate": the edge; "reflect": what the edge mirrors; "circular": the other
-    end. Negative numbers cut elements off.
+    "constant": they are `value` (0); "replicate": the edge; "reflect": the elements mirrored at the edge; "circular":
+    the other end. Negative numbers cut elements off.
     """
     if len(pad) % 2 or len(pad) > 2 * input.ndim:
         raise RuntimeError(f"pad: expected two numbers for each of at most {input.ndim} dimensions, got {tuple(pad)}")
@@ -656,7 +656,7 @@ def _padded(x: Tensor, dim: int, before: int, after: int, mode: str, value: floa
     longest = {"reflect": n - 1, "circular": n, "replicate": math.inf if n else 0}[mode]
     if builtins.max(before, after) > longest:
         raise RuntimeError(f"pad: ({before}, {after}) in mode {mode!r}: dimension {dim} of {x.shape} allows {longest}")
-    place = {  # of what stands at place i of the result, where the input has place 0 at 0
+    place = {  # in the input, of the element at place i of the result, counted from where the input begins
         "reflect": lambda i: i if 0 <= i < n else -i if i < 0 else 2 * (n - 1) - i,  # 2 1 | 0 1 2 3 | 2 1
         "replicate": lambda i: builtins.min(builtins.max(i, 0), n - 1),
         "circular": lambda i: i % n,

@@ -1,4 +1,4 @@
-"""Operations with kernels of their own for forward and backward; the definition says the same in simpler ones."""
+"""Operations with their own kernels for forward and backward, each with its definition in simpler operations."""
 
 import math
 import warnings
@@ -39,7 +39,7 @@ class softmax_op:
     def backward(g, y):
         return (_by_rows(kernels.softmax.softmax_backward, g, y),)
 
-    def grad_x(g, y):  # the same in tensors, where it is to be differentiated again: a use of y, which its hooks see
+    def grad_x(g, y):  # the same in tensors, for second derivatives: hooks of y see this use of it
         gy = g * y
         return gy - y * sum(gy, -1, keepdim=True)
 
@@ -87,7 +87,7 @@ def softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
     r"""y_i = e^{x_i} / \sum_j e^{x_j} along `dim`: eqs. (6) and (12) of 003.
 
     x has any shape and y the same one, in x's dtype or `dtype`; the entries of y along `dim` sum to 1. The largest x is
-    taken from all of them first, so that no e^x overflows. Without `dim` PyTorch's old choice is made, with a warning.
+    subtracted first, so that no e^x overflows. Without `dim`, PyTorch's old choice is taken, with a warning.
     RuntimeError for whole numbers, IndexError for a `dim` that x does not have.
     """
     return _along(softmax_op, x, dim, dtype, "softmax")
@@ -141,8 +141,8 @@ def _rows_by_weight(x: np.ndarray, weight: np.ndarray, bias: np.ndarray | None, 
 def _weight_gradient(g: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.ndarray:
     """g^T x (N, K) of rows g (R, N) and x (R, K), laid out in memory as the weight is.
 
-    A weight that is kept as (K, N) comes here as its transpose, and its gradient goes back through a transposition: the
-    leaf then gets neighbours that are neighbours, and need not copy them into that order.
+    A weight that is stored as (K, N) arrives here as its transpose, and its gradient goes back through a transposition.
+    In this layout the gradient of the leaf is contiguous without a copy.
     """
     if weight.T.flags.c_contiguous:
         return matrix_product(x.T[None], g[None])[0].T
@@ -150,7 +150,7 @@ def _weight_gradient(g: np.ndarray, x: np.ndarray, weight: np.ndarray) -> np.nda
 
 
 def _flat_rows(x: np.ndarray) -> np.ndarray:
-    """x (..., n) as rows (R, n) of any strides, copied only where it must be."""
+    """x (..., n) as rows (R, n) of any strides, copied only if necessary."""
     shape = math.prod(x.shape[:-1]), x.shape[-1]
     try:
         return np.reshape(x, shape, copy=False)
@@ -198,9 +198,7 @@ class layer_norm_op:
         gamma = absent_input(x) if weight is None else contiguous(weight)
         partial = _partial_sums(2 if needs[2] else 1, rows, needs[1] or needs[2])
         launch(kernels.norm.layer_norm_backward, as_rows(g), rows, gamma, mean, rstd, dx, partial)
-        if (
-            rows.shape[1] == 1
-        ):  # y does not depend on x; the kernel's terms cancel but for rounding, times 1 / sqrt(eps)
+        if rows.shape[1] == 1:  # y does not depend on x; the kernel would leave rounding errors times 1 / sqrt(eps)
             move(np.zeros((), x.dtype), dx)
         sums = _added_up(partial)
         return dx.reshape(x.shape), sums[0] if needs[1] else None, sums[1] if needs[2] else None, None
@@ -213,7 +211,7 @@ class layer_norm_op:
 
 
 def _partial_sums(k: int, rows: np.ndarray, needed: bool) -> np.ndarray:
-    """Where a norm's backward puts k sums over each block of rows."""
+    """Memory for the k sums over each block of rows that the backward pass of a norm writes."""
     R, D = rows.shape
     return empty((k, kernels.norm.norm_blocks(R, D), D if needed else 0), rows.dtype)
 
@@ -262,7 +260,7 @@ class attention:
     def forward(q, k, v, mask, scale, is_causal):
         B, H, C, K = q.shape
         M, Kv = v.shape[-2:]
-        # Results lie as the queries do. Heads that were cut from rows lie side by side: joining them is no copy.
+        # The result is laid out as the queries: heads cut from rows stay side by side, and join without a copy.
         side_by_side = 0 < q.strides[1] < q.strides[2]
         y = empty((B, C, H, Kv), q.dtype).transpose(0, 2, 1, 3) if side_by_side else empty((B, H, C, Kv), q.dtype)
         lse = empty((B, H, C), q.dtype)
@@ -300,7 +298,7 @@ class attention:
 
 
 def _neighbours(x: np.ndarray) -> np.ndarray:
-    """x, or a copy where the elements of a row are not neighbours in memory, as the kernel takes them to be."""
+    """x, or a copy if the elements of a row are not neighbours in memory, which the kernel assumes."""
     return x if x.strides[-1] == x.itemsize else contiguous(x)
 
 

@@ -1,10 +1,10 @@
-"""Changes in place, and what they mean for views and for the tape.
+"""Changes in place, and how views and the tape follow them.
 
 The tape speaks of values, and a change in place puts new values where old ones were. Three things keep this honest:
 
 - A change is the operation that gives the new values, followed by `become`: the tensor takes over the values of the
   result, and its place on the tape. What was computed from it before stays attached to its old place.
-- Tensors on one memory share a `Version` that counts the changes. Whoever kept the old values for backward finds out.
+- Tensors on one memory share a `Version` that counts the changes, so backward notices that values it kept are gone.
 - A change of a view is a change of its base: where it is on the tape, the base gets a new place there, "the base with
   these elements put in". Other views of it lead to its old place; each gets a new one when it is used (`follow_base`).
 """
@@ -35,18 +35,18 @@ from tinytensor.ops.shape import cast, clone, expand, flatten, reshape, reshape_
 
 
 def become(x: Tensor, y: Tensor) -> Tensor:
-    """x takes over the values of y, and its place on the tape; every change in place ends here."""
+    """x takes over the values of y and the place of y on the tape; every change in place ends here."""
     if y.shape != x.shape:
         raise RuntimeError(f"in place: a result of shape {y.shape} does not fit a tensor of shape {x.shape}")
     if CATEGORY[y.dtype.kind] > CATEGORY[x.dtype.kind]:
         raise RuntimeError(f"in place: a result of dtype {y.dtype} can't be stored in a tensor of {x.dtype}")
     check_in_place(x)
     if state.grad and x._requires_grad and not y._requires_grad:
-        y = overwrite(x, y.to(x.dtype))  # nothing of the old values is in the new ones, and no gradient must go there
+        y = overwrite(x, y.to(x.dtype))  # the new values do not depend on the old ones, to which no gradient goes
     notice(x)
     if y._data is not x._data:
         values = y._data
-        if np.may_share_memory(values, x._data):  # x.copy_(x.T): what is read must not be what has just been written
+        if np.may_share_memory(values, x._data):  # as in x.copy_(x.T), which would read elements that it has written
             values = empty(y.shape, y.dtype)
             move(y._data, values)
         move(values, x._data)
@@ -86,7 +86,7 @@ def check_in_place(x: Tensor) -> None:
 
 
 def _stand_at(x: Tensor, node: Node) -> None:
-    """Take another place on the tape; a gradient that is kept is from then on that of the new values."""
+    """Move x to another place on the tape. A retained gradient is from then on that of the new values."""
     before = x.node
     if before is not None and before.retained is not None and before.retained() is x:
         node.retained, before.retained = before.retained, None
@@ -94,9 +94,9 @@ def _stand_at(x: Tensor, node: Node) -> None:
 
 
 def _put_into_base(view: Tensor, value: Tensor) -> None:
-    """The base's new place on the tape: what it was, with the value put where the view looks.
+    """Give the base a new place on the tape: its old value, with the view's elements replaced by the new value.
 
-    Nothing is computed, for the values are there already.
+    Nothing is computed, for the memory has these values already.
     """
     base = view._base
     before, after = _at_its_place(base), Tensor.of(base._data)
@@ -110,11 +110,10 @@ def _put_into_base(view: Tensor, value: Tensor) -> None:
 
 
 def follow_base(view: Tensor) -> None:
-    """A view's new place on the tape, if its base, this view or another one of that, was changed there since.
+    """Give a view a new place on the tape if its base was changed since, itself or through any view of it.
 
-    The view's memory shows the new values, but its node leads to the old ones, or past the base. So it becomes what it
-    now is: the elements of its base, as that stands now, at which it looks. All that uses a tensor asks for this first.
-    Nothing is computed here either.
+    The view's memory shows the new values, but its node leads to the old ones, or past the base. Its new node reads it
+    from the base as it is now. Every use of a tensor calls this first. Nothing is computed here either.
     """
     if view._base is None or view._tracked == view._version.tracked:
         return
@@ -139,20 +138,20 @@ provided.follow_base = follow_base
 
 
 def _at_its_place(x: Tensor) -> Tensor:
-    """x as it stands on the tape now, for an edge that must still lead there when x stands elsewhere."""
+    """x at its present place on the tape, for an edge that must lead there after x has moved."""
     result = Tensor.of(x._data)
     result.node, result._requires_grad = x.node, x._requires_grad
     return result
 
 
 def _is_whole(view: Tensor) -> bool:
-    """Does a view look at all of its base, in order, so that it is the base in another shape?"""
+    """Is a view all of its base in order, and so the base in another shape?"""
     x, base = view._data, view._base._data
     return x.size == base.size and x.flags.c_contiguous and base.flags.c_contiguous and np.may_share_memory(x, base)
 
 
 def _window(view: Tensor) -> Tensor:
-    """The places in its base (flattened) at which a view looks: it looks at a memory that has their numbers instead."""
+    """The places of a view's elements in the flattened base, read by the same strides from a memory of numbers."""
     base, size = view._base, view.dtype.itemsize
     if not view.numel():
         return Tensor.of(np.zeros(view.shape, np.int64))
@@ -176,9 +175,9 @@ def in_place(operation: Callable) -> Callable:
             follow_base(a)
         check_in_place(x)
         if state.grad and any(a._requires_grad for a in (x, *others)):
-            # the rules may need the values from before, so they are kept in a copy
+            # rules may read the old values, so a copy keeps them
             return become(x, operation(_as_it_was(x), *args, **kwargs))
-        # Nobody will ask for the old values: the kernel may write over them, unless it reads them at other places.
+        # The old values are not read again: the kernel may write over them, unless it reads them at other places.
         if isinstance(operation, Op) and not any(np.may_share_memory(a._data, x._data) for a in others):
             y = operation(x, *args, **kwargs, into=x)
             return y if y is x else become(x, y)
@@ -253,10 +252,10 @@ def normal_(x: Tensor, mean: float = 0.0, std: float = 1.0, *, generator=None) -
 
 @appears("Tensor.index_copy_")
 def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
-    """x's slices along `dim` that the index (n,) names = those of the source, in place; x[:, index] = source for dim 1.
+    """x[:, index] = source for dim 1, in place: the slices along `dim` that the index (n,) names.
 
-    Where no gradient is asked for, only these are touched, and the index stays where kernels read it. An index below 0
-    is refused, as in PyTorch.
+    Without gradients only these slices are touched, by a kernel that reads the index. An index below 0 is refused, as
+    in PyTorch.
     """
     dim = dimension(x, dim, "index_copy_")
     expected = (*x.shape[:dim], index.numel(), *x.shape[dim + 1 :])
@@ -288,7 +287,7 @@ def index_copy_(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
 
 @appears("Tensor.__setitem__")
 def setitem(x: Tensor, key, value) -> None:
-    """x[key] = value, in place; the gradient flows to the value and to what was kept of x."""
+    """x[key] = value, in place; the gradient flows to the value and to the elements of x that stay."""
     if not isinstance(value, Tensor):
         value = tensor_of_dtype(value, x.dtype, "setitem") if value.__class__ is float else tensor(value, dtype=x.dtype)
     part = part_at_once(x, key)
@@ -310,9 +309,9 @@ def setitem(x: Tensor, key, value) -> None:
 
 
 def _is_there_already(part: Tensor, value: Tensor) -> bool:
-    """Is the value the very elements that are to be changed? So it is in `x[i] += 1`, which changes a view of them.
+    """Is the value the very view to be changed? `x[i] += 1` changes a view of x, then Python assigns it to x[i].
 
-    Python then puts the view in its own place, where nothing is left to be done, unless it is on the tape.
+    Nothing is left to do then, unless it is on the tape.
     """
     if state.grad and (part._requires_grad or value._requires_grad):
         return False

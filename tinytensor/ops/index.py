@@ -1,4 +1,4 @@
-"""Rows and elements by their numbers; the gradient adds up at the place an element came from."""
+"""Reading and writing rows and elements at indices; gradients are added up at the place of origin."""
 
 import builtins
 import math
@@ -111,7 +111,7 @@ def check_range(index: np.ndarray, n: int, what: str, least: int = 0) -> None:
 
 
 def no_index_is_bad() -> np.ndarray:
-    """(0, 0): what a kernel that reads an index sets to (1, the number) at one that is out of range."""
+    """(0, 0), which a kernel that reads indices sets to (1, the index) if one is out of range."""
     return np.zeros(2, int64)
 
 
@@ -133,11 +133,11 @@ def embedding(index: Tensor, weight: Tensor) -> Tensor:
 def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
     """y = the slices of x along `dim` that the index names."""
     dim = dimension(x, dim, "index_select")
-    if index.dtype not in (int32, int64):  # as a key truth values would be a mask
+    if index.dtype not in (int32, int64):  # truth values would be a mask in a key
         raise RuntimeError(f"index_select: the index must be int32 or int64, got {index.dtype}; use index.long()")
     if index.ndim > 1:
         raise IndexError(f"index_select: the index must be a vector, got shape {index.shape}; x[index] takes any")
-    if x.ndim == 0:  # as good as a vector with one element, but for the shape of the result
+    if x.ndim == 0:  # it counts as a vector of one element; only the result's shape differs
         return reshape(index_select(flatten(x), 0, index), ())
     index = index if index.ndim else reshape(index, (1,))
     host(check_range, index._data, x.shape[dim], "index_select")  # a key may count from the end
@@ -173,7 +173,7 @@ def getitem(x: Tensor, key) -> Tensor:
 
 
 def part_at_once(x: Tensor, key) -> Tensor | None:
-    """The view x[key] for a key of whole numbers and slices, as most are; None if it must be looked at."""
+    """The view x[key] for a key of whole numbers and slices, as most are; None for others, for `understand`."""
     if key.__class__ is int:
         key = (key,)
     elif key.__class__ is not tuple or not all(map(_means_the_same, key)):
@@ -181,13 +181,13 @@ def part_at_once(x: Tensor, key) -> Tensor | None:
     if x._data.__class__ is np.ndarray:
         try:
             return slice_op.quick(x, key)
-        except IndexError:  # told by `understand`, with what it is about
+        except IndexError:  # `understand` raises it with its reason
             pass
     return None
 
 
 def _means_the_same(part) -> bool:
-    """Does a part of a key surely mean to NumPy what it means here? So do whole numbers, and slices of such."""
+    """Is this part of a key one that NumPy reads as PyTorch does: a whole number, or a slice of whole numbers?"""
     if part.__class__ is slice:
         start, stop = part.start, part.stop
         return (
@@ -197,7 +197,7 @@ def _means_the_same(part) -> bool:
 
 
 def read(x: Tensor, key: Key) -> Tensor:
-    """x at a key that has been understood."""
+    """x at a key that `understand` has read."""
     if not key.arrays:
         return slice_op(x, key.view)
     rows, index, finish = _advanced(x, key)
@@ -218,12 +218,12 @@ class put:
         return put(g, positions, zeros(value_shape, dtype=g.dtype))
 
     def grad_value(g, x_shape, positions):
-        # A value that a later one has written over is in no element of y, so no gradient is its.
+        # A value that a later one overwrote is in no element of y and has no gradient.
         return where(_stays(positions, math.prod(x_shape)), take(flatten(g), positions), 0)
 
 
 def _put(flat, positions, value):
-    flat[positions.reshape(-1)] = value.reshape(-1)  # 0-d arrays would be stored as such in an array of objects
+    flat[positions.reshape(-1)] = value.reshape(-1)  # an array of objects would store a 0-d array as an element
 
 
 @op
@@ -248,13 +248,13 @@ class scatter_extreme:
 
 def _extreme_at(flat, positions, value, include_self: bool, largest: bool) -> None:
     if not include_self:
-        flat[positions] = value  # one of those that are to be compared, in the place of what was there
-    with np.errstate(invalid="ignore"):  # of NaN, which is the extreme
+        flat[positions] = value  # one of the values to compare replaces the old element
+    with np.errstate(invalid="ignore"):  # NaN is the extreme
         (np.maximum if largest else np.minimum).at(flat, positions, value)
 
 
 def _equal_ones(g, y, x, positions, value, include_self):
-    """Which elements of x and of the value are the extreme of their place, and what each has of the gradient there."""
+    """Which elements of x and of the value equal the extreme of their place, and the share of each in its gradient."""
     equal = logical_and(x == y, include_self)
     equal_values = value == take(flatten(y), positions)
     count = flatten(equal.to(g.dtype)) + scatter_rows(equal_values.to(g.dtype), positions, (g.numel(),))
@@ -262,7 +262,7 @@ def _equal_ones(g, y, x, positions, value, include_self):
 
 
 def _stays(positions: Tensor, n: int) -> Tensor:
-    """Of each position among n: does none of the later ones repeat it?"""
+    """For each position among n: is it not repeated later?"""
     y = empty(positions.shape, bool_)
     host(_mark_last, positions._data.reshape(-1), n, y.reshape(-1))
     return Tensor.of(y)
@@ -293,7 +293,7 @@ def _advanced(x: Tensor, key: Key):
     rows = permute(x, [*places, *rest])
     rows = reshape(rows, (math.prod(sizes), *rows.shape[len(places) :]))
 
-    # A 0-d index (in a recording, where its value is not known) is a whole number: its dimension is gone first.
+    # A 0-d index (in a recording, which does not know its value) is a whole number, and its dimension goes first.
     gone = [p for p, a in zip(places, arrays, strict=True) if a.ndim == 0]
     stand = [p - builtins.sum(q < p for q in gone) for p in places if p not in gone]
     together = stand == list(range(stand[0], stand[0] + len(stand))) if stand else False

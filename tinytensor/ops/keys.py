@@ -1,9 +1,9 @@
-"""What stands between the brackets: x[key], read by PyTorch's rules, once and here.
+"""Reads the key of x[key] by PyTorch's rules.
 
-NumPy has rules of its own for keys, which are nearly the same: a whole number beside an index array counts there as
-another index array, and the difference shows in the result's shape only. So no key goes to NumPy as it came. Reading,
-writing and the gradient of both ask `understand` what it means: first a view (slices, whole numbers, None), then index
-arrays at some dimensions of that view.
+NumPy's rules for keys are nearly the same: NumPy counts a whole number beside an index array as another index array,
+and the difference shows in the result's shape only. So no key goes to NumPy unread. Reading, writing and the gradients
+of both call `understand` for its meaning: first a view (slices, whole numbers, None), then index arrays at some
+dimensions of that view.
 """
 
 import operator
@@ -21,7 +21,7 @@ _WHOLE = slice(None)
 
 
 class Key(NamedTuple):
-    """x[view], and then `arrays` of whole numbers (what masks have become, too) at its dimensions `places`."""
+    """x[view], and then `arrays` of whole numbers (masks have become such arrays) at its dimensions `places`."""
 
     view: tuple
     arrays: tuple[np.ndarray, ...]
@@ -29,7 +29,7 @@ class Key(NamedTuple):
 
 
 def understand(x: Tensor, key) -> Key:
-    """What x[key] means for a tensor of x's shape; raises IndexError (or as PyTorch does) where it means nothing."""
+    """The meaning of x[key] for a tensor of x's shape. Raises IndexError (or PyTorch's error) if it has none."""
     parts = [_part(p) for p in _parts(key)]
     shape, used = x.shape, sum([_width(p) for p in parts])
     if used > len(shape):
@@ -104,14 +104,14 @@ def _part(part):
         except ValueError:
             array = None
         if array is not None and not array.size and not isinstance(part, np.ndarray):
-            array = array.astype(int64)  # [] is as good as a list of numbers
+            array = array.astype(int64)  # [] is an empty list of numbers
         if array is None or array.dtype.kind not in "bi":
             raise IndexError(
                 f"indexing: a list or array in a key must hold whole numbers or truth values, got {part!r}"
             )
         return array if array.ndim else array.item()
     try:
-        return operator.index(part)  # NumPy's whole numbers, and what else counts as one
+        return operator.index(part)  # NumPy's whole numbers, and other objects with __index__
     except TypeError:
         raise IndexError(
             f"indexing: expected whole numbers, slices, None, ..., masks or index tensors, got {part!r}"
@@ -121,7 +121,7 @@ def _part(part):
 def _part_of_tensor(t: Tensor):
     if t.dtype.kind not in "biu":
         raise IndexError(f"indexing: tensors used as indices must be integer or bool, this one is {t.dtype}")
-    if t.dtype.kind in "bu":  # bytes in a key are truth values, as they were before there was bool
+    if t.dtype.kind in "bu":  # bytes in a key are truth values, as before PyTorch had bool
         mask = t._values("a mask as index").astype(bool, copy=False)
         return mask if t.ndim else bool(mask)
     if t.ndim == 0 and state.recording is None:
@@ -144,7 +144,7 @@ def _slice_of_numbers(part: slice) -> slice:
 
 
 def _width(part) -> int:
-    """How many dimensions of x a part of a key stands for (... for those that are left)."""
+    """How many dimensions of x a part of a key addresses; `...` addresses the dimensions that are left."""
     if part.__class__ is np.ndarray:
         return part.ndim if part.dtype.kind == "b" else 1
     return 0 if part is None or part is ... or part.__class__ is bool else 1

@@ -1,7 +1,7 @@
 """Functions of matrices: solving, inverses, determinants, factorizations, norms.
 
-NumPy's LAPACK gives the values, of each matrix of a batch (..., n, n); the gradients are formulas of tensors. For exact
-numbers elimination gives the values, so that the rules are proved as others are.
+NumPy's LAPACK computes the values for each matrix of a batch (..., n, n); the gradients are formulas between tensors.
+For exact numbers elimination computes the values, so that the rules are proved like all others.
 """
 
 import builtins
@@ -44,7 +44,7 @@ from tinytensor.ops.shape import (
 
 
 class LinAlgError(RuntimeError):
-    """A matrix for which there is no answer: singular, or not positive definite."""
+    """A matrix has no solution or factorization: it is singular, or not positive definite."""
 
 
 def _t(x: Tensor) -> Tensor:
@@ -52,7 +52,7 @@ def _t(x: Tensor) -> Tensor:
 
 
 def _matrices(what: str, *xs: Tensor, square: bool = True) -> tuple[Tensor, ...]:
-    """Floating-point tensors of matrices (..., m, n), square ones unless told."""
+    """The arguments, checked: floating-point matrices (..., m, n), square unless square=False."""
     for x in xs:
         if x.ndim < 2 or (square and x.shape[-1] != x.shape[-2]):
             expected = "square matrices (..., n, n)" if square else "matrices (..., m, n)"
@@ -61,18 +61,18 @@ def _matrices(what: str, *xs: Tensor, square: bool = True) -> tuple[Tensor, ...]
 
 
 def _constant(what: str, x: Tensor, advice: str) -> Tensor:
-    """x, of whose matrices no gradient is asked; refuse where it is."""
+    """x outside the tape; refused if it requires a gradient, which the operation does not have."""
     if x.requires_grad:
         raise NotImplementedError(f"{what}: its gradient is not offered; {advice}")
     return x.detach()
 
 
 def _lapack(what: str, function: Callable, exact: Callable, x: np.ndarray, *more: np.ndarray) -> None:
-    """results = function(inputs) of NumPy's on floats, or `exact` of each matrix of exact numbers; the last is y."""
+    """The last array y = NumPy's function of the others (floats), or `exact` of each matrix (exact numbers)."""
     *inputs, y = x, *more
     if y.dtype is not OBJECT:
         try:
-            with np.errstate(all="ignore"):  # of NaN and infinities come NaN, of det() 0
+            with np.errstate(all="ignore"):  # NaN and infinities give NaN, det() gives 0
                 y[...] = function(*inputs)
         except np.linalg.LinAlgError as error:
             raise LinAlgError(f"{what}: {error}; shape {x.shape}") from None
@@ -119,7 +119,7 @@ def _exact_cofactors(a: np.ndarray) -> np.ndarray:
 
 
 def _exact_cholesky(a: np.ndarray) -> np.ndarray:
-    """By Banachiewicz's formulas; the mean of both triangles is read, which is how the rule shares the gradient."""
+    """By Banachiewicz's formulas; it reads the mean of both triangles, as the rule shares the gradient."""
     rows, y = a.tolist(), [[0] * len(a) for _ in a]
     for i in range(len(a)):
         for j in range(i + 1):
@@ -176,7 +176,7 @@ def solve(A: Tensor, B: Tensor, *, left: bool = True) -> Tensor:
 
 
 def _solve_matrices(what: str, A: Tensor, B: Tensor, left: bool = True) -> Tensor:
-    """A^{-1} B, or B A^{-1}, of matrices; B is no batch of vectors, whatever its shape."""
+    """A^{-1} B, or B A^{-1}, of matrices; B is never a batch of vectors."""
     if left:
         return solve_op(*_together(A, B, what))
     return make_contiguous(_t(solve_op(*_together(_t(A), _t(B), what))))
@@ -184,9 +184,9 @@ def _solve_matrices(what: str, A: Tensor, B: Tensor, left: bool = True) -> Tenso
 
 @appears("linalg.solve_triangular")
 def solve_triangular(A: Tensor, B: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
-    """X with A X = B (X A = B unless `left`), so X = A^{-1} B, of triangular A (..., n, n): no more of it is read.
+    """X with A X = B (X A = B unless `left`), so X = A^{-1} B, of triangular A (..., n, n).
 
-    With `unitriangular` the diagonal counts as 1, and is not read either.
+    The other triangle is not read. With `unitriangular` the diagonal counts as 1, and is not read either.
     """
     (A,) = _matrices("solve_triangular", A)
     A = (triu if upper else tril)(A, (1 if upper else -1) if unitriangular else 0)
@@ -261,7 +261,7 @@ def det(A: Tensor) -> Tensor:
 
 
 class SignLogabsdet(NamedTuple):
-    """What slogdet() returns."""
+    """The result of slogdet()."""
 
     sign: Tensor
     logabsdet: Tensor
@@ -333,20 +333,20 @@ def _cholesky_of(what: str, A: Tensor, upper: bool) -> Tensor:
 def cholesky(A: Tensor, *, upper: bool = False) -> Tensor:
     """L L^T = A of symmetric positive definite matrices (..., n, n), L lower triangular (`upper`: L^T).
 
-    The lower triangle of A is read, and the gradient shared with the upper one; LinAlgError if A is not so.
+    The lower triangle of A is read, and the gradient shared with the upper one. LinAlgError if A is not one.
     """
     return _cholesky_of("cholesky", A, upper)
 
 
 @appears("cholesky Tensor.cholesky")
 def cholesky_by_position(A: Tensor, upper: bool = False) -> Tensor:
-    """L L^T = A: linalg.cholesky, with `upper` by its position."""
+    """L L^T = A: linalg.cholesky, with `upper` as a positional argument."""
     return _cholesky_of("cholesky", A, upper)
 
 
 @appears("cholesky_solve Tensor.cholesky_solve")
 def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
-    """X = (L L^T)^{-1} B, of what cholesky() gave (`upper`: L^T of it)."""
+    """X = (L L^T)^{-1} B for the L of cholesky() (`upper`: for its L^T)."""
     (L,) = _matrices("cholesky_solve", _t(L) if upper else L)
     L = tril(L)
     half = _solve_matrices("cholesky_solve", L, *_matrices("cholesky_solve", B, square=False))
@@ -355,20 +355,20 @@ def cholesky_solve(B: Tensor, L: Tensor, upper: bool = False) -> Tensor:
 
 @appears("cholesky_inverse Tensor.cholesky_inverse")
 def cholesky_inverse(L: Tensor, upper: bool = False) -> Tensor:
-    """Y = (L L^T)^{-1}, of what cholesky() gave (`upper`: L^T of it)."""
+    """Y = (L L^T)^{-1} for the L of cholesky() (`upper`: for its L^T)."""
     (L,) = _matrices("cholesky_inverse", L)
     return cholesky_solve(expand(eye(L.shape[-1], dtype=L.dtype), L.shape), L, upper)
 
 
 class QR(NamedTuple):
-    """What qr() returns."""
+    """The result of qr()."""
 
     Q: Tensor
     R: Tensor
 
 
 def _into(what: str, function: Callable, shapes: Sequence[tuple], x: Tensor) -> list[Tensor]:
-    """The results of a function of NumPy's on an array, of these shapes, outside the tape."""
+    """The results, of these shapes, of a NumPy function of x, outside the tape."""
     if x.dtype is OBJECT:
         raise NotImplementedError(f"{what}: exact numbers have no such factorization; take floats")
     results = [empty(shape, x.dtype) for shape in shapes]
@@ -421,11 +421,11 @@ def qr_by_some(A: Tensor, some: bool = True) -> QR:
     return qr(A, "reduced" if some else "complete")
 
 
-_ADVICE = "compute what you need of it by solve(), cholesky() or det(), which have gradients, or detach() the input"
+_ADVICE = "compute it from solve(), cholesky() or det(), which have gradients, or detach() the input"
 
 
 class EigenvaluesEigenvectors(NamedTuple):
-    """What eigh() returns."""
+    """The result of eigh()."""
 
     eigenvalues: Tensor
     eigenvectors: Tensor
@@ -452,7 +452,7 @@ def eigvalsh(A: Tensor, UPLO: str = "L") -> Tensor:
 
 
 class SVD(NamedTuple):
-    """What linalg.svd() returns."""
+    """The result of linalg.svd()."""
 
     U: Tensor
     S: Tensor
@@ -484,7 +484,7 @@ def svdvals(A: Tensor, *, driver: str | None = None) -> Tensor:
 
 
 class USV(NamedTuple):
-    """What the older svd() returns: V, not its transpose."""
+    """The result of the older svd(): V, not its transpose."""
 
     U: Tensor
     S: Tensor
@@ -507,7 +507,7 @@ def svd_with_v(A: Tensor, some: bool = True, compute_uv: bool = True) -> USV:
 
 
 def _limit(S: Tensor, shape: tuple, atol, rtol) -> Tensor:
-    """The size from which singular values count: atol or rtol times the largest, max(m, n) eps unless one is given."""
+    """The limit above which singular values count: atol, or rtol times the largest; max(m, n) eps if none is given."""
     if rtol is None:
         some = atol is not None and (not isinstance(atol, Tensor) or builtins.bool((atol > 0).all()))
         rtol = 0.0 if some else builtins.max(shape[-2:]) * float(np.finfo(S.dtype).eps)
@@ -581,7 +581,7 @@ def pinv(
 
 
 class LeastSquares(NamedTuple):
-    """What lstsq() returns."""
+    """The result of lstsq()."""
 
     solution: Tensor
     residuals: Tensor
@@ -594,8 +594,8 @@ def lstsq(A: Tensor, B: Tensor, rcond: float | None = None, *, driver: str | Non
     r"""X = A^+ B, for which |A X - B|^2 is smallest, and of several X the shortest: (solution, residuals, rank, ...).
 
     A is (..., m, n), B (..., m, k), or (..., m) where that is A's batch and m. The singular values give the solution,
-    whatever the driver; it says what is handed out beside it: "gelsy" (also if none is given) the rank, "gelsd" and
-    "gelss" the rank, the singular values and, of m > n and full rank, the residuals |A X - B|^2, "gels" these alone.
+    whatever the driver. The driver says which results come with it: "gelsy" (the default) the rank; "gelsd" and
+    "gelss" the rank, the singular values and, for m > n and full rank, the residuals |A X - B|^2; "gels" only these.
     """
     if driver not in (None, "gels", "gelsy", "gelsd", "gelss"):
         raise RuntimeError(f"lstsq: driver {driver!r}: expected gels, gelsy, gelsd or gelss")
@@ -642,7 +642,7 @@ def chain_matmul(*matrices: Tensor) -> Tensor:
 
 
 def _cheapest(sizes: list[int]) -> dict[tuple[int, int], int]:
-    """Where to cut each run of matrices i ... j, matrix i being sizes[i] by sizes[i + 1], in two."""
+    """Where to split each run of matrices i ... j; matrix i is sizes[i] by sizes[i + 1]."""
     cost, cut = {(i, i): 0 for i in range(len(sizes) - 1)}, {}
     for length in range(1, len(sizes) - 1):
         for i in range(len(sizes) - 1 - length):
@@ -754,7 +754,7 @@ def linalg_norm(
 ) -> Tensor:
     r"""y = (\sum_i |x_i|^p)^{1/p}: vector_norm() over one `dim`, matrix_norm() over two; p = `ord`, 2 unless given.
 
-    Without `dim`, `ord` makes it the norm of a vector or of a matrix, and without both it is that of all elements.
+    With `ord` but no `dim`, A must be a vector or a matrix; without both, the norm is over all elements.
     """
     dims = None if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     if ord is None:

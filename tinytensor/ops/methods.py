@@ -1,6 +1,6 @@
-"""What stands at the places that `@appears` names: methods and operators of Tensor, and functions of the package.
+"""Fills the places that `@appears` names: methods and operators of Tensor, and functions of the package.
 
-This is the one table from which Tensor gets members of other files. It is filled last, when all of them are declared.
+Only this table adds members from other files to Tensor. It is filled last, when all operations are declared.
 """
 
 from collections.abc import Callable
@@ -36,18 +36,18 @@ _AUGMENTED = {f"__i{name.removeprefix('__r')}" for name in _REFLECTED}
 
 
 def _method(name: str, function: Callable) -> Callable | property:
-    """What stands in Tensor under a name that `appears` was given."""
+    """The member of Tensor under a name that `appears` was given."""
     call = getattr(function, "quick", function)
     if name in _REFLECTED:
         return lambda x, other: call(other, x)
     if name in _AUGMENTED or (name.endswith("_") and name != f"__{name.strip('_')}__"):
-        in_its_place = getattr(function, "__name__", "").endswith("_")  # copy_ and fill_ are nothing else
+        in_its_place = getattr(function, "__name__", "").endswith("_")  # copy_ and fill_ work in place themselves
         return function if in_its_place else in_place.in_place(function)
-    if name in ("__eq__", "__ne__"):  # x == None is Python's False: what can't be compared is not equal
+    if name in ("__eq__", "__ne__"):  # x == None is False, as in Python: other types are not equal
         return lambda x, other: call(x, _operand(other)) if _is_comparable(x, other) else NotImplemented
     if name in _BINARY:
         return lambda x, other: call(x, other if other.__class__ is Tensor else _operand(other))
-    if call is not function and len(function.params) == 1:  # the same as below for what is called most
+    if call is not function and len(function.params) == 1:  # the same as below, for the methods that are called most
         return _named(lambda x, *args, **kwargs: function(x, *args, **kwargs) if args or kwargs else call(x), function)
     if isinstance(function, Op):  # a function, so that Python hands it the tensor before the dot
         return _named(lambda *args, **kwargs: function(*args, **kwargs), function)
@@ -62,7 +62,7 @@ def _named(method: Callable, operation: Op) -> Callable:
 
 
 def _operand(other):
-    """What stands behind an operator: an array of NumPy's is as good as a tensor there."""
+    """The right operand of an operator: a NumPy array counts as a tensor."""
     return as_tensor(other) if other.__class__ is np.ndarray else other
 
 
@@ -74,9 +74,9 @@ WALKS = ("tinytensor.autograd.derivatives", "tinytensor.core.awaited")
 
 
 def _handed_out(place: str, function: Callable, what: Callable | property) -> Callable | property:
-    """What stands at a place. A formula looks at its arguments itself, what is composed of formulas does not.
+    """The object at a place. A formula checks its own arguments; functions composed of formulas are wrapped.
 
-    What walks the tape runs code of the user's, whose errors it must leave as they are.
+    Functions that walk the tape are not wrapped: they run code of the user, whose errors must stay as they are.
     """
     name = place.removeprefix("Tensor.")
     name = name[2:-2] if name.startswith("__") else name

@@ -1,4 +1,4 @@
-"""Order and chance."""
+"""Sorting, the largest elements, drawing by weights, and dropout."""
 
 import numpy as np
 
@@ -96,7 +96,7 @@ class dropped:
 def drop(x: Tensor, keep: float, generator: Generator | None = None) -> Tensor:
     """y = x / keep with probability `keep`, else 0, element by element.
 
-    Nothing is stored of what was drawn but its number; the gradient asks again for each place.
+    Only the number of the draw is kept; the gradient draws the same numbers again.
     """
     at = empty((3,), int64)
     launch(kernels.chance.next_draw, drawn_from("dropout", generator).stream, at)

@@ -1,4 +1,4 @@
-"""Products of matrices."""
+"""Products of matrices and vectors, and einsum."""
 
 import builtins
 import math
@@ -163,11 +163,11 @@ def einsum(equation: str | Tensor, *operands: Tensor | Sequence) -> Tensor:
         result, have = _einsum_pair(result, have, x, letters, later)
     result, have = _einsum_sum(result, have, set(output))
     result = permute(result, [have.index(c) for c in output]) if output else result
-    return result if len(operands) == 1 else make_contiguous(result)  # of one operand a view, as far as may be
+    return result if len(operands) == 1 else make_contiguous(result)  # one operand gives a view where possible
 
 
 def _einsum_equation(*operands) -> tuple[str, tuple]:
-    """The equation, and the tensors, of tensors and lists in turn; a last list says the output."""
+    """The equation and the tensors, from tensors and lists in turn; a last list is the output."""
     pairs = len(operands) // 2
     lists = [*operands[1::2], *operands[2 * pairs :]]
     if any(d is not ... and not (isinstance(d, int) and 0 <= d < 52) for dims in lists for d in dims):
@@ -217,7 +217,7 @@ def _einsum_letters(equation, operands):
 
 
 def _einsum_diagonal(x, term):
-    """x with letters that it repeats reduced to the diagonal."""
+    """x reduced to its diagonal along dimensions of the same letter."""
     for letter in dict.fromkeys(term):
         while term.count(letter) > 1:
             a = term.index(letter)

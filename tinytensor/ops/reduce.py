@@ -1,4 +1,4 @@
-"""Sums, products, extremes and the like, over any dimensions."""
+"""Reductions over any dimensions: sums, products, extremes, norms, and running sums."""
 
 import builtins
 import math
@@ -210,7 +210,7 @@ def var(
     *,
     correction: int | None = None,
 ) -> Tensor:
-    r"""y = \frac{1}{n - c} \sum_i (x_i - \bar x)^2 over `dim`, with the correction c = 1 unless told."""
+    r"""y = \frac{1}{n - c} \sum_i (x_i - \bar x)^2 over `dim`, with the correction c = 1 unless given."""
     only_floats("var", x)
     if isinstance(dim, bool):  # PyTorch: var(unbiased)
         dim, unbiased = None, dim
@@ -273,7 +273,7 @@ def min(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False):
 
 
 class ValuesIndices(tuple):
-    """What max, min, sort and topk return: `.values` and `.indices`."""
+    """The result of max, min, sort and topk: `.values` and `.indices`."""
 
     values = property(lambda self: self[0])
     indices = property(lambda self: self[1])
@@ -305,7 +305,7 @@ def logsumexp(x: Tensor, dim: int | Sequence[int], keepdim: bool = False) -> Ten
 
 @appears("any Tensor.any")
 def any(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Is any element true (not zero)? Over no dimensions, dim=(), each is asked for itself. Of uint8 it is 0 or 1."""
+    """Is any element true (not zero)? With dim=() nothing is reduced. uint8 gives uint8, 0 or 1."""
     truths = x.to(bool_)
     if not (isinstance(dim, Sequence) and not dim):
         truths = reduce_any(truths, dimensions(x, dim, "any"), keepdim)
@@ -314,7 +314,7 @@ def any(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False
 
 @appears("all Tensor.all")
 def all(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    """Are all elements true (not zero)? Over no dimensions, dim=(), each is asked for itself. Of uint8 it is 0 or 1."""
+    """Are all elements true (not zero)? With dim=() nothing is reduced. uint8 gives uint8, 0 or 1."""
     truths = x.to(bool_)
     if not (isinstance(dim, Sequence) and not dim):
         truths = reduce_all(truths, dimensions(x, dim, "all"), keepdim)
@@ -323,9 +323,9 @@ def all(x: Tensor, dim: int | Sequence[int] | None = None, keepdim: bool = False
 
 @appears("norm Tensor.norm")
 def norm(x: Tensor, p: float | str | None = 2, dim: int | Sequence[int] | None = None, keepdim: bool = False) -> Tensor:
-    r"""y = (\sum_i |x_i|^p)^{1/p} over `dim`; p = 2 unless told.
+    r"""y = (\sum_i |x_i|^p)^{1/p} over `dim`; p = 2 unless given.
 
-    p = inf is the largest |x|, -inf the smallest, 0 the number of those that are not 0; "fro" is 2.
+    p = inf is the largest |x|, -inf the smallest, 0 the number of nonzero elements; "fro" is 2.
     """
     only_floats("norm", x)
     if p in (2, "fro", None):

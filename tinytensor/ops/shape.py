@@ -1,4 +1,4 @@
-"""Data type, copies, and shape: most of these only look at memory that is there."""
+"""Dtypes, copies and shapes. Most of these operations return views of memory that exists."""
 
 import builtins
 import functools
@@ -74,8 +74,8 @@ def make_contiguous(x: Tensor) -> Tensor:
 def to(x: Tensor, *args, dtype=None, device=None, copy: bool = False, non_blocking: bool = False) -> Tensor:
     """x in another dtype (`x.to(float64)`, `x.to(other)`) or place (`x.to("cpu")`); itself if nothing changes.
 
-    Whole numbers are taken modulo 2**bits: 300 is 44 in a byte. What a float becomes that the whole numbers of a dtype
-    do not hold (300.5, NaN) is the processor's affair, here as in PyTorch.
+    Whole numbers are taken modulo 2**bits: 300 is 44 in a byte. A float that the whole numbers of a dtype do not hold
+    (300.5, NaN) becomes what the processor makes of it, as in PyTorch.
     """
     same = len(args) == 1 and (args[0] is x._data.dtype or args[0] is x.dtype)  # NumPy's object, or ours
     if same and dtype is None and device is None and not copy:  # most often
@@ -94,19 +94,19 @@ def to(x: Tensor, *args, dtype=None, device=None, copy: bool = False, non_blocki
             raise RuntimeError("to: a meta tensor has a shape, but no values to copy; build it without device='meta'")
         return Tensor.of(Meta(x.shape, dtype))
     if dtype != x._data.dtype:
-        if dtype is uint8 and x.dtype.kind == "f":  # 300.0 is 44, as of whole numbers; a processor may say otherwise
+        if dtype is uint8 and x.dtype.kind == "f":  # 300.0 becomes 44, as 300 does, on every processor
             x = cast(x, int64)
         return cast(x, dtype)
     return clone(x) if copy else x
 
 
 def _conversion(name: str, dtype: np.dtype) -> None:
-    """A method that is called as the dtype that it gives."""
+    """Declare the method that converts to a dtype and bears its name."""
 
     def convert(x: Tensor) -> Tensor:
         return to(x, dtype)
 
-    convert.__doc__ = f"x as {dtype}; itself if it is that already."
+    convert.__doc__ = f"x as {dtype}; x itself if it has that dtype."
     appears(f"Tensor.{name}")(convert)
 
 
@@ -118,7 +118,7 @@ for _name, _dtype in zip(
 
 @appears("Tensor.type")
 def to_type(x: Tensor, dtype=None, non_blocking: bool = False) -> Tensor | str:
-    """x in another dtype, itself if it has that already; without one PyTorch's name for its dtype's tensors."""
+    """x in another dtype, or x itself if it has that dtype; without a dtype, PyTorch's name of x's tensor type."""
     if dtype is None:
         return next(name for name, of in TENSOR_TYPES.items() if of == x.dtype)
     return to(x, dtype=dtype)
@@ -132,7 +132,7 @@ def type_as(x: Tensor, other: Tensor) -> Tensor:
 
 @appears("Tensor.cpu Tensor.pin_memory Tensor.__pos__")
 def itself(x: Tensor) -> Tensor:
-    """x itself: it is on the CPU already, where memory need not be pinned, and + changes no sign."""
+    """x itself: it is on the CPU, where pinning memory has no use, and a unary + changes nothing."""
     return x
 
 
@@ -147,7 +147,7 @@ def is_cuda(x: Tensor) -> bool:
 class reshape_view:
     r"y = x, read in another shape"
 
-    def view(x, shape):  # without gaps between its elements it can always be read so, which NumPy need not find out
+    def view(x, shape):  # NumPy does not have to search for strides if x is contiguous
         return x.reshape(shape) if x.flags.c_contiguous else x.reshape(shape, copy=False)
 
     def grad_x(g, x_shape):
@@ -188,7 +188,7 @@ class slice_op:
         return x[_with_dots(key)]
 
     def grad_x(g, x_shape, key):
-        return g if g.shape == x_shape else unslice(g, x_shape, key)  # no step is negative: of this shape is all of x
+        return g if g.shape == x_shape else unslice(g, x_shape, key)  # steps are positive, so this is all of x
 
 
 @op
@@ -206,7 +206,7 @@ class unslice:
 
 
 def _with_dots(key):
-    """A key that always gives a view: without dots NumPy makes a scalar of one element, a copy."""
+    """A key for which NumPy always returns a view: without `...` it copies a single element into a scalar."""
     return key if key is ... else (*key, ...)
 
 
@@ -253,9 +253,9 @@ def view_as(x: Tensor, other: Tensor) -> Tensor:
     return view(x, other.shape)
 
 
-@functools.lru_cache(maxsize=1024)  # the same few shapes are asked for again and again
+@functools.lru_cache(maxsize=1024)  # programs use the same few shapes again and again
 def _infer(old: tuple, shape: tuple, what: str) -> tuple[int, ...]:
-    """The shape in which a tensor of the old one is to be read, with the size found that is -1."""
+    """The shape in which to read a tensor of the old shape, with the number in place of the size -1."""
     size, known = math.prod(old), math.prod([n for n in shape if n != -1])
     if shape.count(-1) > 1 or builtins.min(shape, default=0) < -1:
         raise RuntimeError(f"{what}: {shape}: sizes must be 0 or more, and at most one may be -1")
@@ -281,7 +281,7 @@ def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
 
 @appears("unflatten Tensor.unflatten")
 def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
-    """y = x with one dimension made several, one of whose sizes may be -1."""
+    """y = x with one dimension split into several; one of the sizes may be -1."""
     dim = dimension_with_size(x, dim, "unflatten")
     return reshape(x, x.shape[:dim] + _unflattened(x, dim, sizes_of((sizes,), "unflatten")) + x.shape[dim + 1 :])
 
@@ -305,7 +305,7 @@ def permute(x: Tensor, *dims) -> Tensor:
     return permute_op(x, order)
 
 
-@functools.lru_cache(maxsize=1024, typed=True)  # as for _infer
+@functools.lru_cache(maxsize=1024, typed=True)  # as _infer
 def _exchanged(shape: tuple, dim0: int, dim1: int) -> tuple[int, ...]:
     """The order of the dimensions of a tensor of this shape when two of them are exchanged."""
     a, b = dimension_of_shape(shape, dim0, "transpose"), dimension_of_shape(shape, dim1, "transpose")
@@ -446,9 +446,9 @@ def unbind(x: Tensor, dim: int = 0) -> tuple[Tensor, ...]:
 class cat_op:
     r"y = x_1 \oplus x_2 \oplus ... along one dimension"
 
-    def forward(dim, *xs):  # looks at everything itself, since `again` asks nothing twice
+    def forward(dim, *xs):  # all checks stand here: the launch cache skips them for calls that it knows
         shapes = [x.shape for x in xs]
-        if len(set(shapes)) > 1:  # PyTorch's old way to say "nothing yet" is a tensor of shape (0,) beside others
+        if len(set(shapes)) > 1:  # tensors of shape (0,) among others are PyTorch's old form of nothing
             xs = [x for x in xs if x.shape != (0,)]
         dim, shape = _joined([x.shape for x in xs], dim)
         y, start, before = empty(shape, _dtype_of_all(xs)), 0, (slice(None),) * dim
@@ -483,7 +483,7 @@ class stack_op:
 
 
 def _dtype_of_all(xs: Sequence[np.ndarray]) -> np.dtype:
-    """The dtype in which arrays meet."""
+    """The common dtype of arrays."""
     alike = builtins.all(x.dtype is xs[0].dtype for x in xs)
     return xs[0].dtype if alike else result_type(*map(Tensor.of, xs))
 
@@ -563,7 +563,7 @@ def roll(x: Tensor, shifts, dims=None) -> Tensor:
 
 @appears("Tensor.repeat")
 def repeat(x: Tensor, *repeats) -> Tensor:
-    """y = x, laid side by side as often as `repeats` says for each dimension (new ones in front)."""
+    """y = x, repeated repeats[d] times along each dimension d; further dimensions are added in front."""
     times = sizes_of(repeats, "repeat")
     if len(times) < x.ndim or builtins.any(n < 0 for n in times):
         raise RuntimeError(f"repeat: expected at least {x.ndim} numbers of 0 or more for shape {x.shape}, got {times}")
@@ -579,8 +579,8 @@ def repeat_interleave(
 ) -> Tensor:
     """y = x with each element repeated in place along a dimension: all as often, or element i as often as repeats[i].
 
-    Without `dim` x is flattened first. A tensor of whole numbers alone is `repeats` itself, and y has the number i as
-    often as it says. `output_size`, if given, must be the size along the dimension that results.
+    Without `dim` x is flattened first. A tensor of whole numbers alone is taken as `repeats`; y then has each index i
+    repeats[i] times. `output_size`, if given, must be the size of the result along the dimension.
     """
     if repeats is None:
         x, repeats, dim = Tensor.of(np.arange(x.numel())), x, 0
@@ -599,7 +599,7 @@ def repeat_interleave(
 
 
 def _repeated(x: Tensor, repeats: Tensor, dim: int, output_size: int | None) -> Tensor:
-    """x with its slice i along `dim` as often as repeats[i] says."""
+    """x with each slice i along `dim` repeated repeats[i] times."""
     n = x.shape[dim] if x.ndim else 1
     if repeats.dtype.kind != "i" or repeats.ndim > 1 or repeats.numel() not in (1, n):
         raise RuntimeError(
@@ -621,7 +621,7 @@ class diagonal_op:
 
     def view(x, offset, dim1, dim2):
         y = np.diagonal(x, offset, dim1, dim2)
-        y.flags.writeable = True  # NumPy says no, lest its users think that they have a copy
+        y.flags.writeable = True  # NumPy makes it read-only, because users may take it for a copy
         return y
 
     def grad_x(g, x_shape, offset, dim1, dim2):
@@ -657,13 +657,13 @@ def broadcast_to(x: Tensor, size: Sequence[int]) -> Tensor:
     return expand(x, size)
 
 
-# ------------------------------------------------------------------------- methods that only say another thing shortly
+# ------------------------------------------------------------------------- ---------------- short forms of the above
 
 
 @appears("Tensor.T")
 @property
 def T(x: Tensor) -> Tensor:
-    """y = x with all its dimensions the other way round."""
+    """y = x with its dimensions in reverse order."""
     return permute(x, *reversed(range(x.ndim)))
 
 
@@ -696,7 +696,7 @@ def new_ones(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = Fa
 
 @appears("Tensor.new_empty")
 def new_empty(x: Tensor, *size, dtype=None, device=None, requires_grad: bool = False) -> Tensor:
-    """Whatever the memory held, in the dtype of x."""
+    """A tensor with uninitialised values, in the dtype of x."""
     return empty_of(
         sizes_of(size, "new_empty"),
         dtype=x.dtype if dtype is None else dtype,
