@@ -1387,6 +1387,16 @@ def test_an_operation_without_a_derivative_leaves_the_tape():
     assert y.node is None and not y.requires_grad
 
 
+def test_run_puts_only_wanted_gradients_on_the_tape():
+    """The general way of a call, which most calls in these tests do not need to take."""
+    x, exp, floor_divide = leaf(1.0, 2.0), tt.OPS["exp"], tt.OPS["floor_divide"]
+    assert exp.run((x,)).node is not None
+    assert exp.run((x.detach(),)).node is None
+    with tt.no_grad():
+        assert exp.run((x,)).node is None
+    assert floor_divide.run((x, x)).node is None  # it has no derivative
+
+
 def test_a_rule_runs_only_if_its_gradient_is_wanted():
     @tt.op
     class added:

@@ -83,6 +83,8 @@ PARTS = {
         (
             "autograd/test_autograd.py",
             "autograd/test_functions.py",
+            "autograd/test_hooks_and_views.py",
+            "autograd/test_memory_of_functions.py",
             "recording/test_compile.py::test_replaced_data_is_followed",
             "recording/test_compile.py::test_tensors_kept_outside_the_step_raise",
             "recording/test_compile.py::test_data_assigned_inside_the_step",

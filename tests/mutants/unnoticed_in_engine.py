@@ -27,6 +27,10 @@ EXPLAINED: dict[str, dict[str, list[str]]] = {
         "Op.reads_for": ["if needs not in self._reads:  ->  if True:"],
         "Op.__call__": [
             "if keywords:  ->  if True:",
+            "self.kernel is not None and len(args) != len(self.params)  ->  self.kernel is not None",
+            "self.kernel is not None and len(args) != len(self.params)"
+            "  ->  self.kernel is not None or len(args) != len(self.params)",
+            "self.kernel is not None and len(args) != len(self.params)  ->  len(args) != len(self.params)",
         ],
         "edges_to_awaited": [
             "[y.node for y in outputs if y.node is not None] if _ever else []"
