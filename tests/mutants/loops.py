@@ -130,10 +130,11 @@ def number_tried(number: int) -> tuple[str, str]:
 def mechanically(piece: int = 0, of: int = 1, processes: int = 1) -> Tally:
     """One of so many shares of all changes, each tried; what stands in explained.py wrongly has survived, too."""
     tally, numbers = Tally(), range(piece, len(mutants()), of)
-    explained = by_label(EXPLAINED)
+    changes = [label(function.__name__, what) for function, _, what, _, _ in mutants()]
+    explained = by_label(EXPLAINED, changes)
     with Pool(processes) if processes > 1 else nullcontext() as pool:
         results = pool.imap(number_tried, numbers, chunksize=8) if pool else map(number_tried, numbers)
         for what, how in tqdm(results, total=len(numbers), unit="change", disable=None):
             tally.enter_unless_explained(what, how, explained)
-    tally.enter_gone(explained, (label(function.__name__, what) for function, _, what, _, _ in mutants()))
+    tally.enter_gone(explained, changes)
     return tally

@@ -297,7 +297,8 @@ def with_tests(part: str, work: Callable[[list[pytest.Item]], None]) -> None:
 
 def mechanically(part: str, piece: int = 0, of: int = 1) -> Tally:
     """One of so many shares of all changes, each tried; what is explained wrongly has survived, too."""
-    tally, explained = Tally(), by_label(PARTS[part].explained)
+    tally, changes = Tally(), [label(key[1], what) for key, what, *_ in mutants(part)]
+    explained = by_label(PARTS[part].explained, changes)
 
     def work(tests: list[pytest.Item]) -> None:
         callers = who_comes_where(part, tests)
@@ -306,5 +307,5 @@ def mechanically(part: str, piece: int = 0, of: int = 1) -> Tally:
             tally.enter_unless_explained(label(key[1], what), "refuted" if test else "", explained, by=test)
 
     with_tests(part, work)
-    tally.enter_gone(explained, (label(key[1], what) for key, what, *_ in mutants(part)))
+    tally.enter_gone(explained, changes)
     return tally

@@ -112,7 +112,7 @@ def changes_of_a_line(function: ast.FunctionDef) -> Iterator[tuple[str, ast.AST,
 
     A sign or an operator; a number, or a bound that is off by one, or by one step; a condition that is turned round,
     always true or never; a statement that is left out, and `=` for `+=`; a short name (of an index, a size, an array)
-    for its neighbour.
+    for its neighbour. A changed number or name is shown with the statement in which it stands.
     """
     inputs = [a.arg for a in function.args.args]
     stored = [n for n in ast.walk(function) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
@@ -120,14 +120,18 @@ def changes_of_a_line(function: ast.FunctionDef) -> Iterator[tuple[str, ast.AST,
     neighbours = {name: inputs[(i + 1) % len(inputs)] for i, name in enumerate(inputs)}
     neighbours |= {name: own[i - 1] for i, name in enumerate(own)}
     alike = {id(node) for node in _without_influence(function)}
+    statements = {}  # of each place: the statement around it, the innermost one, which comes last
+    for statement in (node for node in ast.walk(function) if isinstance(node, ast.stmt)):
+        statements |= {id(node): statement for node in ast.walk(statement)}
     for place in (node for statement in function.body for node in ast.walk(statement)):
         if id(place) in alike:
             continue
-        told = {_head(place)}
+        told, bare = {_head(place)}, isinstance(place, ast.Name | ast.Constant | ast.UnaryOp)
+        where = f"  in  {_head(statements[id(place)])}" if bare else ""
         for new in _changes_of_a_place(place, neighbours):
             if (after := _head(ast.fix_missing_locations(new))) not in told:
                 told.add(after)
-                yield f"{_head(place)}  ->  {after}", place, new
+                yield f"{_head(place)}  ->  {after}{where}", place, new
 
 
 def _head(node: ast.AST) -> str:

@@ -1,5 +1,6 @@
 """What becomes of planted mistakes: noticed, left out for a reason that was found by running it, or survived."""
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
@@ -24,9 +25,20 @@ def label(function: str, what: str) -> str:
     return f"{function}: {what}"
 
 
-def by_label(reasons: dict[str, dict[str, list[str]]]) -> dict[str, str]:
-    """{change: reason}, by its name, of a list {reason: {function: [change]}}."""
-    return {label(name, what): why for why, places in reasons.items() for name in places for what in places[name]}
+def by_label(reasons: dict[str, dict[str, list[str]]], changes: Iterable[str]) -> dict[str, str]:
+    """{change: reason} of a list {reason: {function: [change]}}; `...` in an entry stands for any text.
+
+    An entry is about all changes that it fits. One that fits none stands for itself, and so for no change.
+    """
+    changes, found = list(changes), {}
+    for why, places in reasons.items():
+        for entry in (label(name, what) for name in places for what in places[name]):
+            fits = re.compile(".*".join(map(re.escape, entry.split("...")))).fullmatch
+            for what in list(filter(fits, changes)) or [entry]:
+                if what in found:
+                    raise ValueError(f"{what} is explained twice: {found[what]!r} and {why!r}")
+                found[what] = why
+    return found
 
 
 @dataclass
@@ -48,16 +60,16 @@ class Tally:
             self.survivors.append(what)
 
     def enter_unless_explained(self, what: str, how: str, explained: dict[str, str], by: str = "") -> None:
-        """One more; if it is explained why nobody could notice it, and it was noticed (`by` whom), that survives."""
+        """One more; a change that has an explanation and was noticed (`by` this test) survives, too."""
         self.enter(what, how, lambda: explained.get(what, ""))
         if how and what in explained:
-            told = f"it is explained why nobody could notice it, and it was noticed ({by or how})"
+            told = f"it has an explanation, and was noticed ({by or how})"
             self.survivors.append(f"{what}: {told}")
 
     def enter_gone(self, explained: dict[str, str], changes: Iterable[str]) -> None:
-        """What is explained, and is no change any more, survives."""
+        """Explanations that fit no change survive."""
         gone = explained.keys() - set(changes)
-        self.survivors += [f"{what}: it is explained, and there is no such change" for what in sorted(gone)]
+        self.survivors += [f"{what}: its explanation fits no change" for what in sorted(gone)]
 
     def report(self, show: bool = False) -> str:
         """What a reader wants to know; with `show` every mistake by name."""
