@@ -45,12 +45,31 @@ def test_figures_are_reproducible(name, tmp_path, capsys):
 
 
 def test_loss_plot_shows_the_measured_values():
-    panel = plots.loss(ROWS, {"bigram": 2.0}).axes[0]
+    figure = plots.loss(ROWS, {"bigram": 2.0})
+    (panel,), (legend,) = figure.axes, figure.legends
     training, held, bigram = panel.lines
     assert training.get_ydata() == pytest.approx([r["loss"] for r in ROWS])
     assert list(held.get_xdata()) == [1, 3, 5]
     assert set(bigram.get_ydata()) == {2.0}
-    assert [text.get_text() for text in panel.get_legend().get_texts()] == ["training", "held out", "bigram (2.000)"]
+    assert [text.get_text() for text in legend.get_texts()] == ["training", "held out", "bigram (2.000)"]
+
+
+def stands_clear(figure, legend) -> bool:
+    """Does a legend lie inside its figure and outside of all panels, with their labels?"""
+    figure.draw_without_rendering()
+    box = legend.get_window_extent()
+    (left, below), (right, above) = figure.bbox.get_points()
+    inside = left <= box.x0 and below <= box.y0 and box.x1 <= right and box.y1 <= above
+    return inside and not any(box.overlaps(panel.get_tightbbox()) for panel in figure.axes)
+
+
+@pytest.mark.parametrize("count", [0, 1, 5])
+def test_legend_of_loss_plot_is_clear_of_its_lines(count):
+    marks = dict.fromkeys(["uniform", "unigram", "bigram", "interpolated bigram", "interpolated trigram"][:count], 2.0)
+    figure = plots.loss(ROWS, marks)
+    assert stands_clear(figure, *figure.legends)
+    panel = plots.loss(ROWS, marks).axes[0]
+    assert not stands_clear(panel.figure, panel.legend())
 
 
 def test_attention_plot_has_a_panel_for_each_head():

@@ -129,7 +129,7 @@ def loss(rows: Sequence[Mapping], baselines: Mapping[str, float] | None = None, 
 
     `rows` has "step" and "loss" of each step, and "heldout_loss" where it was measured.
     """
-    figure, [[panel]] = panels(size=(6.4, 4))
+    figure, [[panel]] = panels(size=(6.4, 4.4))
     panel.plot([r["step"] for r in rows], [r["loss"] for r in rows], label="training", linewidth=1)
     held = [(r["step"], r["heldout_loss"]) for r in rows if r.get("heldout_loss") is not None]
     if held:
@@ -138,7 +138,7 @@ def loss(rows: Sequence[Mapping], baselines: Mapping[str, float] | None = None, 
         style = {"color": COLOURS[(i + 2) % len(COLOURS)], "linestyle": (0, (4, 1 + i))}
         panel.axhline(value, linewidth=1.2, label=f"{name} ({value:.3f})", **style)
     panel.set(xlabel="step", ylabel=unit, title="loss")
-    panel.legend(frameon=False, fontsize="small")
+    figure.legend(loc="outside lower center", ncols=3, frameon=False, fontsize="small")  # clear of all lines
     return figure
 
 
