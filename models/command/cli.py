@@ -9,8 +9,9 @@ import fcntl
 import importlib.util
 import signal
 import sys
+import textwrap
 from collections.abc import Callable
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -21,7 +22,7 @@ from models.data.text import TextError
 from models.data.tokenizers import Tokenizer
 from models.decoder import Decoder
 from models.inference import report
-from models.inference.generate import NonFiniteLogits, check_sampling, write
+from models.inference.generate import TEMPERATURE, NonFiniteLogits, check_sampling, write
 from models.options import add_options, given_for, path
 from models.tasks import TASKS
 from models.tasks.task import Task
@@ -32,6 +33,7 @@ from tinytensor import distributed
 from tinytensor.nn import Module
 
 RUNS = Path("runs")  # the folder of runs without --out
+SAMPLED = (0, 100, 1000)  # after these steps the log shows what the model writes
 MOST_TOKENS = 1_000_000  # of a sample, which is held in memory until it is complete
 
 
@@ -149,7 +151,8 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     sample.add_argument("run", nargs="?", metavar="DIR", type=path, default=None, help=newest)
     sample.add_argument("--prompt", help="text to go on from")
     sample.add_argument("--tokens", metavar="N", type=int, help="how many tokens (default: 200)")
-    sample.add_argument("--temperature", metavar="X", type=float, help="0 for always the likeliest (default: 0.8)")
+    heat = f"0 for always the likeliest (default: {TEMPERATURE})"
+    sample.add_argument("--temperature", metavar="X", type=float, help=heat)
     sample.add_argument("--top-k", metavar="N", type=int, help="choose among the N likeliest tokens")
     sample.add_argument("--top-p", metavar="P", type=float, help="among the likeliest that make up the part P")
     sample.add_argument("--seed", metavar="N", type=int, help="seed (default: 0)")
@@ -371,12 +374,22 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
             bar.set_postfix_str(f"loss {row['loss']:.3f}, {row['tokens_per_second']:,.0f} tokens/s", refresh=False)
         if "heldout_loss" in row:
             bar.write(f"step {row['step']:>6,}: loss {row['loss']:.3f}, held out {row['heldout_loss']:.3f}")
+        if row["step"] in SAMPLED:
+            show_sample()
         bar.update()
         watch(row)
+
+    def show_sample():
+        if ranks.rank() == 0:
+            with suppress(NonFiniteLogits):  # the trainer itself says in its next step what became NaN
+                written = trainer.task.glimpse(trainer.model, trainer.settings.seed).text
+                tqdm.write(_beside(f"step {trainer.step:>6,}: ", written))
 
     before = {number: signal.signal(number, interrupt) for number in (signal.SIGINT, signal.SIGTERM)}
     before[signal.SIGALRM] = signal.getsignal(signal.SIGALRM)
     try:
+        if begun == 0:
+            show_sample()
         hidden = ranks.rank() > 0 or not ranks.seen()  # no bar in a file or a pipe
         with tqdm(total=trainer.settings.steps, initial=trainer.step, unit="step", disable=hidden) as bar:
             return 0 if trainer.train(progress) else (received or [signal.SIGINT])[0]  # another rank's, perhaps
@@ -386,12 +399,18 @@ def _with_progress_bar(trainer: Trainer, watch: Callable[[dict], None]) -> int:
             signal.signal(number, handler)
 
 
+def _beside(label: str, text: str, lines: int = 2) -> str:
+    """The beginning of a text, in a few lines of a terminal, to the right of a label."""
+    pieces = [piece for line in text.splitlines() for piece in textwrap.wrap(line, 79 - len(label))]
+    return label + f"\n{' ' * len(label)}".join(pieces[:lines]) + ("…" if len(pieces) > lines else "")
+
+
 # ---------------------------------------------------------------------------------------------- sample and info
 
 
 def _sample(options) -> int:
     given = vars(options)
-    settings = _sampling(given, temperature=0.8)
+    settings = _sampling(given, temperature=TEMPERATURE)
     count = given.get("tokens", 200)
     if not 1 <= count <= MOST_TOKENS:
         raise UsageError(f"--tokens {count}: 1 to {MOST_TOKENS:,} is needed")

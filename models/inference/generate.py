@@ -13,6 +13,7 @@ from models.data.tokenizers import Tokenizer
 from models.decoder import Cache, Decoder
 from tinytensor import Generator, Tensor, compile, int64, no_grad, randint, softmax, tensor, zeros
 
+TEMPERATURE = 0.5  # of samples: at 1 a small model makes up words, at 0 it writes one phrase again and again
 CHUNK = 32  # tokens in one native call: a return to Python costs as much as five of toth-tiny's tokens
 
 

@@ -244,9 +244,10 @@ class Trainer:
                 self.recent, self.seen = [], 0
             if self.step % settings.checkpoint_every == 0:
                 self.save()
+            paused = time.perf_counter()
             progress(row)
-            if "lr" in row:
-                began = time.perf_counter()  # tokens a second count the time of steps only
+            now = time.perf_counter()  # tokens a second count the time of steps only
+            began = now if "lr" in row else began + now - paused
         self.save()
         return self.step == settings.steps
 

@@ -2,13 +2,18 @@
 
 import csv
 import ctypes
+import os
+import pty
+import re
 import shutil
 import signal
+import subprocess
 import sys
 import time
-from contextlib import redirect_stdout
+from contextlib import redirect_stdout, suppress
 from dataclasses import replace
 from io import StringIO
+from pathlib import Path
 from shlex import split
 from types import SimpleNamespace
 
@@ -19,6 +24,7 @@ from models.command.cli import main
 from models.training import checkpoint
 from models.training.trainer import Settings
 
+ROOT = Path(__file__).parents[3]
 TINY = split("--D 8 --H 2 --F 12 --L 2 --C 10 --batch-size 2 --log-every 5 --evaluate-every 10 --checkpoint-every 10")
 
 
@@ -84,7 +90,7 @@ def test_run_writes_all_its_files(run):
 
 def test_run_prints_held_out_loss_beside_n_gram_models(run):
     _, printed = run
-    lines = printed.splitlines()
+    lines = printed[printed.index("held-out loss in nats per token") :].splitlines()
     table = {
         line.split("  ")[1].strip(): line.split()[-2 if "(" in line else -1] for line in lines if line.startswith("  ")
     }
@@ -97,6 +103,69 @@ def test_run_prints_held_out_loss_beside_n_gram_models(run):
     assert losses[5] == pytest.approx(last, abs=6e-4)
     assert "V = 50" in printed
     assert f"python -m models sample {run[0]}" in printed
+
+
+def screen(typed: str) -> list[str]:
+    """The lines that a terminal shows: after a carriage return the next characters cover those of the line."""
+    lines = []
+    for line in typed.split("\n"):
+        shown = ""
+        for part in line.split("\r"):
+            shown = part + shown[len(part) :]
+        lines.append(shown.rstrip())
+    return lines
+
+
+def torn(lines: list[str]) -> list[str]:
+    """Lines with a piece of a progress bar that are not a bar from beginning to end, and bars before the last one."""
+    bars = [line for line in lines if re.search(r"\d%\||step/s", line)]
+    return [line for line in bars[:-1] if line] + [x for x in bars if not re.match(r" *\d+%\|.*\d/\d+ .*\]$", x)]
+
+
+def test_torn_bar_is_found():
+    bar = " 10%|#  | 2/20 [00:01<00:09,  2.0step/s]"
+    assert torn(screen(f"{bar}\r{' ' * len(bar)}\rstep 2: The\n{bar}")) == []
+    assert torn(screen(f"{bar}step 2: The\n{bar}")) != []
+    assert torn(screen(f"{bar}\nstep 2: The\n{bar}")) != []
+    assert torn(screen(f"{bar}\rstep 2: The\n{bar}")) != []
+
+
+def test_log_shows_early_samples_and_keeps_the_bar_whole(verse, tmp_path):
+    ours, theirs = pty.openpty()
+    command = [sys.executable, "-m", "models", "train", "--text", verse, "--tokenizer", "char", "--steps", 100, *TINY]
+    command += ["--evaluate-every", 50, "--out", tmp_path / "run"]
+    process = subprocess.Popen([*map(str, command)], cwd=ROOT, stdin=theirs, stdout=theirs, stderr=theirs)
+    os.close(theirs)
+    typed = b""
+    with suppress(OSError):  # at the end of a terminal
+        while part := os.read(ours, 1000):
+            typed += part
+    os.close(ours)
+    assert process.wait() == 0
+    lines = screen(typed.decode().replace("\r\n", "\n"))
+    assert torn(lines) == []
+    found = [i for i, line in enumerate(lines) if re.match(r"step +[\d,]+: (?!loss)", line)]
+    assert [lines[i].split(":")[0].split()[1] for i in found] == ["0", "100"]
+    assert all(line.startswith("step") or len(line) <= 79 for i in found for line in lines[i : i + 2])
+    first, last = (lines[i].partition(": ")[2] for i in found)
+    assert first[:3] == last[:3] == "The" and first != last
+    assert lines.index("a sample:") > found[1]
+
+
+def test_resumed_run_shows_no_earlier_sample(run, tmp_path, capsys, monkeypatch):
+    shutil.copytree(run[0], tmp_path / "again")
+    monkeypatch.setattr(cli, "SAMPLED", (0, 25, 27))
+    assert main(["train", "--resume", str(tmp_path / "again"), "--steps", "30"]) == 0
+    assert re.findall(r"^step +(\d+): (?!loss)", capsys.readouterr().out, re.MULTILINE) == ["27"]
+
+
+def test_text_stands_beside_its_label():
+    assert cli._beside("step 0: ", "The cat") == "step 0: The cat"
+    long = cli._beside("step 0: ", "The cat sat.\n" + "The dog lay by the door. " * 9)
+    first, second = long.split("\n")
+    assert (first, second[:16]) == ("step 0: The cat sat.", "        The dog ")
+    assert second.endswith("…") and len(second) <= 80
+    assert cli._beside("step 0: ", "") == "step 0: "
 
 
 def test_size_options_and_vocabulary_reach_the_model(capsys, verse, tmp_path):
@@ -457,7 +526,7 @@ def test_ctrl_c_inside_a_callback_ends_the_run(handler, monkeypatch):
     monkeypatch.setattr(sys, "unraisablehook", swallowed.append)
 
     class Compiling:
-        step, stop, settings = 0, False, SimpleNamespace(steps=1)
+        step, stop, settings = 1, False, SimpleNamespace(steps=2)
 
         def train(self, progress):
             ctypes.CFUNCTYPE(None)(lambda: signal.raise_signal(signal.SIGINT))()

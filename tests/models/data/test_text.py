@@ -1,6 +1,7 @@
 """Text: clear answers for files that cannot be used, an honest split, batches that resume where they stopped."""
 
 import json
+import re
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from models.data.text import (
     default_corpus,
     evaluation_batches,
     prepare,
+    prose,
     read_text,
     split,
     without_copies,
@@ -82,12 +84,12 @@ def test_missing_file_and_folder(tmp_path):
 
 
 def paragraphs(texts):
-    return {" ".join(p.split()) for text in texts for p in text.split("\n\n") if len(p) >= 200}
+    return {" ".join(p.split()) for text in texts for p in re.split(r"\n\s*\n|\n(?=[A-Z(])", text) if len(p) >= 200}
 
 
 def test_the_default_corpus_is_large_and_without_copies():
     documents = default_corpus()
-    assert len(documents) > 40 and sum(map(len, documents)) > 300_000
+    assert len(documents) > 40 and sum(map(len, documents)) > 200_000
     assert documents == default_corpus()
     train, heldout = split(documents)
     assert len(paragraphs(heldout)) > 40
@@ -100,6 +102,77 @@ def test_corpus_with_copies_leaks():
 
     train, heldout = split([topics[name] for name in sorted(topics)])
     assert len(paragraphs(train) & paragraphs(heldout)) > 0.1 * len(paragraphs(heldout))
+
+
+SPHINX = """
+Assignment statements
+*********************
+
+Assignment statements are used to (re)bind names to values:
+
+   assignment_stmt ::= (target_list "=")+ (starred_expression
+              | yield_expression)
+   target_list     ::= target ("," target)* [","]
+
+In **other** versions *grammar* has no “::=”:
+
+   target_list: target ("," target)* [","]
+   target:      identifier
+                | "[" [target_list] "]"
+
+* If the target is a "list", it is said
+  so.  [1]
+* Else: nothing — the object’s "__set__()" is called.
+
+object.__set__(self, instance)
+
+   Called to set the attribute.
+
++-----------+-----------------------+
+| Operation | What it means.        |
+|===========|=======================|
+| "x == y"  | They are equal.       |
++-----------+-----------------------+
+
+>>> print("One might take this for a sentence.")
+One might take this for a sentence.
+
+class
+   The definition of a term stands below it, as here.
+
+   class Cls:
+       x = 3             # Class variables are those of a class.
+
+[1] A footnote is prose, too: "*args" and "**kwargs" keep theirs.
+"""
+
+
+def test_prose_drops_grammar_tables_and_programs():
+    assert prose(SPHINX).splitlines() == [
+        "Assignment statements are used to (re)bind names to values:",
+        'In other versions grammar has no "::=":',
+        "If the target is a list, it is said so.",
+        "Else: nothing - the object's __set__() is called.",
+        "Called to set the attribute.",
+        "The definition of a term stands below it, as here.",
+        "A footnote is prose, too: *args and **kwargs keep theirs.",
+    ]
+    assert prose("") == prose("stmt ::= A | B\n") == ""
+
+
+def no_prose(text):
+    """What sentences do not have: productions, frames, prompts, lines of signs, runs of blanks, headings."""
+    return re.findall(r"::=|\+--|>>> |\*{3}|={3}|-{3}|~{3}|  |\n\n|^[^A-Z(]|[^.:)]$", text, re.MULTILINE)
+
+
+def test_default_corpus_is_prose():
+    from pydoc_data.topics import topics
+
+    documents = default_corpus()
+    assert [(d[:40], no_prose(d[:-1])) for d in documents if no_prose(d[:-1])] == []
+    assert all(d.endswith("\n") for d in documents)
+    assert len({c for d in documents for c in d}) < 120  # as V = 300 has room for them, and for merges
+    assert sum(len(no_prose(topic)) for topic in topics.values()) > 1000
 
 
 def test_without_copies_drops_repeated_texts():
