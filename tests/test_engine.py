@@ -541,3 +541,23 @@ assert list(shadowed(models)) == ["models.tasks.task"]
 def test_no_name_in_a_package_hides_a_module():
     """`import tinytensor.core.op as o` gives the module, whatever packages export; so in models and derivations."""
     run(SHADOWED)
+
+
+MOST = 60  # letters of a test's name
+
+
+def long_names(source: str) -> list[str]:
+    """The names of tests that are too long to be a statement of subject, verb and object."""
+    functions = (node.name for node in ast.walk(ast.parse(source)) if isinstance(node, ast.FunctionDef))
+    return [name for name in functions if name.startswith("test_") and len(name) > MOST]
+
+
+def test_names_of_tests_are_short():
+    files = list(Path(__file__).parent.rglob("test_*.py"))
+    assert len(files) > 100
+    assert [(file.name, name) for file in files for name in long_names(file.read_text(encoding="utf-8"))] == []
+
+
+def test_long_name_of_a_test_is_found():
+    name = "test_" + "a" * MOST
+    assert long_names(f"def {name}(): pass\ndef test_short(): pass\ndef {name[5:]}_of_no_test(): pass") == [name]
