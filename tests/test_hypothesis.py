@@ -1,4 +1,4 @@
-"""Shapes that nobody thought of: laws that hold for all of them, against NumPy and between operations."""
+"""Laws that hold for arrays of all shapes, against NumPy and between operations."""
 
 import numpy as np
 import pytest

@@ -82,7 +82,7 @@ def test_diamond():
 
 
 def test_walk_visits_nodes_by_age():
-    """b = a + a; c = b + b: whoever sends b's gradient on before both halves have come gets 2 or 3, not 4."""
+    """b = a + a; c = b + b: a walk that sends b's gradient on before both halves have arrived gives 2 or 3, not 4."""
     a = leaf(1.0)
     b = a + a
     c = b + b
@@ -188,7 +188,7 @@ def test_broadcast_inputs_get_gradients_of_their_shape():
 
 @pytest.mark.parametrize("shape", [(0, 3), (1, 3), (2, 3), (1, 1, 3)])
 def test_gradient_without_broadcast_has_its_own_memory(shape):
-    """Where broadcasting repeated nothing, no sum is needed; but the leaf keeps memory that nobody else looks at."""
+    """Where broadcasting repeated nothing, no sum is needed; but the leaf's gradient shares memory with no tensor."""
     x, g = tt.ones(1, 3, requires_grad=True), tt.ones(*shape)
     x.expand(shape).backward(g)
     assert x.grad.tolist() == [[float(math.prod(shape[:-1]))] * 3]
@@ -923,7 +923,7 @@ def test_dropped_graph_is_freed_at_once(built, without_collector):
 def test_backward_frees_values_of_surviving_nodes(built, without_collector):
     x = leaf(1.0, 2.0)
     y, z = x.exp(), F.layer_norm(x * 1, (2,))
-    nodes = [y.node, z.node]  # whoever keeps a loss in a list keeps its node
+    nodes = [y.node, z.node]  # a program that keeps a loss in a list keeps its node
     kept = [value for edge in z.node.edges if edge for value in edge.kept.values()]
     dead = [weakref.ref(value) for value in (y._data, *kept) if isinstance(value, tt.Tensor | np.ndarray)]
     del kept
@@ -1406,7 +1406,7 @@ def test_a_rule_runs_only_if_its_gradient_is_wanted():
             return a + b
 
         def grad_a(g):
-            raise AssertionError("nobody asked for this")
+            raise AssertionError("this gradient is not wanted")
 
         def grad_b(g):
             return g
@@ -1557,7 +1557,7 @@ def test_gradients_of_leaves_have_their_own_memory():
         assert changed == ["a.grad"], name
         assert a.grad.is_contiguous() and b.grad.is_contiguous(), name
     a, b = leaf(1.0), leaf(1.0)
-    careless(a, tt.ones(1)).backward()  # nobody wants the other one
+    careless(a, tt.ones(1)).backward()  # the other gradient is not wanted
     assert a.grad.item() == 1.0
     a.grad = None
     for x in (a, b):

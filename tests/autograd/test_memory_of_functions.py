@@ -34,7 +34,7 @@ def test_function_view_of_a_changed_argument_is_refused(change, use):
 
 
 def test_changed_function_view_changes_its_argument():
-    """PyTorch refuses this one; it means what it would mean of any view."""
+    """PyTorch refuses this change; here it acts as on any view."""
     a, x = parts()
     y = Flat.apply(x)
     y.mul_(3)
@@ -104,7 +104,7 @@ def test_gradcheck_names_an_expanded_input():
 @pytest.mark.parametrize("create_graph", [False, True])
 @pytest.mark.parametrize("leaf", [False, True])
 def test_hook_result_replaces_the_gradient(leaf, create_graph):
-    """Of a leaf and of a computed tensor, in a first derivative that is differentiated again, too."""
+    """For a leaf and for a computed tensor, also in a first derivative that is differentiated again."""
     x = tt.tensor([1.0, 2.0], dtype=tt.float64, requires_grad=True)
     y = x * x
     (x if leaf else y).register_hook(lambda g: 10 * g)

@@ -81,7 +81,7 @@ def is_sentence(error: BaseException) -> bool:
 
 
 class Diary:
-    """A file that names the case at hand: whoever finds the process dead reads in it what killed it.
+    """A file that names the case at hand: if the process dies, it says which case killed it.
 
     `share` (k, n) says which cases of a part are this process's: each nth one from the kth on, counted from 0.
     """

@@ -77,13 +77,13 @@ def test_documented_program_runs(tmp_path):
     ("how", "code", "sentence"),
     [
         ("raises", 1, "rank 1 failed (ArithmeticError): all ranks are ended"),
-        ("is killed", 9, "Killed (signal 9)"),  # said by mpiexec, since whoever is left is ended too
+        ("is killed", 9, "Killed (signal 9)"),  # said by mpiexec, since the ranks that are left are ended too
         ("leaves", 1, "rank 1 ended without destroy_process_group(), which would wait for the others"),
         ("makes another call", 1, "rank 0 has waited 2 s for the others; all ranks must make the same calls"),
     ],
 )
 def test_failing_rank_ends_all_ranks(how, code, sentence):
-    """It takes seconds. A rank for which nobody cared would wait, or sleep, beyond the limit."""
+    """It takes seconds. A rank that is not ended would wait, or sleep, beyond the limit."""
     given, output = mpi.run(2, mpi.PROGRAMS, "fails", how, 3, limit=120)
     assert given == code, output
     assert sentence in output

@@ -4,7 +4,7 @@ Each kernel is called as in the table of proofs, and then with one thing wrong a
 empty or with another number of dimensions; a number in an array of whole numbers, or a setting, that is far out of
 range or negative. It must refuse (`ValueError`, before anything is written) or compute. Two witnesses look on: the
 Python source runs on arrays that refuse every index out of range (and negative ones: compiled code would wrap or
-overrun), and the compiled build on arrays that end, and then begin, at a page that nobody may touch.
+overrun), and the compiled build on arrays that end, and then begin, at a page that no process may touch.
 """
 
 import ctypes

@@ -245,7 +245,7 @@ def results(changes, lengths):
 
 
 def compare(found, expected, lengths, n_vol=SMALL.n_vol, N=SMALL.N):
-    """All arrays, as near as rounding allows; the logits of words after PAD, where masks differ, nobody reads.
+    """All arrays, as near as rounding allows; the logits of words after PAD, where masks differ, are not read.
 
     What rounding allows was measured with two stacks; each one more adds as much as one of these.
     """

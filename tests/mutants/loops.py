@@ -83,7 +83,7 @@ def mutants() -> list[tuple]:
 
 @contextmanager
 def planted(function: types.FunctionType, changed: ast.FunctionDef) -> Iterator[None]:
-    """The function with another body: whoever calls it, and however he got it, calls the changed one."""
+    """The function with another body: every caller, whichever reference it holds, calls the changed one."""
     names: dict[str, types.FunctionType] = {}
     source = compile(ast.Module([changed], []), function.__code__.co_filename, "exec")
     exec(source, dict(function.__globals__), names)

@@ -188,7 +188,7 @@ def functions_in_use() -> dict[Key, list[types.FunctionType]]:
 
 @contextmanager
 def planted(key: Key, place: ast.AST, new: ast.AST) -> Iterator[None]:
-    """The function with the change: whoever calls it, and however he got it, calls the changed one."""
+    """The function with the change: every caller, whichever reference it holds, calls the changed one."""
     file, name, _ = key
     tree = with_node(source(file), place, new)
     function = dict(functions(tree))[name]

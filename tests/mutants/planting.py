@@ -212,7 +212,7 @@ def _off(bound: ast.expr, sign: type, step: ast.expr | None = None) -> ast.expr:
 
 
 def unreached(function: ast.FunctionDef, place: ast.AST) -> ast.FunctionDef:
-    """The function with an error in that place: whoever does not notice never comes there."""
+    """The function with an error in that place: a checker that does not notice it never comes there."""
     error = ast.parse("this_place_is_reached()").body[0]
     return with_node(function, place, error.value if isinstance(place, ast.expr) else error)
 

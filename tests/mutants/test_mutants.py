@@ -113,7 +113,7 @@ def test_a_kernel_is_planted_and_taken_out():
 
 
 def test_planted_kernel_runs_as_plain_python():
-    """This one writes at the target that is padding, -100: natively, to memory that is somebody else's."""
+    """This kernel writes at the target -100, which is padding: as machine code, outside its arrays."""
     kernel, *change = engine.HAND_KERNELS["padding ignored"]
     x = tt.zeros(2, 3, requires_grad=True)
     with (

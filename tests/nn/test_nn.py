@@ -1269,7 +1269,7 @@ def test_clipping_takes_any_norm(norm_type):
     ],
 )
 def test_size_average_and_reduce(older, reduction):
-    """As PyTorch still takes them, with a warning; None is as good as nothing."""
+    """PyTorch still accepts them, with a warning; None counts as not given."""
     x, t = tt.tensor([1.0, 4.0]), tt.tensor([0.0, 2.0])
     expected = F.mse_loss(x, t, reduction=reduction).tolist()
     with pytest.warns(UserWarning, match=rf"mse_loss: instead of .* give reduction='{reduction}'"):

@@ -55,7 +55,7 @@ def test_errors_say_what_was_expected(what):
 
 
 def test_functions_name_an_argument_that_is_none():
-    """All that is handed out, but operations, which are formulas: those look at their arguments themselves."""
+    """All public functions except formulas, which check their arguments themselves."""
     tried = 0
     for place, function in APPEARANCES.items():
         if place.startswith(("Tensor.", "nn.")) or isinstance(function, Op | property):

@@ -897,7 +897,7 @@ def test_gradient_replaced_but_unread_is_not_guarded(looks):
 
 
 def test_gradient_left_by_a_replay_keeps_the_guard():
-    """Nobody looks at it between two calls, so it is still in the recording's memory when the next one asks for it."""
+    """It is not read between two calls, so it is still in the recording's memory when the next call reads it."""
 
     def program(wrap):
         w = tt.ones(3, requires_grad=True)

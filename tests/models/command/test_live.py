@@ -253,7 +253,7 @@ def test_nonfinite_numbers_become_null():
 
 
 def test_hanging_browser_does_not_stop_the_run(begin, monkeypatch):
-    """Whoever waited for such a browser would wait until the server gives it up, and find its connection closed."""
+    """A run that waited for this browser would wait until the server gives up and closes the connection."""
     monkeypatch.setattr(live._Handler, "timeout", 120)
     trainer = begin()
     with contextlib.ExitStack() as connections:

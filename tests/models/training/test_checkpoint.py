@@ -111,7 +111,7 @@ def test_checkpoint_survives_a_failure_of_any_call(tmp_path, monkeypatch):
         assert saved.weights["w"].tolist()[0] == saved.step == saved.state["log"][0]["step"]
         assert saved.optimizer["0.exp_avg"].tolist()[1] == saved.step
         outcomes.append(saved.step)
-        checkpoint.save(run, a_checkpoint(3, value=3.0), keep=1)  # leftovers are in nobody's way
+        checkpoint.save(run, a_checkpoint(3, value=3.0), keep=1)  # leftovers do not hinder a save
         assert checkpoint.load(run).step == 3
         if finished:
             break

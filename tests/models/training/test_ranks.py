@@ -1,4 +1,4 @@
-"""`mpiexec -n 2 python -m models train`: a run is one run, whoever takes part, is killed, or goes on with it."""
+"""`mpiexec -n 2 python -m models train`: a run is one run, whichever ranks take part, are killed, or resume it."""
 
 import csv
 import os
@@ -64,7 +64,7 @@ def test_killed_run_resumes_on_another_number_of_ranks(verse, alone, tmp_path):
     wait_for_step(out, 50, process)
     assert step_of(out) >= 50, process.communicate()[0]
     os.kill(process_of(1, out), signal.SIGKILL)
-    code, output = mpi.finish(process, limit=120)  # whoever waited for that rank would wait for 30 minutes
+    code, output = mpi.finish(process, limit=120)  # a process that waited for that rank would wait for 30 minutes
     assert code == 9
     (shown,) = re.findall(r"```\n(=+\n=   BAD.*?)```", (mpi.ROOT / "models" / "parallel.md").read_text(), re.DOTALL)
     for line in shown.splitlines():  # what the page shows, but for the machine
@@ -75,7 +75,7 @@ def test_killed_run_resumes_on_another_number_of_ranks(verse, alone, tmp_path):
     for once in ("going on after step", f"run: {out}", "held-out loss in nats", "written to "):
         assert output.count(once) == 1, output  # rank 0 speaks
     assert "on 3 ranks with 1 thread each" in output
-    # The same batches in the same order, whoever has which rows: only rounding differs, which grows from step to step.
+    # The same batches in the same order on any number of ranks: only rounding differs, which grows step by step.
     np.testing.assert_allclose(losses(out), losses(alone), rtol=2e-3)
     one, several = (checkpoint.load(folder) for folder in (alone, out))
     assert several.state["batches"] == one.state["batches"]
