@@ -16,7 +16,7 @@ from tinytensor.viz import plots
 
 FIGURES = Path("runs/lessons")
 tt.manual_seed(0)
-text = topics["assignment"] + topics["numbers"]  # from the language reference that Python carries
+text = " ".join(" ".join(p.split()) for p in topics["execmodel"].split("\n\n") if p.endswith("."))  # only sentences
 alphabet = sorted(set(text))
 tokens = tt.tensor([alphabet.index(c) for c in text])
 D, H, K, L, C, V, W_ff = 32, 4, 8, 2, 48, len(alphabet), 64  # the document's letters; W_ff is its F
@@ -24,9 +24,8 @@ D, H, K, L, C, V, W_ff = 32, 4, 8, 2, 48, len(alphabet), 64  # the document's le
 # %% [markdown]
 # ## Inference, (1) to (11)
 #
-# E and P of (1), the heads' Q, K, V of (2), W of (8), F, b, G, c of (10), O of (11): what are their first values? The
-# document does not say. From zeros all heads would get the same gradients, and stay alike for ever. So we take random
-# numbers, so small that a sum over n of them is of size one. (Shapes are for B texts side by side.)
+# E and P of (1), Q, K, V of (2), W of (8), F, b, G, c of (10), O of (11) begin with random numbers, so small that a sum
+# over n of them is of size one. From zeros all heads would stay alike for ever. (Shapes are for B texts side by side.)
 
 
 # %%
@@ -63,12 +62,12 @@ def logits(t, maps):
 #
 # (12) to (16) are the mean of −log q at the right token. Its gradient with respect to the logits is (q − p)/C;
 # `backward()` forms all of (17). (18), X − ρ ∂𝓛/∂X, needs patience: here AdamW takes the step. SGD(parameters, lr=0.5)
-# is (18) itself. Then the model writes. Which characters does it read for that? In the maps each row is a character
-# that asks; right of the diagonal all weights are 0, by (5). Which heads look at few characters, which at many?
+# is (18) itself. The model writes four times. In the maps of what it reads each row is a character that asks; right of
+# the diagonal all weights are 0, by (5). Which heads look at few characters, which at many?
 
 # %%
 print(prove(lambda L: F.cross_entropy(L, tt.tensor([1, 0])), (2, 3)))
-optimizer, rows = tt.optim.AdamW(parameters, lr=4e-3, weight_decay=0.01), []
+optimizer, rows = tt.optim.AdamW(parameters, lr=1e-2, weight_decay=0.01), []
 
 
 @tt.compile  # recorded once, then replayed (lesson 17)
@@ -80,7 +79,13 @@ def step(t):
     return loss
 
 
-for i in range(801):
+for i in range(2001):
+    if i in (0, 100, 500, 2000):
+        written = [alphabet.index(c) for c in "The "]
+        for _ in range(100):
+            q = (logits(tt.tensor([written[-C:]]), [])[0, -1] / 0.5).softmax(0)  # (11), last row; (14), sharper
+            written.append(tt.multinomial(q, 1).item())
+        print(f"after {i:,} steps the model writes:", "".join(alphabet[c] for c in written))
     starts = tt.randint(0, len(tokens) - C - 1, (16,))
     rows.append({"step": i, "loss": step(tokens[starts.unsqueeze(1) + tt.arange(C + 1)]).item()})
 print(f"loss {rows[0]['loss']:.2f} -> {rows[-1]['loss']:.2f} nats a character")
@@ -88,13 +93,8 @@ assert rows[-1]["loss"] < 0.6 * math.log(V)
 plots.show(plots.loss(rows, {"guessing": math.log(V)}, "nats a character"), FIGURES / "12_transformer.png")
 
 # %%
-written, phrase, maps = [alphabet.index("A")], "the target list", []
-with tt.no_grad():
-    for _ in range(200):
-        q = (logits(tt.tensor([written[-C:]]), [])[0, -1] / 0.7).softmax(0)  # (11), last row; (14), a little sharper
-        written.append(tt.multinomial(q, 1).item())
-    logits(tt.tensor([[alphabet.index(c) for c in phrase]]), maps)
-print("it writes:", "".join(alphabet[i] for i in written))
+phrase, maps = "the code block", []
+logits(tt.tensor([[alphabet.index(c) for c in phrase]]), maps)
 plots.show(plots.attention(tt.cat(maps), *2 * [phrase.replace(" ", "␣")]), FIGURES / "12_attention.png")
 
 # %% [markdown]
