@@ -49,7 +49,7 @@ grid = np.stack(np.meshgrid(np.linspace(-1.5, 2.5, 80), np.linspace(-1.2, 1.7, 6
 shown, landscapes, losses = (0, 30, 100, 400), [], []
 
 
-@tt.compile  # recorded once, then replayed: see lesson 17
+@tt.compile  # recorded once, then replayed: see lesson 18
 def step():
     optimizer.zero_grad()
     loss = F.binary_cross_entropy_with_logits(model(X).squeeze(1), y)

@@ -41,8 +41,8 @@ TITLES = {
 HISTORY = "history or praise"
 TRAINING = "about the results of training: nothing is derived"
 HEADS = f"{TRAINING}; examples/09_attention.py has a task on which it shows"
-STREAM = f"{TRAINING}; examples/10_residual_stream.py trains without"
-LONGER = f"{TRAINING}; examples/11_positions.py measures it"
+STREAM = f"{TRAINING}; examples/11_residual_stream.py trains without"
+LONGER = f"{TRAINING}; examples/12_positions.py measures it"
 MEANING = "the meaning of a quantity: nothing to compute"
 SLIP = "a slip of a name, on which no computation depends"
 

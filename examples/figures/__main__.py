@@ -15,7 +15,7 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).parent
-SHOWN = ("03_chain_rule", "07_two_moons", "12_transformer", "13_equation_17", "16_translation")
+SHOWN = ("03_chain_rule", "07_two_moons", "13_transformer", "14_equation_17", "17_translation")
 STEPS = {"03_chain_rule": 7}  # of the page that a lesson writes
 SECONDS, LAST = 2, 4  # for which a step is shown, and the last one
 COLOURS = 64

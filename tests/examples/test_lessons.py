@@ -139,7 +139,7 @@ def test_lesson_runs_draws_and_checks_answers(lesson, clone):
 
 def test_lessons_run_as_notebooks_and_show_their_pictures(clone):
     """One after the other in one kernel, which forgets all names between them: to start one for each takes longest."""
-    lessons = {path.stem: jupytext.read(path) for path in LESSONS[:11]}
+    lessons = {path.stem: jupytext.read(path) for path in LESSONS[:12]}
     joined = nbformat.v4.new_notebook(metadata=lessons["01_derivative"].metadata)
     for notebook in lessons.values():
         joined.cells += [*notebook.cells, nbformat.v4.new_code_cell("%reset -f")]

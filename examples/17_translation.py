@@ -66,7 +66,7 @@ for way, least, most in (({}, 0.8, 1.0), ({"literal": True}, 0.0, 0.4)):
 source = pairs.encode(words, grammar.KNOWN)
 output = translate(model, [source])[0]
 columns, rows = pairs.labels(words, source), pairs.labels(words, [*output, STOP])
-plots.show(plots.attention(cross_attention(model, source, output), rows, columns), FIGURES / "16_translation.png")
+plots.show(plots.attention(cross_attention(model, source, output), rows, columns), FIGURES / "17_translation.png")
 
 # %% [markdown]
 # ## Word by word

@@ -46,7 +46,7 @@ def logits(t, maps):
     n = t.shape[1]
     Z = E[t] + P[:n]  # (1): (B, n, D)
     for p in layers:
-        Z = F.layer_norm(Z, (D,))  # after (1); lesson 10
+        Z = F.layer_norm(Z, (D,))  # after (1); lesson 11
         q, k, v = ((Z.unsqueeze(1) @ p[name]) for name in "QKV")  # (2): (B, H, n, K)
         S = q @ k.mT / math.sqrt(K)  # (3): (B, H, n, n); row i asks, so it has the query
         S = S.masked_fill(tt.ones(n, n).triu(1) > 0, -math.inf)  # (4), (5): m <= i
@@ -70,7 +70,7 @@ print(prove(lambda L: F.cross_entropy(L, tt.tensor([1, 0])), (2, 3)))
 optimizer, rows = tt.optim.AdamW(parameters, lr=1e-2, weight_decay=0.01), []
 
 
-@tt.compile  # recorded once, then replayed (lesson 17)
+@tt.compile  # recorded once, then replayed (lesson 18)
 def step(t):
     optimizer.zero_grad()
     loss = F.cross_entropy(logits(t[:, :-1], []).flatten(0, 1), t[:, 1:].flatten())  # (12)-(16)
@@ -90,7 +90,7 @@ for i in range(2001):
     rows.append({"step": i, "loss": step(tokens[starts.unsqueeze(1) + tt.arange(C + 1)]).item()})
 print(f"loss {rows[0]['loss']:.2f} -> {rows[-1]['loss']:.2f} nats a character")
 assert rows[-1]["loss"] < 0.6 * math.log(V)
-plots.show(plots.loss(rows, {"guessing": math.log(V)}, "nats a character"), FIGURES / "12_transformer.png")
+plots.show(plots.loss(rows, {"guessing": math.log(V)}, "nats a character"), FIGURES / "13_transformer.png")
 
 # %%
 phrase, maps = "the code block", []

@@ -87,7 +87,7 @@ means = {name: np.mean([train(name == "SwiGLU", seed) for seed in range(3)], 0) 
 figure, [[panel]] = plots.panels()
 plots.lines(panel, range(100), means)
 panel.set(xlabel="step", ylabel="nats a word", yscale="log", title="means of three runs each: one run says little")
-plots.show(figure, FIGURES / "14_own_operation.png")
+plots.show(figure, FIGURES / "15_own_operation.png")
 
 # %% [markdown]
 # ## Exercise

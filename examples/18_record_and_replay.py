@@ -76,7 +76,7 @@ for name, how in (("eager", training), ("replay", lambda width: tt.compile(train
 figure, [[panel]] = plots.panels()
 plots.lines(panel, widths, curves, marker="o")
 panel.set(xscale="log", yscale="log", xlabel="width of the inner layer", ylabel="microseconds a step")
-plots.show(figure, FIGURES / "17_record_and_replay.png")
+plots.show(figure, FIGURES / "18_record_and_replay.png")
 
 # %% [markdown]
 # ## What it refuses

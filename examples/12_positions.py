@@ -37,7 +37,7 @@ for name, positions in (("without", 0.0), ("with", r[: len(bad)])):  # the mean 
     means = [algorithm_1(tt.stack([word[w] for w in sentence]) + positions, *W).mean(0) for sentence in (bad, good)]
     print(name, f"positions the two sentences differ by {(means[0] - means[1]).abs().max().item():.0e}")
     assert tt.allclose(*means, atol=1e-5) == (name == "without")
-plots.show(plots.positions(r), FIGURES / "11_positions.png")
+plots.show(plots.positions(r), FIGURES / "12_positions.png")
 
 # %% [markdown]
 # ## A shift is a rotation
@@ -90,7 +90,7 @@ figure, [[panel]] = plots.panels()
 plots.lines(panel, range(BACK, LONG), curves)
 panel.axvline(SHORT - 0.5, color="black", linestyle="-", linewidth=0.8)
 panel.set(xlabel="position (in training up to the line)", ylabel="part that is right", title="three steps back")
-plots.show(figure, FIGURES / "11_positions_extrapolation.png")
+plots.show(figure, FIGURES / "12_positions_extrapolation.png")
 
 # %% [markdown]
 # Not by itself. The learned vectors beyond the line were never trained. The sinusoids fail there too, work again at

@@ -89,7 +89,7 @@ for name, path in paths.items():
 left.set(xlabel="a", ylabel="b", title="the ways down")
 right.set(xlabel="step", xscale="symlog", title="height above the lowest point")
 right.legend(frameon=False)
-plots.show(figure, FIGURES / "15_second_derivatives.png")
+plots.show(figure, FIGURES / "16_second_derivatives.png")
 
 # %% [markdown]
 # Newton's second step ends high up: the method looks for a place where the slope is 0, which may be a hilltop as well.

@@ -72,7 +72,7 @@ plots.lines(panel, range(150), {name: run[0] for name, run in runs.items()})
 panel.set(xlabel="step", ylabel="nats a word", yscale="log", ylim=(3e-4, 30), title="64 sentences, 30 sublayers")
 end = {name: run[0][-1] for name, run in runs.items()}
 assert max(end["both"], end["no norm, rate / 10"]) < 0.3 < 2 < end["no sum"] and not end["no norm"] < 2
-plots.show(figure, FIGURES / "10_residual_stream.png")
+plots.show(figure, FIGURES / "11_residual_stream.png")
 
 # %% [markdown]
 # Without the sum the model knows which words are frequent, and no more. Why? Look at the decoder's gradients below:

@@ -51,7 +51,7 @@ figure.clear()  # formulas need no axes
 for place, one in enumerate([*forward.lines, *derived]):
     at = (0.03 + place // 6 * 0.45, 0.91 - place % 6 * 0.165)
     figure.text(*at, f"${tex(one.left)} = {tex(one.right)}$", size=17, va="center", math_fontfamily="cm")
-plots.show(figure, FIGURES / "13_equation_17.png")
+plots.show(figure, FIGURES / "14_equation_17.png")
 
 # %% [markdown]
 # ## The formula as written by hand
