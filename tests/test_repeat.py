@@ -63,7 +63,7 @@ def test_tests_of_threads_processes_and_time_are_found():
     found = {
         "fast/test_launch_cache.py": THREADS,
         "kernels/test_softmax.py": OTHERS,
-        "models/test_checkpoint.py": OTHERS,
+        "models/training/test_checkpoint.py": OTHERS,
         "distributed/test_distributed.py": OTHERS,
     }
     for file, kind in found.items():

@@ -96,7 +96,7 @@ MISTAKES = [
     ("update", "adam", "square = beta2 * vs[i] + new2 * d * d", "square = beta2 * vs[i] + new2 * d"),
     ("update", "adam", "* grow + eps)", "+ eps)"),
     ("update", "sgd", "d + momentum * b if nesterov", "momentum * b if nesterov"),
-    ("attention", "attention", "p = at_most_zero(p)  # what", "p = p  # what"),
+    ("attention", "attention", "p = at_most_zero(p)", "p = p"),
     ("attention", "attention", "                p = only(p, before(m, end))\n", "                pass\n"),
     (
         "attention",
