@@ -24,6 +24,7 @@ TESTS = Path(__file__).parents[1]
 sys.path.insert(0, str(TESTS))  # this file is run as a program, too
 
 from symbolic.test_compiled import calls, interpreted  # noqa: E402
+from thorough import some  # noqa: E402
 
 from tinytensor.kernels import KERNELS  # noqa: E402
 from tinytensor.native.kernel import Loop, kernel  # noqa: E402
@@ -115,7 +116,8 @@ def runs_in_bounds(k: Loop, args: list, constants: dict) -> bool:
 
 @pytest.mark.parametrize("name", LOOPS)
 def test_the_source_stays_inside_its_arrays(name):
-    ran = [runs_in_bounds(KERNELS[name], args, constants) for _, args, constants in wrong_calls(name, np.float64)]
+    cases = some(wrong_calls(name, np.float64), one_in=3)
+    ran = [runs_in_bounds(KERNELS[name], args, constants) for _, args, constants in cases]
     assert any(ran) and not all(ran)
 
 
@@ -183,7 +185,7 @@ def run_guarded(names: list[str]) -> None:
     for name in names:
         for dtype in (np.float32, np.float64):
             ran = 0
-            for told, args, _ in wrong_calls(name, dtype):
+            for told, args, _ in some(wrong_calls(name, dtype), one_in=2):
                 if isinstance(KERNELS[name], Loop) and refused(KERNELS[name], args):
                     continue
                 for at_end in (True, False):

@@ -296,8 +296,8 @@ def planted_larger(op: str, place: str, right: str, wrong: str) -> AbstractConte
     return planted_rule(*rule_with(op, place, right, wrong))
 
 
-def by_hand() -> Tally:
-    """The mistakes chosen by hand."""
+def by_hand(one_in: int = 1) -> Tally:
+    """The mistakes chosen by hand; `one_in` thins them out."""
     tally = Tally()
     tries: list[tuple[str, AbstractContextManager, Check]] = []
     for what, (op, *change) in HAND_RULES.items():
@@ -317,7 +317,7 @@ def by_hand() -> Tally:
     assert prove(shared, (2, 2)), "the checker of the walk refuses the original"
     for op in sorted({op for op, *_ in (HAND_RULES | HAND_MIDDLES).values()}):
         assert passes_in_the_middle(op), f"{op} is refused in the middle of a function without a mistake"
-    for what, plant, check in tries:
+    for what, plant, check in tries[::one_in]:
         with plant:
             tally.enter(what, notices(check))
     return tally

@@ -22,6 +22,7 @@ from derivations.proofs.index import a, b, i, j, n
 from tests.mutants import __main__ as command
 from tests.mutants import engine, formulas, loops, modules, options, planting
 from tests.mutants.tally import Tally, by_label
+from tests.thorough import THOROUGH
 from tinytensor import nn
 from tinytensor.autograd import derivatives
 from tinytensor.core import tape
@@ -201,11 +202,14 @@ def test_survivor_makes_the_command_fail(monkeypatch, capsys):
     assert "NOT NOTICED: a mistake" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("module", [engine, formulas], ids=["engine", "formulas"])
-def test_mistakes_by_hand_are_noticed(module):
-    tally = module.by_hand()
+BY_HAND = [(partial(engine.by_hand, 1 if THOROUGH else 4), 20), (formulas.by_hand, 35)]  # how many at least
+
+
+@pytest.mark.parametrize(("make", "least"), BY_HAND, ids=["engine", "formulas"])
+def test_mistakes_by_hand_are_noticed(make, least):
+    tally = make()
     assert not tally.survivors
-    assert len(tally.noticed) >= 35
+    assert len(tally.noticed) >= least
 
 
 # How many at least are noticed; `python -m tests.mutants` tries one in five, and --all all.

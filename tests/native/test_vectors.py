@@ -275,18 +275,6 @@ ROOT = Path(__file__).parents[2]
 NARROWER = {"avx512": ("avx2", "none"), "avx2": ("none",), "neon": ("none",), "none": ()}[SIMD]
 
 
-@pytest.mark.skipif("TINYTENSOR_SIMD" in os.environ or numba.config.DISABLE_JIT, reason="this is the narrower run")
-@pytest.mark.parametrize("simd", ["avx2", "none"])
-def test_narrower(simd):
-    """The same tests in a process that is told to use narrower registers. (.ci/run tries more with them.)"""
-    if simd not in NARROWER:
-        pytest.skip(f"{simd} is not narrower than {SIMD}")
-    here = Path(__file__)
-    command = [sys.executable, "-m", "pytest", "-x", "-p", "no:cacheprovider", here, here.with_name("test_tiles.py")]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, env=os.environ | {"TINYTENSOR_SIMD": simd})
-    assert done.returncode == 0, done.stdout[-3000:]
-
-
 @pytest.mark.skipif(numba.config.DISABLE_JIT, reason="nothing is compiled")
 def test_compiler_gets_the_register_width():
     """Kernels that say nothing of registers get no wider ones either, and builds for them are kept apart."""

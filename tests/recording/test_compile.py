@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from thorough import THOROUGH
 
 import tinytensor as tt
 from tinytensor import nn
@@ -1686,7 +1687,7 @@ IN_PLACE = {
 NAMES = sorted([*UNARY, *BINARY, *IN_PLACE, "drop"])
 
 
-@settings(max_examples=250, deadline=None, derandomize=True)
+@settings(max_examples=250 if THOROUGH else 120, deadline=None, derandomize=True)
 @given(
     st.sampled_from([tt.float32, tt.float64]),
     st.lists(st.tuples(st.sampled_from(NAMES), st.integers(0, 9), st.integers(0, 9)), min_size=2, max_size=14),
