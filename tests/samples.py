@@ -15,6 +15,7 @@ import importlib
 import operator
 import re
 import zlib
+from functools import cache
 from math import inf, nan
 from types import EllipsisType
 
@@ -39,8 +40,9 @@ class Spec:
     def __repr__(self):
         return self.text
 
+    @cache  # noqa: B019 (the table of samples lives as long as its tests)
     def array(self, seed: int, real: str) -> np.ndarray:
-        """The array that `arrange` turns into the tensor of the wanted shape."""
+        """The array that `arrange` turns into the tensor of the wanted shape; a tensor copies it."""
         dtype = real if self.dtype == "float" else self.dtype
         if self.values is not None:
             return np.array(self.values, dtype=dtype)
