@@ -130,7 +130,8 @@ class Op:
     - `grad_NAME(...)`: the gradient of the input NAME, as a tensor, computed with tensors. (For an input `*xs`:
       `grad_xs`, which returns one for each.)
     - `backward(...)`: the gradients of all arguments, a tuple of arrays and None, computed on arrays through `launch`:
-      for operations whose gradients share their work. Trailing settings may be left out.
+      for operations whose gradients share their work. Trailing settings may be left out. `gradient` says in LaTeX,
+      line by line, what it computes, for readers (viz shows it, a test evaluates it).
     - `definition(*inputs, *settings)`: the same operation in simpler ones. Through it an operation with `backward` is
       differentiated again, and an operation without other rules at all.
 
@@ -160,6 +161,7 @@ class Op:
         # The kinds of numbers whose arrays the kernel takes as they are (fast/fast_calls.py).
         self.at_once = "".join([k for k in ("f" if self.dtype == "float" else "fi") if k in (self.kinds or "fi")])
         self.saved, self.outputs = getattr(form, "saved", ()), getattr(form, "outputs", 1)
+        self.gradient: tuple[str, ...] = getattr(form, "gradient", ())
 
         # The operation's parameters are those of its forward function.
         parameters = inspect.signature(self.on_arrays or self.kernel.py_func).parameters.values()

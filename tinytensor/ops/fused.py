@@ -33,6 +33,8 @@ def _by_rows(kernel, *arrays: np.ndarray) -> np.ndarray:
 class softmax_op:
     r"y_i = e^{x_i} / \sum_j e^{x_j} along the last dimension"
 
+    gradient = (r"\frac{\partial L}{\partial x_i} = y_i (g_i - \sum_j g_j y_j)",)
+
     def forward(x):
         return _by_rows(kernels.softmax.softmax, x)
 
@@ -51,6 +53,8 @@ class softmax_op:
 @op
 class log_softmax_op:
     r"y_i = x_i - \ln \sum_j e^{x_j} along the last dimension"
+
+    gradient = (r"\frac{\partial L}{\partial x_i} = g_i - e^{y_i} \sum_j g_j",)
 
     def forward(x):
         return _by_rows(kernels.softmax.log_softmax, x)
@@ -103,6 +107,12 @@ def log_softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor:
 class linear_op:
     r"y_{ij} = \sum_k x_{ik} w_{jk} + b_j"
 
+    gradient = (
+        r"\frac{\partial L}{\partial x_{ik}} = \sum_j g_{ij} w_{jk}",
+        r"\frac{\partial L}{\partial w_{jk}} = \sum_i g_{ij} x_{ik}",
+        r"\frac{\partial L}{\partial b_j} = \sum_i g_{ij}",
+    )
+
     def forward(x, weight, bias):
         return _rows_by_weight(x, weight, bias, False)
 
@@ -122,6 +132,13 @@ class linear_op:
 @op
 class linear_relu_op:
     r"y_{ij} = \max(0, \sum_k x_{ik} w_{jk} + b_j): only this one needs its y again, which may not be changed then"
+
+    gradient = (
+        r"h_{ij} = g_{ij} [y_{ij} > 0]",
+        r"\frac{\partial L}{\partial x_{ik}} = \sum_j h_{ij} w_{jk}",
+        r"\frac{\partial L}{\partial w_{jk}} = \sum_i h_{ij} x_{ik}",
+        r"\frac{\partial L}{\partial b_j} = \sum_i h_{ij}",
+    )
 
     def forward(x, weight, bias):
         return _rows_by_weight(x, weight, bias, True)
@@ -183,6 +200,14 @@ def linear(x: Tensor, weight: Tensor, bias: Tensor | None = None, relu: bool = F
 class layer_norm_op:
     r"y_i = \gamma_i (x_i - \mu) / \sqrt{\sigma^2 + \epsilon} + \delta_i along the last dimension"
 
+    gradient = (
+        r"z_{ni} = r_n (x_{ni} - \mu_n); in each row n, with r = 1 / \sqrt{\sigma^2 + \epsilon}",
+        r"h_{ni} = \gamma_i g_{ni}",
+        r"\frac{\partial L}{\partial x_{ni}} = r_n (h_{ni} - \frac1D \sum_j h_{nj} (1 + z_{ni} z_{nj}))",
+        r"\frac{\partial L}{\partial \gamma_i} = \sum_n g_{ni} z_{ni}",
+        r"\frac{\partial L}{\partial \delta_i} = \sum_n g_{ni}",
+    )
+
     saved = ("mean", "rstd")
 
     def forward(x, weight, bias, eps):
@@ -229,6 +254,13 @@ def _added_up(partial: np.ndarray) -> np.ndarray:
 class rms_norm_op:
     r"y_i = \gamma_i x_i / \sqrt{\frac1D \sum_j x_j^2 + \epsilon} along the last dimension"
 
+    gradient = (
+        r"z_{ni} = r_n x_{ni}; in each row n, with r = 1 / \sqrt{\frac1D \sum_j x_j^2 + \epsilon}",
+        r"h_{ni} = \gamma_i g_{ni}",
+        r"\frac{\partial L}{\partial x_{ni}} = r_n (h_{ni} - z_{ni} \frac1D \sum_j h_{nj} z_{nj})",
+        r"\frac{\partial L}{\partial \gamma_i} = \sum_n g_{ni} z_{ni}",
+    )
+
     saved = ("rstd",)
 
     def forward(x, weight, eps):
@@ -254,6 +286,14 @@ class rms_norm_op:
 @op
 class attention:
     r"y_i = \sum_m \mathrm{softmax}_m(s\, q_i \cdot k_m) v_m over the m that the mask allows; a row without any gives 0"
+
+    gradient = (
+        r"a_{im} = \frac{e^{s\, q_i \cdot k_m}}{\sum_n e^{s\, q_i \cdot k_n}}; the weights, 0 where the mask forbids m",
+        r"u_{im} = a_{im} (g_i \cdot v_m - g_i \cdot y_i); the gradient of the scores, through the softmax",
+        r"\frac{\partial L}{\partial q_i} = s \sum_m u_{im} k_m",
+        r"\frac{\partial L}{\partial k_m} = s \sum_i u_{im} q_i",
+        r"\frac{\partial L}{\partial v_m} = \sum_i a_{im} g_i",
+    )
 
     saved = ("lse",)
 
@@ -310,6 +350,12 @@ def _mask(mask: np.ndarray | None, shape: tuple) -> np.ndarray:
 class cross_entropy_rows:
     r"y_i = \ln \sum_j e^{x_{ij}} - (1 - s) x_{i t_i} - \frac{s}{V} \sum_j x_{ij}; 0 where t_i is the ignored index"
 
+    gradient = (
+        r"q_{ij} = \frac{e^{x_{ij}}}{\sum_k e^{x_{ik}}}; the prediction",
+        r"p_{ij} = (1 - s) [j = t_i] + \frac{s}{V}; the target, smoothed by s",
+        r"\frac{\partial L}{\partial x_{ij}} = g_i (q_{ij} - p_{ij}); 0 where t_i is the ignored index",
+    )
+
     saved = ("lse",)
 
     def forward(x, target, ignore_index, label_smoothing):
@@ -338,6 +384,12 @@ class cross_entropy_rows:
 @op
 class cross_entropy_mean:
     r"y = \frac1n \sum_i \ell_i: the mean of cross_entropy_rows over the n rows whose target is not the ignored index"
+
+    gradient = (
+        r"q_{ij} = \frac{e^{x_{ij}}}{\sum_k e^{x_{ik}}}; the prediction",
+        r"p_{ij} = (1 - s) [j = t_i] + \frac{s}{V}; the target, smoothed by s",
+        r"\frac{\partial L}{\partial x_{ij}} = \frac{g}{n} (q_{ij} - p_{ij}); 0 where t_i is the ignored index",
+    )
 
     saved = ("lse", "count")
 

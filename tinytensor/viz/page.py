@@ -197,10 +197,13 @@ class Writer:
         return f'<div class="sum">{"".join(rows)}</div>'
 
     def rule(self, rule: Rule) -> str:
-        latex = rule_as_latex(rule.source) if rule.source else None
-        parts = [self.store.formula(latex)] if latex else []
-        parts.append(tag("pre", rule.source or f"{rule.name}, whose source is in no file"))
-        parts.append(tag("p", rule.where, "where") if rule.where else "")
+        """A rule as formulas and code, or as formulas alone where a kernel computes them."""
+        latex = rule_as_latex(rule.source) if rule.source and not rule.formulas else None
+        parts = [self.store.formula(formula) for formula in rule.formulas or filter(None, [latex])]
+        where = f"{rule.where}, computed by one kernel" if rule.formulas and rule.where else rule.where
+        if not rule.formulas:
+            parts.append(tag("pre", rule.source or f"{rule.name}, whose source is in no file"))
+        parts.append(tag("p", where, "where") if where else "")
         read = [f"{name} = {setting(value)}" for name, value in rule.reads.items()]
         return "".join([*parts, tag("p", f"It reads {'; '.join(read)}.", "where") if read else ""])
 

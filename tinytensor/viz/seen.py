@@ -65,12 +65,16 @@ def watch() -> Iterator[None]:
 
 @dataclass(eq=False)
 class Rule:
-    """The code that computed a gradient: the function's source, and the values that it read, by name."""
+    """The code that computed a gradient: the function's source, and the values that it read, by name.
+
+    Of an operation whose gradients are computed by kernels, the formulas are shown instead of the source.
+    """
 
     name: str
     source: str
     where: str  # file:line, or ""
     reads: dict[str, object]
+    formulas: tuple[str, ...] = ()
 
 
 @dataclass(eq=False)
@@ -331,29 +335,28 @@ def _rules(node: Node) -> tuple[str, list[Rule]]:
     """The engine's way to a gradient at this node (`_gradients` in tape.py), and the functions that it calls."""
     op = node.op
     if hasattr(node, "function"):
-        return "the backward of a Function", [_rule(node.function.backward, {})]
+        return "the backward of a Function", [rule_of(node.function.backward)]
     if op.backward is not None:
-        return "on arrays, for all arguments together", [_rule(op.backward, _read(node, op.backward))]
+        return "on arrays, for all arguments together", [rule_of(op.backward, node, op.gradient)]
     if not op.rules:
-        return "through its definition in simpler operations", [_rule(op.definition, _read(node, op.definition))]
+        return "through its definition in simpler operations", [rule_of(op.definition, node)]
     needs = [edge is not None for edge in node.edges]
     asked_for = [rule for i, rule in op.rules.items() if any(needs[op.places[i]])]
-    return "one for each argument", [_rule(rule, _read(node, rule)) for rule in asked_for]
+    return "one for each argument", [rule_of(rule, node) for rule in asked_for]
 
 
-def _read(node: Node, rule: Callable) -> dict[str, object]:
-    return {name: _array(node.kept[name]) for name in asked(rule) if name in node.kept}
-
-
-def _rule(function: Callable, reads: dict[str, object]) -> Rule:
+def rule_of(function: Callable, node: Node | None = None, formulas: tuple[str, ...] = ()) -> Rule:
+    """A rule as it is shown, with the values that it reads at a node."""
+    kept = {} if node is None else node.kept
+    reads = {name: _array(kept[name]) for name in asked(function) if name in kept} if kept else {}
     try:
         lines, first = inspect.getsourcelines(function)
         file = Path(inspect.getsourcefile(function) or "")
     except (OSError, TypeError):
-        return Rule(function.__name__, "", "", reads)
+        return Rule(function.__name__, "", "", reads, formulas)
     here = Path(__file__).parents[2]
     where = file.relative_to(here) if file.is_relative_to(here) else file.name
-    return Rule(function.__name__, textwrap.dedent("".join(lines)).rstrip(), f"{where}:{first}", reads)
+    return Rule(function.__name__, textwrap.dedent("".join(lines)).rstrip(), f"{where}:{first}", reads, formulas)
 
 
 # ----------------------------------------------------------------------------------------------------- unfolding

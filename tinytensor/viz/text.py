@@ -80,6 +80,7 @@ _SIGNS = dict(zip(_LETTERS.split()[::2], _LETTERS.split()[1::2], strict=True))
 def plain(equation: str) -> str:
     """An equation without its LaTeX, for a terminal: \\frac{a}{b} is a/b, \\sum_i is Σ_i."""
     text = re.sub(r"\\([,;:! ])", " ", equation)
+    text = re.sub(r"\\frac\{\\partial L\}\{\\partial (\\?\w+|\\?\w+_\{\w+\})\}", r"∂L/∂\1", text)
     text = re.sub(r"\\(t?frac|sqrt)(\d|\\[A-Za-z]+)", r"\\\1{\2}", text)  # \frac12 is \frac{1}{2}
     text = re.sub(r"\\(t?frac\{[^{}]*\})(\w|\\[A-Za-z]+)", r"\\\1{\2}", text)
     text = re.sub(r"\\(?:mathrm|mathbf|text|operatorname)\{([^{}]*)\}", r"\1", text)
@@ -175,8 +176,9 @@ def sends(share: Share) -> str:
 
 
 def rule(found: Rule) -> list[str]:
-    """The source of a rule, its place, and the values that it read."""
-    lines = found.source.split("\n") if found.source else [f"{found.name}, whose source is in no file"]
+    """The source of a rule (or its formulas, if a kernel computes them), its place, and the values that it read."""
+    code = found.source.split("\n") if found.source else [f"{found.name}, whose source is in no file"]
+    lines = [plain(line) for line in found.formulas] or code
     if len(lines) > LINES:
         lines = [*lines[: LINES - 1], f"    ... ({len(lines) - LINES + 1} more lines)"]
     lines[0] += f"    # {found.where}" if found.where else ""
