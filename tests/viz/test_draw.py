@@ -39,10 +39,10 @@ def test_boxes_have_names_values_shapes_and_gradients():
     drawing = draw(t["y"], t)
     found = boxes(drawing.svg)
     t["y"].backward()
-    assert found["a"] == ["leaf", "a", "() 2", f"∂ {t['a'].grad.item():.4g}"]
-    assert found["d = add(c, a)"] == ["op", "d = add(c, a)", "() -4", "∂ 0.01832"]
+    assert found["a"] == ["leaf", "a", "() 2", f"∂ = {t['a'].grad.item():.4g}"]
+    assert found["d = add(c, a)"] == ["op", "d = add(c, a)", "() -4", "∂ = 0.01832"]
     assert found["y = exp(d)"][0] == "op result" and len(found) == 5
-    assert "add(c, a)" in drawing.dot and 'n3 -> n0 [label="-0.05495"]' in drawing.dot
+    assert "add(c, a)" in drawing.dot and 'n3 -> n0 [label="↑ -0.05495"]' in drawing.dot
     assert drawing._repr_svg_() == drawing.svg
 
 

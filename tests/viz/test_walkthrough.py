@@ -18,7 +18,7 @@ from tinytensor import nn
 from tinytensor.core.op import OPS
 from tinytensor.tools.typeset import mathml, rule_as_latex, split
 from tinytensor.viz import walkthrough, watch
-from tinytensor.viz.page import as_json
+from tinytensor.viz.arrays import as_json
 
 WORDS = ["the", "food", "was", "bad"]
 
@@ -48,12 +48,11 @@ def data_of(path) -> dict:
 def test_page_has_a_step_for_each_node_and_an_end(tmp_path):
     t = watched_chain()
     data = data_of(walkthrough(t["y"], tmp_path / "page.html", t))
-    titles = [frame["title"] for frame in data["frames"]]
-    assert titles[:3] == [
-        f"Forward, {i} of 3: {c}" for i, c in enumerate(("c = mul(a, b)", "d = add(c, a)", "y = exp(d)"), 1)
-    ]
-    assert titles[3] == "Backward, 1 of 3: y = exp(d); g = 1" and len(titles) == 7
-    assert data["turn"] == 3 and data["known"]["n2"] == [2, 3]
+    titles = [frame["what"] for frame in data["frames"]]
+    calls = ["c = mul(a, b)", "d = add(c, a)", "y = exp(d)"]
+    assert titles == [*calls, *reversed(calls), "The gradients of 2 leaves are complete"]
+    assert data["turn"] == 3 and data["values"]["n2"]["known"] == [2, 3]
+    assert data["frames"][3]["said"] == "y = exp(d); g = 1"
 
 
 @pytest.mark.parametrize("unfold", [False, True])
@@ -204,6 +203,14 @@ class Page:
     def lit(self) -> list[str]:
         return self.run("return [...document.querySelectorAll('#graph .now .call')].map(e => e.textContent)")
 
+    def gradients(self) -> dict[str, str]:
+        """The gradients that the boxes show, by the name of the value."""
+        rows = self.run(
+            "return [...document.querySelectorAll('#graph .gradient:not(.unknown)')].map(e => "
+            "[e.parentNode.querySelector('.call').textContent.split(' = ')[0], e.textContent])"
+        )
+        return dict(rows)
+
     def leaves(self) -> dict[str, np.ndarray]:
         """The gradients of the last step, as the page shows them: the last array of each leaf's sum."""
         rows = self.run(
@@ -252,13 +259,15 @@ def test_attention_is_a_picture_with_words_on_its_axes(browser, tmp_path, how):
     page = Page(browser, path)
     number = next(i for i, f in enumerate(data_of(path)["frames"]) if "Its weights" in f["html"])
     operation = {"fused": "attention(", "unfolded": "true_divide(", "by hand": "softmax("}[how]
-    assert f"= {operation}" in data_of(path)["frames"][number]["title"]
-    page.run("show(arguments[0])", number)
+    assert f"= {operation}" in data_of(path)["frames"][number]["what"]
+    page.run("show(stepOf(arguments[0]))", number)
     assert (
-        page.run("return [...document.querySelectorAll('#panel th[scope=col]')].map(e => e.textContent)") == WORDS * 2
+        page.run("return [...document.querySelectorAll('.attention th[scope=col]')].map(e => e.textContent)")
+        == WORDS * 2
     )
     assert (
-        page.run("return [...document.querySelectorAll('#panel th[scope=row]')].map(e => e.textContent)") == WORDS * 2
+        page.run("return [...document.querySelectorAll('.attention th[scope=row]')].map(e => e.textContent)")
+        == WORDS * 2
     )
     shown = page.run("return [...document.querySelectorAll('.attention td[style]')].map(e => Number(e.textContent))")
     _, weights = net(x, x, x, average_attn_weights=False)
@@ -292,28 +301,47 @@ def test_buttons_slider_and_boxes(browser, tmp_path):
 def test_graph_shows_the_values_known_so_far(browser, tmp_path):
     t = watched_chain()
     page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
-    seen = (
-        "return [...document.querySelectorAll('#graph .gradient:not(.unknown)')].map(e => e.textContent + "
-        "' ' + e.parentNode.querySelector('.call').textContent)"
+    assert page.gradients() == {} and page.run("return document.querySelectorAll('#graph .op.todo').length") == 2
+    page.press("ARROW_RIGHT", "ARROW_RIGHT", "ARROW_RIGHT")  # to the visit of y
+    assert page.gradients() == {"y": "∂ = 1", "d": "∂ so far 0.01832"}
+    page.press("ARROW_RIGHT")  # of d, which sends to c and to a
+    so_far = "∂ so far 0.01832"
+    assert page.gradients() == {"y": "∂ = 1", "d": "∂ = 0.01832", "c": so_far, "a": so_far}
+    page.press("ARROW_RIGHT")  # of c: a leaf is complete when nothing else can arrive, and that is at the end
+    assert page.gradients()["a"] == "∂ so far -0.03663" and page.gradients()["c"] == "∂ = 0.01832"
+    page.press("END")
+    assert page.gradients() == {"y": "∂ = 1"} | dict.fromkeys("dc", "∂ = 0.01832") | {
+        "a": "∂ = -0.03663",
+        "b": "∂ = 0.03663",
+    }
+
+
+def test_a_line_points_the_way_of_what_it_carries(browser, tmp_path):
+    t = watched_chain()
+    page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
+    heads = (
+        "return [...document.querySelectorAll('#graph .edge')].map(e => [...e.querySelectorAll('.tip')]"
+        ".filter(t => getComputedStyle(t).display !== 'none').map(t => t.classList.contains('up') ? 'up' : 'down')"
+        ".join() + (e.querySelector('.share:not(.unknown)')?.textContent ?? ''))"
     )
-    assert page.run(seen) == [] and page.run("return document.querySelectorAll('#graph .op.todo').length") == 2
-    page.press("ARROW_RIGHT", "ARROW_RIGHT", "ARROW_RIGHT")
-    assert page.run(seen) == ["∂ 1 y = exp(d)"]
-    page.press("ARROW_RIGHT")
-    assert sorted(page.run(seen)) == ["∂ 0.01832 d = add(c, a)", "∂ 1 y = exp(d)"]
+    assert page.run(heads) == ["down"] * 5
+    page.run("show(4)")  # d has been visited, c has not
+    assert sorted(page.run(heads)) == ["down", "down", "up0.01832", "up0.01832", "up0.01832"]
     assert page.run("return document.querySelectorAll('#graph .flow.back').length") == 2
     page.press("END")
-    assert len(page.run(seen)) == 5
+    assert all(re.fullmatch(r"up-?0\.\d+", shown) for shown in page.run(heads))
+    colours = "return ['.edge path', '.op rect'].map(s => getComputedStyle(document.querySelector(s)).stroke)"
+    assert len(set(page.run(colours))) == 2
 
 
 def test_gradients_add_up_step_by_step(browser, tmp_path):
     t = watched_chain()
     page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
     page.run("show(5)")
-    assert "It is added to the gradient there: 0.01832 from 2. add." in page.text("#panel")
+    assert "It is added to the gradient there: 0.01832 from d (add)." in page.text("#panel")
     page.press("END")
     words = " ".join(page.text("#panel [data-leaf=a]").split())
-    assert words == "a.grad 0.01832 from 2. add, for its b + -0.05495 from 3. mul, for its a = -0.03663"
+    assert words == "a.grad 0.01832 from d (add), for its b + -0.05495 from c (mul), for its a = -0.03663"
 
 
 def test_large_page_holds_one_step_at_a_time(browser, tmp_path):
@@ -325,11 +353,14 @@ def test_large_page_holds_one_step_at_a_time(browser, tmp_path):
     nodes = data_of(path)["turn"]
     assert nodes >= 200 and path.stat().st_size < 12_000 * nodes
     page = Page(browser, path)
+    assert page.text("#count").endswith("/ 21")  # of the layers, one step each
+    page.run("change('all', 'views')")
+    assert page.text("#count").endswith(f"/ {2 * nodes + 1}")
     elements = {name: f"return document.querySelectorAll('{name}').length" for name in ("*", "#panel *", "#print *")}
     for step in (0, 100, 250):
         page.run("show(arguments[0])", step)
         assert 0 < page.run(elements["#panel *"]) < 200 and page.run(elements["#print *"]) == 0
-        assert page.run(elements["*"]) < 20 * nodes
+        assert page.run(elements["*"]) < 30 * nodes
     page.press("END")
     assert page.text("#panel .phase") == "The end"
 
@@ -342,7 +373,7 @@ def test_page_fits_a_phone_and_dark_mode(browser, tmp_path):
             "Emulation.setDeviceMetricsOverride", {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
         )
         page = Page(browser, path)
-        for step in (0, 18, 30, 52):
+        for step in (0, 8, 14, 22):
             page.run("show(arguments[0])", step)
             assert page.run("return document.documentElement.scrollWidth") <= 390
         sizes = page.run(
@@ -375,12 +406,13 @@ def test_keyboard_and_screen_reader(browser, tmp_path):
     t = watched_chain()
     page = Page(browser, walkthrough(t["y"], tmp_path / "page.html", t))
     order = []
-    for _ in range(7):
+    for _ in range(11):
         page.press("TAB")
         order.append(page.run("return document.activeElement.id"))
-    assert order == ["graph", "panel", "slider", "next", "end", "turn", ""]  # the first two are disabled at the start
+    tools, steps = ["smaller", "larger", "fit"], ["slider", "next", "end", "play", "turn"]
+    assert order == [*tools, "graph", "panel", *steps, ""]  # the first two steps are disabled at the start
     nameless = "return [...document.querySelectorAll('button, input, section[tabindex]')].filter(e => "
-    nameless += "!(e.getAttribute('aria-label') || e.textContent.trim())).length"
+    nameless += "!(e.getAttribute('aria-label') || e.textContent.trim() || e.labels?.length)).length"
     assert page.run(nameless) == 0
     assert page.run("return document.getElementById('said').getAttribute('aria-live')") == "polite"
     page.press("ARROW_RIGHT")

@@ -88,24 +88,25 @@ class MultiheadAttention(Module):
         E, H = self.embed_dim, self.num_heads
         biases = (None,) * 3 if self.in_proj_bias is None else self.in_proj_bias.chunk(3)
         if self.together:
-            weights = self.in_proj_weight.chunk(3)
+            matrices = self.in_proj_weight.chunk(3)
         else:
-            weights = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
-        q, k, v = (linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
-        q, k, v = (x.unflatten(-1, (H, E // H)).transpose(1, 2) for x in (q, k, v))  # (B, H, C, K)
-        mask = self._mask(attn_mask, key_padding_mask, is_causal and attn_mask is None, q, k, batched)
+            matrices = self.q_proj_weight, self.k_proj_weight, self.v_proj_weight
+        # A walkthrough shows the names of these variables.
+        Q, K, V = (linear(x, w, b) for x, w, b in zip((query, key, value), matrices, biases, strict=True))
+        Q, K, V = (x.unflatten(-1, (H, E // H)).transpose(1, 2) for x in (Q, K, V))  # (B, H, C, E / H)
+        mask = self._mask(attn_mask, key_padding_mask, is_causal and attn_mask is None, Q, K, batched)
         p = self.dropout if self.training else 0.0
         if need_weights:
-            A = F.dropout(F.attention_weights(q, k, mask), p)
-            y = A.matmul(v)
+            weights = F.dropout(F.attention_weights(Q, K, mask), p)
+            heads = weights.matmul(V)
         else:
-            A, y = None, F.scaled_dot_product_attention(q, k, v, mask, p)
-        y = self.out_proj(y.transpose(1, 2).flatten(2))
-        if A is not None and average_attn_weights:
-            A = A.mean(1)
+            weights, heads = None, F.scaled_dot_product_attention(Q, K, V, mask, p)
+        output = self.out_proj(heads.transpose(1, 2).flatten(2))
+        if weights is not None and average_attn_weights:
+            weights = weights.mean(1)
         if not batched:
-            return y.squeeze(0), None if A is None else A.squeeze(0)
-        return y if self.batch_first else y.transpose(0, 1), A
+            return output.squeeze(0), None if weights is None else weights.squeeze(0)
+        return output if self.batch_first else output.transpose(0, 1), weights
 
     def _mask(self, attn_mask, key_padding_mask, is_causal, q, k, batched) -> Tensor | None:
         """All masks as one: bool with True for "may attend", or float, added to the scores, if any of them is float."""

@@ -12,7 +12,8 @@ Nothing here computes a gradient: all numbers come from the tape itself, which i
 
 from tinytensor.viz.drawing import Drawing, draw
 from tinytensor.viz.page import walkthrough
-from tinytensor.viz.seen import Leaf, Seen, Share, Step, look, watch
+from tinytensor.viz.seen import Leaf, Seen, Share, Step, look
 from tinytensor.viz.text import Explanation, explain
+from tinytensor.viz.watching import watch
 
 __all__ = ["Drawing", "Explanation", "Leaf", "Seen", "Share", "Step", "draw", "explain", "look", "walkthrough", "watch"]

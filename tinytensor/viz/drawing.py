@@ -2,10 +2,11 @@
 
 Operations are boxes with corners, leaves are boxes with round ends, and the result has a thick frame; colours (safe for
 colour blindness, after Okabe and Ito) repeat this. A line leads from a value down to each operation that reads it, one
-for each use; a gradient that is one number stands beside the line on which it comes back.
+for each use, as the data go; a gradient that is one number stands beside the line on which it comes back, with an arrow
+up. The operations of a module have a frame, and views are names on the lines.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
 
@@ -14,7 +15,9 @@ import numpy as np
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.tools.extras import need
-from tinytensor.viz.layout import Box, Layout, layout, smooth
+from tinytensor.viz.groups import Group, Use, base, is_view, local, uses
+from tinytensor.viz.layout import smooth
+from tinytensor.viz.scene import Line, Scene, all_groups, arrange
 from tinytensor.viz.seen import Leaf, Seen, Step, Value, look, unfolded
 from tinytensor.viz.text import argument, numbers
 
@@ -24,16 +27,23 @@ LONGEST = 34  # letters of a line in a box; longer lines are cut
 
 STYLE = """
 .tt-graph { --paper: #fff; --ink: #1d1f23; --soft: #5b616b; --op: #e3f0fa; --op-line: #0072b2; --leaf: #fdf3d6;
-  --leaf-line: #b67c00; font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; }
+  --leaf-line: #b67c00; --back: #b33f00; --group: #7f8792;
+  font: 12px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace; }
 @media (prefers-color-scheme: dark) { .tt-graph { --paper: #17191c; --ink: #e8eaed; --soft: #a3aab5; --op: #12303f;
-  --op-line: #56b4e9; --leaf: #3a2f12; --leaf-line: #e6b040; } }
+  --op-line: #56b4e9; --leaf: #3a2f12; --leaf-line: #e6b040; --back: #ff9a57; --group: #7d8590; } }
 .tt-graph .paper { fill: var(--paper); }
 .tt-graph text { fill: var(--ink); text-anchor: middle; }
 .tt-graph .call { font-weight: 700; }
-.tt-graph .soft, .tt-graph .share { fill: var(--soft); }
-.tt-graph .share { font-size: 10px; text-anchor: start; paint-order: stroke; stroke: var(--paper); stroke-width: 3px; }
+.tt-graph .soft { fill: var(--soft); }
+.tt-graph .gradient, .tt-graph .share { fill: var(--back); }
+.tt-graph .share, .tt-graph .mark { font-size: 10px; text-anchor: start; paint-order: stroke; stroke: var(--paper);
+  stroke-width: 3px; }
+.tt-graph .mark { fill: var(--soft); font-style: italic; }
 .tt-graph .op rect { fill: var(--op); stroke: var(--op-line); }
 .tt-graph .leaf rect { fill: var(--leaf); stroke: var(--leaf-line); }
+.tt-graph .fold rect { fill: var(--paper); stroke: var(--group); stroke-width: 2; }
+.tt-graph .frame rect { fill: none; stroke: var(--group); stroke-dasharray: 2 3; }
+.tt-graph .frame text { text-anchor: start; fill: var(--soft); font-weight: 700; }
 .tt-graph .inner rect { stroke-dasharray: 5 3; }
 .tt-graph .result rect { stroke-width: 3; }
 .tt-graph path { fill: none; stroke: var(--soft); stroke-width: 1.3; }
@@ -41,6 +51,7 @@ STYLE = """
 .tt-graph .up { display: none; }
 """
 COLOURS = {"op": ("#e3f0fa", "#0072b2"), "leaf": ("#fdf3d6", "#b67c00")}  # for DOT and PNG, which have no CSS
+SOFT, BACK = "#5b616b", "#b33f00"
 
 
 def brief(array: np.ndarray | None) -> str:
@@ -57,39 +68,58 @@ def cut(text: str) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1] + "…"
 
 
+def call(step: Step) -> str:
+    """The computation: d = add(c, a). A view among the arguments has the name of its base."""
+    known = [a for a in step.arguments if a.called or isinstance(a.value, np.ndarray)]
+    names = [base(a.source).name if a.source and is_view(a.source) else argument(a) for a in known]
+    return f"{local(step.name, step.group)} = {step.op.name}({', '.join(local(n, step.group) for n in names)})"
+
+
 def lines_of(value: Value) -> list[tuple[str, str]]:
     """The lines of a box, each with its kind: the call or name, shape and value, gradient."""
+    name = local(value.name, value.group)
     if isinstance(value, Step):
-        known = [a for a in value.arguments if a.called or isinstance(a.value, np.ndarray)]
-        first = f"{value.name} = {value.op.name}({', '.join(argument(a) for a in known)})"
-        first = first if len(first) <= LONGEST else f"{value.name} = {value.op.name}(…)"
+        first = call(value) if len(call(value)) <= LONGEST else f"{name} = {value.op.name}(…)"
     else:
-        first = value.name if len(value.name) <= LONGEST else "…" + value.name[1 - LONGEST :]
+        first = name if len(name) <= LONGEST else "…" + name[1 - LONGEST :]
     shown = brief(value.value)
     rows = [("call", first), ("soft value", f"{value.shape} {shown}" if shown else f"{value.shape}")]
-    rows += [] if value.gradient is None else [("soft gradient", f"∂ {brief(value.gradient)}")]
+    rows += [] if value.gradient is None else [("gradient", f"∂ = {brief(value.gradient)}")]
     if isinstance(value, Step) and value.part_of is not None:
         rows.append(("soft", f"in {value.part_of.op.name}"))
     return [(kind, cut(row)) for kind, row in rows]
 
 
-def kind_of(value: Value, seen: Seen) -> str:
+def kind_of(value: Value | Group, seen: Seen) -> str:
     """The classes of a box."""
+    if isinstance(value, Group):
+        return "op fold"
     kinds = ["leaf" if isinstance(value, Leaf) else "op"]
     kinds += ["inner"] if isinstance(value, Step) and value.part_of is not None else []
     return " ".join(kinds + (["result"] if value is seen.result else []))
 
 
-class Drawing:
-    """A graph, ready to be shown: it shows itself in a notebook; `dot` and `svg` are text; `save` writes a file."""
+def so_far(gradient: np.ndarray) -> str:
+    """The text for a gradient to which more may be added."""
+    return cut(f"∂ so far {brief(gradient)}")
 
-    def __init__(self, seen: Seen):
-        self.seen = seen
+
+class Drawing:
+    """A graph, ready to be shown: it shows itself in a notebook; `dot` and `svg` are text; `save` writes a file.
+
+    With `views` all views are boxes; else only the result and those with a name of the user's are.
+    """
+
+    def __init__(self, seen: Seen, views: bool = False, grows: bool = False):
+        self.seen, self.grows = seen, grows
         self.values: list[Value] = [*seen.steps, *seen.leaves]
         self.key = {value: f"n{i}" for i, value in enumerate(self.values)}  # the boxes' names in DOT and SVG
-        self.edges = [(a.source, step, i) for step in seen.steps for i, a in enumerate(step.arguments) if a.source]
-        self.shares = {(share.sender, share.place): share for step in seen.steps for share in step.sends}
-        self._layout: Layout | None = None
+        self.groups = all_groups(seen.steps)
+        self.key |= {group: f"g{i}" for i, group in enumerate(self.groups)}
+        self.views = views
+        self._scene: Scene | None = None
+        self._uses: dict[bool, list[Use]] = {}
+        self._sizes: dict[Value | Group, tuple[float, float]] = {}
 
     def __repr__(self) -> str:
         return f"<drawing of {len(self.seen.steps)} operations and {len(self.seen.leaves)} leaves: .save('graph.svg')>"
@@ -109,48 +139,88 @@ class Drawing:
             raise ValueError(f"save: expected a name that ends in .svg, .png or .dot, got {path.name!r}")
         return path
 
+    # ----------------------------------------------------------------------------------------- what is drawn
+
+    def hidden(self, value: Value, views: bool | None = None) -> bool:
+        """Is it a view that is drawn as a mark on a line?"""
+        shown = self.views if views is None else views
+        return not shown and is_view(value) and value is not self.seen.result and not value.named
+
+    def scene(self, is_open: Callable[[Group], bool] = lambda group: True, views: bool | None = None) -> Scene:
+        """The places of all boxes and lines with some of the groups open."""
+
+        values = [value for value in self.values if not self.hidden(value, views)]
+        return arrange(values, self.uses(views), self.seen.result, is_open, self.size)
+
+    def uses(self, views: bool | None = None) -> list[Use]:
+        """The lines between the values that are drawn."""
+        shown = self.views if views is None else views
+        if shown not in self._uses:
+            self._uses[shown] = list(uses(self.seen, lambda value: self.hidden(value, shown)))
+        return self._uses[shown]
+
+    @property
+    def whole(self) -> Scene:
+        """The scene with all groups open; it is computed once."""
+        self._scene = self._scene or self.scene()
+        return self._scene
+
+    def rows(self, value: Value | Group) -> list[tuple[str, str]]:
+        """The lines of text in a box; a closed group has those of its last operation."""
+        if not isinstance(value, Group):
+            return lines_of(value)
+        inside = [step for step in self.seen.steps if step.group and value in step.group.chain]
+        n = sum(not is_view(step) for step in inside)
+        rows = [("call", f"▸ {local(value.path, value.parent)}"), ("soft", f"{n} operations")]
+        return rows + [row for row in lines_of(inside[-1]) if row[0] in ("soft value", "gradient")]
+
+    def size(self, value: Value | Group) -> tuple[float, float]:
+        """The width and height of a box."""
+        if value not in self._sizes:
+            rows = self.rows(value)
+            words = [text for _, text in rows]
+            if self.grows and isinstance(value, Value) and value.gradient is not None:
+                words += [so_far(array) for _, array in value.sums()]
+            gradients = sum(share.sent.size == 1 for share in getattr(value, "sends", ()))
+            width = max(max(map(len, words)) * LETTER + 22, 58 * gradients)
+            self._sizes[value] = width, len(rows) * LINE_HEIGHT + 12
+        return self._sizes[value]
+
+    @staticmethod
+    def share(line: Line) -> str:
+        """The gradient that comes back on a line, if it is one number."""
+        share = line.uses[0].share
+        return brief(share.sent) if len(line.uses) == 1 and share is not None and share.sent.size == 1 else ""
+
+    # ---------------------------------------------------------------------------------------------- pictures
+
     @property
     def dot(self) -> str:
         """The graph in the language of Graphviz; needs no library."""
         lines = ["digraph tape {", '  node [shape=box, fontname="monospace", style=filled];']
         for value in self.values:
-            label = "\\n".join(line.replace("\\", "\\\\").replace('"', '\\"') for _, line in lines_of(value))
+            if self.hidden(value):
+                continue
+            label = "\\n".join(quoted(line) for _, line in lines_of(value))
             kinds = kind_of(value, self.seen).split()
             fill, line = COLOURS[kinds[0]]
             style = "filled,rounded" if "leaf" in kinds else "filled,dashed" if "inner" in kinds else "filled"
             thick = ", penwidth=3" if "result" in kinds else ""
-            lines.append(
-                f'  {self.key[value]} [label="{label}", style="{style}", fillcolor="{fill}", color="{line}"{thick}];'
-            )
-        for source, step, i in self.edges:
-            label = f' [label="{share}"]' if (share := self.share(step, i)) else ""
-            lines.append(f"  {self.key[source]} -> {self.key[step]}{label};")
+            box = f'{self.key[value]} [label="{label}", style="{style}", fillcolor="{fill}", color="{line}"{thick}];'
+            groups = value.group.chain[::-1] if value.group else ()
+            frames = [f'subgraph cluster_{self.key[g]} {{ label="{quoted(local(g.path, g.parent))}"; ' for g in groups]
+            lines.append(f"  {''.join(frames)}{box}{' }' * len(frames)}")
+        for use in self.uses():
+            share = self.share(Line([], [use]))
+            words = quoted(" ".join(filter(None, [use.mark, share and f"↑ {share}"])))
+            label = f' [label="{words}"]' if words else ""
+            lines.append(f"  {self.key[use.source]} -> {self.key[use.step]}{label};")
         return "\n".join([*lines, "}", ""])
-
-    def share(self, step: Step, place: int) -> str:
-        """The gradient that a step sent to one of its arguments, if it is one number."""
-        share = self.shares.get((step, place))
-        return brief(share.sent) if share is not None and share.sent.size == 1 else ""
-
-    @property
-    def layout(self) -> Layout:
-        """The places of all boxes and lines; computed once."""
-        if self._layout is None:
-            boxes = {}
-            for value in self.values:
-                lines = lines_of(value)
-                labels = 58 * sum(bool(self.share(value, i)) for i in range(len(getattr(value, "arguments", ()))))
-                boxes[value] = Box(
-                    max(max(len(row) for _, row in lines) * LETTER + 22, labels), len(lines) * LINE_HEIGHT + 12
-                )
-            edges = [(source, step) for source, step, _ in self.edges]
-            self._layout = layout(boxes, edges, self.seen.result)
-        return self._layout
 
     @property
     def svg(self) -> str:
         """The graph as SVG, with its style inside: light or dark, as the reader's screen."""
-        place = self.layout
+        place = self.whole
         w, h = place.width, place.height
         label = f"{len(self.seen.steps)} operations and {len(self.seen.leaves)} leaves, the result lowest"
         parts = [
@@ -158,59 +228,70 @@ class Drawing:
             f'height="{h:.0f}" role="img" aria-label="{label}">',
             f'<style>{STYLE}</style><rect class="paper" width="100%" height="100%"/>',
         ]
-        for (source, step, i), points in zip(self.edges, place.lines, strict=True):
-            parts.append(self._line(source, step, i, points))
-        parts += [self._box(value, place.boxes[value]) for value in self.values]
+        for group, box in place.frames.items():
+            left, top = box.x - box.width / 2, box.y - box.height / 2
+            parts.append(
+                f'<g class="frame" id="{self.key[group]}" transform="translate({left:.0f} {top:.0f})">'
+                f'<rect width="{box.width:.0f}" height="{box.height:.0f}" rx="8"/>'
+                f'<text x="10" y="17">{escape(local(group.path, group.parent))}</text></g>'
+            )
+        for line in place.lines:
+            path, tips, text = line_marks(line.points)
+            share, mark = self.share(line), line.uses[0].mark
+            x, y = text
+            names = f"<title>{escape(line.uses[0].words)}</title>"
+            words = f'<text class="mark" x="{x:.0f}" y="{y - 13:.0f}">{escape(mark)}{names}</text>' if mark else ""
+            words += f'<text class="share" x="{x:.0f}" y="{y:.0f}">↑ {escape(share)}</text>' if share else ""
+            parts.append(f'<g class="edge"><path d="{path}"/><path class="tip" d="{tips[0]}"/>{words}</g>')
+        for value, box in place.boxes.items():
+            left, top = box.x - box.width / 2, box.y - box.height / 2
+            parts.append(self.box(value).replace("<g ", f'<g transform="translate({left:.1f} {top:.1f})" ', 1))
         return "\n".join([*parts, "</svg>"])
 
-    def _line(self, source: Value, step: Step, i: int, points: list[tuple[float, float]]) -> str:
-        (x, y), (u, v) = points[0], points[-1]
-        path = f"M{x:.1f} {y:.1f}" + "".join(
-            "C" + " ".join(f"{a:.1f} {b:.1f}" for a, b in curve) for curve in smooth([*points[:-1], (u, v - 6)])
-        )
-        share = escape(self.share(step, i))
-        text = f'<text class="share" x="{u + 5:.1f}" y="{v - 9:.1f}">{share}</text>' if share else ""
-        return (
-            f'<g class="edge" data-from="{self.key[source]}" data-to="{self.key[step]}" data-place="{i}">'
-            f'<path d="{path}"/><path class="tip" d="M{u:.1f} {v:.1f}l-4 -8h8z"/>'
-            f'<path class="tip up" d="M{x:.1f} {y:.1f}l-4 8h8z"/>{text}</g>'
-        )
-
-    def _box(self, value: Value, box: Box) -> str:
-        left, top = box.x - box.width / 2, box.y - box.height / 2
-        radius = min(14, box.height / 2) if isinstance(value, Leaf) else 2
-        rows = lines_of(value)
-        title = escape("; ".join(row for _, row in rows))
+    def box(self, value: Value | Group) -> str:
+        """A box as SVG, with its left upper corner at the origin."""
+        width, height = self.size(value)
+        radius = min(14, height / 2) if isinstance(value, Leaf) else 8 if isinstance(value, Group) else 2
+        rows = self.rows(value)
         text = "".join(
-            f'<text class="{kind}" x="{box.x:.1f}" y="{top + 19 + i * LINE_HEIGHT:.1f}">{escape(row)}</text>'
+            f'<text class="{kind}" x="{width / 2:.1f}" y="{19 + i * LINE_HEIGHT}">{escape(row)}</text>'
             for i, (kind, row) in enumerate(rows)
         )
         return (
-            f'<g class="{kind_of(value, self.seen)}" id="{self.key[value]}"><title>{title}</title>'
-            f'<rect x="{left:.1f}" y="{top:.1f}" width="{box.width:.1f}" height="{box.height:.1f}" rx="{radius}"/>'
-            f"{text}</g>"
+            f'<g class="{kind_of(value, self.seen)}" id="{self.key[value]}">'
+            f"<title>{escape('; '.join(row for _, row in rows))}</title>"
+            f'<rect width="{width:.1f}" height="{height:.1f}" rx="{radius}"/>{text}</g>'
         )
 
     def _png(self, path: Path) -> None:
         try:
             from matplotlib.backends.backend_agg import FigureCanvasAgg
             from matplotlib.figure import Figure
-            from matplotlib.patches import FancyBboxPatch, PathPatch
-            from matplotlib.path import Path as Line
+            from matplotlib.patches import FancyBboxPatch, PathPatch, Rectangle
+            from matplotlib.path import Path as Curve
         except ModuleNotFoundError:
             need("matplotlib", "a PNG")
-        place = self.layout
+        place = self.whole
         figure = Figure((place.width / 100, place.height / 100))
         FigureCanvasAgg(figure)
         axes = figure.add_axes((0, 0, 1, 1), xlim=(0, place.width), ylim=(place.height, 0))
         axes.set_axis_off()
-        for (_, step, i), points in zip(self.edges, place.lines, strict=True):
-            curves = [point for curve in smooth(points) for point in curve]
-            codes = [Line.MOVETO, *[Line.CURVE4] * len(curves)]
-            axes.add_patch(PathPatch(Line([points[0], *curves], codes), fill=False, color="#5b616b", lw=1))
-            x, y = points[-1]
-            axes.fill([x, x - 4, x + 4], [y, y - 8, y - 8], color="#5b616b", lw=0)
-            axes.text(x + 5, y - 9, self.share(step, i), size=6.5, family="monospace", color="#5b616b")
+        words = {"family": "monospace", "parse_math": False}
+        for group, box in place.frames.items():
+            corner = box.x - box.width / 2, box.y - box.height / 2
+            frame = Rectangle(corner, box.width, box.height, fill=False, edgecolor=SOFT, linestyle=":", linewidth=1)
+            axes.add_patch(frame)
+            title = local(group.path, group.parent)
+            axes.text(corner[0] + 10, corner[1] + 15, title, size=8, color=SOFT, weight="bold", **words)
+        for line in place.lines:
+            curves = [point for curve in smooth(line.points) for point in curve]
+            codes = [Curve.MOVETO, *[Curve.CURVE4] * len(curves)]
+            axes.add_patch(PathPatch(Curve([line.points[0], *curves], codes), fill=False, color=SOFT, lw=1))
+            x, y = line.points[-1]
+            axes.fill([x, x - 4, x + 4], [y, y - 8, y - 8], color=SOFT, lw=0)
+            share = self.share(line)
+            axes.text(x + 5, y - 9, share and f"↑ {share}", size=6.5, color=BACK, **words)
+            axes.text(x + 5, y - 22, line.uses[0].mark, size=6.5, color=SOFT, style="italic", **words)
         for value, box in place.boxes.items():
             kinds = kind_of(value, self.seen).split()
             fill, line = COLOURS[kinds[0]]
@@ -226,12 +307,26 @@ class Drawing:
                     linestyle="--" if "inner" in kinds else "-",
                 )
             )
-            for i, (_, row) in enumerate(lines_of(value)):
+            for i, (kind, row) in enumerate(lines_of(value)):
                 weight = "bold" if i == 0 else "normal"
                 y = box.y - box.height / 2 + 15 + i * LINE_HEIGHT
-                style = {"size": 8.4, "family": "monospace", "weight": weight, "parse_math": False}
-                axes.text(box.x, y, row, ha="center", va="center", color="#1d1f23", **style)
+                style = {"size": 8.4, "weight": weight, "color": BACK if kind == "gradient" else "#1d1f23"} | words
+                axes.text(box.x, y, row, ha="center", va="center", **style)
         figure.savefig(path, dpi=150)
+
+
+def quoted(text: str) -> str:
+    """Text inside the quotation marks of a DOT file."""
+    return text.replace("\\", "\\\\").replace('"', '\\"')
+
+
+def line_marks(points: list[tuple[float, float]]) -> tuple[str, tuple[str, str], tuple[float, float]]:
+    """A line as SVG: its path, its two heads (at the reader, at the source), and the place of the text beside it."""
+    (x, y), (u, v) = points[0], points[-1]
+    path = f"M{x:.0f} {y:.0f}" + "".join(
+        "C" + " ".join(f"{a:.0f} {b:.0f}" for a, b in curve) for curve in smooth([*points[:-1], (u, v - 6)])
+    )
+    return path, (f"M{u:.0f} {v:.0f}l-4 -8h8z", f"M{x:.0f} {y:.0f}l-4 8h8z"), (u + 5, v - 9)
 
 
 def draw(
@@ -239,13 +334,16 @@ def draw(
     names: Module | Mapping[str, object] | None = None,
     gradient: Tensor | None = None,
     unfold: bool = False,
+    views: bool = False,
 ) -> Drawing:
     """The graph that `loss.backward()` walks: operations, leaves, shapes, values and gradients.
 
     With `unfold` a fused operation (attention, a layer norm) is drawn as its definition in simpler ones, with dashed
     frames; the gradients in them are those of the definition, and equal the others up to rounding. Values that the tape
-    did not keep are three dots, unless the forward pass ran inside `watch()`. `names` and `gradient` are as for
-    `explain`, and nothing is changed either. ModuleNotFoundError if SVG or PNG lack a library (`dot` needs none).
+    did not keep are three dots, unless the forward pass ran inside `watch()`; then the operations of each module have a
+    frame, too. Views (a transposition, a slice) are names on the lines, or boxes with `views`. `names` and `gradient`
+    are as for `explain`, and nothing is changed either. ModuleNotFoundError if SVG or PNG lack a library (`dot` needs
+    none).
     """
     seen = look(loss, names, gradient, "draw")
-    return Drawing(unfolded(seen) if unfold else seen)
+    return Drawing(unfolded(seen) if unfold else seen, views)

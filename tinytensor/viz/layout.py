@@ -10,7 +10,7 @@ top beside all others. Sizes are in pixels, y goes down.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -109,23 +109,58 @@ def _sugiyama(boxes: dict[Hashable, Box], edges: dict, top: Hashable) -> dict[tu
     for key, box in boxes.items():
         box.x, box.y = vertices[key].view.xy
     bends = {edge: [Box(BETWEEN / 2, 0, x, y) for x, y in line.view.points[1:-1]] for edge, line in lines.items()}
-    _push_apart([*boxes.values(), *(bend for line in bends.values() for bend in line)])
-    return {edge: [(bend.x, bend.y) for bend in line] for edge, line in bends.items()}
+    _straighten(boxes, bends)
+    tall: dict[float, float] = {}
+    for box in boxes.values():
+        tall[box.y] = max(tall.get(box.y, 0.0), box.height)
+    ends = -0.5, 0.5  # beside the boxes of a layer a line runs straight
+    return {e: [(b.x, b.y + end * tall.get(b.y, 0.0)) for b in line for end in ends] for e, line in bends.items()}
 
 
-def _push_apart(boxes: Iterable[Box]) -> None:
-    """Make room between the boxes and lines of a layer: grandalf lets them overlap if their widths differ much."""
+def _straighten(boxes: dict[Hashable, Box], bends: dict[tuple, list[Box]], rounds: int = 12) -> None:
+    """Move boxes and bends sideways within their layers: to the middle of their neighbours, without overlaps.
+
+    grandalf has found the order within each layer. Its places do not know how much the widths differ; here wide boxes
+    stay, and what hangs at them moves.
+    """
+    fed = {target for _, target in bends}
+    pulls: dict[int, list[tuple[Box, float]]] = {}
     rows: dict[float, list[Box]] = {}
-    for box in boxes:
+    for (source, target), line in bends.items():
+        # From the target up to the source. A leaf follows its reader, and hardly the other way round.
+        for low, high in pairwise([boxes[target], *line, boxes[source]]):
+            straight = 4.0 if low in line and high in line else 1.0
+            pulls.setdefault(id(low), []).append((high, straight if source in fed else 0.05))
+            pulls.setdefault(id(high), []).append((low, straight))
+    for box in [*boxes.values(), *(bend for line in bends.values() for bend in line)]:
         rows.setdefault(box.y, []).append(box)
     for row in rows.values():
         row.sort(key=lambda box: box.x)
-        before = sum(box.x for box in row)
-        for left, box in pairwise(row):
-            box.x = max(box.x, left.x + (left.width + box.width) / 2 + BETWEEN)
-        moved = (sum(box.x for box in row) - before) / len(row)
-        for box in row:
-            box.x -= moved
+    order = [rows[y] for y in sorted(rows)]
+    for turn in range(rounds):
+        for row in order if turn % 2 == 0 else reversed(order):
+            wanted = []
+            for box in row:
+                near = pulls.get(id(box), [])
+                total = sum(w for _, w in near)
+                wanted.append(sum(other.x * w for other, w in near) / total if near else box.x)
+            _place(row, wanted)
+
+
+def _place(row: list[Box], wanted: list[float]) -> None:
+    """Put the boxes of a layer as near to the wanted places as their order and widths allow (least squares)."""
+    gaps = [0.0, *((a.width + b.width) / 2 + BETWEEN for a, b in pairwise(row))]
+    offsets = [sum(gaps[: i + 1]) for i in range(len(row))]
+    blocks: list[list[float]] = []  # place, weight, number of boxes: boxes that touch move together
+    for box, x, offset in zip(row, wanted, offsets, strict=True):
+        blocks.append([x - offset, box.width, 1])
+        while len(blocks) > 1 and blocks[-2][0] > blocks[-1][0]:
+            x1, w1, n1 = blocks.pop()
+            x0, w0, n0 = blocks.pop()
+            blocks.append([(x0 * w0 + x1 * w1) / (w0 + w1), w0 + w1, n0 + n1])
+    places = [x for x, _, n in blocks for _ in range(int(n))]
+    for box, x, offset in zip(row, places, offsets, strict=True):
+        box.x = x + offset
 
 
 class _Bends:

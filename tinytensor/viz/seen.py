@@ -16,49 +16,24 @@ The tape keeps only the values that its rules read. To see all of them, watch th
 
 import inspect
 import textwrap
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from weakref import WeakKeyDictionary
 
 import numpy as np
 
 from tinytensor.autograd.seed import seed_of
-from tinytensor.core.dispatch import state
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.op import Node
 from tinytensor.core.rule_arguments import asked
-from tinytensor.core.switches import watching
 from tinytensor.core.tape import walk
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
-
-# ------------------------------------------------------------------------------------------------ the forward pass
-
-# The arguments and results of operations, by their nodes. When a tape is dropped, its entries go with it.
-_watched: WeakKeyDictionary[Node, tuple[tuple, tuple, np.ndarray]] = WeakKeyDictionary()
+from tinytensor.viz.groups import Group, group, paths_of
+from tinytensor.viz.watching import array_of, watch, watched
 
 UNKNOWN = object()  # an argument that the tape did not keep
-
-
-@contextmanager
-def watch() -> Iterator[None]:
-    """Inside (and in this thread) the arguments and the result of each operation on the tape are kept, to be shown.
-
-    Copies are kept, because a value may be changed in place later; so do not train inside.
-    """
-
-    def note(node: Node, args: tuple, y: np.ndarray) -> None:
-        _watched[node] = args, tuple(map(_array, args)), y.copy()
-        if before is not None:
-            before(node, args, y)
-
-    before = state.told_of_nodes  # the block around this one is called as well
-    with watching(note):
-        yield
-
 
 # -------------------------------------------------------------------------------------------------------- the record
 
@@ -102,6 +77,15 @@ class Value:
     gradient: np.ndarray | None = None  # complete; None if nothing arrived
     hooks: int = 0
     consumers: list["Step"] = field(default_factory=list)  # the steps that read it, the oldest first
+    named: bool = False  # by the user
+    group: Group | None = None  # the call of a module that it belongs to
+
+    def sums(self) -> list[tuple["Share | None", np.ndarray]]:
+        """The gradient as it grows: the sum after the seed (which has no share) and after each share."""
+        found: list[tuple[Share | None, np.ndarray]] = [] if self.seed is None else [(None, self.seed)]
+        for share in self.shares:
+            found.append((share, share.sent if not found else found[-1][1] + share.sent))
+        return found
 
 
 @dataclass(eq=False)
@@ -187,7 +171,7 @@ def look(
     nodes = _nodes(loss, what)
     kept = _kept_gradients(nodes)
     try:
-        return _walk(loss, seed, nodes, named(names, what))
+        return _walk(loss, seed, nodes, named(names, what), paths_of(names))
     finally:
         for restore in kept:
             restore()
@@ -236,7 +220,9 @@ def named(names: Module | Mapping[str, object] | None, what: str) -> dict[Node |
     return found
 
 
-def _walk(loss: Tensor, seed: Tensor, nodes: list[Node], names: dict[Node | Tensor, str]) -> Seen:
+def _walk(
+    loss: Tensor, seed: Tensor, nodes: list[Node], names: dict[Node | Tensor, str], paths: dict[Module, str]
+) -> Seen:
     steps = {node: _step(node, number, names) for number, node in enumerate(nodes, 1)}
     places: dict[Node | Tensor, Step | Leaf] = dict(steps)
     for node, step in steps.items():
@@ -254,6 +240,11 @@ def _walk(loss: Tensor, seed: Tensor, nodes: list[Node], names: dict[Node | Tens
     for target in names:  # a tensor with a name has its value at hand
         if isinstance(target, Tensor) and target.node in steps:
             steps[target.node].value = target._data.copy()
+    group(list(steps.values()), [p for p in places.values() if isinstance(p, Leaf)], paths, set(names.values()))
+    for step in steps.values():
+        for argument in step.arguments:
+            if argument.source is not None:
+                argument.called = argument.source.name
     for step in steps.values():  # an argument that a reader has kept is the value of its source
         for argument in step.arguments:
             if argument.source is not None and argument.source.value is None and isinstance(argument.value, np.ndarray):
@@ -286,9 +277,9 @@ def _walk(loss: Tensor, seed: Tensor, nodes: list[Node], names: dict[Node | Tens
 
 
 def _step(node: Node, number: int, names: dict[Node | Tensor, str]) -> Step:
-    value = _watched[node][2] if node in _watched else node.kept.get("y")
+    value = watched[node].y if node in watched else node.kept.get("y")
     step = Step(names.get(node, f"#{number}"), node.shape, node.dtype, value)
-    step.node, step.number, step.hooks = node, number, len(node._hooks or ())
+    step.node, step.number, step.named, step.hooks = node, number, node in names, len(node._hooks or ())
     return step
 
 
@@ -310,22 +301,13 @@ def _parameter(op, i: int) -> str:
 
 def _given(node: Node, i: int) -> tuple[object, object]:
     """Argument i, if it was watched or kept for the rules: the object, and its value at that time."""
-    if node in _watched:
-        given, values, _ = _watched[node]
-        return given[i], values[i]
+    if node in watched:
+        return watched[node].given[i], watched[node].values[i]
     name, _, number = _parameter(node.op, i).partition("[")
     value = node.kept.get(name, UNKNOWN)
     if number and value is not UNKNOWN:
         value = value[int(number[:-1])]
-    return value, _array(value)
-
-
-def _array(value: object) -> object:
-    """A copy of the array of a tensor, of an array, and of each one in a tuple; other values as they are."""
-    if isinstance(value, tuple):
-        return tuple(map(_array, value))
-    value = value._data if isinstance(value, Tensor) else value
-    return value.copy() if isinstance(value, np.ndarray) else value
+    return value, array_of(value)
 
 
 # --------------------------------------------------------------------------------------------------------- rules
@@ -348,7 +330,7 @@ def _rules(node: Node) -> tuple[str, list[Rule]]:
 def rule_of(function: Callable, node: Node | None = None, formulas: tuple[str, ...] = ()) -> Rule:
     """A rule as it is shown, with the values that it reads at a node."""
     kept = {} if node is None else node.kept
-    reads = {name: _array(kept[name]) for name in asked(function) if name in kept} if kept else {}
+    reads = {name: array_of(kept[name]) for name in asked(function) if name in kept} if kept else {}
     try:
         lines, first = inspect.getsourcelines(function)
         file = Path(inspect.getsourcefile(function) or "")
@@ -393,7 +375,7 @@ def unfolded(seen: Seen) -> Seen:
         sources = {a.name: a.source for a in step.arguments if a.source is not None}
         outer = {leaf: sources[leaf.name] for leaf in inner.leaves}
         for part in inner.steps:
-            part.part_of = step
+            part.part_of, part.group = step, step.group
             part.name = part.name.replace("#", f"#{step.number}.")
             for a in part.arguments:
                 if a.source in outer:

@@ -4,12 +4,13 @@ The words for equations and arrays are here, too, since pictures have the same l
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
+from tinytensor.viz.groups import local
 from tinytensor.viz.seen import UNKNOWN, Argument, Leaf, Rule, Seen, Share, Step, Value, look
 
 FEW = 12  # up to so many numbers are written out; more are summarized
@@ -114,7 +115,7 @@ def visit(step: Step) -> str:
 
 def call(step: Step) -> str:
     """The computation: d = add(c, a). An unknown argument, a constant that no rule reads, is three dots."""
-    words = [argument(a) for a in step.arguments]
+    words = [local(argument(a), step.group) for a in step.arguments]
     while words and words[-1] == "…":
         words.pop()
     return f"{step.name} = {step.op.name}({', '.join(words)})"
@@ -141,8 +142,11 @@ def equation(step: Step) -> str:
     return plain(first_line(step.op.equation)) or "none is declared"
 
 
-def why_now(step: Step, seen: Seen) -> str:
-    """The reason why the walk takes this node now: the youngest of those that wait, with its consumers done."""
+def why_now(step: Step, seen: Seen, visit: Callable[[Step], str] = visit) -> str:
+    """The reason why the walk takes this node now: the youngest of those that wait, with its consumers done.
+
+    `visit` names another step.
+    """
     if step is seen.result:
         return "backward() is called of it, and no node is younger"
     others = ", ".join(f"{other.name} ({other.op.name})" for other in step.waiting)

@@ -1,10 +1,4 @@
 // Steps through a backward pass. All content stands in the page as JSON; this script only puts it in its place.
-"use strict";
-
-const data = JSON.parse(document.getElementById("data").textContent);
-const find = (id) => document.getElementById(id);
-const last = data.frames.length - 1;
-let at = 0;
 
 // ------------------------------------------------------------------------------------------------------- arrays
 
@@ -30,7 +24,7 @@ function heatMap(array) {
   const paint = canvas.getContext("2d");
   const image = paint.createImageData(width, canvas.height);
   const [paper, low, high] = ["--paper", "--low", "--high"].map((name) => rgb(colour(name)));
-  const bytes = atob(array.heat), middle = (CELL - 1) / 2;
+  const bytes = array.bytes, middle = (CELL - 1) / 2;
   for (let y = 0; y < canvas.height; y++) {
     for (let x = 0; x < width; x++) {
       const byte = bytes.charCodeAt(Math.floor(y / CELL) * array.columns + Math.floor(x / CELL));
@@ -47,12 +41,48 @@ function heatMap(array) {
   return canvas;
 }
 
-function table(rows) {
+/** A table of numbers, with words at its rows and columns where there are some. */
+function table(rows, words) {
   const element = document.createElement("table");
-  for (const row of rows) {
+  const head = (line, text, scope) => {
+    const cell = document.createElement("th");
+    cell.scope = scope;
+    cell.textContent = text;
+    line.append(cell);
+  };
+  if (words.columns) {
     const line = element.insertRow();
-    for (const number of row) line.insertCell().textContent = number;
+    if (words.rows) line.insertCell().className = "corner";
+    for (const word of words.columns) head(line, word, "col");
   }
+  rows.forEach((row, i) => {
+    const line = element.insertRow();
+    if (words.rows) head(line, words.rows[i], "row");
+    for (const number of row) line.insertCell().textContent = number;
+  });
+  return element;
+}
+
+/** The matrices of an array, beside each other with their names, or the one that it is. */
+function matrices(array) {
+  const words = array.words ?? {}, n = words.apart?.length ?? 1;
+  const one = (i) => {
+    if (!array.heat) {
+      const rows = array.numbers.length / n;
+      return table(array.numbers.slice(i * rows, (i + 1) * rows), words);
+    }
+    const rows = array.rows / n, bytes = atob(array.heat).slice(i * rows * array.columns, (i + 1) * rows * array.columns);
+    return heatMap({ ...array, rows, bytes });
+  };
+  if (n === 1) return one(0);
+  const element = document.createElement("div");
+  element.className = "apart";
+  words.apart.forEach((name, i) => {
+    const figure = document.createElement("figure"), caption = document.createElement("figcaption");
+    caption.textContent = name;
+    figure.append(one(i), caption);
+    element.append(figure);
+  });
   return element;
 }
 
@@ -61,7 +91,7 @@ function fill(fragment) {
   for (const place of fragment.querySelectorAll("[data-math]")) place.innerHTML = data.math[place.dataset.math];
   for (const place of fragment.querySelectorAll("[data-array]")) {
     const array = data.arrays[place.dataset.array];
-    place.append(array.heat ? heatMap(array) : table(array.numbers));
+    place.append(matrices(array));
     const note = document.createElement("p");
     note.className = "note";
     note.textContent = array.text;
@@ -80,89 +110,168 @@ function fill(fragment) {
 
 // -------------------------------------------------------------------------------------------------------- steps
 
-const boxes = [...document.querySelectorAll("#graph .op, #graph .leaf")];
-const edges = [...document.querySelectorAll("#graph .edge")];
+let order = []; // the steps: each is a frame, and the closed group whose last frame it is, or null
+let at = 0;
 
-/** The part of the graph that is known at this step: values once computed, gradients once their node is visited. */
-function light(frame) {
-  for (const box of boxes) {
-    const [forward, backward] = data.known[box.id];
-    box.classList.toggle("todo", at < forward);
-    box.classList.toggle("now", frame.at === box.id);
-    box.querySelector(".gradient")?.classList.toggle("unknown", at < backward);
-    box.querySelector(".value")?.classList.toggle("unknown", at < forward);
-  }
-  for (const edge of edges) {
-    const here = edge.dataset.to === frame.at;
-    edge.classList.toggle("todo", at < data.known[edge.dataset.to][0]);
-    edge.classList.toggle("flow", here);
-    edge.classList.toggle("back", here && Boolean(frame.backward));
-    edge.querySelector(".share")?.classList.toggle("unknown", at < data.known[edge.dataset.to][1]);
-  }
+/** The steps of the scene: hidden views are none, and a closed group is one, shown by the last of its frames. */
+function steps() {
+  const found = [];
+  data.frames.forEach(({ at: key }, frame) => {
+    if (isHidden(key)) return;
+    const group = closedGroup(key), before = found[found.length - 1], back = frame >= data.turn;
+    if (group && before?.group === group && back === before.frame >= data.turn) before.frame = frame;
+    else found.push({ frame, group });
+  });
+  return found;
 }
 
-/** Bring the node of this step into the middle of the graph's window. */
-function scrollTo(id) {
-  const box = id && find(id);
-  if (!box) return;
-  const graph = find("graph"), here = box.getBoundingClientRect(), window_ = graph.getBoundingClientRect();
-  graph.scrollLeft += here.left + here.width / 2 - window_.left - window_.width / 2;
-  graph.scrollTop += here.top + here.height / 2 - window_.top - window_.height / 2;
+/** The last frame that belongs to a step: what hidden views do happens in the step before. */
+const timeOf = (step) => (step + 1 < order.length ? order[step + 1].frame - 1 : data.frames.length - 1);
+
+/** The step in which a frame happens. */
+const stepOf = (frame) => Math.max(0, order.findIndex((_, step) => frame <= timeOf(step)));
+
+/** The title of a step: Forward, 2 of 3. */
+function phaseOf(step) {
+  const { frame } = order[step], turn = order.findIndex((s) => s.frame >= data.turn);
+  if (step === order.length - 1) return "The end";
+  return frame < data.turn ? `Forward, ${step + 1} of ${turn}` : `Backward, ${step + 1 - turn} of ${order.length - 1 - turn}`;
 }
 
+/** A step as an element for the panel, or for print. */
+function content(step, element) {
+  const { frame, group } = order[step], { what, html, group: inside } = data.frames[frame];
+  element.innerHTML = `<p class="phase"></p><h2></h2><p class="closed"></p>${html}`;
+  element.querySelector(".phase").textContent = phaseOf(step);
+  element.querySelector(".phase").classList.toggle("backward", frame >= data.turn);
+  element.querySelector("h2").textContent = what;
+  const path = group && data.groups[group].path;
+  element.querySelector(".closed").textContent = group
+    ? `${path} is closed: its operations are one step, and the last of them stands here. Open it in the picture.`
+    : inside ? `in ${inside}` : "";
+  return fill(element);
+}
+
+/** Show a step, counted from 0. */
 function show(number) {
-  at = Math.max(0, Math.min(last, number));
-  const frame = data.frames[at];
-  const panel = find("panel");
-  panel.innerHTML = frame.html;
-  fill(panel);
-  panel.scrollTop = 0;
-  light(frame);
-  scrollTo(frame.at);
+  at = Math.max(0, Math.min(order.length - 1, number));
+  const { frame, group } = order[at], { at: key, what, said } = data.frames[frame], last = order.length - 1;
+  content(at, find("panel"));
+  find("panel").scrollTop = 0;
+  light(timeOf(at), key, group);
+  scrollTo(group ?? key);
+  const words = `${phaseOf(at)}: ${said ?? what}`;
+  find("slider").max = last;
   find("slider").value = at;
-  find("slider").setAttribute("aria-valuetext", frame.title);
+  find("slider").setAttribute("aria-valuetext", words);
   find("count").textContent = `${at + 1} / ${last + 1}`;
-  find("said").textContent = frame.title;
+  find("said").textContent = words;
   for (const name of ["first", "back"]) find(name).disabled = at === 0;
   for (const name of ["next", "end"]) find(name).disabled = at === last;
+  if (at === last) play(false);
+  link();
 }
 
-const go = { first: () => show(0), back: () => show(at - 1), next: () => show(at + 1), end: () => show(last),
-  turn: () => show(data.turn) };
-for (const [name, action] of Object.entries(go)) find(name).addEventListener("click", action);
-find("slider").addEventListener("input", (event) => show(Number(event.target.value)));
-for (const box of boxes) {
-  box.addEventListener("click", () => show(at < data.turn ? data.known[box.id][0] : data.known[box.id][1]));
+/** Draw another scene, and stay at the same frame. */
+function change(open, views) {
+  const frame = order.length ? order[at].frame : 0;
+  picture.open = open;
+  picture.views = views;
+  find("views").checked = Boolean(views);
+  find("all").checked = open === "all";
+  draw(pick);
+  order = steps();
+  show(stepOf(frame));
 }
+
+/** A click on a box goes to its step; on a group it opens the group, or closes it. */
+function pick(key) {
+  const group = data.groups[key];
+  if (!group) return show(stepOf(data.values[key].known[at < stepOf(data.turn) ? 0 : 1]));
+  const isOpen = picture.open === "all" || picture.open === key || isAround(key, picture.open);
+  change(isOpen ? group.parent : key, picture.views);
+  return document.querySelector(`[data-group="${key}"], #${key}`)?.focus();
+}
+
+const turn = () => order.findIndex((step) => step.frame >= data.turn);
+const go = { first: () => show(0), back: () => show(at - 1), next: () => show(at + 1), end: () => show(order.length - 1),
+  turn: () => show(turn()) };
+for (const [name, action] of Object.entries(go)) {
+  find(name).addEventListener("click", () => {
+    play(false);
+    action();
+  });
+}
+find("slider").addEventListener("input", (event) => {
+  play(false);
+  show(Number(event.target.value));
+});
+find("views").addEventListener("change", (event) => change(picture.open, event.target.checked ? "views" : ""));
+find("all").addEventListener("change", (event) => change(event.target.checked ? "all" : "", picture.views));
+find("views-label").hidden = !("views" in data.scenes);
+find("all-label").hidden = !Object.keys(data.groups).length;
+
+let playing = null;
+function play(on) {
+  clearInterval(playing);
+  playing = on ? setInterval(() => show(at + 1), 2000) : null;
+  find("play").setAttribute("aria-pressed", String(on));
+  find("play").textContent = on ? "stop" : "play";
+}
+find("play").addEventListener("click", () => {
+  if (playing === null && at === order.length - 1) show(0);
+  play(playing === null);
+});
 
 const keys = { ArrowRight: "next", ArrowLeft: "back", ArrowDown: "next", ArrowUp: "back", Home: "first", End: "end",
-  PageDown: "next", PageUp: "back" };
+  PageDown: "next", PageUp: "back", "+": "larger", "=": "larger", "-": "smaller", 0: "fit", p: "play" };
 document.addEventListener("keydown", (event) => {
   if (event.ctrlKey || event.altKey || event.metaKey || !(event.key in keys)) return;
-  if (event.target.id === "slider") return; // the slider handles these keys itself
+  if (event.target.id === "slider" && event.key.length > 1) return; // the slider handles these keys itself
   // With the focus in the panel or the graph, keys that scroll keep scrolling.
-  const scrolls = event.target.closest?.("#panel, #graph") && !/^Arrow(Left|Right)$/.test(event.key);
+  const scrolls = event.target.closest?.("#panel, #graph") && /^(Arrow(Up|Down)|Home|End|Page)/.test(event.key);
   if (scrolls) return;
   event.preventDefault();
-  go[keys[event.key]]();
+  find(keys[event.key]).click();
 });
 
 // A print has all steps, numbered; they are made when printing begins. Its graph is at no step.
 window.addEventListener("afterprint", () => show(at));
 window.addEventListener("beforeprint", () => {
-  light({ at: null });
+  light(data.frames.length, null, null);
   if (find("print").childElementCount) return;
-  for (const frame of data.frames) {
-    const item = document.createElement("li");
-    item.innerHTML = frame.html;
-    find("print").append(fill(item));
-  }
+  order.forEach((_, step) => find("print").append(content(step, document.createElement("li"))));
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show(at));
-window.addEventListener("resize", () => scrollTo(data.frames[at].at));
+window.addEventListener("resize", () => scrollTo(document.querySelector("#graph .now")?.id));
 
-// A link may lead to a step, by the number that the page shows: backward.html#15.
-const linked = () => show((parseInt(location.hash.slice(1), 10) || 1) - 1);
-window.addEventListener("hashchange", linked);
-linked();
+// ------------------------------------------------------------------------------------------------------ addresses
+
+// The address follows the step, so that a link leads to it: backward.html#step=12, and the number alone does, too.
+// The open group and the views stand in it if they are not those that the page begins with.
+
+function link() {
+  const parts = [`step=${at + 1}`];
+  const name = picture.open in data.groups ? data.groups[picture.open].path : picture.open || "none";
+  if (picture.open !== data.open) parts.push(`open=${encodeURIComponent(name)}`);
+  if (picture.views) parts.push("views");
+  try {
+    history.replaceState(null, "", `#${parts.join("&")}`);
+  } catch {
+    // a page that stands inside another one may not have an address
+  }
+}
+
+function follow() {
+  const hash = location.hash.slice(1), asked = new URLSearchParams(/^\d+$/.test(hash) ? `step=${hash}` : hash);
+  const named = asked.get("open"), group = Object.keys(data.groups).find((key) => data.groups[key].path === named);
+  const open = named === null ? data.open : named === "all" ? "all" : group ?? "";
+  change(open in data.scenes[""] ? open : data.open, asked.has("views") && "views" in data.scenes ? "views" : "");
+  show((parseInt(asked.get("step"), 10) || 1) - 1);
+}
+window.addEventListener("hashchange", follow);
+picture.scene = data.scenes[""][data.open];
+const [across] = fitting();
+picture.scale = Math.min(1, Math.max(0.7, across)); // the text stays readable
+follow();
 document.documentElement.dataset.ready = "yes";

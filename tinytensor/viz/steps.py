@@ -1,0 +1,225 @@
+"""The steps of a walkthrough as HTML: what a node reads and gives, what arrives at it, and what it sends."""
+
+from html import escape
+
+import numpy as np
+
+from tinytensor.tools.typeset import rule_as_latex
+from tinytensor.viz.arrays import Axes, Store
+from tinytensor.viz.groups import base, is_view, local
+from tinytensor.viz.seen import UNKNOWN, Argument, Rule, Seen, Share, Step, Value, definition
+from tinytensor.viz.text import first_line, numbers, setting, shapes, why_now
+
+HEADS, TOKENS = 8, 24  # the most heads and tokens of attention that are shown as tables
+
+
+def tag(name: str, text: str, kind: str = "") -> str:
+    """An element with text in it."""
+    attribute = f' class="{kind}"' if kind else ""
+    return f"<{name}{attribute}>{escape(text)}</{name}>"
+
+
+class Writer:
+    """Writes the steps of a walkthrough as HTML."""
+
+    def __init__(self, seen: Seen, tokens: tuple[list[str], list[str]] | None):
+        self.seen, self.tokens, self.store = seen, tokens, Store()
+        self.visits = {step: number for number, step in enumerate(seen.walked, 1)}
+        self.scores = scores(seen, tokens)
+        attending = [step for step in seen.steps if step in self.scores or step.op.name == "attention"]
+        self.heads = {step.shape[:2] for step in attending if len(step.shape) == 4}
+
+    def forward(self, step: Step) -> str:
+        """The step that computes a value."""
+        parts = [self.equation(step), self.attention(step), tag("h3", "It reads")]
+        for a in step.arguments:
+            parts.append(self.argument(a))
+        parts += [tag("h3", "It gives"), self.array(step.value, step)]
+        return "".join(parts)
+
+    def backward(self, step: Step) -> str:
+        """The step in which the walk visits a node."""
+        why = why_now(step, self.seen, named) if step.part_of is None else f"it is a part of {step.part_of.op.name}"
+        parts = [tag("h3", "Why this node now"), tag("p", why[0].upper() + why[1:] + ".")]
+        parts += [tag("h3", f"The gradient arrives: g = ∂L/∂{local(step.name, step.group)}"), self.sum(step)]
+        parts += [tag("h3", f"The rule: {step.road}"), self.equation(step)]
+        parts += [self.rule(rule) for rule in step.rules]
+        parts.append(tag("h3", "It sends"))
+        for share in step.sends:
+            others = [s for s in share.target.shares if s.sender in self.visits and s is not share]
+            before = [s for s in others if self.visits[s.sender] < self.visits[step]]
+            parts.append(tag("p", f"to {through(share.target, step)}, for {share.argument}", "from"))
+            parts.append(self.array(share.sent, share.target))
+            if share.given.shape != share.sent.shape:
+                parts.append(
+                    tag("p", f"The rule gave {share.given.shape}: summed over what broadcasting had repeated.")
+                )
+            if before:
+                there = " and ".join(f"{numbers(s.sent, 4)} from {sender(s)}" for s in before)
+                parts.append(tag("p", f"It is added to the gradient there: {there}."))
+        return "".join(parts) if step.sends else "".join([*parts, tag("p", "nothing")])
+
+    def end(self) -> str:
+        """The last step: the gradients of the leaves."""
+        words = "All nodes have been visited, so nothing can arrive any more. backward() leaves these in .grad."
+        parts = [tag("p", words)]
+        for leaf in self.seen.leaves:
+            parts.append(f'<section data-leaf="{escape(leaf.name)}">{tag("h3", f"{leaf.name}.grad")}{self.sum(leaf)}')
+            if leaf.before is not None and leaf.gradient is not None:
+                parts.append(
+                    tag("p", f"{leaf.name}.grad holds {numbers(leaf.before)} already; backward() adds to that.")
+                )
+            parts.append("</section>")
+        return "".join(parts)
+
+    def array(self, array: np.ndarray | None, value: Value | None) -> str:
+        """An array that belongs to a value (its numbers or its gradient), with the words of its rows and columns."""
+        if array is None or value is None or array.ndim < 2:
+            return self.store.array(array)
+        viewed, (queries, keys) = base(value), self.tokens or ([], [])
+        rows, columns, apart = [], [], []
+        if viewed in self.scores and array.shape[-2:] == (len(queries), len(keys)):
+            rows, columns = queries, keys
+        elif isinstance(viewed, Step) and self.tokens:
+            rows = next((words for words in (queries, keys) if len(words) == array.shape[-2]), [])
+        if array.ndim == 4 and array.shape[:2] in self.heads:
+            B, H = array.shape[:2]
+            apart = [f"head {h + 1}" + f" of sequence {b + 1}" * (B > 1) for b in range(B) for h in range(H)]
+        return self.store.array(array, Axes(tuple(rows), tuple(columns), tuple(apart)))
+
+    def equation(self, step: Step) -> str:
+        declared = first_line(getattr(step.op, "equation", ""))
+        if not declared:
+            return tag("p", "An autograd.Function of the user's: no equation is declared.") + tag(
+                "p", shapes(step), "where"
+            )
+        return self.store.formula(declared) + tag("p", shapes(step), "where")
+
+    def argument(self, a: Argument) -> str:
+        if a.source is None and not isinstance(a.value, np.ndarray):
+            return tag("p", f"{a.name}: {'not kept' if a.value is UNKNOWN else setting(a.value)}")
+        value = a.value if isinstance(a.value, np.ndarray) else a.source.value
+        constant = ", a constant" if a.source is None else ""
+        called = through(a.source, None) if a.source is not None else a.called
+        name = f"{a.name}: {called}" if called and called != a.name else a.name
+        return tag("p", f"{name}{constant}", "from") + self.array(value, a.source)
+
+    def sum(self, value: Value) -> str:
+        """The shares that arrived, one below the other, and their sum."""
+        if value.gradient is None:
+            return tag("p", "Nothing: no rule sent a gradient here.")
+        terms = (
+            []
+            if value.seed is None
+            else [("where the walk starts: the derivative of the result with respect to itself", value.seed)]
+        )
+        terms += [(f"from {sender(s)}, for its {s.argument}", s.sent) for s in value.shares]
+        rows = [
+            f"<b>{'+' if i else ''}</b><div>{self.array(array, value)}{tag('span', words, 'from')}</div>"
+            for i, (words, array) in enumerate(terms)
+        ]
+        if len(terms) > 1 or value.hooks:
+            hooks = f"after {value.hooks} hook{'s' * (value.hooks > 1)}" if value.hooks else ""
+            total = self.array(value.gradient, value)
+            rows.append(f'<b>=</b><div class="total">{total}{tag("span", hooks, "from")}</div>')
+        return f'<div class="sum">{"".join(rows)}</div>'
+
+    def rule(self, rule: Rule) -> str:
+        """A rule as formulas and code, or as formulas alone where a kernel computes them."""
+        latex = rule_as_latex(rule.source) if rule.source and not rule.formulas else None
+        parts = [self.store.formula(formula) for formula in rule.formulas or filter(None, [latex])]
+        where = f"{rule.where}, computed by one kernel" if rule.formulas and rule.where else rule.where
+        if not rule.formulas:
+            parts.append(tag("pre", rule.source or f"{rule.name}, whose source is in no file"))
+        parts.append(tag("p", where, "where") if where else "")
+        read = [f"{name} = {setting(value)}" for name, value in rule.reads.items()]
+        return "".join([*parts, tag("p", f"It reads {'; '.join(read)}.", "where") if read else ""])
+
+    def attention(self, step: Step) -> str:
+        """The weights of attention as tables: a row for each query, a column for each key, darker where larger."""
+        weights = attention_weights(step, self.tokens)
+        if weights is None:
+            return ""
+        queries, keys = self.tokens or ([], [])
+        C, M = weights.shape[-2:]
+        queries = queries if len(queries) == C else [str(i) for i in range(C)]
+        keys = keys if len(keys) == M else [str(i) for i in range(M)]
+        heads = weights.reshape(-1, C, M)
+        parts = [tag("h3", "Its weights: how much each query (row) takes from each key (column)")]
+        if C > TOKENS or M > TOKENS:
+            return "".join(parts + [self.store.array(head) for head in heads[:HEADS]])
+        parts.append('<div class="attention">')
+        for i, head in enumerate(heads[:HEADS]):
+            top = "".join(f'<th scope="col">{escape(key)}</th>' for key in keys)
+            body = "".join(
+                f'<tr><th scope="row">{escape(queries[q])}</th>'
+                + "".join(f'<td style="--w:{w:.2f}">{f"{w:.2f}".lstrip("0") or "0"}</td>' for w in row)
+                + "</tr>"
+                for q, row in enumerate(head)
+            )
+            caption = f"head {i + 1}" if len(heads) > 1 else "weights"
+            parts.append(f"<figure><table><tr><td></td>{top}</tr>{body}</table>{tag('figcaption', caption)}</figure>")
+        more = tag("p", f"and {len(heads) - HEADS} more", "where") if len(heads) > HEADS else ""
+        return "".join([*parts, "</div>", more])
+
+
+def named(step: Step) -> str:
+    """A step where another step names it."""
+    return f"{local(through(step, None), step.group)} ({step.op.name})"
+
+
+def sender(share: Share) -> str:
+    """The step that a gradient comes from, and the views that it has passed."""
+    step, passed = share.sender, ""
+    while is_view(step) and len(step.consumers) == 1:
+        passed += f" through {step.op.name.removesuffix('_view')}"
+        step = step.consumers[0]
+    return named(step) + passed
+
+
+def through(value: Value, reader: Step | None) -> str:
+    """A value by its name, and if it is a view, by its base's name and the views."""
+    if not is_view(value) or value.named:
+        return local(value.name, reader.group if reader else value.group)
+    views, at = [], value
+    while is_view(at) and not at.named:
+        views.append(at.op.name.removesuffix("_view"))
+        at = next(a.source for a in at.arguments if a.source is not None)
+    return f"{local(at.name, (reader or value).group)} through {', '.join(reversed(views))}"
+
+
+def scores(seen: Seen, tokens: tuple[list[str], list[str]] | None) -> set[Value]:
+    """The values with a row for each query and a column for each key: softmax's, and those beside it of its shape."""
+    if tokens is None:
+        return set()
+    sizes = len(tokens[0]), len(tokens[1])
+    todo: list[Value] = [s for s in seen.steps if "softmax" in s.op.name and s.shape[-2:] == sizes]
+    found: set[Value] = set()
+    while todo:
+        value = todo.pop()
+        found.add(value)
+        beside = [a.source for a in getattr(value, "arguments", ()) if isinstance(a.source, Step)] + value.consumers
+        todo += [other for other in beside if other.shape == value.shape and other not in found]
+    return found
+
+
+def attention_weights(step: Step, tokens: tuple[list[str], list[str]] | None) -> np.ndarray | None:
+    """The weights of a node that is attention: (heads, queries, keys), of the first sequence of a batch.
+
+    The fused operation keeps none, so they come from its definition (unfolded, they are its only quotient). A softmax
+    counts as attention if its last two dimensions are the numbers of tokens.
+    """
+    if step.op.name == "attention" and step.gradient is not None:
+        inner = definition(step)
+        products = [part for part in inner.steps if part.op.name == "matmul"] if inner is not None else []
+        weights = products[-1].arguments[0].value if products else None
+        return weights[0] if isinstance(weights, np.ndarray) and weights.ndim == 4 else None
+    if step.op.name == "true_divide" and step.part_of is not None and step.part_of.op.name == "attention":
+        return None if step.value is None else step.value[0]
+    sizes = None if tokens is None else (len(tokens[0]), len(tokens[1]))
+    if "softmax" in step.op.name and step.value is not None and step.value.ndim >= 2 and step.value.shape[-2:] == sizes:
+        if step.op.name.startswith("log"):
+            return None
+        heads = step.value if step.value.ndim < 4 else step.value.reshape(-1, *step.value.shape[-3:])[0]
+        return heads.reshape(-1, *sizes)
+    return None
