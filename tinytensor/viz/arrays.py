@@ -15,6 +15,12 @@ SUMMED = 1 << 20  # with more numbers, only those shown are summarized: adding u
 APART = 16  # the most matrices of one array that are shown one by one
 
 
+def tag(name: str, text: str, kind: str = "") -> str:
+    """An element with text in it."""
+    attribute = f' class="{kind}"' if kind else ""
+    return f"<{name}{attribute}>{escape(text)}</{name}>"
+
+
 @dataclass(frozen=True)
 class Axes:
     """The words at the rows and columns of an array's matrices, and at the matrices; empty where there are none."""

@@ -69,10 +69,16 @@ def group(steps: list["Step"], leaves: list["Leaf"], paths: dict[Module, str], t
     named_by_module: dict[Step, str] = {}
     for one in reversed(groups):  # what is inside comes before what is around it
         _dissolve(one, [g for g in groups if g.parent is one], groups, named_by_module)
+    variables = {step: watched[step.node].variable for step in steps if step.node in watched}
+    for step in steps:  # a view of a result that has no name: it is the result's
+        if variables.get(step) and is_view(step):
+            viewed = base(step)
+            if viewed in variables and viewed.group is step.group and viewed not in named_by_module:
+                variables[viewed] = variables[viewed] or variables.pop(step)
     times = Counter(taken)
     for step in steps:
         if step.name not in taken:
-            variable = watched[step.node].variable if step.node in watched else ""
+            variable = variables.get(step, "")
             name = named_by_module.get(step) or (f"{step.group.path}.{variable}" if step.group else variable)
             if name and (variable or step in named_by_module):
                 times[name] += 1

@@ -10,7 +10,7 @@ top beside all others. Sizes are in pixels, y goes down.
 """
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -51,6 +51,11 @@ def layout(boxes: dict[Hashable, Box], edges: Sequence[tuple[Hashable, Hashable]
     low = max(box.y + box.height / 2 for box in boxes.values())
     for box in boxes.values():
         box.y = low - box.y  # grandalf has put the result on top
+    tall = _heights(boxes.values())
+    fed = {target for source, target in edges if boxes[source].height}
+    for key, box in boxes.items():
+        if key not in fed:  # what nothing leads to stands near its reader, beside a taller box too
+            box.y += (tall[box.y] - box.height) / 2
     ends = _side_by_side(boxes, edges)
     leaving = Counter()
     alike = Counter(edges)
@@ -110,11 +115,17 @@ def _sugiyama(boxes: dict[Hashable, Box], edges: dict, top: Hashable) -> dict[tu
         box.x, box.y = vertices[key].view.xy
     bends = {edge: [Box(BETWEEN / 2, 0, x, y) for x, y in line.view.points[1:-1]] for edge, line in lines.items()}
     _straighten(boxes, bends)
-    tall: dict[float, float] = {}
-    for box in boxes.values():
-        tall[box.y] = max(tall.get(box.y, 0.0), box.height)
+    tall = _heights(boxes.values())
     ends = -0.5, 0.5  # beside the boxes of a layer a line runs straight
     return {e: [(b.x, b.y + end * tall.get(b.y, 0.0)) for b in line for end in ends] for e, line in bends.items()}
+
+
+def _heights(boxes: Iterable[Box]) -> dict[float, float]:
+    """The height of the tallest box of each layer, by the place of the layer."""
+    tall: dict[float, float] = {}
+    for box in boxes:
+        tall[box.y] = max(tall.get(box.y, 0.0), box.height)
+    return tall
 
 
 def _straighten(boxes: dict[Hashable, Box], bends: dict[tuple, list[Box]], rounds: int = 12) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from tinytensor.core.dispatch import state
 from tinytensor.core.tensor import Tensor
-from tinytensor.viz.page import NUMBERS, SIDE, sample, tag
+from tinytensor.viz.arrays import NUMBERS, SIDE, sample, tag
 from tinytensor.viz.text import number
 
 CELL = 7  # pixels of a cell of the picture, each way

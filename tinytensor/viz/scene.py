@@ -147,15 +147,13 @@ def _inside(
         whole.boxes |= part.boxes
         whole.paths |= part.paths
     for use, key in keys.items():
-        before = parts[key[0]].paths.get(use, []) if key[0] in parts else []
-        after = parts[key[1]].paths.get(use, []) if key[1] in parts else []
-        whole.paths[use] = [*before, *routes[key], *after]
+        path = routes[key]
+        if key[0] in parts:  # it goes on where it has left the frame
+            path = [*parts[key[0]].paths[use], *path[1:]]
+        if key[1] in parts:
+            path = [*path[:-2], *parts[key[1]].paths[use]]
+        whole.paths[use] = path
     return whole
-
-
-def visible(groups: tuple[Group, ...], is_open: Callable[[Group], bool]) -> Group | None:
-    """The closed group that hides a value with these groups around it (the innermost first), or None."""
-    return next((group for group in reversed(groups) if not is_open(group)), None)
 
 
 def all_groups(steps: Iterable[Step]) -> list[Group]:

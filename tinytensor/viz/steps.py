@@ -5,18 +5,12 @@ from html import escape
 import numpy as np
 
 from tinytensor.tools.typeset import rule_as_latex
-from tinytensor.viz.arrays import Axes, Store
+from tinytensor.viz.arrays import Axes, Store, tag
 from tinytensor.viz.groups import base, is_view, local
 from tinytensor.viz.seen import UNKNOWN, Argument, Rule, Seen, Share, Step, Value, definition
 from tinytensor.viz.text import first_line, numbers, setting, shapes, why_now
 
 HEADS, TOKENS = 8, 24  # the most heads and tokens of attention that are shown as tables
-
-
-def tag(name: str, text: str, kind: str = "") -> str:
-    """An element with text in it."""
-    attribute = f' class="{kind}"' if kind else ""
-    return f"<{name}{attribute}>{escape(text)}</{name}>"
 
 
 class Writer:
@@ -33,7 +27,7 @@ class Writer:
         """The step that computes a value."""
         parts = [self.equation(step), self.attention(step), tag("h3", "It reads")]
         for a in step.arguments:
-            parts.append(self.argument(a))
+            parts.append(self.argument(a, step))
         parts += [tag("h3", "It gives"), self.array(step.value, step)]
         return "".join(parts)
 
@@ -95,12 +89,12 @@ class Writer:
             )
         return self.store.formula(declared) + tag("p", shapes(step), "where")
 
-    def argument(self, a: Argument) -> str:
+    def argument(self, a: Argument, step: Step) -> str:
         if a.source is None and not isinstance(a.value, np.ndarray):
             return tag("p", f"{a.name}: {'not kept' if a.value is UNKNOWN else setting(a.value)}")
         value = a.value if isinstance(a.value, np.ndarray) else a.source.value
         constant = ", a constant" if a.source is None else ""
-        called = through(a.source, None) if a.source is not None else a.called
+        called = through(a.source, step) if a.source is not None else a.called
         name = f"{a.name}: {called}" if called and called != a.name else a.name
         return tag("p", f"{name}{constant}", "from") + self.array(value, a.source)
 
@@ -128,7 +122,7 @@ class Writer:
         """A rule as formulas and code, or as formulas alone where a kernel computes them."""
         latex = rule_as_latex(rule.source) if rule.source and not rule.formulas else None
         parts = [self.store.formula(formula) for formula in rule.formulas or filter(None, [latex])]
-        where = f"{rule.where}, computed by one kernel" if rule.formulas and rule.where else rule.where
+        where = f"{rule.where}, computed by kernels" if rule.formulas and rule.where else rule.where
         if not rule.formulas:
             parts.append(tag("pre", rule.source or f"{rule.name}, whose source is in no file"))
         parts.append(tag("p", where, "where") if where else "")

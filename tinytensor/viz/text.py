@@ -149,11 +149,11 @@ def why_now(step: Step, seen: Seen, visit: Callable[[Step], str] = visit) -> str
     """
     if step is seen.result:
         return "backward() is called of it, and no node is younger"
-    others = ", ".join(f"{other.name} ({other.op.name})" for other in step.waiting)
+    others = ", ".join(f"{local(other.name, step.group)} ({other.op.name})" for other in step.waiting)
     youngest = f"it is younger than all others that wait ({others})" if others else "no other node waits"
     readers = [reader for reader in step.consumers if reader.turn]
     done = ", ".join(visit(reader) for reader in sorted(readers, key=lambda reader: reader.order))
-    return f"{youngest}; what reads {step.name} has been visited: {done}"
+    return f"{youngest}; what reads {local(step.name, step.group)} has been visited: {done}"
 
 
 def sum_of(value: Value) -> str:
