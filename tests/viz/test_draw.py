@@ -13,7 +13,7 @@ from tests.viz.graphs import chain
 from tinytensor import nn
 from tinytensor.viz import draw, look, watch
 from tinytensor.viz.layout import Box, layout
-from tinytensor.viz.seen import unfolded
+from tinytensor.viz.unfolding import unfolded
 
 SVG = "{http://www.w3.org/2000/svg}"
 

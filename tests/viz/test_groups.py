@@ -1,5 +1,7 @@
 """The parts of a graph: modules and the names in them, views, and the places of groups in a picture."""
 
+import gc
+
 import pytest
 
 import tinytensor as tt
@@ -8,6 +10,7 @@ from tinytensor import nn
 from tinytensor.viz import explain, look, watch
 from tinytensor.viz.drawing import Drawing
 from tinytensor.viz.groups import chain as chain_of
+from tinytensor.viz.watching import watched
 
 
 class Twice(nn.Module):
@@ -122,3 +125,19 @@ def test_sums_grow_by_each_share():
     leaf = next(leaf for leaf in look(t["y"], t).leaves if leaf.name == "a")
     numbers = [float(g) for _, g in leaf.sums()]
     assert numbers == pytest.approx([0.018316, -0.036631], rel=1e-4) and numbers[-1] == leaf.gradient
+
+
+def test_a_watched_tape_is_dropped_with_its_result():
+    class Keeps(nn.Module):
+        def forward(self, x):
+            self.last = x * 2
+            return self.last
+
+    gc.collect()
+    before, net = len(watched), Keeps()
+    with watch():
+        net(tt.ones(2, requires_grad=True))
+    assert len(watched) == before + 1
+    del net  # and with it the result, which it holds
+    gc.collect()
+    assert len(watched) == before

@@ -103,6 +103,15 @@ def test_refusals(tmp_path):
     t["y"].backward()
     with pytest.raises(RuntimeError, match=r"walkthrough: this part of the tape \(exp\) was freed"):
         walkthrough(t["y"], tmp_path / "page.html")
+    y = watched_chain()["y"]
+    with pytest.raises(TypeError, match=r"tokens must be a list of words, or a tuple of two lists .* got int"):
+        walkthrough(y, tmp_path / "page.html", tokens=4)
+    with pytest.raises(TypeError, match="got str"):
+        walkthrough(y, tmp_path / "page.html", tokens=(["a"], "bc"))
+    with pytest.raises(TypeError, match="title must be a string, got int"):
+        walkthrough(y, tmp_path / "page.html", title=3)
+    with pytest.raises(TypeError, match="walkthrough: names must be a Module or a dict"):
+        walkthrough(y, tmp_path / "page.html", ["a"])
     assert not (tmp_path / "page.html").exists()
 
 

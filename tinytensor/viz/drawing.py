@@ -18,8 +18,9 @@ from tinytensor.tools.extras import need
 from tinytensor.viz.groups import Group, Use, base, is_view, local, uses
 from tinytensor.viz.layout import smooth
 from tinytensor.viz.scene import Line, Scene, all_groups, arrange
-from tinytensor.viz.seen import Leaf, Seen, Step, Value, look, unfolded
+from tinytensor.viz.seen import Leaf, Seen, Step, Value, look
 from tinytensor.viz.text import argument, numbers
+from tinytensor.viz.unfolding import unfolded
 
 LETTER = 7.3  # the width of a letter of the font, in pixels
 LINE_HEIGHT = 17  # pixels from one line to the next

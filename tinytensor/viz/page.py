@@ -1,9 +1,12 @@
 """`walkthrough(loss, "backward.html")`: one file that steps through forward and backward, a node at a time.
 
 The page needs no network and no server: style, code, graph and data stand in the file, and a policy in its head forbids
-it to load anything. Each step is a piece of HTML that is written here; `walkthrough.js` puts it into the panel,
-highlights the graph, and turns arrays (each is stored once) into tables of numbers or heat maps. The page works from
-the keyboard, announces its steps to screen readers, and prints as the list of all steps.
+it to load anything. Each step is a piece of HTML that `steps.py` writes; `walkthrough.js` puts it into the panel, and
+turns arrays (each is stored once) into tables of numbers or heat maps; `walkthrough_graph.js` draws and lights the
+graph. The page works from the keyboard, announces its steps to screen readers, and prints as the list of all steps.
+
+The places of all boxes are computed here, once for each group that may be open (with those around it) and once with all
+groups open, each without views and with them: the page has no layout of its own.
 """
 
 import json
@@ -18,9 +21,10 @@ from tinytensor.nn.module import Module
 from tinytensor.viz.drawing import STYLE, Drawing, brief, call, line_marks, so_far
 from tinytensor.viz.groups import is_view, local
 from tinytensor.viz.scene import Scene
-from tinytensor.viz.seen import Step, look, unfolded
+from tinytensor.viz.seen import Step, look
 from tinytensor.viz.steps import Writer
 from tinytensor.viz.text import numbers
+from tinytensor.viz.unfolding import unfolded
 
 FEW = 40  # so many boxes are shown with all groups open; of more, the reader opens one group after the other
 
@@ -41,6 +45,7 @@ def page(drawing: Drawing, tokens: tuple[list[str], list[str]] | None, title: st
         title=escape(title),
         style=STYLE + style,
         policy=POLICY,
+        hint="a click on a box goes there, or opens it (▸)" if drawing.groups else "a click on a box goes there",
         label=f"{len(drawing.seen.steps)} operations and {len(drawing.seen.leaves)} leaves, the result lowest",
         data=text,
         code="\n".join(code),
@@ -142,6 +147,22 @@ def _places(scene: Scene, drawing: Drawing, number: dict) -> dict:
     }
 
 
+def words_of(tokens: object) -> tuple[list[str], list[str]] | None:
+    """The words of the queries and of the keys."""
+    if tokens is None:
+        return None
+    two = isinstance(tokens, tuple) and len(tokens) == 2 and not isinstance(tokens[0], str)
+    sides = tokens if two else (tokens, tokens)
+    for side in sides:
+        if not isinstance(side, list | tuple):
+            raise TypeError(
+                "walkthrough: tokens must be a list of words, or a tuple of two lists (queries, keys), got "
+                f"{type(side).__name__}"
+            )
+    queries, keys = ([str(word) for word in side] for side in sides)
+    return queries, keys
+
+
 def walkthrough(
     loss: Tensor,
     path: str | Path,
@@ -153,16 +174,17 @@ def walkthrough(
 ) -> Path:
     """Write one HTML file that steps through the forward and the backward pass of `loss`; return its path.
 
-    `tokens` are the labels of the axes of attention: one list, or a tuple of two, the queries' and the keys'.
-    `names`, `gradient` and `unfold` are as for `draw`; the page shows what the engine did during this call, and nothing
-    is changed. Run the forward pass inside `watch()` to see all values: the tape keeps only those that rules read.
+    `tokens` are the words at the rows and columns of attention: one list, or a tuple of two, the queries' and the
+    keys'. `names`, `gradient` and `unfold` are as for `draw`; the page shows what the engine did during this call, and
+    nothing is changed. Run the forward pass inside `watch()` to see all values (the tape keeps only those that rules
+    read), and to see the operations of each module as one box, which opens. The address of the page follows its steps:
+    a link to `backward.html#step=12` leads to the twelfth. TypeError for names, tokens or a title of another kind;
     ModuleNotFoundError if grandalf or latex2mathml is missing (the viz extra).
     """
+    pair = words_of(tokens)
+    if not isinstance(title, str):
+        raise TypeError(f"walkthrough: title must be a string, got {type(title).__name__}")
     seen = look(loss, names, gradient, "walkthrough")
-    pair = None
-    if tokens is not None:
-        two = isinstance(tokens, tuple) and len(tokens) == 2 and not isinstance(tokens[0], str)
-        pair = tuple([list(map(str, side)) for side in (tokens if two else (tokens, tokens))])
     text = page(Drawing(unfolded(seen) if unfold else seen, grows=True), pair, title)
     path = Path(path)
     path.parent.mkdir(parents=True, exist_ok=True)

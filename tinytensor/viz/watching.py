@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from weakref import WeakKeyDictionary
+from weakref import WeakKeyDictionary, ref
 
 import numpy as np
 
@@ -28,8 +28,13 @@ class Watched:
     given: tuple
     values: tuple
     y: np.ndarray
-    modules: tuple[Module, ...]  # whose calls it was a part of, the outermost first
+    calls: tuple[ref[Module], ...]  # the modules whose calls it was a part of, the outermost first
     variable: str = ""  # the local variable, in the innermost of these calls, that took the result
+
+    @property
+    def modules(self) -> tuple[Module, ...]:
+        """The modules that still exist; they are held weakly, since a module may hold a result and so its node."""
+        return tuple([module for call in self.calls if (module := call()) is not None])
 
 
 watched: WeakKeyDictionary[Node, Watched] = WeakKeyDictionary()  # when a tape is dropped, its entries go with it
@@ -45,8 +50,8 @@ def watch() -> Iterator[None]:
 
     def note(node: Node, args: tuple, y: np.ndarray) -> None:
         frames = list(_frames(sys._getframe(1)))
-        modules = tuple([module for module in dict.fromkeys(inside for _, inside in frames) if module is not None])
-        watched[node] = Watched(args, tuple(map(array_of, args)), y.copy(), modules)
+        calls = tuple([ref(module) for module in dict.fromkeys(inside for _, inside in frames) if module is not None])
+        watched[node] = Watched(args, tuple(map(array_of, args)), y.copy(), calls)
         for frame, module in frames:
             _name_variables(frame, module)
         if before is not None:
@@ -83,7 +88,7 @@ def _name_variables(frame: FrameType, module: Module | None) -> None:
     for name, value in frame.f_locals.items():
         if isinstance(value, Tensor) and value.node in watched and name not in parameters:
             entry = watched[value.node]
-            if not entry.variable and entry.modules and entry.modules[-1] is module:
+            if not entry.variable and entry.calls and entry.calls[-1]() is module:
                 entry.variable = name
 
 
