@@ -8,7 +8,8 @@ from tests.viz.formulas import evaluate
 from tinytensor.core.op import OPS
 from tinytensor.tools.typeset import mathml, split
 from tinytensor.viz import explain
-from tinytensor.viz.seen import Seen, rule_of
+from tinytensor.viz.record import Seen
+from tinytensor.viz.seen import rule_of
 from tinytensor.viz.steps import Writer
 from tinytensor.viz.text import rule
 

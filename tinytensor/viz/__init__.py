@@ -12,7 +12,8 @@ Nothing here computes a gradient: all numbers come from the tape itself, which i
 
 from tinytensor.viz.drawing import Drawing, draw
 from tinytensor.viz.page import walkthrough
-from tinytensor.viz.seen import Leaf, Seen, Share, Step, look
+from tinytensor.viz.record import Leaf, Seen, Share, Step
+from tinytensor.viz.seen import look
 from tinytensor.viz.text import Explanation, explain
 from tinytensor.viz.watching import watch
 

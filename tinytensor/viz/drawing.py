@@ -15,10 +15,11 @@ import numpy as np
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.tools.extras import need
-from tinytensor.viz.groups import Group, Use, base, is_view, local, uses
+from tinytensor.viz.groups import Use, base, is_view, local, uses
 from tinytensor.viz.layout import smooth
+from tinytensor.viz.record import Group, Leaf, Seen, Step, Value
 from tinytensor.viz.scene import Line, Scene, all_groups, arrange
-from tinytensor.viz.seen import Leaf, Seen, Step, Value, look
+from tinytensor.viz.seen import look
 from tinytensor.viz.text import argument, numbers
 from tinytensor.viz.unfolding import unfolded
 

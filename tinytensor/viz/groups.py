@@ -10,33 +10,11 @@ viewed, its base, to the operation that reads it.
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from tinytensor.nn.module import Module, Parameter
+from tinytensor.viz.record import Group, Leaf, Seen, Share, Step, Value, chain
 from tinytensor.viz.watching import watched
-
-if TYPE_CHECKING:
-    from tinytensor.viz.seen import Leaf, Seen, Share, Step, Value
-
-
-@dataclass(eq=False)
-class Group:
-    """One call of a module: its path in the module tree (with a number if it was called again), and its operations."""
-
-    path: str
-    module: str  # the path without the number, as in the names of parameters
-    parent: "Group | None"
-    steps: list["Step"] = field(default_factory=list)  # without those in groups inside this one
-
-    @property
-    def chain(self) -> tuple["Group", ...]:
-        """This group and those around it, the innermost first."""
-        return (self, *(self.parent.chain if self.parent else ()))
-
-
-def chain(group: Group | None) -> tuple[Group, ...]:
-    return () if group is None else group.chain
 
 
 def numbered(name: str, count: int) -> str:
@@ -63,7 +41,7 @@ def paths_of(names: Module | Mapping[str, object] | None) -> dict[Module, str]:
     return found
 
 
-def group(steps: list["Step"], leaves: list["Leaf"], paths: dict[Module, str], taken: set[str]) -> None:
+def group(steps: list[Step], leaves: list[Leaf], paths: dict[Module, str], taken: set[str]) -> None:
     """Put each step into the group of the call that it was a part of, and name it; `taken` are the user's names."""
     groups = _runs(steps, paths)
     named_by_module: dict[Step, str] = {}
@@ -94,7 +72,7 @@ def group(steps: list["Step"], leaves: list["Leaf"], paths: dict[Module, str], t
             leaf.group = common[0] if common else None
 
 
-def _runs(steps: list["Step"], paths: dict[Module, str]) -> list[Group]:
+def _runs(steps: list[Step], paths: dict[Module, str]) -> list[Group]:
     """A group for each row of operations, one after the other by age, that were computed by the same calls."""
     groups: list[Group] = []
     stack: list[tuple[Module, Group]] = []
@@ -126,7 +104,7 @@ def _path(module: Module, outer: tuple[Module, Group] | None) -> str:
     return f"{outer[1].module}.{inside}" if outer[1].module else inside
 
 
-def _dissolve(one: Group, inside: list[Group], groups: list[Group], names: dict["Step", str]) -> None:
+def _dissolve(one: Group, inside: list[Group], groups: list[Group], names: dict[Step, str]) -> None:
     """Leave a group out that is the whole model, or holds a single operation or a single group."""
     work = [step for step in one.steps if not is_view(step)]
     if one.path and len(work) + len(inside) > 1:
@@ -146,7 +124,7 @@ def _dissolve(one: Group, inside: list[Group], groups: list[Group], names: dict[
 # --------------------------------------------------------------------------------------------------------- views
 
 
-def is_view(value: "Value") -> bool:
+def is_view(value: Value) -> bool:
     """Does it only look at another value in another shape or order?"""
     return getattr(getattr(getattr(value, "node", None), "op", None), "view", None) is not None
 
@@ -155,11 +133,11 @@ def is_view(value: "Value") -> bool:
 class Use:
     """A line of a picture: a value, the operation that reads it, and the views on the way, the nearest one first."""
 
-    source: "Value"
-    step: "Step"
+    source: Value
+    step: Step
     place: int  # which argument
-    through: tuple["Step", ...]
-    share: "Share | None"  # the gradient that comes back to the source
+    through: tuple[Step, ...]
+    share: Share | None  # the gradient that comes back to the source
 
     @property
     def mark(self) -> str:
@@ -172,14 +150,14 @@ class Use:
         return ", ".join(view.op.name.removesuffix("_view") for view in reversed(self.through))
 
 
-def base(value: "Value", hidden: Callable[["Value"], bool] = is_view) -> "Value":
+def base(value: Value, hidden: Callable[[Value], bool] = is_view) -> Value:
     """The value that a view looks at, through all views between."""
     while hidden(value):
         value = next(a.source for a in value.arguments if a.source is not None)
     return value
 
 
-def uses(seen: "Seen", hidden: Callable[["Value"], bool]) -> Iterator[Use]:
+def uses(seen: Seen, hidden: Callable[[Value], bool]) -> Iterator[Use]:
     """The lines between the values that are not hidden."""
     shares = {(share.sender, share.place): share for step in seen.steps for share in step.sends}
     for step in seen.steps:

@@ -20,8 +20,9 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.viz.drawing import STYLE, Drawing, brief, call, line_marks, so_far
 from tinytensor.viz.groups import is_view, local
+from tinytensor.viz.record import Step
 from tinytensor.viz.scene import Scene
-from tinytensor.viz.seen import Step, look
+from tinytensor.viz.seen import look
 from tinytensor.viz.steps import Writer
 from tinytensor.viz.text import numbers
 from tinytensor.viz.unfolding import unfolded

@@ -8,9 +8,9 @@ the bottom.
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
-from tinytensor.viz.groups import Group, Use, chain
+from tinytensor.viz.groups import Use
 from tinytensor.viz.layout import Box, layout
-from tinytensor.viz.seen import Step, Value
+from tinytensor.viz.record import Group, Step, Value, chain
 
 Point = tuple[float, float]
 TITLE = 26  # pixels at the top of a frame, for its name

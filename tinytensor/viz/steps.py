@@ -7,7 +7,7 @@ import numpy as np
 from tinytensor.tools.typeset import rule_as_latex
 from tinytensor.viz.arrays import Axes, Store, tag
 from tinytensor.viz.groups import base, is_view, local
-from tinytensor.viz.seen import UNKNOWN, Argument, Rule, Seen, Share, Step, Value
+from tinytensor.viz.record import UNKNOWN, Argument, Rule, Seen, Share, Step, Value
 from tinytensor.viz.text import first_line, numbers, setting, shapes, why_now
 from tinytensor.viz.unfolding import definition
 

@@ -11,7 +11,8 @@ import numpy as np
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.viz.groups import local
-from tinytensor.viz.seen import UNKNOWN, Argument, Leaf, Rule, Seen, Share, Step, Value, look
+from tinytensor.viz.record import UNKNOWN, Argument, Leaf, Rule, Seen, Share, Step, Value
+from tinytensor.viz.seen import look
 
 FEW = 12  # up to so many numbers are written out; more are summarized
 LINES = 14  # the most lines of a rule that are shown

@@ -2,7 +2,8 @@
 
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
-from tinytensor.viz.seen import Seen, Step, Value, look
+from tinytensor.viz.record import Seen, Step, Value
+from tinytensor.viz.seen import look
 from tinytensor.viz.watching import watch
 
 
