@@ -536,11 +536,11 @@ def test_a_link_leads_to_a_step(browser, tmp_path):
     browser.get_log("browser")  # what earlier tests have left there
     page = Page(browser, path)
     page.run("change(Object.keys(data.groups)[0], ''); show(3)")
+    wait(lambda: "step=4" in page.run("return location.hash"))
     address, title = page.run("return location.hash"), page.text("#panel h2")
     other = Page(browser, path)
     other.run("location.hash = arguments[0]", address)
     wait(lambda: other.text("#panel h2") == title)
-    assert "step=4" in other.run("return location.hash")
     other.run("location.hash = '#2'")
     wait(lambda: other.text("#count").startswith("2 /"))
     other.run("location.hash = '#step=1&open=net.layers.1.self_attn&views'")

@@ -7,7 +7,7 @@ import numpy as np
 from tinytensor.tools.typeset import rule_as_latex
 from tinytensor.viz.arrays import Axes, Store, tag
 from tinytensor.viz.groups import base, is_view, local
-from tinytensor.viz.record import UNKNOWN, Argument, Rule, Seen, Share, Step, Value
+from tinytensor.viz.record import UNKNOWN, Argument, Rule, Seen, Step, Value
 from tinytensor.viz.text import first_line, numbers, setting, shapes, why_now
 from tinytensor.viz.unfolding import definition
 
@@ -21,7 +21,7 @@ class Writer:
         self.seen, self.tokens, self.store = seen, tokens, Store()
         self.visits = {step: number for number, step in enumerate(seen.walked, 1)}
         self.scores = scores(seen, tokens)
-        attending = [step for step in seen.steps if step in self.scores or step.op.name == "attention"]
+        attending = [step for step in seen.steps if step in self.scores or attends(step)]
         self.heads = {step.shape[:2] for step in attending if len(step.shape) == 4}
 
     def forward(self, step: Step) -> str:
@@ -50,7 +50,7 @@ class Writer:
                     tag("p", f"The rule gave {share.given.shape}: summed over what broadcasting had repeated.")
                 )
             if before:
-                there = " and ".join(f"{numbers(s.sent, 4)} from {sender(s)}" for s in before)
+                there = " and ".join(f"{numbers(s.sent, 4)} from {named(s.sender)}" for s in before)
                 parts.append(tag("p", f"It is added to the gradient there: {there}."))
         return "".join(parts) if step.sends else "".join([*parts, tag("p", "nothing")])
 
@@ -108,7 +108,7 @@ class Writer:
             if value.seed is None
             else [("where the walk starts: the derivative of the result with respect to itself", value.seed)]
         )
-        terms += [(f"from {sender(s)}, for its {s.argument}", s.sent) for s in value.shares]
+        terms += [(f"from {named(s.sender)}, for its {s.argument}", s.sent) for s in value.shares]
         rows = [
             f"<b>{'+' if i else ''}</b><div>{self.array(array, value)}{tag('span', words, 'from')}</div>"
             for i, (words, array) in enumerate(terms)
@@ -159,17 +159,13 @@ class Writer:
 
 
 def named(step: Step) -> str:
-    """A step where another step names it."""
-    return f"{local(through(step, None), step.group)} ({step.op.name})"
-
-
-def sender(share: Share) -> str:
-    """The step that a gradient comes from, and the views that it has passed."""
-    step, passed = share.sender, ""
+    """A step where another step names it: a view by what reads it, behind all views."""
+    passed = []
     while is_view(step) and len(step.consumers) == 1:
-        passed += f" through {step.op.name.removesuffix('_view')}"
+        passed.append(step.op.name.removesuffix("_view"))
         step = step.consumers[0]
-    return named(step) + passed
+    words = f" through {', '.join(passed)}" if passed else ""
+    return f"{local(step.name, step.group)} ({step.op.name}){words}"
 
 
 def through(value: Value, reader: Step | None) -> str:
@@ -183,12 +179,17 @@ def through(value: Value, reader: Step | None) -> str:
     return f"{local(at.name, (reader or value).group)} through {', '.join(reversed(views))}"
 
 
+def attends(step: Step) -> bool:
+    """Is it attention, or a part of its definition?"""
+    return "attention" in (step.op.name, step.part_of.op.name if step.part_of else "")
+
+
 def scores(seen: Seen, tokens: tuple[list[str], list[str]] | None) -> set[Value]:
     """The values with a row for each query and a column for each key: softmax's, and those beside it of its shape."""
     if tokens is None:
         return set()
     sizes = len(tokens[0]), len(tokens[1])
-    todo: list[Value] = [s for s in seen.steps if "softmax" in s.op.name and s.shape[-2:] == sizes]
+    todo: list[Value] = [s for s in seen.steps if s.shape[-2:] == sizes and ("softmax" in s.op.name or attends(s))]
     found: set[Value] = set()
     while todo:
         value = todo.pop()

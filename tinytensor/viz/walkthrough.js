@@ -250,19 +250,24 @@ window.addEventListener("resize", () => scrollTo(document.querySelector("#graph 
 // The address follows the step, so that a link leads to it: backward.html#step=12, and the number alone does, too.
 // The open group and the views stand in it if they are not those that the page begins with.
 
+let linking = null;
 function link() {
-  const parts = [`step=${at + 1}`];
-  const name = picture.open in data.groups ? data.groups[picture.open].path : picture.open || "none";
-  if (picture.open !== data.open) parts.push(`open=${encodeURIComponent(name)}`);
-  if (picture.views) parts.push("views");
-  try {
-    history.replaceState(null, "", `#${parts.join("&")}`);
-  } catch {
-    // a page that stands inside another one may not have an address
-  }
+  clearTimeout(linking);
+  linking = setTimeout(() => { // once when the reader pauses: browsers refuse many changes in a row
+    const parts = [`step=${at + 1}`];
+    const name = picture.open in data.groups ? data.groups[picture.open].path : picture.open || "none";
+    if (picture.open !== data.open) parts.push(`open=${encodeURIComponent(name)}`);
+    if (picture.views) parts.push("views");
+    try {
+      history.replaceState(null, "", `#${parts.join("&")}`);
+    } catch {
+      // a page that stands inside another one may not have an address
+    }
+  }, 200);
 }
 
 function follow() {
+  clearTimeout(linking);
   const hash = location.hash.slice(1), asked = new URLSearchParams(/^\d+$/.test(hash) ? `step=${hash}` : hash);
   const named = asked.get("open"), group = Object.keys(data.groups).find((key) => data.groups[key].path === named);
   const open = named === null ? data.open : named === "all" ? "all" : group ?? "";
