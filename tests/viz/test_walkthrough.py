@@ -487,6 +487,17 @@ def test_attention_reads_as_its_variables(browser, tmp_path):
     assert page.run(words) == (WORDS + WORDS) * 2
 
 
+def test_words_stand_where_a_view_turns_rows_and_columns(tmp_path):
+    net, loss, x = attention_layer()
+    with watch():
+        loss = net(x, x, x)[0].square().sum()
+    arrays = data_of(walkthrough(loss, tmp_path / "page.html", net, WORDS[:4]))["arrays"]
+    words = [(a["words"].get("rows"), a["words"].get("columns")) for a in arrays if "(1, 2, 2, 4)" in a["text"]]
+    assert words and all(found == (None, WORDS) for found in words)  # the keys, turned for the product
+    words = [(a["words"].get("rows"), a["words"].get("columns")) for a in arrays if "(1, 2, 4, 2)" in a["text"]]
+    assert words and all(found == (WORDS, None) for found in words)
+
+
 def test_a_group_opens_by_click_and_by_key(browser, tmp_path):
     net, loss = encoder()
     page = Page(browser, walkthrough(loss, tmp_path / "page.html", {"net": net}))

@@ -34,7 +34,11 @@ class Writer:
 
     def backward(self, step: Step) -> str:
         """The step in which the walk visits a node."""
-        why = why_now(step, self.seen, named) if step.part_of is None else f"it is a part of {step.part_of.op.name}"
+        why = (
+            why_now(step, self.seen, named, through)
+            if step.part_of is None
+            else f"it is a part of {step.part_of.op.name}"
+        )
         parts = [tag("h3", "Why this node now"), tag("p", why[0].upper() + why[1:] + ".")]
         parts += [tag("h3", f"The gradient arrives: g = ∂L/∂{local(step.name, step.group)}"), self.sum(step)]
         parts += [tag("h3", f"The rule: {step.road}"), self.equation(step)]
@@ -73,10 +77,12 @@ class Writer:
             return self.store.array(array)
         viewed, (queries, keys) = base(value), self.tokens or ([], [])
         rows, columns, apart = [], [], []
-        if viewed in self.scores and array.shape[-2:] == (len(queries), len(keys)):
+        down, right = array.shape[-2:] if not turned(value) else array.shape[:-3:-1]
+        if viewed in self.scores and (down, right) == (len(queries), len(keys)):
             rows, columns = queries, keys
         elif isinstance(viewed, Step) and self.tokens:
-            rows = next((words for words in (queries, keys) if len(words) == array.shape[-2]), [])
+            rows = next((words for words in (queries, keys) if len(words) == down), [])
+        rows, columns = (columns, rows) if turned(value) else (rows, columns)
         if array.ndim == 4 and array.shape[:2] in self.heads:
             B, H = array.shape[:2]
             apart = [f"head {h + 1}" + f" of sequence {b + 1}" * (B > 1) for b in range(B) for h in range(H)]
@@ -177,6 +183,17 @@ def through(value: Value, reader: Step | None) -> str:
         views.append(at.op.name.removesuffix("_view"))
         at = next(a.source for a in at.arguments if a.source is not None)
     return f"{local(at.name, (reader or value).group)} through {', '.join(reversed(views))}"
+
+
+def turned(value: Value) -> bool:
+    """Does a view exchange the rows and the columns of its base's matrices?"""
+    times = 0
+    while is_view(value):
+        dims = next((a.value for a in value.arguments if a.name == "dims"), None)
+        if value.op.name == "permute" and isinstance(dims, tuple):
+            times += tuple(dims[-2:]) == (len(dims) - 1, len(dims) - 2)
+        value = next(a.source for a in value.arguments if a.source is not None)
+    return times % 2 == 1
 
 
 def attends(step: Step) -> bool:

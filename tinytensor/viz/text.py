@@ -143,14 +143,17 @@ def equation(step: Step) -> str:
     return plain(first_line(step.op.equation)) or "none is declared"
 
 
-def why_now(step: Step, seen: Seen, visit: Callable[[Step], str] = visit) -> str:
+def why_now(
+    step: Step, seen: Seen, visit: Callable[[Step], str] = visit, waits: Callable[[Step, Step], str] | None = None
+) -> str:
     """The reason why the walk takes this node now: the youngest of those that wait, with its consumers done.
 
-    `visit` names another step.
+    `visit` names a step that was visited, and `waits` one that waits (and its reader).
     """
     if step is seen.result:
         return "backward() is called of it, and no node is younger"
-    others = ", ".join(f"{local(other.name, step.group)} ({other.op.name})" for other in step.waiting)
+    waits = waits or (lambda other, step: f"{local(other.name, step.group)} ({other.op.name})")
+    others = ", ".join(waits(other, step) for other in step.waiting)
     youngest = f"it is younger than all others that wait ({others})" if others else "no other node waits"
     readers = [reader for reader in step.consumers if reader.turn]
     done = ", ".join(visit(reader) for reader in sorted(readers, key=lambda reader: reader.order))

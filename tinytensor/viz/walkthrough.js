@@ -239,8 +239,7 @@ document.addEventListener("keydown", (event) => {
 window.addEventListener("afterprint", () => show(at));
 window.addEventListener("beforeprint", () => {
   light(data.frames.length, null, null);
-  if (find("print").childElementCount) return;
-  order.forEach((_, step) => find("print").append(content(step, document.createElement("li"))));
+  find("print").replaceChildren(...order.map((_, step) => content(step, document.createElement("li"))));
 });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => show(at));
 window.addEventListener("resize", () => scrollTo(document.querySelector("#graph .now")?.id));
