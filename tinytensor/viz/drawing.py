@@ -17,7 +17,7 @@ from tinytensor.nn.module import Module
 from tinytensor.tools.extras import need
 from tinytensor.viz.groups import Use, base, is_view, local, uses
 from tinytensor.viz.layout import smooth
-from tinytensor.viz.record import Group, Leaf, Seen, Step, Value
+from tinytensor.viz.record import Group, Leaf, Seen, Step, Value, chain
 from tinytensor.viz.scene import Line, Scene, all_groups, arrange
 from tinytensor.viz.seen import look
 from tinytensor.viz.text import argument, numbers
@@ -106,6 +106,11 @@ def so_far(gradient: np.ndarray) -> str:
     return cut(f"∂ so far {brief(gradient)}")
 
 
+def number_back(use: Use) -> str:
+    """The gradient that comes back to a source, if it is one number."""
+    return brief(use.share.sent) if use.share is not None and use.share.sent.size == 1 else ""
+
+
 class Drawing:
     """A graph, ready to be shown: it shows itself in a notebook; `dot` and `svg` are text; `save` writes a file.
 
@@ -150,7 +155,6 @@ class Drawing:
 
     def scene(self, is_open: Callable[[Group], bool] = lambda group: True, views: bool | None = None) -> Scene:
         """The places of all boxes and lines with some of the groups open."""
-
         values = [value for value in self.values if not self.hidden(value, views)]
         return arrange(values, self.uses(views), self.seen.result, is_open, self.size)
 
@@ -167,22 +171,25 @@ class Drawing:
         self._scene = self._scene or self.scene()
         return self._scene
 
+    def output(self, group: Group) -> Step:
+        """The last operation of a group, whose result goes on."""
+        return [step for step in self.seen.steps if group in chain(step.group)][-1]
+
     def rows(self, value: Value | Group) -> list[tuple[str, str]]:
-        """The lines of text in a box; a closed group has those of its last operation."""
+        """The lines of text in a box; a closed group has those of its output."""
         if not isinstance(value, Group):
             return lines_of(value)
-        inside = [step for step in self.seen.steps if step.group and value in step.group.chain]
-        n = sum(not is_view(step) for step in inside)
+        n = sum(value in chain(step.group) and not is_view(step) for step in self.seen.steps)
         rows = [("call", f"▸ {local(value.path, value.parent)}"), ("soft", f"{n} operations")]
-        return rows + [row for row in lines_of(inside[-1]) if row[0] in ("soft value", "gradient")]
+        return rows + [row for row in lines_of(self.output(value)) if row[0] in ("soft value", "gradient")]
 
     def size(self, value: Value | Group) -> tuple[float, float]:
         """The width and height of a box."""
         if value not in self._sizes:
             rows = self.rows(value)
             words = [text for _, text in rows]
-            if self.grows and isinstance(value, Value) and value.gradient is not None:
-                words += [so_far(array) for _, array in value.sums()]
+            if self.grows:
+                words += [so_far(g) for _, g in (self.output(value) if isinstance(value, Group) else value).sums()]
             gradients = sum(share.sent.size == 1 for share in getattr(value, "sends", ()))
             width = max(max(map(len, words)) * LETTER + 22, 58 * gradients)
             self._sizes[value] = width, len(rows) * LINE_HEIGHT + 12
@@ -191,8 +198,7 @@ class Drawing:
     @staticmethod
     def share(line: Line) -> str:
         """The gradient that comes back on a line, if it is one number."""
-        share = line.uses[0].share
-        return brief(share.sent) if len(line.uses) == 1 and share is not None and share.sent.size == 1 else ""
+        return number_back(line.uses[0]) if len(line.uses) == 1 else ""
 
     # ---------------------------------------------------------------------------------------------- pictures
 
@@ -213,7 +219,7 @@ class Drawing:
             frames = [f'subgraph cluster_{self.key[g]} {{ label="{quoted(local(g.path, g.parent))}"; ' for g in groups]
             lines.append(f"  {''.join(frames)}{box}{' }' * len(frames)}")
         for use in self.uses():
-            share = self.share(Line([], [use]))
+            share = number_back(use)
             words = quoted(" ".join(filter(None, [use.mark, share and f"↑ {share}"])))
             label = f' [label="{words}"]' if words else ""
             lines.append(f"  {self.key[use.source]} -> {self.key[use.step]}{label};")

@@ -10,7 +10,7 @@ groups open, each without views and with them: the page has no layout of its own
 """
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from html import escape
 from importlib import resources
 from pathlib import Path
@@ -18,9 +18,9 @@ from string import Template
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
-from tinytensor.viz.drawing import STYLE, Drawing, brief, call, line_marks, so_far
+from tinytensor.viz.drawing import STYLE, Drawing, brief, call, line_marks, number_back, so_far
 from tinytensor.viz.groups import is_view, local
-from tinytensor.viz.record import Step
+from tinytensor.viz.record import Step, chain
 from tinytensor.viz.scene import Scene
 from tinytensor.viz.seen import look
 from tinytensor.viz.steps import Writer
@@ -77,7 +77,7 @@ def steps(drawing: Drawing, writer: Writer) -> dict:
         values[key[value]] = {
             "known": [i if isinstance(value, Step) else 0, complete],
             "sums": sums,
-            "groups": [key[group] for group in (value.group.chain[::-1] if value.group else ())],
+            "groups": [key[group] for group in chain(value.group)[::-1]],
             "view": drawing.hidden(value, views=False),
         }
     return {"frames": frames, "turn": n, "values": values}
@@ -85,54 +85,48 @@ def steps(drawing: Drawing, writer: Writer) -> dict:
 
 def graph(drawing: Drawing) -> dict:
     """The boxes, and their places and the lines in each scene: with views and without, for each group that is open."""
-    key, groups = drawing.key, drawing.groups
-    output = {
-        group: [step for step in drawing.seen.steps if step.group and group in step.group.chain][-1] for group in groups
-    }
+    key, groups, n = drawing.key, drawing.groups, len(drawing.seen.steps)
+    visit = {step: n + i for i, step in enumerate(drawing.seen.walked)}
     scenes: dict[str, dict] = {}
     uses: dict[str, list] = {}
-    for views in ("", "views") if any(is_view(step) for step in drawing.seen.steps) else ("",):
+    for views in ("", "views") if any(map(is_view, drawing.seen.steps)) else ("",):
         shown = drawing.uses(bool(views))
-        numbers_ = {use: i for i, use in enumerate(shown)}
-        sent = {step: len(drawing.seen.steps) + i for i, step in enumerate(drawing.seen.walked)}
+        sent = [-1 if use.share is None else visit[use.share.sender] for use in shown]
         uses[views] = [
-            [key[u.source], key[u.step], -1 if u.share is None else sent[u.share.sender], _label(u), u.mark, u.words]
-            for u in shown
+            [key[use.source], key[use.step], when, number_back(use), use.mark, use.words]
+            for use, when in zip(shown, sent, strict=True)
         ]
-        scenes[views] = {"all": _places(drawing.scene(views=bool(views)), drawing, numbers_)}
+        number = {use: i for i, use in enumerate(shown)}
+        scenes[views] = {"all": _places(drawing.scene(views=bool(views)), drawing, number)}
         for group in (None, *groups) if groups else ():
-            around = group.chain if group else ()
-            scene = drawing.scene(lambda g, around=around: g in around, bool(views))
-            scenes[views][key[group] if group else ""] = _places(scene, drawing, numbers_)
-    top = [group for group in groups if group.parent is None]
-    first = "all" if len(scenes[""]["all"]["boxes"]) <= FEW or not groups else key[top[0]] if len(top) == 1 else ""
+            scene = drawing.scene(chain(group).__contains__, bool(views))
+            scenes[views][key[group] if group else ""] = _places(scene, drawing, number)
+    outer = [group for group in groups if group.parent is None]
+    first = key[outer[0]] if len(outer) == 1 else ""
+    titles = {
+        key[group]: {
+            "path": group.path,
+            "title": local(group.path, group.parent),
+            "parent": key[group.parent] if group.parent else "",
+            "output": key[drawing.output(group)],
+        }
+        for group in groups
+    }
     return {
         "boxes": {key[value]: drawing.box(value) for value in (*drawing.values, *groups)},
-        "groups": {
-            key[g]: {
-                "path": g.path,
-                "title": local(g.path, g.parent),
-                "parent": key[g.parent] if g.parent else "",
-                "output": key[output[g]],
-            }
-            for g in groups
-        },
+        "groups": titles,
         "uses": uses,
         "scenes": scenes,
-        "open": first,
+        "open": "all" if not groups or len(scenes[""]["all"]["boxes"]) <= FEW else first,
     }
-
-
-def _label(use) -> str:
-    return brief(use.share.sent) if use.share is not None and use.share.sent.size == 1 else ""
 
 
 def _places(scene: Scene, drawing: Drawing, number: dict) -> dict:
     """A scene as numbers."""
-    key = drawing.key
 
-    def corner(box) -> list[int]:
-        return [round(box.x - box.width / 2), round(box.y - box.height / 2)]
+    def rows(boxes: dict) -> list[list]:
+        places = {k: (b.x - b.width / 2, b.y - b.height / 2, b.width, b.height) for k, b in boxes.items()}
+        return [[drawing.key[k], *map(round, place)] for k, place in places.items()]
 
     lines = []
     for line in scene.lines:
@@ -140,10 +134,8 @@ def _places(scene: Scene, drawing: Drawing, number: dict) -> dict:
         lines.append([path, *tips, *map(round, text), [number[use] for use in line.uses]])
     return {
         "size": [round(scene.width), round(scene.height)],
-        "boxes": [
-            [key[value], *corner(box), round(box.width), round(box.height)] for value, box in scene.boxes.items()
-        ],
-        "frames": [[key[g], *corner(box), round(box.width), round(box.height)] for g, box in scene.frames.items()],
+        "boxes": rows(scene.boxes),
+        "frames": rows(scene.frames),
         "lines": lines,
     }
 
@@ -155,7 +147,7 @@ def words_of(tokens: object) -> tuple[list[str], list[str]] | None:
     two = isinstance(tokens, tuple) and len(tokens) == 2 and not isinstance(tokens[0], str)
     sides = tokens if two else (tokens, tokens)
     for side in sides:
-        if not isinstance(side, list | tuple):
+        if isinstance(side, str) or not isinstance(side, Iterable):
             raise TypeError(
                 "walkthrough: tokens must be a list of words, or a tuple of two lists (queries, keys), got "
                 f"{type(side).__name__}"

@@ -5,7 +5,7 @@ in the layout around it. So the boxes of a group stay together, and a line enter
 the bottom.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from tinytensor.viz.groups import Use
@@ -14,6 +14,7 @@ from tinytensor.viz.record import Group, Step, Value, chain
 
 Point = tuple[float, float]
 TITLE = 26  # pixels at the top of a frame, for its name
+MARGIN = 14  # pixels between a frame and the boxes in it
 ABOVE, BELOW = "above", "below"  # where lines come from and go to outside of a group
 
 
@@ -65,9 +66,9 @@ def arrange(
 
     `size` gives the width and the height of a box, with everything that is written in it.
     """
-    values, uses = list(values), list(uses)
+    uses = list(uses)
     around = {value: chain(value.group)[::-1] for value in values}  # the outermost group first
-    whole = _inside(None, 0, around, uses, result, is_open, size)
+    whole = _Plan(around, uses, result, is_open, size).inside(None, 0)
     lines: dict[tuple, Line] = {}
     for use in uses:
         if use in whole.paths:
@@ -76,84 +77,92 @@ def arrange(
     return Scene(whole.boxes, whole.frames, list(lines.values()), whole.width, whole.height)
 
 
-def _inside(
-    group: Group | None,
-    depth: int,
-    around: dict[Value, tuple[Group, ...]],
-    uses: list[Use],
-    result: Value,
-    is_open: Callable[[Group], bool],
-    size: Callable[[Value | Group], tuple[float, float]],
-) -> _Part:
-    """The layout inside a group that has `depth` groups around it and itself, or of the whole (None, 0)."""
+@dataclass
+class _Plan:
+    """What is laid out: see `arrange`; `around` has the groups around each value."""
 
-    def stands_for(value: Value) -> Value | Group | None:
-        """The box in this group that is the value, or has it inside; None if the value is outside."""
-        groups = around[value]
+    around: dict[Value, tuple[Group, ...]]
+    uses: list[Use]
+    result: Value
+    is_open: Callable[[Group], bool]
+    size: Callable[[Value | Group], tuple[float, float]]
+
+    def stands_for(self, value: Value, group: Group | None, depth: int) -> Value | Group | None:
+        """The box in a group that is the value, or has it inside; None if the value is outside of the group."""
+        groups = self.around[value]
         if group is not None and (len(groups) < depth or groups[depth - 1] is not group):
             return None
         return groups[depth] if len(groups) > depth else value
 
-    members = dict.fromkeys(box for value in around if (box := stands_for(value)) is not None)
-    parts = {
-        inner: _inside(inner, depth + 1, around, uses, result, is_open, size)
-        for inner in members
-        if isinstance(inner, Group) and is_open(inner)
-    }
-    boxes = {}
-    for box in members:
-        w, h = size(box)
-        boxes[box] = Box(max(parts[box].width, w), parts[box].height + TITLE) if box in parts else Box(w, h)
+    def inside(self, group: Group | None, depth: int) -> _Part:
+        """The layout inside a group (`depth` counts it and those around it), or of the whole (None, 0)."""
+        found = (self.stands_for(value, group, depth) for value in self.around)
+        members = dict.fromkeys(box for box in found if box is not None)
+        parts = {g: self.inside(g, depth + 1) for g in members if isinstance(g, Group) and self.is_open(g)}
+        boxes = {}
+        for box in members:
+            w, h = self.size(box)
+            boxes[box] = Box(max(parts[box].width, w), parts[box].height + TITLE) if box in parts else Box(w, h)
+        keys = self.keys(group, depth, parts)
+        routes, top, bottom, width = self.routes(boxes, list(dict.fromkeys(keys.values())), group, depth)
 
-    # A line for each use; one for all uses that lead from one closed group, or into one.
-    keys: dict[Use, tuple] = {}
-    for use in uses:
-        a, b = stands_for(use.source), stands_for(use.step)
-        if a is not b:
-            a, b = ABOVE if a is None else a, BELOW if b is None else b
-            together = b is BELOW or (isinstance(b, Group) and b not in parts) or isinstance(a, Group)
-            keys[use] = (a, b) if together else (a, b, use)
-    unique = list(dict.fromkeys(keys.values()))
-    edges: list[tuple] = [(key[0], key[1]) for key in unique]
-    for outside in (ABOVE, BELOW):
-        if any(outside in edge for edge in edges):
-            boxes[outside] = Box(1.0, 0.0)
-    if ABOVE in boxes:  # it stands above all
+        whole = _Part({}, {}, {}, width, bottom - top)
+        for box in members:
+            place = replace(boxes[box], y=boxes[box].y - top)
+            if box not in parts:
+                whole.boxes[box] = place
+                continue
+            left = place.x - parts[box].width / 2
+            parts[box] = part = parts[box].moved(left, place.y - place.height / 2 + TITLE)
+            whole.frames |= {box: place} | part.frames
+            whole.boxes |= part.boxes
+            whole.paths |= part.paths
+        for use, key in keys.items():
+            path = [(x, y - top) for x, y in routes[key]]
+            if key[0] in parts:  # it goes on where it has left the frame
+                path = [*parts[key[0]].paths[use], *path[1:]]
+            if key[1] in parts:
+                path = [*path[:-2], *parts[key[1]].paths[use]]
+            whole.paths[use] = path
+        return whole
+
+    def keys(self, group: Group | None, depth: int, parts: Mapping[Group, _Part]) -> dict[Use, tuple]:
+        """The line in this group on which each use runs, by its ends.
+
+        Each use has its own line, but those that lead from one group, into a closed one, or out have one together.
+        """
+        keys: dict[Use, tuple] = {}
+        for use in self.uses:
+            a, b = self.stands_for(use.source, group, depth), self.stands_for(use.step, group, depth)
+            if a is not b:
+                a, b = ABOVE if a is None else a, BELOW if b is None else b
+                together = b is BELOW or (isinstance(b, Group) and b not in parts) or isinstance(a, Group)
+                keys[use] = (a, b) if together else (a, b, use)
+        return keys
+
+    def routes(
+        self, boxes: dict, keys: list[tuple], group: Group | None, depth: int
+    ) -> tuple[dict[tuple, list[Point]], float, float, float]:
+        """Place the boxes; the points of each line, the top and the bottom of all of it, and its width."""
+        edges: list[tuple] = [(key[0], key[1]) for key in keys]
         fed = {b for _, b in edges}
-        edges += [(ABOVE, box) for box in members if box not in fed]
-    placed = layout(boxes, edges, BELOW if BELOW in boxes else stands_for(result))
-    real = [box for key, box in placed.boxes.items() if key not in (ABOVE, BELOW)]
-    top = min(box.y - box.height / 2 for box in real) - 14
-    bottom = max(box.y + box.height / 2 for box in real) + 14
-    if group is None:
+        members = list(boxes)
+        for outside in (ABOVE, BELOW):
+            if any(outside in edge for edge in edges):
+                boxes[outside] = Box(1.0, 0.0)
+        if ABOVE in boxes:  # it stands above all
+            edges += [(ABOVE, box) for box in members if box not in fed]
+        lowest = BELOW if BELOW in boxes else self.stands_for(self.result, group, depth)
+        placed = layout(boxes, edges, lowest)
         top, bottom = 0.0, placed.height
-    routes = {}
-    for key, line in zip(unique, placed.lines, strict=False):
-        if key[0] == ABOVE:
-            line = [(line[1][0], top), *line[1:]]
-        if key[1] == BELOW:
-            line = [*line[:-2], (line[-3][0], bottom)]
-        routes[key] = [(x, y - top) for x, y in line]
-    found = {key: replace(box, y=box.y - top) for key, box in placed.boxes.items() if key not in (ABOVE, BELOW)}
-
-    whole = _Part({}, {}, {}, placed.width, bottom - top)
-    for box, place in found.items():
-        if box not in parts:
-            whole.boxes[box] = place
-            continue
-        left = place.x - parts[box].width / 2
-        parts[box] = part = parts[box].moved(left, place.y - place.height / 2 + TITLE)
-        whole.frames |= {box: place} | part.frames
-        whole.boxes |= part.boxes
-        whole.paths |= part.paths
-    for use, key in keys.items():
-        path = routes[key]
-        if key[0] in parts:  # it goes on where it has left the frame
-            path = [*parts[key[0]].paths[use], *path[1:]]
-        if key[1] in parts:
-            path = [*path[:-2], *parts[key[1]].paths[use]]
-        whole.paths[use] = path
-    return whole
+        if group is not None:
+            top = min(boxes[box].y - boxes[box].height / 2 for box in members) - MARGIN
+            bottom = max(boxes[box].y + boxes[box].height / 2 for box in members) + MARGIN
+        routes = {}
+        for key, line in zip(keys, placed.lines, strict=False):  # the last edges are no lines
+            line = [(line[1][0], top), *line[1:]] if key[0] == ABOVE else line
+            routes[key] = [*line[:-2], (line[-3][0], bottom)] if key[1] == BELOW else line
+        return routes, top, bottom, placed.width
 
 
 def all_groups(steps: Iterable[Step]) -> list[Group]:

@@ -71,8 +71,8 @@ function matrices(array) {
       const rows = array.numbers.length / n;
       return table(array.numbers.slice(i * rows, (i + 1) * rows), words);
     }
-    const rows = array.rows / n, bytes = atob(array.heat).slice(i * rows * array.columns, (i + 1) * rows * array.columns);
-    return heatMap({ ...array, rows, bytes });
+    const rows = array.rows / n, size = rows * array.columns;
+    return heatMap({ ...array, rows, bytes: atob(array.heat).slice(i * size, (i + 1) * size) });
   };
   if (n === 1) return one(0);
   const element = document.createElement("div");
@@ -131,11 +131,15 @@ const timeOf = (step) => (step + 1 < order.length ? order[step + 1].frame - 1 : 
 /** The step in which a frame happens. */
 const stepOf = (frame) => Math.max(0, order.findIndex((_, step) => frame <= timeOf(step)));
 
+/** The first step of the backward pass. */
+const turn = () => order.findIndex((step) => step.frame >= data.turn);
+
 /** The title of a step: Forward, 2 of 3. */
 function phaseOf(step) {
-  const { frame } = order[step], turn = order.findIndex((s) => s.frame >= data.turn);
   if (step === order.length - 1) return "The end";
-  return frame < data.turn ? `Forward, ${step + 1} of ${turn}` : `Backward, ${step + 1 - turn} of ${order.length - 1 - turn}`;
+  const first = turn();
+  if (step < first) return `Forward, ${step + 1} of ${first}`;
+  return `Backward, ${step + 1 - first} of ${order.length - 1 - first}`;
 }
 
 /** A step as an element for the panel, or for print. */
@@ -187,15 +191,19 @@ function change(open, views) {
 /** A click on a box goes to its step; on a group it opens the group, or closes it. */
 function pick(key) {
   const group = data.groups[key];
-  if (!group) return show(stepOf(data.values[key].known[at < stepOf(data.turn) ? 0 : 1]));
+  if (!group) return show(stepOf(data.values[key].known[at < turn() ? 0 : 1]));
   const isOpen = picture.open === "all" || picture.open === key || isAround(key, picture.open);
   change(isOpen ? group.parent : key, picture.views);
   return document.querySelector(`[data-group="${key}"], #${key}`)?.focus();
 }
 
-const turn = () => order.findIndex((step) => step.frame >= data.turn);
-const go = { first: () => show(0), back: () => show(at - 1), next: () => show(at + 1), end: () => show(order.length - 1),
-  turn: () => show(turn()) };
+const go = {
+  first: () => show(0),
+  back: () => show(at - 1),
+  next: () => show(at + 1),
+  end: () => show(order.length - 1),
+  turn: () => show(turn()),
+};
 for (const [name, action] of Object.entries(go)) {
   find(name).addEventListener("click", () => {
     play(false);

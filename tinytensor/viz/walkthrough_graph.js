@@ -17,7 +17,9 @@ function closedGroup(key) {
 
 /** Is the group `outer` around the group `inner`? */
 function isAround(outer, inner) {
-  for (let group = data.groups[inner]?.parent; group; group = data.groups[group].parent) if (group === outer) return true;
+  for (let group = data.groups[inner]?.parent; group; group = data.groups[group].parent) {
+    if (group === outer) return true;
+  }
   return false;
 }
 
@@ -35,19 +37,21 @@ function draw(pick) {
   const uses = data.uses[picture.views];
   const escape = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;");
   const frames = scene.frames.map(([key, x, y, w, h]) => {
-    const title = escape(data.groups[key].title);
+    const title = escape(data.groups[key].title), width = title.length * 7.4 + 30;
     return `<g class="frame" transform="translate(${x} ${y})"><rect width="${w}" height="${h}" rx="8"/>` +
-      `<g class="title" data-group="${key}"><rect x="4" y="4" width="${title.length * 7.4 + 30}" height="19" rx="4"/>` +
+      `<g class="title" data-group="${key}"><rect x="4" y="4" width="${width}" height="19" rx="4"/>` +
       `<text x="10" y="18">▾ ${title}</text></g></g>`;
   });
   const lines = scene.lines.map(([path, down, up, x, y, used], i) => {
     const [, , , label, mark, words] = uses[used[0]], alone = used.length === 1;
-    const marked = mark && alone ? `<text class="mark" x="${x}" y="${y - 13}">${mark}<title>${words}</title></text>` : "";
-    const share = label && alone ? `<text class="share" x="${x}" y="${y}">${escape(label)}</text>` : "";
+    const text = (kind, down, inside) => `<text class="${kind}" x="${x}" y="${y - down}">${inside}</text>`;
+    const marked = mark && alone ? text("mark", 13, `${mark}<title>${words}</title>`) : "";
+    const share = label && alone ? text("share", 0, escape(label)) : "";
     return `<g class="edge" data-line="${i}"><path d="${path}"/><path class="tip" d="${down}"/>` +
       `<path class="tip up" d="${up}"/>${marked}${share}</g>`;
   });
-  const boxes = scene.boxes.map(([key, x, y]) => data.boxes[key].replace("<g ", `<g transform="translate(${x} ${y})" `));
+  const boxes = scene.boxes.map(([key, x, y]) =>
+    data.boxes[key].replace("<g ", `<g transform="translate(${x} ${y})" `));
   svg.innerHTML = [...frames, ...lines, ...boxes].join("");
   for (const box of svg.querySelectorAll("g[id]")) box.addEventListener("click", () => pick(box.id));
   for (const title of svg.querySelectorAll(".title")) {
@@ -111,7 +115,8 @@ const graph = find("graph");
 function zoom(scale, x = graph.clientWidth / 2, y = graph.clientHeight / 2) {
   const svg = document.querySelector("#graph svg"), [width, height] = picture.scene.size;
   const before = svg.getBoundingClientRect(), window_ = graph.getBoundingClientRect();
-  const [right, down] = [(x + window_.left - before.left) / (before.width || 1), (y + window_.top - before.top) / (before.height || 1)];
+  const right = (x + window_.left - before.left) / (before.width || 1);
+  const down = (y + window_.top - before.top) / (before.height || 1);
   picture.scale = Math.min(4, Math.max(0.1, scale));
   svg.style.width = `${width * picture.scale}px`;
   svg.style.height = `${height * picture.scale}px`;
@@ -132,14 +137,16 @@ graph.addEventListener("wheel", (event) => {
   if (event.shiftKey || !event.deltaY) return; // these scroll sideways
   event.preventDefault();
   const window_ = graph.getBoundingClientRect();
-  zoom(picture.scale * Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0015)), event.clientX - window_.left, event.clientY - window_.top);
+  const times = Math.exp(-event.deltaY * (event.ctrlKey ? 0.01 : 0.0015)); // with Ctrl: two fingers on a touchpad
+  zoom(picture.scale * times, event.clientX - window_.left, event.clientY - window_.top);
 }, { passive: false });
 
 // A mouse drags the picture; one finger scrolls it, and two fingers zoom.
 let held = null, dragged = false;
 graph.addEventListener("pointerdown", (event) => {
   dragged = false;
-  if (event.pointerType === "mouse" && event.button === 0) held = [event.clientX, event.clientY, graph.scrollLeft, graph.scrollTop];
+  if (event.pointerType !== "mouse" || event.button !== 0) return;
+  held = [event.clientX, event.clientY, graph.scrollLeft, graph.scrollTop];
 });
 window.addEventListener("pointermove", (event) => {
   if (!held) return;
@@ -159,7 +166,8 @@ graph.addEventListener("touchmove", (event) => {
   const [a, b] = event.touches, window_ = graph.getBoundingClientRect();
   const width = Math.hypot(a.clientX - b.clientX, a.clientY - b.clientY);
   pinch ??= { width, scale: picture.scale };
-  zoom(pinch.scale * width / pinch.width, (a.clientX + b.clientX) / 2 - window_.left, (a.clientY + b.clientY) / 2 - window_.top);
+  const [x, y] = [(a.clientX + b.clientX) / 2, (a.clientY + b.clientY) / 2];
+  zoom(pinch.scale * width / pinch.width, x - window_.left, y - window_.top);
 }, { passive: false });
 graph.addEventListener("touchend", () => { pinch = null; });
 
@@ -174,7 +182,8 @@ function drawMap() {
   map.style.width = `${width * scale}px`;
   map.style.height = `${height * scale}px`;
   const rects = [["frame", picture.scene.frames], ["box", picture.scene.boxes]].flatMap(([kind, all]) =>
-    all.map(([key, x, y, w, h]) => `<rect class="${kind}" data-key="${key}" x="${x}" y="${y}" width="${w}" height="${h}"/>`));
+    all.map(([key, x, y, width, height]) =>
+      `<rect class="${kind}" data-key="${key}" x="${x}" y="${y}" width="${width}" height="${height}"/>`));
   map.innerHTML = `${rects.join("")}<rect class="window"/>`;
 }
 
@@ -184,7 +193,8 @@ function drawWindow() {
   const frame = map.querySelector(".window");
   if (!frame) return;
   const most = 1.15; // of the window; what is a little larger needs no map
-  map.toggleAttribute("hidden", svg.clientWidth < most * graph.clientWidth && svg.clientHeight < most * graph.clientHeight);
+  const fits = svg.clientWidth < most * graph.clientWidth && svg.clientHeight < most * graph.clientHeight;
+  map.toggleAttribute("hidden", fits);
   const at = { x: graph.scrollLeft, y: graph.scrollTop, width: graph.clientWidth, height: graph.clientHeight };
   for (const [name, value] of Object.entries(at)) frame.setAttribute(name, value / scale);
   const now = document.querySelector("#graph .now")?.id;
@@ -193,7 +203,7 @@ function drawWindow() {
 
 graph.addEventListener("scroll", drawWindow);
 function lookAt(event) {
-  const map = find("map").getBoundingClientRect(), [width] = picture.scene.size, scale = picture.scale * width / map.width;
+  const map = find("map").getBoundingClientRect(), scale = picture.scale * picture.scene.size[0] / map.width;
   graph.scrollLeft = (event.clientX - map.left) * scale - graph.clientWidth / 2;
   graph.scrollTop = (event.clientY - map.top) * scale - graph.clientHeight / 2;
 }
