@@ -72,7 +72,15 @@ def test_names_inside_a_group_are_short():
     net, loss = twice()
     text = str(explain(loss, {"net": net}))
     assert "net.middle = mul(inner.1, 2)" in text
-    assert "net.inner.0 = linear(" in text and "0.weight, 0.bias)" in text
+    assert "net.inner.0 = linear(" in text and "inner.0.weight, inner.0.bias)" in text
+
+
+def test_a_module_with_a_number_is_not_read_as_a_number():
+    net = nn.Sequential(nn.Linear(2, 2), nn.Tanh(), nn.Sequential(nn.Linear(2, 2), nn.ReLU()))
+    with watch():
+        loss = net(tt.ones(1, 2)).sum()
+    svg = Drawing(look(loss, net)).svg
+    assert "layer1 = tanh(layer0)" in svg and "2.1 = relu(2.0)" in svg
 
 
 @pytest.mark.parametrize("which", ["all", "none", "each"])
@@ -141,3 +149,17 @@ def test_a_watched_tape_is_dropped_with_its_result():
     del net  # and with it the result, which it holds
     gc.collect()
     assert len(watched) == before
+
+
+def test_a_view_with_a_variable_is_read_by_its_name():
+    class Halves(nn.Module):
+        def forward(self, x):
+            both = x.exp()
+            left, right = both.chunk(2, -1)
+            return (left * right).sum()
+
+    with watch():
+        loss = Halves()(tt.ones(2, 4, requires_grad=True))
+    drawing = Drawing(look(loss))
+    assert {use.mark for use in drawing.uses() if use.through} == {"left: slice", "right: slice"}
+    assert "mul(left, right)" in drawing.svg

@@ -15,7 +15,7 @@ import numpy as np
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.tools.extras import need
-from tinytensor.viz.groups import Use, base, is_view, local, uses
+from tinytensor.viz.groups import Use, is_view, local, uses, word_for
 from tinytensor.viz.layout import smooth
 from tinytensor.viz.record import Group, Leaf, Seen, Step, Value, chain
 from tinytensor.viz.scene import Line, Scene, all_groups, arrange
@@ -71,9 +71,9 @@ def cut(text: str) -> str:
 
 
 def call(step: Step) -> str:
-    """The computation: d = add(c, a). A view among the arguments has the name of its base."""
+    """The computation: d = add(c, a). A view among the arguments may have the name of its base."""
     known = [a for a in step.arguments if a.called or isinstance(a.value, np.ndarray)]
-    names = [base(a.source).name if a.source and is_view(a.source) else argument(a) for a in known]
+    names = [word_for(a.source) if a.source else argument(a) for a in known]
     return f"{local(step.name, step.group)} = {step.op.name}({', '.join(local(n, step.group) for n in names)})"
 
 

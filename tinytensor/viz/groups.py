@@ -16,18 +16,24 @@ from tinytensor.nn.module import Module, Parameter
 from tinytensor.viz.record import Group, Leaf, Seen, Share, Step, Value, chain
 from tinytensor.viz.watching import watched
 
+SMALL = "₀₁₂₃₄₅₆₇₈₉"
+
 
 def numbered(name: str, count: int) -> str:
     """The name, or from the second time on the name with a small number: x, x₂, x₃."""
-    return name if count == 1 else name + "".join(chr(0x2080 + int(digit)) for digit in str(count))
+    return name if count == 1 else name + "".join(SMALL[int(digit)] for digit in str(count))
 
 
 def local(name: str, group: Group | None) -> str:
-    """A name as it is written inside a group: without the path that the group has anyway."""
+    """A name as it is written inside a group: without the path that the group has anyway.
+
+    A number alone, the name of a module in a Sequential, would read as a number: it keeps the name before it.
+    """
     for around in chain(group):
         for path in (around.path, around.module):
             if name.startswith(f"{path}."):
-                return name[len(path) + 1 :]
+                short = name[len(path) + 1 :]
+                return f"{path.rpartition('.')[2]}.{short}" if short[0].isdigit() else short
     return name
 
 
@@ -110,7 +116,7 @@ def _dissolve(one: Group, inside: list[Group], groups: list[Group], names: dict[
     if one.path and len(work) + len(inside) > 1:
         return
     if one.path and len(work) == 1:
-        names[work[0]] = one.path
+        names[work[0]] = f"layer{one.path}" if one.path.isdigit() else one.path
     groups.remove(one)
     for part in (*inside, *one.steps):
         if isinstance(part, Group):
@@ -129,6 +135,13 @@ def is_view(value: Value) -> bool:
     return getattr(getattr(getattr(value, "node", None), "op", None), "view", None) is not None
 
 
+def word_for(value: Value) -> str:
+    """A value by its name; a view without a name of its own (or with its base's: Q₂ of Q) by its base's."""
+    while is_view(value) and not value.named and (value.name.startswith("#") or value.name[-1] in SMALL):
+        value = next(a.source for a in value.arguments if a.source is not None)
+    return value.name
+
+
 @dataclass(frozen=True, eq=False)
 class Use:
     """A line of a picture: a value, the operation that reads it, and the views on the way, the nearest one first."""
@@ -141,8 +154,12 @@ class Use:
 
     @property
     def mark(self) -> str:
-        """The view on the way, or how many there are."""
-        return self.words if len(self.through) < 2 else f"{len(self.through)} views"
+        """The view on the way, or how many there are; with the name that the operation reads, if they have one."""
+        if not self.through:
+            return ""
+        words = self.words if len(self.through) == 1 else f"{len(self.through)} views"
+        name = word_for(self.through[0])
+        return words if name == self.source.name else f"{local(name, self.step.group)}: {words}"
 
     @property
     def words(self) -> str:

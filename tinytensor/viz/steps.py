@@ -6,7 +6,7 @@ import numpy as np
 
 from tinytensor.tools.typeset import rule_as_latex
 from tinytensor.viz.arrays import Axes, Store, tag
-from tinytensor.viz.groups import base, is_view, local
+from tinytensor.viz.groups import base, is_view, local, word_for
 from tinytensor.viz.record import UNKNOWN, Argument, Rule, Seen, Step, Value
 from tinytensor.viz.text import first_line, numbers, setting, shapes, why_now
 from tinytensor.viz.unfolding import definition
@@ -175,14 +175,13 @@ def named(step: Step) -> str:
 
 
 def through(value: Value, reader: Step | None) -> str:
-    """A value by its name, and if it is a view, by its base's name and the views."""
-    if not is_view(value) or value.named:
-        return local(value.name, reader.group if reader else value.group)
+    """A value by its name, and if it is a view without one, by its base's name and the views."""
     views, at = [], value
-    while is_view(at) and not at.named:
+    while at.name != word_for(value):
         views.append(at.op.name.removesuffix("_view"))
         at = next(a.source for a in at.arguments if a.source is not None)
-    return f"{local(at.name, (reader or value).group)} through {', '.join(reversed(views))}"
+    name = local(at.name, (reader or value).group)
+    return f"{name} through {', '.join(reversed(views))}" if views else name
 
 
 def turned(value: Value) -> bool:
