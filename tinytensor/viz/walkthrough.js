@@ -163,6 +163,7 @@ function show(number) {
   content(at, find("panel"));
   find("panel").scrollTop = 0;
   light(timeOf(at), key, group);
+  if (key === null) find("graph").scrollTop = 0; // the leaves stand there
   scrollTo(group ?? key);
   const words = `${phaseOf(at)}: ${said ?? what}`;
   find("slider").max = last;
