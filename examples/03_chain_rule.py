@@ -45,7 +45,7 @@ FIGURES.mkdir(parents=True, exist_ok=True)
 draw(y, names).save(FIGURES / "03_chain_rule.png")
 walkthrough(y, FIGURES / "03_chain_rule.html", names)
 print(f"picture: {FIGURES}/03_chain_rule.png\npicture: {FIGURES}/03_chain_rule.html")
-plots.Picture(FIGURES / "03_chain_rule.png")
+plots.Picture(FIGURES / "03_chain_rule.png", alt="The graph of y: two paths lead back to a, whose shares add up.")
 
 # %% [markdown]
 # ## Why does the order matter?
@@ -87,32 +87,6 @@ for n in (2, 5, 10):
     print(f"{n} doublings: {careless(z.grad_fn, {}, 1.0)} visits without order, {n} nodes and a leaf with it")
 
 # %% [markdown]
-# ## Exercise
+# ## Exercises
 #
-# Put the nodes of any graph in an order in which one visit to each is enough.
-
-
-# %%
-def answer(edges: dict[str, list[str]], last: str) -> list[str]:
-    """All nodes, from `last` on, each after all nodes that have an edge to it; edges[x]: where x sends gradients."""
-    ...
-
-
-# %%
-def check(answer) -> str:
-    edges = {"loss": ["a", "d"], "d": ["c", "b"], "c": ["b", "a"], "b": ["a"], "a": []}
-    order = answer(edges, "loss")
-    if order is None:
-        return (
-            "not solved yet. Hint: take a node when all that send to it have been taken; count those that are missing."
-        )
-    if sorted(order) != sorted(edges):
-        return f"wrong: each of {sorted(edges)} should be visited once, and your order is {order}."
-    for node in edges:
-        for target in edges[node]:
-            if order.index(target) < order.index(node):
-                return f"wrong: you visit {target} before {node}, which still sends it a gradient: {order}."
-    return "right"
-
-
-print("exercise:", check(answer))
+# Four exercises on this lesson stand in `exercises/03_chain_rule.py`. Each has a check.

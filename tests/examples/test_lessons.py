@@ -1,6 +1,7 @@
-"""Each lesson runs as a script and as a notebook, draws what it says, and its exercise tells right from wrong."""
+"""Each lesson runs as a script and as a notebook and draws what it says; each exercise tells right from wrong."""
 
 import ast
+import json
 import os
 import re
 import shutil
@@ -15,6 +16,7 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 LESSONS = sorted((ROOT / "examples").glob("*.py"))
+EXERCISES = ROOT / "examples" / "exercises"  # files named as the lessons
 ANSWERS = Path(__file__).parent / "answers"
 PICTURES = Path("runs/lessons")  # where every lesson puts its pictures, in the folder in which it is run
 
@@ -34,17 +36,34 @@ class Engine:
 sys.meta_path.insert(0, Engine)
 """
 
-# Runs a lesson as a script; then, in its names, the file with answers to its exercise. What its check says of each
-# answer is printed at the end.
-RUN = """
-import runpy, sys
-lesson = runpy.run_path(sys.argv[1], run_name="__main__")
-answers = runpy.run_path(sys.argv[2], init_globals=lesson)
-for name, answer in answers.items():
-    is_new = answer is not lesson.get(name)  # a lesson may have names of its own that begin so
-    if is_new and (name == "right" or name.startswith("wrong_")):
-        print(f"@ {name}: {lesson['check'](answer)}")
+# Runs files with exercises, and in the names of each the file with answers to it. What the checks say of each answer,
+# with random numbers of each seed, is printed as JSON; and what a file says while its exercises are not solved.
+CHECK = """
+import contextlib, io, json, random, runpy, sys
+import tinytensor as tt
+
+said = {}
+for file, answers, seeds in json.loads(sys.argv[1]):
+    open_exercises = []
+    for seed in range(seeds):
+        random.seed(seed)
+        tt.manual_seed(seed)
+        with contextlib.redirect_stdout(io.StringIO()) as printed:
+            sheet = runpy.run_path(file, run_name="__main__")
+        open_exercises.append(printed.getvalue())
+    said[file] = {"open": open_exercises}
+    for name, answer in runpy.run_path(answers, init_globals=sheet).items():
+        kind, _, rest = name.partition("_")
+        if kind in ("right", "wrong") and answer is not sheet.get(name):
+            number = rest.partition("_")[0]
+            said[file][name] = []
+            for seed in range(seeds):
+                random.seed(seed)
+                tt.manual_seed(seed)
+                said[file][name].append(sheet["check_" + number](answer))
+print(json.dumps(said))
 """
+SEEDS = 12  # of the random numbers with which each check tries each answer
 
 
 @pytest.fixture
@@ -74,7 +93,7 @@ def in_a_process(*command: str, clone: Path) -> str:
     return done.stdout
 
 
-def defects(text: str) -> list[str]:
+def defects(text: str, name: str) -> list[str]:
     """What a lesson lacks, read from its text."""
     found = []
     if not 40 <= len(text.splitlines()) <= 120:
@@ -83,15 +102,36 @@ def defects(text: str) -> list[str]:
         found.append("it does not begin with a title")
     if f'FIGURES = Path("{PICTURES}")' not in text:
         found.append("it does not say where its pictures are")
-    if "\n# ## Exercise\n" not in text:
-        found.append("no exercise")
+    if len(re.findall(r"plots\.(show|Picture)\(", text)) != len(re.findall(r"\balt=", text)):
+        found.append("a picture without alternative text")
+    if f"`exercises/{name}.py`" not in text.partition("\n# ## Exercises\n")[2]:
+        found.append("its end does not name its exercises")
     if not re.search(r"\b00[0-4]\b", text):
         found.append("no equation with its source: none of the documents 000 to 004 is named")
+    return found
+
+
+KINDS = {"Predict", "Find the bug", "Derive", "Extend"}
+
+
+def defects_of_exercises(text: str) -> list[str]:
+    """What a file with exercises lacks, read from its text."""
+    found = []
+    if not re.match(r"# %% \[markdown\]\n# # Exercises: \w", text):
+        found.append("it does not begin with a title")
+    titles = re.findall(r"^# ## (\d) (★{1,3}) ([\w ]+): \w", text, re.MULTILINE)
+    if [number for number, _, _ in titles] != ["1", "2", "3", "4"]:
+        found.append("not four exercises with a number, stars, a kind and a title")
+    if {kind for _, _, kind in titles} != KINDS:
+        found.append(f"not one exercise of each kind: {sorted(KINDS)}")
+    if [len(stars) for _, stars, _ in titles] != sorted(len(stars) for _, stars, _ in titles):
+        found.append("an easier exercise behind a harder one")
     functions = {node.name: node for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)}
-    if "check" not in functions:
-        found.append("no check")
-    if "answer" not in functions or not is_open(functions["answer"]):
-        found.append("no answer that is left open")
+    for number, _, kind in titles:
+        if f'\nprint("exercise {number}:", check_{number}(answer_{number}))\n' not in text:
+            found.append(f"exercise {number} does not print what its check says")
+        elif kind != "Find the bug" and not is_open(functions[f"answer_{number}"]):
+            found.append(f"answer_{number} is not left open")
     return found
 
 
@@ -103,38 +143,88 @@ def is_open(function: ast.FunctionDef) -> bool:
 
 @each_lesson
 def test_lesson_has_all_its_parts(lesson):
-    assert defects(lesson.read_text()) == []
+    assert defects(lesson.read_text(), lesson.stem) == []
+    assert defects_of_exercises((EXERCISES / lesson.name).read_text()) == []
 
 
 def test_missing_part_of_a_lesson_is_found():
-    good = (ROOT / "examples" / "01_derivative.py").read_text()
-    assert len(defects("x = 1\n")) == 7
-    assert defects(good + "\n" * 120) == [f"{len(good.splitlines()) + 120} lines, not 40 to 120"]
-    assert defects(good.replace("def answer(", "def solution(")) == ["no answer that is left open"]
-    assert defects(re.sub(r'(def answer.*\n    """.*"""\n)    \.\.\.', r"\1    return 0.25", good)) == [
-        "no answer that is left open"
+    name = "03_chain_rule"
+    good = (ROOT / "examples" / f"{name}.py").read_text()
+    assert len(defects("x = 1\n", name)) == 5
+    assert defects(good + "\n" * 120, name) == [f"{len(good.splitlines()) + 120} lines, not 40 to 120"]
+    assert defects(good.replace("alt=", "title="), name) == ["a picture without alternative text"]
+    assert defects(good, "04_gradient_descent") == ["its end does not name its exercises"]
+
+
+def test_missing_part_of_an_exercise_is_found():
+    good = (EXERCISES / "03_chain_rule.py").read_text()
+    missing = defects_of_exercises
+    assert missing(good.replace("2 ★★", "2")) == [
+        "not four exercises with a number, stars, a kind and a title",
+        f"not one exercise of each kind: {sorted(KINDS)}",
+    ]
+    assert missing(good.replace("2 ★★", "2 ★★★")) == ["an easier exercise behind a harder one"]
+    assert missing(good.replace("check_4(answer_4)", "4")) == ["exercise 4 does not print what its check says"]
+    assert missing(re.sub(r'(def answer_1.*\n    """.*"""\n)    \.\.\.', r"\1    return 0.25", good)) == [
+        "answer_1 is not left open"
     ]
 
 
 @each_lesson
-def test_lesson_runs_draws_and_checks_answers(lesson, clone):
-    script = clone / "clone" / "examples" / lesson.name
-    said = in_a_process("-c", RUN, str(script), str(ANSWERS / lesson.name), clone=clone)
-
-    assert "\nexercise: not solved yet. Hint: " in said
+def test_lesson_runs_and_draws_what_it_says(lesson, clone):
+    said = in_a_process(str(clone / "clone" / "examples" / lesson.name), clone=clone)
     here = clone / "here"
     told = {here / path for path in re.findall(r"^picture: (.+)$", said, re.MULTILINE)}
-    assert here / PICTURES / f"{lesson.stem}.png" in told
+    assert any(path.name.startswith(lesson.stem) and path.suffix == ".png" for path in told)
     assert {path for path in here.rglob("*") if path.is_file()} == told, "what it says and what it writes differ"
     for path in told:
         assert path.parent == here / PICTURES
         assert path.read_bytes().startswith((b"\x89PNG", b"<!doctype html", b"<!DOCTYPE html")), path
 
-    found = dict(re.findall(r"^@ (\w+): (.+)$", said, re.MULTILINE))
-    assert found.pop("right") == "right"
-    assert found, "no wrong answer is tried"
-    for name, sentence in found.items():
-        assert re.fullmatch(r"wrong: .{20,}", sentence), f"{name}: {sentence}"
+
+def verdicts(clone: Path, *files: tuple[Path, Path], seeds: int) -> dict[str, dict[str, list[str]]]:
+    """For each file with exercises: what it prints unsolved, and what its checks say of each answer, for each seed."""
+    asked = json.dumps([[str(file), str(answers), seeds] for file, answers in files])
+    said = json.loads(in_a_process("-c", CHECK, asked, clone=clone).splitlines()[-1])
+    return {Path(file).stem: answers for file, answers in said.items()}
+
+
+def misjudged(said: dict[str, list[str]]) -> list[str]:
+    """Answers that a check takes for what they are not, and exercises that have no right or no wrong answer."""
+    found = []
+    for printed in said["open"]:
+        for number, sentence in re.findall(r"^exercise (\d): (.*)$", printed, re.MULTILINE):
+            if not re.match(r"not solved yet\. Hint: .{20,}|wrong: .{20,}", sentence):
+                found.append(f"exercise {number}, not solved: {sentence}")
+    for name, sentences in said.items():
+        form = {"right": "right", "wrong": "wrong: .{20,}"}.get(name.partition("_")[0])
+        found += [f"{name}: {sentence}" for sentence in sentences if form and not re.fullmatch(form, sentence)]
+    for number in "1234":
+        for kind in ("right", "wrong"):
+            if not any(re.match(f"{kind}_{number}(_|$)", name) for name in said):
+                found.append(f"no {kind} answer to exercise {number}")
+    return found
+
+
+def test_checks_tell_right_answers_from_wrong_ones(clone):
+    files = [(clone / "clone" / "examples" / "exercises" / path.name, ANSWERS / path.name) for path in LESSONS]
+    found = verdicts(clone, *files, seeds=SEEDS)
+    assert {name: wrong for name, said in found.items() if (wrong := misjudged(said))} == {}
+
+
+def test_misjudged_answer_is_found(clone):
+    (clone / "answers.py").write_text(
+        "right_1 = wrong_1_as_the_right_one = lambda x, times: 2 * x * times\n"
+        "right_2 = lambda edges, last: dict.fromkeys(edges, 1)\n"
+    )
+    said = verdicts(clone, (EXERCISES / "03_chain_rule.py", clone / "answers.py"), seeds=1)["03_chain_rule"]
+    first, second, *missing = misjudged(said)
+    assert first == "wrong_1_as_the_right_one: right"
+    assert second.startswith("right_2: wrong: ")
+    kinds = [f"no {kind} answer to exercise" for kind in ("right", "wrong")]
+    assert missing == [f"{kinds[1]} 2", f"{kinds[0]} 3", f"{kinds[1]} 3", f"{kinds[0]} 4", f"{kinds[1]} 4"]
+    solved = said | {"open": ["exercise 1: right\n"]}
+    assert misjudged(solved)[0] == "exercise 1, not solved: right"
 
 
 def test_lessons_run_as_notebooks_and_show_their_pictures(clone):
@@ -152,7 +242,6 @@ def test_lessons_run_as_notebooks_and_show_their_pictures(clone):
         text = "".join(output.get("text", "") for output in outputs)  # of which a line may come in two outputs
         told = re.findall(r"^picture: .+\.png$", text, re.MULTILINE)
         assert shown == len(told) >= 1, f"{name}: a picture that is not its cell's last line is written, but not shown"
-        assert "exercise: not solved yet" in text, name
 
 
 def test_failing_lesson_is_reported(clone):

@@ -38,9 +38,11 @@ FIGURES = {
 @pytest.mark.parametrize("name", FIGURES)
 def test_figures_are_reproducible(name, tmp_path, capsys):
     for file in ("a.png", "b.png"):
-        shown = plots.show(FIGURES[name](), tmp_path / "new" / file)
+        shown = plots.show(FIGURES[name](), tmp_path / "new" / file, alt="two curves that fall")
         assert capsys.readouterr().out == f"picture: {tmp_path / 'new' / file}\n"
-        assert shown._repr_png_().startswith(b"\x89PNG")
+        data, metadata = shown._repr_mimebundle_()
+        assert data["image/png"].startswith(b"\x89PNG")
+        assert metadata == {"image/png": {"alt": "two curves that fall"}}
     assert len({(tmp_path / "new" / file).read_bytes() for file in ("a.png", "b.png")}) == 1
 
 

@@ -26,31 +26,36 @@ Numbers = Tensor | np.ndarray | Sequence
 
 
 class Picture:
-    """A file with a picture, which a notebook shows."""
+    """A file with a picture, which a notebook shows; `alt` says in words what the picture shows."""
 
-    def __init__(self, path: Path):
-        self.path = path
+    def __init__(self, path: Path, alt: str = ""):
+        self.path, self.alt = path, alt
 
     def __repr__(self):
         return f"Picture({str(self.path)!r})"
 
-    def _repr_png_(self) -> bytes:
-        return self.path.read_bytes()
+    def _repr_mimebundle_(self, include=None, exclude=None) -> tuple[dict[str, object], dict[str, object]]:
+        """The picture and its alternative text, in the words of Jupyter's messages."""
+        data = {"image/png": self.path.read_bytes(), "text/plain": self.alt or repr(self)}
+        return data, {"image/png": {"alt": self.alt}}
 
 
-def save(figure, path: str | Path) -> Picture:
+def save(figure, path: str | Path, alt: str = "") -> Picture:
     """Write a figure to a PNG file."""
     with warnings.catch_warnings():  # letters that the font lacks are drawn as boxes
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure.savefig(path, dpi=120, metadata={"Software": None})  # the same picture, the same file
-    return Picture(Path(path))
+    return Picture(Path(path), alt)
 
 
-def show(figure, path: str | Path) -> Picture:
-    """Write a figure, create its folder, and print its path; as the last line of a cell, a notebook shows it, too."""
+def show(figure, path: str | Path, alt: str = "") -> Picture:
+    """Write a figure, create its folder, and print its path; as the last line of a cell, a notebook shows it, too.
+
+    `alt` is the alternative text: one or two sentences that say what the picture shows to a reader who cannot see it.
+    """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     print(f"picture: {path}")
-    return save(figure, path)
+    return save(figure, path, alt)
 
 
 def panels(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.4, 3.8)):
