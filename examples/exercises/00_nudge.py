@@ -1,0 +1,161 @@
+# %% [markdown]
+# # Exercises: nudge it by hand
+#
+# Write your answers in place of the dots, or mend the code, and run the file again. Each check says in one sentence
+# whether an answer is right. The checks draw new numbers each time.
+
+# %%
+import math
+import random
+
+# %% [markdown]
+# ## 1 ★ Predict: three nudges together
+#
+# You know the slope of the output with respect to each of three inputs. Now all three are nudged together, each by a
+# small amount of its own. By how much does the output change?
+
+
+# %%
+def answer_1(slopes: list[float], nudges: list[float]) -> float:
+    """The change of the output (for nudges so small that their squares do not count)."""
+    ...
+
+
+def check_1(answer) -> str:
+    a, b, c = (random.choice((-1, 1)) * random.uniform(1, 3) for _ in range(3))
+    nudges = [random.choice((-1, 1)) * random.uniform(1e-6, 2e-6) for _ in range(3)]
+    e = a * b + c
+    given = answer([2 * e * b, 2 * e * a, 2 * e], nudges)
+    if given is None:
+        return "not solved yet. Hint: what would the first nudge do alone?"
+    change = ((a + nudges[0]) * (b + nudges[1]) + c + nudges[2]) ** 2 - e**2
+    if abs(given - change) > 1e-9:
+        return f"wrong: for f of the lesson at {a:.3f}, {b:.3f}, {c:.3f} the change is {change:.3e}, not {given:.3e}."
+    return "right"
+
+
+print("exercise 1:", check_1(answer_1))
+
+# %% [markdown]
+# ## 2 ★★ Find the bug: a walk back by hand
+#
+# The function is y = (a · b - c) · c. The code walks back through its boxes d = a · b, e = d - c and y = e · c. One of
+# the three slopes that it finds is wrong. Nudge the inputs to see which one, and mend the walk.
+
+
+# %%
+def answer_2(a: float, b: float, c: float) -> tuple[float, float, float]:
+    """The slopes of y = (a b - c) c with respect to a, b and c."""
+    d = a * b
+    e = d - c
+    gradient_e = 1.0 * c
+    gradient_c = 1.0 * e
+    gradient_d = gradient_e
+    gradient_c = gradient_e
+    gradient_a = gradient_d * b
+    gradient_b = gradient_d * a
+    return gradient_a, gradient_b, gradient_c
+
+
+def check_2(answer) -> str:
+    at = [random.choice((-1, 1)) * random.uniform(1, 3) for _ in range(3)]
+    given, h = answer(*at), 1e-5
+    if given is None:
+        return "not solved yet. Hint: c goes into two boxes. What does a nudge of c do to each of them?"
+
+    def y(a, b, c):
+        return (a * b - c) * c
+
+    for i, name in enumerate("abc"):
+        up, down = ([number + s * h * (i == k) for k, number in enumerate(at)] for s in (1, -1))
+        slope = (y(*up) - y(*down)) / (2 * h)
+        if abs(given[i] - slope) > 1e-6:
+            if name == "c" and abs(given[i] + at[2]) < 1e-6:
+                return "wrong: for c you return what comes through d - c alone; c goes into a second box."
+            where = ", ".join(f"{number:.3f}" for number in at)
+            return f"wrong: at {where} a nudge of {name} finds the slope {slope:.4f}, and you have {given[i]:.4f}."
+    return "right"
+
+
+print("exercise 2:", check_2(answer_2))
+
+# %% [markdown]
+# ## 3 ★★ Derive: a box that divides
+#
+# The box y = a / b stands somewhere in a larger function, and the gradient g has arrived at it: the output of the whole
+# function moves g times as much as y. What does the box send to a, and what to b?
+
+
+# %%
+def answer_3(g: float, a: float, b: float) -> tuple[float, float]:
+    """The gradients that y = a / b sends to a and to b, if g arrives at y."""
+    ...
+
+
+def check_3(answer) -> str:
+    g, a, b = (random.choice((-1, 1)) * random.uniform(1, 3) for _ in range(3))
+    given, h = answer(g, a, b), 1e-5
+    if given is None:
+        return "not solved yet. Hint: find the two local slopes first; a / b is a · b⁻¹."
+    right = g * ((a + h) / b - (a - h) / b) / (2 * h), g * (a / (b + h) - a / (b - h)) / (2 * h)
+    for name, found, slope in zip("ab", given, right, strict=True):
+        if abs(found * g - slope) < 1e-6:
+            return f"wrong: {found:.4f} is the local slope for {name}; by what must a box multiply it?"
+        if abs(found - slope) > 1e-6:
+            return (
+                f"wrong: for g, a, b = {g:.3f}, {a:.3f}, {b:.3f} the box sends {slope:.4f} to {name}, not {found:.4f}."
+            )
+    return "right"
+
+
+print("exercise 3:", check_3(answer_3))
+
+# %% [markdown]
+# ## 4 ★★★ Extend: nudge any function
+#
+# Write a function that nudges each input of any function of a list of numbers. Leave the list as it was. You may call
+# `f` once more than there are inputs, and not more often.
+
+
+# %%
+def answer_4(f, inputs: list[float], h: float) -> list[float]:
+    """The slope of f(inputs) with respect to each input, found with a nudge of h."""
+    ...
+
+
+def check_4(answer) -> str:
+    for count in (1, 3, 6):
+        inputs = [random.uniform(-1, 1) for _ in range(count)]
+        weights = [random.choice((-1, 1)) * random.uniform(1, 2) for _ in range(count)]
+        f = Sine(weights)
+        before, slopes = list(inputs), f.slopes(inputs)
+        given = answer(f, inputs, 1e-6)
+        if given is None:
+            return "not solved yet. Hint: which of the calls can all slopes share?"
+        if inputs != before:
+            return f"wrong: the inputs were {before}, and {inputs} when you had done; the nudges are still in them."
+        if f.calls > count + 1:
+            return f"wrong: {count} inputs need {count + 1} calls of f, and you made {f.calls}."
+        if len(given) != count or any(abs(a - b) > 1e-4 for a, b in zip(given, slopes, strict=True)):
+            return f"wrong: the slopes are {slopes}, and you found {given}; was only one input nudged at a time?"
+    return "right"
+
+
+class Sine:
+    """The sine of a weighted sum, which counts its calls."""
+
+    def __init__(self, weights):
+        self.weights, self.calls = weights, 0
+
+    def total(self, inputs) -> float:
+        return sum(weight * number for weight, number in zip(self.weights, inputs, strict=True))
+
+    def __call__(self, inputs) -> float:
+        self.calls += 1
+        return math.sin(self.total(inputs))
+
+    def slopes(self, inputs) -> list[float]:
+        return [math.cos(self.total(inputs)) * weight for weight in self.weights]
+
+
+print("exercise 4:", check_4(answer_4))
