@@ -1,9 +1,9 @@
 # %% [markdown]
 # # A tape from nothing
 #
-# How can a program know the derivative of its own result? It must have taken notes. Document 003 says below eq. (17)
-# that gradients are formed "using cached interim results from the forward pass": these notes are the tape. We build one
-# in plain Python, run three lines of arithmetic on it, and run the same three in tinytensor.
+# In lesson 0 we walked back through a function by hand. How can a program do this for any formula? It must have taken
+# notes. Document 003 (`examples/documents.md` lists it) says below eq. (17) that gradients are formed "using cached
+# interim results from the forward pass": these notes are the tape. We build one in plain Python.
 
 # %%
 import math
@@ -18,8 +18,8 @@ FIGURES = Path("runs/lessons")
 # %% [markdown]
 # ## What has to be noted?
 #
-# For each result: its sources, and how fast it changes with each of them. These are its local slopes. For c = a + b
-# they are 1 and 1; for c = a b they are b and a, numbers that are known now. Nothing else is noted, and no formula.
+# For each result: its sources, and how fast it changes with each of them. These are the local slopes of lesson 0. For
+# c = a + b they are 1 and 1; for c = a b they are b and a, numbers that are known now. Nothing else is noted.
 
 
 # %%
@@ -52,15 +52,38 @@ class Value:
 
 
 # %% [markdown]
-# That is all of automatic differentiation. Two things in `backward` are easy to get wrong. **Backwards:** when a value
-# passes its gradient on, the gradient must be complete. Everything that was made from this value stands later on the
-# tape, so the loop has already read it. **`+=`, not `=`:** a value that is used twice, as a is below, changes the
-# result along both paths, and both count. With `=` only the path that is read last would count.
+# That is all of automatic differentiation. Predict: how many entries has the tape after the next line, and which?
 
 # %%
 a, b = Value(0.5), Value(-1.5)
 y = (a * b + a).tanh()
+names = ("a", "b", "a b", "a b + a", "tanh")
+for i, value in enumerate(Value.tape):
+    notes = [f"from {Value.tape.index(source)}: slope {slope:.2f}" for source, slope in value.sources]
+    print(f"{i}   {names[i]:<8}= {value.data:5.2f}   {'   '.join(notes)}")
+
+# %% [markdown]
+# `backward` reads the list from the end. Two things in it are easy to get wrong. **Backwards:** when a value passes its
+# gradient on, the gradient must be complete. Everything made from this value stands later on the tape, so the loop has
+# already read it. **`+=`, not `=`:** a changes the result along two paths, through a b and directly, and both count.
+# With `=` only the path that is read last would count. Predict: 0.94 arrives at entry 3. What arrives at a, in all?
+
+# %%
 y.backward()
+figure, [[panel]] = plots.panels(size=(6.4, 2.6))
+for i, value in enumerate(Value.tape):
+    panel.barh(0, 0.96, 0.7, i - 0.48, color="white", edgecolor=plots.COLOURS[0])
+    panel.text(i, 0, f"{i}: {names[i]}\n= {value.data:.2f}\ngradient {value.grad:.2f}", ha="center", va="center")
+    for source, slope in value.sources:
+        j = Value.tape.index(source)
+        side = 1 if i - j == 1 else -1  # arrows to a neighbour above, the others below
+        arrow = {"arrowstyle": "->", "connectionstyle": f"arc3,rad={0.4 * side}", "color": plots.COLOURS[1]}
+        panel.annotate("", (j + 0.1, 0.37 * side), (i - 0.1, 0.37 * side), arrowprops=arrow)
+        style = {"color": plots.COLOURS[1], "bbox": {"color": "white", "pad": 1}, "ha": "center", "va": "center"}
+        panel.text((i + j) / 2, side * (0.34 + 0.24 * (i - j)) + 0.12, f"× {slope:.2f}", **style)
+panel.set(xlim=(-0.5, 4.5), ylim=(-1.3, 0.9))
+panel.axis("off")
+plots.show(figure, FIGURES / "02_tape.png", alt="The tape as a row of five boxes; gradients go left, and two reach a.")
 
 # %% [markdown]
 # ## The same in tinytensor
@@ -76,45 +99,22 @@ assert abs(a.grad - p.grad.item()) < 1e-15 and abs(b.grad - q.grad.item()) < 1e-
 print(prove(lambda a, b: (a * b + a).tanh(), (), ()))
 
 # %% [markdown]
-# A list of everything ever made would never be freed. So tinytensor has no list: each node knows its sources and its
-# age. `tinytensor/core/tape.py` is our `backward`, grown up. The picture shows our own tape.
-
-# %%
-figure, [[panel]] = plots.panels(size=(8, 2.6))
-box = {"boxstyle": "round,pad=0.5", "facecolor": "white", "edgecolor": plots.COLOURS[0]}
-for i, (name, value) in enumerate(zip(("a", "b", "a b", "a b + a", "y"), Value.tape)):
-    panel.text(i, 0, f"{name} = {value.data:.3f}\ngradient {value.grad:.3f}", ha="center", va="center", bbox=box)
-    for source, slope in value.sources:
-        j = Value.tape.index(source)
-        panel.annotate("", (j, 0.12), (i, 0.12), arrowprops={"arrowstyle": "->", "connectionstyle": "arc3,rad=0.45"})
-        style = {"ha": "center", "color": plots.COLOURS[1], "bbox": {"color": "white", "pad": 1}, "zorder": 4}
-        panel.text((i + j) / 2, 0.13 + 0.11 * (i - j), f"{slope:.3f}", **style)
-panel.set(xlim=(-0.6, 4.6), ylim=(-0.2, 0.6), title="gradients go from right to left, times the slopes")
-panel.axis("off")
-plots.show(figure, FIGURES / "02_tape.png")
-
-# %% [markdown]
-# ## Exercise
+# ## From the list to a graph
 #
-# Add another operation to our tape: e^x.
-
-
-# %%
-def answer(x: Value) -> Value:
-    """e^x of a Value, on the tape."""
-    ...
-
-
-# %%
-def check(answer) -> str:
-    x = Value(0.7)
-    y = answer(x + x)
-    if y is None:
-        return "not solved yet. Hint: write it as `tanh` is written. What is the slope of e^x, in terms of its result?"
-    y.backward()
-    if abs(y.data - math.exp(1.4)) + abs(x.grad - 2 * math.exp(1.4)) > 1e-12:
-        return f"wrong: e^(x + x) at 0.7 is 4.0552, its slope twice that; you have {y.data:.4f} and {x.grad:.4f}."
-    return "right"
-
-
-print("exercise:", check(answer))
+# `Value.tape` keeps every value that was ever made. But y can reach all that it needs through its sources. So
+# tinytensor has no list. Each result holds a *node*, and a node has *edges* to the nodes of its sources. The nodes that
+# y can reach are its tape, and Python frees the others. The list also gave the order. In its place each node notes its
+# *age*: from the youngest to the oldest is the same as from the end of the list to its beginning.
+#
+# | | an operation leaves | slopes are computed | the order comes from |
+# |---|---|---|---|
+# | micrograd, a known engine | a function to call later, and the sources | when it is called | a search of the graph |
+# | this lesson | pairs (source, local slope) | at once | the list |
+# | tinytensor | a node: operation, values for its rule, edges, age | when the rule is called | ages |
+#
+# Why does a node keep values, and no slopes? With tensors the slopes of one operation are a matrix: a million numbers
+# for a softmax of a thousand. A **rule** is code that multiplies by this matrix without writing it down.
+#
+# ## Exercises
+#
+# Four exercises on this lesson stand in `exercises/02_tape.py`. Each has a check.

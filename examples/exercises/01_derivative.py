@@ -27,7 +27,7 @@ def check_1(answer) -> str:
     x, times, h = random.uniform(0.4, 0.7), random.uniform(2, 10), 1e-3
     given = answer(times)
     if given is None:
-        return "not solved yet. Hint: read the slope of the line in the picture of the V, on its right; then draw it for one direction."
+        return "not solved yet. Hint: read the right side of the V in the lesson, then draw it for one direction."
     slope = 1 - math.tanh(x) ** 2
 
     def error(h, low):
