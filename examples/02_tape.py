@@ -1,9 +1,9 @@
 # %% [markdown]
 # # A tape from nothing
 #
-# In lesson 0 we walked back through a function by hand. How can a program do this for any formula? It must have taken
-# notes. Document 003 (`examples/documents.md` lists it) says below eq. (17) that gradients are formed "using cached
-# interim results from the forward pass": these notes are the tape. We build one in plain Python.
+# In lesson 0 we walked back through a function by hand. How can a program do this for any formula? It takes notes.
+# Document 003 (`examples/documents.md` lists it) says below eq. (17) that gradients are formed "using cached interim
+# results from the forward pass": these notes are the tape. We build one in plain Python.
 
 # %%
 import math
@@ -18,8 +18,8 @@ FIGURES = Path("runs/lessons")
 # %% [markdown]
 # ## What has to be noted?
 #
-# For each result: its sources, and how fast it changes with each of them. These are the local slopes of lesson 0. For
-# c = a + b they are 1 and 1; for c = a b they are b and a, numbers that are known now. Nothing else is noted.
+# For each result: its sources, and the local slope of lesson 0 for each of them. For c = a + b the slopes are 1 and 1;
+# for c = a b they are b and a, numbers that are known now. Nothing else is noted.
 
 
 # %%
@@ -52,15 +52,20 @@ class Value:
 
 
 # %% [markdown]
-# That is all of automatic differentiation. Predict: how many entries has the tape after the next line, and which?
+# That is all of automatic differentiation. Predict: how many entries has the tape after the next cell, and which?
+
 
 # %%
+def formula(a, b):
+    return (a * b + a).tanh()
+
+
 a, b = Value(0.5), Value(-1.5)
-y = (a * b + a).tanh()
+y = formula(a, b)
 names = ("a", "b", "a b", "a b + a", "tanh")
 for i, value in enumerate(Value.tape):
-    notes = [f"from {Value.tape.index(source)}: slope {slope:.2f}" for source, slope in value.sources]
-    print(f"{i}   {names[i]:<8}= {value.data:5.2f}   {'   '.join(notes)}")
+    notes = [f"   from {Value.tape.index(source)}: slope {slope:.2f}" for source, slope in value.sources]
+    print(f"{i}   {names[i]:<8}= {value.data:5.2f}", *notes)
 
 # %% [markdown]
 # `backward` reads the list from the end. Two things in it are easy to get wrong. **Backwards:** when a value passes its
@@ -79,32 +84,27 @@ for i, value in enumerate(Value.tape):
         side = 1 if i - j == 1 else -1  # arrows to a neighbour above, the others below
         arrow = {"arrowstyle": "->", "connectionstyle": f"arc3,rad={0.4 * side}", "color": plots.COLOURS[1]}
         panel.annotate("", (j + 0.1, 0.37 * side), (i - 0.1, 0.37 * side), arrowprops=arrow)
-        style = {"color": plots.COLOURS[1], "bbox": {"color": "white", "pad": 1}, "ha": "center", "va": "center"}
-        panel.text((i + j) / 2, side * (0.34 + 0.24 * (i - j)) + 0.12, f"× {slope:.2f}", **style)
-panel.set(xlim=(-0.5, 4.5), ylim=(-1.3, 0.9))
-panel.axis("off")
+        panel.text((i + j) / 2, side * (0.36 + 0.2 * (i - j)) + 0.13, f"× {slope:.2f}", ha="center", color="#a04000")
+panel.set(xlim=(-0.5, 4.5), ylim=(-1.2, 0.9), frame_on=False, xticks=[], yticks=[])
 plots.show(figure, FIGURES / "02_tape.png", alt="The tape as a row of five boxes; gradients go left, and two reach a.")
 
 # %% [markdown]
-# ## The same in tinytensor
-#
-# Do they agree? `prove` shows in addition that tinytensor's gradients are right for all values.
+# **The same in tinytensor.** Do they agree? `prove` shows in addition that its gradients are right for all values.
 
 # %%
 p, q = (tt.tensor(v, dtype=tt.float64, requires_grad=True) for v in (0.5, -1.5))
-z = (p * q + p).tanh()
+z = formula(p, q)
 z.backward()
 print(f"our tape   {a.grad:.15f} {b.grad:.15f}\ntinytensor {p.grad.item():.15f} {q.grad.item():.15f}")
 assert abs(a.grad - p.grad.item()) < 1e-15 and abs(b.grad - q.grad.item()) < 1e-15
-print(prove(lambda a, b: (a * b + a).tanh(), (), ()))
+print(prove(formula, (), ()))
 
 # %% [markdown]
 # ## From the list to a graph
 #
-# `Value.tape` keeps every value that was ever made. But y can reach all that it needs through its sources. So
-# tinytensor has no list. Each result holds a *node*, and a node has *edges* to the nodes of its sources. The nodes that
-# y can reach are its tape, and Python frees the others. The list also gave the order. In its place each node notes its
-# *age*: from the youngest to the oldest is the same as from the end of the list to its beginning.
+# `Value.tape` keeps all values that were ever made. But y can reach all that it needs through its sources, so
+# tinytensor keeps no list. A result holds a *node*, with *edges* to its sources. The nodes that y can reach are its
+# tape; Python frees the others. And the order? Each node notes its *age*: youngest first is the list read from its end.
 #
 # | | an operation leaves | slopes are computed | the order comes from |
 # |---|---|---|---|
