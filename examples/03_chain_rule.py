@@ -2,9 +2,9 @@
 # # The chain rule on a graph
 #
 # Lesson 2 read its tape from the end to the beginning. Is this order necessary, or would any other do? "Going through
-# chains of Jacobian matrices", says document 003 above eq. (17). But where a value is used twice the chain forks, and
-# the forks must join again. We look at the nodes on tinytensor's tape, at the order in which they are visited, and at
-# the places where a gradient adds up.
+# chains of Jacobian matrices", says document 003 (listed in `examples/documents.md`) above eq. (17). But where a value
+# is used twice the chain forks, and the forks must join again. We look at the nodes on tinytensor's tape, at the order
+# in which they are visited, and at the places where a gradient adds up.
 
 # %%
 from pathlib import Path
@@ -24,11 +24,11 @@ y = d.exp()
 # %% [markdown]
 # ## What is on the tape?
 #
-# Each operation has left a node. A node knows its operation, the values that its gradient rule will read (for c = a b
-# these are a and b, from which lesson 2 made its local slopes), and its edges: they say where the rule's results go.
-# That is another node, or a tensor that we made ourselves, a leaf. `explain` runs backward and describes each visit:
-# what arrives, by which rule it is changed, and where it goes. Before you read on: in which order will it visit exp,
-# mul and add? What arrives at a?
+# Each operation has left a node, the third row of lesson 2's table. A node knows its operation, the values that its
+# gradient rule will read (for c = a b these are a and b; for exp the result, which is its slope: lesson 1), and its
+# edges: they say where the rule's results go. That is another node or a **leaf**, a tensor that you made yourself.
+# `explain` runs backward and describes each visit: what arrives, by which rule it is changed, and where it goes. Before
+# you read on: in which order will it visit exp, mul and add? Predict what arrives at a, if e^d = 0.018 arrives at d.
 
 # %%
 names = {"a": a, "b": b, "c": c, "d": d, "y": y}
@@ -39,8 +39,13 @@ print(explain(y, names))
 # products are added at the leaf, and the sum is complete when nothing else can arrive. So dy/da = e^d (b + 1).
 # `walkthrough` writes a page that steps through all of it with the arrow keys: open it in a browser.
 
+
 # %%
-print(prove(lambda a, b: (a * b + a).exp(), (), ()))
+def formula(a, b):
+    return (a * b + a).exp()
+
+
+print(prove(formula, (), ()))
 FIGURES.mkdir(parents=True, exist_ok=True)
 draw(y, names).save(FIGURES / "03_chain_rule.png")
 walkthrough(y, FIGURES / "03_chain_rule.html", names)
@@ -52,21 +57,24 @@ plots.Picture(FIGURES / "03_chain_rule.png", alt="The graph of y: two paths lead
 #
 # b = a + a, c = b + b: so c = 4 a, and dc/da = 4. Now let a careless walker follow each edge as soon as it sees it. For
 # each node it keeps an account, the sum of all that has arrived so far, and it passes on the present sum. It reaches b
-# twice: first with 1 on the account, then with 2, and passes both on. What does a get? 1 + 1 + 2 + 2.
+# twice: first with 1 on the account, then with 2, and passes both on, along two edges each. Predict what a gets.
 
 
 # %%
 def careless(node, account: dict, g: float) -> int:
     """Visit nodes depth first, without waiting for the rest of a gradient; return the number of visits."""
     account[node] = account.get(node, 0.0) + g
-    return 1 + sum(careless(edge, account, account[node]) for edge in getattr(node, "edges", ()))  # a leaf has none
+    visits = 1
+    for edge in getattr(node, "edges", ()):  # a leaf has none
+        visits += careless(edge, account, account[node])  # the rule of + passes a gradient on as it is
+    return visits
 
 
 a = tt.tensor(1.0, requires_grad=True)
 b = a + a
 c = b + b
 account: dict = {}
-careless(c.grad_fn, account, 1.0)  # the rule of + passes a gradient on as it is
+careless(c.grad_fn, account, 1.0)
 c.backward()
 print(f"careless: {account[a]}, in order: {a.grad.item()}, right: 4")
 assert account[a] == 6.0 and a.grad.item() == 4.0
@@ -77,7 +85,8 @@ assert account[a] == 6.0 and a.grad.item() == 4.0
 # gradient is complete, one visit to each node is enough. How do we know that it is complete? A node is younger than all
 # nodes from which it was made, so the youngest node that is left is always ready. That is the whole of
 # `tinytensor/core/tape.py`: a node for each operation, visited from the youngest to the oldest. Gradients add up before
-# the visit at a node, as at b here, and until the end at a leaf.
+# the visit at a node, as at b here, and until the end at a leaf. (An order in which each node comes after all that send
+# to it is called topological. micrograd finds one by a search; ages give one for nothing.)
 
 # %%
 for n in (2, 5, 10):
@@ -87,6 +96,25 @@ for n in (2, 5, 10):
     print(f"{n} doublings: {careless(z.grad_fn, {}, 1.0)} visits without order, {n} nodes and a leaf with it")
 
 # %% [markdown]
+# ## Why `zero_grad`?
+#
+# a.grad is 4. Predict: what is it after `(a * a).backward()`, whose slope is 2?
+
+# %%
+(a * a).backward()
+print(f"after a second backward(): {a.grad.item()}; c.grad is {c.grad}")
+a.grad = None  # what optimizer.zero_grad() does, for all parameters
+(a * a).backward()
+print(f"after None and a third one: {a.grad.item()}")
+
+# %% [markdown]
+# `backward()` adds to what a leaf holds, for the reason that we know: each use counts, and a is used in two formulas. 6
+# is the gradient of their sum c + a². A large batch is trained so, in parts that fit into memory. The tape cannot know
+# whether you still want the old part; if not, set it to None before the next call. Only leaves need this: nodes are new
+# in each forward pass, and keep no gradients. (In micrograd all values keep them, so a second call on the same result
+# begins with those of the first, and is wrong.) So why is a gradient None? `backward()` has not reached the tensor, or
+# it was made without `requires_grad=True`, or it is a result, as c is (`c.retain_grad()`, before, makes c keep it).
+#
 # ## Exercises
 #
 # Four exercises on this lesson stand in `exercises/03_chain_rule.py`. Each has a check.
