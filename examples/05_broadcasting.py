@@ -1,9 +1,9 @@
 # %% [markdown]
 # # Shapes: a value that is used many times has a gradient from each use
 #
-# Eq. (10) of document 003 adds one bias b to every row, and calls it "a slight abuse of notation": the same vector for
-# all positions i = 1..C. Programs do this all day, and call it broadcasting. What is the gradient of a tensor that was
-# silently copied? And what if it was copied where you did not mean it?
+# Eq. (10) of document 003 (`examples/documents.md` lists it) adds one bias b to every row, and calls it "a slight abuse
+# of notation": the same vector for all positions i = 1..C. Programs do this all day, and call it broadcasting. What is
+# the gradient of a tensor that was silently copied? And what if it was copied where you did not mean it?
 
 # %%
 from pathlib import Path
@@ -19,21 +19,27 @@ tt.manual_seed(0)
 # ## Why a gradient is summed
 #
 # Y = X + b, with X of shape (4, 3) and b of shape (3,): b is added to each of the four rows. A small change of b
-# changes all four, and by the chain rule all four changes count:
+# changes all four, and by the chain rule all four changes count. Read backwards, eq. (10) says
 #
-#     ∂L/∂b_l = Σ_i ∂L/∂Y_il        (10) of 003, read backwards
+# $$ \frac{\partial \mathcal{L}}{\partial b_l} = \sum_i \frac{\partial \mathcal{L}}{\partial Y_{il}} $$
 #
 # So copying forward is summing backward. (And summing forward is copying backward: each term of a sum gets the same
-# gradient.) It could not be otherwise: a gradient has the shape of the tensor that it belongs to.
+# gradient.) It could not be otherwise: a gradient has the shape of the tensor that it belongs to. Below, 0, 3, 6 and 9
+# arrive in the first column of Y. Predict the first number of b.grad.
+
 
 # %%
+def shifted(X, b):
+    return X + b
+
+
 X, b = tt.randn(4, 3), tt.zeros(3, requires_grad=True)
-weights = tt.arange(12.0).reshape(4, 3)  # ∂L/∂Y for the loss below
-((X + b) * weights).sum().backward()
+weights = tt.arange(12.0).reshape(4, 3)  # ∂𝓛/∂Y for the loss below
+(shifted(X, b) * weights).sum().backward()
 print("what arrives at Y:", weights.tolist())
 print("gradient of b:    ", b.grad.tolist(), "- the sums of the columns")
 assert b.grad.tolist() == weights.sum(0).tolist()
-print(prove(lambda X, b: X + b, (4, 3), (3,)))
+print(prove(shifted, (4, 3), (3,)))
 
 # %% [markdown]
 # ## The rule
@@ -41,17 +47,22 @@ print(prove(lambda X, b: X + b, (4, 3), (3,)))
 # Write the two shapes below each other, flush right. Where they differ, one of the two numbers must be 1 or missing:
 # that tensor is repeated. No error is raised if you did not mean this, which leads to the bug that everyone writes
 # once. A layer with one output gives predictions of shape (3, 1), a column. The targets are a list, (3,), which
-# broadcasting reads as a row. What is their difference?
+# broadcasting reads as a row. Predict the shape of their difference.
 
 # %%
 prediction, target = tt.tensor([[1.0], [2.0], [3.0]]), tt.tensor([1.0, 2.0, 3.0])
 print("right:", (prediction - target.unsqueeze(1)).tolist())
-print("wrong:", (prediction - target).tolist(), "- shape", (prediction - target).shape)
+print("wrong: shape", (prediction - target).shape)
+figure, [[panel]] = plots.panels(size=(4.2, 2.8))
+plots.heat(panel, prediction - target, ["1", "2", "3"], ["1", "2", "3"], signed=True, numbers=True)
+panel.set(xlabel="target", ylabel="prediction", title="(3, 1) - (3,): all against all")
+plots.show(figure, FIGURES / "05_broadcasting_all.png", alt="Nine differences, from -2 to 2; only the diagonal is 0.")
 
 # %% [markdown]
 # The predictions are perfect, and the loss is not 0: each was compared with every target. Now the wicked part. Training
 # still runs, and the loss still falls, down to the one prediction that is least wrong about all targets at once. Which
-# one? Their mean, for every x.
+# one? Their mean, for every x. (`detach()` below takes the predictions off the tape: the same numbers, as constants. A
+# number that is kept for a picture should not keep the tape, and one that serves as a target gets no gradient.)
 
 
 # %%
@@ -67,51 +78,35 @@ def fit(targets, steps=200):
     return (x @ w + c).detach().flatten(), losses
 
 
-x = tt.rand(20, 1) * 2
+x = tt.linspace(0, 2, 20).reshape(20, 1)
 y = 2 * x.flatten() - 1 + 0.1 * tt.randn(20)
 wrong, wrong_losses = fit(y)  # (20, 1) - (20,) is (20, 20)
 good, good_losses = fit(y.unsqueeze(1))  # (20, 1) - (20, 1)
-print(f"with the bug all predictions lie within {(wrong.max() - wrong.min()).item():.4f} of each other")
+for name, line in {"fitted": good, "with the bug": wrong, "the mean": y.mean()}.items():
+    print(f"{name:<13} predictions from {line.min().item():.3f} to {line.max().item():.3f}")
 assert (wrong - y.mean()).abs().max().item() < 1e-3 and good_losses[-1] < 0.1 * wrong_losses[-1]
+figure, [[panel]] = plots.panels(size=(6.4, 3.2))
+panel.plot(x.flatten().tolist(), y.tolist(), "k.", label="data")
+plots.lines(panel, x.flatten(), {"fitted": good, "with the bug": wrong})
+panel.set(xlabel="x", ylabel="y", title="the fitted lines")
+plots.show(
+    figure, FIGURES / "05_broadcasting.png", alt="Points on a line; one fit follows them, with the bug it is flat."
+)
+
+# %% [markdown]
+# Would you have seen it in the loss? Predict what the two curves look like.
 
 # %%
-figure, [[left, middle, right]] = plots.panels(1, 3, size=(10, 3.4))
-shown = plots.heat(left, prediction - target, ["1", "2", "3"], ["1", "2", "3"], signed=True, numbers=True)
-left.set(xlabel="target", ylabel="prediction", title="(3, 1) - (3,): all against all")
-middle.plot(x.flatten().tolist(), y.tolist(), "k.", label="data")
-plots.lines(middle, x.flatten(), {"fitted": good, "with the bug": wrong})
-middle.set(xlabel="x", title="the fitted lines")
-plots.lines(right, range(200), {"fitted": good_losses, "with the bug": wrong_losses})
-right.set(xlabel="step", yscale="log", title="the loss falls either way")
-plots.show(figure, FIGURES / "05_broadcasting.png")
+figure, [[panel]] = plots.panels(size=(6.4, 3.2))
+plots.lines(panel, range(200), {"fitted": good_losses, "with the bug": wrong_losses})
+panel.set(xlabel="step", ylabel="loss", yscale="log", title="the loss falls either way")
+plots.show(
+    figure, FIGURES / "05_broadcasting_loss.png", alt="Both losses fall; with the bug to 1.5, and without it to 0.01."
+)
 
 # %% [markdown]
 # A habit that saves days: note the shape in the line where shapes meet (`# (20, 1)`), and `assert` it while you write.
 #
-# ## Exercise
+# ## Exercises
 #
-# The tape does this after every rule: it brings a gradient to the shape of the tensor that was repeated. Write it.
-
-
-# %%
-def answer(g: tt.Tensor, shape: tuple[int, ...]) -> tt.Tensor:
-    """g, summed to `shape`, which was broadcast to the shape of g."""
-    ...
-
-
-# %%
-def check(answer) -> str:
-    if answer(tt.ones(4, 3), (3,)) is None:
-        return "not solved yet. Hint: sum over dimensions in front that `shape` lacks, then over those where it has 1."
-    for big, shape in (((4, 3), (3,)), ((4, 3), (4, 1)), ((4, 3), ()), ((2, 4, 3), (4, 1)), ((1, 3), (1, 3))):
-        g, small = tt.randn(*big), tt.zeros(*shape, requires_grad=True)
-        (small * g).sum().backward()  # the gradient of `small` is g, summed as it must be
-        given = answer(g, shape)
-        if given.shape != small.shape:
-            return f"wrong: from {big} to {shape} you return a tensor of shape {tuple(given.shape)}."
-        if (given - small.grad).abs().max().item() > 1e-5:
-            return f"wrong: from {big} to {shape} the shape is right, the sums are not."
-    return "right"
-
-
-print("exercise:", check(answer))
+# Four exercises on this lesson stand in `exercises/05_broadcasting.py`. Each has a check.

@@ -29,9 +29,7 @@ def check_1(answer) -> str:
     for _ in range(n):
         x -= rho * k * x
     if abs(given - x) > 1e-9 * (1 + abs(x)):
-        return (
-            f"wrong: with k = {k:.3f}, ρ = {rho:.3f}, {n} steps lead from {start:.3f} to {x:.5f}, not {given:.5f}."
-        )
+        return f"wrong: with k = {k:.3f}, ρ = {rho:.3f}, {n} steps lead from {start:.3f} to {x:.5f}, not {given:.5f}."
     return "right"
 
 
