@@ -47,7 +47,7 @@ def wrong_2_softmax(X):
 
 
 def right_3(g, X, s):
-    """Each factor's slope is the other one, times g; s was repeated for each row, so its shares are summed over rows."""
+    """Each factor's slope is the other one, times g; s was repeated in each row, so its gradient is summed."""
     return g * s, (g * X).sum(0)
 
 
