@@ -34,15 +34,14 @@ for name, nudged in {"a": f(a + h, b, c), "b": f(a, b + h, c), "c": f(a, b, c + 
 
 # %% [markdown]
 # The slopes are about 12, -8 and -4: a matters most, and the output falls if a falls or b or c grows. Why go on? Each
-# input took a run of `f`. A model with 38,848 parameters, as in the project's README, would run 38,849 times a step.
+# input took a run of `f`. A model of 38,848 parameters, as in the project's README, would run 38,849 times a step.
 #
 # ## Walk back, box by box
 #
 # `f` consists of three small operations. We draw a box for each value, and begin at the last one.
 
 # %%
-d, e = a * b, a * b + c
-y = e**2
+d, e, y = a * b, a * b + c, f(a, b, c)
 value = {"a": a, "b": b, "c": c, "d = a · b": d, "e = d + c": e, "y = e²": y}
 place = {"a": (0, 2), "b": (0, 0.6), "c": (1, -0.2), "d": (1, 1.3), "e": (2, 0.6), "y": (3, 1.3)}
 local_slope = {("a", "d"): b, ("b", "d"): a, ("d", "e"): 1, ("c", "e"): 1, ("e", "y"): 2 * e}  # as derived below
@@ -62,8 +61,7 @@ def boxes(name, alt):
         panel.annotate("", (x - 0.35, height), (u, v), arrowprops={"arrowstyle": "->", "color": "gray"}, zorder=1)
         if source in gradient:
             panel.text((u + x) / 2 - 0.05, (v + height) / 2 + 0.02, f"× {slope:g}", color=plots.COLOURS[1])
-    panel.set(xlim=(-0.38, 3.38))
-    panel.axis("off")
+    panel.set(xlim=(-0.38, 3.38), frame_on=False, xticks=[], yticks=[])
     return plots.show(figure, FIGURES / f"00_nudge_{name}.png", alt=alt)
 
 
@@ -81,11 +79,16 @@ boxes("square", "The same boxes: y has the gradient 1, and e has -4, which is 1 
 
 # %% [markdown]
 # Next comes e = d + c. A nudge of d moves e just as much: the local slope is 1. So y moves -4 · 1 times the nudge, and
-# the same holds for c. **A sum passes its gradient on.** Last comes d = a · b. A nudge h of a moves d by b h: the local
-# slope is *the other factor*. Predict the gradients of a and b before you look at the picture.
+# the same holds for c. **A sum passes its gradient on.**
 
 # %%
 gradient["d"] = gradient["c"] = gradient["e"] * 1
+boxes("sum", "The same boxes: d and c have the gradient -4 as well, which is -4 times the local slope 1.")
+
+# %% [markdown]
+# Last comes d = a · b. A nudge h of a moves d by b h: the local slope is *the other factor*. Predict both gradients.
+
+# %%
 gradient["a"], gradient["b"] = gradient["d"] * b, gradient["d"] * a
 boxes("all", "All boxes have gradients: y 1; e, d and c -4; a 12, which is -4 times -3; b -8, which is -4 times 2.")
 
@@ -93,7 +96,7 @@ boxes("all", "All boxes have gradients: y 1; e, d and c -4; a 12, which is -4 ti
 # They are the slopes that we found by nudging, now exact. This was backpropagation. On the way from y back to a the
 # local slopes are multiplied, which is the chain rule (in ∂y/∂a all other inputs stand still):
 #
-# $$ \frac{\partial y}{\partial a} = \frac{\partial y}{\partial e} \cdot \frac{\partial e}{\partial d} \cdot
+# $$ \frac{\partial y}{\partial a} = \frac{\partial y}{\partial e} \frac{\partial e}{\partial d}
 # \frac{\partial d}{\partial a} = 2e \cdot 1 \cdot b = -4 \cdot 1 \cdot (-3) = 12 $$
 #
 # Each box was visited once, and would be for any number of inputs. What are gradients good for? Eq. (18) of document
@@ -104,17 +107,14 @@ boxes("all", "All boxes have gradients: y 1; e, d and c -4; a 12, which is -4 ti
 # %%
 after = f(a - 0.001 * gradient["a"], b - 0.001 * gradient["b"], c - 0.001 * gradient["c"])
 print(f"y was {y}, and is now {after:.4f}: it fell by {y - after:.4f}")
-
-# %% [markdown]
-# Nearly: a slope holds for small nudges, and these are not quite small enough. Does tinytensor find the same gradients?
-
-# %%
 inputs = [tt.tensor(number, requires_grad=True) for number in (2.0, -3.0, 4.0)]
 f(*inputs).backward()
 print("by tinytensor:", [x.grad.item() for x in inputs])
 assert [x.grad.item() for x in inputs] == [gradient[name] for name in "abc"]
 
 # %% [markdown]
+# It fell by nearly as much: slopes hold for small nudges. tinytensor walked back through the same boxes (lesson 3).
+#
 # ## Exercises
 #
 # Four exercises on this lesson stand in `exercises/00_nudge.py`. Each has a check.

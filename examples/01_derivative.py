@@ -76,9 +76,9 @@ plots.show(figure, FIGURES / "01_derivative.png", alt="The error over h, a V: sm
 #
 # ## On the tape
 #
-# `requires_grad=True` says that we want derivatives with respect to x. Computing y writes a node: "tanh, of x".
-# `backward()` starts there with dy/dy = 1, and multiplies by 1 - y². There is no h, and no formula that grows: only the
-# derivative of each operation, at the numbers that were computed.
+# `requires_grad=True` says that we want derivatives with respect to x. Computing y leaves a note on the **tape**, a
+# record of what was computed: "tanh, of x". `backward()` starts there with dy/dy = 1, and multiplies by 1 - y². No h is
+# needed, and no formula that grows: only the derivative of each operation, at the numbers that were computed.
 
 # %%
 x = tt.tensor(x0, dtype=tt.float64, requires_grad=True)
