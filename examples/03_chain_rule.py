@@ -80,13 +80,13 @@ print(f"careless: {account[a]}, in order: {a.grad.item()}, right: 4")
 assert account[a] == 6.0 and a.grad.item() == 4.0
 
 # %% [markdown]
-# "Then let it pass on only the new part!" This repair is right, and useless: b is still visited once for each use, and
-# the nodes behind b once for each of these visits. Eighteen doublings in a row have 2^18 paths back. If we wait until a
-# gradient is complete, one visit to each node is enough. How do we know that it is complete? A node is younger than all
-# nodes from which it was made, so the youngest node that is left is always ready. That is the whole of
-# `tinytensor/core/tape.py`: a node for each operation, visited from the youngest to the oldest. Gradients add up before
-# the visit at a node, as at b here, and until the end at a leaf. (An order in which each node comes after all that send
-# to it is called topological. micrograd finds one by a search; ages give one for nothing.)
+# It passes on 1 + 1 and 2 + 2. "Then let it pass on only the new part!" This repair is right, and useless: b is still
+# visited once for each use, and the nodes behind b once for each of these visits. Eighteen doublings in a row have 2^18
+# paths back. If we wait until a gradient is complete, one visit to each node is enough. How do we know that it is
+# complete? A node is younger than all nodes from which it was made, so the youngest node that is left is always ready.
+# That is the whole of `tinytensor/core/tape.py`: a node for each operation, visited from the youngest to the oldest.
+# Gradients add up before the visit at a node, as at b here, and until the end at a leaf. (An order in which each node
+# comes after all that send to it is called topological. micrograd finds one by a search; ages give one for nothing.)
 
 # %%
 for n in (2, 5, 10):
