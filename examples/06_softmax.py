@@ -1,19 +1,19 @@
 # %% [markdown]
 # # Softmax and cross-entropy: why the gradient is q - p
 #
-# A model gives each token of the vocabulary a number, a logit L. How do logits become probabilities, and how do we
-# measure how good these are? Eqs. (12) to (16) of document 003:
+# A model gives each token of its vocabulary a number, a logit $L_j$. How do logits become probabilities, and how do we
+# measure how good these are? Document 003 (see documents.md) answers with softmax and cross-entropy:
 #
-#     q_j = exp L_j / Σ_k exp L_k        p_j = 1 for the right token t, else 0        loss = -log q_t
+# $$ q_j = \frac{e^{L_j}}{\sum_k e^{L_k}} \quad (14) \qquad
+#    \mathcal{L} = -\sum_j p_j \log q_j = -\log q_t \quad (13) $$
 #
-# (As it is printed, eq. (14) lacks the exp in its sum; (12) has it. Check a text that you read: with the printed
-# formula q would not sum to 1, and `python -m derivations errata` shows it.)
+# Here q is what the model predicts, and p is right: 1 for the right token t and 0 for all others, eq. (15). (Many books
+# call them p and y: the p - y that you read there is q - p here.) As it is printed, eq. (14) lacks the exp in its sum,
+# so q would not sum to 1: check what you read. `python -m derivations errata` shows it.
 
 # %%
 import math
 from pathlib import Path
-
-import numpy as np
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
@@ -21,100 +21,100 @@ from tinytensor.symbolic import prove
 from tinytensor.viz import plots
 
 FIGURES = Path("runs/lessons")
+tt.manual_seed(0)
 
 # %% [markdown]
-# ## The gradient
+# ## What is the loss before training?
 #
-# loss = -L_t + log Σ_k exp L_k. The first term has the slope -1 at t and 0 elsewhere: that is -p. And the second? The
-# derivative of log u is 1/u, that of the sum with respect to L_j is exp L_j, and their product is q_j. So
+# The random weights of a fresh model are small, so its logits are close to 0 and no token is preferred. Predict: what
+# is the loss of a fresh model with a vocabulary of 65 characters?
+
+# %%
+fresh, tokens = 0.1 * tt.randn(1000, 65), tt.randint(0, 65, (1000,))
+print(f"loss {F.cross_entropy(fresh, tokens).item():.3f}, log 65 = {math.log(65):.3f}")
+
+# %% [markdown]
+# Equal logits give each token q = 1/V, so the loss is -log(1/V) = log V. Remember this number when you train. A first
+# loss far above it says that the model begins sure of wrong answers: its initial weights are too large.
 #
-#     ∂loss/∂L_j = q_j - p_j
+# ## The gradient of softmax
 #
-# This is the prediction minus the right answer. It is tempting to multiply the derivative of the logarithm by the
-# matrix of all derivatives of softmax. That gives the same after a page, and in a program 0/0 on the way: two functions
-# that belong together should be differentiated together. This is why every library has `cross_entropy` of logits.
+# All logits stand in the sum, so each $q_i$ depends on each $L_j$. Differentiate the logarithm of (14): it is simpler.
+# Write $\delta_{ij}$ for 1 if i = j and 0 otherwise, and $g_i$ for the gradient that arrives at $q_i$ in backward.
+#
+# $$ \log q_i = L_i - \log \sum_k e^{L_k} \quad\text{so}\quad
+#    \frac{\partial \log q_i}{\partial L_j} = \delta_{ij} - q_j $$
+# $$ \frac{\partial q_i}{\partial L_j} = q_i \, (\delta_{ij} - q_j) \quad \text{since } d \log q = dq / q $$
+# $$ \frac{\partial \mathcal{L}}{\partial L_j} = \sum_i g_i \, q_i \, (\delta_{ij} - q_j)
+#    = q_j \Big( g_j - \sum_i g_i q_i \Big) $$
+#
+# In words: what counts is how far $g_j$ is from the mean of all $g_i$, weighted with q. Cross-entropy, eq. (13), sends
+# back $g_i = -p_i / q_i$. Put this in, and nearly everything cancels:
+#
+# $$ \frac{\partial \mathcal{L}}{\partial L_j} = q_j \Big( -\frac{p_j}{q_j} + \sum_i p_i \Big) = q_j - p_j $$
+#
+# This is the prediction minus the right answer. Predict: token 1 is right and has q = 0.24. What is its gradient?
 
 # %%
 logits = tt.tensor([[2.0, 1.0, -1.0, 0.0]], dtype=tt.float64, requires_grad=True)
 right_token = tt.tensor([1])
 F.cross_entropy(logits, right_token).backward()
-q = logits.detach().softmax(-1)
-p = F.one_hot(right_token, 4)
-for name, values in {"q": q, "q - p": q - p, "tape": logits.grad}.items():
-    print(f"{name:<6}", values.numpy().round(4).tolist())
+q, p = logits.detach().softmax(-1), F.one_hot(right_token, 4)
+print("q - p", (q - p).tolist(), "tape", logits.grad.tolist(), sep="\n")
+print(prove(F.cross_entropy, (2, 3), tt.tensor([1, 0])))
 assert (logits.grad - (q - p)).abs().max().item() < 1e-15
-print(prove(lambda L: F.cross_entropy(L, tt.tensor([1, 0])), (2, 3)))
+
+figure, [[panel]] = plots.panels(size=(6.4, 3.4))
+for i, (name, values) in enumerate({"q, predicted": q[0], "p, right": p[0], "p - q, the push": (p - q)[0]}.items()):
+    look = {"color": plots.COLOURS[i], "hatch": ("", "//", "..")[i]}
+    panel.bar(tt.arange(4) + 0.27 * (i - 1), values, 0.25, label=name, **look)
+panel.set(xlabel="token", xticks=range(4), ylabel="probability; push", title="token 1 is pushed up, all others down")
+panel.legend(frameon=False, fontsize="small")
+plots.show(figure, FIGURES / "06_softmax_push.png", alt="Bars for 4 tokens: p - q is 0.76 at token 1, else -q.")
 
 # %% [markdown]
-# Read it as a push, which goes against the gradient: the right logit is pushed up by 1 - q_t, every other one down by
-# its q_j. The pushes sum to 0. A model that is sure and right is hardly pushed; one that is sure and wrong is pushed by
-# almost 1, never more: no error makes this gradient explode.
+# A step of training goes against the gradient, so it pushes by p - q: the right logit up by $1 - q_t$, each other one
+# down by its $q_j$. The pushes sum to 0. A model that is sure and right is hardly pushed. One that is sure and wrong is
+# pushed by almost 1, and never more: a large error does not make this gradient explode.
+#
+# Why does every library have `cross_entropy` of logits, in one piece? In two pieces $p_j / q_j$ is computed on the way,
+# which is 1/0 where q is rounded to 0. The proof has conditions, because the code looks for the largest logit of each
+# row (you will soon see why): the proof follows its comparisons for one order of the logits, as good as any other.
 #
 # ## Without the shift
 #
-# Now type eq. (12) as it stands. What is exp(100) in float32? Larger than the largest float32, 3.4e38, so: infinity.
-# And infinity divided by infinity is not a number. Adding a constant c to all logits changes no probability, since e^c
-# cancels. So subtract the largest logit: then the largest exponential is exp(0) = 1, and the sum is at least 1.
+# Now type eq. (12), which is (13) with (14), as it stands. What is exp(100) in float32? More than the largest number,
+# 3.4e38, so infinity; and infinity / infinity is not a number. But a constant c that is added to all logits changes no
+# probability, since $e^c$ cancels. So subtract the largest logit: then the largest exponential is exp(0) = 1. For the
+# logits s, 0, -s the last token's loss is about 2 s. Predict: up to which s does eq. (12) say so without the shift?
 
 
 # %%
 def as_printed(L):
-    return -(L.exp() / L.exp().sum()).log()
+    return -(L.exp() / L.exp().sum(-1, keepdim=True)).log()
 
 
 def shifted(L):
-    d = L - L.max()
-    return d.exp().sum().log() - d
+    d = L - L.max(-1, keepdim=True).values
+    return d.exp().sum(-1, keepdim=True).log() - d
 
 
-for size in (10.0, 80.0, 100.0):
-    L = tt.tensor([size, 0.0, -size])
-    print(f"logits ±{size:.0f}: as printed {as_printed(L).tolist()}, shifted {shifted(L).tolist()}")
-assert math.isnan(as_printed(tt.tensor([100.0, 0.0]))[0].item())
-assert shifted(tt.tensor([100.0, 0.0])).tolist() == [0.0, 100.0]
+s = tt.arange(1.0, 121.0)
+bad, good = (loss(tt.stack([s, 0 * s, -s], dim=1)) for loss in (as_printed, shifted))  # (120, 3): each token's loss
+for size in (10, 60, 100):
+    print(f"s = {size}: as printed {bad[size - 1].tolist()}, shifted {good[size - 1].tolist()}")
+assert bad[59, 2].item() == math.inf and bad[99, 0].isnan().item() and good[99].tolist() == [0, 100, 200]
 
-# %% [markdown]
-# There are two ways to fail. At 80 nothing overflows, but e^-160 is 0 in float32: the loss of the least likely token
-# becomes infinite, and so does its gradient. The logarithm must not be taken of a rounded quotient.
-
-# %%
-figure, [[left, right]] = plots.panels(1, 2, size=(9, 3.6))
-tokens = np.arange(4)
-for i, (name, values) in enumerate({"q, predicted": q[0], "p, right": p[0], "gradient q - p": (q - p)[0]}.items()):
-    hatch = ("", "//", "..")[i]
-    left.bar(tokens + 0.27 * (i - 1), values.numpy(), 0.25, label=name, color=plots.COLOURS[i], hatch=hatch)
-left.set(xlabel="token", xticks=tokens, title="the gradient; the push goes the other way")
-left.legend(frameon=False, fontsize="small")
-differences = range(-120, 121)  # by how much the right token's logit is above the other's
-both = [tt.tensor([float(d), 0.0]) for d in differences]
-losses = {"shifted": [shifted(L)[0].item() for L in both], "as printed": [as_printed(L)[0].item() for L in both]}
-plots.lines(right, differences, losses, linewidth=2)
-right.set(xlabel="right logit - wrong logit", ylabel="loss", title="eq. (12) in float32")
-plots.show(figure, FIGURES / "06_softmax.png")
+figure, [[panel]] = plots.panels(size=(6.4, 3.2))
+plots.lines(panel, s, {"shifted": good[:, 2], "as printed, infinite on grey": bad[:, 2]}, linewidth=2.5)
+panel.axvspan(s[bad[:, 2].isinf()].min().item(), 120, color="0.85", zorder=0)
+panel.set(xlabel="s, where the logits are s, 0, -s", ylabel="loss of the last token", title="eq. (12) in float32")
+plots.show(figure, FIGURES / "06_softmax_shift.png", alt="The loss is 2 s; as printed it becomes infinite near s = 50.")
 
 # %% [markdown]
-# ## Exercise
+# There are two ways to fail. At 100 the exponential overflows. At 60 nothing does, but q is rounded to 0, and the
+# logarithm of 0 is infinite. So compute $\log \sum_k e^{L_k}$, never $\log q$.
 #
-# What is the gradient of the mean loss, eq. (16), with respect to the logits L (C, V), for C right tokens t?
-
-
-# %%
-def answer(L: tt.Tensor, t: tt.Tensor) -> tt.Tensor:
-    """The gradient of cross_entropy(L, t) with respect to L, without the tape."""
-    ...
-
-
-# %%
-def check(answer) -> str:
-    for scale in (1.0, 200.0):
-        L, t = (tt.randn(5, 3) * scale).requires_grad_(), tt.tensor([0, 2, 1, 1, 0])
-        given = answer(L.detach(), t)
-        if given is None:
-            return "not solved yet. Hint: q - p for each row. And what does the mean do to the gradient of each row?"
-        F.cross_entropy(L, t).backward()
-        if not (given - L.grad).abs().max().item() < 1e-5:
-            return f"wrong: with logits around {scale:.0f} the tape has {L.grad[0].tolist()}, you {given[0].tolist()}."
-    return "right"
-
-
-print("exercise:", check(answer))
+# ## Exercises
+#
+# Four exercises on this lesson stand in `exercises/06_softmax.py`. Each has a check.
