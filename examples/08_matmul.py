@@ -1,9 +1,9 @@
 # %% [markdown]
 # # One loop, six speeds
 #
-# Most of the time of a transformer goes into one equation, the matrix product: y_ij = Σ_k a_ik b_kj. (In document 003:
-# eqs. (3), (6), (8), (10), (11).) A program for it has three loops around one line. How much faster can they be on the
-# same processor, with the same additions and multiplications? Guess a factor before you look at the picture.
+# Most of the time of a transformer goes into one equation, the matrix product $y_{ij} = \sum_k a_{ik} \, b_{kj}$: eqs.
+# (3), (6), (8), (10) and (11) of document 003 (see documents.md). A program for it has three loops around one line. How
+# much faster can they be on the same processor, with the same additions and multiplications? Predict a factor.
 
 # %%
 import os
@@ -25,42 +25,60 @@ FIGURES = Path("runs/lessons")
 print(prove(tt.matmul, (2, 3), (3, 2)))  # its gradients are two more products: backward takes twice as long as forward
 
 # %% [markdown]
-# Does it matter which loop is inside? Mathematically not. But memory is read in lines of 64 bytes, 16 floats of a row.
-# `plain` walks down a column of b: it uses one number of each line that it fetches. `by_rows` runs along rows of b and
-# y: it uses all 16, several at once. Both do the same multiplications; only the way through memory differs.
+# **The order of the loops.** Mathematically it does not matter. But memory is read in lines of 64 bytes, which are 16
+# floats of a row. `plain` walks down a column of b: it uses one number of each line that it fetches. `by_rows` runs
+# along rows of b and y: it uses all 16, several at once. Both do the same multiplications.
 
 
 # %%
 def plain(a, b, y):
+    y[:] = 0
     for i in range(y.shape[0]):
         for j in range(y.shape[1]):
-            y[i, j] = 0
             for k in range(a.shape[1]):
                 y[i, j] += a[i, k] * b[k, j]
 
 
 def by_rows(a, b, y):
+    y[:] = 0
     for i in range(y.shape[0]):
-        y[i, :] = 0
         for k in range(a.shape[1]):
             for j in range(y.shape[1]):
                 y[i, j] += a[i, k] * b[k, j]
 
 
 # %% [markdown]
-# `by_rows` loads and stores y for each multiplication, though a sum could stay in a register until it is complete. A
-# tile of y, 6 rows of two registers, is 12 sums. For each k they take two registers of b, six numbers of a, and 12
-# multiply-adds of whole registers. `in_panels` first copies the columns of b that a tile needs close together: all rows
-# of a read them from the cache. `peak`: 12 sums that never wait for memory. No product can be faster.
+# **Tiles.** `by_rows` reads and writes a number of y for each multiplication. A tile avoids that: a small block of y,
+# here 6 rows of 16 numbers, whose sums are completed before the next tile begins. For one k (dark in the picture) it
+# takes 6 numbers of a and 16 of b, and multiplies each with each: 22 reads for 96 multiplications.
+
+# %%
+cells = np.full((31, 61), np.nan)
+cells[:12, 13:] = cells[13:, :12] = cells[13:, 13:] = 0  # b above, a on the left, y
+cells[:12, 29:45] = cells[19:25, :12] = 1
+cells[4, 29:45] = cells[19:25, 4] = cells[19:25, 29:45] = 3
+figure, [[axes]] = plots.panels(size=(6.4, 3.4))
+axes.pcolormesh(cells, cmap="Blues", vmin=-1, vmax=4, edgecolors="white", linewidth=0.5)
+for column, row, text in ((20, 6, "b"), (6, 16, "a"), (20, 16, "y"), (53, 4.5, "row k of b"), (53, 22, "a tile of y")):
+    axes.text(column, row, text, ha="center", va="center")
+axes.set(ylim=(31, 0), frame_on=False, xticks=[], yticks=[])
+plots.show(figure, FIGURES / "08_matmul_tile.png", alt="A tile of y, with its rows of a and columns of b (lighter).")
+
+# %% [markdown]
+# **Registers.** A processor computes in registers: 16 or 32, each for a few neighbouring floats (`lanes`, often 8). A
+# tile of 6 rows of 2 registers is 12 sums that stay there from the first k to the last. `sum_tile` adds the products
+# for all k to it: 6 rows of a, from a[i, 0] on, times rows of `panel`, from panel[0, 0] on. The panel is a copy of the
+# columns of b for this tile, close together in the cache. `peak`: 12 sums that never wait for memory.
 
 
 # %%
-def in_panels(a, b, y, panel):  # (False below: do not prefetch the next tile's rows, which are near)
+def in_panels(a, b, y, panel):
     width = 2 * lanes(y)  # numbers in two registers
     for j in range(0, y.shape[1], width):
         panel[:, :width] = b[:, j : j + width]
         for i in range(0, y.shape[0], 6):
-            store_tile(sum_tile(zero_tile(y, 6, 2), 6, a, i, 0, panel, 0, 0, a.shape[1], False), 6, width, y, i, j)
+            tile = sum_tile(zero_tile(y, 6, 2), 6, a, i, 0, panel, 0, 0, a.shape[1], False)  # False: no prefetching
+            store_tile(tile, 6, width, y, i, j)
 
 
 def peak(x, rounds):
@@ -72,16 +90,14 @@ def peak(x, rounds):
     return total(add(add(add(add(a, b), add(c, d)), add(add(e, f), add(g, h))), add(add(i, j), add(k, m))))
 
 
-# %%
-def speed(work, tries, f, *arguments):
-    """10^9 additions and multiplications in a second: the best of the tries. The first try compiles."""
+def speed(work, tries, f, *arguments):  # 10^9 additions and multiplications a second; the first try compiles
     return work / min(timeit.repeat(lambda: f(*arguments), number=1, repeat=tries)) / 1e9
 
 
-n, few = 384, 48  # rows and columns: whole tiles for compiled loops, and few for pure Python
+n, few = 384, 48  # rows and columns: whole tiles, and few for pure Python
 a, b = (np.random.default_rng(seed).standard_normal((n, n), dtype=np.float32) for seed in (0, 1))
 y, panel = np.empty((n, n), np.float32), np.empty((n, 64), np.float32)
-speeds = {"plain, in Python": speed(2 * few**3, 3, plain, a[:few, :few], b[:few, :few], y[:few, :few])}
+speeds = {"Python": speed(2 * few**3, 3, plain, a[:few, :few], b[:few, :few], y[:few, :few])}
 for name, tries, f, *more in (("plain", 3, plain), ("by rows", 30, by_rows), ("panels", 200, in_panels, panel)):
     speeds[f"{name}, compiled"] = speed(2 * n**3, tries, njit(f), a, b, y, *more)
     assert np.allclose(y, a @ b, atol=1e-3)
@@ -91,30 +107,14 @@ speeds["NumPy"] = speed(2 * n**3, 200, np.matmul, a, b, y)
 most = speed(24e5 * lanes(a), 2000, njit(peak), np.full(64, 1e-3, np.float32), 10**5)
 for name, value in speeds.items():
     print(f"{name:<18} {value:10.4f} GFLOP/s {value / most:8.2%} of the peak")
-figure, [[axes]] = plots.panels(size=(7, 3.2))
-axes.barh(*zip(*speeds.items()), color=plots.COLOURS[0])
+figure, [[axes]] = plots.panels(size=(6.4, 3.2))
+axes.barh(*zip(*speeds.items()), color=plots.COLOURS[0], log=True)
 axes.axvline(most, color=plots.COLOURS[1], linestyle="--")
-axes.set(xscale="log", xlabel="GFLOP/s, one thread, float32", title="dashed: the peak of one core", ylim=(5.5, -0.5))
-plots.show(figure, FIGURES / "08_matmul.png")
+title = f"{speeds['NumPy'] / speeds['Python']:,.0f} times as fast as in Python; dashed: the peak of one core"
+axes.set(xlabel="GFLOP/s, one thread, float32", title=title, ylim=(5.5, -0.5))
+plots.show(figure, FIGURES / "08_matmul.png", alt="Speeds on a logarithmic scale, from plain Python up to the peak.")
 
 # %% [markdown]
-# ## Exercise
+# ## Exercises
 #
-# A gradient needs aᵀ b. Write this product without transposing a.
-
-
-# %%
-def answer(a, b, y) -> bool:
-    """Overwrite y with y_ij = Σ_k a_ki b_kj, and return True."""
-    ...
-
-
-# %%
-def check(answer) -> str:
-    a, b, y = np.arange(6.0).reshape(3, 2), np.arange(12.0).reshape(3, 4), np.full((2, 4), 7.0)
-    if answer(a, b, y) is None:
-        return "not solved yet. Hint: in `by_rows` a[i, k] becomes a[k, i]. What do the ranges become?"
-    return "right" if np.array_equal(y, a.T @ b) else f"wrong: y should be {(a.T @ b).tolist()}, and is {y.tolist()}."
-
-
-print("exercise:", check(answer))
+# Four exercises on this lesson stand in `exercises/08_matmul.py`. Each has a check.
