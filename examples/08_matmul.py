@@ -110,7 +110,7 @@ for name, value in speeds.items():
 figure, [[axes]] = plots.panels(size=(6.4, 3.2))
 axes.barh(*zip(*speeds.items()), color=plots.COLOURS[0], log=True)
 axes.axvline(most, color=plots.COLOURS[1], linestyle="--")
-title = f"{speeds['NumPy'] / speeds['Python']:,.0f} times as fast as in Python; dashed: the peak of one core"
+title = f"{speeds['NumPy'] / speeds['Python']:,.0f} times as fast; dashed: the peak of one core"
 axes.set(xlabel="GFLOP/s, one thread, float32", title=title, ylim=(5.5, -0.5))
 plots.show(figure, FIGURES / "08_matmul.png", alt="Speeds on a logarithmic scale, from plain Python up to the peak.")
 

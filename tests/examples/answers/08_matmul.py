@@ -1,5 +1,5 @@
 def right_1(n, size):
-    """A line holds 64 / size neighbours of a row. The numbers of a column are a row apart, each in a line of its own."""
+    """A line holds 64 / size neighbours of a row. Those of a column are a row apart, each in a line of its own."""
     return n * size // 64, n
 
 
