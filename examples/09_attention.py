@@ -1,11 +1,13 @@
 # %% [markdown]
 # # Attention by hand
 #
-# How does a word get information from the others? Document 002 begins without a single parameter: each output is an
-# average of all inputs, y_i = Σ_j w_ij x_j, with the softmax (lesson 6) of dot products as weights, w_ij =
-# softmax_j(x_i · x_j). In Algorithm 1 of document 000 each word plays three parts, with a matrix for each:
+# How does a word get information from the others? It takes an average of them, with weights that it chooses itself.
+# Document 002 (see documents.md) begins without a single parameter: the weights are the softmax (lesson 6) of dot
+# products, which are large for vectors that point the same way.
 #
-#     Q = X W_q,  K = X W_k,  V = X W_v,  Y = softmax(Q Kᵀ / √d_k) V
+# $$ y_i = \sum_j w_{ij} \, x_j \qquad w_{ij} = \text{softmax}_j (x_i \cdot x_j) $$
+#
+# Each word here has four properties. Predict: which words does "woman" look at most?
 
 # %%
 import math
@@ -19,102 +21,95 @@ FIGURES = Path("runs/lessons")
 tt.manual_seed(0)
 
 
-def attention(Q, K, V):
-    return (Q @ K.mT / math.sqrt(Q.shape[-1])).softmax(-1) @ V
-
-
-print(prove(attention, (2, 2), (2, 2), (2, 2)))
-
-# %% [markdown]
-# **Without parameters.** Which word attends to which? The first picture shows it. For any input the weights of a row
-# are positive and sum to 1, so each output lies among the inputs: a "convex combination" (001). Attention chooses and
-# mixes; it adds nothing new. And x_i · x_j is the same from i to j as from j to i: "king" cannot look for "man" unless
-# "man" looks for "king". With W_q and W_k a word can look for one thing and show another.
-
-# %%
-words, properties = ["king", "queen", "man", "woman", "apple"], ["royal", "male", "female", "edible"]
-X = tt.tensor([[2.0, 1, 0, 0], [2, 0, 1, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 2]])
-S = X @ X.mT
-w = S.softmax(-1)
-assert (w > 0).all() and (w.sum(-1) - 1).abs().max().item() < 1e-6
-
-# %% [markdown]
-# **The mask.** A model that writes from left to right must not read later words. Eqs. (4) and (5) of document 003 add
-# -∞ to the scores where m > i: e^-∞ is 0, and the rest sums to 1. (Set weights to 0 afterwards, and it does not.)
-#
-# **Why √d_k?** How large is a dot product of d_k terms, if the components have variance 1? Its variance is d_k (001).
-# Unscaled, the scores spread, and softmax gives all weight to the largest: a hard argmax, in the limit. There a weight
-# is 1 or 0 and does not change with the scores: no gradient, no learning.
-
-# %%
-masked = (S + tt.full((5, 5), -math.inf).triu(1)).softmax(-1)
-widths = [1, 4, 16, 64, 256]
-variances = {"q · k": [(tt.randn(6000, d) * tt.randn(6000, d)).sum(-1).var().item() for d in widths]}
-variances["q · k / √d_k"] = [v / d for v, d in zip(variances["q · k"], widths)]
-factors = 0.1 * 1.15 ** tt.arange(40)
-limits = (factors.unsqueeze(1) * tt.tensor([1.0, 0.8, 0.3, -0.5])).softmax(-1)  # (40, 4)
-
-# %% [markdown]
-# **Heads.** "Using a single attention head can lead to averaging over these effects" (000). A task: of six numbers one
-# carries flag A, one flag B; return both, in this order. Scores see the flags, values are the numbers. One head gives
-# one average, λ a + (1 - λ) b at best. For no λ can a and b, of variance 1, be found from it with a mean squared error
-# below 1/2. And from two heads?
-
-
-# %%
-def learn(heads):
-    u, W_o = (tt.randn(heads, 2, requires_grad=True) for _ in range(2))  # query times W_k; from heads to outputs
-    optimizer, errors = tt.optim.Adam([u, W_o], lr=0.05), []
-    for _ in range(400):
-        values, order = tt.randn(256, 6, 1), tt.rand(256, 6).argsort(1)
-        flags = tt.stack([order == 0, order == 1], dim=1).to(tt.float32)  # (256, 2, 6)
-        heard = (u @ flags).softmax(-1) @ values  # the weights are (256, heads, 6), the averages (256, heads, 1)
-        error = ((heard.mT @ W_o - (flags @ values).mT) ** 2).mean()  # of (256, 1, 2)
-        optimizer.zero_grad()
-        error.backward()
-        optimizer.step()
-        errors.append(error.item())
-    return errors
-
-
-learned = {"one head": learn(1), "two heads": learn(2)}
-print("errors of the last 50 steps:", last := {name: sum(errors[-50:]) / 50 for name, errors in learned.items()})
-assert last["one head"] > 0.45 and last["two heads"] < 0.02
-
-# %%
-figure, grid = plots.panels(3, 2, size=(9, 10))
-tables = {"without parameters": (w, words), "masked": (masked, words), "what each word becomes": (w @ X, properties)}
-for panel, (title, (values, columns)) in zip(grid[:, 0], tables.items()):
-    plots.heat(panel, values, words, columns, numbers=True)
+def table(values, columns, title, unit, name, alt):
+    figure, [[panel]] = plots.panels(size=(5.6, 3))
+    shown = plots.heat(panel, values, words, columns, numbers=True, bounds=(0, 1 if unit == "weight" else 2))
+    figure.colorbar(shown, label=unit)
     panel.set(title=title)
-plots.lines(grid[0, 1], widths, variances, marker="o")
-grid[0, 1].set(xscale="log", yscale="log", xlabel="d_k", title="variance of a score")
-plots.lines(grid[1, 1], factors, {f"score {s}": limits[:, i] for i, s in enumerate((1.0, 0.8, 0.3, -0.5))})
-grid[1, 1].set(xscale="log", xlabel="factor on the scores", title="weights: from an average to a hard argmax")
-plots.lines(grid[2, 1], range(400), learned | {"1/2": [0.5] * 400}, linewidth=1)
-grid[2, 1].set(xlabel="step", title="the two numbers: mean squared error")
-plots.show(figure, FIGURES / "09_attention.png")
+    return plots.show(figure, FIGURES / f"09_attention_{name}.png", alt=alt)
+
+
+words, properties = ["king", "queen", "man", "woman", "apple"], ["royal", "male", "female", "edible"]
+X = tt.tensor([[2.0, 1, 0, 0], [2, 0, 1, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 2]])  # (words, properties)
+w = (X @ X.mT).softmax(-1)
+table(w, words, "without parameters: row looks at column", "weight", "plain", "Woman looks at queen and woman, 0.32.")
 
 # %% [markdown]
-# ## Exercise
+# "woman" looks at "queen" as much as at "woman": both dot products are 1. The weights of a row are positive and sum to
+# 1, so each result lies among the inputs: a "convex combination" (001). Attention chooses and mixes; it adds nothing.
+# But the choice is poor. Each word looks for words like itself. And $x_i \cdot x_j = x_j \cdot x_i$: "king" cannot look
+# for "queen" unless "queen" looks for "king" as much.
 #
-# Some sequences are shorter than others, and filled up with padding. No word may attend to padding.
+# ## To look for one thing, and to show another
+#
+# In Algorithm 1 of document 000 each word plays three parts, with a matrix for each: its query says what it looks for,
+# its key what it shows, and its value what it passes on to those that look at it.
+#
+# $$ Q = X W_q \qquad K = X W_k \qquad V = X W_v \qquad
+#    Y = \text{softmax} \Big( \frac{Q K^\top}{\sqrt{d_k}} \Big) V $$
+#
+# Here queries and keys have two components, royal and female: $d_k = 2$. Royal words look for royal ones. Male words
+# look for female ones, which they do not show themselves. Training finds such matrices; here we write them by hand.
+# Predict: which word does "king" look at most, and does it look back as much? What does "woman" look at?
 
 
 # %%
-def answer(S: tt.Tensor, real: tt.Tensor) -> tt.Tensor:
-    """The weights for scores S (n, n), where real (n) is True for words and False for padding."""
-    ...
+def attention(Q, K, V, mask=0.0):
+    return (Q @ K.mT / math.sqrt(Q.shape[-1]) + mask).softmax(-1) @ V
 
+
+W_q = tt.tensor([[1.0, 0], [0, 3], [0, 0], [0, 0]])  # royal looks for royal, male looks for female
+W_k = tt.tensor([[1.0, 0], [0, 0], [0, 1], [0, 0]])  # royal shows royal, female shows female
+Q, K, V = X @ W_q, X @ W_k, X  # W_v is the unit matrix: each word passes on all that it is
+w = attention(Q, K, tt.eye(5))  # with the unit matrix as values, the results are the weights themselves
+print("x_king · x_queen", (X @ X.mT)[0, 1].item(), " x_queen · x_king", (X @ X.mT)[1, 0].item())
+print("q_king · k_queen", (Q @ K.mT)[0, 1].item(), " q_queen · k_king", (Q @ K.mT)[1, 0].item())
+assert w[0].argmax().item() == 1 and abs(w[0, 1] - w[1, 0]) > 0.3
+print(prove(attention, (2, 2), (2, 2), (2, 2)))
+table(w, words, "with W_q and W_k: row looks at column", "weight", "directed", "King to queen 0.84, back 0.46.")
+
+# %% [markdown]
+# "king" looks at "queen", which alone is royal and female; "queen" looks at both royal words alike. "man" looks at the
+# two female words, and neither prefers "man" in return. "woman" and "apple" look for nothing: their queries are 0, and
+# they take the mean of all. What do the words become? "king" has received "female" from "queen". (The proof has the
+# conditions that lesson 6 explained: softmax looks for the largest score, a quotient, "true_divide".)
 
 # %%
-def check(answer) -> str:
-    S, real = tt.tensor([[1.0, 2, 3], [0, 0, 9], [5, 1, 2]]), tt.tensor([True, True, False])
-    given, right = answer(S, real), S[:, :2].softmax(-1)
-    if given is None:
-        return "not solved yet. Hint: -∞ in the columns of the padding, before softmax; `masked_fill` writes it."
-    well = given[:, 2].tolist() == [0, 0, 0] and (given[:, :2] - right).abs().max().item() < 1e-6
-    return "right" if well else f"wrong: {right.tolist()} and 0 for the padding are right; you give {given.tolist()}."
+table(attention(Q, K, V), properties, "what each word becomes", "amount of a property", "result", "King is female.")
 
+# %% [markdown]
+# ## Why divide by the root of d_k?
+#
+# How large is a score? It is a sum of $d_k$ products. If all components of queries and keys are independent and have
+# variance 1, so has each product. Predict: which variance has a score for $d_k = 64$, and what is left of it if it is
+# divided by 8? Then look what softmax does with large scores: it gives all weight to the largest one. There its
+# gradient vanishes: $w_i (\delta_{ij} - w_j)$, from lesson 6, is 0 if each weight is 0 or 1. No gradient, no learning.
 
-print("exercise:", check(answer))
+# %%
+q, k = tt.randn(6000, 64), tt.randn(6000, 64)
+print(f"variance of q · k: {(q * k).sum(-1).var().item():.1f}, of q · k / 8: {((q * k).sum(-1) / 8).var().item():.2f}")
+factors = 0.1 * 1.15 ** tt.arange(40)
+weights = (factors.unsqueeze(1) * tt.tensor([1.0, 0.8, 0.3, -0.5])).softmax(-1)  # (40, 4)
+curves = {f"weight of score {s}": weights[:, i] for i, s in enumerate((1.0, 0.8, 0.3, -0.5))}
+figure, [[panel]] = plots.panels(size=(6.4, 3.2))
+plots.lines(panel, factors, curves | {"slope w (1 - w) of the first": weights[:, 0] * (1 - weights[:, 0])}, linewidth=2)
+panel.set(xscale="log", xlabel="factor on the scores", ylabel="weight; slope", title="from a mean to one choice")
+plots.show(figure, FIGURES / "09_attention_scale.png", alt="With the factor one weight goes to 1, the slope to 0.")
+
+# %% [markdown]
+# Variances of independent terms add up to $d_k$ (001), so the root of $d_k$ is how large a score is.
+#
+# ## The mask
+#
+# A model that writes from left to right must not read later words: they are what it is to predict. Eqs. (4) and (5) of
+# document 003 add -∞ to the scores of later words. $e^{-\infty}$ is 0, and the others' weights still sum to 1. (If you
+# set weights to 0 after softmax, they do not.) Predict: what is the first row, and what does "king" look at now?
+
+# %%
+w = attention(Q, K, tt.eye(5), mask=tt.full((5, 5), -math.inf).triu(1))  # -∞ above the diagonal
+table(w, words, "masked: row looks at column", "weight", "masked", "No weight lies above the diagonal.")
+
+# %% [markdown]
+# ## Exercises
+#
+# Four exercises on this lesson stand in `exercises/09_attention.py`. Each has a check.

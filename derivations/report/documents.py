@@ -40,7 +40,7 @@ TITLES = {
 
 HISTORY = "history or praise"
 TRAINING = "about the results of training: nothing is derived"
-HEADS = f"{TRAINING}; examples/09_attention.py has a task on which it shows"
+HEADS = f"{TRAINING}; examples/10_heads.py has a task on which it shows"
 STREAM = f"{TRAINING}; examples/11_residual_stream.py trains without"
 LONGER = f"{TRAINING}; examples/12_positions.py measures it"
 MEANING = "the meaning of a quantity: nothing to compute"
