@@ -82,7 +82,7 @@ def in_panels(a, b, y, panel):
 
 
 def peak(x, rounds):
-    v = load(x, 0)
+    v = load(x, 0)  # one register; fma(v, v, a) is v v + a, number by number
     a = b = c = d = e = f = g = h = i = j = k = m = zero(x)
     for _ in range(rounds):
         a, b, c, d, e, f = fma(v, v, a), fma(v, v, b), fma(v, v, c), fma(v, v, d), fma(v, v, e), fma(v, v, f)

@@ -36,7 +36,7 @@ table(w, words, "without parameters: row looks at column", "weight", "plain", "W
 
 # %% [markdown]
 # "woman" looks at "queen" as much as at "woman": both dot products are 1. The weights of a row are positive and sum to
-# 1, so each result lies among the inputs: a "convex combination" (001). Attention chooses and mixes; it adds nothing.
+# 1, so each result lies among the inputs: a "convex combination" (document 001). Attention mixes; it adds nothing.
 # But the choice is poor. Each word looks for words like itself. And $x_i \cdot x_j = x_j \cdot x_i$: "king" cannot look
 # for "queen" unless "queen" looks for "king" as much.
 #

@@ -6,13 +6,14 @@
 # is a task on which it shows. Of six numbers, one carries flag A and one flag B. Return the number a of flag A and the
 # number b of flag B, in this order. The scores see only the flags; the values are the numbers.
 #
-# One head returns one number, m = λ a + μ b at best, with weights λ + μ = 1. To make a and b of it, we may multiply it
-# by one factor for each. If the numbers are independent and have variance 1, the best factors leave these errors:
+# One head returns one number, m = λ a + μ b at best, with weights λ + μ = 1. We can multiply it by one factor c for a,
+# and by another for b. Let the numbers be independent, with mean 0 and variance 1. Then the mean squared error of c m
+# as a guess of a is $(c \lambda - 1)^2 + c^2 \mu^2$, smallest for $c = \lambda / (\lambda^2 + \mu^2)$. This leaves
 #
 # $$ \text{error of } a = 1 - \frac{\lambda^2}{\lambda^2 + \mu^2} \qquad
 #    \text{error of } b = 1 - \frac{\mu^2}{\lambda^2 + \mu^2} $$
 #
-# Predict: which mean error is the best that one head can reach, and for which λ? And two heads?
+# Predict: which mean of both errors is the best that one head can reach, and for which λ? And two heads?
 
 # %%
 import math
@@ -29,7 +30,7 @@ tt.manual_seed(0)
 
 
 def learn(heads):
-    u, W_o = (tt.randn(heads, 2, requires_grad=True) for _ in range(2))  # query times W_k; from heads to outputs
+    u, W_o = (tt.randn(heads, 2, requires_grad=True) for _ in range(2))  # scores are u · flags
     optimizer, errors = tt.optim.Adam([u, W_o], lr=0.05), []
     for _ in range(STEPS):
         values, order = tt.randn(256, 6, 1), tt.rand(256, 6).argsort(1)
@@ -52,7 +53,7 @@ figure, [[panel]] = plots.panels(size=(6.4, 3.2))
 plots.lines(panel, range(STEPS), {"one head": one[0], "two heads": two[0]}, linewidth=1.5)
 panel.axhline(0.5, color="black", linestyle=":", linewidth=1)
 panel.set(xlabel="step", ylabel="mean squared error", ylim=(0, None), title="two numbers, from one head and from two")
-plots.show(figure, FIGURES / "10_heads_errors.png", alt="One head stays at 1/2; two heads come down to 0 in 50 steps.")
+plots.show(figure, FIGURES / "10_heads_errors.png", alt="One head stays at 1/2; two heads come near 0 in 60 steps.")
 
 # %% [markdown]
 # The two errors sum to 1, so their mean is 1/2, whatever λ is. (Attending to other numbers, too, is worse.) No training
@@ -73,10 +74,10 @@ print("W_o of two heads, from head 1 and 2 (rows) to a and b (columns):", two[2]
 plots.show(figure, FIGURES / "10_heads_weights.png", alt="The only head has chosen A; of two heads one looks at B.")
 
 # %% [markdown]
-# The only head has chosen one number, and gives up the other. Of two heads, one looks at a flag, but the other at both!
-# That is enough: two different averages are two equations for a and b, and $W_o$, which was trained with the heads,
-# solves them: for a it takes much of one head, minus some of the other. So do not expect that each head of a trained
-# model has a job with a name: only heads and $W_o$ together do.
+# Here the only head has chosen one number, and gives up the other. Of two heads, one looks at one flag, the other at
+# both! That is enough: two different averages are two equations for a and b, and $W_o$, which was trained with the
+# heads, solves them. It makes a of much of one head, minus some of the other. So do not expect that each head of a
+# trained model has a job with a name. Only all heads with $W_o$ have one.
 #
 # ## Side by side, then one matrix
 #
