@@ -83,8 +83,8 @@ print(prove(forgetful, (), ()), prove(swiglu, (2, 2), (2, 2)), sep="\n\n")
 #
 # ## In a model
 # A network with your operation is a module, and takes the old one's place by an assignment. The encoder-decoder of 004
-# (lesson 17) translates sentences, which `grammar` makes by rules and `pairs` turns into numbers. Three matrices take the
-# place of two, so the inner width is 64, not 96. Predict: which network has more parameters if the outer width is 32?
+# (lesson 17) translates sentences, which `grammar` makes by rules and `pairs` turns into numbers. SwiGLU has three
+# matrices, not two, so the inner width is 64, not 96. Predict: which network has more parameters if the width is 32?
 
 
 # %%
