@@ -76,8 +76,9 @@ def test_legend_of_loss_plot_is_clear_of_its_lines(count):
 
 def test_attention_plot_has_a_panel_for_each_head():
     maps = np.random.default_rng(0).random((2, 3, 4, 5))
-    shown = [panel.images[0].get_array() for panel in plots.attention(maps, list("abcd"), list("vwxyz")).axes]
-    assert np.array_equal(np.stack(shown).reshape(maps.shape), maps)
+    *panels, scale = plots.attention(maps, list("abcd"), list("vwxyz")).axes
+    assert np.array_equal(np.stack([panel.images[0].get_array() for panel in panels]).reshape(maps.shape), maps)
+    assert {panel.images[0].get_clim() for panel in panels} == {scale.get_ylim()} == {(0.0, 1.0)}
 
 
 def test_norm_plot_matches_the_entries():

@@ -150,20 +150,23 @@ def loss(rows: Sequence[Mapping], baselines: Mapping[str, float] | None = None, 
 def attention(maps: Numbers, rows: Sequence[str], columns: Sequence[str]):
     """The attention weights `maps` (layers, heads, rows, columns), a field for each layer and head.
 
-    Row i says how the i-th token spreads its attention over the tokens of the columns, and sums to 1.
+    Row i says how the i-th token spreads its attention over the tokens of the columns, and sums to 1. All fields share
+    one scale of colours, from 0 to 1.
     """
     maps = array(maps)
     L, H, n, m = maps.shape
     style = {"fontsize": 6 if max(n, m) > 16 else 8, "family": "monospace"}
     high, wide = (max(1.4, min(4.0, 0.2 * side)) for side in (n, m))
-    figure, grid = panels(L, H, size=(wide * H + 0.6, high * L + 0.6))
+    figure, grid = panels(L, H, size=(wide * H + 1.2, high * L + 0.6))
     for (layer, head), panel in np.ndenumerate(grid):
-        heat(panel, maps[layer, head], rows if head == 0 else [""] * n, columns if layer == L - 1 else [""] * m)
+        labels = rows if head == 0 else [""] * n, columns if layer == L - 1 else [""] * m
+        shown = heat(panel, maps[layer, head], *labels, bounds=(0.0, 1.0))
         panel.set_aspect("equal")
         panel.set_title(f"layer {layer + 1}, head {head + 1}", fontsize="small")
         panel.tick_params(axis="x", labelrotation=90)
         for label in [*panel.get_xticklabels(), *panel.get_yticklabels()]:
             label.set(**style)
+    figure.colorbar(shown, ax=grid, label="attention weight", aspect=30)
     return figure
 
 
