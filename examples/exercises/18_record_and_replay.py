@@ -23,8 +23,10 @@ def answer_1(calls: list[tuple[int, float]]) -> int:
 
 
 def check_1(answer) -> str:
-    calls = [(random.choice([2, 3]), random.choice([0.1, 0.2, 0.3])) for _ in range(random.randint(4, 8))]
-    calls.append(calls[0])
+    calls = [(2, 0.1), (3, 0.1), (2, 0.2), (3, 0.3)]
+    calls += [(random.choice([2, 3, 4]), random.choice([0.1, 0.2, 0.3])) for _ in range(random.randint(1, 4))]
+    calls.append(random.choice(calls))
+    random.shuffle(calls)
     given = answer(calls)
     if given is None:
         return "not solved yet. Hint: a recording holds for one shape, and a number stands in it as it was."
@@ -85,10 +87,9 @@ def answer_3(e: int, r: int, p: int) -> int | None:
 
 
 def check_3(answer) -> str:
-    for factor in (1, 1, 10, 50):
-        p = random.randint(1, 20)
-        e = p + random.randint(1, 100)
-        r = e * factor + random.choice([0, 1, e - p])
+    for rest in (0, -1):  # the two lines cross at a step, and just before one
+        p, gain = random.randint(1, 20), random.randint(2, 100)
+        e, r = p + gain, p + gain * random.randint(2, 50) + rest
         steps = 1
         while r + (steps - 1) * p >= steps * e:
             steps += 1
