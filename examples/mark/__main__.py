@@ -75,9 +75,10 @@ def run(file: Path, sheet: Path, numbers: list[int], seconds: float, seeds: int,
 def _process(folder: str, file: Path, sheet: Path, results: Path, numbers: list[int], seconds, seeds, key) -> str:
     """Run worker.py, and say how it ended; what it started ends with it."""
     asked = json.dumps([str(file.resolve()), str(sheet), str(results), numbers, seeds, key])
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "NUMBA_NUM_THREADS": "1"}
     process = subprocess.Popen(
         [sys.executable, WORKER, asked],
-        cwd=folder, env=os.environ | {"PYTHONPATH": str(ROOT)}, start_new_session=True,
+        cwd=folder, env=environment, start_new_session=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
     )  # fmt: skip
     try:
