@@ -15,7 +15,8 @@ README = (ROOT / "README.md").read_text()
 FOLDERS = (".", "models", "derivations", "examples", "tests/benchmarks")
 TEXTS = {folder: (ROOT / folder / "README.md").read_text() for folder in FOLDERS}
 TEXTS["models"] += (ROOT / "models" / "parallel.md").read_text()
-TEXTS["examples"] += (ROOT / "examples" / "documents.md").read_text()
+for page in ("documents", "lecturers", "to_pytorch"):
+    TEXTS["examples"] += (ROOT / "examples" / f"{page}.md").read_text()
 PROGRAMS = [program for text in TEXTS.values() for program in re.findall(r"```python\n(.*?)```", text, re.DOTALL)]
 FIRST = next(program for program in PROGRAMS if "w.flatten()" in program)
 

@@ -11,7 +11,7 @@ import pytest
 import tinytensor as tt
 
 PAGE = (Path(__file__).parents[2] / "examples" / "to_pytorch.md").read_text()
-(PROGRAM,) = re.findall(r"```python\n(.*?)```", PAGE, re.DOTALL)
+(PROGRAM,) = re.findall(r"```py\n(.*?)```", PAGE, re.DOTALL)
 
 
 def translated(program: str) -> str:
@@ -60,7 +60,7 @@ def test_only_import_lines_change():
 
 
 def test_pytorch_prints_the_same_losses(ours, tmp_path):
-    pytest.importorskip("torch")
+    pytest.importorskip("torch").set_num_threads(1)
     theirs = run(translated(PROGRAM))
     assert theirs.torch.__name__ == "torch" and learnt(theirs)
     from safetensors.torch import load_file

@@ -1,0 +1,52 @@
+"""The page for lecturers: each lesson has a week, each exercise one sheet, and the version is the project's."""
+
+import re
+import tomllib
+from pathlib import Path
+
+from examples.mark.__main__ import SHEETS, exercises
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "examples" / "lecturers.md").read_text()
+
+
+def weeks(text: str) -> list[int]:
+    """The lessons of the plan of twelve weeks, in its order."""
+    plan = text.partition("## Twelve weeks")[2].partition("\n## ")[0]
+    return [int(n) for cell in re.findall(r"^\| \d+ \| ([\d, ]+) \|", plan, re.MULTILINE) for n in cell.split(",")]
+
+
+def on_sheets(text: str) -> list[tuple[int, int]]:
+    """The exercises of the problem sheets as (lesson, number): "3.1 to 3.3, 3.4" are four."""
+    sheets = text.partition("## Problem sheets")[2].partition("\n## ")[0]
+    found = []
+    for row in re.findall(r"^\| \d+ (\|.*\|)$", sheets, re.MULTILINE):
+        for lesson, first, last in re.findall(r"(\d+)\.(\d)(?: to \d+\.(\d))?", row):
+            found += [(int(lesson), number) for number in range(int(first), int(last or first) + 1)]
+    return found
+
+
+def test_each_lesson_has_one_week():
+    assert sorted(weeks(PAGE)) == list(range(19))
+    assert {int(path.name[:2]) for path in (ROOT / "examples").glob("*.py")} <= set(weeks(PAGE))
+
+
+def test_each_exercise_stands_on_one_sheet():
+    found = on_sheets(PAGE)
+    assert sorted(found) == [(lesson, number) for lesson in range(19) for number in (1, 2, 3, 4)]
+    for sheet in SHEETS.glob("*.py"):
+        assert {(int(e.lesson[:2]), e.number) for e in exercises(sheet)} <= set(found)
+
+
+def test_missing_lesson_or_exercise_is_found():
+    assert 13 not in weeks(PAGE.replace("| 9 | 13 |", "| 9 |  |"))
+    assert (5, 4) not in on_sheets(PAGE.replace("5.1 to 5.4", "5.1 to 5.3"))
+    assert (
+        on_sheets(PAGE).count((4, 4)) == 1 and on_sheets(PAGE.replace("| 9.1 to", "| 4.4, 9.1 to")).count((4, 4)) == 2
+    )
+
+
+def test_cited_version_is_the_projects():
+    (cited,) = re.findall(r"version = \{(.+)\}", PAGE)
+    assert cited == tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
+    assert f'"tinytensor {cited}, lesson 3' in PAGE
