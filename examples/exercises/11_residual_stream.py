@@ -117,8 +117,8 @@ print("exercise 3:", check_3(answer_3))
 # ## 4 ★★★ Extend: who wrote the logit?
 #
 # At its end the stream is a sum of parts: the embedding, and what each sublayer added. A logit is the dot product of
-# its layer norm with a vector o. Split the logit into shares that add up to it, each proportional to its own part: then one
-# sees which sublayer spoke for a word, and which against it.
+# its layer norm with a vector o. Split the logit into shares that add up to it, each proportional to its own part: then
+# one sees which sublayer spoke for a word, and which against it.
 
 
 # %%
@@ -142,7 +142,7 @@ def check_4(answer) -> str:
             return f"wrong: a sublayer that wrote only zeros has a share of {silent:.4f}."
         same = answer(tt.cat([parts, 3 + 0 * parts[:1]]), o)[-1].item()
         if abs(same) > 1e-9:
-            return f"wrong: a sublayer that wrote 3 to all entries has a share of {same:.4f}, but the norm takes a mean away."
+            return f"wrong: a sublayer that wrote 3 everywhere, a mean and no more, has a share of {same:.4f}."
     return "right"
 
 
