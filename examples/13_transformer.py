@@ -103,11 +103,11 @@ plots.show(figure, FIGURES / "13_transformer.png", alt="The loss falls; on held-
 # the page. More text is the best remedy: `python -m models train` has more, measures this, and keeps the best model.
 #
 # **What do the heads look at?** Row i of a map is the character that asks; right of the diagonal all is 0, by (5). If a
-# head looked at all that it may see alike, the character before would have a weight of 0.17 on average. Predict the
+# head looked at all that it may see alike, the character before would have a weight of 0.25 on average. Predict the
 # largest weight that one of the eight heads gives it. Which map shows it?
 
 # %%
-phrase, maps = "the code block", []
+phrase, maps = "the code", []
 logits(tt.tensor([[alphabet.index(c) for c in phrase]]), maps)
 maps = tt.cat(maps).detach()  # (L, H, n, n)
 print("on the character before, by layer and head:", *maps.diagonal(-1, 2, 3).mean(-1).numpy().round(2))

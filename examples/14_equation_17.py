@@ -1,120 +1,120 @@
 # %% [markdown]
 # # Equation (17): a gradient for any size
 #
-# Document 003 lists in (17) the gradients that training needs, and says that one gets them "going through chains of
-# Jacobian matrices", "without going into excess detail". Which details are these? We derive one of the gradients,
-# ∂𝓛/∂Q, with every size left as a symbol; then we print it, prove it, and run it.
+# Document 003 (see documents.md) lists in (17) the gradients that training needs, and says that one gets them "going
+# through chains of Jacobian matrices", "without going into excess detail". Which details are these? We derive one of
+# the gradients, ∂𝓛/∂Q, with every size left as a symbol, prove it, and run it. First softmax alone, by hand.
+#
+# Indices do it without matrices. In one row $σ_m = e_m / T$, with $e_m = \exp S_m$ and $T = Σ_m e_m$. S_n stands in its
+# own e_n, with the derivative e_n, and by way of T in all σ_m, where the derivative of 1/T is −1/T². So
+#
+# $$ \frac{\partial σ_m}{\partial S_n} = \frac{δ_{mn} e_n}{T} - \frac{e_m e_n}{T^2} = σ_n (δ_{mn} - σ_m) $$
+#
+# $$ \frac{\partial 𝓛}{\partial S_n} = \sum_m \frac{\partial 𝓛}{\partial σ_m} \frac{\partial σ_m}{\partial S_n}
+# = σ_n \Big( \frac{\partial 𝓛}{\partial σ_n} - \sum_m σ_m \frac{\partial 𝓛}{\partial σ_m} \Big) $$
+#
+# (δ is 1 where its indices are equal, else 0.) The project's index calculus does this for whole programs. There an
+# index has a size, up to which it runs; an array has a size for each of its indices; `total(x, m)` is Σ_m x.
 
 # %%
 import sys
 from pathlib import Path
 
 import numpy as np
-from sympy import expand, symbols
+from sympy import Add, exp, expand, sqrt, symbols
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
-from tinytensor.symbolic import prove
 from tinytensor.viz import plots
 
 sys.path.append(str(Path(__file__).resolve().parents[1]) if "__file__" in globals() else "..")
-from derivations.calculus.adjoints import d, prove_form, with_adjoints
-from derivations.calculus.formulas import total
+from derivations.calculus.adjoints import Program, d, prove_form, with_adjoints
+from derivations.calculus.formulas import Array, Index, Size, total
 from derivations.calculus.notation import tex, text
 from derivations.claims import Refuted
-from derivations.equations import ZK, ZQ, ZV, M, Q, S, T, Y, Z, block, e, h, i, j, k, m, σ
 from derivations.proofs.program import line
 from models.decoder import Config, Decoder
 
 FIGURES = Path("runs/lessons")
+C, D, K = Size("C", "i m p"), Size("D", "j n"), Size("K", "k")  # positions, width, width of a head; letters for each
+i, m, j, k = Index("i", C), Index("m", C), Index("j", D), Index("k", K)
+Z, Q, q, keys, v, Y = (Array(name, sizes) for name, sizes in zip("ZQqkvY", [(C, D), (D, K), *4 * [(C, K)]]))
+M, S, e, σ, T = *(Array(name, (C, C)) for name in "MSeσ"), Array("T", (C,))
 
 # %% [markdown]
-# The forward pass is (2) to (6), as `derivations/equations.py` has them. Sums are written out, and indices run over
-# ranges that are symbols. M_im is 1 where position i may look at position m.
+# **A head as a program.** These are (2) to (6) for one head: q, k, v are Z Q, Z K and Z V of (2); M_im is 1 where
+# position i may look at position m, else 0. Q alone is learned. `let` adds a line, and refuses indices that do not fit.
 
 # %%
-forward = block().excerpt([ZQ, S, e, T, σ, Y], [Q[h, j, k]], [Z, ZK, ZV, M])  # Q alone is learned
-print(*[f"{text(one.left):>14} = {text(one.right):<28} {one.source}" for one in forward.lines], sep="\n")
+forward = Program([Q[j, k]], [Z, keys, v, M])
+forward.let(q[i, k], total(Z[i, j] * Q[j, k], j))  # (2)
+forward.let(S[i, m], total(q[i, k] * keys[m, k], k) / sqrt(K))  # (3)
+forward.let(e[i, m], M[i, m] * exp(S[i, m]))  # (4), (5)
+forward.let(T[i], total(e[i, m], m))  # (6)
+forward.let(σ[i, m], e[i, m] / T[i])  # (6)
+forward.let(Y[i, k], total(σ[i, m] * v[m, k], m))  # (6)
 
 # %% [markdown]
 # ## Backward, line by line
 #
-# SymPy differentiates each line on its own; a name that several lines use gets the sum of the gradients from all of
-# them. That is the tape's rule (lesson 3), on symbols. It begins at ∂𝓛/∂Y, which the rest of the model sends.
+# `with_adjoints` goes back from ∂𝓛/∂Y, which the rest of the model sends. SymPy differentiates each line on its own; a
+# name that two lines use gets the sum of what comes from both. That is the tape's rule (lesson 3), on symbols. Predict:
+# which name is it here? In the picture each arrow is one step, with what it sends back.
 
 # %%
 backward = with_adjoints(forward, Y)
-derived = [one for one in backward.lines if one.is_adjoint]
-print(*[f"{text(one.left):>14} = {text(one.right)}" for one in derived], sep="\n")
-figure = plots.panels(size=(8, 4.8))[0]
-figure.clear()  # formulas need no axes
-for place, one in enumerate([*forward.lines, *derived]):
-    at = (0.03 + place // 6 * 0.45, 0.91 - place % 6 * 0.165)
-    figure.text(*at, f"${tex(one.left)} = {tex(one.right)}$", size=17, va="center", math_fontfamily="cm")
-plots.show(figure, FIGURES / "14_equation_17.png")
+print(*[f"{text(one.left):>9} = {text(one.right)}" for one in backward.lines if one.is_adjoint], sep="\n")
+places = {Q: (0, 0), q: (1.6, 0), S: (3.2, 0), e: (4.7, 0), T: (5.6, 1), σ: (6.5, 0), Y: (8.2, 0)}
+figure, [[panel]] = plots.panels(size=(9, 3))
+for start, end, colour in zip((Y, σ, σ, T, e, S, q), (σ, T, e, e, S, q, Q), 2 * plots.COLOURS[:4]):
+    style = {"arrowstyle": "-|>", "color": colour, "linewidth": 2, "shrinkA": 14, "shrinkB": 14}
+    panel.annotate("", places[end], places[start], arrowprops=style)
+    share = sum(one for one in Add.make_args(backward[d(end)].right) if d(start) in one.atoms(Array))
+    (x, y), beside = np.mean([places[start], places[end]], axis=0), 1.05 if end is T else -0.5
+    at = (x + beside, y + 0.2) if T in (start, end) else (x, y - 0.6)
+    panel.text(*at, f"${tex(share)}$", size=17, ha="center", va="center", color=colour, math_fontfamily="cm")
+for name, at in places.items():
+    panel.text(*at, name.text, size=16, ha="center", va="center", bbox={"boxstyle": "round", "facecolor": "white"})
+panel.set(xlim=(-0.4, 8.6), ylim=(-1.1, 1.3))
+panel.set_axis_off()
+plots.show(figure, FIGURES / "14_equation_17.png", alt="From Y back to Q. Two arrows meet at e: from σ, and from T.")
 
 # %% [markdown]
-# ## The formula as written by hand
-#
-# For the softmax that is ∂𝓛/∂S = σ (∂𝓛/∂σ − Σ σ ∂𝓛/∂σ). Names are replaced by their definitions until both sides are
-# one expression, so the formula holds for every size. A common mistake is σ ∂𝓛/∂σ, as if T did not depend on S.
+# **Is it what we found by hand?** `prove_form` replaces names by their definitions until both sides are one expression,
+# so that a formula holds for every size. A common mistake is σ ∂𝓛/∂σ, as if T did not depend on S.
 
 # %%
-weight, d_weight, through = σ[h, i, m], d(σ)[h, i, m], (e, σ, d(e), d(T))
-prove_form(backward, d(S)[h, i, m], weight * (d_weight - total(weight * d_weight, m)), through)
+through = (e, σ, d(e), d(T))  # d(x) is ∂𝓛/∂x
+prove_form(backward, d(S)[i, m], σ[i, m] * (d(σ)[i, m] - total(σ[i, m] * d(σ)[i, m], m)), through)
 try:
-    prove_form(backward, d(S)[h, i, m], weight * d_weight, through)
+    prove_form(backward, d(S)[i, m], σ[i, m] * d(σ)[i, m], through)
 except Refuted as refuted:
     print("refuted:", refuted)
 
 # %% [markdown]
-# It runs, too: each line is an `einsum`. Beside it runs the engine, with its own kernel and rule, proved at one size.
+# It runs, too: `line` writes each line as NumPy's `einsum`. Beside it runs the engine, with its own kernel and rule.
 
 # %%
 print(program := "\n".join(line(one) for one in backward.lines))
-size, rng = type("size", (), {"H": 3, "C": 7, "D": 5, "K": 4}), np.random.default_rng(0)  # any other sizes will do
-shapes = {Z: (size.C, size.D), Q: (size.H, size.D, size.K)} | dict.fromkeys((ZK, ZV, d(Y)), (size.H, size.C, size.K))
-given = {str(name.label): rng.normal(size=shape) for name, shape in shapes.items()}
-names = given | {"M": np.tri(size.C), "size": size, "einsum": np.einsum, "exp": np.exp, "sqrt": np.sqrt}
+size, rng = type("size", (), {"C": 7, "D": 5, "K": 4}), np.random.default_rng(0)  # any other sizes will do
+given = {n: rng.normal(size=s) for n, s in zip(("Z", "Q", "k", "v", "dY"), ((7, 5), (5, 4), *3 * [(7, 4)]))}
+names = given | {"M": np.tri(7), "size": size, "einsum": np.einsum, "exp": np.exp, "sqrt": np.sqrt}
 exec(program, names)
-z, q, zk, zv, dy = (tt.tensor(array, requires_grad=True) for array in given.values())
-F.scaled_dot_product_attention(z @ q, zk, zv, is_causal=True).backward(dy.detach())
-assert np.allclose(q.grad.numpy(), names["dQ"], rtol=0, atol=1e-12)  # derivation and engine agree
-print(prove(F.scaled_dot_product_attention, (2, 2), (2, 2), (2, 1)))
+z, w, keys_, v_, dy = (tt.tensor(array, requires_grad=True) for array in given.values())
+F.scaled_dot_product_attention(z @ w, keys_, v_, is_causal=True).backward(dy.detach())
+assert np.allclose(w.grad.numpy(), names["dQ"], rtol=0, atol=1e-12)  # derivation and engine agree
 
 # %% [markdown]
-# ## Equation (19), counted
-#
-# N = [(4D + 1) D + (2D + 1) F] L + (C + 2V) D. A model "on meta" has shapes and no numbers, so its sizes may be
-# symbols, and its number of parameters is a formula: for one layer, for two, and by their difference for any L.
+# **Equation (19), counted.** N = [(4D + 1) D + (2D + 1) F] L + (C + 2V) D. A model "on meta" has shapes and no numbers,
+# so its sizes may be symbols, and its number of parameters is a formula: for one layer, for two, and so for any L.
 
 # %%
-D_, F_, V_, C_, L_ = symbols("D F V C L", positive=True)
-one, two = (Decoder(Config(D=D_, H=1, F=F_, V=V_, C=C_, L=L), "meta").num_parameters() for L in (1, 2))
-print("counted:", counted := expand(one + (L_ - 1) * (two - one)))
-assert expand(counted - ((4 * D_ + 1) * D_ + (2 * D_ + 1) * F_) * L_ - (C_ + 2 * V_) * D_) == 0
+D, F_, V, C, L = symbols("D F V C L", positive=True)
+one, two = (Decoder(Config(D=D, H=1, F=F_, V=V, C=C, L=layers), "meta").num_parameters() for layers in (1, 2))
+print("counted:", counted := expand(one + (L - 1) * (two - one)))
+assert expand(counted - ((4 * D + 1) * D + (2 * D + 1) * F_) * L - (C + 2 * V) * D) == 0
 
 # %% [markdown]
-# ## Exercise
+# ## Exercises
 #
-# Y_i = Σ_m σ_im (ZV)_m: what is ∂𝓛/∂(ZV)_m? Write it with `total(expression, index)`, σ and d(Y).
-
-
-# %%
-def answer(h, m, k):
-    """∂𝓛/∂ʰ(ZV)_m^k."""
-    ...
-
-
-def check(answer) -> str:
-    values = block().excerpt([Y], [ZV[h, m, k]], [σ])
-    try:
-        if (form := answer(h, m, k)) is None:
-            return "not solved yet. Hint: in which Y_i does (ZV)_m appear? Their shares add up: total(..., i)."
-        prove_form(with_adjoints(values, Y), d(ZV)[h, m, k], form)
-        return "right"
-    except (Refuted, TypeError) as refuted:  # TypeError: an index out of place
-        return f"wrong: {refuted}"
-
-
-print("exercise:", check(answer))
+# Four exercises on this lesson stand in `exercises/14_equation_17.py`. Each has a check.
