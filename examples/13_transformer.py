@@ -19,7 +19,7 @@ tt.manual_seed(0)
 STEPS, B, WRITTEN, PARTS = (1, 1, 1, 1) if os.environ.get("NUMBA_DISABLE_JIT") else (2000, 16, 100, 15)  # few in Python
 text = " ".join(" ".join(p.split()) for p in topics["execmodel"].split("\n\n") if p.endswith("."))  # only sentences
 alphabet = sorted(set(text))
-tokens, heldout = tt.tensor([alphabet.index(c) for c in text]).split([len(text) - 757, 757])  # the last tenth
+tokens, heldout = tt.tensor([alphabet.index(c) for c in text]).split([len(text) - 757, 757])  # about a tenth
 D, H, K, L, C, V, W_ff = 32, 4, 8, 2, 48, len(alphabet), 64  # the document's letters; W_ff is its F
 
 # %% [markdown]
@@ -90,17 +90,17 @@ for i in range(STEPS + 1):
     starts = tt.randint(0, len(tokens) - C - 1, (B, 1))
     rows.append({"step": i, "loss": step(tokens[starts + tt.arange(C + 1)]).item()})
     if i % 100 == 0:
-        L = logits(heldout[: PARTS * C].view(PARTS, C), []).flatten(0, 1)
-        rows[-1]["heldout_loss"] = F.cross_entropy(L, heldout[1 : PARTS * C + 1]).item()
+        guessed = logits(heldout[: PARTS * C].view(PARTS, C), []).flatten(0, 1)
+        rows[-1]["heldout_loss"] = F.cross_entropy(guessed, heldout[1 : PARTS * C + 1]).item()
 print(f"log V = {math.log(V):.2f}, loss {rows[0]['loss']:.2f} -> {rows[-1]['loss']:.2f} nats a character")
 assert abs(rows[0]["loss"] - math.log(V)) < 0.2 and (STEPS == 1 or rows[-1]["loss"] < 1.2)
 figure = plots.loss(rows, {"guessing, log V": math.log(V)}, "nats a character")
 plots.show(figure, FIGURES / "13_transformer.png", alt="The loss falls; on held-out text it rises again.")
 
 # %% [markdown]
-# Why does the loss rise again on the text that was held out? 6,812 characters are few: after some hundred steps the
+# Why does the loss rise again on the text that was held out? Two pages of text are few: after some hundred steps the
 # model learns them by heart, and becomes sure of itself where it is wrong. Its words improve, since they are words of
-# the page. More text is the best remedy: `python -m models train` has more, measures this, and keeps the best model.
+# the page. More text is the best remedy: `python -m models train` has more, and measures this as it goes.
 #
 # **What do the heads look at?** Row i of a map is the character that asks; right of the diagonal all is 0, by (5). If a
 # head looked at all that it may see alike, the character before would have a weight of 0.25 on average. Predict the
