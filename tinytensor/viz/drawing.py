@@ -15,6 +15,7 @@ import numpy as np
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
 from tinytensor.tools.extras import need
+from tinytensor.viz import plots
 from tinytensor.viz.groups import Use, is_view, local, uses, word_for
 from tinytensor.viz.layout import smooth
 from tinytensor.viz.record import Group, Leaf, Seen, Step, Value, chain
@@ -320,7 +321,8 @@ class Drawing:
                 y = box.y - box.height / 2 + 15 + i * LINE_HEIGHT
                 style = {"size": 8.4, "weight": weight, "color": BACK if kind == "gradient" else "#1d1f23"} | words
                 axes.text(box.x, y, row, ha="center", va="center", **style)
-        figure.savefig(path, dpi=150)
+        boxes = "; ".join(lines_of(value)[0][1] for value in self.values)
+        plots.save(figure, path, f"The graph of a backward pass, with the boxes: {boxes}", dpi=150)
 
 
 def quoted(text: str) -> str:

@@ -179,7 +179,15 @@ def walkthrough(
         raise TypeError(f"walkthrough: title must be a string, got {type(title).__name__}")
     seen = look(loss, names, gradient, "walkthrough")
     text = page(Drawing(unfolded(seen) if unfold else seen, grows=True), pair, title)
-    path = Path(path)
+    path = Written(path)
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
+
+
+class Written(type(Path())):
+    """The path of a page, which a notebook shows."""
+
+    def _repr_html_(self) -> str:
+        frame = 'style="width: 100%; height: 40rem; border: 0" title="A backward pass, step by step"'
+        return f'<iframe {frame} srcdoc="{escape(self.read_text(encoding="utf-8"))}"></iframe>'

@@ -4,12 +4,17 @@ Each function returns a figure of matplotlib, which `save` writes, and `show` wr
 be read without seeing colours: lines also differ in their dashes, heat maps go from dark to light, and where the sign
 of a number matters the two ends are blue and red, which no common kind of colour blindness confuses.
 
+A picture says in words what it shows, for readers who do not see it: `show(figure, path, alt="...")`. Without `alt` the
+words are those of the figure itself: its titles, the names of its axes and curves (`describe`). The PNG file carries
+them, as its "Description".
+
 matplotlib (`pip install tinytensor[viz]`) is loaded when the first figure is made; it needs no screen and opens no
 window.
 """
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -40,22 +45,94 @@ class Picture:
         return data, {"image/png": {"alt": self.alt}}
 
 
-def save(figure, path: str | Path, alt: str = "") -> Picture:
-    """Write a figure to a PNG file."""
+DARK = False  # with True, `save` also writes the picture for dark pages: 01.png, and beside it 01.dark.png
+ON_DARK = {  # the colours of a figure, those of `draw` too, and what takes their place on a dark page
+    "#ffffff": "#131416",
+    "#000000": "#e8eaed",
+    "#262626": "#e8eaed",
+    "#1d1f23": "#e8eaed",
+    "#5b616b": "#a3aab5",
+    "#cccccc": "#444950",
+    "#e3f0fa": "#12303f",
+    "#fdf3d6": "#3a2f12",
+    "#b67c00": "#e6b040",
+    GRID: "#33373d",
+    **dict(zip(map(str.lower, COLOURS), ("#4aa8e0", "#ff8f4a", "#2fc79b", "#e3a3c6", "#a5d8f5", "#f2b632"))),
+}
+
+
+def save(figure, path: str | Path, alt: str = "", dpi: int = 120) -> Picture:
+    """Write a figure to a PNG file with its description: `alt`, or the words of the figure itself."""
+    path = Path(path)
+    words = {"Software": None, "Description": alt or describe(figure)}  # no version: the same picture, the same file
     with warnings.catch_warnings():  # letters that the font lacks are drawn as boxes
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
-        figure.savefig(path, dpi=120, metadata={"Software": None})  # the same picture, the same file
-    return Picture(Path(path), alt)
+        figure.savefig(path, dpi=dpi, metadata=words)
+        if DARK:
+            with _recoloured(figure):
+                figure.savefig(path.with_suffix(f".dark{path.suffix}"), dpi=dpi, metadata=words)
+    return Picture(path, words["Description"])
 
 
 def show(figure, path: str | Path, alt: str = "") -> Picture:
     """Write a figure, create its folder, and print its path; as the last line of a cell, a notebook shows it, too.
 
-    `alt` is the alternative text: one or two sentences that say what the picture shows to a reader who cannot see it.
+    `alt` says in a sentence what one sees, for readers who do not see it; without it, `describe` does.
     """
     Path(path).parent.mkdir(parents=True, exist_ok=True)
     print(f"picture: {path}")
     return save(figure, path, alt)
+
+
+def describe(figure) -> str:
+    """The words of a figure: for each panel its title, the names of its axes, its curves, rows and columns."""
+    title = figure.get_suptitle() if hasattr(figure, "get_suptitle") else ""
+    panels = [words for panel in figure.axes if (words := _words(panel))]
+    written = [text.get_text() for text in figure.texts if text.get_text() and text.get_text() != title]
+    return ". ".join([*filter(None, [title]), *panels, *written])
+
+
+def _words(panel) -> str:
+    """What a panel says about itself; "" for the bar of a colour scale."""
+    if panel.get_label() == "<colorbar>":
+        return ""
+    names = [name for name in panel.get_legend_handles_labels()[1] if name]
+    kind = "heat map" if panel.images else "plot"
+    parts = [f"{kind}: {panel.get_title()}" if panel.get_title() else kind]
+    parts += [f"{axis} axis: {name}" for axis in "xy" if (name := getattr(panel, f"get_{axis}label")())]
+    if panel.images:
+        for side, labels in (("rows", panel.get_yticklabels()), ("columns", panel.get_xticklabels())):
+            called = [label.get_text() for label in labels if label.get_text()]
+            parts += [f"{side}: {' '.join(called)}"] if called else []
+    parts += [f"curves: {', '.join(dict.fromkeys(names))}"] if names else []
+    return "; ".join(parts)
+
+
+@contextmanager
+def _recoloured(figure) -> Iterator[None]:
+    """The figure in the colours of dark pages, for a while. What stands on a coloured ground keeps its colour."""
+    from matplotlib.colors import to_hex
+
+    ground = [p for p in figure.axes if p.images or any(getattr(c, "filled", False) for c in p.collections)]
+    kept = {each for panel in ground for each in (*panel.texts, *panel.lines, *panel.collections)}
+    before = []
+    for artist in set(figure.findobj()) - kept:
+        for kind in ("color", "facecolor", "edgecolor", "markerfacecolor", "markeredgecolor"):
+            if not hasattr(artist, f"set_{kind}") or not hasattr(artist, f"get_{kind}"):
+                continue
+            old = getattr(artist, f"get_{kind}")()
+            try:
+                new = ON_DARK.get(to_hex(np.squeeze(old) if isinstance(old, np.ndarray) else old).lower())
+            except (ValueError, TypeError):  # several colours, or none
+                continue
+            if new is not None:
+                before.append((getattr(artist, f"set_{kind}"), old))
+                getattr(artist, f"set_{kind}")(new)
+    try:
+        yield
+    finally:
+        for change, old in reversed(before):
+            change(old)
 
 
 def panels(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.4, 3.8)):
