@@ -1,28 +1,21 @@
-"""`python -m tinytensor.tools.reference [FOLDER]`: the reference of the API as HTML, made by pdoc (`docs` extra).
+"""The reference of the API as Markdown, a page for each package: `python -m examples.site` typesets and indexes it.
 
-Every public name is on the page of its package, with the docstring that help() shows. Equations are MathML, which
-browsers typeset by themselves: the pages need no network.
+Every public name is on the page of its package, with its signature and the docstring that help() shows. Equations are
+LaTeX between dollar signs. The directives (`py:function` ...) are those of Sphinx, which writes them as HTML.
 """
 
 import importlib
 import inspect
 import re
-import sys
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 from types import ModuleType
 
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES, Docstring
 from tinytensor.core.tensor import Tensor
 from tinytensor.tools.documentation import errors
-from tinytensor.tools.typeset import mathml, split
+from tinytensor.tools.typeset import split
 from tinytensor.torch_names.missing_names import Absent
-
-try:
-    import pdoc
-except ImportError as error:
-    raise ImportError(f"the reference needs {error.name}: pip install 'tinytensor[docs]'") from error
 
 ROOMS = (  # the packages and files whose names are for users; PyTorch's paths
     "tinytensor",
@@ -44,9 +37,9 @@ ROOMS = (  # the packages and files whose names are for users; PyTorch's paths
     "tinytensor.viz",
     "tinytensor.viz.plots",
 )
-
-
 INNER = re.compile(r"^((?:It launches the operation )?`\w+`: )(.+)$", re.MULTILINE)  # an operation that is named inside
+FOLDED = re.compile(r"^((?:Rule|Formula|Definition)[^\n]*):\n\n(```python\n.*?\n```)$", re.MULTILINE | re.DOTALL)
+FENCE = ":" * 8  # of a function; a class, which holds functions, has a longer one
 
 
 def public_names(room: ModuleType) -> dict[str, Callable]:
@@ -69,8 +62,16 @@ def _belongs(what: Callable, name: str, room: ModuleType) -> bool:
     return attached or home == room.__name__ or package
 
 
-def with_mathml(text: str) -> str:
-    """A paragraph that begins with an equation, with words among it: typeset, up to where the equation ends."""
+def path_of(room: str) -> str:
+    """The path from which programs import a room: PyTorch's."""
+    return room.replace(".torch_names", "")
+
+
+# ------------------------------------------------------------------------------------------------------- one name
+
+
+def with_latex(text: str) -> str:
+    """A paragraph that begins with an equation, with words among it: LaTeX between dollars, up to where it ends."""
     equation, mark, rest = re.match(r"([^;:`]*)([;:`]?)(.*)", " ".join(text.split()), re.DOTALL).groups()
     if "=" not in equation:
         return text
@@ -79,75 +80,138 @@ def with_mathml(text: str) -> str:
 
 
 def _typeset(latex: str) -> str:
-    """LaTeX as MathML, except for a comma or full stop behind it, which belongs to the sentence."""
+    """LaTeX between dollars, except for a comma or full stop behind it, which belongs to the sentence."""
     formula = latex.rstrip(",.")
-    return (mathml(formula) if formula else "") + latex[len(formula) :]
+    return (f"${formula}$" if formula else "") + latex[len(formula) :]
 
 
-def documented(what: Callable, declared: Callable | None = None) -> Callable:
-    """A stand-in for pdoc: the same name, signature and docstring with the errors, the equation typeset.
+def description(what: Callable, said: str, short: str = "") -> str:
+    """A docstring as Markdown: the equation typeset; rules, formulas and definitions folded.
 
-    pdoc takes an operation, which is an object, for a variable, and would show neither. `declared` is the function from
-    which a method was made; the method's own signature does not show its arguments.
+    With `short`, the name of a page's entry where the rest stands, it ends before the names, and refers to the entry.
     """
-    if isinstance(what, type):
-        for name, method in vars(what).items():
-            if inspect.isfunction(method) and (name == "__init__" or not name.startswith("_")):
-                said = _with_errors(method, inspect.getdoc(getattr(what, name)))  # perhaps the docstring of its base
-                method.__doc__ = inspect.unwrap(method).__doc__ = said
-        return what
-
-    def stand_in(*args, **kwargs): ...
-
-    said = _with_errors(what, inspect.getdoc(what))
-    first, gap, rest = (said or "").partition("\n\n")
+    if short:
+        said = f"{said.partition(f'{chr(10) * 2}Names: ')[0]}\n\nIts rule and all of its names: {{py:obj}}`{short}`."
+    first, gap, rest = said.partition("\n\n")
     is_equation = isinstance(what, Op) or re.match(r"\w+(_\S+)? = ", first)
-    rest = INNER.sub(lambda found: found[1] + with_mathml(found[2]), rest)
-    if is_equation:  # a paragraph of HTML, in which pdoc leaves the marks of Markdown as they are
-        first = "<p>" + re.sub("`([^`]+)`", r"<code>\1</code>", with_mathml(first)) + "</p>"
-    stand_in.__doc__ = first + gap + rest
-    stand_in.__name__ = stand_in.__qualname__ = getattr(what, "__name__", "")
-    stand_in.__module__ = what.__module__
-    declared = declared or what
-    if isinstance(declared, Op):
-        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
-        defaults = dict(zip(declared.params[len(declared.params) - len(declared.defaults) :], declared.defaults))
-        empty = inspect.Parameter.empty
-        named = [inspect.Parameter(name, kind, default=defaults.get(name, empty)) for name in declared.params]
-        stand_in.__signature__ = inspect.Signature(named)
-    else:
-        stand_in.__signature__ = inspect.signature(declared)
-    return stand_in
+    rest = INNER.sub(lambda found: found[1] + with_latex(found[2]), rest)
+    return FOLDED.sub(_folded, (with_latex(first) if is_equation else _plain(first)) + gap + _plain(rest))
 
 
-def _with_errors(what: Callable, said: str | None) -> str | None:
+def _folded(found: re.Match) -> str:
+    """A piece of code under a title that opens it."""
+    title = re.sub(r"`([^`]*)`", r"<code>\1</code>", found[1].replace("\\", ""))
+    opened = f"```{{raw}} html\n<details class='source'><summary>{title}</summary>\n```"
+    return f"{opened}\n\n{found[2]}\n\n```{{raw}} html\n</details>\n```"
+
+
+def _plain(text: str) -> str:
+    """A docstring's text as Markdown: what would be a list, a number or a mark of emphasis stays a letter.
+
+    Blocks that are indented are code, and so is what stands between backquotes.
+    """
+    blocks = []
+    for block in re.split(r"(\n{2,})", text):
+        if block.startswith("    ") and all(line.startswith("    ") or not line for line in block.splitlines()):
+            body = "\n".join(line[4:] for line in block.splitlines())
+            kind = "text" if re.match(r"[\w.]*(Error|Exception|Warning|StopIteration)\b", body) else "python"
+            blocks.append(f"```{kind}\n{body}\n```")
+        else:
+            pieces = re.split(r"(`[^`]*`|\$[^$\n]+\$)", block)
+            blocks.append(
+                "".join(p if p[:1] in ("`", "$") else re.sub(r"([*_\[\]<>|{}])", r"\\\1", p) for p in pieces)
+            )
+    return re.sub(r"```\n\n+```(python|text)\n", "\n\n", "".join(blocks))  # a blank line within a block of code
+
+
+def _with_errors(what: Callable, said: str | None) -> str:
     """A docstring followed by the errors; the docstring of a function that `appears` declares has them already."""
     if isinstance(what.__doc__, Docstring):
-        return said
+        return said or ""
     alone = (said or "").partition("\n\nErrors:\n")[0]  # the docstring of a base may have its errors already
-    return f"{alone}\n\n{errors([what])}".strip() or None
+    return f"{alone}\n\n{errors([what])}".strip()
 
 
-def write(folder: Path) -> None:
-    """Write the pages of all rooms, and an index; a name is listed under each path from which programs import it."""
-    rooms = [importlib.import_module(name) for name in ROOMS]
-    for room in rooms:
+def signature(what: Callable, name: str, method: bool = False) -> str:
+    """`name(x, dim=None) -> Tensor`: an operation's is that of its form, and a method's has no self."""
+    if isinstance(what, Op):
+        first = len(what.params) - len(what.defaults)
+        defaults = dict(zip(what.params[first:], what.defaults))
+        arguments = [f"{p}={defaults[p]!r}" if p in defaults else p for p in what.params[1 if method else 0 :]]
+        return f"{name}({', '.join(arguments)})"
+    try:
+        found = inspect.signature(what)
+    except (ValueError, TypeError):
+        return f"{name}()"
+    arguments = list(found.parameters.values())
+    own = arguments[:1] and arguments[0].kind is not inspect.Parameter.VAR_POSITIONAL
+    arguments = arguments[1:] if method and own else arguments  # without self
+    shown = str(found.replace(parameters=arguments))
+    shown = re.sub(r"<(?:function|class|built-in function) '?([\w.<>]+)'?[^>]*>", r"\1", shown)
+    shown = re.sub(r"<[^<>]*>", "...", shown)
+    return name + re.sub(r"\b(?:\w+\.)+(\w+)\b", r"\1", " ".join(shown.split()))
+
+
+# --------------------------------------------------------------------------------------------------------- pages
+
+
+def function(what: Callable, name: str, kind: str = "function", declared: Callable | None = None) -> str:
+    """A directive with signature and docstring. `declared` is the function from which a method was made."""
+    shown = signature(declared or what, name, method=kind == "method")
+    short = f"tinytensor.{name}" if kind == "method" and declared and APPEARANCES.get(name) is declared else ""
+    said = description(what, _with_errors(what, inspect.getdoc(what)), short)
+    return f"{FENCE}{{py:{kind}}} {shown}\n\n{said}\n{FENCE}\n"
+
+
+def klass(what: type, name: str) -> str:
+    """A class with its constructor's errors, and its methods."""
+    said = inspect.getdoc(what) or ""
+    if (start := vars(what).get("__init__")) is not None and (raised := errors([start])):
+        said = f"{said}\n\n{raised}"
+    fence = FENCE + "::"
+    body = "\n".join(_methods(what))
+    return f"{fence}{{py:class}} {signature(what, name)}\n\n{description(what, said)}\n\n{body}\n{fence}\n"
+
+
+def _methods(what: type) -> Iterator[str]:
+    for name, method in sorted(vars(what).items()):
+        if name.startswith("_") or isinstance(method, Absent):
+            continue
+        if isinstance(method, property):
+            yield f"{FENCE}{{py:property}} {name}\n\n{description(method, inspect.getdoc(method) or '')}\n{FENCE}\n"
+        elif inspect.isfunction(method) or isinstance(method, Op):
+            yield function(getattr(what, name), name, "method", APPEARANCES.get(f"Tensor.{name}") if what is Tensor else None)
+        elif isinstance(method, classmethod | staticmethod):
+            yield function(getattr(what, name), name, "staticmethod")
+
+
+def _one(what: Callable, name: str) -> str:
+    return klass(what, name) if isinstance(what, type) else function(what, name)
+
+
+def pages() -> dict[str, str]:
+    """The pages of the reference: file name without ending, Markdown. "tensor" has the class Tensor alone.
+
+    Names that exist for programs written for PyTorch, and do little or nothing here, stand at the end of their page.
+    """
+    found = {}
+    for path in ROOMS:
+        room = importlib.import_module(path)
         names = public_names(room)
-        room.__all__ = list(names)
-        for name, what in names.items():
-            setattr(room, name, documented(what))
-    for name, what in list(vars(Tensor).items()):
-        if inspect.isfunction(what) and not name.startswith("_"):
-            setattr(Tensor, name, documented(what, APPEARANCES.get(f"Tensor.{name}")))
-        elif isinstance(what, Absent):  # it only raises that it is missing
-            delattr(Tensor, name)
-    # The signatures are the functions' own; pdoc would run the stubs, which are written for type checkers alone.
-    pdoc.doc_pyi.include_typeinfo_from_stub_files = lambda module: None
-    pdoc.render.configure(docformat="markdown", show_source=False, search=False, footer_text="tinytensor")
-    pdoc.pdoc(*ROOMS, output_directory=folder)
-
-
-if __name__ == "__main__":
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "runs/docs")
-    write(folder)
-    print(f"written: {folder / 'index.html'}")
+        shown = path_of(path)
+        about = _plain(inspect.cleandoc(room.__doc__ or "")).replace("See README.md", "See [its page](../index.md)")
+        lines = [f"# {shown}\n", f"{about}\n", f"```{{py:currentmodule}} {shown}\n```\n"]
+        if path == "tinytensor":
+            tensor = names.pop("Tensor")
+            head = "# Tensor\n\n```{py:currentmodule} tinytensor\n```\n"
+            found["tensor"] = f"{head}\n{klass(tensor, 'Tensor')}"
+        home = {name: str(getattr(what, "__module__", "")) for name, what in names.items()}
+        compatible = [] if ".torch_names" in path else [n for n in names if ".torch_names" in home[n]]
+        groups = (("Classes", [n for n in names if isinstance(names[n], type) and n not in compatible]),)
+        groups += (("Functions", [n for n in names if not isinstance(names[n], type) and n not in compatible]),)
+        groups += (("For programs written for PyTorch", compatible),)
+        for title, members in groups:
+            if members:
+                lines += [f"## {title}\n", *(_one(names[name], name) for name in members)]
+        found[shown] = "\n".join(lines)
+    return found
