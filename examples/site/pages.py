@@ -156,11 +156,12 @@ class Site:
         alt = html.escape(picture.alt, quote=True)
         dark = (folder / files[1]).exists()
         size = f'width="{picture.width}" ' if picture.width else ""
-        one = f'<img {{0}}{size}src="{{1}}" alt="{alt}" loading="lazy">'
         if not dark:
-            return one.format('class="on-paper" ', source)
-        pair = (one.format(f'class="only-{s}" ', f"{up(page)}pictures/{n}") for s, n in zip(("light", "dark"), files))
-        return "".join(pair)
+            return f'<img class="on-paper" {size}src="{source}" alt="{alt}" loading="lazy">'
+        return "".join(
+            f'<img class="only-{scheme}" {size}src="{up(page)}pictures/{name}" alt="{alt}" loading="lazy">'
+            for scheme, name in zip(("light", "dark"), files)
+        )
 
     # ----------------------------------------------------------------------------------------------------- cells
 
@@ -313,7 +314,7 @@ class Site:
             what = section.strip().split("\n")[0]
             said = re.match(r"[^.:;]{3,70}", what) if re.fullmatch(r"[a-z]\w*|[a-z ]+", heading) else None
             title = f"{heading}: {said[0]}" if said else heading
-            page = f"proofs/{slug(heading)}"
+            page = f"proofs/report/{slug(heading)}"
             names.append(page)
             self.pages[page] = f"# {title}\n\n" + re.sub(r"^### ", "## ", section, flags=re.MULTILINE)
         return names
