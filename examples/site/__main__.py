@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if faults:
         return 1
     shutil.rmtree(out, ignore_errors=True)
-    shutil.copytree(html, out, ignore=shutil.ignore_patterns(".buildinfo"))
+    shutil.copytree(html, out, ignore=shutil.ignore_patterns(".buildinfo", "_sources"))
     (out / ".nojekyll").touch()  # GitHub Pages would leave out folders that begin with _
     (out / "external-links.txt").write_text("\n".join(external) + "\n", encoding="utf-8")
     print(f"{len(external)} links lead to other hosts: {out / 'external-links.txt'}")
@@ -87,7 +87,8 @@ def collect(options: argparse.Namespace, cache: Path, scripts: list[Path]):
     total = len(scripts) + len(exercises)
     lessons = [say(run, script, cache / "lessons", i, total, options.new) for i, script in enumerate(scripts, 1)]
     solved = [
-        say(run, script, cache / "exercises", i, total, options.new) for i, script in enumerate(exercises, len(scripts) + 1)
+        say(run, script, cache / "exercises", i, total, options.new)
+        for i, script in enumerate(exercises, len(scripts) + 1)
     ]
     extra = cache / "extra"
     shutil.rmtree(extra, ignore_errors=True)

@@ -77,7 +77,9 @@ def build(sources: Path, extra: Path, work: Path, new: bool = False) -> list[str
         raise BuildFailed(f"{error}\n{warned.getvalue()}") from error
     warnings = [re.sub(r"\x1b\[[0-9;]*m", "", line) for line in warned.getvalue().splitlines() if line.strip()]
     if warnings:
-        shutil.rmtree(work, ignore_errors=True)  # Sphinx would not repeat a warning of a page that it does not build anew
+        shutil.rmtree(
+            work, ignore_errors=True
+        )  # Sphinx would not repeat a warning of a page that it does not build anew
         raise BuildFailed("\n".join(warnings))
     _remove_old(out, pages, extra)
     return pages
@@ -86,9 +88,12 @@ def build(sources: Path, extra: Path, work: Path, new: bool = False) -> list[str
 def _remove_old(out: Path, pages: list[str], extra: Path) -> None:
     """Remove what an earlier build wrote and this one did not."""
     kept = {out / f"{page}.html" for page in [*pages, "search"]}
+    kept |= {out / "_static" / path.name for path in STATIC.iterdir()}
     kept |= {out / path.relative_to(extra) for path in extra.rglob("*")}
     own = {out / "_static", out / "_images"}
-    for path in [p for p in out.rglob("*") if p.is_file() and p.name not in ("searchindex.js", "objects.inv", ".buildinfo")]:
+    for path in [
+        p for p in out.rglob("*") if p.is_file() and p.name not in ("searchindex.js", "objects.inv", ".buildinfo")
+    ]:
         if path not in kept and own.isdisjoint(path.parents):
             path.unlink()
 

@@ -5,7 +5,15 @@ from html.parser import HTMLParser
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-LOADED = {"img": "src", "script": "src", "iframe": "src", "link": "href", "source": "src", "embed": "src", "object": "data"}
+LOADED = {
+    "img": "src",
+    "script": "src",
+    "iframe": "src",
+    "link": "href",
+    "source": "src",
+    "embed": "src",
+    "object": "data",
+}
 STYLE_URL = re.compile(r"url\(\s*[\"']?(?!data:|#)([^\"')]+)|@import\s+[\"']([^\"']+)")
 TROUBLE = re.compile(r"Traceback \(most recent call last\)|^\w*Warning: ", re.MULTILINE)
 
@@ -30,7 +38,11 @@ class Page(HTMLParser):
         for name in ("id", "name"):
             if has.get(name):
                 self.anchors.add(has[name])
-        if tag in LOADED and has.get(LOADED[tag]) and not (tag == "link" and has.get("rel") in ("search", "next", "prev", "index", "canonical")):
+        if (
+            tag in LOADED
+            and has.get(LOADED[tag])
+            and not (tag == "link" and has.get("rel") in ("search", "next", "prev", "index", "canonical"))
+        ):
             self.loaded.append(has[LOADED[tag]])
         elif tag in ("a", "link") and has.get("href"):
             self.links.append(has["href"])

@@ -16,7 +16,11 @@ from examples.site.running import ROOT, Cell, Lesson, Picture
 
 EXAMPLES = ROOT / "examples"
 ANSWERS = ROOT / "tests" / "examples" / "answers"
-FRONT = ("For whom it is", "What you can do with it", "Ten lines")  # the parts of the README on the front page, in order
+FRONT = (
+    "For whom it is",
+    "What you can do with it",
+    "Ten lines",
+)  # the parts of the README on the front page, in order
 DOCUMENTS = {  # files of the project, and the pages made from them
     "README.md": "index",
     "examples/README.md": "course/index",
@@ -175,7 +179,9 @@ class Site:
             if cell.text.strip():
                 parts.append(fenced("{code-block} python", cell.text, ":class: cell"))
             if cell.printed.strip():
-                aligned = " aligned" if re.search(r"\S {2,}\S", cell.printed) else ""  # columns: such lines are not broken
+                aligned = (
+                    " aligned" if re.search(r"\S {2,}\S", cell.printed) else ""
+                )  # columns: such lines are not broken
                 parts.append(fenced("{code-block} text", cell.printed.rstrip(), f":class: output{aligned}"))
             parts += [fenced("{raw} html", each) for each in cell.html]
             for picture in cell.pictures:
@@ -225,7 +231,11 @@ class Site:
         text = source.read_text(encoding="utf-8")
         functions = {f.name: f for f in ast.parse(text).body if isinstance(f, ast.FunctionDef)}
         right = [name for name in functions if re.fullmatch(r"right(_\d+)?", name)]
-        own = f"exercises/{lesson.name}" if any(e.name == lesson.name for e in self.exercises) else f"lessons/{lesson.name}"
+        own = (
+            f"exercises/{lesson.name}"
+            if any(e.name == lesson.name for e in self.exercises)
+            else f"lessons/{lesson.name}"
+        )
         parts = [f"# {number(lesson.name)}. Solutions: {lesson.title}"]
         parts.append(
             f":::{{admonition}} Try the exercise first\n:class: note\n[It stands here](../{own}.md), and its check says what "
@@ -294,7 +304,9 @@ class Site:
                         picture = self.picture(lesson, each, "index")
         rest = rest.replace(shown[0], "")
         first = next(iter(self.lessons), None)
-        buttons = [("course/index.html", "The course")] + ([(f"lessons/{first.name}.html", "First lesson")] if first else [])
+        buttons = [("course/index.html", "The course")] + (
+            [(f"lessons/{first.name}.html", "First lesson")] if first else []
+        )
         buttons += [(f"{page}.html", name) for page, name in (("api/index", "API"), ("proofs/index", "Proofs"))
                     if page in self.pages or page in self.documents.values()]  # fmt: skip
         links = "".join(f'<a class="button" href="{to}">{name}</a>' for to, name in buttons)
@@ -303,7 +315,9 @@ class Site:
                  fenced("{raw} html", f'<div class="wide">{picture}</div>'), self.linked(rest, "README.md", "index")]  # fmt: skip
         parts += [f"## {title}\n{self.linked(sections[title], 'README.md', 'index')}" for title in FRONT]
         self.pages["index"] = "\n\n".join(parts)
-        others = [f"## {t}\n{self.linked(s, 'README.md', 'library/index')}" for t, s in sections.items() if t not in FRONT]
+        others = [
+            f"## {t}\n{self.linked(s, 'README.md', 'library/index')}" for t, s in sections.items() if t not in FRONT
+        ]
         self.pages["library/index"] = "# The library\n\n" + "\n".join(others)
 
     def report_pages(self, report: str) -> list[str]:
@@ -337,7 +351,9 @@ class Site:
         solutions = [p for p in self.pages if p.startswith("solutions/")]
         api = [p for p in self.pages if p.startswith("api/")]
         if exercises:
-            self.pages["exercises/index"] = f"# Exercises\n\nThe exercises of each lesson; each checks itself.\n\n{tree(exercises)}\n"
+            self.pages["exercises/index"] = (
+                f"# Exercises\n\nThe exercises of each lesson; each checks itself.\n\n{tree(exercises)}\n"
+            )
         if solutions:
             self.pages["solutions/index"] = (
                 "# Solutions\n\nThe answers that the tests of the course try, and common mistakes. "
@@ -349,13 +365,22 @@ class Site:
                 "meaning are PyTorch's. The search finds names and words.\n\n" + tree(api) + "\n"
             )
         if "proofs/index" in self.pages and proofs:
-            self.pages["proofs/index"] += "\n\n## The report\n\nWhat this build proved and checked:\n\n" + tree(proofs) + "\n"
-        course = ["course/index", *(p for p in self.pages if p.startswith("lessons/")), "exercises/index", "solutions/index"]
+            self.pages["proofs/index"] += (
+                "\n\n## The report\n\nWhat this build proved and checked:\n\n" + tree(proofs) + "\n"
+            )
+        course = [
+            "course/index",
+            *(p for p in self.pages if p.startswith("lessons/")),
+            "exercises/index",
+            "solutions/index",
+        ]
         course += [p for p in self.pages if p.startswith("course/") and p != "course/index"]
         library = ["library/index", "api/index", "proofs/index"]
         library += [p for p in self.pages if p.startswith("library/") and p != "library/index"]
         for caption, pages in (("The course", course), ("The library", library)):
-            self.pages["index"] += "\n\n" + tree([p for p in pages if p in self.pages], ":hidden:", f":caption: {caption}")
+            self.pages["index"] += "\n\n" + tree(
+                [p for p in pages if p in self.pages], ":hidden:", f":caption: {caption}"
+            )
 
     def write(self) -> None:
         """Write the sources; a file that would not change is left, so that its page is not built again."""

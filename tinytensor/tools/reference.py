@@ -37,6 +37,7 @@ ROOMS = (  # the packages and files whose names are for users; PyTorch's paths
     "tinytensor.viz",
     "tinytensor.viz.plots",
 )
+EQUATION = re.compile(r"\w+(_(\{[^}]*\}|\S+))? = ")  # a docstring that begins so begins with an equation
 INNER = re.compile(r"^((?:It launches the operation )?`\w+`: )(.+)$", re.MULTILINE)  # an operation that is named inside
 FOLDED = re.compile(r"^((?:Rule|Formula|Definition)[^\n]*):\n\n(```python\n.*?\n```)$", re.MULTILINE | re.DOTALL)
 FENCE = ":" * 8  # of a function; a class, which holds functions, has a longer one
@@ -93,7 +94,7 @@ def description(what: Callable, said: str, short: str = "") -> str:
     if short:
         said = f"{said.partition(f'{chr(10) * 2}Names: ')[0]}\n\nIts rule and all of its names: {{py:obj}}`{short}`."
     first, gap, rest = said.partition("\n\n")
-    is_equation = isinstance(what, Op) or re.match(r"\w+(_\S+)? = ", first)
+    is_equation = isinstance(what, Op) or EQUATION.match(first)
     rest = INNER.sub(lambda found: found[1] + with_latex(found[2]), rest)
     return FOLDED.sub(_folded, (with_latex(first) if is_equation else _plain(first)) + gap + _plain(rest))
 
@@ -118,9 +119,7 @@ def _plain(text: str) -> str:
             blocks.append(f"```{kind}\n{body}\n```")
         else:
             pieces = re.split(r"(`[^`]*`|\$[^$\n]+\$)", block)
-            blocks.append(
-                "".join(p if p[:1] in ("`", "$") else re.sub(r"([*_\[\]<>|{}])", r"\\\1", p) for p in pieces)
-            )
+            blocks.append("".join(p if p[:1] in ("`", "$") else re.sub(r"([*_\[\]<>|{}])", r"\\\1", p) for p in pieces))
     return re.sub(r"```\n\n+```(python|text)\n", "\n\n", "".join(blocks))  # a blank line within a block of code
 
 
@@ -149,7 +148,7 @@ def signature(what: Callable, name: str, method: bool = False) -> str:
     shown = str(found.replace(parameters=arguments))
     shown = re.sub(r"<(?:function|class|built-in function) '?([\w.<>]+)'?[^>]*>", r"\1", shown)
     shown = re.sub(r"<[^<>]*>", "...", shown)
-    return name + re.sub(r"\b(?:\w+\.)+(\w+)\b", r"\1", " ".join(shown.split()))
+    return name + re.sub(r"\b(?:[A-Za-z_]\w*\.)+(\w+)", r"\1", " ".join(shown.split()))  # names without paths
 
 
 # --------------------------------------------------------------------------------------------------------- pages
@@ -180,7 +179,9 @@ def _methods(what: type) -> Iterator[str]:
         if isinstance(method, property):
             yield f"{FENCE}{{py:property}} {name}\n\n{description(method, inspect.getdoc(method) or '')}\n{FENCE}\n"
         elif inspect.isfunction(method) or isinstance(method, Op):
-            yield function(getattr(what, name), name, "method", APPEARANCES.get(f"Tensor.{name}") if what is Tensor else None)
+            yield function(
+                getattr(what, name), name, "method", APPEARANCES.get(f"Tensor.{name}") if what is Tensor else None
+            )
         elif isinstance(method, classmethod | staticmethod):
             yield function(getattr(what, name), name, "staticmethod")
 

@@ -1,0 +1,151 @@
+"""A part of the course's site: it opens from a disk without a network, and its faults are found."""
+
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from browser import chromium
+
+from examples.site import checking, running
+from examples.site.pages import Site, fenced, with_equations
+
+ROOT = Path(__file__).parents[2]
+LESSONS = ("01_derivative", "03_chain_rule")
+
+
+def build(*arguments: str) -> subprocess.CompletedProcess:
+    command = [sys.executable, "-m", "examples.site", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory) -> Path:
+    out = tmp_path_factory.mktemp("built") / "site"
+    done = build("--out", str(out), "--only", *LESSONS, "--slides")
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stderr == ""
+    return out
+
+
+def test_pages_hold_what_a_lesson_prints_and_draws(site):
+    page = (site / "lessons" / "03_chain_rule.html").read_text()
+    assert "careless: 6.0, in order: 4.0, right: 4" in page
+    assert "picture: runs/lessons" not in page
+    for name in ("03_chain_rule.png", "03_chain_rule.dark.png", "03_chain_rule.html"):
+        assert f'src="../pictures/{name}"' in page
+        assert (site / "pictures" / name).exists()
+    assert "The graph of a backward pass, with the boxes: c = mul(a, b)" in page
+    solutions = (site / "solutions" / "03_chain_rule.html").read_text()
+    assert "fromkeys" in solutions and "wrong: depth first" in solutions
+
+
+def test_pages_open_without_a_network(site):
+    pages = ["index.html", "course/index.html", "lessons/03_chain_rule.html", "solutions/01_derivative.html"]
+    pages += ["slides/03_chain_rule.html"]
+    with chromium(390, 800, dark=True) as driver:
+        driver.execute_cdp_cmd("Network.enable", {})
+        driver.execute_cdp_cmd("Network.setBlockedURLs", {"urls": ["http://*", "https://*"]})
+        for page in pages:
+            driver.get((site / page).as_uri())
+            wide = driver.execute_script("return document.documentElement.scrollWidth")
+            assert wide <= 390, f"{page} is {wide} pixels wide"
+            loaded = driver.execute_script("return performance.getEntriesByType('resource').map(e => e.name)")
+            assert loaded, page
+            assert [name for name in loaded if not name.startswith(("file:", "data:"))] == [], page
+            assert driver.get_log("browser") == [], page
+        driver.get(f"{(site / 'search.html').as_uri()}?q=careless")
+        for _ in range(100):
+            found = driver.execute_script("return [...document.querySelectorAll('#search-results a')].map(a => a.href)")
+            if found:
+                break
+            time.sleep(0.1)
+        assert any("lessons/03_chain_rule.html" in each for each in found), found
+        assert driver.get_log("browser") == []
+
+
+def test_finished_site_has_no_faults(site):
+    faults, external = checking.check(site)
+    assert faults == []
+    assert external == (site / "external-links.txt").read_text().splitlines() != []
+
+
+@pytest.mark.parametrize(
+    ("html", "fault"),
+    [
+        ('<script src="https://a.example/x.js"></script>', "it loads https://a.example/x.js from another host"),
+        ('<link rel="stylesheet" href="//a.example/x.css">', "it loads //a.example/x.css from another host"),
+        ("<style>@import 'https://a.example/x.css';</style>", "it loads https://a.example/x.css from another host"),
+        ('<p style="background: url(gone.png)">', "it loads gone.png, which is not there"),
+        ('<img src="page.html">', "a picture without words: page.html"),
+        ('<iframe src="page.html"></iframe>', "a picture without words: page.html"),
+        ('<img src="gone.png" alt="a curve">', "it loads gone.png, which is not there"),
+        ('<a href="gone.html">x</a>', "a link leads to gone.html, which is not there"),
+        ('<a href="#gone">x</a>', "a link leads to #gone, where nothing has this name"),
+        ("<pre>Traceback (most recent call last):\n</pre>", "it shows a traceback or a warning"),
+        ("<pre>RuntimeWarning: overflow</pre>", "it shows a traceback or a warning"),
+    ],
+)
+def test_faults_of_a_page_are_found(tmp_path, html, fault):
+    (tmp_path / "page.html").write_text(f'<p id="here"><a href="page.html#here">x</a></p>{html}')
+    assert checking.check(tmp_path)[0] == [f"page.html: {fault}"]
+
+
+def test_page_without_faults_has_none(tmp_path):
+    (tmp_path / "page.html").write_text('<a id="a" href="#a">x</a><a href="https://a.example/">y</a>')
+    assert checking.check(tmp_path) == ([], ["https://a.example/"])
+
+
+def test_second_run_takes_a_lesson_from_the_cache(tmp_path):
+    script = tmp_path / "98_quick.py"
+    script.write_text("# %% [markdown]\n# # A title\n\n# %%\nprint('one')\n1 + 1\n")
+    first = running.run(script, tmp_path / "cache")
+    assert (first.title, first.again, first.cells[1].printed) == ("A title", True, "one\n2\n")
+    second = running.run(script, tmp_path / "cache")
+    assert (second.cells, second.again) == (first.cells, False)
+
+
+@pytest.mark.parametrize(
+    ("code", "said"),
+    [
+        ("1 / 0", "99_bad.py: cell 2 failed: ZeroDivisionError: division by zero"),
+        ("import warnings; warnings.warn('hm')", "99_bad.py: cell 2 failed: it wrote a warning: "),
+    ],
+)
+def test_failing_cell_is_named(tmp_path, code, said):
+    script = tmp_path / "99_bad.py"
+    script.write_text(f"# %% [markdown]\n# # A title\n\n# %%\n{code}\n")
+    with pytest.raises(running.LessonFailed, match=said) as raised:
+        running.run(script, tmp_path / "cache")
+    assert code in str(raised.value)
+
+
+def test_bad_commands_get_a_sentence(tmp_path):
+    done = build("--only", "99_nothing")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith("site: there is no lesson '99_nothing'; the lessons are 01_derivative, ")
+    (tmp_path / "mine.txt").write_text("x")
+    done = build("--out", str(tmp_path))
+    assert done.returncode == 2
+    assert "is no site, and would be overwritten" in done.stderr
+    assert (tmp_path / "mine.txt").read_text() == "x"
+
+
+def test_links_lead_to_the_pages_of_files(tmp_path):
+    site = Site(tmp_path / "sources", tmp_path / "extra", [])
+    text = "[a](documents.md), [b](../README.md), [c](../tests/browser.py), [d](https://a.example), `[e](f)`"
+    linked = site.linked(text, "examples/README.md", "course/index")
+    assert linked == (
+        "[a](../course/documents.md), [b](../index.md), [c](../sources/tests/browser_py.md), "
+        "[d](https://a.example), `[e](f)`"
+    )
+    assert "def chromium" in site.pages["sources/tests/browser_py"]
+
+
+def test_fences_and_equations():
+    assert fenced("text", "```\nx\n```") == "````text\n```\nx\n```\n````"
+    assert (
+        with_equations("We have\n\n    y = x\n\nso")
+        == "We have\n\n```{code-block} text\n:class: equation\n\ny = x\n```\n\nso"
+    )
