@@ -9,8 +9,8 @@ import pytest
 
 
 @contextmanager
-def chromium(width: int = 1280, height: int = 900, dark: bool = False) -> Iterator:
-    """Yield a driver of selenium's.
+def chromium(width: int = 1280, height: int = 900, dark: bool = False, requests: bool = False) -> Iterator:
+    """Yield a driver of selenium's; with `requests`, its log "performance" has them, and the network is cut.
 
     Where there is no browser the test is skipped with a sentence; with NEEDS_BROWSER=1, as `.ci/run` sets it, it fails.
     """
@@ -31,7 +31,11 @@ def chromium(width: int = 1280, height: int = 900, dark: bool = False) -> Iterat
     for argument in ("--no-first-run", *(f"--disable-{what}" for what in quiet)):
         options.add_argument(argument)
     options.binary_location = shutil.which("chromium")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    logs = {"browser": "ALL"}
+    if requests:
+        logs["performance"] = "ALL"
+        options.add_argument("--host-resolver-rules=MAP * ~NOTFOUND")
+    options.set_capability("goog:loggingPrefs", logs)
     service = webdriver.ChromeService(shutil.which("chromedriver"))  # told, so that selenium looks for none online
     driver = webdriver.Chrome(options, service)
     try:

@@ -13,8 +13,8 @@ their signatures; links that are checked; pages that are built anew only if they
 dark and light, and loads nothing from elsewhere.
 
 **The lessons are run here, not by myst-nb.** A page needs more than a notebook has: the description of each picture and
-its form for dark pages, pages that a lesson writes, and an error that names the lesson and its cell. These come from the
-files that a cell writes (`running.py`, a hundred lines with nbclient), which spares six packages.
+its form for dark pages, pages that a lesson writes, and an error that names the lesson and its cell. These come from
+the files that a cell writes (`running.py`, some hundred lines with nbclient).
 
 **Formulas are MathML**, by latex2mathml, as in the walkthroughs: browsers typeset it by themselves, without scripts.
 

@@ -28,7 +28,7 @@ def options_of(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Build the site; 0 if it is good, 1 if a lesson, a page or a link is not, 2 if the command cannot be understood."""
+    """Build the site; 0 if it is good, 1 if a lesson, a page or a link is not, 2 if the command is not understood."""
     options, start = options_of(arguments), time.perf_counter()
     known = {path.stem: path for path in LESSONS}
     for name in options.only or ():
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     cache = out.parent / f"{out.name}-cache"
     names = [name.removesuffix(".py") for name in options.only or known]
     try:
-        site, proofs = collect(options, cache, [known[name] for name in names])
+        site = collect(options, cache, [known[name] for name in names])
         print(f"building {len(site.pages)} pages ...", flush=True)
         building.build(site.folder, site.extra, cache / "sphinx", options.new)
         html = cache / "sphinx" / "html"
@@ -78,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def collect(options: argparse.Namespace, cache: Path, scripts: list[Path]):
-    """Run what is to be run, and write the sources of all pages; the site, and the names of the pages of proofs."""
+    """Run what is to be run, and write the sources of all pages; return the site."""
     from examples.site.pages import ANSWERS, Site
 
     if not (cache / "lessons").exists():
@@ -113,7 +113,7 @@ def collect(options: argparse.Namespace, cache: Path, scripts: list[Path]):
         proofs = site.report_pages(report(options, cache / "proofs"))
     site.contents(proofs)
     site.write()
-    return site, proofs
+    return site
 
 
 def say(run, script: Path, cache: Path, number: int, total: int, again: bool) -> Lesson:

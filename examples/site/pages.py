@@ -114,7 +114,7 @@ class Site:
         return f"[{text}]({up(page)}{self.source_page(file)}.md)"
 
     def source_page(self, file: Path) -> str:
-        """The page with the text of a file, or with the names of the files in a folder; made when it is first needed."""
+        """The page with the text of a file, or with the names of the files in a folder; made when needed."""
         name = str(file.relative_to(ROOT))
         page = f"sources/{name.replace('.', '_')}" if name != "." else "sources/index"
         if page not in self.pages:
@@ -238,8 +238,8 @@ class Site:
         )
         parts = [f"# {number(lesson.name)}. Solutions: {lesson.title}"]
         parts.append(
-            f":::{{admonition}} Try the exercise first\n:class: note\n[It stands here](../{own}.md), and its check says what "
-            "is wrong with an answer. These are the answers that the tests of the course try: they use the names of the "
+            f":::{{admonition}} Try the exercise first\n:class: note\n[It is here](../{own}.md), and its check says "
+            "what is wrong with an answer. The tests of the course try the answers below: they use the names of the "
             "lesson, as a cell would.\n:::"
         )
         for name in right:
@@ -311,8 +311,8 @@ class Site:
                     if page in self.pages or page in self.documents.values()]  # fmt: skip
         links = "".join(f'<a class="button" href="{to}">{name}</a>' for to, name in buttons)
         hero = f'<p class="lead">{html.escape(" ".join(lead[1].split()))}</p><p class="actions">{links}</p>'
-        parts = ["# tinytensor", fenced("{raw} html", f'<div class="hero">{hero}</div>'),
-                 fenced("{raw} html", f'<div class="wide">{picture}</div>'), self.linked(rest, "README.md", "index")]  # fmt: skip
+        parts = ["# tinytensor", fenced("{raw} html", f'<div class="hero">{hero}</div>')]
+        parts += [fenced("{raw} html", f'<div class="wide">{picture}</div>'), self.linked(rest, "README.md", "index")]
         parts += [f"## {title}\n{self.linked(sections[title], 'README.md', 'index')}" for title in FRONT]
         self.pages["index"] = "\n\n".join(parts)
         others = [
@@ -322,7 +322,7 @@ class Site:
 
     def report_pages(self, report: str) -> list[str]:
         """The report of the proofs: a page for each of its parts; their names."""
-        opening, *sections = re.split(r"^## (.+)\n", report, flags=re.MULTILINE)
+        _, *sections = re.split(r"^## (.+)\n", report, flags=re.MULTILINE)
         names, parts = [], list(zip(sections[::2], sections[1::2], strict=True))
         for heading, section in parts:
             what = section.strip().split("\n")[0]
@@ -361,8 +361,8 @@ class Site:
             )
         if api:
             self.pages["api/index"] = (
-                "# The API\n\nEvery public name, on the page of the path from which programs import it. Names, defaults and "
-                "meaning are PyTorch's. The search finds names and words.\n\n" + tree(api) + "\n"
+                "# The API\n\nEvery public name, on the page of the path from which programs import it. Names, "
+                "defaults and meaning are PyTorch's. The search finds names and words.\n\n" + tree(api) + "\n"
             )
         if "proofs/index" in self.pages and proofs:
             self.pages["proofs/index"] += (

@@ -15,9 +15,11 @@ STYLE = """
 body { font: 10.5pt/1.5 "DejaVu Sans", system-ui, sans-serif; color: #1d1f23; background: #fff; margin: 0; }
 h1 { break-before: page; } .cover h1 { break-before: auto; margin-top: 30vh; font-size: 34pt; }
 h1, h2, h3 { break-after: avoid; } .picture, .equation-line, tr { break-inside: avoid; }
-pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 8pt !important; margin: 0; padding: .5em .8em !important; }
+pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 8pt !important; margin: 0;
+  padding: .5em .8em !important; }
 .headerlink, .facts .links, .only-dark, .walkthrough, details > summary { display: none !important; }
-img { max-width: 100%; } a { color: inherit; text-decoration: none; } table { border-collapse: collapse; font-size: 8.5pt; }
+img { max-width: 100%; } a { color: inherit; text-decoration: none; }
+table { border-collapse: collapse; font-size: 8.5pt; }
 td, th { border: 1px solid #d5dce3; padding: .2em .5em; text-align: left; } ol.contents { line-height: 1.9; }
 """
 
@@ -76,6 +78,8 @@ def join(html: Path, pages: list[str]) -> str:
         titles.append(f'<li><a href="#{places[page]}">{article.find("h1").get_text().rstrip("¶#")}</a></li>')
         bodies.append(f'<div id="{places[page]}">{article.decode_contents()}</div>')
     links = "".join(f'<link rel="stylesheet" href="_static/{name}">' for name in ("pygments.css", "site.css"))
-    cover = f'<div class="cover"><h1>tinytensor: the course</h1></div><h1>Contents</h1><ol class="contents">{"".join(titles)}</ol>'
+    contents = f'<h1>Contents</h1><ol class="contents">{"".join(titles)}</ol>'
+    cover = f'<div class="cover"><h1>tinytensor: the course</h1></div>{contents}'
     head = f'<meta charset="utf-8"><title>tinytensor: the course</title>{links}<style>{STYLE}</style>'
-    return f'<!doctype html><html lang="en"><head>{head}</head><body data-theme="light">{cover}{"".join(bodies)}</body></html>'
+    body = f'<body data-theme="light">{cover}{"".join(bodies)}</body>'
+    return f'<!doctype html><html lang="en"><head>{head}</head>{body}</html>'

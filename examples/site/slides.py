@@ -47,7 +47,7 @@ def write(html: Path, lessons: list[Lesson]) -> None:
 
 
 def split(article: Tag) -> list[tuple[list[Tag], list[Tag]]]:
-    """The slides of a page: what is said, and what is shown beside it. A heading begins a slide, and text after code."""
+    """The slides of a page: what is said, and what is shown beside it. Headings, and text after code, begin one."""
     slides: list[tuple[list[Tag], list[Tag]]] = [([], [])]
     for node in _flat(article):
         shown = bool(SHOWN.intersection(node.get("class", [])))

@@ -1,4 +1,4 @@
-"""Every public name says what it is, help() shows equation, shapes, rule and definition, and pdoc shows it all."""
+"""Every public name says what it is, help() shows equation, shapes, rule and definition, and so does the reference."""
 
 import functools
 import importlib
@@ -17,7 +17,7 @@ from tinytensor import op
 from tinytensor.core.op import OPS
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.tools.documentation import complete, errors, operation_of
-from tinytensor.tools.reference import ROOMS, public_names, with_mathml
+from tinytensor.tools.reference import ROOMS, pages, path_of, public_names, signature, with_latex
 
 ROOT = Path(__file__).parents[2]
 
@@ -215,40 +215,44 @@ def test_help_is_made_on_demand():
 
 
 def test_only_equations_are_typeset():
-    text = with_mathml(r"y_i = e^{x_i} / \sum_j e^{x_j} along `dim`: eqs. (6) and (12) of 003.")
-    assert text.startswith("<math") and text.endswith("</math> along `dim`: eqs. (6) and (12) of 003.")
-    assert text.count("<math") == 1 and "&#x02211;" in text  # the sum sign
-    assert with_mathml("Join tensors.") == "Join tensors."
+    text = with_latex(r"y_i = e^{x_i} / \sum_j e^{x_j} along `dim`: eqs. (6) and (12) of 003.")
+    assert text == r"$y_i = e^{x_i} / \sum_j e^{x_j}$ along `dim`: eqs. (6) and (12) of 003."
+    assert with_latex("Join tensors.") == "Join tensors."
 
 
-def test_the_reference_has_every_name_on_its_page(tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "tinytensor.tools.reference", str(tmp_path / "docs")],
-        capture_output=True, text=True, cwd=ROOT,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    assert done.stdout == f"written: {tmp_path / 'docs' / 'index.html'}\n"
-    for name in ROOMS:
-        page = (tmp_path / "docs" / f"{name.replace('.', '/')}.html").read_text()
-        missing = [each for each in public_names(importlib.import_module(name)) if f'id="{each}"' not in page]
-        assert missing == []
-        # Nothing is loaded from elsewhere: no script, style, picture or font.
-        loaded = re.findall(r"<(?:script|img|iframe|embed)[^>]*\ssrc=.{9}|<link[^>]*\shref=|@import|url\(.{9}", page)
-        assert [each for each in loaded if "data:" not in each] == [] and "fetch(" not in page
-        assert 'href="http' not in page.replace('href="https://pdoc.dev', "")
-        for each, what in public_names(importlib.import_module(name)).items():
-            functions = {each: what}
+def test_signatures_are_true():
+    assert signature(tt.softmax, "softmax") == "softmax(x: Tensor, dim: int | None = None, *, dtype=None) -> Tensor"
+    assert "alpha: float = 1.0" in signature(tt.nn.functional.celu, "celu")
+    assert signature(APPEARANCES["Tensor.tanh"], "tanh", method=True) == "tanh()"
+
+
+def entry(page: str, kind: str, name: str) -> str:
+    """The part of a page that is about one name."""
+    found = re.search(rf"^(:+)\{{py:{kind}\}} {re.escape(name)}(?:\(.*)?$(.*?)^\1$", page, re.MULTILINE | re.DOTALL)
+    return "" if found is None else found[2]
+
+
+def test_the_reference_has_every_name_on_its_page():
+    written = pages()
+    assert set(written) == {"tensor", *map(path_of, ROOMS)}
+    for room in ROOMS:
+        for name, what in public_names(importlib.import_module(room)).items():
+            page = written["tensor" if what is tt.Tensor else path_of(room)]
+            assert entry(page, "class" if isinstance(what, type) else "function", name), f"{room}: {name}"
+            functions = {"function": {name: what}}
             if isinstance(what, type):
+                page = entry(page, "class", name)
                 own = {m: f for m, f in vars(what).items() if isinstance(f, FunctionType) and not m.startswith("_")}
-                functions = {f"{each}.{m}": f for m, f in own.items()}
-            for place, function in functions.items():
-                section = page.partition(f'id="{place}"')[2].partition("</section>")[0]
-                assert all(kind in section for kind in raised(function)), f"{name}: {place}"
-    page = (tmp_path / "docs" / "tinytensor.html").read_text()
-    _, _, softmax = page.partition('id="softmax"')
-    softmax = softmax.partition("</section>")[0]
-    assert softmax.count("<math") == 2 and r"\sum" not in softmax  # its own, and that of the operation behind it
-    assert "along <code>dim</code>: eqs." in softmax
-    assert "softmax_backward" in softmax and "definition" in softmax
-    _, _, method = page.partition('id="Tensor.tanh"')
-    assert "kwargs" not in method.partition("</section>")[0]
+                functions = {"method": own}
+            for kind, members in functions.items():
+                for member, function in members.items():
+                    there = entry(page, kind, member)
+                    assert all(error in there for error in raised(function)), f"{room}: {name}, {member}"
+    softmax = entry(written["tinytensor"], "function", "softmax")
+    assert r"$y_i = e^{x_i} / \sum_j e^{x_j}$ along `dim`: eqs." in softmax
+    assert "softmax\\_backward" in softmax or "softmax_backward" in softmax
+    assert "<summary>Definition" in softmax
+    assert "kwargs" not in entry(written["tensor"], "method", "tanh")
+    assert entry(written["tinytensor"], "function", "no_such_name") == ""
+    first = re.search(r"\{py:\w+\} (\w+)", written["tinytensor"])[1]
+    assert not tt.__dict__[first].__module__.startswith("tinytensor.torch_names"), "it opens with a name of PyTorch's"
