@@ -32,6 +32,7 @@ PAGE = """<!doctype html>
 </html>
 """
 SHOWN = {"cell", "output", "picture", "wide"}  # the classes of what stands on the right
+LARGE = {"picture", "wide"}  # and of what has a slide for itself
 
 
 def write(html: Path, lessons: list[Lesson]) -> None:
@@ -47,11 +48,16 @@ def write(html: Path, lessons: list[Lesson]) -> None:
 
 
 def split(article: Tag) -> list[tuple[list[Tag], list[Tag]]]:
-    """The slides of a page: what is said, and what is shown beside it. Headings, and text after code, begin one."""
+    """The slides of a page: what is said, and what is shown beside it. Headings and text after code begin one.
+
+    A picture has one for itself.
+    """
     slides: list[tuple[list[Tag], list[Tag]]] = [([], [])]
     for node in _flat(article):
-        shown = bool(SHOWN.intersection(node.get("class", [])))
-        if node.name in ("h1", "h2") or (not shown and slides[-1][1]):
+        kinds = set(node.get("class", []))
+        shown = bool(SHOWN & kinds)
+        alone = LARGE & kinds or any(LARGE.intersection(each.get("class", [])) for each in slides[-1][1])
+        if node.name in ("h1", "h2") or alone or (not shown and slides[-1][1]):
             slides.append(([], []))
         slides[-1][1 if shown else 0].append(node)
     return [slide for slide in slides if any(slide)]
@@ -63,7 +69,7 @@ def _flat(node: Tag) -> list[Tag]:
     for child in node.find_all(recursive=False):
         if child.name in ("section", "article") or (child.name == "div" and child.get("role") == "main"):
             found += _flat(child)
-        elif "links" not in child.get("class", []):
+        elif child.get_text(strip=True) or child.find(["img", "iframe"]):
             found.append(child)
     return found
 

@@ -4,7 +4,7 @@ const [back, next, place] = ["back", "next", "place"].map((name) => document.get
 
 const fit = (slide) => {
   const inner = slide.querySelector(".fit");
-  for (let size = 100; size >= 55; size -= 5) {
+  for (let size = 100; size >= 70; size -= 5) {
     inner.style.fontSize = `${size}%`;
     if (slide.scrollHeight <= slide.clientHeight + 1) break;
   }
