@@ -126,10 +126,14 @@ def _block(translator, node: nodes.math_block) -> None:
 
 def _typeset(node: nodes.Element, display: str, latex: str | None = None) -> str:
     latex = node.astext() if latex is None else latex
+    place = f"{node.source}:{node.line}: this formula cannot be typeset"
     try:
-        return mathml(latex.strip(), display)
+        typeset = mathml(latex.strip(), display)
     except Exception as error:  # latex2mathml has many kinds
-        raise SphinxError(f"{node.source}:{node.line}: this formula cannot be typeset ({error!r}): {latex}") from error
+        raise SphinxError(f"{place} ({error!r}): {latex}") from error
+    if unknown := re.search(r">(\\[A-Za-z]+)<", typeset):  # it hands on what it does not know
+        raise SphinxError(f"{place}, for {unknown[1]} is not known: {latex}")
+    return typeset
 
 
 def setup(app: Sphinx) -> dict:

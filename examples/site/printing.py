@@ -20,7 +20,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 8pt !important;
 .headerlink, .facts .links, .only-dark, .walkthrough, details > summary { display: none !important; }
 img { max-width: 100%; } a { color: inherit; text-decoration: none; }
 table { border-collapse: collapse; font-size: 8.5pt; }
-td, th { border: 1px solid #d5dce3; padding: .2em .5em; text-align: left; } ol.contents { line-height: 1.9; }
+td, th { border: 1px solid #d5dce3; padding: .2em .5em; text-align: left; } ul.contents { line-height: 1.9; list-style: none; padding: 0; }
 """
 
 
@@ -78,7 +78,7 @@ def join(html: Path, pages: list[str]) -> str:
         titles.append(f'<li><a href="#{places[page]}">{article.find("h1").get_text().rstrip("¶#")}</a></li>')
         bodies.append(f'<div id="{places[page]}">{article.decode_contents()}</div>')
     links = "".join(f'<link rel="stylesheet" href="_static/{name}">' for name in ("pygments.css", "site.css"))
-    contents = f'<h1>Contents</h1><ol class="contents">{"".join(titles)}</ol>'
+    contents = f'<h1>Contents</h1><ul class="contents">{"".join(titles)}</ul>'
     cover = f'<div class="cover"><h1>tinytensor: the course</h1></div>{contents}'
     head = f'<meta charset="utf-8"><title>tinytensor: the course</title>{links}<style>{STYLE}</style>'
     body = f'<body data-theme="light">{cover}{"".join(bodies)}</body>'

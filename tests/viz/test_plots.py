@@ -6,6 +6,7 @@ import sys
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
+from PIL import Image
 
 import tinytensor as tt
 from tinytensor.viz import plots
@@ -155,3 +156,30 @@ def test_other_plots_keep_their_style():
 def test_matplotlib_is_loaded_on_demand():
     code = "import sys, tinytensor.viz.plots; print('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
+
+
+def test_picture_says_what_it_shows(tmp_path):
+    figure, [[left, right]] = plots.panels(1, 2)
+    plots.lines(left, [0, 1], {"training": [1, 2], "held out": [2, 1]})
+    left.set(title="loss", xlabel="step")
+    figure.colorbar(plots.heat(right, [[1.0, 2.0]], ["the"], ["cat", "sat"]), ax=right)
+    words = "plot: loss; x axis: step; curves: training, held out. heat map; rows: the; columns: cat sat"
+    assert plots.describe(figure) == words
+    plots.save(figure, tmp_path / "a.png")
+    plots.show(figure, tmp_path / "b.png", alt="Two curves that cross.")
+    with Image.open(tmp_path / "a.png") as a, Image.open(tmp_path / "b.png") as b:
+        assert (a.info["Description"], b.info["Description"]) == (words, "Two curves that cross.")
+    assert not list(tmp_path.glob("*.dark.png"))
+
+
+def test_picture_for_dark_pages_leaves_the_figure(tmp_path, monkeypatch):
+    monkeypatch.setattr(plots, "DARK", True)
+    figure, [[panel]] = plots.panels()
+    plots.lines(panel, [0, 1], {"y": [1, 2]})
+    plots.save(figure, tmp_path / "a.png")
+    before = (tmp_path / "a.png").read_bytes()
+    plots.save(figure, tmp_path / "a.png")
+    assert (tmp_path / "a.png").read_bytes() == before
+    with Image.open(tmp_path / "a.png") as light, Image.open(tmp_path / "a.dark.png") as dark:
+        corners = [image.convert("RGB").getpixel((0, 0)) for image in (light, dark)]
+    assert corners == [(255, 255, 255), (0x13, 0x14, 0x16)]
