@@ -20,7 +20,7 @@ pre { white-space: pre-wrap; overflow-wrap: anywhere; font-size: 8pt !important;
 .headerlink, .facts .links, .only-dark, .walkthrough, details > summary { display: none !important; }
 img { max-width: 100%; } a { color: inherit; text-decoration: none; }
 table { border-collapse: collapse; font-size: 8.5pt; }
-td, th { border: 1px solid #d5dce3; padding: .2em .5em; text-align: left; } 
+td, th { border: 1px solid #d5dce3; padding: .2em .5em; text-align: left; }
 ul.contents { line-height: 1.9; list-style: none; padding: 0; }
 """
 
