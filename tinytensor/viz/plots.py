@@ -56,6 +56,7 @@ ON_DARK = {  # the colours of a figure, those of `draw` too, and what takes thei
     "#e3f0fa": "#12303f",
     "#fdf3d6": "#3a2f12",
     "#b67c00": "#e6b040",
+    "#b33f00": "#ff9a57",
     GRID: "#33373d",
     **dict(zip(map(str.lower, COLOURS), ("#4aa8e0", "#ff8f4a", "#2fc79b", "#e3a3c6", "#a5d8f5", "#f2b632"))),
 }
