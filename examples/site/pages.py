@@ -322,7 +322,8 @@ class Site:
 
     def report_pages(self, report: str) -> list[str]:
         """The report of the proofs: a page for each of its parts; their names."""
-        _, *sections = re.split(r"^## (.+)\n", report, flags=re.MULTILINE)
+        opening, *sections = re.split(r"^## (.+)\n", report, flags=re.MULTILINE)
+        self.pages["proofs/index"] += "\n\n## The report\n\n" + opening.partition("\n")[2].strip() + "\n"
         names, parts = [], list(zip(sections[::2], sections[1::2], strict=True))
         for heading, section in parts:
             what = section.strip().split("\n")[0]
@@ -330,6 +331,9 @@ class Site:
             title = f"{heading}: {said[0]}" if said else heading
             page = f"proofs/report/{slug(heading)}"
             names.append(page)
+            if heading == "Equation (17)":
+                letters = "[a page explains them](../../course/documents.md#the-letters)"
+                section = f"The letters are those of document 003: {letters}.\n{section}"
             self.pages[page] = f"# {title}\n\n" + re.sub(r"^### ", "## ", section, flags=re.MULTILINE)
         return names
 
@@ -365,9 +369,7 @@ class Site:
                 "defaults and meaning are PyTorch's. The search finds names and words.\n\n" + tree(api) + "\n"
             )
         if "proofs/index" in self.pages and proofs:
-            self.pages["proofs/index"] += (
-                "\n\n## The report\n\nWhat this build proved and checked:\n\n" + tree(proofs) + "\n"
-            )
+            self.pages["proofs/index"] += f"\n\n{tree(proofs)}\n"
         course = [
             "course/index",
             *(p for p in self.pages if p.startswith("lessons/")),

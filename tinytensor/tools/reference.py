@@ -92,11 +92,12 @@ def description(what: Callable, said: str, short: str = "") -> str:
     With `short`, the name of a page's entry where the rest stands, it ends before the names, and refers to the entry.
     """
     if short:
-        said = f"{said.partition(f'{chr(10) * 2}Names: ')[0]}\n\nIts rule and all of its names: {{py:obj}}`{short}`."
+        said = said.partition("\n\nNames: ")[0]
     first, gap, rest = said.partition("\n\n")
     is_equation = isinstance(what, Op) or EQUATION.match(first)
     rest = INNER.sub(lambda found: found[1] + with_latex(found[2]), rest)
-    return FOLDED.sub(_folded, (with_latex(first) if is_equation else _plain(first)) + gap + _plain(rest))
+    text = FOLDED.sub(_folded, (with_latex(first) if is_equation else _plain(first)) + gap + _plain(rest))
+    return f"{text}\n\nIts rule and all of its names: {{py:obj}}`{short}`." if short else text
 
 
 def _folded(found: re.Match) -> str:
@@ -207,7 +208,8 @@ def pages() -> dict[str, str]:
             head = "# Tensor\n\n```{py:currentmodule} tinytensor\n```\n"
             found["tensor"] = f"{head}\n{klass(tensor, 'Tensor')}"
         home = {name: str(getattr(what, "__module__", "")) for name, what in names.items()}
-        compatible = [] if ".torch_names" in path else [n for n in names if ".torch_names" in home[n]]
+        compatible = [n for n in names if ".torch_names" in home[n] or re.fullmatch(r"[A-Z]\w*Tensor", n)]
+        compatible = [] if ".torch_names" in path else compatible
         groups = (("Classes", [n for n in names if isinstance(names[n], type) and n not in compatible]),)
         groups += (("Functions", [n for n in names if not isinstance(names[n], type) and n not in compatible]),)
         groups += (("For programs written for PyTorch", compatible),)
