@@ -5,6 +5,7 @@ import inspect
 import re
 import sys
 import textwrap
+from html import unescape
 
 import numpy as np
 import pytest
@@ -372,3 +373,10 @@ def test_heat_maps_are_drawn(browser, tmp_path):
     # What is below 0 has --low with a bar of --paper in its middle; what is above has --high, and none.
     assert colours == [[0, 114, 178], [255, 255, 255], [192, 74, 0], [192, 74, 0]]
     assert "from -1 to 1" in page.run("return document.querySelector('#panel canvas').getAttribute('aria-label')")
+
+
+def test_page_shows_itself_in_a_notebook(tmp_path):
+    a = tt.tensor(2.0, requires_grad=True)
+    page = walkthrough(a.exp(), tmp_path / "page.html", {"a": a})
+    shown = re.fullmatch(r'<iframe [^>]*title="[^"]+" srcdoc="([^"]*)"></iframe>', page._repr_html_(), re.DOTALL)
+    assert unescape(shown[1]) == page.read_text()
