@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from browser import chromium
 
-from examples.site import checking, running
+from examples.site import checking, pages, running
 from examples.site.pages import Site, fenced, with_equations
 
 ROOT = Path(__file__).parents[2]
@@ -160,3 +160,20 @@ def test_fences_and_equations():
         with_equations("We have\n\n    y = x\n\nso")
         == "We have\n\n```{code-block} text\n:class: equation\n\ny = x\n```\n\nso"
     )
+
+
+def test_solutions_of_several_exercises(tmp_path, monkeypatch):
+    monkeypatch.setattr(pages, "ANSWERS", tmp_path)
+    text = 'def right_1(x):\n    """Because of this."""\n    return x\n\n\ndef wrong_1_sign(x):\n    return -x\n'
+    (tmp_path / "03_any.py").write_text(text + "\n\ndef right_2():\n    return 2\n")
+    lesson = running.Lesson("03_any", [running.Cell("markdown", "# Any")], tmp_path, 0.0)
+    site = Site(tmp_path / "sources", tmp_path / "extra", [lesson])
+    site.solution_page(lesson)
+    first, second = site.pages["solutions/03_any"].split("## Exercise 2")
+    assert "# 3. Solutions: Any" in first
+    assert (
+        "## Exercise 1\n\nBecause of this.\n\n```{code-block} python\n:class: cell\n\ndef right_1(x):\n    return x"
+        in first
+    )
+    assert "<summary>wrong: sign</summary>" in first
+    assert "return 2" in second and "wrong" not in second
