@@ -70,7 +70,7 @@ def build(sources: Path, extra: Path, work: Path, new: bool = False) -> list[str
     settings = SETTINGS | {"html_extra_path": [str(extra)]}
     try:
         with patch_docutils(), docutils_namespace():
-            app = Sphinx(sources, None, out, work / "doctrees", "html", settings, told, warned, parallel=2)
+            app = Sphinx(sources, None, out, work / "doctrees", "html", settings, told, warned)
             app.build()
             pages = sorted(app.env.found_docs)
     except SphinxError as error:
@@ -81,6 +81,10 @@ def build(sources: Path, extra: Path, work: Path, new: bool = False) -> list[str
             work, ignore_errors=True
         )  # Sphinx would not repeat a warning of a page that it does not build anew
         raise BuildFailed("\n".join(warnings))
+    old = [p for p in pages if (out / f"{p}.html").stat().st_mtime < (sources / f"{p}.md").stat().st_mtime]
+    if old:
+        shutil.rmtree(work, ignore_errors=True)
+        raise BuildFailed(f"these pages were not built anew, start again: {', '.join(old)}")
     _remove_old(out, pages, extra)
     return pages
 
@@ -101,10 +105,14 @@ def _remove_old(out: Path, pages: list[str], extra: Path) -> None:
 # ------------------------------------------------------------------------------------------- an extension of Sphinx
 
 
+NAMES = re.compile(r"\\(arg)(?![A-Za-z])")  # a name that latex2mathml lacks
+
+
 def mathml(latex: str, display: str = "inline") -> str:
     """LaTeX as MathML, without the number of `\\tag`, which stands beside it."""
     from latex2mathml.converter import convert
 
+    latex = NAMES.sub(r"\\operatorname{\1}", latex)
     # a left superscript (the head of ^hQ) would stand against the right one of the letter before it
     return convert(latex, display=display).replace("<msup><mrow />", '<mspace width="0.2em" /><msup><mrow />')
 

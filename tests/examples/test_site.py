@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from browser import chromium
 
-from examples.site import checking, pages, running
+from examples.site import building, checking, pages, running
 from examples.site.pages import Site, fenced, with_equations
 
 ROOT = Path(__file__).parents[2]
@@ -177,3 +177,16 @@ def test_solutions_of_several_exercises(tmp_path, monkeypatch):
     )
     assert "<summary>wrong: sign</summary>" in first
     assert "return 2" in second and "wrong" not in second
+
+
+def test_unknown_latex_ends_the_build(tmp_path):
+    for folder in ("sources", "extra"):
+        (tmp_path / folder).mkdir()
+    page = tmp_path / "sources" / "index.md"
+    page.write_text("# A title\n\n$$y = \\arg\\max x$$\n")
+    assert building.build(tmp_path / "sources", tmp_path / "extra", tmp_path / "work") == ["index"]
+    assert "<math" in (tmp_path / "work" / "html" / "index.html").read_text()
+    for text, said in (("$\\nosuch x$", r"for \\nosuch is not known"), ("[x](gone.md)", "gone")):
+        page.write_text(f"# A title\n\n{text}\n")
+        with pytest.raises(building.BuildFailed, match=said):
+            building.build(tmp_path / "sources", tmp_path / "extra", tmp_path / "work", new=True)
