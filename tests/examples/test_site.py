@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from browser import chromium
 
+from examples.site import __main__ as command
 from examples.site import building, checking, pages, running
 from examples.site.pages import Site, fenced, with_equations
 
@@ -192,3 +193,11 @@ def test_unknown_latex_ends_the_build(tmp_path):
         page.write_text(f"# A title\n\n{text}\n")
         with pytest.raises(building.BuildFailed, match=said):
             building.build(tmp_path / "sources", tmp_path / "extra", tmp_path / "work", new=True)
+
+
+def test_failing_lesson_ends_the_command(tmp_path, monkeypatch, capsys):
+    (tmp_path / "99_bad.py").write_text("# %% [markdown]\n# # A title\n\n# %%\n1 / 0\n")
+    monkeypatch.setattr(command, "LESSONS", [tmp_path / "99_bad.py"])
+    assert command.main(["--only", "99_bad", "--out", str(tmp_path / "site")]) == 1
+    assert "site: 99_bad.py: cell 2 failed: ZeroDivisionError: division by zero\n\n    1 / 0" in capsys.readouterr().err
+    assert not (tmp_path / "site").exists()
