@@ -75,7 +75,7 @@ class AdamW:
         self.v = [np.zeros(x.shape) for x in self.parameters]
 
     def step(self):
-        """Change x.data of each parameter x, by its gradient x.grad. Give x.data a new array."""
+        """Change x.data of each parameter x, by its gradient x.grad."""
         # hole
         self.t += 1
         b1, b2 = self.betas

@@ -5,8 +5,10 @@ broadcasting. Each of the four uses sends a gradient back, and gradients of seve
 the shape (4, 3) must be summed to the shape (3,).
 
 Shapes are compared from the right. `shape` may have fewer axes than g: sum over the axes in front. Where `shape` has
-1 and g has more: sum over this axis, and keep it (`keepdims=True`). `Tensor.receive` calls `unbroadcast` each time, so
-after you have written it, every operation of steps 1 and 2 works for arrays.
+1 and g has more: sum over this axis, and keep it (`keepdims=True`). `Tensor.receive` of step 2 calls `unbroadcast` each
+time, so once it is written, every operation of steps 1 and 2 works for arrays.
+
+(Until step 4 leave it as it is: a number has no axes to sum over.)
 """
 
 

@@ -6,8 +6,9 @@ part of the gradient that this source receives. If y was made from x with the sl
 
     dL/dx = dL/dy · dy/dx        so        pull = lambda g: g * slope
 
-Write `record` first, then `receive` and `send`, then the operators: each is one line, as `__add__` is. Two facts help:
-a - b = a + (-b), and a / b = a · b^(-1).
+Write `pull_by` and `record` at the end of the file first, then `receive` and `send`, then the operators: each is one
+line, as `__add__` is. Two facts help: a - b = a + (-b), and a / b = a · b^(-1). (`unbroadcast` in shapes.py changes
+nothing yet: it is the task of step 4.)
 """
 
 import numpy as np
@@ -92,6 +93,15 @@ def as_tensor(x):
     return x if isinstance(x, Tensor) else Tensor(x)
 
 
+def pull_by(slope):
+    """The function pull of the chain rule: it multiplies a gradient g by this slope.
+
+    (It has a function of its own, since a lambda in a loop would see only the slope of the last turn.)
+    """
+    # hole
+    return lambda g: g * slope
+
+
 def record(rule, *inputs):
     """The tensor that a rule of step 1 computes, with an edge to each input.
 
@@ -101,8 +111,3 @@ def record(rule, *inputs):
     inputs = [as_tensor(x) for x in inputs]
     value, slopes_of_inputs = rule(*(x.data for x in inputs))
     return Tensor(value, [(x, pull_by(slope)) for x, slope in zip(inputs, slopes_of_inputs)])
-
-
-def pull_by(slope):
-    """The function that multiplies a gradient by this slope."""
-    return lambda g: g * slope

@@ -1,0 +1,189 @@
+"""Runs the checks of some steps on a student's folder, and says of each function what is right and what is wrong.
+
+`python -m examples.build.judge FOLDER STEP SEED LIMIT TRACE` does this in a process of its own and prints one line of
+JSON last. Python's `faulthandler` ends this process if a function of the student's takes longer than LIMIT seconds, and
+writes to the file TRACE in which line it was: so an endless loop ends with a sentence.
+"""
+
+import contextlib
+import faulthandler
+import importlib.util
+import itertools
+import json
+import linecache
+import sys
+import traceback
+import types
+import zlib
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from examples.build import steps
+
+numbers = itertools.count()
+
+
+class Wrong(Exception):
+    """What a check says of a wrong answer: one or more sentences."""
+
+
+class Engine:
+    """The student's package: `engine.tape.Tensor`. `running` guards each call of the student's code."""
+
+    def __init__(self, folder: Path, limit: float = 0.0, trace: Path | None = None):
+        self.folder, self.limit, self.trace = folder.resolve(), limit, trace
+        self.name = f"engine_{next(numbers)}"  # a new name each time: Python keeps modules that it has loaded
+        package = types.ModuleType(self.name)
+        package.__path__ = [str(self.folder)]
+        sys.modules[self.name] = package
+
+    def __getattr__(self, module: str) -> types.ModuleType:
+        """The module of this name, loaded at its first use."""
+        with self.running(f"importing {module}.py"):
+            return importlib.import_module(f"{self.name}.{module}")
+
+    @contextlib.contextmanager
+    def running(self, what: str) -> Iterator[None]:
+        """Run the student's code: an exception becomes a sentence with their line, and so does an endless loop."""
+        if self.limit:
+            self.trace.write_text(what + "\n")
+            file = self.trace.open("a")
+            faulthandler.dump_traceback_later(self.limit, exit=True, file=file)
+        try:
+            with np.errstate(all="ignore"):
+                yield
+        except Wrong:
+            raise
+        except Exception as error:
+            raise Wrong(describe(error, self.folder, what)) from error
+        finally:
+            if self.limit:
+                faulthandler.cancel_dump_traceback_later()
+                file.close()
+
+    def call(self, function: Callable, *arguments: Any, what: str = "") -> Any:
+        with self.running(what or getattr(function, "__name__", str(function))):
+            return function(*arguments)
+
+
+HINTS = (  # part of a message of Python or NumPy -> what is behind it
+    (
+        "only length-1 arrays",
+        "From step 4 on the inputs are arrays: use NumPy's functions (np.exp), not those of math.",
+    ),
+    ("only 0-dimensional arrays", "From step 4 on the inputs are arrays: use np.exp and so on, not those of math."),
+    (
+        "truth value of an array",
+        "`if` and `max` cannot choose for each entry of an array; np.where and np.maximum can.",
+    ),
+    ("maximum recursion depth", "The function calls itself too often: keep a list of what is left, and use a loop."),
+    ("'NoneType'", "None is the value of a function that ends without `return`."),
+    ("unexpected keyword argument", "Keep the arguments that the file came with: later steps use them."),
+)
+
+
+def describe(error: Exception, folder: Path, what: str) -> str:
+    """An exception in the student's code: where, which line, what Python says, and a hint where one is known."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).parent == folder]
+    if isinstance(error, SyntaxError) and error.filename and Path(error.filename).parent == folder:
+        line = linecache.getline(error.filename, error.lineno or 0).strip()
+        return f"Python cannot read {Path(error.filename).name}, line {error.lineno}: {error.msg}\n    {line}"
+    place = ""
+    if frames:
+        last = frames[-1]
+        place = f" in {Path(last.filename).name}, line {last.lineno}:\n    {last.line}\n   "
+    hint = next((hint for part, hint in HINTS if part in str(error)), "")
+    message = f"{what} stops with an error{place} {type(error).__name__}: {error}"
+    return message + (f"\n    {hint}" if hint else "")
+
+
+def describe_endless(trace: str, folder: Path, limit: float) -> str:
+    """What `faulthandler` wrote when the time was over, as a sentence."""
+    what, *lines = trace.splitlines()
+    place = ""
+    for line in lines:  # the innermost frame comes first
+        parts = line.split('"')
+        if len(parts) == 3 and Path(parts[1]).parent == folder.resolve():
+            number = int(parts[2].split("line ")[1].split()[0])
+            place = (
+                f" It was in {Path(parts[1]).name}, line {number}:\n    {linecache.getline(parts[1], number).strip()}\n"
+            )
+            break
+    return (
+        f"{what} did not end within {limit:g} seconds.{place or ' '}"
+        "    Is there a loop that never ends, or one that does the same work again and again?"
+    )
+
+
+def openings(folder: Path, file: str) -> tuple[list[str], str]:
+    """The functions of a file that are still open, and a sentence if the file cannot be checked."""
+    path = folder / file
+    if not path.exists():
+        return [], f"{file} is missing. Run the command without --check: it writes the file anew, with its holes."
+    try:
+        found = steps.functions(path.read_text(encoding="utf-8"))
+    except SyntaxError as error:
+        line = (error.text or "").strip()
+        return [], f"Python cannot read {file}, line {error.lineno}: {error.msg}\n    {line}"
+    except (UnicodeDecodeError, ValueError) as error:
+        return [], f"{file} is no text in UTF-8: {error}"
+    holes = steps.holes_of(file)
+    for name in holes:
+        if name not in found:
+            return [], f"{file} has no function `{name}` any more. It must keep its name: later steps call it."
+    return [name for name in holes if steps.is_open(found[name], holes[name])], ""
+
+
+def judge(engine: Engine, last: int, seed: int) -> list[dict]:
+    """Check the steps 1 to `last`, function by function; stop at the first that is open or wrong.
+
+    Each entry says of a step: its number, the functions that are right, those that are open, and the sentence for the
+    function that is wrong, "" if none is.
+    """
+    from examples.build.checks import CHECKS
+
+    results = []
+    for step in steps.STEPS[:last]:
+        result = {"step": step.number, "right": [], "open": [], "wrong": "", "function": ""}
+        results.append(result)
+        for file in step.files + step.early:
+            missing, result["wrong"] = openings(engine.folder, file)
+            if file in step.files:
+                result["open"] += missing
+            if result["wrong"]:
+                return results
+        for file in step.files:
+            module = file.removesuffix(".py")
+            for name in steps.holes_of(file):
+                if name in result["open"]:
+                    return results
+                random = np.random.default_rng([seed, zlib.crc32(f"{module}.{name}".encode())])
+                try:
+                    CHECKS[f"{module}.{name}"](engine, random)
+                except Wrong as wrong:
+                    result["wrong"], result["function"] = str(wrong), f"{name} in {file}"
+                    return results
+                result["right"].append(name)
+    return results
+
+
+def main() -> None:
+    folder, last, seed, limit, trace = sys.argv[1:]
+    engine = Engine(Path(folder), float(limit), Path(trace))
+    if last.startswith("milestone"):
+        from examples.build import milestones
+
+        number, steps_of_training = last.split("=")[1].split(",")
+        try:
+            milestones.run(engine, int(number), int(steps_of_training))
+        except Wrong as wrong:
+            sys.exit(str(wrong))
+        return
+    print("\n" + json.dumps(judge(engine, int(last), int(seed))))
+
+
+if __name__ == "__main__":
+    main()
