@@ -1,8 +1,7 @@
 """Runs the checks of some steps on a student's folder, and says of each function what is right and what is wrong.
 
-`python -m examples.build.judge FOLDER STEP SEED LIMIT TRACE` does this in a process of its own and prints one line of
-JSON last. Python's `faulthandler` ends this process if a function of the student's takes longer than LIMIT seconds, and
-writes to the file TRACE in which line it was: so an endless loop ends with a sentence.
+`in_a_process` does this in a process of its own. Python's `faulthandler` ends this process if a call of the student's
+code takes too long, and writes to a file in which line it was: so an endless loop ends with a sentence.
 """
 
 import contextlib
@@ -11,7 +10,10 @@ import importlib.util
 import itertools
 import json
 import linecache
+import os
+import subprocess
 import sys
+import tempfile
 import traceback
 import types
 import zlib
@@ -23,6 +25,7 @@ import numpy as np
 
 from examples.build import steps
 
+ROOT = Path(__file__).parents[2]
 numbers = itertools.count()
 
 
@@ -57,7 +60,7 @@ class Engine:
                 yield
         except Wrong:
             raise
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise Wrong(describe(error, self.folder, what)) from error
         finally:
             if self.limit:
@@ -98,6 +101,28 @@ def describe(error: Exception, folder: Path, what: str) -> str:
     hint = next((hint for part, hint in HINTS if part in str(error)), "")
     message = f"{what} stops with an error{place} {type(error).__name__}: {error}"
     return message + (f"\n    {hint}" if hint else "")
+
+
+def in_a_process(folder: Path, task: str, number: int, choice: int, limit: float) -> Any:
+    """What a new process says: the results of `judge` for task "check", a sentence or "" for task "milestone".
+
+    number: the step; choice: the seed of the checks, or the steps of training of the milestone. A process that ends
+    early (an endless loop, a crash) gives a sentence in both cases.
+    """
+    with tempfile.TemporaryDirectory() as place:
+        trace, result = Path(place) / "trace", Path(place) / "result"
+        path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        arguments = [str(folder), task, str(number), str(choice), str(limit), str(trace), str(result)]
+        done = subprocess.run(
+            [sys.executable, "-m", "examples.build.judge", *arguments],
+            env=os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+        )
+        if result.exists():
+            return json.loads(result.read_text())
+        told = trace.read_text() if trace.exists() else ""
+        if "Timeout" in told:
+            return describe_endless(told, folder, limit)
+        return f"{told.strip() or 'The check'} ended the whole program with the code {done.returncode}."
 
 
 def describe_endless(trace: str, folder: Path, limit: float) -> str:
@@ -171,18 +196,19 @@ def judge(engine: Engine, last: int, seed: int) -> list[dict]:
 
 
 def main() -> None:
-    folder, last, seed, limit, trace = sys.argv[1:]
+    folder, task, number, choice, limit, trace, result = sys.argv[1:]
     engine = Engine(Path(folder), float(limit), Path(trace))
-    if last.startswith("milestone"):
+    if task == "check":
+        said: Any = judge(engine, int(number), int(choice))
+    else:
         from examples.build import milestones
 
-        number, steps_of_training = last.split("=")[1].split(",")
         try:
-            milestones.run(engine, int(number), int(steps_of_training))
+            milestones.run(engine, int(number), int(choice))
+            said = ""
         except Wrong as wrong:
-            sys.exit(str(wrong))
-        return
-    print("\n" + json.dumps(judge(engine, int(last), int(seed))))
+            said = str(wrong)
+    Path(result).write_text(json.dumps(said))
 
 
 if __name__ == "__main__":
