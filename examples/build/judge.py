@@ -72,12 +72,10 @@ class Engine:
             return function(*arguments)
 
 
+FROM_MATH = "From step 4 on the inputs are arrays: use NumPy's functions (np.exp), not those of math."
 HINTS = (  # part of a message of Python or NumPy -> what is behind it
-    (
-        "only length-1 arrays",
-        "From step 4 on the inputs are arrays: use NumPy's functions (np.exp), not those of math.",
-    ),
-    ("only 0-dimensional arrays", "From step 4 on the inputs are arrays: use np.exp and so on, not those of math."),
+    ("only length-1 arrays", FROM_MATH),  # the next one, in older versions of NumPy
+    ("only 0-dimensional arrays", FROM_MATH),
     (
         "truth value of an array",
         "`if` and `max` cannot choose for each entry of an array; np.where and np.maximum can.",

@@ -1,4 +1,4 @@
-"""What the student's engine can do after steps 3, 6, 8 and 10: it learns, and the terminal shows what it has learned."""
+"""What the student's engine can do after steps 3, 6, 8 and 10: it learns, and the terminal shows what."""
 
 from typing import Any
 
@@ -126,7 +126,8 @@ def three_back(engine: Engine, training: int = 0) -> None:
     w = attention.attention_weights(q, k).data.mean(axis=0)
     print("  How much each position (a row) reads of each position (a column), ·░▒▓█, on average:")
     for i, row in enumerate(w):
-        print(f"    {i:2} |" + "".join(2 * SHADES[min(len(SHADES) - 1, int(value * len(SHADES)))] for value in row) + "|")
+        shades = (SHADES[min(len(SHADES) - 1, int(value * len(SHADES)))] for value in row)
+        print(f"    {i:2} |" + "".join(2 * shade for shade in shades) + "|")
 
 
 def writes(engine: Engine, training: int = 0) -> None:

@@ -20,16 +20,15 @@ def unbroadcast(engine: Engine, random: np.random.Generator) -> None:
         front = tuple(range(len(big) - len(shape)))
         ones = tuple(i + len(front) for i, n in enumerate(shape) if n == 1)
         mistakes = {
-            "g came back unchanged.": g,
-            "The axes where `shape` has 1 are still to be summed, with keepdims=True.": g.sum(axis=front),
             "The axes in front that `shape` lacks are still to be summed.": g.sum(axis=ones, keepdims=True),
             "Add the gradients of all uses, do not average them.": g.mean(axis=front + ones).reshape(shape),
-            "Add all uses; one of them was picked.": g[(0,) * len(front)]
-            .reshape(-1)[: max(1, int(np.prod(shape)))]
-            .reshape(shape)
-            if not ones
-            else np.nan,
         }
+        if ones:
+            said = "The axes where `shape` has 1 are still to be summed, with keepdims=True."
+            mistakes[said] = g.sum(axis=front)
+        else:
+            mistakes["Add the gradients of all uses; one of them was picked."] = g[(0,) * len(front)]
+        mistakes["g came back unchanged."] = g
         compare(what, engine.call(function, g, shape, what=what), x.grad.numpy(), mistakes)
     x, row = engine.tape.Tensor(random.standard_normal((4, 3))), engine.tape.Tensor(random.standard_normal(3))
     engine.call(engine.order.backward, x + row, what="backward of x (4, 3) + b (3,)")
@@ -173,7 +172,9 @@ def softmax(engine: Engine, random: np.random.Generator) -> None:
             engine, random, f"softmax of logits {shape}", function, lambda t: t.softmax(-1),
             [random.standard_normal(shape)],
             values=lambda x: {
-                "The sum runs over the last axis, each row by itself.": probabilities(x, axis=None),
+                "The sum runs over the last axis, each row by itself (keepdims=True).": probabilities(x, axis=None),
+                "Divide each row by its own sum (axis=-1, keepdims=True).": (e := np.exp(x - x.max(-1, keepdims=True)))
+                / e.sum(),
                 "The sum runs over the last axis, not the first.": probabilities(x, axis=0),
                 "That is e^x: divide by the sum of the row.": np.exp(x - x.max(-1, keepdims=True)),
             },
@@ -226,7 +227,7 @@ def cross_entropy(engine: Engine, random: np.random.Generator) -> None:
         "cross_entropy of the logits [[1000, 0], [0, 1000]] for the answers [0, 0]: the result",
         engine.call(function, engine.tape.Tensor(x), t, what="cross_entropy").data,
         500.0,
-        {NO_SHIFT: np.nan, "The logarithm of a q that was rounded to 0 is infinite: use L_t - log Σ e^L.": np.inf},
+        {NO_SHIFT: np.nan, NO_SHIFT + " And take no logarithm of q, which may be 0: use L_t - log Σ e^L.": np.inf},
     )
 
 

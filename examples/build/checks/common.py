@@ -11,6 +11,8 @@ from examples.build.judge import Engine, Wrong
 
 def show(x: Any) -> str:
     """A number or a small array, short."""
+    if np.ndim(x) == 0:
+        return f"{float(x):.5g}"
     return np.array2string(np.asarray(x), precision=4, suppress_small=True, separator=", ").replace("\n", "")
 
 
@@ -51,7 +53,8 @@ def brief(got: np.ndarray, want: np.ndarray) -> str:
         return f"of shape {got.shape}, and should have the shape {want.shape}"
     if not got.shape:
         return f"{show(got)}, and should be {show(want)}"
-    off = np.where(np.isnan(got) & ~np.isnan(want), np.inf, np.abs(got - want))
+    with np.errstate(invalid="ignore"):
+        off = np.where(np.isnan(got) & ~np.isnan(want), np.inf, np.abs(got - want))
     place = np.unravel_index(np.argmax(np.nan_to_num(off, nan=0.0, posinf=np.inf)), got.shape)
     where = ", ".join(str(int(i)) for i in place)
     return f"{show(got[place])} at [{where}], and should be {show(want[place])}"

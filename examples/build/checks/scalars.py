@@ -213,8 +213,8 @@ def operator(name: str, mine: Callable, said: str, count: int = 2, mistakes: Cal
     """The check of an operator of step 2: tinytensor has the same, so `mine` serves both."""
 
     def check(engine: Engine, random: np.random.Generator) -> None:
-        for _ in range(4):
-            values = random.uniform(0.5, 2, count)
+        for _ in range(6):
+            values = random.uniform(0.5, 2, count) * (1 if name == "log" else random.choice([-1, 1], count))
             at = " at " + ", ".join(f"{letter} = {v:.4f}" for letter, v in zip("ab", values))
             inputs = [engine.tape.Tensor(v) for v in values]
             out = tensor_of(engine, engine.call(mine, *inputs, what=said), said)
@@ -375,7 +375,8 @@ def backward(engine: Engine, random: np.random.Generator) -> None:
             )
     x = Tensor(random.uniform(1, 2, (2, 3)))
     engine.call(function, x * 1.0, what="backward of an array")
-    compare("backward of x * 1 for an array x of shape (2, 3): the gradient of x", x.grad, np.ones((2, 3)))
+    what = "backward of x * 1 for an array x of shape (2, 3): the gradient of x"
+    compare(what, x.grad, np.ones((2, 3)), hint="Begin with np.ones_like(last.data).")
 
 
 CHECKS = RULES | OPERATORS | {"order.order": order, "order.zero_grad": zero_grad, "order.backward": backward}
