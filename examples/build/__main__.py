@@ -13,57 +13,11 @@ import sys
 from pathlib import Path
 
 from examples.build import judge, notebooks
-from examples.build.steps import MARK, STEPS, hole_text, own_lines, package_text, solution_text
+from examples.build.folders import COMMAND, Refused, files_of, is_ours, ours, present, write
+from examples.build.steps import STEPS, code_lines, hole_text, own_lines, package_text, solution_text
 
-COMMAND = "python -m examples.build"
 SECONDS = 10.0  # for one call of the student's code
 LONGEST = 3600.0  # for a milestone
-
-
-class Refused(Exception):
-    """The command cannot do what it was asked; the message says why, and what to do."""
-
-
-def present(folder: Path) -> int:
-    """The step that is open in a folder: the last one whose own file is there, or 1."""
-    return max((step.number for step in STEPS if (folder / step.files[-1]).exists()), default=1)
-
-
-def is_ours(folder: Path) -> bool:
-    package = folder / "__init__.py"
-    return package.is_file() and package.read_text(encoding="utf-8", errors="replace").startswith(MARK)
-
-
-def ours(folder: Path, must_exist: bool) -> None:
-    """Refuse a folder that holds something else."""
-    if folder.is_file():
-        raise Refused(f"{folder} is a file. Give the name of a folder, such as my_engine.")
-    if not folder.exists():
-        if must_exist:
-            raise Refused(f"There is no folder {folder}. `{COMMAND} {folder}` writes the first step into it.")
-        return
-    if not is_ours(folder) and (must_exist or any(folder.iterdir())):
-        raise Refused(
-            f"{folder} is a folder that this command did not write: its __init__.py does not begin with the line of "
-            "this command. Nothing was changed. Give the name of a new folder."
-        )
-
-
-def write(folder: Path, texts: dict[str, str]) -> None:
-    """Write files that are not there yet; name those that are."""
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, text in texts.items():
-        path = folder / name
-        if path.exists():
-            if path.read_text(encoding="utf-8", errors="replace") != text:
-                print(f"{path} is there already and differs from what would be written. Yours stays.")
-        else:
-            path.write_text(text, encoding="utf-8")
-
-
-def files_of(number: int) -> list[str]:
-    """The files that exist once this step is open, in their order, without __init__.py."""
-    return list(dict.fromkeys(file for step in STEPS[:number] for file in step.files + step.early))
 
 
 def lines_in(folder: Path) -> int:
@@ -82,10 +36,10 @@ def lines_of_solutions() -> int:
 
 
 def progress(folder: Path, right: int) -> str:
-    """step 3 of 10 ██████░░░░░░░░ 84 of ~160 lines"""
+    """step 3 of 10 ████░░░░░░░░░░░░░░░░ 84 of ~160 lines"""
     bar = "█" * (2 * right) + "░" * (2 * (len(STEPS) - right))
     number = min(right + 1, len(STEPS))
-    return f"step {number} of {len(STEPS)} {bar} {lines_in(folder)} of ~{lines_of_solutions()} lines of your own"
+    return f"\nstep {number} of {len(STEPS)} {bar} {lines_in(folder)} of ~{lines_of_solutions()} lines of your own"
 
 
 def open_step(folder: Path, number: int) -> None:
@@ -93,8 +47,9 @@ def open_step(folder: Path, number: int) -> None:
     step = STEPS[number - 1]
     write(folder, {file: hole_text(file) for file in step.files + step.early if not (folder / file).exists()})
     where = " and ".join(str(folder / file) for file in step.files)
-    print(f"Step {number} of {len(STEPS)}: {step.title} ({step.lessons}).")
-    print(f"  Open {where}. The words at the top say what to write; three dots stand where your code goes.")
+    print(f"\nStep {number} of {len(STEPS)}: {step.title} ({step.lessons}).")
+    print(f"  Open {where}.")
+    print("  The words at the top say what to write, and your code goes where three dots stand.")
     if step.early:
         print(f"  ({folder / step.early[0]} comes with it: leave it until step 4.)")
     print(f"  Then: {COMMAND} {folder} --check")
@@ -132,7 +87,7 @@ def tell(result: dict) -> bool:
         place = f"{result['function']}\n    " if result["function"] else ""
         print(f"  wrong: {place}{result['wrong']}")
     if result["open"]:
-        print(f"  open:  {', '.join(result['open'])}")
+        print(f"  not solved yet: {', '.join(result['open'])}")
     return False
 
 
@@ -145,24 +100,27 @@ def check(folder: Path, seed: int | None, limit: float, training: int) -> int:
     if isinstance(results, str):  # the process ended before it could say anything else
         print(f"wrong: {results}\n  Repeat these cases with --seed {chosen}.")
         return 1
-    right = 0
-    for result in results:
-        if not tell(result):
-            if result["function"]:
-                print(f"  Repeat these cases with --seed {chosen}.")
-            print(progress(folder, right))
-            return 1
-        right += 1
+    *earlier, last = results
+    if earlier:
+        print(f"step{f's 1 to {len(earlier)}' if earlier[1:] else ' 1'}: right")
+    if not tell(last):
+        if last["function"]:
+            print(f"  Repeat these cases with --seed {chosen}.")
+        print(progress(folder, len(earlier)))
+        return 1
     step = STEPS[number - 1]
     if step.milestone and number < len(STEPS):
         milestone(folder, number, training)
     if number == len(STEPS):
-        print(progress(folder, right))
-        print(f"All ten steps are right. {folder} is an engine of your own. It learns to write with")
-        print(f"  {COMMAND} {folder} --milestone {number}")
+        print(progress(folder, number))
+        lines = sum(code_lines((folder / file).read_text(encoding="utf-8")) for file in files_of(number))
+        print(
+            f"All ten steps are right. {folder} is an engine of your own, of {lines} lines with those that were given."
+        )
+        print(f"Now it learns to write, in a few minutes: {COMMAND} {folder} --milestone {number}")
         return 0
     open_step(folder, number + 1)
-    print(progress(folder, right))
+    print(progress(folder, number))
     return 0
 
 
@@ -174,7 +132,7 @@ def milestone(folder: Path, number: int, training: int) -> int:
         raise Refused(f"Step {number} has no milestone; the steps {', '.join(map(str, milestones))} have one.")
     if number > present(folder):
         raise Refused(f"The milestone of step {number} needs step {number}, and {folder} is at step {present(folder)}.")
-    print(f"Milestone: {STEPS[number - 1].milestone}, on your engine.", flush=True)
+    print(f"\nMilestone: {STEPS[number - 1].milestone}, on your engine.", flush=True)
     said = judge.in_a_process(folder, "milestone", number, training, LONGEST)
     if said:
         print(f"wrong: {said}\n  `{COMMAND} {folder} --check` says whether all functions are right.")

@@ -160,13 +160,26 @@ def openings(folder: Path, file: str) -> tuple[list[str], str]:
     return [name for name in holes if steps.is_open(found[name], holes[name])], ""
 
 
+def check(engine: Engine, name: str, seed: int) -> None:
+    """Check one function, such as "order.backward"; raise `Wrong` if it is wrong."""
+    from examples.build.checks import CHECKS
+
+    random = np.random.default_rng([seed, zlib.crc32(name.encode())])
+    try:
+        CHECKS[name](engine, random)
+    except Wrong:
+        raise
+    except Exception as error:  # the check met something that it did not foresee
+        raise Wrong(describe(error, engine.folder, f"the check of {name}")) from error
+
+
 def judge(engine: Engine, last: int, seed: int) -> list[dict]:
     """Check the steps 1 to `last`, function by function; stop at the first that is open or wrong.
 
     Each entry says of a step: its number, the functions that are right, those that are open, and the sentence for the
     function that is wrong, "" if none is.
     """
-    from examples.build.checks import CHECKS
+    from examples.build.checks import functions_of
 
     results = []
     for step in steps.STEPS[:last]:
@@ -180,12 +193,11 @@ def judge(engine: Engine, last: int, seed: int) -> list[dict]:
                 return results
         for file in step.files:
             module = file.removesuffix(".py")
-            for name in steps.holes_of(file):
+            for name in functions_of(file):
                 if name in result["open"]:
                     return results
-                random = np.random.default_rng([seed, zlib.crc32(f"{module}.{name}".encode())])
                 try:
-                    CHECKS[f"{module}.{name}"](engine, random)
+                    check(engine, f"{module}.{name}", seed)
                 except Wrong as wrong:
                     result["wrong"], result["function"] = str(wrong), f"{name} in {file}"
                     return results

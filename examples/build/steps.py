@@ -42,24 +42,42 @@ STEPS = (
 )
 
 
+def parts(text: str) -> list[tuple[str, str | None, list[str]]]:
+    """A solution in parts: (indent, None, lines) outside holes, (indent, what is left, lines) for a hole."""
+    found: list[tuple[str, str | None, list[str]]] = [("", None, [])]
+    for line in text.splitlines():
+        indent, left, lines = found[-1]
+        if left is not None and line.strip() and not line.startswith(indent):
+            blank = len(lines)  # blank lines at the end of a hole stand between it and what follows
+            while blank and not lines[blank - 1].strip():
+                blank -= 1
+            found.append(("", None, lines[blank:]))
+            del lines[blank:]
+        if match := HOLE.fullmatch(line):
+            if found[-1][2] and not found[-1][2][-1]:
+                found[-1][2].pop()
+            found.append((match[1], match[2] or "...", []))
+        else:
+            found[-1][2].append(line)
+    if found[-1][1] is not None:
+        while not found[-1][2][-1].strip():
+            found[-1][2].pop()
+    return found
+
+
 def with_holes(text: str) -> str:
     """A solution with its holes cut."""
-    kept, indent, blanks = [], None, 0  # the indent of the hole that is being cut, and blank lines at its end
-    for line in text.splitlines():
-        if indent is not None:
-            if not line.strip() or len(line) - len(line.lstrip()) >= indent:
-                blanks = 0 if line.strip() else blanks + 1
-                continue
-            kept += [""] * blanks
-            indent = None
-        if match := HOLE.fullmatch(line):
-            if not kept[-1]:
-                kept.pop()
-            indent, blanks = len(match[1]), 0
-            kept.append(match[1] + (match[2] or "..."))
-        else:
-            kept.append(line)
-    return "\n".join(kept) + "\n"
+    kept = [lines if left is None else [indent + left] for indent, left, lines in parts(text)]
+    return "".join(line + "\n" for lines in kept for line in lines)
+
+
+def with_regions(text: str) -> str:
+    """A solution with the marks of nbgrader around its holes: `nbgrader generate_assignment` cuts them."""
+    kept = [
+        lines if left is None else [indent + "### BEGIN SOLUTION", *lines, indent + "### END SOLUTION"]
+        for indent, left, lines in parts(text)
+    ]
+    return "".join(line + "\n" for lines in kept for line in lines)
 
 
 def without_marks(text: str) -> str:
