@@ -33,6 +33,16 @@ class Wrong(Exception):
     """What a check says of a wrong answer: one or more sentences."""
 
 
+@contextlib.contextmanager
+def unstored() -> Iterator[None]:
+    """Import without __pycache__: a file that changes twice in a second would be taken from there."""
+    before, sys.dont_write_bytecode = sys.dont_write_bytecode, True
+    try:
+        yield
+    finally:
+        sys.dont_write_bytecode = before
+
+
 class Engine:
     """The student's package: `engine.tape.Tensor`. `running` guards each call of the student's code."""
 
@@ -45,7 +55,7 @@ class Engine:
 
     def __getattr__(self, module: str) -> types.ModuleType:
         """The module of this name, loaded at its first use."""
-        with self.running(f"importing {module}.py"):
+        with self.running(f"importing {module}.py"), unstored():
             return importlib.import_module(f"{self.name}.{module}")
 
     @contextlib.contextmanager
@@ -113,7 +123,7 @@ def in_a_process(folder: Path, task: str, number: int, choice: int, limit: float
         arguments = [str(folder), task, str(number), str(choice), str(limit), str(trace), str(result)]
         done = subprocess.run(
             [sys.executable, "-m", "examples.build.judge", *arguments],
-            env=os.environ | {"PYTHONPATH": path, "PYTHONDONTWRITEBYTECODE": "1"},
+            env=os.environ | {"PYTHONPATH": path},
         )
         if result.exists():
             return json.loads(result.read_text())

@@ -477,7 +477,7 @@ def train_step(engine: Engine, random: np.random.Generator) -> None:
 
 
 def sample(engine: Engine, random: np.random.Generator) -> None:
-    model = small_model(engine, int(random.integers(1000)), scale=1.0)
+    model = small_model(engine, int(random.integers(1000)))
     seed = int(random.integers(1000))
     for start, count in (([1, 2], 3), (list(range(7)) + [0, 1], 12)):
 

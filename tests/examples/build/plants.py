@@ -94,7 +94,7 @@ PLANTS = [
         "g = g.mean(axis=tuple(range(g.ndim - len(shape))))",
         "do not average",
     ),
-    ("shapes.py", "unbroadcast", "if g.shape == shape:", "if True:", "g came back unchanged"),
+    ("shapes.py", "unbroadcast", "if g.shape == shape:", "if True:", "The axes in front"),
     ("sums.py", "total", "np.broadcast_to(g, x.shape)", "np.broadcast_to(g / x.data.size, x.shape)", "should be"),
     ("sums.py", "total", "g = np.expand_dims(g, axis)", "pass", "total"),
     ("sums.py", "mean", "y * (y.data.size / x.data.size)", "y", "That is the sum"),
