@@ -5,6 +5,7 @@ comment `# hole: return g` leaves `return g` there instead of the dots.
 """
 
 import ast
+import functools
 import io
 import re
 import tokenize
@@ -85,10 +86,12 @@ def without_marks(text: str) -> str:
     return "".join(line + "\n" for line in text.splitlines() if not HOLE.fullmatch(line))
 
 
+@functools.cache
 def solution_text(file: str) -> str:
     return without_marks((ENGINE / file).read_text())
 
 
+@functools.cache
 def hole_text(file: str) -> str:
     return with_holes((ENGINE / file).read_text())
 
@@ -108,6 +111,7 @@ def functions(text: str) -> dict[str, ast.FunctionDef]:
     return found
 
 
+@functools.cache
 def holes_of(file: str) -> dict[str, str]:
     """The functions with holes in a file, in its order, and what a hole looks like, without the docstring."""
     solved = functions(solution_text(file))
@@ -126,6 +130,7 @@ def is_open(function: ast.FunctionDef, hole: str) -> bool:
     return body(function) in (hole, "...", "pass", "raise NotImplementedError()", "raise NotImplementedError", "")
 
 
+@functools.cache
 def code_lines(text: str) -> int:
     """The number of lines with code: no blank lines, comments, docstrings or three dots."""
     silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
