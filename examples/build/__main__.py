@@ -10,6 +10,7 @@ Files that exist are never changed by this command: what you write is yours.
 import argparse
 import secrets
 import sys
+import textwrap
 from pathlib import Path
 
 from examples.build import judge, notebooks
@@ -73,6 +74,18 @@ def begin(folder: Path) -> int:
     return 0
 
 
+def folded(text: str) -> str:
+    """A text in lines of at most 100 columns, four columns in; a line of code, which is indented, stays as it is."""
+    lines = []
+    for line in text.splitlines():
+        lines += [line] if line.startswith("    ") else textwrap.wrap(line, 96) or [""]
+    return "\n".join("    " + line for line in lines)
+
+
+def listed(title: str, names: list[str]) -> str:
+    return textwrap.fill(f"{title}: {', '.join(names)}", 100, initial_indent="  ", subsequent_indent="    ")
+
+
 def tell(result: dict) -> bool:
     """Print what is known of one step; return whether all of it is right."""
     step = STEPS[result["step"] - 1]
@@ -82,12 +95,15 @@ def tell(result: dict) -> bool:
         return True
     print(f"{title}:")
     if result["right"]:
-        print(f"  right: {', '.join(result['right'])}")
+        print(listed("right", result["right"]))
     if result["wrong"]:
-        place = f"{result['function']}\n    " if result["function"] else ""
-        print(f"  wrong: {place}{result['wrong']}")
+        if result["function"]:
+            print(f"  wrong: {result['function']}")
+            print(folded(result["wrong"]))
+        else:
+            print(f"  wrong: {folded(result['wrong']).strip()}")
     if result["open"]:
-        print(f"  not solved yet: {', '.join(result['open'])}")
+        print(listed("not solved yet", result["open"]))
     return False
 
 
@@ -98,7 +114,8 @@ def check(folder: Path, seed: int | None, limit: float, training: int) -> int:
     chosen = secrets.randbelow(10**6) if seed is None else seed
     results = judge.in_a_process(folder, "check", number, chosen, limit)
     if isinstance(results, str):  # the process ended before it could say anything else
-        print(f"wrong: {results}\n  Repeat these cases with --seed {chosen}.")
+        print(f"  wrong: {folded(results).strip()}\n  Repeat these cases with --seed {chosen}.")
+        print(progress(folder, number - 1))
         return 1
     *earlier, last = results
     if earlier:
@@ -135,7 +152,7 @@ def milestone(folder: Path, number: int, training: int) -> int:
     print(f"\nMilestone: {STEPS[number - 1].milestone}, on your engine.", flush=True)
     said = judge.in_a_process(folder, "milestone", number, training, LONGEST)
     if said:
-        print(f"wrong: {said}\n  `{COMMAND} {folder} --check` says whether all functions are right.")
+        print(f"wrong: {folded(said).strip()}\n  `{COMMAND} {folder} --check` says whether all functions are right.")
     return 1 if said else 0
 
 

@@ -105,10 +105,10 @@ def describe(error: Exception, folder: Path, what: str) -> str:
     place = ""
     if frames:
         last = frames[-1]
-        place = f" in {Path(last.filename).name}, line {last.lineno}:\n    {last.line}\n   "
+        place = f" in {Path(last.filename).name}, line {last.lineno}:\n    {last.line}\n"
     hint = next((hint for part, hint in HINTS if part in str(error)), "")
-    message = f"{what} stops with an error{place} {type(error).__name__}: {error}"
-    return message + (f"\n    {hint}" if hint else "")
+    message = f"{what} stops with an error{place or ': '}{type(error).__name__}: {error}"
+    return message + (f"\n{hint}" if hint else "")
 
 
 def in_a_process(folder: Path, task: str, number: int, choice: int, limit: float) -> Any:
@@ -122,7 +122,7 @@ def in_a_process(folder: Path, task: str, number: int, choice: int, limit: float
         path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         arguments = [str(folder), task, str(number), str(choice), str(limit), str(trace), str(result)]
         done = subprocess.run(
-            [sys.executable, "-m", "examples.build.judge", *arguments],
+            [sys.executable, "-m", "examples.build.worker", *arguments],
             env=os.environ | {"PYTHONPATH": path},
         )
         if result.exists():
@@ -147,7 +147,7 @@ def describe_endless(trace: str, folder: Path, limit: float) -> str:
             break
     return (
         f"{what} did not end within {limit:g} seconds.{place or ' '}"
-        "    Is there a loop that never ends, or one that does the same work again and again?"
+        "Is there a loop that never ends, or one that does the same work again and again?"
     )
 
 
@@ -213,23 +213,3 @@ def judge(engine: Engine, last: int, seed: int) -> list[dict]:
                     return results
                 result["right"].append(name)
     return results
-
-
-def main() -> None:
-    folder, task, number, choice, limit, trace, result = sys.argv[1:]
-    engine = Engine(Path(folder), float(limit), Path(trace))
-    if task == "check":
-        said: Any = judge(engine, int(number), int(choice))
-    else:
-        from examples.build import milestones
-
-        try:
-            milestones.run(engine, int(number), int(choice))
-            said = ""
-        except Wrong as wrong:
-            said = str(wrong)
-    Path(result).write_text(json.dumps(said))
-
-
-if __name__ == "__main__":
-    main()

@@ -30,7 +30,7 @@ class Step:
 
 
 STEPS = (
-    Step(1, "values and slopes", ("slopes.py",), "lesson 1"),
+    Step(1, "values and slopes", ("slopes.py",), "lessons 0 and 1"),
     Step(2, "the tape", ("tape.py",), "lesson 2", early=("shapes.py",)),
     Step(3, "the order", ("order.py",), "lesson 3", milestone="a network of single numbers learns a curve"),
     Step(4, "arrays and sums", ("shapes.py", "sums.py"), "lesson 5"),

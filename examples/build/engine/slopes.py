@@ -1,4 +1,4 @@
-"""Step 1: values and slopes. Lesson 1 teaches it.
+"""Step 1: values and slopes. Lessons 0 and 1 teach it.
 
 How much does y change when one of its inputs changes a little? The slope of y with respect to this input says it:
 for a small change h of a, y changes by about h · dy/da. All training rests on such numbers.

@@ -84,7 +84,7 @@ def train_step(model, optimizer, t):
     return float(loss.data)
 
 
-def sample(model, t, count, random, temperature=0.7):
+def sample(model, t, count, random, temperature=0.6):
     """The list t of characters (whole numbers), and `count` more that the model draws one by one.
 
     Each is drawn from softmax(logits / temperature) of the last position, by random.choice(V, p=...). The model reads
@@ -106,8 +106,8 @@ def read_text():
     return re.sub(r"[^a-z ,.'-]", "", " ".join(prose).lower())
 
 
-def train(steps=1500, batch=16, seed=0):
-    """Train a model on `read_text()` and show what it writes on the way. Return the model and the last losses."""
+def train(steps=2000, batch=16, seed=0):
+    """Train a model on `read_text()` and show what it writes on the way. Return the model and the losses."""
     text = read_text()
     alphabet = sorted(set(text))
     t = np.array([alphabet.index(c) for c in text])
@@ -120,18 +120,19 @@ def train(steps=1500, batch=16, seed=0):
         begin = [alphabet.index(c) for c in "the "]
         return "".join(alphabet[i] for i in sample(model, begin, count, random))
 
+    back = "\r" if sys.stdout.isatty() else ""  # to the beginning of the line, over the progress
     losses, began = [], time.perf_counter()
     for i in range(steps):
         if i in (0, 100, steps // 3):
-            print(f"\rstep {i:5,} it writes: {write(60)}")
+            print(f"{back}step {i:5,} it writes: {write(60)}")
         optimizer.rate = 3e-3 * min(1, (i + 1) / 50) * (1 - 0.9 * i / steps)  # up in 50 steps, then down to a tenth
         starts = random.integers(len(t) - model.C, size=batch)
         losses.append(train_step(model, optimizer, t[starts[:, None] + np.arange(model.C + 1)]))
-        if i % 10 == 9 and sys.stdout.isatty():
+        if back and i % 10 == 9:
             left = (time.perf_counter() - began) / (i + 1) * (steps - i - 1)
-            print(f"\rstep {i + 1:5,} loss {np.mean(losses[-50:]):.3f} {left:4.0f} s left", end="", flush=True)
+            print(f"{back}step {i + 1:5,} loss {np.mean(losses[-50:]):.3f} {left:4.0f} s left", end="", flush=True)
     seconds = time.perf_counter() - began
-    print(f"\rloss {losses[0]:.2f} -> {np.mean(losses[-50:]):.2f} nats a character, in {seconds:.0f} seconds")
+    print(f"{back}loss {losses[0]:.2f} -> {np.mean(losses[-50:]):.2f} nats a character, in {seconds:.0f} seconds")
     print(f"\n{write(300)}\n")
     return model, losses
 
