@@ -47,7 +47,7 @@ class Engine:
     """The student's package: `engine.tape.Tensor`. `running` guards each call of the student's code."""
 
     def __init__(self, folder: Path, limit: float = 0.0, trace: Path | None = None):
-        self.folder, self.limit, self.trace = folder.resolve(), limit, trace
+        self.folder, self.limit, self.trace, self.busy = folder.resolve(), limit, trace, False
         self.name = f"engine_{next(numbers)}"  # a new name each time: Python keeps modules that it has loaded
         package = types.ModuleType(self.name)
         package.__path__ = [str(self.folder)]
@@ -60,8 +60,13 @@ class Engine:
 
     @contextlib.contextmanager
     def running(self, what: str) -> Iterator[None]:
-        """Run the student's code: an exception becomes a sentence with their line, and so does an endless loop."""
-        if self.limit:
+        """Run the student's code: an exception becomes a sentence with their line, and so does an endless loop.
+
+        The time is that of the outermost call, if one runs within another.
+        """
+        timed = self.limit > 0 and not self.busy
+        if timed:
+            self.busy = True
             self.trace.write_text(what + "\n")
             file = self.trace.open("a")
             faulthandler.dump_traceback_later(self.limit, exit=True, file=file)
@@ -73,9 +78,10 @@ class Engine:
         except (Exception, SystemExit) as error:
             raise Wrong(describe(error, self.folder, what)) from error
         finally:
-            if self.limit:
+            if timed:
                 faulthandler.cancel_dump_traceback_later()
                 file.close()
+                self.busy = False
 
     def call(self, function: Callable, *arguments: Any, what: str = "") -> Any:
         with self.running(what or getattr(function, "__name__", str(function))):

@@ -133,12 +133,13 @@ def is_open(function: ast.FunctionDef, hole: str) -> bool:
 @functools.cache
 def code_lines(text: str) -> int:
     """The number of lines with code: no blank lines, comments, docstrings or three dots."""
+    tree = ast.parse(text)  # first, since it raises SyntaxError for whatever is no Python
     silent = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
     lines = set()
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
         if token.type not in silent:
             lines |= set(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             lines -= set(range(node.lineno, node.end_lineno + 1))
     return len(lines)

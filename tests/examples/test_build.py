@@ -230,6 +230,7 @@ def test_file_of_a_later_step_stays_when_its_step_opens(run, tmp_path):
     ("text", "said"),
     [
         ("def mul(a, b)\n    return a * b\n", "Python cannot read slopes.py, line 1: expected ':'"),
+        ("def mul(a, b):\n    return (a * b\n", "Python cannot read slopes.py, line 2: '(' was never closed"),
         ("import numpy as np\n", "slopes.py has no function `mul` any more"),
         (None, "slopes.py is missing. Run the command without --check"),
         (("return a * b, (b, a)", "return a * c, (b, a)"), ":\n        return a * c, (b, a)\n    NameError"),
@@ -306,6 +307,20 @@ def test_endless_loop_is_ended_with_its_line(tmp_path):
     )
     said = judge.in_a_process(folder, "check", 1, 0, 10.0)
     assert re.fullmatch(r"mul\(.*\) ended the whole program with the code 7\.", said)
+
+
+def test_time_is_that_of_the_outermost_call(tmp_path, monkeypatch):
+    """Else a call within another one would switch off the limit of time."""
+    calls = []
+    monkeypatch.setattr(judge.faulthandler, "dump_traceback_later", lambda *a, **k: calls.append("starts"))
+    monkeypatch.setattr(judge.faulthandler, "cancel_dump_traceback_later", lambda: calls.append("ends"))
+    engine = judge.Engine(tmp_path, 5.0, tmp_path / "trace")
+    with engine.running("outer"):
+        with engine.running("inner"):
+            assert calls == ["starts"]
+        assert calls == ["starts"]
+        assert (tmp_path / "trace").read_text() == "outer\n"
+    assert calls == ["starts", "ends"]
 
 
 # Notebooks

@@ -14,6 +14,7 @@ When the checks pass, `python -m examples.build FOLDER --milestone 10` trains it
 
 import re
 import sys
+import textwrap
 import time
 from pydoc_data.topics import topics
 
@@ -133,7 +134,7 @@ def train(steps=2000, batch=16, seed=0):
             print(f"{back}step {i + 1:5,} loss {np.mean(losses[-50:]):.3f} {left:4.0f} s left", end="", flush=True)
     seconds = time.perf_counter() - began
     print(f"{back}loss {losses[0]:.2f} -> {np.mean(losses[-50:]):.2f} nats a character, in {seconds:.0f} seconds")
-    print(f"\n{write(300)}\n")
+    print("\n" + textwrap.fill(write(300), 80) + "\n")
     return model, losses
 
 
