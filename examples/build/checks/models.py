@@ -247,6 +247,21 @@ def adamw(
     return x
 
 
+def adamw_init(engine: Engine, random: np.random.Generator) -> None:
+    tensors = [engine.tape.Tensor(random.standard_normal(shape)) for shape in [(2, 3), (4,)]]
+    optimizer = engine.call(engine.modules.AdamW, tensors, what="AdamW(parameters)")
+    if getattr(optimizer, "t", None) != 0:
+        raise Wrong(
+            f"AdamW(parameters): self.t counts the steps, and should be 0; it is {getattr(optimizer, 't', None)}."
+        )
+    for name in "mv":
+        averages = getattr(optimizer, name, None)
+        if not isinstance(averages, list) or len(averages) != 2:
+            raise Wrong(f"AdamW(parameters): self.{name} should be a list with an array for each of the 2 parameters.")
+        for x, average in zip(tensors, averages):
+            compare(f"AdamW(parameters): self.{name} for a parameter {x.shape}", average, np.zeros(x.shape))
+
+
 def adamw_step(engine: Engine, random: np.random.Generator) -> None:
     how = {"rate": 0.1, "decay": 0.2, "b1": 0.8, "b2": 0.95, "eps": 1e-3}
     start = random.standard_normal((2, 3))
@@ -349,6 +364,83 @@ def small_model(engine: Engine, seed: int, scale: float = 0.3) -> Any:
     for x in model.parameters():
         x.data = x.data + scale * random.standard_normal(x.shape)
     return model
+
+
+def parts_are(engine: Engine, made: Any, what: str, wanted: dict[str, tuple[str, dict[str, tuple]]]) -> None:
+    """Has a module these parts, no two of them the same? wanted: name -> its class, and the shapes of its tensors."""
+    seen: dict[int, str] = {}
+    for name, (kind, shapes) in wanted.items():
+        part = getattr(made, name, None)
+        expected = engine.tape.Tensor if kind == "Tensor" else getattr(engine.modules, kind)
+        if not isinstance(part, expected):
+            raise Wrong(f"{what} should have a {kind} self.{name}, and self.{name} is {type(part).__name__}.")
+        if id(part) in seen:
+            raise Wrong(
+                f"{what}: self.{name} and self.{seen[id(part)]} are one and the same {kind}: make one for each."
+            )
+        seen[id(part)] = name
+        for tensor, shape in shapes.items():
+            got = part.shape if tensor == "" else getattr(part, tensor).shape
+            if got != shape:
+                raise Wrong(
+                    f"{what}: self.{name}{'.' * bool(tensor)}{tensor} has the shape {got}, and should have {shape}."
+                )
+
+
+def block_init(engine: Engine, random: np.random.Generator) -> None:
+    what = "Block(8, 2, random)"
+    block = engine.call(engine.transformer.Block, 8, 2, np.random.default_rng(0), what=what)
+    if getattr(block, "H", None) != 2:
+        raise Wrong(f"{what} should have self.H = 2, the number of heads.")
+    square, norm = ("Linear", {"W": (8, 8), "b": (8,)}), ("LayerNorm", {"gain": (8,)})
+    wanted = {"norm1": norm, "norm2": norm} | dict.fromkeys(("q", "k", "v", "W"), square)
+    wanted |= {"F": ("Linear", {"W": (8, 32)}), "G": ("Linear", {"W": (32, 8)})}
+    parts_are(engine, block, what, wanted)
+
+
+def model_init(engine: Engine, random: np.random.Generator) -> None:
+    what = "Transformer(7, C=6, D=8, H=2, L=3)"
+    model = engine.call(lambda: engine.transformer.Transformer(7, C=6, D=8, H=2, L=3), what=what)
+    if getattr(model, "C", None) != 6:
+        raise Wrong(f"{what} should have self.C = 6, the number of positions.")
+    wanted = {"E": ("Tensor", {"": (7, 8)}), "P": ("Tensor", {"": (6, 8)})}
+    wanted |= {"norm": ("LayerNorm", {"gain": (8,)}), "O": ("Linear", {"W": (8, 7)})}
+    parts_are(engine, model, what, wanted)
+    for name in "EP":
+        size = np.sqrt((getattr(model, name).data ** 2).mean())
+        if not 0.03 < size < 0.3:
+            raise Wrong(
+                f"{what}: the entries of self.{name} should be random numbers times 0.1; their size is {size:.2g}."
+            )
+    blocks = getattr(model, "blocks", None)
+    if (
+        not isinstance(blocks, list)
+        or len(blocks) != 3
+        or not all(isinstance(b, engine.transformer.Block) for b in blocks)
+    ):
+        raise Wrong(f"{what} should have a list self.blocks of 3 blocks.")
+    if len({id(block) for block in blocks}) < 3:
+        raise Wrong(
+            f"{what}: self.blocks holds one block three times ([Block(...)] * L does this): make a new one for each."
+        )
+
+
+def batch_of(engine: Engine, random: np.random.Generator) -> None:
+    t, seen = np.arange(100, 112), set()
+    for _ in range(40):
+        what = "batch_of(t, 5, 3, random) for 12 characters t"
+        got = engine.call(engine.transformer.batch_of, t, 5, 3, random, what=what)
+        got = array(got, what)
+        if got.shape != (5, 4):
+            raise Wrong(f"{what} has the shape {got.shape}, and should have (5, 4): n + 1 characters in each row.")
+        if not np.array_equal(got - got[:, :1], np.tile(np.arange(4.0), (5, 1))):
+            raise Wrong(
+                f"{what}: each row should hold characters that follow each other in t; one is {got[0].tolist()}."
+            )
+        seen |= set(got[:, 0].astype(int) - 100)
+    if seen != set(range(9)):  # 200 draws: none of 9 places is left out by chance (once in 10^9)
+        places = ", ".join(map(str, sorted(seen)))
+        raise Wrong(f"{what}: pieces may begin at the places 0 to 8 of t, and begin at {places} only.")
 
 
 def block_call(engine: Engine, random: np.random.Generator) -> None:
@@ -524,10 +616,14 @@ CHECKS = {
     "modules.Linear.__call__": linear_call,
     "modules.LayerNorm.__init__": norm_init,
     "modules.LayerNorm.__call__": norm_call,
+    "modules.AdamW.__init__": adamw_init,
     "modules.AdamW.step": adamw_step,
+    "transformer.Block.__init__": block_init,
     "transformer.Block.__call__": block_call,
+    "transformer.Transformer.__init__": model_init,
     "transformer.Transformer.__call__": model_call,
     "transformer.loss_of": loss_of,
+    "transformer.batch_of": batch_of,
     "transformer.train_step": train_step,
     "transformer.sample": sample,
 }

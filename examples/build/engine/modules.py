@@ -70,8 +70,10 @@ class AdamW:
     """Moves parameters against their gradients, as the equations at the top of this file say."""
 
     def __init__(self, parameters, rate=1e-3, decay=0.01, betas=(0.9, 0.999), eps=1e-8):
+        """Store the settings; self.t = 0 steps so far; self.m and self.v: a list with zeros for each parameter."""
         self.parameters, self.rate, self.decay, self.betas, self.eps = list(parameters), rate, decay, betas, eps
-        self.t = 0  # steps so far
+        # hole
+        self.t = 0
         self.m = [np.zeros(x.shape) for x in self.parameters]
         self.v = [np.zeros(x.shape) for x in self.parameters]
 

@@ -32,6 +32,8 @@ class Block(Module):
     """One layer: attention with H heads, then a network with one hidden layer of 4 D units."""
 
     def __init__(self, D, H, random):
+        """H; layer norms norm1 and norm2 of width D; linear layers q, k, v, W from D to D, F to 4 D, G back to D."""
+        # hole
         self.H = H
         self.norm1, self.norm2 = LayerNorm(D), LayerNorm(D)
         self.q, self.k, self.v, self.W = (Linear(D, D, random) for _ in range(4))
@@ -50,10 +52,15 @@ class Transformer(Module):
     """V characters, texts of at most C characters, vectors of width D, H heads, L blocks."""
 
     def __init__(self, V, C=64, D=48, H=4, L=2, seed=0):
+        """C; the tensors E (V, D) and P (C, D), of random numbers times 0.1; a list of L blocks; norm; O from D to V.
+
+        E has a vector for each character, P one for each position. All random numbers come from `random`.
+        """
         random = np.random.default_rng(seed)
+        # hole
         self.C = C
-        self.E = Tensor(random.standard_normal((V, D)) * 0.1)  # a vector for each character
-        self.P = Tensor(random.standard_normal((C, D)) * 0.1)  # a vector for each position
+        self.E = Tensor(random.standard_normal((V, D)) * 0.1)
+        self.P = Tensor(random.standard_normal((C, D)) * 0.1)
         self.blocks = [Block(D, H, random) for _ in range(L)]
         self.norm = LayerNorm(D)
         self.O = Linear(D, V, random)
@@ -73,6 +80,16 @@ def loss_of(model, t):
     logits = model(t[:, :-1])
     B, n, V = logits.shape
     return cross_entropy(reshape(logits, (B * n, V)), t[:, 1:].reshape(-1))
+
+
+def batch_of(t, count, n, random):
+    """`count` pieces of n + 1 characters each, from random places of the long array t: an array (count, n + 1).
+
+    random.integers(stop, size=count) draws from 0 to stop - 1; the last place that may be drawn is len(t) - n - 1.
+    """
+    # hole
+    starts = random.integers(len(t) - n, size=count)
+    return t[starts[:, None] + np.arange(n + 1)]
 
 
 def train_step(model, optimizer, t):
@@ -126,9 +143,8 @@ def train(steps=2000, batch=16, seed=0):
     for i in range(steps):
         if i in (0, 100, steps // 3):
             print(f"{back}step {i:5,} it writes: {write(60)}")
-        optimizer.rate = 3e-3 * min(1, (i + 1) / 50) * (1 - 0.9 * i / steps)  # up in 50 steps, then down to a tenth
-        starts = random.integers(len(t) - model.C, size=batch)
-        losses.append(train_step(model, optimizer, t[starts[:, None] + np.arange(model.C + 1)]))
+        optimizer.rate = 6e-3 * min(1, (i + 1) / 50) * (1 - 0.9 * i / steps)  # up in 50 steps, then down to a tenth
+        losses.append(train_step(model, optimizer, batch_of(t, batch, model.C, random)))
         if back and i % 10 == 9:
             left = (time.perf_counter() - began) / (i + 1) * (steps - i - 1)
             print(f"{back}step {i + 1:5,} loss {np.mean(losses[-50:]):.3f} {left:4.0f} s left", end="", flush=True)
