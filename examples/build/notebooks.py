@@ -69,6 +69,7 @@ def write(folder: Path, last: int | None) -> int:
     }
     folders.write(folder, texts)
     print(f"{len(texts)} notebooks are in {folder}{'' if last is None else ', with the solutions, for nbgrader'}.")
+    print(f"They use this project. So start Jupyter with its path: PYTHONPATH={judge.ROOT} jupyter notebook {folder}")
     return 0
 
 

@@ -349,7 +349,8 @@ def backward(engine: Engine, random: np.random.Generator) -> None:
         {
             "No gradient arrives: let each tensor of order(last) send.": 0.0,
             "A tensor has sent before its gradient was complete: send in the order of order(last).": 6.0,
-            "Start with last.grad = 1: it may be that each tensor has sent only what came last.": 1.0,
+            "A tensor has sent twice: order(last) lists each one once.": 8.0,
+            "Each tensor receives what all its uses send: is `receive` still right?": 1.0,
         },
     )
     engine.call(function, c, what="a second backward of c")

@@ -1,7 +1,7 @@
 """Step 1: values and slopes. Lessons 0 and 1 teach it.
 
-How much does y change when one of its inputs changes a little? The slope of y with respect to this input says it:
-for a small change h of a, y changes by about h · dy/da. All training rests on such numbers.
+How much does y change when its input a changes a little, by h? By about h · dy/da. The number dy/da is the slope of y
+with respect to a. All training rests on such numbers.
 
 Write seven functions. Each returns two things: its value, and a tuple with one slope for each of its inputs. `add` is
 done. The slopes that you need stand in every table of derivatives:

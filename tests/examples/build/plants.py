@@ -17,6 +17,12 @@ THROUGH_THE_GRADIENT = """for i, x in enumerate(self.parameters):
             x.grad = x.grad + self.decay * x.data
             x.data = x.data / (1 - self.rate * self.decay)"""
 
+IN_NO_ORDER = """def go(tensor):
+        tensor.send()
+        for source, _ in tensor.edges:
+            go(source)
+    go(last)"""
+
 PLANTS = [
     # step 1
     ("slopes.py", "mul", "(b, a)", "(a, b)", "swapped"),
@@ -85,6 +91,13 @@ PLANTS = [
     ),
     ("order.py", "backward", "if tensor.edges])", "])", "a has lost its first gradient"),
     ("order.py", "backward", "np.ones_like", "np.zeros_like", "No gradient arrives"),
+    (
+        "order.py",
+        "backward",
+        "for tensor in tensors:\n        tensor.send()",
+        IN_NO_ORDER,
+        "A tensor has sent twice",
+    ),
     # step 4
     ("shapes.py", "unbroadcast", "g = g.sum(axis=axis, keepdims=True)", "pass", "with keepdims=True"),
     (
