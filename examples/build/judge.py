@@ -108,10 +108,9 @@ def describe(error: Exception, folder: Path, what: str) -> str:
     if isinstance(error, SyntaxError) and error.filename and Path(error.filename).parent == folder:
         line = linecache.getline(error.filename, error.lineno or 0).strip()
         return f"Python cannot read {Path(error.filename).name}, line {error.lineno}: {error.msg}\n    {line}"
-    place = ""
-    if frames:
-        last = frames[-1]
-        place = f" in {Path(last.filename).name}, line {last.lineno}:\n    {last.line}\n"
+    shown = frames if len(frames) < 3 else [frames[0], frames[-1]]  # where the student's code begins and where it ends
+    places = [f"{Path(frame.filename).name}, line {frame.lineno}:\n    {frame.line}\n" for frame in shown]
+    place = " in " + "which leads to ".join(places) if places else ""
     hint = next((hint for part, hint in HINTS if part in str(error)), "")
     message = f"{what} stops with an error{place or ': '}{type(error).__name__}: {error}"
     return message + (f"\n{hint}" if hint else "")

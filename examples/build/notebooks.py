@@ -37,7 +37,8 @@ def notebook(step: Step, with_solutions: bool) -> dict:
         words = ast.get_docstring(tree, clean=False) or ""
         code = "\n".join(source.splitlines()[tree.body[0].end_lineno :]).lstrip("\n")
         stem = file.removesuffix(".py")
-        cells.append(cell("markdown", f"{name}_{stem}_words", "# " + words))
+        title, text = words.split(". ", 1)
+        cells.append(cell("markdown", f"{name}_{stem}_words", f"# {title}\n\n{text}"))
         if file == step.files[0]:
             begin = f'from examples.build.notebooks import begin, check\n\nbegin("{ENGINE_FOLDER}", {step.number})'
             cells.append(cell("code", f"{name}_begin", begin))

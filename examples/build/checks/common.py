@@ -52,12 +52,18 @@ def brief(got: np.ndarray, want: np.ndarray) -> str:
     if got.shape != want.shape:
         return f"of shape {got.shape}, and should have the shape {want.shape}"
     if not got.shape:
-        return f"{show(got)}, and should be {show(want)}"
+        return pair(got, want)
     with np.errstate(invalid="ignore"):
         off = np.where(np.isnan(got) & ~np.isnan(want), np.inf, np.abs(got - want))
     place = np.unravel_index(np.argmax(np.nan_to_num(off, nan=0.0, posinf=np.inf)), got.shape)
     where = ", ".join(str(int(i)) for i in place)
-    return f"{show(got[place])} at [{where}], and should be {show(want[place])}"
+    return pair(got[place], want[place], f" at [{where}]")
+
+
+def pair(got: Any, want: Any, where: str = "") -> str:
+    """Two numbers, with as many digits as they need to look different."""
+    digits = next((d for d in (5, 8, 12) if f"{float(got):.{d}g}" != f"{float(want):.{d}g}"), 17)
+    return f"{float(got):.{digits}g}{where}, and should be {float(want):.{digits}g}"
 
 
 def tensor_of(engine: Engine, x: Any, what: str) -> Any:

@@ -298,7 +298,9 @@ def adamw_step(engine: Engine, random: np.random.Generator) -> None:
         what = f"x after {count} step{'s' * (count > 1)} of AdamW"
         hint = "Does self.t grow by 1 in each step, before it is used? Does each parameter have its own m and v?"
         compare(what, x.data, twin.detach().numpy(), known, hint)
-        compare(f"{what}, for a second parameter without gradient: it", still.data, start * (1 - 0.1 * 0.2) ** count)
+        compare(
+            f"{what}, for a second parameter without gradient: its value", still.data, start * (1 - 0.1 * 0.2) ** count
+        )
 
 
 def forgetful(x: np.ndarray, gs: list, how: dict) -> np.ndarray:
@@ -479,7 +481,7 @@ def model_call(engine: Engine, random: np.random.Generator) -> None:
             "The blocks are missing.": {"blocks": 0},
         }
         known = {sentence: twin.logits(model, t, **case).detach().numpy() for sentence, case in cases.items()}
-        compare(f"{what}: the logits", out.data, twin.logits(model, t).detach().numpy(), known)
+        compare(f"{what}: the result", out.data, twin.logits(model, t).detach().numpy(), known)
 
 
 def loss_of(engine: Engine, random: np.random.Generator) -> None:
@@ -561,7 +563,7 @@ def train_step(engine: Engine, random: np.random.Generator) -> None:
         "zero_grad is missing: gradients of earlier steps are still there, and add up.": after(right(zero=False))[0],
         "Nothing has moved: call optimizer.step() after backward.": after(right(move=False))[0],
     }
-    compare("the parameters after three calls of train_step: they", weights_after, wanted, known)
+    compare("after three calls of train_step the vector of all parameters", weights_after, wanted, known)
     if isinstance(loss, engine.tape.Tensor):
         raise Wrong("train_step should return the loss as a number, float(loss.data): a Tensor keeps its whole tape.")
     if loss is None or not close(array(loss, "what train_step returns"), wanted_loss):

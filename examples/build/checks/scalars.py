@@ -355,7 +355,7 @@ def backward(engine: Engine, random: np.random.Generator) -> None:
     )
     engine.call(function, c, what="a second backward of c")
     compare(
-        "the same after a second backward(c) without zero_grad: the sum of both,",
+        "after a second backward(c) without zero_grad the gradient of a, the sum of both,",
         a.grad,
         8.0,
         {
