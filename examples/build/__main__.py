@@ -173,8 +173,9 @@ def table() -> int:
     """Print the steps."""
     for step in STEPS:
         lines = sum(own_lines(solution_text(file), file) for file in step.files)
-        after = f"; then {step.milestone}" if step.milestone else ""
-        print(f"{step.number:2}  {step.title:<26} {', '.join(step.files):<21} {lines:3} lines  {step.lessons}{after}")
+        print(f"{step.number:2}  {step.title:<26} {', '.join(step.files):<21} {lines:3} lines  {step.lessons}")
+        if step.milestone:
+            print(f"    then {step.milestone}")
     print(f"    together some {lines_of_solutions()} lines, on NumPy alone")
     return 0
 
@@ -210,6 +211,9 @@ def main(arguments: list[str] | None = None) -> int:
     except Refused as refused:
         print(refused, file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\nstopped", file=sys.stderr)
+        return 130
 
 
 if __name__ == "__main__":

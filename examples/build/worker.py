@@ -23,4 +23,7 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except KeyboardInterrupt:  # the command that started this process says so
+        sys.exit(130)

@@ -14,6 +14,7 @@ import pytest
 from examples.build import __main__ as command
 from examples.build import folders, judge, milestones, notebooks, steps
 from examples.build.checks import CHECKS
+from tests.examples.build.others import OTHERS
 from tests.examples.build.plants import PLANTS
 
 ROOT = Path(__file__).parents[2]
@@ -111,6 +112,21 @@ def test_each_function_has_a_check_and_a_wrong_answer():
 def test_solutions_are_right(seed, tmp_path):
     results = judge.judge(engine_with(tmp_path), 10, seed)
     assert [(r["step"], r["wrong"], r["open"]) for r in results] == [(n, "", []) for n in range(1, 11)], f"seed {seed}"
+
+
+def test_other_right_answers_are_right(tmp_path):
+    engine_with(tmp_path)
+    for file, others in OTHERS.items():
+        lines = steps.solution_text(file).splitlines()
+        places = steps.functions(steps.solution_text(file))
+        for name in sorted(others, key=lambda name: -places[name].lineno):  # from the end on: lines before it stay
+            function = places[name]
+            first = function.body[ast.get_docstring(function) is not None].lineno
+            indent = " " * (function.col_offset + 4)
+            lines[first - 1 : function.end_lineno] = [indent + line for line in others[name].strip().splitlines()]
+        (tmp_path / file).write_text("\n".join(lines) + "\n")
+    results = judge.judge(judge.Engine(tmp_path), 10, 3)
+    assert [(r["step"], r["wrong"], r["open"]) for r in results] == [(n, "", []) for n in range(1, 11)]
 
 
 def test_seed_repeats_the_same_cases(tmp_path):

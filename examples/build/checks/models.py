@@ -230,13 +230,14 @@ def adamw(
     inside: bool = False,
     square: bool = True,
     sign: float = 1.0,
+    decay_last: bool = False,
 ) -> np.ndarray:
     """x after the steps of AdamW; each flag makes one common mistake."""
     m = v = np.zeros_like(x)
     for t, g in enumerate(gs, 1):
         if in_gradient:
             g = g + decay * x
-        else:
+        elif not decay_last:
             x = x - (rate if decay_rate else 1.0) * decay * x
         m = b1 * m + (1 - b1) * g
         v = b2 * v + (1 - b2) * (g * g if square else g)
@@ -244,6 +245,8 @@ def adamw(
         with np.errstate(invalid="ignore"):
             root = np.sqrt(second + eps) if inside else np.sqrt(second) + eps
         x = x - sign * rate * first / root
+        if decay_last:
+            x = x - rate * decay * x
     return x
 
 
@@ -284,6 +287,7 @@ def adamw_step(engine: Engine, random: np.random.Generator) -> None:
                 "in_gradient": True
             },
             "The decay is missing.": {"decay": 0.0},
+            "The decay comes first: it takes rate · decay · x of the x before the step.": {"decay_last": True},
             "The decay is multiplied by the rate too: rate · decay · x.": {"decay_rate": False},
             "ε is added to √v̂, outside the root.": {"inside": True},
             "v averages the squares g².": {"square": False},

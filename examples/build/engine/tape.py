@@ -83,9 +83,15 @@ class Tensor:
         # hole
         return record(slopes.relu, self)
 
-    # 2 + x and 2 * x, where the tensor stands on the right
+    # 2 + x, 2 * x, 2 - x, 2 / x: the tensor stands on the right
     __radd__ = __add__
     __rmul__ = __mul__
+
+    def __rsub__(self, other):
+        return as_tensor(other) - self
+
+    def __rtruediv__(self, other):
+        return as_tensor(other) / self
 
 
 def as_tensor(x):

@@ -269,6 +269,7 @@ PLANTS = [
     ("modules.py", "AdamW.__init__", "self.t = 0", "self.t = 1", "should be 0"),
     ("modules.py", "AdamW.__init__", "[np.zeros(x.shape) for x in self.parameters]", "0.0", "should be a list"),
     ("modules.py", "AdamW.step", "self.t += 1", "self.t = 1", "Does self.t grow"),
+    ("modules.py", "AdamW.step", "/ (np.sqrt(v) + self.eps)", "/ (np.sqrt(v) + self.eps) - 0.02 * x.data", "should be"),
     ("modules.py", "AdamW.step", "x.grad**2", "x.grad", "v averages the squares"),
     # step 10
     (
