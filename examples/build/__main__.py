@@ -189,11 +189,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--list", action="store_true", help="show the steps")
     parser.add_argument("--milestone", type=int, metavar="STEP", help="run the milestone of step 3, 6, 8 or 10 again")
     parser.add_argument("--solution", type=int, metavar="STEP", help="the solutions up to this step, in another folder")
-    parser.add_argument("--notebook", action="store_true", help="write the steps as notebooks (with --solution: all)")
+    parser.add_argument("--notebook", action="store_true", help="the steps as notebooks; with --solution for nbgrader")
     parser.add_argument("--seed", type=int, help="repeat the random cases of a check")
     parser.add_argument("--steps", type=int, default=0, help="steps of training in a milestone")
     parser.add_argument("--limit", type=float, default=SECONDS, help="seconds for one call of your code")
     options = parser.parse_args(arguments)
+    if options.steps < 0 or options.limit <= 0:
+        parser.error("--steps and --limit take positive numbers")
     try:
         if options.list:
             return table()
