@@ -13,6 +13,7 @@ import jupytext
 import nbclient
 import nbformat
 import pytest
+from thorough import some
 
 ROOT = Path(__file__).parents[2]
 LESSONS = sorted((ROOT / "examples").glob("*.py"))
@@ -229,8 +230,8 @@ def test_misjudged_answer_is_found(clone):
 
 def test_lessons_run_as_notebooks_and_show_their_pictures(clone):
     """One after the other in one kernel, which forgets all names between them: to start one for each takes longest."""
-    lessons = {path.stem: jupytext.read(path) for path in LESSONS[:12]}
-    joined = nbformat.v4.new_notebook(metadata=lessons["01_derivative"].metadata)
+    lessons = {path.stem: jupytext.read(path) for path in some(LESSONS, one_in=5)}
+    joined = nbformat.v4.new_notebook(metadata=lessons[LESSONS[0].stem].metadata)
     for notebook in lessons.values():
         joined.cells += [*notebook.cells, nbformat.v4.new_code_cell("%reset -f")]
     where = {"metadata": {"path": str(clone / "clone" / "examples")}}  # Jupyter runs a notebook in its own folder
