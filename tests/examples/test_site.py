@@ -136,7 +136,7 @@ def test_failing_cell_is_named(tmp_path, code, said):
 def test_bad_commands_get_a_sentence(tmp_path):
     done = build("--only", "99_nothing")
     assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr.startswith("site: there is no lesson '99_nothing'; the lessons are 01_derivative, ")
+    assert done.stderr.startswith("site: there is no lesson '99_nothing'; the lessons are 00_nudge, ")
     (tmp_path / "mine.txt").write_text("x")
     done = build("--out", str(tmp_path))
     assert done.returncode == 2
