@@ -1,0 +1,760 @@
+// What the reader sees and does. `page` holds the state; everything that is shown follows from it.
+
+"use strict";
+
+const data = JSON.parse(document.getElementById("data").textContent);
+const byId = (id) => document.getElementById(id);
+
+// An element: its name, its attributes, and its children, of which strings become text.
+function made(name, attributes = {}, ...children) {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== false) element.setAttribute(key, value === true ? "" : value);
+  }
+  element.append(...children);
+  return element;
+}
+
+// A typeset formula, which Python wrote.
+function formula(number, kind = "formula") {
+  const span = made("span", { class: kind });
+  span.innerHTML = data.table.math[number];
+  return span;
+}
+
+const tokenizer = new Tokenizer(data.tokenizer);
+const variables = data.table.variables, sizes = data.table.sizes;
+const weightKeys = variables.filter((v) => v.weight !== null).map((v) => v.key);
+const causal = data.table.operations.some((o) => o.op === "mask");
+
+const page = {
+  model: new Model(data.table, {}),
+  at: data.models.length - 1,  // the place of the weights among data.models
+  weights: null, moments: {}, history: [], last: null,  // last: the last step of learning
+  tokens: [], state: null, losses: [], view: "values", size: 3, follow: null,
+  chosen: null, pinned: null,  // {key, of: "value" | "gradient" | "change", at: [head, row, column]}
+  colours: null,
+};
+
+// ------------------------------------------------------------------------------------------------------- the weights
+
+const decoded = new Map();
+
+// The weights of one of the stored models, as arrays by key.
+function weightsOf(number) {
+  if (decoded.has(number)) return decoded.get(number);
+  const { type, weights } = data.models[number];
+  const bytes = Uint8Array.from(atob(weights), (c) => c.charCodeAt(0));
+  const numbers = type === "float32" ? new Float32Array(bytes.buffer) : halves(new Uint16Array(bytes.buffer));
+  const found = {};
+  let from = 0;
+  for (const key of weightKeys) {
+    const [heads, rows, columns] = data.shapes[key], count = heads * rows * columns;
+    found[key] = { heads, rows, columns, data: numbers.slice(from, from + count) };
+    from += count;
+  }
+  decoded.set(number, found);
+  return found;
+}
+
+// 16-bit floating-point numbers: a sign, 5 bits of exponent, 10 of fraction.
+function halves(bits) {
+  return Float32Array.from(bits, (b) => {
+    const sign = b >> 15 ? -1 : 1, exponent = (b >> 10) & 31, fraction = b & 1023;
+    if (exponent === 31) return fraction ? NaN : sign * Infinity;
+    return sign * (exponent ? 2 ** (exponent - 15) * (1 + fraction / 1024) : 2 ** -14 * fraction / 1024);
+  });
+}
+
+// ---------------------------------------------------------------------------------------------------------- computing
+
+// Everything anew, for the weights and tokens that `page` holds.
+function compute() {
+  page.model.weights = page.weights;
+  page.state = page.model.run(page.tokens);
+  if (page.chosen && !within(page.chosen)) page.chosen = page.pinned = null;
+  if (page.follow !== null && page.follow >= page.tokens.length) page.follow = null;
+  drawMaps();
+  showTokens();
+  showNext();
+  showLearning();
+  showTraining();
+  showCell();
+  remember();
+  write();
+}
+
+function loss() { return page.state.values.loss.data[0]; }
+
+// Is a cell there?
+function within({ key, of, at }) {
+  const array = arrayOf(key, of);
+  return array && at[0] < array.heads && at[1] < array.rows && at[2] < array.columns && at.every((x) => x >= 0);
+}
+
+// The array of a map: the value of a variable, its gradient, or what the last step added to it.
+function arrayOf(key, of) {
+  if (of === "value") return page.state.values[key];
+  if (of === "gradient") return page.tokens.length > 1 ? page.state.gradients[key] : undefined;
+  return page.last?.changes[key];
+}
+
+// Take a text, or say why not; nothing is lost then.
+function take(text) {
+  const tokens = tokenizer.encode(text);
+  if (!tokens.length) return notice("The text is empty: type at least one character.");
+  if (tokens.length > sizes.C)
+    return notice(`This text has ${tokens.length} tokens, but the context holds C = ${sizes.C}. Shorten it; `
+      + "the page still shows the text before.");
+  const missing = tokenizer.missing(text);
+  notice(missing.length ? `Not in the vocabulary: ${missing.slice(0, 8).map((c) => `“${c}”`).join(", ")}`
+    + `${missing.length > 8 ? " …" : ""}. The unknown token stands in their place.` : "");
+  page.tokens = tokens;
+  page.losses = [];
+  compute();
+  return true;
+}
+
+function notice(text) { byId("notice").textContent = text; return false; }
+
+// -------------------------------------------------------------------------------------------------------------- maps
+
+const figures = new Map();  // key -> {figure, about, maps}
+
+function build() {
+  const flow = byId("flow");
+  let part = null, stage = null, before = {};
+  for (const v of variables) {
+    if (!part || v.layer !== before.layer) {
+      const name = v.layer ? `Layer ${v.layer}` : part ? "Output" : "Input";
+      part = made("section", {}, made("h2", {}, name));
+      flow.append(part);
+    }
+    if (v.section !== before.section || v.layer !== before.layer) {
+      stage = made("div", { class: "stage" }, made("h3", {}, v.section));
+      part.append(stage);
+    }
+    before = v;
+    const about = made("small");
+    const caption = made("figcaption", {}, made("span", { class: "eq" }, v.equation), formula(v.formula), about);
+    const figure = made("figure", { class: v.weight === null ? "" : "weight", "data-key": v.key }, caption);
+    stage.append(figure);
+    figures.set(v.key, { figure, about, maps: {} });
+  }
+}
+
+const WORDS = { gradient: "its gradient", change: "the change by the last step" };
+
+// The shape of a variable, in letters and in sizes.
+function shapeOf(v) {
+  const array = page.state.values[v.key];
+  const counts = [array.heads, array.rows, array.columns].slice(3 - v.letters.length);
+  if (!v.letters.length) return "a number";
+  const letters = v.letters.join(" × ");
+  return v.letters.length === 1 && v.letters[0].length > 1 ? `${letters} = ${counts[0]}` : `${letters} = ${counts.join(" × ")}`;
+}
+
+function shown() {
+  return page.view === "values" ? ["value"] : page.view === "gradients" ? ["gradient", "change"]
+    : ["value", "gradient", "change"];
+}
+
+function drawMaps() {
+  for (const v of variables) {
+    const entry = figures.get(v.key);
+    const kinds = shown().filter((of) => arrayOf(v.key, of) || (of === "gradient" && page.view === "gradients"));
+    const signature = kinds.map((of) => of + shapeKey(arrayOf(v.key, of))).join() + page.size;
+    if (entry.signature !== signature) {
+      entry.figure.querySelectorAll(".maps").forEach((old) => old.remove());
+      entry.maps = {};
+      for (const of of kinds) entry.figure.append(entry.maps[of] = frame(v, of));
+      entry.signature = signature;
+    }
+    const most = [];
+    for (const of of kinds) {
+      const array = arrayOf(v.key, of);
+      if (!array) continue;
+      const top = largest(array);
+      most.push(`${of === "value" ? "largest" : of === "gradient" ? "largest gradient" : "largest change"} ${short(top)}`);
+      entry.maps[of].setAttribute("aria-label", `${name(v)}, ${of === "value" ? "values" : WORDS[of]}: ${shapeOf(v)}, `
+        + `none larger than ${short(top)}. Arrow keys choose a cell.`);
+      entry.maps[of].querySelectorAll("canvas").forEach((c, head) => paint(c, array, head, top, turned(array), page.colours));
+      entry.maps[of].querySelectorAll(".number").forEach((n) => { n.textContent = short(array.data[0]); });
+    }
+    entry.about.textContent = [shapeOf(v), ...most, turned(page.state.values[v.key]) ? "on its side" : ""].filter(Boolean).join(" · ");
+  }
+  light();
+}
+
+const shapeKey = (array) => (array ? `${array.heads},${array.rows},${array.columns}` : "-");
+const turned = (array) => array.rows > 128 && array.rows > 2 * array.columns;
+const tall = (array) => (array.rows === 1 ? Math.max(12, page.size) : page.size);  // a single row is drawn higher
+
+// The frame of one map: a pane for each head.
+function frame(v, of) {
+  const array = arrayOf(v.key, of);
+  const maps = made("div", { class: "maps", "data-of": of });
+  if (of !== "value") maps.append(made("span", { class: "what" }, `${of === "gradient" ? "∂𝓛/∂" : "the step’s change of "}`, formula(v.tex, "tex")));
+  if (!array) {
+    maps.append(made("span", { class: "soft" }, page.tokens.length > 1
+      ? "none: the loss does not read it" : "none: one token has no loss"));
+    return maps;
+  }
+  maps.tabIndex = 0;
+  maps.setAttribute("role", "group");
+  maps.setAttribute("aria-roledescription", "heat map");
+  for (let head = 0; head < array.heads; head++) {
+    const pane = made("div", { class: "pane", "data-head": head });
+    if (v.letters[0] === "H") pane.append(made("span", { class: "head" }, `head ${head + 1}`));
+    if (!v.letters.length) pane.append(made("div", { class: "number" }));
+    else {
+      const canvas = made("canvas"), [w, h] = turned(array) ? [array.rows, array.columns] : [array.columns, array.rows];
+      canvas.style.width = `${w * page.size}px`;
+      canvas.style.height = `${h * (turned(array) ? page.size : tall(array))}px`;
+      pane.append(made("div", { class: "pane" }, canvas));
+    }
+    maps.append(pane);
+  }
+  return maps;
+}
+
+// The cell of a map under the pointer, or null.
+function under(event) {
+  const target = event.target.closest?.("canvas, .number"), maps = target?.closest(".maps");
+  if (!maps) return null;
+  const key = maps.closest("figure").dataset.key, of = maps.dataset.of, array = arrayOf(key, of);
+  const head = Number(target.closest("[data-head]").dataset.head), box = target.getBoundingClientRect();
+  if (target.className === "number") return { key, of, at: [0, 0, 0] };
+  const x = (event.clientX - box.left) / box.width, y = (event.clientY - box.top) / box.height;
+  const part = (t, n) => Math.min(n - 1, Math.max(0, Math.floor(t * n)));
+  const at = turned(array) ? [head, part(x, array.rows), part(y, array.columns)] : [head, part(y, array.rows), part(x, array.columns)];
+  return { key, of, at };
+}
+
+// Choose a cell: `pin` keeps it when the pointer leaves; `go` scrolls to it.
+function choose(cell, { pin = false, go = false } = {}) {
+  if (pin) { page.pinned = cell; byId("cell").classList.remove("shut"); }
+  page.chosen = cell;
+  light();
+  showCell();
+  if (pin) remember();
+  const maps = cell && figures.get(cell.key).maps[cell.of];
+  if (go && maps) maps.scrollIntoView({ block: "center", behavior: "auto" });
+}
+
+// Frame the chosen cell, those that meet in it, and the row of the token that is followed.
+function light() {
+  document.querySelectorAll(".lit").forEach((old) => old.remove());
+  if (!page.state) return;
+  if (page.follow !== null) for (const v of variables) {
+    if (!v.letters.includes("n")) continue;
+    for (const of of shown()) {
+      const array = arrayOf(v.key, of);
+      if (!array) continue;
+      const columns = v.letters.length === 1 ? [[0, page.follow]] : Array.from({ length: array.columns }, (_, j) => [page.follow, j]);
+      for (let h = 0; h < array.heads; h++) mark(v.key, of, h, columns, "follow");
+    }
+  }
+  if (!page.chosen) return;
+  const groups = new Map();
+  for (const cell of sources(page.chosen)) {
+    const of = cell.gradient ? "gradient" : "value", id = `${cell.key}|${of}|${cell.at[0]}`;
+    if (!groups.has(id)) groups.set(id, { key: cell.key, of, head: cell.at[0], cells: [] });
+    groups.get(id).cells.push([cell.at[1], cell.at[2]]);
+  }
+  for (const { key, of, head, cells } of groups.values()) mark(key, of, head, cells, "");
+  const { key, of, at } = page.chosen;
+  mark(key, of, at[0], [[at[1], at[2]]], "chosen");
+}
+
+// The cells that a cell is computed from.
+function sources({ key, of, at }) {
+  if (of === "value") return page.model.explain(page.state, key, at)?.terms.flatMap((t) => t.cells) ?? [];
+  if (of === "gradient") return page.model.explainGradient(page.state, key, at).flatMap((part) => part.terms.flatMap((t) => t.cells));
+  return [{ key, gradient: true, at }];
+}
+
+function mark(key, of, head, cells, kind) {
+  const maps = figures.get(key).maps[of], array = arrayOf(key, of);
+  const pane = maps?.querySelectorAll("[data-head]")[head]?.querySelector(".pane");
+  if (!pane) return;
+  const side = turned(array), size = page.size;
+  for (const r of rectangles(side ? cells.map(([i, j]) => [j, i]) : cells)) {
+    const box = made("div", { class: `lit ${kind}` }), down = side ? size : tall(array);
+    Object.assign(box.style, { left: `${r.left * size}px`, top: `${r.top * down}px`, width: `${r.width * size}px`, height: `${r.height * down}px` });
+    pane.append(box);
+  }
+}
+
+// ------------------------------------------------------------------------------------------------------ the chosen cell
+
+const variable = (key) => page.model.variables.get(key);
+const tokenAt = (i) => `“${label(tokenizer.tokens[page.tokens[i]])}”`;
+
+function name(v) { return v.layer ? `${v.said} of layer ${v.layer}` : v.said; }
+
+// An index in words.
+function index(letter, i) {
+  if (letter === "n") return `position ${i + 1} ${tokenAt(i)}`;
+  if (letter === "V") return `token “${label(tokenizer.tokens[i])}”`;
+  if (letter === "C") return `position ${i + 1}`;
+  return `${letter === "F" ? "inner component" : "component"} ${i + 1}`;
+}
+
+// A cell in words, in full or short.
+function where(key, [h, i, j], brief = false) {
+  const v = variable(key), letters = v.letters;
+  if (brief) {
+    const places = [letters.length > 2 ? h + 1 : null, letters.length > 1 ? i + 1 : null, letters.length ? j + 1 : null];
+    return places.filter((x) => x !== null).join(", ");
+  }
+  const parts = letters.length > 2 ? [`head ${h + 1}`] : [];
+  if (letters.length > 1) parts.push(`row: ${index(letters.at(-2), i)}`);
+  if (letters.length) parts.push(`column: ${index(letters.at(-1), j)}`);
+  return parts.join("; ");
+}
+
+// A link to a cell: its name, its indices, and its number.
+function link(cell) {
+  const v = variable(cell.key), of = cell.gradient ? "gradient" : "value";
+  const go = () => {
+    if (of === "gradient" && page.view === "values") setView("both");
+    if (of === "value" && page.view === "gradients") setView("both");
+    choose({ key: cell.key, of, at: cell.at }, { pin: true, go: true });
+  };
+  const button = made("button", { type: "button", onclick: go, title: `${of === "gradient" ? "gradient of " : ""}${name(v)}, ${where(cell.key, cell.at)}` });
+  button.append(cell.gradient ? "∂" : "", formula(v.tex, "tex"), made("small", {}, `[${where(cell.key, cell.at, true)}]`), ` ${short(cell.value)}`);
+  return button;
+}
+
+const MOST = 6;  // so many terms are written out
+
+// The terms of a sum, the largest ones written out, and their sum.
+function sumTable(terms, sum, words = "the sum") {
+  const table = made("table"), order = [...terms].sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
+  for (const term of order.slice(0, terms.length === MOST + 1 ? MOST + 1 : MOST)) {
+    const cell = made("td");
+    if (term.how === "mean") cell.append("− the mean of the row");
+    else if (term.how === "exp") cell.append("exp(", link(term.cells[0]), ` − ${short(term.shift)})`);
+    else {
+      const factor = term.factor === 1 ? "" : term.factor === -1 ? "−" : `${short(term.factor)} ×`;
+      cell.append(factor, ...term.cells.flatMap((c, i) => (i ? [" × ", link(c)] : [link(c)])));
+    }
+    table.append(made("tr", {}, cell, made("td", {}, short(term.value))));
+  }
+  const rest = terms.length === MOST + 1 ? [] : order.slice(MOST);
+  if (rest.length) table.append(made("tr", {}, made("td", {}, `+ ${rest.length} more terms`),
+    made("td", {}, short(rest.reduce((s, t) => s + t.value, 0)))));
+  if (terms.length !== 1 || words !== "the sum") table.append(made("tr", { class: "sum" }, made("td", {}, words), made("td", {}, short(sum))));
+  return table;
+}
+
+// Does a sum agree with its cell, as far as 32-bit numbers do?
+function agrees(found, cell, terms) {
+  if (found === cell || (Number.isNaN(cell) && Number.isNaN(found))) return true;
+  const large = Math.max(Math.abs(cell), ...terms.map((t) => Math.abs(t.value)));
+  return Math.abs(found - cell) <= 1e-5 * large;
+}
+
+function verdict(found, cell, terms) {
+  return made("p", { class: "agrees" }, agrees(found, cell, terms) ? "✓ This is the number in the map." : `✗ The map has ${short(cell)}.`);
+}
+
+function showCell() {
+  const panel = byId("cell"), cell = page.chosen;
+  panel.replaceChildren(made("button", { id: "close", type: "button", onclick: () => choose(null, { pin: true }) || panel.classList.add("shut") }, "close"));
+  if (!cell) { panel.append(...help()); return; }
+  const v = variable(cell.key), value = arrayOf(cell.key, cell.of).data[place(arrayOf(cell.key, cell.of), ...cell.at)];
+  const title = made("h2", {}, cell.of === "gradient" ? "∂𝓛/∂" : cell.of === "change" ? "change of " : "", formula(v.tex, "tex"),
+    v.layer ? `, layer ${v.layer} ` : " ", made("span", { class: "eq" }, v.equation));
+  panel.append(title, made("p", { class: "soft" }, where(cell.key, cell.at) || "one number"), made("p", { class: "value" }, short(value)));
+  if (cell.of === "value") showValue(panel, v, cell, value);
+  else if (cell.of === "gradient") showGradient(panel, v, cell, value);
+  else showChange(panel, v, cell, value);
+  const other = cell.of === "value" ? "gradient" : "value";
+  if (arrayOf(cell.key, other)) panel.append(made("p", {}, made("button", { type: "button", onclick: () => {
+    if (page.view !== "both") setView("both");
+    choose({ ...cell, of: other }, { pin: true });
+  } }, other === "gradient" ? "Show its gradient" : "Show its value")));
+}
+
+// A weight of attention, as a sentence.
+function attention(v, [h, i, m], value) {
+  if (!v.key.endsWith("weights")) return null;
+  return made("p", {}, `${tokenAt(i)} (position ${i + 1}) gives ${short(100 * value)} % of its attention in head ${h + 1} to `
+    + `${tokenAt(m)} (position ${m + 1}).`);
+}
+
+function showValue(panel, v, cell, value) {
+  panel.append(formula(v.formula));
+  const meeting = attention(v, cell.at, value);
+  if (meeting) panel.append(meeting);
+  if (v.weight !== null) {
+    panel.append(made("p", {}, `A weight: training found it, no operation computes it.`));
+    return;
+  }
+  const found = page.model.explain(page.state, cell.key, cell.at);
+  if (found.terms.length) panel.append(made("h3", {}, "Where it comes from"), sumTable(found.terms, found.sum));
+  if (found.finish?.words) panel.append(made("p", {}, `${found.terms.length ? "then " : ""}${found.finish.words}`
+    + `${found.terms.length ? `: ${short(found.value)}` : ""}.`));
+  if (found.finish?.kind !== "none") panel.append(verdict(found.value, value, found.terms));
+}
+
+function showGradient(panel, v, cell, value) {
+  panel.append(made("p", {}, `If this number grew by 0.001, the loss would change by about ${short(value * 1e-3)}.`));
+  if (cell.key === "loss") { panel.append(made("p", {}, "Here the way back begins: ∂𝓛/∂𝓛 = 1.")); return; }
+  const parts = page.model.explainGradient(page.state, cell.key, cell.at), terms = parts.flatMap((p) => p.terms);
+  for (const { operation, slot, terms: own, sum } of parts) {
+    const to = variable(operation.output);
+    panel.append(made("h3", {}, "from ", formula(to.tex, "tex"), to.layer ? ` of layer ${to.layer}, ` : ", ", made("span", { class: "eq" }, `(17) through ${to.equation}`)),
+      formula(operation.backward[slot]));
+    if (own.length) panel.append(sumTable(own, sum));
+    else panel.append(made("p", { class: "soft" }, "nothing: this cell takes no part"));
+  }
+  const total = parts.reduce((s, p) => s + p.sum, 0);
+  if (parts.length > 1) panel.append(made("p", {}, `Together: ${parts.map((p) => short(p.sum)).join(" + ")} = ${short(total)}`.replaceAll("+ −", "− ")));
+  panel.append(verdict(total, value, terms));
+}
+
+function showChange(panel, v, cell, value) {
+  const { how, gradients, before, moments, earlier, clip } = page.last, at = place(before[cell.key], ...cell.at);
+  const g = gradients[cell.key].data[at], w = before[cell.key].data[at], rows = [["gradient g", short(g)]];
+  if (clip < 1) rows.push([`g, all gradients scaled by ${short(clip)}`, short(g * clip)]);
+  let change = -how.lr * (g * clip + how.weight_decay * w);
+  if (how.optimizer === "adamw") {
+    const m = moments[cell.key].m[at], s = moments[cell.key].v[at], t = moments.step, [b1, b2] = how.betas;
+    const mean = m / (1 - b1 ** t), size = s / (1 - b2 ** t);
+    rows.push([`m = ${b1} × ${short(earlier[cell.key]?.m[at] ?? 0)} + ${short(1 - b1)} g`, short(m)],
+      [`v = ${b2} × ${short(earlier[cell.key]?.v[at] ?? 0)} + ${short(1 - b2)} g²`, short(s)],
+      [`m̂ = m / (1 − ${b1}^${t})`, short(mean)], [`v̂ = v / (1 − ${b2}^${t})`, short(size)],
+      [`−ρ m̂ / (√v̂ + ε), ρ = ${short(how.lr)}`, short(-how.lr * mean / (Math.sqrt(size) + how.eps))],
+      [`−ρ × decay ${how.weight_decay} × ${short(w)}`, short(-how.lr * how.weight_decay * w)]);
+    change = -how.lr * mean / (Math.sqrt(size) + how.eps) - how.lr * how.weight_decay * w;
+  } else rows.push([`−ρ g, ρ = ${short(how.lr)}: equation (18)`, short(change)]);
+  panel.append(made("h3", {}, how.optimizer === "adamw" ? "What AdamW did" : "What (18) did"),
+    made("table", {}, ...rows.map(([a, b]) => made("tr", {}, made("td", {}, a), made("td", {}, b)))),
+    verdict(change, value, [{ value: w }]));
+}
+
+function help() {
+  const scale = made("canvas"), strip = { rows: 1, columns: 121, data: Float32Array.from({ length: 121 }, (_, i) => Math.sign(i - 60) * ((i - 60) / 60) ** 2) };
+  paint(scale, strip, 0, 1, false, page.colours);
+  return [made("h2", {}, "Every number explains itself"),
+    made("p", {}, "Point at a cell of a map, or tap it: the cells that meet in it are framed, and the sum is written here. "
+      + "A click keeps it. With the keyboard: Tab to a map, then the arrow keys; Page Down goes to the next map, Escape lets go."),
+    made("div", { class: "legend" }, "−largest", scale, "+largest"),
+    made("p", { class: "soft" }, "One scale for all maps: blue is negative, orange positive, grey no number (−∞). Each map "
+      + "has its own largest number, which is written above it; a shade is the square root of the part of it."),
+    made("p", { class: "soft" }, "Maps are to scale: a square for each number. A single row is drawn higher.")];
+}
+
+// -------------------------------------------------------------------------------------------------------------- tokens
+
+function showTokens() {
+  const strip = byId("tokens"), losses = page.state.values.losses.data;
+  strip.replaceChildren(...page.tokens.map((t, i) => {
+    const own = i ? losses[i - 1] : NaN, told = i ? `loss ${short(own)}: predicted with ${short(100 * Math.exp(-own))} %` : "the first token";
+    const button = made("button", { type: "button", title: told, "aria-label": `${label(tokenizer.tokens[t])}, ${told}`, "aria-pressed": String(page.follow === i) }, label(tokenizer.tokens[t]));
+    button.style.setProperty("--loss", i ? Math.min(1, own / 6).toFixed(3) : 0);
+    button.addEventListener("click", () => { page.follow = page.follow === i ? null : i; showTokens(); light(); strip.children[i].focus(); });
+    return button;
+  }));
+  byId("tokens-about").textContent = `${page.tokens.length} of C = ${sizes.C} tokens. The bar under a token is the loss of predicting it. `
+    + (page.follow === null ? "Choose one to follow its row through all maps." : `Position ${page.follow + 1} is followed: its row is dashed in all maps.`);
+  byId("loss-said").textContent = page.tokens.length > 1 ? loss().toFixed(3) : "–";
+}
+
+// The model's own continuation of the first quarter of the text, likeliest token by likeliest token, a token at a time
+// so that the page stays alive.
+let writing = 0;
+function write() {
+  const own = ++writing, begin = page.tokens.slice(0, Math.max(1, Math.ceil(page.tokens.length / 4)));
+  const tokens = [...begin], end = Math.min(sizes.C, Math.max(begin.length + 12, page.tokens.length));
+  const said = byId("writes"), model = new Model(data.table, page.weights);
+  const go = () => {
+    if (own !== writing) return;
+    if (tokens.length >= end) {
+      said.replaceChildren("After ", made("b", {}, tokenizer.decode(begin)), " this model writes: ", made("b", {}, tokenizer.decode(tokens.slice(begin.length))));
+      compareSteps(own);
+      return;
+    }
+    tokens.push(sampled(known(lastRow(model.forward(tokens).values.L)), 0, 0, 0));
+    setTimeout(go);
+  };
+  setTimeout(go, 30);
+}
+
+const lastRow = (L) => L.data.slice((L.rows - 1) * L.columns);
+// The unknown token is never written.
+function known(logits) { const copy = Float32Array.from(logits); copy[tokenizer.unknown] = -Infinity; return copy; }
+
+// ------------------------------------------------------------------------------------------------------ the next token
+
+const temperature = () => Number(byId("temperature").value), topK = () => Number(byId("top-k").value);
+
+function showNext() {
+  const logits = known(lastRow(page.state.values.L)), heat = temperature(), k = topK();
+  byId("temperature-said").textContent = heat.toFixed(1);
+  byId("top-k-said").textContent = k || "all";
+  const order = [...logits.keys()].sort((a, b) => logits[b] - logits[a] || a - b);
+  const kept = heat === 0 ? order.slice(0, 1) : k ? order.filter((t) => logits[t] >= logits[order[Math.min(k, order.length) - 1]]) : order;
+  const weights = kept.map((t) => (heat === 0 ? 1 : Math.exp((logits[t] - logits[order[0]]) / heat)));
+  const total = weights.reduce((s, w) => s + w, 0), full = page.tokens.length >= sizes.C;
+  byId("bars").replaceChildren(...kept.slice(0, 8).map((t, i) => {
+    const p = weights[i] / total, piece = label(tokenizer.tokens[t]);
+    const bar = made("i");
+    bar.style.setProperty("--p", p.toFixed(4));
+    return made("li", {}, made("button", { type: "button", disabled: full, "aria-label": `${piece}: ${(100 * p).toFixed(1)} %; append it`, onclick: () => append([t]) },
+      made("span", {}, piece), bar, made("em", {}, `${(100 * p).toFixed(1)} %`)));
+  }));
+  byId("append").disabled = byId("append-ten").disabled = full;
+}
+
+function append(tokens) {
+  page.tokens = [...page.tokens, ...tokens];
+  byId("text").value = tokenizer.decode(page.tokens);
+  page.losses = [];
+  notice(page.tokens.length >= sizes.C ? `The context is full: C = ${sizes.C} tokens.` : "");
+  compute();
+}
+
+// So many tokens by chance, or the likeliest at temperature 0.
+function appendSampled(count) {
+  const tokens = [], model = new Model(data.table, page.weights);
+  for (; count > 0 && page.tokens.length + tokens.length < sizes.C; count--) {
+    const logits = known(lastRow(model.forward([...page.tokens, ...tokens]).values.L));
+    tokens.push(sampled(logits, temperature(), topK(), Math.random()));
+  }
+  append(tokens);
+}
+
+// ------------------------------------------------------------------------------------------------------------ learning
+
+// The settings of a step, as the controls say.
+function how() {
+  const optimizer = byId("optimizer").value, own = data.settings, same = optimizer === own.optimizer;
+  const middle = same ? own.lr / 2 : optimizer === "sgd" ? 0.5 : 0.0075;  // half of the training's largest rate
+  const lr = middle * 10 ** (4 * (Number(byId("rate").value) - 0.5));
+  if (optimizer === "sgd") return { optimizer, lr, weight_decay: same ? own.weight_decay : 0, clip: same ? own.clip : 0 };
+  return { ...own, optimizer, lr, weight_decay: same ? own.weight_decay : 0.1 };
+}
+
+function learnSteps(count) {
+  if (page.tokens.length < 2) return notice("One token has no loss: type a longer text, then the model can learn it.");
+  const begun = { at: page.at, weights: page.weights, moments: page.moments, last: page.last, trail: page.trail };
+  page.trail = [...(page.trail ?? [loss()])];
+  for (; count > 0; count--) {
+    const settings = how(), before = page.weights, gradients = page.state.gradients, earlier = page.moments;
+    const next = learn(before, gradients, earlier, settings);
+    if (!weightKeys.every((key) => next.weights[key].data.every(Number.isFinite))) {
+      notice("This step would make a weight infinite: choose a smaller rate ρ. Nothing was changed by it.");
+      break;
+    }
+    const changes = {};
+    for (const key of weightKeys) if (gradients[key])
+      changes[key] = { ...before[key], data: next.weights[key].data.map((x, i) => x - before[key].data[i]) };
+    Object.assign(page, { weights: next.weights, moments: next.moments });
+    page.last = { how: settings, gradients, before, moments: next.moments, earlier, clip: next.moments.clip, changes };
+    page.model.weights = page.weights;
+    page.state = page.model.run(page.tokens);
+    page.trail.push(loss());
+  }
+  page.history.push(begun);
+  if (page.history.length > 50) page.history.shift();
+  if (page.view === "values") setView("both", false);
+  compute();
+  return true;
+}
+
+function undo() {
+  Object.assign(page, page.history.pop());
+  byId("step").value = page.at;
+  compute();
+}
+
+function showLearning() {
+  byId("rate-said").textContent = short(how().lr);
+  byId("undo").disabled = !page.history.length;
+  const told = (page.trail ?? []).slice(-12).map((x) => x.toFixed(2)).join(" → ");
+  byId("learned").textContent = page.trail ? `Loss of the text: ${told}` : "No step yet. The maps then show each weight’s change, too.";
+}
+
+// ---------------------------------------------------------------------------------------------------- through training
+
+function goTo(number) {
+  if (number === page.at && !page.trail) return;
+  page.history.push({ at: page.at, weights: page.weights, moments: page.moments, last: page.last, trail: page.trail });
+  Object.assign(page, { at: number, weights: weightsOf(number), moments: {}, last: null, trail: undefined });
+  compute();
+}
+
+function showTraining() {
+  const { step } = data.models[page.at], words = step.toLocaleString("en");
+  byId("step-said").textContent = page.trail ? `${words} + ${page.trail.length - 1}` : words;
+  byId("step").setAttribute("aria-valuetext", `after ${words} steps of training`);
+  drawCurve();
+}
+
+// The loss of this text for each stored model, computed while nothing else happens.
+function compareSteps(own) {
+  if (page.tokens.length < 2 || page.losses.length === data.models.length) return;
+  const next = page.losses.length;
+  page.losses.push(new Model(data.table, weightsOf(next)).forward(page.tokens).values.loss.data[0]);
+  if (page.losses.length === data.models.length) drawCurve();
+  else setTimeout(() => own === writing && compareSteps(own));
+}
+
+function drawCurve() {
+  const svg = byId("curve"), last = Math.max(1, ...data.models.map((m) => m.step), ...data.losses.map((p) => p[0]));
+  const top = 1.05 * Math.max(1, ...data.losses.map((p) => p[1]), ...page.losses);
+  const x = (step) => 300 * Math.log1p(step) / Math.log1p(last), y = (value) => 108 - 106 * value / top;
+  const line = (points) => points.map(([a, b], i) => `${i ? "L" : "M"}${x(a).toFixed(1)} ${y(b).toFixed(1)}`).join("");
+  const drawn = (d, attributes) => {
+    const path = document.createElementNS("http://www.w3.org/2000/svg", "path");
+    for (const [k, v] of Object.entries({ d, ...attributes })) path.setAttribute(k, v);
+    return path;
+  };
+  const at = x(data.models[page.at].step);
+  svg.replaceChildren(...data.models.map((m) => drawn(`M${x(m.step)} 108V102`, { class: "kept" })), drawn(line(data.losses), {}),
+    ...(page.losses.length === data.models.length ? [drawn(line(data.models.map((m, i) => [m.step, page.losses[i]])), { "stroke-dasharray": "4 3", class: "own" })] : []),
+    drawn(`M${at} 0V110`, { class: "cursor" }));
+  const own = page.losses.length === data.models.length ? ` This text’s loss, dashed: ${short(page.losses[0])} at step ${data.models[0].step}, ${short(page.losses.at(-1))} at the end.` : "";
+  const said = data.losses.length ? `The loss of training against the step (logarithmic, from ${data.losses[0][0]} to ${last.toLocaleString("en")}); the upright line is where the weights are from.` : "The page holds no losses of training.";
+  byId("curve-said").textContent = `${said}${own}`;
+  svg.setAttribute("aria-label", `${said}${own}`);
+}
+
+// --------------------------------------------------------------------------------------------------------- the address
+
+let remembering = 0;
+function remember() {
+  clearTimeout(remembering);
+  remembering = setTimeout(() => {
+    const parts = { step: data.models[page.at].step, text: tokenizer.decode(page.tokens), view: page.view };
+    if (page.pinned) parts.cell = [page.pinned.key, page.pinned.of, ...page.pinned.at.map((i) => i + 1)].join(":");
+    const address = "#" + new URLSearchParams(parts);
+    if (address !== location.hash) try { history.replaceState(null, "", address); } catch { /* a page without an address */ }
+  }, 150);
+}
+
+// Go where the address says; what it names and the page lacks is said, and left out.
+function follow() {
+  const asked = new URLSearchParams(location.hash.slice(1)), faults = [];
+  if (asked.has("step")) {
+    const number = data.models.findIndex((m) => String(m.step) === asked.get("step"));
+    if (number < 0) faults.push(`The page has no weights of step ${asked.get("step")}.`);
+    else { Object.assign(page, { at: number, weights: weightsOf(number), moments: {}, last: null, trail: undefined }); byId("step").value = number; }
+  }
+  if (["values", "gradients", "both"].includes(asked.get("view"))) setView(asked.get("view"), false);
+  if (asked.has("text")) byId("text").value = asked.get("text");
+  const taken = take(byId("text").value);
+  if (!taken) {
+    faults.push(byId("notice").textContent);
+    if (!page.tokens.length) { byId("text").value = data.text; take(data.text); }
+    else compute();
+  }
+  if (asked.has("cell")) {
+    const [key, of, ...at] = asked.get("cell").split(":"), cell = { key, of, at: at.map((i) => Number(i) - 1) };
+    const there = variable(key) && ["value", "gradient", "change"].includes(of) && at.length === 3 && cell.at.every(Number.isInteger) && within(cell);
+    if (there) {
+      if (!shown().includes(of)) setView("both");
+      choose(cell, { pin: true, go: true });
+    } else faults.push(`There is no cell ${asked.get("cell")}.`);
+  }
+  if (faults.length) notice(faults.join(" "));
+}
+
+// -------------------------------------------------------------------------------------------------------------- events
+
+function setView(view, draw = true) {
+  page.view = view;
+  document.querySelector(`input[name=view][value=${view}]`).checked = true;
+  if (draw && page.state) { drawMaps(); remember(); }
+}
+
+// An arrow key moves the chosen cell of a map; head by head to the left and right.
+function moved(event) {
+  const maps = event.target.closest(".maps");
+  if (event.key === "Escape") { choose(null, { pin: true }); return; }
+  if (!maps || maps.tabIndex < 0) return;
+  if (event.key === "PageDown" || event.key === "PageUp") {
+    const all = [...document.querySelectorAll(".maps[tabindex]")], to = all[all.indexOf(maps) + (event.key === "PageDown" ? 1 : -1)];
+    if (to) { to.focus(); to.scrollIntoView({ block: "center" }); event.preventDefault(); }
+    return;
+  }
+  const key = maps.closest("figure").dataset.key, of = maps.dataset.of, array = arrayOf(key, of);
+  const here = page.chosen?.key === key && page.chosen.of === of ? [...page.chosen.at] : null;
+  const steps = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] }[event.key];
+  if (!steps) return;
+  event.preventDefault();
+  let at = here ?? [0, 0, 0];
+  if (here) {
+    const [down, right] = turned(array) ? [steps[1], steps[0]] : steps;
+    at[1] += down;
+    at[2] += right;
+    if (at[2] >= array.columns && at[0] + 1 < array.heads) { at[0]++; at[2] = 0; }
+    if (at[2] < 0 && at[0] > 0) { at[0]--; at[2] = array.columns - 1; }
+    at[1] = Math.min(array.rows - 1, Math.max(0, at[1]));
+    at[2] = Math.min(array.columns - 1, Math.max(0, at[2]));
+  }
+  choose({ key, of, at }, { pin: true });
+}
+
+function listen() {
+  const flow = byId("flow"), dark = matchMedia("(prefers-color-scheme: dark)");
+  dark.addEventListener("change", () => { page.colours = palette(dark.matches); drawMaps(); showCell(); });
+  let waiting = null;  // the last place of the pointer, looked at once a frame
+  flow.addEventListener("pointermove", (event) => {
+    if (event.pointerType === "touch") return;
+    if (!waiting) requestAnimationFrame(() => {
+      const cell = under(waiting) ?? page.pinned, old = page.chosen;
+      waiting = null;
+      if (JSON.stringify(cell) !== JSON.stringify(old)) choose(cell);
+    });
+    waiting = event;
+  });
+  flow.addEventListener("pointerleave", () => { if (page.chosen !== page.pinned) choose(page.pinned); });
+  flow.addEventListener("click", (event) => {
+    const cell = under(event);
+    if (cell) { choose(cell, { pin: true }); event.target.closest(".maps").focus({ preventScroll: true }); }
+  });
+  addEventListener("keydown", moved);
+  byId("text-form").addEventListener("submit", (event) => { event.preventDefault(); take(byId("text").value); });
+  byId("text").addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); take(byId("text").value); } });
+  byId("append").addEventListener("click", () => appendSampled(1));
+  byId("append-ten").addEventListener("click", () => appendSampled(10));
+  for (const id of ["temperature", "top-k"]) byId(id).addEventListener("input", showNext);
+  for (const id of ["rate", "optimizer"]) byId(id).addEventListener("input", showLearning);
+  byId("optimizer").addEventListener("change", () => { page.moments = {}; });
+  byId("learn").addEventListener("click", () => learnSteps(1));
+  byId("learn-ten").addEventListener("click", () => learnSteps(10));
+  byId("undo").addEventListener("click", undo);
+  byId("step").addEventListener("input", () => goTo(Number(byId("step").value)));
+  for (const radio of document.querySelectorAll("input[name=view]")) radio.addEventListener("change", () => setView(radio.value));
+  byId("size").addEventListener("input", () => { page.size = Number(byId("size").value); drawMaps(); });
+  addEventListener("hashchange", follow);
+}
+
+function begin() {
+  page.colours = palette(matchMedia("(prefers-color-scheme: dark)").matches);
+  page.weights = weightsOf(page.at);
+  build();
+  page.size = Math.min(6, Math.max(3, Math.floor((byId("flow").clientWidth - 60) / sizes.V)));
+  byId("size").value = page.size;
+  byId("step").max = data.models.length - 1;
+  byId("step").value = page.at;
+  byId("text").value = data.text;
+  byId("optimizer").value = data.settings.optimizer;
+  const count = weightKeys.reduce((n, key) => n + data.shapes[key].reduce((a, b) => a * b), 0);
+  const letters = ["D", "H", "K", "F", "L", "V", "C"].map((s) => `${s} = ${sizes[s].toLocaleString("en")}`).join(", ");
+  byId("about").textContent = `The decoder of document 003, equations (1) to (18): ${letters}; ${count.toLocaleString("en")} weights`
+    + `${causal ? "" : "; without the mask"}. It computes in this page, without dropout; n is the number of tokens of the text.`;
+  if (data.models.length === 1) document.querySelector(".steps").hidden = true;
+  if (data.models.length === 1 && !data.losses.length) byId("training-card").hidden = true;
+  if (innerWidth <= 900) byId("cell").classList.add("shut");
+  listen();
+  follow();
+}
+
+begin();

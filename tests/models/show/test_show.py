@@ -1,0 +1,313 @@
+"""The page of a trained model, in a real browser: its numbers are the engine's, and its explanations add up."""
+
+import json
+import math
+import time
+
+import numpy as np
+import pytest
+from browser import chromium
+
+import tinytensor
+from models.data.text import IGNORE_INDEX
+from models.data.tokenizers import BPETokenizer, CharTokenizer, WordTokenizer
+from models.decoder import Config, Decoder
+from models.show import show
+from models.show.program import table
+from models.training.trainer import Settings, build_optimizer, training_step
+from tests.models.show.running import run
+from tinytensor import tensor
+
+TEXT = "the cat sat on the mat; the dog lay by the door.\n"
+TINY = {"D": 8, "H": 2, "F": 12, "L": 2, "C": 40}
+LAYOUTS = {
+    "document 003": {},
+    "GPT-2": {
+        "residual": "pre-norm", "norm": "affine", "final_norm": True, "activation": "gelu", "attention_bias": True,
+        "tied": True,
+    },
+    "microgpt": {"residual": "once", "norm": "rms", "bias": False, "L": 1},
+    "no mask": {"causal": False, "positions": False, "norm": "scale", "residual": "once"},
+}  # fmt: skip
+NEAR = 1e-5  # of the largest entry
+
+
+@pytest.fixture(scope="module")
+def tokenizer():
+    return CharTokenizer.train([TEXT])
+
+
+def built(tokenizer, **changes) -> Decoder:
+    """A small model with weights that are not those of the beginning."""
+    tinytensor.manual_seed(3)
+    model = Decoder(Config(**(TINY | {"V": tokenizer.vocab_size} | changes)))
+    with tinytensor.no_grad():
+        for p in model.parameters():
+            p += 0.3 * tinytensor.randn(*p.shape)
+    return model
+
+
+@pytest.fixture(scope="module")
+def browser():
+    with chromium() as driver:
+        yield driver
+
+
+@pytest.fixture(scope="module")
+def opened(browser, tokenizer, tmp_path_factory):
+    """opened(model, **options): the page of a model, in the browser."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    def open_(model, text="the cat sat", hash="", **options):
+        path = show(model, folder / "page.html", options.pop("tokenizer", tokenizer), text, **options)
+        browser.get("about:blank")
+        browser.get(f"file://{path}{hash}")
+        return browser
+
+    return open_
+
+
+STATE = """
+const plain = (arrays) => Object.fromEntries(Object.entries(arrays).map(([key, a]) => [key, [...a.data].map(String)]));
+return JSON.stringify({values: plain(page.state.values), gradients: plain(page.state.gradients)});
+"""
+
+
+def state(driver) -> tuple[dict, dict]:
+    """(values, gradients) that the page holds, as flat arrays by key."""
+    found = json.loads(driver.execute_script(STATE))
+    read = [{k: np.array(v, dtype=np.float64) for k, v in part.items()} for part in found.values()]
+    return read[0], read[1]
+
+
+def size_of(key, values) -> float:
+    """The largest entry of a gradient.
+
+    A bias of K adds the same to all scores of a row, which no softmax notices: its gradient is 0 but for rounding, a
+    sum of far larger numbers, the gradients of the keys.
+    """
+    terms = values[key.replace("bias of K", "k")]
+    return float(np.abs(terms.grad.numpy()).max())
+
+
+def near(found, expected, name, largest=None):
+    expected = np.asarray(expected, dtype=np.float64).reshape(-1)
+    found = found[: expected.size] if name.endswith("losses") else found  # the page's last token has no loss
+    masked = np.isinf(expected)
+    assert np.array_equal(np.isneginf(found), masked), name
+    apart = np.abs(found[~masked] - expected[~masked]).max(initial=0.0)
+    assert apart <= NEAR * (largest or np.abs(expected[~masked]).max()), (name, apart)
+
+
+def assert_equal_to_the_engine(driver, model, tokens):
+    made = table(model)
+    expected, (values, gradients) = run(made, model, tokens), state(driver)
+    assert set(values) == set(expected)
+    for key, value in expected.items():
+        near(values[key], value.detach().numpy(), key)
+        assert (key in gradients) == (value.grad is not None), key
+        if value.grad is not None:
+            near(gradients[key], value.grad.numpy(), f"the gradient of {key}", size_of(key, expected))
+    return expected
+
+
+# ------------------------------------------------------------------------------------------------------- the numbers
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_table_computes_what_the_model_does(layout, tokenizer):
+    model = built(tokenizer, **LAYOUTS[layout])
+    tokens = tokenizer.encode("the dog lay")
+    made = table(model)
+    values = run(made, model, tokens)
+    largest = {v.weight: size_of(v.key, values) for v in made.variables if v.weight is not None}
+    gradients = {name: p.grad for name, p in model.named_parameters()}
+    for p in model.parameters():
+        p.grad = None
+    logits, loss = model(tensor([tokens]), tensor([[*tokens[1:], IGNORE_INDEX]]))
+    loss.backward()
+    near(values["L"].detach().numpy().reshape(-1), logits.detach().numpy(), "the logits")
+    assert values["loss"].item() == pytest.approx(loss.item(), rel=NEAR)
+    for name, p in model.named_parameters():
+        assert (p.grad is None) == (gradients[name] is None), name
+        if p.grad is not None:
+            near(gradients[name].numpy().reshape(-1), p.grad.numpy(), name, largest[name])
+
+
+def test_three_texts_give_the_numbers_of_the_engine(opened, tokenizer):
+    model = built(tokenizer)
+    driver = opened(model)
+    for text in ("the cat sat", "dog; dog; dog.\n", "mat by door by the mat on the cat, sat"):
+        driver.execute_script("return take(arguments[0])", text.replace(",", ";"))
+        assert_equal_to_the_engine(driver, model, tokenizer.encode(text.replace(",", ";")))
+
+
+@pytest.mark.parametrize("layout", list(LAYOUTS)[1:])
+def test_other_layouts_give_the_numbers_of_the_engine(layout, opened, tokenizer):
+    model = built(tokenizer, **LAYOUTS[layout])
+    text = "the dog lay by the"
+    assert_equal_to_the_engine(opened(model, text), model, tokenizer.encode(text))
+
+
+def test_a_wrong_number_is_noticed(opened, tokenizer):
+    model = built(tokenizer)
+    driver = opened(model)
+    driver.execute_script("page.state.values['2.q'].data[3] *= 1.0001")
+    with pytest.raises(AssertionError, match=r"2\.q"):
+        assert_equal_to_the_engine(driver, model, tokenizer.encode("the cat sat"))
+
+
+# ------------------------------------------------------------------------------------------------------ explanations
+
+# For some cells of every variable, the terms of a cell: for each the factor, how, the shift and the cells' places; and
+# what the map shows. The test multiplies and adds by itself, with the numbers of the maps.
+TERMS = """
+const out = [], {values, gradients} = page.state, random = () => (seed = (seed * 16807) % 2147483647) / 2147483647;
+let seed = 7;
+const said = (t) => ({factor: t.factor, how: t.how ?? null, shift: t.shift ?? 0,
+                      of: t.cells.map((c) => [c.key, c.gradient, place(values[c.key], ...c.at)])});
+for (const v of variables) for (let n = 0; n < 4; n++) {
+  const a = values[v.key], at = [a.heads, a.rows, a.columns].map((x) => Math.floor(x * random()));
+  const found = page.model.explain(page.state, v.key, at);
+  if (found) out.push({key: v.key, at: place(a, ...at), gradient: false, finish: found.finish ?? null,
+                       terms: found.terms.map(said)});
+  if (gradients[v.key] && v.key !== "loss")
+    out.push({key: v.key, at: place(a, ...at), gradient: true, finish: null,
+              terms: page.model.explainGradient(page.state, v.key, at).flatMap((p) => p.terms).map(said)});
+}
+return JSON.stringify(out);
+"""
+
+
+def worked(term, arrays) -> float:
+    """The number of a term, from the numbers of the maps."""
+    numbers = [arrays[gradient][key][at] for key, gradient, at in term["of"]]
+    if term["how"] == "exp":
+        return term["factor"] * math.exp(numbers[0] - term["shift"])
+    return term["factor"] * (np.mean(numbers) if term["how"] == "mean" else math.prod(numbers))
+
+
+def finished(total, finish) -> float:
+    """What a cell's finish makes of the sum of its terms."""
+    if finish is None:
+        return total
+    by = {
+        "scale": lambda: total * finish["factor"] + finish["shift"],
+        "quotient": lambda: finish["numerator"] / total,
+        "log": lambda: math.log(total) + finish["shift"],
+        "relu": lambda: max(0.0, total),
+        "gelu": lambda: total * (1 + math.erf(total / math.sqrt(2))) / 2,
+        "masked": lambda: -math.inf,
+        "none": lambda: math.nan,
+    }
+    return by[finish["kind"]]()
+
+
+def wrong_explanations(driver) -> list[str]:
+    """The explained cells whose terms do not add up to them."""
+    arrays, cells = state(driver), json.loads(driver.execute_script(TERMS))
+    assert len(cells) > 100
+    wrong = []
+    for cell in cells:
+        value = arrays[cell["gradient"]][cell["key"]][cell["at"]]
+        terms = [worked(term, arrays) for term in cell["terms"]]
+        found = finished(math.fsum(terms), cell["finish"])
+        largest = max([abs(value), *map(abs, terms)]) if math.isfinite(value) else 1
+        if not (found == value or (math.isnan(found) and math.isnan(value)) or abs(found - value) <= NEAR * largest):
+            wrong.append(f"{'the gradient of ' * cell['gradient']}{cell['key']}: {found} is not {value}")
+    return wrong
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_the_terms_of_a_cell_add_up_to_it(layout, opened, tokenizer):
+    driver = opened(built(tokenizer, **LAYOUTS[layout]), "the dog lay by the")
+    assert wrong_explanations(driver) == []
+
+
+def test_terms_that_do_not_add_up_are_noticed(opened, tokenizer):
+    driver = opened(built(tokenizer), "the dog lay by the")
+    driver.execute_script(
+        "const old = OPERATIONS.mix.sent;"
+        "OPERATIONS.mix.sent = (slot, ...rest) => old(slot, ...rest).map((t) => ({...t, factor: slot ? 1.01 : 1}))"
+    )
+    assert {line.split(":")[0] for line in wrong_explanations(driver)} == {"the gradient of 1.v", "the gradient of 2.v"}
+
+
+# ---------------------------------------------------------------------------------------------------------- learning
+
+
+def press(driver, name, times=1):
+    for _ in range(times):
+        driver.execute_script("document.getElementById(arguments[0]).click()", name)
+
+
+def loss_shown(driver) -> float:
+    return float(driver.find_element("id", "loss-said").text)
+
+
+WEIGHTS = "return JSON.stringify(Object.fromEntries(weightKeys.map((key) => [key, [...page.weights[key].data]])))"
+
+
+def weights_of(driver) -> dict[str, np.ndarray]:
+    return {key: np.array(value) for key, value in json.loads(driver.execute_script(WEIGHTS)).items()}
+
+
+@pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
+def test_steps_of_learning_are_those_of_the_engine(optimizer, opened, tokenizer):
+    model, tokens = built(tokenizer), tokenizer.encode("the cat sat")
+    decay = 0.1 if optimizer == "adamw" else 0.0
+    settings = Settings(optimizer=optimizer, lr=0.02 if optimizer == "adamw" else 1.0, weight_decay=decay, clip=0.5)
+    driver = opened(model, settings=vars(settings))
+    rate = driver.execute_script("return how().lr")
+    engine = build_optimizer(model, Settings(**vars(settings) | {"lr": rate}))
+    step = training_step(model, engine, settings.clip)
+    before = weights_of(driver)
+    for _ in range(3):
+        step(tensor([tokens[:-1]]), tensor([tokens[1:]]))
+    press(driver, "learn", 3)
+    for v in table(model).variables:
+        if v.weight is not None:
+            p = dict(model.named_parameters())[v.weight]
+            near(weights_of(driver)[v.key], p.detach().numpy(), v.key)
+            assert np.abs(weights_of(driver)[v.key] - before[v.key]).max() > 1e-3, v.key
+    press(driver, "undo", 3)
+    after = weights_of(driver)
+    assert all(np.array_equal(after[key], before[key]) for key in before)
+
+
+def test_ten_presses_learn_a_sentence(opened, tokenizer):
+    """At the rate that the page proposes, half of the training's largest."""
+    tinytensor.manual_seed(0)
+    model = Decoder(Config(D=32, H=4, F=64, L=2, C=60, V=tokenizer.vocab_size))
+    driver = opened(model, TEXT)
+    before = loss_shown(driver)
+    press(driver, "learn", 10)
+    assert before > 2 and loss_shown(driver) < 0.1
+    deadline = time.monotonic() + 10
+    while TEXT.strip()[-12:] not in driver.find_element("id", "writes").text:  # it writes the sentence by heart now
+        assert time.monotonic() < deadline, driver.find_element("id", "writes").text
+        time.sleep(0.1)
+
+
+# -------------------------------------------------------------------------------------------------------- tokenizers
+
+HARD = (
+    "Grüße aus 東京, ½ Ⅷ x² naïve e\u0301a _under_score\u203ftie \u00a0\u2003 a\x1cb\x85c\ufeffd "
+    "\U0001f469\u200d\U0001f680 ⓐⅨ½a the  cat\t\tsat...\n\n!?€ don't"
+)
+
+
+@pytest.mark.parametrize("kind", ["char", "word", "bpe"])
+def test_texts_become_the_tokens_of_the_tokenizer(kind, opened):
+    corpus = [TEXT, "Grüße aus 東京, the theme: this, that; don't... naïve e\u0301a x² ½ a\x85c " * 3]
+    tokenizer = {
+        "char": lambda: CharTokenizer.train(corpus),
+        "word": lambda: WordTokenizer.train(corpus),
+        "bpe": lambda: BPETokenizer.train(corpus, 70),
+    }[kind]()
+    driver = opened(built(tokenizer), "the cat", tokenizer=tokenizer)
+    texts = [TEXT, HARD, "", " ", "the\ufffdcat", *corpus, "a" * 250, "." * 150]
+    for text in texts:
+        found = driver.execute_script("return tokenizer.encode(arguments[0])", text)
+        assert found == tokenizer.encode(text), text
+        assert driver.execute_script("return tokenizer.decode(arguments[0])", found) == tokenizer.decode(found)
