@@ -1,4 +1,4 @@
-"""`python -m models train | sample | translate | info`: the command line.
+"""`python -m models train | sample | translate | show | info`: the command line.
 
 An error in what the user gave is printed as one sentence, with the exit code 2. Ctrl-C and SIGTERM stop and save a run;
 the exit code is 128 plus the signal's number.
@@ -24,16 +24,18 @@ from models.decoder import Decoder
 from models.inference import report
 from models.inference.generate import TEMPERATURE, NonFiniteLogits, check_sampling, write
 from models.options import add_options, given_for, path
+from models.show import show
 from models.tasks import TASKS
 from models.tasks.task import Task
 from models.tasks.translate import draw_attention, translate_sentences
-from models.training import checkpoint, memory, ranks
+from models.training import checkpoint, memory, ranks, snapshots
 from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer
 from tinytensor import distributed
 from tinytensor.nn import Module
 
 RUNS = Path("runs")  # the folder of runs without --out
 SAMPLED = (0, 100, 1000)  # after these steps the log shows what the model writes
+PAGE = "page.html"  # the name of the page of `show` in the folder of its run
 MOST_TOKENS = 1_000_000  # of a sample, which is held in memory until it is complete
 
 
@@ -102,9 +104,9 @@ def _task(arguments: list[str] | None) -> type[Task]:
 
 
 def parser(task: type[Task] = TASKS["text"]) -> Parser:
-    about = "Train the transformers of the documents, sample from them, translate, count their parameters."
+    about = "Train the transformers of the documents, sample from them, translate, look inside, count their parameters."
     top = Parser(prog="models", description=about)
-    commands = top.add_subparsers(dest="name", required=True, metavar="train | sample | translate | info")
+    commands = top.add_subparsers(dest="name", required=True, metavar="train | sample | translate | show | info")
 
     def command(name, function, help):
         made = commands.add_parser(
@@ -175,6 +177,11 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     translated.add_argument("--no-cache", dest="cache", action="store_false", help="compute all rows for each word")
     translated.add_argument("--threads", metavar="N", type=int)
 
+    shown = command("show", _show, "Write a page that shows a trained model at work, forward and backward.")
+    shown.add_argument("run", nargs="?", metavar="DIR", type=path, default=None, help=newest)
+    shown.add_argument("--out", metavar="FILE", type=path, help=f"the page (default: {PAGE} in the run's folder)")
+    shown.add_argument("--text", help="the page's first text")
+
     names = [name for each in TASKS.values() for name in each.CONFIGS]
     info = command("info", _info, "The configuration and the parameter table of eq. (19).")
     info.add_argument("what", metavar="NAME_OR_DIR", help=f"{', '.join(names)}, or the folder of a run")
@@ -212,7 +219,18 @@ def _train(options) -> int:
             return 128 + stopped_by
         if ranks.rank() == 0:
             task.finish(trainer.model, trainer.folder, trainer.log.rows, settings.seed)
+            if task.name == "text":
+                _offer_page(trainer.folder)
     return 0
+
+
+def _offer_page(folder: Path) -> None:
+    """Write the page of a run that has ended, if the model is small enough for one."""
+    try:
+        written = _write_page(folder, folder / PAGE)
+        print(f"to look inside, forward and backward, open {written} in a browser")
+    except (ValueError, ImportError) as error:
+        print(f"there is no page to look inside: {error}")
 
 
 def _prepared(options, stack: ExitStack):
@@ -468,6 +486,30 @@ def _sampling(given: dict, temperature: float) -> dict:
     with _refusing():
         check_sampling(**told)
     return told
+
+
+def _show(options) -> int:
+    given = vars(options)
+    folder = given["run"] or _newest_run("text")
+    out = given.get("out", folder / PAGE)
+    if out.is_dir():
+        raise UsageError(f"--out {out} is a folder; name a file for the page")
+    with _refusing():
+        print(f"written to {_write_page(folder, out, given.get('text'))}: open it in a browser")
+    return 0
+
+
+def _write_page(folder: Path, out: Path, text: str | None = None) -> Path:
+    """Write the page of a run, with the snapshots of its training; ValueError if it cannot be shown."""
+    model, tokenizer = _loaded(folder, "text")
+    saved = checkpoint.load(folder)
+    with checkpoint.reading(folder):
+        settings = vars(Settings(**saved.state["settings"]))
+        losses = [(row["step"], row["loss"]) for row in Log.of(saved.state["log"]).rows]
+    earlier = snapshots.read(folder, saved.step, model)
+    title = f"{folder.resolve().name} after {saved.step:,} steps"
+    told = {"step": saved.step, "settings": settings, "snapshots": earlier, "losses": losses, "title": title}
+    return show(model, out, tokenizer, text, **told)
 
 
 def _info(options) -> int:

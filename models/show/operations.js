@@ -460,12 +460,13 @@ const OPERATIONS = {
   },
 };
 
-// A number in a few digits, with a true minus sign.
+// A number in a few digits, with a true minus sign and a raised exponent.
 function short(x) {
   if (Number.isNaN(x)) return "none";
   if (!Number.isFinite(x)) return x < 0 ? "−∞" : "∞";
   if (x === 0) return "0";
-  const a = Math.abs(x);
-  const written = a >= 1e4 || a < 1e-3 ? x.toExponential(2).replace("e", "·10^") : x.toPrecision(3);
-  return written.replace(/-/g, "−").replace("^+", "^");
+  const a = Math.abs(x), small = a < 1e-3, [digits, exponent] = x.toExponential(2).split("e");
+  if (a < 1e4 && !small) return x.toPrecision(3).replace("-", "−");
+  const raised = [...exponent.replace("+", "")].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
+  return `${digits.replace("-", "−")}·10${raised}`;
 }

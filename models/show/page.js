@@ -125,11 +125,12 @@ const figures = new Map();  // key -> {figure, about, maps}
 function build() {
   const flow = byId("flow");
   let part = null, stage = null, before = {};
+  flow.append(legend());
   for (const v of variables) {
     if (!part || v.layer !== before.layer) {
       const name = v.layer ? `Layer ${v.layer}` : part ? "Output" : "Input";
-      part = made("section", {}, made("h2", {}, name));
-      flow.append(part);
+      part = made("div", { class: "stages" });
+      flow.append(made("section", {}, made("h2", {}, name), part));
     }
     if (v.section !== before.section || v.layer !== before.layer) {
       stage = made("div", { class: "stage" }, made("h3", {}, v.section));
@@ -184,6 +185,7 @@ function drawMaps() {
     }
     entry.about.textContent = [shapeOf(v), ...most, turned(page.state.values[v.key]) ? "on its side" : ""].filter(Boolean).join(" · ");
   }
+  page.scale();
   light();
 }
 
@@ -315,38 +317,48 @@ function where(key, [h, i, j], brief = false) {
   return parts.join("; ");
 }
 
-// A link to a cell: its name, its indices, and its number.
+// A link to a cell: its name and its indices.
 function link(cell) {
   const v = variable(cell.key), of = cell.gradient ? "gradient" : "value";
   const go = () => {
-    if (of === "gradient" && page.view === "values") setView("both");
-    if (of === "value" && page.view === "gradients") setView("both");
+    if (!shown().includes(of)) setView("both");
     choose({ key: cell.key, of, at: cell.at }, { pin: true, go: true });
   };
-  const button = made("button", { type: "button", onclick: go, title: `${of === "gradient" ? "gradient of " : ""}${name(v)}, ${where(cell.key, cell.at)}` });
-  button.append(cell.gradient ? "∂" : "", formula(v.tex, "tex"), made("small", {}, `[${where(cell.key, cell.at, true)}]`), ` ${short(cell.value)}`);
+  const title = `${of === "gradient" ? "gradient of " : ""}${name(v)}, ${where(cell.key, cell.at)}`;
+  const button = made("button", { type: "button", onclick: go, title, "aria-label": `${title}: ${short(cell.value)}` });
+  button.append(cell.gradient ? "∂" : "", formula(v.tex, "tex"), made("sub", {}, where(cell.key, cell.at, true)));
   return button;
 }
 
 const MOST = 6;  // so many terms are written out
 
+// A number as a factor: a negative one in parentheses if it is not the first.
+const factor = (x, first) => (x < 0 && !first ? `(${short(x)})` : short(x));
+
+// A term: its cells, and its numbers.
+function written(term) {
+  if (term.how === "mean") return [["− the mean of the row"], ""];
+  if (term.how === "exp")
+    return [["exp(", link(term.cells[0]), " − most)"], `exp(${short(term.cells[0].value)} − ${factor(term.shift)})`];
+  const cells = term.cells.flatMap((c, i) => (i ? [" · ", link(c)] : [link(c)]));
+  const numbers = term.cells.map((c, i) => factor(c.value, i === 0 && term.factor === 1));
+  if (term.factor === -1) return [["− ", ...cells], `− ${numbers.join(" × ")}`];
+  if (term.factor !== 1) numbers.unshift(short(term.factor));
+  return [cells, numbers.length > 1 ? numbers.join(" × ") : ""];
+}
+
 // The terms of a sum, the largest ones written out, and their sum.
-function sumTable(terms, sum, words = "the sum") {
+function sumTable(terms, sum) {
   const table = made("table"), order = [...terms].sort((a, b) => Math.abs(b.value) - Math.abs(a.value));
-  for (const term of order.slice(0, terms.length === MOST + 1 ? MOST + 1 : MOST)) {
-    const cell = made("td");
-    if (term.how === "mean") cell.append("− the mean of the row");
-    else if (term.how === "exp") cell.append("exp(", link(term.cells[0]), ` − ${short(term.shift)})`);
-    else {
-      const factor = term.factor === 1 ? "" : term.factor === -1 ? "−" : `${short(term.factor)} ×`;
-      cell.append(factor, ...term.cells.flatMap((c, i) => (i ? [" × ", link(c)] : [link(c)])));
-    }
-    table.append(made("tr", {}, cell, made("td", {}, short(term.value))));
+  const count = terms.length === MOST + 1 ? MOST + 1 : MOST;  // "1 more term" takes a line, too
+  const row = (kind, ...cells) => table.append(made("tr", { class: kind }, ...cells.map((c) => made("td", {}, ...[c].flat()))));
+  for (const term of order.slice(0, count)) {
+    const [cells, numbers] = written(term);
+    row("", cells, numbers, short(term.value));
   }
-  const rest = terms.length === MOST + 1 ? [] : order.slice(MOST);
-  if (rest.length) table.append(made("tr", {}, made("td", {}, `+ ${rest.length} more terms`),
-    made("td", {}, short(rest.reduce((s, t) => s + t.value, 0)))));
-  if (terms.length !== 1 || words !== "the sum") table.append(made("tr", { class: "sum" }, made("td", {}, words), made("td", {}, short(sum))));
+  const rest = order.slice(count);
+  if (rest.length) row("", `+ ${rest.length} more terms`, "", short(rest.reduce((s, t) => s + t.value, 0)));
+  if (terms.length > 1) row("sum", "the sum", "", short(sum));
   return table;
 }
 
@@ -407,7 +419,7 @@ function showGradient(panel, v, cell, value) {
   const parts = page.model.explainGradient(page.state, cell.key, cell.at), terms = parts.flatMap((p) => p.terms);
   for (const { operation, slot, terms: own, sum } of parts) {
     const to = variable(operation.output);
-    panel.append(made("h3", {}, "from ", formula(to.tex, "tex"), to.layer ? ` of layer ${to.layer}, ` : ", ", made("span", { class: "eq" }, `(17) through ${to.equation}`)),
+    panel.append(made("h3", {}, "from ", formula(to.tex, "tex"), to.layer ? ` of layer ${to.layer}, ` : ", ", made("span", { class: "eq" }, `(17) through ${/^\(/.test(to.equation) ? "" : "the norm "}${to.equation}`)),
       formula(operation.backward[slot]));
     if (own.length) panel.append(sumTable(own, sum));
     else panel.append(made("p", { class: "soft" }, "nothing: this cell takes no part"));
@@ -437,16 +449,22 @@ function showChange(panel, v, cell, value) {
     verdict(change, value, [{ value: w }]));
 }
 
+// The scale of all maps.
+function legend() {
+  const shades = Float32Array.from({ length: 121 }, (_, i) => Math.sign(i - 60) * ((i - 60) / 60) ** 2);
+  const scale = made("canvas", { role: "img", "aria-label": "blue: negative; orange: positive" });
+  page.scale = () => paint(scale, { rows: 1, columns: 121, data: shades }, 0, 1, false, page.colours);
+  return made("div", { class: "legend" }, "− largest", scale, "+ largest",
+    made("span", {}, "Blue is negative, orange positive, grey no number. The largest number of each map is written above it; "
+      + "a shade is the square root of the part of that. A square is a number, in every map; a single row is drawn higher."));
+}
+
 function help() {
-  const scale = made("canvas"), strip = { rows: 1, columns: 121, data: Float32Array.from({ length: 121 }, (_, i) => Math.sign(i - 60) * ((i - 60) / 60) ** 2) };
-  paint(scale, strip, 0, 1, false, page.colours);
   return [made("h2", {}, "Every number explains itself"),
     made("p", {}, "Point at a cell of a map, or tap it: the cells that meet in it are framed, and the sum is written here. "
-      + "A click keeps it. With the keyboard: Tab to a map, then the arrow keys; Page Down goes to the next map, Escape lets go."),
-    made("div", { class: "legend" }, "−largest", scale, "+largest"),
-    made("p", { class: "soft" }, "One scale for all maps: blue is negative, orange positive, grey no number (−∞). Each map "
-      + "has its own largest number, which is written above it; a shade is the square root of the part of it."),
-    made("p", { class: "soft" }, "Maps are to scale: a square for each number. A single row is drawn higher.")];
+      + "A click keeps it, and the names in the sum lead to their cells."),
+    made("p", {}, "With the keyboard: Tab to a map, then the arrow keys. Page Down goes to the next map, Escape lets go."),
+    made("p", {}, "Choose “gradients” or “both” to see the way back: what the loss would gain if a number grew.")];
 }
 
 // -------------------------------------------------------------------------------------------------------------- tokens
@@ -563,7 +581,7 @@ function learnSteps(count) {
   page.history.push(begun);
   if (page.history.length > 50) page.history.shift();
   if (page.view === "values") setView("both", false);
-  compute();
+  keepingPlace(compute);
   return true;
 }
 
@@ -619,7 +637,7 @@ function drawCurve() {
   svg.replaceChildren(...data.models.map((m) => drawn(`M${x(m.step)} 108V102`, { class: "kept" })), drawn(line(data.losses), {}),
     ...(page.losses.length === data.models.length ? [drawn(line(data.models.map((m, i) => [m.step, page.losses[i]])), { "stroke-dasharray": "4 3", class: "own" })] : []),
     drawn(`M${at} 0V110`, { class: "cursor" }));
-  const own = page.losses.length === data.models.length ? ` This text’s loss, dashed: ${short(page.losses[0])} at step ${data.models[0].step}, ${short(page.losses.at(-1))} at the end.` : "";
+  const own = page.losses.length === data.models.length && data.models.length > 1 ? ` This text’s loss, dashed: ${short(page.losses[0])} at step ${data.models[0].step}, ${short(page.losses.at(-1))} at the end.` : "";
   const said = data.losses.length ? `The loss of training against the step (logarithmic, from ${data.losses[0][0]} to ${last.toLocaleString("en")}); the upright line is where the weights are from.` : "The page holds no losses of training.";
   byId("curve-said").textContent = `${said}${own}`;
   svg.setAttribute("aria-label", `${said}${own}`);
@@ -670,7 +688,16 @@ function follow() {
 function setView(view, draw = true) {
   page.view = view;
   document.querySelector(`input[name=view][value=${view}]`).checked = true;
-  if (draw && page.state) { drawMaps(); remember(); }
+  if (draw && page.state) { keepingPlace(drawMaps); remember(); }
+}
+
+// Do something that changes the sizes of maps, so that the first map on the screen stays where it is.
+function keepingPlace(change) {
+  const top = byId("bar").getBoundingClientRect().bottom;
+  const first = [...figures.values()].find(({ figure }) => figure.getBoundingClientRect().bottom > top)?.figure;
+  const before = first?.getBoundingClientRect().top;
+  change();
+  if (first && before < innerHeight) scrollBy(0, first.getBoundingClientRect().top - before);
 }
 
 // An arrow key moves the chosen cell of a map; head by head to the left and right.
@@ -703,7 +730,7 @@ function moved(event) {
 
 function listen() {
   const flow = byId("flow"), dark = matchMedia("(prefers-color-scheme: dark)");
-  dark.addEventListener("change", () => { page.colours = palette(dark.matches); drawMaps(); showCell(); });
+  dark.addEventListener("change", () => { page.colours = palette(dark.matches); drawMaps(); });
   let waiting = null;  // the last place of the pointer, looked at once a frame
   flow.addEventListener("pointermove", (event) => {
     if (event.pointerType === "touch") return;
@@ -732,7 +759,7 @@ function listen() {
   byId("undo").addEventListener("click", undo);
   byId("step").addEventListener("input", () => goTo(Number(byId("step").value)));
   for (const radio of document.querySelectorAll("input[name=view]")) radio.addEventListener("change", () => setView(radio.value));
-  byId("size").addEventListener("input", () => { page.size = Number(byId("size").value); drawMaps(); });
+  byId("size").addEventListener("input", () => { page.size = Number(byId("size").value); keepingPlace(drawMaps); });
   addEventListener("hashchange", follow);
 }
 
@@ -740,7 +767,7 @@ function begin() {
   page.colours = palette(matchMedia("(prefers-color-scheme: dark)").matches);
   page.weights = weightsOf(page.at);
   build();
-  page.size = Math.min(6, Math.max(3, Math.floor((byId("flow").clientWidth - 60) / sizes.V)));
+  page.size = innerWidth > 900 ? 5 : 4;
   byId("size").value = page.size;
   byId("step").max = data.models.length - 1;
   byId("step").value = page.at;

@@ -183,7 +183,7 @@ def _bias(made: Table, w: Module, name: str, parameter: str, key: str, tex: str,
     if getattr(w, name) is None:
         return None
     said = f"bias {key.removeprefix('bias of ')}"
-    return made.weight(key, f"{parameter}.{name}", tex, said, letters, equation, "the bias")
+    return made.weight(key, f"{parameter}.{name}", tex, said, letters, equation, f"{tex}, the bias")
 
 
 def _embedding(made: Table, w: Decoder) -> str:

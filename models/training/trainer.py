@@ -16,7 +16,7 @@ import tinytensor
 from models.decoder import Decoder
 from models.options import check, option, setting
 from models.tasks.task import Task
-from models.training import checkpoint, memory, ranks
+from models.training import checkpoint, memory, ranks, snapshots
 from tinytensor import Tensor, distributed, no_grad, tensor
 from tinytensor.io.serialization import write_atomically
 from tinytensor.nn import Module
@@ -222,6 +222,7 @@ class Trainer:
         self.join()
         if self.step == 0:
             self.save()
+            self.keep_snapshot()
         if self.rank == 0:
             self.log.rewrite(self.folder / "log.csv")
         self.model.train()
@@ -244,6 +245,7 @@ class Trainer:
                 self.recent, self.seen = [], 0
             if self.step % settings.checkpoint_every == 0:
                 self.save()
+            self.keep_snapshot()
             paused = time.perf_counter()
             progress(row)
             now = time.perf_counter()  # tokens a second count the time of steps only
@@ -294,6 +296,11 @@ class Trainer:
             "recent": self.recent,
         }
         return checkpoint.save(self.folder, checkpoint.Checkpoint(self.step, self.model.state_dict(), optimizer, state))
+
+    def keep_snapshot(self) -> None:
+        """Write the weights for a page that shows how they were learned, after the steps at which that is due."""
+        if self.rank == 0 and snapshots.due(self.step) and not self._first_nonfinite_parameter():
+            snapshots.keep(self.folder, self.step, self.model)
 
     def restore(self, saved: checkpoint.Checkpoint) -> "Trainer":
         """Go to a checkpoint of this run; every later bit is as if the run had not stopped."""

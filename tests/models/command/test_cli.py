@@ -2,6 +2,7 @@
 
 import csv
 import ctypes
+import json
 import os
 import pty
 import re
@@ -78,7 +79,7 @@ def refused(capsys, *arguments):
 def test_run_writes_all_its_files(run):
     out, _ = run
     names = {path.name for path in out.iterdir()} - {cli.LOCK}
-    assert names == {"log.csv", "loss.png", "attention.png", "sample.txt", "checkpoints"}
+    assert names == {"log.csv", "loss.png", "attention.png", "sample.txt", "page.html", "checkpoints", "snapshots"}
     for picture in ("loss.png", "attention.png"):
         assert (out / picture).read_bytes().startswith(b"\x89PNG")
     with (out / "log.csv").open() as file:
@@ -103,6 +104,7 @@ def test_run_prints_held_out_loss_beside_n_gram_models(run):
     assert losses[5] == pytest.approx(last, abs=6e-4)
     assert "V = 50" in printed
     assert f"python -m models sample {run[0]}" in printed
+    assert f"open {run[0] / 'page.html'} in a browser" in printed.splitlines()[-1]
 
 
 def screen(typed: str) -> list[str]:
@@ -544,3 +546,26 @@ def test_ctrl_c_inside_a_callback_ends_the_run(handler, monkeypatch):
         signal.signal(signal.SIGINT, before)
     assert len(swallowed) == 1
     assert signal.getitimer(signal.ITIMER_REAL) == (0, 0) and signal.getsignal(signal.SIGALRM) is signal.SIG_DFL
+
+
+# --------------------------------------------------------------------------------------------------------------- show
+
+
+def test_show_writes_a_page_of_a_run(run, tmp_path, capsys):
+    out, _ = run
+    page = tmp_path / "look.html"
+    assert main(["show", str(out), "--out", str(page), "--text", "the cat"]) == 0
+    assert capsys.readouterr().out == f"written to {page}: open it in a browser\n"
+    text = page.read_text()
+    assert '"text":"the cat"' in text
+    models = json.loads(text[text.index('id="data"') :].split(">", 1)[1].split("</script>")[0])["models"]
+    assert [model["step"] for model in models] == [0, 10, 20, 25]
+
+
+def test_show_refuses_what_cannot_be_shown(run, tmp_path, capsys):
+    out, _ = run
+    assert "holds no checkpoint" in refused(capsys, "show", tmp_path)
+    assert "is a folder; name a file" in refused(capsys, "show", out, "--out", tmp_path)
+    assert "vocabulary does not have '€'" in refused(capsys, "show", out, "--text", "€")
+    assert "the text is empty" in refused(capsys, "show", out, "--text", "")
+    assert "tokens, but the context holds C = 10" in refused(capsys, "show", out, "--text", "the dog lay by " * 9)

@@ -12,11 +12,11 @@ import tinytensor
 from models.data.text import IGNORE_INDEX
 from models.data.tokenizers import BPETokenizer, CharTokenizer, WordTokenizer
 from models.decoder import Config, Decoder
-from models.show import show
+from models.show import UnknownModule, show
 from models.show.program import table
 from models.training.trainer import Settings, build_optimizer, training_step
 from tests.models.show.running import run
-from tinytensor import tensor
+from tinytensor import nn, tensor
 
 TEXT = "the cat sat on the mat; the dog lay by the door.\n"
 TINY = {"D": 8, "H": 2, "F": 12, "L": 2, "C": 40}
@@ -311,3 +311,179 @@ def test_texts_become_the_tokens_of_the_tokenizer(kind, opened):
         found = driver.execute_script("return tokenizer.encode(arguments[0])", text)
         assert found == tokenizer.encode(text), text
         assert driver.execute_script("return tokenizer.decode(arguments[0])", found) == tokenizer.decode(found)
+
+
+# ------------------------------------------------------------------------------------------------- through training
+
+
+def test_the_slider_goes_from_the_first_to_the_last_weights(opened, tokenizer):
+    model, first = built(tokenizer), built(tokenizer)
+    with tinytensor.no_grad():
+        for p in first.parameters():
+            p += 1.5
+    names = {v.key: v.weight for v in table(model).variables if v.weight is not None}
+    snapshots = {0: first.state_dict(), 10: model.state_dict(), 999: first.state_dict()}
+    driver = opened(model, step=20, snapshots=snapshots, losses=[(5, 3.0), (10, 2.5)])
+    for step, place, kept, within in ((20, 2, model, 0), (0, 0, first, 2**-11)):
+        driver.execute_script(
+            "const s = document.getElementById('step'); s.value = arguments[0]; s.dispatchEvent(new Event('input'))",
+            place,
+            place,
+        )
+        assert driver.find_element("id", "step-said").text == str(step)
+        found = weights_of(driver)
+        for key, name in names.items():
+            p = dict(kept.named_parameters())[name].detach().numpy().reshape(-1)
+            np.testing.assert_allclose(found[key], p, rtol=within, atol=within and 2**-24)
+    assert driver.find_element("id", "step").get_attribute("max") == "2"  # 999 is after the last step
+
+
+# ------------------------------------------------------------------------------------------------------- the reader
+
+
+def test_what_the_address_names_is_shown(opened, tokenizer):
+    model = built(tokenizer)
+    link = "#step=7&text=the+dog&view=both&cell=2.weights%3Agradient%3A2%3A5%3A3"
+    driver = opened(model, hash=link, step=7)
+    assert driver.find_element("id", "text").get_attribute("value") == "the dog"
+    chosen = driver.execute_script("return page.chosen")
+    assert chosen == {"key": "2.weights", "of": "gradient", "at": [1, 4, 2]}
+    assert "✓" in driver.find_element("id", "cell").text
+    for bad in (
+        "cell=2.nothing%3Avalue%3A1%3A1%3A1",
+        "cell=2.weights%3Avalue%3A9%3A1%3A1",
+        "step=3",
+        "text=",
+        "cell=E",
+    ):
+        driver = opened(model, hash=f"#{bad}", step=7)
+        assert driver.find_element("id", "notice").text
+        assert driver.execute_script("return page.tokens.length") > 1  # the page is whole
+
+
+def test_arrow_keys_choose_cells(opened, tokenizer):
+    driver = opened(built(tokenizer))
+    keys = driver.switch_to.active_element
+    driver.execute_script("document.querySelector('figure[data-key=\"1.q\"] .maps').focus()")
+    for key in ("\ue014", "\ue014", "\ue015"):  # right (chooses the first cell), right, down
+        keys = driver.switch_to.active_element
+        keys.send_keys(key)
+    assert driver.execute_script("return page.chosen") == {"key": "1.q", "of": "value", "at": [0, 1, 1]}
+    assert "head 1; row: position 2 “h”" in driver.find_element("id", "cell").text
+    keys.send_keys("\ue00c")  # Escape
+    assert driver.execute_script("return page.chosen") is None
+
+
+@pytest.mark.parametrize(("text", "sentence"), [("", "is empty"), ("the " * 11, "44 tokens"), ("cat & dog", "“&”")])
+def test_a_text_that_does_not_fit_gets_a_sentence(text, sentence, opened, tokenizer):
+    driver = opened(built(tokenizer))
+    before = driver.execute_script("return page.tokens")
+    driver.execute_script("take(arguments[0])", text)
+    assert sentence in driver.find_element("id", "notice").text
+    if "&" not in text:  # it computes with the unknown token otherwise
+        assert driver.execute_script("return page.tokens") == before
+
+
+def test_one_token_has_no_loss(opened, tokenizer):
+    driver = opened(built(tokenizer), "t")
+    press(driver, "learn")
+    assert "no loss" in driver.find_element("id", "notice").text
+    assert driver.find_element("id", "loss-said").text == "–"
+
+
+def test_tokens_are_appended_until_the_context_is_full(opened, tokenizer):
+    driver = opened(built(tokenizer))
+    press(driver, "append")
+    assert driver.execute_script("return page.tokens.length") == 12
+    press(driver, "append-ten", 3)
+    assert driver.execute_script("return page.tokens.length") == TINY["C"]
+    assert "context is full" in driver.find_element("id", "notice").text
+
+
+def test_tokens_are_drawn_with_their_probabilities(opened, tokenizer):
+    driver = opened(built(tokenizer))
+    counts = driver.execute_script(
+        "const L = [1, 2, 3, 0], n = 20000, out = {};"
+        "for (const [heat, k] of [[1, 0], [0.5, 0], [1, 2], [0, 0]]) { const c = [0, 0, 0, 0];"
+        "for (let i = 0; i < n; i++) c[sampled(L, heat, k, (i + 0.5) / n)] += 1 / n; out[[heat, k]] = c; } return out;"
+    )
+    logits = np.array([1.0, 2, 3, 0])
+    for name, expected in {
+        "1,0": np.exp(logits),
+        "0.5,0": np.exp(2 * logits),
+        "1,2": np.where(logits >= 2, np.exp(logits), 0),
+        "0,0": np.where(logits == 3, 1.0, 0),
+    }.items():
+        np.testing.assert_allclose(counts[name], expected / expected.sum(), atol=1e-3)
+
+
+def test_nothing_in_the_data_is_executed(opened):
+    nasty = ["</script><script>window.hurt = 1</script>", "<img src=x onerror=hurt=1>", "a", "b", "\u2028", "<!--"]
+    tokenizer = WordTokenizer(nasty)
+    driver = opened(built(tokenizer), "a", tokenizer=tokenizer, title="</title><script>window.hurt = 1</script>")
+    driver.execute_script("append([1, 2, 5, 6, 3]); choose({key: 'E', of: 'value', at: [0, 1, 0]}, {pin: true})")
+    assert driver.execute_script("return window.hurt") is None
+    assert nasty[0].replace(" ", "␣") in driver.find_element("id", "cell").text
+
+
+def test_the_page_asks_for_nothing_and_says_nothing(opened, tokenizer):
+    driver = opened(built(tokenizer))
+    press(driver, "learn", 2)
+    driver.execute_script("setView('both'); page.size = 7; drawMaps()")
+    for v in ("E", "1.N", "1.weights", "2.U", "losses", "loss"):
+        driver.execute_script("choose({key: arguments[0], of: 'gradient', at: [0, 0, 0]}, {pin: true})", v)
+        assert "✗" not in driver.find_element("id", "cell").text
+    driver.execute_script("choose({key: 'O', of: 'change', at: [0, 3, 4]}, {pin: true})")
+    assert "AdamW" in driver.find_element("id", "cell").text and "✓" in driver.find_element("id", "cell").text
+    assert driver.execute_script("return performance.getEntriesByType('resource').length") == 0
+    assert driver.get_log("browser") == []
+
+
+# ------------------------------------------------------------------------------------------------------------- refusals
+
+
+class Scaled(nn.Module):
+    """A norm that no document has."""
+
+    def forward(self, x):
+        return 2 * x
+
+
+def test_unknown_modules_are_refused(tokenizer, tmp_path):
+    model = built(tokenizer)
+    model.blocks[1].middle = Scaled()
+    with pytest.raises(UnknownModule, match=r"blocks\.1\.middle is a Scaled, and there are no equations for it"):
+        show(model, tmp_path / "page.html", tokenizer)
+    with pytest.raises(UnknownModule, match=r"a Scaled was given; expected a Decoder"):
+        show(Scaled(), tmp_path / "page.html", tokenizer)
+    assert not list(tmp_path.iterdir())
+
+
+def test_texts_and_models_that_do_not_fit_are_refused(tokenizer, tmp_path):
+    model, path = built(tokenizer), tmp_path / "page.html"
+    for text, sentence in (
+        ("", "is empty"),
+        ("the " * 11, "44 tokens, but the context holds C = 40"),
+        ("€", "have '€'"),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            show(model, path, tokenizer, text)
+    with pytest.raises(ValueError, match=r"knows 3 tokens, but the model has V = 20"):
+        show(model, path, CharTokenizer(["a", "b"]))
+    cut = BPETokenizer.train([TEXT], 20, pattern=r"\S+|\s", exact=False)
+    with pytest.raises(ValueError, match="cuts texts at"):
+        show(built(cut), path, cut)
+    with pytest.raises(ValueError, match=r"page of more than 8 MB"):
+        show(built(tokenizer, D=512, F=1024), path, tokenizer)
+    assert not path.exists()
+
+
+def test_earlier_weights_are_thinned_out_to_fit(tokenizer, tmp_path):
+    model = built(tokenizer, D=160, F=256)
+    path = show(
+        model, tmp_path / "page.html", tokenizer, step=50, snapshots={s: model.state_dict() for s in range(0, 50, 5)}
+    )
+    text = path.read_text()
+    steps = json.loads(text[text.index('id="data"') :].split(">", 1)[1].split("</script>")[0])["models"]
+    assert 2 < len(steps) < 10 and steps[0]["step"] == 0 and steps[-1]["step"] == 50
+    assert path.stat().st_size <= 8_000_000
