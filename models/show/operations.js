@@ -269,7 +269,7 @@ const OPERATIONS = {
       const [most] = logarithm(S, h * S.rows + i), own = S.data[place(S, h, i, m)];
       const all = termsOf(S.columns, (k) => ({ factor: 1, of: [[0, h, i, k]], how: "exp", shift: most }));
       const numerator = Math.exp(own - most);
-      const words = `exp(${short(own)} − ${short(most)}) = ${short(numerator)}, over this sum. The row's largest entry, `
+      const words = `exp(${difference(own, most)}) = ${short(numerator)}, over this sum. The row's largest entry, `
         + `${short(most)}, is taken away first, which changes no quotient`;
       return { terms: all.filter((t) => S.data[place(S, ...t.of[0].slice(1))] !== -Infinity),
         finish: { kind: "quotient", numerator, words, from: [0, h, i, m] } };
@@ -470,3 +470,6 @@ function short(x) {
   const raised = [...exponent.replace("+", "")].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
   return `${digits.replace("-", "−")}·10${raised}`;
 }
+
+// a − b, written.
+const difference = (a, b) => `${short(a)} ${b < 0 ? "+" : "−"} ${short(Math.abs(b))}`;

@@ -120,7 +120,7 @@ function notice(text) { byId("notice").textContent = text; return false; }
 
 // -------------------------------------------------------------------------------------------------------------- maps
 
-const figures = new Map();  // key -> {figure, about, maps}
+const figures = new Map();  // key -> {figure, about, body, maps}
 
 function build() {
   const flow = byId("flow");
@@ -137,11 +137,11 @@ function build() {
       part.append(stage);
     }
     before = v;
-    const about = made("small");
+    const about = made("small"), body = made("div", { class: "body" });
     const caption = made("figcaption", {}, made("span", { class: "eq" }, v.equation), formula(v.formula), about);
-    const figure = made("figure", { class: v.weight === null ? "" : "weight", "data-key": v.key }, caption);
+    const figure = made("figure", { class: v.weight === null ? "" : "weight", "data-key": v.key }, caption, body);
     stage.append(figure);
-    figures.set(v.key, { figure, about, maps: {} });
+    figures.set(v.key, { figure, about, body, maps: {} });
   }
 }
 
@@ -167,9 +167,8 @@ function drawMaps() {
     const kinds = shown().filter((of) => arrayOf(v.key, of) || (of === "gradient" && page.view === "gradients"));
     const signature = kinds.map((of) => of + shapeKey(arrayOf(v.key, of))).join() + page.size;
     if (entry.signature !== signature) {
-      entry.figure.querySelectorAll(".maps").forEach((old) => old.remove());
-      entry.maps = {};
-      for (const of of kinds) entry.figure.append(entry.maps[of] = frame(v, of));
+      entry.maps = Object.fromEntries(kinds.map((of) => [of, frame(v, of)]));
+      entry.body.replaceChildren(...Object.values(entry.maps));
       entry.signature = signature;
     }
     const most = [];
@@ -339,7 +338,7 @@ const factor = (x, first) => (x < 0 && !first ? `(${short(x)})` : short(x));
 function written(term) {
   if (term.how === "mean") return [["− the mean of the row"], ""];
   if (term.how === "exp")
-    return [["exp(", link(term.cells[0]), " − most)"], `exp(${short(term.cells[0].value)} − ${factor(term.shift)})`];
+    return [["exp(", link(term.cells[0]), " − most)"], `exp(${difference(term.cells[0].value, term.shift)})`];
   const cells = term.cells.flatMap((c, i) => (i ? [" · ", link(c)] : [link(c)]));
   const numbers = term.cells.map((c, i) => factor(c.value, i === 0 && term.factor === 1));
   if (term.factor === -1) return [["− ", ...cells], `− ${numbers.join(" × ")}`];
