@@ -31,7 +31,7 @@ const causal = data.table.operations.some((o) => o.op === "mask");
 const page = {
   model: new Model(data.table, {}),
   at: data.models.length - 1,  // the place of the weights among data.models
-  weights: null, moments: {}, history: [], last: null,  // last: the last step of learning
+  weights: null, moments: {}, history: [], last: null, trail: undefined,  // the last step of learning, and the losses so far
   tokens: [], state: null, losses: [], view: "values", size: 3, follow: null,
   chosen: null, pinned: null,  // {key, of: "value" | "gradient" | "change", at: [head, row, column]}
   colours: null,

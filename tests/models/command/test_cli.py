@@ -569,3 +569,13 @@ def test_show_refuses_what_cannot_be_shown(run, tmp_path, capsys):
     assert "vocabulary does not have '€'" in refused(capsys, "show", out, "--text", "€")
     assert "the text is empty" in refused(capsys, "show", out, "--text", "")
     assert "tokens, but the context holds C = 10" in refused(capsys, "show", out, "--text", "the dog lay by " * 9)
+
+
+def test_training_ends_without_a_page_of_a_large_model(run, tmp_path, capsys, monkeypatch):
+    out, _ = run
+    monkeypatch.setattr("models.show.page.LARGEST", 1000)
+    before = (out / "page.html").read_bytes()
+    cli._offer_page(out)
+    said = capsys.readouterr().out
+    assert said.startswith("there is no page to look inside: show: a model of ") and said.count("\n") == 1
+    assert (out / "page.html").read_bytes() == before
