@@ -32,7 +32,7 @@ def valley(x):
 #
 # The slope along a vector v is one number, and its gradient is H v (Pearlmutter, 1994):
 #
-# $$ H v = \frac{\partial}{\partial X} \Big\langle \frac{\partial \mathcal{L}}{\partial X}, v \Big\rangle $$
+# $$ H v = \frac{\partial}{\partial X} \left\langle \frac{\partial \mathcal{L}}{\partial X}, v \right\rangle $$
 #
 # That is a second walk along the tape. It costs about as much as the first one, and never makes n² numbers. For it the
 # first walk must itself be on the tape: `create_graph=True`. Without it the gradient is plain numbers, which have no

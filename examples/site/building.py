@@ -109,12 +109,15 @@ NAMES = re.compile(r"\\(arg)(?![A-Za-z])")  # a name that latex2mathml lacks
 
 
 def mathml(latex: str, display: str = "inline") -> str:
-    """LaTeX as MathML, without the number of `\\tag`, which stands beside it."""
+    """LaTeX as MathML, without the number of `\\tag`, which stands beside it; ValueError for an unknown command."""
     from latex2mathml.converter import convert
 
     latex = NAMES.sub(r"\\operatorname{\1}", latex)
     # a left superscript (the head of ^hQ) would stand against the right one of the letter before it
-    return convert(latex, display=display).replace("<msup><mrow />", '<mspace width="0.2em" /><msup><mrow />')
+    typeset = convert(latex, display=display).replace("<msup><mrow />", '<mspace width="0.2em" /><msup><mrow />')
+    if unknown := re.search(r">(\\[A-Za-z]+)<", typeset):  # it hands on what it does not know
+        raise ValueError(f"{unknown[1]} is not known")
+    return typeset
 
 
 def _inline(translator, node: nodes.math) -> None:
@@ -134,14 +137,11 @@ def _block(translator, node: nodes.math_block) -> None:
 
 def _typeset(node: nodes.Element, display: str, latex: str | None = None) -> str:
     latex = node.astext() if latex is None else latex
-    place = f"{node.source}:{node.line}: this formula cannot be typeset"
     try:
-        typeset = mathml(latex.strip(), display)
+        return mathml(latex.strip(), display)
     except Exception as error:  # latex2mathml has many kinds
+        place = f"{node.source}:{node.line}: this formula cannot be typeset"
         raise SphinxError(f"{place} ({error!r}): {latex}") from error
-    if unknown := re.search(r">(\\[A-Za-z]+)<", typeset):  # it hands on what it does not know
-        raise SphinxError(f"{place}, for {unknown[1]} is not known: {latex}")
-    return typeset
 
 
 def setup(app: Sphinx) -> dict:

@@ -15,6 +15,8 @@ import nbformat
 import pytest
 from thorough import some
 
+from examples.site.building import mathml
+
 ROOT = Path(__file__).parents[2]
 LESSONS = sorted((ROOT / "examples").glob("*.py"))
 EXERCISES = ROOT / "examples" / "exercises"  # files named as the lessons
@@ -112,6 +114,13 @@ def defects(text: str, name: str) -> list[str]:
     return found
 
 
+def formulas(text: str) -> list[str]:
+    """The formulas in the Markdown cells of a file."""
+    cells = re.findall(r"^# %% \[markdown\]\n((?:#.*\n?)+)", text, re.MULTILINE)
+    said = re.sub(r"`[^`]*`", "", re.sub(r"^# ?", "", "\n".join(cells), flags=re.MULTILINE))
+    return [block or inline for block, inline in re.findall(r"\$\$(.+?)\$\$|\$([^$\n]+)\$", said, re.DOTALL)]
+
+
 KINDS = {"Predict", "Find the bug", "Derive", "Extend"}
 
 
@@ -146,6 +155,19 @@ def is_open(function: ast.FunctionDef) -> bool:
 def test_lesson_has_all_its_parts(lesson):
     assert defects(lesson.read_text(), lesson.stem) == []
     assert defects_of_exercises((EXERCISES / lesson.name).read_text()) == []
+
+
+@each_lesson
+def test_each_formula_can_be_typeset(lesson):
+    found = formulas(lesson.read_text()) + formulas((EXERCISES / lesson.name).read_text())
+    assert all("<math" in mathml(formula) for formula in found)
+    assert found or lesson.stem != "06_softmax"  # which has some
+
+
+def test_formula_that_cannot_be_typeset_is_found():
+    (formula,) = formulas("# %% [markdown]\n# so $\\nosuch x$ holds\n")
+    with pytest.raises(ValueError, match="nosuch is not known"):
+        mathml(formula)
 
 
 def test_missing_part_of_a_lesson_is_found():

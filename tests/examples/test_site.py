@@ -189,7 +189,7 @@ def test_unknown_latex_ends_the_build(tmp_path):
     page.write_text("# A title\n\n$$y = \\arg\\max x$$\n")
     assert building.build(tmp_path / "sources", tmp_path / "extra", tmp_path / "work") == ["index"]
     assert "<math" in (tmp_path / "work" / "html" / "index.html").read_text()
-    for text, said in (("$\\nosuch x$", r"for \\nosuch is not known"), ("[x](gone.md)", "gone")):
+    for text, said in (("$\\nosuch x$", r"\\\\nosuch is not known"), ("[x](gone.md)", "gone")):
         page.write_text(f"# A title\n\n{text}\n")
         with pytest.raises(building.BuildFailed, match=said):
             building.build(tmp_path / "sources", tmp_path / "extra", tmp_path / "work", new=True)
