@@ -238,9 +238,9 @@ class Site:
         )
         parts = [f"# {number(lesson.name)}. Solutions: {lesson.title}"]
         parts.append(
-            f":::{{admonition}} Try the exercise first\n:class: note\n[It is here](../{own}.md), and its check says "
-            "what is wrong with an answer. The tests of the course try the answers below: they use the names of the "
-            "lesson, as a cell would.\n:::"
+            f":::{{admonition}} Try the exercises first\n:class: note\n[They are here](../{own}.md), and their checks "
+            "say what is wrong with an answer. The answers below, right and wrong, use the names of the exercises' "
+            "file, as a cell would.\n:::"
         )
         for name in right:
             n = name.removeprefix("right").strip("_")

@@ -183,3 +183,18 @@ def test_picture_for_dark_pages_leaves_the_figure(tmp_path, monkeypatch):
     with Image.open(tmp_path / "a.png") as light, Image.open(tmp_path / "a.dark.png") as dark:
         corners = [image.convert("RGB").getpixel((0, 0)) for image in (light, dark)]
     assert corners == [(255, 255, 255), (0x13, 0x14, 0x16)]
+
+
+def test_picture_for_dark_pages_shows_its_scale(tmp_path, monkeypatch):
+    monkeypatch.setattr(plots, "DARK", True)
+    figure, [[panel]] = plots.panels()
+    figure.colorbar(plots.heat(panel, [[0.0, 1.0]], ["a"], ["b", "c"]))
+    plots.save(figure, tmp_path / "a.png")
+    shades = {}
+    for name in ("a.png", "a.dark.png"):
+        with Image.open(tmp_path / name) as picture:
+            width, height = picture.size
+            scale = picture.convert("RGB").crop((width * 3 // 4, 0, width, height))
+            colours = [colour for _, colour in scale.getcolors(maxcolors=width * height)]
+            shades[name] = sum(max(colour) - min(colour) > 60 for colour in colours)  # letters are grey
+    assert shades["a.dark.png"] > 100 < shades["a.png"]

@@ -112,7 +112,7 @@ def _words(panel) -> str:
 @contextmanager
 def _recoloured(figure) -> Iterator[None]:
     """The figure in the colours of dark pages, for a while. What stands on a coloured ground keeps its colour."""
-    from matplotlib.colors import to_hex
+    from matplotlib.colors import to_hex, to_rgba
 
     ground = [p for p in figure.axes if p.images or any(getattr(c, "filled", False) for c in p.collections)]
     kept = {each for panel in ground for each in (*panel.texts, *panel.lines, *panel.collections)}
@@ -123,10 +123,11 @@ def _recoloured(figure) -> Iterator[None]:
                 continue
             old = getattr(artist, f"get_{kind}")()
             try:
-                new = ON_DARK.get(to_hex(np.squeeze(old) if isinstance(old, np.ndarray) else old).lower())
+                colour = to_rgba(np.squeeze(old) if isinstance(old, np.ndarray) else old)
             except (ValueError, TypeError):  # several colours, or none
                 continue
-            if new is not None:
+            new = ON_DARK.get(to_hex(colour).lower())
+            if new is not None and colour[3] > 0:  # what is transparent, as the frame of a scale, stays so
                 before.append((getattr(artist, f"set_{kind}"), old))
                 getattr(artist, f"set_{kind}")(new)
     try:
