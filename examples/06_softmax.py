@@ -2,7 +2,7 @@
 # # Softmax and cross-entropy: why the gradient is q - p
 #
 # A model gives each token of its vocabulary a number, a logit $L_j$. How do logits become probabilities, and how do we
-# measure how good these are? Document 003 (see documents.md) answers with softmax and cross-entropy:
+# measure how good these are? Document 003 (see `documents.md`) answers with softmax and cross-entropy:
 #
 # $$ q_j = \frac{e^{L_j}}{\sum_k e^{L_k}} \quad (14) \qquad
 #    \mathcal{L} = -\sum_j p_j \log q_j = -\log q_t \quad (13) $$

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A network learns a boundary
 #
-# No straight line separates two moons of points. The feed-forward network of document 000 (see documents.md) can:
+# No straight line separates two moons of points. The feed-forward network of document 000 (see `documents.md`) can:
 #
 # $$ \text{FFNN}(X) = \max(0, X W_1 + b_1) \, W_2 + b_2 $$
 #

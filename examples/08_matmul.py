@@ -2,8 +2,8 @@
 # # One loop, six speeds
 #
 # Most of the time of a transformer goes into one equation, the matrix product $y_{ij} = \sum_k a_{ik} \, b_{kj}$: eqs.
-# (3), (6), (8), (10) and (11) of document 003 (see documents.md). A program for it has three loops around one line. How
-# much faster can they be on the same processor, with the same additions and multiplications? Predict a factor.
+# (3), (6), (8), (10) and (11) of document 003 (see `documents.md`). A program for it has three loops around one line.
+# How much faster can they be on the same processor, with the same additions and multiplications? Predict a factor.
 
 # %%
 import os

@@ -2,7 +2,7 @@
 # # Attention by hand
 #
 # How does a word get information from the others? It takes an average of them, with weights that it chooses itself.
-# Document 002 (see documents.md) begins without a single parameter: the weights are the softmax (lesson 6) of dot
+# Document 002 (see `documents.md`) begins without a single parameter: the weights are the softmax (lesson 6) of dot
 # products, which are large for vectors that point the same way.
 #
 # $$ y_i = \sum_j w_{ij} \, x_j \qquad w_{ij} = \text{softmax}_j (x_i \cdot x_j) $$

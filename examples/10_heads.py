@@ -2,9 +2,9 @@
 # # Heads
 #
 # In lesson 9 a word takes one average of the others. What if it needs two things, from two different words? "Using a
-# single attention head can lead to averaging over these effects", says document 000 (see documents.md). Is it so? Here
-# is a task on which it shows. Of six numbers, one carries flag A and one flag B. Return the number a of flag A and the
-# number b of flag B, in this order. The scores see only the flags; the values are the numbers.
+# single attention head can lead to averaging over these effects", says document 000 (see `documents.md`). Is it so?
+# Here is a task on which it shows. Of six numbers, one carries flag A and one flag B. Return the number a of flag A and
+# the number b of flag B, in this order. The scores see only the flags; the values are the numbers.
 #
 # One head returns one number, m = λ a + μ b at best, with weights λ + μ = 1. We can multiply it by one factor c for a,
 # and by another for b. Let the numbers be independent, with mean 0 and variance 1. Then the mean squared error of c m

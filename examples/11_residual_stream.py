@@ -2,7 +2,7 @@
 # # The residual stream, and layer norm
 #
 # A transformer alternates two kinds of sublayers: attention, with which words read each other (lesson 9), and a small
-# network that works on each word alone (as in lesson 7). In document 002 (documents.md lists it) each sublayer f
+# network that works on each word alone (as in lesson 7). In document 002 (`documents.md` lists it) each sublayer f
 # normalises what it reads, and adds what it finds: $X' = X + f(\mathrm{LayerNorm}(X))$. So X is a stream of vectors,
 # one for each word, that all sublayers read and write. Why add, and why normalise?
 #

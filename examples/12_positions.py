@@ -2,7 +2,7 @@
 # # Positions: who bit whom?
 #
 # "The food was bad, not good at all" and "The food was good, not bad at all" are the same words (document 000, see
-# documents.md). How can attention tell which it reads? It cannot: a weighted sum does not know the order of its terms.
+# `documents.md`). How can attention tell which it reads? It cannot: a weighted sum does not know the order.
 
 # %%
 import os

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # A transformer, from equation (1) to equation (18)
 #
-# Document 003 (V. T. Toth, "Transformer mathematics", see documents.md) needs eighteen equations for a model that
+# Document 003 (V. T. Toth, "Transformer mathematics", see `documents.md`) needs eighteen equations for a model that
 # learns to write. How much code is that? Here they are in order, in plain tensors.
 
 # %%

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Equation (17): a gradient for any size
 #
-# Document 003 (see documents.md) lists in (17) the gradients that training needs, and says that one gets them "going
+# Document 003 (see `documents.md`) lists in (17) the gradients that training needs, and says that one gets them "going
 # through chains of Jacobian matrices", "without going into excess detail". Which details are these? We derive one of
 # the gradients, ∂𝓛/∂Q, with every size left as a symbol, prove it, and run it. First softmax alone, by hand.
 #

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # An operation of your own
 #
-# The feed-forward network of the documents is max(0, x W_1 + b_1) W_2 + b_2: eq. (10) of document 003 (documents.md
+# The feed-forward network of the documents is max(0, x W_1 + b_1) W_2 + b_2: eq. (10) of document 003 (`documents.md`
 # lists all five). Newer models multiply two products of x instead, and bend one of them: SwiGLU, which 000 names at its
 # end (Shazeer 2020, eqs. 5 and 6). How do we add it to the engine, and how do we know that its gradient is right?
 #

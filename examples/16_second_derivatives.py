@@ -2,7 +2,7 @@
 # # Second derivatives: how far to step
 #
 # The gradient says which way is down. How far should we go? A training step is X → X − ρ ∂𝓛/∂X: eq. (18) of document
-# 003 (documents.md lists the documents), and ρ is left to us. How fast the slope changes says how far it can be
+# 003 (`documents.md` lists the documents), and ρ is left to us. How fast the slope changes says how far it can be
 # trusted. This is the Hessian, and Newton's step divides by it:
 #
 # $$ H = \frac{\partial^2 \mathcal{L}}{\partial X \, \partial X}, \qquad

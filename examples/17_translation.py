@@ -1,9 +1,9 @@
 # %% [markdown]
 # # je suis étudiant
 #
-# Three words go in, four come out: "i am a student". This is the "Concrete Example" of document 004 (documents.md lists
-# the documents). So a word's place in the output does not say which word of the input it translates. How does the model
-# know where to look? And how does it write a sentence when it has no word of it yet?
+# Three words go in, four come out: "i am a student". This is the "Concrete Example" of document 004 (`documents.md`
+# lists the documents). So a word's place in the output does not say which word of the input it translates. How does the
+# model know where to look? And how does it write a sentence when it has no word of it yet?
 
 # %%
 import os

@@ -1,7 +1,7 @@
 # %% [markdown]
 # # Record and replay: what `compile` makes of a training step
 #
-# A training step computes a loss and its gradients, eq. (17) of document 003 (documents.md lists the documents), and
+# A training step computes a loss and its gradients, eq. (17) of document 003 (`documents.md` lists the documents), and
 # goes against them, eq. (18). It does so thousands of times. Each time Python looks at the same arguments, walks the
 # same tape, and calls the same machine code, on other numbers. Must it?
 

@@ -76,12 +76,12 @@ class Site:
     # ---------------------------------------------------------------------------------------------------- links
 
     def linked(self, text: str, source: str, page: str) -> str:
-        """The text of the file `source` with its links as they are on `page`; names of lessons become links."""
+        """The text of the file `source`, with links as they are on `page`; names of the course's files become links."""
         pieces = CODE.split(text)
         for i, piece in enumerate(pieces):
             if i % 2 == 0:
                 continue
-            if (found := re.fullmatch(r"`(?:examples/)?(\d\d_\w+\.py)`", piece)) and (
+            if (found := re.fullmatch(r"`(?:examples/)?((?:exercises/)?\d\d_\w+\.py|documents\.md)`", piece)) and (
                 doc := self.documents.get(f"examples/{found[1]}")
             ):
                 pieces[i] = f"[{piece}]({up(page)}{doc}.md)"
