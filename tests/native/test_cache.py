@@ -2,7 +2,6 @@
 
 import ast
 import os
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -21,7 +20,7 @@ assert tt.tensor([0.0, 0.0]).exp().tolist() == [1.0, 1.0]
 print(progress.count)
 """
 NO_FILES_OVER_A_KILOBYTE = "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))\n"
-BEGINS = "tinytensor: compiling kernels that this program needs for the first time ..."
+COMPILING = "tinytensor: compiling the kernels that this program needs (about 0.3 s each, {}) ..."
 ANEW = "tinytensor: kernels are compiled anew, for the cache fails"
 
 
@@ -52,11 +51,7 @@ def filled(tmp_path_factory) -> Path:
     """A folder that holds what a run leaves."""
     folder = tmp_path_factory.mktemp("cache")
     compiled, said = run(folder)
-    assert compiled == 1 and said[0] == BEGINS
-    assert (
-        re.fullmatch(rf"tinytensor: compiled 1 kernel in \d+\.\d s; kept in {folder}/tinytensor", said[1])
-        and said[2:] == []
-    )
+    assert compiled > 0 and said == [COMPILING.format(f"kept in {folder}/tinytensor")]
     assert run(folder) == (0, [])
     return folder
 
@@ -174,7 +169,7 @@ def test_kernels_run_without_a_writable_folder(tmp_path, variable):
     compiled, said = run("", **{variable: str(tmp_path / "file")}, XDG_CACHE_HOME="")
     assert compiled > 0
     assert said[0].startswith(f"{ANEW}: [Errno 20] Not a directory")
-    assert said[1] == BEGINS and said[2].endswith(" s; not kept") and len(said) == 3
+    assert said[1:] == [COMPILING.format("not kept")]
 
 
 @pytest.mark.parametrize("temporary", [True, False])

@@ -21,7 +21,6 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
-from time import perf_counter
 
 from numba.core import config
 from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
@@ -198,36 +197,21 @@ def builds_of(function: Callable, name: str) -> NullCache | FunctionCache:
 
 
 class _Progress:
-    """Reports that kernels are being compiled, since this takes a while: once at the beginning and once at the end."""
+    """Reports that kernels are being compiled, since this takes a while."""
 
     def __init__(self):
-        self.count, self.seconds = 0, 0.0
+        self.count = 0
         self.complained = False
 
-    @contextmanager
-    def compiling(self, name: str) -> Iterator[None]:
-        """Around the compilation of a kernel that is not in the cache: report it, and count its time."""
+    def compiling(self, name: str) -> None:
+        """Report that this kernel, which is not in the cache, is about to be compiled."""
         self.count += 1
         if self.count == 1:
-            print("tinytensor: compiling kernels that this program needs for the first time ...", file=sys.stderr)
-            atexit.register(self.end)
+            kept = "not kept" if self.complained else f"kept in {_root()}"
+            text = f"tinytensor: compiling the kernels that this program needs (about 0.3 s each, {kept}) ..."
+            print(text, file=sys.stderr, flush=True)
         if sys.stderr.isatty():
-            print(f"\rtinytensor: {self.count} kernels compiled, now {name:40}", end="", file=sys.stderr)
-        sys.stderr.flush()
-        start = perf_counter()
-        try:
-            yield
-        finally:
-            self.seconds += perf_counter() - start
-
-    def end(self) -> None:
-        """Report the number of kernels, the seconds, and where the builds are kept."""
-        folder = "not kept" if self.complained else f"kept in {_root()}"
-        many = f"{self.count} kernel{'s' * (self.count != 1)}"
-        start = "\r" if sys.stderr.isatty() else ""
-        print(
-            f"{start}tinytensor: compiled {many} in {self.seconds:.1f} s; {folder}{start and ' ' * 40}", file=sys.stderr
-        )
+            print(f"\rtinytensor: {self.count} kernels compiled, now {name:40}", end="", file=sys.stderr, flush=True)
 
     def not_kept(self, error: Exception) -> None:
         """Report, once, that builds cannot be read or written."""

@@ -8,7 +8,7 @@ formula's entry is itself the loop around the formula. Both become one piece of 
 
 import gc
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from typing import NamedTuple
 
 import numpy as np
@@ -249,13 +249,13 @@ def build(name: str, fastmath: frozenset, entry: Entry) -> CFunc:
     """Compile (or load) an entry of a kernel; its `.address` is the address of the machine code."""
     # The collector is switched on before signals are let in: a function that it calls would swallow a signal's error.
     with kept(entry.function), signals_wait(), _no_collector(), colourless():
-        new = not is_kept(entry.function, entry.told)
+        if not is_kept(entry.function, entry.told):
+            progress.compiling(name)
         # Kernels allocate nothing, so references to memory are not counted: Numba would write that code beside each
         # slice, and LLVM would remove it again. Only a user's own kernel may allocate.
         options = {"error_model": "numpy", "fastmath": set(fastmath), "_nrt": not is_ours(entry.function)}
         compiled = CFunc(entry.function, (entry.kinds, types.void), {}, options, pipeline_class=entry.compiler)
         # As numba.cfunc(cache=True) sets Numba's own cache.
         compiled._cache = builds_of(entry.function, entry.told)
-        with progress.compiling(name) if new else nullcontext():
-            compiled.compile()
+        compiled.compile()
         return compiled
