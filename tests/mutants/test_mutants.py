@@ -216,6 +216,7 @@ def test_mistakes_by_hand_are_noticed(make, least):
 BY_MACHINE = [(engine.rules, 10), (engine.kernels, 7), (formulas.mechanically, 4)]
 
 
+@pytest.mark.skipif(not THOROUGH, reason="takes long: .ci/run tries them")
 @pytest.mark.parametrize(("make", "least"), BY_MACHINE, ids=["rules", "kernels", "formulas"])
 def test_sample_of_mechanical_mistakes_is_noticed(make, least):
     tally = make(one_in=93)
