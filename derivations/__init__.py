@@ -3,7 +3,6 @@
 equations.py   document 003's equations (1) to (17), to be read beside it
 claims.py      the form of a claim: a statement, its evidence, its sizes, its assumptions
 __main__.py    runs the claims
-calculus/      formulas with indices and sums for sizes that stay symbols; their adjoints; how they are printed
 proofs/        the parts, which declare the claims: about the documents, and about the engine that ships
 exact/         the numbers and definitions with which the engine is compared
 report/        the report, and the statements of the documents with the claims that cover them

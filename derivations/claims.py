@@ -19,6 +19,8 @@ from importlib import import_module
 import numpy as np
 from sympy.logic.boolalg import BooleanTrue
 
+from tinytensor.symbolic.refuted import Refuted
+
 PARTS = {  # module: its statement
     "index": "Each rule of the index calculus keeps the value of the expression that it rewrites.",
     "eq17": "Equation (17) of document 003 for any sizes: its gradients, derived by differentiation.",
@@ -55,14 +57,6 @@ SYMPY = "SymPy's diff and its arithmetic"
 INDEX = "the index calculus"
 NUMBA = "Numba's compiler"
 NUMPY = "NumPy"
-
-
-class Refuted(AssertionError):
-    """A claim does not hold: the difference, and the wrong rule if it is known."""
-
-    def __init__(self, message: str, rule: str = ""):
-        super().__init__(message)
-        self.rule = rule
 
 
 def holds(condition, what: str) -> None:

@@ -23,7 +23,8 @@ from unicodedata import combining
 from sympy import Expr, Indexed, Integer
 
 from derivations import equations
-from derivations.calculus.adjoints import (
+from derivations.claims import INDEX, SYMPY, Evidence, Refuted, claim
+from tinytensor.symbolic.calculus.adjoints import (
     Definition,
     Name,
     Program,
@@ -34,9 +35,8 @@ from derivations.calculus.adjoints import (
     prove_form,
     with_adjoints,
 )
-from derivations.calculus.formulas import Array, Index, derivative, fresh, normal, total
-from derivations.calculus.notation import tex, text
-from derivations.claims import INDEX, SYMPY, Evidence, Refuted, claim
+from tinytensor.symbolic.calculus.formulas import Array, Index, derivative, fresh, normal, total
+from tinytensor.symbolic.calculus.notation import tex, text
 
 from derivations.equations import RESIDUALS, C, Closed, D, E, F, G, K, M, NORM, O, P, Q, S, T, V, W, X, Y, Z  # isort: skip
 from derivations.equations import ZK, ZQ, ZV, Zbar, Zhat, Zp, b, c, e, f, h, i, j, k, logits, loss, nL, ε, σ  # isort: skip

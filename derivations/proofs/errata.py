@@ -17,7 +17,6 @@ import numpy as np
 from sympy import Integer, exp, limit, oo, simplify, sqrt, symbols
 
 import tinytensor
-from derivations.calculus.formulas import Size
 from derivations.claims import NUMBA, NUMPY, SYMPY, Evidence, Refuted, claim, holds
 from derivations.proofs import eq19, theorems
 from models.attention import algorithm_1, algorithm_2, attention, join, project
@@ -27,6 +26,7 @@ from models.transformer import Config as TransformerConfig
 from tinytensor import Tensor, cat, nn, tensor
 from tinytensor.autograd import grad
 from tinytensor.nn import functional
+from tinytensor.symbolic.calculus.formulas import Size
 
 SMALL = Config(D=6, H=2, F=10, L=2, V=11, C=7)
 SMALL_004 = TransformerConfig(N=2, d_model=6, h=2, d_ff=10, n_vol=11, n_max=9)

@@ -1,8 +1,8 @@
 """Each rule of the index calculus keeps the value: it is compared with plain loops over all entries.
 
 This is a check at small sizes (1 to 3, all values of indices, exact fractions), not a proof for any size: of the rules
-themselves, and of the normal form of random expressions. Trusted is `value` of calculus/formulas.py, the meaning of an
-expression.
+themselves, and of the normal form of random expressions. Trusted is `value`, the meaning of an expression (in
+tinytensor/symbolic/calculus/formulas.py).
 """
 
 import itertools
@@ -11,7 +11,8 @@ from fractions import Fraction
 
 from sympy import Expr, KroneckerDelta, S
 
-from derivations.calculus.formulas import (
+from derivations.claims import Evidence, Refuted, claim
+from tinytensor.symbolic.calculus.formulas import (
     Array,
     Index,
     Size,
@@ -27,8 +28,7 @@ from derivations.calculus.formulas import (
     total,
     value,
 )
-from derivations.calculus.notation import text
-from derivations.claims import Evidence, Refuted, claim
+from tinytensor.symbolic.calculus.notation import text
 
 n, m = Size("n", "i j"), Size("m", "k l")
 i, j, p, k = Index("i", n), Index("j", n), Index("p", n), Index("k", m)

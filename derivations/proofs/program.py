@@ -18,121 +18,20 @@ Derivation in which `Program.replaced` has planted a mistake.
 
 import itertools
 import random
-import re
 from functools import partial
 
 import numpy as np
-from sympy import Expr, Function, Indexed, KroneckerDelta, Mul, Pow, fraction
-from sympy.printing.precedence import PRECEDENCE
-from sympy.printing.str import StrPrinter
 
 import tinytensor
 from derivations import equations
-from derivations.calculus.adjoints import Definition, Name, Program, d, names_in
-from derivations.calculus.formulas import Array, Index, contract, free, spread
 from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
 from derivations.proofs.eq17 import Derivation, derivation
 from models.decoder import Config, Decoder
+from tinytensor.symbolic.calculus.adjoints import Definition, Program, d, names_in
+from tinytensor.symbolic.calculus.formulas import Array
+from tinytensor.symbolic.calculus.numpy_code import label, line
 
 TOLERANCE = 1e-12
-
-# ---- one definition, one line ---------------------------------------------------------------------------------------
-
-
-class _Scalar(StrPrinter):
-    """Numbers, sizes and symbols as Python: 1/sqrt(size.K)."""
-
-    def _print_Size(self, expr):
-        return f"size.{expr.name}"
-
-
-def line(definition: Definition) -> str:
-    """`name = expression` in NumPy, for a definition whose indices stand in the order of the array's axes."""
-    axes = definition.left.indices if isinstance(definition.left, Indexed) else ()
-    right = code(definition.right, axes)
-    if set(axes) - free(definition.right):  # constant along an axis, which the array must have
-        right += f" + zeros(({', '.join(_Scalar().doprint(a.size) for a in axes)},))"
-    return f"{_label(definition.name)} = {right}"
-
-
-def _label(name: Name) -> str:
-    return str(name.label if isinstance(name, Array) else name)
-
-
-def code(expr: Expr, axes: tuple[Index, ...]) -> str:
-    """NumPy code for an array with these axes, or one that broadcasts to them."""
-    terms = [term(contract(product, bound)[0], axes) for product, bound in spread(expr)]
-    return " + ".join(sorted(terms, key=lambda one: one.startswith("-"))).replace("+ -", "- ")
-
-
-def term(product: Expr, axes: tuple[Index, ...]) -> str:
-    """A product, summed over the indices that are no axes: an einsum of its factors, times those without index."""
-    factors = Mul.make_args(product)
-    number = Mul(*[f for f in factors if not free(f)])
-    operands = [operand(f) for f in factors if free(f)]
-    sign, number = ("-", -number) if number.could_extract_minus_sign() else ("", number)
-    if not operands:
-        return sign + _Scalar().doprint(number)
-    kept = [a for a in axes if any(a in indices for _, indices in operands)]
-    if len(operands) == 1 and operands[0][1] == kept:
-        body = operands[0][0]
-    else:
-        body = einsum(operands, kept)
-    if kept != list(axes[len(axes) - len(kept) :]):  # NumPy adds missing axes in front, others are put in here
-        body = f"{_grouped(body)}[{', '.join(':' if a in kept else 'None' for a in axes)}]"
-    above, below = fraction(number)
-    if above != 1:
-        body = f"{_Scalar().doprint(number)} * {_grouped(body)}"
-    elif below != 1:
-        body = f"{_grouped(body)} / {_Scalar().parenthesize(below, PRECEDENCE['Mul'])}"
-    return sign + body
-
-
-def _grouped(body: str) -> str:
-    """The code in brackets, unless it is a name, an entry or one call."""
-    return body if re.fullmatch(r"\w+(\([^()]*\))?(\[[^]]*\])?", body) else f"({body})"
-
-
-def einsum(operands: list[tuple[str, list[Index]]], kept: list[Index]) -> str:
-    """einsum("him,hmk->hik", ...), with the letters of the formula where no other index has them."""
-    letters: dict[Index, str] = {}
-    for index in [*kept, *itertools.chain(*[indices for _, indices in operands])]:
-        if index not in letters:
-            letters[index] = next(one for one in index.letters if one not in letters.values())
-    inputs = ",".join("".join(letters[i] for i in indices) for _, indices in operands)
-    output = "".join(letters[i] for i in kept)
-    return f'einsum("{inputs}->{output}", {", ".join(name for name, _ in operands)})'
-
-
-def operand(factor: Expr) -> tuple[str, list[Index]]:
-    """A factor as NumPy code, and the indices of its axes."""
-    if isinstance(factor, Indexed):
-        tables = [i for i in factor.indices if isinstance(i, Indexed)]
-        axes = [i.indices[0] if i in tables else i for i in factor.indices]
-        places = [_label(i.base) if i in tables else ":" for i in factor.indices]
-        while places and places[-1] == ":":
-            places.pop()
-        return _label(factor.base) + (f"[{', '.join(places)}]" if tables else ""), axes
-    if isinstance(factor, KroneckerDelta):
-        (table,) = [x for x in factor.args if isinstance(x, Indexed)]  # two bare indices would have been contracted
-        (other,) = [x for x in factor.args if x is not table]
-        return f"eye(size.{other.size.name})[{_label(table.base)}]", [table.indices[0], other]
-    argument = factor.args[0]
-    axes = list(dict.fromkeys(i for e in _entries(argument) for i in operand(e)[1]))
-    inside = code(argument, tuple(axes))
-    if isinstance(factor, Pow):
-        power = factor.exp
-        root = f"sqrt({inside})" if abs(power).q == 2 else _grouped(inside)
-        power = power * abs(power).q  # sqrt takes the half power
-        return (f"1 / {root}" if power == -1 else root if power == 1 else f"{root}**{power}"), axes
-    assert isinstance(factor, Function), factor
-    return f"{factor.func.__name__}({inside})", axes
-
-
-def _entries(expr: Expr) -> list[Indexed]:
-    """The entries of arrays in an expression from left to right, without those that are indices of others."""
-    return [expr] if isinstance(expr, Indexed) else [e for a in expr.args for e in _entries(a)]
-
 
 # ---- the program ----------------------------------------------------------------------------------------------------
 
@@ -184,10 +83,10 @@ def functions(name: str, program: Program, wanted: list[Array]) -> str:
     forward = [one for one in program.lines if not one.is_adjoint]
     backward = [one for one in program.lines if one.is_adjoint]
     constants = [x for x in program.constants if not (isinstance(x, Array) and x.of)]  # an adjoint comes from outside
-    given = ", ".join([*map(_label, program.parameters), *map(_label, constants), "size"])
-    made = {_label(one.name) for one in backward}
-    needed = ", ".join([*sorted({_label(x) for one in backward for x in names_in(one.right)} - made), "size"])
-    results = ", ".join(f"{_label(x)}={_label(d(x))}" for x in wanted)
+    given = ", ".join([*map(label, program.parameters), *map(label, constants), "size"])
+    made = {label(one.name) for one in backward}
+    needed = ", ".join([*sorted({label(x) for one in backward for x in names_in(one.right)} - made), "size"])
+    results = ", ".join(f"{label(x)}={label(d(x))}" for x in wanted)
     return (
         f"\n\ndef {name}(*, {given}):\n{_body(forward)}    return locals()  # the interim results are kept\n"
         f"\n\ndef {name}_backward(*, {needed}, **_):\n{_body(backward)}    return dict({results})\n"

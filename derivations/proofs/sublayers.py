@@ -20,14 +20,14 @@ import numpy as np
 from sympy import Indexed, Symbol, exp, log, sqrt
 
 from derivations import equations
-from derivations.calculus.adjoints import Program, adjoint_of, d, with_adjoints
-from derivations.calculus.formulas import Array, Index, Size, delta, fresh, normal, total
-from derivations.calculus.notation import text
 from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim
 from derivations.equations import Closed
 from derivations.proofs.eq17 import Definition, prove_forms, shown
 from models.attention import MultiHead
 from tinytensor import nn, tensor
+from tinytensor.symbolic.calculus.adjoints import Program, adjoint_of, d, with_adjoints
+from tinytensor.symbolic.calculus.formulas import Array, Index, Size, delta, fresh, normal, total
+from tinytensor.symbolic.calculus.notation import text
 
 from derivations.equations import C, D, E, H, K, NORM, Q, X, Z, den, h, i, j, k, logits, nK, nV, num, q, t, t_, u, y, ε  # isort: skip
 

@@ -18,15 +18,26 @@ from sympy import Expr, Indexed, Integer, Integers, Matrix, Mul, Reals, Sum, Sym
 
 import tinytensor
 from derivations import equations
-from derivations.calculus.adjoints import Name, Program, d, names_in, prove_form, with_adjoints
-from derivations.calculus.formulas import Array, Index, Size, delta, derivative, fresh, normal, spread, theta, total
-from derivations.calculus.notation import tex, text
 from derivations.claims import INDEX, NUMBA, SYMPY, Evidence, Refuted, claim, holds
 from models.data.text import IGNORE_INDEX
 from models.decoder import Config, Decoder
 from models.transformer import Config as TransformerConfig
 from models.transformer import EncoderStack, positional_encoding
 from tinytensor import nn, tensor
+from tinytensor.symbolic.calculus.adjoints import Name, Program, d, names_in, prove_form, with_adjoints
+from tinytensor.symbolic.calculus.formulas import (
+    Array,
+    Index,
+    Size,
+    delta,
+    derivative,
+    fresh,
+    normal,
+    spread,
+    theta,
+    total,
+)
+from tinytensor.symbolic.calculus.notation import tex, text
 
 from sympy import latex, limit, log, oo, pi, simplify, sin, solveset, sqrt, symbols, trigsimp  # isort: skip
 from derivations.equations import RESIDUALS, A, C, D, E, F, G, H, K, M, O, P, Q, R, S, T, V, W, X, Y, Z  # isort: skip

@@ -17,12 +17,12 @@ import numba
 import sympy
 
 from derivations import equations
-from derivations.calculus.adjoints import d
-from derivations.calculus.notation import tex
 from derivations.claims import BOUND, CLAIMS, KINDS, PARTS, Claim, Result
 from derivations.proofs.eq19 import EQ_19_LATEX
 from derivations.report import documents
 from derivations.report.documents import ROWS, TITLES, Row
+from tinytensor.symbolic.calculus.adjoints import d
+from tinytensor.symbolic.calculus.notation import tex
 
 TRUST = (
     "Every claim trusts CPython and the source text of this package. Derivations also trust SymPy's diff and its "

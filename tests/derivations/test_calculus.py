@@ -10,8 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sympy import Eq, Heaviside, IndexedBase, KroneckerDelta, MatrixSymbol, Max, Piecewise, S, Sum, Symbol, exp, log
 
-from derivations.calculus.adjoints import Program, adjoint_of, d, prove_form, with_adjoints
-from derivations.calculus.formulas import (
+from derivations.claims import Refuted, claims_of, result_of
+from derivations.proofs.index import RULES, X, a, b, i, j, k, m, n, p, random_expression, same_values, t
+from tinytensor.symbolic.calculus.adjoints import Program, adjoint_of, d, prove_form, with_adjoints
+from tinytensor.symbolic.calculus.formulas import (
     Array,
     Index,
     Size,
@@ -28,9 +30,7 @@ from derivations.calculus.formulas import (
     total,
     value,
 )
-from derivations.calculus.notation import tex, text
-from derivations.claims import Refuted, claims_of, result_of
-from derivations.proofs.index import RULES, X, a, b, i, j, k, m, n, p, random_expression, same_values, t
+from tinytensor.symbolic.calculus.notation import tex, text
 
 l = Index("l", m)
 v = Array("v", (n,))

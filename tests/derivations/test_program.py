@@ -7,13 +7,13 @@ import pytest
 from sympy import Rational, exp, sqrt
 
 from derivations import equations
-from derivations.calculus.adjoints import Program, d
-from derivations.calculus.formulas import Array, Index, Size, delta, relu, total
 from derivations.claims import Refuted, claims_of
 from derivations.equations import E, K, M, Q, S, Y, e, h, i, j, k, logits, m
 from derivations.proofs import program
 from derivations.proofs.eq17 import Derivation, derivation, derive
 from models.decoder import Decoder
+from tinytensor.symbolic.calculus.adjoints import Program, d
+from tinytensor.symbolic.calculus.formulas import Array, Index, Size, delta, relu, total
 
 SIZES = {"C": 6, "D": 6, "F": 9, "V": 11, "H": 2, "L": 2}
 

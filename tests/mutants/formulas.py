@@ -15,11 +15,11 @@ import numpy as np
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, Rational, S, Sum, sqrt
 
 from derivations import equations
-from derivations.calculus.adjoints import Name, Program, adjoint_of, d, name_of, names_in
-from derivations.calculus.formulas import Size, delta, normal, theta, top, total
-from derivations.calculus.notation import text
 from derivations.equations import Closed
 from derivations.proofs import eq17, program
+from tinytensor.symbolic.calculus.adjoints import Name, Program, adjoint_of, d, name_of, names_in
+from tinytensor.symbolic.calculus.formulas import Size, delta, normal, theta, top, total
+from tinytensor.symbolic.calculus.notation import text
 
 from .tally import Tally, notices
 

@@ -14,8 +14,6 @@ from sympy import Rational
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
-from derivations.calculus.formulas import Array, total
-from derivations.calculus.notation import text
 from derivations.claims import Refuted
 from derivations.proofs.engine import CALLS, prove_op
 from derivations.proofs.index import a, b, i, j, n
@@ -30,6 +28,8 @@ from tinytensor.core.op import OPS
 from tinytensor.core.tensor import Tensor
 from tinytensor.kernels import softmax as softmax_kernels
 from tinytensor.native.kernel import Elementwise, Loop
+from tinytensor.symbolic.calculus.formulas import Array, total
+from tinytensor.symbolic.calculus.notation import text
 
 
 def changed(source: str, values_only: bool = False) -> list[str]:

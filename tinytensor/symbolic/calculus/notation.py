@@ -8,7 +8,7 @@ from sympy import Expr, Indexed, Mul, S, Sum
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
-from derivations.calculus.formulas import Array, Index, free
+from tinytensor.symbolic.calculus.formulas import Array, Index, free
 
 _SYMBOLS = {  # as text and as LaTeX
     "epsilon": ("ε", r"\epsilon"),

@@ -6,7 +6,7 @@
     prove_form      closed form = derived form, by putting definitions in for names and comparing normal forms
 
 The adjoint of a name is the derivative of the last number of a program, the loss, by it: ∂𝓛/∂name. Trusted are the
-index calculus (derivations/calculus/formulas.py) and SymPy's diff of one line; no size is a number here.
+index calculus (tinytensor/symbolic/calculus/formulas.py) and SymPy's diff of one line; no size is a number here.
 
 To refute a formula that is wrong on purpose: `program.replaced(name, change)` is the program with `change` applied to
 one right-hand side, and `prove_form` with it, or with another closed form, raises Refuted with a counterexample.
@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from sympy import Expr, Indexed, S, Symbol
 
-from derivations.calculus.formulas import (
+from tinytensor.symbolic.calculus.formulas import (
     Array,
     Index,
     Size,
@@ -34,8 +34,8 @@ from derivations.calculus.formulas import (
     total,
     value,
 )
-from derivations.calculus.notation import text
-from derivations.claims import Refuted
+from tinytensor.symbolic.calculus.notation import text
+from tinytensor.symbolic.refuted import Refuted
 
 Name = Array | Symbol
 

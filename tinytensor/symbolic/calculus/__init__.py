@@ -1,0 +1,7 @@
+"""Formulas with indices and sums, for sizes that stay symbols; their derivatives; how they are printed.
+
+formulas.py    the index calculus: arrays, sums, deltas, derivatives
+notation.py    formulas as text and as LaTeX
+adjoints.py    programs of formulas, their adjoints, and the proof that a closed form is the derived one
+numpy_code.py  formulas as NumPy code
+"""
