@@ -6,7 +6,11 @@ import sys
 from contextlib import suppress
 from dataclasses import field, fields
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
+
+# How this program was started, for the messages that advise to run it: as `tinytensor train`, say.
+called = SimpleNamespace(name="models", command="python -m models")
 
 
 def option(default, help: str, choices: tuple = (), least=None, below=None, most=None, default_text: str = ""):

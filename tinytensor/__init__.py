@@ -2,6 +2,7 @@
 
 from math import e, inf, nan, pi
 
+from tinytensor.installation import tried as _tried  # isort: skip  # warns before a part is missed
 from tinytensor import fast  # isort: skip  # before any operation is declared, whose call it makes short
 from tinytensor import autograd, distributed, nn, on_demand, optim, utils
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
@@ -14,6 +15,7 @@ from tinytensor.core.dtypes import set_default_dtype
 from tinytensor.core.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.core.op import OPS, op
 from tinytensor.core.tensor import Tensor
+from tinytensor.installation.distribution import version as _version
 from tinytensor.io import serialization
 from tinytensor.io.printing import set_printoptions
 from tinytensor.io.serialization import load, save
@@ -80,3 +82,12 @@ globals().update(_UNSTORED)
 module_paths.install([accelerator, amp, backends, backends.cudnn, cuda, cuda.amp, distributions, linalg, serialization])
 
 missing_names.install(Tensor)
+_missing = globals()["__getattr__"]
+_tried.remember()
+
+
+def __getattr__(name: str):
+    """`__version__` is read from the metadata when it is asked for; other names are missing, and the error says so."""
+    if name == "__version__":
+        return globals().setdefault(name, _version())
+    return _missing(name)

@@ -23,12 +23,13 @@ from fractions import Fraction
 import numpy as np
 import sympy
 
+from tinytensor.installation.distribution import install
 from tinytensor.symbolic.scalars import NUMBERS, Exact, Symbolic, Undecided, fraction, number_read_as, numbers_are
 
 try:
     from flint import arb, arb_mat, ctx, fmpq
 except ImportError as error:
-    raise ImportError(f"enclosures need {error.name} (python-flint): pip install 'tinytensor[proofs]'") from error
+    raise ImportError(f"enclosures need {error.name} (python-flint): {install('proofs')}") from error
 
 BITS = 288  # of a midpoint: a gradient of a few layers is known to 1e-40 of its size, where float64 gives 1e-16
 

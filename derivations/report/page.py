@@ -23,6 +23,7 @@ from derivations.report import documents
 from derivations.report.documents import ROWS, TITLES, Row
 from tinytensor.symbolic.calculus.adjoints import d
 from tinytensor.symbolic.calculus.notation import tex
+from tinytensor.installation.distribution import install
 
 TRUST = (
     "Every claim trusts CPython and the source text of this package. Derivations also trust SymPy's diff and its "
@@ -267,7 +268,7 @@ def mathml(latex: str) -> str:
         from latex2mathml.converter import convert
     except ModuleNotFoundError as error:
         raise ModuleNotFoundError(
-            "the HTML report is typeset by latex2mathml, which is not installed: pip install latex2mathml"
+            f"the HTML report is typeset by latex2mathml, which is not installed: {install('proofs')}"
         ) from error
     # a left superscript (the head of ^hQ) would stand against the right one of the letter before it
     return convert(latex, display="block").replace("<msup><mrow />", '<mspace width="0.2em" /><msup><mrow />')

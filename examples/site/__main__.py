@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from examples.site.running import ROOT, Lesson, LessonFailed, run, version_of_packages
+from tinytensor.installation.distribution import install
 
 LESSONS = sorted((ROOT / "examples").glob("[0-9][0-9]_*.py"))
 
@@ -42,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from examples.site import building, checking
     except ModuleNotFoundError as error:
-        print(f"site: {error.name} is not installed: pip install -e '.[site]'", file=sys.stderr)
+        print(f"site: {error.name} is not installed: {install('site')}", file=sys.stderr)
         return 2
     cache = out.parent / f"{out.name}-cache"
     names = [name.removesuffix(".py") for name in options.only or known]

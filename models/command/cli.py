@@ -1,4 +1,4 @@
-"""`python -m models train | sample | translate | show | info`: the command line.
+"""`tinytensor train | sample | translate | show | info`, and in a clone `python -m models ...`: the command line.
 
 An error in what the user gave is printed as one sentence, with the exit code 2. Ctrl-C and SIGTERM stop and save a run;
 the exit code is 128 plus the signal's number.
@@ -23,7 +23,7 @@ from models.data.tokenizers import Tokenizer
 from models.decoder import Decoder
 from models.inference import report
 from models.inference.generate import TEMPERATURE, NonFiniteLogits, check_sampling, write
-from models.options import add_options, given_for, path
+from models.options import add_options, called, given_for, path
 from models.show import show
 from models.tasks import TASKS
 from models.tasks.task import Task
@@ -31,7 +31,9 @@ from models.tasks.translate import draw_attention, translate_sentences
 from models.training import checkpoint, memory, ranks, snapshots
 from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer
 from tinytensor import distributed
+from tinytensor.installation.distribution import install
 from tinytensor.nn import Module
+from tinytensor.tools import environment
 
 RUNS = Path("runs")  # the folder of runs without --out
 SAMPLED = (0, 100, 1000)  # after these steps the log shows what the model writes
@@ -56,11 +58,12 @@ class Parser(argparse.ArgumentParser):
     """argparse, but an error is one sentence and not a page."""
 
     def error(self, message):
-        raise UsageError(f"{message} (see python -m {self.prog} --help)")
+        raise UsageError(f"{message} (see {self.prog} --help)")
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run a command; returns the exit code."""
+def main(arguments: list[str] | None = None, name: str = "models", command: str = "python -m models") -> int:
+    """Run a command; returns the exit code. Messages begin with `name`, and advise to run `command`."""
+    called.name, called.command = name, command
     code = _run(arguments)
     if distributed.is_initialized():  # the other ranks do not know that this one has ended, and would wait
         where = f"rank {ranks.rank()} of {ranks.count()} ended with this, and with it all of them"
@@ -76,16 +79,16 @@ def _run(arguments: list[str] | None) -> int:
     except ranks.SaidByAnother:
         return 2
     except (UsageError, TextError, checkpoint.CheckpointError) as error:
-        print(f"models: {error}", file=sys.stderr)
+        print(f"{called.name}: {error}", file=sys.stderr)
         return 2
     except (NonFiniteLoss, NonFiniteLogits, OSError) as error:  # OSError: the disk is full, say
-        print(f"models: {error}", file=sys.stderr)
+        print(f"{called.name}: {error}", file=sys.stderr)
         return 1
     except MemoryError as error:
-        print(f"models: there is not enough memory ({error}): choose smaller sizes or batches", file=sys.stderr)
+        print(f"{called.name}: there is not enough memory ({error}): choose smaller sizes or batches", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("\nmodels: interrupted before there was anything to save", file=sys.stderr)
+        print(f"\n{called.name}: interrupted before there was anything to save", file=sys.stderr)
         return 130
 
 
@@ -105,7 +108,7 @@ def _task(arguments: list[str] | None) -> type[Task]:
 
 def parser(task: type[Task] = TASKS["text"]) -> Parser:
     about = "Train the transformers of the documents, sample from them, translate, look inside, count their parameters."
-    top = Parser(prog="models", description=about)
+    top = Parser(prog=called.command, description=about)
     commands = top.add_subparsers(dest="name", required=True, metavar="train | sample | translate | show | info")
 
     def command(name, function, help):
@@ -116,7 +119,7 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
         return made
 
     train = command("train", _train, f"Train a model. --task {task.name}: {task.summary}")
-    train.epilog = "mpiexec -n 2 python -m models train ... does it on two processes: models/parallel.md"
+    train.epilog = f"mpiexec -n 2 {called.command} train ... does it on two processes: models/parallel.md"
     train.set_defaults(task_class=task)
     run = train.add_argument_group("the run")
     run.add_argument(
@@ -184,7 +187,8 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
 
     names = [name for each in TASKS.values() for name in each.CONFIGS]
     info = command("info", _info, "The configuration and the parameter table of eq. (19).")
-    info.add_argument("what", metavar="NAME_OR_DIR", help=f"{', '.join(names)}, or the folder of a run")
+    info.add_argument("what", nargs="?", metavar="NAME_OR_DIR", help=f"{', '.join(names)}, or the folder of a run")
+    info.add_argument("--environment", action="store_true", help="versions, processor, threads, cache: for bug reports")
     return top
 
 
@@ -195,7 +199,7 @@ def _train(options) -> int:
     with ranks.said_once():
         for package in ("tqdm", "matplotlib", "sacrebleu"):
             if importlib.util.find_spec(package) is None:
-                raise UsageError(f"train needs {package}: pip install -e '.[train]'")
+                raise UsageError(f"train needs {package}: {install('train')}")
     with ExitStack() as stack:
         with _refusing():
             stack.enter_context(ranks.joined())
@@ -214,7 +218,7 @@ def _train(options) -> int:
             page.end(finished=not stopped_by)
         if stopped_by:
             launcher = f"mpiexec -n {ranks.count()} " if ranks.count() > 1 else ""
-            go_on = f"{launcher}python -m models train --resume {trainer.folder}"
+            go_on = f"{launcher}{called.command} train --resume {trainer.folder}"
             print(f"stopped after step {trainer.step}; go on with: {go_on}")
             return 128 + stopped_by
         if ranks.rank() == 0:
@@ -437,7 +441,7 @@ def _sample(options) -> int:
     prompt = given.get("prompt", tokenizer.opening)
     unknown = tokenizer.unknown_count(tokenizer.encode(prompt))
     if unknown:
-        print(f"models: {unknown} tokens of the prompt are not in the vocabulary", file=sys.stderr)
+        print(f"{called.name}: {unknown} tokens of the prompt are not in the vocabulary", file=sys.stderr)
     print(write(model, tokenizer, prompt, count, seed=given.get("seed", 0), cache=given.get("cache", True), **settings))
     return 0
 
@@ -513,6 +517,12 @@ def _write_page(folder: Path, out: Path, text: str | None = None) -> Path:
 
 
 def _info(options) -> int:
+    given = vars(options)
+    if given.get("environment"):
+        print(environment.describe())
+        return 0
+    if given.get("what") is None:
+        raise UsageError("info needs a configuration or the folder of a run, or --environment")
     what, named = options.what, {name: task for task in TASKS.values() for name in task.CONFIGS}
     if what in named:
         task, lines = named[what], []
@@ -566,7 +576,7 @@ def _newest_run(name: str) -> Path:
     of_task = [run for _, run in sorted(found) if _task_of(checkpoint.load(run)).name == name]
     if not of_task:
         train = "train" if name == "text" else f"train --task {name}"
-        raise UsageError(f"there is no run of python -m models {train} in {RUNS}/: train first, or name a run's folder")
+        raise UsageError(f"there is no run of {called.command} {train} in {RUNS}/: train first, or name a run's folder")
     return of_task[-1]
 
 

@@ -14,6 +14,8 @@ import json
 import re
 from collections import Counter
 
+from tinytensor.installation.distribution import install
+
 UNKNOWN = "\ufffd"  # the Unicode replacement character: an unknown decodes to it
 
 
@@ -230,7 +232,7 @@ def _library():
     try:
         import tokenizers
     except ImportError:
-        raise ImportError("BPETokenizer needs the tokenizers library: pip install 'tinytensor[train]'") from None
+        raise ImportError(f"BPETokenizer needs the tokenizers library: {install('train')}") from None
     return tokenizers
 
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from models.data.text import IGNORE_INDEX
 from models.data.tokenizers import Tokenizer, tokenizer_from_dict
+from models.options import called
 from models.training import ranks
 from tinytensor import Tensor, nn
 from tinytensor.nn import functional
@@ -147,4 +148,4 @@ def fingerprint(rows: Iterable[Iterable[int]]) -> dict:
 def say(note: str) -> None:
     """Tell the user about the data."""
     if ranks.rank() == 0:
-        print(f"models: {note}", file=sys.stderr)
+        print(f"{called.name}: {note}", file=sys.stderr)

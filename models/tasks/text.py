@@ -11,7 +11,7 @@ from models.data.tokenizers import KINDS
 from models.decoder import CONFIGS, Config, Decoder
 from models.inference import report
 from models.inference.generate import TEMPERATURE, write
-from models.options import path
+from models.options import called, path
 from models.tasks.task import Glimpse, Task, fingerprint, say
 from tinytensor.viz import plots
 
@@ -120,7 +120,7 @@ class TextTask(Task):
         (folder / "sample.txt").write_text(written + "\n", encoding="utf-8")
         print("a sample:", *(textwrap.fill(line, 79) for line in written.split("\n")), "", sep="\n")
         print(f"written to {folder}: log.csv, loss.png, attention.png, sample.txt and checkpoints")
-        print(f"more samples: python -m models sample {folder} --prompt {shlex.quote(self._word())}")
+        print(f"more samples: {called.command} sample {folder} --prompt {shlex.quote(self._word())}")
 
 
 def _documents(file: str | None) -> list[str]:

@@ -8,7 +8,7 @@ from models.data.pairs import Pair
 from models.data.text import TextError, report_lines
 from models.data.tokenizers import BPETokenizer, Tokenizer, WordTokenizer
 from models.inference.translate import cross_attention, residual_stream, translate
-from models.options import path
+from models.options import called, path
 from models.tasks.task import Glimpse, Task, fingerprint, say
 from models.transformer import CONFIGS, PAD, Config, Transformer
 from tinytensor.nn import functional
@@ -160,7 +160,7 @@ class TranslateTask(Task):
         }
         plots.save(plots.stream(stream, words), folder / "stream.png")
         print(f"written to {folder}: log.csv, loss.png, attention.png, stream.png, all translations, and checkpoints")
-        print(f"more: python -m models translate --checkpoint {folder} {shown!r}")
+        print(f"more: {called.command} translate --checkpoint {folder} {shown!r}")
 
     def glimpse(self, model, seed):
         first, limit = self._shown_sentence(), 20  # a model that has not learnt to stop yet would go on to the end

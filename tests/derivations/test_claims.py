@@ -10,6 +10,7 @@ from derivations import __main__ as command
 from derivations import claims
 from derivations.claims import Evidence, Refuted, claim, result_of
 from derivations.report import page as report
+from tinytensor.installation.distribution import install
 
 
 @pytest.fixture
@@ -185,7 +186,7 @@ def test_without_latex2mathml_the_markdown_is_written(empty, capsys, tmp_path, m
     monkeypatch.setattr(builtins, "__import__", missing)
     declare()
     assert command.main(["--out", str(tmp_path)]) == 0
-    assert "pip install latex2mathml" in capsys.readouterr().err
+    assert install("proofs") in capsys.readouterr().err
     assert [p.name for p in tmp_path.iterdir()] == ["report.md"]
 
 

@@ -16,7 +16,7 @@ from tests.mutants.planting import planted_rule, rule_with
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic import Undecided
 
-flint = pytest.importorskip("flint", reason="enclosures need python-flint: pip install 'tinytensor[proofs]'")
+flint = pytest.importorskip("flint", reason="enclosures need the extra proofs")
 
 from derivations.exact import balls  # noqa: E402, it needs python-flint
 from derivations.exact.balls import Ball, enclosing  # noqa: E402

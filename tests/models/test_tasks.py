@@ -24,6 +24,7 @@ from models.tasks.translate import TranslateTask, read, scores, translate_senten
 from models.training import checkpoint
 from models.transformer import CONFIGS, PAD, SPECIAL, Transformer
 from tinytensor import tensor
+from tinytensor.installation.distribution import install
 from tinytensor.viz import plots
 
 WHO = {"I am": "Je suis", "You are": "Tu es", "He is": "Il est", "She is": "Elle est", "We are": "Nous sommes"}
@@ -230,7 +231,7 @@ def test_missing_sacrebleu_is_named_before_training(capsys, monkeypatch, file):
     real = importlib.util.find_spec
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "sacrebleu" else real(name))
     found = refused(capsys, "train", "--task", "translate", "--pairs", file)
-    assert found == "train needs sacrebleu: pip install -e '.[train]'"
+    assert found == f"train needs sacrebleu: {install('train')}"
 
 
 def test_scores_with_several_references():

@@ -188,7 +188,7 @@ def test_cache_folder_without_a_home(tmp_path, temporary, monkeypatch, capsys):
     monkeypatch.setattr(cache.tempfile, "mkdtemp", no_folder)
     monkeypatch.setattr(cache.atexit, "register", lambda *args, **options: None)
     monkeypatch.setattr(cache, "progress", cache._Progress())
-    assert cache._root.__wrapped__() == (tmp_path if temporary else Path(os.devnull) / "tinytensor")
+    assert cache.root.__wrapped__() == (tmp_path if temporary else Path(os.devnull) / "tinytensor")
     assert capsys.readouterr().err == f"{ANEW}: Could not determine home directory.\n"
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-pytest.importorskip("flint", reason="the reference needs python-flint: pip install 'tinytensor[proofs]'")
+pytest.importorskip("flint", reason="the reference needs the extra proofs")
 
 from tests import float32
 from tests.float32 import BOUNDS, FUNCTIONS, NOT_NEAREST, RELATIVE, ULP, WRONG, Found

@@ -11,6 +11,7 @@ import tinytensor as tt
 import tinytensor.nn.functional as F
 from tests.viz.graphs import chain
 from tinytensor import nn
+from tinytensor.installation.distribution import install
 from tinytensor.viz import draw, look, watch
 from tinytensor.viz.layout import Box, layout
 from tinytensor.viz.unfolding import unfolded
@@ -133,7 +134,7 @@ def test_missing_graphviz_is_named(monkeypatch):
     t = chain()
     monkeypatch.setitem(sys.modules, "grandalf.graphs", None)
     assert draw(t["y"]).dot.startswith("digraph")
-    with pytest.raises(ModuleNotFoundError, match=r"a drawing needs grandalf.*pip install tinytensor\[viz\]"):
+    with pytest.raises(ModuleNotFoundError, match="a drawing needs grandalf.*" + re.escape(install("viz"))):
         draw(t["y"]).svg  # noqa: B018
 
 

@@ -1,5 +1,6 @@
 """The plots: they show the numbers they are given, in colours and dashes that can be told apart."""
 
+import re
 import subprocess
 import sys
 
@@ -9,6 +10,7 @@ from matplotlib.colors import to_rgb
 from PIL import Image
 
 import tinytensor as tt
+from tinytensor.installation.distribution import install
 from tinytensor.viz import plots
 
 ROWS = [{"step": i, "loss": 3 / (i + 1), "heldout_loss": 1.0 if i % 2 else None} for i in range(6)]
@@ -141,7 +143,7 @@ def test_lines_differ_without_colours():
 
 def test_missing_matplotlib_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib", None)
-    with pytest.raises(ImportError, match=r"plots need matplotlib: pip install 'tinytensor\[viz\]'"):
+    with pytest.raises(ImportError, match=re.escape(f"plots need matplotlib: {install('viz')}")):
         plots.panels()
 
 

@@ -15,6 +15,7 @@ import tinytensor.nn.functional as F
 from tests.viz.pages import WORDS, Page, _browser, attention_layer, data_of, watched_chain  # noqa: F401
 from tinytensor import nn
 from tinytensor.core.op import OPS
+from tinytensor.installation.distribution import install
 from tinytensor.tools.typeset import mathml, rule_as_latex, split
 from tinytensor.viz import walkthrough, watch
 from tinytensor.viz.arrays import as_json
@@ -95,7 +96,7 @@ def test_refusals(tmp_path):
 def test_missing_library_is_named(tmp_path, monkeypatch):
     mathml.cache_clear()
     monkeypatch.setitem(sys.modules, "latex2mathml.converter", None)
-    with pytest.raises(ModuleNotFoundError, match=r"typesetting needs latex2mathml.*pip install tinytensor\[viz\]"):
+    with pytest.raises(ModuleNotFoundError, match="typesetting needs latex2mathml.*" + re.escape(install("viz"))):
         walkthrough(watched_chain()["y"], tmp_path / "page.html")
 
 

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from tinytensor.installation.distribution import install
 from tinytensor.native.driver import set_num_threads, threads
 from tinytensor.ops.generator import default_generator
 
@@ -39,7 +40,7 @@ SAME = (
     "use the mpiexec of the same one (that of the extra mpi lies beside python), or build mpi4py against yours: "
     "pip install --no-binary mpi4py mpi4py"
 )
-MISSING = "mpi4py is not installed, which ranks need to send messages: pip install -e '.[mpi]' installs it, with MPICH"
+MISSING = "mpi4py is not installed, which ranks need to send messages"
 
 
 class Group:
@@ -228,7 +229,7 @@ def init_process_group(
 def _mpi():
     """Load mpi4py's MPI; RuntimeError if that fails."""
     if not is_available():
-        raise RuntimeError(f"init_process_group: {MISSING}")
+        raise RuntimeError(f"init_process_group: {MISSING}: {install('mpi')} installs it, with MPICH")
     try:
         import mpi4py
 

@@ -27,6 +27,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
+from tinytensor.installation.tried import cache_folder
 from tinytensor.native.simd import SIMD
 
 ROOMS = [Path(__file__).parents[1] / room for room in ("cpython", "kernels", "native")]  # of a kernel's imports
@@ -60,11 +61,10 @@ def _read(file: Path) -> bytes:
 
 
 @cache
-def _root() -> Path:
+def root() -> Path:
     """The folder that holds the folders of all builds; a temporary one if none can be written to."""
     try:
-        root = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-        folder = Path(root) / "tinytensor"
+        folder = cache_folder()
         folder.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=folder):
             return folder
@@ -84,7 +84,7 @@ def folder(file: str) -> Path:
     digest = hashlib.sha256(SIMD.encode())
     for source in sorted(_reached(Path(file)) | {Path(__file__)}):
         digest.update(_read(source))
-    return _root() / digest.hexdigest()[:16]
+    return root() / digest.hexdigest()[:16]
 
 
 def can_keep(function: Callable) -> bool:
@@ -207,7 +207,7 @@ class _Progress:
         """Report that this kernel, which is not in the cache, is about to be compiled."""
         self.count += 1
         if self.count == 1:
-            kept = "not kept" if self.complained else f"kept in {_root()}"
+            kept = "not kept" if self.complained else f"kept in {root()}"
             text = f"tinytensor: compiling the kernels that this program needs (about 0.3 s each, {kept}) ..."
             print(text, file=sys.stderr, flush=True)
         if sys.stderr.isatty():

@@ -44,3 +44,8 @@ SIMD = _choose()  # part of the name of the folder where builds are kept
 BYTES = _REGISTER[SIMD]  # in a register
 LINE = 64  # bytes in a line of the caches, the unit that memory delivers; the widest register is as long
 NEAR = 1 << 17  # bytes: a larger array is prefetched, since it may be in no near cache
+
+
+def processor() -> str:
+    """LLVM's name for this machine's processor, such as "skylake-avx512" or "apple-m1"."""
+    return llvm.get_host_cpu_name()

@@ -2,7 +2,9 @@
 
 from typing import NoReturn
 
+from tinytensor.installation.distribution import install
+
 
 def need(library: str, what: str) -> NoReturn:
     """Raise ModuleNotFoundError with the command that installs the library."""
-    raise ModuleNotFoundError(f"{what} needs {library}, which is not installed: pip install tinytensor[viz]")
+    raise ModuleNotFoundError(f"{what} needs {library}, which is not installed: {install('viz')}")

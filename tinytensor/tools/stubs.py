@@ -121,7 +121,8 @@ def tensor_stub() -> str:
 def package_stub() -> str:
     """__init__.pyi: the imports of the package, and the functions of tensors."""
     functions = [f"def {name}{_signature(f, method=False)}: ..." for name, f in sorted(FUNCTIONS.items())]
-    return _stub("\n".join([*_exports("__init__.py", "tinytensor.ops"), *functions]), FUNCTIONS.values())
+    body = [*_exports("__init__.py", "tinytensor.ops"), "__version__: str", *functions]
+    return _stub("\n".join(body), FUNCTIONS.values())
 
 
 def nn_stub() -> str:

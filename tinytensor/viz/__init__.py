@@ -7,7 +7,7 @@
 In a notebook a drawing shows itself, and so does a tensor that is the last line of a cell (`notebook.py`).
 
 Nothing here computes a gradient: all numbers come from the tape itself, which is watched while it walks.
-`import tinytensor` does not load this package; `pip install tinytensor[viz]` installs the libraries for pictures.
+`import tinytensor` does not load this package; the extra `viz` has the libraries for pictures.
 """
 
 from tinytensor.viz.drawing import Drawing, draw

@@ -8,7 +8,7 @@ A picture says in words what it shows, for readers who do not see it: `show(figu
 words are those of the figure itself: its titles, the names of its axes and curves (`describe`). The PNG file carries
 them, as its "Description".
 
-matplotlib (`pip install tinytensor[viz]`) is loaded when the first figure is made; it needs no screen and opens no
+matplotlib (the extra `viz`) is loaded when the first figure is made; it needs no screen and opens no
 window.
 """
 
@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
+from tinytensor.installation.distribution import install
 
 # Okabe and Ito's colours (2008), without yellow, which is too pale for lines; neighbours differ in lightness.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
@@ -146,7 +147,7 @@ def panels(rows: int = 1, columns: int = 1, size: tuple[float, float] = (6.4, 3.
         from matplotlib import cycler, rc_context
         from matplotlib.figure import Figure
     except ImportError as e:
-        raise ImportError("plots need matplotlib: pip install 'tinytensor[viz]'") from e
+        raise ImportError(f"plots need matplotlib: {install('viz')}") from e
     style = {
         "axes.prop_cycle": cycler(color=COLOURS, linestyle=DASHES),
         "axes.spines.top": False,

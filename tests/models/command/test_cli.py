@@ -24,6 +24,7 @@ from models.command import cli
 from models.command.cli import main
 from models.training import checkpoint
 from models.training.trainer import Settings
+from tinytensor.installation.distribution import install
 
 ROOT = Path(__file__).parents[3]
 TINY = split("--D 8 --H 2 --F 12 --L 2 --C 10 --batch-size 2 --log-every 5 --evaluate-every 10 --checkpoint-every 10")
@@ -409,7 +410,7 @@ def test_resume_without_a_run_is_refused(capsys, tmp_path):
 def test_missing_train_extra_is_named(capsys, monkeypatch, package):
     real = cli.importlib.util.find_spec
     monkeypatch.setattr(cli.importlib.util, "find_spec", lambda name: None if name == package else real(name))
-    assert refused(capsys, "train") == f"train needs {package}: pip install -e '.[train]'\n"
+    assert refused(capsys, "train") == f"train needs {package}: {install('train')}\n"
 
 
 def test_missing_tokenizers_library_is_named(capsys, monkeypatch, verse, tmp_path):
@@ -445,7 +446,7 @@ def test_help(capsys, command):
     with pytest.raises(SystemExit) as exit:
         main([*command, "--help"])
     assert exit.value.code == 0
-    assert "usage: models" in capsys.readouterr().out
+    assert "usage: python -m models" in capsys.readouterr().out
 
 
 # ---------------------------------------------------------------------------------------------- sample and info

@@ -19,6 +19,7 @@ from models.data.tokenizers import (
     WordTokenizer,
     tokenizer_from_dict,
 )
+from tinytensor.installation.distribution import install
 
 TEXT = (
     'The cat sat on the mat.\n\n   def f(x):\n      return f(x)  + "x"   \n\n\n'
@@ -226,7 +227,7 @@ def test_bpe_without_the_library_says_what_to_install(monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(ImportError, match=r"pip install 'tinytensor\[train\]'"):
+    with pytest.raises(ImportError, match=re.escape(install("train"))):
         BPETokenizer.train([TEXT], 100)
     assert CharTokenizer.train([TEXT]).vocab_size > 1  # the others do without
 

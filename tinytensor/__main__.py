@@ -1,0 +1,8 @@
+"""`python -m tinytensor`: see command/main.py."""
+
+import sys
+
+from tinytensor.command.main import main
+
+if __name__ == "__main__":
+    sys.exit(main())

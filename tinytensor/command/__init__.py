@@ -1,0 +1,6 @@
+"""The command `tinytensor`, in an installed wheel and in a clone alike; `python -m tinytensor` is the same.
+
+`main.py` lists the subcommands and starts one. Models and the report are programs beside the engine (`models/`,
+`derivations/`). `readings.py` proves and explains what a user's file defines, `course.py` writes the lessons into a
+folder, and `cache.py` shows the kept builds of kernels. A file is imported when its subcommand is called.
+"""

@@ -1,0 +1,17 @@
+"""`tinytensor cache`: the kept builds of kernels."""
+
+import argparse
+
+from tinytensor.native.cache import root
+from tinytensor.tools.environment import cache_size, clear_cache
+
+
+def main(arguments: list[str], program: str) -> int:
+    """Print where the builds are and their size, or delete them."""
+    parser = argparse.ArgumentParser(program, description="The builds of kernels that are kept between runs.")
+    parser.add_argument("--clear", action="store_true", help="delete them; they are made anew where they are needed")
+    if parser.parse_args(arguments).clear:
+        print(f"{root()}: {clear_cache() / 1e6:.1f} MB deleted")
+    else:
+        print(f"{root()}: {cache_size() / 1e6:.1f} MB")
+    return 0

@@ -1,0 +1,63 @@
+"""`tinytensor SUBCOMMAND ...`: the subcommands, and how one is started."""
+
+import difflib
+import importlib
+import sys
+from pathlib import Path
+
+from tinytensor.installation.distribution import programs, version
+
+# The module of each subcommand, whose function `main` takes the arguments and returns the exit code, and what it does.
+MODELS = {
+    "train": "train a transformer of the documents on text, on pairs of sentences, or on items that users chose",
+    "sample": "let a trained model write",
+    "translate": "translate sentences with a trained encoder-decoder",
+    "show": "write a page that shows a trained model at work, forward and backward",
+    "info": "the parameters of a model; with --environment what a bug report needs",
+}
+OWN = {
+    "prove": ("tinytensor.command.readings", "prove that the gradients of FILE.py:NAME are its derivatives"),
+    "explain": ("tinytensor.command.readings", "the backward pass of FILE.py:NAME in words, or as a page"),
+    "report": ("derivations.__main__", "run the proofs and checks of the documents, and write a report"),
+    "course": ("tinytensor.command.course", "write the lessons of the course into a folder"),
+    "cache": ("tinytensor.command.cache", "the kept builds of kernels: where they are, and --clear"),
+}
+HELP = ("-h", "--help")
+
+
+def called() -> str:
+    """How this command was called: `tinytensor`, or `python -m tinytensor`."""
+    return "python -m tinytensor" if Path(sys.argv[0]).name == "__main__.py" else "tinytensor"
+
+
+def overview() -> str:
+    """The subcommands, a line for each."""
+    rows = MODELS | {name: about for name, (_, about) in OWN.items()}
+    lines = [f"  {name:<10} {about}" for name, about in rows.items()]
+    end = f"{called()} SUBCOMMAND --help says more; {called()} --version prints the version."
+    return "\n".join([f"usage: {called()} SUBCOMMAND ...", "", *lines, "", end])
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run a subcommand; return the exit code: 2 if it cannot be understood."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
+    if name in HELP:
+        print(overview())
+        return 0
+    if name == "--version":
+        print(version())
+        return 0
+    if name in MODELS:
+        sys.path.insert(0, str(programs()))  # before a package of the same name that lies in the working folder
+        return importlib.import_module("models.command.cli").main(arguments, "tinytensor", called())
+    if name == "report":
+        sys.path.insert(0, str(programs()))
+    if name in OWN:
+        module = importlib.import_module(OWN[name][0])
+        return module.main(rest) if name == "report" else module.main(rest, f"{called()} {name}")
+    near = difflib.get_close_matches(name, [*MODELS, *OWN], 1)
+    hint = f": did you mean {near[0]}?" if near else f"; {called()} --help lists them"
+    told = f"there is no subcommand {name!r}{hint}" if name else f"name a subcommand; {called()} --help lists them"
+    print(f"tinytensor: {told}", file=sys.stderr)
+    return 2
