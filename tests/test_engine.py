@@ -1,14 +1,10 @@
-"""The house as a whole: threads, the kernel cache, what is imported when, what calls NumPy, what the wheel holds."""
+"""The house as a whole: threads, the kernel cache, what is imported when, what calls NumPy."""
 
 import ast
-import fnmatch
-import importlib.metadata
 import os
 import shutil
 import subprocess
 import sys
-import tomllib
-import zipfile
 from pathlib import Path
 
 import pytest
@@ -464,55 +460,6 @@ def test_operator_on_an_array_is_found(code):
 def test_numpy_name_is_found():
     names = [name for name, _ in numpy_names(ast.parse("y = np.add.reduce(np.exp(x))\nz = np.ndarray"))]
     assert sorted(names) == ["add.reduce", "exp", "ndarray"]
-
-
-# -------------------------------------------------------------------------------------------------------- the wheel
-
-
-def test_the_wheel_holds_only_tinytensor(tmp_path):
-    """Built where setuptools is new enough for pyproject.toml; else by its patterns."""
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
-    try:
-        can_build = int(importlib.metadata.version("setuptools").partition(".")[0]) >= 77
-    except importlib.metadata.PackageNotFoundError:
-        can_build = False
-    if can_build:
-        source = tmp_path / "source"
-        source.mkdir()
-        for name in (
-            "pyproject.toml",
-            "README.md",
-            "LICENSE",
-            "tinytensor",
-            "models",
-            "tests",
-            "examples",
-            "derivations",
-        ):
-            there = ROOT / name
-            if there.is_dir():
-                shutil.copytree(there, source / name, ignore=shutil.ignore_patterns("__pycache__", "oracle"))
-            elif there.exists():
-                shutil.copy(there, source)
-        subprocess.run(
-            [sys.executable, "-m", "pip", "wheel", ".", "--no-deps", "--no-build-isolation", "-q", "-w", str(tmp_path)],
-            cwd=source,
-            check=True,
-            capture_output=True,
-            timeout=120,
-        )
-        (wheel,) = tmp_path.glob("*.whl")
-        with zipfile.ZipFile(wheel) as archive:
-            names = [name for name in archive.namelist() if ".dist-info/" not in name]
-        assert {name.partition("/")[0] for name in names} == {"tinytensor"}
-        assert {f"tinytensor/{p.relative_to(PACKAGE)}" for p in FILES} <= set(names)
-        assert {"tinytensor/py.typed", "tinytensor/core/tensor.pyi", "tinytensor/nn/__init__.pyi"} <= set(names)
-        assert {"tinytensor/viz/walkthrough.js", "tinytensor/viz/walkthrough.css"} <= set(names)
-    patterns = project["tool"]["setuptools"]["packages"]["find"]["include"]
-    packages = {str(p.parent.relative_to(ROOT)).replace(os.sep, ".") for p in ROOT.glob("[a-z]*/**/__init__.py")}
-    chosen = {p for p in packages if any(fnmatch.fnmatchcase(p, pattern) for pattern in patterns)}
-    assert chosen == {p for p in packages if p.partition(".")[0] == "tinytensor"}
-    assert {"tinytensor", "tinytensor.kernels", "tinytensor.nn", "tinytensor.optim"} <= chosen
 
 
 # --------------------------------------------------------------------------------------------------------- one name

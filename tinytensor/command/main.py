@@ -2,6 +2,7 @@
 
 import difflib
 import importlib
+import os
 import sys
 from pathlib import Path
 
@@ -40,7 +41,14 @@ def overview() -> str:
 
 def main(arguments: list[str] | None = None) -> int:
     """Run a subcommand; return the exit code: 2 if it cannot be understood."""
-    arguments = sys.argv[1:] if arguments is None else arguments
+    try:
+        return _run(sys.argv[1:] if arguments is None else arguments)
+    except BrokenPipeError:  # the reader of the output, such as head, has ended
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # Python flushes it once more when it ends
+        return 1
+
+
+def _run(arguments: list[str]) -> int:
     name, rest = (arguments[0], arguments[1:]) if arguments else ("", [])
     if name in HELP:
         print(overview())

@@ -111,7 +111,7 @@ def main(arguments: list[str], program: str) -> int:
         parser.description = "Describe the backward pass of a tensor, or of a function at random numbers."
         parser.add_argument("--page", metavar="FILE.html", type=Path, help="write a page that steps through it")
         parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the random numbers (default: 0)")
-    options = parser.parse_intermixed_args(arguments)
+    options = parser.parse_args(arguments)
     try:
         return prove(options) if name == "prove" else explain(options)
     except (ValueError, TypeError, RuntimeError, ModuleNotFoundError) as error:

@@ -1,0 +1,172 @@
+"""The command `tinytensor`: its subcommands, what it says of its machine, and how it refuses."""
+
+import argparse
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import tinytensor as tt
+from models.command import cli
+from models.options import called
+from tinytensor.command import cache as kept
+from tinytensor.command import main as command
+from tinytensor.command.readings import Refused, value
+from tinytensor.native import cache
+from tinytensor.tools import environment
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def restored(monkeypatch):
+    """The command changes where Python looks for modules, and how the models name themselves."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(sys, "argv", ["tinytensor"])
+    before = vars(called).copy()
+    yield
+    vars(called).update(before)
+
+
+def said(capsys, *arguments: str, code: int = 0) -> str:
+    assert command.main([*map(str, arguments)]) == code
+    return "".join(capsys.readouterr())
+
+
+def test_help_lists_each_subcommand(capsys):
+    listed = re.findall(r"^  (\w+) ", said(capsys, "--help"), re.MULTILINE)
+    assert listed == [*command.MODELS, *command.OWN]
+    (models,) = (a for a in cli.parser()._actions if isinstance(a, argparse._SubParsersAction))
+    assert sorted(models.choices) == sorted(command.MODELS)
+
+
+def test_version(capsys):
+    assert said(capsys, "--version") == f"{tt.__version__}\n"
+
+
+@pytest.mark.parametrize("name", ["train", "prove", "explain", "report", "course", "cache"])
+def test_subcommand_has_help(capsys, name):
+    with pytest.raises(SystemExit) as end:
+        command.main([name, "--help"])
+    assert end.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: {'python -m derivations' if name == 'report' else 'tinytensor'}")
+
+
+def test_unknown_subcommand_is_refused(capsys):
+    assert said(capsys, "trian", code=2) == "tinytensor: there is no subcommand 'trian': did you mean train?\n"
+    told = "tinytensor: there is no subcommand 'xyz'; tinytensor --help lists them\n"
+    assert said(capsys, "xyz", code=2) == told
+    assert said(capsys, code=2) == "tinytensor: name a subcommand; tinytensor --help lists them\n"
+
+
+def test_models_name_the_command_that_was_called(capsys):
+    told = "tinytensor: unrecognized arguments: --bogus (see tinytensor --help)\n"
+    assert said(capsys, "train", "--bogus", code=2) == told
+    assert cli.main(["train", "--bogus"]) == 2
+    assert capsys.readouterr().err == "models: unrecognized arguments: --bogus (see python -m models --help)\n"
+
+
+def test_command_starts_from_the_clone():
+    done = subprocess.run(
+        [sys.executable, "-m", "tinytensor", "info", "toth-tiny"], cwd=ROOT, capture_output=True, text=True
+    )
+    assert done.returncode == 0 and "match: True" in done.stdout, done.stderr
+
+
+def test_environment_names_versions_and_cache(capsys, monkeypatch):
+    monkeypatch.setenv("NUMBA_TESTED", "yes")
+    rows = dict(line.split(maxsplit=1) for line in said(capsys, "info", "--environment").splitlines())
+    assert rows["tinytensor-autograd"] == f"{tt.__version__}, in the clone {ROOT}"
+    assert rows["threads"] == str(tt.get_num_threads())
+    assert rows["cache"].startswith(f"{cache.root()}, ")
+    assert "NUMBA_TESTED=yes" in rows["variables"]
+    assert {"python", "numpy", "numba", "llvmlite", "sympy", "processor", "registers"} <= set(rows)
+
+
+def test_info_needs_a_name(capsys):
+    assert "needs a configuration or the folder of a run" in said(capsys, "info", code=2)
+
+
+def test_cache_is_measured_and_cleared(capsys, monkeypatch, tmp_path):
+    for module in (cache, environment, kept):
+        monkeypatch.setattr(module, "root", lambda: tmp_path)
+    (tmp_path / "builds").mkdir()
+    (tmp_path / "builds" / "one").write_bytes(bytes(2_000_000))
+    (tmp_path / "two").write_bytes(bytes(1_000_000))
+    assert said(capsys, "cache") == f"{tmp_path}: 3.0 MB\n"
+    assert said(capsys, "cache", "--clear") == f"{tmp_path}: 3.0 MB deleted\n"
+    assert list(tmp_path.iterdir()) == []
+    assert said(capsys, "cache") == f"{tmp_path}: 0.0 MB\n"
+
+
+# ---------------------------------------------------------------------------------------------- prove and explain
+
+
+@pytest.fixture
+def mine(tmp_path) -> Path:
+    """A user's file, beside a module that it imports, of a name that the project has too."""
+    (tmp_path / "models.py").write_text("FACTOR = 2.0\n")
+    (tmp_path / "mine.py").write_text(
+        "import tinytensor as tt\nfrom models import FACTOR\n"
+        "def f(x, times): return FACTOR * times * x.square().sum()\n"
+        "def pair(x): return x, x\n"
+        "number = 3\n"
+    )
+    return tmp_path / "mine.py"
+
+
+@pytest.fixture
+def without_models(monkeypatch):
+    """As in the command, the project's package is not imported yet."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "models"]:
+        monkeypatch.delitem(sys.modules, name)
+
+
+def test_own_function_is_proved_and_explained(capsys, mine, without_models):
+    assert said(capsys, "prove", f"{mine}:f", "2,", "3").startswith("proved: f at x (2,)")
+    text = said(capsys, "explain", f"{mine}:f", "2,", "3", "--seed", "1")
+    assert "backward() of" in text and "x (2,)" in text
+    assert text == said(capsys, "explain", f"{mine}:f", "2,", "3", "--seed", "1")
+    assert text != said(capsys, "explain", f"{mine}:f", "2,", "3", "--seed", "2")
+
+
+def test_page_is_written(capsys, mine, without_models):
+    page = mine.with_name("page.html")
+    assert said(capsys, "explain", f"{mine}:f", "2,", "3", "--page", page).startswith(f"written to {page}")
+    assert "<html" in page.read_text()
+
+
+def test_operation_of_tinytensor_is_proved(capsys):
+    assert said(capsys, "prove", "square", "3,").startswith("proved: square")
+    assert said(capsys, "prove", "mse_loss", "2,", "2,").startswith("proved: mse_loss")
+
+
+def test_unusable_places_are_refused(capsys, mine, without_models):
+    for place, why in {
+        "nothing": "'nothing' is no function of tinytensor",
+        f"{mine}:nothing": "defines no 'nothing'",
+        f"{mine}x:f": "there is no file",
+        f"{mine}:number": "is neither a tensor nor a function",
+    }.items():
+        assert why in said(capsys, "explain", place, code=2)
+    assert "returned tuple; one tensor is needed" in said(capsys, "explain", f"{mine}:pair", "2,", code=2)
+    mine.with_name("text").write_text("no program")
+    assert "is not a Python file" in said(capsys, "explain", f"{mine.with_name('text')}:f", code=2)
+
+
+def test_inputs_are_python_values():
+    assert [value(x) for x in ("2,3", "3,", "()", "-1", "0.5", "None", "'mean'")] == [
+        *((2, 3), (3,), (), -1, 0.5, None, "mean")
+    ]
+    with pytest.raises(Refused, match="the input '2x3' is not understood"):
+        value("2x3")
+
+
+def test_reader_that_ends_costs_no_traceback():
+    script = f"{sys.executable} -m tinytensor explain softmax 3, | head -n 1; echo ${{PIPESTATUS[0]}}"
+    environment = os.environ | {"PYTHONPATH": str(ROOT), "NUMBA_DISABLE_JIT": "1"}
+    done = subprocess.run(["bash", "-c", script], env=environment, capture_output=True, text=True)
+    assert done.stdout.startswith("backward() of") and "Traceback" not in done.stderr
