@@ -153,7 +153,6 @@ def test_a_cache_that_cannot_be_written(tmp_path):
 # The rooms, the lowest first: a file imports from its own room and from those below it, inside functions as well.
 ROOMS = [
     *(
-        "installation",
         "cpython",
         "native",
         "kernels",
@@ -167,13 +166,12 @@ ROOMS = [
         "nn",
         "recording",
     ),
-    *("utils", "torch_names", "tools", "symbolic", "viz", "on_demand", "", "command", "__main__"),
+    *("utils", "torch_names", "tools", "symbolic", "viz", "", "__main__"),
 ]
-BELOW = {"installation", "cpython", "native", "kernels", "core"}
+BELOW = {"cpython", "native", "kernels", "core"}
 ELSEWHERE = {  # what these may import; proofs draw on what they prove as little as can be, to watch and name draws
-    "installation": set(),
     "cpython": set(),
-    "native": {"installation", "cpython"},
+    "native": {"cpython"},
     "kernels": {"native"},  # arrays in, arrays out
     "optim": BELOW | {"ops"},
     "symbolic": BELOW | {"recording", "ops", "tools"},
@@ -232,7 +230,7 @@ def test_imports_point_from_upper_to_lower_rooms(path):
         assert top not in ("models", "derivations", "tests", "examples", "torch", "matplotlib"), imported
         if top == "sympy":
             assert me.startswith("symbolic"), f"{me} imports sympy, which costs a second at every start"
-        assert not inside or me == "on_demand", f"{me} imports {imported} inside a function"
+        assert not inside, f"{me} imports {imported} inside a function"
         if top == "tinytensor":
             mine, other = room_of(me), room_of(theirs)
             assert ROOMS.index(other) <= ROOMS.index(mine), f"{me} imports {theirs}, which stands above it"

@@ -2,9 +2,9 @@
 
 from math import e, inf, nan, pi
 
-from tinytensor.installation import tried as _tried  # isort: skip  # warns before a part is missed
+from tinytensor.cpython import tried as _tried  # isort: skip  # warns before a part is missed
 from tinytensor import fast  # isort: skip  # before any operation is declared, whose call it makes short
-from tinytensor import autograd, distributed, nn, on_demand, optim, utils
+from tinytensor import autograd, distributed, nn, optim, utils
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
 from tinytensor.core.devices import device
 from tinytensor.core.dispatch import launch
@@ -15,7 +15,7 @@ from tinytensor.core.dtypes import set_default_dtype
 from tinytensor.core.modes import enable_grad, inference_mode, is_grad_enabled, no_grad, set_grad_enabled
 from tinytensor.core.op import OPS, op
 from tinytensor.core.tensor import Tensor
-from tinytensor.installation.distribution import version as _version
+from tinytensor.cpython.distribution import version as _version
 from tinytensor.io import serialization
 from tinytensor.io.printing import set_printoptions
 from tinytensor.io.serialization import load, save
@@ -52,6 +52,7 @@ from tinytensor.ops.creation import (
 from tinytensor.ops.generator import Generator, default_generator, manual_seed
 from tinytensor.ops.methods import FUNCTIONS as _functions
 from tinytensor.recording.compiled import compile
+from tinytensor.tools import on_demand as _on_demand
 from tinytensor.tools.profiling import profile
 from tinytensor.torch_names import accelerator, amp, backends, cuda, distributions, linalg, missing_names, module_paths
 from tinytensor.torch_names.amp import GradScaler, autocast

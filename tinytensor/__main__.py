@@ -2,7 +2,7 @@
 
 import sys
 
-from tinytensor.command.main import main
+from tinytensor.tools.command.main import main
 
 if __name__ == "__main__":
     sys.exit(main())

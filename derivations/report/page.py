@@ -23,7 +23,7 @@ from derivations.report import documents
 from derivations.report.documents import ROWS, TITLES, Row
 from tinytensor.symbolic.calculus.adjoints import d
 from tinytensor.symbolic.calculus.notation import tex
-from tinytensor.installation.distribution import install
+from tinytensor.cpython.distribution import install
 
 TRUST = (
     "Every claim trusts CPython and the source text of this package. Derivations also trust SymPy's diff and its "

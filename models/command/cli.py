@@ -31,7 +31,7 @@ from models.tasks.translate import draw_attention, translate_sentences
 from models.training import checkpoint, memory, ranks, snapshots
 from models.training.trainer import Log, NonFiniteLoss, Settings, Trainer
 from tinytensor import distributed
-from tinytensor.installation.distribution import install
+from tinytensor.cpython.distribution import install
 from tinytensor.nn import Module
 from tinytensor.tools import environment
 

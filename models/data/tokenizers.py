@@ -14,7 +14,7 @@ import json
 import re
 from collections import Counter
 
-from tinytensor.installation.distribution import install
+from tinytensor.cpython.distribution import install
 
 UNKNOWN = "\ufffd"  # the Unicode replacement character: an unknown decodes to it
 

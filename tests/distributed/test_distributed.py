@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tinytensor import distributed as dist
-from tinytensor.installation.distribution import install
+from tinytensor.cpython.distribution import install
 
 RANKS = (1, 2, 3)
 

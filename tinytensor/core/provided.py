@@ -1,8 +1,8 @@
 """Functions that the core calls and higher rooms provide.
 
-No file of the core imports a higher room. A higher room sets its function here when it is imported, or `on_demand.py`
-does so for rooms that are loaded at their first use. Without these functions the engine computes, but it prints no
-tensors and proves nothing.
+No file of the core imports a higher room. A higher room sets its function here when it is imported. The file
+`tools/on_demand.py` does so for rooms that are loaded at their first use. Without these functions the engine computes,
+but it prints no tensors and proves nothing.
 """
 
 from collections.abc import Callable

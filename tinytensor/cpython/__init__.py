@@ -1,5 +1,9 @@
-"""The parts that depend on CPython itself: where objects lie in memory, and the bytecode of functions.
+"""What lies below the engine: CPython itself, the packages that it needs, and how this copy is installed.
 
-`object_layout.py` compares its tables with real objects when it is imported. Nothing else in the engine reads an object
-by its address or an instruction by its name.
+`object_layout.py` and `bytecode.py` read where objects lie in memory, and the bytecode of functions. The first compares
+its tables with real objects when it is imported. Nothing else in the engine reads an object by its address or an
+instruction by its name.
+
+`tried.py` lists the private parts of NumPy and Numba that the engine uses, with the versions in which they were tried.
+`distribution.py` has the name under which the package is installed, and the advice that names it.
 """

@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from tinytensor.installation.distribution import install
+from tinytensor.cpython.distribution import install
 from tinytensor.native.driver import set_num_threads, threads
 from tinytensor.ops.generator import default_generator
 

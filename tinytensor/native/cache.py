@@ -27,7 +27,7 @@ from numba.core.caching import FunctionCache, IndexDataCacheFile, NullCache
 from numba.core.runtime import rtsys
 from numba.core.serialize import dumps
 
-from tinytensor.installation.tried import cache_folder
+from tinytensor.cpython.tried import cache_folder
 from tinytensor.native.simd import SIMD
 
 ROOMS = [Path(__file__).parents[1] / room for room in ("cpython", "kernels", "native")]  # of a kernel's imports

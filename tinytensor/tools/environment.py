@@ -8,8 +8,8 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as version_of
 from pathlib import Path
 
-from tinytensor.installation import tried
-from tinytensor.installation.distribution import NAME, clone, version
+from tinytensor.cpython import tried
+from tinytensor.cpython.distribution import NAME, clone, version
 from tinytensor.native.cache import root
 from tinytensor.native.driver import get_num_threads
 from tinytensor.native.simd import BYTES, SIMD, processor

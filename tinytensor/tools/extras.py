@@ -2,7 +2,7 @@
 
 from typing import NoReturn
 
-from tinytensor.installation.distribution import install
+from tinytensor.cpython.distribution import install
 
 
 def need(library: str, what: str) -> NoReturn:

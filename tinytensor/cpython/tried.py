@@ -1,8 +1,8 @@
 """The private parts of NumPy, Numba and llvmlite that the engine uses, and the versions in which they were tried.
 
 A private part may change in any release, so this file is their only list; a test compares it with the engine's source.
-With another release, the first import that works on a machine has warned once. (What depends on CPython itself is in
-`tinytensor/cpython`, which compares it with real objects at every import.)
+With another release, the first import that works on a machine has warned once. (What depends on CPython is in the
+files beside this one.)
 """
 
 import os
@@ -11,8 +11,8 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
-import numba
-import numpy as np
+from numba import __version__ as numba_version
+from numpy import __version__ as numpy_version
 
 # The first and the last release of each with which the tests passed, by two numbers: 0.63 stands for all 0.63.x.
 TRIED = {"Python": ("3.11", "3.13"), "NumPy": ("2.1", "2.4"), "Numba": ("0.63", "0.68")}
@@ -63,12 +63,12 @@ def _release(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in version.split(".")[:2])
 
 
-def untried(python: str = "", numpy: str = "", numba_version: str = "") -> list[str]:
+def untried(python: str = "", numpy: str = numpy_version, numba: str = numba_version) -> list[str]:
     """The versions in use (or those given) that lie outside of the tried ones, each with these."""
     used = {
         "Python": python or f"{sys.version_info[0]}.{sys.version_info[1]}",
-        "NumPy": numpy or np.__version__,
-        "Numba": numba_version or numba.__version__,
+        "NumPy": numpy,
+        "Numba": numba,
     }
     return [
         f"{name} {version} (tried: {first} to {last})"

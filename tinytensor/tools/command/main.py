@@ -6,7 +6,7 @@ import os
 import sys
 from pathlib import Path
 
-from tinytensor.installation.distribution import programs, version
+from tinytensor.cpython.distribution import programs, version
 
 # The module of each subcommand, whose function `main` takes the arguments and returns the exit code, and what it does.
 MODELS = {
@@ -17,11 +17,11 @@ MODELS = {
     "info": "the parameters of a model; with --environment what a bug report needs",
 }
 OWN = {
-    "prove": ("tinytensor.command.readings", "prove that the gradients of FILE.py:NAME are its derivatives"),
-    "explain": ("tinytensor.command.readings", "the backward pass of FILE.py:NAME in words, or as a page"),
+    "prove": ("tinytensor.tools.command.readings", "prove that the gradients of FILE.py:NAME are its derivatives"),
+    "explain": ("tinytensor.tools.command.readings", "the backward pass of FILE.py:NAME in words, or as a page"),
     "report": ("derivations.__main__", "run the proofs and checks of the documents, and write a report"),
-    "course": ("tinytensor.command.course", "write the lessons of the course into a folder"),
-    "cache": ("tinytensor.command.cache", "the kept builds of kernels: where they are, and --clear"),
+    "course": ("tinytensor.tools.command.course", "write the lessons of the course into a folder"),
+    "cache": ("tinytensor.tools.command.cache", "the kept builds of kernels: where they are, and --clear"),
 }
 HELP = ("-h", "--help")
 

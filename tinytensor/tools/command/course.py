@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from tinytensor.installation.distribution import install, programs
+from tinytensor.cpython.distribution import install, programs
 
 LEFT_OUT = ("__pycache__", "site", "mark", "figures")  # the last three work on files that only a clone has
 

@@ -3,31 +3,25 @@
 SymPy takes a second to import, and training never needs it; pictures and completed docstrings are rarely asked for.
 """
 
+from importlib import import_module
+
 from tinytensor.core import provided
 
 
 def lift(kernel):
-    from tinytensor.symbolic import lift
-
-    return lift(kernel)
+    return import_module("tinytensor.symbolic.lifting").lift(kernel)
 
 
 def carry_over(x, y):
-    from tinytensor.symbolic.given import carry_over
-
-    return carry_over(x, y)
+    return import_module("tinytensor.symbolic.given").carry_over(x, y)
 
 
 def html(tensor):
-    from tinytensor.viz.notebook import html
-
-    return html(tensor)
+    return import_module("tinytensor.viz.notebook").html(tensor)
 
 
 def documentation(function, docstring):
-    from tinytensor.tools.documentation import complete
-
-    return complete(function, docstring)
+    return import_module("tinytensor.tools.documentation").complete(function, docstring)
 
 
 provided.lift, provided.carry_over = lift, carry_over

@@ -65,13 +65,13 @@ def test_wheel_holds_tinytensor_alone(unpacked):
     for name in ("tinytensor", *PROGRAMS):
         there = unpacked / "tinytensor" if name == "tinytensor" else unpacked / "tinytensor" / "programs" / name
         source = ROOT / name
-        files = {p.relative_to(source) for p in source.rglob("*.*") if p.is_file() and p.suffix != ".pyc"}
+        files = {p.relative_to(source) for p in source.rglob("*.*") if p.is_file() and "__pycache__" not in p.parts}
         assert {path for path in files if not (there / path).is_file()} == set()
     assert not list(unpacked.rglob("*.pyc"))
 
 
 def test_wheel_finds_its_own_programs(unpacked):
-    code = "import tinytensor as tt; from tinytensor.installation import distribution as d\n"
+    code = "import tinytensor as tt; from tinytensor.cpython import distribution as d\n"
     code += "print(tt.__file__, d.programs(), d.clone(), d.install('viz'))"
     engine, programs, clone, advice = run(unpacked, "-c", code).strip().split(maxsplit=3)
     assert Path(engine).parent == unpacked / "tinytensor"
@@ -81,7 +81,7 @@ def test_wheel_finds_its_own_programs(unpacked):
 
 CALLS = """
 import sys
-from tinytensor.command.main import main
+from tinytensor.tools.command.main import main
 
 codes = [main(call.split()) for call in sys.argv[1:]]
 print("codes:", *codes)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import tinytensor as tt
-from tinytensor.installation.tried import ATTRIBUTES, IMPORTED, PUBLIC, TRIED, untried
+from tinytensor.cpython.tried import ATTRIBUTES, IMPORTED, PUBLIC, TRIED, untried
 
 ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "tinytensor" / "native"
@@ -73,7 +73,7 @@ def test_versions_in_use_were_tried():
 
 
 def test_untried_versions_are_named():
-    assert untried(numba_version="0.70.1") == [f"Numba 0.70.1 (tried: {TRIED['Numba'][0]} to {TRIED['Numba'][1]})"]
+    assert untried(numba="0.70.1") == [f"Numba 0.70.1 (tried: {TRIED['Numba'][0]} to {TRIED['Numba'][1]})"]
     assert [told.split()[0] for told in untried("3.10", "1.26.4", "0.59.0rc1")] == ["Python", "NumPy", "Numba"]
     assert untried(*(first for first, _ in TRIED.values())) == []
 

@@ -12,13 +12,13 @@ import pytest
 import tinytensor as tt
 from models.command import cli
 from models.options import called
-from tinytensor.command import cache as kept
-from tinytensor.command import main as command
-from tinytensor.command.readings import Refused, value
 from tinytensor.native import cache
 from tinytensor.tools import environment
+from tinytensor.tools.command import cache as kept
+from tinytensor.tools.command import main as command
+from tinytensor.tools.command.readings import Refused, value
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(autouse=True)

@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import tinytensor
 from tinytensor.core.tensor import Tensor
-from tinytensor.installation.distribution import programs
+from tinytensor.cpython.distribution import programs
 from tinytensor.nn import Module, functional
+from tinytensor.ops.creation import ones_like, randn
+from tinytensor.ops.generator import manual_seed
 
 INPUTS = "a shape (2,3 or, with one dimension, 3,), or another Python value: a number, None, True, a quoted word"
 
@@ -29,7 +30,7 @@ def found(place: str) -> tuple[Any, dict[str, Any]]:
     """What FILE.py:NAME names, and all names of the file; Refused if the file or the name is not there."""
     file, _, name = place.rpartition(":")
     if not file:
-        for module in (tinytensor, functional):
+        for module in (importlib.import_module("tinytensor"), functional):
             if name in vars(module):
                 return vars(module)[name], {}
         raise Refused(f"{name!r} is no function of tinytensor; a function of your own is named as my_file.py:{name}")
@@ -71,14 +72,14 @@ def explain(options: argparse.Namespace) -> int:
     if not isinstance(thing, Tensor):
         if not callable(thing):
             raise Refused(f"{options.place} is neither a tensor nor a function")
-        tinytensor.manual_seed(options.seed)
+        manual_seed(options.seed)
         inputs = [value(text) for text in options.inputs]
-        inputs = [tinytensor.randn(*x, requires_grad=True) if isinstance(x, tuple) else x for x in inputs]
+        inputs = [randn(*x, requires_grad=True) if isinstance(x, tuple) else x for x in inputs]
         names = _names(thing, inputs)
         thing = thing(*inputs)
         if not isinstance(thing, Tensor):
             raise Refused(f"{options.place} returned {type(thing).__name__}; one tensor is needed")
-    gradient = None if thing.numel() == 1 else tinytensor.ones_like(thing)  # that of the sum of its entries
+    gradient = None if thing.numel() == 1 else ones_like(thing)  # that of the sum of its entries
     viz = importlib.import_module("tinytensor.viz")
     if options.page is None:
         print(viz.explain(thing, names, gradient))
