@@ -206,10 +206,19 @@ class Interchange:
     def __array_ufunc__(self, ufunc, method, *inputs, **kwargs):
         if method == "__call__" and isinstance(inputs[0], np.generic) and ufunc.__name__ in _REFLECTED and not kwargs:
             return getattr(self, _REFLECTED[ufunc.__name__])(inputs[0].item())  # np.sqrt(2.0) * x is a number times x
+        if _is_tracked(inputs) or _is_tracked(kwargs):
+            return provided.numpy_ufunc(ufunc, method, inputs, kwargs)
         return getattr(ufunc, method)(*_as_arrays(inputs, ufunc.__name__), **_as_arrays(kwargs, ufunc.__name__))
 
     def __array_function__(self, function, types, args, kwargs):
+        if _is_tracked(args) or _is_tracked(kwargs):
+            return provided.numpy_function(function, args, kwargs)
         return function(*_as_arrays(args, function.__name__), **_as_arrays(kwargs, function.__name__))
+
+    @classmethod
+    def __torch_function__(cls, function, types, args=(), kwargs=None):
+        """PyTorch's functions, called with tensors of ours, are our functions of the same names."""
+        return provided.pytorch_call(function, args, kwargs)
 
     def __dlpack__(self, **kwargs):
         return self.numpy().__dlpack__(**kwargs)
@@ -244,14 +253,17 @@ class Interchange:
         return provided.html(self)
 
 
-def _as_arrays(value, name: str):
-    """The arguments of a NumPy function with arrays for tensors."""
+def _is_tracked(value) -> bool:
+    """Does NumPy have no array for one of these values: a tensor with a gradient, without values, or of formulas?"""
     if isinstance(value, Interchange):
-        if value.requires_grad:
-            raise TypeError(
-                f"numpy.{name} was called on a tensor that requires grad, and NumPy would lose the tape; call "
-                f"tinytensor.{name} (or a method of the tensor), or .detach() it first"
-            )
+        return value.requires_grad or value._data.__class__ is not np.ndarray or value._data.dtype.kind == "O"
+    values = value.values() if isinstance(value, dict) else value if isinstance(value, tuple | list) else ()
+    return any(map(_is_tracked, values))
+
+
+def _as_arrays(value, name: str):
+    """The arguments of a NumPy function with arrays for tensors; the function's results are then arrays, too."""
+    if isinstance(value, Interchange):
         return value._values(f"numpy.{name}")
     if isinstance(value, tuple | list):
         return type(value)(_as_arrays(v, name) for v in value)

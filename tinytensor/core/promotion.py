@@ -73,6 +73,8 @@ def common_dtype(op, args: tuple) -> np.dtype:
                 raise TypeError(f"{op.name}: expected tensors or numbers, got {type(a).__name__}{hint}")
         if not found:
             raise TypeError(f"{op.name}: expected at least one tensor, got {', '.join(map(repr, args))}")
+    elif any(hasattr(a, "__torch_function__") and not isinstance(a, Tensor) for a in args):  # no exact scalar
+        raise TypeError(f"{op.name}: expected tensors or numbers, got PyTorch's; give it as tinytensor.tensor(...)")
     for a in args if op.kinds else ():
         kind = a.dtype.kind if isinstance(a, Tensor) else "bifO"[category(a)]
         if kind not in op.kinds and (isinstance(a, Tensor) or kind != "i"):  # a whole number may stand for a float

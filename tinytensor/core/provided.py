@@ -14,6 +14,16 @@ lift: Callable  # lift(kernel): the kernel's Python source, on exact scalars (sy
 carry_over: Callable  # carry_over(truths, objects): truths whose conditions a proof remembers (symbolic/given.py)
 follow_base: Callable  # follow_base(view): a view's place on the tape after its base was changed (ops/in_place.py)
 
+# Functions of other libraries that are called with tensors; for arguments of ours that are PyTorch's tensors.
+pytorch_call: Callable  # pytorch_call(function, args, kwargs) (torch_names/pytorch_functions.py)
+numpy_ufunc: Callable  # numpy_ufunc(ufunc, method, inputs, keywords) (torch_names/numpy_functions.py)
+numpy_function: Callable  # numpy_function(function, args, kwargs) (torch_names/numpy_functions.py)
+
+
+def again(args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
+    """The arguments of a failed call with tensors for PyTorch's, None if there are none; pytorch_functions.py has it."""
+    return None
+
 
 def missing_name(place: str, name: str, holder: object, otherwise: str) -> AttributeError:
     """The error for a missing name; torch_names/missing_names.py has another for PyTorch's names."""

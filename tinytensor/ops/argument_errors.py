@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from tinytensor.core import provided
 from tinytensor.core.keywords import own_names
 from tinytensor.core.op import OPS
 from tinytensor.core.registry import APPEARANCES
@@ -42,8 +43,9 @@ _INSIDE = stdlib_module_names | {"tinytensor", "numpy", "numba", "llvmlite", "sy
 def public(function: Callable, name: str = "", always: bool = False) -> Callable:
     """The function as it is public under a name.
 
-    It accepts PyTorch's names of its arguments too, and names the argument in place of an unexpected exception. With
-    `always`, it also does so for the errors of other functions, if an argument of this one was wrong.
+    It accepts PyTorch's names of its arguments too, and tensors of PyTorch as constants, and names the argument in
+    place of an unexpected exception. With `always`, it also does so for the errors of other functions, if an argument
+    of this one was wrong.
     """
     name = name or function.__name__
 
@@ -53,6 +55,7 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
             return function(*args, **kwargs)
         except Exception as error:
             again = own_names(function, name, args, kwargs) if isinstance(error, TypeError) else None
+            again = again or provided.again(args, kwargs)
             if again is None:
                 others = always and not str(error).startswith(f"{name}: ")
                 reason = _reason(function, args, kwargs, error) if others or _is_unforeseen(error) else None

@@ -8,6 +8,7 @@ from numbers import Number
 
 import numpy as np
 
+from tinytensor.core import provided
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES
 from tinytensor.core.tensor import Tensor
@@ -50,8 +51,23 @@ def _method(name: str, function: Callable) -> Callable | property:
     if call is not function and len(function.params) == 1:  # the same as below, for the methods that are called most
         return _named(lambda x, *args, **kwargs: function(x, *args, **kwargs) if args or kwargs else call(x), function)
     if isinstance(function, Op):  # a function, so that Python hands it the tensor before the dot
-        return _named(lambda *args, **kwargs: function(*args, **kwargs), function)
+        return _named(with_pytorchs_tensors(function), function)
     return function
+
+
+def with_pytorchs_tensors(function: Op) -> Callable:
+    """An operation that takes PyTorch's tensors as constants; it looks for them when a call has failed."""
+
+    def call(*args, **kwargs):
+        try:
+            return function(*args, **kwargs)
+        except Exception:
+            again = provided.again(args, kwargs)
+            if again is None:
+                raise
+        return function(*again[0], **again[1])
+
+    return call
 
 
 def _named(method: Callable, operation: Op) -> Callable:
@@ -62,12 +78,20 @@ def _named(method: Callable, operation: Op) -> Callable:
 
 
 def _operand(other):
-    """The right operand of an operator: a NumPy array counts as a tensor."""
-    return as_tensor(other) if other.__class__ is np.ndarray else other
+    """The right operand of an operator: a NumPy array counts as a tensor, and so does a tensor of PyTorch."""
+    if other.__class__ is float or other.__class__ is int:
+        return other
+    if other.__class__ is np.ndarray:
+        return as_tensor(other)
+    if hasattr(other, "__torch_function__") and not isinstance(other, Tensor):
+        again = provided.again((other,), {})
+        return other if again is None else again[0][0]
+    return other
 
 
 def _is_comparable(x: Tensor, other) -> bool:
-    return isinstance(other, Tensor | Number | np.generic | np.ndarray) or x.dtype.kind == "O"
+    known = isinstance(other, Tensor | Number | np.generic | np.ndarray) or x.dtype.kind == "O"
+    return known or hasattr(other, "__torch_function__")
 
 
 WALKS = ("tinytensor.autograd.derivatives", "tinytensor.core.awaited")

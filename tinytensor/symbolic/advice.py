@@ -37,12 +37,12 @@ def place(file: str, number: int, function: str) -> str:
 
 
 def is_own(file: str) -> bool:
-    """Is this the user's own code, neither the engine's nor Python's nor that of a library below the engine?"""
+    """Is this the user's own code, neither the engine's nor Python's, nor that of NumPy, SymPy or PyTorch?"""
     path = Path(file)
     if path.is_relative_to(PACKAGE) or file.startswith("<frozen "):
         return False
     library = "site-packages" in path.parts
-    return not {"numpy", "sympy"} & set(path.parts) if library else not path.is_relative_to(Path(os.__file__).parent)
+    return not {"numpy", "sympy", "torch"} & set(path.parts) if library else not path.is_relative_to(Path(os.__file__).parent)
 
 
 @contextmanager

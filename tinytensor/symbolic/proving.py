@@ -40,6 +40,7 @@ from tinytensor.symbolic.sampling import variables as variables_of
 from tinytensor.symbolic.scalars import Undecided, reading
 from tinytensor.symbolic.tensors import exact, symbols, variables
 from tinytensor.symbolic.work import Work
+from tinytensor.torch_names.pytorch_functions import pytorch_follows_us
 
 SAMPLES = ("of both signs", "positive", "between 0 and 1")  # the next sample point where a function is undefined
 
@@ -95,7 +96,7 @@ def prove(
     for sample in SAMPLES if shapes else SAMPLES[:1]:
         draws = Draws()
         try:
-            with line_named(), draws.watched(), reading(ROUNDED) as met:
+            with line_named(), draws.watched(), pytorch_follows_us(), reading(ROUNDED) as met:
                 found = at_size(fn, draws.repeated(fn), inputs, sample, seed, limit, progress)
         except Undecided as error:
             first = first or error
@@ -286,7 +287,10 @@ def _names(fn: Callable, n: int) -> list[str]:
     if isinstance(fn, Op):
         names = list(fn.params)
     else:
-        parameters = inspect.signature(fn.forward if hasattr(fn, "named_parameters") else fn).parameters.values()
+        try:
+            parameters = inspect.signature(fn.forward if hasattr(fn, "named_parameters") else fn).parameters.values()
+        except (TypeError, ValueError):  # the function is not written in Python
+            parameters = ()
         names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
     return (names + [f"input{i}" for i in range(len(names), n)])[:n]
 

@@ -3,6 +3,7 @@
 SymPy takes a second to import, and training never needs it; pictures and completed docstrings are rarely asked for.
 """
 
+import sys
 from importlib import import_module
 
 from tinytensor.core import provided
@@ -24,5 +25,25 @@ def documentation(function, docstring):
     return import_module("tinytensor.tools.documentation").complete(function, docstring)
 
 
+def pytorch_call(function, args, kwargs):
+    return import_module("tinytensor.torch_names.pytorch_functions").call(function, args, kwargs)
+
+
+def numpy_ufunc(ufunc, method, inputs, keywords):
+    return import_module("tinytensor.torch_names.numpy_functions").ufunc_call(ufunc, method, inputs, keywords)
+
+
+def numpy_function(function, args, kwargs):
+    return import_module("tinytensor.torch_names.numpy_functions").call(function, args, kwargs)
+
+
+def again(args, kwargs):
+    if "torch" not in sys.modules:  # most often: no program of PyTorch is here
+        return None
+    return import_module("tinytensor.torch_names.pytorch_functions").again(args, kwargs)
+
+
 provided.lift, provided.carry_over = lift, carry_over
 provided.html, provided.documentation = html, documentation
+provided.pytorch_call, provided.again = pytorch_call, again
+provided.numpy_ufunc, provided.numpy_function = numpy_ufunc, numpy_function

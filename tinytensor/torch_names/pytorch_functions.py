@@ -1,0 +1,238 @@
+"""Functions written for PyTorch take our tensors: each call of PyTorch's reaches the function of that name here.
+
+    def attention(q, k):
+        return torch.softmax(q @ k.T / 2, -1)
+
+    prove(attention, (2, 2), (3, 2))        # or attention(x, y).sum().backward(), with tensors of ours
+
+Before PyTorch computes, it looks for an argument with `__torch_function__`, and lets this method compute instead. Ours
+is `call`. It knows the place of the function from its names: torch.exp is tinytensor.exp, torch.nn.functional.gelu is
+tinytensor.nn.functional.gelu, and so on for Tensor, special, linalg and autograd. PyTorch's tensors among the arguments
+become constants of ours (`translated`), its dtypes and devices those of the same name.
+
+Two things pass by `__torch_function__`: `Function.apply` of torch.autograd, and torch.no_grad(). `pytorch_follows_us`
+makes them take part; `prove` runs inside it. Nothing here imports PyTorch: if the program has not, there is nothing to
+translate.
+"""
+
+import functools
+import importlib
+import inspect
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import ModuleType
+from typing import Any
+
+from tinytensor.autograd.function import Function
+from tinytensor.core.dispatch import state
+from tinytensor.core.tensor import Tensor
+from tinytensor.ops.creation import tensor
+from tinytensor.torch_names import missing_names
+from tinytensor.torch_names.typeinfo import Unstored
+
+PLACES = ("", "nn.functional", "linalg", "autograd")  # modules of ours in which functions are looked up
+OTHER_NAMES = {"log_sigmoid": "logsigmoid", "expit": "sigmoid"}
+
+
+def pytorch() -> ModuleType | None:
+    """PyTorch, if the program has imported it."""
+    found = sys.modules.get("torch")
+    return found if hasattr(found, "Tensor") else None  # else it is being imported just now
+
+
+# ------------------------------------------------------------------------------------------------------------- a call
+
+
+def call(function: Callable, args: tuple, kwargs: dict) -> Any:
+    """What `function` of PyTorch gives for tensors of ours: the result of our function of this name.
+
+    NotImplementedError if there is none. TypeError for a PyTorch tensor that requires grad, and for one that would be
+    changed in place: neither can go on our tape.
+    """
+    place, name = _place(function)
+    ours = _find(place, name)
+    if ours is None:
+        raise NotImplementedError(_missing(place, name))
+    changes = name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
+    if changes and args and not isinstance(args[0], Tensor):
+        what = "y[...] = x" if name == "__setitem__" else f"y.{name}(x)"
+        raise TypeError(
+            f"{what}: y is PyTorch's tensor, and x is tinytensor's, which y can't hold; make y from x "
+            "(torch.zeros_like(x), x.new_zeros(...)), or write the step without a change in place (torch.stack, y + x)"
+        )
+    return ours(*translated(args), **translated(_without_defaults(function, kwargs)))
+
+
+def _place(function: Callable) -> tuple[str, str]:
+    """The module or class in which PyTorch shows a function, and its name there: ("linalg", "norm")."""
+    name, module = function.__name__, getattr(function, "__module__", None) or ""
+    owner = getattr(function, "__qualname__", name).rpartition(".")[0]
+    if hasattr(function, "__objclass__") or owner in ("Tensor", "TensorBase"):
+        return "Tensor", name
+    for place in ("special", "linalg", "fft"):  # linalg_norm is the name in C++ of torch.linalg.norm
+        if name.startswith(f"{place}_"):
+            return place, name.removeprefix(f"{place}_")
+    place = "nn.functional" if module == "torch._C._nn" else module.removeprefix("torch").strip(".")
+    return (place if place in PLACES else ""), name
+
+
+def _find(place: str, name: str) -> Callable | None:
+    """Our function for PyTorch's, at its own place or elsewhere."""
+    for where in dict.fromkeys((place if place in ("Tensor", *PLACES) else "", *PLACES)):
+        holder = Tensor if where == "Tensor" else importlib.import_module(f"tinytensor.{where}".rstrip("."))
+        found = getattr(holder, OTHER_NAMES.get(name, name), None)
+        if callable(found) and not isinstance(found, Unstored):
+            return found
+    return None
+
+
+def _missing(place: str, name: str) -> str:
+    told = missing_names.sentence(place, name) if place in ("Tensor", *missing_names.PLACES) else None
+    full = f"{place}.{name}" if place else name
+    return told or f"{full}: PyTorch has it, tinytensor does not; write it with the operations that are here"
+
+
+def _without_defaults(function: Callable, kwargs: dict | None) -> dict:
+    """The keywords that the caller has given: functions in Python hand on all of theirs, with some of their own."""
+    try:
+        usual = {name: p.default for name, p in inspect.signature(function).parameters.items()}
+    except (TypeError, ValueError):  # a function in C++ hands on what it got
+        usual = {}
+    given = {name: value for name, value in (kwargs or {}).items() if not name.startswith("_")}
+    return {name: value for name, value in given.items() if not (name in usual and value is usual[name])}
+
+
+# ------------------------------------------------------------------------------------------------------------- values
+
+
+def translated(value: Any) -> Any:
+    """A value of PyTorch as ours, also inside lists, tuples, dictionaries and slices; the same object if none is."""
+    torch = pytorch()
+    if torch is None or value is None or isinstance(value, Tensor | str | int | float):
+        return value
+    if isinstance(value, torch.Tensor):
+        return _constant(value)
+    if isinstance(value, torch.dtype):
+        return getattr(sys.modules["tinytensor"], str(value).rpartition(".")[2], value)
+    if isinstance(value, torch.device):
+        return value.type
+    if isinstance(value, slice):
+        ends = (value.start, value.stop, value.step)
+        return slice(*translated(ends)) if translated(ends) is not ends else value
+    if isinstance(value, dict):
+        found = {key: translated(v) for key, v in value.items()}
+        return found if any(found[key] is not v for key, v in value.items()) else value
+    if isinstance(value, list | tuple):
+        found = [translated(v) for v in value]
+        if all(a is b for a, b in zip(found, value, strict=True)):
+            return value
+        return found if isinstance(value, list) else tuple(found)
+    return value
+
+
+def again(args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
+    """The arguments of a call of ours that has failed, translated; None if PyTorch has no part in them."""
+    if pytorch() is None:
+        return None
+    found = translated(args), translated(kwargs)
+    return None if found[0] is args and found[1] is kwargs else found
+
+
+def _constant(x: Any) -> Tensor:
+    """A copy of PyTorch's tensor: a change of the original must not change what our tape has kept."""
+    if x.requires_grad:
+        raise TypeError(
+            f"a PyTorch tensor of shape {tuple(x.shape)} that requires grad meets tinytensor's tensors, and its "
+            "gradient would be lost: give it to the function as an argument (tinytensor.tensor(x.detach().numpy(), "
+            "requires_grad=True)), or detach() it if it is a constant"
+        )
+    try:
+        return tensor(x.detach().cpu().numpy())
+    except TypeError:
+        raise TypeError(
+            f"a PyTorch tensor of {x.dtype} meets tinytensor's tensors, which are float32, float64, uint8, int32, "
+            "int64 or bool: convert it, x.float() or x.long()"
+        ) from None
+
+
+# ------------------------------------------------------------------------------- what passes by __torch_function__
+
+
+class _Following(threading.local):
+    """Our switch of the tape in this thread, as it was before torch.no_grad() turned it off."""
+
+    def __init__(self):
+        self.before: list[bool] = []
+
+
+_following = _Following()
+_lock, _inside = threading.Lock(), []  # how many `with` blocks are open, in all threads
+
+
+@contextmanager
+def pytorch_follows_us() -> Iterator[None]:
+    """Inside, a Function of torch.autograd that gets our tensors runs on our tape, and torch.no_grad() stops it.
+
+    `apply` of such a Function calls C++, which does not know our tensors: it would run forward alone, so that our tape
+    had forward's own operations and never called the user's backward. A program keeps `square = Square.apply`, so
+    replacing Function.apply is not enough; but that method looks up the next `apply` at each call, and that of its
+    base class can be given. torch.no_grad() sets a switch of PyTorch's through one function. Both are put in place for
+    the time of the block alone, since PyTorch's programs run unchanged otherwise.
+    """
+    torch = pytorch()
+    if torch is None:
+        yield
+        return
+    base = torch.autograd.function._SingleLevelFunction
+    with _lock:
+        _inside.append(torch._C._set_grad_enabled if not _inside else _inside[0])
+        if len(_inside) == 1:
+            base.apply = classmethod(functools.partial(_apply, base))
+            torch._C._set_grad_enabled = functools.partial(_set_grad_enabled, torch, _inside[0])
+    try:
+        yield
+    finally:
+        with _lock:
+            theirs = _inside.pop()
+            if not _inside:
+                del base.apply
+                torch._C._set_grad_enabled = theirs
+
+
+def _set_grad_enabled(torch: ModuleType, theirs: Callable, mode: bool) -> None:
+    """Turn our tape off with PyTorch's, and later back to what it was: it may have been off before."""
+    changes = torch.is_grad_enabled() != mode
+    theirs(mode)
+    if changes and not mode:
+        _following.before.append(state.grad)
+        state.grad = False
+    elif changes and _following.before:
+        state.grad = _following.before.pop()
+
+
+def _apply(base: type, function: type, *args, **kwargs):
+    """`apply` of a Function of torch.autograd: on our tape if it gets a tensor of ours."""
+    if any(isinstance(x, Tensor) for x in (*args, *kwargs.values())):
+        return _ours(base, function).apply(*translated(args), **translated(kwargs))
+    return super(base, function).apply(*args, **kwargs)
+
+
+def _ours(base: type, function: type) -> type[Function]:
+    """A Function of torch.autograd as one of ours, with the same static methods."""
+
+    def method(f: Callable) -> staticmethod:
+        @functools.wraps(f)  # also for its line, and the names of its arguments
+        def run(*args):
+            return translated(f(*args))
+
+        return staticmethod(run)
+
+    members = {
+        "forward": method(function.forward),
+        "backward": method(function.vjp if function.backward is base.backward else function.backward),
+    }
+    if function.setup_context is not base.setup_context:
+        members["setup_context"] = method(function.setup_context)
+    return type(function.__name__, (Function,), members)
