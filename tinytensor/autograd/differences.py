@@ -1,10 +1,12 @@
 """gradcheck and gradgradcheck: compare first and second derivatives with finite differences."""
 
+import functools
 from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from tinytensor.autograd.derivatives import grad
+from tinytensor.core import provided
 from tinytensor.core.modes import enable_grad
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import randn
@@ -19,6 +21,18 @@ def _outputs(result) -> list[Tensor]:
     return [r for r in results if isinstance(r, Tensor) and r.dtype.kind == "f" and r.requires_grad]
 
 
+def _with_pytorchs_functions(check: Callable) -> Callable:
+    """The check, also for a Function of torch.autograd: its own backward is then what is checked."""
+
+    @functools.wraps(check)
+    def run(*args, **kwargs):
+        with provided.pytorch_follows_us():
+            return check(*args, **kwargs)
+
+    return run
+
+
+@_with_pytorchs_functions
 def gradcheck(
     func: Callable,
     inputs: Tensor | Sequence,
@@ -84,6 +98,7 @@ def gradcheck(
     return True
 
 
+@_with_pytorchs_functions
 def gradgradcheck(
     func: Callable,
     inputs: Tensor | Sequence,

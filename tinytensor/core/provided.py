@@ -6,6 +6,7 @@ but it prints no tensors and proves nothing.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 
 text: Callable  # text(tensor): the text that print() shows (io/printing.py)
 html: Callable  # html(tensor): the table or picture that a notebook shows (viz/notebook.py)
@@ -18,10 +19,16 @@ follow_base: Callable  # follow_base(view): a view's place on the tape after its
 pytorch_call: Callable  # pytorch_call(function, args, kwargs) (torch_names/pytorch_functions.py)
 numpy_ufunc: Callable  # numpy_ufunc(ufunc, method, inputs, keywords) (torch_names/numpy_functions.py)
 numpy_function: Callable  # numpy_function(function, args, kwargs) (torch_names/numpy_functions.py)
+pytorch_follows_us: Callable = nullcontext  # the context in which torch.autograd's Functions run on our tape
+
+
+def with_our_parameters(fn: Callable) -> Callable:
+    """A function; for a module of PyTorch, the same with parameters of ours (as above)."""
+    return fn
 
 
 def again(args: tuple, kwargs: dict) -> tuple[tuple, dict] | None:
-    """The arguments of a failed call with tensors for PyTorch's, None if there are none; pytorch_functions.py has it."""
+    """The arguments of a failed call with tensors of ours for PyTorch's (as above); None if there are none."""
     return None
 
 

@@ -41,8 +41,9 @@ def is_own(file: str) -> bool:
     path = Path(file)
     if path.is_relative_to(PACKAGE) or file.startswith("<frozen "):
         return False
-    library = "site-packages" in path.parts
-    return not {"numpy", "sympy", "torch"} & set(path.parts) if library else not path.is_relative_to(Path(os.__file__).parent)
+    if "site-packages" in path.parts:
+        return not {"numpy", "sympy", "torch"} & set(path.parts)
+    return not path.is_relative_to(Path(os.__file__).parent)
 
 
 @contextmanager

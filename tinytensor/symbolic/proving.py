@@ -23,6 +23,7 @@ from functools import partial
 import numpy as np
 import sympy
 
+from tinytensor.core import provided
 from tinytensor.core.dispatch import OBJECT, state
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
@@ -40,7 +41,6 @@ from tinytensor.symbolic.sampling import variables as variables_of
 from tinytensor.symbolic.scalars import Undecided, reading
 from tinytensor.symbolic.tensors import exact, symbols, variables
 from tinytensor.symbolic.work import Work
-from tinytensor.torch_names.pytorch_functions import pytorch_follows_us
 
 SAMPLES = ("of both signs", "positive", "between 0 and 1")  # the next sample point where a function is undefined
 
@@ -90,13 +90,14 @@ def prove(
     if size not in ("small", "real"):
         raise ValueError(f'prove: size = {size!r}; choose "small" (for all values) or "real" (at a random point)')
     at_size = partial(_prove_at_small_size, constant=frozenset(constant)) if size == "small" else _prove_at_real_size
+    fn = provided.with_our_parameters(fn)
     _check_inputs(fn, inputs)
     shapes = any(_is_shape(value) for value in inputs)
     first: Undecided | None = None
     for sample in SAMPLES if shapes else SAMPLES[:1]:
         draws = Draws()
         try:
-            with line_named(), draws.watched(), pytorch_follows_us(), reading(ROUNDED) as met:
+            with line_named(), draws.watched(), provided.pytorch_follows_us(), reading(ROUNDED) as met:
                 found = at_size(fn, draws.repeated(fn), inputs, sample, seed, limit, progress)
         except Undecided as error:
             first = first or error
@@ -246,6 +247,8 @@ class Draws:
     def __init__(self):
         self.told: dict[str, None] = {}
         self.before: dict[Generator, dict] = {}  # the state of each generator
+        self.torch = sys.modules.get("torch")  # if the program has imported it
+        self.pytorchs = None if self.torch is None else self.torch.get_rng_state()
 
     def __call__(self, what: str, generator: Generator) -> None:
         self.before.setdefault(generator, generator.get_state())
@@ -254,6 +257,9 @@ class Draws:
     def rewind(self) -> None:
         for generator, position in self.before.items():
             generator.set_state(position)
+        if self.torch is not None and not self.torch.equal(self.torch.get_rng_state(), self.pytorchs):
+            self.told["the random numbers of PyTorch are those of this run"] = None
+            self.torch.set_rng_state(self.pytorchs)
 
     def repeated(self, fn: Callable) -> Callable:
         def again(*args):
@@ -278,7 +284,16 @@ def _constants(x: Tensor) -> Tensor:
     return Tensor.of(np.asarray(np.frompyfunc(Residue, 1, 1)(x._data), object))
 
 
+def _function_class(fn: Callable) -> type | None:
+    """The class of which fn is the `apply`: an autograd.Function."""
+    owner = getattr(fn, "__self__", None)
+    return owner if isinstance(owner, type) and hasattr(owner, "forward") and fn.__name__ == "apply" else None
+
+
 def _name(fn: Callable) -> str:
+    function = _function_class(fn)
+    if function is not None:
+        return function.__name__
     return getattr(fn, "name", None) or getattr(fn, "__name__", None) or type(fn).__name__
 
 
@@ -287,11 +302,13 @@ def _names(fn: Callable, n: int) -> list[str]:
     if isinstance(fn, Op):
         names = list(fn.params)
     else:
+        fn = _function_class(fn) or fn
         try:
-            parameters = inspect.signature(fn.forward if hasattr(fn, "named_parameters") else fn).parameters.values()
+            parameters = inspect.signature(getattr(fn, "forward", fn)).parameters.values()
         except (TypeError, ValueError):  # the function is not written in Python
             parameters = ()
         names = [p.name for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+        names = names[isinstance(fn, type) and names[:1] == ["ctx"] :]  # of a Function
     return (names + [f"input{i}" for i in range(len(names), n)])[:n]
 
 

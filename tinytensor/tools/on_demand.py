@@ -4,6 +4,7 @@ SymPy takes a second to import, and training never needs it; pictures and comple
 """
 
 import sys
+from contextlib import nullcontext
 from importlib import import_module
 
 from tinytensor.core import provided
@@ -37,6 +38,18 @@ def numpy_function(function, args, kwargs):
     return import_module("tinytensor.torch_names.numpy_functions").call(function, args, kwargs)
 
 
+def pytorch_follows_us():
+    if "torch" not in sys.modules:
+        return nullcontext()
+    return import_module("tinytensor.torch_names.pytorch_functions").pytorch_follows_us()
+
+
+def with_our_parameters(fn):
+    if "torch" not in sys.modules:
+        return fn
+    return import_module("tinytensor.torch_names.pytorch_functions").with_our_parameters(fn)
+
+
 def again(args, kwargs):
     if "torch" not in sys.modules:  # most often: no program of PyTorch is here
         return None
@@ -45,5 +58,6 @@ def again(args, kwargs):
 
 provided.lift, provided.carry_over = lift, carry_over
 provided.html, provided.documentation = html, documentation
-provided.pytorch_call, provided.again = pytorch_call, again
+provided.pytorch_call, provided.again, provided.pytorch_follows_us = pytorch_call, again, pytorch_follows_us
+provided.with_our_parameters = with_our_parameters
 provided.numpy_ufunc, provided.numpy_function = numpy_ufunc, numpy_function

@@ -31,12 +31,12 @@ UFUNCS = {  # ours, where it has another name than NumPy's
 }
 REDUCED = {"add": "sum", "multiply": "prod", "maximum": "amax", "minimum": "amin", "logical_and": "all"}
 REDUCED |= {"logical_or": "any", "logaddexp": "logsumexp"}
-ACCUMULATED = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin", "logaddexp": "logcumsumexp"}
+ACCUMULATED = {"add": "cumsum", "multiply": "cumprod", "maximum": "cummax", "minimum": "cummin"}
 
 SAME = """all any amax amin argmax argmin argsort argwhere mean sum prod concatenate concat stack vstack hstack dstack
 column_stack where einsum inner outer vdot kron cross tensordot squeeze moveaxis swapaxes broadcast_to atleast_1d
 atleast_2d atleast_3d ravel fliplr flipud rot90 tril triu diag isclose allclose nan_to_num nansum nanmean count_nonzero
-zeros_like ones_like empty_like full_like diff sinc iscomplexobj"""
+zeros_like ones_like empty_like full_like diff sinc"""
 RENAMED = {"axis": "dim", "keepdims": "keepdim", "k": "diagonal", "axes": "dims"}  # parameters that are given by name
 FORMULAS = {
     "max": lambda a, axis=None, keepdims=False: a.amax(_all(a, axis), keepdims),
@@ -121,7 +121,7 @@ def call(function: Callable, args: tuple, kwargs: dict) -> Any:
         if name in FORMULAS and not linalg:
             return _result(name, FORMULAS[name], (), first | named)
         named = {RENAMED.get(key, key): value for key, value in named.items()}
-        several = first.pop("operands", ())  # of einsum
+        several = first.pop("operands", first.pop("arys", ()))  # of einsum and atleast_2d
         return _result(name, _find(name, name, "linalg" if linalg else ""), (*first.values(), *several), named)
     raise NotImplementedError(_refusal(name))
 
@@ -140,7 +140,7 @@ def _arguments(function: Callable, args: tuple, kwargs: dict) -> tuple[dict, dic
 
 def _is_usual(key: str, value: Any) -> bool:
     """Is this the value of an option which changes nothing?"""
-    if value is None or value is np._NoValue or (isinstance(value, tuple) and value == (None,)):
+    if (value is None and key != "axis") or value is np._NoValue:  # axis=None is no default of reduce
         return True
     return (key == "where" and value is True) or key in ("casting", "order", "subok", "optimize", "copy")
 

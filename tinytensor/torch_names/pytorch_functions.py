@@ -236,3 +236,46 @@ def _ours(base: type, function: type) -> type[Function]:
     if function.setup_context is not base.setup_context:
         members["setup_context"] = method(function.setup_context)
     return type(function.__name__, (Function,), members)
+
+
+class ModuleOfPyTorch:
+    """A module of PyTorch that computes with tensors of ours: its parameters and buffers are copies on our side.
+
+    It has what `prove` asks of a Module. PyTorch's modules read their parameters from dictionaries, in which ours take
+    the places while the module runs.
+    """
+
+    def __init__(self, module: Any):
+        self.module, self.name, self.forward = module, type(module).__name__, module.forward
+        self._parameters = {name: tensor(p.detach().numpy()) for name, p in module.named_parameters()}
+        self._buffers = {name: tensor(b.detach().numpy()) for name, b in module.named_buffers()}
+        self._instead = {}  # by the address of a parameter of PyTorch's: ours
+        for name, p in module.named_parameters():
+            self._instead[id(p)] = self._parameters[name].requires_grad_(p.requires_grad)
+        self._instead |= {id(b): self._buffers[name] for name, b in module.named_buffers()}
+
+    def named_parameters(self) -> Iterator[tuple[str, Tensor]]:
+        return iter(self._parameters.items())
+
+    def parameters(self) -> Iterator[Tensor]:
+        return iter(self._parameters.values())
+
+    def buffers(self) -> Iterator[Tensor]:
+        return iter(self._buffers.values())
+
+    def __call__(self, *args):
+        held = [d for m in self.module.modules() for d in (m._parameters, m._buffers)]
+        before = [dict(d) for d in held]
+        try:
+            for d in held:
+                d.update({key: self._instead.get(id(x), x) for key, x in d.items()})
+            return self.module(*args)
+        finally:
+            for d, values in zip(held, before, strict=True):
+                d.update(values)
+
+
+def with_our_parameters(fn: Callable) -> Callable:
+    """The function; for a module of PyTorch, the same with parameters of ours."""
+    torch = pytorch()
+    return ModuleOfPyTorch(fn) if torch is not None and isinstance(fn, torch.nn.Module) else fn
