@@ -13,6 +13,7 @@ A tensor of dtype object goes through the same operations, rules and kernels as 
 kernel through `lift`.
 """
 
+from tinytensor.symbolic.asserting import assert_gradient
 from tinytensor.symbolic.lifting import NotLiftable, lift
 from tinytensor.symbolic.proof import Proof
 from tinytensor.symbolic.proving import prove
@@ -29,6 +30,7 @@ __all__ = [
     "Symbolic",
     "TooLong",
     "Undecided",
+    "assert_gradient",
     "latex",
     "lift",
     "path",

@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from types import FrameType
 
@@ -36,6 +37,7 @@ def place(file: str, number: int, function: str) -> str:
     return f"{Path(file).name}, line {number}: {code}" if code else f"{file}, line {number}, in {function}"
 
 
+@cache
 def is_own(file: str) -> bool:
     """Is this the user's own code, neither the engine's nor Python's, nor that of NumPy, SymPy or PyTorch?"""
     path = Path(file)

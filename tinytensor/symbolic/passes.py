@@ -13,6 +13,9 @@ could arrive. (Where a value is a plain number, as behind a ReLU that is off, th
 the rule got that 0, a wrong rule could pass.)
 """
 
+import inspect
+import linecache
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -26,7 +29,7 @@ from tinytensor.core.modes import enable_grad, no_grad
 from tinytensor.core.op import Node, Op
 from tinytensor.core.switches import watching
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.advice import no_stranger, results_of
+from tinytensor.symbolic.advice import line, no_stranger, place, results_of
 from tinytensor.symbolic.chain import Slopes
 from tinytensor.symbolic.normal import atoms_kept, float_value
 from tinytensor.symbolic.proof import Counterexample, Wrong, differ
@@ -48,6 +51,7 @@ class Step:
     formulas: dict[sympy.Symbol, sympy.Expr]  # the formulas of these symbols
     told: int  # how many comparisons had been made when the operation ended
     weight: float  # the work of checking it
+    called_at: str  # the line of the user's code that calls the operation
     # partials[i][at]: the derivatives by entry `at` of argument i, as [(entry of the result, dy/dx)]
     partials: dict[int, dict[tuple, list]] = field(default_factory=dict)
     adjoint: np.ndarray | None = None  # the gradient of the result, once backward has been here
@@ -146,7 +150,8 @@ class Pass:
         given = tuple(Tensor.of(a._data.copy()) if isinstance(a, Tensor) else a for a in args)
         weight = self.work.weight(len(self.steps), default=float(out.size))
         # The conditions so far are about this step or earlier ones.
-        step = Step(node, label, given, out.copy(), formulas, len(self.conditions), weight)
+        called_at = line(sys._getframe(1)).removeprefix(" (").removesuffix(")")
+        step = Step(node, label, given, out.copy(), formulas, len(self.conditions), weight, called_at)
         self.steps.append(step)
         self.name(label, out)
         for i, (edge, arg) in enumerate(zip(node.edges, given, strict=True)):
@@ -293,7 +298,8 @@ class Pass:
             with no_grad():
                 y, defined = _first(step.op(*args))._data, _first(step.op.definition(*args))._data
             for at in np.ndindex(y.shape):
-                self.judge(Wrong(step.op.name, "", at, Symbolic.of(y[at]), Symbolic.of(defined[at])))
+                got, right = Symbolic.of(y[at]), Symbolic.of(defined[at])
+                self.judge(Wrong(step.op.name, "", at, got, right, called_at=step.called_at))
                 self.work.done(step.weight / y.size)
             self.check_rules(step, create_graph=True)
 
@@ -316,7 +322,8 @@ class Pass:
             for at in variables(x._data):
                 got = Symbolic(0) if x.grad is None else Symbolic.of(x.grad._data[at])
                 true = Symbolic(right[at], float_value(right[at], known))
-                self.judge(Wrong(step.op.name, parameter(step.op, i), at, got, true, create_graph))
+                where = rule_of(step.op, i), step.called_at
+                self.judge(Wrong(step.op.name, parameter(step.op, i), at, got, true, create_graph, *where))
 
     def judge(self, claim: Wrong) -> None:
         """Note a rule as wrong unless the two are proved equal; one entry for each rule suffices."""
@@ -367,6 +374,19 @@ def parameter(op: Op, i: int) -> str:
     """The name of an operation's argument number i (of *xs: xs, xs[1], xs[2] ...)."""
     last = len(op.params) - 1
     return op.params[i] if i <= last else f"{op.params[last]}[{i - last}]"
+
+
+def rule_of(op: Op, i: int) -> str:
+    """The line of the rule for argument number i, in words."""
+    function = getattr(op, "function", None)  # of an autograd.Function
+    rule = op.rules.get(min(i, len(op.params) - 1)) or op.backward or op.definition
+    code = getattr(inspect.unwrap(rule if function is None else function.backward), "__code__", None)
+    if code is None:
+        return ""
+    number = code.co_firstlineno
+    while linecache.getline(code.co_filename, number).strip().startswith("@"):  # the decorators come first
+        number += 1
+    return place(code.co_filename, number, code.co_name)
 
 
 def _values(a) -> list[Symbolic]:

@@ -24,6 +24,8 @@ class Wrong:
     got: Symbolic
     right: Symbolic
     second_road: bool = False  # the gradient of a fused operation through its definition, as for second derivatives
+    rule_at: str = ""  # the line of the rule
+    called_at: str = ""  # the line of the user's code that calls the operation
 
     @property
     def rule(self) -> str:
@@ -38,7 +40,7 @@ class Wrong:
         return differ(self.got.witness, self.right.witness)
 
     def __str__(self):
-        got, right = _short(self.got), _short(self.right)
+        got, right = short(self.got), short(self.right)
         if not self.input:
             return f"{self.op}{list(self.at)} is {got}, but its definition gives {right}"
         what = "the definition" if self.second_road else "the rule"
@@ -112,7 +114,8 @@ class Proof:
         return "\n  ".join(lines)
 
 
-def _short(value: Symbolic) -> str:
+def short(value: Symbolic) -> str:
+    """A formula for a sentence; its value at the sample point if it is long."""
     text = str(value).replace("'", "")
     return text if len(text) <= 120 else f"{value.witness:.6g} (a formula of {len(text)} letters)"
 

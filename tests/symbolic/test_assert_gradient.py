@@ -1,0 +1,136 @@
+"""`assert_gradient`: a right gradient passes, and a failure shows the formula, the derivative and the lines."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import tinytensor as tt
+from tinytensor.symbolic import assert_gradient
+
+
+@tt.op
+class wrong_softsign:
+    r"y = x / (1 + |x|)"
+
+    def kernel(x):
+        return x / (type(x)(1) + abs(x))
+
+    def grad_x(g, x):
+        return g / (1 + x.abs())
+
+
+class WrongSquare(tt.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * x
+
+    @staticmethod
+    def backward(ctx, g):
+        (x,) = ctx.saved_tensors
+        return g * x
+
+
+def model(x, w):
+    h = x @ w
+    return wrong_softsign(h).sum()
+
+
+class Hooked(tt.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = tt.nn.Linear(2, 2)
+
+    def forward(self, x):
+        y = self.linear(x)
+        y.register_hook(lambda g: 2 * g)
+        return y
+
+
+def test_a_right_gradient_passes():
+    proof = assert_gradient(tt.softmax, (2, 2), -1)
+    assert proof.entries == 4
+    assert assert_gradient(tt.softmax, (2, 2), -1, size="real").entries == 4
+    assert assert_gradient(lambda x: x * x.detach(), (2,), constant=["b of mul"])
+
+
+FAILURES = {
+    "the rule of an operation": (
+        lambda: assert_gradient(model, (2, 2), (2, 1)),
+        r"""the gradient is wrong: model at x \(2, 2\), w \(2, 1\)
+  the rule of wrong_softsign for its input x gives, at \[0, 0\] \(g is what arrives\)
+      g_0_0/\(1 - x\[0, 0\]\)
+  but the derivative is
+      g_0_0/\(x\[0, 0\] - 1\)\*\*2
+  the rule:    test_assert_gradient.py, line \d+: def grad_x\(g, x\):
+  called here: test_assert_gradient.py, line \d+: return wrong_softsign\(h\).sum\(\)
+  the gradient of x at \[0, 0\] is .* on the tape, but the derivative of the forward is .*
+  at x = .*; w = .*""",
+    ),
+    "the backward of a Function": (
+        lambda: assert_gradient(lambda x: WrongSquare.apply(x).sum(), (3,)),
+        r"""the gradient is wrong: <lambda> at x \(3,\)
+  the rule of WrongSquareBackward for its input x gives, at \[0\] \(g is what arrives\)
+      g_0\*x\[0\]
+  but the derivative is
+      2\*g_0\*x\[0\]
+  the rule:    test_assert_gradient.py, line \d+: def backward\(ctx, g\):
+  called here: test_assert_gradient.py, line \d+: .*WrongSquare.apply\(x\).sum\(\), \(3,\)\),
+  the gradient of x at \[0\] .*
+  at x = .*""",
+    ),
+    "a value held constant": (
+        lambda: assert_gradient(lambda x: x * x.detach(), (2,)),
+        r"""the gradient is not proved: <lambda> at x \(2,\)
+  b of mul depends on the inputs, has a derivative, and is not on the tape
+  leave detach\(\), .*""",
+    ),
+    "a hook": (
+        lambda: assert_gradient(Hooked(), (1, 2)),
+        r"""the gradient is wrong: Hooked at x \(1, 2\), linear.weight \(2, 2\), linear.bias \(2,\)
+  a hook on linear replaces the gradient that arrives
+  the gradient of x at .*
+  at x = .*""",
+    ),
+    "another function on floats": (
+        lambda: assert_gradient(lambda x: x * x if x.dtype == object else x * 3, (2,)),
+        r"""the gradient is wrong: <lambda> at x \(2,\)
+  result 0 at \[0\] is .* on floats, and .* on exact numbers: .*""",
+    ),
+    "at a random point": (
+        lambda: assert_gradient(WrongSquare.apply, (3,), size="real"),
+        r"""the gradient is wrong: WrongSquare at x \(3,\)
+  wrong are the gradients of x
+  a proof at a small size, with its own shapes, shows the formula that is wrong""",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure_says_what_is_wrong_and_where(name):
+    call, text = FAILURES[name]
+    with pytest.raises(AssertionError) as raised:
+        call()
+    assert re.fullmatch(text, str(raised.value)), str(raised.value)
+
+
+def test_the_lines_are_those_of_rule_and_call():
+    with pytest.raises(AssertionError) as raised:
+        assert_gradient(model, (1, 1), (1, 1))
+    rule, call = (int(n) for n in re.findall(r"line (\d+):", str(raised.value)))
+    lines = Path(__file__).read_text().splitlines()
+    assert lines[rule - 1].strip() == "def grad_x(g, x):"
+    assert lines[call - 1].strip() == "return wrong_softsign(h).sum()"
+
+
+def test_pytest_shows_the_line_of_the_test():
+    with pytest.raises(AssertionError) as raised:
+        assert_gradient(model, (1, 1), (1, 1))
+    raised.traceback = raised.traceback.filter(raised)  # as a report does: without frames that hide themselves
+    assert [entry.path.name for entry in raised.traceback] == ["test_assert_gradient.py"]
+
+
+def test_wrong_inputs_raise_the_errors_of_prove():
+    with pytest.raises(ValueError, match="prove: no input has a gradient"):
+        assert_gradient(tt.softmax, tt.ones(2), -1)
