@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from tinytensor.symbolic.scalars import Condition, Symbolic
+from tinytensor.symbolic.showing import proof_html
 
 SAME = 1e-9  # floats nearer than this (relatively) may be two roundings of one number
 
@@ -90,6 +91,10 @@ class Proof:
 
     def __bool__(self):
         return self.verdict == "proved"
+
+    def _repr_html_(self) -> str | None:
+        """The proof in a notebook."""
+        return proof_html(self)
 
     def __repr__(self):
         lines = [f"{self.verdict}: {self.name} at {self.size}"]

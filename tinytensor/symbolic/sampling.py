@@ -36,6 +36,7 @@ from tinytensor.symbolic.advice import no_stranger, results_of
 from tinytensor.symbolic.field import Field, Residue
 from tinytensor.symbolic.floats import witnesses
 from tinytensor.symbolic.passes import parameter
+from tinytensor.symbolic.showing import sampled_html
 from tinytensor.symbolic.work import Work
 
 NOT_ON_THE_TAPE = "not on the tape, but dependent on the inputs"
@@ -78,6 +79,10 @@ class Sampled:
             f"probability that a wrong gradient passes: below 2^{math.ceil(self.error)}",
             *self.assumptions,
         ]
+
+    def _repr_html_(self) -> str | None:
+        """The proof in a notebook."""
+        return sampled_html(self)
 
     def __repr__(self):
         lines = [f"{self.verdict}: {self.name} at {self.size}"]

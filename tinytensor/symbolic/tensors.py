@@ -14,6 +14,7 @@ from tinytensor.symbolic.given import remembered
 from tinytensor.symbolic.normal import ROUNDED
 from tinytensor.symbolic.scalars import Condition, Symbolic
 from tinytensor.symbolic.writing import entries, folded, length, named, one_for_all, unshifted
+from tinytensor.tools.shown import Latex
 
 _STEPS = 509  # witnesses are multiples of 1/509 (finer for larger tensors): a prime, so that sums are rarely equal
 
@@ -61,7 +62,7 @@ def derivative(y: np.ndarray, g: np.ndarray, x: np.ndarray) -> np.ndarray:
     return result
 
 
-def latex(x: Tensor, conditions: Iterable[Condition] | None = None) -> str:
+def latex(x: Tensor, conditions: Iterable[Condition] | None = None) -> Latex:
     r"""The values of x as LaTeX: a formula for 0-d, a row for 1-d, a matrix for 2-d, nested brackets beyond.
 
     Small formulas are brought to one fraction, with common factors cancelled: ten steps of a kernel read better as a
@@ -76,6 +77,8 @@ def latex(x: Tensor, conditions: Iterable[Condition] | None = None) -> str:
     The formula is followed by the conditions under which it holds: the signs at a ReLU, say, that x remembers from its
     computation (`given.py`). `conditions=()` leaves them out; `with path() as conditions:` around the computation of x
     collects all comparisons, also those of a softmax, whose formula is the same on each path.
+
+    The result is a string, which a notebook typesets if it is the value of a cell.
     """
     array = x.detach().numpy()
     conditions = remembered([array]) if conditions is None else conditions
@@ -95,7 +98,7 @@ def latex(x: Tensor, conditions: Iterable[Condition] | None = None) -> str:
         main = rf"\left[ {main} \right]_{{{where}}}"
     written = [f"{sympy.latex(left)} = {sympy.latex(right)}" for left, right in definitions]
     compared = [f"{sympy.latex(f)} {sign} 0" for f, (_, sign) in zip(formulas[values.size :], signs, strict=True)]
-    return r",\quad ".join([main, *written, *dict.fromkeys(compared)])
+    return Latex(r",\quad ".join([main, *written, *dict.fromkeys(compared)]))
 
 
 def _fewer_signs(formula: sympy.Expr) -> tuple[sympy.Expr, str]:

@@ -8,6 +8,7 @@ that runs.
 import ast
 import re
 from functools import cache
+from html import escape
 
 from tinytensor.tools.extras import need
 
@@ -44,14 +45,19 @@ def _tokens(equation: str) -> list[str]:
     return tokens
 
 
+def with_words(equation: str) -> str:
+    """An equation as HTML: its formulas as MathML, and its words as they are."""
+    return " ".join(escape(text) if words else mathml(text) for text, words in split(equation))
+
+
 @cache
-def mathml(latex: str) -> str:
-    """LaTeX as MathML."""
+def mathml(latex: str, display: str = "inline") -> str:
+    """LaTeX as MathML; `display` is "inline", or "block" for a formula in a line of its own."""
     try:
         from latex2mathml.converter import convert
     except ModuleNotFoundError:
         need("latex2mathml", "typesetting")
-    return convert(latex)
+    return convert(latex, display=display)
 
 
 # ---------------------------------------------------------------------------------------------------------- rules

@@ -41,7 +41,7 @@ RENAMED = {"axis": "dim", "keepdims": "keepdim", "k": "diagonal", "axes": "dims"
 FORMULAS = {
     "max": lambda a, axis=None, keepdims=False: a.amax(_all(a, axis), keepdims),
     "min": lambda a, axis=None, keepdims=False: a.amin(_all(a, axis), keepdims),
-    "dot": lambda a, b: a * b if 0 in (np.ndim(a), np.ndim(b)) else a @ b,
+    "dot": lambda a, b: a @ b if getattr(a, "ndim", 0) and getattr(b, "ndim", 0) else a * b,
     "ptp": lambda a, axis=None, keepdims=False: a.amax(_all(a, axis), keepdims) - a.amin(_all(a, axis), keepdims),
     "var": lambda a, axis=None, ddof=0, keepdims=False: a.var(_all(a, axis), correction=ddof, keepdim=keepdims),
     "std": lambda a, axis=None, ddof=0, keepdims=False: a.std(_all(a, axis), correction=ddof, keepdim=keepdims),
@@ -86,7 +86,7 @@ def _all(a: Tensor, axis) -> Any:
 # ------------------------------------------------------------------------------------------------------------- calls
 
 
-def ufunc_call(ufunc: np.ufunc, method: str, inputs: tuple, keywords: dict) -> Any:
+def ufunc_call(ufunc: Callable, method: str, inputs: tuple, keywords: dict) -> Any:
     """What a ufunc of NumPy, or its reduce, accumulate or outer, gives for tensors on the tape."""
     name = ufunc.__name__
     keywords = {key: value for key, value in keywords.items() if not _is_usual(key, value)}
@@ -140,9 +140,9 @@ def _arguments(function: Callable, args: tuple, kwargs: dict) -> tuple[dict, dic
 
 def _is_usual(key: str, value: Any) -> bool:
     """Is this the value of an option which changes nothing?"""
-    if (value is None and key != "axis") or value is np._NoValue:  # axis=None is no default of reduce
+    if key in ("casting", "order", "subok", "optimize", "copy"):
         return True
-    return (key == "where" and value is True) or key in ("casting", "order", "subok", "optimize", "copy")
+    return value is True if key == "where" else value is None and key != "axis"  # axis=None is no default of reduce
 
 
 def _ours(value: Any) -> Any:

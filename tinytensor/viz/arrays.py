@@ -6,7 +6,7 @@ from html import escape
 
 import numpy as np
 
-from tinytensor.tools.typeset import mathml, split
+from tinytensor.tools.typeset import with_words
 from tinytensor.viz.text import number, summary
 
 NUMBERS = 48  # up to so many numbers are written; more are a heat map
@@ -54,8 +54,7 @@ class Store:
         """HTML for the place of an equation, which may have words in it."""
         if equation not in self._known:
             self._known[equation] = len(self.math)
-            parts = [escape(text) if words else mathml(text) for text, words in split(equation)]
-            self.math.append(" ".join(parts))
+            self.math.append(with_words(equation))
         return f'<div class="math" data-math="{self._known[equation]}"></div>'
 
 

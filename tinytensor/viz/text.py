@@ -5,11 +5,14 @@ The words for equations and arrays are here, too, since pictures have the same l
 
 import re
 from collections.abc import Callable, Mapping
+from html import escape
 
 import numpy as np
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module
+from tinytensor.tools.shown import shown
+from tinytensor.tools.typeset import rule_as_latex, with_words
 from tinytensor.viz.groups import local
 from tinytensor.viz.record import UNKNOWN, Argument, Leaf, Rule, Seen, Share, Step, Value
 from tinytensor.viz.seen import look
@@ -204,36 +207,72 @@ class Explanation:
         self.seen = seen
 
     def __str__(self) -> str:
-        seen = self.seen
-        result, n, m = seen.result, len(seen.steps), len(seen.leaves)
-        lines = [
-            f"backward() of {result.name} = {numbers(result.value)}, through {n} operation{'s' * (n != 1)} "
-            f"to {m} lea{'f' if m == 1 else 'ves'}.",
-            "#n is the result of the n-th operation that was recorded; 1., 2. ... are the visits of the walk.",
-        ]
-        for step in seen.walked:
-            lines += ["", f"{step.turn}. {call(step)}", *self._visit(step)]
-        never = [step.name for step in seen.steps if not step.turn]
-        if never:
-            lines += ["", f"Never visited, for no rule sent a gradient there: {', '.join(never)}"]
+        lines = self._before()
+        for step in self.seen.walked:
+            lines += ["", f"{step.turn}. {call(step)}"]
+            rows = [(name if i == 0 else "", line) for name, part in self._rows(step) for i, line in enumerate(part)]
+            lines += [f"   {name:<9} {line}".rstrip() for name, line in rows]
+        lines += [line for said in self._never() for line in ("", said)]
         lines += ["", "At the leaves, when all nodes have been visited:"]
-        for leaf in seen.leaves:
+        for leaf in self.seen.leaves:
             lines += self._leaf(leaf)
         return "\n".join(lines)
 
     __repr__ = __str__
 
-    def _visit(self, step: Step) -> list[str]:
+    def _repr_html_(self) -> str | None:
+        """The explanation in a notebook: the same, with equations and rules typeset."""
+        paragraphs = [f"<p>{escape(line)}</p>" for line in self._before()]
+        for step in self.seen.walked:
+            paragraphs.append(f"<p><b>{step.turn}. {escape(call(step))}</b></p>")
+            table = self._table(step)
+            paragraphs.append(None if table is None else f"<table>{table}</table>")
+        leaves = "".join(f"<li>{escape(' '.join(map(str.strip, self._leaf(leaf))))}</li>" for leaf in self.seen.leaves)
+        paragraphs += [f"<p>{escape(line)}</p>" for line in self._never()]
+        return shown(*paragraphs, f"<p>At the leaves, when all nodes have been visited:</p><ul>{leaves}</ul>")
+
+    def _before(self) -> list[str]:
+        result, n, m = self.seen.result, len(self.seen.steps), len(self.seen.leaves)
+        return [
+            f"backward() of {result.name} = {numbers(result.value)}, through {n} operation{'s' * (n != 1)} "
+            f"to {m} lea{'f' if m == 1 else 'ves'}.",
+            "#n is the result of the n-th operation that was recorded; 1., 2. ... are the visits of the walk.",
+        ]
+
+    def _never(self) -> list[str]:
+        never = [step.name for step in self.seen.steps if not step.turn]
+        return [f"Never visited, for no rule sent a gradient there: {', '.join(never)}"] if never else []
+
+    def _rows(self, step: Step) -> list[tuple[str, list[str]]]:
+        """What is said of a visit, by the word before it."""
         rows = [("equation", [equation(step)]), ("shapes", [shapes(step)])]
         rows += [("value", [numbers(step.value)])] if step.value is not None else []
         rows += [("why now", [why_now(step, self.seen)]), ("arrives", [sum_of(step)])]
         for i, found in enumerate(step.rules):
-            code = rule(found)
-            rows.append(("rule" if i == 0 else "", [f"({step.road})", *code] if i == 0 and len(step.rules) else code))
+            rows.append(("rule" if i == 0 else "", [*([f"({step.road})"] if i == 0 else []), *rule(found)]))
         rows += [("sends" if i == 0 else "", [sends(share)]) for i, share in enumerate(step.sends)]
-        if not step.sends:
-            rows.append(("sends", ["nothing"]))
-        return [f"   {name if i == 0 else '':<9} {line}".rstrip() for name, part in rows for i, line in enumerate(part)]
+        return rows if step.sends else [*rows, ("sends", ["nothing"])]
+
+    def _table(self, step: Step) -> str | None:
+        """The same as rows of a table; None if latex2mathml, which typesets, is missing."""
+        rows, rules = [], iter(step.rules)
+        try:
+            for name, part in self._rows(step):
+                cell = "<br>".join(map(escape, part))
+                if name == "equation" and step.op.equation and not hasattr(step.node, "function"):
+                    cell = with_words(first_line(step.op.equation))
+                elif name == "rule" or (name == "" and rows[-1][0] == "rule"):
+                    found, name = next(rules), "rule"
+                    latex = found.formulas or filter(None, [rule_as_latex(found.source) if found.source else None])
+                    before, code = ("", part) if found is not step.rules[0] else (f"<p>{part[0]}</p>", part[1:])
+                    cell = before + "".join(f"<p>{with_words(line)}</p>" for line in latex)
+                    cell += f"<pre>{escape(chr(10).join(code))}</pre>"
+                rows.append((name, cell))
+        except ModuleNotFoundError:
+            return None
+        before = ["", *(name for name, _ in rows)]
+        words = ["" if name == last else name for (name, _), last in zip(rows, before, strict=False)]
+        return "".join(f"<tr><th>{word}</th><td>{cell}</td></tr>" for word, (_, cell) in zip(words, rows, strict=True))
 
     def _leaf(self, leaf: Leaf) -> list[str]:
         lines = [f"   {leaf.name} {leaf.shape}: {sum_of(leaf)}"]
