@@ -38,8 +38,16 @@ def test_the_first_program_finds_the_weights():
 
 
 def test_pytorch_program_differs_only_in_its_import():
-    (other,) = re.findall(r"```py\n(.*?)```", README, re.DOTALL)
+    other, _ = re.findall(r"```py\n(.*?)```", README, re.DOTALL)
     assert other.replace("import torch as tt", "import tinytensor as tt") == FIRST
+
+
+def test_functions_written_for_pytorch_are_proved_as_shown():
+    pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tinytensor[bench]'")
+    _, program = re.findall(r"```py\n(.*?)```", README, re.DOTALL)
+    shown = re.findall(r"# (proved|refuted|also)", program)
+    verdicts = re.findall(r"^(proved|refuted):", run("-", code=program), re.MULTILINE)
+    assert shown == ["proved", "refuted", "also"] and verdicts == ["proved", "refuted", "proved"]
 
 
 def shown_with_outputs(text: str) -> list[tuple[str, str]]:

@@ -197,8 +197,18 @@ REFUSED = {
     "a reduction": (lambda x: np.subtract.reduce(x), NotImplementedError, "numpy.subtract.reduce was called"),
     "at": (lambda x: np.add.at(x, [0], 1.0), NotImplementedError, "numpy.add.at was called"),
     "out=": (lambda x: np.add(x, 1, out=np.zeros(2)), TypeError, "numpy.add: out= is an array.*a = a \\+ x"),
-    "out= of a function": (lambda x: np.sum(x, out=np.zeros(())), TypeError, "numpy.sum with out= on a tensor"),
-    "a mask": (lambda x: np.sum(x, where=np.array([True, False])), TypeError, "numpy.sum with where= on a tensor"),
+    "out= of a function": (
+        lambda x: np.sum(x, out=np.zeros(())),
+        TypeError,
+        "numpy.sum on a tensor that requires grad: sum: out=",
+    ),
+    "a mask": (
+        lambda x: np.sum(x, where=np.array([True, False])),
+        TypeError,
+        "numpy.sum on a tensor .* argument 'where'",
+    ),
+    "Fortran's order": (lambda x: np.reshape(x, (2, 1), order="F"), TypeError, "numpy.reshape .* argument 'order'"),
+    "another division": (lambda x: np.var(x, correction=1), TypeError, "numpy.var .* argument 'correction'"),
     "an array in place": (lambda x: np.zeros(2).__iadd__(x), TypeError, "numpy.add: out= is an array"),
 }
 

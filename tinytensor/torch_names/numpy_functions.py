@@ -140,7 +140,9 @@ def _arguments(function: Callable, args: tuple, kwargs: dict) -> tuple[dict, dic
 
 def _is_usual(key: str, value: Any) -> bool:
     """Is this the value of an option which changes nothing?"""
-    if key in ("casting", "order", "subok", "optimize", "copy"):
+    if key == "order":  # of the elements in memory
+        return value != "F"
+    if key in ("casting", "subok", "optimize", "copy"):
         return True
     return value is True if key == "where" else value is None and key != "axis"  # axis=None is no default of reduce
 
@@ -169,8 +171,8 @@ def _result(name: str, function: Callable, args: tuple, keywords: dict) -> Any:
     except TypeError as error:
         if not keywords:
             raise
-        options = ", ".join(f"{key}=" for key in keywords)
-        raise TypeError(f"numpy.{name} with {options} on a tensor that requires grad: {error}") from None
+        said = str(error).removeprefix("<lambda>() ")  # of a formula above
+        raise TypeError(f"numpy.{name} on a tensor that requires grad: {said}") from None
 
 
 def _refusal(name: str) -> str:
