@@ -381,6 +381,16 @@ def test_values_and_gradients_are_those_of_pytorch():
             np.testing.assert_allclose(x.grad.numpy(), y.grad.numpy(), rtol=1e-6, atol=1e-12, err_msg=text)
 
 
+def test_a_function_in_python_runs_from_its_own_source():
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tinytensor[bench]'")
+    assert not hasattr(tt.nn.functional, "multi_head_attention_forward")
+    attention = torch.nn.MultiheadAttention(2, 1, batch_first=True)
+    found = prove(attention, *[(1, 2, 2)] * 3)
+    assert found and "softmax" in found.operations
+    with pytest.raises(NotImplementedError, match="batch_norm: PyTorch has it"):  # it calls a missing one
+        prove(torch.nn.BatchNorm1d(2), (2, 2))
+
+
 def test_line_of_an_error_is_the_users():
     """A function of PyTorch in Python stands between this line and ours."""
     torch = pytest.importorskip("torch", reason="PyTorch is not installed: pip install 'tinytensor[bench]'")

@@ -136,10 +136,10 @@ def itself(x: Tensor) -> Tensor:
     return x
 
 
-@appears("Tensor.is_cuda")
+@appears("Tensor.is_cuda Tensor.is_nested")
 @property
 def is_cuda(x: Tensor) -> bool:
-    """False: tensors are on the CPU."""
+    """False: tensors are on the CPU, and their rows have one length."""
     return False
 
 

@@ -8,7 +8,8 @@
 Before PyTorch computes, it looks for an argument with `__torch_function__`, and lets this method compute instead. Ours
 is `call`. It knows the place of the function from its names: torch.exp is tinytensor.exp, torch.nn.functional.gelu is
 tinytensor.nn.functional.gelu, and so on for Tensor, special, linalg and autograd. PyTorch's tensors among the arguments
-become constants of ours (`translated`), its dtypes and devices those of the same name.
+become constants of ours (`translated`), its dtypes and devices those of the same name. A function that is missing here,
+but that PyTorch has in Python, runs from PyTorch's own source (`_in_python`).
 
 Two things pass by `__torch_function__`: `Function.apply` of torch.autograd, and torch.no_grad(). `pytorch_follows_us`
 makes them take part; `prove` runs inside it. Nothing here imports PyTorch: if the program has not, there is nothing to
@@ -22,7 +23,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any
 
 from tinytensor.autograd.function import Function
@@ -54,7 +55,10 @@ def call(function: Callable, args: tuple, kwargs: dict) -> Any:
     place, name = _place(function)
     ours = _find(place, name)
     if ours is None:
-        raise NotImplementedError(_missing(place, name))
+        theirs = _in_python(function)
+        if theirs is None:
+            raise NotImplementedError(_missing(place, name))
+        return theirs(*args, **(kwargs or {}))
     changes = name == "__setitem__" or (name.endswith("_") and not name.endswith("__"))
     if changes and args and not isinstance(args[0], Tensor):
         what = "y[...] = x" if name == "__setitem__" else f"y.{name}(x)"
@@ -63,6 +67,20 @@ def call(function: Callable, args: tuple, kwargs: dict) -> Any:
             "(torch.zeros_like(x), x.new_zeros(...)), or write the step without a change in place (torch.stack, y + x)"
         )
     return ours(*translated(args), **translated(_without_defaults(function, kwargs)))
+
+
+def _in_python(function: Callable) -> Callable | None:
+    """PyTorch's own source of a function, which calls others of its functions; None if it is in C++.
+
+    Such a function first asks whether it should hand itself over to a tensor's class; here the answer is no.
+    """
+    asks = [name for name in getattr(function, "__code__", _place.__code__).co_names if name.startswith("has_torch_f")]
+    if not asks:
+        return None
+    names = function.__globals__ | dict.fromkeys(asks, lambda *tensors: False)
+    theirs = FunctionType(function.__code__, names, function.__name__, function.__defaults__, function.__closure__)
+    theirs.__kwdefaults__ = function.__kwdefaults__
+    return theirs
 
 
 def _place(function: Callable) -> tuple[str, str]:
@@ -95,12 +113,16 @@ def _missing(place: str, name: str) -> str:
 
 
 def _without_defaults(function: Callable, kwargs: dict | None) -> dict:
-    """The keywords that the caller has given: functions in Python hand on all of theirs, with some of their own."""
+    """The keywords that the caller has given: functions in Python hand on all of theirs, with some of their own.
+
+    Layouts in memory are left out: all tensors are strided here.
+    """
     try:
         usual = {name: p.default for name, p in inspect.signature(function).parameters.items()}
     except (TypeError, ValueError):  # a function in C++ hands on what it got
         usual = {}
     given = {name: value for name, value in (kwargs or {}).items() if not name.startswith("_")}
+    given = {name: value for name, value in given.items() if type(value).__name__ not in ("memory_format", "layout")}
     return {name: value for name, value in given.items() if not (name in usual and value is usual[name])}
 
 
