@@ -63,6 +63,19 @@ CALLS = {
 }
 
 
+def changed(x, one, two):
+    y = x * 1
+    y += one
+    y[0] = two
+    return y
+
+
+CALLS["a change in place"] = (
+    lambda torch, x: changed(x, torch.tensor([1.0, 2.0, 3.0]), torch.tensor(5.0)),
+    lambda x: changed(x, tt.tensor([1.0, 2.0, 3.0]), tt.tensor(5.0)),
+)
+
+
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_reaches_our_function(torch, name):
     theirs, ours = CALLS[name]

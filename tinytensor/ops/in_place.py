@@ -174,14 +174,20 @@ def in_place(operation: Callable) -> Callable:
         for a in others if state.grad else ():
             follow_base(a)
         check_in_place(x)
-        if state.grad and any(a._requires_grad for a in (x, *others)):
-            # rules may read the old values, so a copy keeps them
-            return become(x, operation(_as_it_was(x), *args, **kwargs))
-        # The old values are not read again: the kernel may write over them, unless it reads them at other places.
-        if isinstance(operation, Op) and not any(np.may_share_memory(a._data, x._data) for a in others):
-            y = operation(x, *args, **kwargs, into=x)
-            return y if y is x else become(x, y)
-        return become(x, operation(x, *args, **kwargs))
+        try:
+            if state.grad and any(a._requires_grad for a in (x, *others)):
+                # rules may read the old values, so a copy keeps them
+                return become(x, operation(_as_it_was(x), *args, **kwargs))
+            # The old values are not read again: the kernel may write over them, unless it reads them at other places.
+            if isinstance(operation, Op) and not any(np.may_share_memory(a._data, x._data) for a in others):
+                y = operation(x, *args, **kwargs, into=x)
+                return y if y is x else become(x, y)
+            return become(x, operation(x, *args, **kwargs))
+        except TypeError:  # of an operand that is none of ours; nothing has changed
+            again = provided.again(args, kwargs)
+            if again is None:
+                raise
+        return changed(x, *again[0], **again[1])
 
     changed.__doc__ = f"Like {operation.__name__}, in place."
     return changed

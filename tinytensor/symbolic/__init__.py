@@ -8,6 +8,7 @@
 
     prove(tt.softmax, (2, 3), -1)       # the gradient is the derivative: proved, or a counterexample
     prove(model, tokens, size="real")   # at a size that trains: sampled, with the probability of error
+    assert_gradient(tt.softmax, (2, 3), -1)     # in a test: an error that shows the formula that is wrong
 
 A tensor of dtype object goes through the same operations, rules and kernels as any other; dispatch then runs a
 kernel through `lift`.

@@ -59,7 +59,9 @@ def prove(
     `inputs` are the arguments of fn. A shape (tuple) stands for a tensor of symbols of that shape; the gradient of a
     tensor of symbols, or of floats with requires_grad (its values are then the sample point), is proved, too; other
     tensors (indices, masks, constants) and other values are passed on as they are. If `fn` is a Module, its parameters
-    are inputs too. If it returns several tensors, each of them is differentiated.
+    are inputs too. If it returns several tensors, each of them is differentiated. Functions written for PyTorch or
+    NumPy are taken as they are: prove(torch.softmax, (2, 3), -1); so are PyTorch's modules, and `apply` of its
+    autograd.Functions, whose backward is then compared with forward.
 
     An operation of your own is proved in three lines:
 
