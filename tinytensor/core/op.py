@@ -18,6 +18,8 @@ parameters, and no other values are kept for it. The classes `Op` and `Node` say
 
 import inspect
 
+from numpy import ndarray
+
 from tinytensor.core import provided
 from tinytensor.core.dispatch import state
 from tinytensor.core.graph import Linked
@@ -218,8 +220,8 @@ class Op:
             if not isinstance(a, Tensor):
                 arrays.append(a)
                 continue
-            if a._data.__class__ is Meta:
-                raise RuntimeError(f"{self.name}: a meta tensor has a shape {a.shape}, but no values")
+            if a._data.__class__ is not ndarray and isinstance(a._data, Meta):
+                return provided.on_shapes(self, args, into)
             if now["watched"]:
                 notice(a)
             if grad and a._base is not None and a._tracked != a._version.tracked:

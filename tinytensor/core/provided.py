@@ -14,6 +14,18 @@ documentation: Callable  # documentation(function, docstring): the completed doc
 lift: Callable  # lift(kernel): the kernel's Python source, on exact scalars (symbolic/lifting.py)
 carry_over: Callable  # carry_over(truths, objects): truths whose conditions a proof remembers (symbolic/given.py)
 follow_base: Callable  # follow_base(view): a view's place on the tape after its base was changed (ops/in_place.py)
+for_each_example: Callable  # for_each_example(function, args, kwargs): called for each example of a batch (func/)
+change_batch: Callable  # change_batch(x, y): a change in place inside vmap (func/batches.py)
+
+
+class NeedsValues(RuntimeError):
+    """Inside vmap a function looks at values, of which a tensor that stands for all examples has none."""
+
+
+def on_shapes(op, args: tuple, into=None):
+    """An operation with a tensor that has no array: a shape without values, or vmap's batch (func/batches.py)."""
+    shape = next(a.shape for a in args if getattr(a, "is_meta", False))
+    raise RuntimeError(f"{op.name}: a meta tensor has a shape {shape}, but no values")
 
 # Functions of other libraries that are called with tensors; for arguments of ours that are PyTorch's tensors.
 pytorch_call: Callable  # pytorch_call(function, args, kwargs) (torch_names/pytorch_functions.py)

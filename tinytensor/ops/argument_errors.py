@@ -54,6 +54,8 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
         try:
             return function(*args, **kwargs)
         except Exception as error:
+            if isinstance(error, provided.NeedsValues):  # inside vmap: for each example it has values
+                return provided.for_each_example(handed_out, args, kwargs)
             again = own_names(function, name, args, kwargs) if isinstance(error, TypeError) else None
             again = again or provided.again(args, kwargs)
             if again is None:

@@ -1,0 +1,237 @@
+"""A tensor that stands for one example of a batch, while its memory holds all examples: what vmap's functions get.
+
+    one = batched(x, level)      # x has shape (B, 3), `one` has shape (3,)
+
+The function computes with `one` as with any tensor of shape (3,). Each operation is done for all examples at once by a
+rule (rules.py), which names the operation on the tensors of all examples. Where there is no rule, there are three other
+ways, each with the right result, and each slower than the one before: the operation's definition in simpler operations;
+the operation, called for each example in turn; and the public function that looked at values, called for each example.
+
+Only the tensors of all examples are on the tape. So gradients need no rules here: the walk sees ordinary operations.
+A vmap inside another one makes a batch of a batch: the value of its tensors is a tensor of the outer batch.
+"""
+
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from types import SimpleNamespace
+from typing import Any, NamedTuple, NoReturn
+
+from tinytensor.core import provided
+from tinytensor.core.meta import Meta
+from tinytensor.core.op import Op
+from tinytensor.core.tensor import Tensor
+from tinytensor.func import trees
+from tinytensor.ops.in_place import copy_
+from tinytensor.ops.shape import expand, slice_op, stack
+
+INSTEAD = "use where() instead of if, or a loop over the examples instead of vmap"
+
+
+class Level(NamedTuple):
+    """One vmap that is running: its number, which is larger than those of the vmaps around it, and its examples'."""
+
+    number: int
+    size: int
+
+
+_numbers = itertools.count()
+
+
+class Running(threading.local):
+    """The levels of this thread, the outermost first."""
+
+    def __init__(self):
+        self.levels: tuple[Level, ...] = ()
+
+
+running = Running()
+
+
+@contextmanager
+def level_of(size: int) -> Iterator[Level]:
+    """A context in which a further vmap runs."""
+    before = running.levels
+    running.levels = (*before, Level(next(_numbers), size))
+    try:
+        yield running.levels[-1]
+    finally:
+        running.levels = before
+
+
+class Example(Meta):
+    """The shape and dtype of one example, in the place of an array. Code that asks for more needs values."""
+
+    flags = SimpleNamespace(c_contiguous=True)  # a copy would change nothing that the function can see
+
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise provided.NeedsValues(f"inside vmap an operation needs the values ({name}) of each example; {INSTEAD}")
+
+    def __array__(self, *args, **kwargs) -> NoReturn:
+        raise provided.NeedsValues(f"inside vmap a tensor has no array of its own; {INSTEAD}")
+
+
+class Batched(Tensor):
+    """A tensor that stands for one example; `value` has all of them, along its first dimension."""
+
+    __slots__ = ("level", "value")
+
+    def _values(self, what: str) -> NoReturn:
+        raise provided.NeedsValues(
+            f"{what} inside vmap: the tensor stands for all {self.level.size} examples, whose values differ; {INSTEAD}"
+        )
+
+    @property
+    def requires_grad(self) -> bool:
+        """Is the gradient of the examples wanted?"""
+        return self.value.requires_grad
+
+    def detach(self) -> Tensor:
+        """The same examples outside the tape."""
+        return batched(self.value.detach(), self.level)
+
+    data = property(detach)
+
+    def _refuse(self, *args, **kwargs) -> NoReturn:
+        raise RuntimeError(
+            "inside vmap a tensor has no place of its own on the tape; take derivatives with tinytensor.func.grad"
+        )
+
+    backward = requires_grad_ = register_hook = retain_grad = _refuse
+    grad = property(_refuse, _refuse)
+
+    def __repr__(self) -> str:
+        return f"one of {self.level.size} examples, of shape {self.shape}, from\n{self.value!r}"
+
+    _repr_html_ = None
+
+
+def batched(value: Tensor, level: Level) -> Batched:
+    """The tensor that stands for each of the examples along the first dimension of `value`."""
+    one: Batched = object.__new__(Batched)
+    Tensor.of(Example(value.shape[1:], value._data.dtype), value._requires_grad, one)
+    one.value, one.level, one._version = value, level, value._version
+    return one
+
+
+def repeated(x: Tensor, size: int) -> Tensor:
+    """x as a batch of equal examples, without a copy."""
+    return expand(x, (size, *x.shape))
+
+
+def all_examples(x: Tensor, level: Level) -> Tensor:
+    """The tensor of all examples, of x or of equal ones."""
+    return x.value if isinstance(x, Batched) and x.level is level else repeated(x, level.size)
+
+
+def at_the_bottom(x: Tensor, levels: tuple[Level, ...]) -> Tensor:
+    """The ordinary tensor behind x, with a dimension in front for each of the levels, the outermost first."""
+    for level in reversed(levels):
+        x = all_examples(x, level)
+    if isinstance(x, Batched):
+        raise RuntimeError("vmap: a tensor of a vmap that has ended was used; return it from the function instead")
+    return x
+
+
+def on_top(x: Tensor, levels: tuple[Level, ...]) -> Tensor:
+    """The inverse: an ordinary tensor with dimensions in front, as a tensor inside these levels."""
+    for level in levels:
+        x = batched(x, level)
+    return x
+
+
+# ------------------------------------------------------------------------------------- operations on such tensors
+
+RULES: dict[str, Callable] = {}  # by the operation's name: rule(op, size, args, which), see rules.py
+
+
+def innermost(values: Iterable) -> Level:
+    """The innermost level of the tensors among these values."""
+    found = max((v.level for v in values if isinstance(v, Batched)), key=lambda level: level.number)
+    if found not in running.levels:
+        raise RuntimeError("vmap: a tensor of a vmap that has ended was used; return it from the function instead")
+    return found
+
+
+def run(op: Op, args: tuple, into: Tensor | None = None) -> Any:
+    """An operation with a tensor that has no array: a batch, or a shape without values, which raises."""
+    for a in args:
+        if isinstance(a, Tensor) and a.is_meta:
+            raise RuntimeError(f"{op.name}: a meta tensor has a shape {a.shape}, but no values")
+    level = innermost(args)
+    which = [isinstance(a, Batched) and a.level is level for a in args]
+    values = [a.value if here else a for a, here in zip(args, which, strict=True)]
+    y = RULES.get(op.name, _otherwise)(op, level.size, values, which)
+    if y is NotImplemented:
+        y = _otherwise(op, level.size, values, which)
+    return batched(y, level) if isinstance(y, Tensor) else tuple([batched(r, level) for r in y])
+
+
+def _otherwise(op: Op, size: int, args: list, which: list[bool]):
+    """An operation without a rule: by its definition if it has one, else for each example in turn."""
+    if op.definition is not None and size:
+        with level_of(size) as level:
+            y = op.definition(*[batched(a, level) if here else a for a, here in zip(args, which, strict=True)])
+        return all_examples(y, level)
+    rows = [op(*[slice_op(a, (i,)) if here else a for a, here in zip(args, which, strict=True)]) for i in range(size)]
+    return joined(rows, op.name)
+
+
+def joined(rows: list, what: str) -> Any:
+    """The results for each example, stacked; RuntimeError if they differ in shape, or if there are no examples."""
+    if not rows:
+        raise RuntimeError(f"{what}: vmap has no example, and this operation shows its result's shape only by running")
+    firsts = trees.leaves(rows[0])
+    if all(leaf is None for leaf in firsts):
+        return rows[0]
+    if not all(isinstance(leaf, Tensor) for leaf in firsts):
+        raise provided.NeedsValues(f"{what} inside vmap: its result is no tensor, and differs by example; {INSTEAD}")
+    columns = list(zip(*map(trees.leaves, rows), strict=True))
+    for column in columns:
+        if len({y.shape for y in column}) > 1:
+            shapes = " and ".join(map(str, sorted({y.shape for y in column})))
+            raise RuntimeError(f"{what} inside vmap: the examples have results of shapes {shapes}, which make no batch")
+    return trees.refilled(rows[0], [stack(column) for column in columns])
+
+
+def for_each_example(function: Callable, args: tuple, kwargs: dict) -> Any:
+    """function(*args, **kwargs), called for each example of the innermost level, with the results as a batch."""
+    given = trees.leaves((args, kwargs))
+    level, name = innermost(given), getattr(function, "__name__", "vmap")
+    changes = (name.endswith("_") and not name.endswith("__")) or name in ("setitem", "__setitem__")
+    if changes and not (isinstance(args[0], Batched) and args[0].level is level):
+        raise RuntimeError(_of_another_batch(level))
+    rows, before = [], running.levels
+    running.levels = tuple([one for one in before if one is not level])
+    try:
+        for i in range(level.size):
+            example = [slice_op(v.value, (i,)) if isinstance(v, Batched) and v.level is level else v for v in given]
+            my_args, my_kwargs = trees.refilled((args, kwargs), example)
+            rows.append(function(*my_args, **my_kwargs))
+        y = joined(rows, name)
+    finally:
+        running.levels = before
+    return trees.mapped(lambda leaf: batched(leaf, level) if isinstance(leaf, Tensor) else leaf, y)
+
+
+def change(x: Tensor, y: Tensor) -> Tensor:
+    """A change in place where x or y is a batch: the examples of x take over the values of those of y."""
+    level = innermost((x, y))
+    if not (isinstance(x, Batched) and x.level is level):
+        raise RuntimeError(_of_another_batch(level))
+    copy_(x.value, all_examples(y, level) if y.shape == x.shape else y)
+    x._requires_grad = x.value._requires_grad
+    return x
+
+
+def _of_another_batch(level: Level) -> str:
+    return (
+        f"in place: inside vmap, a tensor that all {level.size} examples share can't take over values that differ by "
+        "example; use an operation that makes a new tensor, or map over this tensor too"
+    )
+
+
+provided.on_shapes, provided.change_batch, provided.for_each_example = run, change, for_each_example

@@ -1,0 +1,333 @@
+"""grad, vjp, jvp, Jacobians and Hessians of functions, by walks of the tape.
+
+Each of them calls the function with new leaves that have the arguments' values, and walks from the result to these.
+So derivatives nest: an inner `grad` has leaves of its own, and its gradient is on the tape if the inputs of the outer
+one lead to it. Nothing is added to `.grad`, and no tensor of the caller is changed.
+
+Inside vmap a tensor stands for one example (batches.py). There the leaves are tensors of all examples. The examples do
+not depend on each other, so one walk from the sum of their results finds the gradients of each.
+"""
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tinytensor.autograd import derivatives
+from tinytensor.core import provided
+from tinytensor.core.modes import enable_grad, is_grad_enabled
+from tinytensor.core.tensor import Tensor
+from tinytensor.func import trees
+from tinytensor.func.batches import at_the_bottom, for_each_example, innermost, on_top, running
+from tinytensor.ops.creation import eye, zeros_like
+from tinytensor.ops.shape import stack
+
+Argnums = int | tuple[int, ...]
+
+
+class Traced:
+    """A call of a function at new leaves, the results, and the way back from these."""
+
+    def __init__(self, func: Callable, args: tuple, kwargs: dict, argnums: Argnums, has_aux: bool, what: str):
+        self.what, self.levels, self.outside = what, running.levels, is_grad_enabled()
+        self.inputs = _chosen(args, argnums, what)  # a tree
+        self.leaves: list[Tensor] = []  # ordinary tensors, which the walks reach
+        self.hidden: set[int] = set()  # ids of the leaves that only this call knows
+        seen = iter([self._leaf(x) for x in trees.tensors_of(self.inputs, what)])
+        fresh = trees.mapped(lambda _: next(seen), self.inputs)
+        places = (argnums,) if isinstance(argnums, int) else argnums
+        given = list(args)
+        for place, value in zip(places, (fresh,) if isinstance(argnums, int) else fresh, strict=True):
+            given[place] = value
+        with enable_grad():
+            result = func(*given, **kwargs)
+        aux = None
+        if has_aux:
+            if not (isinstance(result, tuple) and len(result) == 2):
+                raise RuntimeError(f"{what}: with has_aux=True the function must return (result, aux)")
+            result, aux = result
+        self.outputs, self.aux = result, aux
+
+    def _leaf(self, x: Tensor) -> Tensor:
+        if x.dtype.kind not in "fO":
+            raise RuntimeError(f"{self.what}: only floating-point tensors have derivatives; this argument is {x.dtype}")
+        bottom = at_the_bottom(x, self.levels)
+        if bottom.requires_grad and self.outside:  # a view: what lies below it is on the tape, and stays so
+            with enable_grad():
+                leaf = bottom[...]
+        else:
+            leaf = bottom.detach().requires_grad_()
+            self.hidden.add(id(leaf))
+        self.leaves.append(leaf)
+        return on_top(leaf, self.levels)
+
+    def leads_outside(self, tensors: Sequence[Tensor]) -> bool:
+        """Was one of these ordinary tensors computed from tensors that require grad outside of this call?"""
+        if not self.outside:
+            return False
+        todo = [t if t.node is None else t.node for t in tensors if t.requires_grad]
+        seen = set()
+        while todo:
+            place = todo.pop()
+            if place in seen or id(place) in self.hidden:
+                continue
+            if isinstance(place, Tensor):
+                return True
+            seen.add(place)
+            todo += [edge for edge in place.edges if edge is not None]
+        return False
+
+    def handed_out(self, tree: Any) -> Any:
+        """The results for the caller: cut off from the leaves of this call, unless the caller has others on the tape."""
+
+        def cut(y):
+            if not isinstance(y, Tensor):
+                return y
+            return y if self.leads_outside([at_the_bottom(y, self.levels)]) else y.detach()
+
+        return trees.mapped(cut, tree)
+
+    def gradients(
+        self, outputs: list[Tensor], weights: list[Tensor | None], create_graph: bool, keep: bool = False
+    ) -> list[Tensor]:
+        """The derivatives of the weighted sum of the outputs with respect to the leaves, as ordinary tensors."""
+        bottom = [at_the_bottom(y, self.levels) for y in outputs]
+        starts = [None if w is None else at_the_bottom(w, self.levels) for w in weights]
+        return walked(bottom, self.leaves, starts, create_graph, keep)
+
+    def on_top(self, found: list[Tensor]) -> list[Tensor]:
+        """These tensors of all examples as the caller's tensors."""
+        return [on_top(g, self.levels) for g in found]
+
+
+def walked(ys: list[Tensor], xs: list[Tensor], weights: list, create_graph: bool, keep: bool) -> list[Tensor]:
+    """The derivatives of a weighted sum of ys with respect to xs; zeros where it does not depend on one of them."""
+    pairs = [(y, w) for y, w in zip(ys, weights, strict=True) if y.requires_grad]
+    found: Sequence[Tensor | None] = [None] * len(xs)
+    if pairs:
+        starts = [y.detach() * 0 + 1 if w is None else w for y, w in pairs]
+        with enable_grad():
+            found = derivatives.grad(
+                [y for y, _ in pairs], xs, starts, retain_graph=keep or create_graph, create_graph=create_graph,
+                allow_unused=True,
+            )  # fmt: skip
+    return [zeros_like(x.detach()) if g is None else g for g, x in zip(found, xs, strict=True)]
+
+
+def _chosen(args: tuple, argnums: Argnums, what: str) -> Any:
+    """The arguments that derivatives are taken with respect to: one, or a tuple of them."""
+    places = (argnums,) if isinstance(argnums, int) else argnums
+    if not isinstance(places, tuple) or not places or not all(isinstance(i, int) for i in places):
+        raise TypeError(f"{what}: argnums is {argnums!r}; expected a whole number or a tuple of them")
+    for i in places:
+        if not -len(args) <= i < len(args):
+            raise RuntimeError(f"{what}: argnums is {argnums}, but the function was called with {len(args)} arguments")
+    if len({i % len(args) for i in places}) < len(places):
+        raise RuntimeError(f"{what}: argnums is {argnums}, which names an argument twice")
+    return args[argnums] if isinstance(argnums, int) else tuple([args[i] for i in places])
+
+
+def grad_and_value(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
+    """The function that returns (gradient, value), where `func` returns value, one number.
+
+    See `grad`. With `has_aux` it returns (gradient, (value, aux)).
+    """
+
+    @functools.wraps(func)
+    def derivative(*args, **kwargs):
+        call = Traced(func, args, kwargs, argnums, has_aux, "grad")
+        y = call.outputs
+        if not isinstance(y, Tensor) or y.shape != ():
+            came = f"a tensor of shape {y.shape}" if isinstance(y, Tensor) else type(y).__name__
+            raise RuntimeError(f"grad: the function must return one number, a tensor of shape (); it returned {came}")
+        create_graph = call.leads_outside([at_the_bottom(y, call.levels)])
+        found = call.on_top(call.gradients([y], [None], create_graph))
+        gradient, value = trees.refilled(call.inputs, found), call.handed_out(y)
+        return (gradient, (value, call.handed_out(call.aux))) if has_aux else (gradient, value)
+
+    return derivative
+
+
+def grad(func: Callable, argnums: Argnums = 0, has_aux: bool = False) -> Callable:
+    r"""The function x -> df/dx, where f returns one number (a tensor of shape ()).
+
+        grad(lambda x: x.sin())(x)           # x.cos()
+        grad(grad(lambda x: x.sin()))(x)     # -x.sin()
+
+    The gradient has the structure of the argument number `argnums`: a tensor, or a tuple, list or dict of tensors;
+    several numbers give a tuple. With `has_aux`, f returns (value, aux), and grad(f) returns (gradient, aux).
+    RuntimeError if f returns more than one number, or if the argument has whole numbers.
+    """
+    both = grad_and_value(func, argnums, has_aux)
+
+    @functools.wraps(func)
+    def derivative(*args, **kwargs):
+        gradient, value = both(*args, **kwargs)
+        return (gradient, value[1]) if has_aux else gradient
+
+    return derivative
+
+
+def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
+    """(f(*primals), g), or with `has_aux` (f(*primals), g, aux), where g(v) = v^T J, the product of backward.
+
+    v has the structure of f's result, and g(v) is a tuple with an entry for each of the primals. g may be called many
+    times.
+    """
+    call = Traced(func, primals, {}, tuple(range(len(primals))), has_aux, "vjp")
+    outputs = trees.tensors_of(call.outputs, "vjp: the function's result")
+
+    def product(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> tuple:
+        """v^T J, with an entry for each of the primals."""
+        vs = _like_outputs(cotangents, call.outputs, "vjp")
+        inner = [v for v in vs if getattr(v, "level", None) in running.levels and v.level not in call.levels]
+        if inner:  # a vmap over cotangents of one call, whose tape has no batch
+            if innermost(vs) not in call.levels:
+                return for_each_example(product, (cotangents,), {})
+        create = is_grad_enabled() if create_graph is None else create_graph
+        starts = [at_the_bottom(v, call.levels) for v in vs]
+        create = create and (call.leads_outside([at_the_bottom(y, call.levels) for y in outputs]) or _on_tape(starts))
+        found = call.gradients(outputs, vs, create, keep=retain_graph)
+        return trees.refilled(call.inputs, call.on_top(found))
+
+    value = call.handed_out(call.outputs)
+    return (value, product, call.handed_out(call.aux)) if has_aux else (value, product)
+
+
+def _on_tape(tensors: list[Tensor]) -> bool:
+    return any(t.requires_grad for t in tensors)
+
+
+def _like_outputs(given: Any, expected: Any, what: str) -> list[Tensor]:
+    """The leaves of a tree that must have the structure and the shapes of another one."""
+    vs, ys = trees.tensors_of(given, what), trees.tensors_of(expected, what)
+    if [v.shape for v in vs] != [y.shape for y in ys]:
+        raise RuntimeError(f"{what}: the vectors have shapes {[v.shape for v in vs]}, expected {[y.shape for y in ys]}")
+    return vs
+
+
+def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False, has_aux: bool = False) -> tuple:
+    """(f(*primals), J t), or with `has_aux` (f(*primals), J t, aux), for tangents t of the structure of the primals.
+
+    The engine walks backward only, so the product is the derivative of u -> u^T J, which is linear, with respect to u.
+    With `strict`, a result that does not depend on the primals raises RuntimeError, instead of having zeros.
+    """
+    if not isinstance(primals, tuple) or not isinstance(tangents, tuple) or len(primals) != len(tangents) or not primals:
+        raise RuntimeError("jvp: primals and tangents must be tuples of one length, with an entry for each argument")
+    call = Traced(func, primals, {}, tuple(range(len(primals))), has_aux, "jvp")
+    ts = _like_outputs(tangents, primals, "jvp")
+    outputs = trees.tensors_of(call.outputs, "jvp: the function's result")
+    results = [_pushed(call, y, [ts], strict)[0] for y in outputs]
+    value, product = call.handed_out(call.outputs), trees.refilled(call.outputs, results)
+    return (value, product, call.handed_out(call.aux)) if has_aux else (value, product)
+
+
+def _pushed(call: Traced, y: Tensor, directions: list[list[Tensor]], strict: bool = False) -> list[Tensor]:
+    """J t for several t, each with an entry for each leaf: d(u^T J)/du, weighted by t."""
+    bottom = at_the_bottom(y, call.levels)
+    if strict and not bottom.requires_grad:
+        raise RuntimeError(f"{call.what}: a result does not depend on the primals, and strict=True")
+    if y.dtype.kind not in "fO":
+        return [zeros_like(y) for _ in directions]
+    u = zeros_like(bottom.detach()).requires_grad_()
+    through = walked([bottom], call.leaves, [u], True, True)
+    outside = call.leads_outside([bottom])
+    found = []
+    for ts in directions:
+        starts = [at_the_bottom(t, call.levels).to(x.dtype) for t, x in zip(ts, call.leaves, strict=True)]
+        create = outside or (call.outside and _on_tape(starts))
+        (g,) = walked(through, [u], starts, create, True)
+        found.append(on_top(g, call.levels))
+    return found
+
+
+def _units(x: Tensor) -> Sequence[Tensor]:
+    """The unit vectors of x's space, in x's shape."""
+    return [row.reshape(x.shape) for row in eye(x.numel(), dtype=x.dtype)]
+
+
+def jacrev(
+    func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
+) -> Callable:
+    """The function that returns f's Jacobian, J[i][j] = df_i / dx_j of shape f.shape + x.shape, row by row.
+
+    The result has the structure of f's result, and in it that of the argument (a tuple for several `argnums`). A row
+    costs a walk of the tape, so this is for functions with fewer results than arguments; `jacfwd` for the others.
+    (`chunk_size` has no effect: the rows are computed one after another.)
+    """
+
+    @functools.wraps(func)
+    def derivative(*args, **kwargs):
+        call = Traced(func, args, kwargs, argnums, has_aux, "jacrev")
+        outputs = trees.tensors_of(call.outputs, "jacrev: the function's result")
+        return _with_aux(call, [_rows(call, y) for y in outputs], has_aux)
+
+    return derivative
+
+
+def _rows(call: Traced, y: Tensor) -> Any:
+    bottom = at_the_bottom(y, call.levels)
+    create = call.leads_outside([bottom])
+    rows = [call.gradients([y], [unit], create, keep=True) for unit in _units(y)] if bottom.requires_grad else []
+    inputs = trees.leaves(call.inputs)
+    found = [zeros_like(at_the_bottom(x, call.levels)) for x in inputs]
+    if not rows:
+        return trees.refilled(call.inputs, [_blank(y, x) for x in inputs])
+    with enable_grad():
+        del found
+        columns = [stack([on_top(row[i], call.levels) for row in rows]) for i in range(len(inputs))]
+        columns = [c.reshape(y.shape + x.shape) for c, x in zip(columns, inputs, strict=True)]
+    return trees.refilled(call.inputs, columns)
+
+
+def _blank(y: Tensor, x: Tensor) -> Tensor:
+    """A Jacobian of zeros."""
+    return zeros_like(x.detach()).expand(y.shape + x.shape).clone()
+
+
+def jacfwd(
+    func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
+) -> Callable:
+    """The same as jacrev, column by column: for functions with more results than arguments.
+
+    A column costs a walk over the derivative of u -> u^T J (see `jvp`).
+    """
+
+    @functools.wraps(func)
+    def derivative(*args, **kwargs):
+        call = Traced(func, args, kwargs, argnums, has_aux, "jacfwd")
+        outputs = trees.tensors_of(call.outputs, "jacfwd: the function's result")
+        return _with_aux(call, [_columns(call, y) for y in outputs], has_aux)
+
+    return derivative
+
+
+def _columns(call: Traced, y: Tensor) -> Any:
+    inputs = trees.leaves(call.inputs)
+    none = [zeros_like(x.detach()) for x in inputs]
+    found = []
+    for i, x in enumerate(inputs):
+        directions = [[*none[:i], unit, *none[i + 1 :]] for unit in _units(x)]
+        if not directions:
+            found.append(_blank(y, x))
+            continue
+        with enable_grad():
+            found.append(stack(_pushed(call, y, directions), -1).reshape(y.shape + x.shape))
+    return trees.refilled(call.inputs, found)
+
+
+def _with_aux(call: Traced, found: list, has_aux: bool) -> Any:
+    jacobian = _hung(call.outputs, iter(found))
+    return (jacobian, call.handed_out(call.aux)) if has_aux else jacobian
+
+
+def _hung(tree: Any, branches: Any) -> Any:
+    """The tree with a branch in the place of each leaf."""
+    return trees.mapped(lambda _: next(branches), tree)
+
+
+def hessian(func: Callable, argnums: Argnums = 0) -> Callable:
+    """The function that returns H[i][j] = d^2 f / dx_i dx_j: the Jacobian of the gradient.
+
+    PyTorch computes jacfwd(jacrev(f)); the engine walks backward only, where jacrev(jacrev(f)) costs less.
+    """
+    return jacrev(jacrev(func, argnums), argnums)

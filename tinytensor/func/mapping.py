@@ -1,0 +1,154 @@
+"""vmap: a function of one example becomes a function of a batch."""
+
+import functools
+from collections.abc import Callable
+from contextlib import contextmanager
+from typing import Any
+
+from tinytensor.core.dispatch import state
+from tinytensor.core.tensor import Tensor
+from tinytensor.func import trees
+from tinytensor.func.batches import Batched, all_examples, batched, joined, level_of
+from tinytensor.ops.shape import cat, movedim, narrow, slice_op
+
+InDims = int | None | tuple | list | dict
+
+
+def vmap(
+    func: Callable,
+    in_dims: Any = 0,
+    out_dims: Any = 0,
+    randomness: str = "error",
+    *,
+    chunk_size: int | None = None,
+) -> Callable:
+    """The function that computes func for each example of a batch, and joins the results: y[i] = f(x[i]).
+
+        vmap(grad(loss), in_dims=(None, 0, 0))(weights, xs, targets)    # a gradient for each example
+
+    `in_dims` names the dimension of the examples in each argument (None: the argument is the same for all), as one
+    number or in the structure of the arguments; keyword arguments have them in dimension 0. `out_dims` names the
+    dimension of the examples in the results.
+
+    func runs once. In it a tensor has the shape of one example, and each operation computes all examples at once:
+    formulas, reductions, matrix products, softmax, norms, attention, losses, slices and changes of shape. An operation
+    that has no such rule runs for each example in turn, and the results are stacked: the result is right, and no
+    faster than a loop (rows of a table that differs by example; solve; sort and topk; an index that differs by
+    example; an autograd.Function). PyTorch does not loop here.
+
+    Values can't decide what runs, since they differ by example: `if x > 0`, `x.item()`, and results of shapes that
+    depend on values (`x[mask]`) raise RuntimeError.
+
+    Random numbers raise RuntimeError, unless `randomness` is "same" (the same draws for all examples) or "different":
+    then func itself is called for each example in turn. `chunk_size` limits the number of examples computed at once.
+    """
+    if randomness not in ("error", "same", "different"):
+        raise RuntimeError(f'vmap: randomness is {randomness!r}; expected "error", "same" or "different"')
+    if chunk_size is not None and chunk_size < 1:
+        raise ValueError(f"vmap: chunk_size is {chunk_size}; expected 1 or more, or None")
+
+    @functools.wraps(func)
+    def mapped(*args, **kwargs):
+        given = [*trees.leaves(args), *trees.leaves(kwargs)]
+        dims = trees.spread(in_dims if not isinstance(in_dims, list) else tuple(in_dims), args, _is_dim, "vmap: in_dims")
+        dims += [0 if isinstance(v, Tensor) else None for v in trees.leaves(kwargs)]
+        values = [_examples_in_front(v, dim) for v, dim in zip(given, dims, strict=True)]
+        sizes = {v.shape[0] for v, dim in zip(values, dims, strict=True) if dim is not None}
+        if len(sizes) != 1:
+            raise ValueError(
+                f"vmap: the arguments have {' and '.join(map(str, sorted(sizes)))} examples; expected one number"
+                if sizes
+                else "vmap: no argument has examples; at least one entry of in_dims must name a dimension"
+            )
+        (size,) = sizes
+        which = [dim is not None for dim in dims]
+        run = _each if randomness == "different" else _at_once
+        step = size if chunk_size is None or size == 0 else chunk_size
+        parts = []
+        with _draws(randomness):
+            for start in range(0, max(size, 1), max(step, 1)):
+                n = min(step, size - start)
+                part = [
+                    narrow(v, 0, start, n) if here and n < size else v for v, here in zip(values, which, strict=True)
+                ]
+                parts.append(run(func, (args, kwargs), part, which, n, out_dims))
+        results = [p[0] if len(parts) == 1 else cat(p) for p in zip(*(found for _, found, _ in parts), strict=True)]
+        structure, _, places = parts[0]
+        return trees.refilled(structure, map(_moved, results, places))
+
+    return mapped
+
+
+def _is_dim(value: Any) -> bool:
+    return value is None or (isinstance(value, int) and not isinstance(value, bool))
+
+
+def _examples_in_front(value: Any, dim: int | None) -> Any:
+    if dim is None:
+        return value
+    if not isinstance(value, Tensor):
+        raise ValueError(f"vmap: in_dims names dimension {dim} of {value!r}, which is no tensor; use None for it")
+    if not -value.ndim <= dim < value.ndim:
+        raise ValueError(f"vmap: in_dims names dimension {dim}, which a tensor of shape {value.shape} does not have")
+    return movedim(value, dim, 0) if dim % value.ndim else value
+
+
+def _moved(y: Tensor, place: int | None) -> Tensor:
+    """A result with its examples at their place."""
+    if place is None:
+        return slice_op(y, (0,))
+    if not -y.ndim <= place < y.ndim:
+        raise IndexError(f"vmap: out_dims names dimension {place}, which a result of shape {y.shape} does not have")
+    return movedim(y, 0, place) if place % y.ndim else y
+
+
+def _at_once(func: Callable, given: tuple, values: list, which: list[bool], size: int, out_dims: Any) -> tuple:
+    """The structure of the results, the results of all examples, and where their examples belong."""
+    with level_of(size) as level:
+        args, kwargs = trees.refilled(
+            given, [batched(v, level) if here else v for v, here in zip(values, which, strict=True)]
+        )
+        result = func(*args, **kwargs)
+        ys, places = _results(result, out_dims)
+        for y, place in zip(ys, places, strict=True):
+            if place is None and isinstance(y, Batched) and y.level is level:
+                raise ValueError("vmap: out_dims is None for a result that differs by example; name a dimension")
+        return result, [all_examples(y, level) for y in ys], places
+
+
+def _each(func: Callable, given: tuple, values: list, which: list[bool], size: int, out_dims: Any) -> tuple:
+    """The same, by a call for each example."""
+    rows = []
+    for i in range(size):
+        example = [slice_op(v, (i,)) if here else v for v, here in zip(values, which, strict=True)]
+        args, kwargs = trees.refilled(given, example)
+        rows.append(func(*args, **kwargs))
+        _results(rows[-1], out_dims)
+    result = joined(rows, getattr(func, "__name__", "vmap"))
+    return result, *_results(result, out_dims)
+
+
+def _results(result: Any, out_dims: Any) -> tuple[list[Tensor], list]:
+    ys = trees.leaves(result)
+    for y in ys:
+        if not isinstance(y, Tensor):
+            raise ValueError(f"vmap: the function must return tensors, or tuples, lists and dicts of them, got {y!r}")
+    return ys, trees.spread(out_dims, result, _is_dim, "vmap: out_dims")
+
+
+@contextmanager
+def _draws(randomness: str):
+    """A context in which drawing random numbers raises, if randomness is "error"."""
+    before = state.draws
+
+    def refuse(what: str, generator) -> None:
+        raise RuntimeError(
+            f'{what} inside vmap draws random numbers; say randomness="different" (for each example) or "same"'
+        )
+
+    if randomness == "error":
+        state.draws = refuse
+    try:
+        yield
+    finally:
+        state.draws = before

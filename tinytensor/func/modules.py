@@ -1,0 +1,103 @@
+"""A module as a function of its parameters and buffers."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tinytensor.core.tensor import Tensor
+from tinytensor.nn.module import Module
+from tinytensor.ops.shape import stack
+
+State = Mapping[str, Tensor]
+
+
+def functional_call(
+    module: Module,
+    parameter_and_buffer_dicts: State | tuple[State, ...] | list[State],
+    args: Any = None,
+    kwargs: dict | None = None,
+    *,
+    tie_weights: bool = True,
+    strict: bool = False,
+) -> Any:
+    """module(*args, **kwargs), with these tensors in the place of its parameters and buffers.
+
+        parameters = dict(model.named_parameters())
+        grad(lambda p: F.mse_loss(functional_call(model, p, (x,)), y))(parameters)
+
+    The names are those of state_dict(); parameters that are not named stay. A tensor that the module has under several
+    names is replaced under each (`tie_weights`). Changes that the call makes to buffers reach the given tensors, and
+    the module is as before afterwards. With `strict`, RuntimeError if a name is missing. `args` that are no tuple are
+    one argument.
+    """
+    given = [parameter_and_buffer_dicts] if isinstance(parameter_and_buffer_dicts, Mapping) else parameter_and_buffer_dicts
+    state: dict[str, Tensor] = {}
+    for part in given:
+        twice = state.keys() & part.keys()
+        if twice:
+            raise ValueError(f"functional_call: {', '.join(sorted(twice))}: more than one of the dicts has this name")
+        state |= part
+    args = () if args is None else args if isinstance(args, tuple) else (args,)
+    with _replaced(module, state, tie_weights, strict):
+        return module(*args, **(kwargs or {}))
+
+
+def _places(module: Module) -> dict[str, tuple[dict, str]]:
+    """Where each parameter and buffer is kept: a dict and the name in it, by the dotted name."""
+    return {
+        f"{prefix}.{name}" if prefix else name: (place, name)
+        for prefix, part in module._named_modules_with_duplicates("")
+        for place in (part._parameters, part._buffers)
+        for name, value in place.items()
+        if value is not None
+    }
+
+
+@contextmanager
+def _replaced(module: Module, state: dict[str, Tensor], tie_weights: bool, strict: bool) -> Iterator[None]:
+    """A context in which the module has these tensors."""
+    places = _places(module)
+    unknown = [name for name in state if name not in places]
+    missing = [name for name in places if name not in state] if strict else []
+    if unknown or missing:
+        told = [f"{what}: {', '.join(names)}" for what, names in (("unknown", unknown), ("missing", missing)) if names]
+        raise RuntimeError(f"functional_call of {type(module).__name__}: {'; '.join(told)}")
+    values = dict(state)
+    if tie_weights:
+        by_tensor = {id(place[name]): values[dotted] for dotted, (place, name) in places.items() if dotted in state}
+        for dotted, (place, name) in places.items():
+            if id(place[name]) in by_tensor:
+                values.setdefault(dotted, by_tensor[id(place[name])])
+    before = [(*places[dotted], places[dotted][0][places[dotted][1]]) for dotted in values]
+    try:
+        for dotted, value in values.items():
+            place, name = places[dotted]
+            place[name] = value
+        yield
+    finally:
+        for place, name, value in before:
+            place[name] = value
+
+
+def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    """(parameters, buffers) of modules of one kind, each stacked along a new first dimension: an ensemble for vmap.
+
+        parameters, buffers = stack_module_state(models)
+        vmap(lambda p, b: functional_call(models[0], (p, b), (x,)))(parameters, buffers)
+
+    The stacked parameters are new leaves, which require grad if those of the models do.
+    """
+    if not models:
+        raise RuntimeError("stack_module_state: expected one module or more, got none")
+    if len({type(m) for m in models}) > 1 or len({m.training for m in models}) > 1:
+        raise RuntimeError("stack_module_state: the modules must be of one class, and all in one mode, train() or eval()")
+
+    def stacked(named: list[dict[str, Tensor]]) -> dict[str, Tensor]:
+        found = {}
+        for name, first in named[0].items():
+            found[name] = stack([tensors[name].detach() for tensors in named])
+            if first.requires_grad:
+                found[name].requires_grad_()
+        return found
+
+    return stacked([dict(m.named_parameters()) for m in models]), stacked([dict(m.named_buffers()) for m in models])
