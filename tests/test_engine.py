@@ -164,6 +164,7 @@ ROOMS = [
         "distributed",
         "optim",
         "nn",
+        "func",
         "recording",
     ),
     *("utils", "torch_names", "tools", "symbolic", "viz", "", "__main__"),

@@ -4,7 +4,7 @@ from math import e, inf, nan, pi
 
 from tinytensor.cpython import tried as _tried  # isort: skip  # warns before a part is missed
 from tinytensor import fast  # isort: skip  # before any operation is declared, whose call it makes short
-from tinytensor import autograd, distributed, nn, optim, utils
+from tinytensor import autograd, distributed, func, nn, optim, utils
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
 from tinytensor.core.devices import device
 from tinytensor.core.dispatch import launch
@@ -16,6 +16,7 @@ from tinytensor.core.modes import enable_grad, inference_mode, is_grad_enabled, 
 from tinytensor.core.op import OPS, op
 from tinytensor.core.tensor import Tensor
 from tinytensor.cpython.distribution import version as _version
+from tinytensor.func import vmap
 from tinytensor.io import serialization
 from tinytensor.io.printing import set_printoptions
 from tinytensor.io.serialization import load, save

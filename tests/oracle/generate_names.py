@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 import torch.distributed
 import torch.distributions
+import torch.func
 
 PLACES = {
     "": torch,
@@ -23,6 +24,7 @@ PLACES = {
     "optim.lr_scheduler": torch.optim.lr_scheduler,
     "autograd": torch.autograd,
     "cuda": torch.cuda,
+    "func": torch.func,
     "linalg": torch.linalg,
     "distributed": torch.distributed,
     "distributions": torch.distributions,

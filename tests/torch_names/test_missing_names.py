@@ -26,6 +26,7 @@ PLACES = {
     "optim.lr_scheduler": tt.optim.lr_scheduler,
     "autograd": tt.autograd,
     "cuda": tt.cuda,
+    "func": tt.func,
     "linalg": tt.linalg,
     "distributed": tt.distributed,
     "distributions": tt.distributions,

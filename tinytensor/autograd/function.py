@@ -26,6 +26,8 @@ from typing import Any
 
 import numpy as np
 
+from tinytensor.core import provided
+from tinytensor.core.meta import Meta
 from tinytensor.core.modes import is_grad_enabled, no_grad
 from tinytensor.core.op import Node
 from tinytensor.core.tensor import Tensor
@@ -186,6 +188,8 @@ class Function:
     @classmethod
     def apply(cls, *args):
         """Run forward, and record it on the tape as one operation."""
+        if any(isinstance(a, Tensor) and isinstance(a._data, Meta) for a in args):  # inside vmap
+            return provided.for_each_example(cls.apply, args, {})
         needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
         ctx = Context(needs)
         with no_grad():

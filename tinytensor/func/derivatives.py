@@ -13,12 +13,11 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinytensor.autograd import derivatives
-from tinytensor.core import provided
 from tinytensor.core.modes import enable_grad, is_grad_enabled
 from tinytensor.core.tensor import Tensor
 from tinytensor.func import trees
-from tinytensor.func.batches import at_the_bottom, for_each_example, innermost, on_top, running
-from tinytensor.ops.creation import eye, zeros_like
+from tinytensor.func.batches import Batched, at_the_bottom, for_each_example, on_top, running
+from tinytensor.ops.creation import eye, ones_like, zeros_like
 from tinytensor.ops.shape import stack
 
 Argnums = int | tuple[int, ...]
@@ -77,7 +76,7 @@ class Traced:
         return False
 
     def handed_out(self, tree: Any) -> Any:
-        """The results for the caller: cut off from the leaves of this call, unless the caller has others on the tape."""
+        """The results for the caller: without a tape, unless it leads to tensors of the caller that require grad."""
 
         def cut(y):
             if not isinstance(y, Tensor):
@@ -104,7 +103,7 @@ def walked(ys: list[Tensor], xs: list[Tensor], weights: list, create_graph: bool
     pairs = [(y, w) for y, w in zip(ys, weights, strict=True) if y.requires_grad]
     found: Sequence[Tensor | None] = [None] * len(xs)
     if pairs:
-        starts = [y.detach() * 0 + 1 if w is None else w for y, w in pairs]
+        starts = [ones_like(y.detach()) if w is None else w for y, w in pairs]
         with enable_grad():
             found = derivatives.grad(
                 [y for y, _ in pairs], xs, starts, retain_graph=keep or create_graph, create_graph=create_graph,
@@ -179,10 +178,8 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
     def product(cotangents: Any, retain_graph: bool = True, create_graph: bool | None = None) -> tuple:
         """v^T J, with an entry for each of the primals."""
         vs = _like_outputs(cotangents, call.outputs, "vjp")
-        inner = [v for v in vs if getattr(v, "level", None) in running.levels and v.level not in call.levels]
-        if inner:  # a vmap over cotangents of one call, whose tape has no batch
-            if innermost(vs) not in call.levels:
-                return for_each_example(product, (cotangents,), {})
+        if any(isinstance(v, Batched) and v.level not in call.levels for v in vs):
+            return for_each_example(product, (cotangents,), {})  # vmap over v: this tape has no batch
         create = is_grad_enabled() if create_graph is None else create_graph
         starts = [at_the_bottom(v, call.levels) for v in vs]
         create = create and (call.leads_outside([at_the_bottom(y, call.levels) for y in outputs]) or _on_tape(starts))
@@ -211,7 +208,12 @@ def jvp(func: Callable, primals: tuple, tangents: tuple, *, strict: bool = False
     The engine walks backward only, so the product is the derivative of u -> u^T J, which is linear, with respect to u.
     With `strict`, a result that does not depend on the primals raises RuntimeError, instead of having zeros.
     """
-    if not isinstance(primals, tuple) or not isinstance(tangents, tuple) or len(primals) != len(tangents) or not primals:
+    if (
+        not isinstance(primals, tuple)
+        or not isinstance(tangents, tuple)
+        or len(primals) != len(tangents)
+        or not primals
+    ):
         raise RuntimeError("jvp: primals and tangents must be tuples of one length, with an entry for each argument")
     call = Traced(func, primals, {}, tuple(range(len(primals))), has_aux, "jvp")
     ts = _like_outputs(tangents, primals, "jvp")
@@ -245,9 +247,7 @@ def _units(x: Tensor) -> Sequence[Tensor]:
     return [row.reshape(x.shape) for row in eye(x.numel(), dtype=x.dtype)]
 
 
-def jacrev(
-    func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None
-) -> Callable:
+def jacrev(func: Callable, argnums: Argnums = 0, *, has_aux: bool = False, chunk_size: int | None = None) -> Callable:
     """The function that returns f's Jacobian, J[i][j] = df_i / dx_j of shape f.shape + x.shape, row by row.
 
     The result has the structure of f's result, and in it that of the argument (a tuple for several `argnums`). A row
@@ -265,18 +265,16 @@ def jacrev(
 
 
 def _rows(call: Traced, y: Tensor) -> Any:
+    """The Jacobian of one result: a tree of the structure of the inputs."""
     bottom = at_the_bottom(y, call.levels)
-    create = call.leads_outside([bottom])
-    rows = [call.gradients([y], [unit], create, keep=True) for unit in _units(y)] if bottom.requires_grad else []
-    inputs = trees.leaves(call.inputs)
-    found = [zeros_like(at_the_bottom(x, call.levels)) for x in inputs]
-    if not rows:
-        return trees.refilled(call.inputs, [_blank(y, x) for x in inputs])
-    with enable_grad():
-        del found
-        columns = [stack([on_top(row[i], call.levels) for row in rows]) for i in range(len(inputs))]
-        columns = [c.reshape(y.shape + x.shape) for c, x in zip(columns, inputs, strict=True)]
-    return trees.refilled(call.inputs, columns)
+    create, units = call.leads_outside([bottom]), _units(y)
+    rows = [call.gradients([y], [unit], create, keep=True) for unit in units] if bottom.requires_grad else []
+    found = []
+    for i, x in enumerate(trees.leaves(call.inputs)):
+        with enable_grad():
+            column = stack([on_top(row[i], call.levels) for row in rows]) if rows else None
+            found.append(_blank(y, x) if column is None else column.reshape(y.shape + x.shape))
+    return trees.refilled(call.inputs, found)
 
 
 def _blank(y: Tensor, x: Tensor) -> Tensor:
@@ -284,9 +282,7 @@ def _blank(y: Tensor, x: Tensor) -> Tensor:
     return zeros_like(x.detach()).expand(y.shape + x.shape).clone()
 
 
-def jacfwd(
-    func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error"
-) -> Callable:
+def jacfwd(func: Callable, argnums: Argnums = 0, has_aux: bool = False, *, randomness: str = "error") -> Callable:
     """The same as jacrev, column by column: for functions with more results than arguments.
 
     A column costs a walk over the derivative of u -> u^T J (see `jvp`).
@@ -302,27 +298,21 @@ def jacfwd(
 
 
 def _columns(call: Traced, y: Tensor) -> Any:
+    """The same by columns."""
     inputs = trees.leaves(call.inputs)
     none = [zeros_like(x.detach()) for x in inputs]
     found = []
     for i, x in enumerate(inputs):
-        directions = [[*none[:i], unit, *none[i + 1 :]] for unit in _units(x)]
-        if not directions:
-            found.append(_blank(y, x))
-            continue
+        columns = _pushed(call, y, [[*none[:i], unit, *none[i + 1 :]] for unit in _units(x)])
         with enable_grad():
-            found.append(stack(_pushed(call, y, directions), -1).reshape(y.shape + x.shape))
+            found.append(stack(columns, -1).reshape(y.shape + x.shape) if columns else _blank(y, x))
     return trees.refilled(call.inputs, found)
 
 
 def _with_aux(call: Traced, found: list, has_aux: bool) -> Any:
-    jacobian = _hung(call.outputs, iter(found))
-    return (jacobian, call.handed_out(call.aux)) if has_aux else jacobian
-
-
-def _hung(tree: Any, branches: Any) -> Any:
-    """The tree with a branch in the place of each leaf."""
-    return trees.mapped(lambda _: next(branches), tree)
+    """The Jacobians of all results, in their structure, and aux."""
+    jacobians = trees.refilled(call.outputs, found)
+    return (jacobians, call.handed_out(call.aux)) if has_aux else jacobians
 
 
 def hessian(func: Callable, argnums: Argnums = 0) -> Callable:

@@ -11,8 +11,6 @@ from tinytensor.func import trees
 from tinytensor.func.batches import Batched, all_examples, batched, joined, level_of
 from tinytensor.ops.shape import cat, movedim, narrow, slice_op
 
-InDims = int | None | tuple | list | dict
-
 
 def vmap(
     func: Callable,
@@ -50,7 +48,7 @@ def vmap(
     @functools.wraps(func)
     def mapped(*args, **kwargs):
         given = [*trees.leaves(args), *trees.leaves(kwargs)]
-        dims = trees.spread(in_dims if not isinstance(in_dims, list) else tuple(in_dims), args, _is_dim, "vmap: in_dims")
+        dims = trees.spread(in_dims, args, _is_dim, "vmap: in_dims")
         dims += [0 if isinstance(v, Tensor) else None for v in trees.leaves(kwargs)]
         values = [_examples_in_front(v, dim) for v, dim in zip(given, dims, strict=True)]
         sizes = {v.shape[0] for v, dim in zip(values, dims, strict=True) if dim is not None}

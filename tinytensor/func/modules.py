@@ -27,12 +27,11 @@ def functional_call(
 
     The names are those of state_dict(); parameters that are not named stay. A tensor that the module has under several
     names is replaced under each (`tie_weights`). Changes that the call makes to buffers reach the given tensors, and
-    the module is as before afterwards. With `strict`, RuntimeError if a name is missing. `args` that are no tuple are
-    one argument.
+    the module is as before afterwards. Names that the module does not have are passed over, as in PyTorch; with
+    `strict` they raise RuntimeError, and so do names that are missing. `args` that are no tuple are one argument.
     """
-    given = [parameter_and_buffer_dicts] if isinstance(parameter_and_buffer_dicts, Mapping) else parameter_and_buffer_dicts
-    state: dict[str, Tensor] = {}
-    for part in given:
+    given, state = parameter_and_buffer_dicts, {}
+    for part in [given] if isinstance(given, Mapping) else given:
         twice = state.keys() & part.keys()
         if twice:
             raise ValueError(f"functional_call: {', '.join(sorted(twice))}: more than one of the dicts has this name")
@@ -58,11 +57,11 @@ def _replaced(module: Module, state: dict[str, Tensor], tie_weights: bool, stric
     """A context in which the module has these tensors."""
     places = _places(module)
     unknown = [name for name in state if name not in places]
-    missing = [name for name in places if name not in state] if strict else []
-    if unknown or missing:
+    missing = [name for name in places if name not in state]
+    if strict and (unknown or missing):
         told = [f"{what}: {', '.join(names)}" for what, names in (("unknown", unknown), ("missing", missing)) if names]
         raise RuntimeError(f"functional_call of {type(module).__name__}: {'; '.join(told)}")
-    values = dict(state)
+    values = {name: value for name, value in state.items() if name in places}
     if tie_weights:
         by_tensor = {id(place[name]): values[dotted] for dotted, (place, name) in places.items() if dotted in state}
         for dotted, (place, name) in places.items():
@@ -90,7 +89,9 @@ def stack_module_state(models: Sequence[Module]) -> tuple[dict[str, Tensor], dic
     if not models:
         raise RuntimeError("stack_module_state: expected one module or more, got none")
     if len({type(m) for m in models}) > 1 or len({m.training for m in models}) > 1:
-        raise RuntimeError("stack_module_state: the modules must be of one class, and all in one mode, train() or eval()")
+        raise RuntimeError(
+            "stack_module_state: the modules must be of one class, and all in one mode, train() or eval()"
+        )
 
     def stacked(named: list[dict[str, Tensor]]) -> dict[str, Tensor]:
         found = {}

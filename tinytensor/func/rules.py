@@ -18,9 +18,10 @@ from tinytensor.core.op import OPS, Op
 from tinytensor.core.promotion import result_type
 from tinytensor.core.tensor import Tensor
 from tinytensor.func.batches import RULES, batched, level_of, repeated
+from tinytensor.ops.index import gather
 from tinytensor.ops.products import matmul
 from tinytensor.ops.reduce import sum
-from tinytensor.ops.shape import expand, reshape
+from tinytensor.ops.shape import expand, movedim, reshape
 
 
 def rule_of(*names: str) -> Callable:
@@ -44,9 +45,7 @@ def aligned(args: list, which: list[bool]) -> list:
 
 def in_full(size: int, args: list, which: list[bool]) -> list:
     """The tensors, each with all examples: those that have none are repeated."""
-    return [
-        repeated(a, size) if isinstance(a, Tensor) and not here else a for a, here in zip(args, which, strict=True)
-    ]
+    return [repeated(a, size) if isinstance(a, Tensor) and not here else a for a, here in zip(args, which, strict=True)]
 
 
 def formula(op: Op, size: int, args: list, which: list[bool]):
@@ -54,8 +53,8 @@ def formula(op: Op, size: int, args: list, which: list[bool]):
 
     A number as a tensor, () here, does not decide the dtype beside a vector; as a batch (B) it would.
     """
-    tensors = [(i, a) for i, a in enumerate(args) if isinstance(a, Tensor)]
-    if len({a.dtype for _, a in tensors}) > 1:
+    tensors = [a for a in args if isinstance(a, Tensor)]
+    if len({a.dtype for a in tensors}) > 1 and op.name != "where":  # whose condition stays bool
         with level_of(size) as level:
             dtype = result_type(*[batched(a, level) if here else a for a, here in zip(args, which, strict=True)])
         args = [a.to(dtype) if isinstance(a, Tensor) else a for a in args]
@@ -86,11 +85,8 @@ def reshaped(op, size, args, which):
 @rule_of("expand")
 def expanded(op, size, args, which):
     x, shape = args
-    return expand(*aligned([x], [False]), (size, *shape)) if x.ndim > len(shape) else _grown(x, shape)
-
-
-def _grown(x: Tensor, shape: tuple) -> Tensor:
-    return expand(reshape(x, (x.shape[0], *(1,) * (len(shape) + 1 - x.ndim), *x.shape[1:])), (x.shape[0], *shape))
+    ones = (1,) * (len(shape) + 1 - x.ndim)
+    return expand(reshape(x, (size, *ones, *x.shape[1:])), (size, *shape))
 
 
 @rule_of("slice")
@@ -124,7 +120,10 @@ def diagonal(op, size, args, which):
 @rule_of("cat", "stack")
 def joined(op, size, args, which):
     dim, *xs = args
-    return op(dim + 1, *in_full(size, xs, which[1:]))
+    xs = in_full(size, xs, which[1:])
+    if op.name == "cat" and len({x.shape for x in xs}) > 1:  # PyTorch's old form of nothing, of shape (0,)
+        xs = [x for x in xs if x.shape[1:] != (0,)]
+    return op(dim + 1 if dim >= 0 else dim, *xs)
 
 
 @rule_of("gather")
@@ -135,8 +134,16 @@ def gathered(op, size, args, which):
 
 @rule_of("take")
 def taken(op, size, args, which):
-    """Rows of one table at the indices of each example; a table for each example has no rule."""
-    return NotImplemented if which[0] else op(*args)
+    """Rows of one table at the indices of each example, or of a table for each example."""
+    x, index = args
+    if not which[0]:
+        return op(x, index)
+    if not which[1]:  # the examples become a part of each row
+        return movedim(op(movedim(x, 0, 1), index), index.ndim, 0)
+    rows = reshape(x, (size, x.shape[1], math.prod(x.shape[2:])))
+    at = reshape(index, (size, index.numel() // max(size, 1), 1))
+    found = gather(rows, 1, expand(at, (*at.shape[:2], rows.shape[2])))
+    return reshape(found, (*index.shape, *x.shape[2:]))
 
 
 @rule_of("matmul")
@@ -156,7 +163,7 @@ def attended(op, size, args, which):
     *qkv, mask, scale, is_causal = args
     if mask is not None and (which[3] or mask.shape[0] > 1):
         return NotImplemented
-    qkv = [reshape(x, (-1, *x.shape[2:])) if x.numel() else x for x in in_full(size, qkv, which)]
+    qkv = [reshape(x, (-1, *x.shape[2:])) if x.numel() else x for x in in_full(size, qkv, which[:3])]
     y = op(*qkv, mask, scale, is_causal) if all(x.ndim == 4 for x in qkv) else NotImplemented
     return y if y is NotImplemented else reshape(y, (size, y.shape[0] // size, *y.shape[1:]))
 

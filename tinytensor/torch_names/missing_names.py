@@ -38,7 +38,8 @@ INSTEAD = {
     "tensorinv tensorsolve triangular_solve vander svd_lowrank pca_lowrank lobpcg geqrf householder_product",
     "for Fourier transforms use numpy.fft: tinytensor.from_numpy(numpy.fft...(x.numpy()))": "fft stft istft",
     "programs are recorded by tinytensor.compile": "jit fx export _dynamo",
-    "gradients of functions are in tinytensor.autograd.functional": "func vmap",
+    "call the function as it is; tinytensor.func.jvp has the product at one place": "linearize functionalize",
+    "nn.BatchNorm1d is the only one: call eval(), by which its running statistics stay": "replace_all_batch_norm*",
     "optim.Adam, AdamW, SGD, RMSprop, Adagrad, Adadelta, Adamax and LBFGS are here": "NAdam RAdam ASGD Rprop "
     "SparseAdam Adafactor Muon",
     "Normal, MultivariateNormal, Uniform, Categorical and Bernoulli are here": "Beta Gamma Dirichlet Exponential "
@@ -53,6 +54,7 @@ PLACES = (
     "cuda",
     "distributed",
     "distributions",
+    "func",
     "linalg",
     "nn",
     "nn.functional",

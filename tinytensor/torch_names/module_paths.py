@@ -56,7 +56,6 @@ ABSENT = {
     "models of this size need no checkpointing: call the function itself": "utils.checkpoint",
     "tinytensor.profile() times the kernels of a step": "profiler autograd.profiler utils.bottleneck utils.benchmark",
     "programs are recorded by tinytensor.compile": "jit fx export _dynamo compiler _inductor",
-    "derivatives of functions are in tinytensor.autograd.functional": "func",
     "for Fourier transforms use numpy.fft: tinytensor.from_numpy(numpy.fft...(x.numpy()))": "fft",
     "mpiexec starts processes, and tinytensor.distributed joins them": "multiprocessing distributed.launch "
     "distributed.fsdp distributed.rpc distributed.optim distributed.elastic distributed.algorithms distributed.run "
