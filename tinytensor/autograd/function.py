@@ -189,7 +189,7 @@ class Function:
     def apply(cls, *args):
         """Run forward, and record it on the tape as one operation."""
         if any(isinstance(a, Tensor) and isinstance(a._data, Meta) for a in args):  # inside vmap
-            return provided.for_each_example(cls.apply, args, {})
+            return provided.for_each_example(cls.apply, args, {}, cls.__name__)
         needs = tuple([isinstance(a, Tensor) and a._requires_grad for a in args])
         ctx = Context(needs)
         with no_grad():

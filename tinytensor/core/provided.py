@@ -14,12 +14,12 @@ documentation: Callable  # documentation(function, docstring): the completed doc
 lift: Callable  # lift(kernel): the kernel's Python source, on exact scalars (symbolic/lifting.py)
 carry_over: Callable  # carry_over(truths, objects): truths whose conditions a proof remembers (symbolic/given.py)
 follow_base: Callable  # follow_base(view): a view's place on the tape after its base was changed (ops/in_place.py)
-for_each_example: Callable  # for_each_example(function, args, kwargs): called for each example of a batch (func/)
+for_each_example: Callable  # (function, args, kwargs, name): a function, called for each example of a batch (func/)
 change_batch: Callable  # change_batch(x, y): a change in place inside vmap (func/batches.py)
 
 
 class NeedsValues(RuntimeError):
-    """Inside vmap a function looks at values, of which a tensor that stands for all examples has none."""
+    """Inside vmap a function needs the values of each example; the public function that needs them then gets these."""
 
 
 def on_shapes(op, args: tuple, into=None):

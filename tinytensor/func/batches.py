@@ -12,6 +12,7 @@ A vmap inside another one makes a batch of a batch: the value of its tensors is 
 """
 
 import itertools
+import operator
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
@@ -197,13 +198,16 @@ def joined(rows: list, what: str) -> Any:
     return trees.refilled(rows[0], [stack(column) for column in columns])
 
 
-def for_each_example(function: Callable, args: tuple, kwargs: dict) -> Any:
-    """function(*args, **kwargs), called for each example of the innermost level, with the results as a batch."""
+def for_each_example(function: Callable, args: tuple, kwargs: dict, name: str) -> Any:
+    """function(*args, **kwargs), called for each example of the innermost level, with the results as a batch.
+
+    `name` is the function's public one: add_ and iadd change their first argument, which must have the examples then.
+    """
     given = trees.leaves((args, kwargs))
-    level, name = innermost(given), getattr(function, "__name__", "vmap")
-    changes = (name.endswith("_") and not name.endswith("__")) or name in ("setitem", "__setitem__")
+    level = innermost(given)
+    changes = name.endswith("_") or name == "setitem" or (name[0] == "i" and hasattr(operator, f"__{name[1:]}__"))
     if changes and not (isinstance(args[0], Batched) and args[0].level is level):
-        raise RuntimeError(_of_another_batch(level))
+        raise provided.NeedsValues(_of_another_batch(level))
     rows, before = [], running.levels
     running.levels = tuple([one for one in before if one is not level])
     try:
@@ -221,7 +225,7 @@ def change(x: Tensor, y: Tensor) -> Tensor:
     """A change in place where x or y is a batch: the examples of x take over the values of those of y."""
     level = innermost((x, y))
     if not (isinstance(x, Batched) and x.level is level):
-        raise RuntimeError(_of_another_batch(level))
+        raise provided.NeedsValues(_of_another_batch(level))
     copy_(x.value, all_examples(y, level) if y.shape == x.shape else y)
     x._requires_grad = x.value._requires_grad
     return x

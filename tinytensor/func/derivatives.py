@@ -179,7 +179,7 @@ def vjp(func: Callable, *primals: Any, has_aux: bool = False) -> tuple:
         """v^T J, with an entry for each of the primals."""
         vs = _like_outputs(cotangents, call.outputs, "vjp")
         if any(isinstance(v, Batched) and v.level not in call.levels for v in vs):
-            return for_each_example(product, (cotangents,), {})  # vmap over v: this tape has no batch
+            return for_each_example(product, (cotangents,), {}, "vjp")  # vmap over v: this tape has no batch
         create = is_grad_enabled() if create_graph is None else create_graph
         starts = [at_the_bottom(v, call.levels) for v in vs]
         create = create and (call.leads_outside([at_the_bottom(y, call.levels) for y in outputs]) or _on_tape(starts))

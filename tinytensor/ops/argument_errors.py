@@ -55,7 +55,7 @@ def public(function: Callable, name: str = "", always: bool = False) -> Callable
             return function(*args, **kwargs)
         except Exception as error:
             if isinstance(error, provided.NeedsValues):  # inside vmap: for each example it has values
-                return provided.for_each_example(handed_out, args, kwargs)
+                return provided.for_each_example(handed_out, args, kwargs, name)
             again = own_names(function, name, args, kwargs) if isinstance(error, TypeError) else None
             again = again or provided.again(args, kwargs)
             if again is None:
