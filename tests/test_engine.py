@@ -164,7 +164,6 @@ ROOMS = [
         "distributed",
         "optim",
         "nn",
-        "func",
         "recording",
     ),
     *("utils", "torch_names", "tools", "symbolic", "viz", "", "__main__"),

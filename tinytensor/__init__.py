@@ -4,8 +4,9 @@ from math import e, inf, nan, pi
 
 from tinytensor.cpython import tried as _tried  # isort: skip  # warns before a part is missed
 from tinytensor import fast  # isort: skip  # before any operation is declared, whose call it makes short
-from tinytensor import autograd, distributed, func, nn, optim, utils
+from tinytensor import autograd, distributed, nn, optim, utils
 from tinytensor.autograd import detect_anomaly, gradcheck, gradgradcheck
+from tinytensor.autograd.func import vmap
 from tinytensor.core.devices import device
 from tinytensor.core.dispatch import launch
 from tinytensor.core.dtype_objects import DType as dtype
@@ -16,7 +17,6 @@ from tinytensor.core.modes import enable_grad, inference_mode, is_grad_enabled, 
 from tinytensor.core.op import OPS, op
 from tinytensor.core.tensor import Tensor
 from tinytensor.cpython.distribution import version as _version
-from tinytensor.func import vmap
 from tinytensor.io import serialization
 from tinytensor.io.printing import set_printoptions
 from tinytensor.io.serialization import load, save
@@ -55,7 +55,17 @@ from tinytensor.ops.methods import FUNCTIONS as _functions
 from tinytensor.recording.compiled import compile
 from tinytensor.tools import on_demand as _on_demand
 from tinytensor.tools.profiling import profile
-from tinytensor.torch_names import accelerator, amp, backends, cuda, distributions, linalg, missing_names, module_paths
+from tinytensor.torch_names import (
+    accelerator,
+    amp,
+    backends,
+    cuda,
+    distributions,
+    func,
+    linalg,
+    missing_names,
+    module_paths,
+)
 from tinytensor.torch_names.amp import GradScaler, autocast
 from tinytensor.torch_names.cuda import mps, xpu
 from tinytensor.torch_names.distributions import normal
@@ -81,7 +91,9 @@ for _name, _made in list(globals().items()):
 globals().update(_functions)
 globals().update(_TYPES)
 globals().update(_UNSTORED)
-module_paths.install([accelerator, amp, backends, backends.cudnn, cuda, cuda.amp, distributions, linalg, serialization])
+module_paths.install(
+    [accelerator, amp, backends, backends.cudnn, cuda, cuda.amp, distributions, func, linalg, serialization]
+)
 
 missing_names.install(Tensor)
 _missing = globals()["__getattr__"]

@@ -15,8 +15,9 @@ from tinytensor.ops.matrices import USV
 from tinytensor.ops.reduce import ValuesIndices
 from math import e as e, inf as inf, nan as nan, pi as pi
 from tinytensor import fast as fast
-from tinytensor import autograd as autograd, distributed as distributed, func as func, nn as nn, on_demand as on_demand, optim as optim, utils as utils
+from tinytensor import autograd as autograd, distributed as distributed, nn as nn, on_demand as on_demand, optim as optim, utils as utils
 from tinytensor.autograd import detect_anomaly as detect_anomaly, gradcheck as gradcheck, gradgradcheck as gradgradcheck
+from tinytensor.autograd.func import vmap as vmap
 from tinytensor.core.devices import device as device
 from tinytensor.core.dispatch import launch as launch
 from tinytensor.core.dtype_objects import DType as dtype
@@ -26,7 +27,6 @@ from tinytensor.core.dtypes import set_default_dtype as set_default_dtype
 from tinytensor.core.modes import enable_grad as enable_grad, inference_mode as inference_mode, is_grad_enabled as is_grad_enabled, no_grad as no_grad, set_grad_enabled as set_grad_enabled
 from tinytensor.core.op import OPS as OPS, op as op
 from tinytensor.core.tensor import Tensor as Tensor
-from tinytensor.func import vmap as vmap
 from tinytensor.io import serialization as serialization
 from tinytensor.io.printing import set_printoptions as set_printoptions
 from tinytensor.io.serialization import load as load, save as save
@@ -39,7 +39,7 @@ from tinytensor.ops.generator import Generator as Generator, default_generator a
 from tinytensor.ops.methods import FUNCTIONS as _functions
 from tinytensor.recording.compiled import compile as compile
 from tinytensor.tools.profiling import profile as profile
-from tinytensor.torch_names import accelerator as accelerator, amp as amp, backends as backends, cuda as cuda, distributions as distributions, linalg as linalg, missing_names as missing_names, module_paths as module_paths
+from tinytensor.torch_names import accelerator as accelerator, amp as amp, backends as backends, cuda as cuda, distributions as distributions, func as func, linalg as linalg, missing_names as missing_names, module_paths as module_paths
 from tinytensor.torch_names.amp import GradScaler as GradScaler, autocast as autocast
 from tinytensor.torch_names.cuda import mps as mps, xpu as xpu
 from tinytensor.torch_names.distributions import normal as normal

@@ -134,9 +134,16 @@ def run(code: str) -> str:
     return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stderr.strip()
 
 
-def test_missing_import_or_library_is_named():
-    code = "import tinytensor as tt, einops\neinops.rearrange(tt.ones(2, 3), 'a b -> b a')"
-    assert "Tensor type unknown to einops" in run(code)  # without the import
-    assert run(f"import tinytensor.utils.einops\n{code}") == ""
+@pytest.mark.parametrize("first", ["tinytensor, einops", "einops, tinytensor", "tinytensor, einops.layers"])
+def test_einops_takes_tensors_without_a_further_import(first):
+    assert run(f"import {first}, tinytensor as tt\neinops.rearrange(tt.ones(2, 3), 'a b -> b a')") == ""
+
+
+def test_einops_is_not_imported_by_tinytensor():
+    assert run("import sys, tinytensor\nassert 'einops' not in sys.modules") == ""
+    assert "No module named 'einops'" in run("import sys, tinytensor\nsys.path.clear()\nimport einops")
+
+
+def test_missing_library_is_named():
     said = run("import sys\nsys.modules['einops'] = None\nimport tinytensor.utils.einops").splitlines()[-1]
     assert said == "ImportError: tinytensor.utils.einops needs the einops library: pip install einops"

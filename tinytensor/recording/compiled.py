@@ -32,6 +32,8 @@ from tinytensor.recording.pool import lease_of
 from tinytensor.recording.recording import Recording
 
 LIMIT = 64  # recordings kept for one function; more means that something varies at each call
+MEMORY = 512 * 2**20  # bytes that the recordings of one function may keep; beyond, those that were used last stay
+ALWAYS = 4  # recordings that stay however large they are: those of training, of a last batch, and of evaluation
 TRIES = 3  # runs that change their own conditions before the function is no longer recorded under these arguments
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -70,32 +72,40 @@ def compile(
     function's `__defaults__`, `__kwdefaults__` and `__code__`; and the values that the code of other libraries reads.
     Effects of the function in Python beyond tensors (a printed line, say) happen only while recording.
 
-    `dynamic`, `backend`, `mode` and `options` select among PyTorch's compilers and have no effect here; `disable`
+    A recording keeps the memory of its run. If those of one function have more than 512 MiB together, the ones that
+    were used longest ago are dropped, except for the last four; `options={"recording_memory": bytes}` sets another
+    bound. A function that is recorded 64 times, and more often than a recording is replayed, then runs eagerly under
+    new conditions.
+
+    `dynamic`, `backend`, `mode` and other `options` select among PyTorch's compilers and have no effect here; `disable`
     returns the function as it is.
     """
     if mode not in MODES:
         raise ValueError(f"compile: unknown mode {mode!r}; expected one of {', '.join(map(repr, MODES))}")
     if model is None:
-        return partial(compile, fullgraph=fullgraph, mode=mode, disable=disable)
+        return partial(compile, fullgraph=fullgraph, mode=mode, options=options, disable=disable)
     if not callable(model):
         raise TypeError(f"compile: expected a function or a Module, got {type(model).__name__}")
+    memory = (options or {}).get("recording_memory", MEMORY)
+    if not isinstance(memory, int) or memory < 0:
+        raise ValueError(f"compile: options has recording_memory {memory!r}; expected a number of bytes, 0 or more")
     if disable:
         return model
     if isinstance(model, Module):
-        return _compiled_module(model, fullgraph)
+        return _compiled_module(model, fullgraph, memory)
     told = [name for name in functools.WRAPPER_ASSIGNMENTS if ask(model, name) is not None]
-    return functools.update_wrapper(Compiled(model, fullgraph), model, told, updated=())
+    return functools.update_wrapper(Compiled(model, fullgraph, memory), model, told, updated=())
 
 
-def _compiled_module(module: Module, fullgraph: bool) -> Module:
+def _compiled_module(module: Module, fullgraph: bool, memory: int) -> Module:
     """A module that shares the attributes of another one, and runs from recordings when it is called."""
-    call = Compiled(module, fullgraph)
+    call = Compiled(module, fullgraph, memory)
 
     def __call__(self, *args, **kwargs):
         return call(*args, **kwargs)
 
     def __deepcopy__(self, memo):
-        return _compiled_module(copy.deepcopy(module, memo), fullgraph)
+        return _compiled_module(copy.deepcopy(module, memo), fullgraph, memory)
 
     body = {
         "__call__": __call__,
@@ -112,10 +122,11 @@ def _compiled_module(module: Module, fullgraph: bool) -> Module:
 class Compiled:
     """A function with its recordings, one for each set of conditions that it has met."""
 
-    def __init__(self, function: Callable, fullgraph: bool = False):
-        self.function, self.fullgraph = function, fullgraph
+    def __init__(self, function: Callable, fullgraph: bool = False, memory: int = MEMORY):
+        self.function, self.fullgraph, self.memory = function, fullgraph, memory
         self.name = ask(function, "__name__", type(function).__name__)
         self.recordings: dict[tuple, list[Recorded]] = {}
+        self.made = self.replays = 0  # recordings, those included that were dropped; and calls that were replays
         self.tries: dict[tuple, int] = {}  # runs that were not kept; at TRIES the function is no longer recorded
         self.warned = False
         self.one_at_a_time = threading.RLock()  # its buffers serve one call at a time
@@ -143,12 +154,16 @@ class Compiled:
             # checked for each recording with this key; mostly there is one.
             for recorded in self.recordings.setdefault(key, []):
                 if recorded.fits(tensors):
+                    recorded.used = self.replays = self.replays + 1
                     return recorded.replay(tensors)
-            if sum(map(len, self.recordings.values())) < LIMIT:
+            kept = sum(map(len, self.recordings.values()))
+            if kept < LIMIT and (self.made < LIMIT or self.replays >= self.made):  # dropped ones may come again
                 return self._record(key, tensors, args, kwargs)
+        dropped = self.made - kept
+        bound = f" ({dropped} of them were dropped, beyond {self.memory:,} bytes: options={{'recording_memory': ...}})"
         self._eager_because(
-            f"it was recorded {LIMIT} times, each time under other conditions; pass varying values as tensors, or call "
-            "the function without compile"
+            f"it was recorded {LIMIT} times, each time under other conditions{bound if dropped else ''}; pass varying "
+            "values as tensors, or call the function without compile"
         )
         return self.function(*args, **kwargs)
 
@@ -185,7 +200,21 @@ class Compiled:
                 )
         else:
             self.recordings[key].append(recorded)
+            self.made += 1
+            recorded.used = self.replays
+            self._drop_oldest(recorded)
         return result
+
+    def _drop_oldest(self, newest: "Recorded") -> None:
+        """Drop recordings, those that were used longest ago first, while they keep too much memory together."""
+        kept = sorted((r for same in self.recordings.values() for r in same if r is not newest), key=lambda r: r.used)
+        size = newest.size + sum([r.size for r in kept])
+        for old in kept[: max(0, len(kept) + 1 - ALWAYS)]:
+            if size <= self.memory:
+                return
+            size -= old.size
+            for key, same in list(self.recordings.items()):
+                self.recordings[key] = [r for r in same if r is not old]
 
     def _eager_because(self, why: str, kind: type[Exception] = RuntimeError) -> None:
         """Warn once why the function runs without a recording; with `fullgraph`, raise."""
@@ -230,6 +259,12 @@ class Recorded:
         self.inputs: list[np.ndarray | None] = []  # a buffer for each argument that is copied in
         self.outside: dict[int, Tensor] = {}  # the caller's tensor for a tensor of the recording, by id of the latter
         self.made_anew: set[int] = set()  # ids of the results that are copied for the caller
+        self.used = 0  # the number of the function's replay that this recording made last
+
+    @property
+    def size(self) -> int:
+        """The bytes of memory that it keeps."""
+        return sum([memory.nbytes for memory in self.recording.pool.all])
 
     # ------------------------------------------------------------------------------------------------------- recording
 

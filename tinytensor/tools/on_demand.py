@@ -1,8 +1,12 @@
 """Rooms that are loaded at their first use, so that the import of tinytensor does not pay for them.
 
 SymPy takes a second to import, and training never needs it; pictures and completed docstrings are rarely asked for.
+The support of einops needs einops itself, and is loaded when the program has imported that.
 """
 
+import contextlib
+import importlib.abc
+import importlib.util
 import sys
 from contextlib import nullcontext
 from importlib import import_module
@@ -61,3 +65,41 @@ provided.html, provided.documentation = html, documentation
 provided.pytorch_call, provided.again, provided.pytorch_follows_us = pytorch_call, again, pytorch_follows_us
 provided.with_our_parameters = with_our_parameters
 provided.numpy_ufunc, provided.numpy_function = numpy_ufunc, numpy_function
+
+
+def _support_einops() -> None:
+    with contextlib.suppress(ImportError):  # of another version of einops: an import of utils/einops.py shows the error
+        import_module("tinytensor.utils.einops")
+
+
+class _AfterEinops(importlib.abc.MetaPathFinder):
+    """Imports utils/einops.py as soon as the program has imported einops, which then knows tensors.
+
+    einops asks the classes of arrays that it knows, and has no place where another library is entered unasked.
+    """
+
+    def find_spec(self, fullname: str, path, target=None):
+        if fullname != "einops":
+            return None
+        sys.meta_path.remove(self)  # the finders after this one look for einops
+        try:
+            spec = importlib.util.find_spec(fullname)
+        except ValueError:  # another thread is importing it
+            spec = None
+        if spec is None or spec.loader is None:
+            sys.meta_path.insert(0, self)
+            return None
+        execute = spec.loader.exec_module
+
+        def exec_module(module) -> None:
+            execute(module)
+            _support_einops()
+
+        spec.loader.exec_module = exec_module
+        return spec
+
+
+if sys.modules.get("einops") is not None:
+    _support_einops()
+else:
+    sys.meta_path.insert(0, _AfterEinops())

@@ -28,6 +28,8 @@ ROOMS = (  # the packages and files whose names are for users; PyTorch's paths
     "tinytensor.optim.lr_scheduler",
     "tinytensor.autograd",
     "tinytensor.autograd.functional",
+    "tinytensor.autograd.func",
+    "tinytensor.nn.utils.stateless",
     "tinytensor.symbolic",
     "tinytensor.utils.data",
     "tinytensor.torch_names.distributions",

@@ -1,3 +1,3 @@
-"""Utilities around tensors: data in batches, and (imported by name) the support of einops."""
+"""Utilities around tensors: data in batches, and the support of einops (loaded after einops itself)."""
 
 from tinytensor.utils import data

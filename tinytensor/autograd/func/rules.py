@@ -14,10 +14,10 @@ matrices leaves the dimensions before these alone. Everything else is a short ru
 import math
 from collections.abc import Callable
 
+from tinytensor.autograd.func.batches import RULES, batched, level_of, repeated
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.promotion import result_type
 from tinytensor.core.tensor import Tensor
-from tinytensor.func.batches import RULES, batched, level_of, repeated
 from tinytensor.ops.index import gather
 from tinytensor.ops.products import matmul
 from tinytensor.ops.reduce import sum

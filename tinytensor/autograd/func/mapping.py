@@ -5,10 +5,10 @@ from collections.abc import Callable
 from contextlib import contextmanager
 from typing import Any
 
+from tinytensor.autograd.func import trees
+from tinytensor.autograd.func.batches import Batched, all_examples, batched, joined, level_of
 from tinytensor.core.dispatch import state
 from tinytensor.core.tensor import Tensor
-from tinytensor.func import trees
-from tinytensor.func.batches import Batched, all_examples, batched, joined, level_of
 from tinytensor.ops.shape import cat, movedim, narrow, slice_op
 
 

@@ -19,11 +19,11 @@ from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
+from tinytensor.autograd.func import trees
 from tinytensor.core import provided
 from tinytensor.core.meta import Meta
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
-from tinytensor.func import trees
 from tinytensor.ops.in_place import copy_
 from tinytensor.ops.shape import expand, slice_op, stack
 

@@ -13,10 +13,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tinytensor.autograd import derivatives
+from tinytensor.autograd.func import trees
+from tinytensor.autograd.func.batches import Batched, at_the_bottom, for_each_example, on_top, running
 from tinytensor.core.modes import enable_grad, is_grad_enabled
 from tinytensor.core.tensor import Tensor
-from tinytensor.func import trees
-from tinytensor.func.batches import Batched, at_the_bottom, for_each_example, on_top, running
 from tinytensor.ops.creation import eye, ones_like, zeros_like
 from tinytensor.ops.shape import stack
 

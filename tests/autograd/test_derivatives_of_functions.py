@@ -4,9 +4,6 @@ import importlib.util
 
 import numpy as np
 import pytest
-
-import tinytensor as tt
-from tinytensor import nn
 from tinytensor.func import (
     functional_call,
     grad,
@@ -19,6 +16,9 @@ from tinytensor.func import (
     vjp,
     vmap,
 )
+
+import tinytensor as tt
+from tinytensor import nn
 
 
 def number(value: float, **options):
