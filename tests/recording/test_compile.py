@@ -4,7 +4,9 @@ Each program is run twice, once with `wrap` = compile and once as it is, and yie
 """
 
 import copy
+import gc
 import tracemalloc
+import weakref
 from collections import namedtuple
 from contextlib import nullcontext
 
@@ -17,6 +19,7 @@ from thorough import THOROUGH
 import tinytensor as tt
 from tinytensor import nn
 from tinytensor.nn import functional as F
+from tinytensor.recording import compiled
 from tinytensor.recording.compiled import LIMIT
 from tinytensor.recording.pool import Pool
 from tinytensor.recording.recording import Recording
@@ -1797,3 +1800,64 @@ def test_small_product_in_a_program_has_two_tasks(monkeypatch):
         together, alone = product(), a @ b
     assert len(tasks) == 2 and tasks[0] > 1 and tasks[1] == 1
     assert (together == alone).all()
+
+
+# ------------------------------------------------------------------------------------------ the memory of recordings
+
+
+def recordings_of(step) -> list:
+    return [recorded for same in step.recordings.values() for recorded in same]
+
+
+def test_recordings_that_were_used_longest_ago_are_dropped():
+    bound = 250_000  # bytes; a recording below keeps 30,000 and more
+
+    def plain(x):
+        return (x @ x.T).exp().sum()
+
+    step = tt.compile(plain, options={"recording_memory": bound}, fullgraph=True)
+    xs = [tt.randn(50 + i, 20) * 0.1 for i in range(12)]
+    for x in xs:
+        step(x)
+        assert np.array_equal(step(xs[0]).numpy(), plain(xs[0]).numpy())  # used at every turn, so it stays
+    kept = recordings_of(step)
+    assert sum(r.size for r in kept) <= bound and 1 < len(kept) < 12 and step.made == 12
+    first, last = (next(r for r in kept if r.arguments[0].shape == x.shape) for x in (xs[0], xs[-1]))
+    assert first in kept and last in kept
+    gone = weakref.ref(next(r for r in kept if r not in (first, last)).recording.pool)
+    del kept, first, last
+    assert np.array_equal(step(xs[1]).numpy(), plain(xs[1]).numpy()) and step.made == 13  # recorded again
+    for x in xs[2:10]:
+        step(x)
+    gc.collect()
+    assert gone() is None  # the memory is free
+
+
+def test_without_a_bound_all_recordings_stay():
+    step = tt.compile(lambda x: (x @ x.T).exp().sum())
+    for i in range(12):
+        step(tt.randn(50 + i, 20))
+    assert len(recordings_of(step)) == step.made == 12
+
+
+def test_the_last_four_recordings_stay_however_large_they_are():
+    step = tt.compile(lambda x: x * 2, options={"recording_memory": 0})
+    for i in range(7):
+        step(tt.ones(1000 + i))
+    assert sorted(r.arguments[0].shape[0] for r in recordings_of(step)) == [1003, 1004, 1005, 1006]
+
+
+def test_ever_new_conditions_run_eagerly_in_the_end(monkeypatch):
+    monkeypatch.setattr(compiled, "LIMIT", 6)
+    step = tt.compile(lambda x: x * 2, options={"recording_memory": 0})
+    for i in range(6):
+        step(tt.ones(10 + i))
+    with pytest.warns(UserWarning, match=r"recorded 6 times, .* \(2 of them were dropped, beyond 0 bytes"):
+        assert step(tt.ones(30)).shape == (30,)
+    assert step.made == 6
+
+
+def test_bound_of_memory_is_a_number_of_bytes():
+    with pytest.raises(ValueError, match="recording_memory 'much'; expected a number of bytes"):
+        tt.compile(lambda x: x, options={"recording_memory": "much"})
+    assert tt.compile(lambda x: x, options={"triton.cudagraphs": True}).memory == compiled.MEMORY  # of PyTorch's

@@ -32,7 +32,7 @@ from tinytensor.recording.pool import lease_of
 from tinytensor.recording.recording import Recording
 
 LIMIT = 64  # recordings kept for one function; more means that something varies at each call
-MEMORY = 512 * 2**20  # bytes that the recordings of one function may keep; beyond, those that were used last stay
+MEMORY = 256 * 2**20  # bytes that the recordings of one function may keep; beyond, those that were used last stay
 ALWAYS = 4  # recordings that stay however large they are: those of training, of a last batch, and of evaluation
 TRIES = 3  # runs that change their own conditions before the function is no longer recorded under these arguments
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
@@ -72,10 +72,9 @@ def compile(
     function's `__defaults__`, `__kwdefaults__` and `__code__`; and the values that the code of other libraries reads.
     Effects of the function in Python beyond tensors (a printed line, say) happen only while recording.
 
-    A recording keeps the memory of its run. If those of one function have more than 512 MiB together, the ones that
+    A recording keeps the memory of its run. If those of one function have more than 256 MiB together, the ones that
     were used longest ago are dropped, except for the last four; `options={"recording_memory": bytes}` sets another
-    bound. A function that is recorded 64 times, and more often than a recording is replayed, then runs eagerly under
-    new conditions.
+    bound. After 64 recordings, new conditions run eagerly.
 
     `dynamic`, `backend`, `mode` and other `options` select among PyTorch's compilers and have no effect here; `disable`
     returns the function as it is.
@@ -127,6 +126,7 @@ class Compiled:
         self.name = ask(function, "__name__", type(function).__name__)
         self.recordings: dict[tuple, list[Recorded]] = {}
         self.made = self.replays = 0  # recordings, those included that were dropped; and calls that were replays
+        self.dropped: set[tuple] = set()  # the keys of recordings that were dropped
         self.tries: dict[tuple, int] = {}  # runs that were not kept; at TRIES the function is no longer recorded
         self.warned = False
         self.one_at_a_time = threading.RLock()  # its buffers serve one call at a time
@@ -157,7 +157,9 @@ class Compiled:
                     recorded.used = self.replays = self.replays + 1
                     return recorded.replay(tensors)
             kept = sum(map(len, self.recordings.values()))
-            if kept < LIMIT and (self.made < LIMIT or self.replays >= self.made):  # dropped ones may come again
+            # A recording that was dropped is made again, unless too few calls are replays for this to pay.
+            again = key in self.dropped and self.replays >= self.made - LIMIT
+            if kept < LIMIT and (self.made < LIMIT or again):
                 return self._record(key, tensors, args, kwargs)
         dropped = self.made - kept
         bound = f" ({dropped} of them were dropped, beyond {self.memory:,} bytes: options={{'recording_memory': ...}})"
@@ -213,8 +215,9 @@ class Compiled:
             if size <= self.memory:
                 return
             size -= old.size
-            for key, same in list(self.recordings.items()):
-                self.recordings[key] = [r for r in same if r is not old]
+            key = next(key for key, same in self.recordings.items() if old in same)
+            self.recordings[key].remove(old)
+            self.dropped.add(key)
 
     def _eager_because(self, why: str, kind: type[Exception] = RuntimeError) -> None:
         """Warn once why the function runs without a recording; with `fullgraph`, raise."""
