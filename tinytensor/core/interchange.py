@@ -5,6 +5,7 @@ Tensor inherits all of this. It plays no part in gradients.
 
 from collections.abc import Callable
 from numbers import Number
+from typing import Any
 
 import numpy as np
 
@@ -99,7 +100,7 @@ class Interchange:
         self.node, self._requires_grad = None, False
         return self
 
-    def size(self, dim: int | None = None):
+    def size(self, dim: int | None = None) -> Any:
         """The shape, or one of its sizes."""
         try:
             return self.shape if dim is None else self.shape[dim]
@@ -127,7 +128,7 @@ class Interchange:
     def is_contiguous(self) -> bool:
         return self._data.flags.c_contiguous
 
-    def stride(self, dim: int | None = None):
+    def stride(self, dim: int | None = None) -> Any:
         """Steps between neighbours, in elements."""
         strides = tuple(s // self.dtype.itemsize for s in self._data.strides)
         return strides if dim is None else strides[dim]
@@ -148,14 +149,14 @@ class Interchange:
 
     # ------------------------------------------------------------------------------------------ Python's numbers
 
-    def item(self):
+    def item(self) -> float:
         """The value of a one-element tensor as a Python number."""
         values = self._values("item()")
         if values.size != 1:
             raise RuntimeError(f"item(): expected one element, but this tensor has shape {self.shape}")
         return values.item()
 
-    def tolist(self):
+    def tolist(self) -> Any:
         """The values as nested Python lists."""
         return self._values("tolist()").tolist()
 

@@ -14,7 +14,7 @@ class Switch(ContextDecorator):
     field: str
     value = True
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.before = []  # a stack, since a decorated function may call itself
 
     def __enter__(self):

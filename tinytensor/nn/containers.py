@@ -2,6 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.nn.module import Module, Parameter
@@ -100,7 +101,7 @@ class Sequential(_List):
         else:
             self.extend(modules)
 
-    def forward(self, x):
+    def forward(self, x: Any) -> Tensor:
         for module in self:
             x = module(x)
         return x

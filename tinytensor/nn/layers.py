@@ -278,7 +278,7 @@ class PReLU(Module):
 class Identity(Module):
     """y = x."""
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args, **kwargs) -> None:
         super().__init__()
 
     def forward(self, input: Tensor) -> Tensor:

@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, ParamSpec, Protocol, Self, TypeVar
 
 from tinytensor.core import provided
 from tinytensor.core.dispatch import state
@@ -75,16 +75,26 @@ class LoadedKeys(NamedTuple):
     unexpected_keys: list[str]
 
 
+P = ParamSpec("P")
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Forwards(Protocol[P, R_co]):
+    """A module, as type checkers see it: a call takes what its forward() takes, and gives what that gives."""
+
+    def forward(self, *args: P.args, **kwargs: P.kwargs) -> R_co: ...
+
+
 class Module:
     """A function with parameters, buffers and submodules, which it lists in the order in which they were set."""
 
     training: bool
 
-    def __init_subclass__(cls, **options):
+    def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
         construction(cls)
 
-    def __init__(self):
+    def __init__(self) -> None:
         place = object.__setattr__
         place(self, "_parameters", {})
         place(self, "_buffers", {})
@@ -97,7 +107,7 @@ class Module:
 
     # ------------------------------------------------------------------------------------------- attributes
 
-    def __setattr__(self, name: str, value: Any):
+    def __setattr__(self, name: str, value: Any) -> None:
         places = self.__dict__.get("_parameters"), self.__dict__.get("_buffers"), self.__dict__.get("_modules")
         if places[0] is None and isinstance(value, Tensor | Module):
             raise AttributeError(f"{type(self).__name__}.{name}: call super().__init__() before setting parameters")
@@ -130,14 +140,14 @@ class Module:
             (self._transient.discard if getattr(value, "persistent", True) else self._transient.add)(name)
         return None
 
-    def __getattr__(self, name: str):
+    def __getattr__(self, name: str) -> Any:
         for place in ("_parameters", "_buffers", "_modules"):
             found = self.__dict__.get(place, {})
             if name in found:
                 return found[name]
         raise provided.missing_name("nn.Module", name, self, f"{type(self).__name__} has no attribute {name!r}")
 
-    def __delattr__(self, name: str):
+    def __delattr__(self, name: str) -> None:
         for place in (self._parameters, self._buffers, self._modules):
             if name in place:
                 del place[name]
@@ -204,11 +214,11 @@ class Module:
 
     # ---------------------------------------------------------------------------------------- calling
 
-    def forward(self, *args, **kwargs) -> Any:
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
         """Compute the module's result; a subclass defines it, otherwise NotImplementedError."""
         raise NotImplementedError(f"{type(self).__name__} needs a method forward()")
 
-    def __call__(self, *args, **kwargs) -> Any:
+    def __call__(self: Forwards[P, R_co], *args: P.args, **kwargs: P.kwargs) -> R_co:
         if state.recording is not None:
             state.recording.guard(self._makeup)
         for hook in tuple(self._pre_hooks):
@@ -297,30 +307,30 @@ class Module:
             module = getattr(module, name)
         return module
 
-    def num_parameters(self):
+    def num_parameters(self) -> Any:
         """The number of trained numbers (a SymPy expression if sizes are symbols)."""
         return sum(p.numel() for p in self.parameters())
 
     # ------------------------------------------------------------------------------------------- state
 
-    def train(self, mode: bool = True) -> "Module":
+    def train(self, mode: bool = True) -> Self:
         """Switch to training (dropout acts); returns the module."""
         for module in self.modules():
             module.training = mode
         return self
 
-    def eval(self) -> "Module":
+    def eval(self) -> Self:
         """Switch to evaluation (dropout passes its input through); returns the module."""
         return self.train(False)
 
-    def apply(self, fn: Callable[["Module"], Any]) -> "Module":
+    def apply(self, fn: Callable[["Module"], Any]) -> Self:
         """Call fn on every module below this one, then on this one; returns the module."""
         for child in self.children():
             child.apply(fn)
         fn(self)
         return self
 
-    def requires_grad_(self, requires_grad: bool = True) -> "Module":
+    def requires_grad_(self, requires_grad: bool = True) -> Self:
         """Set whether the parameters require grad; returns the module."""
         for p in self.parameters():
             p.requires_grad_(requires_grad)
@@ -334,7 +344,7 @@ class Module:
             elif p.grad is not None:
                 p.grad.zero_()
 
-    def _convert(self, change: Callable[[Tensor], Tensor]) -> "Module":
+    def _convert(self, change: Callable[[Tensor], Tensor]) -> Self:
         for module in self.modules():
             for place in (module._parameters, module._buffers):
                 for value in place.values():
@@ -344,19 +354,19 @@ class Module:
                             value._grad = change(value.grad)
         return self
 
-    def to(self, *args, **kwargs) -> "Module":
+    def to(self, *args: Any, **kwargs: Any) -> Self:
         """Convert floating-point parameters and buffers to a dtype (any device other than the CPU raises)."""
         return self._convert(lambda t: t.to(*args, **kwargs) if t.is_floating_point() else t)
 
-    def float(self) -> "Module":
+    def float(self) -> Self:
         """Convert all parameters and buffers of floating point to float32, in place; returns the module."""
         return self._convert(lambda t: t.float() if t.is_floating_point() else t)
 
-    def double(self) -> "Module":
+    def double(self) -> Self:
         """Convert all parameters and buffers of floating point to float64, in place; returns the module."""
         return self._convert(lambda t: t.double() if t.is_floating_point() else t)
 
-    def cpu(self) -> "Module":
+    def cpu(self) -> Self:
         """The module itself, which is on the CPU already."""
         return self
 

@@ -21,7 +21,7 @@ def module_of(name: str, function: Callable) -> type[Module]:
     """A module for a function of one or two tensors; the module's constructor takes the function's settings."""
     settings, apply = settings_of(function), function if isinstance(function, Op) else public(function, name)
 
-    def __init__(self, *args, **kwargs):
+    def __init__(self, *args, **kwargs) -> None:
         Module.__init__(self)
         kwargs = with_reduction(name, kwargs) if "reduction" in settings else kwargs
         unknown = set(kwargs) - set(settings)

@@ -32,14 +32,14 @@ def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = F
 
 
 @appears("sort Tensor.sort")
-def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False):
+def sort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = False) -> ValuesIndices:
     """x in ascending (or descending) order along `dim`: (values, indices)."""
     index = argsort(x, dim, descending)
     return ValuesIndices((gather(x, dim, index) if x.ndim else x.clone(), index))
 
 
 @appears("topk Tensor.topk")
-def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True):
+def topk(x: Tensor, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> ValuesIndices:
     """The k largest (or smallest) elements along `dim`, in order: (values, indices)."""
     at = dimension(x, dim, "topk")
     n = x.shape[at] if x.ndim else 1

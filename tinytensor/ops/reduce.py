@@ -272,7 +272,7 @@ def min(x: Tensor, dim: int | Tensor | None = None, keepdim: bool = False):
     return _pair(_extreme(x, dim, keepdim, reduce_amin, reduce_min, minimum, "min"))
 
 
-class ValuesIndices(tuple):
+class ValuesIndices(tuple[Tensor, Tensor]):
     """The result of max, min, sort and topk: `.values` and `.indices`."""
 
     values = property(lambda self: self[0])

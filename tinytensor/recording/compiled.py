@@ -13,6 +13,7 @@ import types
 import warnings
 from collections.abc import Callable
 from functools import partial
+from typing import Any, TypeVar, overload
 
 import numpy as np
 from numba import config
@@ -38,6 +39,31 @@ TRIES = 3  # runs that change their own conditions before the function is no lon
 MODES = (None, "default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+@overload
+def compile(
+    model: F,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> F: ...
+@overload
+def compile(
+    model: None = None,
+    *,
+    fullgraph: bool = False,
+    dynamic: bool | None = None,
+    backend: str | Callable[..., Any] = "inductor",
+    mode: str | None = None,
+    options: dict[str, Any] | None = None,
+    disable: bool = False,
+) -> Callable[[F], F]: ...
 def compile(
     model: Callable | None = None,
     *,

@@ -49,7 +49,7 @@ class Row:
 class Profile:
     """The kernels that ran while it was on, by name; `print` shows them, the slowest first."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.rows: dict[str, Row] = defaultdict(Row)
 
     def __enter__(self) -> "Profile":

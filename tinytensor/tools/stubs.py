@@ -10,13 +10,16 @@ import inspect
 import sys
 import textwrap
 from collections.abc import Callable, Iterable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from tinytensor import nn
 from tinytensor.core.op import Op
 from tinytensor.core.registry import APPEARANCES
+from tinytensor.ops.constructors import TYPES
 from tinytensor.ops.methods import FUNCTIONS, METHODS
+from tinytensor.torch_names.typeinfo import UNSTORED
 
 HERE = Path(__file__).parents[1]
 HEADER = (
@@ -24,20 +27,47 @@ HEADER = (
     "# a == b is a tensor; += takes what + takes\n"
     '# mypy: disable-error-code="override, misc"\n'
     "# pyright: reportIncompatibleMethodOverride=false\n\n"
-    "import builtins\nfrom collections.abc import Sequence\nfrom typing import Any\n\n"
+    "import builtins\nfrom collections.abc import Callable, Iterable, Sequence\nfrom typing import Any\n\n"
 )
 
 
-class _Builtins(ast.NodeTransformer):
-    """int, float, bool and type are methods and dtypes here, so the types are called builtins.int and so on."""
+class _Types(ast.NodeTransformer):
+    """Types in the form that strict checkers ask for.
+
+    int, float, bool and type are methods and dtypes here, so the types are called builtins.int and so on. A list of
+    anything is a list[Any], and what has no type has the type Any.
+    """
+
+    BARE = {"Sequence": "Any", "Iterable": "Any", "list": "Any", "dict": "Any, Any", "tuple": "Any, ..."}
+    BARE |= {"Callable": "..., Any"}
 
     def visit_Name(self, node: ast.Name) -> ast.AST:
-        clash = node.id in ("int", "float", "bool", "type")
-        return ast.copy_location(ast.Name(f"builtins.{node.id}"), node) if clash else node
+        if node.id in ("int", "float", "bool", "type"):
+            return ast.copy_location(ast.Name(f"builtins.{node.id}"), node)
+        return ast.parse(f"{node.id}[{self.BARE[node.id]}]", mode="eval").body if node.id in self.BARE else node
+
+    def visit_Subscript(self, node: ast.Subscript) -> ast.AST:
+        node.slice = self.visit(node.slice)
+        return node
+
+    def visit_ClassDef(self, node: ast.ClassDef) -> ast.AST:
+        node.body = [self.visit(member) for member in node.body]  # its bases are no annotations
+        return node
+
+    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
+        given = [*node.args.posonlyargs, *node.args.args]
+        static = any(ast.unparse(d) == "staticmethod" for d in node.decorator_list)
+        is_method = bool(given) and given[0].arg in ("self", "cls") and not static
+        for argument in [*given[is_method:], *node.args.kwonlyargs, node.args.vararg, node.args.kwarg]:
+            if argument is not None and argument.annotation is None:
+                argument.annotation = ast.Name("Any")
+        if node.returns is None:
+            node.returns = ast.Name("None" if node.name == "__init__" else "Any")
+        return self.generic_visit(node)
 
 
 def _text(node: ast.AST) -> str:
-    return ast.unparse(_Builtins().visit(node))
+    return ast.unparse(_Types().visit(node))
 
 
 def _signature(function: Callable, method: bool) -> str:
@@ -52,7 +82,8 @@ def _signature(function: Callable, method: bool) -> str:
     if method:
         first = (source.args.posonlyargs + source.args.args)[0]
         first.arg, first.annotation = "self", None
-    return f"({_text(source.args)}) -> {_text(source.returns) if source.returns else 'Any'}"
+    source.decorator_list, source.body = [], [ast.Expr(ast.Constant(...))]
+    return _text(source).partition(source.name)[2].rpartition(":")[0]
 
 
 def _shortened(node: ast.stmt) -> list[ast.stmt]:
@@ -70,19 +101,38 @@ def _shortened(node: ast.stmt) -> list[ast.stmt]:
     return [node] if isinstance(node, ast.AnnAssign | ast.Import | ast.ImportFrom) else []
 
 
-def _module(path: str) -> str:
-    """A file of the package as a stub: its own contents, without names that are attached at import."""
-    tree = ast.parse((HERE / path).read_text())
-    return _text(ast.Module([short for node in tree.body for short in _shortened(node)], []))
+def _module(path: str, defined: Iterable[str] = ()) -> str:
+    """A file of the package as a stub: its own contents, without names that are attached at import.
+
+    Names that the stub defines itself are not imported: an import would neither export them nor leave them free.
+    """
+    body = [short for node in ast.parse((HERE / path).read_text()).body for short in _shortened(node)]
+    for node in body:
+        if isinstance(node, ast.ImportFrom):
+            node.names = [alias for alias in node.names if (alias.asname or alias.name) not in defined]
+    return _text(ast.Module([n for n in body if not isinstance(n, ast.ImportFrom) or n.names], []))
 
 
 def _exports(path: str, without: str) -> list[str]:
-    """The imports of a package; in a stub only `import x as x` exports."""
-    imports = [n for n in ast.parse((HERE / path).read_text()).body if isinstance(n, ast.ImportFrom)]
+    """The imports of a package, and its other names for them.
+
+    In a stub only `import x as x` exports a name, so `import x as y` becomes a definition of y.
+    """
+    body = ast.parse((HERE / path).read_text()).body
+    imports = [n for n in body if isinstance(n, ast.ImportFrom) and n.module != without]
+    lines = []
     for node in imports:
-        for alias in node.names:
-            alias.asname = alias.asname or alias.name
-    return [ast.unparse(n) for n in imports if n.module != without]
+        public = [a for a in node.names if not (a.asname or "").startswith("_")]
+        others = [(a.asname, a.name) for a in public if a.asname not in (None, a.name)]
+        names = ", ".join(f"{a.name} as {a.name}" if a.asname in (None, a.name) else a.name for a in public)
+        lines += [f"from {node.module} import {names}"] * bool(public)
+        lines += [f"{new} = {old}" for new, old in others]
+    for node in body:  # float, long = float32, int64
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Tuple):
+            lines += [f"{a.id} = {b.id}" for a, b in zip(node.targets[0].elts, node.value.elts, strict=True)]
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):  # Size = tuple
+            lines.append(f"{node.targets[0].id} = builtins.{node.value.id}[builtins.int, ...]")
+    return lines
 
 
 def unknown_names(stub: str) -> list[str]:
@@ -120,9 +170,11 @@ def tensor_stub() -> str:
 
 def package_stub() -> str:
     """__init__.pyi: the imports of the package, and the functions of tensors."""
-    functions = [f"def {name}{_signature(f, method=False)}: ..." for name, f in sorted(FUNCTIONS.items())]
-    body = [*_exports("__init__.py", "tinytensor.ops"), "__version__: str", *functions]
-    return _stub("\n".join(body), FUNCTIONS.values())
+    functions = [f"{name}: Any" for name in (*TYPES, *UNSTORED)]  # PyTorch's types of tensors, and its other dtypes
+    functions += [f"def {name}{_signature(f, method=False)}: ..." for name, f in sorted(FUNCTIONS.items())]
+    return _stub(
+        "\n".join([*_exports("__init__.py", "tinytensor.ops"), "__version__: str", *functions]), FUNCTIONS.values()
+    )
 
 
 def nn_stub() -> str:
@@ -131,21 +183,39 @@ def nn_stub() -> str:
     for name in sorted(nn.stateless.MODULES):
         settings = "".join(f", {s}: Any = ..." for s in nn.stateless.settings_of(APPEARANCES[f"nn.{name}"]))
         lines += [f"class {name}(Module):", f"    def __init__(self{settings}) -> None: ..."]
-    return _stub("\n".join([*_exports("nn/__init__.py", "tinytensor.nn.stateless"), *lines]))
+        lines += ["    def forward(self, *tensors: Tensor) -> Tensor: ..."]
+    tensor = "from tinytensor.core.tensor import Tensor"
+    return _stub("\n".join([tensor, *_exports("nn/__init__.py", "tinytensor.nn.stateless"), *lines]))
 
 
 def functional_stub() -> str:
     """nn/functional.pyi: the file's own functions, and those that appear there."""
     functions = {place[2:]: f for place, f in APPEARANCES.items() if place.startswith("F.")}
     lines = [f"def {name}{_signature(f, method=False)}: ..." for name, f in sorted(functions.items())]
-    return _stub("\n".join([_module("nn/functional.py"), *lines]), functions.values())
+    return _stub("\n".join([_module("nn/functional.py", functions), *lines]), functions.values())
 
 
+def linalg_stub() -> str:
+    """torch_names/linalg.pyi: the functions of matrices."""
+    functions = {place[7:]: f for place, f in APPEARANCES.items() if place.startswith("linalg.")}
+    lines = [f"def {name}{_signature(f, method=False)}: ..." for name, f in sorted(functions.items())]
+    error = "from tinytensor.ops.matrices import LinAlgError as LinAlgError"
+    return _stub("\n".join([error, *lines]), functions.values())
+
+
+def elsewhere_stub(name: str) -> str:
+    """func.pyi and its like: a module that has another place in the package than its name says."""
+    return _stub(f"from tinytensor.torch_names.{name} import *")
+
+
+ELSEWHERE = ("amp", "distributions", "func", "linalg")
 STUBS = {
+    **{HERE / f"{name}.pyi": partial(elsewhere_stub, name) for name in ELSEWHERE},
     HERE / "core" / "tensor.pyi": tensor_stub,
     HERE / "__init__.pyi": package_stub,
     HERE / "nn" / "__init__.pyi": nn_stub,
     HERE / "nn" / "functional.pyi": functional_stub,
+    HERE / "torch_names" / "linalg.pyi": linalg_stub,
 }
 
 if __name__ == "__main__":
