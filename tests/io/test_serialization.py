@@ -321,13 +321,13 @@ def test_pickled_files_are_not_read(path):
 
     for protocol in (2, 3, 4, 5):
         path.write_bytes(pickle.dumps({"a": Trap()}, protocol))
-        with pytest.raises(ValueError, match=r"is pickled.*could run any code; convert it once.*safetensors.torch"):
+        with pytest.raises(ValueError, match=r"is a bare pickle.*could run any code; convert it once.*torch.save"):
             tt.load(path)
     with zipfile.ZipFile(path, "w") as file:  # as PyTorch writes them
         file.writestr("archive/data.pkl", pickle.dumps(Trap()))
-    with pytest.raises(ValueError, match="is pickled"):
+    with pytest.raises(ValueError, match=r"it asks for posix.mkdir, which no file of tensors needs"):
         tt.load(path)
-    with path.open("rb") as file, pytest.raises(ValueError, match=rf"load: {path} is pickled"):
+    with path.open("rb") as file, pytest.raises(ValueError, match=rf"load: {path} cannot be read as a file of PyTorch"):
         tt.load(file)
     assert os.listdir(path.parent) == [path.name]
 

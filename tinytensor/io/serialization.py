@@ -3,14 +3,16 @@
 `save_file` and `load_file` are for named tensors, a module's weights. `save` and `load` also take lists and
 dictionaries with tensors and numbers in them: the tensors are stored as in any other safetensors file, under readable
 names, and the form around them is text in the file's metadata. So every reader of safetensors can read the tensors.
+Files whose names end in .pt or .pth have PyTorch's format instead (pytorch.py).
 """
 
+import io
 import json
 import os
 import tempfile
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,10 +24,13 @@ from tinytensor.core.devices import check_device, device
 from tinytensor.core.dtype_objects import DType, named
 from tinytensor.core.dtypes import bool_, float32, float64, int32, int64, uint8
 from tinytensor.core.tensor import Tensor
-from tinytensor.ops.creation import tensor
+from tinytensor.io import pytorch
+from tinytensor.io.pytorch import WIDER, widened
+from tinytensor.io.values import DEEPEST, check_depth, named_place, unsupported
 
 # the format's names of the dtypes that tensors have
 STORED = {"F32": float32, "F64": float64, "U8": uint8, "I32": int32, "I64": int64, "BOOL": bool_}
+NARROW = {"F16": "float16", "BF16": "bfloat16", "I8": "int8", "I16": "int16"}  # those that `widen` makes wider
 TIED = "tinytensor.tied"  # the entry of the file's metadata that lists the names which share one tensor
 
 
@@ -52,17 +57,37 @@ def save_file(
     write_atomically(Path(path), to_bytes(arrays, extra or None))
 
 
-def load_file(path: str | os.PathLike) -> dict[str, Tensor]:
-    """Read a safetensors file (PyTorch's too) as named tensors; names stored as tied share one tensor."""
-    result = {}
-    with _opened(path, "load_file") as file:
-        for name in file.keys():  # noqa: SIM118 (not a dict)
-            dtype = file.get_slice(name).get_dtype()
-            if dtype not in STORED:
-                raise TypeError(f"load_file: {name} in {path} is stored as {dtype}; expected {', '.join(STORED)}")
-            result[name] = tensor(file.get_tensor(name))
+def load_file(path: str | os.PathLike, *, widen: bool = False) -> dict[str, Tensor]:
+    """Read a safetensors file (PyTorch's too) as named tensors; names stored as tied share one tensor.
+
+    With `widen` bfloat16 and float16 become float32, int8 and int16 int32; without it they raise TypeError.
+    """
+    with opened(path, "load_file") as file:
+        result = {name: Tensor.of(array_in(file, path, name, "load_file", widen)) for name in file.keys()}  # noqa: SIM118
         tied = (file.metadata() or {}).get(TIED, "{}")
     return _with_tied(result, tied, f"load_file: {path}")
+
+
+def array_in(file: Any, path: str | os.PathLike, name: str, what: str, widen: bool) -> np.ndarray:
+    """A copy of one array in a safetensors file that is open (`opened`)."""
+    stored = file.get_slice(name).get_dtype()
+    check_stored(f"{what}: {name} in {path}", stored, widen)
+    if stored != "BF16":  # which NumPy lacks
+        return widened(file.get_tensor(name), NARROW.get(stored))
+    length = int.from_bytes(np.memmap(path, np.uint8, "r", 0, 8).tobytes(), "little")
+    entry = json.loads(np.memmap(path, np.uint8, "r", 8, length).tobytes())[name]
+    begin, end = entry["data_offsets"]
+    raw = np.memmap(path, np.uint8, "r", 8 + length + begin, end - begin) if end > begin else np.empty(0, np.uint8)
+    return widened(raw.view(np.uint16), "bfloat16").reshape(entry["shape"])
+
+
+def check_stored(where: str, stored: str, widen: bool) -> None:
+    """Raise TypeError for a stored dtype that tensors do not have; those of NARROW pass with `widen`."""
+    if stored in NARROW and not widen:
+        advice = f"with widen=True it is read as {WIDER[NARROW[stored]]}"
+        raise TypeError(f"{where} is stored as {stored}; expected {', '.join(STORED)}; {advice}")
+    if stored not in STORED and stored not in NARROW:
+        raise TypeError(f"{where} is stored as {stored}; expected {', '.join(STORED)}")
 
 
 def _with_tied(tensors: dict[str, Tensor], told: str, where: str) -> dict[str, Tensor]:
@@ -82,12 +107,13 @@ def _with_tied(tensors: dict[str, Tensor], told: str, where: str) -> dict[str, T
 
 def load_metadata(path: str | os.PathLike) -> dict[str, str]:
     """The metadata of a safetensors file: the strings that it holds beside its tensors."""
-    with _opened(path, "load_metadata") as file:
+    with opened(path, "load_metadata") as file:
         return dict(file.metadata() or {})
 
 
 @contextmanager
-def _opened(path: str | os.PathLike, what: str):
+def opened(path: str | os.PathLike, what: str) -> Iterator[Any]:
+    """An open safetensors file; ValueError if it is none."""
     try:
         with safe_open(path, framework="np") as file:
             yield file
@@ -98,16 +124,22 @@ def _opened(path: str | os.PathLike, what: str):
 # ------------------------------------------------------------------------------------------------ save and load
 
 FORM = "tinytensor.form"  # the entry of the metadata that describes the lists and values around the tensors
-DEEPEST = 100  # levels of nested lists; a deeper value is a circle or an attack
+PYTORCH = (".pt", ".pth")  # files of these names get PyTorch's format
 
 
 def save(obj: Any, f: str | os.PathLike | BinaryIO, *args, **options) -> None:
     """Write tensors, numbers, text, None, and lists, tuples and dictionaries of them, to one file that holds no code.
 
     `load` restores the same value: keys and their order, dtypes, requires_grad, NumPy arrays, and one tensor for all
-    places that held the same one. A path is written atomically. Raises TypeError for any other value, such as a Module:
-    save its state_dict(). PyTorch's further arguments choose between kinds of pickle, and have no effect here.
+    places that held the same one. A path is written atomically. A path that ends in .pt or .pth is written in PyTorch's
+    format, which `torch.load(path, weights_only=True)` reads; it keeps views of one memory, and takes no NumPy arrays.
+    Raises TypeError for any other value, such as a Module: save its state_dict(). PyTorch's further arguments choose
+    between kinds of pickle, and have no effect here.
     """
+    if not hasattr(f, "write") and Path(f).suffix in PYTORCH:
+        with atomically(Path(f)) as file:
+            pytorch.write(obj, file)
+        return
     arrays: dict[str, np.ndarray] = {}
     form = _form(obj, (), arrays, {})
     content = to_bytes(arrays, {FORM: json.dumps(form)})
@@ -119,9 +151,8 @@ def save(obj: Any, f: str | os.PathLike | BinaryIO, *args, **options) -> None:
 
 def _form(value: Any, path: tuple, arrays: dict[str, np.ndarray], owner: dict) -> Any:
     """The form of a value for JSON: a plain value is itself, any other is {its kind: its contents}."""
-    where = ".".join(map(str, path)) or "the object"
-    if len(path) > DEEPEST:
-        raise ValueError(f"save: {'.'.join(map(str, path[:3]))}... goes deeper than {DEEPEST} levels; is it a circle?")
+    where = named_place(path)
+    check_depth(path)
     if isinstance(value, Tensor | np.ndarray):
         array = value.detach()._values("save") if isinstance(value, Tensor) else value
         if array.dtype not in STORED.values():
@@ -148,17 +179,7 @@ def _form(value: Any, path: tuple, arrays: dict[str, np.ndarray], owner: dict) -
         return value.item()
     if value is None or type(value) in (bool, int, float, str):
         return value
-    kind = type(value).__name__
-    advice = f"save the vars() of a {kind}"
-    if hasattr(value, "state_dict"):
-        advice = (
-            f"save the state_dict() of this {kind}, and later give it to one that the program has built anew: "
-            "save(x.state_dict(), path), x.load_state_dict(load(path))"
-        )
-    raise TypeError(
-        f"save: {where} is a {kind}; a file without code holds tensors, numbers, text, None, lists, tuples and "
-        f"dictionaries of them: {advice}"
-    )
+    raise unsupported(path, value)
 
 
 def load(
@@ -168,26 +189,36 @@ def load(
     *,
     weights_only: bool | None = None,
     mmap: bool | None = None,
+    widen: bool = False,
     **options,
 ) -> Any:
-    """The value that `save` wrote; for any other safetensors file its tensors by name.
+    """The value that `save` or PyTorch wrote; for any other safetensors file its tensors by name.
 
-    Everything is on the CPU; a `map_location` that names another device raises. A pickled file (PyTorch's own) raises
-    ValueError, because reading it would run code from it; the message says how to convert it. A damaged file raises
-    ValueError, too.
+    No code of a file is run. Of PyTorch's files (.pt, .pth) tensors, optimizers' states, numbers and text in lists and
+    dictionaries are read, with their views; a file that asks for anything else raises ValueError, and so does a damaged
+    one. With `widen` bfloat16 and float16 become float32, int8 and int16 int32; without it they raise TypeError.
+    Everything is on the CPU; a `map_location` that names another device raises RuntimeError.
     """
     places = map_location.values() if isinstance(map_location, Mapping) else [map_location]
     for place in places:
         if not callable(place) or isinstance(place, str):
             check_device(place, "load", "cpu")
     where = getattr(f, "name", "the file") if hasattr(f, "read") else os.fspath(f)
-    content = f.read() if hasattr(f, "read") else Path(f).read_bytes()
-    if content[8:9] != b"{" and content.startswith((b"PK", b"\x80")):  # a zip, or a bare pickle
-        raise ValueError(
-            f"load: {where} is pickled, as PyTorch's files are, and reading it could run any code; convert it once, "
-            "where PyTorch is: safetensors.torch.save_file(torch.load(path, weights_only=True), 'new.safetensors') for "
-            "a state_dict, and load that"
-        )
+    with nullcontext(f) if hasattr(f, "read") else Path(f).open("rb") as file:
+        begun = file.read(9)
+        if begun[8:9] != b"{" and begun.startswith(b"PK"):  # a zip archive
+            if not hasattr(f, "read"):
+                file.seek(0)
+                return pytorch.read(file, os.fstat(file.fileno()).st_size, where, widen)
+            content = begun + file.read()
+            return pytorch.read(io.BytesIO(content), len(content), where, widen)
+        if begun[8:9] != b"{" and begun.startswith(b"\x80"):  # a bare pickle
+            raise ValueError(
+                f"load: {where} is a bare pickle, as PyTorch before 1.6 wrote them, and reading it could run any code; "
+                "convert it once, where PyTorch is: torch.save(torch.load(path, weights_only=True), 'new.pt'), and "
+                "load that"
+            )
+        content = begun + file.read()
     try:
         found = dict(deserialize(content))
         metadata = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")]).get("__metadata__", {})
@@ -195,9 +226,11 @@ def load(
         raise ValueError(f"load: {where} is not a safetensors file ({error})") from None
     arrays = {}
     for name, entry in found.items():
-        if entry["dtype"] not in STORED:
-            raise TypeError(f"load: {name} in {where} is stored as {entry['dtype']}; expected {', '.join(STORED)}")
-        arrays[name] = np.frombuffer(entry["data"], STORED[entry["dtype"]]).reshape(entry["shape"]).copy()
+        stored = entry["dtype"]
+        check_stored(f"load: {name} in {where}", stored, widen)
+        kind = np.uint16 if stored == "BF16" else STORED.get(stored) or NARROW[stored]
+        raw = np.frombuffer(entry["data"], kind).reshape(entry["shape"])
+        arrays[name] = raw.copy() if stored in STORED else widened(raw, NARROW[stored])
     tensors = {name: Tensor.of(array) for name, array in arrays.items()}
     try:
         if FORM in metadata:
@@ -233,11 +266,18 @@ def _value(form: Any, tensors: dict, depth: int) -> Any:
 
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file and put it in place by one rename, after its bytes have reached the disk."""
+    with atomically(path) as file:
+        file.write(content)
+
+
+@contextmanager
+def atomically(path: Path) -> Iterator[BinaryIO]:
+    """A file to write to, which gets its name by one rename after its bytes have reached the disk; not at an error."""
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
-        with os.fdopen(handle, "wb") as file:
+        with os.fdopen(handle, "w+b") as file:
             os.fchmod(handle, 0o666 & ~_umask())  # a temporary file is private to its owner; give it usual permissions
-            file.write(content)
+            yield file
             file.flush()
             os.fsync(file.fileno())
         os.replace(temporary, path)

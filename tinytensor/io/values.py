@@ -1,0 +1,34 @@
+"""The values that files without code hold: tensors, and the lists, dictionaries, numbers and text around them."""
+
+from typing import Any
+
+from tinytensor.core.dtypes import bool_, float32, float64, int32, int64, uint8
+
+DTYPES = (float32, float64, uint8, int32, int64, bool_)  # those that tensors have
+DEEPEST = 100  # levels of nested lists; a deeper value is a circle or an attack
+
+
+def named_place(path: tuple) -> str:
+    """The name of a place in a value, for sentences: the keys that lead to it."""
+    return ".".join(map(str, path)) or "the object"
+
+
+def check_depth(path: tuple) -> None:
+    """Raise ValueError for a place that is too deep."""
+    if len(path) > DEEPEST:
+        raise ValueError(f"save: {named_place(path[:3])}... goes deeper than {DEEPEST} levels; is it a circle?")
+
+
+def unsupported(path: tuple, value: Any) -> TypeError:
+    """The error for a value that no file without code holds."""
+    kind = type(value).__name__
+    advice = f"save the vars() of a {kind}"
+    if hasattr(value, "state_dict"):
+        advice = (
+            f"save the state_dict() of this {kind}, and later give it to one that the program has built anew: "
+            "save(x.state_dict(), path), x.load_state_dict(load(path))"
+        )
+    return TypeError(
+        f"save: {named_place(path)} is a {kind}; a file without code holds tensors, numbers, text, None, lists, tuples "
+        f"and dictionaries of them: {advice}"
+    )
