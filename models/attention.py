@@ -81,6 +81,11 @@ def weights_of_heads(h: int, D: int, d: int, device=None) -> Parameter:
     return Parameter(empty_permuted((h, D, d), (1, 0, 2), device=device))
 
 
+def lying_side_by_side(array: np.ndarray) -> np.ndarray:
+    """The array of weights of heads (h, D, d), in the memory that `weights_of_heads` gives them."""
+    return np.ascontiguousarray(array.transpose(1, 0, 2)).transpose(1, 0, 2)
+
+
 def affine(X: Tensor, W: Tensor, beta: Tensor | None = None) -> Tensor:
     """X W + beta: X (..., D), W (D, d), beta (d) give (..., d)."""
     return linear(X, W.t(), beta)
@@ -107,12 +112,12 @@ def remember(cache: list, K: Tensor, V: Tensor) -> tuple[Tensor, Tensor]:
 def feed_forward(X: Tensor, W_1: Tensor, b_1, W_2: Tensor, b_2, activation: str = "relu") -> Tensor:
     """max(0, X W_1 + b_1) W_2 + b_2, or GELU in place of max(0, .) (000; 004; eq. 10 of 003).
 
-    X (..., D), W_1 (D, d_ff), W_2 (d_ff, D); a bias may be None.
+    X (..., D), W_1 (D, d_ff), W_2 (d_ff, D); a bias may be None. "gelu-tanh" is GPT-2's formula for GELU, with tanh.
     """
     if activation == "relu":
         inner = linear(X, W_1.t(), b_1, relu=True)  # (..., d_ff)
     else:
-        inner = functional.gelu(affine(X, W_1, b_1))
+        inner = functional.gelu(affine(X, W_1, b_1), "tanh" if activation == "gelu-tanh" else "none")
     return affine(inner, W_2, b_2)
 
 

@@ -164,6 +164,7 @@ SWITCHES = [
     ({"residual": "once"}, 0 * D),
     ({"residual": "pre-norm"}, 0 * D),
     ({"activation": "gelu"}, 0 * D),
+    ({"activation": "gelu-tanh"}, 0 * D),
 ]
 
 

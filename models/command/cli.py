@@ -1,4 +1,4 @@
-"""`tinytensor train | sample | translate | show | info`, and in a clone `python -m models ...`: the command line.
+"""`tinytensor train | sample | translate | show | info | import | export`, and in a clone `python -m models ...`.
 
 An error in what the user gave is printed as one sentence, with the exit code 2. Ctrl-C and SIGTERM stop and save a run;
 the exit code is 128 plus the signal's number.
@@ -17,6 +17,7 @@ from functools import partial
 from pathlib import Path
 
 import tinytensor
+from models.command import exchange
 from models.data import pairs
 from models.data.text import TextError
 from models.data.tokenizers import Tokenizer
@@ -38,6 +39,7 @@ from tinytensor.tools import environment
 RUNS = Path("runs")  # the folder of runs without --out
 SAMPLED = (0, 100, 1000)  # after these steps the log shows what the model writes
 PAGE = "page.html"  # the name of the page of `show` in the folder of its run
+COMMANDS = "train | sample | translate | show | info | import | export"
 MOST_TOKENS = 1_000_000  # of a sample, which is held in memory until it is complete
 
 
@@ -109,7 +111,7 @@ def _task(arguments: list[str] | None) -> type[Task]:
 def parser(task: type[Task] = TASKS["text"]) -> Parser:
     about = "Train the transformers of the documents, sample from them, translate, look inside, count their parameters."
     top = Parser(prog=called.command, description=about)
-    commands = top.add_subparsers(dest="name", required=True, metavar="train | sample | translate | show | info")
+    commands = top.add_subparsers(dest="name", required=True, metavar=COMMANDS)
 
     def command(name, function, help):
         made = commands.add_parser(
@@ -189,6 +191,7 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     info = command("info", _info, "The configuration and the parameter table of eq. (19).")
     info.add_argument("what", nargs="?", metavar="NAME_OR_DIR", help=f"{', '.join(names)}, or the folder of a run")
     info.add_argument("--environment", action="store_true", help="versions, processor, threads, cache: for bug reports")
+    exchange.add_commands(command, _new_folder)
     return top
 
 
@@ -300,6 +303,8 @@ def _resumed(options) -> Trainer:
     given = vars(options)
     folder = given["resume"]
     saved = checkpoint.load(folder)
+    if "imported" in saved.state:
+        raise UsageError(f"{folder} was imported: it has weights, but no training to go on with; `sample` reads it")
     with checkpoint.reading(folder):
         kind, settings = _task_of(saved), Settings(**saved.state["settings"])
         begun = kind.options(saved.state["task"]) | vars(settings) | {"out": folder}
@@ -506,7 +511,7 @@ def _show(options) -> int:
 def _write_page(folder: Path, out: Path, text: str | None = None) -> Path:
     """Write the page of a run, with the snapshots of its training; ValueError if it cannot be shown."""
     model, tokenizer = _loaded(folder, "text")
-    saved = checkpoint.load(folder)
+    saved = checkpoint.load(folder, ())
     with checkpoint.reading(folder):
         settings = vars(Settings(**saved.state["settings"]))
         losses = [(row["step"], row["loss"]) for row in Log.of(saved.state["log"]).rows]
@@ -531,14 +536,16 @@ def _info(options) -> int:
         folder = Path(what)
         if not folder.is_dir():
             raise UsageError(f"{folder} is neither a configuration ({', '.join(named)}) nor the folder of a run")
-        saved = checkpoint.load(folder)
+        saved = checkpoint.load(folder, ())
         with checkpoint.reading(folder):
             task, state = _task_of(saved), saved.state["task"]
             config, tokenizer = task.described(state)
             memory.check_fits(f"a model of {config.sizes()}", config.weights())
             held = [row["heldout_loss"] for row in Log.of(saved.state["log"]).rows if "heldout_loss" in row]
             lines = [
-                f"after step {saved.step} of {Settings(**saved.state['settings']).steps}"
+                f"imported from {saved.state['imported']}"
+                if "imported" in saved.state
+                else f"after step {saved.step} of {Settings(**saved.state['settings']).steps}"
                 + (f", held-out loss {held[-1]:.3f}" if held else ""),
                 f"tokens: {tokenizer}",
             ]
@@ -558,7 +565,7 @@ def _loaded(folder: Path | None, name: str) -> tuple[Module, Tokenizer]:
     """The model of a run of a task (the newest if none is named) after the last checkpoint, and its tokenizer."""
     if folder is None:
         folder = _newest_run(name)
-    saved = checkpoint.load(folder)
+    saved = checkpoint.load(folder, ("weights",))
     with checkpoint.reading(folder):
         task, state = _task_of(saved), saved.state["task"]
     if task.name != name:
@@ -566,14 +573,13 @@ def _loaded(folder: Path | None, name: str) -> tuple[Module, Tokenizer]:
     with checkpoint.reading(folder):
         config, tokenizer = task.described(state)
         memory.check_fits(f"a model of {config.sizes()}", config.weights())
-        model = task.Model(config)
-        checkpoint.load_weights(model, saved.weights)
+        model = checkpoint.built(task.Model, config, saved.weights)
     return model, tokenizer
 
 
 def _newest_run(name: str) -> Path:
     found = [(latest.stat().st_mtime, run) for run in RUNS.glob("*") if (latest := checkpoint.latest(run))]
-    of_task = [run for _, run in sorted(found) if _task_of(checkpoint.load(run)).name == name]
+    of_task = [run for _, run in sorted(found) if _task_of(checkpoint.load(run, ())).name == name]
     if not of_task:
         train = "train" if name == "text" else f"train --task {name}"
         raise UsageError(f"there is no run of {called.command} {train} in {RUNS}/: train first, or name a run's folder")

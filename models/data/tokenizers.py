@@ -1,6 +1,7 @@
 """Tokenizers: text to integers and back. Characters, words, and byte-pair encoding (BPE).
 
-All three number their vocabulary the same way:
+Two more come with models that were trained elsewhere, and keep the ids that they have there. The three that a text
+trains number their vocabulary the same way:
 
     0 ... S-1     special tokens (<pad>, <bos>, ...), S = 0 unless asked for; no text ever encodes to them
     S             the unknown: every character or word outside the vocabulary
@@ -94,6 +95,18 @@ class Tokenizer:
     def from_dict(cls, d: dict):
         return cls(d["pieces"], d["special"])
 
+    def to_library(self):
+        """The same tokenizer in the `tokenizers` library, which other programs read."""
+        library = _library()
+        made = library.Tokenizer(self._library_model(library))
+        made.decoder = library.decoders.Fuse()
+        return made
+
+    def _library_model(self, library):
+        """Single characters: BPE without merges."""
+        known = {UNKNOWN: self.unknown} if self.unknown >= 0 else {}
+        return library.models.BPE(known | self._ids, [], unk_token=UNKNOWN if known else None)
+
     def __repr__(self):
         return f"{type(self).__name__}(vocab_size={self.vocab_size}, special={list(self.special)})"
 
@@ -115,10 +128,19 @@ class WordTokenizer(Tokenizer):
     """
 
     kind = "word"
+    PIECES = r" ?\w+| ?[^\w\s]|\s"
 
     @staticmethod
     def split(text):
-        return re.findall(r" ?\w+| ?[^\w\s]|\s", text)
+        return re.findall(WordTokenizer.PIECES, text)
+
+    def to_library(self):
+        made = super().to_library()
+        made.pre_tokenizer = _cutter(_library(), self.PIECES)
+        return made
+
+    def _library_model(self, library):
+        return library.models.WordLevel(self._ids | {UNKNOWN: self.unknown}, unk_token=UNKNOWN)
 
 
 class BPETokenizer(Tokenizer):
@@ -183,6 +205,11 @@ class BPETokenizer(Tokenizer):
     def encode(self, text):
         return self._bpe.encode(_without_surrogates(text)).ids
 
+    def to_library(self):
+        made = _library().Tokenizer.from_str(self._bpe.to_str())
+        made.decoder = _library().decoders.Fuse()
+        return made
+
     def to_dict(self):
         return super().to_dict() | {"merges": [list(pair) for pair in self.merges], "pattern": self.pattern}
 
@@ -191,14 +218,97 @@ class BPETokenizer(Tokenizer):
         return cls(d["pieces"], d["special"], [tuple(pair) for pair in d["merges"]], d["pattern"])
 
 
-KINDS = {cls.kind: cls for cls in (CharTokenizer, WordTokenizer, BPETokenizer)}
+class GivenTokenizer(Tokenizer):
+    """One token per character, with given ids and no unknown: the vocabulary of a model that was trained elsewhere.
+
+    `encode` raises TextError for a character outside the vocabulary.
+    """
+
+    kind = "given"
+
+    def __init__(self, pieces):
+        super().__init__(pieces)
+        if any(len(piece) != 1 for piece in pieces):
+            raise ValueError("GivenTokenizer: every piece must be one character")
+        self.tokens, self.unknown = list(pieces), -1
+        self._ids = {piece: i for i, piece in enumerate(pieces)}
+
+    def encode(self, text):
+        lacking = sorted(set(text) - self._ids.keys())
+        if lacking:
+            raise TextError(f"the vocabulary of this model lacks {', '.join(map(repr, lacking[:10]))}")
+        return [self._ids[character] for character in text]
+
+    def to_dict(self):
+        return {"kind": self.kind, "pieces": self.tokens}
+
+    @classmethod
+    def from_dict(cls, d):
+        return cls(d["pieces"])
+
+
+class LibraryTokenizer(Tokenizer):
+    """A tokenizer of the `tokenizers` library, such as GPT-2's, whose pieces are sequences of bytes.
+
+    `described` is the text of its tokenizer.json. The model's vocabulary may be larger than the tokenizer's: `decode`
+    leaves out the ids between them. Its special tokens (<|endoftext|>) may stand in a text; `decode` drops them.
+    """
+
+    kind, unknown, special = "library", -1, {}
+
+    def __init__(self, described: str, vocab_size: int):
+        self.described, self._size = described, vocab_size
+        try:
+            self._library = _library().Tokenizer.from_str(described)
+            self._known = set(self._library.get_vocab(with_added_tokens=True).values())
+        except ImportError:
+            raise
+        except Exception as error:  # the library raises Exception itself
+            raise ValueError(f"LibraryTokenizer: this is no tokenizer.json: {str(error)[:200]}") from None
+        if not self._known or not 0 <= min(self._known) <= max(self._known) < vocab_size:
+            largest = max(self._known, default=None)
+            raise ValueError(f"LibraryTokenizer: its largest id is {largest}, but the model has {vocab_size} tokens")
+
+    @property
+    def vocab_size(self):
+        return self._size
+
+    def encode(self, text):
+        return self._library.encode(_without_surrogates(text), add_special_tokens=False).ids
+
+    def decode(self, ids):
+        ids = [int(i) for i in ids]
+        if ids and not 0 <= min(ids) <= max(ids) < self._size:
+            raise ValueError(f"decode: an id is outside the vocabulary of {self._size} tokens")
+        return self._library.decode([i for i in ids if i in self._known])
+
+    @property
+    def opening(self):
+        """The end of a line, or any token that stands for text."""
+        return "\n" if self.encode("\n") else next((t for i in sorted(self._known) if (t := self.decode([i]))), "")
+
+    def to_dict(self):
+        return {"kind": self.kind, "described": self.described, "vocab_size": self._size}
+
+    @classmethod
+    def from_dict(cls, d):
+        if not isinstance(d["described"], str) or type(d["vocab_size"]) is not int:
+            raise ValueError("LibraryTokenizer: a text and a whole number are needed")
+        return cls(d["described"], d["vocab_size"])
+
+    def __repr__(self):
+        return f"LibraryTokenizer(vocab_size={self.vocab_size})"
+
+
+KINDS = {cls.kind: cls for cls in (CharTokenizer, WordTokenizer, BPETokenizer)}  # those that a text trains
+ALL_KINDS = KINDS | {cls.kind: cls for cls in (GivenTokenizer, LibraryTokenizer)}  # the others come with a model
 
 
 def tokenizer_from_dict(d: dict) -> Tokenizer:
     """The tokenizer whose `to_dict()` this is."""
-    if d.get("kind") not in KINDS:
-        raise ValueError(f"tokenizer_from_dict: kind {d.get('kind')!r} is not one of {', '.join(KINDS)}")
-    return KINDS[d["kind"]].from_dict(d)
+    if d.get("kind") not in ALL_KINDS:
+        raise ValueError(f"tokenizer_from_dict: kind {d.get('kind')!r} is not one of {', '.join(ALL_KINDS)}")
+    return ALL_KINDS[d["kind"]].from_dict(d)
 
 
 def _by_frequency(pieces) -> list[str]:

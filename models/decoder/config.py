@@ -6,7 +6,7 @@ from models.options import check, option, setting
 
 RESIDUALS = ("literal", "once", "pre-norm")
 NORMS = ("plain", "scale", "affine", "rms")
-ACTIVATIONS = ("relu", "gelu")
+ACTIVATIONS = ("relu", "gelu", "gelu-tanh")
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,14 @@ CONFIGS = {
     "nano": Config(D=128, H=4, F=512, L=4, V=65, C=64, norm="scale", bias=False, **_GPT2),
     # GPT-2 small: 124,439,808
     "gpt2": Config(
-        D=768, H=12, F=3072, L=12, V=50257, C=1024, norm="affine", attention_bias=True, dropout=0.1, **_GPT2
+        D=768,
+        H=12,
+        F=3072,
+        L=12,
+        V=50257,
+        C=1024,
+        norm="affine",
+        **_GPT2 | {"attention_bias": True, "dropout": 0.1, "activation": "gelu-tanh"},
     ),
     # the sizes of microgpt, one layer that learns names: 4,192
     "micro": Config(D=16, H=4, F=64, L=1, V=27, C=16, residual="once", norm="rms", bias=False),

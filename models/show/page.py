@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from models.data.tokenizers import BPETokenizer, Tokenizer
+from models.data.tokenizers import KINDS, BPETokenizer, Tokenizer
 from models.decoder import Decoder
 from models.show.program import Table, table
 from tinytensor import Tensor
@@ -89,6 +89,8 @@ def check_tokenizer(tokenizer: Tokenizer, V: int) -> None:
     """Raise ValueError for a tokenizer of another vocabulary, or one that tokenizer.js cannot follow."""
     if tokenizer.vocab_size != V:
         raise ValueError(f"show: the tokenizer knows {tokenizer.vocab_size} tokens, but the model has V = {V}")
+    if tokenizer.kind not in KINDS:
+        raise ValueError("show: the page cannot follow the tokenizer of an imported model")
     pattern = getattr(tokenizer, "pattern", BPETokenizer.PIECES)
     if pattern != BPETokenizer.PIECES:
         raise ValueError(

@@ -251,6 +251,8 @@ def _block(made: Table, w: Block, parameter: str, Z: str) -> str:
     b = _bias(made, w, "b", parameter, "b", "b", ("F",), "(10)")
     formula = r"U = F \bar Z" + (" + b" if b else "")
     U = made.value("affine", [Zbar, F, b], "U", "U", "U, before the activation", ("n", "F"), "(10)", formula)
+    if w.config.activation == "gelu-tanh":
+        raise UnknownModule("show: the page has no equations for the activation gelu-tanh; it has those of gelu")
     relu = w.config.activation == "relu"
     formula = r"\max ( 0 , U )" if relu else r"U \Phi ( U )"
     name = r"U^{+}" if relu else r"U \Phi"

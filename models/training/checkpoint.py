@@ -18,12 +18,14 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Callable
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
+from models.attention import lying_side_by_side
 from models.data.tokenizers import TextError
 from tinytensor import Tensor
 from tinytensor.io.serialization import load_file, save_file, sync_directory, write_atomically
@@ -123,8 +125,11 @@ def _in_a_line(error: Exception) -> str:
     return text if len(text) <= 300 else f"{text[:300]} ..."
 
 
-def load(run: Path) -> Checkpoint:
-    """Read the last checkpoint of the run in the folder `run`; CheckpointError if there is none or it is damaged."""
+def load(run: Path, tensors: tuple[str, ...] = ("weights", "optimizer")) -> Checkpoint:
+    """Read the last checkpoint of the run in the folder `run`; CheckpointError if there is none or it is damaged.
+
+    Tensors that `tensors` does not name are not read, since the optimizer's take twice the memory of the weights.
+    """
     path = latest(run)
     if path is None:
         raise CheckpointError(f"{run} holds no checkpoint: name the folder of a run that was begun with `train --out`")
@@ -135,7 +140,9 @@ def load(run: Path) -> Checkpoint:
             if changed:
                 raise ValueError(f"{changed[0]} is not the file that was written: its SHA-256 is another")
             state = json.loads((path / "state.json").read_bytes(), parse_int=_whole)
-            weights, optimizer = (load_file(path / f"{name}.safetensors") for name in ("weights", "optimizer"))
+            weights, optimizer = (
+                load_file(path / f"{name}.safetensors") if name in tensors else {} for name in ("weights", "optimizer")
+            )
         except OSError as error:
             raise CheckpointError(f"{path} cannot be read ({error}); {_REMEDY}") from None
         step = state.pop("step")
@@ -164,6 +171,28 @@ def load_weights(model: Module, weights: dict[str, Tensor]) -> None:
             raise ValueError(f"{name} is stored as {value.dtype}, the model has {own.dtype}")
         check_finite(name, value)
     model.load_state_dict(weights)
+
+
+def built(make: Callable[..., Module], config, weights: dict[str, Tensor]) -> Module:
+    """A new model make(config) with these weights, whose memory it takes over: there is no second copy of them.
+
+    ValueError if a weight does not fit. The dictionary is empty afterwards.
+    """
+    model = make(config, device="meta")
+    own = dict(model.named_parameters())
+    if own.keys() != weights.keys():
+        odd = sorted(own.keys() ^ weights.keys())
+        raise ValueError(f"the model's weights have other names: {', '.join(odd[:5])}")
+    for name, parameter in own.items():
+        value = weights.pop(name)
+        if value.dtype != parameter.dtype or value.shape != parameter.shape:
+            stored, needed = (f"{x.dtype} {x.shape}" for x in (value, parameter))
+            raise ValueError(f"{name} is stored as {stored}, the model has {needed}")
+        check_finite(name, value)
+        if value.ndim == 3:  # weights of heads
+            value = Tensor.of(lying_side_by_side(value.numpy()))
+        parameter.data = value
+    return model
 
 
 def check_finite(name: str, value: Tensor) -> None:

@@ -5,6 +5,7 @@ The stored files were made by generate_pytorch.py, with PyTorch 2.13.
 
 import io
 import json
+import mmap
 import os
 import pickle
 import random
@@ -90,6 +91,21 @@ def test_views_share_memory_after_reading():
     found["base"].zero_()  # backward reads the row, and notices that its memory was changed
     with pytest.raises(RuntimeError, match="in place"):
         y.backward()
+
+
+def test_mapped_file_has_the_same_values(tmp_path):
+    path, found = tmp_path / "x.pt", tt.load(HERE / "values.pt")
+    path.write_bytes((HERE / "values.pt").read_bytes())
+    mapped = tt.load(path, mmap=True)
+    assert in_words(mapped) == in_words(found)
+    holder = mapped["base"].numpy()
+    while not isinstance(holder, mmap.mmap):  # it fails at None, where an array has memory of its own
+        holder = holder.base
+    mapped["base"].zero_()  # in memory; the file keeps its values
+    assert mapped["row"].tolist() == [0.0] * 3 and in_words(tt.load(path)) == in_words(found)
+    path.write_bytes(path.read_bytes().replace(struct.pack("<3f", 5, 6, 7), struct.pack("<3f", 5, 6, 8)))
+    with pytest.raises(ValueError, match="Bad CRC-32"):
+        tt.load(path, mmap=True)
 
 
 def test_narrow_dtypes_are_widened_on_request():

@@ -153,12 +153,16 @@ def test_join_puts_the_heads_side_by_side():
     near(join(tensor(heads), tensor(W)).numpy(), side_by_side @ W)
 
 
-@pytest.mark.parametrize("activation", ["relu", "gelu"])
+@pytest.mark.parametrize("activation", ["relu", "gelu", "gelu-tanh"])
 def test_feed_forward(activation):
     X, W_1, b_1, W_2, b_2 = draw(2, 3, D), draw(D, 8, seed=1), draw(8, seed=2), draw(8, D, seed=3), draw(D, seed=4)
     inner = X @ W_1 + b_1
-    relu, phi = np.maximum(0, inner), (1 + np.vectorize(math.erf)(inner / math.sqrt(2))) / 2
-    expected = (relu if activation == "relu" else inner * phi) @ W_2 + b_2
+    part = {
+        "relu": inner > 0,
+        "gelu": (1 + np.vectorize(math.erf)(inner / math.sqrt(2))) / 2,
+        "gelu-tanh": (1 + np.tanh(math.sqrt(2 / math.pi) * (inner + 0.044715 * inner**3))) / 2,
+    }
+    expected = (inner * part[activation]) @ W_2 + b_2
     Y = feed_forward(*map(tensor, (X, W_1, b_1, W_2, b_2)), activation)
     near(Y.numpy(), expected)
     without = feed_forward(*map(tensor, (X, W_1)), None, tensor(W_2), None, activation)

@@ -78,7 +78,11 @@ def relu(x: np.ndarray) -> np.ndarray:
     return np.maximum(x, 0)
 
 
-ACTIVATIONS = {"relu": relu, "gelu": gelu}
+def gelu_tanh(x: np.ndarray) -> np.ndarray:
+    return x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))) / 2
+
+
+ACTIVATIONS = {"relu": relu, "gelu": gelu, "gelu-tanh": gelu_tanh}
 
 
 def attention(q, k, v, added, draws: Callable) -> tuple[np.ndarray, np.ndarray]:

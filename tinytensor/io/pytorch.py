@@ -11,6 +11,7 @@ A tensor is a storage, the place of its first element in it, its sizes and its s
 the file before memory is taken. Every byte of the archive is covered by a checksum, which is compared too.
 """
 
+import os
 import struct
 import sys
 import zipfile
@@ -68,11 +69,14 @@ def widened(raw: np.ndarray, dtype: object) -> np.ndarray:
 # ------------------------------------------------------------------------------------------------------------- reading
 
 
-def read(file: BinaryIO, size: int, where: str, widen: bool) -> Any:
-    """The value in a file of PyTorch of so many bytes; ValueError or TypeError, with one sentence, if it is refused."""
+def read(file: BinaryIO, size: int, where: str, widen: bool, mapped: str | os.PathLike | None = None) -> Any:
+    """The value in a file of PyTorch of so many bytes; ValueError or TypeError, with one sentence, if it is refused.
+
+    With `mapped`, its path, tensors lie in the file and take memory where they are read; changes stay in memory.
+    """
     try:
         with zipfile.ZipFile(file) as archive:
-            return _Archive(archive, size, widen).value()
+            return _Archive(archive, size, widen, mapped).value()
     except NotWidened as error:
         raise TypeError(f"load: {where}: {error}") from None
     except (ValueError, TypeError, LookupError, RuntimeError, OverflowError, EOFError, NotImplementedError) as error:
@@ -103,8 +107,9 @@ class _Kind(Inner):
 class _Archive:
     """An open zip archive of PyTorch, and the storages that were read so far."""
 
-    def __init__(self, archive: zipfile.ZipFile, size: int, widen: bool):
-        self.archive, self.widen, self.storages = archive, widen, {}
+    def __init__(self, archive: zipfile.ZipFile, size: int, widen: bool, mapped: str | os.PathLike | None):
+        self.archive, self.size, self.widen, self.mapped = archive, size, widen, mapped
+        self.storages: dict[str, _Storage] = {}
         entries = archive.infolist()
         for entry in entries:
             if entry.compress_type != zipfile.ZIP_STORED or entry.compress_size != entry.file_size:
@@ -163,12 +168,26 @@ class _Archive:
         stored = np.dtype(np.uint16 if dtype == "bfloat16" else np.uint8 if dtype == bool_ else dtype)
         if count != entry.file_size // stored.itemsize:
             raise ValueError(f"the storage {key} is to hold {count} elements, but has {entry.file_size} bytes")
-        content = np.empty(entry.file_size, np.uint8)
-        self._copy(f"data/{key}", content)
-        raw = content[: count * stored.itemsize].view(stored)
+        raw = self._mapped(entry, stored, count)
+        if raw is None:
+            content = np.empty(entry.file_size, np.uint8)
+            self._copy(f"data/{key}", content)
+            raw = content[: count * stored.itemsize].view(stored)
         if self.big != (sys.byteorder == "big"):
             raw = raw.byteswap()
         return raw != 0 if dtype == bool_ else widened(raw, dtype)
+
+    def _mapped(self, entry: zipfile.ZipInfo, stored: np.dtype, count: int) -> np.ndarray | None:
+        """The elements of a storage in the file itself; None if they are not to be there, or not aligned."""
+        if self.mapped is None or not count:
+            return None
+        self._copy(f"data/{entry.filename.rpartition('/')[2]}", None)  # the checksum
+        with open(self.mapped, "rb") as file:
+            file.seek(entry.header_offset)
+            begin = entry.header_offset + 30 + sum(struct.unpack("<26xHH", file.read(30)))
+        if begin % stored.itemsize or begin + entry.file_size > self.size:
+            return None
+        return np.memmap(self.mapped, stored, "c", begin, count).view(np.ndarray)
 
 
 def _tensor(storage, offset, size, stride, requires_grad, hooks, metadata=None) -> Tensor:

@@ -18,7 +18,6 @@ from typing import Any, BinaryIO
 
 import numpy as np
 from safetensors import SafetensorError, deserialize, safe_open
-from safetensors.numpy import save as to_bytes
 
 from tinytensor.core.devices import check_device, device
 from tinytensor.core.dtype_objects import DType, named
@@ -30,6 +29,7 @@ from tinytensor.io.values import DEEPEST, check_depth, named_place, unsupported
 
 # the format's names of the dtypes that tensors have
 STORED = {"F32": float32, "F64": float64, "U8": uint8, "I32": int32, "I64": int64, "BOOL": bool_}
+LETTERS = {dtype: letters for letters, dtype in STORED.items()}
 NARROW = {"F16": "float16", "BF16": "bfloat16", "I8": "int8", "I16": "int16"}  # those that `widen` makes wider
 TIED = "tinytensor.tied"  # the entry of the file's metadata that lists the names which share one tensor
 
@@ -52,9 +52,28 @@ def save_file(
             tied[name] = owner[place]
         else:
             owner[place] = name
-            arrays[name] = np.ascontiguousarray(array).reshape(array.shape)
+            arrays[name] = array
     extra = dict(metadata or {}) | ({TIED: json.dumps(tied)} if tied else {})
-    write_atomically(Path(path), to_bytes(arrays, extra or None))
+    with atomically(Path(path)) as file:
+        _write(file, arrays, extra)
+
+
+def _write(file: BinaryIO, arrays: Mapping[str, np.ndarray], metadata: Mapping[str, str]) -> None:
+    """Write the format of safetensors: the length of a header, the header, and the arrays one after the other.
+
+    The largest elements come first, so that all arrays are aligned. No copy is made but of an array that is strided.
+    """
+    header: dict[str, Any] = {"__metadata__": dict(metadata)} if metadata else {}
+    names, at = sorted(arrays, key=lambda name: (-arrays[name].itemsize, name)), 0
+    for name in names:
+        array = arrays[name]
+        places = [at, at := at + array.nbytes]
+        header[name] = {"dtype": LETTERS[array.dtype], "shape": list(array.shape), "data_offsets": places}
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    file.write(len(text).to_bytes(8, "little") + text)
+    for name in names:
+        file.write(np.ascontiguousarray(arrays[name]).reshape(-1).view(np.uint8).data)
 
 
 def load_file(path: str | os.PathLike, *, widen: bool = False) -> dict[str, Tensor]:
@@ -62,23 +81,42 @@ def load_file(path: str | os.PathLike, *, widen: bool = False) -> dict[str, Tens
 
     With `widen` bfloat16 and float16 become float32, int8 and int16 int32; without it they raise TypeError.
     """
-    with opened(path, "load_file") as file:
-        result = {name: Tensor.of(array_in(file, path, name, "load_file", widen)) for name in file.keys()}  # noqa: SIM118
-        tied = (file.metadata() or {}).get(TIED, "{}")
-    return _with_tied(result, tied, f"load_file: {path}")
+    stored = Stored(path, "load_file")
+    result = {name: Tensor.of(stored.read(name, widen)) for name in stored.shapes}
+    return _with_tied(result, stored.metadata.get(TIED, "{}"), f"load_file: {path}")
 
 
-def array_in(file: Any, path: str | os.PathLike, name: str, what: str, widen: bool) -> np.ndarray:
-    """A copy of one array in a safetensors file that is open (`opened`)."""
-    stored = file.get_slice(name).get_dtype()
-    check_stored(f"{what}: {name} in {path}", stored, widen)
-    if stored != "BF16":  # which NumPy lacks
-        return widened(file.get_tensor(name), NARROW.get(stored))
-    length = int.from_bytes(np.memmap(path, np.uint8, "r", 0, 8).tobytes(), "little")
-    entry = json.loads(np.memmap(path, np.uint8, "r", 8, length).tobytes())[name]
-    begin, end = entry["data_offsets"]
-    raw = np.memmap(path, np.uint8, "r", 8 + length + begin, end - begin) if end > begin else np.empty(0, np.uint8)
-    return widened(raw.view(np.uint16), "bfloat16").reshape(entry["shape"])
+class Stored:
+    """A safetensors file whose arrays are read one by one: the largest is the most memory that is taken at once.
+
+    `shapes` has the names of the arrays and their sizes, `metadata` the file's strings. `what` names the caller in
+    errors. Raises ValueError if the file is no safetensors file.
+    """
+
+    def __init__(self, path: str | os.PathLike, what: str):
+        self.path, self.what = path, what
+        with opened(path, what) as file:  # this checks the header and the lengths
+            self.metadata = dict(file.metadata() or {})
+        with Path(path).open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length))
+        header.pop("__metadata__", None)
+        self.entries, self.begin = header, 8 + length
+        self.shapes = {name: tuple(entry["shape"]) for name, entry in header.items()}
+
+    def read(self, name: str, widen: bool = False) -> np.ndarray:
+        """One array, in memory of its own; TypeError for a dtype that tensors do not have."""
+        entry = self.entries[name]
+        stored, (begin, end) = entry["dtype"], entry["data_offsets"]
+        check_stored(f"{self.what}: {name} in {self.path}", stored, widen)
+        kind = _numpy_dtype(stored)
+        array = np.fromfile(self.path, kind, (end - begin) // kind.itemsize, offset=self.begin + begin)
+        return widened(array.reshape(entry["shape"]), NARROW.get(stored))
+
+
+def _numpy_dtype(stored: str) -> np.dtype:
+    """NumPy's dtype for one of the format's; for bfloat16, which NumPy lacks, uint16."""
+    return np.dtype(np.uint16 if stored == "BF16" else STORED.get(stored) or NARROW[stored])
 
 
 def check_stored(where: str, stored: str, widen: bool) -> None:
@@ -142,11 +180,8 @@ def save(obj: Any, f: str | os.PathLike | BinaryIO, *args, **options) -> None:
         return
     arrays: dict[str, np.ndarray] = {}
     form = _form(obj, (), arrays, {})
-    content = to_bytes(arrays, {FORM: json.dumps(form)})
-    if hasattr(f, "write"):
-        f.write(content)
-    else:
-        write_atomically(Path(f), content)
+    with nullcontext(f) if hasattr(f, "write") else atomically(Path(f)) as file:
+        _write(file, arrays, {FORM: json.dumps(form)})
 
 
 def _form(value: Any, path: tuple, arrays: dict[str, np.ndarray], owner: dict) -> Any:
@@ -197,6 +232,7 @@ def load(
     No code of a file is run. Of PyTorch's files (.pt, .pth) tensors, optimizers' states, numbers and text in lists and
     dictionaries are read, with their views; a file that asks for anything else raises ValueError, and so does a damaged
     one. With `widen` bfloat16 and float16 become float32, int8 and int16 int32; without it they raise TypeError.
+    With `mmap` the tensors of PyTorch's file at a path stay in it, and take memory only where they are read.
     Everything is on the CPU; a `map_location` that names another device raises RuntimeError.
     """
     places = map_location.values() if isinstance(map_location, Mapping) else [map_location]
@@ -209,7 +245,7 @@ def load(
         if begun[8:9] != b"{" and begun.startswith(b"PK"):  # a zip archive
             if not hasattr(f, "read"):
                 file.seek(0)
-                return pytorch.read(file, os.fstat(file.fileno()).st_size, where, widen)
+                return pytorch.read(file, os.fstat(file.fileno()).st_size, where, widen, f if mmap else None)
             content = begun + file.read()
             return pytorch.read(io.BytesIO(content), len(content), where, widen)
         if begun[8:9] != b"{" and begun.startswith(b"\x80"):  # a bare pickle
@@ -228,8 +264,7 @@ def load(
     for name, entry in found.items():
         stored = entry["dtype"]
         check_stored(f"load: {name} in {where}", stored, widen)
-        kind = np.uint16 if stored == "BF16" else STORED.get(stored) or NARROW[stored]
-        raw = np.frombuffer(entry["data"], kind).reshape(entry["shape"])
+        raw = np.frombuffer(entry["data"], _numpy_dtype(stored)).reshape(entry["shape"])
         arrays[name] = raw.copy() if stored in STORED else widened(raw, NARROW[stored])
     tensors = {name: Tensor.of(array) for name, array in arrays.items()}
     try:
