@@ -138,7 +138,10 @@ def _cut(document, fraction):
 
 @dataclass
 class Corpus:
-    """Text ready for training: tokens (int64), the tokenizer they belong to, and the lengths in characters."""
+    """Text ready for training: tokens, the tokenizer they belong to, and the lengths in characters (0: not known).
+
+    Tokens are int64 arrays, or files of 16-bit numbers that are mapped into memory.
+    """
 
     tokenizer: Tokenizer
     train: np.ndarray
@@ -192,7 +195,7 @@ class Batches:
             raise ValueError(f"Batches: context ({context}) and batch_size ({batch_size}) must be at least 1")
         if len(tokens) < context + 1:
             raise TextError(f"Batches: {len(tokens)} tokens do not fill one window of context + 1 = {context + 1}")
-        self.tokens = np.asarray(tokens, dtype=np.int64)
+        self.tokens = np.asarray(tokens)  # a mapped file stays one
         self.context, self.batch_size, self.generator = context, batch_size, generator
         self.epoch = -1
         self._begin_epoch()
@@ -214,7 +217,7 @@ class Batches:
             self.position += len(taken)
             starts.extend(taken)
         windows = np.array(starts)[:, None] + np.arange(self.context)  # (B, C)
-        return self.tokens[windows], self.tokens[windows + 1]
+        return tuple(np.asarray(self.tokens[at], dtype=np.int64) for at in (windows, windows + 1))
 
     def state_dict(self) -> dict:
         return {
@@ -257,7 +260,7 @@ def evaluation_batches(tokens, context: int, batch_size: int, stride: int | None
     stride = context if stride is None else stride
     if not 1 <= stride <= context:
         raise ValueError(f"evaluation_batches: stride must be from 1 to context = {context}, not {stride}")
-    tokens = np.asarray(tokens, dtype=np.int64)
+    tokens = np.asarray(tokens)  # a mapped file stays one
     last = len(tokens) - 1 - context  # where the last window starts
     if last < 0:
         raise TextError(f"evaluation: {len(tokens)} tokens do not fill one window of context + 1 = {context + 1}")

@@ -256,8 +256,8 @@ class LibraryTokenizer(Tokenizer):
 
     kind, unknown, special = "library", -1, {}
 
-    def __init__(self, described: str, vocab_size: int):
-        self.described, self._size = described, vocab_size
+    def __init__(self, described: str, vocab_size: int | None = None):
+        self.described = described
         try:
             self._library = _library().Tokenizer.from_str(described)
             self._known = set(self._library.get_vocab(with_added_tokens=True).values())
@@ -265,9 +265,10 @@ class LibraryTokenizer(Tokenizer):
             raise
         except Exception as error:  # the library raises Exception itself
             raise ValueError(f"LibraryTokenizer: this is no tokenizer.json: {str(error)[:200]}") from None
-        if not self._known or not 0 <= min(self._known) <= max(self._known) < vocab_size:
+        self._size = max(self._known, default=0) + 1 if vocab_size is None else vocab_size
+        if not self._known or not 0 <= min(self._known) <= max(self._known) < self._size:
             largest = max(self._known, default=None)
-            raise ValueError(f"LibraryTokenizer: its largest id is {largest}, but the model has {vocab_size} tokens")
+            raise ValueError(f"LibraryTokenizer: its largest id is {largest}, but the model has {self._size} tokens")
 
     @property
     def vocab_size(self):

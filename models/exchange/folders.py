@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from models.data.tokenizers import GivenTokenizer, LibraryTokenizer, Tokenizer
+from models.data.tokenizers import LibraryTokenizer, TextError, Tokenizer
+from models.data.vocabularies import json_object, vocabulary
 from models.decoder import Config
 from models.exchange.gpt2 import (
     MATRICES,
@@ -30,7 +31,6 @@ from models.training import checkpoint, memory
 from models.training.trainer import Settings
 from tinytensor import Tensor, load
 from tinytensor.io.serialization import Stored, save_file, write_atomically
-from tinytensor.io.unpickling import unpickle
 
 INDEX, WEIGHTS, PICKLED, CHECKPOINT = (
     "model.safetensors.index.json",
@@ -38,7 +38,6 @@ INDEX, WEIGHTS, PICKLED, CHECKPOINT = (
     "pytorch_model.bin",
     "ckpt.pt",
 )
-MOST_JSON = 100_000_000  # bytes; GPT-2's tokenizer.json has 2 million
 
 
 def import_folder(folder: Path) -> checkpoint.Checkpoint:
@@ -47,7 +46,7 @@ def import_folder(folder: Path) -> checkpoint.Checkpoint:
         if not folder.is_dir():
             raise ExchangeError("this is no folder")
         config, tokenizer, weights = (_nanogpt if (folder / CHECKPOINT).is_file() else _hugging_face)(folder)
-    except ExchangeError as error:
+    except (ExchangeError, TextError) as error:
         raise ExchangeError(f"{folder}: {error}") from None
     except OSError as error:
         raise ExchangeError(f"{folder}: {error.filename or 'a file'} cannot be read: {error.strerror}") from None
@@ -62,7 +61,7 @@ def import_folder(folder: Path) -> checkpoint.Checkpoint:
 def _hugging_face(folder: Path) -> tuple[Config, Tokenizer, dict[str, Tensor]]:
     if not (folder / "config.json").is_file():
         raise ExchangeError(f"there is neither config.json (Hugging Face) nor {CHECKPOINT} (nanoGPT)")
-    about = _json_object(folder / "config.json")
+    about = json_object(folder / "config.json")
     names, read = _arrays(folder)
     plain = {name.removeprefix("transformer."): name for name in names}
     if len(plain) < len(names):
@@ -77,7 +76,7 @@ def _hugging_face(folder: Path) -> tuple[Config, Tokenizer, dict[str, Tensor]]:
     if tied and "lm_head.weight" in plain and not np.array_equal(*map(read_plain, ("lm_head.weight", "wte.weight"))):
         raise ExchangeError("config.json says that lm_head.weight is wte.weight, but their values differ")
     config = _checked(lambda: config_from(about, tied))
-    tokenizer = _vocabulary(folder, config.V)
+    tokenizer = vocabulary(folder, config.V)
     return config, tokenizer, weights_from(config, plain, read_plain)
 
 
@@ -96,7 +95,7 @@ def _checked(make: Callable[[], Config]) -> Config:
 def _arrays(folder: Path) -> tuple[Iterable[str], Callable[[str], np.ndarray]]:
     """(the names of the weights, a function that reads one of them)."""
     if (folder / INDEX).is_file():
-        places = _json_object(folder / INDEX).get("weight_map")
+        places = json_object(folder / INDEX).get("weight_map")
         if not isinstance(places, dict) or not all(
             isinstance(file, str) and file == Path(file).name for file in places.values()
         ):
@@ -173,109 +172,7 @@ def _nanogpt(folder: Path) -> tuple[Config, Tokenizer, dict[str, Tensor]]:
         "wte.weight" in tensors and np.array_equal(read("lm_head.weight"), read("wte.weight"))
     )
     config = _checked(lambda: config_from_arguments(arguments, tied))
-    for name in ("meta.json", "meta.pkl"):
-        if (folder / name).is_file():
-            tokenizer: Tokenizer = _characters(meta(folder / name), config.V)
-            break
-    else:
-        tokenizer = _vocabulary(folder, config.V)
-    return config, tokenizer, weights_from(config, tensors, read)
-
-
-def meta(path: Path) -> dict:
-    """The content of nanoGPT's meta.pkl, or of the same as JSON; ExchangeError if it is no dictionary."""
-    if path.suffix == ".json":
-        return _json_object(path)
-    try:
-        return _dictionary(unpickle(path.read_bytes(), {}, _refuse), path.name)
-    except (ValueError, TypeError, LookupError) as error:
-        raise ExchangeError(f"{path.name} cannot be read: {error}") from None
-
-
-def _refuse(number: Any) -> Any:
-    raise ValueError("it names a value outside itself")
-
-
-def _characters(held: dict, V: int) -> GivenTokenizer:
-    """The characters of nanoGPT's vocabulary, in the order of their ids."""
-    by_id = held.get("itos")
-    if not isinstance(by_id, dict):
-        raise ExchangeError("the meta file has no itos, the character of each id")
-    pieces = [by_id.get(i, by_id.get(str(i))) for i in range(V)]  # JSON makes text of the ids
-    try:
-        return GivenTokenizer(pieces)
-    except (ValueError, TypeError) as error:
-        raise ExchangeError(
-            f"the itos of the meta file does not name {V} characters, one for each id: {error}"
-        ) from None
-
-
-# ------------------------------------------------------------------------------------------------------ vocabularies
-
-
-def _vocabulary(folder: Path, V: int) -> LibraryTokenizer:
-    """The tokenizer that lies in a folder: tokenizer.json, or GPT-2's vocab.json and merges.txt."""
-    path = folder / "tokenizer.json"
-    try:
-        if path.is_file():
-            return LibraryTokenizer(_text(path), V)
-        if (folder / "vocab.json").is_file() and (folder / "merges.txt").is_file():
-            return LibraryTokenizer(_bytes_described(folder), V)
-    except (ValueError, ImportError) as error:
-        raise ExchangeError(str(error)) from None
-    names = "tokenizer.json, or vocab.json and merges.txt"
-    names += f"; meta.json or meta.pkl beside {CHECKPOINT}" if (folder / CHECKPOINT).is_file() else ""
-    raise ExchangeError(f"there is no vocabulary: {names} are needed")
-
-
-def _bytes_described(folder: Path) -> str:
-    """The tokenizer.json of byte-level BPE, from the two files that GPT-2 came with."""
-    ids = _json_object(folder / "vocab.json")
-    lines = [line for line in _text(folder / "merges.txt").split("\n") if line and not line.startswith("#version")]
-    merges = [line.split(" ") for line in lines]
-    if not all(type(i) is int for i in ids.values()) or not all(len(pair) == 2 for pair in merges):
-        raise ExchangeError("vocab.json must give an id to each piece, and merges.txt two pieces in each line")
-    special = [name for name in ("<|endoftext|>",) if name in ids]
-    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True}
-    bytes_ = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
-    model = {
-        "type": "BPE",
-        "dropout": None,
-        "unk_token": None,
-        "continuing_subword_prefix": "",
-        "end_of_word_suffix": "",
-    }
-    return json.dumps(
-        {
-            "version": "1.0",
-            "truncation": None,
-            "padding": None,
-            "normalizer": None,
-            "post_processor": None,
-            "added_tokens": [{"id": ids[name], "content": name, **flags} for name in special],
-            "pre_tokenizer": bytes_,
-            "decoder": bytes_,
-            "model": model | {"vocab": ids, "merges": merges},
-        }
-    )
-
-
-def _text(path: Path) -> str:
-    if path.stat().st_size > MOST_JSON:
-        raise ExchangeError(f"{path.name} has {path.stat().st_size:,} bytes; expected at most {MOST_JSON:,}")
-    try:
-        return path.read_text(encoding="utf-8")
-    except UnicodeDecodeError as error:
-        raise ExchangeError(f"{path.name} is not UTF-8 at byte {error.start}") from None
-
-
-def _json_object(path: Path) -> dict:
-    try:
-        return _dictionary(json.loads(_text(path)), path.name)
-    except ExchangeError:
-        raise
-    except (ValueError, RecursionError) as error:
-        raise ExchangeError(f"{path.name} is no JSON: {str(error)[:200]}") from None
+    return config, vocabulary(folder, config.V, CHECKPOINT), weights_from(config, tensors, read)
 
 
 # --------------------------------------------------------------------------------------------------------------- export
@@ -296,10 +193,10 @@ def export_run(run: Path, folder: Path) -> Config:
         for name, parameter in task.Model(config, device="meta").state_dict().items():
             if saved.weights[name].shape != parameter.shape:
                 raise ValueError(f"{name} has the shape {saved.weights[name].shape}; expected {parameter.shape}")
-    about, vocabulary = described(config), _tokenizer_json(tokenizer)
+    about, words = described(config), _tokenizer_json(tokenizer)
     folder.mkdir(parents=True, exist_ok=True)
     save_file(weights_for(config, saved.weights), folder / WEIGHTS, {"format": "pt"})
-    write_atomically(folder / "tokenizer.json", vocabulary.encode())
+    write_atomically(folder / "tokenizer.json", words.encode())
     kind = {"tokenizer_class": "PreTrainedTokenizerFast", "model_max_length": config.C}
     write_atomically(folder / "tokenizer_config.json", json.dumps(kind, indent=2).encode())
     write_atomically(folder / "config.json", json.dumps(about, indent=2).encode())

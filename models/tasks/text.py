@@ -3,8 +3,9 @@
 import math
 import shlex
 import textwrap
+from pathlib import Path
 
-from models.data import text
+from models.data import sources, text
 from models.data.ngram import baselines
 from models.data.text import Corpus, TextError
 from models.data.tokenizers import KINDS
@@ -15,6 +16,7 @@ from models.options import called, path
 from models.tasks.task import Glimpse, Task, fingerprint, say
 from tinytensor.viz import plots
 
+MOST_COUNTED = 5_000_000  # tokens; n-gram models of more take long, and much memory
 MADE_FOR_CHARACTERS = ("nano", "micro")
 
 
@@ -25,35 +27,66 @@ class TextTask(Task):
     examples = "windows"
     source, sized_by_data = "text", ("V",)
 
-    def __init__(self, config: Config, corpus: Corpus, file: str | None):
+    def __init__(self, config: Config, corpus: Corpus, file: str | None, field: str | None = None):
         super().__init__(config, corpus.tokenizer, file)
-        self.corpus = corpus
+        self.corpus, self.field = corpus, field
+        self.of_tokens = corpus.train.dtype.itemsize == 2  # read from files of tokens
+        self._fingerprint = None
 
     @classmethod
     def add_options(cls, group):
-        group.add_argument("--text", metavar="FILE", type=path, help="learn from a UTF-8 file of your own")
+        inputs = "learn from your own: a UTF-8 file, a folder of .txt and .md files, a .jsonl file, or a folder with "
+        inputs += f"{sources.TRAIN}, {sources.HELDOUT} and a vocabulary (models/README.md)"
+        group.add_argument("--text", metavar="FILE", type=path, help=inputs)
+        group.add_argument("--field", metavar="NAME", help=f"field of a .jsonl file (default: {sources.FIELD})")
         kinds = "kind of the tokens (default: bpe; char for nano and micro)"
         group.add_argument("--tokenizer", choices=list(KINDS), help=kinds)
 
     @classmethod
     def begin(cls, config, given, name):
+        if "text" in given and sources.holds_tokens(given["text"]):
+            return cls._of_tokens(config, given)
         kind = given.get("tokenizer", "char" if name in MADE_FOR_CHARACTERS else "bpe")
         vocabulary = config.V if kind == "bpe" else given.get("V")  # without --V all characters or words
         file = str(given["text"].resolve()) if "text" in given else None
         options = {"exact": "V" in given} if kind == "bpe" else {}  # without --V a text may yield a smaller vocabulary
-        corpus = text.prepare(_documents(file), KINDS[kind], vocabulary, **options)
+        field = given.get("field")
+        corpus = text.prepare(_documents(file, field), KINDS[kind], vocabulary, **options)
         V = corpus.tokenizer.vocab_size
         if kind == "bpe" and vocabulary > V:
             say(f"the vocabulary has {V} tokens instead of {vocabulary}: this text yields no more")
         if "V" in given and given["V"] != V:
             raise TextError(f"--V {given['V']}: this text has only {V} different tokens ({kind}); leave --V out")
         text.check_context(corpus.train, corpus.heldout, config.C)
-        return cls(config.replace(V=V), corpus, file)
+        return cls(config.replace(V=V), corpus, file, field)
+
+    @classmethod
+    def _of_tokens(cls, config, given):
+        """The task of files of tokens, whose vocabulary lies beside them."""
+        for option in ("tokenizer", "field"):
+            if option in given:
+                raise TextError(f"--{option}: {given['text']} holds tokens already; leave --{option} out")
+        corpus = sources.tokens(given["text"])
+        V = corpus.tokenizer.vocab_size
+        if given.get("V", V) != V:
+            raise TextError(f"--V {given['V']}: the vocabulary of {given['text']} has {V} tokens; leave --V out")
+        text.check_context(corpus.train, corpus.heldout, config.C)
+        return cls(config.replace(V=V), corpus, str(given["text"].resolve()))
 
     @classmethod
     def restore(cls, state):
         config, tokenizer = cls.described(state)
-        return cls(config, text.prepare(_documents(state["file"]), tokenizer), state["file"])
+        file, field = state["file"], state.get("field")
+        if file is not None and sources.holds_tokens(Path(file)):
+            return cls(config, sources.tokens(Path(file), tokenizer), file)
+        return cls(config, text.prepare(_documents(file, field), tokenizer), file, field)
+
+    def state(self):
+        return super().state() | ({} if self.field is None else {"field": self.field})
+
+    @classmethod
+    def options(cls, state):
+        return super().options(state) | {"field": state.get("field")}
 
     @classmethod
     def recipe(cls, config, given):
@@ -65,7 +98,10 @@ class TextTask(Task):
         return {"lr": 1.5, "weight_decay": 0.0} if sgd else {"lr": 0.48 / config.D}
 
     def fingerprint(self):
-        return fingerprint([self.corpus.train, self.corpus.heldout])
+        if self._fingerprint is None:
+            parts = [self.corpus.train, self.corpus.heldout]
+            self._fingerprint = sources.fingerprint(self.corpus) if self.of_tokens else fingerprint(parts)
+        return self._fingerprint
 
     def batches(self, batch_size, generator):
         return text.Batches(self.corpus.train, self.config.C, batch_size, generator)
@@ -77,6 +113,8 @@ class TextTask(Task):
 
     def describe(self):
         corpus, title = self.corpus, self.file or "Python's language reference"
+        if self.of_tokens:
+            return [f"tokens: {title}, {corpus.tokenizer}, {len(corpus.train):,} and {len(corpus.heldout):,} held out"]
         return [
             f"text: {title}, {corpus.train_characters:,} characters and {corpus.heldout_characters:,} held out",
             f"tokens: {corpus.tokenizer}, {len(corpus.train):,} and {len(corpus.heldout):,}",
@@ -85,6 +123,8 @@ class TextTask(Task):
     def marks(self) -> dict[str, float]:
         """Held-out losses to compare with, by name."""
         V = self.config.V
+        if len(self.corpus.train) > MOST_COUNTED:
+            return {"uniform": math.log(V)}
         return {"uniform": math.log(V)} | baselines(self.corpus.train, self.corpus.heldout, V)
 
     def _word(self) -> str:
@@ -112,7 +152,8 @@ class TextTask(Task):
         print("\nheld-out loss in nats per token")
         for name, value in [*marks.items(), ("this model", heldout)]:
             print(f"  {name:<22}{value:.3f}{'' if name == 'this model' else f'   ({value - heldout:+.3f})'}")
-        print(f"  this model, per character: {heldout * len(corpus.heldout) / corpus.heldout_characters:.3f}\n")
+        if corpus.heldout_characters:
+            print(f"  this model, per character: {heldout * len(corpus.heldout) / corpus.heldout_characters:.3f}\n")
         plots.save(plots.loss(rows, marks), folder / "loss.png")
         shown, labels = self._beginning()
         plots.save(plots.attention(report.attention_maps(model, shown), labels, labels), folder / "attention.png")
@@ -123,8 +164,8 @@ class TextTask(Task):
         print(f"more samples: {called.command} sample {folder} --prompt {shlex.quote(self._word())}")
 
 
-def _documents(file: str | None) -> list[str]:
+def _documents(file: str | None, field: str | None) -> list[str]:
     """The texts to learn from."""
-    if file is None:
-        return text.default_corpus()
-    return [text.read_text(file, say)]
+    if file is None and field is not None:
+        raise TextError(f"--field {field}: name a .jsonl file with --text")
+    return text.default_corpus() if file is None else sources.documents(Path(file), field, say)
