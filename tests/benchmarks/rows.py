@@ -132,6 +132,10 @@ ROWS = [
         for name, goal in (("toth-tiny", 10), ("nano", 4))
     ),
     *(
+        Row("gpt2", name, work, decoder("gpt2", 1, dropout=0.0), MANY, (Side("torch", 1.0),), passes=2)
+        for name, work in (("gpt2, the first token after 128", "prefill"), ("gpt2, a token after them", "after"))
+    ),
+    *(
         Row(
             "matmul", "matmul", "matmul", {"products": list(products())}, threads, (Side("numpy", 1.0),),
             unit="µs", quick=threads == 1, least=0.85, many=True,

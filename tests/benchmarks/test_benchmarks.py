@@ -249,6 +249,23 @@ def test_sampling_row_generates_the_requested_tokens(ours):
     assert len(list(draw(15, 1.0))) == 15 and list(draw(15, 0)) == list(draw(15, 0))
 
 
+def test_a_prompt_is_continued(ours):
+    write = ours.prompted(data.make(decoder("micro", 1)))
+    assert write([1, 2, 3], 1) == write([1, 2, 3], 9)[:1] and len(write([1, 2, 3], 9)) == 9
+
+
+def test_pytorch_continues_a_prompt_in_the_same_way(ours):
+    pytest.importorskip("torch")
+    from .peers.torch_ import Eager
+
+    changes = {"D": 24, "H": 3, "F": 40, "L": 2, "V": 60, "C": 40, "dropout": 0.0}
+    case = data.make(decoder("gpt2", 1, **changes))
+    rng = np.random.default_rng(0)
+    case.weights = {n: (w + rng.normal(0, 0.3, w.shape)).astype(np.float32) for n, w in case.weights.items()}
+    tokens = case.x[0, 0, :12].tolist()
+    assert ours.prompted(case)(tokens, 20) == Eager(1).prompted(case)(tokens, 20)
+
+
 def test_products_and_operations_have_the_models_shapes():
     found = set(products())
     assert ("A·B", 768, 32, 300) in found and ("Aᵀ·B", 32, 768, 300) in found and ("A·Bᵀ", 768, 300, 32) in found

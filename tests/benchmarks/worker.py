@@ -79,6 +79,28 @@ def sample(peer, job: dict) -> dict:
     return {"figures": figures, "same": {"tokens": likeliest}, "others": others.processors()}
 
 
+def prefill(peer, job: dict) -> dict:
+    """The first token after a text of 128 tokens, which is read in one pass."""
+    return _prompted(peer, job, whole=False)
+
+
+def after(peer, job: dict) -> dict:
+    """A token after a text of 128 tokens, without the time for the text: the likeliest one, 32 times."""
+    return _prompted(peer, job, whole=True)
+
+
+def _prompted(peer, job: dict, whole: bool, text: int = 128, more: int = 32) -> dict:
+    case = data.read(Path(job["data"]))
+    tokens, write = case.x[0, 0, :text].tolist(), peer.prompted(case)
+    made = write(tokens, 1 + more)
+    write(tokens, 1)
+    others = Others()
+    figure = statistics.median(timed(lambda: write(tokens, 1), job["seconds"], least=5))
+    if whole:
+        figure = (statistics.median(timed(lambda: write(tokens, 1 + more), job["seconds"], least=3)) - figure) / more
+    return {"figures": {"token": figure}, "same": {"tokens": made}, "others": others.processors()}
+
+
 def matmul(peer, job: dict) -> dict:
     """Matrix products, each form and shape for itself."""
     import numpy as np
@@ -170,7 +192,9 @@ def peak(peer, job: dict) -> dict:
     return {"figures": figures, "others": others.processors()}
 
 
-WORKS = {work.__name__: work for work in (train, sample, matmul, ops, calls, start, memory, prepare, peak)}
+WORKS = {
+    work.__name__: work for work in (train, sample, prefill, after, matmul, ops, calls, start, memory, prepare, peak)
+}
 
 
 def main(text: str) -> None:

@@ -50,6 +50,12 @@ class TinyTensor:
         samplers = {temperature: Sampler(model, temperature=temperature) for temperature in (0, 1.0)}
         return lambda count, temperature: samplers[temperature]([0], count)
 
+    def prompted(self, case: Case):
+        from models.inference.generate import Sampler
+
+        sampler = Sampler(self._model(case), temperature=0)
+        return lambda tokens, count: list(sampler(tokens, count))
+
     def products(self, form: str, a: np.ndarray, b: np.ndarray, n: int):
         """n products in one recorded step. Each result is dropped, so that the next one takes its memory."""
         tt = self.tt

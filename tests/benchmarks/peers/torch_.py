@@ -63,6 +63,20 @@ class Eager:
 
         return sample
 
+    def prompted(self, case: Case):
+        """The likeliest tokens after a text: the text in one pass, then token by token."""
+        torch, model = self.torch, decoder(case).eval()
+
+        @torch.inference_mode()
+        def write(tokens: list[int], count: int) -> list[int]:
+            model.new_cache()
+            made = [model.last_logits(torch.tensor([tokens])).argmax(-1, keepdim=True)]
+            for position in range(len(tokens), len(tokens) + count - 1):
+                made.append(model.next_logits(made[-1], position).argmax(-1, keepdim=True))
+            return torch.cat(made, 1)[0].tolist()
+
+        return write
+
     def calls(self):
         return calls(self.torch)
 
@@ -142,7 +156,7 @@ def decoder(case: Case):
 
     c, weights = case.config, case.weights
     D, H, L, C = c["D"], c["H"], c["L"], c["C"]
-    K = D // H
+    K, approximate = D // H, "tanh" if c["activation"] == "gelu-tanh" else "none"
 
     def parameter(array: np.ndarray):
         return torch.nn.Parameter(torch.tensor(np.ascontiguousarray(array)))
@@ -153,12 +167,14 @@ def decoder(case: Case):
     class Norm(torch.nn.Module):
         def __init__(self, name: str):
             super().__init__()
-            self.weight = parameter(weights[f"{name}.weight"]) if f"{name}.weight" in weights else None
+            self.weight, self.bias = (
+                parameter(weights[f"{name}.{n}"]) if f"{name}.{n}" in weights else None for n in ("weight", "bias")
+            )
 
         def forward(self, z):
             if c["norm"] == "rms":
                 return F.rms_norm(z, (D,), eps=c["eps"])
-            return F.layer_norm(z, (D,), self.weight, eps=c["eps"])
+            return F.layer_norm(z, (D,), self.weight, self.bias, c["eps"])
 
     class Block(torch.nn.Module):
         def __init__(self, i: int):
@@ -167,12 +183,16 @@ def decoder(case: Case):
             self.enter, self.middle = Norm(f"blocks.{i}.enter"), Norm(f"blocks.{i}.middle")
             self.qkv = parameter(np.concatenate([columns(w[n]) for n in "QKV"]))  # (3 D, D)
             self.w, self.f, self.g = parameter(w["W"].T), parameter(w["F"].T), parameter(w["G"].T)
-            self.b, self.c = (parameter(w[n]) if n in w else None for n in "bc")
+            self.b, self.c, self.bias = (parameter(w[n]) if n in w else None for n in "bcw")
+            self.biases = parameter(np.concatenate([w[n] for n in "qkv"])) if "q" in w else None
+            self.keys = self.values = None
 
         def attend(self, n, position):
             B, rows, _ = n.shape
-            q, k, v = F.linear(n, self.qkv).view(B, rows, 3, H, K).permute(2, 0, 3, 1, 4)
+            q, k, v = F.linear(n, self.qkv, self.biases).view(B, rows, 3, H, K).permute(2, 0, 3, 1, 4)
             if position is None:
+                if self.keys is not None:
+                    self.keys[:, :, :rows], self.values[:, :, :rows] = k, v
                 y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
             else:  # one more row after those that the cache holds
                 self.keys[:, :, position : position + 1] = k
@@ -180,14 +200,14 @@ def decoder(case: Case):
                 y = F.scaled_dot_product_attention(
                     q, self.keys[:, :, : position + 1], self.values[:, :, : position + 1]
                 )
-            return F.linear(y.transpose(1, 2).reshape(B, rows, D), self.w)
+            return F.linear(y.transpose(1, 2).reshape(B, rows, D), self.w, self.bias)
 
         def forward(self, z, position=None):
             n = z if c["residual"] == "once" else self.enter(z)
             z = n if c["residual"] == "literal" else z
             z = z + self.attend(n, position)
             x = F.linear(self.middle(z), self.f, self.b)
-            x = torch.relu(x) if c["activation"] == "relu" else F.gelu(x)
+            x = torch.relu(x) if c["activation"] == "relu" else F.gelu(x, approximate=approximate)
             return z + F.linear(x, self.g, self.c)
 
     class Decoder(torch.nn.Module):
@@ -214,6 +234,14 @@ def decoder(case: Case):
         def new_cache(self):
             for block in self.blocks:
                 block.keys, block.values = torch.empty(2, 1, H, C, K)
+
+        def last_logits(self, tokens):
+            """After a text from the beginning, which the cache then holds."""
+            z = F.embedding(tokens, self.E) + self.P[: tokens.shape[1]]
+            for block in self.blocks:
+                z = block(z)
+            z = z[:, -1] if self.final is None else self.final(z[:, -1])
+            return F.linear(z, self.E if self.O is None else self.O)
 
         def next_logits(self, token, position):
             return self.logits(F.embedding(token, self.E) + self.P[position], position)[:, -1]
