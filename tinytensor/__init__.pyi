@@ -15,7 +15,7 @@ from tinytensor.ops.matrices import USV
 from tinytensor.ops.reduce import ValuesIndices
 from math import e as e, inf as inf, nan as nan, pi as pi
 from tinytensor import fast as fast
-from tinytensor import autograd as autograd, distributed as distributed, nn as nn, on_demand as on_demand, optim as optim, utils as utils
+from tinytensor import autograd as autograd, distributed as distributed, nn as nn, optim as optim, utils as utils
 from tinytensor.autograd import detect_anomaly as detect_anomaly, gradcheck as gradcheck, gradgradcheck as gradgradcheck
 from tinytensor.autograd.func import vmap as vmap
 from tinytensor.core.devices import device as device
@@ -48,6 +48,7 @@ double = float64
 int = int32
 long = int64
 Size = builtins.tuple[builtins.int, ...]
+__version__: str
 FloatTensor: Any
 DoubleTensor: Any
 ByteTensor: Any

@@ -4,6 +4,9 @@ import importlib.util
 
 import numpy as np
 import pytest
+
+import tinytensor as tt
+from tinytensor import nn
 from tinytensor.func import (
     functional_call,
     grad,
@@ -16,9 +19,6 @@ from tinytensor.func import (
     vjp,
     vmap,
 )
-
-import tinytensor as tt
-from tinytensor import nn
 
 
 def number(value: float, **options):

@@ -5,7 +5,6 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from samples import SAMPLES, Call, difference, is_in_place, is_tensor, to_array
-from tinytensor.func import functional_call, grad, vmap
 
 import tinytensor as tt
 from tinytensor import nn
@@ -13,6 +12,7 @@ from tinytensor.autograd import Function
 from tinytensor.autograd.func import batches
 from tinytensor.core import provided
 from tinytensor.core.op import OPS
+from tinytensor.func import functional_call, grad, vmap
 from tinytensor.nn import functional as F
 
 FACTORS = 1.0, 0.75  # the examples are a sample's inputs, times these

@@ -27,6 +27,7 @@ def on_shapes(op, args: tuple, into=None):
     shape = next(a.shape for a in args if getattr(a, "is_meta", False))
     raise RuntimeError(f"{op.name}: a meta tensor has a shape {shape}, but no values")
 
+
 # Functions of other libraries that are called with tensors; for arguments of ours that are PyTorch's tensors.
 pytorch_call: Callable  # pytorch_call(function, args, kwargs) (torch_names/pytorch_functions.py)
 numpy_ufunc: Callable  # numpy_ufunc(ufunc, method, inputs, keywords) (torch_names/numpy_functions.py)
