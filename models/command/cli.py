@@ -40,6 +40,7 @@ RUNS = Path("runs")  # the folder of runs without --out
 SAMPLED = (0, 100, 1000)  # after these steps the log shows what the model writes
 PAGE = "page.html"  # the name of the page of `show` in the folder of its run
 COMMANDS = "train | sample | translate | show | info | import | export"
+SHOWN = ("text", "translate")  # the tasks whose models have a page
 MOST_TOKENS = 1_000_000  # of a sample, which is held in memory until it is complete
 
 
@@ -185,7 +186,8 @@ def parser(task: type[Task] = TASKS["text"]) -> Parser:
     shown = command("show", _show, "Write a page that shows a trained model at work, forward and backward.")
     shown.add_argument("run", nargs="?", metavar="DIR", type=path, default=None, help=newest)
     shown.add_argument("--out", metavar="FILE", type=path, help=f"the page (default: {PAGE} in the run's folder)")
-    shown.add_argument("--text", help="the page's first text")
+    shown.add_argument("--text", help="the page's first text; for a translator, the source sentence")
+    shown.add_argument("--target", help="its translation (default: the model's own)")
 
     names = [name for each in TASKS.values() for name in each.CONFIGS]
     info = command("info", _info, "The configuration and the parameter table of eq. (19).")
@@ -226,7 +228,7 @@ def _train(options) -> int:
             return 128 + stopped_by
         if ranks.rank() == 0:
             task.finish(trainer.model, trainer.folder, trainer.log.rows, settings.seed)
-            if task.name == "text":
+            if task.name in SHOWN:
                 _offer_page(trainer.folder)
     return 0
 
@@ -442,7 +444,7 @@ def _sample(options) -> int:
     if not 1 <= count <= MOST_TOKENS:
         raise UsageError(f"--tokens {count}: 1 to {MOST_TOKENS:,} is needed")
     _set_threads(options)
-    model, tokenizer = _loaded(given["run"], "text")
+    model, tokenizer, _ = _loaded(given["run"], "text")
     prompt = given.get("prompt", tokenizer.opening)
     unknown = tokenizer.unknown_count(tokenizer.encode(prompt))
     if unknown:
@@ -465,7 +467,7 @@ def _translate(options) -> int:
     if "attention" in given and given["attention"].is_dir():
         raise UsageError(f"--attention {given['attention']} is a folder; name a file for the picture")
     _set_threads(options)
-    model, tokenizer = _loaded(given.get("checkpoint"), "translate")
+    model, tokenizer, _ = _loaded(given.get("checkpoint"), "translate")
     for sentence in sentences:
         if not sentence:
             raise UsageError("a sentence is empty: there is nothing to translate")
@@ -499,26 +501,26 @@ def _sampling(given: dict, temperature: float) -> dict:
 
 def _show(options) -> int:
     given = vars(options)
-    folder = given["run"] or _newest_run("text")
+    folder = given["run"] or _newest_run(*SHOWN)
     out = given.get("out", folder / PAGE)
     if out.is_dir():
         raise UsageError(f"--out {out} is a folder; name a file for the page")
     with _refusing():
-        print(f"written to {_write_page(folder, out, given.get('text'))}: open it in a browser")
+        written = _write_page(folder, out, given.get("text"), given.get("target"))
+        print(f"written to {written}: open it in a browser")
     return 0
 
 
-def _write_page(folder: Path, out: Path, text: str | None = None) -> Path:
+def _write_page(folder: Path, out: Path, text: str | None = None, target: str | None = None) -> Path:
     """Write the page of a run, with the snapshots of its training; ValueError if it cannot be shown."""
-    model, tokenizer = _loaded(folder, "text")
-    saved = checkpoint.load(folder, ())
+    model, tokenizer, saved = _loaded(folder, *SHOWN)
     with checkpoint.reading(folder):
         settings = vars(Settings(**saved.state["settings"]))
         losses = [(row["step"], row["loss"]) for row in Log.of(saved.state["log"]).rows]
     earlier = snapshots.read(folder, saved.step, model)
     title = f"{folder.resolve().name} after {saved.step:,} steps"
     told = {"step": saved.step, "settings": settings, "snapshots": earlier, "losses": losses, "title": title}
-    return show(model, out, tokenizer, text, **told)
+    return show(model, out, tokenizer, text, target=target, **told)
 
 
 def _info(options) -> int:
@@ -561,27 +563,28 @@ def _task_of(saved: checkpoint.Checkpoint) -> type[Task]:
     return TASKS[saved.state["task"]["name"]]
 
 
-def _loaded(folder: Path | None, name: str) -> tuple[Module, Tokenizer]:
-    """The model of a run of a task (the newest if none is named) after the last checkpoint, and its tokenizer."""
+def _loaded(folder: Path | None, *names: str) -> tuple[Module, Tokenizer, checkpoint.Checkpoint]:
+    """(model, tokenizer, last checkpoint) of a run of one of these tasks, the newest if no folder is named."""
     if folder is None:
-        folder = _newest_run(name)
+        folder = _newest_run(*names)
     saved = checkpoint.load(folder, ("weights",))
     with checkpoint.reading(folder):
         task, state = _task_of(saved), saved.state["task"]
-    if task.name != name:
-        raise UsageError(f"{folder} was trained with --task {task.name}, this command needs a run of --task {name}")
+    if task.name not in names:
+        needed = " or ".join(f"--task {name}" for name in names)
+        raise UsageError(f"{folder} was trained with --task {task.name}, this command needs a run of {needed}")
     with checkpoint.reading(folder):
         config, tokenizer = task.described(state)
         memory.check_fits(f"a model of {config.sizes()}", config.weights())
         model = checkpoint.built(task.Model, config, saved.weights)
-    return model, tokenizer
+    return model, tokenizer, saved
 
 
-def _newest_run(name: str) -> Path:
+def _newest_run(*names: str) -> Path:
     found = [(latest.stat().st_mtime, run) for run in RUNS.glob("*") if (latest := checkpoint.latest(run))]
-    of_task = [run for _, run in sorted(found) if _task_of(checkpoint.load(run, ())).name == name]
+    of_task = [run for _, run in sorted(found) if _task_of(checkpoint.load(run, ())).name in names]
     if not of_task:
-        train = "train" if name == "text" else f"train --task {name}"
+        train = "train" if "text" in names else f"train --task {names[0]}"
         raise UsageError(f"there is no run of {called.command} {train} in {RUNS}/: train first, or name a run's folder")
     return of_task[-1]
 

@@ -32,6 +32,7 @@ function finished(sum, finish) {
   if (finish.kind === "relu") return Math.max(0, sum);
   if (finish.kind === "gelu") return sum * normal(sum);
   if (finish.kind === "masked") return -Infinity;
+  if (finish.kind === "given") return finish.value;
   throw new Error(`finish: ${finish.kind} is not known`);
 }
 
@@ -76,28 +77,63 @@ function logarithm(x, i) {
   return [most, sum];
 }
 
+const sinusoid = (i, j, D) => (j % 2 ? Math.cos : Math.sin)(i / 10000 ** ((j - j % 2) / D));
+
+// The mean of the logits of row i.
+function average(x, i) {
+  const row = x.data.subarray(i * x.columns, (i + 1) * x.columns);
+  return row.reduce((sum, one) => sum + one, 0) / x.columns;
+}
+
 // Gradients of y = x W for rows x (n, D), W (D, E) or its transpose.
 function weightAt(W, transposed) {
   return transposed ? [1, W.columns] : [W.columns, 1];  // steps in memory along D, along E
 }
 
 const OPERATIONS = {
-  // E (V, D) and the tokens give (n, D).
+  // E (V, D) and the tokens, or those of the source, give (n, D). `scaled` is a factor; the token `blank` has a row of 0.
   rows: {
-    shape: ([E], text) => [1, text.tokens.length, E.columns],
+    shape: ([E], text, o) => [1, text[o.read ?? "tokens"].length, E.columns],
     forward([E], y, o, text) {
-      text.tokens.forEach((t, i) => y.data.set(E.data.subarray(t * E.columns, (t + 1) * E.columns), i * E.columns));
+      const D = E.columns, factor = o.scaled ?? 1;
+      text[o.read ?? "tokens"].forEach((t, i) => {
+        if (t !== o.blank) for (let j = 0; j < D; j++) y.data[i * D + j] = factor * E.data[t * D + j];
+      });
     },
     backward([E], y, dy, [dE], o, text) {
-      const D = E.columns;
-      text.tokens.forEach((t, i) => { for (let j = 0; j < D; j++) dE[t * D + j] += dy[i * D + j]; });
+      const D = E.columns, factor = o.scaled ?? 1;
+      text[o.read ?? "tokens"].forEach((t, i) => {
+        if (t !== o.blank) for (let j = 0; j < D; j++) dE[t * D + j] += factor * dy[i * D + j];
+      });
     },
-    terms: (x, y, [h, i, j], o, text) => ({ terms: [{ factor: 1, of: [[0, 0, text.tokens[i], j]] }] }),
+    terms(x, y, [h, i, j], o, text) {
+      const t = text[o.read ?? "tokens"][i];
+      if (t === o.blank) return { terms: [], finish: { kind: "given", value: 0, words: "no word stands here yet: y₀ is the zero vector" } };
+      return { terms: [{ factor: o.scaled ?? 1, of: [[0, 0, t, j]] }] };
+    },
     sent(slot, x, y, [h, v, j], o, text) {
       const terms = [];
-      text.tokens.forEach((t, i) => { if (t === v) terms.push({ factor: 1, of: [["dy", 0, i, j]] }); });
+      text[o.read ?? "tokens"].forEach((t, i) => {
+        if (t === v && t !== o.blank) terms.push({ factor: o.scaled ?? 1, of: [["dy", 0, i, j]] });
+      });
       return terms;
     },
+  },
+
+  // The positional encoding (n, D): nothing enters it but the position i and the component j, both from 0.
+  sinusoids: {
+    shape: (x, text, o) => [1, text[o.read].length, o.columns],
+    forward(x, y) {
+      const D = y.columns;
+      for (let i = 0; i < y.rows; i++) for (let j = 0; j < D; j++) y.data[i * D + j] = sinusoid(i, j, D);
+    },
+    backward() {},
+    terms(x, y, [h, i, j]) {
+      const D = y.columns, words = `${j % 2 ? "cos" : "sin"}(${i} / 10000^(${j - j % 2} / ${D})) for position ${i} and component ${j}, `
+        + "both counted from 0: nothing else enters";
+      return { terms: [], finish: { kind: "given", value: sinusoid(i, j, D), words } };
+    },
+    sent: () => [],
   },
 
   // a (n, D) + the first n rows of b.
@@ -399,39 +435,45 @@ const OPERATIONS = {
     },
   },
 
-  // -log q of the right token, from the logits (n, V): (1, n), NaN where there is no right token.
+  // -log q of the right token, from the logits (n, V): (1, n), NaN where there is no right token. With `smoothing` s the
+  // right token has the probability 1 - s, and all tokens share s.
   cross_entropy: {
     shape: ([L]) => [1, 1, L.rows],
     forward([L], y, o, text) {
+      const s = o.smoothing ?? 0;
       for (let i = 0; i < L.rows; i++) {
         const [most, sum] = logarithm(L, i), t = text.targets[i];
-        y.data[i] = t < 0 ? NaN : Math.log(sum) - (L.data[i * L.columns + t] - most);
+        y.data[i] = t < 0 ? NaN : Math.log(sum) - (1 - s) * (L.data[i * L.columns + t] - most) - (s && s * (average(L, i) - most));
       }
     },
     backward([L], y, dy, [dL], o, text) {
-      const V = L.columns;
+      const V = L.columns, s = o.smoothing ?? 0;
       for (let i = 0; i < L.rows; i++) {
         if (text.targets[i] < 0) continue;
         const [most, sum] = logarithm(L, i);
-        for (let j = 0; j < V; j++) dL[i * V + j] += dy[i] * Math.exp(L.data[i * V + j] - most) / sum;
-        dL[i * V + text.targets[i]] -= dy[i];
+        for (let j = 0; j < V; j++) dL[i * V + j] += dy[i] * (Math.exp(L.data[i * V + j] - most) / sum - s / V);
+        dL[i * V + text.targets[i]] -= dy[i] * (1 - s);
       }
     },
     terms([L], y, [h, r, i], o, text) {
-      const t = text.targets[i];
+      const t = text.targets[i], s = o.smoothing ?? 0;
       if (t < 0) return { terms: [], finish: { kind: "none", words: "no token follows, so nothing is to be predicted" } };
-      const [most] = logarithm(L, i), own = L.data[i * L.columns + t];
+      const [most] = logarithm(L, i), own = L.data[i * L.columns + t], mean = s && average(L, i);
+      const right = (1 - s) * (own - most) + (s && s * (mean - most));
+      const words = s ? `minus ${short(1 - s)} of the logit of the right token, ${short(own)}, and ${short(s)} of the mean logit, `
+        + `${short(mean)} (all ${short(most)} smaller, the row's largest logit): ${short(right)}`
+        : `minus the logit of the right token (both ${short(most)} smaller, the row's largest logit): ${short(right)}`;
       return {
         terms: termsOf(L.columns, (j) => ({ factor: 1, of: [[0, 0, i, j]], how: "exp", shift: most })),
-        finish: { kind: "log", shift: most - own, from: [0, 0, i, t], words: `the logarithm of this sum, minus the `
-          + `logit of the right token (both ${short(most)} smaller, the row's largest logit): ${short(own - most)}` },
+        finish: { kind: "log", shift: -right, from: [0, 0, i, t], words: `the logarithm of this sum, ${words}` },
       };
     },
     sent(slot, [L], y, [h, i, j], o, text) {
       if (text.targets[i] < 0) return [];
-      const [most, sum] = logarithm(L, i), q = Math.exp(L.data[i * L.columns + j] - most) / sum;
+      const s = o.smoothing ?? 0, [most, sum] = logarithm(L, i), q = Math.exp(L.data[i * L.columns + j] - most) / sum;
       const terms = [{ factor: q, of: [["dy", 0, 0, i]] }];
-      if (text.targets[i] === j) terms.push({ factor: -1, of: [["dy", 0, 0, i]] });
+      if (text.targets[i] === j) terms.push({ factor: s - 1, of: [["dy", 0, 0, i]] });
+      if (s) terms.push({ factor: -s / L.columns, of: [["dy", 0, 0, i]] });
       return terms;
     },
   },
@@ -457,6 +499,19 @@ const OPERATIONS = {
       const N = losses.data.filter((x) => !Number.isNaN(x)).length;
       return Number.isNaN(losses.data[i]) ? [] : [{ factor: 1 / N, of: [["dy", 0, 0, 0]] }];
     },
+  },
+
+  // The same without the division.
+  sum: {
+    shape: () => [1, 1, 1],
+    forward([losses], y) { y.data[0] = losses.data.reduce((sum, x) => (Number.isNaN(x) ? sum : sum + x), 0); },
+    backward([losses], y, dy, [d]) { losses.data.forEach((x, i) => { if (!Number.isNaN(x)) d[i] += dy[0]; }); },
+    terms([losses]) {
+      const terms = [];
+      losses.data.forEach((x, i) => { if (!Number.isNaN(x)) terms.push({ factor: 1, of: [[0, 0, 0, i]] }); });
+      return { terms };
+    },
+    sent: (slot, [losses], y, [h, r, i]) => (Number.isNaN(losses.data[i]) ? [] : [{ factor: 1, of: [["dy", 0, 0, 0]] }]),
   },
 };
 

@@ -27,12 +27,16 @@ const tokenizer = new Tokenizer(data.tokenizer);
 const variables = data.table.variables, sizes = data.table.sizes;
 const weightKeys = variables.filter((v) => v.weight !== null).map((v) => v.key);
 const causal = data.table.operations.some((o) => o.op === "mask");
+const pair = data.table.pair;  // of a translator: its first and last token (pair.js); null for a decoder
+const READ = { n: "tokens", n_output: "tokens", n_input: "source" };  // whose positions a letter of a shape counts
+const longest = pair ? sizes.n_max : sizes.C;  // tokens that the model reads at once
 
 const page = {
   model: new Model(data.table, {}),
   at: data.models.length - 1,  // the place of the weights among data.models
   weights: null, moments: {}, history: [], last: null, trail: undefined,  // the last step of learning, and the losses so far
-  tokens: [], state: null, losses: [], view: "values", size: 3, follow: null,
+  tokens: [], source: null, state: null, losses: [], view: "values", size: 3,
+  follow: null, side: "tokens",  // the position that is followed, in the tokens or in the source
   chosen: null, pinned: null,  // {key, of: "value" | "gradient" | "change", at: [head, row, column]}
   colours: null,
 };
@@ -72,9 +76,9 @@ function halves(bits) {
 // Everything anew, for the weights and tokens that `page` holds.
 function compute() {
   page.model.weights = page.weights;
-  page.state = page.model.run(page.tokens);
+  page.state = page.model.run(page.tokens, page.source);
   if (page.chosen && !within(page.chosen)) page.chosen = page.pinned = null;
-  if (page.follow !== null && page.follow >= page.tokens.length) page.follow = null;
+  if (page.follow !== null && page.follow >= page[page.side].length) page.follow = null;
   drawMaps();
   showTokens();
   showNext();
@@ -102,6 +106,7 @@ function arrayOf(key, of) {
 
 // Take a text, or say why not; nothing is lost then.
 function take(text) {
+  if (pair) return takePair(byId("source").value, text);
   const tokens = tokenizer.encode(text);
   if (!tokens.length) return notice("The text is empty: type at least one character.");
   if (tokens.length > sizes.C)
@@ -127,12 +132,11 @@ function build() {
   let part = null, stage = null, before = {};
   flow.append(legend());
   for (const v of variables) {
-    if (!part || v.layer !== before.layer) {
-      const name = v.layer ? `Layer ${v.layer}` : part ? "Output" : "Input";
+    if (v.part !== before.part) {
       part = made("div", { class: "stages" });
-      flow.append(made("section", {}, made("h2", {}, name), part));
+      flow.append(made("section", {}, made("h2", {}, v.part), part));
     }
-    if (v.section !== before.section || v.layer !== before.layer) {
+    if (v.section !== before.section || v.part !== before.part) {
       stage = made("div", { class: "stage" }, made("h3", {}, v.section));
       part.append(stage);
     }
@@ -249,12 +253,13 @@ function light() {
   document.querySelectorAll(".lit").forEach((old) => old.remove());
   if (!page.state) return;
   if (page.follow !== null) for (const v of variables) {
-    if (!v.letters.includes("n")) continue;
+    const inRows = READ[v.letters.at(-2)] === page.side, inColumns = READ[v.letters.at(-1)] === page.side;
+    if (!inRows && !inColumns) continue;
     for (const of of shown()) {
       const array = arrayOf(v.key, of);
-      if (!array) continue;
-      const columns = v.letters.length === 1 ? [[0, page.follow]] : Array.from({ length: array.columns }, (_, j) => [page.follow, j]);
-      for (let h = 0; h < array.heads; h++) mark(v.key, of, h, columns, "follow");
+      if (!array || page.follow >= (inRows ? array.rows : array.columns)) continue;
+      const cells = inRows ? termsOf(array.columns, (j) => [page.follow, j]) : termsOf(array.rows, (i) => [i, page.follow]);
+      for (let h = 0; h < array.heads; h++) mark(v.key, of, h, cells, "follow");
     }
   }
   if (!page.chosen) return;
@@ -291,16 +296,16 @@ function mark(key, of, head, cells, kind) {
 // ------------------------------------------------------------------------------------------------------ the chosen cell
 
 const variable = (key) => page.model.variables.get(key);
-const tokenAt = (i) => `“${label(tokenizer.tokens[page.tokens[i]])}”`;
+const tokenAt = (letter, i) => `“${word(page[READ[letter]][i])}”`;
 
-function name(v) { return v.layer ? `${v.said} of layer ${v.layer}` : v.said; }
+function name(v) { return v.of ? `${v.said} of ${v.of}` : v.said; }
 
 // An index in words.
 function index(letter, i) {
-  if (letter === "n") return `position ${i + 1} ${tokenAt(i)}`;
-  if (letter === "V") return `token “${label(tokenizer.tokens[i])}”`;
+  if (READ[letter]) return `position ${i + 1} ${tokenAt(letter, i)}${pair ? ` of the ${READ[letter] === "source" ? "source" : "target"}` : ""}`;
+  if (letter === "V" || letter === "n_vol") return `token “${word(i)}”`;
   if (letter === "C") return `position ${i + 1}`;
-  return `${letter === "F" ? "inner component" : "component"} ${i + 1}`;
+  return `${letter === "F" || letter === "d_ff" ? "inner component" : "component"} ${i + 1}`;
 }
 
 // A cell in words, in full or short.
@@ -378,7 +383,7 @@ function showCell() {
   if (!cell) { panel.append(...help()); return; }
   const v = variable(cell.key), value = arrayOf(cell.key, cell.of).data[place(arrayOf(cell.key, cell.of), ...cell.at)];
   const title = made("h2", {}, cell.of === "gradient" ? "∂𝓛/∂" : cell.of === "change" ? "change of " : "", formula(v.tex, "tex"),
-    v.layer ? `, layer ${v.layer} ` : " ", made("span", { class: "eq" }, v.equation));
+    v.of ? `, ${v.of} ` : " ", made("span", { class: "eq" }, v.equation));
   panel.append(title, made("p", { class: "soft" }, where(cell.key, cell.at) || "one number"), made("p", { class: "value" }, short(value)));
   if (cell.of === "value") showValue(panel, v, cell, value);
   else if (cell.of === "gradient") showGradient(panel, v, cell, value);
@@ -393,8 +398,9 @@ function showCell() {
 // A weight of attention, as a sentence.
 function attention(v, [h, i, m], value) {
   if (!v.key.endsWith("weights")) return null;
-  return made("p", {}, `${tokenAt(i)} (position ${i + 1}) gives ${short(100 * value)} % of its attention in head ${h + 1} to `
-    + `${tokenAt(m)} (position ${m + 1}).`);
+  const [, rows, columns] = v.letters, other = rows !== columns ? " of the source" : "";
+  return made("p", {}, `${tokenAt(rows, i)} (position ${i + 1}) gives ${short(100 * value)} % of its attention in head ${h + 1} to `
+    + `${tokenAt(columns, m)} (position ${m + 1}${other}).`);
 }
 
 function showValue(panel, v, cell, value) {
@@ -418,7 +424,7 @@ function showGradient(panel, v, cell, value) {
   const parts = page.model.explainGradient(page.state, cell.key, cell.at), terms = parts.flatMap((p) => p.terms);
   for (const { operation, slot, terms: own, sum } of parts) {
     const to = variable(operation.output);
-    panel.append(made("h3", {}, "from ", formula(to.tex, "tex"), to.layer ? ` of layer ${to.layer}, ` : ", ", made("span", { class: "eq" }, `(17) through ${/^\(/.test(to.equation) ? "" : "the norm "}${to.equation}`)),
+    panel.append(made("h3", {}, "from ", formula(to.tex, "tex"), to.of ? ` of ${to.of}, ` : ", ", made("span", { class: "eq" }, pair ? `back through ${to.equation}` : `(17) through ${/^\(/.test(to.equation) ? "" : "the norm "}${to.equation}`)),
       formula(operation.backward[slot]));
     if (own.length) panel.append(sumTable(own, sum));
     else panel.append(made("p", { class: "soft" }, "nothing: this cell takes no part"));
@@ -469,23 +475,34 @@ function help() {
 // -------------------------------------------------------------------------------------------------------------- tokens
 
 function showTokens() {
-  const strip = byId("tokens"), losses = page.state.values.losses.data;
+  const strip = byId("tokens"), { losses: { data: losses }, q } = page.state.values, first = pair ? "y₀, which begins every target" : "the first token";
   strip.replaceChildren(...page.tokens.map((t, i) => {
-    const own = i ? losses[i - 1] : NaN, told = i ? `loss ${short(own)}: predicted with ${short(100 * Math.exp(-own))} %` : "the first token";
-    const button = made("button", { type: "button", title: told, "aria-label": `${label(tokenizer.tokens[t])}, ${told}`, "aria-pressed": String(page.follow === i) }, label(tokenizer.tokens[t]));
+    const own = i ? losses[i - 1] : NaN, told = i ? `loss ${short(own)}: predicted with ${short(100 * q.data[place(q, 0, i - 1, t)])} %` : first;
+    const button = made("button", { type: "button", title: told, "aria-label": `${word(t)}, ${told}`, "aria-pressed": String(followed("tokens", i)) }, word(t));
     button.style.setProperty("--loss", i ? Math.min(1, own / 6).toFixed(3) : 0);
-    button.addEventListener("click", () => { page.follow = page.follow === i ? null : i; showTokens(); light(); strip.children[i].focus(); });
+    button.addEventListener("click", () => { followToken("tokens", i); strip.querySelectorAll("button")[i].focus(); });
     return button;
   }));
   byId("tokens-about").textContent = `${page.tokens.length} of C = ${sizes.C} tokens. The bar under a token is the loss of predicting it. `
     + (page.follow === null ? "Choose one to follow its row through all maps." : `Position ${page.follow + 1} is followed: its row is dashed in all maps.`);
   byId("loss-said").textContent = page.tokens.length > 1 ? loss().toFixed(3) : "–";
+  if (pair) showSource();
+}
+
+const followed = (side, i) => page.side === side && page.follow === i;
+
+// Follow a token through the maps, or let go of it.
+function followToken(side, i) {
+  Object.assign(page, { follow: followed(side, i) ? null : i, side });
+  showTokens();
+  light();
 }
 
 // The model's own continuation of the first quarter of the text, likeliest token by likeliest token, a token at a time
 // so that the page stays alive.
 let writing = 0;
 function write() {
+  if (pair) return writeTranslation();
   const own = ++writing, begin = page.tokens.slice(0, Math.max(1, Math.ceil(page.tokens.length / 4)));
   const tokens = [...begin], end = Math.min(sizes.C, Math.max(begin.length + 12, page.tokens.length));
   const said = byId("writes"), model = new Model(data.table, page.weights);
@@ -503,8 +520,10 @@ function write() {
 }
 
 const lastRow = (L) => L.data.slice((L.rows - 1) * L.columns);
-// The unknown token is never written.
-function known(logits) { const copy = Float32Array.from(logits); copy[tokenizer.unknown] = -Infinity; return copy; }
+// The unknown token and special tokens are never written, except STOP.
+function known(logits) {
+  return Float32Array.from(logits, (x, t) => (t > tokenizer.unknown || t === pair?.stop ? x : -Infinity));
+}
 
 // ------------------------------------------------------------------------------------------------------ the next token
 
@@ -517,9 +536,9 @@ function showNext() {
   const order = [...logits.keys()].sort((a, b) => logits[b] - logits[a] || a - b);
   const kept = heat === 0 ? order.slice(0, 1) : k ? order.filter((t) => logits[t] >= logits[order[Math.min(k, order.length) - 1]]) : order;
   const weights = kept.map((t) => (heat === 0 ? 1 : Math.exp((logits[t] - logits[order[0]]) / heat)));
-  const total = weights.reduce((s, w) => s + w, 0), full = page.tokens.length >= sizes.C;
+  const total = weights.reduce((s, w) => s + w, 0), full = unended(page.tokens).length >= longest;
   byId("bars").replaceChildren(...kept.slice(0, 8).map((t, i) => {
-    const p = weights[i] / total, piece = label(tokenizer.tokens[t]);
+    const p = weights[i] / total, piece = word(t);
     const bar = made("i");
     bar.style.setProperty("--p", p.toFixed(4));
     return made("li", {}, made("button", { type: "button", disabled: full, "aria-label": `${piece}: ${(100 * p).toFixed(1)} %; append it`, onclick: () => append([t]) },
@@ -529,19 +548,20 @@ function showNext() {
 }
 
 function append(tokens) {
-  page.tokens = [...page.tokens, ...tokens];
-  byId("text").value = tokenizer.decode(page.tokens);
+  page.tokens = [...unended(page.tokens), ...tokens];
+  byId("text").value = pair ? tokenizer.decode(page.tokens).trim() : tokenizer.decode(page.tokens);
   page.losses = [];
-  notice(page.tokens.length >= sizes.C ? `The context is full: C = ${sizes.C} tokens.` : "");
+  notice(unended(page.tokens).length < longest ? "" : pair ? `The target is as long as the model takes: n_max = ${longest}.` : `The context is full: C = ${longest} tokens.`);
   compute();
 }
 
-// So many tokens by chance, or the likeliest at temperature 0.
+// So many tokens by chance, or the likeliest at temperature 0; none after STOP.
 function appendSampled(count) {
-  const tokens = [], model = new Model(data.table, page.weights);
-  for (; count > 0 && page.tokens.length + tokens.length < sizes.C; count--) {
-    const logits = known(lastRow(model.forward([...page.tokens, ...tokens]).values.L));
+  const tokens = [], model = new Model(data.table, page.weights), begun = unended(page.tokens);
+  for (; count > 0 && begun.length + tokens.length < longest; count--) {
+    const logits = known(lastRow(model.forward([...begun, ...tokens], page.source).values.L));
     tokens.push(sampled(logits, temperature(), topK(), Math.random()));
+    if (pair && tokens.at(-1) === pair.stop) break;
   }
   append(tokens);
 }
@@ -558,7 +578,8 @@ function how() {
 }
 
 function learnSteps(count) {
-  if (page.tokens.length < 2) return notice("One token has no loss: type a longer text, then the model can learn it.");
+  if (page.tokens.length < 2) return notice(pair ? "The target has no word, and so no loss: type one, then the model can learn it."
+    : "One token has no loss: type a longer text, then the model can learn it.");
   const begun = { at: page.at, weights: page.weights, moments: page.moments, last: page.last, trail: page.trail };
   page.trail = [...(page.trail ?? [loss()])];
   for (; count > 0; count--) {
@@ -574,7 +595,7 @@ function learnSteps(count) {
     Object.assign(page, { weights: next.weights, moments: next.moments });
     page.last = { how: settings, gradients, before, moments: next.moments, earlier, clip: next.moments.clip, changes };
     page.model.weights = page.weights;
-    page.state = page.model.run(page.tokens);
+    page.state = page.model.run(page.tokens, page.source);
     page.trail.push(loss());
   }
   page.history.push(begun);
@@ -594,7 +615,7 @@ function showLearning() {
   byId("rate-said").textContent = short(how().lr);
   byId("undo").disabled = !page.history.length;
   const told = (page.trail ?? []).slice(-12).map((x) => x.toFixed(2)).join(" → ");
-  byId("learned").textContent = page.trail ? `Loss of the text: ${told}` : "No step yet. The maps then show each weight’s change, too.";
+  byId("learned").textContent = page.trail ? `Loss of the ${pair ? "pair" : "text"}: ${told}` : "No step yet. The maps then show each weight’s change, too.";
 }
 
 // ---------------------------------------------------------------------------------------------------- through training
@@ -617,7 +638,7 @@ function showTraining() {
 function compareSteps(own) {
   if (page.tokens.length < 2 || page.losses.length === data.models.length) return;
   const next = page.losses.length;
-  page.losses.push(new Model(data.table, weightsOf(next)).forward(page.tokens).values.loss.data[0]);
+  page.losses.push(new Model(data.table, weightsOf(next)).forward(page.tokens, page.source).values.loss.data[0]);
   if (page.losses.length === data.models.length) drawCurve();
   else setTimeout(() => own === writing && compareSteps(own));
 }
@@ -649,6 +670,8 @@ function remember() {
   clearTimeout(remembering);
   remembering = setTimeout(() => {
     const parts = { step: data.models[page.at].step, text: tokenizer.decode(page.tokens), view: page.view };
+    if (pair) Object.assign(parts, { source: tokenizer.decode(page.source).trim(), text: parts.text.trim() });
+    if (pair && unended(page.tokens) === page.tokens) parts.ended = "no";
     if (page.pinned) parts.cell = [page.pinned.key, page.pinned.of, ...page.pinned.at.map((i) => i + 1)].join(":");
     const address = "#" + new URLSearchParams(parts);
     if (address !== location.hash) try { history.replaceState(null, "", address); } catch { /* a page without an address */ }
@@ -665,9 +688,12 @@ function follow() {
   }
   if (["values", "gradients", "both"].includes(asked.get("view"))) setView(asked.get("view"), false);
   if (asked.has("text")) byId("text").value = asked.get("text");
+  if (pair) byId("source").value = asked.get("source") ?? byId("source").value;
   const taken = take(byId("text").value);
+  if (pair && taken && asked.get("ended") === "no" && page.tokens.length > 1) append([]);  // without STOP
   if (!taken) {
     faults.push(byId("notice").textContent);
+    if (pair) byId("source").value = page.source ? tokenizer.decode(page.source).trim() : data.source;
     if (!page.tokens.length) { byId("text").value = data.text; take(data.text); }
     else compute();
   }
@@ -749,7 +775,7 @@ function listen() {
   byId("text-form").addEventListener("submit", (event) => { event.preventDefault(); take(byId("text").value); });
   byId("text").addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); take(byId("text").value); } });
   byId("append").addEventListener("click", () => appendSampled(1));
-  byId("append-ten").addEventListener("click", () => appendSampled(10));
+  byId("append-ten").addEventListener("click", () => appendSampled(pair ? longest : 10));
   for (const id of ["temperature", "top-k"]) byId(id).addEventListener("input", showNext);
   for (const id of ["rate", "optimizer"]) byId(id).addEventListener("input", showLearning);
   byId("optimizer").addEventListener("change", () => { page.moments = {}; });
@@ -773,9 +799,12 @@ function begin() {
   byId("text").value = data.text;
   byId("optimizer").value = data.settings.optimizer;
   const count = weightKeys.reduce((n, key) => n + data.shapes[key].reduce((a, b) => a * b), 0);
-  const letters = ["D", "H", "K", "F", "L", "V", "C"].map((s) => `${s} = ${sizes[s].toLocaleString("en")}`).join(", ");
-  byId("about").textContent = `The decoder of document 003, equations (1) to (18): ${letters}; ${count.toLocaleString("en")} weights`
-    + `${causal ? "" : "; without the mask"}. It computes in this page, without dropout; n is the number of tokens of the text.`;
+  const letters = Object.entries(sizes).map(([s, size]) => `${s} = ${size.toLocaleString("en")}`).join(", ");
+  const model = pair ? "The encoder-decoder of documents 000 and 004" : "The decoder of document 003, equations (1) to (18)";
+  const n = pair ? "n_input and n_output are the numbers of tokens of the source and of what the decoder reads" : "n is the number of tokens of the text";
+  byId("about").textContent = `${model}: ${letters}; ${count.toLocaleString("en")} weights${causal ? "" : "; without the mask"}. `
+    + `It computes in this page, without dropout; ${n}.`;
+  if (pair) buildPair();
   if (data.models.length === 1) document.querySelector(".steps").hidden = true;
   if (data.models.length === 1 && !data.losses.length) byId("training-card").hidden = true;
   if (innerWidth <= 900) byId("cell").classList.add("shut");

@@ -1,4 +1,4 @@
-"""`show(model, "page.html", tokenizer)`: one file that shows a decoder at work, and learns in the browser.
+"""`show(model, "page.html", tokenizer)`: one file that shows a trained model at work, and learns in the browser.
 
 The file needs no network and no server, and a policy in its head forbids it to load anything. The weights stand in it
 as text: the model's as float32, those of earlier steps of its training as float16.
@@ -13,48 +13,59 @@ from pathlib import Path
 
 import numpy as np
 
+from models.data import grammar, pairs
 from models.data.tokenizers import KINDS, BPETokenizer, Tokenizer
 from models.decoder import Decoder
-from models.show.program import Table, table
+from models.inference.translate import translate
+from models.show.lines import Table
+from models.show.program import table
+from models.transformer import Transformer
 from tinytensor import Tensor
 from tinytensor.io.serialization import write_atomically
 from tinytensor.tools.typeset import mathml, split
 
 LARGEST = 8_000_000  # bytes of a page
-SCRIPTS = ("operations.js", "program.js", "tokenizer.js", "draw.js", "page.js")
+SCRIPTS = ("operations.js", "program.js", "tokenizer.js", "draw.js", "pair.js", "page.js")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 TEXT = "The value of the expression is the result."
 
 
 def show(
-    model: Decoder,
+    model: Decoder | Transformer,
     path: str | Path,
     tokenizer: Tokenizer,
     text: str | None = None,
     *,
+    target: str | None = None,
     step: int = 0,
     settings: Mapping | None = None,
     snapshots: Mapping[int, Mapping[str, Tensor]] | None = None,
     losses: Iterable[tuple[int, float]] = (),
     title: str = "The trained model",
 ) -> Path:
-    """Write one HTML file that shows equations (1) to (18) of document 003 for this model; return its path.
+    """Write one HTML file that shows this model, by the equations of its document; return its path.
 
-    `text` is the first text of the page (by default a sentence that fits). `step` is the number of steps that the model
+    A decoder has equations (1) to (18) of document 003, an encoder-decoder those of 004. `text` is the first text of
+    the page (by default a sentence that fits); for an encoder-decoder it is the source sentence, and `target` is its
+    translation (by default the model's own). `step` is the number of steps that the model
     was trained for, `settings` are those of the optimizer (optimizer, lr, betas, weight_decay, clip), `snapshots` are
     the weights at earlier steps, by name, and `losses` the training's (step, loss). Raises UnknownModule, a ValueError,
     for a module that the page has no equations for, and ValueError for a text or a model that the page cannot hold.
     ModuleNotFoundError if latex2mathml is missing (the viz extra).
     """
     made = table(model)
-    check_tokenizer(tokenizer, model.config.V)
-    text = _fitting(tokenizer, model.config.C) if text is None else text
-    check_text(tokenizer, text, model.config.C)
+    if made.pair is None:
+        if target is not None:
+            raise ValueError("show: a target was given, but a decoder has none; give its text alone")
+        texts = {"text": first_text(tokenizer, model, text)}
+    else:
+        source, target = first_pair(tokenizer, model, text, target)
+        texts = {"text": target, "source": source}
     weights = {name: p.detach().numpy() for name, p in model.named_parameters()}
     names = [variable.weight for variable in made.variables if variable.weight is not None]
     data = {
         "title": title,
-        "text": text,
+        **texts,
         "table": _typeset(made),
         "shapes": {v.key: _as_cube(weights[v.weight].shape) for v in made.variables if v.weight},
         "tokenizer": tokenizer.to_dict(),
@@ -85,22 +96,25 @@ def show(
 # ------------------------------------------------------------------------------------------------------------ checks
 
 
-def check_tokenizer(tokenizer: Tokenizer, V: int) -> None:
-    """Raise ValueError for a tokenizer of another vocabulary, or one that tokenizer.js cannot follow."""
+def check_tokenizer(tokenizer: Tokenizer, name: str, V: int) -> None:
+    """Raise ValueError for a tokenizer of another vocabulary (`name` is V), or one that tokenizer.js cannot follow."""
     if tokenizer.vocab_size != V:
-        raise ValueError(f"show: the tokenizer knows {tokenizer.vocab_size} tokens, but the model has V = {V}")
+        raise ValueError(f"show: the tokenizer knows {tokenizer.vocab_size} tokens, but the model has {name} = {V}")
     if tokenizer.kind not in KINDS:
         raise ValueError("show: the page cannot follow the tokenizer of an imported model")
     pattern = getattr(tokenizer, "pattern", BPETokenizer.PIECES)
-    if pattern != BPETokenizer.PIECES:
+    if pattern not in (BPETokenizer.PIECES, pairs.PATTERN):
         raise ValueError(
             f"show: the tokenizer cuts texts at {pattern!r}, which the page cannot do in JavaScript; "
-            f"expected the usual {BPETokenizer.PIECES!r}"
+            f"expected {BPETokenizer.PIECES!r}, or {pairs.PATTERN!r} for pairs of sentences"
         )
 
 
-def check_text(tokenizer: Tokenizer, text: str, C: int) -> None:
-    """Raise ValueError for a text that the model cannot read."""
+def first_text(tokenizer: Tokenizer, model: Decoder, text: str | None) -> str:
+    """The first text of a decoder's page; ValueError for one that the model cannot read."""
+    C = model.config.C
+    check_tokenizer(tokenizer, "V", model.config.V)
+    text = _fitting(tokenizer, C, TEXT) if text is None else text
     tokens = tokenizer.encode(text)
     if not tokens:
         raise ValueError("show: the text is empty; give at least one character")
@@ -108,14 +122,46 @@ def check_text(tokenizer: Tokenizer, text: str, C: int) -> None:
         raise ValueError(f"show: the text has {len(tokens)} tokens, but the context holds C = {C}: give a shorter one")
     if tokenizer.unknown_count(tokens):
         pieces = tokenizer.split(text) if tokenizer.kind == "word" else text
-        unknown = sorted({piece for piece in pieces if piece not in tokenizer.tokens})
+        _refuse_unknown({piece for piece in pieces if piece not in tokenizer.tokens})
+    return text
+
+
+def first_pair(tokenizer: Tokenizer, model: Transformer, source: str | None, target: str | None) -> tuple[str, str]:
+    """The first sentences of a translator's page; ValueError for ones that the model cannot read."""
+    n_max = model.config.n_max
+    check_tokenizer(tokenizer, "n_vol", model.config.n_vol)
+    source = pairs.tidy(_fitting(tokenizer, n_max - 1, f" {grammar.KNOWN}") if source is None else source)
+    if not source:
+        raise ValueError("show: the source sentence is empty; give at least one word")
+    _check_sentence(tokenizer, "source sentence", source, n_max)
+    if target is None:
+        tokens = pairs.encode(tokenizer, source)
+        target = pairs.decode(tokenizer, translate(model, [tokens], limit=2 * len(tokens) + 10)[0])
+    else:
+        _check_sentence(tokenizer, "target with <stop>", target, n_max, ends=1)
+    return source, pairs.tidy(target)
+
+
+def _check_sentence(tokenizer: Tokenizer, name: str, sentence: str, n_max: int, ends: int = 0) -> None:
+    count = len(pairs.encode(tokenizer, sentence)) + ends
+    if count > n_max:
+        raise ValueError(
+            f"show: the {name} has {count} tokens, but the model takes n_max = {n_max}: give a shorter one"
+        )
+    _refuse_unknown(set(pairs.unknown_words(tokenizer, sentence)))
+
+
+def _refuse_unknown(pieces: set[str]) -> None:
+    """Raise ValueError if there are any pieces, which the vocabulary lacks."""
+    unknown = sorted(pieces)
+    if unknown:
         named = ", ".join(map(repr, unknown[:10])) + (" ..." if len(unknown) > 10 else "")
         raise ValueError(f"show: the model's vocabulary does not have {named}: leave out what it does not know")
 
 
-def _fitting(tokenizer: Tokenizer, C: int) -> str:
-    """A first text: a sentence if the vocabulary knows it, else pieces of the vocabulary."""
-    tokens = tokenizer.encode(TEXT)
+def _fitting(tokenizer: Tokenizer, C: int, text: str) -> str:
+    """A first text of at most C tokens: this one if the vocabulary knows it, else pieces of the vocabulary."""
+    tokens = tokenizer.encode(text)
     if tokenizer.unknown_count(tokens) == 0:
         return tokenizer.decode(tokens[:C])
     pieces = tokenizer.tokens[tokenizer.unknown + 1 :][: min(C, 8)]

@@ -1,4 +1,4 @@
-// The model: the table's operations run on a text, forward and backward, and a step of learning.
+// The model: the table's operations run on a text or a pair of sentences, forward and backward, and a step of learning.
 
 "use strict";
 
@@ -8,14 +8,18 @@ class Model {
     this.variables = new Map(table.variables.map((v) => [v.key, v]));
     this.operations = table.operations;
     this.weights = weights;
+    this.stop = table.pair?.stop;  // the token that ends a translator's sentence
     this.makers = new Map(this.operations.map((o) => [o.output, o]));
     this.readers = new Map(table.variables.map((v) => [v.key, []]));
     for (const o of this.operations) o.inputs.forEach((key, slot) => this.readers.get(key).push([o, slot]));
   }
 
-  // (1) to (16) for some tokens: all values by their keys, weights too. Returns {text, values}.
-  forward(tokens) {
-    const text = { tokens, targets: [...tokens.slice(1), -1] }, values = { ...this.weights };
+  // All values by their keys, weights too, for some tokens; a translator reads the tokens of a source beside them.
+  // Each token is to predict the next one (-1: there is none); STOP is predicted, and not read. Returns {text, values}.
+  forward(tokens, source = null) {
+    const ended = this.stop !== undefined && tokens.at(-1) === this.stop;
+    const text = { source, tokens: ended ? tokens.slice(0, -1) : tokens, targets: ended ? tokens.slice(1) : [...tokens.slice(1), -1] };
+    const values = { ...this.weights };
     for (const o of this.operations) {
       const rule = OPERATIONS[o.op], x = o.inputs.map((key) => values[key]);
       const [heads, rows, columns] = rule.shape(x, text, o.options);
@@ -26,7 +30,7 @@ class Model {
     return { text, values };
   }
 
-  // (17): the derivatives of the loss with respect to everything that it depends on.
+  // The way back, (17): the derivatives of the loss with respect to everything that it depends on.
   backward({ text, values }) {
     const sums = {}, gradients = {}, zeros = (key) => sums[key] ??= new Float64Array(values[key].data.length);
     const counted = text.targets.some((t) => t >= 0);
@@ -43,8 +47,8 @@ class Model {
     return gradients;
   }
 
-  run(tokens) {
-    const state = this.forward(tokens);
+  run(tokens, source) {
+    const state = this.forward(tokens, source);
     state.gradients = this.backward(state);
     return state;
   }

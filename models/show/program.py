@@ -1,189 +1,72 @@
-r"""The table of a decoder: its variables and operations, in the order of equations (1) to (16) of document 003.
+r"""The table of a model: its variables and operations, in the order and the letters of its document.
 
-The table is made from the modules themselves: the shapes are those of their parameters, and what is absent (a bias, P,
-a norm) has no line. JavaScript runs it (program.js); a test runs it in the engine and compares it with the model. So a
-layout needs no code here, as long as its modules are known; `table` refuses any other module.
+A decoder has those of document 003, equations (1) to (16); an encoder-decoder those of document 004, which numbers the
+results of its sublayers (Z_{1,1} ...), and of 000 where 004 has none. The table is made from the modules themselves:
+the shapes are those of their parameters, and what is absent (a bias, P, a norm) has no line. JavaScript runs it
+(program.js); a test runs it in the engine and compares it with the model. So a layout needs no code here, as long as
+its modules are known; `table` refuses any other module.
 
 A variable has three dimensions in the page: heads, rows and columns. Operations, and what they do forward:
 
     rows      y_i = E_{t_i}, the rows of a table for the tokens    scores   q k^T / sqrt(K), for each head
-    add       a + b, of b the first n rows                         mask     -inf where m > i
-    norm      (x - <x>) / sqrt(sigma + eps) gamma + delta          softmax  along the last dimension
-    project   N W_h + b_h, for each head                           mix      the weights times the rows v
-    affine    X W + b                                              beside   the heads side by side
-    relu, gelu                                                     cross_entropy, mean
+    sinusoids the positional encoding of 000                       mask     -inf where m > i
+    add       a + b, of b the first n rows                         softmax  along the last dimension
+    norm      (x - <x>) / sqrt(sigma + eps) gamma + delta          mix      the weights times the rows v
+    project   N W_h + b_h, for each head                           beside   the heads side by side
+    affine    X W + b                                              cross_entropy, mean, sum
+    relu, gelu
+
+In cross-attention q comes from other rows than k and v. A page computes one pair of sentences, which has no padding: so
+the mask of an encoder-decoder that hides padding has no line.
 """
 
-from dataclasses import asdict, dataclass, field
-
+from models.attention import MultiHead
 from models.decoder import Block, Decoder
+from models.show.lines import Lines, Names, Table, attention, feed_forward, loss, norm
+from models.transformer import BEGIN, STOP, DecoderStack, EncoderStack, FeedForward, Sublayer, Transformer
 from tinytensor import nn
 from tinytensor.nn import Module
 
-KNOWN = (Decoder, Block, nn.ModuleList, nn.LayerNorm, nn.RMSNorm)
+OF_DECODERS = (Decoder, Block, nn.ModuleList, nn.LayerNorm, nn.RMSNorm)
+OF_TRANSFORMERS = (Transformer, EncoderStack, DecoderStack, Sublayer, MultiHead, FeedForward)
+OF_TRANSFORMERS += (nn.ModuleList, nn.LayerNorm)
 
 
 class UnknownModule(ValueError):
     """A model has a part that the table has no lines for; the message names it."""
 
 
-@dataclass(frozen=True)
-class Variable:
-    """An array of the model: a weight, or a value that it computes from a text of n tokens."""
-
-    key: str  # unique: "2.Q" is the Q of layer 2
-    tex: str  # its name, as LaTeX
-    said: str  # its name, read aloud
-    letters: tuple[str, ...]  # its shape in the letters of 003; n is the number of tokens
-    equation: str  # its equation of 003
-    formula: str  # LaTeX
-    section: str
-    layer: int = 0  # from 1; 0 outside of the layers
-    weight: str | None = None  # the name of the parameter in the model
-
-
-@dataclass(frozen=True)
-class Operation:
-    """One line of the program: `output` from `inputs`, which are keys of variables."""
-
-    op: str
-    inputs: tuple[str, ...]
-    output: str
-    options: dict = field(default_factory=dict)
-    backward: tuple[str, ...] = ()  # for each input, its line of (17), as LaTeX
-
-
-@dataclass
-class Table:
-    sizes: dict[str, int]
-    variables: list[Variable] = field(default_factory=list)
-    operations: list[Operation] = field(default_factory=list)
-    section: str = ""
-    layer: int = 0
-
-    def begin(self, section: str) -> None:
-        """The next variables belong to this section of the page."""
-        self.section = section
-
-    def weight(self, key, parameter, tex, said, letters, equation, about) -> str:
-        """Add a weight; `parameter` is its name in the model. Returns its key."""
-        key = f"{self.layer}.{key}" if self.layer else key
-        here = self.section, self.layer
-        self.variables.append(Variable(key, tex, said, letters, equation, about, *here, weight=parameter))
-        return key
-
-    def value(self, op, inputs, key, tex, said, letters, equation, formula, **options) -> str:
-        """Add a value and the operation that computes it from `inputs`, of which None are left out."""
-        key = f"{self.layer}.{key}" if self.layer else key
-        given = tuple(name for name in inputs if name is not None)
-        names = {variable.key: variable.tex for variable in self.variables}
-        lines = backward(op, [names[name] for name in given], tex, options)
-        self.operations.append(Operation(op, given, key, options, lines))
-        self.variables.append(Variable(key, tex, said, letters, equation, formula, self.section, self.layer))
-        return key
-
-    def as_json(self) -> dict:
-        """The table in lists and dictionaries."""
-        return {
-            "sizes": self.sizes,
-            "variables": [asdict(variable) for variable in self.variables],
-            "operations": [asdict(operation) for operation in self.operations],
-        }
-
-
-# ------------------------------------------------------------------------------------------- the lines of equation (17)
-
-# For each input, the adjoint that an operation sends it: 0, 1, 2 are the inputs, y is the output, d(...) the adjoint.
-SENT = {
-    "rows": (r"d(0)_k = \sum_{i : t_i = k} d(y)_i",),
-    "add": ("d(0) = d(y)", "d(1)_i = d(y)_i"),
-    "norm": (  # r is 1 over the root, z the normalized row before gamma and delta
-        r"d(0) = r \left( h - \langle h \rangle - z \langle h z \rangle \right), h = \gamma d(y)",
-        r"d(1) = \sum_i z_i d(y)_i",
-        r"d(2) = \sum_i d(y)_i",
-    ),
-    "rms": (r"d(0) = r \left( h - z \langle h z \rangle \right), h = \gamma d(y)", r"d(1) = \sum_i z_i d(y)_i"),
-    "project": (
-        r"d(0) = \sum_h d(y)_h {1}_h^\top",
-        r"d(1)_h = {0}^\top d(y)_h",
-        r"d(2)_h = \sum_i d(y)_{h i}",
-    ),
-    "scores": (r"d(0) = d(y) {1} / \sqrt K", r"d(1) = d(y)^\top {0} / \sqrt K"),
-    "mask": ("d(0) = d(y)",),
-    "softmax": (r"d(0) = {y} \left( d(y) - \sum_m {y}_m d(y)_m \right)",),
-    "mix": (r"d(0) = d(y) {1}^\top", r"d(1) = {0}^\top d(y)"),
-    "beside": ("d(0)_h = d(y), the part of head h",),
-    "affine": (r"d(0) = d(y) {1}^\top", r"d(1) = {0}^\top d(y)", r"d(2) = \sum_i d(y)_i"),
-    "transposed": (r"d(0) = d(y) {1}", r"d(1) = d(y)^\top {0}"),
-    "relu": (r"d(0) = d(y) where {0} > 0, else 0",),
-    "gelu": (r"d(0) = d(y) \left( \Phi ( {0} ) + {0} \varphi ( {0} ) \right)",),
-    "cross_entropy": ("d(0)_i = (q_i - p_i) d(y)",),
-    "mean": ("d(0) = d(y) / N",),
-}
-
-
-def backward(op: str, inputs: list[str], output: str, options: dict) -> tuple[str, ...]:
-    """The line of (17) for each input of an operation, in LaTeX, with the names of the variables."""
-    kind = "rms" if options.get("rms") else "transposed" if options.get("transposed") else op
-    lines = []
-    for line in SENT[kind][: len(inputs)]:
-        line = line.replace(r"\gamma ", "") if len(inputs) == 1 else line  # this norm has no gamma
-        for place, name in [*enumerate(inputs), ("y", output)]:
-            adjoint = rf"\frac{{\partial \mathcal{{L}}}}{{\partial {name}}}"
-            line = line.replace(f"d({place})", adjoint).replace(f"{{{place}}}", f"{{{name}}}")
-        lines.append(line)
-    return tuple(lines)
-
-
-# ------------------------------------------------------------------------------------------------------- the modules
-
-LAYER_NORM = r"\frac{Z - \langle Z \rangle}{\sqrt{\sigma(Z) + \epsilon}}"
-RMS_NORM = r"\frac{Z}{\sqrt{\langle Z^2 \rangle + \epsilon}}"
-
-
 def table(model: Module) -> Table:
-    """The table of a decoder; UnknownModule if a part of it is none of document 003's."""
-    if type(model) is not Decoder:
+    """The table of a decoder or an encoder-decoder; UnknownModule if a part of it is none of its document's."""
+    kinds = {Decoder: (OF_DECODERS, _decoder), Transformer: (OF_TRANSFORMERS, _transformer)}
+    if type(model) not in kinds:
         raise UnknownModule(
-            f"show: a {type(model).__name__} was given; expected a Decoder of models.decoder, and no subclass of it"
+            f"show: a {type(model).__name__} was given; expected a Decoder of models.decoder or a Transformer of "
+            "models.transformer, and no subclass of them"
         )
+    known, make = kinds[type(model)]
     for name, module in model.named_modules():
-        if type(module) not in KNOWN:
-            known = ", ".join(kind.__name__ for kind in KNOWN)
+        if type(module) not in known:
+            names = ", ".join(kind.__name__ for kind in known)
             raise UnknownModule(
-                f"show: {name} is a {type(module).__name__}, and there are no equations for it; known are {known}"
+                f"show: {name} is a {type(module).__name__}, and there are no equations for it; known are {names}"
             )
-    config = model.config
-    made = Table({letter: getattr(config, letter) for letter in "DHKFLVC"})
+    return make(model)
+
+
+# --------------------------------------------------------------------------------------------------- the decoder of 003
+
+
+def _decoder(model: Decoder) -> Table:
+    made = Table({letter: getattr(model.config, letter) for letter in "DHKFLVC"})
+    made.begin_part("Input")
     Z = _embedding(made, model)
     for number, block in enumerate(model.blocks, 1):
-        made.layer = number
+        made.begin_part(f"Layer {number}", f"layer {number}", f"{number}.")
         Z = _block(made, block, f"blocks.{number - 1}", Z)
-    made.layer = 0
+    made.begin_part("Output")
     _head(made, model, Z)
     return made
-
-
-def _norm(made: Table, norm: Module, parameter: str, Z: str, key: str, tex: str, said: str, equation: str) -> str:
-    """A norm of the rows of Z, with the parameters that it has."""
-    rms = isinstance(norm, nn.RMSNorm)
-    of = next(variable.tex for variable in made.variables if variable.key == Z)
-    inputs, formula = [Z], f"{tex} = " + (RMS_NORM if rms else LAYER_NORM).replace("Z", f"{{{of}}}")
-    for name, letter, spoken in (("weight", r"\gamma", "gamma"), ("bias", r"\delta", "delta")):
-        if getattr(norm, name, None) is not None:
-            about = f"{letter} of the norm"
-            made_key = f"{spoken} of {key}"
-            inputs.append(made.weight(made_key, f"{parameter}.{name}", letter, spoken, ("D",), equation, about))
-            formula += letter if name == "weight" else f" + {letter}"
-    return made.value("norm", inputs, key, tex, said, ("n", "D"), equation, formula, rms=rms, eps=norm.eps)
-
-
-def _bias(made: Table, w: Module, name: str, parameter: str, key: str, tex: str, letters, equation: str) -> str | None:
-    """A bias, or None if the module has none."""
-    if getattr(w, name) is None:
-        return None
-    said = f"bias {key.removeprefix('bias of ')}"
-    return made.weight(key, f"{parameter}.{name}", tex, said, letters, equation, f"{tex}, the bias")
 
 
 def _embedding(made: Table, w: Decoder) -> str:
@@ -199,90 +82,250 @@ def _embedding(made: Table, w: Decoder) -> str:
         Z = made.value("add", [looked, P], "Z", "Z", "Z", ("n", "D"), "(1)", f"Z_i^j = {formula} + P_i^j")
     if w.config.residual == "once":
         made.begin("Normalize, once")
-        norm = w.blocks[0].enter
-        Z = _norm(made, norm, "blocks.0.enter", Z, "N", "N", "N, the normalized Z", "after (1)")
+        names = "N", "N, the normalized Z", ("n", "D"), "after (1)"
+        Z = norm(made, w.blocks[0].enter, "blocks.0.enter", Z, "N", names, "after (1)")
     return Z
 
 
 def _block(made: Table, w: Block, parameter: str, Z: str) -> str:
     """Equations (2) to (10) of one layer, whose parameters' names begin with `parameter`."""
-    N, width = Z, ("H", "n", "K")
+    attributes = {f"bias of {letter}": letter.lower() for letter in "QKVW"}
+    lines = Lines(made, _names_of_003(w), w, parameter, attributes)
+    N, stream = Z, ("n", "D")
     if w.config.residual != "once":
         made.begin("Normalize")
-        N = _norm(made, w.enter, f"{parameter}.enter", Z, "N", "N", "N, the normalized Z", "after (1)")
+        names = "N", "N, the normalized Z", stream, "after (1)"
+        N = norm(made, w.enter, f"{parameter}.enter", Z, "N", names, "after (1)")
         Z = N if w.config.residual == "literal" else Z
-    made.begin("Queries, keys and values")
-    found = []
-    for letter, said in (("Q", "queries"), ("K", "keys"), ("V", "values")):
-        about = f"{letter}_j^k, for each head"
-        weight = made.weight(letter, f"{parameter}.{letter}", letter, letter, ("H", "D", "K"), "(2)", about)
-        small = letter.lower()
-        place = f"bias of {letter}", rf"\beta_{letter}", ("H K",), "(2)"
-        bias = _bias(made, w, small, parameter, *place)
-        formula = f"{small}_i^k = N_i^j {letter}_j^k" + (r" + \beta^k" if bias else "")
-        value = made.value("project", [N, weight, bias], small, small, said, width, "(2)", formula)
-        found.append(value)
-    q, k, v = found
-    square = ("H", "n", "n")
-    made.begin("Scores")
-    formula = r"S_{i m} = q_i \cdot k_m / \sqrt K"
-    S = made.value("scores", [q, k], "S", "S", "S, the scores", square, "(3)", formula)
-    if w.config.causal:
-        formula = r"S'_{i m} = S_{i m} + M_{i m}, M_{i m} = -\infty where m > i"
-        S = made.value("mask", [S], "S'", "S'", "S with the mask", square, "(4), (5)", formula)
-    made.begin("Attention")
-    formula = rf"\alpha_{{i m}} = \mathrm{{softmax}}_m ( {'S' + chr(39) if w.config.causal else 'S'}_{{i m}} )"
-    weights = made.value("softmax", [S], "weights", r"\alpha", "attention weights", square, "(6)", formula)
-    formula = r"Y_i = \sum_m \alpha_{i m} v_m"
-    Y = made.value("mix", [weights, v], "Y", "Y", "Y, the heads", width, "(6)", formula)
-    made.begin("Heads together")
-    stream = ("n", "D")
-    formula = r"\hat Y_i = Y_i^{(1)} \oplus \dots \oplus Y_i^{(H)}"
-    Y = made.value("beside", [Y], "Yhat", r"\hat Y", "Y hat", ("n", "H K"), "(7)", formula)
-    W = made.weight("W", f"{parameter}.W", "W", "W", ("H K", "D"), "(8)", "W_l^j")
-    bias = _bias(made, w, "w", parameter, "bias of W", r"\beta_W", ("D",), "(8)")
-    formula = r"A_i^j = W_l^j \hat Y_i^l" + (r" + \beta^j" if bias else "")
-    A = made.value("affine", [Y, W, bias], "A", "A", "A", stream, "(8)", formula)
-    Z = made.value("add", [Z, A], "Zhat", r"\hat Z", "Z hat", stream, "(9)", r"\hat Z = Z + A")
+    A = attention(lines, N, N, w.config.causal)
+    Z = lines.value("add", [Z, A], "Zhat")
     made.begin("Normalize again")
-    Zbar = _norm(made, w.middle, f"{parameter}.middle", Z, "Zbar", r"\bar Z", "Z bar", "after (9)")
+    names = r"\bar Z", "Z bar", stream, "after (9)"
+    Zbar = norm(made, w.middle, f"{parameter}.middle", Z, "Zbar", names, "after (9)")
     made.begin("Feed-forward")
-    F = made.weight("F", f"{parameter}.F", "F", "F", ("D", "F"), "(10)", "F_k^l")
-    b = _bias(made, w, "b", parameter, "b", "b", ("F",), "(10)")
-    formula = r"U = F \bar Z" + (" + b" if b else "")
-    U = made.value("affine", [Zbar, F, b], "U", "U", "U, before the activation", ("n", "F"), "(10)", formula)
     if w.config.activation == "gelu-tanh":
         raise UnknownModule("show: the page has no equations for the activation gelu-tanh; it has those of gelu")
-    relu = w.config.activation == "relu"
-    formula = r"\max ( 0 , U )" if relu else r"U \Phi ( U )"
-    name = r"U^{+}" if relu else r"U \Phi"
-    U = made.value("relu" if relu else "gelu", [U], "inner", name, "the activation of U", ("n", "F"), "(10)", formula)
-    G = made.weight("G", f"{parameter}.G", "G", "G", ("F", "D"), "(10)", "G_l^j")
-    c = _bias(made, w, "c", parameter, "c", "c", ("D",), "(10)")
-    formula = f"X = G {name}" + (" + c" if c else "")
-    X = made.value("affine", [U, G, c], "X", "X", "X, the feed-forward network's output", stream, "(10)", formula)
-    return made.value("add", [Z, X], "Z'", "Z'", "Z prime", stream, "(10)", r"Z' = \hat Z + X")
+    X = feed_forward(lines, Zbar, w.config.activation)
+    return lines.value("add", [Z, X], "Z'")
+
+
+def _names_of_003(w: Block) -> Names:
+    """The names of the variables in a block."""
+    width, square, stream, inner = ("H", "n", "K"), ("H", "n", "n"), ("n", "D"), ("n", "F")
+    formula = r"S'_{i m} = S_{i m} + M_{i m}, M_{i m} = -\infty where m > i"
+    gelu = w.config.activation == "gelu"
+    activation = (r"U \Phi", r"U \Phi ( U )") if gelu else (r"U^{+}", r"\max ( 0 , U )")
+    names = {
+        "S": ("S", "S, the scores", square, "(3)", r"S_{i m} = q_i \cdot k_m / \sqrt K"),
+        "S'": ("S'", "S with the mask", square, "(4), (5)", formula),
+        "weights": (r"\alpha", "attention weights", square, "(6)", r"\alpha_{i m} = \mathrm{softmax}_m ( <0>_{i m} )"),
+        "Y": ("Y", "Y, the heads", width, "(6)", r"Y_i = \sum_m \alpha_{i m} v_m"),
+        "Yhat": (r"\hat Y", "Y hat", ("n", "H K"), "(7)", r"\hat Y_i = Y_i^{(1)} \oplus \dots \oplus Y_i^{(H)}"),
+        "W": ("W", "W", ("H K", "D"), "(8)", "W_l^j"),
+        "bias of W": (r"\beta_W", "bias W", ("D",), "(8)", r"\beta_W, the bias"),
+        "A": ("A", "A", stream, "(8)", r"A_i^j = W_l^j \hat Y_i^l [+ \beta^j]"),
+        "Zhat": (r"\hat Z", "Z hat", stream, "(9)", r"\hat Z = Z + A"),
+        "F": ("F", "F", ("D", "F"), "(10)", "F_k^l"),
+        "b": ("b", "bias b", ("F",), "(10)", "b, the bias"),
+        "U": ("U", "U, before the activation", inner, "(10)", r"U = F \bar Z [+ b]"),
+        "inner": (activation[0], "the activation of U", inner, "(10)", activation[1]),
+        "G": ("G", "G", ("F", "D"), "(10)", "G_l^j"),
+        "c": ("c", "bias c", ("D",), "(10)", "c, the bias"),
+        "X": ("X", "X, the feed-forward network's output", stream, "(10)", "X = G <0> [+ c]"),
+        "Z'": ("Z'", "Z prime", stream, "(10)", r"Z' = \hat Z + X"),
+    }
+    for letter, said in (("Q", "queries"), ("K", "keys"), ("V", "values")):
+        small, bias = letter.lower(), rf"\beta_{letter}"
+        names[letter] = (letter, letter, ("H", "D", "K"), "(2)", f"{letter}_j^k, for each head")
+        names[f"bias of {letter}"] = (bias, f"bias {letter}", ("H K",), "(2)", f"{bias}, the bias")
+        names[small] = (small, said, width, "(2)", rf"{small}_i^k = N_i^j {letter}_j^k [+ \beta^k]")
+    return names
 
 
 def _head(made: Table, w: Decoder, Z: str) -> None:
     """Equations (11) to (16)."""
     if w.final is not None:
         made.begin("Normalize, the last time")
-        Z = _norm(made, w.final, "final", Z, "Zlast", r"\bar Z", "the last Z, normalized", "before (11)")
+        names = r"\bar Z", "the last Z, normalized", ("n", "D"), "before (11)"
+        Z = norm(made, w.final, "final", Z, "Zlast", names, "before (11)")
+    tied, words = w.O is None, ("n", "V")
+    each = r"\mathcal{L}_i = - \log q_i^t, p_i^t = 1"
+    names = {
+        "O": ("O", "O", ("D", "V"), "(11)", "O_j^m"),
+        "L": ("L", "L, the logits", words, "(11)", "L_i^m = Z_i^j E_m^j" if tied else "L_i^m = Z'_i^j O_j^m"),
+        "q": ("q", "q, the probabilities", words, "(14)", r"q_i^j = \frac{\exp L_i^j}{\sum_m \exp L_i^m}"),
+        "losses": (r"\mathcal{L}_i", "the loss of each token", ("n",), "(12), (13), (15)", each),
+        "loss": (r"\mathcal{L}", "the loss", (), "(16)", r"\mathcal{L} = \langle \mathcal{L}_i \rangle"),
+    }
     made.begin("Logits")
-    tied = w.O is None
-    if tied:
-        O, formula = "E", r"L_i^m = Z_i^j E_m^j"
-    else:
-        O, formula = made.weight("O", "O", "O", "O", ("D", "V"), "(11)", "O_j^m"), r"L_i^m = Z'_i^j O_j^m"
-    L = made.value("affine", [Z, O], "L", "L", "L, the logits", ("n", "V"), "(11)", formula, transposed=tied)
-    made.begin("Probabilities and loss")
-    formula = r"q_i^j = \frac{\exp L_i^j}{\sum_m \exp L_i^m}"
-    made.value("softmax", [L], "q", "q", "q, the probabilities", ("n", "V"), "(14)", formula)
-    formula = r"\mathcal{L}_i = - \log q_i^t, p_i^t = 1"
-    name = r"\mathcal{L}_i"
-    each = made.value(
-        "cross_entropy", [L], "losses", name, "the loss of each token", ("n",), "(12), (13), (15)", formula
-    )
-    formula = r"\mathcal{L} = \langle \mathcal{L}_i \rangle"
-    made.value("mean", [each], "loss", r"\mathcal{L}", "the loss", (), "(16)", formula)
+    lines = Lines(made, names, w)
+    L = lines.value("affine", [Z, "E" if tied else lines.weight("O")], "L", transposed=tied)
+    loss(lines, L, mean=True)
+
+
+# ----------------------------------------------------------------------------------------- the encoder-decoder of 004
+
+ATTENTIONS = {  # by half and attribute: the letters over its weights in 004, its name, and what goes before its keys
+    ("encoder", "attention"): ("E", "Self-attention", ""),
+    ("decoder", "masked"): ("DM", "Masked self-attention", "masked."),
+    ("decoder", "attention"): ("D", "Cross-attention", "cross."),
+}
+
+
+def _transformer(model: Transformer) -> Table:
+    config = model.config
+    d_k, d_v = config.head_widths()
+    sizes = {name: getattr(config, name) for name in config.sizes_shown} | {"d_k": d_k, "d_v": d_v}
+    made = Table(sizes, {"begin": BEGIN, "zero": config.begin == "zero", "stop": STOP})
+    made.begin_part("Embedding")
+    made.begin("Embedding")
+    about = "W_E, one row for each word of both languages"
+    W = made.weight("E", "W_Embedding", "W_E", "W Embedding", ("n_vol", "d_model"), "004 Variables", about)
+    made.begin_part("Source", "the source", "source.")
+    encoded = _embed(made, model, W, "X", "source", "n_input")
+    for i, module in enumerate(model.encoder, 1):
+        stack = Stack(made, module, "encoder", i, "n_input")
+        encoded = stack.add_and_norm("attention", 1, encoded)
+        encoded = stack.add_and_norm("ffn", 3, encoded)
+    encoded = _last_norm(made, model.encoder_norm, "encoder_norm", encoded, "n_input")
+    made.begin_part("Target", "the target", "target.")
+    Z = _embed(made, model, W, "Y", "tokens", "n_output")
+    for i, module in enumerate(model.decoder, 1):
+        stack = Stack(made, module, "decoder", i, "n_output")
+        Z = stack.add_and_norm("masked", 1, Z)
+        Z = stack.add_and_norm("attention", 3, Z, encoded)
+        Z = stack.add_and_norm("ffn", 5, Z)
+    Z = _last_norm(made, model.decoder_norm, "decoder_norm", Z, "n_output")
+    made.begin_part("Output")
+    _words(made, model, Z, W)
+    return made
+
+
+def _embed(made: Table, w: Transformer, W: str, letter: str, read: str, n: str) -> str:
+    """X = sqrt(d_model) X_input W_Embedding, and X' = X + PE; Y and Y' for the target, whose first row y_0 may be 0."""
+    made.begin("Embedding")
+    d_model, stream, zero = w.config.d_model, (n, "d_model"), w.config.begin == "zero"
+    options = {"scaled": d_model**0.5, "read": read} | ({"blank": BEGIN} if zero else {})
+    formula = r"X = \sqrt{d_{\mathrm{model}}} X_{\mathrm{input}} W_E"
+    if letter == "Y":
+        formula = r"Y = \sqrt{d_{\mathrm{model}}} Y_{\mathrm{output}} W_E, one row later, after y_0" + " = 0" * zero
+    X = made.value("rows", [W], letter, letter, letter, stream, "004 Training", formula, **options)
+    if not w.config.positions:
+        return X
+    formula = r"r_{i j} = \sin ( i / 10000^{j / d} ) for even j, \cos ( i / 10000^{(j - 1) / d} ) for odd j"
+    label = "000 Positional encoding"
+    PE = made.value("sinusoids", [], "PE", "r", "r", stream, label, formula, read=read, columns=d_model)
+    formula = f"{letter}' = {letter} + r"
+    return made.value("add", [X, PE], f"{letter}'", f"{letter}'", f"{letter} prime", stream, "004 Training", formula)
+
+
+class Stack:
+    """The lines of a stack: Z^E_{i,1} to Z^E_{i,4} of the encoder, Z_{i,1} to Z_{i,6} of the decoder."""
+
+    def __init__(self, made: Table, module: Module, half: str, i: int, n: str):
+        self.made, self.module, self.half, self.i, self.stream = made, module, half, i, (n, "d_model")
+        self.E = "E" if half == "encoder" else "D"
+        self.parameter = f"{half}.{i - 1}"
+        made.begin_part(f"{half.capitalize()} stack {i}", f"{half} stack {i}", f"{self.E}{i}.")
+
+    def called(self, letter: str, k: int, equation: str) -> tuple:
+        """The names of Z_{i,k}, or of a value beside it."""
+        over = "^E" if (letter, self.E) == ("Z", "E") else ""
+        return rf"{letter}{over}_{{{self.i},{k}}}", f"{letter} {self.i} {k}", self.stream, equation
+
+    def add_and_norm(self, name: str, k: int, X: str, source: str | None = None) -> str:
+        """The sublayer Z_{i,k} and the norm Z_{i,k+1} of the sum; or, with the norm before it, the order of 002."""
+        made, around = self.made, getattr(self.module, f"add_{name}")
+        gain = around.norm, f"{self.parameter}.add_{name}.norm"
+        about, first, rows = "000 Layer normalization", around.before, X
+        if first:
+            made.begin(f"Normalize before Z {self.i},{k}")
+            rows = norm(made, *gain, X, f"N{k}", self.called("N", k, "002"), about)
+        found = self.feed_forward(rows, k) if name == "ffn" else self.attention(name, k, rows, source)
+        made.begin("Add" if first else "Add and normalize")
+        letter, equation = ("Z", "002") if first else ("R", "004 Training")
+        names = self.called(letter, k + 1, equation)
+        formula = f"{names[0]} = {made.tex(X)} + {made.tex(found)}"
+        total = made.value("add", [X, found], f"{letter}{k + 1}", *names, formula)
+        return total if first else norm(made, *gain, total, f"Z{k + 1}", self.called("Z", k + 1, "004 Training"), about)
+
+    def feed_forward(self, rows: str, k: int) -> str:
+        self.made.begin("Feed-forward")
+        Z, inner = self.called("Z", k, "004 Training"), (self.stream[0], "d_ff")
+        names = {
+            "F": ("W_1", "W 1", ("d_model", "d_ff"), "004 Variables", f"W_1^{{FF,{self.E}}}"),
+            "b": ("b_1", "b 1", ("d_ff",), "004 Variables", f"b_1^{{FF,{self.E}}}"),
+            "U": ("U", "U, before the activation", inner, "004 Functions", "U = <0> W_1 + b_1"),
+            "inner": (r"U^{+}", "the activation of U", inner, "004 Functions", r"\max ( 0 , U )"),
+            "G": ("W_2", "W 2", ("d_ff", "d_model"), "004 Variables", f"W_2^{{FF,{self.E}}}"),
+            "c": ("b_2", "b 2", ("d_model",), "004 Variables", f"b_2^{{FF,{self.E}}}"),
+            "X": (*Z, rf"{Z[0]} = \mathrm{{FFN}}({self.made.tex(rows)}) = U^{{+}} W_2 + b_2"),
+        }
+        attributes = {"F": "W_1", "b": "b_1", "G": "W_2", "c": "b_2"}
+        return feed_forward(Lines(self.made, names, self.module.ffn, f"{self.parameter}.ffn", attributes), rows, "relu")
+
+    def attention(self, name: str, k: int, rows: str, source: str | None) -> str:
+        over, kind, at = ATTENTIONS[self.half, name]
+        n, m = self.stream[0], "n_input" if source else self.stream[0]
+        names = _of_004(over, n, m, self.called("Z", k, "004 Training"))
+        attributes = {letter: f"W_{letter}" for letter in "QKV"} | {"W": "W_O", "bias of W": "beta_O"}
+        attributes |= {f"bias of {letter}": f"beta_{letter}" for letter in "QKV"}
+        lines = Lines(self.made, names, getattr(self.module, name), f"{self.parameter}.{name}", attributes, at)
+        return attention(lines, rows, source or rows, name == "masked", kind)
+
+
+def _of_004(over: str, n: str, m: str, Z: tuple) -> Names:
+    """The names of the variables of a multi-head attention; `over` stands over its weights, Z is its result."""
+    square, functions = ("h", n, m), "004 Functions"
+    mask = r"\mathrm{Mask}(S)_{i m} = S_{i m} where m \le i, else -\infty"
+    concat = r"C = \mathrm{Concat} ( \mathrm{head}_1, \dots, \mathrm{head}_h )"
+    W = f"W^{{O,{over}}}"
+    names = {
+        "S": ("S", "S, the scores", square, functions, r"S = \frac{q k^\top}{\sqrt{d_k}}"),
+        "S'": (r"\mathrm{Mask}(S)", "S with the mask", square, functions, mask),
+        "weights": ("A", "attention weights", square, functions, r"A = \mathrm{softmax} ( <0> )"),
+        "Y": (r"\mathrm{head}", "the heads", ("h", n, "d_v"), functions, r"\mathrm{head}_j = A v"),
+        "Yhat": ("C", "the heads side by side", (n, "h d_v"), functions, concat),
+        "W": (W, f"W O {over}", ("h d_v", "d_model"), "004 Variables", W),
+        "bias of W": (r"\beta^O", "beta O", ("d_model",), "000 Algorithm 2", r"\beta^O, the bias"),
+        "A": (*Z, rf"{Z[0]} = C {W} [+ \beta^O]"),
+    }
+    for letter, spoken, rows, d in (("Q", "queries", n, "d_k"), ("K", "keys", m, "d_k"), ("V", "values", m, "d_v")):
+        small, W, bias = letter.lower(), f"W^{{{letter},{over}}}", rf"\beta^{letter}"
+        names[letter] = (W, f"W {letter} {over}", ("h", "d_model", d), "004 Variables", f"{W}, for each head")
+        names[f"bias of {letter}"] = (bias, f"beta {letter}", (f"h {d}",), "000 Algorithm 2", f"{bias}, the bias")
+        equation = functions if n == m else "000 Cross-attention"
+        names[small] = (small, spoken, ("h", rows, d), equation, f"{small} = <0> {W} [+ {bias}]")
+    return names
+
+
+def _last_norm(made: Table, last: Module | None, parameter: str, Z: str, n: str) -> str:
+    """The norm at the end of a residual stream, if the stream has one."""
+    if last is None:
+        return Z
+    made.begin("Normalize, the last time")
+    names = r"\bar Z", "the last Z, normalized", (n, "d_model"), "002"
+    return norm(made, last, parameter, Z, "last", names, "000 Layer normalization")
+
+
+def _words(made: Table, w: Transformer, Z: str, W: str) -> None:
+    """Logits, probabilities and the loss of 004."""
+    tied, words, smoothing = w.W_S is None, ("n_output", "n_vol"), w.config.label_smoothing
+    mean, training = w.config.reduction == "mean", "004 Training"
+    logits = r"Z = <0> W_E^\top + b^S" if tied else "Z = <0> W^S + b^S"
+    each = r"\mathcal{L}_i = - \log P_{i, y_i}"
+    if smoothing:
+        each = rf"\mathcal{{L}}_i = - {1 - smoothing:g} \log P_{{i, y_i}} - {smoothing:g} \langle \log P_i \rangle"
+    total = r"\mathcal{L} = \langle \mathcal{L}_i \rangle" if mean else r"\mathcal{L} = \sum_i \mathcal{L}_i"
+    names = {
+        "O": ("W^S", "W S", ("d_model", "n_vol"), "004 Variables", "W^S"),
+        "c": ("b^S", "b S", ("n_vol",), "004 Variables", "b^S"),
+        "L": ("Z", "Z, the logits", words, training, logits),
+        "q": ("P", "P, the probabilities", words, training, r"P = \mathrm{softmax} ( Z )"),
+        "losses": (r"\mathcal{L}_i", "the loss of each word", ("n_output",), training, each),
+        "loss": (r"\mathcal{L}", "the loss", (), "003 (16)" if mean else training, total),
+    }
+    made.begin("Logits")
+    lines = Lines(made, names, w, "", {"O": "W_S", "c": "b_S"})
+    L = lines.value("affine", [Z, W if tied else lines.weight("O"), lines.weight("c")], "L", transposed=tied)
+    loss(lines, L, mean, smoothing=smoothing)

@@ -30,8 +30,8 @@ def due(step: int) -> bool:
 
 
 def keep(run: Path, step: int, model: Module) -> Path | None:
-    """Write the snapshot of a step, if one is due and the model is not too large for a page; returns its path."""
-    if not due(step) or model.num_parameters() > LARGEST:
+    """Write the snapshot of a step, if the model is not too large for a page; returns its path."""
+    if model.num_parameters() > LARGEST:
         return None
     folder = run / FOLDER
     folder.mkdir(exist_ok=True)

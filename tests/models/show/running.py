@@ -6,7 +6,7 @@ import numpy as np
 
 import tinytensor as tt
 from models.decoder import Decoder
-from models.show.program import Table
+from models.show.lines import Table
 from tinytensor import Tensor
 from tinytensor.nn import functional
 
