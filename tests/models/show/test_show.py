@@ -1,12 +1,10 @@
 """The page of a trained model, in a real browser: its numbers are the engine's, and its explanations add up."""
 
 import json
-import math
 import time
 
 import numpy as np
 import pytest
-from browser import chromium
 
 import tinytensor
 from models.data.text import IGNORE_INDEX
@@ -15,8 +13,19 @@ from models.decoder import Config, Decoder
 from models.show import UnknownModule, show
 from models.show.program import table
 from models.training.trainer import Settings, build_optimizer, training_step
-from tests.models.show.running import run
-from tinytensor import nn, tensor
+from tests.models.show.pages import (
+    NEAR,
+    Scaled,
+    assert_equal_to_the_engine,
+    loss_shown,
+    near,
+    press,
+    size_of,
+    weights_of,
+    wrong_explanations,
+)
+from tests.models.show.running import Text, run
+from tinytensor import tensor
 
 TEXT = "the cat sat on the mat; the dog lay by the door.\n"
 TINY = {"D": 8, "H": 2, "F": 12, "L": 2, "C": 40}
@@ -29,7 +38,6 @@ LAYOUTS = {
     "microgpt": {"residual": "once", "norm": "rms", "bias": False, "L": 1},
     "no mask": {"causal": False, "positions": False, "norm": "scale", "residual": "once"},
 }  # fmt: skip
-NEAR = 1e-5  # of the largest entry
 
 
 @pytest.fixture(scope="module")
@@ -48,12 +56,6 @@ def built(tokenizer, **changes) -> Decoder:
 
 
 @pytest.fixture(scope="module")
-def browser():
-    with chromium() as driver:
-        yield driver
-
-
-@pytest.fixture(scope="module")
 def opened(browser, tokenizer, tmp_path_factory):
     """opened(model, **options): the page of a model, in the browser."""
     folder = tmp_path_factory.mktemp("pages")
@@ -67,50 +69,6 @@ def opened(browser, tokenizer, tmp_path_factory):
     return open_
 
 
-STATE = """
-const plain = (arrays) => Object.fromEntries(Object.entries(arrays).map(([key, a]) => [key, [...a.data].map(String)]));
-return JSON.stringify({values: plain(page.state.values), gradients: plain(page.state.gradients)});
-"""
-
-
-def state(driver) -> tuple[dict, dict]:
-    """(values, gradients) that the page holds, as flat arrays by key."""
-    found = json.loads(driver.execute_script(STATE))
-    read = [{k: np.array(v, dtype=np.float64) for k, v in part.items()} for part in found.values()]
-    return read[0], read[1]
-
-
-def size_of(key, values) -> float:
-    """The largest entry of a gradient.
-
-    A bias of K adds the same to all scores of a row, which no softmax notices: its gradient is 0 but for rounding, a
-    sum of far larger numbers, the gradients of the keys.
-    """
-    terms = values[key.replace("bias of K", "k")]
-    return float(np.abs(terms.grad.numpy()).max())
-
-
-def near(found, expected, name, largest=None):
-    expected = np.asarray(expected, dtype=np.float64).reshape(-1)
-    found = found[: expected.size] if name.endswith("losses") else found  # the page's last token has no loss
-    masked = np.isinf(expected)
-    assert np.array_equal(np.isneginf(found), masked), name
-    apart = np.abs(found[~masked] - expected[~masked]).max(initial=0.0)
-    assert apart <= NEAR * (largest or np.abs(expected[~masked]).max()), (name, apart)
-
-
-def assert_equal_to_the_engine(driver, model, tokens):
-    made = table(model)
-    expected, (values, gradients) = run(made, model, tokens), state(driver)
-    assert set(values) == set(expected)
-    for key, value in expected.items():
-        near(values[key], value.detach().numpy(), key)
-        assert (key in gradients) == (value.grad is not None), key
-        if value.grad is not None:
-            near(gradients[key], value.grad.numpy(), f"the gradient of {key}", size_of(key, expected))
-    return expected
-
-
 # ------------------------------------------------------------------------------------------------------- the numbers
 
 
@@ -119,7 +77,7 @@ def test_the_table_computes_what_the_model_does(layout, tokenizer):
     model = built(tokenizer, **LAYOUTS[layout])
     tokens = tokenizer.encode("the dog lay")
     made = table(model)
-    values = run(made, model, tokens)
+    values = run(made, model, Text.of(tokens))
     largest = {v.weight: size_of(v.key, values) for v in made.variables if v.weight is not None}
     gradients = {name: p.grad for name, p in model.named_parameters()}
     for p in model.parameters():
@@ -139,14 +97,14 @@ def test_three_texts_give_the_numbers_of_the_engine(opened, tokenizer):
     driver = opened(model)
     for text in ("the cat sat", "dog; dog; dog.\n", "mat by door by the mat on the cat, sat"):
         driver.execute_script("return take(arguments[0])", text.replace(",", ";"))
-        assert_equal_to_the_engine(driver, model, tokenizer.encode(text.replace(",", ";")))
+        assert_equal_to_the_engine(driver, model, Text.of(tokenizer.encode(text.replace(",", ";"))))
 
 
 @pytest.mark.parametrize("layout", list(LAYOUTS)[1:])
 def test_other_layouts_give_the_numbers_of_the_engine(layout, opened, tokenizer):
     model = built(tokenizer, **LAYOUTS[layout])
     text = "the dog lay by the"
-    assert_equal_to_the_engine(opened(model, text), model, tokenizer.encode(text))
+    assert_equal_to_the_engine(opened(model, text), model, Text.of(tokenizer.encode(text)))
 
 
 def test_a_wrong_number_is_noticed(opened, tokenizer):
@@ -154,68 +112,10 @@ def test_a_wrong_number_is_noticed(opened, tokenizer):
     driver = opened(model)
     driver.execute_script("page.state.values['2.q'].data[3] *= 1.0001")
     with pytest.raises(AssertionError, match=r"2\.q"):
-        assert_equal_to_the_engine(driver, model, tokenizer.encode("the cat sat"))
+        assert_equal_to_the_engine(driver, model, Text.of(tokenizer.encode("the cat sat")))
 
 
 # ------------------------------------------------------------------------------------------------------ explanations
-
-# For some cells of every variable, the terms of a cell: for each the factor, how, the shift and the cells' places; and
-# what the map shows. The test multiplies and adds by itself, with the numbers of the maps.
-TERMS = """
-const out = [], {values, gradients} = page.state, random = () => (seed = (seed * 16807) % 2147483647) / 2147483647;
-let seed = 7;
-const said = (t) => ({factor: t.factor, how: t.how ?? null, shift: t.shift ?? 0,
-                      of: t.cells.map((c) => [c.key, c.gradient, place(values[c.key], ...c.at)])});
-for (const v of variables) for (let n = 0; n < 4; n++) {
-  const a = values[v.key], at = [a.heads, a.rows, a.columns].map((x) => Math.floor(x * random()));
-  const found = page.model.explain(page.state, v.key, at);
-  if (found) out.push({key: v.key, at: place(a, ...at), gradient: false, finish: found.finish ?? null,
-                       terms: found.terms.map(said)});
-  if (gradients[v.key] && v.key !== "loss")
-    out.push({key: v.key, at: place(a, ...at), gradient: true, finish: null,
-              terms: page.model.explainGradient(page.state, v.key, at).flatMap((p) => p.terms).map(said)});
-}
-return JSON.stringify(out);
-"""
-
-
-def worked(term, arrays) -> float:
-    """The number of a term, from the numbers of the maps."""
-    numbers = [arrays[gradient][key][at] for key, gradient, at in term["of"]]
-    if term["how"] == "exp":
-        return term["factor"] * math.exp(numbers[0] - term["shift"])
-    return term["factor"] * (np.mean(numbers) if term["how"] == "mean" else math.prod(numbers))
-
-
-def finished(total, finish) -> float:
-    """What a cell's finish makes of the sum of its terms."""
-    if finish is None:
-        return total
-    by = {
-        "scale": lambda: total * finish["factor"] + finish["shift"],
-        "quotient": lambda: finish["numerator"] / total,
-        "log": lambda: math.log(total) + finish["shift"],
-        "relu": lambda: max(0.0, total),
-        "gelu": lambda: total * (1 + math.erf(total / math.sqrt(2))) / 2,
-        "masked": lambda: -math.inf,
-        "none": lambda: math.nan,
-    }
-    return by[finish["kind"]]()
-
-
-def wrong_explanations(driver) -> list[str]:
-    """The explained cells whose terms do not add up to them."""
-    arrays, cells = state(driver), json.loads(driver.execute_script(TERMS))
-    assert len(cells) > 100
-    wrong = []
-    for cell in cells:
-        value = arrays[cell["gradient"]][cell["key"]][cell["at"]]
-        terms = [worked(term, arrays) for term in cell["terms"]]
-        found = finished(math.fsum(terms), cell["finish"])
-        largest = max([abs(value), *map(abs, terms)]) if math.isfinite(value) else 1
-        if not (found == value or (math.isnan(found) and math.isnan(value)) or abs(found - value) <= NEAR * largest):
-            wrong.append(f"{'the gradient of ' * cell['gradient']}{cell['key']}: {found} is not {value}")
-    return wrong
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
@@ -234,22 +134,6 @@ def test_terms_that_do_not_add_up_are_noticed(opened, tokenizer):
 
 
 # ---------------------------------------------------------------------------------------------------------- learning
-
-
-def press(driver, name, times=1):
-    for _ in range(times):
-        driver.execute_script("document.getElementById(arguments[0]).click()", name)
-
-
-def loss_shown(driver) -> float:
-    return float(driver.find_element("id", "loss-said").text)
-
-
-WEIGHTS = "return JSON.stringify(Object.fromEntries(weightKeys.map((key) => [key, [...page.weights[key].data]])))"
-
-
-def weights_of(driver) -> dict[str, np.ndarray]:
-    return {key: np.array(value) for key, value in json.loads(driver.execute_script(WEIGHTS)).items()}
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "sgd"])
@@ -440,13 +324,6 @@ def test_the_page_asks_for_nothing_and_says_nothing(opened, tokenizer):
 
 
 # ------------------------------------------------------------------------------------------------------------- refusals
-
-
-class Scaled(nn.Module):
-    """A norm that no document has."""
-
-    def forward(self, x):
-        return 2 * x
 
 
 def test_unknown_modules_are_refused(tokenizer, tmp_path):

@@ -1,0 +1,10 @@
+"""One browser for all tests of pages."""
+
+import pytest
+from browser import chromium
+
+
+@pytest.fixture(scope="package")
+def browser():
+    with chromium() as driver:
+        yield driver
