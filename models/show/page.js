@@ -169,7 +169,7 @@ function drawMaps() {
   for (const v of variables) {
     const entry = figures.get(v.key);
     const kinds = shown().filter((of) => arrayOf(v.key, of) || (of === "gradient" && page.view === "gradients"));
-    const signature = kinds.map((of) => of + shapeKey(arrayOf(v.key, of))).join() + page.size;
+    const signature = kinds.map((of) => of + shapeKey(arrayOf(v.key, of))).join() + page.size + words(v, page.state.values[v.key]);
     if (entry.signature !== signature) {
       entry.maps = Object.fromEntries(kinds.map((of) => [of, frame(v, of)]));
       entry.body.replaceChildren(...Object.values(entry.maps));
@@ -194,7 +194,22 @@ function drawMaps() {
 
 const shapeKey = (array) => (array ? `${array.heads},${array.rows},${array.columns}` : "-");
 const turned = (array) => array.rows > 128 && array.rows > 2 * array.columns;
-const tall = (array) => (array.rows === 1 ? Math.max(12, page.size) : page.size);  // a single row is drawn higher
+const WORDY = 12, LARGE_CELL = 22;  // an attention map of at most so many words has them at its sides, in large cells
+
+// The words at the sides of a short attention map, as {rows, columns}; null for other maps.
+function wordsOf(v, array) {
+  const [rows, columns] = v.letters.slice(-2).map((letter) => page[READ[letter]]);
+  if (v.letters.length < 3 || !rows || !columns || Math.max(array.rows, array.columns) > WORDY) return null;
+  return { rows: rows.slice(0, array.rows).map(word), columns: columns.slice(0, array.columns).map(word) };
+}
+
+const words = (v, array) => JSON.stringify(wordsOf(v, array));
+
+// Width and height of a cell on the screen. A single row is drawn higher.
+function cellSize(v, array) {
+  if (wordsOf(v, array)) return [Math.max(LARGE_CELL, page.size), Math.max(LARGE_CELL, page.size)];
+  return [page.size, array.rows === 1 ? Math.max(12, page.size) : page.size];
+}
 
 // The frame of one map: a pane for each head.
 function frame(v, of) {
@@ -211,17 +226,27 @@ function frame(v, of) {
   maps.setAttribute("aria-roledescription", "heat map");
   for (let head = 0; head < array.heads; head++) {
     const pane = made("div", { class: "pane", "data-head": head });
-    if (v.letters[0] === "H") pane.append(made("span", { class: "head" }, `head ${head + 1}`));
+    if (v.letters.length > 2) pane.append(made("span", { class: "head" }, `head ${head + 1}`));
     if (!v.letters.length) pane.append(made("div", { class: "number" }));
     else {
       const canvas = made("canvas"), [w, h] = turned(array) ? [array.rows, array.columns] : [array.columns, array.rows];
-      canvas.style.width = `${w * page.size}px`;
-      canvas.style.height = `${h * (turned(array) ? page.size : tall(array))}px`;
-      pane.append(made("div", { class: "pane" }, canvas));
+      const [wide, high] = cellSize(v, array), map = made("div", { class: "pane" }, canvas);
+      canvas.style.width = `${w * wide}px`;
+      canvas.style.height = `${h * high}px`;
+      pane.append(worded(map, wordsOf(v, array), wide));
     }
     maps.append(pane);
   }
   return maps;
+}
+
+// A map with the words of its rows and columns beside it.
+function worded(map, words, size) {
+  if (!words) return map;
+  const list = (name) => made("div", { class: name }, ...words[name].map((text) => made("span", {}, text)));
+  const element = made("div", { class: "worded", "aria-hidden": "true" }, list("columns"), list("rows"), map);
+  element.style.setProperty("--cell", `${size}px`);
+  return element;
 }
 
 // The cell of a map under the pointer, or null.
@@ -285,10 +310,10 @@ function mark(key, of, head, cells, kind) {
   const maps = figures.get(key).maps[of], array = arrayOf(key, of);
   const pane = maps?.querySelectorAll("[data-head]")[head]?.querySelector(".pane");
   if (!pane) return;
-  const side = turned(array), size = page.size;
+  const side = turned(array), [wide, high] = cellSize(variable(key), array);
   for (const r of rectangles(side ? cells.map(([i, j]) => [j, i]) : cells)) {
-    const box = made("div", { class: `lit ${kind}` }), down = side ? size : tall(array);
-    Object.assign(box.style, { left: `${r.left * size}px`, top: `${r.top * down}px`, width: `${r.width * size}px`, height: `${r.height * down}px` });
+    const box = made("div", { class: `lit ${kind}` });
+    Object.assign(box.style, { left: `${r.left * wide}px`, top: `${r.top * high}px`, width: `${r.width * wide}px`, height: `${r.height * high}px` });
     pane.append(box);
   }
 }
@@ -399,7 +424,8 @@ function showCell() {
 function attention(v, [h, i, m], value) {
   if (!v.key.endsWith("weights")) return null;
   const [, rows, columns] = v.letters, other = rows !== columns ? " of the source" : "";
-  return made("p", {}, `${tokenAt(rows, i)} (position ${i + 1}) gives ${short(100 * value)} % of its attention in head ${h + 1} to `
+  const next = pair && rows === "n_output" && page.tokens[i + 1], about = next ? `, after which ${tokenAt(rows, i + 1)} is to be predicted,` : "";
+  return made("p", {}, `${tokenAt(rows, i)} (position ${i + 1})${about} gives ${short(100 * value)} % of its attention in head ${h + 1} to `
     + `${tokenAt(columns, m)} (position ${m + 1}${other}).`);
 }
 
@@ -461,7 +487,7 @@ function legend() {
   page.scale = () => paint(scale, { rows: 1, columns: 121, data: shades }, 0, 1, false, page.colours);
   return made("div", { class: "legend" }, "− largest", scale, "+ largest",
     made("span", {}, "Blue is negative, orange positive, grey no number. The largest number of each map is written above it; "
-      + "a shade is the square root of the part of that. A square is a number, in every map; a single row is drawn higher."));
+      + "a shade is the square root of the part of that. A square is a number, in every map; a single row is drawn higher, and a short attention map larger, with its words."));
 }
 
 function help() {
