@@ -229,14 +229,14 @@ def _train(options) -> int:
         if ranks.rank() == 0:
             task.finish(trainer.model, trainer.folder, trainer.log.rows, settings.seed)
             if task.name in SHOWN:
-                _offer_page(trainer.folder)
+                _offer_page(trainer.folder, task.example())
     return 0
 
 
-def _offer_page(folder: Path) -> None:
+def _offer_page(folder: Path, text: str | None = None) -> None:
     """Write the page of a run that has ended, if the model is small enough for one."""
     try:
-        written = _write_page(folder, folder / PAGE)
+        written = _write_page(folder, folder / PAGE, text)
         print(f"to look inside, forward and backward, open {written} in a browser")
     except (ValueError, ImportError) as error:
         print(f"there is no page to look inside: {error}")

@@ -1,11 +1,13 @@
-"""A trained decoder on one page: every number of it, forward and backward, for a text of one's own.
+"""A trained model on one page: every number of it, forward and backward, for a text of one's own.
 
-program.py      the table: variables and operations, made from the modules
+program.py      the tables of both models, made from the modules: the decoder of 003, the encoder-decoder of 004
+lines.py        what a table is made of: variables, operations, and the modules that both models have
 page.py         `show`, which writes the page; weights and snapshots become text in it
 operations.js   the operations: forward, backward, and the terms that add up to a cell
 program.js      runs the table on a text; a step of learning; the choice of a token
 tokenizer.js    text to tokens, as models/data/tokenizers.py does it
 draw.js         heat maps
+pair.js         what a translator has beside it: a source sentence, and a target that ends
 page.js         what the reader sees and does; page.html and page.css are its frame and its style
 """
 

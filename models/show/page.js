@@ -683,7 +683,7 @@ function drawCurve() {
   svg.replaceChildren(...data.models.map((m) => drawn(`M${x(m.step)} 108V102`, { class: "kept" })), drawn(line(data.losses), {}),
     ...(page.losses.length === data.models.length ? [drawn(line(data.models.map((m, i) => [m.step, page.losses[i]])), { "stroke-dasharray": "4 3", class: "own" })] : []),
     drawn(`M${at} 0V110`, { class: "cursor" }));
-  const own = page.losses.length === data.models.length && data.models.length > 1 ? ` This text’s loss, dashed: ${short(page.losses[0])} at step ${data.models[0].step}, ${short(page.losses.at(-1))} at the end.` : "";
+  const own = page.losses.length === data.models.length && data.models.length > 1 ? ` This ${pair ? "pair" : "text"}’s loss, dashed: ${short(page.losses[0])} at step ${data.models[0].step}, ${short(page.losses.at(-1))} at the end.` : "";
   const said = data.losses.length ? `The loss of training against the step (logarithmic, from ${data.losses[0][0]} to ${last.toLocaleString("en")}); the upright line is where the weights are from.` : "The page holds no losses of training.";
   byId("curve-said").textContent = `${said}${own}`;
   svg.setAttribute("aria-label", `${said}${own}`);

@@ -78,7 +78,7 @@ function writeTranslation() {
   const own = ++writing, tokens = [pair.begin], said = byId("writes"), model = new Model(data.table, page.weights), source = page.source;
   const go = () => {
     if (own !== writing) return;
-    if (unended(tokens).length < tokens.length || tokens.length >= sizes.n_max) {
+    if (unended(tokens).length < tokens.length || tokens.length >= Math.min(sizes.n_max, 2 * source.length + 10)) {
       const found = tokenizer.decode(tokens).trim(), same = tokens.join() === page.tokens.join();
       said.replaceChildren("This model translates it as ", made("b", {}, found || "nothing"),
         same ? ", which is the target." : tokens.at(-1) === pair.stop ? ". " : " …, without an end. ");

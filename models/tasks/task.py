@@ -134,6 +134,10 @@ class Task:
         """A sample and an attention map of the model as it is now; no number is drawn from the run's generator."""
         raise NotImplementedError
 
+    def example(self) -> str | None:
+        """A text with which the page of the trained model opens; None if any will do."""
+        return None
+
     def finish(self, model: nn.Module, folder: Path, rows: list[dict], seed: int) -> None:
         """Print the results and draw the pictures. `rows` are those of the log."""
         raise NotImplementedError

@@ -175,6 +175,10 @@ class TranslateTask(Task):
         maps = cross_attention(model, tokens[0], found[0])
         return Glimpse(about, "\n".join(lines), maps, rows, pairs.labels(self.tokenizer, tokens[0]))
 
+    def example(self):
+        sentence = self._shown_sentence()
+        return None if pairs.unknown_words(self.tokenizer, sentence) else sentence
+
     def _shown_sentence(self) -> str:
         """A sentence that fits into a picture: the example of 004, or a held-out one."""
         if self.file is None:

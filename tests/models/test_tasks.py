@@ -105,10 +105,22 @@ def test_tatoeba_file_is_learnt(trained, file):
 def test_translation_run_writes_all_its_files(trained):
     out, _ = trained
     names = {path.name for path in out.iterdir()}
-    assert names >= {"log.csv", "loss.png", "attention.png", "stream.png", "held-out.tsv", "checkpoints"}
+    assert names >= {"log.csv", "loss.png", "attention.png", "stream.png", "held-out.tsv", "checkpoints", "page.html"}
     for name in ("loss.png", "attention.png", "stream.png"):
         assert (out / name).read_bytes().startswith(b"\x89PNG")
     assert checkpoint.load(out).step == 240
+
+
+def test_page_of_a_translator_begins_with_a_pair(capsys, trained, file, tmp_path):
+    out, printed = trained
+    assert f"to look inside, forward and backward, open {out / 'page.html'} in a browser" in printed
+    [first] = re.findall(r'"source":"([^"]+)"', (out / "page.html").read_text())
+    assert first in [pair.source for pair in split_pairs(read_pairs(file, (2, 1), note=lambda note: None))[1]]
+    page, pair = tmp_path / "look.html", ("--text", "Je suis ici.", "--target", "I am here.")
+    assert run(capsys, "show", out, "--out", page, *pair)[0] == f"written to {page}: open it in a browser\n"
+    assert '"text":"I am here.","source":"Je suis ici."' in page.read_text()
+    assert "does not have '日本'" in refused(capsys, "show", out, "--text", "Je suis 日本")
+    assert "take" not in refused(capsys, "show", out, "--text", "Je suis ici. " * 9)
 
 
 def test_scores_match_the_written_translations(trained, file):

@@ -569,6 +569,7 @@ def test_show_refuses_what_cannot_be_shown(run, tmp_path, capsys):
     assert "is a folder; name a file" in refused(capsys, "show", out, "--out", tmp_path)
     assert "vocabulary does not have '€'" in refused(capsys, "show", out, "--text", "€")
     assert "the text is empty" in refused(capsys, "show", out, "--text", "")
+    assert "a decoder has none" in refused(capsys, "show", out, "--target", "the cat")
     assert "tokens, but the context holds C = 10" in refused(capsys, "show", out, "--text", "the dog lay by " * 9)
 
 
