@@ -3,6 +3,7 @@
 import csv
 import importlib.util
 import io
+import json
 import math
 import re
 import shutil
@@ -114,13 +115,15 @@ def test_translation_run_writes_all_its_files(trained):
 def test_page_of_a_translator_begins_with_a_pair(capsys, trained, file, tmp_path):
     out, printed = trained
     assert f"to look inside, forward and backward, open {out / 'page.html'} in a browser" in printed
-    [first] = re.findall(r'"source":"([^"]+)"', (out / "page.html").read_text())
-    assert first in [pair.source for pair in split_pairs(read_pairs(file, (2, 1), note=lambda note: None))[1]]
+    [first] = re.findall(r'"source":("[^"]+")', (out / "page.html").read_text())
+    assert json.loads(first) in [
+        pair.source for pair in split_pairs(read_pairs(file, (2, 1), note=lambda note: None))[1]
+    ]
     page, pair = tmp_path / "look.html", ("--text", "Je suis ici.", "--target", "I am here.")
     assert run(capsys, "show", out, "--out", page, *pair)[0] == f"written to {page}: open it in a browser\n"
     assert '"text":"I am here.","source":"Je suis ici."' in page.read_text()
     assert "does not have '日本'" in refused(capsys, "show", out, "--text", "Je suis 日本")
-    assert "take" not in refused(capsys, "show", out, "--text", "Je suis ici. " * 9)
+    assert "tokens, but the model takes n_max = 16" in refused(capsys, "show", out, "--text", "Je suis ici. " * 9)
 
 
 def test_scores_match_the_written_translations(trained, file):
