@@ -189,25 +189,21 @@ def norm(made: Table, module: Module, parameter: str, Z: str, key: str, names: t
     return made.value("norm", inputs, key, tex, said, letters, equation, formula, rms=rms, eps=module.eps)
 
 
-def attention(lines: Lines, rows: str, source: str, causal: bool, kind: str = "") -> str:
+def attention(lines: Lines, rows: str, source: str, causal: bool) -> str:
     """Attention of the `rows` to the `source`; in self-attention they are the same."""
-
-    def begin(section: str) -> None:
-        lines.made.begin(f"{kind}: {section.lower()}" if kind else section)
-
-    begin("Queries, keys and values")
+    lines.made.begin("Queries, keys and values")
     q, k, v = (
         lines.value("project", [read, lines.weight(letter), lines.weight(f"bias of {letter}")], letter.lower())
         for letter, read in (("Q", rows), ("K", source), ("V", source))
     )
-    begin("Scores")
+    lines.made.begin("Scores")
     S = lines.value("scores", [q, k], "S")
     if causal:
         S = lines.value("mask", [S], "S'")
-    begin("Attention" if not kind else "weights and heads")
+    lines.made.begin("Attention")
     weights = lines.value("softmax", [S], "weights")
     Y = lines.value("mix", [weights, v], "Y")
-    begin("Heads together")
+    lines.made.begin("Heads together")
     Y = lines.value("beside", [Y], "Yhat")
     return lines.value("affine", [Y, lines.weight("W"), lines.weight("bias of W")], "A")
 

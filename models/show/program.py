@@ -165,10 +165,10 @@ def _head(made: Table, w: Decoder, Z: str) -> None:
 
 # ----------------------------------------------------------------------------------------- the encoder-decoder of 004
 
-ATTENTIONS = {  # by half and attribute: the letters over its weights in 004, its name, and what goes before its keys
-    ("encoder", "attention"): ("E", "Self-attention", ""),
-    ("decoder", "masked"): ("DM", "Masked self-attention", "masked."),
-    ("decoder", "attention"): ("D", "Cross-attention", "cross."),
+ATTENTIONS = {  # by half and attribute: the letters over its weights in 004, the part, and what goes before its keys
+    ("encoder", "attention"): ("E", "", ""),
+    ("decoder", "masked"): ("DM", ": masked self-attention", "masked."),
+    ("decoder", "attention"): ("D", ": cross-attention", "cross."),
 }
 
 
@@ -226,7 +226,6 @@ class Stack:
         self.made, self.module, self.half, self.i, self.stream = made, module, half, i, (n, "d_model")
         self.E = "E" if half == "encoder" else "D"
         self.parameter = f"{half}.{i - 1}"
-        made.begin_part(f"{half.capitalize()} stack {i}", f"{half} stack {i}", f"{self.E}{i}.")
 
     def called(self, letter: str, k: int, equation: str) -> tuple:
         """The names of Z_{i,k}, or of a value beside it."""
@@ -236,6 +235,9 @@ class Stack:
     def add_and_norm(self, name: str, k: int, X: str, source: str | None = None) -> str:
         """The sublayer Z_{i,k} and the norm Z_{i,k+1} of the sum; or, with the norm before it, the order of 002."""
         made, around = self.made, getattr(self.module, f"add_{name}")
+        if (self.half, name) in ATTENTIONS:
+            stack, part = f"{self.half} stack {self.i}", ATTENTIONS[self.half, name][1]
+            made.begin_part(stack.capitalize() + part, stack, f"{self.E}{self.i}.")
         gain = around.norm, f"{self.parameter}.add_{name}.norm"
         about, first, rows = "000 Layer normalization", around.before, X
         if first:
@@ -265,13 +267,13 @@ class Stack:
         return feed_forward(Lines(self.made, names, self.module.ffn, f"{self.parameter}.ffn", attributes), rows, "relu")
 
     def attention(self, name: str, k: int, rows: str, source: str | None) -> str:
-        over, kind, at = ATTENTIONS[self.half, name]
+        over, _, at = ATTENTIONS[self.half, name]
         n, m = self.stream[0], "n_input" if source else self.stream[0]
         names = _of_004(over, n, m, self.called("Z", k, "004 Training"))
         attributes = {letter: f"W_{letter}" for letter in "QKV"} | {"W": "W_O", "bias of W": "beta_O"}
         attributes |= {f"bias of {letter}": f"beta_{letter}" for letter in "QKV"}
         lines = Lines(self.made, names, getattr(self.module, name), f"{self.parameter}.{name}", attributes, at)
-        return attention(lines, rows, source or rows, name == "masked", kind)
+        return attention(lines, rows, source or rows, name == "masked")
 
 
 def _of_004(over: str, n: str, m: str, Z: tuple) -> Names:
