@@ -522,9 +522,11 @@ function short(x) {
   if (x === 0) return "0";
   const a = Math.abs(x), small = a < 1e-3, [digits, exponent] = x.toExponential(2).split("e");
   if (a < 1e4 && !small) return x.toPrecision(3).replace("-", "−");
-  const raised = [...exponent.replace("+", "")].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
-  return `${digits.replace("-", "−")}·10${raised}`;
+  return `${digits.replace("-", "−")}·10${raised(exponent.replace("+", ""))}`;
 }
+
+// A whole number as an exponent.
+const raised = (n) => [...String(n)].map((c) => (c === "-" ? "⁻" : "⁰¹²³⁴⁵⁶⁷⁸⁹"[c])).join("");
 
 // a − b, written.
 const difference = (a, b) => `${short(a)} ${b < 0 ? "+" : "−"} ${short(Math.abs(b))}`;

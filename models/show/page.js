@@ -126,6 +126,7 @@ function notice(text) { byId("notice").textContent = text; return false; }
 // -------------------------------------------------------------------------------------------------------------- maps
 
 const figures = new Map();  // key -> {figure, about, body, maps}
+let plan = null;
 
 function build() {
   const flow = byId("flow");
@@ -147,6 +148,28 @@ function build() {
     stage.append(figure);
     figures.set(v.key, { figure, about, body, maps: {} });
   }
+  plan = new Plan(page.model, figures, goToMap);
+  const summary = made("section", { id: "whole" }, made("h2", {}, "The whole model, to scale"),
+    made("p", { class: "soft", id: "whole-said" }), plan.element);
+  flow.prepend(summary);
+  addEventListener("resize", () => page.state && drawPlan());
+}
+
+// Scroll to the map of an array, and put the focus on it.
+function goToMap(key) {
+  const { figure, maps } = figures.get(key);
+  figure.scrollIntoView({ block: "center" });
+  Object.values(maps)[0]?.focus({ preventScroll: true });
+}
+
+// The plan shows the gradients where the maps show nothing else.
+function drawPlan() {
+  const back = page.view === "gradients" && page.tokens.length > 1;
+  plan.draw(page.state.values, back);
+  byId("whole-said").textContent = (back ? "Gradients: follow the arrows from the loss back to the weights. "
+    : "Each row is a part of the model; follow the arrows, the thick ones carry the residual stream. ")
+    + "Above a value stand the weights that enter it. A dashed frame: this array comes from another row. "
+    + `The side of a number is ${short(plan.scale)} pixels, everywhere. Press an array to go to its map.`;
 }
 
 const WORDS = { gradient: "its gradient", change: "the change by the last step" };
@@ -169,7 +192,8 @@ function drawMaps() {
   for (const v of variables) {
     const entry = figures.get(v.key);
     const kinds = shown().filter((of) => arrayOf(v.key, of) || (of === "gradient" && page.view === "gradients"));
-    const signature = kinds.map((of) => of + shapeKey(arrayOf(v.key, of))).join() + page.size + words(v, page.state.values[v.key]);
+    const wide = kinds.length && turned(page.state.values[v.key]) && page.state.values[v.key].rows * page.size > byId("flow").clientWidth - 60;
+    const signature = kinds.map((of) => of + shapeKey(arrayOf(v.key, of))).join() + page.size + page.view + words(v, page.state.values[v.key]);
     if (entry.signature !== signature) {
       entry.maps = Object.fromEntries(kinds.map((of) => [of, frame(v, of)]));
       entry.body.replaceChildren(...Object.values(entry.maps));
@@ -186,9 +210,11 @@ function drawMaps() {
       entry.maps[of].querySelectorAll("canvas").forEach((c, head) => paint(c, array, head, top, turned(array), page.colours));
       entry.maps[of].querySelectorAll(".number").forEach((n) => { n.textContent = short(array.data[0]); });
     }
-    entry.about.textContent = [shapeOf(v), ...most, turned(page.state.values[v.key]) ? "on its side" : ""].filter(Boolean).join(" · ");
+    const parts = [shapeOf(v), ...most, turned(page.state.values[v.key]) ? `on its side${wide ? ", scrolls" : ""}` : ""].filter(Boolean);
+    entry.about.replaceChildren(...parts.flatMap((part, i) => [i ? " " : "", made("span", {}, part)]));
   }
   page.scale();
+  drawPlan();
   light();
 }
 
@@ -215,7 +241,8 @@ function cellSize(v, array) {
 function frame(v, of) {
   const array = arrayOf(v.key, of);
   const maps = made("div", { class: "maps", "data-of": of });
-  if (of !== "value") maps.append(made("span", { class: "what" }, `${of === "gradient" ? "∂𝓛/∂" : "the step’s change of "}`, formula(v.tex, "tex")));
+  if (of !== "value" || page.view === "both")
+    maps.append(made("span", { class: "what" }, { value: "", gradient: "∂𝓛/∂", change: "the step’s change of " }[of], formula(v.tex, "tex")));
   if (!array) {
     maps.append(made("span", { class: "soft" }, page.tokens.length > 1
       ? "none: the loss does not read it" : "none: one token has no loss"));
@@ -277,6 +304,7 @@ function choose(cell, { pin = false, go = false } = {}) {
 function light() {
   document.querySelectorAll(".lit").forEach((old) => old.remove());
   if (!page.state) return;
+  plan.light(page.chosen?.key, new Set(page.chosen ? sources(page.chosen).map((cell) => cell.key) : []), page.chosen?.of === "gradient");
   if (page.follow !== null) for (const v of variables) {
     const inRows = READ[v.letters.at(-2)] === page.side, inColumns = READ[v.letters.at(-1)] === page.side;
     if (!inRows && !inColumns) continue;
@@ -470,7 +498,7 @@ function showChange(panel, v, cell, value) {
     const mean = m / (1 - b1 ** t), size = s / (1 - b2 ** t);
     rows.push([`m = ${b1} × ${short(earlier[cell.key]?.m[at] ?? 0)} + ${short(1 - b1)} g`, short(m)],
       [`v = ${b2} × ${short(earlier[cell.key]?.v[at] ?? 0)} + ${short(1 - b2)} g²`, short(s)],
-      [`m̂ = m / (1 − ${b1}^${t})`, short(mean)], [`v̂ = v / (1 − ${b2}^${t})`, short(size)],
+      [`m̂ = m / (1 − ${b1}${raised(t)})`, short(mean)], [`v̂ = v / (1 − ${b2}${raised(t)})`, short(size)],
       [`−ρ m̂ / (√v̂ + ε), ρ = ${short(how.lr)}`, short(-how.lr * mean / (Math.sqrt(size) + how.eps))],
       [`−ρ × decay ${how.weight_decay} × ${short(w)}`, short(-how.lr * how.weight_decay * w)]);
     change = -how.lr * mean / (Math.sqrt(size) + how.eps) - how.lr * how.weight_decay * w;
@@ -563,7 +591,7 @@ function showNext() {
   const kept = heat === 0 ? order.slice(0, 1) : k ? order.filter((t) => logits[t] >= logits[order[Math.min(k, order.length) - 1]]) : order;
   const weights = kept.map((t) => (heat === 0 ? 1 : Math.exp((logits[t] - logits[order[0]]) / heat)));
   const total = weights.reduce((s, w) => s + w, 0), full = unended(page.tokens).length >= longest;
-  byId("bars").replaceChildren(...kept.slice(0, 8).map((t, i) => {
+  byId("bars").replaceChildren(...kept.slice(0, 6).map((t, i) => {
     const p = weights[i] / total, piece = word(t);
     const bar = made("i");
     bar.style.setProperty("--p", p.toFixed(4));
@@ -597,7 +625,7 @@ function appendSampled(count) {
 // The settings of a step, as the controls say.
 function how() {
   const optimizer = byId("optimizer").value, own = data.settings, same = optimizer === own.optimizer;
-  const middle = same ? own.lr / 2 : optimizer === "sgd" ? 0.5 : 0.0075;  // half of the training's largest rate
+  const middle = same ? own.lr / 2 : optimizer === "sgd" ? 0.05 : 0.0075;  // half of the training's largest rate
   const lr = middle * 10 ** (4 * (Number(byId("rate").value) - 0.5));
   if (optimizer === "sgd") return { optimizer, lr, weight_decay: same ? own.weight_decay : 0, clip: same ? own.clip : 0 };
   return { ...own, optimizer, lr, weight_decay: same ? own.weight_decay : 0.1 };

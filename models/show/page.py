@@ -25,7 +25,7 @@ from tinytensor.io.serialization import write_atomically
 from tinytensor.tools.typeset import mathml, split
 
 LARGEST = 8_000_000  # bytes of a page
-SCRIPTS = ("operations.js", "program.js", "tokenizer.js", "draw.js", "pair.js", "page.js")
+SCRIPTS = ("operations.js", "program.js", "tokenizer.js", "draw.js", "plan.js", "pair.js", "page.js")
 POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
 TEXT = "The value of the expression is the result."
 
