@@ -6,7 +6,9 @@ page.py         `show`, which writes the page; weights and snapshots become text
 operations.js   the operations: forward, backward, and the terms that add up to a cell
 program.js      runs the table on a text; a step of learning; the choice of a token
 tokenizer.js    text to tokens, as models/data/tokenizers.py does it
+worker.js       the page's work as jobs, and a worker that does those of large models
 draw.js         heat maps
+plan.js         the whole model on one picture, with arrows
 pair.js         what a translator has beside it: a source sentence, and a target that ends
 page.js         what the reader sees and does; page.html and page.css are its frame and its style
 """

@@ -18,10 +18,14 @@ function palette(dark) {
   return colours;
 }
 
+const largestOf = new WeakMap();
+
 // The largest of the finite numbers of an array, without its sign.
 function largest(array) {
+  if (largestOf.has(array)) return largestOf.get(array);
   let most = 0;
   for (const x of array.data) { const a = Math.abs(x); if (a > most && a !== Infinity) most = a; }
+  largestOf.set(array, most);
   return most;
 }
 
@@ -38,8 +42,8 @@ function paint(canvas, array, head, most, turned, colours) {
   [canvas.width, canvas.height] = turned ? [rows, columns] : [columns, rows];
   const context = canvas.getContext("2d"), image = context.createImageData(canvas.width, canvas.height);
   const pixels = new Uint32Array(image.data.buffer), from = head * rows * columns;
-  for (let i = 0; i < rows; i++) for (let j = 0; j < columns; j++)
-    pixels[turned ? j * rows + i : i * columns + j] = colours[shade(data[from + i * columns + j], most)];
+  for (let i = 0, k = from; i < rows; i++) for (let j = 0; j < columns; j++, k++)
+    pixels[turned ? j * rows + i : k - from] = colours[shade(data[k], most)];
   context.putImageData(image, 0, 0);
 }
 

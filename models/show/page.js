@@ -26,10 +26,13 @@ function formula(number, kind = "formula") {
 const tokenizer = new Tokenizer(data.tokenizer);
 const variables = data.table.variables, sizes = data.table.sizes;
 const weightKeys = variables.filter((v) => v.weight !== null).map((v) => v.key);
+const LARGE = 1e7;  // weights times tokens, from which on a worker computes: about a tenth of a second
+const weightCount = weightKeys.reduce((n, key) => n + data.shapes[key].reduce((a, b) => a * b), 0);
 const causal = data.table.operations.some((o) => o.op === "mask");
 const pair = data.table.pair;  // of a translator: its first and last token (pair.js); null for a decoder
 const READ = { n: "tokens", n_output: "tokens", n_input: "source" };  // whose positions a letter of a shape counts
 const longest = pair ? sizes.n_max : sizes.C;  // tokens that the model reads at once
+const work = new Work(data.table, weightCount * longest > LARGE, byId("program").textContent);
 
 const page = {
   model: new Model(data.table, {}),
@@ -38,7 +41,7 @@ const page = {
   tokens: [], source: null, state: null, losses: [], view: "values", size: 3,
   follow: null, side: "tokens",  // the position that is followed, in the tokens or in the source
   chosen: null, pinned: null,  // {key, of: "value" | "gradient" | "change", at: [head, row, column]}
-  colours: null,
+  colours: null, busy: 0,
 };
 
 // ------------------------------------------------------------------------------------------------------- the weights
@@ -49,7 +52,8 @@ const decoded = new Map();
 function weightsOf(number) {
   if (decoded.has(number)) return decoded.get(number);
   const { type, weights } = data.models[number];
-  const bytes = Uint8Array.from(atob(weights), (c) => c.charCodeAt(0));
+  const letters = atob(weights), bytes = new Uint8Array(letters.length);
+  for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
   const numbers = type === "float32" ? new Float32Array(bytes.buffer) : halves(new Uint16Array(bytes.buffer));
   const found = {};
   let from = 0;
@@ -73,10 +77,21 @@ function halves(bits) {
 
 // ---------------------------------------------------------------------------------------------------------- computing
 
-// Everything anew, for the weights and tokens that `page` holds.
-function compute() {
-  page.model.weights = page.weights;
-  page.state = page.model.run(page.tokens, page.source);
+// What the model reads, as `run` takes it.
+const read = (tokens, source = page.source) => [tokens, source];
+
+// Everything anew, for the weights and tokens that `page` has with the changes of `next`. They hold once the numbers are
+// there; `then` is called at the end.
+function compute(next = {}, then = () => {}) {
+  const { weights, tokens, source } = { ...page, ...next };
+  ask({ kind: "run", weights, read: read(tokens, source) }, ({ state }) => {
+    Object.assign(page, next, { state });
+    showAll();
+    then();
+  });
+}
+
+function showAll() {
   if (page.chosen && !within(page.chosen)) page.chosen = page.pinned = null;
   if (page.follow !== null && page.follow >= page[page.side].length) page.follow = null;
   drawMaps();
@@ -87,6 +102,30 @@ function compute() {
   showCell();
   remember();
   write();
+}
+
+// A job that changes what the page shows.
+function ask(job, then) {
+  page.busy++;
+  const told = setTimeout(() => { byId("busy").textContent = "computing …"; }, 150);
+  work.ask(job, (result) => {
+    clearTimeout(told);
+    byId("busy").textContent = "";
+    try { then(result); } finally { page.busy--; }
+    if (!page.busy && later.size) {
+      const [kind, action] = later.entries().next().value;
+      later.delete(kind);
+      action();
+    }
+  });
+}
+
+const later = new Map();  // what waits for the numbers that were asked for
+
+// Do something now, or after what is being computed; of several things of one kind the last is done.
+function whenFree(kind, action) {
+  if (page.busy) later.set(kind, action);
+  else action();
 }
 
 function loss() { return page.state.values.loss.data[0]; }
@@ -104,9 +143,9 @@ function arrayOf(key, of) {
   return page.last?.changes[key];
 }
 
-// Take a text, or say why not; nothing is lost then.
-function take(text) {
-  if (pair) return takePair(byId("source").value, text);
+// Take a text, and do `then`; or say why not, and nothing is lost.
+function take(text, then) {
+  if (pair) return takePair(byId("source").value, text, then);
   const tokens = tokenizer.encode(text);
   if (!tokens.length) return notice("The text is empty: type at least one character.");
   if (tokens.length > sizes.C)
@@ -115,9 +154,7 @@ function take(text) {
   const missing = tokenizer.missing(text);
   notice(missing.length ? `Not in the vocabulary: ${missing.slice(0, 8).map((c) => `“${c}”`).join(", ")}`
     + `${missing.length > 8 ? " …" : ""}. The unknown token stands in their place.` : "");
-  page.tokens = tokens;
-  page.losses = [];
-  compute();
+  compute({ tokens, losses: [] }, then);
   return true;
 }
 
@@ -203,12 +240,14 @@ function drawMaps() {
     for (const of of kinds) {
       const array = arrayOf(v.key, of);
       if (!array) continue;
-      const top = largest(array);
+      const top = largest(array), maps = entry.maps[of];
       most.push(`${of === "value" ? "largest" : of === "gradient" ? "largest gradient" : "largest change"} ${short(top)}`);
-      entry.maps[of].setAttribute("aria-label", `${name(v)}, ${of === "value" ? "values" : WORDS[of]}: ${shapeOf(v)}, `
+      if (maps.painted === array && maps.colours === page.colours) continue;  // as it was
+      Object.assign(maps, { painted: array, colours: page.colours });
+      maps.setAttribute("aria-label", `${name(v)}, ${of === "value" ? "values" : WORDS[of]}: ${shapeOf(v)}, `
         + `none larger than ${short(top)}. Arrow keys choose a cell.`);
-      entry.maps[of].querySelectorAll("canvas").forEach((c, head) => paint(c, array, head, top, turned(array), page.colours));
-      entry.maps[of].querySelectorAll(".number").forEach((n) => { n.textContent = short(array.data[0]); });
+      maps.querySelectorAll("canvas").forEach((c, head) => paint(c, array, head, top, turned(array), page.colours));
+      maps.querySelectorAll(".number").forEach((n) => { n.textContent = short(array.data[0]); });
     }
     const parts = [shapeOf(v), ...most, turned(page.state.values[v.key]) ? `on its side${wide ? ", scrolls" : ""}` : ""].filter(Boolean);
     entry.about.replaceChildren(...parts.flatMap((part, i) => [i ? " " : "", made("span", {}, part)]));
@@ -559,7 +598,7 @@ function write() {
   if (pair) return writeTranslation();
   const own = ++writing, begin = page.tokens.slice(0, Math.max(1, Math.ceil(page.tokens.length / 4)));
   const tokens = [...begin], end = Math.min(sizes.C, Math.max(begin.length + 12, page.tokens.length));
-  const said = byId("writes"), model = new Model(data.table, page.weights);
+  const said = byId("writes"), { weights } = page;
   const go = () => {
     if (own !== writing) return;
     if (tokens.length >= end) {
@@ -567,8 +606,10 @@ function write() {
       compareSteps(own);
       return;
     }
-    tokens.push(sampled(known(lastRow(model.forward(tokens).values.L)), 0, 0, 0));
-    setTimeout(go);
+    work.ask({ kind: "forward", weights, read: read(tokens) }, ({ logits }) => {
+      tokens.push(sampled(known(logits), 0, 0, 0));
+      setTimeout(go);
+    });
   };
   setTimeout(go, 30);
 }
@@ -584,6 +625,7 @@ function known(logits) {
 const temperature = () => Number(byId("temperature").value), topK = () => Number(byId("top-k").value);
 
 function showNext() {
+  if (!page.state) return;
   const logits = known(lastRow(page.state.values.L)), heat = temperature(), k = topK();
   byId("temperature-said").textContent = heat.toFixed(1);
   byId("top-k-said").textContent = k || "all";
@@ -595,29 +637,27 @@ function showNext() {
     const p = weights[i] / total, piece = word(t);
     const bar = made("i");
     bar.style.setProperty("--p", p.toFixed(4));
-    return made("li", {}, made("button", { type: "button", disabled: full, "aria-label": `${piece}: ${(100 * p).toFixed(1)} %; append it`, onclick: () => append([t]) },
+    return made("li", {}, made("button", { type: "button", disabled: full, "aria-label": `${piece}: ${(100 * p).toFixed(1)} %; append it`, onclick: () => whenFree("append", () => append([t])) },
       made("span", {}, piece), bar, made("em", {}, `${(100 * p).toFixed(1)} %`)));
   }));
   byId("append").disabled = byId("append-ten").disabled = full;
 }
 
-function append(tokens) {
-  page.tokens = [...unended(page.tokens), ...tokens];
-  byId("text").value = pair ? tokenizer.decode(page.tokens).trim() : tokenizer.decode(page.tokens);
-  page.losses = [];
-  notice(unended(page.tokens).length < longest ? "" : pair ? `The target is as long as the model takes: n_max = ${longest}.` : `The context is full: C = ${longest} tokens.`);
-  compute();
+// Tokens after those of the text, or after others; then `then`.
+function append(added, begun = unended(page.tokens), then = () => {}) {
+  const tokens = [...begun, ...added];
+  byId("text").value = pair ? tokenizer.decode(tokens).trim() : tokenizer.decode(tokens);
+  notice(unended(tokens).length < longest ? "" : pair ? `The target is as long as the model takes: n_max = ${longest}.` : `The context is full: C = ${longest} tokens.`);
+  compute({ tokens, losses: [] }, then);
 }
 
 // So many tokens by chance, or the likeliest at temperature 0; none after STOP.
-function appendSampled(count) {
-  const tokens = [], model = new Model(data.table, page.weights), begun = unended(page.tokens);
-  for (; count > 0 && begun.length + tokens.length < longest; count--) {
-    const logits = known(lastRow(model.forward([...begun, ...tokens], page.source).values.L));
-    tokens.push(sampled(logits, temperature(), topK(), Math.random()));
-    if (pair && tokens.at(-1) === pair.stop) break;
-  }
-  append(tokens);
+function appendSampled(count, tokens = []) {
+  const begun = unended(page.tokens);
+  if (!count || begun.length + tokens.length >= longest || (pair && tokens.at(-1) === pair.stop)) { append(tokens); return; }
+  ask({ kind: "forward", weights: page.weights, read: read([...begun, ...tokens]) }, ({ logits }) => {
+    appendSampled(count - 1, [...tokens, sampled(known(logits), temperature(), topK(), Math.random())]);
+  });
 }
 
 // ------------------------------------------------------------------------------------------------------------ learning
@@ -635,34 +675,24 @@ function learnSteps(count) {
   if (page.tokens.length < 2) return notice(pair ? "The target has no word, and so no loss: type one, then the model can learn it."
     : "One token has no loss: type a longer text, then the model can learn it.");
   const begun = { at: page.at, weights: page.weights, moments: page.moments, last: page.last, trail: page.trail };
-  page.trail = [...(page.trail ?? [loss()])];
-  for (; count > 0; count--) {
-    const settings = how(), before = page.weights, gradients = page.state.gradients, earlier = page.moments;
-    const next = learn(before, gradients, earlier, settings);
-    if (!weightKeys.every((key) => next.weights[key].data.every(Number.isFinite))) {
-      notice("This step would make a weight infinite: choose a smaller rate ρ. Nothing was changed by it.");
-      break;
-    }
-    const changes = {};
-    for (const key of weightKeys) if (gradients[key])
-      changes[key] = { ...before[key], data: next.weights[key].data.map((x, i) => x - before[key].data[i]) };
-    Object.assign(page, { weights: next.weights, moments: next.moments });
-    page.last = { how: settings, gradients, before, moments: next.moments, earlier, clip: next.moments.clip, changes };
-    page.model.weights = page.weights;
-    page.state = page.model.run(page.tokens, page.source);
-    page.trail.push(loss());
-  }
-  page.history.push(begun);
-  if (page.history.length > 50) page.history.shift();
-  if (page.view === "values") setView("both", false);
-  keepingPlace(compute);
+  const { weights, moments, state } = page, trail = page.trail ?? [loss()];
+  ask({ kind: "learn", weights, moments, state, how: how(), count, read: read(page.tokens) }, (found) => {
+    if (found.stopped) notice("This step would make a weight infinite: choose a smaller rate ρ. Nothing was changed by it.");
+    if (!found.losses.length) return;
+    page.history.push(begun);
+    if (page.history.length > 50) page.history.shift();
+    Object.assign(page, { weights: found.weights, moments: found.moments, last: found.last, state: found.state, trail: [...trail, ...found.losses] });
+    if (page.view === "values") setView("both", false);
+    keepingPlace(showAll);
+  });
   return true;
 }
 
 function undo() {
-  Object.assign(page, page.history.pop());
-  byId("step").value = page.at;
-  compute();
+  if (!page.history.length) return;
+  const before = page.history.pop();
+  byId("step").value = before.at;
+  compute(before);
 }
 
 function showLearning() {
@@ -677,8 +707,7 @@ function showLearning() {
 function goTo(number) {
   if (number === page.at && !page.trail) return;
   page.history.push({ at: page.at, weights: page.weights, moments: page.moments, last: page.last, trail: page.trail });
-  Object.assign(page, { at: number, weights: weightsOf(number), moments: {}, last: null, trail: undefined });
-  compute();
+  compute({ at: number, weights: weightsOf(number), moments: {}, last: null, trail: undefined });
 }
 
 function showTraining() {
@@ -691,10 +720,12 @@ function showTraining() {
 // The loss of this text for each stored model, computed while nothing else happens.
 function compareSteps(own) {
   if (page.tokens.length < 2 || page.losses.length === data.models.length) return;
-  const next = page.losses.length;
-  page.losses.push(new Model(data.table, weightsOf(next)).forward(page.tokens, page.source).values.loss.data[0]);
-  if (page.losses.length === data.models.length) drawCurve();
-  else setTimeout(() => own === writing && compareSteps(own));
+  work.ask({ kind: "forward", weights: weightsOf(page.losses.length), read: read(page.tokens) }, (result) => {
+    if (own !== writing) return;
+    page.losses.push(result.loss);
+    if (page.losses.length === data.models.length) drawCurve();
+    else setTimeout(() => own === writing && compareSteps(own));
+  });
 }
 
 function drawCurve() {
@@ -743,14 +774,20 @@ function follow() {
   if (["values", "gradients", "both"].includes(asked.get("view"))) setView(asked.get("view"), false);
   if (asked.has("text")) byId("text").value = asked.get("text");
   if (pair) byId("source").value = asked.get("source") ?? byId("source").value;
-  const taken = take(byId("text").value);
-  if (pair && taken && asked.get("ended") === "no" && page.tokens.length > 1) append([]);  // without STOP
-  if (!taken) {
-    faults.push(byId("notice").textContent);
-    if (pair) byId("source").value = page.source ? tokenizer.decode(page.source).trim() : data.source;
-    if (!page.tokens.length) { byId("text").value = data.text; take(data.text); }
-    else compute();
-  }
+  const last = () => goToCell(asked, faults);
+  const taken = take(byId("text").value, () => {
+    if (pair && asked.get("ended") === "no" && page.tokens.length > 1) append([], undefined, last);  // without STOP
+    else last();
+  });
+  if (taken) return;
+  faults.push(byId("notice").textContent);
+  if (pair) byId("source").value = page.source ? tokenizer.decode(page.source).trim() : data.source;
+  if (page.tokens.length) { compute({}, last); return; }
+  byId("text").value = data.text;
+  take(data.text, last);
+}
+
+function goToCell(asked, faults) {
   if (asked.has("cell")) {
     const [key, of, ...at] = asked.get("cell").split(":"), cell = { key, of, at: at.map((i) => Number(i) - 1) };
     const there = variable(key) && ["value", "gradient", "change"].includes(of) && at.length === 3 && cell.at.every(Number.isInteger) && within(cell);
@@ -808,6 +845,8 @@ function moved(event) {
 }
 
 function listen() {
+  const submit = () => whenFree("text", () => take(byId("text").value));
+  let presses = 0;  // each press learns
   const flow = byId("flow"), dark = matchMedia("(prefers-color-scheme: dark)");
   dark.addEventListener("change", () => { page.colours = palette(dark.matches); drawMaps(); });
   let waiting = null;  // the last place of the pointer, looked at once a frame
@@ -826,20 +865,20 @@ function listen() {
     if (cell) { choose(cell, { pin: true }); event.target.closest(".maps").focus({ preventScroll: true }); }
   });
   addEventListener("keydown", moved);
-  byId("text-form").addEventListener("submit", (event) => { event.preventDefault(); take(byId("text").value); });
-  byId("text").addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); take(byId("text").value); } });
-  byId("append").addEventListener("click", () => appendSampled(1));
-  byId("append-ten").addEventListener("click", () => appendSampled(pair ? longest : 10));
+  byId("text-form").addEventListener("submit", (event) => { event.preventDefault(); submit(); });
+  byId("text").addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); submit(); } });
+  byId("append").addEventListener("click", () => whenFree("append", () => appendSampled(1)));
+  byId("append-ten").addEventListener("click", () => whenFree("append", () => appendSampled(pair ? longest : 10)));
   for (const id of ["temperature", "top-k"]) byId(id).addEventListener("input", showNext);
   for (const id of ["rate", "optimizer"]) byId(id).addEventListener("input", showLearning);
   byId("optimizer").addEventListener("change", () => { page.moments = {}; });
-  byId("learn").addEventListener("click", () => learnSteps(1));
-  byId("learn-ten").addEventListener("click", () => learnSteps(10));
-  byId("undo").addEventListener("click", undo);
-  byId("step").addEventListener("input", () => goTo(Number(byId("step").value)));
+  byId("learn").addEventListener("click", () => whenFree(`learn ${++presses}`, () => learnSteps(1)));
+  byId("learn-ten").addEventListener("click", () => whenFree(`learn ${++presses}`, () => learnSteps(10)));
+  byId("undo").addEventListener("click", () => whenFree("undo", undo));
+  byId("step").addEventListener("input", () => whenFree("step", () => goTo(Number(byId("step").value))));
   for (const radio of document.querySelectorAll("input[name=view]")) radio.addEventListener("change", () => setView(radio.value));
   byId("size").addEventListener("input", () => { page.size = Number(byId("size").value); keepingPlace(drawMaps); });
-  addEventListener("hashchange", follow);
+  addEventListener("hashchange", () => whenFree("address", follow));
 }
 
 function begin() {
@@ -852,11 +891,10 @@ function begin() {
   byId("step").value = page.at;
   byId("text").value = data.text;
   byId("optimizer").value = data.settings.optimizer;
-  const count = weightKeys.reduce((n, key) => n + data.shapes[key].reduce((a, b) => a * b), 0);
   const letters = Object.entries(sizes).map(([s, size]) => `${s} = ${size.toLocaleString("en")}`).join(", ");
   const model = pair ? "The encoder-decoder of documents 000 and 004" : "The decoder of document 003, equations (1) to (18)";
   const n = pair ? "n_input and n_output are the numbers of tokens of the source and of what the decoder reads" : "n is the number of tokens of the text";
-  byId("about").textContent = `${model}: ${letters}; ${count.toLocaleString("en")} weights${causal ? "" : "; without the mask"}. `
+  byId("about").textContent = `${model}: ${letters}; ${weightCount.toLocaleString("en")} weights${causal ? "" : "; without the mask"}. `
     + `It computes in this page, without dropout; ${n}.`;
   if (pair) buildPair();
   if (data.models.length === 1) document.querySelector(".steps").hidden = true;

@@ -25,8 +25,9 @@ from tinytensor.io.serialization import write_atomically
 from tinytensor.tools.typeset import mathml, split
 
 LARGEST = 8_000_000  # bytes of a page
-SCRIPTS = ("operations.js", "program.js", "tokenizer.js", "draw.js", "plan.js", "pair.js", "page.js")
-POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:"
+PROGRAM = ("operations.js", "program.js", "worker.js")  # what a worker runs, too
+SCRIPTS = ("tokenizer.js", "draw.js", "plan.js", "pair.js", "page.js")
+POLICY = "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; img-src data:; worker-src blob:"
 TEXT = "The value of the expression is the result."
 
 
@@ -219,9 +220,18 @@ def _page(data: dict) -> str:
     """The whole file."""
     folder = resources.files("models.show")
     frame, style = ((folder / name).read_text(encoding="utf-8") for name in ("page.html", "page.css"))
-    code = "\n".join((folder / name).read_text(encoding="utf-8") for name in SCRIPTS)
+    code, program = (
+        "\n".join((folder / name).read_text(encoding="utf-8") for name in names) for names in (SCRIPTS, PROGRAM)
+    )
     # "<" cannot stand in the data, so that no token or title ends the script element.
     text = json.dumps(data, separators=(",", ":")).replace("<", "\\u003c")
-    parts = {"POLICY": POLICY, "TITLE": escape(data["title"]), "STYLE": style, "DATA": text, "CODE": code}
+    parts = {
+        "POLICY": POLICY,
+        "TITLE": escape(data["title"]),
+        "STYLE": style,
+        "DATA": text,
+        "PROGRAM": program,
+        "CODE": code,
+    }
     pieces = frame.split("@@")  # text, name, text, name, ...
     return "".join(parts[piece] if i % 2 else piece for i, piece in enumerate(pieces))

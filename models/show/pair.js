@@ -20,8 +20,8 @@ function word(t) {
   return label(pair && tokenizer.kind === "word" ? tokenizer.tokens[t].trim() : tokenizer.tokens[t]);
 }
 
-// Take two sentences, or say why not; nothing is lost then. An empty target is one that the model is about to write.
-function takePair(source, target) {
+// Take two sentences, and do `then`; or say why not, and nothing is lost. An empty target is one that the model is about to write.
+function takePair(source, target, then) {
   const x = sentence(source), y = sentence(target), kept = "Shorten it; the page still shows the sentences before.";
   if (!x.length) return notice("The source sentence is empty: type at least one word.");
   if (x.length > sizes.n_max)
@@ -31,10 +31,7 @@ function takePair(source, target) {
   const missing = [...new Set([source, target].flatMap((text) => (tidy(text) ? tokenizer.missing(` ${tidy(text)}`) : [])))];
   notice(missing.length ? `Not in the vocabulary: ${missing.slice(0, 8).map((c) => `“${c.trim()}”`).join(", ")}`
     + `${missing.length > 8 ? " …" : ""}. The unknown token stands in their place.` : "");
-  page.source = x;
-  page.tokens = y.length ? [pair.begin, ...y, pair.stop] : [pair.begin];
-  page.losses = [];
-  compute();
+  compute({ source: x, tokens: y.length ? [pair.begin, ...y, pair.stop] : [pair.begin], losses: [] }, then);
   return true;
 }
 
@@ -46,7 +43,7 @@ function buildPair() {
   text.rows = 1;
   form.classList.add("pair");
   form.prepend(made("label", { for: "source" }, "source"), source, made("label", { for: "text" }, "target"));
-  source.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); take(text.value); } });
+  source.addEventListener("keydown", (event) => { if (event.key === "Enter" && !event.shiftKey) { event.preventDefault(); whenFree("text", () => take(text.value)); } });
   const say = (query, words) => { document.querySelector(query).textContent = words; };
   say("#text-card h2", "Your sentences");
   say("#next-card h2", "The next word of the target");
@@ -54,7 +51,7 @@ function buildPair() {
   say("#learn-card .soft", "A step changes every weight so that this target becomes likelier for this source.");
   say("#append", "Append a word");
   say("#append-ten", "Write to the end");
-  byId("append-ten").after(made("button", { id: "anew", type: "button", onclick: () => { text.value = ""; take(""); } }, "Begin anew"));
+  byId("append-ten").after(made("button", { id: "anew", type: "button", onclick: () => whenFree("text", () => { text.value = ""; take(""); }) }, "Begin anew"));
   byId("tokens").before(made("div", { id: "source-tokens", class: "tokens", role: "toolbar", "aria-label": "Tokens of the source; choose one to follow it" }));
 }
 
@@ -75,19 +72,21 @@ function showSource() {
 // The model's own translation of the source, likeliest word by likeliest word, a word at a time so that the page stays
 // alive.
 function writeTranslation() {
-  const own = ++writing, tokens = [pair.begin], said = byId("writes"), model = new Model(data.table, page.weights), source = page.source;
+  const own = ++writing, tokens = [pair.begin], said = byId("writes"), { weights, source } = page;
   const go = () => {
     if (own !== writing) return;
     if (unended(tokens).length < tokens.length || tokens.length >= Math.min(sizes.n_max, 2 * source.length + 10)) {
       const found = tokenizer.decode(tokens).trim(), same = tokens.join() === page.tokens.join();
       said.replaceChildren("This model translates it as ", made("b", {}, found || "nothing"),
         same ? ", which is the target." : tokens.at(-1) === pair.stop ? ". " : " …, without an end. ");
-      if (!same) said.append(made("button", { id: "take", type: "button", onclick: () => { page.tokens = unended(tokens); append(tokens.slice(page.tokens.length)); } }, "Take it as the target"));
+      if (!same) said.append(made("button", { id: "take", type: "button", onclick: () => whenFree("append", () => append(tokens.slice(1), [pair.begin])) }, "Take it as the target"));
       compareSteps(own);
       return;
     }
-    tokens.push(sampled(known(lastRow(model.forward(tokens, source).values.L)), 0, 0, 0));
-    setTimeout(go);
+    work.ask({ kind: "forward", weights, read: read(tokens, source) }, ({ logits }) => {
+      tokens.push(sampled(known(logits), 0, 0, 0));
+      setTimeout(go);
+    });
   };
   setTimeout(go, 30);
 }

@@ -173,6 +173,91 @@ def test_ten_presses_learn_a_sentence(opened, tokenizer):
         time.sleep(0.1)
 
 
+# --------------------------------------------------------------------------------------------------------- the worker
+
+SAME = """
+const done = arguments[arguments.length - 1], same = (a, b) => Object.keys(a).length === Object.keys(b).length
+  && Object.keys(a).every((key) => a[key].data.every((x, i) => Object.is(x, b[key].data[i])));
+const jobs = [{kind: "run"}, {kind: "learn", moments: {}, how: how(), count: 2}, {kind: "forward"}];
+const here = new Work(data.table, false, ""), expected = [], found = [];
+for (const job of jobs) {
+  Object.assign(job, {weights: page.weights, read: read(page.tokens)});
+  here.ask(job, (result) => expected.push(result));
+}
+work.start(data.table, arguments[0]);
+const kind = work.worker.constructor.name;
+for (const job of jobs) work.ask(job, (result) => {
+  if (found.push(result) < 3) return;
+  const [run, learnt, row] = found, [run0, learnt0, row0] = expected;
+  done([kind, Boolean(work.worker), same(run.state.values, run0.state.values),
+    same(run.state.gradients, run0.state.gradients), same(learnt.weights, learnt0.weights),
+    same(learnt.last.changes, learnt0.last.changes),
+    learnt.losses.join() === learnt0.losses.join(),
+    row.loss === row0.loss && row.logits.join() === row0.logits.join()]);
+});
+"""
+
+
+@pytest.mark.parametrize("works", [True, False])
+def test_a_worker_gives_the_numbers_of_the_page(works, opened, tokenizer):
+    """Without a worker the page does the jobs itself."""
+    driver = opened(built(tokenizer))
+    script = driver.execute_script("return byId('program').textContent") if works else "throw new Error('none')"
+    kind, still_there, *same = driver.execute_async_script(SAME, script)
+    assert kind == "Worker" and still_there == works and same == [True] * 6
+
+
+def test_a_page_with_a_worker_learns_and_goes_back(opened, tokenizer):
+    driver = opened(built(tokenizer))
+    driver.execute_script("work.start(data.table, byId('program').textContent)")
+    before = weights_of(driver)
+    press(driver, "learn", 2)  # the second press waits for the first
+    wait(driver, "return page.trail?.length === 3 && !page.busy")
+    assert loss_shown(driver) < driver.execute_script("return page.trail[0]")
+    press(driver, "undo", 1)
+    press(driver, "append", 1)
+    wait(driver, "return page.tokens.length === 12 && !page.busy")
+    assert driver.execute_script("return page.trail.length") == 2
+    press(driver, "undo", 1)
+    wait(driver, "return page.trail === undefined && !page.busy")
+    after = weights_of(driver)
+    assert all(np.array_equal(after[key], before[key]) for key in before) and driver.get_log("browser") == []
+
+
+def wait(driver, condition):
+    deadline = time.monotonic() + 10
+    while not driver.execute_script(condition):
+        assert time.monotonic() < deadline, condition
+        time.sleep(0.02)
+
+
+# ----------------------------------------------------------------------------------------------------------- the plan
+
+
+def test_the_plan_shows_every_array_and_goes_to_its_map(opened, tokenizer):
+    driver = opened(built(tokenizer, **LAYOUTS["GPT-2"]), hash="#cell=1.A:value:1:2:3")
+    keys = driver.execute_script("return [...document.querySelectorAll('.plan button')].map((b) => b.dataset.key)")
+    assert set(keys) == {v.key for v in table(built(tokenizer, **LAYOUTS["GPT-2"])).variables}
+    marked = "return [...document.querySelectorAll('.plan button.' + arguments[0])].map((b) => b.dataset.key)"
+    assert driver.execute_script(marked, "here") == ["1.A"]
+    assert set(driver.execute_script(marked, "met")) == {"1.Yhat", "1.W", "1.bias of W"}
+    ends = "return [...document.querySelectorAll('.plan path.on')].map((p) => [p.dataset.from, p.dataset.to])"
+    assert {(a, b) for a, b in driver.execute_script(ends)} == {
+        ("1.Yhat", "1.A"),
+        ("1.W", "1.A"),
+        ("1.bias of W", "1.A"),
+    }
+    driver.execute_script("document.querySelector('.plan button[data-key=\"2.q\"]').click()")
+    figure = "return document.activeElement.closest('figure').dataset.key"
+    assert driver.execute_script(figure) == "2.q"
+    inside = driver.execute_script(
+        "const all = [...document.querySelectorAll('.plan button')].map((b) => [b.offsetLeft, b.offsetTop,"
+        " b.offsetWidth, b.offsetHeight]); return [all, plan.width, plan.height]"
+    )
+    for left, top, width, height in inside[0]:
+        assert left >= 0 and top >= 0 and left + width <= inside[1] and top + height <= inside[2]
+
+
 # -------------------------------------------------------------------------------------------------------- tokenizers
 
 HARD = (
