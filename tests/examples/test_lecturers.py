@@ -27,13 +27,13 @@ def on_sheets(text: str) -> list[tuple[int, int]]:
 
 
 def test_each_lesson_has_one_week():
-    assert sorted(weeks(PAGE)) == list(range(19))
+    assert sorted(weeks(PAGE)) == list(range(20))
     assert {int(path.name[:2]) for path in (ROOT / "examples").glob("*.py")} <= set(weeks(PAGE))
 
 
 def test_each_exercise_stands_on_one_sheet():
     found = on_sheets(PAGE)
-    assert sorted(found) == [(lesson, number) for lesson in range(19) for number in (1, 2, 3, 4)]
+    assert sorted(found) == [(lesson, number) for lesson in range(20) for number in (1, 2, 3, 4)]
     for sheet in SHEETS.glob("*.py"):
         assert {(int(e.lesson[:2]), e.number) for e in exercises(sheet)} <= set(found)
 
