@@ -34,7 +34,7 @@ mark, end = words.encode("a ?\n")[1:]
 # One layer with two heads is enough. Every 50 steps we keep the weights, and how much "engineers" looks at "does".
 
 # %%
-tt.manual_seed(3)
+tt.manual_seed(13)
 D, H, C = 32, 2, 24
 model = Decoder(Config(D=D, H=H, F=64, L=1, C=C, V=words.vocab_size))
 optimizer = tt.optim.AdamW(model.parameters(), lr=2e-2)

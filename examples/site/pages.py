@@ -31,6 +31,7 @@ DOCUMENTS = {  # files of the project, and the pages made from them
     ".github/CONTRIBUTING.md": "library/contributing",
     ".github/DIFFERENCES.md": "library/differences",
 }
+MODEL = "19_inside_the_model.html"  # a page of models/show, which the lesson of its name writes
 CODE = re.compile(r"(^```.*?^```[ ]*$|`[^`\n]+`)", re.MULTILINE | re.DOTALL)  # what is code in a text of Markdown
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\[\]]*\])*)\]\(([^)\s]+)\)")
 
@@ -152,10 +153,10 @@ class Site:
                 shutil.copyfile(lesson.folder / name, folder / name)
         source = f"{up(page)}pictures/{picture.name}"
         if not picture.name.endswith(".png"):
-            label = "A backward pass, step by step: the arrow keys and the buttons go from step to step"
+            label, use = described(folder / picture.name)
             return (
                 f'<div class="walkthrough"><iframe src="{source}" title="{label}" loading="lazy"></iframe>'
-                f'<p><a href="{source}">Open this page by itself</a>: the arrow keys step through it.</p></div>'
+                f'<p><a href="{source}">Open this page by itself</a>: {use}.</p></div>'
             )
         alt = html.escape(picture.alt, quote=True)
         dark = (folder / files[1]).exists()
@@ -307,6 +308,8 @@ class Site:
         buttons = [("course/index.html", "The course")] + (
             [(f"lessons/{first.name}.html", "First lesson")] if first else []
         )
+        pages = [each.name for lesson in self.lessons for cell in lesson.cells for each in cell.pictures]
+        buttons += [(f"pictures/{MODEL}", "Inside a trained model")] if MODEL in pages else []
         buttons += [(f"{page}.html", name) for page, name in (("api/index", "API"), ("proofs/index", "Proofs"))
                     if page in self.pages or page in self.documents.values()]  # fmt: skip
         links = "".join(f'<a class="button" href="{to}">{name}</a>' for to, name in buttons)
@@ -394,6 +397,15 @@ class Site:
         for path in self.folder.rglob("*.md"):
             if str(path.relative_to(self.folder).with_suffix("")) not in self.pages:
                 path.unlink()
+
+
+def described(page: Path) -> tuple[str, str]:
+    """A page that a lesson wrote, in words: what it shows, and how it is used."""
+    if page.name == MODEL:
+        label = "A trained model: all of its numbers, forward and backward, for a text of one's own"
+        return label, "point at a number, and it says where it comes from; type a text, and let the model learn it"
+    label = "A backward pass, step by step: the arrow keys and the buttons go from step to step"
+    return label, "the arrow keys step through it"
 
 
 def fenced(kind: str, text: str, option: str = "") -> str:

@@ -64,7 +64,8 @@ class Lesson:
 @cache
 def version_of_packages() -> str:
     """A number that changes with any source on which results depend."""
-    sources = sorted(p for room in ("tinytensor", "models", "derivations") for p in (ROOT / room).rglob("*.py"))
+    rooms, kinds = ("tinytensor", "models", "derivations"), (".py", ".js", ".css", ".html")
+    sources = sorted(p for room in rooms for p in (ROOT / room).rglob("*") if p.suffix in kinds)
     sources = [p for p in sources if p.name != "reference.py"]  # it writes pages, and no lesson uses it
     digest = hashlib.sha256()
     for path in [*sources, Path(__file__)]:

@@ -163,6 +163,33 @@ def test_fences_and_equations():
     )
 
 
+def test_page_that_a_lesson_writes_stands_in_a_frame(tmp_path):
+    cells = [running.Cell("code", "x", pictures=[running.Picture(name)]) for name in (pages.MODEL, "03_any.html")]
+    lesson = running.Lesson("19_any", cells, tmp_path, 0.0)
+    site = Site(tmp_path / "sources", tmp_path / "extra", [lesson])
+    for cell, words in zip(cells, ("point at a number", "the arrow keys step through it")):
+        (tmp_path / cell.pictures[0].name).write_text("<p>a page</p>")
+        text = site.cells(lesson, [cell], "examples/19_any.py", "lessons/19_any")
+        source = f"../pictures/{cell.pictures[0].name}"
+        assert f'<iframe src="{source}" title="' in text and f'<a href="{source}">' in text and words in text
+        assert (tmp_path / "extra" / "pictures" / cell.pictures[0].name).exists()
+    site.front_page()
+    assert f'<a class="button" href="pictures/{pages.MODEL}">Inside a trained model</a>' in site.pages["index"]
+    lesson.cells.clear()
+    site.front_page()
+    assert pages.MODEL not in site.pages["index"]
+
+
+def test_changed_script_of_a_page_runs_lessons_anew(tmp_path, monkeypatch):
+    monkeypatch.setattr(running, "ROOT", tmp_path)
+    (tmp_path / "models").mkdir()
+    keys = set()
+    for name in ("a.py", "a.js", "a.css", "a.html", "a.txt"):
+        (tmp_path / "models" / name).write_text("x")
+        keys.add(running.version_of_packages.__wrapped__())
+    assert len(keys) == 4
+
+
 def test_solutions_of_several_exercises(tmp_path, monkeypatch):
     monkeypatch.setattr(pages, "ANSWERS", tmp_path)
     text = 'def right_1(x):\n    """Because of this."""\n    return x\n\n\ndef wrong_1_sign(x):\n    return -x\n'
