@@ -52,8 +52,7 @@ const decoded = new Map();
 function weightsOf(number) {
   if (decoded.has(number)) return decoded.get(number);
   const { type, weights } = data.models[number];
-  const letters = atob(weights), bytes = new Uint8Array(letters.length);
-  for (let i = 0; i < letters.length; i++) bytes[i] = letters.charCodeAt(i);
+  const bytes = Uint8Array.fromBase64?.(weights) ?? Uint8Array.from(atob(weights), (c) => c.charCodeAt(0));
   const numbers = type === "float32" ? new Float32Array(bytes.buffer) : halves(new Uint16Array(bytes.buffer));
   const found = {};
   let from = 0;
