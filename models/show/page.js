@@ -205,7 +205,7 @@ function drawPlan() {
   byId("whole-said").textContent = (back ? "Gradients: follow the arrows from the loss back to the weights. "
     : "Each row is a part of the model; follow the arrows, the thick ones carry the residual stream. ")
     + "Above a value stand the weights that enter it. A dashed frame: this array comes from another row. "
-    + `The side of a number is ${short(plan.scale)} pixels, everywhere. Press an array to go to its map.`;
+    + `The side of a number is ${short(plan.scale)} pixels, but no array is thinner than ${THINNEST}. Press an array to go to its map.`;
 }
 
 const WORDS = { gradient: "its gradient", change: "the change by the last step" };

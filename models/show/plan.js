@@ -6,7 +6,7 @@
 
 "use strict";
 
-const GAP = 20, LABEL = 19, LANE = 7, NARROWEST = 860;  // pixels
+const GAP = 20, LABEL = 19, LANE = 7, NARROWEST = 860, THINNEST = 5;  // pixels
 
 class Plan {
   // figures: key -> {figure, maps}; go(key): what a press on an array does
@@ -22,12 +22,13 @@ class Plan {
     this.rows = this.arranged();
   }
 
-  // The rows: {title, columns: [{value, weights}], edges: [{from, to, slot}]}; from and to are places of columns.
+  // The rows: {title, columns: [{value, weights, again}], edges: [{from, to, key, output, stream}], shared}. from and to
+  // are places of columns, key and output their arrays; shared are the weights of other rows.
   arranged() {
     const rows = [], rowOf = new Map();
     for (const v of this.model.variables.values()) {
       const part = this.figures.get(v.key).figure.closest("section"), title = part.querySelector("h2").textContent;
-      if (rows.at(-1)?.part !== part) rows.push({ part, title, columns: [], edges: [], at: new Map() });
+      if (rows.at(-1)?.part !== part) rows.push({ part, title, columns: [], edges: [], at: new Map(), shared: new Set() });
       rowOf.set(v.key, rows.at(-1));
     }
     const isWeight = (key) => this.model.variables.get(key).weight !== null;
@@ -37,8 +38,8 @@ class Plan {
         row.at.set(key, row.columns.length);
         row.columns.push({ value: key, weights, again });
       };
-      const foreign = own.flatMap((o) => o.inputs).filter((key) => !isWeight(key) && rowOf.get(key) !== row);
-      for (const key of new Set(foreign)) column(key, [], true);
+      const foreign = new Set(own.flatMap((o) => o.inputs).filter((key) => rowOf.get(key) !== row));
+      for (const key of foreign) if (isWeight(key)) row.shared.add(key); else column(key, [], true);
       for (const o of own) {
         column(o.output, o.inputs.filter(isWeight), false);
         o.inputs.forEach((key, slot) => {
@@ -102,30 +103,29 @@ class Plan {
   }
 
   layRow(row, top, sizes, columnCells, paths) {
-    const s = this.scale, high = (key) => { const z = sizes.get(key); return Math.max(3, z.h * z.down * s + (z.down - 1)); };
-    const broad = (key) => { const z = sizes.get(key); return Math.max(3, z.w * z.across * s + (z.across - 1)); };
+    const s = this.scale, high = (key) => { const z = sizes.get(key); return Math.max(THINNEST, z.h * z.down * s + (z.down - 1)); };
+    const broad = (key) => { const z = sizes.get(key); return Math.max(THINNEST, z.w * z.across * s + (z.across - 1)); };
     this.buttons.append(Object.assign(made("span", { class: "plan-title" }, row.title), { style: `top:${top}px` }));
     const above = Math.max(0, ...row.columns.map((c) => c.weights.reduce((n, key) => n + high(key) + LABEL + 6, 0)));
     const values = top + 20 + above + (above ? 6 : 0), tallest = Math.max(...row.columns.map((c) => high(c.value)));
     const needed = row.columns.map((c) => Math.max(14, columnCells(c) * s, ...[c.value, ...c.weights].map(broad)));
     const gap = Math.min(2.2 * GAP, (this.width - needed.reduce((a, b) => a + b, 0)) / (row.columns.length + 1));
-    const middle = values + Math.min(...row.columns.map((c) => high(c.value)).filter((h) => h > 3), 1e9) / 2;
+    const middle = values + Math.min(...row.columns.map((c) => high(c.value))) / 2;
     let x = gap / 2 + 2;
     const places = row.columns.map((c, i) => {
       const w = needed[i], own = { x: x + (w - broad(c.value)) / 2, w: broad(c.value), h: high(c.value), y: values };
-      if (own.h < 2 * (middle - values)) own.y = middle - own.h / 2;
       this.box(c.value, own, sizes.get(c.value), c.again, false);
       let y = values - 6;
       for (const key of [...c.weights].reverse()) {
         y -= high(key);
-        this.box(key, { x: x + (w - broad(key)) / 2, y, w: broad(key), h: high(key) }, sizes.get(key), false, true);
+        this.box(key, { x: x + (w - broad(key)) / 2, y, w: broad(key), h: high(key) }, sizes.get(key), row.shared.has(key), true);
         paths.push({ d: `M${x + w / 2} ${y + high(key)}V${y + high(key) + 6}`, from: key, to: c.value, short: true });
         y -= LABEL + 6;
       }
       x += w + gap;
       return own;
     });
-    const lanes = [], under = values + tallest + LABEL;
+    const lanes = [], under = values + tallest + LABEL + 5;
     const groups = new Map();  // what leaves one array below goes on one lane
     for (const edge of row.edges) {
       const a = places[edge.from], b = places[edge.to];

@@ -250,12 +250,21 @@ def test_the_plan_shows_every_array_and_goes_to_its_map(opened, tokenizer):
     driver.execute_script("document.querySelector('.plan button[data-key=\"2.q\"]').click()")
     figure = "return document.activeElement.closest('figure').dataset.key"
     assert driver.execute_script(figure) == "2.q"
-    inside = driver.execute_script(
-        "const all = [...document.querySelectorAll('.plan button')].map((b) => [b.offsetLeft, b.offsetTop,"
-        " b.offsetWidth, b.offsetHeight]); return [all, plan.width, plan.height]"
-    )
-    for left, top, width, height in inside[0]:
-        assert left >= 0 and top >= 0 and left + width <= inside[1] and top + height <= inside[2]
+    for text in ("the dog lay by the", "t"):
+        driver.execute_script("take(arguments[0])", text)
+        boxes, (width, height), lines = driver.execute_script(PLAN)
+        for left, top, wide, high in boxes:
+            assert left >= 0 and top >= 0 and left + wide <= width and top + high <= height, text
+        for left, top, wide, high in lines:
+            assert left >= 0 and top >= 0 and left + wide <= width and top + high <= height, text
+
+
+PLAN = """
+const all = (selector, of) => [...document.querySelectorAll(selector)].map(of);
+return [all('.plan button', (b) => [b.offsetLeft, b.offsetTop, b.offsetWidth, b.offsetHeight]),
+  [plan.width, plan.height],
+  all('.plan path[data-from]', (p) => p.getBBox()).map((b) => [b.x, b.y, b.width, b.height])];
+"""
 
 
 # -------------------------------------------------------------------------------------------------------- tokenizers
