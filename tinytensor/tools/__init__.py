@@ -1,4 +1,4 @@
-"""Tools around the engine: the command, profiler, texts for `help()`, API as HTML, stubs, environment, typeset formulas.
+"""Tools around the engine: the command, the profiler, texts for `help()`, the API, type stubs, typeset formulas.
 
 `on_demand.py` loads the rooms above this one when they are first used.
 """
