@@ -14,6 +14,8 @@ MODELS = {
     "sample": "let a trained model write",
     "translate": "translate sentences with a trained encoder-decoder",
     "show": "write a page that shows a trained model at work, forward and backward",
+    "import": "make a run of GPT-2's weights in Hugging Face's layout, or of a checkpoint of nanoGPT",
+    "export": "write a run in Hugging Face's layout",
     "info": "the parameters of a model; with --environment what a bug report needs",
 }
 OWN = {
