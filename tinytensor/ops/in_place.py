@@ -19,6 +19,7 @@ from tinytensor import kernels
 from tinytensor.core import provided
 from tinytensor.core.dispatch import check, contiguous, empty, launch, move, state
 from tinytensor.core.dtypes import CATEGORY, int64
+from tinytensor.core.meta import Example
 from tinytensor.core.modes import no_grad, set_grad_enabled
 from tinytensor.core.op import Node, Op, op
 from tinytensor.core.promotion import only_floats
@@ -40,7 +41,7 @@ def become(x: Tensor, y: Tensor) -> Tensor:
         raise RuntimeError(f"in place: a result of shape {y.shape} does not fit a tensor of shape {x.shape}")
     if CATEGORY[y.dtype.kind] > CATEGORY[x.dtype.kind]:
         raise RuntimeError(f"in place: a result of dtype {y.dtype} can't be stored in a tensor of {x.dtype}")
-    if not _have_arrays(x, y):
+    if x._data.__class__ is Example or y._data.__class__ is Example:
         return provided.change_batch(x, y)
     check_in_place(x)
     if state.grad and x._requires_grad and not y._requires_grad:
@@ -62,14 +63,9 @@ def become(x: Tensor, y: Tensor) -> Tensor:
     return x
 
 
-def _have_arrays(*tensors: Tensor) -> bool:
-    """Do they have memory of their own? Inside vmap a tensor that stands for each of the examples has none."""
-    return all(t._data.__class__ is np.ndarray or isinstance(t._data, np.ndarray) for t in tensors)
-
-
 def check_in_place(x: Tensor) -> None:
     """Refuse a change that would lose gradients, or that the memory does not allow."""
-    if not _have_arrays(x):  # inside vmap: the change comes here again, with the tensors of all examples
+    if x._data.__class__ is Example:  # inside vmap: the change comes here again, with the tensors of all examples
         return
     if (
         0 in x._data.strides
@@ -183,7 +179,7 @@ def in_place(operation: Callable) -> Callable:
         for a in others if state.grad else ():
             follow_base(a)
         check_in_place(x)
-        if not _have_arrays(x, *others):
+        if x._data.__class__ is Example or (others and any(a._data.__class__ is Example for a in others)):
             return become(x, operation(clone(x), *args, **kwargs))
         try:
             if state.grad and any(a._requires_grad for a in (x, *others)):
@@ -333,7 +329,7 @@ def _is_there_already(part: Tensor, value: Tensor) -> bool:
     if state.grad and (part._requires_grad or value._requires_grad):
         return False
     check_in_place(part)
-    return _have_arrays(part, value) and same_place(part._data, value._data)
+    return part._data.__class__ is not Example and same_place(part._data, value._data)
 
 
 def _fits(value: Tensor, shape: tuple, what: str) -> None:

@@ -16,18 +16,15 @@ import operator
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
 from tinytensor.autograd.func import trees
 from tinytensor.core import provided
-from tinytensor.core.meta import Meta
+from tinytensor.core.meta import INSTEAD, Example
 from tinytensor.core.op import Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.in_place import copy_
 from tinytensor.ops.shape import expand, slice_op, stack
-
-INSTEAD = "use where() instead of if, or a loop over the examples instead of vmap"
 
 
 class Level(NamedTuple):
@@ -59,20 +56,6 @@ def level_of(size: int) -> Iterator[Level]:
         yield running.levels[-1]
     finally:
         running.levels = before
-
-
-class Example(Meta):
-    """The shape and dtype of one example, in the place of an array. Code that asks for more needs values."""
-
-    flags = SimpleNamespace(c_contiguous=True)  # a copy would change nothing that the function can see
-
-    def __getattr__(self, name: str) -> NoReturn:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        raise provided.NeedsValues(f"inside vmap an operation needs the values ({name}) of each example; {INSTEAD}")
-
-    def __array__(self, *args, **kwargs) -> NoReturn:
-        raise provided.NeedsValues(f"inside vmap a tensor has no array of its own; {INSTEAD}")
 
 
 class Batched(Tensor):
