@@ -87,6 +87,19 @@ def test_grad_has_the_structure_of_the_argument():
     assert same(grad(lambda x, y: (x * y).sum(), argnums=-1)(X, 2 * X), X)
 
 
+def test_value_that_was_changed_in_place():
+    w = vector(1.0, 2.0, 3.0, requires_grad=True)
+
+    def f(x):
+        y = x.clone()
+        y[0] = (w * x).sum()
+        return y[:2].sum()
+
+    gradient, value = grad_and_value(f)(X)
+    assert same(gradient, [1.0, 3.0, 3.0]) and value.requires_grad
+    assert same(tt.autograd.grad(value, w)[0], X)
+
+
 def test_unused_argument_has_zeros():
     assert same(grad(lambda x: number(3.0))(X), np.zeros(3))
     assert same(grad(lambda x: (x.detach() * x).sum())(X), X)

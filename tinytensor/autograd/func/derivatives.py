@@ -15,6 +15,7 @@ from typing import Any
 from tinytensor.autograd import derivatives
 from tinytensor.autograd.func import trees
 from tinytensor.autograd.func.batches import Batched, at_the_bottom, for_each_example, on_top, running
+from tinytensor.core import provided
 from tinytensor.core.modes import enable_grad, is_grad_enabled
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.creation import eye, ones_like, zeros_like
@@ -63,6 +64,8 @@ class Traced:
         """Was one of these ordinary tensors computed from tensors that require grad outside of this call?"""
         if not self.outside:
             return False
+        for t in tensors:
+            provided.follow_base(t)
         todo = [t if t.node is None else t.node for t in tensors if t.requires_grad]
         seen = set()
         while todo:

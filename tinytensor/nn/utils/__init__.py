@@ -1,4 +1,4 @@
-"""Gradient clipping, weight normalisation, parameters as one vector, and packed sequences, under PyTorch's names."""
+"""Gradient clipping, weight normalisation, parameters as one vector, packed sequences, modules as functions."""
 
 import math
 from collections.abc import Iterable
