@@ -253,6 +253,34 @@ def test_function_of_the_user_runs_for_each_example():
     assert not difference(to_array(vmap(grad(lambda x: Square.apply(x).sum()))(x)), 2 * np.asarray(x), 1e-12)
 
 
+@tt.op
+class flip_op:
+    r"y = (x, x): an operation of the user with the name of another one"
+
+    def forward(x):
+        return OPS["stack"].forward(0, x, x)
+
+    def grad_x(g):
+        return g.sum(0)
+
+
+@tt.op
+class square:
+    r"y = x^2 + x"
+
+    def kernel(x):
+        return x * x + x
+
+    def grad_x(g, x):
+        return g * (2 * x + 1)
+
+
+def test_operation_of_the_user_does_not_get_another_ones_rule():
+    x = tt.randn(3, 4, dtype=tt.float64)
+    assert not difference(to_array(vmap(grad(lambda x: square(x).sum()))(x)), 2 * np.asarray(x) + 1, 1e-12)
+    assert not difference(to_array(vmap(flip_op)(x)), np.stack([np.asarray(x)] * 2, 1), 1e-12)
+
+
 LEFT = []
 ERRORS = {
     r"item\(\) inside vmap: .* use where\(\) instead of if": lambda x: x.item(),

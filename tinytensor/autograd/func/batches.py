@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, NoReturn
 from tinytensor.autograd.func import trees
 from tinytensor.core import provided
 from tinytensor.core.meta import INSTEAD, Example
-from tinytensor.core.op import Op
+from tinytensor.core.op import OPS, Op
 from tinytensor.core.tensor import Tensor
 from tinytensor.ops.in_place import copy_
 from tinytensor.ops.shape import expand, slice_op, stack
@@ -129,6 +129,7 @@ def on_top(x: Tensor, levels: tuple[Level, ...]) -> Tensor:
 
 # ------------------------------------------------------------------------------------- operations on such tensors
 
+FORMULA = "a formula"  # the place of the rule of all formulas
 RULES: dict[str, Callable] = {}  # by the operation's name: rule(op, size, args, which), see rules.py
 
 
@@ -148,10 +149,17 @@ def run(op: Op, args: tuple, into: Tensor | None = None) -> Any:
     level = innermost(args)
     which = [isinstance(a, Batched) and a.level is level for a in args]
     values = [a.value if here else a for a, here in zip(args, which, strict=True)]
-    y = RULES.get(op.name, _otherwise)(op, level.size, values, which)
+    y = _rule(op)(op, level.size, values, which)
     if y is NotImplemented:
         y = _otherwise(op, level.size, values, which)
     return batched(y, level) if isinstance(y, Tensor) else tuple([batched(r, level) for r in y])
+
+
+def _rule(op: Op) -> Callable:
+    """The rule of an operation; one of the user's may have the name of another, and has a rule if it is a formula."""
+    if OPS.get(op.name) is op:
+        return RULES.get(op.name, _otherwise)
+    return RULES[FORMULA] if op.kernel is not None else _otherwise
 
 
 def _otherwise(op: Op, size: int, args: list, which: list[bool]):

@@ -14,7 +14,7 @@ matrices leaves the dimensions before these alone. Everything else is a short ru
 import math
 from collections.abc import Callable
 
-from tinytensor.autograd.func.batches import RULES, batched, level_of, repeated
+from tinytensor.autograd.func.batches import FORMULA, RULES, batched, level_of, repeated
 from tinytensor.core.op import OPS, Op
 from tinytensor.core.promotion import result_type
 from tinytensor.core.tensor import Tensor
@@ -61,6 +61,7 @@ def formula(op: Op, size: int, args: list, which: list[bool]):
     return op(*aligned(args, which))
 
 
+RULES[FORMULA] = formula
 RULES |= {name: formula for name, op in OPS.items() if op.kernel is not None}
 
 
