@@ -237,13 +237,22 @@ prove(lost, (3,))
 
 @pytest.mark.parametrize(
     ("ending", "expected"),
-    [("argmax()", "by argmax (<string>, line 6, in lost); "), ("float()", "prove: in <string>, line 6, in lost")],
+    [("argmax()", "by argmax (<typed>, line 6, in lost); "), ("float()", "prove: in <typed>, line 6, in lost")],
 )
 def test_function_without_source_is_named(ending, expected):
-    """Code that is given with -c, or typed at a prompt."""
-    run = subprocess.run([sys.executable, "-c", PROMPT.format(ending)], capture_output=True, text=True, check=False)
+    """Code whose text Python does not keep, such as that of `exec`."""
+    program = f"exec(compile({PROMPT.format(ending)!r}, '<typed>', 'exec'))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert run.returncode == 1
     assert expected in run.stderr
+
+
+def test_function_given_with_c_is_named():
+    """From 3.13 on Python keeps the text that is given with -c, and then the line is shown."""
+    run = subprocess.run([sys.executable, "-c", PROMPT.format("argmax()")], capture_output=True, text=True, check=False)
+    shown = ": return y.argmax()" if sys.version_info >= (3, 13) else ", in lost"
+    assert run.returncode == 1
+    assert f"by argmax (<string>, line 6{shown}); " in run.stderr
 
 
 def test_code_of_a_notebook_is_shown():
