@@ -16,7 +16,7 @@ from tinytensor.native import cache
 from tinytensor.tools import environment
 from tinytensor.tools.command import cache as kept
 from tinytensor.tools.command import main as command
-from tinytensor.tools.command.readings import Refused, value
+from tinytensor.tools.command.readings import Refused, argument, value
 
 ROOT = Path(__file__).parents[3]
 
@@ -131,6 +131,24 @@ def test_own_function_is_proved_and_explained(capsys, mine, without_models):
     assert "backward() of" in text and "x (2,)" in text
     assert text == said(capsys, "explain", f"{mine}:f", "2,", "3", "--seed", "1")
     assert text != said(capsys, "explain", f"{mine}:f", "2,", "3", "--seed", "2")
+
+
+def test_arguments_of_derive_are_sizes_or_values():
+    typed = ("X=N,D", "x=N", "x=3,", "n=3", "eps=0.1", "how='mean'", "X=2*K, 3", "out=None")
+    assert [argument(text) for text in typed] == [
+        *(("X", ("N", "D")), ("x", ("N",)), ("x", (3,)), ("n", 3)),
+        *(("eps", 0.1), ("how", "mean"), ("X", ("2*K", 3)), ("out", None)),
+    ]
+    with pytest.raises(Refused, match="the argument 'N,D' is not understood"):
+        argument("N,D")
+
+
+@pytest.mark.skipif("derive" not in command.OWN, reason="tinytensor.symbolic has no derive")
+def test_own_function_is_derived(capsys, mine, without_models):
+    text = said(capsys, "derive", f"{mine}:f", "x=N", "times=3")
+    assert "x" in text and "12" in text  # 2 * 3 * x^2 has the derivative 12 x
+    assert said(capsys, "derive", f"{mine}:f", "x=N", "times=3", "--latex") != text
+    assert "is not understood" in said(capsys, "derive", f"{mine}:f", "N", code=2)
 
 
 def test_page_is_written(capsys, mine, without_models):

@@ -25,6 +25,8 @@ OWN = {
     "course": ("tinytensor.tools.command.course", "write the lessons of the course into a folder"),
     "cache": ("tinytensor.tools.command.cache", "the kept builds of kernels: where they are, and --clear"),
 }
+if (Path(__file__).parents[2] / "symbolic" / "derive").is_dir():
+    OWN = {"derive": ("tinytensor.tools.command.readings", "the gradients of FILE.py:NAME for any size, proved")} | OWN
 HELP = ("-h", "--help")
 
 

@@ -1,4 +1,4 @@
-"""`tinytensor prove` and `tinytensor explain`: what a file defines, proved over symbols, or described in words.
+"""`tinytensor derive`, `prove` and `explain`: what a file defines, read over symbols, or described in words.
 
 The file runs once, as an import runs it. A NAME without a file is looked up in tinytensor and in its nn.functional.
 """
@@ -19,6 +19,7 @@ from tinytensor.nn import Module, functional
 from tinytensor.ops.creation import ones_like, randn
 from tinytensor.ops.generator import manual_seed
 
+ARGUMENTS = "X=N,D (a tensor of these sizes), t=N:K (integers below K) or another Python value, as in eps=0.1"
 INPUTS = "a shape (2,3 or, with one dimension, 3,), or another Python value: a number, None, True, a quoted word"
 
 
@@ -66,6 +67,35 @@ def prove(options: argparse.Namespace) -> int:
     return 0 if proof else 1
 
 
+def argument(text: str) -> tuple[str, Any]:
+    """An argument of `derive` as it was typed: X=N,D is a tensor of these sizes, t=N:K holds integers below K."""
+    name, equals, given = text.partition("=")
+    if not name.isidentifier() or not equals:
+        raise Refused(f"the argument {text!r} is not understood; an argument is {ARGUMENTS}")
+    if ":" in given:
+        shape, _, below = given.rpartition(":")
+        return name, importlib.import_module("tinytensor.symbolic").Index(_sizes(shape), below)
+    try:
+        literal = ast.literal_eval(given)
+    except (ValueError, SyntaxError):
+        return name, _sizes(given)
+    return name, literal if not isinstance(literal, tuple) else _sizes(given)
+
+
+def _sizes(text: str) -> tuple[str | int, ...]:
+    parts = [part.strip() for part in text.split(",")]
+    return tuple(int(part) if part.isdigit() else part for part in parts if part)
+
+
+def derive(options: argparse.Namespace) -> int:
+    """Print the gradients for any size; 0 if they are proved, 1 if not."""
+    function, _ = found(options.place)
+    symbolic = importlib.import_module("tinytensor.symbolic")
+    derivation = symbolic.derive(function, **dict(argument(text) for text in options.inputs))
+    print(derivation.latex() if options.latex else derivation)
+    return 0 if derivation.proved else 1
+
+
 def explain(options: argparse.Namespace) -> int:
     """Print the backward pass in words, or write it as a page; for inputs that are shapes, numbers are drawn."""
     thing, names = found(options.place)
@@ -100,21 +130,25 @@ def _names(function: Any, inputs: Sequence[Any]) -> Any:
 
 
 def main(arguments: list[str], program: str) -> int:
-    """Run `prove` or `explain`, as the last word of `program` says; 2 if the arguments cannot be used."""
+    """Run the reading that the last word of `program` names; 2 if the arguments cannot be used."""
     name = program.rpartition(" ")[2]
     parser = argparse.ArgumentParser(program)
     parser.add_argument("place", metavar="FILE.py:NAME", help="a function, operation or module; or one of tinytensor")
-    parser.add_argument("inputs", metavar="INPUT", nargs="*", help=INPUTS)
+    word, about = ("ARGUMENT", ARGUMENTS) if name == "derive" else ("INPUT", INPUTS)
+    parser.add_argument("inputs", metavar=word, nargs="*", help=about)
     if name == "prove":
         parser.description = "Prove that the gradients of a function are its derivatives, over symbols, by SymPy."
         parser.add_argument("--size", choices=["small", "real"], default="small", help="real: at one random point")
+    elif name == "derive":
+        parser.description = "Derive the gradients of a function for sizes that are symbols, and prove them."
+        parser.add_argument("--latex", action="store_true", help="print LaTeX")
     else:
         parser.description = "Describe the backward pass of a tensor, or of a function at random numbers."
         parser.add_argument("--page", metavar="FILE.html", type=Path, help="write a page that steps through it")
         parser.add_argument("--seed", metavar="N", type=int, default=0, help="seed of the random numbers (default: 0)")
     options = parser.parse_args(arguments)
     try:
-        return prove(options) if name == "prove" else explain(options)
+        return {"derive": derive, "prove": prove, "explain": explain}[name](options)
     except (ValueError, TypeError, RuntimeError, ModuleNotFoundError) as error:
         print(f"tinytensor: {name}: {error}", file=sys.stderr)
         return 2
