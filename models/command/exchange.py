@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from models.exchange import export_run, import_folder
 from models.options import path
 from models.training import checkpoint
+from models.training.exchange import export_run, import_folder
 
 
 def add_commands(command: Callable, new_folder: Callable[[Path | None, str], Path]) -> None:

@@ -340,7 +340,7 @@ DECODER: Options = {
     "residual": decoders.RESIDUALS,
     "norm": decoders.NORMS,
     "final_norm": (True, False),
-    "activation": ("relu", "gelu"),  # gelu-tanh is an argument of gelu: tests/models/exchange compares it
+    "activation": ("relu", "gelu"),  # gelu-tanh: tests/models/training/test_exchange.py
     "attention_bias": (True, False),
     "bias": (True, False),
     "tied": (True, False),

@@ -18,7 +18,8 @@ import numpy as np
 from models.data.tokenizers import LibraryTokenizer, TextError, Tokenizer
 from models.data.vocabularies import json_object, vocabulary
 from models.decoder import Config
-from models.exchange.gpt2 import (
+from models.training import checkpoint, memory
+from models.training.gpt2 import (
     MATRICES,
     ExchangeError,
     config_from,
@@ -27,7 +28,6 @@ from models.exchange.gpt2 import (
     weights_for,
     weights_from,
 )
-from models.training import checkpoint, memory
 from models.training.trainer import Settings
 from tinytensor import Tensor, load
 from tinytensor.io.serialization import Stored, save_file, write_atomically

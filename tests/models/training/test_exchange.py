@@ -16,9 +16,9 @@ import tinytensor as tt
 from models.command import cli
 from models.data.tokenizers import BPETokenizer, CharTokenizer, LibraryTokenizer, WordTokenizer
 from models.decoder import Config, Decoder
-from models.exchange import ExchangeError, import_folder
 from models.training import checkpoint
-from tests.models.exchange.gpt2 import CONFIG, TEXT, gpt2_logits, random_weights, train_vocabulary
+from models.training.exchange import ExchangeError, import_folder
+from tests.models.training.gpt2 import CONFIG, TEXT, gpt2_logits, random_weights, train_vocabulary
 
 
 @pytest.fixture(scope="module")
