@@ -151,12 +151,14 @@ class Decoder(nn.Module):
         targets: Tensor | None = None,
         cache: Cache | None = None,
         total: Tensor | None = None,
+        last: bool = False,
     ):
         """(logits (B, C, V), loss ()) of int64 tokens (B, C); the loss is None without targets (B, C).
 
         Targets that are IGNORE_INDEX (-100) are not counted in the mean of eq. (16). `cache`, from `new_cache()`, keeps
         keys and values: later calls then take only the tokens that are new, one at a time. Where the batch is a part of
-        a larger one, `total` () says how many targets are counted in all of it; the losses of the parts add up.
+        a larger one, `total` () says how many targets are counted in all of it; the losses of the parts add up. With
+        `last` only the logits after the last token are computed (B, 1, V), which are enough to go on from.
         """
         C = tokens.shape[1]
         known = 0 if cache is None or C == 1 else cache.at.item()  # a token too many fails where its place is looked up
@@ -171,6 +173,8 @@ class Decoder(nn.Module):
             Z = block(Z, cache, i)  # (2)-(10): (B, C, D)
         if cache is not None:
             cache.at += C
+        if last and C > 1:
+            Z = Z[:, -1:]
         logits = self.logits(Z)  # (11): (B, C, V)
         return logits, None if targets is None else equations.loss(logits, targets, total)
 

@@ -108,7 +108,7 @@ class Page:
 
     def following(self, new: Tensor, cache: Cache | None) -> Tensor:
         """The token () that follows the tokens `new` (1, n), which follow those in the cache."""
-        logits, _ = self.model(new, cache=cache)  # (1, n, V)
+        logits, _ = self.model(new, cache=cache, last=True)  # (1, 1, V)
         return choose(logits[0, -1], *self.settings, self.draws)
 
     def step(self) -> None:

@@ -98,9 +98,10 @@ class TextTask(Task):
         return {"lr": 1.5, "weight_decay": 0.0} if sgd else {"lr": 0.48 / config.D}
 
     def fingerprint(self):
-        if self._fingerprint is None:
-            parts = [self.corpus.train, self.corpus.heldout]
-            self._fingerprint = sources.fingerprint(self.corpus) if self.of_tokens else fingerprint(parts)
+        if not self.of_tokens:
+            return fingerprint([self.corpus.train, self.corpus.heldout])
+        if self._fingerprint is None:  # files of tokens may be long, and each checkpoint asks
+            self._fingerprint = sources.fingerprint(self.corpus)
         return self._fingerprint
 
     def batches(self, batch_size, generator):
