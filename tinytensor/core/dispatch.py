@@ -28,7 +28,7 @@ from tinytensor.native.kernel import Kernel
 from tinytensor.native.uninitialized import fresh
 
 SMALL_COPY = 1 << 15  # elements of a copy that is not worth a launch
-WATCHERS = frozenset({"recording", "profile", "anomaly"})  # switches of State
+WATCHERS = frozenset({"recording", "profile", "anomaly", "calls"})  # switches of State
 
 
 class State(threading.local):
@@ -40,10 +40,11 @@ class State(threading.local):
         self.recording = None  # the Recording that notes launches, if any
         self.anomaly = None  # anomaly mode's Search for NaN and inf (autograd/anomaly_mode.py), if any
         self.profile = None  # the Profile that times launches, if any
+        self.calls = None  # called by each operation with (operation, arguments, result), with or without a gradient
         self.told_of_nodes = self.draws = None  # called by each node (node, args, y), each draw (what, generator)
 
     def __setattr__(self, name: str, value) -> None:
-        """Set a switch, and update `watched`: does a recording, a profile or anomaly mode look at each launch?"""
+        """Set a switch, and update `watched`: does one of WATCHERS look at each operation or launch?"""
         now = self.__dict__
         now[name] = value
         if name in WATCHERS:

@@ -235,7 +235,10 @@ class Op:
         results = results if results.__class__ is tuple else (results,)
         if now["anomaly"]:
             now["anomaly"].result(self.name, [a._data for a in args if isinstance(a, Tensor)], results[0])
-        return self.finish(args, results, on_tape)
+        y = self.finish(args, results, on_tape)
+        if now["calls"]:
+            now["calls"](self, args, y)
+        return y
 
     def finish(self, args: tuple, results: tuple, on_tape: bool):
         """Make tensors of the results, and put the first one on the tape."""

@@ -15,6 +15,9 @@ kernel through `lift`.
 """
 
 from tinytensor.symbolic.asserting import assert_gradient
+from tinytensor.symbolic.derive.arguments import Index
+from tinytensor.symbolic.derive.derivation import Derivation, derive
+from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.lifting import NotLiftable, lift
 from tinytensor.symbolic.proof import Proof
 from tinytensor.symbolic.proving import prove
@@ -25,6 +28,9 @@ from tinytensor.symbolic.work import TooLong
 
 __all__ = [
     "Condition",
+    "Derivation",
+    "Index",
+    "NotDerivable",
     "NotLiftable",
     "Proof",
     "Sampled",
@@ -32,6 +38,7 @@ __all__ = [
     "TooLong",
     "Undecided",
     "assert_gradient",
+    "derive",
     "latex",
     "lift",
     "path",

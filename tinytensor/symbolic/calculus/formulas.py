@@ -30,7 +30,32 @@ from functools import cache
 from typing import ClassVar
 
 import numpy as np
-from sympy import Add, Dummy, Expr, Function, Indexed, IndexedBase, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log
+from sympy import (
+    Add,
+    Dummy,
+    Expr,
+    Function,
+    Indexed,
+    IndexedBase,
+    KroneckerDelta,
+    Mul,
+    Pow,
+    S,
+    Sum,
+    Symbol,
+    acos,
+    asin,
+    asinh,
+    atan,
+    cos,
+    erf,
+    exp,
+    log,
+    pi,
+    sin,
+    sqrt,
+    tanh,
+)
 
 # ---- sizes, indices, arrays -----------------------------------------------------------------------------------------
 
@@ -121,6 +146,92 @@ class theta(Function):
         return S.Zero
 
 
+class larger(Function):
+    """max(a, b), whose derivative by a is 1 where a > b, otherwise 0."""
+
+    nargs = 2
+
+    def fdiff(self, argindex=1):
+        above = theta(self.args[0] - self.args[1])
+        return above if argindex == 1 else 1 - above
+
+
+class sigmoid(Function):
+    """1 / (1 + exp(-x)), whose derivative is written in its own value: σ (1 - σ)."""
+
+    nargs = 1
+
+    def fdiff(self, argindex=1):
+        return self * (1 - self)
+
+
+class softplus(Function):
+    """log(1 + exp(x)), whose derivative is `sigmoid`."""
+
+    nargs = 1
+
+    def fdiff(self, argindex=1):
+        return sigmoid(self.args[0])
+
+
+class Phi(Function):
+    """The distribution function of the standard normal distribution; its derivative is the density."""
+
+    nargs = 1
+
+    def fdiff(self, argindex=1):
+        return exp(-(self.args[0] ** 2) / 2) / sqrt(2 * pi)
+
+
+class absolute(Function):
+    """|x|, whose derivative is `sign`."""
+
+    nargs = 1
+
+    def fdiff(self, argindex=1):
+        return sign(self.args[0])
+
+
+class sign(Function):
+    """1, 0 or -1: the sign of x; its derivative is taken to be 0."""
+
+    nargs = 1
+
+    def fdiff(self, argindex=1):
+        return S.Zero
+
+
+class same(Function):
+    """1 where x = 0, otherwise 0; its derivative is taken to be 0."""
+
+    nargs = 1
+
+    def fdiff(self, argindex=1):
+        return S.Zero
+
+
+class held(Function):
+    """x itself, held constant: its derivative is 0, as after detach()."""
+
+    nargs = 1
+
+    def fdiff(self, argindex=1):
+        return S.Zero
+
+
+class upto(Function):
+    """1 where an index is at most another one, otherwise 0: upto(m, i) is a causal mask."""
+
+    nargs = 2
+
+    @classmethod
+    def eval(cls, index, limit):
+        distance = S(limit) - S(index)
+        if distance.is_Integer:
+            return S.One if distance >= 0 else S.Zero
+        return None
+
+
 def top(index) -> Expr:
     """The largest value that an index, a number, index + number or an entry of a table of indices can take."""
     index = S(index)
@@ -209,6 +320,8 @@ def spread(expr: Expr) -> list[tuple[Expr, list[Index]]]:
     if isinstance(expr, Pow) and (expr.base.is_Add or expr.base.is_Mul or expr.base.has(Sum)):
         power = normal(expr.base) ** expr.exp
         return _multiplied(power.args) if power.is_Mul and power != expr else [(power, [])]
+    if isinstance(expr, exp):  # e^(a + b) = e^a e^b: a factor that has no index of a sum can leave it
+        return [(Mul(*[exp(term) for term in Add.make_args(normal(expr.args[0]))]), [])]
     if isinstance(expr, Function) and not isinstance(expr, KroneckerDelta):
         return [(expr.func(*[normal(a) for a in expr.args]), [])]
     return [(expr, [])]
@@ -320,6 +433,8 @@ def value(expr: Expr, at: dict):
     """
     if expr in at:
         return at[expr]
+    if expr is pi:
+        return math.pi
     if expr.is_Rational:
         return int(expr) if expr.is_Integer else Fraction(int(expr.p), int(expr.q))
     if isinstance(expr, Sum):
@@ -340,6 +455,23 @@ _MEANING = {
     log: math.log,
     relu: lambda x: max(x, 0),
     theta: lambda x: int(x > 0),
+    larger: max,
+    sigmoid: lambda x: 1 / (1 + math.exp(-x)),
+    softplus: lambda x: math.log1p(math.exp(x)),
+    Phi: lambda x: math.erfc(-x / math.sqrt(2)) / 2,
+    absolute: abs,
+    sign: lambda x: (x > 0) - (x < 0),
+    same: lambda x: int(x == 0),
+    held: lambda x: x,
+    upto: lambda index, limit: int(index <= limit),
+    sin: math.sin,
+    cos: math.cos,
+    tanh: math.tanh,
+    asin: math.asin,
+    acos: math.acos,
+    atan: math.atan,
+    asinh: math.asinh,
+    erf: math.erf,
 }
 
 

@@ -4,7 +4,7 @@ Indices stand where the source puts them (Array.places), an adjoint is ∂𝓛/�
 that no other index nearby has. No proof depends on this file.
 """
 
-from sympy import Expr, Indexed, Mul, S, Sum
+from sympy import Expr, Indexed, Mul, Rational, S, Sum
 from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
@@ -14,6 +14,17 @@ _SYMBOLS = {  # as text and as LaTeX
     "epsilon": ("ε", r"\epsilon"),
     "loss": ("𝓛", r"\mathcal{L}"),
 }
+
+
+def decimal(number: Rational) -> str:
+    """A fraction as the decimal number that it was written as, 0.07; empty for 1/2, 1/3 and whole numbers."""
+    rest = number.q
+    for prime in (2, 5):
+        while rest % prime == 0:
+            rest //= prime
+    if rest != 1 or number.q < 8:
+        return ""
+    return f"{number.p / number.q:.12g}"
 
 
 class _Letters:
@@ -62,8 +73,11 @@ class _Letters:
                 adjoints.append(factor)
             elif factor != 1:
                 above.append(factor)
-        above = [str(number.p)] * (number.p != 1) + [self._factor(f) for f in above]
-        below = [str(number.q)] * (number.q != 1) + [self._factor(f) for f in below]
+        if (short := decimal(number)) and not below:
+            above, below = [short, *[self._factor(f) for f in above]], []
+        else:
+            above = [str(number.p)] * (number.p != 1) + [self._factor(f) for f in above]
+            below = [str(number.q)] * (number.q != 1) + [self._factor(f) for f in below]
         fraction = [self._fraction(" ".join(above) or "1", below)] if below else above
         last = [*adjoints, *sums][-1:]
         return " ".join([*fraction, *map(self._factor, [*adjoints, *sums][:-1]), *map(self._last, last)])
@@ -114,6 +128,30 @@ class _Text(_Letters, StrPrinter):
     def _print_relu(self, expr):
         return f"max(0, {self._print(expr.args[0])})"
 
+    def _print_larger(self, expr):
+        return f"max({', '.join(map(self._print, expr.args))})"
+
+    def _print_absolute(self, expr):
+        return f"|{self._print(expr.args[0])}|"
+
+    def _print_sigmoid(self, expr):
+        return f"σ({self._print(expr.args[0])})"
+
+    def _print_Phi(self, expr):
+        return f"Φ({self._print(expr.args[0])})"
+
+    def _print_held(self, expr):
+        return f"held({self._print(expr.args[0])})"
+
+    def _print_upto(self, expr):
+        return f"[{self._print(expr.args[0])} ≤ {self._print(expr.args[1])}]"
+
+    def _print_same(self, expr):
+        return f"[{self._print(expr.args[0])} = 0]"
+
+    def _print_Rational(self, expr):
+        return decimal(expr) or super()._print_Rational(expr)
+
     def _print_theta(self, expr):
         return f"θ({self._print(expr.args[0])})"
 
@@ -151,6 +189,30 @@ class _TeX(_Letters, LatexPrinter):
 
     def _print_KroneckerDelta(self, expr):
         return rf"\delta_{{{self._print(expr.args[0])}\,{self._print(expr.args[1])}}}"
+
+    def _print_larger(self, expr, exp=None):
+        return rf"\max\left({', '.join(map(self._print, expr.args))}\right)"
+
+    def _print_absolute(self, expr, exp=None):
+        return rf"\left|{self._print(expr.args[0])}\right|"
+
+    def _print_sigmoid(self, expr, exp=None):
+        return rf"\sigma\left({self._print(expr.args[0])}\right)"
+
+    def _print_Phi(self, expr, exp=None):
+        return rf"\Phi\left({self._print(expr.args[0])}\right)"
+
+    def _print_held(self, expr, exp=None):
+        return rf"\mathrm{{held}}\left({self._print(expr.args[0])}\right)"
+
+    def _print_upto(self, expr, exp=None):
+        return rf"[{self._print(expr.args[0])} \le {self._print(expr.args[1])}]"
+
+    def _print_same(self, expr, exp=None):
+        return rf"[{self._print(expr.args[0])} = 0]"
+
+    def _print_Rational(self, expr):
+        return decimal(expr) or super()._print_Rational(expr)
 
     def _print_relu(self, expr, exp=None):
         return rf"\max\left(0, {self._print(expr.args[0])}\right)"

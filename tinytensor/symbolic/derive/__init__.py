@@ -1,0 +1,10 @@
+"""derive: the gradient of a function of tensors for any size, in index notation, with its proof.
+
+arguments.py   sizes that are symbols, and the numbers that stand for them in a run
+recording.py   the calls of operations in a run; numbers of several runs as formulas of the sizes
+values.py      a tensor's entries as formulas, and the lines that have names
+meanings.py    what each operation computes, entry by entry
+tracing.py     from recorded runs to a program of lines
+deriving.py    adjoints, their rewriting, and the proof of each
+derivation.py  `derive` and its result
+"""

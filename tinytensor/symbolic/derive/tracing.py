@@ -1,0 +1,370 @@
+"""From the user's function to a program of formulas: its recorded runs, read as one with sizes that are symbols."""
+
+from collections.abc import Callable
+
+import numpy as np
+from sympy import Expr, Integer, KroneckerDelta, Mul, S
+
+from tinytensor.core.tensor import Tensor
+from tinytensor.symbolic.calculus.formulas import Array, Index, Size, held, upto
+from tinytensor.symbolic.derive.arguments import (
+    NUMBERS,
+    Argument,
+    arguments,
+    numbers_for,
+    sample,
+    symbols_of,
+)
+from tinytensor.symbolic.derive.meanings import MEANINGS, Places, Step, number
+from tinytensor.symbolic.derive.recording import Call, NotDerivable, Run, fit, record
+from tinytensor.symbolic.derive.values import Lines, Split, Value, dims_of, named
+
+LARGEST = 200_000  # entries of an argument in a run
+RETRIES = (1, 2, 4, 3, 6, 8, 12)  # sizes are multiples of these if the function fails at primes
+
+
+class Trace:
+    """A function's program: its arguments, lines and result, and the runs that they were read from.
+
+    arguments: by name; a tensor as `Argument`. lines: the groups of definitions. result: the result as a value.
+    """
+
+    def __init__(self, fn: Callable, given: dict[str, object], split: dict):
+        self.given = arguments(given, split)
+        self.sizes = symbols_of(self.given)
+        self.tensors = {n: a for n, a in self.given.items() if isinstance(a, Argument)}
+        self.runs = _runs(fn, self.given, self.sizes)
+        self.at = [run.at for run in self.runs]
+        self.lines = Lines({str(s) for s in self.sizes} | set(self.tensors))
+        self.arrays = {}
+        self.values: list[dict] = [{} for _ in self.runs]  # id of a tensor of a run: its value
+        self.nodes: list[dict] = [{} for _ in self.runs]
+        for name, a in self.tensors.items():
+            below = a.below
+            array = Array(name, a.sizes, values=below) if a.sizes else _scalar(name)
+            self.arrays[name] = array
+            value = named(array, Value(a.dims, None, "f" if below is None else "i"))
+            for values, run in zip(self.values, self.runs, strict=True):
+                values[id(run.inputs[name])] = value
+        self._read()
+        self.result = self._value([run.result for run in self.runs], "the result", None)
+
+    def _read(self) -> None:
+        """Turn the calls of all runs, in step, into values and lines."""
+        counts = [len(run.calls) for run in self.runs]
+        for calls in zip(*(run.calls for run in self.runs), strict=False):
+            first = calls[0]
+            if any(c.op is not first.op for c in calls):
+                raise NotDerivable(_different(first, self.runs))
+            if not any(self._known(n, a) for n, c in enumerate(calls) for a in _flat(c.args)):
+                continue  # computed from numbers alone: a constant, which is read where it is used
+            args = [self._argument([c.args[k] for c in calls], first, calls) for k in range(len(first.args))]
+            result = first.result[0] if isinstance(first.result, tuple) else first.result
+            meaning = MEANINGS.get(first.op.name)
+            if meaning is None:
+                raise NotDerivable(
+                    f"derive: {first.op.name}{first.where}: there is no index formula for this operation; prove() "
+                    "checks it at small sizes"
+                )
+            names = [run.names.get(id(c.result)) for run, c in zip(self.runs, calls, strict=True)]
+            step = Step(first.op.name, args, self.lines, names[0] or "", first.where)
+            value = meaning(step)
+            wanted = step.wanted
+            if wanted and wanted not in self.lines.names and value.kind == "f" and value.finite is None:
+                value = self._named_by_user(value, wanted, first.where)
+            for n, c in enumerate(calls):
+                out = c.result[0] if isinstance(c.result, tuple) else c.result
+                self.values[n][id(out)] = value
+                if out.node is not None:
+                    self.nodes[n][id(out.node)] = value
+            del result
+        if len(set(counts)) > 1:
+            shortest = min(counts)
+            run = max(self.runs, key=lambda run: len(run.calls))
+            raise NotDerivable(_different(run.calls[shortest], self.runs))
+
+    def _named_by_user(self, value: Value, wanted: str, where: str) -> Value:
+        """A formula under the user's own name; a view of a name stays a view."""
+        expr = value.entry(*value.indices())
+        if expr.is_Atom or expr.func.__name__ == "Indexed":
+            return value
+        return self.lines.name(value, wanted, where=where)
+
+    # ------------------------------------------------------------------------------------ arguments of a call
+
+    def _known(self, run: int, a) -> bool:
+        return isinstance(a, Tensor) and (
+            id(a) in self.values[run] or a._requires_grad or self._same(run, a) is not None
+        )
+
+    def _same(self, run: int, a: Tensor) -> Value | None:
+        """The value of a tensor that shares all its memory with a known one: the same, taken off the tape."""
+        if a._base is None and a.node is None:
+            for x in self.runs[run].kept:
+                for b in _flat(x if isinstance(x, tuple) else (x,)):
+                    if b is not a and id(b) in self.values[run] and _one_memory(a, b):
+                        return self.values[run][id(b)]
+        return None
+
+    def _argument(self, given: list, call: Call, calls):
+        first = given[0]
+        if isinstance(first, Tensor):
+            return self._value(given, call.op.name + call.where, calls)
+        if isinstance(first, tuple | list):
+            if len({len(g) for g in given}) > 1:
+                raise NotDerivable(_different(call, self.runs))
+            return tuple(self._argument([g[k] for g in given], call, calls) for k in range(len(first)))
+        if isinstance(first, slice):
+            return slice(
+                *(self._argument([getattr(g, k) for g in given], call, calls) for k in ("start", "stop", "step"))
+            )
+        if first is None or first is ... or isinstance(first, str | np.dtype):
+            return first
+        found = fit(given, self.at)
+        if found is None:
+            raise NotDerivable(
+                f"derive: {call.op.name}{call.where}: the number {first} is {', '.join(map(str, given))} at the sizes "
+                f"{'; '.join(_told(a) for a in self.at)}, which no simple formula of the sizes explains"
+            )
+        scalar_place = isinstance(first, float) or call.op.kernel is not None or call.op.name in _SCALARS
+        return number(found) if scalar_place and not isinstance(first, bool) else found
+
+    def _value(self, given: list, what: str, calls) -> Value:
+        found = []
+        for n, x in enumerate(given):
+            value = self.values[n].get(id(x))
+            if value is None and x.node is not None:
+                value = self.nodes[n].get(id(x.node))  # changed in place since
+            if value is None and (same := self._same(n, x)) is not None:
+                value = Value(same.dims, lambda *at, same=same: _held(same, at), same.kind, same.finite)
+                self.values[n][id(x)] = value
+            found.append(value)
+        if found[0] is not None:
+            return found[0]
+        arrays = [c.constants.get(id(x), x._data) for c, x in zip(calls, given, strict=True)] if calls else None
+        if arrays is None or any(x._requires_grad for x in given):
+            raise NotDerivable(
+                f"derive: {what}: a tensor that no argument reaches; give it as an argument, or detach() it"
+            )
+        return self.constant([np.asarray(a) for a in arrays], what)
+
+    # ------------------------------------------------------------------------------------ constants
+
+    def constant(self, arrays: list[np.ndarray], what: str) -> Value:
+        """A tensor that was made from numbers: one of a few patterns, or an array of any values."""
+        if len({a.ndim for a in arrays}) > 1:
+            raise NotDerivable(f"derive: {what}: a constant has the shapes {', '.join(str(a.shape) for a in arrays)}")
+        shape = [fit([int(n) for n in sizes], self.at) for sizes in zip(*(a.shape for a in arrays), strict=True)]
+        if any(n is None for n in shape):
+            raise NotDerivable(f"derive: {what}: no formula of the sizes explains the shape {arrays[0].shape}")
+        dims = dims_of(shape)
+        kind = "b" if arrays[0].dtype.kind == "b" else "f"
+        whole = arrays[0].dtype.kind in "iu"
+        if all(a.size for a in arrays) and all((a == a.flat[0]).all() for a in arrays):
+            value = fit([a.flat[0].item() for a in arrays], self.at)
+            if value is not None:
+                return Value(dims, lambda *at: value, kind)
+        if whole:
+            return self._places(arrays, dims, what)
+        if (found := _pattern(arrays, dims, kind)) is not None:
+            return found
+        low = [np.isneginf(a) for a in arrays] if arrays[0].dtype.kind == "f" else []
+        if any(m.any() for m in low):
+            finite = self.constant([~m for m in low], what)
+            rest = self.constant([np.where(m, 0.0, a) for m, a in zip(low, arrays, strict=True)], what)
+            return Value(rest.dims, rest.entry, "f", finite.entry)
+        name = self.lines.unused("const")
+        array = Array(name, tuple(f for dim in dims for f in dim))
+        self.lines.constants[array] = ""
+        self.lines.notes[f"{name}, of shape ({', '.join(map(str, shape))}), may have any values"] = None
+        return named(array, Value(dims, None, kind))
+
+    def _places(self, arrays: list[np.ndarray], dims, what: str) -> Value:
+        """Whole numbers as indices: an argument of indices, the numbers of a dimension, or both for each factor."""
+        tables = {n: a for n, a in self.tensors.items() if a.below is not None}
+        ranges = self._ranges(arrays)
+        for factors in ranges:
+            numbers = [[int(f.xreplace(at)) for f in factors] for at in self.at]
+            try:
+                parts = [np.unravel_index(a, n) for a, n in zip(arrays, numbers, strict=True)]
+            except ValueError:
+                continue
+            rules = []
+            for k in range(len(factors)):
+                rules.append(self._rule([p[k] for p in parts], dims, tables))
+            if all(rule is not None for rule in rules):
+                value = Places(dims, lambda *at: rules[0](*at), "i")
+                value.places = lambda *at: [rule(*at) for rule in rules]
+                return value
+        raise NotDerivable(
+            f"derive: {what}: whole numbers of shape {arrays[0].shape} that are no argument and no arange; give them "
+            "as an Index"
+        )
+
+    def _ranges(self, arrays) -> list[tuple[Expr, ...]]:
+        """The dimensions into which these numbers may lead, one factor first."""
+        sizes = list(self.sizes)
+        return [
+            (Integer(10**9),),
+            *[(a, b) for a in sizes for b in sizes],
+            *[(a, b, c) for a in sizes for b in sizes for c in sizes],
+        ]
+
+    def _rule(self, parts: list[np.ndarray], dims, tables: dict) -> Callable | None:
+        """The index that stands in these places, as a function of the indices of the table."""
+        shape = [len(dim) for dim in dims]
+        for name, argument in tables.items():
+            given = [run.inputs[name].numpy() for run in self.runs]
+            for left in range(len(dims) - len(argument.dims) + 1):
+                middle = slice(left, left + len(argument.dims))
+                if dims[middle] == argument.dims and all(
+                    (p == g.reshape(g.shape + (1,) * (p.ndim - left - g.ndim))).all()
+                    for p, g in zip(parts, given, strict=True)
+                ):
+                    start, n = sum(shape[:left]), sum(shape[middle])
+                    array = self.arrays[name]
+                    return lambda *at, array=array, start=start, n=n: array[at[start : start + n]]
+        for k, dim in enumerate(dims):
+            if len(dim) != 1:
+                continue
+            along = [np.arange(p.shape[k]).reshape([-1 if n == k else 1 for n in range(p.ndim)]) for p in parts]
+            offsets = {int((p - a).flat[0]) for p, a in zip(parts, along, strict=True) if p.size}
+            if all((p - a == (p - a).flat[0]).all() for p, a in zip(parts, along, strict=True)) and len(offsets) == 1:
+                start, offset = sum(shape[:k]), offsets.pop()
+                return lambda *at, start=start, offset=offset: at[start] + offset
+        if all((p == p.flat[0]).all() for p in parts) and len({int(p.flat[0]) for p in parts}) == 1:
+            return lambda *at, n=int(parts[0].flat[0]): S(n + 1)
+        return None
+
+
+_SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_entropy_mean"}
+
+
+def _scalar(name: str):
+    from sympy import Symbol
+
+    return Symbol(name, real=True)
+
+
+def _held(value: Value, at) -> Expr:
+    entry = value.entry(*at)
+    return entry if value.kind == "i" else held(entry)
+
+
+def _flat(args) -> list:
+    return [a for x in args for a in (x if isinstance(x, tuple | list) else (x,)) if isinstance(a, Tensor)]
+
+
+def _one_memory(a: Tensor, b: Tensor) -> bool:
+    x, y = a._data, b._data
+    return (
+        x.ctypes.data == y.ctypes.data
+        and x.shape == y.shape
+        and x.strides == y.strides
+        and x.dtype == y.dtype
+        and a._version is b._version
+    )
+
+
+def _pattern(arrays: list[np.ndarray], dims, kind: str) -> Value | None:
+    """A triangle, or the numbers of one dimension, of two dimensions at the end; None if it is neither."""
+    first = arrays[0]
+    for k, dim in enumerate(dims):
+        if len(dim) != 1 or kind == "b":
+            continue
+        lines = [np.moveaxis(a, k, -1) for a in arrays]
+        if all((a == a.reshape(-1, a.shape[-1])[0]).all() and a.shape[-1] > 1 for a in lines):
+            rows = [a.reshape(-1, a.shape[-1])[0] for a in lines]
+            steps = {round(float(r[1] - r[0]), 12) for r in rows}
+            starts = {round(float(r[0]), 12) for r in rows}
+            if len(steps) == len(starts) == 1 and all(np.allclose(np.diff(r), r[1] - r[0], 1e-12) for r in rows):
+                from tinytensor.symbolic.derive.recording import written
+
+                step, start, place = written(steps.pop()), written(starts.pop()), sum(len(d) for d in dims[:k])
+                return Value(dims, lambda *at: start + step * (at[place] - 1), kind)
+    if first.ndim < 2 or any(len(dim) != 1 for dim in dims[-2:]):
+        return None
+    places = sum(len(dim) for dim in dims[:-2])
+    low = [a.reshape(-1, *a.shape[-2:]) for a in arrays]
+    if not all((a == a[0]).all() for a in low):
+        return None
+    low = [a[0] for a in low]
+    from tinytensor.symbolic.derive.recording import written
+
+    for offset in (0, -1, 1):
+        masks = [np.tri(*a.shape, k=offset, dtype=bool) for a in low]
+        inside = {v.item() for a, m in zip(low, masks, strict=True) for v in a[m]}
+        outside = {v.item() for a, m in zip(low, masks, strict=True) for v in a[~m]}
+        if len(inside) == len(outside) == 1 and inside != outside:
+            one, other = written(inside.pop()), written(outside.pop())
+            mask = lambda *at: upto(at[places + 1], at[places] + offset)  # noqa: E731
+            if S.NegativeInfinity in (one, other):
+                finite = mask if other is S.NegativeInfinity else (lambda *at: 1 - mask(*at))
+                rest = one if other is S.NegativeInfinity else other
+                return Value(dims, lambda *at: rest, kind, finite)
+            return Value(dims, lambda *at: other + (one - other) * mask(*at), kind)
+    if dims[-1] == dims[-2]:
+        masks = [np.eye(*a.shape, dtype=bool) for a in low]
+        inside = {v.item() for a, m in zip(low, masks, strict=True) for v in a[m]}
+        outside = {v.item() for a, m in zip(low, masks, strict=True) for v in a[~m]}
+        if len(inside) == len(outside) == 1:
+            one, other = written(inside.pop()), written(outside.pop())
+            if S.NegativeInfinity in (one, other):
+                eye = lambda *at: KroneckerDelta(at[places], at[places + 1])  # noqa: E731
+                finite = eye if other is S.NegativeInfinity else (lambda *at: 1 - eye(*at))
+                rest = one if other is S.NegativeInfinity else other
+                return Value(dims, lambda *at: rest, kind, finite)
+            return Value(dims, lambda *at: other + (one - other) * KroneckerDelta(at[places], at[places + 1]), kind)
+    return None
+
+
+def _told(at: dict[Size, int]) -> str:
+    return ", ".join(f"{s} = {n}" for s, n in at.items())
+
+
+def _different(call: Call, runs: list[Run]) -> str:
+    counts = ", ".join(f"{len(run.calls)} at {_told(run.at)}" for run in runs)
+    return (
+        f"derive: the function makes other calls at other sizes ({counts}), from {call.op.name}{call.where} on: a loop "
+        "or a branch depends on a size or on data; write it for all sizes at once (a sum, a mask), or prove() it at one"
+    )
+
+
+def _runs(fn: Callable, given: dict[str, object], sizes: list[Size]) -> list[Run]:
+    """Three runs, at numbers that the function takes."""
+    first: Exception | None = None
+    for factor in RETRIES:
+        runs = []
+        try:
+            for n in range(len(NUMBERS)):
+                at = {s: factor * value for s, value in numbers_for(sizes, n).items()}
+                tensors = [a for a in given.values() if isinstance(a, Argument)]
+                if factor > 1 and any(Mul(*a.sizes).xreplace(at) > LARGEST for a in tensors):
+                    raise first
+                rng = np.random.default_rng(n)
+                values = {k: sample(a, at, rng) if isinstance(a, Argument) else a for k, a in given.items()}
+                runs.append(record(fn, values, at))
+            return runs
+        except NotDerivable:
+            raise
+        except Exception as error:
+            first = first or error
+    raise first
+
+
+def trace(fn: Callable, given: dict[str, object]) -> Trace:
+    """The program of a function; sizes that it takes apart are taken apart everywhere."""
+    split: dict[Size, tuple[Expr, ...]] = {}
+    for _ in range(8):
+        try:
+            found = Trace(fn, given, split)
+            found.split = split
+            return found
+        except Split as error:
+            parts = tuple(S(p) for p in error.parts)
+            split = {s: tuple(q for p in ps for q in (parts if p == error.size else (p,))) for s, ps in split.items()}
+            split[error.size] = parts
+    raise NotDerivable(f"derive: the sizes would have to be taken apart again and again: {split}")
+
+
+__all__ = ["Index", "Mul", "Trace", "trace"]
