@@ -173,7 +173,7 @@ def _needed(adjoints: dict[Name, Definition], wanted: list[Name]) -> dict[Name, 
 
 
 def _put_in(adjoints: dict[Name, Definition], wanted: list[Name]) -> dict[Name, Definition]:
-    """Put in each adjoint that stands in one place only, unless that is inside a sum, or it is a sum itself in a sum."""
+    """Put in each adjoint that stands in one place only, unless it is a sum of terms inside of another sum."""
     adjoints = dict(adjoints)
     changed = True
     while changed:

@@ -572,7 +572,7 @@ def cumulated(step: Step) -> Value:
 @meaning("reduce_logsumexp")
 def logsumexp(step: Step) -> Value:
     x, dims, keepdim = step.args
-    source, entry, _ = step.as_name(x, "u")
+    source, _, _ = step.as_name(x, "u")
     new, at, over = _over(step, source, dims, bool(keepdim))
 
     def formula(*i):

@@ -1,12 +1,13 @@
 """From the user's function to a program of formulas: its recorded runs, read as one with sizes that are symbols."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
-from sympy import Expr, Integer, KroneckerDelta, Mul, S
+from sympy import Expr, Integer, KroneckerDelta, Mul, S, Symbol
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.calculus.formulas import Array, Index, Size, held, upto
+from tinytensor.symbolic.calculus.formulas import Array, Size, held, upto
 from tinytensor.symbolic.derive.arguments import (
     NUMBERS,
     Argument,
@@ -16,7 +17,7 @@ from tinytensor.symbolic.derive.arguments import (
     symbols_of,
 )
 from tinytensor.symbolic.derive.meanings import MEANINGS, Places, Step, number
-from tinytensor.symbolic.derive.recording import Call, NotDerivable, Run, fit, record
+from tinytensor.symbolic.derive.recording import Call, NotDerivable, Run, fit, record, written
 from tinytensor.symbolic.derive.values import Lines, Split, Value, dims_of, named
 
 LARGEST = 200_000  # entries of an argument in a run
@@ -41,7 +42,7 @@ class Trace:
         self.nodes: list[dict] = [{} for _ in self.runs]
         for name, a in self.tensors.items():
             below = a.below
-            array = Array(name, a.sizes, values=below) if a.sizes else _scalar(name)
+            array = Array(name, a.sizes, values=below) if a.sizes else Symbol(name, real=True)
             self.arrays[name] = array
             value = named(array, Value(a.dims, None, "f" if below is None else "i"))
             for values, run in zip(self.values, self.runs, strict=True):
@@ -193,9 +194,7 @@ class Trace:
             for k in range(len(factors)):
                 rules.append(self._rule([p[k] for p in parts], dims, tables))
             if all(rule is not None for rule in rules):
-                value = Places(dims, lambda *at: rules[0](*at), "i")
-                value.places = lambda *at: [rule(*at) for rule in rules]
-                return value
+                return _placed(dims, rules)
         raise NotDerivable(
             f"derive: {what}: whole numbers of shape {arrays[0].shape} that are no argument and no arange; give them "
             "as an Index"
@@ -237,13 +236,13 @@ class Trace:
         return None
 
 
+def _placed(dims, rules: list[Callable]) -> Places:
+    value = Places(dims, lambda *at: rules[0](*at), "i")
+    value.places = lambda *at: [rule(*at) for rule in rules]
+    return value
+
+
 _SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_entropy_mean"}
-
-
-def _scalar(name: str):
-    from sympy import Symbol
-
-    return Symbol(name, real=True)
 
 
 def _held(value: Value, at) -> Expr:
@@ -267,55 +266,67 @@ def _one_memory(a: Tensor, b: Tensor) -> bool:
 
 
 def _pattern(arrays: list[np.ndarray], dims, kind: str) -> Value | None:
-    """A triangle, or the numbers of one dimension, of two dimensions at the end; None if it is neither."""
-    first = arrays[0]
-    for k, dim in enumerate(dims):
-        if len(dim) != 1 or kind == "b":
-            continue
-        lines = [np.moveaxis(a, k, -1) for a in arrays]
-        if all((a == a.reshape(-1, a.shape[-1])[0]).all() and a.shape[-1] > 1 for a in lines):
-            rows = [a.reshape(-1, a.shape[-1])[0] for a in lines]
-            steps = {round(float(r[1] - r[0]), 12) for r in rows}
-            starts = {round(float(r[0]), 12) for r in rows}
-            if len(steps) == len(starts) == 1 and all(np.allclose(np.diff(r), r[1] - r[0], 1e-12) for r in rows):
-                from tinytensor.symbolic.derive.recording import written
-
-                step, start, place = written(steps.pop()), written(starts.pop()), sum(len(d) for d in dims[:k])
-                return Value(dims, lambda *at: start + step * (at[place] - 1), kind)
-    if first.ndim < 2 or any(len(dim) != 1 for dim in dims[-2:]):
+    """A constant that is a triangle, a diagonal, or the numbers of one dimension; None if it is none of these."""
+    if kind != "b":
+        for k, dim in enumerate(dims):
+            if len(dim) == 1 and (steps := _steps(arrays, k)) is not None:
+                return _numbered(dims, sum(len(d) for d in dims[:k]), *steps, kind)
+    if arrays[0].ndim < 2 or any(len(dim) != 1 for dim in dims[-2:]):
         return None
-    places = sum(len(dim) for dim in dims[:-2])
     low = [a.reshape(-1, *a.shape[-2:]) for a in arrays]
     if not all((a == a[0]).all() for a in low):
         return None
-    low = [a[0] for a in low]
-    from tinytensor.symbolic.derive.recording import written
-
+    low, place = [a[0] for a in low], sum(len(dim) for dim in dims[:-2])
     for offset in (0, -1, 1):
-        masks = [np.tri(*a.shape, k=offset, dtype=bool) for a in low]
-        inside = {v.item() for a, m in zip(low, masks, strict=True) for v in a[m]}
-        outside = {v.item() for a, m in zip(low, masks, strict=True) for v in a[~m]}
-        if len(inside) == len(outside) == 1 and inside != outside:
-            one, other = written(inside.pop()), written(outside.pop())
-            mask = lambda *at: upto(at[places + 1], at[places] + offset)  # noqa: E731
-            if S.NegativeInfinity in (one, other):
-                finite = mask if other is S.NegativeInfinity else (lambda *at: 1 - mask(*at))
-                rest = one if other is S.NegativeInfinity else other
-                return Value(dims, lambda *at: rest, kind, finite)
-            return Value(dims, lambda *at: other + (one - other) * mask(*at), kind)
-    if dims[-1] == dims[-2]:
-        masks = [np.eye(*a.shape, dtype=bool) for a in low]
-        inside = {v.item() for a, m in zip(low, masks, strict=True) for v in a[m]}
-        outside = {v.item() for a, m in zip(low, masks, strict=True) for v in a[~m]}
-        if len(inside) == len(outside) == 1:
-            one, other = written(inside.pop()), written(outside.pop())
-            if S.NegativeInfinity in (one, other):
-                eye = lambda *at: KroneckerDelta(at[places], at[places + 1])  # noqa: E731
-                finite = eye if other is S.NegativeInfinity else (lambda *at: 1 - eye(*at))
-                rest = one if other is S.NegativeInfinity else other
-                return Value(dims, lambda *at: rest, kind, finite)
-            return Value(dims, lambda *at: other + (one - other) * KroneckerDelta(at[places], at[places + 1]), kind)
+        if (values := _two([np.tri(*a.shape, k=offset, dtype=bool) for a in low], low)) is not None:
+            return _masked(dims, kind, *values, partial(_triangle, place, offset))
+    if dims[-1] == dims[-2] and (values := _two([np.eye(*a.shape, dtype=bool) for a in low], low)) is not None:
+        return _masked(dims, kind, *values, partial(_diagonal, place))
     return None
+
+
+def _steps(arrays: list[np.ndarray], k: int) -> tuple[Expr, Expr] | None:
+    """The first number and the distance of the next, if the numbers along dimension k are evenly spaced."""
+    rows = [np.moveaxis(a, k, -1).reshape(-1, a.shape[k]) for a in arrays]
+    if not all(r.shape[1] > 1 and (r == r[0]).all() and np.isfinite(r).all() for r in rows):
+        return None
+    starts = {float(r[0, 0]) for r in rows}
+    steps = {float(np.diff(r[0]).mean().round(12)) for r in rows}
+    if len(starts) != 1 or len(steps) != 1:
+        return None
+    start, step = starts.pop(), steps.pop()
+    even = all(np.allclose(r[0], start + step * np.arange(r.shape[1]), 1e-13, 1e-13) for r in rows)
+    return (written(start), written(step)) if even else None
+
+
+def _numbered(dims, place: int, start: Expr, step: Expr, kind: str) -> Value:
+    return Value(dims, lambda *at: start + step * (at[place] - 1), kind)
+
+
+def _two(masks: list[np.ndarray], arrays: list[np.ndarray]) -> tuple[Expr, Expr] | None:
+    """The one value inside of the masks and the other outside, if there are just these two."""
+    inside = {v.item() for a, m in zip(arrays, masks, strict=True) for v in a[m]}
+    outside = {v.item() for a, m in zip(arrays, masks, strict=True) for v in a[~m]}
+    if len(inside) == len(outside) == 1 and inside != outside:
+        return written(inside.pop()), written(outside.pop())
+    return None
+
+
+def _triangle(place: int, offset: int, *at) -> Expr:
+    return upto(at[place + 1], at[place] + offset)
+
+
+def _diagonal(place: int, *at) -> Expr:
+    return KroneckerDelta(at[place], at[place + 1])
+
+
+def _masked(dims, kind: str, one: Expr, other: Expr, mask: Callable) -> Value:
+    """`one` where the mask is 1, else `other`; either may be -inf."""
+    if other is S.NegativeInfinity:
+        return Value(dims, lambda *at: one, kind, mask)
+    if one is S.NegativeInfinity:
+        return Value(dims, lambda *at: other, kind, lambda *at: 1 - mask(*at))
+    return Value(dims, lambda *at: other + (one - other) * mask(*at), kind)
 
 
 def _told(at: dict[Size, int]) -> str:
@@ -365,6 +376,3 @@ def trace(fn: Callable, given: dict[str, object]) -> Trace:
             split = {s: tuple(q for p in ps for q in (parts if p == error.size else (p,))) for s, ps in split.items()}
             split[error.size] = parts
     raise NotDerivable(f"derive: the sizes would have to be taken apart again and again: {split}")
-
-
-__all__ = ["Index", "Mul", "Trace", "trace"]
