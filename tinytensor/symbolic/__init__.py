@@ -16,6 +16,7 @@ kernel through `lift`.
 
 from tinytensor.symbolic.asserting import assert_gradient
 from tinytensor.symbolic.derive.arguments import Index
+from tinytensor.symbolic.derive.checking import Check, check
 from tinytensor.symbolic.derive.derivation import Derivation, derive
 from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.lifting import NotLiftable, lift
@@ -27,6 +28,7 @@ from tinytensor.symbolic.tensors import latex, symbols
 from tinytensor.symbolic.work import TooLong
 
 __all__ = [
+    "Check",
     "Condition",
     "Derivation",
     "Index",
@@ -38,6 +40,7 @@ __all__ = [
     "TooLong",
     "Undecided",
     "assert_gradient",
+    "check",
     "derive",
     "latex",
     "lift",

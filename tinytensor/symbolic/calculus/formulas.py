@@ -305,6 +305,80 @@ def normal(expr) -> Expr:
     return normal(form) if inside and form != expr else form  # a contraction may have changed the arguments
 
 
+def normal_of_quotients(expr) -> Expr:
+    """The normal form in which quotients are divided out: e/(1 + e) is 1 - 1/(1 + e).
+
+    Sigmoids, softplus and the hyperbolic tangent are written in exponentials. A denominator that is a sum of several
+    terms, none of them a sum over an index, is divided into the products that hold its leading term. Equal quotients
+    of polynomials then have the same form. Assumed is that no denominator is 0.
+    """
+    rules = [(sigmoid, lambda x: 1 / (1 + exp(-x))), (softplus, lambda x: log(1 + exp(x)))]
+    rules.append((tanh, lambda x: 1 - 2 / (1 + exp(2 * x))))
+    expr = S(expr)
+    for function, written in rules:
+        expr = expr.replace(function, written)
+    form = normal(normal(expr).replace(lambda e: isinstance(e, Pow) and e.base.is_Add, _in_one_exponential))
+    while (divided := normal(_divided(form))) != form:
+        form = divided
+    return form
+
+
+def _in_one_exponential(power: Pow) -> Expr:
+    """A power of a sum of exponentials, with one of them taken out: 1 + e^(-x) is e^(-x) (1 + e^x), or stays."""
+    exponents = {}
+    for term in power.base.args:
+        number, rest = term.as_coeff_Mul()
+        if rest != 1 and not isinstance(rest, exp):
+            return power
+        exponents[rest.args[0] if rest != 1 else S.Zero] = number
+    choices = []
+    for first in exponents:
+        inside = Add(*[number * exp(e - first) for e, number in exponents.items()])
+        choices.append((str(inside), exp(first * power.exp) * inside**power.exp))
+    return min(choices)[1]
+
+
+def _divided(expr: Expr) -> Expr:
+    """The expression after one division in each of its products."""
+    if isinstance(expr, Sum):
+        return total(_divided(expr.function), *[limit[0] for limit in expr.limits]) if expr.function.has(Pow) else expr
+    if isinstance(expr, Add):
+        return Add(*[_divided(a) for a in expr.args])
+    if not isinstance(expr, Mul):
+        return expr
+    for factor in expr.args:
+        if not (isinstance(factor, Pow) and factor.exp.is_Integer and factor.exp < 0 and factor.base.is_Add):
+            continue
+        base = factor.base
+        if base.has(Sum):
+            continue
+        lead = max((t for t in base.args if not t.is_number), key=str)
+        number, term = lead.as_coeff_Mul()
+        rest = expr / factor
+        quotient = rest / term
+        if _holds(rest, term):  # term / base = (1 - (base - lead) / base) / number
+            left = base ** (factor.exp + 1)
+            return quotient * (left - (base - lead) * factor) / number
+    return Mul(*[_divided(a) if isinstance(a, Sum) else a for a in expr.args])
+
+
+def _holds(product: Expr, term: Expr) -> bool:
+    """Is the term a factor of the product? e^(2x) holds e^x."""
+    for factor in Mul.make_args(term):
+        base, power = factor.as_base_exp() if not isinstance(factor, exp) else (factor, 1)
+        held = S.Zero
+        for own in Mul.make_args(product):
+            if isinstance(base, exp):
+                if isinstance(own, exp):
+                    ratio = own.args[0] / base.args[0]
+                    held += ratio if ratio.is_Integer and ratio > 0 else 0
+            elif own.as_base_exp()[0] == base and own.as_base_exp()[1].is_Integer:
+                held += own.as_base_exp()[1]
+        if held < power:
+            return False
+    return True
+
+
 def spread(expr: Expr) -> list[tuple[Expr, list[Index]]]:
     """expr as a sum of products, each with its bound indices, which are new."""
     if isinstance(expr, Add):

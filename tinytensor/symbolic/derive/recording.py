@@ -63,7 +63,7 @@ def _noted(note: Callable) -> Iterator[None]:
 def _names_of(fn: Callable, names: dict[int, str], kept: list) -> Iterator[None]:
     """Note the local names of tensors in the user's own functions, when they return."""
     code = getattr(getattr(fn, "forward", fn), "__code__", None)
-    own = "" if code is None else code.co_filename
+    own = code.co_filename if code is not None and is_own(code.co_filename) else ""
 
     def users(file: str) -> bool:
         return file == own or (file[:1] != "<" and "site-packages" not in file and is_own(file))

@@ -30,7 +30,7 @@ class Trace:
     arguments: by name; a tensor as `Argument`. lines: the groups of definitions. result: the result as a value.
     """
 
-    def __init__(self, fn: Callable, given: dict[str, object], split: dict):
+    def __init__(self, fn: Callable, given: dict[str, object], split: dict, needs_gradient: bool = True):
         self.given = arguments(given, split)
         self.sizes = symbols_of(self.given)
         self.tensors = {n: a for n, a in self.given.items() if isinstance(a, Argument)}
@@ -48,6 +48,8 @@ class Trace:
             for values, run in zip(self.values, self.runs, strict=True):
                 values[id(run.inputs[name])] = value
         self._read()
+        if needs_gradient and not self.runs[0].result._requires_grad:
+            raise NotDerivable("derive: the result has no gradient: no float argument reaches it on the tape")
         self.result = self._value([run.result for run in self.runs], "the result", None)
 
     def _read(self) -> None:
@@ -60,7 +62,6 @@ class Trace:
             if not any(self._known(n, a) for n, c in enumerate(calls) for a in _flat(c.args)):
                 continue  # computed from numbers alone: a constant, which is read where it is used
             args = [self._argument([c.args[k] for c in calls], first, calls) for k in range(len(first.args))]
-            result = first.result[0] if isinstance(first.result, tuple) else first.result
             meaning = MEANINGS.get(first.op.name)
             if meaning is None:
                 raise NotDerivable(
@@ -78,7 +79,6 @@ class Trace:
                 self.values[n][id(out)] = value
                 if out.node is not None:
                     self.nodes[n][id(out.node)] = value
-            del result
         if len(set(counts)) > 1:
             shortest = min(counts)
             run = max(self.runs, key=lambda run: len(run.calls))
@@ -94,17 +94,14 @@ class Trace:
     # ------------------------------------------------------------------------------------ arguments of a call
 
     def _known(self, run: int, a) -> bool:
-        return isinstance(a, Tensor) and (
-            id(a) in self.values[run] or a._requires_grad or self._same(run, a) is not None
-        )
+        return isinstance(a, Tensor) and (id(a) in self.values[run] or a._requires_grad or bool(self._same(run, a)))
 
     def _same(self, run: int, a: Tensor) -> Value | None:
-        """The value of a tensor that shares all its memory with a known one: the same, taken off the tape."""
-        if a._base is None and a.node is None:
-            for x in self.runs[run].kept:
-                for b in _flat(x if isinstance(x, tuple) else (x,)):
-                    if b is not a and id(b) in self.values[run] and _one_memory(a, b):
-                        return self.values[run][id(b)]
+        """The value of a known tensor that has the same memory: detach() and autograd.Function make such tensors."""
+        for x in self.runs[run].kept:
+            for b in _flat(x if isinstance(x, tuple) else (x,)):
+                if b is not a and id(b) in self.values[run] and _one_memory(a, b):
+                    return self.values[run][id(b)]
         return None
 
     def _argument(self, given: list, call: Call, calls):
@@ -134,14 +131,14 @@ class Trace:
         found = []
         for n, x in enumerate(given):
             value = self.values[n].get(id(x))
-            if value is None and x.node is not None:
-                value = self.nodes[n].get(id(x.node))  # changed in place since
-            if value is None and (same := self._same(n, x)) is not None:
-                value = Value(same.dims, lambda *at, same=same: _held(same, at), same.kind, same.finite)
-                self.values[n][id(x)] = value
-            found.append(value)
-        if found[0] is not None:
-            return found[0]
+            if x.node is not None and id(x.node) in self.nodes[n]:
+                value = self.nodes[n][id(x.node)]  # changed in place, perhaps
+            found.append(self._same(n, x) if value is None else value)
+        if (value := found[0]) is not None:
+            on_tape = calls is None or any(y._requires_grad for y in _flat((calls[0].result,)))
+            if on_tape and not given[0]._requires_grad and value.kind == "f":  # detach(), no_grad()
+                return Value(value.dims, lambda *at: held(value.entry(*at)), "f", value.finite)
+            return value
         arrays = [c.constants.get(id(x), x._data) for c, x in zip(calls, given, strict=True)] if calls else None
         if arrays is None or any(x._requires_grad for x in given):
             raise NotDerivable(
@@ -243,11 +240,6 @@ def _placed(dims, rules: list[Callable]) -> Places:
 
 
 _SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_entropy_mean"}
-
-
-def _held(value: Value, at) -> Expr:
-    entry = value.entry(*at)
-    return entry if value.kind == "i" else held(entry)
 
 
 def _flat(args) -> list:
@@ -363,12 +355,12 @@ def _runs(fn: Callable, given: dict[str, object], sizes: list[Size]) -> list[Run
     raise first
 
 
-def trace(fn: Callable, given: dict[str, object]) -> Trace:
+def trace(fn: Callable, given: dict[str, object], needs_gradient: bool = True) -> Trace:
     """The program of a function; sizes that it takes apart are taken apart everywhere."""
     split: dict[Size, tuple[Expr, ...]] = {}
     for _ in range(8):
         try:
-            found = Trace(fn, given, split)
+            found = Trace(fn, given, split, needs_gradient)
             found.split = split
             return found
         except Split as error:

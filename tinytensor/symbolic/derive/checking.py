@@ -1,0 +1,382 @@
+"""check: is a gradient that was derived by hand the derivative? Proved for any size, or refuted at the smallest one.
+
+The gradient by hand is a function of tensors, or a formula; it is read as a program of index formulas, as the function
+itself is. Lines of it that the function has, too, get the function's names. Then the two gradients are compared by
+normal forms. If they differ, both are computed on floats at sizes 1, 2, 3, and the first sizes at which they differ
+are told, with the terms that only one of them has.
+"""
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from types import CodeType
+
+import numpy as np
+from sympy import Add, Expr, Indexed, Mul, Symbol
+
+import tinytensor as tt
+from tinytensor.autograd import grad
+from tinytensor.autograd.function import Context, Function
+from tinytensor.core.tensor import Tensor
+from tinytensor.nn import functional
+from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of, names_in
+from tinytensor.symbolic.calculus.formulas import Index as Bound
+from tinytensor.symbolic.calculus.formulas import Size, fresh, normal, normal_of_quotients
+from tinytensor.symbolic.calculus.notation import text
+from tinytensor.symbolic.derive.arguments import Argument, Index, sample
+from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive
+from tinytensor.symbolic.derive.recording import NotDerivable
+from tinytensor.symbolic.derive.tracing import trace
+
+UPSTREAM = "g"  # the argument of a gradient by hand that takes the gradient of the function's result
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The verdict on the gradient of one argument.
+
+    verdict: "proved", "refuted" or "undecided". term: what differs, in the names of the function. example: the smallest
+    sizes, and an entry, where the numbers differ.
+    """
+
+    argument: str
+    verdict: str
+    expected: Formula | None = None
+    term: str = ""
+    example: str = ""
+
+    def __bool__(self) -> bool:
+        return self.verdict == "proved"
+
+    def __str__(self) -> str:
+        if self:
+            return f"∂𝓛/∂{self.argument}: proved for any size"
+        parts = [f"∂𝓛/∂{self.argument}: {self.verdict}", self.term, self.example]
+        parts += [f"expected {self.expected}"] if self.expected else []
+        return "\n    ".join(part for part in parts if part)
+
+    __repr__ = __str__
+
+
+class Check:
+    """The verdicts of `check`, by argument; true if all are proved."""
+
+    def __init__(self, derivation: Derivation, verdicts: dict[str, Checked]):
+        self.derivation, self.verdicts = derivation, verdicts
+
+    def __bool__(self) -> bool:
+        return all(self.verdicts.values())
+
+    def __getitem__(self, argument: str) -> Checked:
+        return self.verdicts[argument]
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the proof rests on."""
+        return self.derivation.assumptions
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.verdicts.values()))
+
+    __repr__ = __str__
+
+
+def check(fn: Callable, by_hand: dict[str, object] | None = None, **arguments) -> Check:
+    """Prove or refute gradients that were derived by hand, for any size.
+
+    by_hand: for each argument of fn its gradient: a function of tensors that takes fn's arguments by their names (and
+    `g`, the gradient of fn's result, where that is no number), the same as text ("X.T @ (X @ w - y) * 2 / N", in which
+    sizes may be used), or a formula of a derivation. Without it fn is an autograd.Function, and its own backward is
+    checked. arguments: as for `derive`.
+
+    The result is true if all gradients are proved; its text names the term that differs where one is refuted.
+    """
+    if isinstance(fn, type) and issubclass(fn, Function) and by_hand is None:
+        fn, by_hand = _of_function(fn, arguments)
+    if not isinstance(by_hand, dict) or not by_hand:
+        raise TypeError('check: by_hand is a dictionary from the arguments to their gradients: {"X": lambda X, g: ...}')
+    derivation = derive(fn, **arguments)
+    if unknown := [name for name in by_hand if name not in derivation.gradients]:
+        raise ValueError(
+            f"check: by_hand has a gradient of {unknown[0]!r}; the arguments that have one are "
+            f"{', '.join(derivation.gradients)}"
+        )
+    verdicts = {}
+    for name, hand in by_hand.items():
+        verdicts[name] = _checked(fn, derivation, name, hand, arguments)
+    return Check(derivation, verdicts)
+
+
+def _of_function(function: type[Function], arguments: dict) -> tuple[Callable, dict[str, Callable]]:
+    """An autograd.Function as a function, and its backward as a gradient by hand for each float argument."""
+    names = list(arguments)
+    with_context = function.setup_context is None
+
+    def context(values: list):
+        ctx = Context(tuple(isinstance(v, Tensor) and v.dtype.kind == "f" for v in values))
+        if with_context:
+            result = function.forward(ctx, *values)
+        else:
+            result = function.forward(*values)
+            function.setup_context(ctx, tuple(values), result)
+        ctx._saved = [(t, None, 0) for t in ctx._to_save]
+        return ctx, result
+
+    def forward(**values):
+        return context(list(values.values()))[1]
+
+    def backward(place: int, values: dict):
+        given = [values[n] for n in names]
+        ctx, result = context(given)
+        found = function.backward(ctx, values[UPSTREAM] if result.ndim else tt.ones((), dtype=result.dtype))
+        return (found if isinstance(found, tuple) else (found,))[place]
+
+    forward.__name__ = function.__name__
+    by_hand = {}
+    for place, (name, value) in enumerate(arguments.items()):
+        if isinstance(value, tuple | list):
+            by_hand[name] = lambda place=place, **values: backward(place, values)
+    return forward, by_hand
+
+
+def _checked(fn: Callable, derivation: Derivation, name: str, hand, arguments: dict) -> Checked:
+    found = derivation._found
+    entry = found.adjoints[d(found.trace.arrays[name])].left
+    expected = derivation.gradients[name]
+    if isinstance(hand, Formula):
+        left = dict(zip(getattr(hand.left, "indices", ()), getattr(entry, "indices", ()), strict=True))
+        own, function = hand.right.xreplace(left), None
+    else:
+        function = _function(hand)
+        try:
+            own = _by_hand(found, name, function, entry, arguments)
+        except NotDerivable as error:
+            return _without_formula(fn, function, found, name, expected, error)
+        if isinstance(own, str):
+            return Checked(name, "refuted", expected, own)
+    adjoints = list(found.adjoints.values())
+    derived = _expanded(found.adjoints[name_of(entry)].right, adjoints)
+    forward = {line.name for line in found.forward}
+    program = _Definitions(found.forward)
+    for through in (set(), forward):
+        rest = normal(program.expand(derived - own, through))
+        if rest == 0:
+            return Checked(name, "proved", expected)
+    if normal_of_quotients(rest) == 0:
+        return Checked(name, "proved", expected)
+    term = _difference(normal(derived), normal(own))
+    example = _example(fn, function, found, name) if function is not None else ""
+    return Checked(name, "refuted" if example or function is None else "undecided", expected, term, example)
+
+
+# ------------------------------------------------------------------------------------------------ the hand's formula
+
+
+def _function(hand) -> Callable:
+    """A gradient by hand as a function of tensors by name."""
+    if callable(hand):
+        return hand
+    if not isinstance(hand, str):
+        raise TypeError(
+            f"check: a gradient by hand is a function of tensors, a text or a formula, not {type(hand).__name__}"
+        )
+    code = compile(hand, "<the gradient by hand>", "eval")
+    known = {**{n: getattr(functional, n) for n in dir(functional) if n[0] != "_"}}
+    known |= {n: getattr(tt, n) for n in dir(tt) if n[0] != "_" and callable(getattr(tt, n))} | {"tt": tt}
+
+    def function(**values):
+        return eval(code, known | values)
+
+    function.needs = frozenset(_names(code))
+    function.__name__ = hand
+    return function
+
+
+def _names(code: CodeType) -> Iterator[str]:
+    """The names that a text reads, also inside of its lambdas."""
+    yield from code.co_names
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _names(inner)
+
+
+def _takes(function: Callable, names) -> set[str]:
+    """The names among these that a function takes."""
+    if (needs := getattr(function, "needs", None)) is not None:
+        return set(names) & needs
+    code = function.__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    return set(names) if code.co_flags & 8 else set(names) & set(own)
+
+
+def _by_hand(found, name: str, function: Callable, entry: Expr, arguments: dict) -> Expr | str:
+    """The gradient by hand as an entry, in the names of the function; or a text about its shape."""
+    given = dict(arguments)
+    if isinstance(found.output, Indexed):
+        if UPSTREAM in given:
+            raise ValueError(f"check: the function has an argument {UPSTREAM!r}, the name of the incoming gradient")
+        given[UPSTREAM] = tuple(_spelled(dim) for dim in found.trace.result.dims)
+    sizes = [str(s) for s in found.trace.sizes]
+    takes = _takes(function, [*given, *sizes])
+
+    def call(**values):
+        numbers = {}
+        for key, value in given.items():
+            if isinstance(value, tuple | list | Index) and isinstance(values.get(key), Tensor):
+                shape = value.shape if isinstance(value, Index) else value
+                numbers |= {n: m for n, m in zip(shape, values[key].shape, strict=True) if isinstance(n, str)}
+        return function(**{k: v for k, v in (numbers | values).items() if k in takes})
+
+    other = trace(call, given, needs_gradient=False)
+    value = other.result
+    want = found.trace.tensors[name].shape
+    if tuple(value.shape) != tuple(want):
+        came, wanted = (f"({', '.join(map(str, shape))})" for shape in (value.shape, want))
+        return f"the gradient by hand has the shape {came}, but {name} has {wanted}"
+    own = value.entry(*getattr(entry, "indices", ()))
+    own = _expanded(own, _renamed(found, other))
+    if isinstance(found.output, Indexed):
+        g, output = other.arrays[UPSTREAM], name_of(found.output)
+        own = own.xreplace({e: d(output)[e.indices] for e in own.atoms(Indexed) if e.base == g})
+    return own
+
+
+def _spelled(dim) -> str | int:
+    """A dimension as the user spells it."""
+    product = "*".join(map(str, dim))
+    return 1 if not dim else int(product) if product.isdigit() else product
+
+
+def _renamed(found, other) -> list[Definition]:
+    """The definitions of the names by hand: a line that the function has, too, is defined as the function's name."""
+    known = {}
+    forward = _Definitions(found.forward)
+    for line in found.forward:
+        whole = forward.expand(line.right, {x.name for x in found.forward})
+        known[_key(line.left, whole)] = line
+    lines = [line for group in other.lines.groups for line in group.lines]
+    program, result = _Definitions(lines), []
+    for line in lines:
+        whole = program.expand(line.right, {x.name for x in lines})
+        match, power = known.get(_key(line.left, whole)), 1
+        if match is None:  # √s by hand, and 1/√s in the function
+            match, power = known.get(_key(line.left, 1 / whole)), -1
+        if match is None:
+            result.append(line)
+            continue
+        change = dict(zip(getattr(match.left, "indices", ()), getattr(line.left, "indices", ()), strict=True))
+        result.append(Definition(line.left, match.left.xreplace(change) ** power))
+    return result
+
+
+def _key(left: Expr, right: Expr):
+    indices = getattr(left, "indices", ())
+    marks = {i: Symbol(f"#{n}", integer=True, positive=True) for n, i in enumerate(indices)}
+    return normal(right).xreplace(marks), tuple(i.size for i in indices)
+
+
+class _Definitions:
+    """Lines whose names can be replaced by their definitions."""
+
+    def __init__(self, lines):
+        self.lines = list(lines)
+
+    def expand(self, expr: Expr, through: set[Name]) -> Expr:
+        return _expanded(expr, [line for line in self.lines if line.name in through])
+
+
+def _expanded(expr: Expr, lines: list[Definition]) -> Expr:
+    """expr with the names of these lines replaced by their definitions, the last one first."""
+    for line in reversed(lines):
+        if line.name not in names_in(expr):
+            continue
+        expr = fresh(expr)
+        entries = {e for e in expr.atoms(Indexed, Symbol) if name_of(e) == line.name}
+        expr = expr.xreplace({e: line.at(e) for e in entries})
+    return expr
+
+
+# ------------------------------------------------------------------------------------------------ what differs
+
+
+def _difference(derived: Expr, own: Expr) -> str:
+    """The terms that only one of two normal forms has, in words."""
+    rest = derived - own
+    missing = [t for t in Add.make_args(derived) if t != 0 and t not in Add.make_args(own)]
+    extra = [t for t in Add.make_args(own) if t != 0 and t not in Add.make_args(derived)]
+    pairs: dict[Expr, list[Expr]] = {}  # a factor: the terms by hand that lack it
+    for term in list(missing):
+        other, factor = next(((t, r) for t in extra if (r := _ratio(term, t)) is not None), (None, None))
+        if other is not None:
+            pairs.setdefault(factor, []).append(other)
+            missing.remove(term)
+            extra.remove(other)
+    told = []
+    for factor, terms in pairs.items():
+        how = "the sign is wrong" if factor == -1 else f"the factor {text(factor)} is missing"
+        everywhere = len(terms) == len(Add.make_args(own))
+        where = "everywhere" if everywhere and len(terms) > 1 else "in the term " + ", ".join(map(text, terms))
+        told.append(f"{how} {where}")
+    told += [f"the term {text(t)} is missing" for t in missing]
+    told += [f"the term {text(t)} is not in the derivative" for t in extra]
+    return "; ".join(told) or f"the difference is {text(rest)}"
+
+
+def _ratio(one: Expr, other: Expr) -> Expr | None:
+    """one / other if that is made of numbers and sizes."""
+    ratio = Mul(one, 1 / other)
+    symbols = {s for s in ratio.free_symbols if not isinstance(s, Size)}
+    return None if symbols or ratio.atoms(Bound, Indexed) else ratio
+
+
+def _sizes(sizes: list[Size], largest: int = 3):
+    """Numbers for the sizes, the smallest first."""
+    choices = itertools.product(range(1, largest + 1), repeat=len(sizes))
+    return sorted(choices, key=lambda numbers: (sum(numbers), max(numbers, default=0), numbers))[:200]
+
+
+def _example(fn: Callable, function: Callable, found, name: str) -> str:
+    """The smallest sizes, and an entry there, at which the numbers differ; empty if they never did."""
+    tensors, given = found.trace.tensors, found.trace.given
+    for numbers in _sizes(found.trace.sizes):
+        at = dict(zip(found.trace.sizes, numbers, strict=True))
+        for seed in range(3):
+            rng = np.random.default_rng(seed)
+            values = {k: sample(a, at, rng) if isinstance(a, Argument) else a for k, a in given.items()}
+            for k in tensors:
+                if tensors[k].below is None:
+                    values[k] = tt.tensor(np.round(values[k].detach().numpy(), 2), requires_grad=True)
+            try:
+                result = fn(**values)
+                g = tt.tensor(np.round(rng.uniform(0.5, 1.5, size=result.shape), 2))
+                (want,) = grad(result, [values[name]], g if result.ndim else None)
+                extra = {UPSTREAM: g} if result.ndim else {}
+                sizes = {str(s): n for s, n in at.items()}
+                takes = _takes(function, [*values, *extra, *sizes])
+                with tt.no_grad():
+                    own = function(**{k: v for k, v in (sizes | values | extra).items() if k in takes})
+            except Exception:
+                continue
+            one, other = want.numpy(), own.detach().numpy() if isinstance(own, Tensor) else np.asarray(own)
+            if one.shape != other.shape:
+                continue
+            off = ~(np.abs(one - other) <= 1e-8 * (1 + np.abs(one)))
+            if off.any():
+                where = tuple(int(n) for n in np.argwhere(off)[0])
+                told = ", ".join(f"{s} = {n}" for s, n in at.items())
+                inputs = ", ".join(f"{k} = {_short(values[k])}" for k in tensors)
+                return (
+                    f"at {told or 'one number'}, entry {list(where)}: the derivative is {one[where]:.6g}, by hand "
+                    f"{other[where]:.6g} ({inputs})"
+                )
+    return ""
+
+
+def _short(x: Tensor) -> str:
+    return str(x.tolist()) if x.numel() <= 6 else f"random, of shape {tuple(x.shape)}"
+
+
+def _without_formula(fn, function, found, name: str, expected, error) -> Checked:
+    """A verdict on a gradient by hand that is no index formula: refuted by numbers, or undecided."""
+    example = _example(fn, function, found, name)
+    return Checked(name, "refuted" if example else "undecided", expected, "" if example else str(error), example)
