@@ -29,6 +29,7 @@ PARTS = {  # module: its statement
     "program": "The derivation of eq. (17) runs: written out as NumPy, it is compared with the engine.",
     "forward": "The models compute the formulas of 000, 001, 002 and 004; and a step (18).",
     "engine": "The gradients of the engine that ships are derivatives: every rule, every fused operation, the models.",
+    "rules": "The backward rules of the engine that are tensor code are derivatives, for any size.",
     "kinks": "Where rules change: repeated places, equal numbers, zeros and the edges of clamps.",
     "real_size": "The same at the sizes of training, up to a stated probability.",
     "kernels": "The kernels' source at sizes beyond their blocks: definitions, adjoints, up to a stated probability.",

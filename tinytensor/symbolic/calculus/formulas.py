@@ -246,7 +246,15 @@ def fits(index, size) -> bool | None:
     """Is 1 <= index <= size always? None if the two ranges cannot be compared."""
     if isinstance(index, Index) and index.size == size:
         return True
-    return (S(index) - 1).is_nonnegative and (size - top(index)).is_nonnegative
+    return _not_negative(S(index) - 1) and _not_negative(size - top(index))
+
+
+def _not_negative(number: Expr) -> bool | None:
+    """Is a number of sizes and indices 0 or more, whatever they are? They are 1 or more each."""
+    if (known := number.is_nonnegative) is not None:
+        return known
+    above = {x: 1 + Dummy(nonnegative=True, integer=True) for x in number.atoms(Size, Index)}
+    return number.xreplace(above).expand().is_nonnegative
 
 
 def delta(i, j) -> Expr:
@@ -305,6 +313,41 @@ def normal(expr) -> Expr:
     return normal(form) if inside and form != expr else form  # a contraction may have changed the arguments
 
 
+def normal_of_steps(expr) -> Expr:
+    """The normal form in which everything that has a corner is written with `theta`, away from its corners.
+
+    max(a, b) is b + (a - b) θ(a - b), |x| is x (2 θ(x) - 1), θ(-x) is 1 - θ(x), θ(x)² is θ(x), and e^(y θ(x)) is
+    θ(x) e^y + 1 - θ(x). Assumed is that no
+    two numbers that are compared are equal: there the derivatives are a convention.
+    """
+    expr = S(expr).replace(larger, lambda a, b: b + (a - b) * theta(a - b)).replace(relu, lambda x: x * theta(x))
+    expr = expr.replace(absolute, lambda x: x * (2 * theta(x) - 1)).replace(sign, lambda x: 2 * theta(x) - 1)
+    expr = normal_of_quotients(expr.replace(same, lambda x: S.Zero))
+    expr = expr.replace(exp, _exp_of_step)
+    while (
+        form := normal_of_quotients(expr.replace(theta, _step).replace(_is_power_of_step, lambda p: p.base))
+    ) != expr:
+        expr = form
+    return expr
+
+
+def _is_power_of_step(expr: Expr) -> bool:
+    return isinstance(expr, Pow) and isinstance(expr.base, theta) and expr.exp.is_Integer and expr.exp > 1
+
+
+def _exp_of_step(x: Expr) -> Expr:
+    steps = [f for f in Mul.make_args(x) if isinstance(f, theta)]
+    return exp(x) if not steps else steps[0] * (exp(x / steps[0]) - 1) + 1
+
+
+def _step(x: Expr) -> Expr:
+    """θ(x) for one of x and -x, and for x instead of x θ(x)."""
+    inside = Mul(*[f for f in Mul.make_args(x) if not isinstance(f, theta) and not (f.is_number and f.is_positive)])
+    if isinstance(x, Mul) and inside != x and all(f.args[0] == inside for f in x.args if isinstance(f, theta)):
+        return theta(inside)
+    return 1 - theta(-x) if x.could_extract_minus_sign() else theta(x)
+
+
 def normal_of_quotients(expr) -> Expr:
     """The normal form in which quotients are divided out: e/(1 + e) is 1 - 1/(1 + e).
 
@@ -313,11 +356,12 @@ def normal_of_quotients(expr) -> Expr:
     of polynomials then have the same form. Assumed is that no denominator is 0.
     """
     rules = [(sigmoid, lambda x: 1 / (1 + exp(-x))), (softplus, lambda x: log(1 + exp(x)))]
-    rules.append((tanh, lambda x: 1 - 2 / (1 + exp(2 * x))))
+    rules += [(tanh, lambda x: 1 - 2 / (1 + exp(2 * x))), (Phi, lambda x: (1 + erf(x / sqrt(2))) / 2)]
     expr = S(expr)
     for function, written in rules:
         expr = expr.replace(function, written)
     form = normal(normal(expr).replace(lambda e: isinstance(e, Pow) and e.base.is_Add, _in_one_exponential))
+    form = form.replace(lambda e: isinstance(e, Pow) and e.exp.is_Add, lambda e: Mul(*[e.base**a for a in e.exp.args]))
     while (divided := normal(_divided(form))) != form:
         form = divided
     return form

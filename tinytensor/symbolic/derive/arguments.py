@@ -9,6 +9,7 @@ from sympy import Expr, Integer, Mul, S
 import tinytensor as tt
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.calculus.formulas import Size
+from tinytensor.symbolic.derive.values import dims_of
 
 NUMBERS = (  # one row for each run: primes, whose differences differ from run to run, too
     (5, 7, 11, 13, 17, 19, 23, 29),
@@ -56,6 +57,8 @@ def size(name: str) -> Size:
 
 def factors(given, split: dict[Expr, tuple[Expr, ...]]) -> tuple[Expr, ...]:
     """The factors of one dimension: "N", 3, "H*K", "2*K"; a size in `split` is taken apart."""
+    if isinstance(given, Expr):  # of a result: N - 1, D + K
+        return tuple(dims_of([given])[0])
     if isinstance(given, int):
         return () if given == 1 else (Integer(given),)
     if not isinstance(given, str):
@@ -78,7 +81,7 @@ def arguments(given: dict[str, object], split: dict) -> dict[str, object]:
         if isinstance(value, Index):
             below = Mul(*factors(value.below, split))
             found[name] = Argument(name, tuple(factors(n, split) for n in value.shape), below)
-        elif isinstance(value, tuple | list) and all(isinstance(n, str | int) for n in value):
+        elif isinstance(value, tuple | list) and all(isinstance(n, str | int | Expr) for n in value):
             found[name] = Argument(name, tuple(factors(n, split) for n in value))
         else:
             found[name] = value

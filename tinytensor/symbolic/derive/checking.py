@@ -6,6 +6,7 @@ normal forms. If they differ, both are computed on floats at sizes 1, 2, 3, and 
 are told, with the terms that only one of them has.
 """
 
+import inspect
 import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -21,7 +22,19 @@ from tinytensor.core.tensor import Tensor
 from tinytensor.nn import functional
 from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.calculus.formulas import Index as Bound
-from tinytensor.symbolic.calculus.formulas import Size, fresh, normal, normal_of_quotients
+from tinytensor.symbolic.calculus.formulas import (
+    Size,
+    absolute,
+    fresh,
+    larger,
+    normal,
+    normal_of_quotients,
+    normal_of_steps,
+    relu,
+    same,
+    sign,
+    theta,
+)
 from tinytensor.symbolic.calculus.notation import text
 from tinytensor.symbolic.derive.arguments import Argument, Index, sample
 from tinytensor.symbolic.derive.derivation import Derivation, Formula, derive
@@ -35,7 +48,7 @@ UPSTREAM = "g"  # the argument of a gradient by hand that takes the gradient of 
 class Checked:
     """The verdict on the gradient of one argument.
 
-    verdict: "proved", "refuted" or "undecided". term: what differs, in the names of the function. example: the smallest
+    verdict: "proved", "refuted" or "undecided". assumption: what a proof needs beyond the derivation. term: what differs, in the names of the function. example: the smallest
     sizes, and an entry, where the numbers differ.
     """
 
@@ -44,13 +57,16 @@ class Checked:
     expected: Formula | None = None
     term: str = ""
     example: str = ""
+    assumption: str = ""
 
     def __bool__(self) -> bool:
         return self.verdict == "proved"
 
     def __str__(self) -> str:
         if self:
-            return f"∂𝓛/∂{self.argument}: proved for any size"
+            return f"∂𝓛/∂{self.argument}: proved for any size" + (
+                f", where {self.assumption}" if self.assumption else ""
+            )
         parts = [f"∂𝓛/∂{self.argument}: {self.verdict}", self.term, self.example]
         parts += [f"expected {self.expected}"] if self.expected else []
         return "\n    ".join(part for part in parts if part)
@@ -73,7 +89,8 @@ class Check:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What the proof rests on."""
-        return self.derivation.assumptions
+        more = (v.assumption for v in self.verdicts.values() if v.assumption)
+        return tuple(dict.fromkeys((*self.derivation.assumptions, *more)))
 
     def __str__(self) -> str:
         return "\n".join(map(str, self.verdicts.values()))
@@ -164,6 +181,8 @@ def _checked(fn: Callable, derivation: Derivation, name: str, hand, arguments: d
             return Checked(name, "proved", expected)
     if normal_of_quotients(rest) == 0:
         return Checked(name, "proved", expected)
+    if rest.has(theta, relu, larger, absolute, sign, same) and normal_of_steps(rest) == 0:
+        return Checked(name, "proved", expected, assumption="no two numbers that are compared are equal")
     term = _difference(normal(derived), normal(own))
     example = _example(fn, function, found, name) if function is not None else ""
     return Checked(name, "refuted" if example or function is None else "undecided", expected, term, example)
@@ -200,13 +219,13 @@ def _names(code: CodeType) -> Iterator[str]:
             yield from _names(inner)
 
 
-def _takes(function: Callable, names) -> set[str]:
-    """The names among these that a function takes."""
+def _takes(function: Callable, names, sizes) -> set[str]:
+    """The names among these that a function takes; sizes only where it names them itself."""
     if (needs := getattr(function, "needs", None)) is not None:
-        return set(names) & needs
+        return {*names, *sizes} & needs
     code = function.__code__
-    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return set(names) if code.co_flags & 8 else set(names) & set(own)
+    own = set(code.co_varnames[: code.co_argcount + code.co_kwonlyargcount])
+    return ({*names, *sizes} & own) | (set(names) if code.co_flags & inspect.CO_VARKEYWORDS else set())
 
 
 def _by_hand(found, name: str, function: Callable, entry: Expr, arguments: dict) -> Expr | str:
@@ -215,9 +234,9 @@ def _by_hand(found, name: str, function: Callable, entry: Expr, arguments: dict)
     if isinstance(found.output, Indexed):
         if UPSTREAM in given:
             raise ValueError(f"check: the function has an argument {UPSTREAM!r}, the name of the incoming gradient")
-        given[UPSTREAM] = tuple(_spelled(dim) for dim in found.trace.result.dims)
+        given[UPSTREAM] = found.trace.result.shape
     sizes = [str(s) for s in found.trace.sizes]
-    takes = _takes(function, [*given, *sizes])
+    takes = _takes(function, given, sizes)
 
     def call(**values):
         numbers = {}
@@ -239,12 +258,6 @@ def _by_hand(found, name: str, function: Callable, entry: Expr, arguments: dict)
         g, output = other.arrays[UPSTREAM], name_of(found.output)
         own = own.xreplace({e: d(output)[e.indices] for e in own.atoms(Indexed) if e.base == g})
     return own
-
-
-def _spelled(dim) -> str | int:
-    """A dimension as the user spells it."""
-    product = "*".join(map(str, dim))
-    return 1 if not dim else int(product) if product.isdigit() else product
 
 
 def _renamed(found, other) -> list[Definition]:
@@ -352,7 +365,7 @@ def _example(fn: Callable, function: Callable, found, name: str) -> str:
                 (want,) = grad(result, [values[name]], g if result.ndim else None)
                 extra = {UPSTREAM: g} if result.ndim else {}
                 sizes = {str(s): n for s, n in at.items()}
-                takes = _takes(function, [*values, *extra, *sizes])
+                takes = _takes(function, [*values, *extra], sizes)
                 with tt.no_grad():
                     own = function(**{k: v for k, v in (sizes | values | extra).items() if k in takes})
             except Exception:

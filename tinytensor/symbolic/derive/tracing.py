@@ -140,6 +140,8 @@ class Trace:
                 return Value(value.dims, lambda *at: held(value.entry(*at)), "f", value.finite)
             return value
         arrays = [c.constants.get(id(x), x._data) for c, x in zip(calls, given, strict=True)] if calls else None
+        if calls is None and not any(x._requires_grad for x in given):
+            arrays = [x._data for x in given]  # a result that is a constant
         if arrays is None or any(x._requires_grad for x in given):
             raise NotDerivable(
                 f"derive: {what}: a tensor that no argument reaches; give it as an argument, or detach() it"

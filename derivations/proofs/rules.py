@@ -1,0 +1,157 @@
+"""The engine's backward rules are derivatives for any size, by the index calculus.
+
+An operation is traced as a user's function would be (`derive` of tinytensor/symbolic/derive): it runs at three choices
+of sizes, and is read as index formulas with sizes that stay symbols. Its rule, which is tensor code as well, is traced
+in the same way as a gradient by hand, and `check` proves the two equal by normal forms.
+
+Not covered are rules that run on arrays, by a kernel: the calculus can't read a kernel's loops. Their definitions in
+simpler operations are covered (`definitions`), and the kernels are proved equal to the definitions at sizes (engine.py).
+`AT_SIZES` lists the other rules, each with its reason; engine.py proves them at sizes.
+"""
+
+import inspect
+from collections.abc import Callable
+from functools import partial
+
+from derivations.claims import INDEX, SYMPY, Evidence, Refuted, claim
+from tinytensor.core.op import OPS, Op
+from tinytensor.symbolic import Index, check
+from tinytensor.symbolic.derive.checking import Check
+
+ND = ("N", "D")
+PAIRS = [
+    "add",
+    "sub",
+    "mul",
+    "true_divide",
+    "power",
+    "maximum",
+    "minimum",
+    "clamp_min",
+    "clamp_max",
+    "hypot",
+    "logaddexp",
+    "xlogy",
+]
+ROWS = {"dims": (1,), "keepdim": False}
+
+# operation: its tensors with their sizes, and its settings, which may be functions of the tensors. A formula of one
+# input has no line
+CALLS: dict[str, tuple[dict, dict]] = {
+    **{name: ({"a": ND, "b": ("D",)}, {}) for name in PAIRS},
+    "relu_backward": ({"h": ND, "z": ND}, {}),
+    "where": ({"condition": ND, "a": ND, "b": ("D",)}, {}),
+    "clone": ({"x": ND}, {}),
+    "reshape_view": ({"x": ("N", "2*K")}, {"shape": lambda x: (len(x), 2, x.shape[1] // 2)}),
+    "expand": ({"x": ("N", 1)}, {"shape": lambda x: (len(x), len(x))}),
+    "spread": ({"x": ("N",)}, {"shape": lambda x: (len(x), len(x)), "dims": (1,)}),
+    "slice": ({"x": ND}, {"key": (slice(1, None), slice(None))}),
+    "cat": ({"xs0": ND, "xs1": ("N", "K")}, {"dim": 1}),
+    "stack": ({"xs0": ND, "xs1": ND}, {"dim": 1}),
+    "lerp": ({"a": ND, "b": ND, "w": ("D",)}, {}),
+    "elu": ({"x": ND}, {"alpha": 0.7, "scale": 1.3, "rate": 0.9}),
+    "permute": ({"x": ("N", "D", "K")}, {"dims": (2, 0, 1)}),
+    "diagonal": ({"x": ("N", "N", "K")}, {"offset": 0, "dim1": 0, "dim2": 1}),
+    "take": ({"x": ("V", "D"), "index": Index(("N",), "V")}, {}),
+    "gather": ({"x": ND, "index": Index(("N", "K"), "D")}, {"dim": 1}),
+    **{f"reduce_{n}": ({"x": ("N", "D", "K")}, ROWS) for n in ("sum", "mean", "logsumexp")},
+    "cumsum": ({"x": ("N", "D", "K")}, {"dim": 1, "reverse": False}),
+    "matmul": ({"a": ("B", "N", "K"), "b": ("K", "D")}, {}),
+    "softmax": ({"x": ND}, {}),
+    "log_softmax": ({"x": ND}, {}),
+}
+
+AT_SIZES = {  # operation: why its rule is not proved for any size
+    "clamped": "two corners, one inside the other",
+    "clipped_log": "cut off near 0, as PyTorch's",
+    "softplus": "taken as linear beyond a threshold: the rule and the formula differ there by rounding",
+    "gelu_erf": "its constants are floats near 1/2 and √2",
+    "gelu_tanh": "its constants are floats near √(2/π)",
+    **{f"reduce_{n}": "the places of the largest entries are data" for n in ("amax", "amin", "max", "min")},
+}
+
+
+def call_of(op: Op) -> tuple[dict, dict]:
+    """The tensors and settings with which an operation is traced."""
+    tensors, settings = CALLS.get(op.name) or ({op.params[0]: ND}, {})
+    defaults = dict(zip(op.params[len(op.params) - len(op.defaults) :], op.defaults, strict=True))
+    return tensors, defaults | settings
+
+
+def values_of(op: Op, tensors: dict, settings: dict) -> list:
+    """The operation's arguments in order; `xs0`, `xs1` are those of a parameter `*xs`."""
+    found = []
+    for name, place in zip(op.params, op.places, strict=True):
+        if place.stop is None:
+            found += [tensors[f"{name}{n}"] for n in range(2)]
+        elif name == "condition":
+            found.append(tensors[name] > 1)  # the sample points lie on both sides
+        elif name in tensors:
+            found.append(tensors[name])
+        else:
+            value = settings[name]
+            found.append(value(*tensors.values()) if callable(value) else value)
+    return found
+
+
+def by_hand(op: Op, name: str, settings: dict) -> Callable:
+    """The rule of one input as a gradient by hand: summed over broadcast dimensions, as backward() does."""
+    parameter, number = (name, None) if name in op.params else (name[:-1], int(name[-1]))
+    rule = op.rules[op.params.index(parameter)]
+    takes = inspect.signature(rule).parameters
+
+    def gradient(g, **tensors):
+        values = values_of(op, tensors, settings)
+        known = dict(zip(op.params, values, strict=False)) | {"g": g, "y": op(*values)}
+        known |= {f"{n}_shape": getattr(known[n], "shape", None) for n in op.params}
+        known["xs_shape"] = tuple(x.shape for x in tensors.values())
+        found, shape = rule(**{n: known[n] for n in takes}), tensors[name].shape
+        found = found if number is None else found[number]
+        while found.ndim > len(shape):
+            found = found.sum(0)
+        for dim, (n, m) in enumerate(zip(found.shape, shape, strict=True)):
+            found = found.sum(dim, keepdim=True) if m == 1 != n else found
+        return found
+
+    return gradient
+
+
+def check_rules(name: str, change: Callable = lambda gradient: gradient) -> Check:
+    """Compare each rule of an operation with the derivative; `change` may plant a mistake in the rule."""
+    op = OPS[name]
+    tensors, settings = call_of(op)
+
+    def operation(**values):
+        return op(*values_of(op, values, settings))
+
+    operation.__name__ = name
+    ruled = {op.params[place] for place in op.rules}
+    wanted = [n for n, t in tensors.items() if not isinstance(t, Index) and (n in ruled or n[:-1] in ruled)]
+    return check(operation, {n: change(by_hand(op, n, settings)) for n in wanted}, **tensors)
+
+
+def covered() -> list[str]:
+    """The operations whose rules are tensor code and formulas of one input, or have a line in CALLS."""
+    formulas = [n for n, op in OPS.items() if op.kernel and op.rules and len(op.params) - len(op.defaults) == 1]
+    names = [*formulas, *CALLS]
+    return [n for n in dict.fromkeys(names) if n not in AT_SIZES and n not in ("floor", "ceil", "round")]
+
+
+proof = partial(claim, "rules", kind="proof", size="any size", trusted=(SYMPY, INDEX))
+
+
+@proof(
+    "the backward rules of the engine that are tensor code are the derivatives of their operations",
+    assumptions=(
+        "each operation makes the same calls at every size as at the three that were run",
+        "no denominator is 0, and no two numbers that are compared are equal",
+    ),
+)
+def rules():
+    lines = []
+    for name in covered():
+        verdict = check_rules(name)
+        if not verdict:
+            raise Refuted(f"{name}: {verdict}", rule=name)
+        lines += [f"{name}: {verdict.derivation.gradients[n]}" for n in verdict.verdicts]
+    return Evidence(text="\n".join(lines))
