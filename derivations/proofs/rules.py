@@ -5,7 +5,7 @@ of sizes, and is read as index formulas with sizes that stay symbols. Its rule, 
 in the same way as a gradient by hand, and `check` proves the two equal by normal forms.
 
 Not covered are rules that run on arrays, by a kernel: the calculus can't read a kernel's loops. Their definitions in
-simpler operations are covered (`definitions`), and the kernels are proved equal to the definitions at sizes (engine.py).
+simpler operations are covered (`definitions`), and the kernels are proved equal to these at sizes (engine.py).
 `AT_SIZES` lists the other rules, each with its reason; engine.py proves them at sizes.
 """
 
@@ -19,20 +19,8 @@ from tinytensor.symbolic import Index, check
 from tinytensor.symbolic.derive.checking import Check
 
 ND = ("N", "D")
-PAIRS = [
-    "add",
-    "sub",
-    "mul",
-    "true_divide",
-    "power",
-    "maximum",
-    "minimum",
-    "clamp_min",
-    "clamp_max",
-    "hypot",
-    "logaddexp",
-    "xlogy",
-]
+PAIRS = ("add", "sub", "mul", "true_divide", "power", "maximum", "minimum", "clamp_min", "clamp_max")
+PAIRS += ("hypot", "logaddexp", "xlogy")
 ROWS = {"dims": (1,), "keepdim": False}
 
 # operation: its tensors with their sizes, and its settings, which may be functions of the tensors. A formula of one
