@@ -324,11 +324,11 @@ def normal_of_steps(expr) -> Expr:
     expr = expr.replace(absolute, lambda x: x * (2 * theta(x) - 1)).replace(sign, lambda x: 2 * theta(x) - 1)
     expr = normal_of_quotients(expr.replace(same, lambda x: S.Zero))
     expr = expr.replace(exp, _exp_of_step)
-    while (
-        form := normal_of_quotients(expr.replace(theta, _step).replace(_is_power_of_step, lambda p: p.base))
-    ) != expr:
+    while True:
+        form = expr.replace(theta, _step).replace(_is_power_of_step, lambda power: power.base)
+        if (form := normal_of_quotients(form)) == expr:
+            return expr
         expr = form
-    return expr
 
 
 def _is_power_of_step(expr: Expr) -> bool:

@@ -8,6 +8,7 @@ from sympy import Expr, Integer, KroneckerDelta, Mul, S, Symbol
 
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.calculus.formulas import Array, Size, held, upto
+from tinytensor.symbolic.calculus.formulas import Index as Bound
 from tinytensor.symbolic.derive.arguments import (
     NUMBERS,
     Argument,
@@ -136,7 +137,7 @@ class Trace:
             found.append(self._same(n, x) if value is None else value)
         if (value := found[0]) is not None:
             on_tape = calls is None or any(y._requires_grad for y in _flat((calls[0].result,)))
-            if on_tape and not given[0]._requires_grad and value.kind == "f":  # detach(), no_grad()
+            if on_tape and not given[0]._requires_grad and _has_gradient(value):  # detach(), no_grad()
                 return Value(value.dims, lambda *at: held(value.entry(*at)), "f", value.finite)
             return value
         arrays = [c.constants.get(id(x), x._data) for c, x in zip(calls, given, strict=True)] if calls else None
@@ -242,6 +243,17 @@ def _placed(dims, rules: list[Callable]) -> Places:
 
 
 _SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_entropy_mean"}
+
+
+def _has_gradient(value: Value) -> bool:
+    """Does the value depend on floats, which have gradients, and not on indices alone?"""
+    entry = S(value.entry(*value.indices()))
+    return value.kind == "f" and any(x.values is None for x in entry.atoms(Array)) | bool(_scalars(entry))
+
+
+def _scalars(entry: Expr) -> set[Symbol]:
+    labels = {x.label for x in entry.atoms(Array)}
+    return {s for s in entry.atoms(Symbol) if not isinstance(s, Size | Bound)} - labels
 
 
 def _flat(args) -> list:
