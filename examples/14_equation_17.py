@@ -92,13 +92,13 @@ except Refuted as refuted:
     print("refuted:", refuted)
 
 # %% [markdown]
-# It runs, too: `line` writes each line as NumPy's `einsum`. Beside it runs the engine, with its own kernel and rule.
+# It runs, too: `line` writes each line for NumPy. Beside it runs the engine, with its own kernel and rule.
 
 # %%
 print(program := "\n".join(line(one) for one in backward.lines))
 size, rng = type("size", (), {"C": 7, "D": 5, "K": 4}), np.random.default_rng(0)  # any other sizes will do
 given = {n: rng.normal(size=s) for n, s in zip(("Z", "Q", "k", "v", "dY"), ((7, 5), (5, 4), *3 * [(7, 4)]))}
-names = given | {"M": np.tri(7), "size": size, "einsum": np.einsum, "exp": np.exp, "sqrt": np.sqrt}
+names = given | {"M": np.tri(7), "size": size, "np": np}
 exec(program, names)
 z, w, keys_, v_, dy = (tt.tensor(array, requires_grad=True) for array in given.values())
 F.scaled_dot_product_attention(z @ w, keys_, v_, is_causal=True).backward(dy.detach())

@@ -1,7 +1,7 @@
 """The derivation of eq. (17) runs: equations and derived adjoints are written as NumPy, executed, and compared.
 
-`source()` is a Python module as a string, made from the programs of `derive`: each definition becomes one line and each
-sum one einsum, with its equation and shape behind it. A block is written once, forward and backward; the function
+`source()` is a Python module as a string, made from the programs of `derive`: each definition becomes one line, with
+its equation and shape behind it. A block is written once, forward and backward; the function
 `gradients` at the end of the module calls it for each layer, as the induction over the layers says. Only these calls
 were written for NumPy by hand.
 
@@ -29,24 +29,22 @@ from derivations.proofs.eq17 import Derivation, derivation
 from models.decoder import Config, Decoder
 from tinytensor.symbolic.calculus.adjoints import Definition, Program, d, names_in
 from tinytensor.symbolic.calculus.formulas import Array
-from tinytensor.symbolic.calculus.numpy_code import label, line
+from tinytensor.symbolic.calculus.numpy_code import HELPERS, label, line
 
 TOLERANCE = 1e-12
 
 # ---- the program ----------------------------------------------------------------------------------------------------
 
-HEADER = '''"""Loss and gradients of document 003's equations (1) to (16), derived. Heads stand in the first axis."""
+HEADER = (
+    '''"""Loss and gradients of document 003's equations (1) to (16), derived. Heads stand in the first axis."""
 
-from numpy import einsum, exp, eye, log, maximum, sqrt, zeros
-
-
-def relu(x):
-    return maximum(0, x)
+import numpy as np
 
 
-def theta(x):
-    return 1.0 * (x > 0)
 '''
+    + HELPERS["theta"]
+    + "\n"
+)
 
 FOOTER = '''
 

@@ -27,7 +27,7 @@ def test_the_program_is_a_module_that_python_reads():
     tree = ast.parse(program.source())
     names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
     parts = [f"{part}{way}" for part in ("embedding", "block", "head") for way in ("", "_backward")]
-    assert names == ["relu", "theta", *parts, "gradients"]
+    assert names == ["theta", *parts, "gradients"]
     assert max(map(len, program.source().splitlines())) <= 130
 
 
@@ -39,25 +39,25 @@ x, X, B = Array("x", (n,)), Array("X", (n, width)), Array("B", (n, n))
 table, out, wide = Array("t", (n,), values=width), Array("out", (n, n)), Array("wide", (n, width))
 
 LINES = {
-    "a sum": (out[a_, b_], total(X[a_, c_] * X[b_, c_], c_) / sqrt(width), 'einsum("ik,jk->ij", X, X) / sqrt(size.m)'),
-    "a transposition": (out[a_, b_], B[b_, a_], 'einsum("ji->ij", B)'),
+    "a sum": (out[a_, b_], total(X[a_, c_] * X[b_, c_], c_) / sqrt(width), "X @ X.T / np.sqrt(size.m)"),
+    "a transposition": (out[a_, b_], B[b_, a_], "= B.T"),
     "broadcast in front": (out[a_, b_], B[a_, b_] - x[b_], "B - x"),
     "broadcast behind": (out[a_, b_], B[a_, b_] - x[a_], "B - x[:, None]"),
-    "a diagonal": (out[a_, b_], B[a_, b_] * B[b_, b_], 'einsum("ij,jj->ij", B, B)'),
-    "rows by a table": (out[a_, b_], B[a_, b_] + X[a_, table[a_]], "B + "),
-    "columns by a table": (out[a_, b_], X[a_, table[b_]] * x[a_], 'einsum("i,ij->ij", x, X[:, t])'),
-    "a one-hot table": (wide[a_, c_], X[a_, c_] - delta(c_, table[a_]) / n, "X - eye(size.m)[t] / size.n"),
+    "a diagonal": (out[a_, b_], B[a_, b_] * B[b_, b_], 'B * np.einsum("jj->j", B)'),
+    "rows by a table": (out[a_, b_], B[a_, b_] + X[a_, table[a_]], "B + X[np.arange(size.n), t][:, None]"),
+    "columns by a table": (out[a_, b_], X[a_, table[b_]] * x[a_], "x[:, None] * X[:, t]"),
+    "a one-hot table": (wide[a_, c_], X[a_, c_] - delta(c_, table[a_]) / n, "X - np.eye(size.m)[t] / size.n"),
     "a count": (out[a_, b_], total(B[a_, b_], c_), "size.m * B"),
-    "functions": (wide[a_, c_], relu(X[a_, c_]) * exp(X[a_, c_] - x[a_]), "exp(X - x[:, None])"),
+    "functions": (wide[a_, c_], relu(X[a_, c_]) * exp(X[a_, c_] - x[a_]), "np.exp(X - x[:, None])"),
     "roots and powers": (
         wide[a_, c_],
         (X[a_, c_] ** 2 + 2) ** Rational(-3, 2) + (x[a_] ** 2 + 1) ** Rational(1, 2) / (X[a_, c_] ** 2 + 2),
-        "sqrt(2 + X**2)**-3",
+        "1 / (2 + X**2)**(3 / 2)",
     ),
-    "a minus in front": (wide[a_, c_], -2 * X[a_, c_] / width, "-2/size.m * X"),
-    "the same along an axis": (wide[a_, c_], x[a_] / n, "x[:, None] / size.n + zeros((size.n, size.m,))"),
-    "nothing at all": (wide[a_, c_], 0 * x[a_], "0 + zeros("),
-    "a product of sums": (out[a_, b_], B[a_, b_] * total(x[a_], a_) ** 2, "einsum("),
+    "a minus in front": (wide[a_, c_], -2 * X[a_, c_] / width, "-2 * X / size.m"),
+    "the same along an axis": (wide[a_, c_], x[a_] / n, "np.full((size.n, size.m), (x / size.n)[:, None])"),
+    "nothing at all": (wide[a_, c_], 0 * x[a_], "np.full((size.n, size.m), 0)"),
+    "a product of sums": (out[a_, b_], B[a_, b_] * total(x[a_], a_) ** 2, "B * x.sum()**2"),
 }
 
 

@@ -1,12 +1,15 @@
 """The result of `derive`: formulas, their proof, and the program that computes them."""
 
 from collections.abc import Callable
+from functools import cached_property
 
+import numpy as np
 from sympy import Expr
 
 from tinytensor.symbolic.calculus.adjoints import Definition, d
 from tinytensor.symbolic.calculus.notation import tex, text
 from tinytensor.symbolic.derive.deriving import Derived, derive_lines
+from tinytensor.symbolic.derive.source import Source, evaluate
 
 
 class Formula:
@@ -64,6 +67,23 @@ class Derivation:
         return f"{self.name}:\n{forward}\n\n{backward}\n\n{verdict}"
 
     __repr__ = __str__
+
+    @cached_property
+    def _program(self) -> Source:
+        return Source(self.name, self._found)
+
+    def source(self) -> str:
+        """Python on NumPy, which runs alone: a function that returns the value and the gradients."""
+        return self._program.text()
+
+    def evaluate(self, **arrays) -> dict[str, np.ndarray]:
+        """The gradients by argument, and "value", at arrays: a run of `source()`.
+
+        arrays: one for each tensor argument, of any sizes that fit together. `upstream` is the gradient of an array
+        result, ones unless given. A size that no shape gives is a further argument. TypeError, ValueError or IndexError
+        where an argument is missing, has another shape, or has an index out of range.
+        """
+        return evaluate(self._program, arrays)
 
     def latex(self) -> str:
         """All lines as LaTeX, one below the other."""

@@ -33,7 +33,7 @@ from tinytensor.symbolic.calculus.formulas import (
 )
 from tinytensor.symbolic.derive.arguments import size
 from tinytensor.symbolic.derive.recording import NotDerivable
-from tinytensor.symbolic.derive.values import Closed, Dims, Group, Lines, Split, Value, dims_of, named, plain
+from tinytensor.symbolic.derive.values import Chosen, Closed, Dims, Group, Lines, Split, Value, dims_of, named, plain
 
 MEANINGS: dict[str, Callable] = {}
 
@@ -543,10 +543,9 @@ def extreme(step: Step) -> Value:
     which = "largest" if "max" in step.op else "smallest"
     shares = "first" if step.op in ("reduce_max", "reduce_min") else "shared"
     name = source.entry(*indices)
-    order = [list(name.indices).index(i) for i in indices]
     flat = [k for k, dim in enumerate(source.dims) for _ in dim]
     axes = tuple(n for n, k in enumerate(flat) if k in {int(m) for m in dims})
-    step.lines.constants[chosen] = f"{which}_{shares}({name.base.label}.transpose({order}), {axes})"
+    step.lines.constants[chosen] = Chosen(f"{which}_{shares}", name, tuple(indices), axes)
     step.lines.notes[
         f"{array} is 1 at the {which} entry of {name.base.label}, shared among equal ones, 0 elsewhere"
     ] = None

@@ -1,6 +1,7 @@
 """From the user's function to a program of formulas: its recorded runs, read as one with sizes that are symbols."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -19,7 +20,7 @@ from tinytensor.symbolic.derive.arguments import (
 )
 from tinytensor.symbolic.derive.meanings import MEANINGS, Places, Step, number
 from tinytensor.symbolic.derive.recording import Call, NotDerivable, Run, fit, record, written
-from tinytensor.symbolic.derive.values import Lines, Split, Value, dims_of, named
+from tinytensor.symbolic.derive.values import Lines, Split, Taken, Value, dims_of, named, tensors_of
 
 LARGEST = 200_000  # entries of an argument in a run
 RETRIES = (1, 2, 4, 3, 6, 8, 12)  # sizes are multiples of these if the function fails at primes
@@ -32,7 +33,7 @@ class Trace:
     """
 
     def __init__(self, fn: Callable, given: dict[str, object], split: dict, needs_gradient: bool = True):
-        self.given = arguments(given, split)
+        self.fn, self.given = fn, arguments(given, split)
         self.sizes = symbols_of(self.given)
         self.tensors = {n: a for n, a in self.given.items() if isinstance(a, Argument)}
         self.runs = _runs(fn, self.given, self.sizes)
@@ -147,12 +148,16 @@ class Trace:
             raise NotDerivable(
                 f"derive: {what}: a tensor that no argument reaches; give it as an argument, or detach() it"
             )
-        return self.constant([np.asarray(a) for a in arrays], what)
+        first, call = given[0], calls[0]
+        place = next((k for k, a in enumerate(tensors_of(call.args)) if a is first), None)
+        number = next(n for n, c in enumerate(self.runs[0].calls) if c is call)
+        taken = None if place is None else Taken(number, call.op.name, place)
+        return self.constant([np.asarray(a) for a in arrays], what, taken)
 
     # ------------------------------------------------------------------------------------ constants
 
-    def constant(self, arrays: list[np.ndarray], what: str) -> Value:
-        """A tensor that was made from numbers: one of a few patterns, or an array of any values."""
+    def constant(self, arrays: list[np.ndarray], what: str, taken: Taken | None = None) -> Value:
+        """A tensor that was made from numbers: one of a few patterns, or an array of any values (`taken`: whence)."""
         if len({a.ndim for a in arrays}) > 1:
             raise NotDerivable(f"derive: {what}: a constant has the shapes {', '.join(str(a.shape) for a in arrays)}")
         shape = [fit([int(n) for n in sizes], self.at) for sizes in zip(*(a.shape for a in arrays), strict=True)]
@@ -171,12 +176,13 @@ class Trace:
             return found
         low = [np.isneginf(a) for a in arrays] if arrays[0].dtype.kind == "f" else []
         if any(m.any() for m in low):
-            finite = self.constant([~m for m in low], what)
-            rest = self.constant([np.where(m, 0.0, a) for m, a in zip(low, arrays, strict=True)], what)
+            finite = self.constant([~m for m in low], what, taken and replace(taken, part="finite"))
+            rest = [np.where(m, 0.0, a) for m, a in zip(low, arrays, strict=True)]
+            rest = self.constant(rest, what, taken and replace(taken, part="rest"))
             return Value(rest.dims, rest.entry, "f", finite.entry)
         name = self.lines.unused("const")
         array = Array(name, tuple(f for dim in dims for f in dim))
-        self.lines.constants[array] = ""
+        self.lines.constants[array] = taken
         self.lines.notes[f"{name}, of shape ({', '.join(map(str, shape))}), may have any values"] = None
         return named(array, Value(dims, None, kind))
 

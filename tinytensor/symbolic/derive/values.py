@@ -4,8 +4,10 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 from sympy import Expr, Indexed, Mul, S, Symbol
 
+from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.calculus.adjoints import Definition, Name
 from tinytensor.symbolic.calculus.formulas import Array, Index, Size, fresh, normal
 
@@ -100,6 +102,38 @@ class Group:
         return self.lines[-1]
 
 
+@dataclass(frozen=True)
+class Chosen:
+    """A constant that marks the largest entries, or the like: `function` (of numpy_code.HELPERS) of an array."""
+
+    function: str
+    of: Expr  # an entry of the array
+    indices: tuple[Index, ...]  # those of the constant's axes
+    axes: tuple[int, ...]  # along which the entries are compared
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A constant of any values: an argument of a recorded call, counted from 0."""
+
+    call: int
+    op: str
+    argument: int  # its place among the call's tensors
+    part: str = ""  # "finite": 1 where it is finite; "rest": 0 where it is not
+
+    def of(self, call) -> np.ndarray:
+        """The array in a recorded call."""
+        tensor = tensors_of(call.args)[self.argument]
+        array = call.constants.get(id(tensor), tensor._data)
+        low = np.isneginf(array) if self.part else None
+        return {"": array, "finite": low is not None and ~low, "rest": np.where(low, 0.0, array)}[self.part]
+
+
+def tensors_of(args) -> list[Tensor]:
+    """The tensors among arguments, those in tuples and lists, too."""
+    return [a for x in args for a in (x if isinstance(x, tuple | list) else (x,)) if isinstance(a, Tensor)]
+
+
 def _key(right: Expr, indices: Sequence[Index]) -> tuple:
     """The same for the same formula, whatever its indices are called."""
     marks = {i: Symbol(f"#{n}", integer=True, positive=True) for n, i in enumerate(indices)}
@@ -112,7 +146,7 @@ class Lines:
 
     names: set[str]
     groups: list[Group] = field(default_factory=list)
-    constants: dict[Name, str] = field(default_factory=dict)  # with the NumPy code that makes them, or ""
+    constants: dict[Name, Chosen | Taken] = field(default_factory=dict)  # and how they are made
     notes: dict[str, None] = field(default_factory=dict)  # assumptions
     known: dict[tuple, Name] = field(default_factory=dict)  # names by their formulas
 
