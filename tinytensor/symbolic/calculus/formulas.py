@@ -246,7 +246,7 @@ def fits(index, size) -> bool | None:
     """Is 1 <= index <= size always? None if the two ranges cannot be compared."""
     if isinstance(index, Index) and index.size == size:
         return True
-    return _not_negative(S(index) - 1) and _not_negative(size - top(index))
+    return _not_negative(S(index) - 1) and _not_negative(S(size) - top(index))
 
 
 def _not_negative(number: Expr) -> bool | None:

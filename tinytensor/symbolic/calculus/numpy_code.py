@@ -106,6 +106,21 @@ def line(definition: Definition, writer: "Writer | None" = None) -> str:
     return f"{writer.name(definition.name)} = {writer.whole(definition.right, axes)}"
 
 
+def wrapped(code: str, width: int) -> list[str]:
+    """A line `name = a + b - c` as one line, or as one for each term if it is longer than width."""
+    name, _, right = code.partition(" = ")
+    terms, depth, start = [], 0, 0
+    for n, letter in enumerate(right):
+        depth += (letter in "([") - (letter in ")]")
+        if depth == 0 and right[n : n + 3] in (" + ", " - "):
+            terms.append(right[start:n])
+            start = n + 1
+    terms.append(right[start:])
+    if len(code) <= width or len(terms) == 1:
+        return [code]
+    return [f"{name} = (", *(f"    {one}" for one in terms), ")"]
+
+
 def label(name: Name) -> str:
     """The name of an array or a symbol in code."""
     return str(name.label if isinstance(name, Array) else name)
@@ -215,7 +230,7 @@ class Writer:
         number, above, below = factors_of(-expr if sign else expr, self.order)
         over, under = self.fraction(number)
         left = [*over, *[self.piece(f, axes) for f in above]]
-        right = [*[self.piece(f, axes) for f in below], *under]
+        right = [*under, *[self.piece(f, axes) for f in below]]
         return self.product(left, right, axes, sign)
 
     def fraction(self, number: Expr) -> tuple[list[Piece], list[Piece]]:
@@ -296,7 +311,8 @@ class Writer:
     def slice(self, index: Expr, size: Expr) -> str | None:
         """The part of a dimension through which an index runs, as a slice or a number; None if it is neither."""
         if not free(index):
-            return self.number(index - 1).text
+            behind = index - size - 1  # counted from the end
+            return str(behind) if behind.is_Integer and not S(size).is_Integer else self.number(index - 1).text
         (i, *more) = free(index)
         offset = index - i
         if more or free(offset) or not isinstance(i, Index):
@@ -324,6 +340,13 @@ class Writer:
                 return Piece(f"np.eye({self.number(other.size).text})[{rows.text}]", (*rows.axes, other))
         if isinstance(i, Index) and isinstance(j, Index) and i.size == j.size:
             return Piece(f"np.eye({self.number(i.size).text})", (i, j))
+        for one, other in ((i, j), (j, i)):  # an index and a number: eye(rows, columns, offset)
+            rows = free(one)
+            if isinstance(other, Index) and len(rows) == 1 and not S(one).has(Indexed) and other not in rows:
+                (row,) = rows
+                if not free(one - row):
+                    sizes = [row.size, other.size, one - row] if one != row else [row.size, other.size]
+                    return Piece(f"np.eye({', '.join(self.number(n).text for n in sizes)})", (row, other))
         return self.compared(i, "==", j)
 
     def upto(self, index: Expr, limit: Expr) -> Piece:

@@ -15,7 +15,7 @@ import tinytensor as tt
 from tinytensor.core.tensor import Tensor
 from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of, names_in
 from tinytensor.symbolic.calculus.formulas import Array, Size
-from tinytensor.symbolic.calculus.numpy_code import HELPERS, Writer, helpers, label, line
+from tinytensor.symbolic.calculus.numpy_code import HELPERS, Writer, helpers, label, line, wrapped
 from tinytensor.symbolic.derive.arguments import Argument
 from tinytensor.symbolic.derive.deriving import Derived
 from tinytensor.symbolic.derive.recording import NotDerivable, record
@@ -170,7 +170,8 @@ class Source:
                 backward = True
                 lines += ["", *self._upstream()]
             shape = f"  # ({self._shape(one.name.sizes)})" if isinstance(one.name, Array) else ""
-            lines.append(line(one, self.writer) + shape)
+            *before, last = wrapped(line(one, self.writer), 110)
+            lines += [*before, last + shape]
         return [*lines, "", *self._results()]
 
     def _chosen(self, array: Array) -> str:
@@ -217,7 +218,7 @@ class Source:
 def evaluate(source: Source, given: Mapping[str, object]) -> dict[str, np.ndarray]:
     """The value and the gradients at arrays, by the text of the program; see Derivation.evaluate."""
     arrays, at, more = _checked(source, dict(given))
-    constants = _constants(source, arrays, at) if source.given else {}
+    constants = tables(source, arrays)
     space: dict = {}
     exec(compile(source.text(), f"<the derived program of {source.name}>", "exec"), space)
     sizes = {source._identifier(s): at[s] for s in source.free}
@@ -290,9 +291,11 @@ def _array(given, argument: Argument, what: str) -> np.ndarray:
     return array
 
 
-def _constants(source: Source, arrays: dict[str, np.ndarray], at: dict[Size, int]) -> dict[str, np.ndarray]:
+def tables(source: Source, arrays: dict[str, np.ndarray]) -> dict[str, np.ndarray]:
     """The tables of any values that the user's function makes, from a run of it at these very arguments."""
-    trace = source.trace
+    if not source.given:
+        return {}
+    trace, (arrays, at, _) = source.trace, _checked(source, arrays)
     values = {
         n: tt.tensor(arrays[n], requires_grad=trace.tensors[n].below is None) if n in arrays else x
         for n, x in trace.given.items()

@@ -40,6 +40,7 @@ class Trace:
         self.at = [run.at for run in self.runs]
         self.lines = Lines({str(s) for s in self.sizes} | set(self.tensors))
         self.arrays = {}
+        self.tables: list[tuple[list[np.ndarray], Value]] = []  # constants of any values
         self.values: list[dict] = [{} for _ in self.runs]  # id of a tensor of a run: its value
         self.nodes: list[dict] = [{} for _ in self.runs]
         for name, a in self.tensors.items():
@@ -180,11 +181,16 @@ class Trace:
             rest = [np.where(m, 0.0, a) for m, a in zip(low, arrays, strict=True)]
             rest = self.constant(rest, what, taken and replace(taken, part="rest"))
             return Value(rest.dims, rest.entry, "f", finite.entry)
+        for others, value in self.tables:
+            if all(a.shape == b.shape and (a == b).all() for a, b in zip(arrays, others, strict=True)):
+                return value
         name = self.lines.unused("const")
         array = Array(name, tuple(f for dim in dims for f in dim))
         self.lines.constants[array] = taken
         self.lines.notes[f"{name}, of shape ({', '.join(map(str, shape))}), may have any values"] = None
-        return named(array, Value(dims, None, kind))
+        value = named(array, Value(dims, None, kind))
+        self.tables.append((arrays, value))
+        return value
 
     def _places(self, arrays: list[np.ndarray], dims, what: str) -> Value:
         """Whole numbers as indices: an argument of indices, the numbers of a dimension, or both for each factor."""
