@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Number, Pow, Sum, Symbol
 
-from tinytensor.symbolic.calculus.adjoints import Name, name_of
-from tinytensor.symbolic.calculus.formulas import Array, Size, free, upto
+from tinytensor.symbolic.calculus.formulas import Array, Index, Size, free, upto
+
+Name = Array | Symbol
 
 
 def decimal(number: Expr) -> str:
@@ -21,7 +22,7 @@ def decimal(number: Expr) -> str:
             rest //= prime
     if rest != 1 or number.q < 8:
         return ""
-    mantissa, _, power = f"{number.p / number.q:.12g}".partition("e")
+    mantissa, _, power = repr(number.p / number.q).partition("e")
     return f"{mantissa}e{int(power)}" if power else mantissa
 
 
@@ -45,7 +46,7 @@ def rank(expr: Expr, order: Sequence[Name]) -> tuple:
 
 
 def _names(expr: Expr) -> set[Name]:
-    return {name_of(e) for e in expr.atoms(Indexed, Symbol) if not isinstance(e, Size)}
+    return {e.base if isinstance(e, Indexed) else e for e in expr.atoms(Indexed, Symbol) if not isinstance(e, Size)}
 
 
 def factors_of(expr: Expr, order: Sequence[Name] = ()) -> tuple[Number, list[Expr], list[Expr]]:
@@ -63,7 +64,16 @@ def factors_of(expr: Expr, order: Sequence[Name] = ()) -> tuple[Number, list[Exp
 
 def terms_of(expr: Expr, order: Sequence[Name] = ()) -> list[Expr]:
     """The terms of a sum: whole numbers, names in their order, deltas, sums, small numbers; minus after plus."""
-    return sorted(Add.make_args(expr), key=lambda t: _term_rank(t, order))
+    terms = Add.make_args(expr)
+    if all(isinstance(t, Index) or not free(t) for t in terms):  # an index and a number, i + 1
+        return sorted(terms, key=lambda t: (t.could_extract_minus_sign(), t.is_number))
+    return sorted(terms, key=lambda t: _term_rank(t, order))
+
+
+def in_order_of(axes: Sequence[Index], one: Indexed, other: Indexed) -> list[Indexed]:
+    """Two factors of a matrix product in the order of its axes: P_tj V_ji for the entry t, i."""
+    first, second = ([n for n, i in enumerate(axes) if i in free(x) - free(y)] for x, y in ((one, other), (other, one)))
+    return [other, one] if first and second and second[0] < first[0] else [one, other]
 
 
 def _term_rank(term: Expr, order: Sequence[Name]) -> tuple:

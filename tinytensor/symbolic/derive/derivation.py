@@ -1,13 +1,13 @@
 """The result of `derive`: formulas, their proof, and the program that computes them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
-from sympy import Expr
+from sympy import Expr, Indexed
 
-from tinytensor.symbolic.calculus.adjoints import Definition, d
-from tinytensor.symbolic.calculus.notation import tex, text
+from tinytensor.symbolic.calculus.adjoints import Definition, Name, d
+from tinytensor.symbolic.calculus.notation import equation, equation_tex
 from tinytensor.symbolic.derive.deriving import Derived, derive_lines
 from tinytensor.symbolic.derive.source import Source, evaluate
 
@@ -15,18 +15,19 @@ from tinytensor.symbolic.derive.source import Source, evaluate
 class Formula:
     """A line of a derivation: `left` = `right`, in index notation."""
 
-    def __init__(self, line: Definition):
+    def __init__(self, line: Definition, names: Sequence[Name] = ()):
         self.left: Expr = line.left
         self.right: Expr = line.right
+        self.names = tuple(names)
 
     def __str__(self) -> str:
-        return f"{text(self.left)} = {text(self.right)}"
+        return equation(self.left, self.right, self.names)
 
     __repr__ = __str__
 
     def latex(self) -> str:
         """The formula as LaTeX, without dollar signs."""
-        return f"{tex(self.left)} = {tex(self.right)}"
+        return equation_tex(self.left, self.right, self.names)
 
     def _repr_latex_(self) -> str:
         return f"$${self.latex()}$$"
@@ -37,11 +38,12 @@ class Derivation:
 
     def __init__(self, name: str, found: Derived):
         self.name, self._found = name, found
-        self.lines = [Formula(line) for line in found.forward]
-        self.adjoints = [Formula(line) for line in found.adjoints.values()]
+        self.names = (*found.trace.arrays.values(), *[line.name for line in found.forward])
+        self.lines = [Formula(line, self.names) for line in found.forward]
+        self.adjoints = [Formula(line, self.names) for line in found.adjoints.values()]
         trace = found.trace
         self.gradients: dict[str, Formula] = {
-            n: Formula(found.adjoints[d(trace.arrays[n])])
+            n: Formula(found.adjoints[d(trace.arrays[n])], self.names)
             for n, a in trace.tensors.items()
             if a.below is None and d(trace.arrays[n]) in found.adjoints
         }
@@ -60,11 +62,19 @@ class Derivation:
         sizes = "; ".join(", ".join(f"{s} = {n}" for s, n in at.items()) for at in trace.at)
         return (f"the function makes the same calls at every size as it does at {sizes}", *trace.lines.notes)
 
+    @property
+    def loss(self) -> str:
+        """What 𝓛 is, in words."""
+        output = self._found.output
+        if isinstance(output, Indexed):
+            return f"𝓛: any scalar that is computed from {output.base.text}"
+        return "𝓛: the result" if output.name == "loss" else f"𝓛: {output.name}, the result"
+
     def __str__(self) -> str:
         verdict = "proved for any size" if self.proved else f"NOT proved: {', '.join(self._found.unproved)}"
         forward = "\n".join(f"    {line}" for line in self.lines)
         backward = "\n".join(f"    {line}" for line in self.adjoints)
-        return f"{self.name}:\n{forward}\n\n{backward}\n\n{verdict}"
+        return f"{self.name}:\n{forward}\n\n{self.loss}\n{backward}\n\n{verdict}"
 
     __repr__ = __str__
 
@@ -87,7 +97,7 @@ class Derivation:
 
     def latex(self) -> str:
         """All lines as LaTeX, one below the other."""
-        lines = [f"{tex(x.left)} &= {tex(x.right)}" for x in (*self.lines, *self.adjoints)]
+        lines = [x.latex().replace(" = ", " &= ", 1) for x in (*self.lines, *self.adjoints)]
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
     def _repr_latex_(self) -> str:
