@@ -1,10 +1,14 @@
 """Functions with every kind of operation that `derive` knows, for tests of its program and of its print."""
 
 import math
+from functools import cache
+
+import numpy as np
 
 import tinytensor as tt
 import tinytensor.nn.functional as F
-from tinytensor.symbolic import Index
+from tinytensor.symbolic import Index, derive
+from tinytensor.symbolic.derive.derivation import Derivation
 
 ROWS, TABLE = Index(("N",), "D"), Index(("B", "T"), "V")
 
@@ -107,3 +111,21 @@ FUNCTIONS = {  # name: (function, arguments)
     "angles": (angles, {"x": ("T", "D")}),
     "names that collide": (lambda E, e: (E * e).exp().sum(-1), {"E": ("lambda", "E_"), "e": ("E_",)}),
 }
+
+
+@cache
+def derived(name: str) -> Derivation:
+    fn, arguments = FUNCTIONS[name]
+    return derive(fn, **arguments)
+
+
+def arrays(d: Derivation, numbers: tuple[int, ...], seed: int = 0) -> dict[str, np.ndarray]:
+    """Arguments of these sizes: floats of both signs, and indices that repeat."""
+    rng, found = np.random.default_rng(seed), {}
+    trace = d._found.trace
+    at = dict(zip(trace.sizes, numbers))
+    for name, argument in trace.tensors.items():
+        shape = [int(n.xreplace(at)) for n in argument.shape]
+        below = argument.below and int(argument.below.xreplace(at))
+        found[name] = rng.integers(0, below, shape) if below else rng.normal(size=shape)
+    return found

@@ -2,36 +2,16 @@
 
 import subprocess
 import sys
-from functools import cache
 
 import numpy as np
 import pytest
 
 import tinytensor as tt
-from tests.symbolic.derived_functions import FUNCTIONS
+from tests.symbolic.derived_functions import FUNCTIONS, arrays, derived
 from tinytensor.symbolic import Index, derive
-from tinytensor.symbolic.derive.derivation import Derivation
 from tinytensor.symbolic.derive.source import tables
 
 ODD = ((3, 2, 5, 4, 7, 6), (1,) * 6, (2, 3, 2, 5, 3, 4))
-
-
-@cache
-def derived(name: str) -> Derivation:
-    fn, arguments = FUNCTIONS[name]
-    return derive(fn, **arguments)
-
-
-def arrays(d: Derivation, numbers: tuple[int, ...], seed: int = 0) -> dict[str, np.ndarray]:
-    """Arguments of these sizes: floats of both signs, and indices that repeat."""
-    rng, found = np.random.default_rng(seed), {}
-    trace = d._found.trace
-    at = dict(zip(trace.sizes, numbers))
-    for name, argument in trace.tensors.items():
-        shape = [int(n.xreplace(at)) for n in argument.shape]
-        below = argument.below and int(argument.below.xreplace(at))
-        found[name] = rng.integers(0, below, shape) if below else rng.normal(size=shape)
-    return found
 
 
 def engine(fn, given: dict[str, np.ndarray], upstream: np.ndarray | None = None) -> dict[str, np.ndarray]:

@@ -333,6 +333,9 @@ class _TeX(_Letters, LatexPrinter):
         bare = all(isinstance(a, Index | Indexed) for a in expr.args)
         return rf"\delta_{{{(chr(92) + ',' if bare else ', ').join(self._delta(expr))}}}"
 
+    def _print_Pi(self, expr):
+        return r"\pi"
+
     def _print_Rational(self, expr):
         if not decimal(expr):
             return super()._print_Rational(expr)

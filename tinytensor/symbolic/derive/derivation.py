@@ -1,13 +1,16 @@
 """The result of `derive`: formulas, their proof, and the program that computes them."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from sympy import Expr, Indexed
+from sympy import Expr, Indexed, Sum
 
-from tinytensor.symbolic.calculus.adjoints import Definition, Name, d
-from tinytensor.symbolic.calculus.notation import equation, equation_tex
+from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of
+from tinytensor.symbolic.calculus.formulas import Array
+from tinytensor.symbolic.calculus.matrices import Matrices, Matrix
+from tinytensor.symbolic.calculus.notation import equation, equation_tex, tex, text
 from tinytensor.symbolic.derive.deriving import Derived, derive_lines
 from tinytensor.symbolic.derive.source import Source, evaluate
 
@@ -28,6 +31,28 @@ class Formula:
     def latex(self) -> str:
         """The formula as LaTeX, without dollar signs."""
         return equation_tex(self.left, self.right, self.names)
+
+    def _repr_latex_(self) -> str:
+        return f"$${self.latex()}$$"
+
+
+@dataclass(frozen=True)
+class MatrixFormula:
+    """A line of a derivation in matrix notation, as text, LaTeX and NumPy code (`right`)."""
+
+    line: Formula
+    left: str
+    left_tex: str
+    right: Matrix
+
+    def __str__(self) -> str:
+        return f"{self.left} = {self.right.text}"
+
+    __repr__ = __str__
+
+    def latex(self) -> str:
+        """The formula as LaTeX, without dollar signs."""
+        return f"{self.left_tex} = {self.right.tex}"
 
     def _repr_latex_(self) -> str:
         return f"$${self.latex()}$$"
@@ -67,16 +92,54 @@ class Derivation:
         """What 𝓛 is, in words."""
         output = self._found.output
         if isinstance(output, Indexed):
-            return f"𝓛: any scalar that is computed from {output.base.text}"
+            short = self._gradients_in_matrices.get(d(output.base))
+            named = f"; {short} = ∂𝓛/∂{output.base.text}" if short else ""
+            return f"𝓛: any scalar that is computed from {output.base.text}{named}"
         return "𝓛: the result" if output.name == "loss" else f"𝓛: {output.name}, the result"
 
     def __str__(self) -> str:
         verdict = "proved for any size" if self.proved else f"NOT proved: {', '.join(self._found.unproved)}"
-        forward = "\n".join(f"    {line}" for line in self.lines)
-        backward = "\n".join(f"    {line}" for line in self.adjoints)
+        forward, backward = ("\n".join(self._both(lines)) for lines in (self.lines, self.adjoints))
         return f"{self.name}:\n{forward}\n\n{self.loss}\n{backward}\n\n{verdict}"
 
     __repr__ = __str__
+
+    def _both(self, lines: list[Formula]) -> list[str]:
+        """Each line in indices and, where it has sums that are matrix products, beside it in matrices."""
+        forms = [self._in_matrices(x) if x.right.has(Sum) else None for x in lines]
+        width = max(
+            (len(str(x)) for x, form in zip(lines, forms, strict=True) if form and len(str(x)) <= 60), default=0
+        )
+        return [f"    {x!s:<{width}}    {form}" if form else f"    {x}" for x, form in zip(lines, forms, strict=True)]
+
+    def matrix(self) -> list[MatrixFormula]:
+        """The lines in matrix notation, ∂𝓛/∂W = Xᵀ G, those whose sums are all matrix products.
+
+        G is the gradient of an inner name or of the result; G_A, G_S where there are several. See calculus/matrices.py.
+        """
+        return [one for one in map(self._in_matrices, (*self.lines, *self.adjoints)) if one is not None]
+
+    @cached_property
+    def _gradients_in_matrices(self) -> dict[Name, str]:
+        """The short names of gradients."""
+        arguments = [d(self._found.trace.arrays[n]) for n in self.gradients]
+        used = [a for x in self.adjoints for a in (*x.right.atoms(Array), name_of(x.left)) if getattr(a, "of", None)]
+        inner = [a for a in dict.fromkeys(used) if a not in arguments and len(a.sizes) <= 2]
+        return {a: "G" if len(inner) == 1 else f"G_{a.of.text}" for a in inner}
+
+    def _in_matrices(self, one: Formula) -> MatrixFormula | None:
+        short = self._gradients_in_matrices
+        matrices, name = Matrices(self.names, short), name_of(one.left)
+        right = matrices.form(one.left, one.right)
+        if right is None:
+            return None
+        if not isinstance(name, Array):
+            return MatrixFormula(one, text(one.left, self.names), tex(one.left, self.names), right)
+        left = matrices.entry(one.left)
+        if name not in short:
+            return MatrixFormula(one, left.text, left.tex, right)
+        whole = Matrices(self.names).entry(one.left)
+        return MatrixFormula(one, f"{left.text} = {whole.text}", f"{left.tex} = {whole.tex}", right)
 
     @cached_property
     def _program(self) -> Source:
