@@ -86,6 +86,14 @@ def test_every_formula_is_typeset(name):
     for line in (*derivation.lines, *derivation.adjoints, *derivation.matrix()):
         assert "<math" in mathml(line.latex())
         assert line.latex() in line._repr_latex_()
+        assert line._repr_html_().count("<math") == 1
+
+
+def test_notebook_shows_formulas_in_both_notations():
+    shown = derived("cross entropy")._repr_html_()
+    assert shown.count("<math") == 6 + 5  # of the lines, and of those that have a matrix form
+    assert "proved for any size" in shown
+    assert "every target is a class" in shown
 
 
 def test_derivation_prints_both_notations():
@@ -95,9 +103,9 @@ def test_derivation_prints_both_notations():
         "    𝓛 = -1/N Σ_n log(q[n, t_n])",
         "",
         "𝓛: the result",
-        "    ∂𝓛/∂A_ni = (q_ni - δ(i, t_n))/N",
-        "    ∂𝓛/∂W_di = Σ_n X_nd ∂𝓛/∂A_ni    ∂𝓛/∂W = Xᵀ G",
-        "    ∂𝓛/∂X_nd = Σ_i W_di ∂𝓛/∂A_ni    ∂𝓛/∂X = G Wᵀ",
+        "    ∂𝓛/∂A_ni = (q_ni - δ(i, t_n))/N    G = ∂𝓛/∂A = (q - onehot(t))/N",
+        "    ∂𝓛/∂W_di = Σ_n X_nd ∂𝓛/∂A_ni       ∂𝓛/∂W = Xᵀ G",
+        "    ∂𝓛/∂X_nd = Σ_i W_di ∂𝓛/∂A_ni       ∂𝓛/∂X = G Wᵀ",
         "",
         "proved for any size",
     ]

@@ -7,7 +7,7 @@ NumPy code, by which tests compare it with the formula. A line that has no such 
 matrix is added to each entry, as in 1 - h ⊙ h; functions are applied to each entry; x^∘3 is a power of each entry.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, exp
 
@@ -150,7 +150,8 @@ class Matrices:
             return _made(("1 ⊘ {}", r"1 \oslash {}", "1 / {}"), [below], PRODUCT, ENTRIES, below.rows, below.columns)
         inside = self.of(base, rows, columns)
         if power == S.Half:
-            return _made(("√{}", r"\sqrt{{}}", "np.sqrt({})"), [inside], ATOM, ATOM, inside.rows, inside.columns)
+            root = _made(("√{}", "{}", "np.sqrt({})"), [inside], ATOM, ATOM, inside.rows, inside.columns)
+            return replace(root, tex=rf"\sqrt{{{inside.tex}}}")
         if not inside.axes:
             return _made(
                 (f"{{}}^{power}", f"{{{{}}}}^{{{power}}}", f"{{}}**({power})"), [inside], ATOM, ATOM, None, None
@@ -310,7 +311,7 @@ class Matrices:
 
     def ones(self, i: Index) -> Matrix:
         """A column of ones."""
-        return Matrix("𝟏", r"\mathbf{1}", f"np.ones(({self.writer.number(i.size).text}, 1))", i)
+        return Matrix("𝟏", "𝟏", f"np.ones(({self.writer.number(i.size).text}, 1))", i)
 
     def multiple(self, number: Matrix, m: Matrix) -> Matrix:
         number = self.bracketed(number) if "ᵀ" in number.text and number.level < ATOM else number

@@ -127,7 +127,9 @@ class _Letters:
         if decimal(number):
             above = [self._print(number), *above]
         else:
-            above = [str(number.p)] * (number.p != 1) + above
+            rest = [f for f in factors if f not in last]
+            whole = (below or number.q != 1) and len(rest) == 1 and number.p == 1 and rest[0].is_Add
+            above = [self._divisor(rest[0])] if whole else [str(number.p)] * (number.p != 1) + above
             below = [str(number.q)] * (number.q != 1) + below
         fraction = [self._fraction(" ".join(above) or "1", below)] if below else above
         return " ".join([*fraction, *map(self._factor, last[:-1]), *map(self._last, last[-1:])])

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 
 import numpy as np
 from sympy import Expr, Indexed, Sum
@@ -13,6 +14,7 @@ from tinytensor.symbolic.calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.calculus.notation import equation, equation_tex, tex, text
 from tinytensor.symbolic.derive.deriving import Derived, derive_lines
 from tinytensor.symbolic.derive.source import Source, evaluate
+from tinytensor.tools.shown import Latex, formula, sentence, shown
 
 
 class Formula:
@@ -33,7 +35,10 @@ class Formula:
         return equation_tex(self.left, self.right, self.names)
 
     def _repr_latex_(self) -> str:
-        return f"$${self.latex()}$$"
+        return Latex(self.latex())._repr_latex_()
+
+    def _repr_html_(self) -> str | None:
+        return Latex(self.latex())._repr_html_()
 
 
 @dataclass(frozen=True)
@@ -55,7 +60,10 @@ class MatrixFormula:
         return f"{self.left_tex} = {self.right.tex}"
 
     def _repr_latex_(self) -> str:
-        return f"$${self.latex()}$$"
+        return Latex(self.latex())._repr_latex_()
+
+    def _repr_html_(self) -> str | None:
+        return Latex(self.latex())._repr_html_()
 
 
 class Derivation:
@@ -88,6 +96,11 @@ class Derivation:
         return (f"the function makes the same calls at every size as it does at {sizes}", *trace.lines.notes)
 
     @property
+    def verdict(self) -> str:
+        """Whether every line is proved, in words."""
+        return "proved for any size" if self.proved else f"NOT proved: {', '.join(self._found.unproved)}"
+
+    @property
     def loss(self) -> str:
         """What 𝓛 is, in words."""
         output = self._found.output
@@ -98,15 +111,24 @@ class Derivation:
         return "𝓛: the result" if output.name == "loss" else f"𝓛: {output.name}, the result"
 
     def __str__(self) -> str:
-        verdict = "proved for any size" if self.proved else f"NOT proved: {', '.join(self._found.unproved)}"
         forward, backward = ("\n".join(self._both(lines)) for lines in (self.lines, self.adjoints))
-        return f"{self.name}:\n{forward}\n\n{self.loss}\n{backward}\n\n{verdict}"
+        return f"{self.name}:\n{forward}\n\n{self.loss}\n{backward}\n\n{self.verdict}"
 
     __repr__ = __str__
 
+    def _beside(self, one: Formula) -> tuple[str, str] | None:
+        """What stands beside a line, as text and as LaTeX: its matrix form, if it has sums or defines a short name."""
+        name, form = name_of(one.left), self._in_matrices(one)
+        if name in self._gradients_in_matrices and form is None:
+            short, whole = (Matrices(self.names, n).entry(one.left) for n in (self._gradients_in_matrices, None))
+            return f"{short.text} = {whole.text}", f"{short.tex} = {whole.tex}"
+        if form is None or not (one.right.has(Sum) or name in self._gradients_in_matrices):
+            return None
+        return str(form), form.latex()
+
     def _both(self, lines: list[Formula]) -> list[str]:
         """Each line in indices and, where it has sums that are matrix products, beside it in matrices."""
-        forms = [self._in_matrices(x) if x.right.has(Sum) else None for x in lines]
+        forms = [beside and beside[0] for beside in map(self._beside, lines)]
         width = max(
             (len(str(x)) for x, form in zip(lines, forms, strict=True) if form and len(str(x)) <= 60), default=0
         )
@@ -164,7 +186,29 @@ class Derivation:
         return "\\begin{aligned}\n" + " \\\\\n".join(lines) + "\n\\end{aligned}"
 
     def _repr_latex_(self) -> str:
-        return f"$${self.latex()}$$"
+        return Latex(self.latex())._repr_latex_()
+
+    def _repr_html_(self) -> str | None:
+        """The derivation in a notebook: the lines, typeset, with their matrix forms beside them."""
+        first, second = self._rows(self.lines), self._rows(self.adjoints)
+        if first is None or second is None:
+            return None
+        verdict = f"<p><b>{self.verdict}</b></p>"
+        assumed = "".join(f"<li>{sentence(one)}</li>" for one in self.assumptions)
+        what = f"<p>{escape(self.loss)}</p>"
+        more = f"<details><summary>assumptions</summary><ul>{assumed}</ul></details>"
+        return shown(f"<p>{escape(self.name)}</p>", first, what, second, verdict, more)
+
+    def _rows(self, lines: list[Formula]) -> str | None:
+        """Lines as a table; None, for which a notebook takes LaTeX or text, if one could not be typeset."""
+        rows = []
+        for one in lines:
+            beside = self._beside(one)
+            cells = [formula(one.latex()), formula(beside[1]) if beside else ""]
+            if None in cells:
+                return None
+            rows.append(f"<tr><td>{cells[0]}</td><td>{cells[1]}</td></tr>")
+        return f'<div class="wide" style="padding: 0"><table>{"".join(rows)}</table></div>'
 
 
 def derive(fn: Callable, **arguments) -> Derivation:
@@ -173,4 +217,5 @@ def derive(fn: Callable, **arguments) -> Derivation:
     arguments: those of fn. A tuple of sizes, ("N", "D"), is a tensor of floats; `Index(("N",), "K")` one of integers
     from 0 to K - 1; everything else is given to fn as it is. A size is a name, a number, or a product, "2*K".
     """
-    return Derivation(getattr(fn, "__name__", type(fn).__name__), derive_lines(fn, arguments))
+    name = getattr(fn, "__name__", type(fn).__name__)
+    return Derivation("the function" if name == "<lambda>" else name, derive_lines(fn, arguments))
