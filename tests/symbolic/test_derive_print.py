@@ -24,13 +24,13 @@ from tinytensor.symbolic.calculus.formulas import (
 from tinytensor.symbolic.calculus.notation import equation, equation_tex, tex, text
 from tinytensor.tools.typeset import mathml
 
-N, D = Size("N", "n i"), Size("D", "d j")
+N, D = Size("Ω", "n i"), Size("Ψ", "d j")  # no other test has these
 n, i, j = Index("n", N), Index("i", N), Index("j", D)
 X, s, A, t = Array("X", (N, D)), Array("s", (N,)), Array("A2", (N, N)), Array("t", (N,), values=D)
 a = Symbol("a", real=True)
 
 PRINTED = {  # formula: as text, as LaTeX
-    sqrt(s[n] / (D - 1)): ("√(s_n/(D - 1))", r"\sqrt{\frac{s_{n}}{D - 1}}"),
+    sqrt(s[n] / (D - 1)): ("√(s_n/(Ψ - 1))", r"\sqrt{\frac{s_{n}}{\Psi - 1}}"),
     (s[n] * X[n, j]) ** Rational(1, 4): ("(s_n X_nj)^(1/4)", r"\left(s_{n} X_{nj}\right)^{\frac{1}{4}}"),
     sigmoid(s[n]) ** 2: ("σ(s_n)²", r"\sigma\left(s_{n}\right)^{2}"),
     (1 - s[n]) ** 2: ("(1 - s_n)²", r"\left(1 - s_{n}\right)^{2}"),
@@ -38,6 +38,7 @@ PRINTED = {  # formula: as text, as LaTeX
     Rational("0.07") * s[n]: ("0.07 s_n", "0.07 s_{n}"),
     Rational("2.5e-7") * s[n]: ("2.5e-7 s_n", r"2.5 \cdot 10^{-7} s_{n}"),
     Rational(1.4142135623730951) * a: ("1.4142135623730951 a", "1.4142135623730951 a"),
+    s[n] * 100 / 7: ("s_n/0.07", r"\frac{s_{n}}{0.07}"),
     s[n] / 3: ("s_n/3", r"\frac{s_{n}}{3}"),
     exp(X[n, j] - s[n]): ("exp(X_nj - s_n)", r"\exp\left(X_{nj} - s_{n}\right)"),
     log(1 + exp(-s[n])): ("log(1 + exp(-s_n))", r"\log\left(1 + \exp\left(-s_{n}\right)\right)"),
@@ -48,7 +49,7 @@ PRINTED = {  # formula: as text, as LaTeX
     same(s[n] - a): ("[s_n = a]", r"\left[s_{n} = a\right]"),
     relu(s[n]): ("max(0, s_n)", r"\max\left(0, s_{n}\right)"),
     -larger(-s[n], -2): ("min(s_n, 2)", r"\min\left(s_{n}, 2\right)"),
-    2 * larger(s[n], 1) / N: ("2 max(s_n, 1)/N", r"\frac{2 \max\left(s_{n}, 1\right)}{N}"),
+    2 * larger(s[n], 1) / N: ("2 max(s_n, 1)/Ω", r"\frac{2 \max\left(s_{n}, 1\right)}{\Omega}"),
     delta(j, t[n]): ("δ(j, t_n)", r"\delta_{j\,t_{n}}"),
     delta(Index("i", Integer(3)), 2): ("δ(i, 2)", r"\delta_{i, 2}"),
     X[n, t[n]]: ("X[n, t_n]", "X_{n,t_{n}}"),
@@ -56,7 +57,7 @@ PRINTED = {  # formula: as text, as LaTeX
     A[n, i] ** 2: ("A2_ni²", r"\left(A^{(2)}_{ni}\right)^{2}"),
     X[n, j] - delta(j, t[n]): ("X_nj - δ(j, t_n)", r"X_{nj} - \delta_{j\,t_{n}}"),
     total(-s[n], n): ("Σ_n (-s_n)", r"\sum_{n} \left(-s_{n}\right)"),
-    d(X)[n, j] * s[n] / N: ("s_n/N ∂𝓛/∂X_nj", r"\frac{s_{n}}{N} \frac{\partial\mathcal{L}}{\partial X_{nj}}"),
+    d(X)[n, j] * s[n] / N: ("s_n/Ω ∂𝓛/∂X_nj", r"\frac{s_{n}}{\Omega} \frac{\partial\mathcal{L}}{\partial X_{nj}}"),
 }
 
 

@@ -12,7 +12,7 @@ from sympy.printing.latex import LatexPrinter
 from sympy.printing.str import StrPrinter
 
 from tinytensor.symbolic.calculus.formulas import Array, Index, Size, free, larger, same, theta
-from tinytensor.symbolic.calculus.order import Name, decimal, factors_of, in_order_of, terms_of
+from tinytensor.symbolic.calculus.order import Name, decimal, divisor, factors_of, in_order_of, terms_of
 
 _LETTERS = "α alpha β beta γ gamma δ delta ε epsilon ζ zeta η eta θ theta ι iota κ kappa λ lambda μ mu ν nu ξ xi π pi"
 _LETTERS += " ρ rho σ sigma τ tau υ upsilon φ varphi χ chi ψ psi ω omega Γ Gamma Δ Delta Θ Theta Λ Lambda Ξ Xi Π Pi"
@@ -124,7 +124,9 @@ class _Letters:
         above = [self._factor(f) for f in factors if f not in last]
         alone = len(divisors) == 1 and (number.q == 1 or decimal(number))
         below = [self._divisor(divisors[0])] if alone else [self._factor(f) for f in divisors]
-        if decimal(number):
+        if divisor(number):
+            below = [self._print(1 / number), *map(self._factor, divisors)]
+        elif decimal(number):
             above = [self._print(number), *above]
         else:
             rest = [f for f in factors if f not in last]
@@ -163,6 +165,8 @@ class _Letters:
             return self._call("max" if name == "larger" else "min", [self._print(a) for a in arguments])
         if name == "absolute":
             return self._absolute(self._print(arguments[0]))
+        if name == "floored":
+            return self._floor(self._print(arguments[0]))
         if name == "upto":
             return self._truth(self._print(arguments[0]), "≤", self._print(arguments[1]))
         if name in ("theta", "same"):
@@ -262,6 +266,9 @@ class _Text(_Letters, StrPrinter):
     def _absolute(self, inside):
         return f"|{inside}|"
 
+    def _floor(self, inside):
+        return f"⌊{inside}⌋"
+
     def _truth(self, left, sign, right):
         return f"[{left} {sign} {right}]"
 
@@ -327,6 +334,9 @@ class _TeX(_Letters, LatexPrinter):
 
     def _absolute(self, inside):
         return rf"\left|{inside}\right|"
+
+    def _floor(self, inside):
+        return rf"\left\lfloor {inside}\right\rfloor"
 
     def _truth(self, left, sign, right):
         return rf"\left[{left} {_SIGNS.get(sign, sign)} {right}\right]"

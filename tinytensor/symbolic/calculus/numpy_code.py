@@ -13,7 +13,7 @@ from sympy import Add, E, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, 
 
 from tinytensor.symbolic.calculus.adjoints import Definition, Name
 from tinytensor.symbolic.calculus.formulas import Array, Index, Size, contract, free, held, spread, total, upto
-from tinytensor.symbolic.calculus.order import decimal, factors_of, terms_of
+from tinytensor.symbolic.calculus.order import decimal, divisor, factors_of, terms_of
 
 SUM, PRODUCT, POWER, ATOM = 1, 2, 3, 4  # how tightly an operator binds
 
@@ -30,7 +30,7 @@ FUNCTIONS = {  # those of NumPy, by the names in formulas
     "acos": "np.arccos({})",
     "atan": "np.arctan({})",
     "asinh": "np.arcsinh({})",
-    "floor": "np.floor({})",
+    "floored": "np.floor({})",
     "relu": "np.maximum(0, {})",
     "larger": "np.maximum({}, {})",
     "absolute": "np.abs({})",
@@ -235,6 +235,8 @@ class Writer:
 
     def fraction(self, number: Expr) -> tuple[list[Piece], list[Piece]]:
         """A number as a numerator and a denominator, each absent if it is 1."""
+        if divisor(number):
+            return [], [self.number(1 / number)]
         if decimal(number) or number.q > 1000 or not number.is_Rational:
             return [self.number(number)], []
         return [Piece(str(number.p))] * (number.p != 1), [Piece(str(number.q))] * (number.q != 1)

@@ -26,6 +26,11 @@ def decimal(number: Expr) -> str:
     return f"{mantissa}e{int(power)}" if power else mantissa
 
 
+def divisor(number: Expr) -> str:
+    """0.07 for 100/7, which is a division by 0.07; empty for other numbers."""
+    return decimal(1 / number) if number.is_Rational and number.p % 10 == 0 and number.q != 1 else ""
+
+
 def rank(expr: Expr, order: Sequence[Name]) -> tuple:
     """The place of a factor: its kind, and the place of the first of its names."""
     names = [order.index(n) for n in _names(expr) if n in order]

@@ -2,6 +2,7 @@
 
 import itertools
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from sympy import Expr, Integer, Mul, S
@@ -47,12 +48,18 @@ class Argument:
         return tuple(Mul(*dim) for dim in self.dims)
 
 
+class Named(Size):
+    """A size of a function that is derived; its letters do not depend on the sizes of other programs."""
+
+    made: ClassVar[dict[str, Size]] = {}
+
+
 def size(name: str) -> Size:
     """The size of this name, with letters for its indices."""
-    if name in Size.made:
-        return Size.made[name]
+    if name in Named.made:
+        return Named.made[name]
     own = [name.lower()] if len(name) == 1 and name.lower() not in LETTERS.split() else []
-    return Size(name, " ".join([*own, LETTERS]))
+    return Named(name, " ".join([*own, LETTERS]))
 
 
 def factors(given, split: dict[Expr, tuple[Expr, ...]]) -> tuple[Expr, ...]:
