@@ -7,4 +7,5 @@ meanings.py    what each operation computes, entry by entry
 tracing.py     from recorded runs to a program of lines
 deriving.py    adjoints, their rewriting, and the proof of each
 derivation.py  `derive` and its result
+source.py      a derivation as a program in NumPy, and its run
 """

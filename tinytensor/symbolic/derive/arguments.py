@@ -48,18 +48,18 @@ class Argument:
         return tuple(Mul(*dim) for dim in self.dims)
 
 
-class Named(Size):
-    """A size of a function that is derived; its letters do not depend on the sizes of other programs."""
+class Given(Size):
+    """A size that a user named; sizes of derivations/ have letters of their own, so that the two do not meet."""
 
     made: ClassVar[dict[str, Size]] = {}
 
 
 def size(name: str) -> Size:
     """The size of this name, with letters for its indices."""
-    if name in Named.made:
-        return Named.made[name]
+    if name in Given.made:
+        return Given.made[name]
     own = [name.lower()] if len(name) == 1 and name.lower() not in LETTERS.split() else []
-    return Named(name, " ".join([*own, LETTERS]))
+    return Given(name, " ".join([*own, LETTERS]))
 
 
 def factors(given, split: dict[Expr, tuple[Expr, ...]]) -> tuple[Expr, ...]:
