@@ -56,7 +56,7 @@ LINES = {
     ),
     "a minus in front": (wide[a_, c_], -2 * X[a_, c_] / width, "-2 * X / size.m"),
     "the same along an axis": (wide[a_, c_], x[a_] / n, "np.full((size.n, size.m), (x / size.n)[:, None])"),
-    "nothing at all": (wide[a_, c_], 0 * x[a_], "np.full((size.n, size.m), 0)"),
+    "nothing at all": (wide[a_, c_], 0 * x[a_], "np.full((size.n, size.m), 0.0)"),
     "a product of sums": (out[a_, b_], B[a_, b_] * total(x[a_], a_) ** 2, "B * x.sum()**2"),
 }
 

@@ -175,3 +175,9 @@ def test_argument_with_a_name_of_the_program_is_refused():
 def test_gradient_of_an_index_is_not_given():
     d = derive(lambda E, t: E[t].sum(), E=("V", "D"), t=Index(("N",), "V"))
     assert d.evaluate(E=np.ones((3, 2)), t=np.array([1, 1])).keys() == {"value", "E"}
+
+
+def test_gradients_are_arrays_of_floats():
+    found = derive(lambda x, y: x.sum() + y.detach().sum(), x=("N",), y=("M",)).evaluate(x=np.ones(3), y=np.ones(2))
+    assert difference(found, {"value": np.array(5.0), "x": np.ones(3), "y": np.zeros(2)}) == 0
+    assert {x.dtype for x in found.values()} == {np.dtype(np.float64)}

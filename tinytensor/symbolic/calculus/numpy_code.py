@@ -155,7 +155,9 @@ class Writer:
         found = self.piece(expr, tuple(axes))
         if set(axes) - set(found.axes):  # constant along an axis, which the array must have
             shape = ", ".join(self.number(a.size).text for a in axes)
-            return f"np.full(({shape}{',' * (len(axes) == 1)}), {self.placed(found, axes).text})"
+            inside = self.placed(found, axes).text
+            inside += ".0" * inside.removeprefix("-").isdigit()  # an array of floats
+            return f"np.full(({shape}{',' * (len(axes) == 1)}), {inside})"
         return self.placed(found, axes).text
 
     # ------------------------------------------------------------------------------------------------ expressions

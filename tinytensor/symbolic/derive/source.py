@@ -223,7 +223,7 @@ def evaluate(source: Source, given: Mapping[str, object]) -> dict[str, np.ndarra
     exec(compile(source.text(), f"<the derived program of {source.name}>", "exec"), space)
     sizes = {source._identifier(s): at[s] for s in source.free}
     found = space["value_and_gradients"](**arrays, **constants, **more, **sizes)
-    return {name: np.asarray(x) for name, x in found.items()}
+    return {name: np.asarray(x, dtype=np.float64) for name, x in found.items()}
 
 
 def _checked(source: Source, given: dict) -> tuple[dict[str, np.ndarray], dict[Size, int], dict]:
