@@ -20,7 +20,7 @@ from tinytensor.symbolic.derive.checking import Check
 
 ND = ("N", "D")
 PAIRS = ("add", "sub", "mul", "true_divide", "power", "maximum", "minimum", "clamp_min", "clamp_max")
-PAIRS += ("hypot", "logaddexp", "xlogy")
+PAIRS += ("hypot", "logaddexp", "xlogy", "remainder")
 ROWS = {"dims": (1,), "keepdim": False}
 
 # operation: its tensors with their sizes, and its settings, which may be functions of the tensors. A formula of one
@@ -43,6 +43,14 @@ CALLS: dict[str, tuple[dict, dict]] = {
     "take": ({"x": ("V", "D"), "index": Index(("N",), "V")}, {}),
     "gather": ({"x": ND, "index": Index(("N", "K"), "D")}, {"dim": 1}),
     **{f"reduce_{n}": ({"x": ("N", "D", "K")}, ROWS) for n in ("sum", "mean", "logsumexp")},
+    "sloped": ({"h": ND, "z": ND}, {"slope": 0.1}),
+    "unslice": ({"x": ND}, {"shape": lambda x: (len(x) + 1, x.shape[1]), "key": (slice(1, None), slice(None))}),
+    "undiagonal": (
+        {"x": ("K", "N")},
+        {"shape": lambda x: (x.shape[1], x.shape[1], len(x)), "offset": 0, "dim1": 0, "dim2": 1},
+    ),
+    "scatter_rows": ({"x": ND, "index": Index(("N",), "N")}, {"shape": lambda x, index: tuple(x.shape)}),
+    "gather_backward": ({"x": ND, "index": Index(("N", "D"), "D")}, {"shape": lambda x, index: x.shape, "dim": 1}),
     "cumsum": ({"x": ("N", "D", "K")}, {"dim": 1, "reverse": False}),
     "matmul": ({"a": ("B", "N", "K"), "b": ("K", "D")}, {}),
     "softmax": ({"x": ND}, {}),
@@ -59,6 +67,7 @@ AT_SIZES = {  # operation: why its rule is not proved for any size
     **dict.fromkeys(("cast", "overwrite"), "another dtype or other values: there is no formula to differentiate"),
     **dict.fromkeys(("put", "scatter_extreme"), "the places that are written are data"),
     **dict.fromkeys(("det", "slogdet", "solve", "cholesky", "pinv"), "no index formula of these matrices for any size"),
+    "flip": "its index runs backward, which the calculus does not have",
     "dropped": "it draws random numbers",
     **{f"reduce_{n}": "the places of the largest entries are data" for n in ("amax", "amin", "max", "min")},
 }

@@ -41,6 +41,7 @@ class State(threading.local):
         self.anomaly = None  # anomaly mode's Search for NaN and inf (autograd/anomaly_mode.py), if any
         self.profile = None  # the Profile that times launches, if any
         self.calls = None  # called by each operation with (operation, arguments, result), with or without a gradient
+        self.reads = None  # called where Python reads the values of a tensor: (what, tensor)
         self.told_of_nodes = self.draws = None  # called by each node (node, args, y), each draw (what, generator)
 
     def __setattr__(self, name: str, value) -> None:

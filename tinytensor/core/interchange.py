@@ -64,6 +64,8 @@ class Interchange:
         """The array, for code that leaves the tape; RuntimeError if there is none, or if a recording is open."""
         if self._data.__class__ is not np.ndarray and self.is_meta:
             raise RuntimeError(f"{what}: a meta tensor has a shape {self.shape}, but no values")
+        if state.reads is not None:
+            state.reads(what, self)
         if state.recording is not None:
             state.recording.refuse(
                 f"{what} inside a compiled step: a replay runs kernels only and would not see the value again; "

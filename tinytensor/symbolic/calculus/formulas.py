@@ -210,6 +210,15 @@ class same(Function):
         return S.Zero
 
 
+class floored(Function):
+    """The largest whole number that is not above x; its derivative is taken to be 0."""
+
+    nargs = 1
+
+    def fdiff(self, argindex=1):
+        return S.Zero
+
+
 class held(Function):
     """x itself, held constant: its derivative is 0, as after detach()."""
 
@@ -533,6 +542,9 @@ def _numbered(product: Expr, bound: set[Index]) -> Expr:
 class _Numbered(Index):
     """A bound index of a normal form."""
 
+    def fresh(self) -> Index:
+        return Index(self.name, self.size)
+
 
 @cache
 def _bound(size: Expr, number: int) -> _Numbered:
@@ -580,6 +592,7 @@ _MEANING = {
     absolute: abs,
     sign: lambda x: (x > 0) - (x < 0),
     same: lambda x: int(x == 0),
+    floored: math.floor,
     held: lambda x: x,
     upto: lambda index, limit: int(index <= limit),
     sin: math.sin,

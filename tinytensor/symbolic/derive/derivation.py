@@ -8,11 +8,13 @@ from html import escape
 import numpy as np
 from sympy import Expr, Indexed, Sum
 
+from tinytensor.nn.module import Module
 from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of
 from tinytensor.symbolic.calculus.formulas import Array
 from tinytensor.symbolic.calculus.matrices import Matrices, Matrix
 from tinytensor.symbolic.calculus.notation import equation, equation_tex, tex, text
 from tinytensor.symbolic.derive.deriving import Derived, derive_lines
+from tinytensor.symbolic.derive.modules import as_function
 from tinytensor.symbolic.derive.source import Source, evaluate
 from tinytensor.tools.shown import Latex, formula, sentence, shown
 
@@ -216,6 +218,12 @@ def derive(fn: Callable, **arguments) -> Derivation:
 
     arguments: those of fn. A tuple of sizes, ("N", "D"), is a tensor of floats; `Index(("N",), "K")` one of integers
     from 0 to K - 1; everything else is given to fn as it is. A size is a name, a number, or a product, "2*K".
+    The parameters of a Module are arguments by their names, dots as underscores; X=("N", "D=16") calls its size 16 D.
     """
+    if isinstance(fn, Module):
+        fn, arguments, notes = as_function(fn, arguments)
+        found = derive_lines(fn, arguments)
+        found.trace.lines.notes.update(dict.fromkeys(notes))
+        return Derivation(fn.__name__, found)
     name = getattr(fn, "__name__", type(fn).__name__)
     return Derivation("the function" if name == "<lambda>" else name, derive_lines(fn, arguments))

@@ -7,13 +7,14 @@ for all sizes and values, by putting definitions in and comparing normal forms.
 """
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from sympy import Add, Expr, Function, Indexed, Mul, Pow, S, Sum, Symbol, factor_terms
+from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp
 
 from tinytensor.symbolic.calculus.adjoints import Definition, Name, Program, adjoint_of, d, name_of, names_in
-from tinytensor.symbolic.calculus.formulas import Array, fresh, normal
+from tinytensor.symbolic.calculus.formulas import Array, free, fresh, normal, upto
+from tinytensor.symbolic.derive.factors import adjoint_in_factors, canonical, cost, factored, fold, rebuilt
 from tinytensor.symbolic.derive.recording import NotDerivable
 from tinytensor.symbolic.derive.tracing import Trace, trace
 from tinytensor.symbolic.derive.values import Group, Value, named
@@ -40,7 +41,7 @@ def derive_lines(fn: Callable, given: dict[str, object]) -> Derived:
     """The forward lines and the proved adjoints of a function."""
     start = time.perf_counter()
     found = trace(fn, given)
-    output = _output(found)
+    output = _tidied(found, _output(found))
     program = _program(found, output)
     loss = output if isinstance(output, Symbol) else None
     raw: dict[Name, Definition] = {}
@@ -72,6 +73,63 @@ def _output(found: Trace) -> Expr:
     return left
 
 
+def _tidied(found: Trace, output: Expr) -> Expr:
+    """Put in lines that a person would not write; name the result. The entry of the result is given back."""
+    groups = found.lines.groups
+    for group in list(groups):
+        name = group.output.name
+        users = [g for g in groups if any(name in names_in(x.right) for x in g.lines)]
+        if not group.inline or name == name_of(output) or len(users) != 1:
+            continue
+        (user,) = users
+        line, (own,) = user.output, group.lines
+        alone = len(user.lines) == 1 and not user.closed and _places(line.right, name) == 1
+        if alone and _is_place(line.right, name, group.inline):
+            user.lines[:] = [Definition(line.left, canonical(_expand(line.right, [own])))]
+            groups.remove(group)
+    for group in groups:
+        if len(group.lines) == 1 and not group.closed:
+            group.lines[:] = [Definition(x.left, canonical(x.right)) for x in group.lines]
+    last = groups[-1] if groups and groups[-1].output.left == output else None
+    if last is not None and not last.by_user and not last.wanted:
+        last.wanted = "Y" if isinstance(output, Indexed) else "loss"
+    for group in groups:
+        old = group.output.name
+        if group.wanted and str(getattr(old, "label", old)) != group.wanted:
+            name = found.lines.unused(group.wanted)
+            new = Array(name, old.sizes) if isinstance(old, Array) else Symbol(name, real=True)
+            _rename(groups, old, new)
+            output = _renamed(output, old, new)
+    return output
+
+
+def _rename(groups: list[Group], old: Name, new: Name) -> None:
+    """Give a line another name everywhere."""
+    for group in groups:
+        group.lines[:] = [Definition(_renamed(x.left, old, new), _renamed(x.right, old, new)) for x in group.lines]
+        for c in group.closed:
+            c.entry = _renamed(c.entry, old, new)
+            c.form = _renamed(_renamed(c.form, old, new), d(old), d(new))
+
+
+def _is_place(expr: Expr, name: Name, inline: str) -> bool:
+    """May the definition of the name stand in its place: a term, or an argument if `inline` is "anywhere"?"""
+    if isinstance(expr, Indexed | Symbol):
+        return True
+    (inner,) = [a for a in expr.args if not isinstance(a, tuple) and name in names_in(a)]
+    if isinstance(expr, Mul) and any(names_in(a) for a in expr.args if a != inner):
+        return False
+    if isinstance(expr, Pow | Function) and (inline != "anywhere" or expr.func is exp):
+        return False
+    return _is_place(inner, name, inline)
+
+
+def _renamed(expr: Expr, old: Name, new: Name) -> Expr:
+    if isinstance(old, Symbol):
+        return expr.xreplace({old: new})
+    return expr.xreplace({e: new[e.indices] for e in expr.atoms(Indexed) if e.base == old})
+
+
 def _program(found: Trace, output: Expr) -> Program:
     tensors = found.tensors
     parameters = []
@@ -93,45 +151,68 @@ def _program(found: Trace, output: Expr) -> Program:
 
 
 def _shown(derived: Derived, program: Program, wanted: list[Name]) -> dict[Name, Definition]:
-    """The adjoints in closed forms, without those that are used once."""
-    adjoints: dict[Name, Definition] = {}
-    closed = {}  # (group number, array): the contribution
-    inner = set()
-    for number, group in enumerate(derived.groups):
-        for c in group.closed:
-            closed[number, name_of(c.entry)] = c
-        if group.closed:
-            inner |= {line.name for line in group.lines[:-1]}
+    """The adjoints in closed forms and in factors, without those that are used once."""
+    closed = {(n, name_of(c.entry)): c for n, group in enumerate(derived.groups) for c in group.closed}
+    inner = {line.name for group in derived.groups if group.closed for line in group.lines[:-1]}
     loss = derived.output if isinstance(derived.output, Symbol) else None
+    entries = {d(name_of(e)): e for e in program.entries}
+    simplify = _simplifier(derived, program)
+    adjoints: dict[Name, Definition] = {}
     for name, line in derived.raw.items():
-        array = name.of if isinstance(name, Array) else None
-        own = array if array is not None else next(e for e in program.entries if _is(e, name))
+        own = name_of(entries[name])
         if own in inner:
             continue
-        entry = line.left
-        groups = [(n, g) for n, g in enumerate(derived.groups) if any(own in names_in(x.right) for x in g.lines)]
-        if not any((n, own) in closed for n, _ in groups):
-            adjoints[name] = Definition(entry, factor_terms(line.right))
-            continue
-        plain_lines = [x for n, g in groups if (n, own) not in closed for x in g.lines]
-        source = own[entry.indices] if isinstance(entry, Indexed) else own
-        total_ = adjoint_of(source, plain_lines, loss) if plain_lines else S.Zero
-        parts = []
-        for n, _ in groups:
+        users = [(n, g) for n, g in enumerate(derived.groups) if any(own in names_in(x.right) for x in g.lines)]
+        lines = [x for n, g in users if (n, own) not in closed for x in g.lines]
+        source = own[line.left.indices] if isinstance(line.left, Indexed) else own
+        parts = [adjoint_in_factors(source, lines, loss)]
+        for n, _ in users:
             if (n, own) in closed:
                 c = closed[n, own]
-                change = dict(zip(c.entry.indices, entry.indices, strict=True)) if isinstance(entry, Indexed) else {}
+                change = dict(zip(getattr(c.entry, "indices", ()), getattr(line.left, "indices", ()), strict=True))
                 form = fresh(c.form).xreplace(change)
                 parts.append(form.xreplace({d(loss): S.One}) if loss is not None else form)
-        adjoints[name] = Definition(entry, Add(*parts, factor_terms(total_)))
+        adjoints[name] = Definition(line.left, Add(*parts))
     for name in _of_constants(derived):
         if name in adjoints and _vanishes(derived, program, name):
             adjoints[name] = Definition(adjoints[name].left, S.Zero)
     adjoints = _needed(adjoints, wanted)
-    adjoints = _put_in(adjoints, wanted)
-    linear = [x.name for x in derived.forward if not x.right.has(Function) and x.right.has(Sum)]
-    adjoints = {n: Definition(x.left, _without_zeros(x.right, program, linear)) for n, x in adjoints.items()}
-    return {n: Definition(x.left, fold(x.right, derived.forward)) for n, x in adjoints.items()}
+    adjoints = {n: Definition(x.left, simplify(x.right)) for n, x in adjoints.items()}
+    return _put_in(adjoints, wanted, simplify)
+
+
+def _simplifier(derived: Derived, program: Program) -> Callable[[Expr], Expr]:
+    """Sums that are numbers by the definition of a mean, names for products, common factors in front."""
+    simple = {x.name for x in derived.forward if _is_linear(x.right)}
+
+    def numbers(expr: Expr) -> Expr:
+        expr = rebuilt(expr, numbers)
+        if isinstance(expr, Sum) and names_in(expr) & simple:
+            loose = {i: i.fresh() for i in free(expr)}  # indices of sums around this one
+            whole = normal(program.expand(expr.xreplace(loose), simple))
+            return expr if names_in(whole) else whole
+        return expr
+
+    def simplify(expr: Expr) -> Expr:
+        for _ in range(4):
+            before, expr = expr, factored(fold(numbers(canonical(expr)), derived.forward, derived.output))
+            if expr == before:
+                break
+        return expr
+
+    return simplify
+
+
+def _is_linear(right: Expr) -> bool:
+    """Is this a sum of names, each times numbers, sizes and deltas only?"""
+    if isinstance(right, Add):
+        return all(map(_is_linear, right.args))
+    if isinstance(right, Sum):
+        return _is_linear(right.function)
+    named_ = [f for f in Mul.make_args(right) if names_in(f) and not isinstance(f, KroneckerDelta | upto)]
+    if len(named_) == 1 and isinstance(named_[0], Sum | Add):
+        return _is_linear(named_[0])
+    return len(named_) <= 1 and all(isinstance(f, Indexed | Symbol) for f in named_)
 
 
 def _of_constants(derived: Derived) -> list[Name]:
@@ -148,19 +229,6 @@ def _vanishes(derived: Derived, program: Program, name: Name) -> bool:
     return normal(program.expand(whole, {x.name for x in derived.forward})) == 0
 
 
-def _without_zeros(expr: Expr, program: Program, linear: list[Name]) -> Expr:
-    """The expression without sums of terms that are 0 by the definition of a mean."""
-    if not expr.args or isinstance(expr, Indexed | Sum):
-        return expr
-    if isinstance(expr, Add) and linear and normal(program.expand(expr, set(linear))) == 0:
-        return S.Zero
-    return expr.func(*[_without_zeros(a, program, linear) for a in expr.args])
-
-
-def _is(entry: Expr, adjoint: Name) -> bool:
-    return isinstance(entry, Symbol) and d(entry) == adjoint
-
-
 def _needed(adjoints: dict[Name, Definition], wanted: list[Name]) -> dict[Name, Definition]:
     """Only the adjoints to which those of the arguments lead."""
     found, waiting = set(), list(wanted)
@@ -172,36 +240,24 @@ def _needed(adjoints: dict[Name, Definition], wanted: list[Name]) -> dict[Name, 
     return {n: x for n, x in adjoints.items() if n in found}
 
 
-def _put_in(adjoints: dict[Name, Definition], wanted: list[Name]) -> dict[Name, Definition]:
-    """Put in each adjoint that stands in one place only, unless it is a sum of terms inside of another sum."""
-    adjoints = dict(adjoints)
-    changed = True
+def _put_in(adjoints: dict[Name, Definition], wanted: list[Name], simplify: Callable) -> dict[Name, Definition]:
+    """Put in each adjoint that makes the whole shorter, unless a sum would then stand inside of another sum."""
+    adjoints, changed = dict(adjoints), True
     while changed:
         changed = False
-        for name in list(adjoints):
-            if name in wanted:
-                continue
-            places = [(n, _places(x.right, name)) for n, x in adjoints.items() if n != name]
-            places = [(n, p) for n, p in places if p]
-            if not places:
-                del adjoints[name]
-                changed = True
-                continue
+        for name in [n for n in adjoints if n not in wanted]:
             line = adjoints[name]
-            trivial = not line.right.has(Add, Sum)
-            zero = line.right == 0
-            once = len(places) == 1 and places[0][1] == 1
-            if not (zero or once or (trivial and line.right.count_ops() <= 3)):
+            users = {n: x for n, x in adjoints.items() if n != name and _places(x.right, name)}
+            new = {n: Definition(x.left, simplify(_expand(x.right, [line]))) for n, x in users.items()}
+            gain = sum(cost(users[n].right) - cost(x.right) for n, x in new.items()) + 1 + cost(line.right)
+            once = sum(_places(x.right, name) for x in users.values()) <= 1
+            if line.right != 0 and (
+                gain < (0 if once else 1) or any(_nested(x.right) > _nested(users[n].right) for n, x in new.items())
+            ):
                 continue
-            for user, _ in places:
-                old = adjoints[user]
-                if not zero and not trivial and _in_sum(old.right, name):
-                    break
-                right = _expand(old.right, [line])
-                adjoints[user] = Definition(old.left, factor_terms(right) if zero else right)
-            else:
-                del adjoints[name]
-                changed = True
+            adjoints |= new
+            del adjoints[name]
+            changed = True
     return adjoints
 
 
@@ -212,44 +268,9 @@ def _places(expr: Expr, name: Name) -> int:
     return sum(_places(a, name) for a in expr.args)
 
 
-def _in_sum(expr: Expr, name: Name) -> bool:
-    return any(_places(s, name) for s in expr.atoms(Sum))
-
-
-def fold(expr: Expr, lines: Iterable[Definition]) -> Expr:
-    """Products of factors that have a name become that name: e_i / s is σ_i, where σ_i = e_i / s."""
-    for line in lines:
-        right = line.right
-        factors = Mul.make_args(right)
-        if not isinstance(line.left, Indexed) or len(factors) < 2 or right.has(Sum) or right.is_Add:
-            continue
-        keys = [f for f in factors if isinstance(f, Indexed)]
-        if keys:
-            expr = _fold_one(expr, line, keys[0])
-    return expr
-
-
-def _fold_one(expr: Expr, line: Definition, key: Indexed) -> Expr:
-    if not expr.args or isinstance(expr, Indexed):
-        return expr
-    expr = (
-        expr.func(*[_fold_one(a, line, key) if not isinstance(a, tuple) else a for a in expr.args])
-        if not (isinstance(expr, Sum))
-        else expr.func(_fold_one(expr.function, line, key), *expr.limits)
-    )
-    if not isinstance(expr, Mul):
-        return expr
-    for factor in expr.args:
-        base = factor.base if isinstance(factor, Pow) else factor
-        if isinstance(base, Indexed) and base.base == key.base:
-            change = dict(zip(key.indices, base.indices, strict=True))
-            if set(line.left.indices) - set(change):
-                continue
-            left = line.left.xreplace(change)
-            new = expr / line.right.xreplace(change) * left
-            if new.count_ops() < expr.count_ops():
-                return _fold_one(new, line, key)
-    return expr
+def _nested(expr: Expr) -> int:
+    """The number of sums and brackets inside of sums."""
+    return sum(len([x for x in s.function.atoms(Sum, Add) if names_in(x)]) for s in expr.atoms(Sum))
 
 
 # ------------------------------------------------------------------------------------------------ the proof
@@ -267,10 +288,23 @@ def _prove(derived: Derived, program: Program, shown: dict[Name, Definition]) ->
         own = derived.raw[name]
         first = _expand(own.at(line.left), hidden) - line.right
         for through in ((), inner, forward):
-            if normal(program.expand(first, set(through))) == 0:
+            rest = normal(program.expand(first, set(through)))
+            if rest == 0 or _cleared(rest) == 0:
                 break
         else:
             derived.unproved.append(str(name.label if isinstance(name, Array) else name))
+
+
+def _cleared(expr: Expr) -> Expr:
+    """The expression times its divisors that are sums, so that 1 / (1 + e) - 1 + e / (1 + e) is seen to be 0."""
+    terms = Add.make_args(expr)
+    powers: dict[Expr, Expr] = {}
+    for base, power in [pair for term in terms for pair in term.as_powers_dict().items()]:
+        if base.is_Add and power.is_Integer and power < 0:
+            powers[base] = min(power, powers.get(base, power))
+    if not powers:
+        return expr
+    return normal(Add(*[Mul(term, *[base**-power for base, power in powers.items()]) for term in terms]))
 
 
 def _taken(shown: dict[Name, Definition]) -> list[Name]:

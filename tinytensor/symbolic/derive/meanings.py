@@ -11,9 +11,9 @@ from collections.abc import Callable
 from functools import partial
 
 import sympy
-from sympy import Expr, Integer, KroneckerDelta, Mul, Pow, Rational, S, exp, log
+from sympy import Add, Expr, Indexed, Integer, KroneckerDelta, Mul, Pow, Rational, S, Sum, exp, log
 
-from tinytensor.symbolic.calculus.adjoints import Definition, d
+from tinytensor.symbolic.calculus.adjoints import Definition, d, name_of
 from tinytensor.symbolic.calculus.formulas import (
     Array,
     Index,
@@ -21,6 +21,8 @@ from tinytensor.symbolic.calculus.formulas import (
     Size,
     absolute,
     delta,
+    floored,
+    held,
     larger,
     relu,
     same,
@@ -57,9 +59,20 @@ class Step:
     def refuse(self, why: str) -> NotDerivable:
         return NotDerivable(f"derive: {self.op}{self.where}: {why}")
 
-    def name(self, value: Value, otherwise: str, closed=(), before=()) -> Value:
+    def name(self, value: Value, otherwise: str, inline: str = "") -> Value:
         """Make the value a line, under the user's name for it if there is one."""
-        return self.lines.name(value, self.wanted or otherwise, closed, before, self.where)
+        by_user = bool(self.wanted)
+        return self.lines.name(
+            value, self.wanted or otherwise, where=self.where, by_user=by_user, inline="" if by_user else inline
+        )
+
+    def operand(self, value: Value, letter: str) -> Value:
+        """The value, as a line of its own if its formula is one that a person would name."""
+        expr = value.entry(*value.indices())
+        long = expr.has(Sum, Add) or len(expr.atoms(Indexed)) > 1
+        if value.finite is None and value.sizes and long and not isinstance(expr, Indexed):
+            return self.lines.name(value, letter, where=self.where)
+        return value
 
     def finite(self, value: Value) -> Value:
         if value.finite is not None:
@@ -139,7 +152,6 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "sign": sign,
     "logsigmoid": lambda x: -softplus(-x),
     "softplus": lambda x, beta, threshold: softplus(beta * x) / beta,
-    "clamp_min": larger,
     "clamp_max": lambda a, b: -larger(-a, -b),
     "clamped": lambda x, low, high: -larger(-larger(x, low), -high),
     "maximum": larger,
@@ -163,6 +175,39 @@ FORMULAS: dict[str, Callable[..., Expr]] = {
     "relu_backward": lambda h, z: h * theta(z),
     "silu_backward": lambda h, x: h * sigmoid(x) * (1 + x * (1 - sigmoid(x))),
 }
+FORMULAS |= {
+    "floor": floored,
+    "ceil": lambda x: -floored(-x),
+    "floor_divide": lambda a, b: floored(a / b),
+    "remainder": lambda a, b: a - b * floored(a / b),
+    "sloped": lambda h, z, slope: h * (slope + (1 - slope) * theta(_let_go(z))),
+    "gelu_erf_backward": lambda h, x, *_: h * (Phi(x) + x * Phi(x).fdiff()),
+    "gelu_tanh_backward": lambda h, x, half, slope, cubic, three: h * half * _gelu_slope(x, slope, cubic, three),
+}
+REFUSED = {  # operations that no index formula follows here, and what to do instead
+    "flip": "an index that runs backward is not part of the index calculus; reverse the argument outside",
+    "dropped": "random numbers are no function of the arguments; give the mask as an argument, or call eval()",
+    "put": "values are written into some places of a tensor; build the tensor with tt.where(), tt.cat() or a mask",
+    "scatter_extreme": "the largest of the values that meet in one place has no index formula; prove() it at one size",
+    "round": "rounding to the even neighbour has no index formula; use floor(x + 1/2)",
+    "solve": "the calculus has no inverse of a matrix; give the inverse as an argument",
+    "det": "the calculus has no determinant; use a Cholesky factor as the argument: 2 Σ log L_ii",
+    "slogdet": "the calculus has no determinant; use a Cholesky factor as the argument: 2 Σ log L_ii",
+    "cholesky": "the calculus has no factors of a matrix; give the factor as an argument",
+    "pinv": "the calculus has no inverse of a matrix; give the inverse as an argument",
+}
+
+
+def _let_go(z: Expr) -> Expr:
+    """z where only its sign is used, which is constant with or without detach()."""
+    return z.xreplace({h: h.args[0] for h in z.atoms(held)})
+
+
+def _gelu_slope(x: Expr, slope: Expr, cubic: Expr, three: Expr) -> Expr:
+    t = sympy.tanh(slope * (x + cubic * x**3))
+    return 1 + t + x * (1 - t**2) * slope * (1 + three * x**2)
+
+
 TRUTHS = {"gt", "lt", "ge", "le", "ne", "logical_not", "bitwise_and", "bitwise_or", "bitwise_xor"}
 NAMED: dict[str, tuple[Callable[..., Expr], str]] = {  # their results are lines: the derivative is written in them
     "exp": (exp, "e"),
@@ -174,11 +219,15 @@ NAMED: dict[str, tuple[Callable[..., Expr], str]] = {  # their results are lines
     "rsqrt": (lambda x: Pow(x, Rational(-1, 2)), "r"),
     **{n: (getattr(sympy, n), n) for n in ("sin", "cos", "asin", "acos", "atan", "asinh", "erf")},
 }
+SMALL = Rational(1, 10**5)  # a bound that only keeps a norm from being 0
+ROOTS = {"sqrt", "root", "rsqrt"}
 FIRST = {"silu": (sigmoid, "s"), "gelu_erf": (Phi, "p")}  # x f(x), with f(x) a line
 
 
 def _formula(step: Step) -> Value:
     values = [step.finite(v) for v in step.args]
+    if step.op in {"relu", "logsigmoid", "softplus", "absolute", "elu"}:
+        values[0] = step.operand(values[0], "a")
     return elementwise(step, FORMULAS[step.op], *values, kind="b" if step.op in TRUTHS else "f")
 
 
@@ -211,19 +260,34 @@ def scaled(step: Step) -> Value:
     return value
 
 
+@meaning("clamp_min")
+def at_least(step: Step) -> Value:
+    x, low = (step.finite(v) for v in step.args)
+    root, least = x.entry(*x.indices()), low.entry() if not low.dims else None
+    if isinstance(least, Rational) and 0 < least <= SMALL:
+        line = next((g.output for g in step.lines.groups if name_of(g.output.left) == name_of(root)), None)
+        if line is not None and isinstance(line.right, Pow) and line.right.exp == S.Half:
+            step.lines.notes[f"every norm {name_of(root)} is above {float(least):.0e}".replace("e-0", "e-")] = None
+            return x
+    return elementwise(step, larger, x, low)
+
+
 @meaning(*NAMED)
 def function(step: Step) -> Value:
     formula, letter = NAMED[step.op]
     (x,) = step.args
     if step.op == "exp" and x.finite is not None:
         return step.name(Value(x.dims, lambda *at: x.finite(*at) * exp(x.entry(*at))), letter)
-    return step.name(elementwise(step, formula, step.finite(x)), letter)
+    x = step.finite(x)
+    if step.op not in ROOTS:
+        x = step.operand(x, "a")
+    return step.name(elementwise(step, formula, x), letter)
 
 
 @meaning(*FIRST)
 def gated(step: Step) -> Value:
     formula, letter = FIRST[step.op]
-    x = step.finite(step.args[0])
+    x = step.operand(step.finite(step.args[0]), "a")
     gate = step.lines.name(elementwise(step, formula, x), letter, where=step.where)
     return elementwise(step, lambda a, b: a * b, x, gate)
 
@@ -231,6 +295,7 @@ def gated(step: Step) -> Value:
 @meaning("gelu_tanh")
 def gelu_tanh(step: Step) -> Value:
     x, half, slope, cubic = step.args
+    x = step.operand(step.finite(x), "a")
     h = elementwise(step, lambda x, s, c: sympy.tanh(s * (x + c * x**3)), x, slope, cubic)
     h = step.lines.name(h, "h", where=step.where)
     return elementwise(step, lambda x, h, half: half * x * (1 + h), x, h, half)
@@ -387,7 +452,8 @@ def _cut(step: Step, dim: tuple[Expr, ...], key) -> tuple[tuple[Expr, ...] | Non
             return (dim[0],), lambda at: [at, start + 1]
         if len(dim) == 1 and isinstance(dim[0], Size) and width.is_Integer:
             raise Split(dim[0], (size(f"{dim[0]}{width}"), width))
-        raise step.refuse(f"a slice with the step {width} of a dimension of size {whole}")
+        hint = f'; write the size as "{dim[1]}*{dim[0]}"' if len(dim) == 2 and dim[0] == width else ""
+        raise step.refuse(f"a slice with the step {width} of a dimension of size {_product(dim)}{hint}")
     length = stop - start
     if len(dim) == 1:
         if length.is_Mul and length.args[0].is_Rational and length.args[0].q > 1 and isinstance(dim[0], Size):
@@ -403,6 +469,55 @@ def _cut(step: Step, dim: tuple[Expr, ...], key) -> tuple[tuple[Expr, ...] | Non
     raise step.refuse(f"the slice from {start} to {stop} of a dimension of size {whole} that is a product")
 
 
+@meaning("unslice")
+def unsliced(step: Step) -> Value:
+    """y = 0 everywhere, but y[key] = x: a delta for each index that the key moves."""
+    x, shape, key = step.args
+    whole = Value(dims_of(shape), None)
+    places = Value(whole.dims, lambda *at: sympy.Tuple(*at))
+    part = sliced(Step("slice", [places, key], step.lines, "", step.where))
+    if part.sizes != x.sizes:
+        raise step.refuse(f"the shape {x.shape} is not that of the places {part.shape}")
+
+    def entry(*at):
+        own = x.indices(at)
+        deltas = [KroneckerDelta(i, j) for i, j in zip(at, part.entry(*own), strict=True)]
+        return total(Mul(*deltas) * x.entry(*own), *own)
+
+    return step.name(Value(whole.dims, entry), "u")
+
+
+@meaning("undiagonal")
+def on_diagonal(step: Step) -> Value:
+    x, shape, offset, one, other = step.args
+    one, other, whole = int(one), int(other), dims_of(shape)
+    if offset != 0 or whole[one] != whole[other]:
+        raise step.refuse(f"a diagonal with offset {offset}; expected the main one of a square")
+    kept = [n for n in range(len(whole)) if n not in (one, other)]
+
+    def entry(*at):
+        groups, n = {}, 0
+        for place, dim in enumerate(whole):
+            groups[place] = at[n : n + len(dim)]
+            n += len(dim)
+        deltas = [KroneckerDelta(i, j) for i, j in zip(groups[one], groups[other], strict=True)]
+        return Mul(*deltas) * x.entry(*[i for place in [*kept, one] for i in groups[place]])
+
+    return Value(whole, entry)
+
+
+@meaning("overwrite")
+def overwritten(step: Step) -> Value:
+    return step.args[1]
+
+
+@meaning("isnan", "isfinite")
+def finite_everywhere(step: Step) -> Value:
+    step.lines.notes["every number is finite"] = None
+    truth = S.One if step.op == "isfinite" else S.Zero
+    return Value(step.args[0].dims, lambda *at: truth, "b")
+
+
 @meaning("cat", "stack")
 def joined(step: Step) -> Value:
     place, *xs = step.args
@@ -412,6 +527,7 @@ def joined(step: Step) -> Value:
         place += len(xs[0].dims) + 1 if place < 0 else 0
         xs = [x.like(x.entry, (*x.dims[:place], (), *x.dims[place:])) for x in xs]
     place += len(xs[0].dims) if place < 0 else 0
+    xs = [x for x in xs if S.Zero not in x.sizes]  # pieces with nothing in them
     before, dims = sum(len(dim) for dim in xs[0].dims[:place]), [x.dims[place] for x in xs]
     if len(set(dims)) == 1:  # pieces of one size: the number of the piece, and the place in it
         new = (*xs[0].dims[:place], (Integer(len(xs)), *dims[0]), *xs[0].dims[place + 1 :])
@@ -503,6 +619,37 @@ def gathered(step: Step) -> Value:
     return step.finite(x).like(entry, index.dims)
 
 
+@meaning("scatter_rows")
+def scattered(step: Step) -> Value:
+    """y_r.. = Σ_j δ(r, index_j) x_j..: what arrives at the rows that were taken."""
+    x, index, shape = step.args
+    whole = dims_of(shape)
+    if index.kind != "i" or isinstance(index, Places) or len(whole[0]) != 1:
+        raise step.refuse("the rows are chosen by a tensor that is no argument; give it as an Index")
+
+    def entry(row, *at):
+        own = Value(index.dims, None).indices([row, *at])
+        return total(delta(row, index.entry(*own)) * x.entry(*own, *at), *own)
+
+    return step.name(Value(whole, entry), "u", "term")
+
+
+@meaning("gather_backward")
+def ungathered(step: Step) -> Value:
+    x, index, shape, place = step.args
+    place, whole = int(place), dims_of(shape)
+    if index.kind != "i" or len(whole[place]) != 1 or whole[:place] != x.dims[:place]:
+        raise step.refuse("expected an Index argument, and a dimension that is no product")
+    before = sum(len(dim) for dim in whole[:place])
+
+    def entry(*at):
+        own = Value((index.dims[place],), None).indices(at)
+        found = (*at[:before], *own, *at[before + 1 :])
+        return total(delta(at[before], index.entry(*found)) * x.entry(*found), *own)
+
+    return step.name(Value(whole, entry), "u", "term")
+
+
 # ------------------------------------------------------------------------------------------------ sums
 
 
@@ -528,7 +675,7 @@ def summed(step: Step) -> Value:
     new, at, over = _over(step, step.finite(x), dims, bool(keepdim))
     count = Mul(*[i.size for i in over]) if step.op == "reduce_mean" else S.One
     value = Value(new, lambda *indices: total(x.entry(*at(*indices)), *over) / count)
-    return step.name(value, "μ" if step.op == "reduce_mean" else "s") if value.sizes else value
+    return step.name(value, "μ" if step.op == "reduce_mean" else "s", "anywhere") if value.sizes else value
 
 
 @meaning("reduce_amax", "reduce_amin", "reduce_max", "reduce_min")
@@ -550,6 +697,15 @@ def extreme(step: Step) -> Value:
         f"{array} is 1 at the {which} entry of {name.base.label}, shared among equal ones, 0 elsewhere"
     ] = None
     return step.name(Value(new, lambda *i: total(chosen[tuple(at(*i))] * source.entry(*at(*i)), *over)), "m")
+
+
+@meaning("reduce_prod")
+def multiplied(step: Step) -> Value:
+    """Π x = exp(Σ log x), whose derivative is the product divided by each factor."""
+    x, dims, keepdim = step.args
+    new, at, over = _over(step, step.finite(x), dims, bool(keepdim))
+    step.lines.notes["every factor of a product is above 0"] = None
+    return step.name(Value(new, lambda *indices: exp(total(log(x.entry(*at(*indices))), *over))), "P")
 
 
 @meaning("cumsum")
@@ -589,7 +745,7 @@ def logsumexp(step: Step) -> Value:
 
 @meaning("matmul")
 def product(step: Step) -> Value:
-    a, b = (step.finite(v) for v in step.args)
+    a, b = (step.operand(step.finite(v), "u") for v in step.args)
     inner = _together(step, [a.dims[-1], b.dims[-2]])
     rank = max(len(a.dims), len(b.dims)) - 2
     left, right = ((((),) * (rank + 2 - len(v.dims))) + v.dims[:-2] for v in (a, b))
@@ -603,12 +759,13 @@ def product(step: Step) -> Value:
         other = [*partial(_seen, lambda *i: list(i), right, batch)(*at[:n])]
         return total(a.entry(*own, *at[n : n + r], *k) * b.entry(*other, *k, *at[n + r :]), *k)
 
-    return step.name(Value((*batch, rows, columns), entry), "A")
+    return step.name(Value((*batch, rows, columns), entry), "A", "term")
 
 
 @meaning("linear", "linear_relu")
 def linear(step: Step) -> Value:
     x, weight, bias = step.args
+    x = step.operand(step.finite(x), "u")
     inner = _together(step, [x.dims[-1], weight.dims[1]])
     n = sum(map(len, x.dims[:-1]))
 
@@ -619,7 +776,7 @@ def linear(step: Step) -> Value:
 
     value = Value((*x.dims[:-1], weight.dims[0]), entry)
     if step.op == "linear":
-        return step.name(value, "A")
+        return step.name(value, "A", "term")
     before = step.lines.name(value, "A", where=step.where)
     return elementwise(step, relu, before)
 
@@ -692,7 +849,7 @@ def cross_entropy(step: Step) -> Value:
     else:
         n = Mul(*[i.size for i in rows])
         value = Value((), lambda: -total(wrong, *rows) / n)
-        array, left, at = step.lines.left(step.wanted or "loss", value)
+        array, left, at = step.lines.left(step.wanted or "ℓ", value)
         closed = Closed(own, d(left) * (left_q - p) / n)
         wrong = total(wrong, *rows) / n
     step.lines.groups.append(Group([line, Definition(left, -wrong)], [closed], step.where))

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from sympy import Expr, Integer, Rational, S, log, pi, sqrt
@@ -35,7 +36,19 @@ class Call:
     args: tuple
     result: Tensor | tuple
     where: str  # the user's line, in words
-    constants: dict[int, np.ndarray] = field(default_factory=dict)  # copies of tensors, by their ids
+    constants: dict[int, np.ndarray] = field(default_factory=dict)  # copies of tensors that no argument reaches
+    stamps: dict[int, "Stamp"] = field(default_factory=dict)  # of arguments and result at this time, by their ids
+
+
+class Stamp(NamedTuple):
+    """Which values a tensor has at one time: its id and the number of changes in place; its node on the tape."""
+
+    values: tuple[int, int]
+    node: int | None
+
+    @classmethod
+    def of(cls, x: Tensor) -> "Stamp":
+        return cls((id(x), x._version.count), None if x.node is None else id(x.node))
 
 
 @dataclass
@@ -51,12 +64,12 @@ class Run:
 
 
 @contextmanager
-def _noted(note: Callable) -> Iterator[None]:
-    before, state.calls = state.calls, note
+def _noted(note: Callable, read: Callable) -> Iterator[None]:
+    before, state.calls, state.reads = (state.calls, state.reads), note, read
     try:
         yield
     finally:
-        state.calls = before
+        state.calls, state.reads = before
 
 
 @contextmanager
@@ -86,14 +99,27 @@ def _names_of(fn: Callable, names: dict[int, str], kept: list) -> Iterator[None]
 def record(fn: Callable, values: dict[str, object], at: dict[Size, int]) -> Run:
     """Run the function on these arguments, and note all calls of operations."""
     calls, names, kept = [], {}, []
+    reached = {_address(x) for x in values.values() if isinstance(x, Tensor)}
 
     def note(op, args, result):
         flat = [a for x in args for a in (x if isinstance(x, tuple | list) else (x,)) if isinstance(a, Tensor)]
+        if any(_address(a) in reached for a in flat):
+            reached.update(map(_address, result if isinstance(result, tuple | list) else (result,)))
         kept.append((args, result))
-        constants = {id(a): a._data.copy() for a in flat if not a._requires_grad}
-        calls.append(Call(op, args, result, line(sys._getframe(2)), constants))
+        results = [r for r in (result if isinstance(result, tuple | list) else (result,)) if isinstance(r, Tensor)]
+        kept.extend(x.node for x in (*flat, *results))
+        constants = {id(a): a._data.copy() for a in flat if not a._requires_grad and _address(a) not in reached}
+        stamps = {id(x): Stamp.of(x) for x in (*flat, *results)}
+        calls.append(Call(op, args, result, line(sys._getframe(2)), constants, stamps))
 
-    with _names_of(fn, names, kept), _noted(note):
+    def read(what, tensor):
+        if _address(tensor) in reached:
+            raise NotDerivable(
+                f"derive: {what}{line(sys._getframe(2))}: Python reads a value that depends on an argument, and the "
+                "formula can't follow what is done with it; choose by tt.where() or a mask, or prove() it at one size"
+            )
+
+    with _names_of(fn, names, kept), _noted(note, read):
         result = fn(**values)
     if not isinstance(result, Tensor):
         raise NotDerivable(
@@ -101,6 +127,11 @@ def record(fn: Callable, values: dict[str, object], at: dict[Size, int]) -> Run:
         )
     inputs = {name: x for name, x in values.items() if isinstance(x, Tensor)}
     return Run(at, inputs, calls, result, names, kept)
+
+
+def _address(x) -> int:
+    """Where a tensor's memory begins: the same for its views that begin there, as detach() makes."""
+    return x._data.__array_interface__["data"][0] if isinstance(x, Tensor) else 0
 
 
 # ------------------------------------------------------------------------------------------ numbers of several runs

@@ -5,11 +5,11 @@ from dataclasses import replace
 from functools import partial
 
 import numpy as np
-from sympy import Expr, Integer, KroneckerDelta, Mul, S, Symbol
+from sympy import Expr, Indexed, Integer, KroneckerDelta, Mul, S, Symbol
 
 from tinytensor.core.tensor import Tensor
-from tinytensor.symbolic.calculus.formulas import Array, Size, held, upto
-from tinytensor.symbolic.calculus.formulas import Index as Bound
+from tinytensor.symbolic.calculus.adjoints import names_in
+from tinytensor.symbolic.calculus.formulas import Array, Size, floored, held, same, sign, theta, upto
 from tinytensor.symbolic.derive.arguments import (
     NUMBERS,
     Argument,
@@ -18,12 +18,16 @@ from tinytensor.symbolic.derive.arguments import (
     sample,
     symbols_of,
 )
-from tinytensor.symbolic.derive.meanings import MEANINGS, Places, Step, number
-from tinytensor.symbolic.derive.recording import Call, NotDerivable, Run, fit, record, written
-from tinytensor.symbolic.derive.values import Lines, Split, Taken, Value, dims_of, named, tensors_of
+from tinytensor.symbolic.derive.meanings import MEANINGS, REFUSED, Places, Step, number
+from tinytensor.symbolic.derive.recording import Call, NotDerivable, Run, Stamp, fit, record, written
+from tinytensor.symbolic.derive.values import Lines, Split, Taken, Value, dims_of, named, plain, tensors_of
 
 LARGEST = 200_000  # entries of an argument in a run
 RETRIES = (1, 2, 4, 3, 6, 8, 12)  # sizes are multiples of these if the function fails at primes
+
+
+class Unexplained(NotDerivable):
+    """A number of the runs for which there is no formula of the sizes; other sizes may show one."""
 
 
 class Trace:
@@ -32,24 +36,26 @@ class Trace:
     arguments: by name; a tensor as `Argument`. lines: the groups of definitions. result: the result as a value.
     """
 
-    def __init__(self, fn: Callable, given: dict[str, object], split: dict, needs_gradient: bool = True):
+    def __init__(
+        self, fn: Callable, given: dict[str, object], split: dict, needs_gradient: bool = True, start: int = 0
+    ):
         self.fn, self.given = fn, arguments(given, split)
         self.sizes = symbols_of(self.given)
         self.tensors = {n: a for n, a in self.given.items() if isinstance(a, Argument)}
-        self.runs = _runs(fn, self.given, self.sizes)
+        self.runs = _runs(fn, self.given, self.sizes, start)
         self.at = [run.at for run in self.runs]
         self.lines = Lines({str(s) for s in self.sizes} | set(self.tensors))
         self.arrays = {}
         self.tables: list[tuple[list[np.ndarray], Value]] = []  # constants of any values
-        self.values: list[dict] = [{} for _ in self.runs]  # id of a tensor of a run: its value
-        self.nodes: list[dict] = [{} for _ in self.runs]
+        self.values: list[dict] = [{} for _ in self.runs]  # Stamp.values of a tensor of a run: its formula
+        self.nodes: list[dict] = [{} for _ in self.runs]  # Stamp.node
         for name, a in self.tensors.items():
             below = a.below
             array = Array(name, a.sizes, values=below) if a.sizes else Symbol(name, real=True)
             self.arrays[name] = array
             value = named(array, Value(a.dims, None, "f" if below is None else "i"))
             for values, run in zip(self.values, self.runs, strict=True):
-                values[id(run.inputs[name])] = value
+                values[Stamp.of(run.inputs[name]).values] = value
         self._read()
         if needs_gradient and not self.runs[0].result._requires_grad:
             raise NotDerivable("derive: the result has no gradient: no float argument reaches it on the tape")
@@ -58,54 +64,75 @@ class Trace:
     def _read(self) -> None:
         """Turn the calls of all runs, in step, into values and lines."""
         counts = [len(run.calls) for run in self.runs]
+        if len(set(counts)) > 1:
+            pairs = zip(*(run.calls for run in self.runs), strict=False)
+            other = next((calls[0] for calls in pairs if len({c.op.name for c in calls}) > 1), None)
+            longest = max(self.runs, key=lambda run: len(run.calls))
+            raise NotDerivable(_different(other or longest.calls[min(counts)], self.runs))
         for calls in zip(*(run.calls for run in self.runs), strict=False):
             first = calls[0]
             if any(c.op is not first.op for c in calls):
                 raise NotDerivable(_different(first, self.runs))
-            if not any(self._known(n, a) for n, c in enumerate(calls) for a in _flat(c.args)):
+            if not any(self._known(n, a, c.stamps[id(a)]) for n, c in enumerate(calls) for a in _flat(c.args)):
                 continue  # computed from numbers alone: a constant, which is read where it is used
-            args = [self._argument([c.args[k] for c in calls], first, calls) for k in range(len(first.args))]
             meaning = MEANINGS.get(first.op.name)
             if meaning is None:
-                raise NotDerivable(
-                    f"derive: {first.op.name}{first.where}: there is no index formula for this operation; prove() "
-                    "checks it at small sizes"
+                why = REFUSED.get(
+                    first.op.name, "there is no index formula for this operation; prove() checks it at small sizes"
                 )
+                raise NotDerivable(f"derive: {first.op.name}{first.where}: {why}")
+            args = [self._argument([c.args[k] for c in calls], first, calls) for k in range(len(first.args))]
             names = [run.names.get(id(c.result)) for run, c in zip(self.runs, calls, strict=True)]
             step = Step(first.op.name, args, self.lines, names[0] or "", first.where)
-            value = meaning(step)
+            try:
+                value = meaning(step)
+            except TypeError as error:  # an index that does not fit for each size
+                raise NotDerivable(f"derive: {first.op.name}{first.where}: {error}") from error
             wanted = step.wanted
-            if wanted and wanted not in self.lines.names and value.kind == "f" and value.finite is None:
+            if wanted and value.kind == "f" and value.finite is None:
                 value = self._named_by_user(value, wanted, first.where)
             for n, c in enumerate(calls):
                 out = c.result[0] if isinstance(c.result, tuple) else c.result
-                self.values[n][id(out)] = value
-                if out.node is not None:
-                    self.nodes[n][id(out.node)] = value
-        if len(set(counts)) > 1:
-            shortest = min(counts)
-            run = max(self.runs, key=lambda run: len(run.calls))
-            raise NotDerivable(_different(run.calls[shortest], self.runs))
+                stamp = c.stamps[id(out)]
+                self.values[n][stamp.values] = value
+                if stamp.node is not None:
+                    self.nodes[n][stamp.node] = value
 
     def _named_by_user(self, value: Value, wanted: str, where: str) -> Value:
         """A formula under the user's own name; a view of a name stays a view."""
         expr = value.entry(*value.indices())
-        if expr.is_Atom or expr.func.__name__ == "Indexed":
+        if isinstance(expr, Indexed):
+            group = next((g for g in self.lines.groups if g.output.name == expr.base), None)
+            if group is not None and not group.by_user and plain(value) is not None:
+                group.wanted = group.wanted or wanted  # the operation's result, seen in another order
             return value
-        return self.lines.name(value, wanted, where=where)
+        if expr.is_Atom:
+            return value
+        return self.lines.name(value, wanted, where=where, by_user=True)
 
     # ------------------------------------------------------------------------------------ arguments of a call
 
-    def _known(self, run: int, a) -> bool:
-        return isinstance(a, Tensor) and (id(a) in self.values[run] or a._requires_grad or bool(self._same(run, a)))
+    def _known(self, run: int, a, stamp: Stamp) -> bool:
+        return isinstance(a, Tensor) and (a._requires_grad or self._found(run, a, stamp) is not None)
 
-    def _same(self, run: int, a: Tensor) -> Value | None:
-        """The value of a known tensor that has the same memory: detach() and autograd.Function make such tensors."""
+    def _found(self, run: int, a: Tensor, stamp: Stamp) -> Value | None:
+        """The formula of a tensor, or of a known one that has the same memory, as detach() and Function make."""
+        for known, key in ((self.values[run], stamp.values), (self.nodes[run], stamp.node)):
+            if key in known:
+                return known[key]
         for x in self.runs[run].kept:
             for b in _flat(x if isinstance(x, tuple) else (x,)):
-                if b is not a and id(b) in self.values[run] and _one_memory(a, b):
-                    return self.values[run][id(b)]
+                if b is not a and (value := self.values[run].get((id(b), stamp.values[1]))) and _one_memory(a, b):
+                    return value
         return None
+
+    def _moves(self, value: Value) -> bool:
+        """Does the value depend on an argument of floats, so that a gradient could pass?"""
+        moving = {self.arrays[n] for n, a in self.tensors.items() if a.below is None}
+        for line in [line for group in self.lines.groups for line in group.lines]:
+            if names_in(line.right) & moving:
+                moving.add(line.name)
+        return bool(names_in(S(value.entry(*value.indices()))) & moving)
 
     def _argument(self, given: list, call: Call, calls):
         first = given[0]
@@ -123,7 +150,7 @@ class Trace:
             return first
         found = fit(given, self.at)
         if found is None:
-            raise NotDerivable(
+            raise Unexplained(
                 f"derive: {call.op.name}{call.where}: the number {first} is {', '.join(map(str, given))} at the sizes "
                 f"{'; '.join(_told(a) for a in self.at)}, which no simple formula of the sizes explains"
             )
@@ -133,37 +160,41 @@ class Trace:
     def _value(self, given: list, what: str, calls) -> Value:
         found = []
         for n, x in enumerate(given):
-            value = self.values[n].get(id(x))
-            if x.node is not None and id(x.node) in self.nodes[n]:
-                value = self.nodes[n][id(x.node)]  # changed in place, perhaps
-            found.append(self._same(n, x) if value is None else value)
+            stamp = Stamp.of(x) if calls is None else calls[n].stamps.get(id(x), Stamp.of(x))
+            found.append(self._found(n, x, stamp))
         if (value := found[0]) is not None:
             on_tape = calls is None or any(y._requires_grad for y in _flat((calls[0].result,)))
-            if on_tape and not given[0]._requires_grad and _has_gradient(value):  # detach(), no_grad()
-                return Value(value.dims, lambda *at: held(value.entry(*at)), "f", value.finite)
+            if on_tape and not given[0]._requires_grad and value.kind == "f" and self._moves(value):  # detach()
+                return Value(value.dims, lambda *at: _held(value.entry(*at)), "f", value.finite)
             return value
-        arrays = [c.constants.get(id(x), x._data) for c, x in zip(calls, given, strict=True)] if calls else None
+        arrays = None
+        if calls is not None and all(id(x) in c.constants for c, x in zip(calls, given, strict=True)):
+            arrays = [c.constants[id(x)] for c, x in zip(calls, given, strict=True)]
         if calls is None and not any(x._requires_grad for x in given):
             arrays = [x._data for x in given]  # a result that is a constant
         if arrays is None or any(x._requires_grad for x in given):
             raise NotDerivable(
-                f"derive: {what}: a tensor that no argument reaches; give it as an argument, or detach() it"
+                f"derive: {what}: a tensor that was changed in place, or made from an argument's values, in a way that "
+                "can't be followed; make a new tensor (y = y * 2, tt.where, tt.cat) in place of changing a part of one"
+                if arrays is None or any(x._version.count for x in given)
+                else f"derive: {what}: a tensor that requires grad, but is no argument; give it as one, or detach() it"
             )
-        first, call = given[0], calls[0]
-        place = next((k for k, a in enumerate(tensors_of(call.args)) if a is first), None)
-        number = next(n for n, c in enumerate(self.runs[0].calls) if c is call)
-        taken = None if place is None else Taken(number, call.op.name, place)
-        return self.constant([np.asarray(a) for a in arrays], what, taken)
+        wanted, taken = self.runs[0].names.get(id(given[0]), ""), None
+        if calls is not None:
+            place = next((k for k, a in enumerate(tensors_of(calls[0].args)) if a is given[0]), None)
+            number = next(n for n, c in enumerate(self.runs[0].calls) if c is calls[0])
+            taken = None if place is None else Taken(number, calls[0].op.name, place)
+        return self.constant([np.asarray(a) for a in arrays], what, taken, wanted)
 
     # ------------------------------------------------------------------------------------ constants
 
-    def constant(self, arrays: list[np.ndarray], what: str, taken: Taken | None = None) -> Value:
+    def constant(self, arrays: list[np.ndarray], what: str, taken: Taken | None = None, wanted: str = "") -> Value:
         """A tensor that was made from numbers: one of a few patterns, or an array of any values (`taken`: whence)."""
         if len({a.ndim for a in arrays}) > 1:
             raise NotDerivable(f"derive: {what}: a constant has the shapes {', '.join(str(a.shape) for a in arrays)}")
         shape = [fit([int(n) for n in sizes], self.at) for sizes in zip(*(a.shape for a in arrays), strict=True)]
         if any(n is None for n in shape):
-            raise NotDerivable(f"derive: {what}: no formula of the sizes explains the shape {arrays[0].shape}")
+            raise Unexplained(f"derive: {what}: no formula of the sizes explains the shape {arrays[0].shape}")
         dims = dims_of(shape)
         kind = "b" if arrays[0].dtype.kind == "b" else "f"
         whole = arrays[0].dtype.kind in "iu"
@@ -184,7 +215,7 @@ class Trace:
         for others, value in self.tables:
             if all(a.shape == b.shape and (a == b).all() for a, b in zip(arrays, others, strict=True)):
                 return value
-        name = self.lines.unused("const")
+        name = self.lines.unused(wanted or "const")
         array = Array(name, tuple(f for dim in dims for f in dim))
         self.lines.constants[array] = taken
         self.lines.notes[f"{name}, of shape ({', '.join(map(str, shape))}), may have any values"] = None
@@ -257,15 +288,9 @@ def _placed(dims, rules: list[Callable]) -> Places:
 _SCALARS = {"layer_norm", "rms_norm", "attention", "cross_entropy_rows", "cross_entropy_mean"}
 
 
-def _has_gradient(value: Value) -> bool:
-    """Does the value depend on floats, which have gradients, and not on indices alone?"""
-    entry = S(value.entry(*value.indices()))
-    return value.kind == "f" and any(x.values is None for x in entry.atoms(Array)) | bool(_scalars(entry))
-
-
-def _scalars(entry: Expr) -> set[Symbol]:
-    labels = {x.label for x in entry.atoms(Array)}
-    return {s for s in entry.atoms(Symbol) if not isinstance(s, Size | Bound)} - labels
+def _held(entry: Expr) -> Expr:
+    """The entry, held constant; steps are constant in any case."""
+    return entry if entry.is_number or isinstance(entry, floored | sign | theta | same) else held(entry)
 
 
 def _flat(args) -> list:
@@ -285,10 +310,14 @@ def _one_memory(a: Tensor, b: Tensor) -> bool:
 
 def _pattern(arrays: list[np.ndarray], dims, kind: str) -> Value | None:
     """A constant that is a triangle, a diagonal, or the numbers of one dimension; None if it is none of these."""
+    if not all(a.size for a in arrays):
+        return _numbered(dims, 0, S.Zero, S.Zero, kind)
     if kind != "b":
         for k, dim in enumerate(dims):
             if len(dim) == 1 and (steps := _steps(arrays, k)) is not None:
                 return _numbered(dims, sum(len(d) for d in dims[:k]), *steps, kind)
+        if all(len(dim) == 1 for dim in dims[-2:]) and len(dims) > 1 and (plane := _plane(arrays)) is not None:
+            return _planar(dims, sum(len(d) for d in dims[:-2]), *plane, kind)
     if arrays[0].ndim < 2 or any(len(dim) != 1 for dim in dims[-2:]):
         return None
     low = [a.reshape(-1, *a.shape[-2:]) for a in arrays]
@@ -305,6 +334,8 @@ def _pattern(arrays: list[np.ndarray], dims, kind: str) -> Value | None:
 
 def _steps(arrays: list[np.ndarray], k: int) -> tuple[Expr, Expr] | None:
     """The first number and the distance of the next, if the numbers along dimension k are evenly spaced."""
+    if not all(a.size for a in arrays):
+        return None
     rows = [np.moveaxis(a, k, -1).reshape(-1, a.shape[k]) for a in arrays]
     if not all(r.shape[1] > 1 and (r == r[0]).all() and np.isfinite(r).all() for r in rows):
         return None
@@ -315,6 +346,26 @@ def _steps(arrays: list[np.ndarray], k: int) -> tuple[Expr, Expr] | None:
     start, step = starts.pop(), steps.pop()
     even = all(np.allclose(r[0], start + step * np.arange(r.shape[1]), 1e-13, 1e-13) for r in rows)
     return (written(start), written(step)) if even else None
+
+
+def _plane(arrays: list[np.ndarray]) -> tuple[Expr, Expr, Expr] | None:
+    """The first number and the distances along the last two dimensions, if both are evenly spaced."""
+    low = [a.reshape(-1, *a.shape[-2:]) for a in arrays]
+    if not all(min(a.shape[1:]) > 1 and (a == a[0]).all() and np.isfinite(a).all() for a in low):
+        return None
+    found = {(float(a[0, 0, 0]), float(a[0, 1, 0] - a[0, 0, 0]), float(a[0, 0, 1] - a[0, 0, 0])) for a in low}
+    if len(found) != 1:
+        return None
+    start, down, right = found.pop()
+    for a in low:
+        n, m = a.shape[1:]
+        if not np.allclose(a[0], start + down * np.arange(n)[:, None] + right * np.arange(m), 1e-13, 1e-13):
+            return None
+    return written(start), written(down), written(right)
+
+
+def _planar(dims, place: int, start: Expr, down: Expr, right: Expr, kind: str) -> Value:
+    return Value(dims, lambda *at: start + down * (at[place] - 1) + right * (at[place + 1] - 1), kind)
 
 
 def _numbered(dims, place: int, start: Expr, step: Expr, kind: str) -> Value:
@@ -359,16 +410,16 @@ def _different(call: Call, runs: list[Run]) -> str:
     )
 
 
-def _runs(fn: Callable, given: dict[str, object], sizes: list[Size]) -> list[Run]:
+def _runs(fn: Callable, given: dict[str, object], sizes: list[Size], start: int = 0) -> list[Run]:
     """Three runs, at numbers that the function takes."""
     first: Exception | None = None
-    for factor in RETRIES:
+    for factor in RETRIES[start:]:
         runs = []
         try:
             for n in range(len(NUMBERS)):
                 at = {s: factor * value for s, value in numbers_for(sizes, n).items()}
                 tensors = [a for a in given.values() if isinstance(a, Argument)]
-                if factor > 1 and any(Mul(*a.sizes).xreplace(at) > LARGEST for a in tensors):
+                if first is not None and any(Mul(*a.sizes).xreplace(at) > LARGEST for a in tensors):
                     raise first
                 rng = np.random.default_rng(n)
                 values = {k: sample(a, at, rng) if isinstance(a, Argument) else a for k, a in given.items()}
@@ -384,11 +435,16 @@ def _runs(fn: Callable, given: dict[str, object], sizes: list[Size]) -> list[Run
 def trace(fn: Callable, given: dict[str, object], needs_gradient: bool = True) -> Trace:
     """The program of a function; sizes that it takes apart are taken apart everywhere."""
     split: dict[Size, tuple[Expr, ...]] = {}
+    start = 0
     for _ in range(8):
         try:
-            found = Trace(fn, given, split, needs_gradient)
+            found = Trace(fn, given, split, needs_gradient, start)
             found.split = split
             return found
+        except Unexplained:  # such as the half of an odd size
+            if start:
+                raise
+            start = 1
         except Split as error:
             parts = tuple(S(p) for p in error.parts)
             split = {s: tuple(q for p in ps for q in (parts if p == error.size else (p,))) for s, ps in split.items()}

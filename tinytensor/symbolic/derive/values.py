@@ -96,6 +96,9 @@ class Group:
     lines: list[Definition]
     closed: list[Closed] = field(default_factory=list)
     where: str = ""
+    by_user: bool = False  # is the result named by the user?
+    wanted: str = ""  # the user's name for it, where the operation gave it another one
+    inline: str = ""  # may it be put in where it is used: "term" as a term, "anywhere" in roots and logarithms, too
 
     @property
     def output(self) -> Definition:
@@ -168,15 +171,17 @@ class Lines:
         array = Array(name, tuple(value.sizes))
         return array, array[tuple(indices)], indices
 
-    def name(self, value: Value, wanted: str, closed=(), before: Sequence[Definition] = (), where: str = "") -> Value:
-        """Write the line `wanted := value`, and give the value back as an entry of it."""
+    def name(
+        self, value: Value, wanted: str, closed=(), before: Sequence[Definition] = (), where: str = "", **marks
+    ) -> Value:
+        """Write the line `wanted := value`, and give the value back as an entry of it; `marks` are of its group."""
         indices = value.indices()
         if not closed and not before and (old := self.known.get(_key(value.entry(*indices), indices))) is not None:
             return named(old, value)  # the same formula has a name already
         array, entry, indices = self.left(wanted, value)
         right = fresh(S(value.entry(*indices)))
         self.known[_key(right, indices)] = array
-        self.groups.append(Group([*before, Definition(entry, right)], list(closed), where))
+        self.groups.append(Group([*before, Definition(entry, right)], list(closed), where, **marks))
         return named(array, value)
 
 
