@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from sympy import Add, Expr, Function, Indexed, KroneckerDelta, Mul, Pow, S, Sum, Symbol, exp, log
 
 from tinytensor.symbolic.calculus.adjoints import Definition, Name, d, name_of, names_in
-from tinytensor.symbolic.calculus.formulas import Index, close, contract, delta, free, fresh, index_order
+from tinytensor.symbolic.calculus.formulas import Index, close, contract, free, fresh, index_order
 
 # ------------------------------------------------------------------------------------------------ reverse mode
 
@@ -92,7 +92,7 @@ def _at_entry(product: Expr, bound: list[Index], at, by) -> Expr:
             change = {k: v.xreplace({own: wanted}) for k, v in change.items()} | {own: wanted}
             bound.remove(own)
         elif own != wanted:
-            product *= delta(wanted, own)
+            product *= KroneckerDelta(wanted, own)
     return summed(product.xreplace(change), bound)
 
 
