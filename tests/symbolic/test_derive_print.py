@@ -121,9 +121,9 @@ def test_result_says_what_the_loss_is():
 
 MATRICES = {
     "cross entropy": ["A = X W", "G = ∂𝓛/∂A = (q - onehot(t))/N", "∂𝓛/∂W = Xᵀ G", "∂𝓛/∂X = G Wᵀ"],
-    "attention": ["A = Q Kᵀ", "S = A/√d", "A2 = P V", "∂𝓛/∂V = Pᵀ G_A2", "∂𝓛/∂K = G_Aᵀ Q", "∂𝓛/∂Q = G_A K"],
+    "attention": ["S = Q Kᵀ/√d", "Y = P V", "∂𝓛/∂V = Pᵀ G_Y", "∂𝓛/∂K = G_Sᵀ Q/√d", "∂𝓛/∂Q = G_S K/√d"],
     "softmax by hand": ["s = e 𝟏", "Y = diag(s)⁻¹ e", "∂𝓛/∂x = Y ⊙ (G - (Y ⊙ G) 𝟏 𝟏ᵀ)"],
-    "layer norm": ["z = diag(r) (x - μ 𝟏ᵀ)", "Y = z diag(w) + 𝟏 bᵀ", "∂𝓛/∂w = (z ⊙ G)ᵀ 𝟏", "∂𝓛/∂b = Gᵀ 𝟏"],
+    "layer norm": ["z = diag(r) (x - μ 𝟏ᵀ)", "Y = z diag(w) + 𝟏 bᵀ", "∂𝓛/∂w = (z ⊙ G_Y)ᵀ 𝟏", "∂𝓛/∂b = G_Yᵀ 𝟏"],
 }
 
 

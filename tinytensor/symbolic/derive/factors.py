@@ -172,7 +172,7 @@ def fold(expr: Expr, lines: Iterable[Definition], result: Expr | None = None) ->
         factors = [f for f in Mul.make_args(right) if not f.is_number]
         if isinstance(right, Pow) and right.exp == -1 and right.base.is_Add and len(right.base.args) == 2:
             expr = _use(expr, line, _share)
-        elif len(factors) >= 2 and not right.has(Sum) and line.left != result:
+        elif len(factors) >= 2 and not right.has(Sum) and (line.left != result or right.as_numer_denom()[1] != 1):
             expr = _use(expr, line, _name)
     return expr
 
